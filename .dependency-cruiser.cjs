@@ -1,0 +1,56 @@
+/** One home per library; services are islands; shared knows no service (docs/architecture.md). */
+const home = (library, homes) => ({
+  name: `${library}-has-one-home`,
+  severity: "error",
+  from: { path: "^(services|shared)/", pathNot: homes },
+  to: { path: `node_modules/${library}/`, dependencyTypesNot: ["type-only"] },
+});
+
+module.exports = {
+  forbidden: [
+    {
+      name: "services-are-islands",
+      comment: "A need two services share is a noun in shared/. Only the program's command table joins services.",
+      severity: "error",
+      from: { path: "^services/([^/]+)/", pathNot: "^services/cli/main\\.ts$" },
+      to: { path: "^services/", pathNot: "^services/$1/" },
+    },
+    {
+      name: "only-a-main-is-composed",
+      severity: "error",
+      from: { path: "^services/cli/main\\.ts$" },
+      to: { path: "^services/(?!cli/)", pathNot: "/main\\.ts$" },
+    },
+    {
+      name: "shared-knows-no-service",
+      severity: "error",
+      from: { path: "^shared/" },
+      to: { path: "^(services|test|bench)/" },
+    },
+    {
+      name: "the-ground-knows-nothing",
+      severity: "error",
+      from: { path: "^shared/(errors|time)/" },
+      to: { path: "^(services|shared)/", pathNot: "^shared/(errors|time)/" },
+    },
+    { name: "no-cycles", severity: "error", from: {}, to: { circular: true } },
+    { name: "resolvable", severity: "error", from: {}, to: { couldNotResolve: true } },
+    home("bullmq", "^shared/queue/"),
+    home("ioredis", "^shared/redis/"),
+    home("express", "^(shared/http/|services/[^/]+/server\\.ts$)"),
+    home("undici", "^(services/producer/|services/demo/)"),
+    home("smol-toml", "^shared/config/"),
+    home("pino", "^shared/log/"),
+    home("pino-pretty", "^shared/log/"),
+    home("prom-client", "^shared/metrics/"),
+    home("commander", "^services/cli/"),
+    home("viem", "^services/runner/jobs/"),
+  ],
+  options: {
+    parser: "swc",
+    tsPreCompilationDeps: true,
+    doNotFollow: { path: "node_modules" },
+    tsConfig: { fileName: "tsconfig.json" },
+    enhancedResolveOptions: { exportsFields: ["exports"], conditionNames: ["import", "require", "node", "default"] },
+  },
+};

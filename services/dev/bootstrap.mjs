@@ -1,0 +1,55 @@
+// Makes a fresh clone ready, then runs one of the project's programs. Plain JavaScript: it runs before anything is installed.
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
+const [target, ...args] = process.argv.slice(2);
+
+const [major, minor] = process.versions.node.split(".").map(Number);
+if (major < 20 || (major === 20 && minor < 19)) {
+  console.error(`Postern needs Node 20.19 or newer; this is ${process.version}.`);
+  process.exit(1);
+}
+
+/** Runs a program in the project's folder with the terminal handed through; its failure ends this process. */
+function run(command, commandArgs, cwd = root) {
+  const { status, signal, error } = spawnSync(command, commandArgs, { cwd, stdio: "inherit" });
+  if (error) throw error;
+  if (signal) process.kill(process.pid, signal);
+  if (status !== 0) process.exit(status ?? 1);
+}
+
+/** `npm ci`, unless what is installed came from this very lockfile. */
+function installPackages() {
+  const wanted = createHash("sha256").update(readFileSync(join(root, "package-lock.json"))).digest("hex");
+  const marker = join(root, "node_modules/.postern-lockfile-sha256");
+  if (existsSync(marker) && readFileSync(marker, "utf8") === wanted) return;
+  if (!process.env.CI || !existsSync(join(root, "node_modules/.package-lock.json"))) {
+    console.error("Installing packages (npm ci) ...");
+    run("npm", ["ci", "--no-audit", "--no-fund", "--loglevel=error"]);
+  }
+  writeFileSync(marker, wanted);
+}
+
+function build() {
+  run("node", ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json"]);
+}
+
+const node = (script) => run(process.execPath, ["--enable-source-maps", join(root, script), ...args], process.cwd());
+const targets = {
+  postern: () => node("dist/services/cli/main.js"),
+  demo: () => node("dist/services/demo/main.js"),
+  bench: () => run("node", ["--import", "tsx", "bench/main.ts", ...args]),
+  check: () => run("npm", ["run", "--silent", "check"]),
+};
+
+if (!Object.hasOwn(targets, target ?? "")) {
+  console.error(`usage: node services/dev/bootstrap.mjs ${Object.keys(targets).join(" | ")}`);
+  process.exit(2);
+}
+installPackages();
+build();
+targets[target]();

@@ -1,0 +1,14 @@
+import { createHash, timingSafeEqual } from "node:crypto";
+
+/** Compares without leaking where the two differ, or how long the expected one is. */
+export function sameBytes(actual: Uint8Array, expected: Uint8Array): boolean {
+  return timingSafeEqual(sha256(actual), sha256(expected));
+}
+
+export function sha256(bytes: Uint8Array): Buffer {
+  return createHash("sha256").update(bytes).digest();
+}
+
+export function sha256Hex(bytes: Uint8Array): string {
+  return createHash("sha256").update(bytes).digest("hex");
+}

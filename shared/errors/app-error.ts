@@ -1,0 +1,42 @@
+import { CODES, type ErrorCode } from "./codes.ts";
+
+type Details = {
+  /** For operators: goes to the log, never to a caller. */
+  reason: string;
+  /** For callers; without it they get the code's title. */
+  publicDetail?: string;
+  /** After how long the same thing may succeed. */
+  retryAfterMs?: number;
+  cause?: unknown;
+};
+
+/** A failure with a stable code; the code decides the HTTP status and whether to retry. */
+export class AppError extends Error {
+  override readonly name = "AppError";
+  readonly code: ErrorCode;
+  readonly publicDetail: string;
+  readonly retryAfterMs: number | undefined;
+
+  constructor(code: ErrorCode, { reason, publicDetail, retryAfterMs, ...rest }: Details) {
+    super(reason, rest);
+    this.code = code;
+    this.publicDetail = publicDetail ?? CODES[code].title;
+    this.retryAfterMs = retryAfterMs;
+  }
+
+  get retryable(): boolean {
+    return CODES[this.code].retryable;
+  }
+}
+
+/** Anything thrown, as an AppError: what nobody foresaw is `internal.unexpected`. */
+export function toAppError(thrown: unknown): AppError {
+  if (thrown instanceof AppError) return thrown;
+  return new AppError("internal.unexpected", { reason: messageOf(thrown), cause: thrown });
+}
+
+export function messageOf(thrown: unknown): string {
+  if (!(thrown instanceof Error)) return String(thrown);
+  const nested = thrown instanceof AggregateError ? thrown.errors.map(messageOf).join("; ") : "";
+  return thrown.message || nested || thrown.name;
+}

@@ -1,0 +1,60 @@
+type Entry = {
+  /** What an HTTP client of ours is answered with. */
+  readonly status: number;
+  /** Whether the same thing, tried again later, may succeed. The producer retries by this alone. */
+  readonly retryable: boolean;
+  readonly title: string;
+};
+
+/** Every way in which Postern fails. Codes are never renamed; README.md lists them all, and a test compares. */
+export const CODES = {
+  // what a sender did
+  "request.malformed": { status: 400, retryable: false, title: "Request is malformed" },
+  "request.not_found": { status: 404, retryable: false, title: "Nothing at this path" },
+  "request.method_not_allowed": { status: 405, retryable: false, title: "Method is not allowed here" },
+  "request.timed_out": { status: 408, retryable: true, title: "Request did not arrive in time" },
+  "request.too_large": { status: 413, retryable: false, title: "Body is over the limit" },
+  "request.encoding_unsupported": { status: 415, retryable: false, title: "Content-Encoding is not accepted" },
+  "request.encoding_broken": { status: 400, retryable: false, title: "Body does not decode" },
+  "webhook.credential_rejected": { status: 401, retryable: false, title: "Credential is not valid" },
+  "webhook.delivery_id_invalid": { status: 400, retryable: false, title: "Delivery id is not usable" },
+  "call.conflict": { status: 409, retryable: false, title: "Delivery id was used for another body" },
+
+  // what the gateway cannot do now
+  "service.starting": { status: 503, retryable: true, title: "Service is starting" },
+  "service.draining": { status: 503, retryable: true, title: "Service is shutting down" },
+  "queue.unavailable": { status: 503, retryable: true, title: "Queue is unavailable" },
+  "queue.not_durable": { status: 503, retryable: true, title: "Queue cannot keep its promise" },
+  "queue.outcome_unknown": { status: 503, retryable: true, title: "Whether the call was queued is unknown" },
+  "queue.overloaded": { status: 503, retryable: true, title: "Queue is over its limits" },
+  "internal.unexpected": { status: 500, retryable: true, title: "Unexpected failure" },
+
+  // what the producer met
+  "runner.unreachable": { status: 502, retryable: true, title: "Runner could not be reached" },
+  "runner.timed_out": { status: 504, retryable: true, title: "Runner did not answer in time" },
+  "runner.failed": { status: 502, retryable: true, title: "Runner answered with a failure" },
+  "runner.throttled": { status: 429, retryable: true, title: "Runner asked to slow down" },
+  "runner.busy": { status: 409, retryable: true, title: "Runner is still running this call" },
+  "runner.refused": { status: 502, retryable: false, title: "Runner refused the call" },
+  "call.corrupt": { status: 500, retryable: false, title: "Stored call does not parse or its hash differs" },
+
+  // what the reference runner answers
+  "runner.signature_rejected": { status: 401, retryable: false, title: "Request signature is not valid" },
+  "runner.job_unknown": { status: 404, retryable: false, title: "No such job" },
+  "runner.input_rejected": { status: 422, retryable: false, title: "The job does not accept this input" },
+  "runner.key_missing": { status: 400, retryable: false, title: "Idempotency-Key is missing or malformed" },
+  "runner.key_reused": { status: 422, retryable: false, title: "Idempotency-Key was used for another request" },
+  "runner.store_unavailable": { status: 503, retryable: true, title: "Runner's store is unavailable" },
+  "runner.handler_failed": { status: 500, retryable: true, title: "The job failed" },
+
+  // what stops a start
+  "start.config_invalid": { status: 500, retryable: false, title: "Configuration is not valid" },
+  "start.redis_not_durable": { status: 500, retryable: false, title: "Redis cannot keep what a 202 promises" },
+  "start.address_unavailable": { status: 500, retryable: false, title: "Address cannot be listened on" },
+} as const satisfies Record<string, Entry>;
+
+export type ErrorCode = keyof typeof CODES;
+
+export function isErrorCode(text: string): text is ErrorCode {
+  return Object.hasOwn(CODES, text);
+}

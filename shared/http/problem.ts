@@ -1,0 +1,48 @@
+import { STATUS_CODES, type IncomingMessage, type ServerResponse } from "node:http";
+import { CODES } from "../errors/codes.ts";
+import type { AppError } from "../errors/app-error.ts";
+import { leaveUnread } from "./unread-body.ts";
+
+export type Extra = {
+  headers?: Readonly<Record<string, string>>;
+  /** Further members of the problem document. */
+  members?: Readonly<Record<string, unknown>>;
+};
+
+/** Headers of every answer: nothing here may be cached or sniffed. */
+export const COMMON_HEADERS = { "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff" } as const;
+
+/**
+ * Answers with a problem document (RFC 9457): `type, title, status, detail, code`, and `error` with the detail again.
+ * What is left of the request's body is not read.
+ */
+export function sendProblem(req: IncomingMessage, res: ServerResponse, { error, extra = {} }: ProblemAnswer): void {
+  if (res.headersSent || res.destroyed) return;
+  const { status, title } = CODES[error.code];
+  const detail = error.publicDetail;
+  const body = JSON.stringify({
+    type: `urn:postern:problem:${error.code}`,
+    title,
+    status,
+    detail,
+    code: error.code,
+    error: detail,
+    ...extra.members,
+  });
+  leaveUnread(req, res);
+  res.writeHead(status, STATUS_CODES[status], {
+    ...COMMON_HEADERS,
+    "Content-Type": "application/problem+json",
+    "Content-Length": Buffer.byteLength(body),
+    ...retryAfter(error, status),
+    ...extra.headers,
+  });
+  res.end(body);
+}
+
+type ProblemAnswer = { error: AppError; extra?: Extra };
+
+function retryAfter(error: AppError, status: number): Record<string, string> {
+  const ms = error.retryAfterMs ?? (status === 503 ? 2000 : undefined);
+  return ms === undefined ? {} : { "Retry-After": String(Math.max(1, Math.ceil(ms / 1000))) };
+}

@@ -1,0 +1,50 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { AppError } from "../errors/app-error.ts";
+
+const NOTHING = Buffer.alloc(0);
+
+/**
+ * The request's bytes as they came, of any type and in any framing; no body is an empty buffer. Refuses with
+ * `request.too_large` from the declared length where there is one, else as soon as the limit is passed, and reads no
+ * further.
+ */
+export function readBody(req: IncomingMessage, res: ServerResponse, limitBytes: number): Promise<Buffer> {
+  const declared = req.headers["content-length"];
+  if (declared !== undefined && Number(declared) > limitBytes) return Promise.reject(tooLarge(limitBytes));
+  if (declared === "0" || (declared === undefined && req.headers["transfer-encoding"] === undefined)) {
+    return Promise.resolve(NOTHING);
+  }
+  if (req.headers.expect !== undefined) res.writeContinue();
+  return collect(req, limitBytes);
+}
+
+function collect(req: IncomingMessage, limitBytes: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    req.on("data", (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes > limitBytes) {
+        req.removeAllListeners("data");
+        req.pause();
+        reject(tooLarge(limitBytes));
+        return;
+      }
+      chunks.push(chunk);
+    });
+    req.on("end", () => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, bytes)));
+    req.on("error", (cause) => reject(clientGone(cause)));
+    req.on("close", () => {
+      if (!req.complete) reject(clientGone());
+    });
+  });
+}
+
+export function tooLarge(limitBytes: number): AppError {
+  const detail = `the body is over ${limitBytes} bytes`;
+  return new AppError("request.too_large", { reason: detail, publicDetail: detail });
+}
+
+function clientGone(cause?: unknown): AppError {
+  return new AppError("request.malformed", { reason: "the client went away before its body was whole", cause });
+}

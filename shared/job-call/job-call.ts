@@ -1,0 +1,56 @@
+import { z } from "zod";
+import { AppError } from "../errors/app-error.ts";
+import { sha256Hex } from "../crypto/compare.ts";
+import { CALL_ID } from "./call-id.ts";
+
+export const ORIGINS = ["webhook", "x402"] as const;
+export type Origin = (typeof ORIGINS)[number];
+
+/** What crosses the queue, and all that does. The body is any bytes, as base64; `sha256` is theirs, in hex. */
+export const JobCall = z.strictObject({
+  v: z.literal(1),
+  id: z.string().regex(CALL_ID),
+  origin: z.enum(ORIGINS),
+  job_id: z.int().min(0),
+  metadata: z.record(z.string(), z.string()),
+  content_type: z.string().optional(),
+  body: z.string(),
+  sha256: z.string().regex(/^[0-9a-f]{64}$/),
+  bytes: z.int().min(0),
+  accepted_at: z.int(),
+  traceparent: z.string().optional(),
+});
+export type JobCall = z.infer<typeof JobCall>;
+
+type NewCall = Omit<JobCall, "v" | "body" | "bytes" | "sha256" | "content_type" | "traceparent"> & {
+  body: Buffer;
+  bodySha256: string;
+  contentType: string | undefined;
+  traceparent: string | undefined;
+};
+
+export function toJobCall({ body, bodySha256, contentType, traceparent, ...rest }: NewCall): JobCall {
+  return {
+    v: 1,
+    ...rest,
+    ...(contentType !== undefined && { content_type: contentType }),
+    body: body.toString("base64"),
+    sha256: bodySha256,
+    bytes: body.length,
+    ...(traceparent !== undefined && { traceparent }),
+  };
+}
+
+/** What the queue held, checked: refuses with `call.corrupt` when it is no call of this version or its bytes changed. */
+export function parseJobCall(stored: unknown): { call: JobCall; body: Buffer } {
+  const parsed = JobCall.safeParse(stored);
+  if (!parsed.success) {
+    throw new AppError("call.corrupt", { reason: z.prettifyError(parsed.error), cause: parsed.error });
+  }
+  const call = parsed.data;
+  const body = Buffer.from(call.body, "base64");
+  if (body.length !== call.bytes || sha256Hex(body) !== call.sha256) {
+    throw new AppError("call.corrupt", { reason: `body does not match its sha256 ${call.sha256}` });
+  }
+  return { call, body };
+}

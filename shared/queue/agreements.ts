@@ -1,0 +1,68 @@
+import type { JobsOptions, QueueOptions, WorkerOptions } from "bullmq";
+import { ORIGINS, type Origin } from "../job-call/job-call.ts";
+
+/*
+ * What the processes on both sides of Redis must agree on, written once.
+ *
+ *   {postern}:webhook:*  {postern}:x402:*   BullMQ's keys, one queue per origin, so that neither starves the other
+ *   {postern}:call:<id>                     hash: the record of a call (call-record.ts)
+ *   {postern}:attempts:<id>                 list: the failed attempts of a call, as JSON, oldest first
+ *   {postern}:since:<origin>                zset: since when a call that failed once, or was replayed, has waited
+ *   {postern}:workers                       zset: worker id, by the time of its last heartbeat
+ *   {postern}:audit                         stream: who replayed or discarded what
+ *
+ * The hash tag keeps all of them in one slot of a Redis Cluster.
+ */
+export const PREFIX = "{postern}";
+
+export const keys = {
+  record: (callId: string) => `${PREFIX}:call:${callId}`,
+  attempts: (callId: string) => `${PREFIX}:attempts:${callId}`,
+  since: (origin: Origin) => `${PREFIX}:since:${origin}`,
+  workers: `${PREFIX}:workers`,
+  audit: `${PREFIX}:audit`,
+} as const;
+
+/** The name of an origin's queue is the origin itself. */
+export const queueNames = ORIGINS;
+
+export const JOB_NAME = "call";
+
+/**
+ * How a call lies in BullMQ. Attempts and backoff are the producer's to decide, so that its configuration also governs
+ * calls that already wait: here attempts never run out and every delay is asked of the producer's strategy.
+ * A finished call leaves at once (what is kept is its record); a parked one never leaves by itself.
+ */
+export const JOB_OPTIONS = {
+  attempts: 1_000_000,
+  backoff: { type: "postern" },
+  removeOnComplete: true,
+  removeOnFail: false,
+  stackTraceLimit: 1,
+} as const satisfies JobsOptions;
+
+/** Both skips together make an add fail at once, and recover, when Redis was away at the start. */
+export const QUEUE_OPTIONS = {
+  prefix: PREFIX,
+  skipVersionCheck: true,
+  skipWaitingForReady: true,
+  streams: { events: { maxLen: 100 } },
+} as const satisfies Omit<QueueOptions, "connection">;
+
+/** However often a worker dies with a call in hand, the call goes back to waiting: a crash never parks it. */
+export const WORKER_OPTIONS = {
+  prefix: PREFIX,
+  maxStalledCount: 1_000_000,
+  runRetryDelay: 1000,
+  metrics: { maxDataPoints: 60 },
+} as const satisfies Omit<WorkerOptions, "connection">;
+
+/** A worker beats this often; one silent for three beats counts as gone. */
+export const HEARTBEAT_EVERY_MS = 2000;
+export const HEARTBEAT_FRESH_MS = 3 * HEARTBEAT_EVERY_MS;
+
+/** How long the INJECTED mark of a call without evidence lives: longer than any late repeat of its add. */
+export const RANDOM_ID_MARK_MS = 3_600_000;
+
+/** Of the failed attempts of a call, the newest this many are kept. */
+export const ATTEMPTS_KEPT = 50;

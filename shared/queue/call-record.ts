@@ -1,0 +1,118 @@
+import type { Redis } from "../redis/connect.ts";
+import { script } from "../redis/script.ts";
+import type { Origin } from "../job-call/job-call.ts";
+import { ATTEMPTS_KEPT, keys, RANDOM_ID_MARK_MS } from "./agreements.ts";
+
+/*
+ * BullMQ forgets an id once its job is removed and swallows a second add without saying so; the record remembers.
+ *
+ *   (none) ─claim─► CLAIMED ─add─► QUEUED ─► INJECTED
+ *                                    │  ▲
+ *                                    ▼  │ replay
+ *                                  PARKED ─► DISCARDED
+ *
+ * CLAIMED lives for the window; QUEUED and PARKED do not expire; the window runs anew from INJECTED and DISCARDED.
+ * Fields: st state, bh body sha256, w window in ms, at time of the last change. A call without evidence has no claim:
+ * its record appears with its end.
+ */
+export type RecordState = "CLAIMED" | "QUEUED" | "PARKED" | "INJECTED" | "DISCARDED";
+
+/** A failed attempt, as `postern failed show` prints it. */
+export type FailedAttempt = { at: number; code: string; reason: string; worker: string };
+
+export type Claim = { kind: "new" } | { kind: "conflict" } | { kind: "known"; state: RecordState };
+
+const CLAIM = `
+local st = redis.call('HGET', KEYS[1], 'st')
+if not st then
+  redis.call('HSET', KEYS[1], 'st', 'CLAIMED', 'bh', ARGV[1], 'w', ARGV[2], 'at', ARGV[3])
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+  return 'NEW'
+end
+local bh = redis.call('HGET', KEYS[1], 'bh')
+if bh and bh ~= ARGV[1] then return 'CONFLICT' end
+return st`;
+
+const MOVE_TO_QUEUED = `
+local st = redis.call('HGET', KEYS[1], 'st')
+if st == 'CLAIMED' or st == 'PARKED' then
+  redis.call('HSET', KEYS[1], 'st', 'QUEUED', 'at', ARGV[1])
+  redis.call('PERSIST', KEYS[1])
+end
+return st`;
+
+const FINISH = `
+local w = redis.call('HGET', KEYS[1], 'w') or ARGV[3]
+redis.call('HSET', KEYS[1], 'st', ARGV[1], 'at', ARGV[2])
+redis.call('PEXPIRE', KEYS[1], w)
+redis.call('PEXPIRE', KEYS[2], w)
+redis.call('ZREM', KEYS[3], ARGV[4])`;
+
+const PARK = `
+if redis.call('EXISTS', KEYS[1]) == 1 then
+  redis.call('HSET', KEYS[1], 'st', 'PARKED', 'at', ARGV[1])
+  redis.call('PERSIST', KEYS[1])
+end
+redis.call('ZREM', KEYS[2], ARGV[2])`;
+
+const RECORD_ATTEMPT = `
+redis.call('RPUSH', KEYS[1], ARGV[1])
+redis.call('LTRIM', KEYS[1], -tonumber(ARGV[2]), -1)
+redis.call('PERSIST', KEYS[1])
+redis.call('ZADD', KEYS[2], 'NX', ARGV[3], ARGV[4])`;
+
+/** A call, as far as its record is concerned. */
+type Of = { id: string; origin: Origin };
+
+export type CallRecords = ReturnType<typeof createCallRecords>;
+
+/** The only writer and reader of call records. Every method is one atomic script; none is retried here. */
+export function createCallRecords(redis: Redis) {
+  const claim = script(redis, CLAIM);
+  const moveToQueued = script(redis, MOVE_TO_QUEUED);
+  const finish = script(redis, FINISH);
+  const park = script(redis, PARK);
+  const recordAttempt = script(redis, RECORD_ATTEMPT);
+
+  async function end(state: "INJECTED" | "DISCARDED", { id, origin }: Of, now: number): Promise<void> {
+    await finish([keys.record(id), keys.attempts(id), keys.since(origin)], [state, now, RANDOM_ID_MARK_MS, id]);
+  }
+
+  return {
+    /** Makes the record of a call with evidence, or tells what is known of it. */
+    async claim(id: string, bodySha256: string, { windowMs, now }: { windowMs: number; now: number }): Promise<Claim> {
+      const reply = (await claim([keys.record(id)], [bodySha256, windowMs, now])) as string;
+      if (reply === "NEW") return { kind: "new" };
+      if (reply === "CONFLICT") return { kind: "conflict" };
+      return { kind: "known", state: reply as RecordState };
+    },
+
+    /** CLAIMED or PARKED becomes QUEUED; any other state stays. Answers the state found, if there is a record. */
+    async toQueued(id: string, now: number): Promise<RecordState | undefined> {
+      return ((await moveToQueued([keys.record(id)], [now])) as RecordState | null) ?? undefined;
+    },
+
+    injected: (call: Of, now: number) => end("INJECTED", call, now),
+    discarded: (call: Of, now: number) => end("DISCARDED", call, now),
+
+    /** Parked calls do not count as waiting. */
+    async parked({ id, origin }: Of, now: number): Promise<void> {
+      await park([keys.record(id), keys.since(origin)], [now, id]);
+    },
+
+    /** Remembers a failed attempt, and since when the call has waited. */
+    async attemptFailed({ id, origin }: Of, attempt: FailedAttempt, acceptedAt: number): Promise<void> {
+      const args = [JSON.stringify(attempt), ATTEMPTS_KEPT, acceptedAt, id];
+      await recordAttempt([keys.attempts(id), keys.since(origin)], args);
+    },
+
+    async attempts(id: string): Promise<FailedAttempt[]> {
+      const stored = await redis.lrange(keys.attempts(id), 0, -1);
+      return stored.map((line) => JSON.parse(line) as FailedAttempt);
+    },
+
+    async state(id: string): Promise<RecordState | undefined> {
+      return ((await redis.hget(keys.record(id), "st")) as RecordState | null) ?? undefined;
+    },
+  };
+}
