@@ -24,7 +24,9 @@ function run(command, commandArgs, cwd = root) {
 
 /** `npm ci`, unless what is installed came from this very lockfile. */
 function installPackages() {
-  const wanted = createHash("sha256").update(readFileSync(join(root, "package-lock.json"))).digest("hex");
+  const wanted = createHash("sha256")
+    .update(readFileSync(join(root, "package-lock.json")))
+    .digest("hex");
   const marker = join(root, "node_modules/.postern-lockfile-sha256");
   if (existsSync(marker) && readFileSync(marker, "utf8") === wanted) return;
   if (!process.env.CI || !existsSync(join(root, "node_modules/.package-lock.json"))) {
@@ -38,7 +40,8 @@ function build() {
   run("node", ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json"]);
 }
 
-const node = (script) => run(process.execPath, ["--enable-source-maps", join(root, script), ...args], process.cwd());
+const node = (script) =>
+  run(process.execPath, ["--enable-source-maps", join(root, script), ...args], process.cwd());
 const targets = {
   postern: () => node("dist/services/cli/main.js"),
   demo: () => node("dist/services/demo/main.js"),

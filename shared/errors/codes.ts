@@ -14,7 +14,11 @@ export const CODES = {
   "request.method_not_allowed": { status: 405, retryable: false, title: "Method is not allowed here" },
   "request.timed_out": { status: 408, retryable: true, title: "Request did not arrive in time" },
   "request.too_large": { status: 413, retryable: false, title: "Body is over the limit" },
-  "request.encoding_unsupported": { status: 415, retryable: false, title: "Content-Encoding is not accepted" },
+  "request.encoding_unsupported": {
+    status: 415,
+    retryable: false,
+    title: "Content-Encoding is not accepted",
+  },
   "request.encoding_broken": { status: 400, retryable: false, title: "Body does not decode" },
   "webhook.credential_rejected": { status: 401, retryable: false, title: "Credential is not valid" },
   "webhook.delivery_id_invalid": { status: 400, retryable: false, title: "Delivery id is not usable" },
@@ -43,13 +47,27 @@ export const CODES = {
   "runner.job_unknown": { status: 404, retryable: false, title: "No such job" },
   "runner.input_rejected": { status: 422, retryable: false, title: "The job does not accept this input" },
   "runner.key_missing": { status: 400, retryable: false, title: "Idempotency-Key is missing or malformed" },
-  "runner.key_reused": { status: 422, retryable: false, title: "Idempotency-Key was used for another request" },
+  "runner.key_reused": {
+    status: 422,
+    retryable: false,
+    title: "Idempotency-Key was used for another request",
+  },
   "runner.store_unavailable": { status: 503, retryable: true, title: "Runner's store is unavailable" },
   "runner.handler_failed": { status: 500, retryable: true, title: "The job failed" },
 
   // what stops a start
   "start.config_invalid": { status: 500, retryable: false, title: "Configuration is not valid" },
-  "start.redis_not_durable": { status: 500, retryable: false, title: "Redis cannot keep what a 202 promises" },
+  "start.redis_not_durable": {
+    status: 500,
+    retryable: false,
+    title: "Redis cannot keep what a 202 promises",
+  },
+  "start.program_missing": {
+    status: 500,
+    retryable: false,
+    title: "A program that is needed is not installed",
+  },
+  "start.part_ended": { status: 500, retryable: false, title: "A process that was started ended by itself" },
   "start.address_unavailable": { status: 500, retryable: false, title: "Address cannot be listened on" },
 } as const satisfies Record<string, Entry>;
 

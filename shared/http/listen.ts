@@ -16,7 +16,11 @@ type Options = {
 };
 
 /** Serves `handler` on `host:port`. Throws `start.address_unavailable`. */
-export async function listen(handler: RequestListener, address: string, options: Options = {}): Promise<Listening> {
+export async function listen(
+  handler: RequestListener,
+  address: string,
+  options: Options = {},
+): Promise<Listening> {
   const requestTimeout = options.requestTimeoutMs ?? 15_000;
   const server = createServer(
     {
@@ -33,7 +37,11 @@ export async function listen(handler: RequestListener, address: string, options:
   await bound(server, { host, port, address });
   const chosen = (server.address() as AddressInfo).port;
   const shown = host.includes(":") ? `[${host}]:${chosen}` : `${host}:${chosen}`;
-  return { address: shown, url: `http://${shown}`, close: (graceMs = 10_000) => closeServer(server, graceMs) };
+  return {
+    address: shown,
+    url: `http://${shown}`,
+    close: (graceMs = 10_000) => closeServer(server, graceMs),
+  };
 }
 
 /** `host:port` or `[ipv6]:port`. */
@@ -42,7 +50,10 @@ export function parseAddress(address: string): { host: string; port: number } {
   return { host: match?.[1] ?? match?.[2] ?? "127.0.0.1", port: Number(match?.[3] ?? 0) };
 }
 
-function bound(server: Server, { host, port, address }: { host: string; port: number; address: string }): Promise<void> {
+function bound(
+  server: Server,
+  { host, port, address }: { host: string; port: number; address: string },
+): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", (cause) => {
       const reason = `cannot listen on ${address}: ${messageOf(cause)}`;

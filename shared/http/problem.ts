@@ -1,6 +1,6 @@
-import { STATUS_CODES, type IncomingMessage, type ServerResponse } from "node:http";
-import { CODES } from "../errors/codes.ts";
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import type { AppError } from "../errors/app-error.ts";
+import { CODES } from "../errors/codes.ts";
 import { leaveUnread } from "./unread-body.ts";
 
 export type Extra = {
@@ -16,7 +16,11 @@ export const COMMON_HEADERS = { "Cache-Control": "no-store", "X-Content-Type-Opt
  * Answers with a problem document (RFC 9457): `type, title, status, detail, code`, and `error` with the detail again.
  * What is left of the request's body is not read.
  */
-export function sendProblem(req: IncomingMessage, res: ServerResponse, { error, extra = {} }: ProblemAnswer): void {
+export function sendProblem(
+  req: IncomingMessage,
+  res: ServerResponse,
+  { error, extra = {} }: ProblemAnswer,
+): void {
   if (res.headersSent || res.destroyed) return;
   const { status, title } = CODES[error.code];
   const detail = error.publicDetail;

@@ -46,5 +46,8 @@ export function tooLarge(limitBytes: number): AppError {
 }
 
 function clientGone(cause?: unknown): AppError {
-  return new AppError("request.malformed", { reason: "the client went away before its body was whole", cause });
+  return new AppError("request.malformed", {
+    reason: "the client went away before its body was whole",
+    cause,
+  });
 }

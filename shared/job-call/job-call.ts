@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { AppError } from "../errors/app-error.ts";
 import { sha256Hex } from "../crypto/compare.ts";
+import { AppError } from "../errors/app-error.ts";
 import { CALL_ID } from "./call-id.ts";
 
 export const ORIGINS = ["webhook", "x402"] as const;

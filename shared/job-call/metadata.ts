@@ -5,7 +5,11 @@ export const WEBHOOK_ORIGIN = "X-WEBHOOK-ORIGIN";
 
 /** The prefix is a setting (`metadata_prefix`), for runners that use another brand. */
 export function platformKeys(prefix: string) {
-  return { serviceId: `${prefix}-SERVICE-ID`, callId: `${prefix}-CALL-ID`, caller: `${prefix}-CALLER` } as const;
+  return {
+    serviceId: `${prefix}-SERVICE-ID`,
+    callId: `${prefix}-CALL-ID`,
+    caller: `${prefix}-CALLER`,
+  } as const;
 }
 
 /** Whether a header a runner receives is metadata, and must therefore be covered by the producer's signature. */

@@ -11,9 +11,17 @@ export type ProcessLogger = Logger & {
  * JSON lines on stdout, or readable lines on a terminal. Lines are written behind the caller's back, many at a time
  * under load, so that a log line costs a request no system call; a killed process may lose its last lines.
  */
-export function createProcessLogger(service: string, options: { pretty: boolean; level?: string }): ProcessLogger {
+export function createProcessLogger(
+  service: string,
+  options: { pretty: boolean; level?: string },
+): ProcessLogger {
   const destination = options.pretty
-    ? PinoPretty({ sync: true, ignore: "pid,hostname,service", messageKey: "event", translateTime: "HH:MM:ss.l" })
+    ? PinoPretty({
+        sync: true,
+        ignore: "pid,hostname,service",
+        messageKey: "event",
+        translateTime: "HH:MM:ss.l",
+      })
     : pino.destination({ fd: 1, sync: false });
   const log = pino(
     {

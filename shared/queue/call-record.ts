@@ -1,6 +1,6 @@
+import type { Origin } from "../job-call/job-call.ts";
 import type { Redis } from "../redis/connect.ts";
 import { script } from "../redis/script.ts";
-import type { Origin } from "../job-call/job-call.ts";
 import { ATTEMPTS_KEPT, keys, RANDOM_ID_MARK_MS } from "./agreements.ts";
 
 /*
@@ -75,12 +75,19 @@ export function createCallRecords(redis: Redis) {
   const recordAttempt = script(redis, RECORD_ATTEMPT);
 
   async function end(state: "INJECTED" | "DISCARDED", { id, origin }: Of, now: number): Promise<void> {
-    await finish([keys.record(id), keys.attempts(id), keys.since(origin)], [state, now, RANDOM_ID_MARK_MS, id]);
+    await finish(
+      [keys.record(id), keys.attempts(id), keys.since(origin)],
+      [state, now, RANDOM_ID_MARK_MS, id],
+    );
   }
 
   return {
     /** Makes the record of a call with evidence, or tells what is known of it. */
-    async claim(id: string, bodySha256: string, { windowMs, now }: { windowMs: number; now: number }): Promise<Claim> {
+    async claim(
+      id: string,
+      bodySha256: string,
+      { windowMs, now }: { windowMs: number; now: number },
+    ): Promise<Claim> {
       const reply = (await claim([keys.record(id)], [bodySha256, windowMs, now])) as string;
       if (reply === "NEW") return { kind: "new" };
       if (reply === "CONFLICT") return { kind: "conflict" };

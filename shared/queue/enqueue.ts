@@ -1,6 +1,5 @@
 import { Queue } from "bullmq";
-import type { JobCall } from "../job-call/job-call.ts";
-import type { Origin } from "../job-call/job-call.ts";
+import type { JobCall, Origin } from "../job-call/job-call.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Redis } from "../redis/connect.ts";
 import { JOB_NAME, JOB_OPTIONS, QUEUE_OPTIONS } from "./agreements.ts";

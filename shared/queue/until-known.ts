@@ -7,6 +7,8 @@ const REFUSED_UNWRITTEN = /^(OOM|MISCONF|READONLY|NOREPLICAS|LOADING|NOPERM|NOAU
 /** ioredis never sent these. */
 const NEVER_SENT = /enableOfflineQueue|isn't writeable|Connection is closed/;
 
+const PAUSE_MS_MAX = 400;
+
 type Options = { redis: DurableRedis; clock: Clock; deadlineMs: number };
 
 /**
@@ -14,22 +16,21 @@ type Options = { redis: DurableRedis; clock: Clock; deadlineMs: number };
  * nothing was written: the reply may be what was lost. Throws `queue.outcome_unknown` when an earlier try may have been
  * written, else what keeps calls from being taken (`queue.unavailable`, `queue.not_durable`).
  */
-export function createUntilKnown({ redis, clock, deadlineMs }: Options) {
-  return async function untilKnown<Result>(write: () => Promise<Result>): Promise<Result> {
-    const deadline = clock() + deadlineMs;
-    let maybeWritten: unknown;
-    for (let attempt = 0; ; attempt++) {
-      try {
-        return await within(deadline - clock(), redis.write(write));
-      } catch (error) {
-        const known = nothingWritten(error);
-        if (!known) maybeWritten = error;
-        const pause = Math.min(25 * 2 ** attempt, 400);
-        if (clock() + pause >= deadline) throw toOutcome(error, maybeWritten);
-        await delay(pause);
-      }
-    }
-  };
+export function createUntilKnown(options: Options) {
+  return <Result>(write: () => Promise<Result>): Promise<Result> => untilKnown(options, write);
+}
+
+async function untilKnown<Result>(options: Options, write: () => Promise<Result>): Promise<Result> {
+  const { redis, clock } = options;
+  const deadline = clock() + options.deadlineMs;
+  let maybeWritten: unknown;
+  for (let pauseMs = 25; ; pauseMs = Math.min(2 * pauseMs, PAUSE_MS_MAX)) {
+    const outcome = await within(deadline - clock(), redis.write(write));
+    if (outcome.ok) return outcome.result;
+    if (!nothingWritten(outcome.error)) maybeWritten = outcome.error;
+    if (clock() + pauseMs >= deadline) throw toOutcome(outcome.error, maybeWritten);
+    await delay(pauseMs);
+  }
 }
 
 function nothingWritten(error: unknown): boolean {
@@ -50,17 +51,20 @@ function toOutcome(error: unknown, maybeWritten: unknown): AppError {
   return new AppError("queue.unavailable", { reason: messageOf(error), retryAfterMs: 2000, cause: error });
 }
 
-/** Rejects when `work` takes longer; the work itself goes on, its outcome unknown. */
-async function within<Result>(ms: number, work: Promise<Result>): Promise<Result> {
-  const timer = new AbortController();
-  const late = delay(Math.max(ms, 0), timer.signal).then(() => {
-    throw new Error(`Redis did not answer within the deadline`);
+type Outcome<Result> = { ok: true; result: Result } | { ok: false; error: unknown };
+
+/** What came of `work`, or that it was late; late work itself goes on, its outcome unknown. */
+function within<Result>(ms: number, work: Promise<Result>): Promise<Outcome<Result>> {
+  return new Promise((resolve) => {
+    const late = new Error("Redis did not answer within the deadline");
+    const timer = setTimeout(() => resolve({ ok: false, error: late }), Math.max(ms, 0));
+    const settle = (outcome: Outcome<Result>): void => {
+      clearTimeout(timer);
+      resolve(outcome);
+    };
+    work.then(
+      (result) => settle({ ok: true, result }),
+      (error: unknown) => settle({ ok: false, error }),
+    );
   });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    late.catch(() => {});
-    work.catch(() => {});
-    timer.abort();
-  }
 }

@@ -1,7 +1,7 @@
 import { Redis, type RedisOptions } from "ioredis";
+import type { Secret } from "../crypto/secret.ts";
 import { messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
-import type { Secret } from "../crypto/secret.ts";
 
 export type { Redis } from "ioredis";
 
@@ -10,7 +10,8 @@ const RECONNECT_MS_MAX = 1000;
 const always = {
   connectTimeout: 2000,
   keepAlive: 10_000,
-  retryStrategy: (attempt: number) => Math.min(50 * 2 ** attempt, RECONNECT_MS_MAX) * (0.5 + Math.random() / 2),
+  retryStrategy: (attempt: number) =>
+    Math.min(50 * 2 ** attempt, RECONNECT_MS_MAX) * (0.5 + Math.random() / 2),
 } satisfies RedisOptions;
 
 /**

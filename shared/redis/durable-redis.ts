@@ -59,7 +59,10 @@ export class DurableRedis {
       case "away":
         throw new AppError("queue.unavailable", { reason: this.#state.reason, retryAfterMs: 2000 });
       case "starting":
-        throw new AppError("service.starting", { reason: "Redis has not been reached yet", retryAfterMs: 2000 });
+        throw new AppError("service.starting", {
+          reason: "Redis has not been reached yet",
+          retryAfterMs: 2000,
+        });
     }
   }
 
@@ -92,7 +95,8 @@ export class DurableRedis {
 
   async #waitAof(): Promise<void> {
     const reply = await this.redis.call("WAITAOF", 1, 0, WAITAOF_TIMEOUT_MS - 200);
-    if (Number((reply as unknown[])[0]) < 1) throw new Error("WAITAOF timed out: the write is not known to be on disk");
+    if (Number((reply as unknown[])[0]) < 1)
+      throw new Error("WAITAOF timed out: the write is not known to be on disk");
   }
 
   readonly #onReady = (): void => {
@@ -101,7 +105,8 @@ export class DurableRedis {
   };
 
   readonly #onClose = (): void => {
-    if (this.#state.kind !== "starting") this.#state = { kind: "away", reason: "connection to Redis is closed" };
+    if (this.#state.kind !== "starting")
+      this.#state = { kind: "away", reason: "connection to Redis is closed" };
   };
 
   async #check(): Promise<void> {
@@ -127,6 +132,7 @@ export class DurableRedis {
   #report(next: State): void {
     if (next.kind === this.#state.kind) return;
     if (next.kind === "refused") this.#log.error("redis.refused", { reason: next.error.message });
-    if (next.kind === "ready") this.#log.info("redis.ready", { durability: this.mode, proof: next.server.proof });
+    if (next.kind === "ready")
+      this.#log.info("redis.ready", { durability: this.mode, proof: next.server.proof });
   }
 }

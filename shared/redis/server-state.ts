@@ -30,13 +30,20 @@ export async function readServerState(redis: Redis, mode: DurabilityMode): Promi
   };
 }
 
-async function diskProof(redis: Redis, mode: DurabilityMode, info: Record<string, string>): Promise<DiskProof> {
+async function diskProof(
+  redis: Redis,
+  mode: DurabilityMode,
+  info: Record<string, string>,
+): Promise<DiskProof> {
   if (mode === "relaxed") return "none";
   requireAof(info);
   const config = await readConfig(redis);
   if (config === undefined) return requireWaitAof(redis);
   if (config["maxmemory-policy"] !== undefined && config["maxmemory-policy"] !== "noeviction") {
-    throw notDurable(`maxmemory-policy is ${config["maxmemory-policy"]}`, "set `maxmemory-policy noeviction`");
+    throw notDurable(
+      `maxmemory-policy is ${config["maxmemory-policy"]}`,
+      "set `maxmemory-policy noeviction`",
+    );
   }
   if (config["appendfsync"] === "always") return "always";
   try {
@@ -101,7 +108,9 @@ async function requireWaitAof(redis: Redis): Promise<DiskProof> {
 
 function parseInfo(text: string): Record<string, string> {
   const lines = text.split(/\r?\n/).filter((line) => line.includes(":"));
-  return Object.fromEntries(lines.map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1)]));
+  return Object.fromEntries(
+    lines.map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1)]),
+  );
 }
 
 function notDurable(what: string, remedy: string, cause?: unknown): AppError {

@@ -1,0 +1,30 @@
+#!/usr/bin/env node
+import { CommanderError } from "commander";
+import { buildProgram } from "./program.ts";
+
+const { env } = process;
+const pretty = process.stdout.isTTY === true && env["NO_COLOR"] === undefined;
+
+/** Each command loads only the service it starts. */
+const program = buildProgram({
+  env,
+  services: {
+    webhooks: async (options) =>
+      (await import("../webhooks-gateway/main.ts")).runWebhooks({ ...options, env, pretty }),
+    producer: async (options) =>
+      (await import("../producer/main.ts")).runProducer({ ...options, env, pretty }),
+    runner: async (options) => (await import("../runner/main.ts")).runRunner({ ...options, env, pretty }),
+    dev: async (options) => (await import("../dev/main.ts")).runDev({ ...options, env, pretty }),
+  },
+  print: (text) => process.stdout.write(text),
+  printError: (text) => process.stderr.write(text),
+  exitWith: (code) => {
+    process.exitCode = code;
+  },
+});
+
+try {
+  await program.parseAsync(process.argv);
+} catch (error) {
+  if (!(error instanceof CommanderError)) throw error;
+}

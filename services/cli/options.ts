@@ -1,0 +1,32 @@
+import { InvalidArgumentError, Option } from "commander";
+import type { Env } from "../../shared/config/secret-value.ts";
+
+/** The options that more than one command has. */
+export function configDir(): Option {
+  return new Option("--config-dir <dir>", "where the configuration is")
+    .env("POSTERN_CONFIG_DIR")
+    .default("config");
+}
+
+export function bindAddress(otherwise: string): Option {
+  return new Option("--bind-address <host:port>", `where to listen (default: ${otherwise})`);
+}
+
+export function opsAddress(otherwise: string): Option {
+  return new Option(
+    "--ops-address <host:port>",
+    `private address of /livez, /readyz and /metrics (default: ops_address in postern.toml, else ${otherwise})`,
+  );
+}
+
+export function serviceId(env: Env): Option {
+  return new Option("--service-id <n>", "the service all calls belong to (env: POSTERN_SERVICE_ID)")
+    .argParser(parseServiceId)
+    .default(parseServiceId(env["POSTERN_SERVICE_ID"] ?? "0"));
+}
+
+function parseServiceId(text: string): number {
+  const value = Number(text);
+  if (/^\d+$/.test(text) && Number.isSafeInteger(value)) return value;
+  throw new InvalidArgumentError("a service id is a whole number from 0 to 2^53-1");
+}

@@ -1,0 +1,19 @@
+import type { Env } from "../../shared/config/secret-value.ts";
+
+type Listens = { bindAddress: string | undefined; opsAddress: string | undefined };
+type Configured = { configDir: string };
+
+/** What the commands need; main.ts provides it. */
+export type ProgramDeps = {
+  env: Env;
+  /** Each runs until it is told to stop and resolves with its exit code. */
+  services: {
+    webhooks(options: Configured & Listens & { serviceId: number }): Promise<number>;
+    producer(options: Configured & { opsAddress: string | undefined }): Promise<number>;
+    runner(options: Configured & { bindAddress: string | undefined }): Promise<number>;
+    dev(options: { configDir: string | undefined; serviceId: string | undefined }): Promise<number>;
+  };
+  print: (text: string) => void;
+  printError: (text: string) => void;
+  exitWith: (code: number) => void;
+};

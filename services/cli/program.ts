@@ -1,0 +1,70 @@
+import { Command, type CommanderError } from "commander";
+import { EXIT } from "../../shared/lifecycle/run-service.ts";
+import { checkConfig } from "./check-config.ts";
+import { bindAddress, configDir, opsAddress, serviceId } from "./options.ts";
+import type { ProgramDeps } from "./program-deps.ts";
+
+const EXIT_CODES = `
+Exit codes:
+  0  done
+  1  failed, or only partly done
+  2  the command line is wrong
+  3  the configuration is wrong`;
+
+/** The program's command table. */
+export function buildProgram(deps: ProgramDeps): Command {
+  const program = new Command("postern")
+    .description("The off-chain side gate of a job runner: HTTP requests become durable job calls.")
+    .addHelpText("after", EXIT_CODES)
+    .configureOutput({ writeOut: deps.print, writeErr: deps.printError })
+    .configureHelp({ sortSubcommands: false, showGlobalOptions: false })
+    .showHelpAfterError("(see --help)")
+    .exitOverride(usageErrorsExitWith(deps));
+  addServices(program, deps);
+  addDev(program, deps);
+  program.addCommand(checkConfig(deps));
+  return program;
+}
+
+function addServices(program: Command, { services, exitWith, env }: ProgramDeps): void {
+  program
+    .command("webhooks")
+    .description("run a webhooks gateway: verify, enqueue, answer 202")
+    .addOption(configDir())
+    .addOption(bindAddress("bind_address in webhooks.toml"))
+    .addOption(opsAddress("127.0.0.1:9091"))
+    .addOption(serviceId(env))
+    .action(async (options) => exitWith(await services.webhooks(withAddresses(options))));
+  program
+    .command("producer")
+    .description("run a producer: take calls from the queue, inject them into the runner")
+    .addOption(configDir())
+    .addOption(opsAddress("127.0.0.1:9092"))
+    .action(async (options) => exitWith(await services.producer(withAddresses(options))));
+  program
+    .command("runner")
+    .description("run the reference runner with its example jobs")
+    .addOption(configDir())
+    .addOption(bindAddress("[runner] bind_address in postern.toml"))
+    .action(async (options) => exitWith(await services.runner(withAddresses(options))));
+}
+
+function addDev(program: Command, { services, exitWith }: ProgramDeps): void {
+  program
+    .command("dev")
+    .description("run everything on this machine, with a private Redis")
+    .option("--config-dir <dir>", "where the configuration is; without it an example is made")
+    .option("--service-id <n>", "the service all calls belong to")
+    .action(async ({ configDir, serviceId }) => exitWith(await services.dev({ configDir, serviceId })));
+}
+
+function withAddresses<Options extends { bindAddress?: string; opsAddress?: string }>(options: Options) {
+  return { ...options, bindAddress: options.bindAddress, opsAddress: options.opsAddress };
+}
+
+function usageErrorsExitWith({ exitWith }: ProgramDeps) {
+  return (error: CommanderError): never => {
+    exitWith(error.exitCode === 0 ? EXIT.ok : EXIT.usage);
+    throw error;
+  };
+}

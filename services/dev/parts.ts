@@ -1,0 +1,37 @@
+import type { Exit } from "../../shared/child-process/spawn-child.ts";
+import { type Part, startPart } from "../../shared/child-process/start-part.ts";
+import { AppError, messageOf } from "../../shared/errors/app-error.ts";
+import type { Shutdown } from "../../shared/lifecycle/shutdown.ts";
+
+type Deps = {
+  configDir: string;
+  env: NodeJS.ProcessEnv;
+  shutdown: Shutdown;
+  print: (part: string) => (line: string) => void;
+};
+
+/** Starts a subcommand as a process of its own, which ends with dev; throws `start.part_ended` when it does not start. */
+export function createStartPart({ configDir, env, shutdown, print }: Deps) {
+  return async function start(command: string, args: readonly string[] = []): Promise<Part> {
+    const all = [command, "--config-dir", configDir, ...args];
+    try {
+      const part = await startPart({ name: command, args: all, env, detached: true, onLine: print(command) });
+      shutdown.defer(command, () => part.kill("SIGTERM"));
+      return part;
+    } catch (cause) {
+      throw new AppError("start.part_ended", { reason: messageOf(cause), cause });
+    }
+  };
+}
+
+/** Rejects when the first of them ends. */
+export function endedByItself(ends: readonly [name: string, exit: Promise<Exit>][]): Promise<never> {
+  const first = ends.map(async ([name, exit]) => {
+    const { code, signal } = await exit;
+    const reason = `${name} ended by itself (${signal ?? `exit code ${code}`})`;
+    throw new AppError("start.part_ended", { reason });
+  });
+  const fatal = Promise.race(first);
+  fatal.catch(() => {});
+  return fatal;
+}

@@ -1,0 +1,110 @@
+import { type AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
+import { type JobCall, parseJobCall } from "../../shared/job-call/job-call.ts";
+import type { Reached } from "../../shared/lifecycle/crash-point.ts";
+import type { Logger } from "../../shared/log/logger.ts";
+import type { CallRecords } from "../../shared/queue/call-record.ts";
+import type { Deliver, Taken, Verdict } from "../../shared/queue/consume.ts";
+import type { Clock } from "../../shared/time/clock.ts";
+import type { Inject } from "./inject.ts";
+import type { RetryPolicy } from "./retry-policy.ts";
+import type { Throttle } from "./throttle.ts";
+
+export type DeliverDeps = {
+  inject: Inject;
+  records: CallRecords;
+  policy: RetryPolicy;
+  throttle: Throttle;
+  clock: Clock;
+  log: Logger;
+  workerId: string;
+  reached: Reached;
+};
+
+/** The way of one call from the queue to the runner; every end of it is one verdict, one record and one event. */
+export function createDeliver(deps: DeliverDeps): Deliver {
+  return async function deliver(taken, signal) {
+    const startedAt = deps.clock();
+    try {
+      const { call, body } = parseJobCall(taken.stored);
+      const known = await deps.records.toQueued(call.id, startedAt);
+      if (known === "INJECTED" || known === "DISCARDED") return ended(deps, call, known);
+      deps.reached("producer.after_take");
+      deps.reached("producer.before_post");
+      await deps.inject({ call, body }, signal);
+      deps.reached("producer.after_post");
+      return await injected(deps, { call, taken, startedAt });
+    } catch (thrown) {
+      return failed(deps, { taken, error: toAppError(thrown), startedAt });
+    }
+  };
+}
+
+/** Something added it again after its end: the record remembers, the runner is not asked. */
+function ended({ log }: DeliverDeps, call: JobCall, state: string): Verdict {
+  log.info("call.known", { callId: call.id, origin: call.origin, state });
+  return { kind: "done" };
+}
+
+type InHand = { call: JobCall; taken: Taken; startedAt: number };
+
+async function injected(deps: DeliverDeps, { call, taken, startedAt }: InHand): Promise<Verdict> {
+  const now = deps.clock();
+  deps.throttle.succeeded();
+  await deps.records.injected(call, now);
+  deps.reached("producer.after_injected");
+  deps.log.info("call.injected", {
+    callId: call.id,
+    origin: call.origin,
+    jobId: call.job_id,
+    attempt: taken.attempt,
+    injectMs: now - startedAt,
+    endToEndMs: now - call.accepted_at,
+    ...(call.traceparent !== undefined && { traceparent: call.traceparent }),
+  });
+  return { kind: "done" };
+}
+
+type Failure = { taken: Taken; error: AppError; startedAt: number };
+
+async function failed(deps: DeliverDeps, { taken, error, startedAt }: Failure): Promise<Verdict> {
+  const now = deps.clock();
+  const verdict = deps.policy.judge(error, taken.attempt, now);
+  deps.throttle.failed(taken.id, error);
+  await remember(deps, { taken, error, verdict, now }).catch((cause: unknown) => {
+    deps.log.warn("call.record_failed", { callId: taken.id, reason: messageOf(cause) });
+  });
+  const { id: callId, origin, attempt } = taken;
+  const fields = {
+    callId,
+    origin,
+    attempt,
+    code: error.code,
+    reason: error.message,
+    injectMs: now - startedAt,
+  };
+  if (verdict.kind === "park") deps.log.error("call.parked", fields);
+  else
+    deps.log.warn("call.delayed", {
+      ...fields,
+      spent: verdict.kind === "retry",
+      waitMs: waitMs(verdict, now),
+    });
+  return verdict;
+}
+
+type Outcome = { taken: Taken; error: AppError; verdict: Verdict; now: number };
+
+async function remember({ records, workerId, reached }: DeliverDeps, outcome: Outcome): Promise<void> {
+  const { taken, error, verdict, now } = outcome;
+  const attempt = { at: now, code: error.code, reason: error.message, worker: workerId };
+  await records.attemptFailed(taken, attempt, taken.queuedAt);
+  reached("producer.after_attempt_recorded");
+  if (verdict.kind !== "park") return;
+  await records.parked(taken, now);
+  reached("producer.after_parked");
+}
+
+function waitMs(verdict: Verdict, now: number): number {
+  if (verdict.kind === "retry") return verdict.afterMs;
+  return verdict.kind === "postpone" ? verdict.untilMs - now : 0;
+}

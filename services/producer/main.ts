@@ -1,0 +1,56 @@
+import { loadConfig } from "../../shared/config/load-config.ts";
+import { listen } from "../../shared/http/listen.ts";
+import { createOpsApp } from "../../shared/http/ops.ts";
+import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
+import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
+import { connectForWork } from "../../shared/redis/connect.ts";
+import { systemClock } from "../../shared/time/clock.ts";
+import { createHttpInject } from "./http-inject.ts";
+import { createMeters } from "./meters.ts";
+import { createProducer } from "./producer.ts";
+
+export type ProducerProcess = ServiceOptions & { configDir: string; opsAddress: string | undefined };
+
+export function runProducer(options: ProducerProcess): Promise<number> {
+  return runService("producer", options, async ({ log: plainLog, shutdown, reached }) => {
+    const { postern, warnings } = loadConfig({ dir: options.configDir, env: options.env });
+    for (const warning of warnings) plainLog.warn("config.warning", { warning });
+    const { redis: redisConfig, runner, producer: config } = postern;
+    const metrics = createMetrics();
+    const log = metered(plainLog, createMeters(metrics));
+
+    const redis = connectForWork(redisConfig.url, log);
+    shutdown.defer("redis", () => redis.disconnect());
+
+    const { inject, close } = createHttpInject({
+      url: runner.url,
+      secret: runner.secret?.[0],
+      timeoutMs: runner.timeout_ms,
+      connections: config.concurrency * 2,
+      clock: systemClock,
+    });
+    shutdown.defer("runner connections", close);
+
+    const producer = createProducer({
+      inject,
+      redis,
+      log,
+      concurrency: config.concurrency,
+      attempts: config.attempts,
+      backoff: { baseMs: config.backoff.base_ms, capMs: config.backoff.cap_ms },
+      lockMs: config.lock_ms,
+      reached,
+    });
+    shutdown.defer("producer", () => producer.close(runner.timeout_ms + 1000));
+
+    const readiness = () => ({ ready: redis.status === "ready", checks: { redis: redis.status } });
+    const ops = await listen(
+      createOpsApp({ readiness, metrics }),
+      options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9092",
+    );
+    shutdown.defer("ops server", () => ops.close(0));
+
+    log.info("service.started", { opsAddress: ops.address, runner: runner.url, workerId: producer.workerId });
+    return {};
+  });
+}

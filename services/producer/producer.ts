@@ -1,0 +1,95 @@
+import { hostname } from "node:os";
+import { ORIGINS, type Origin } from "../../shared/job-call/job-call.ts";
+import { nothingHappens, type Reached } from "../../shared/lifecycle/crash-point.ts";
+import type { Logger } from "../../shared/log/logger.ts";
+import { createCallRecords } from "../../shared/queue/call-record.ts";
+import { type Consumer, consume } from "../../shared/queue/consume.ts";
+import { beat } from "../../shared/queue/heartbeat.ts";
+import type { Redis } from "../../shared/redis/connect.ts";
+import type { Backoff } from "../../shared/time/backoff.ts";
+import { type Clock, systemClock } from "../../shared/time/clock.ts";
+import { createDeliver } from "./deliver.ts";
+import type { Inject } from "./inject.ts";
+import { createRetryPolicy } from "./retry-policy.ts";
+import { createThrottle } from "./throttle.ts";
+
+export type { DeliveredCall, Inject } from "./inject.ts";
+
+export type ProducerOptions = {
+  inject: Inject;
+  /** The host's own connection, with `maxRetriesPerRequest: null`. */
+  redis: Redis;
+  log: Logger;
+  origins?: readonly Origin[];
+  /** Calls injected at once, for each origin. */
+  concurrency?: number;
+  attempts?: number;
+  backoff?: Backoff;
+  /** How long a call stays with a worker that no longer renews it; an injection has to end within it. */
+  lockMs?: number;
+  clock?: Clock;
+  random?: () => number;
+  reached?: Reached;
+};
+
+export type Producer = {
+  readonly workerId: string;
+  ready(): Promise<void>;
+  /** Stops taking calls, lets those in hand end (at most `graceMs`), then stops beating. */
+  close(graceMs: number): Promise<void>;
+};
+
+/**
+ * Takes calls from the queues and injects them, with retries, until the runner owns each or it is parked. Any number of
+ * producers may run; a call is offered at least once, always under the same key.
+ */
+export function createProducer(options: ProducerOptions): Producer {
+  const { redis, log, clock = systemClock } = options;
+  const workerId = `${hostname()}:${process.pid}:${clock().toString(36)}`;
+  const consumers = (options.origins ?? ORIGINS).map((origin) => startConsumer(origin, workerId, options));
+  const heartbeat = beat({ redis, workerId, clock });
+  return {
+    workerId,
+    ready: async () => {
+      await Promise.all(consumers.map((consumer) => consumer.ready()));
+    },
+    close: async (graceMs) => {
+      await Promise.all(consumers.map((consumer) => consumer.close(graceMs)));
+      await heartbeat.stop();
+      log.info("producer.stopped", { workerId });
+    },
+  };
+}
+
+function startConsumer(origin: Origin, workerId: string, options: ProducerOptions): Consumer {
+  const {
+    redis,
+    log,
+    clock = systemClock,
+    reached = nothingHappens,
+    concurrency = 50,
+    lockMs = 20_000,
+  } = options;
+  const policy = createRetryPolicy({
+    attempts: options.attempts ?? 20,
+    backoff: options.backoff ?? { baseMs: 1000, capMs: 900_000 },
+    random: options.random ?? Math.random,
+  });
+  const records = createCallRecords(redis);
+  const throttle = createThrottle(async (ms) => {
+    log.warn("queue.throttled", { origin, pauseMs: ms });
+    await consumer.pauseFor(ms);
+  });
+  const deliver = createDeliver({
+    inject: options.inject,
+    records,
+    policy,
+    throttle,
+    clock,
+    log,
+    workerId,
+    reached,
+  });
+  const consumer = consume({ redis, origin, deliver, concurrency, lockMs, workerName: workerId, log });
+  return consumer;
+}

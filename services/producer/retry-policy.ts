@@ -1,0 +1,39 @@
+import type { AppError } from "../../shared/errors/app-error.ts";
+import type { Verdict } from "../../shared/queue/consume.ts";
+import { type Backoff, backoffMs } from "../../shared/time/backoff.ts";
+
+/*
+ * With the defaults (20 attempts, base 1 s, cap 15 min) and full jitter, each wait is anything from 0 to
+ *
+ *   after attempt   1    2    3    4   ...   10      11 to 19
+ *   at most         1 s  2 s  4 s  8 s       512 s   900 s      in all at most 2 h 32 min, half of that on average
+ *
+ * after which the call is parked, until an operator replays or discards it.
+ */
+
+/** A runner cannot put a call off for longer than this at a time. */
+const RETRY_AFTER_MS_MAX = 3_600_000;
+
+/** These only delay the call: the runner is well, and will take it later. */
+const POSTPONES: readonly string[] = ["runner.throttled", "runner.busy"];
+
+export type RetryPolicy = {
+  /** What becomes of a call whose `attempt`-th attempt ended with this error. */
+  judge(error: AppError, attempt: number, now: number): Verdict;
+};
+
+type Options = { attempts: number; backoff: Backoff; random: () => number };
+
+export function createRetryPolicy({ attempts, backoff, random }: Options): RetryPolicy {
+  return {
+    judge(error, attempt, now) {
+      const reason = `${error.code}: ${error.message}`;
+      if (!error.retryable) return { kind: "park", reason };
+      const asked = Math.min(error.retryAfterMs ?? 0, RETRY_AFTER_MS_MAX);
+      const afterMs = Math.max(asked, backoffMs(backoff, attempt, random));
+      if (POSTPONES.includes(error.code)) return { kind: "postpone", untilMs: now + afterMs };
+      if (attempt >= attempts) return { kind: "park", reason };
+      return { kind: "retry", afterMs, reason };
+    },
+  };
+}

@@ -1,0 +1,90 @@
+import type { IncomingMessage } from "node:http";
+import { type EndpointToml, SIGNATURE_HEADERS } from "../../shared/config/webhooks-toml.ts";
+import { sameBytes } from "../../shared/crypto/compare.ts";
+import { isSignedByAny, parseHmacHeader } from "../../shared/crypto/hmac.ts";
+import type { Secret } from "../../shared/crypto/secret.ts";
+import { AppError } from "../../shared/errors/app-error.ts";
+import { headerBytes, headerValues } from "../../shared/http/headers.ts";
+
+/** What of a credential only the body can prove. */
+export type BodyProof = { covers: "received" | "decoded"; check(bytes: Buffer): void };
+
+type Reason = "missing" | "repeated" | "malformed" | "mismatch";
+
+/**
+ * Checks all that can be checked of a request's credential before its body is read, and returns what is left to check.
+ * Throws `webhook.credential_rejected`; the reason is for the log, the caller is told only that it is unauthorized.
+ */
+export function checkCredential(req: IncomingMessage, endpoint: EndpointToml): BodyProof | undefined {
+  switch (endpoint.auth) {
+    case "none":
+      return undefined;
+    case "bearer":
+      requireSecret(bearerToken(req), endpoint.secret);
+      return undefined;
+    case "api-key":
+      requireSecret(onlyValue(headerValues(req, endpoint.api_key_header)), endpoint.secret);
+      return undefined;
+    case "hmac-sha256":
+      return signatureProof(req, endpoint);
+  }
+}
+
+/** RFC 6750: the scheme's case does not matter, the token's does. */
+function bearerToken(req: IncomingMessage): string {
+  const header = onlyValue(headerValues(req, "authorization"));
+  const token = /^bearer +(\S.*)$/i.exec(header)?.[1];
+  if (token === undefined) throw rejected("malformed");
+  return token;
+}
+
+/** All secrets are compared, whichever fits, in a time that depends on none of them. */
+function requireSecret(presented: string, secrets: readonly Secret[]): void {
+  const bytes = headerBytes(presented);
+  let matches = false;
+  for (const secret of secrets) {
+    if (sameBytes(bytes, secret.bytes())) matches = true;
+  }
+  if (!matches) throw rejected("mismatch");
+}
+
+type Hmac = Extract<EndpointToml, { auth: "hmac-sha256" }>;
+
+function signatureProof(req: IncomingMessage, { secret, signature_over }: Hmac): BodyProof {
+  const present = SIGNATURE_HEADERS.map((name) => headerValues(req, name)).find(
+    (values) => values.length > 0,
+  );
+  const signature = parseHmacHeader(onlyValue(present ?? []));
+  if (signature === undefined) throw rejected("malformed");
+  return {
+    covers: signature_over,
+    check(bytes) {
+      if (!isSignedByAny(secret, signature, bytes)) throw rejected("mismatch");
+    },
+  };
+}
+
+/** A credential sent twice is refused: two programs on the way might each trust another one of them. */
+function onlyValue(values: readonly string[]): string {
+  const [value, ...more] = values;
+  if (value === undefined) throw rejected("missing");
+  if (more.length > 0) throw rejected("repeated");
+  return value;
+}
+
+function rejected(reason: Reason): AppError {
+  return new AppError("webhook.credential_rejected", { reason, publicDetail: "unauthorized" });
+}
+
+/** The challenge that goes with a 401 (RFC 9110, section 11.6.1). */
+export function challengeOf(endpoint: EndpointToml): string {
+  switch (endpoint.auth) {
+    case "bearer":
+      return 'Bearer realm="postern"';
+    case "api-key":
+      return `ApiKey realm="postern", header="${endpoint.api_key_header}"`;
+    case "hmac-sha256":
+    case "none":
+      return 'HMAC-SHA256 realm="postern"';
+  }
+}

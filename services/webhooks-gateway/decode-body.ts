@@ -1,0 +1,42 @@
+import type { IncomingMessage } from "node:http";
+import { promisify } from "node:util";
+import { brotliDecompress, gunzip, inflate, type ZlibOptions } from "node:zlib";
+import type { EndpointToml } from "../../shared/config/webhooks-toml.ts";
+import { AppError, messageOf } from "../../shared/errors/app-error.ts";
+import { tooLarge } from "../../shared/http/read-body.ts";
+
+type Decode = (bytes: Buffer, options: ZlibOptions) => Promise<Buffer>;
+
+const DECODERS: Readonly<Record<string, Decode>> = {
+  gzip: promisify(gunzip) as Decode,
+  "x-gzip": promisify(gunzip) as Decode,
+  deflate: promisify(inflate) as Decode,
+  br: promisify(brotliDecompress) as Decode,
+};
+
+/** The request's one content coding, or undefined where it has none. Throws `request.encoding_unsupported`. */
+export function readEncoding(req: IncomingMessage, endpoint: EndpointToml): string | undefined {
+  const header = req.headers["content-encoding"]?.trim().toLowerCase();
+  if (header === undefined || header === "" || header === "identity") return undefined;
+  if (endpoint.encoded_bodies === "decode" && Object.hasOwn(DECODERS, header)) return header;
+  const detail =
+    endpoint.encoded_bodies === "decode"
+      ? `Content-Encoding must be one of ${Object.keys(DECODERS).join(", ")}`
+      : "this endpoint takes no Content-Encoding";
+  throw new AppError("request.encoding_unsupported", {
+    reason: `${detail}; it is ${header}`,
+    publicDetail: detail,
+  });
+}
+
+/** The decoded bytes, never more than the limit: a small body may stand for a very large one. */
+export async function decodeBody(bytes: Buffer, encoding: string, limitBytes: number): Promise<Buffer> {
+  const decode = DECODERS[encoding] as Decode;
+  try {
+    return await decode(bytes, { maxOutputLength: Math.max(limitBytes, 1) });
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE") throw tooLarge(limitBytes);
+    const detail = `the body is not ${encoding}`;
+    throw new AppError("request.encoding_broken", { reason: messageOf(cause), publicDetail: detail, cause });
+  }
+}

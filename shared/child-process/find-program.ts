@@ -1,0 +1,46 @@
+import { spawnSync } from "node:child_process";
+import { accessSync, constants } from "node:fs";
+import { delimiter, join } from "node:path";
+
+/** The first of these programs that is on the PATH, as a full path. */
+export function findProgram(names: readonly string[], env: NodeJS.ProcessEnv): string | undefined {
+  const folders = (env["PATH"] ?? "").split(delimiter).filter((folder) => folder !== "");
+  const candidates = names.flatMap((name) => folders.map((folder) => join(folder, name)));
+  return candidates.find(isExecutable);
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Installs a Debian package where that needs no question: apt-get is there, this user is root or may use sudo without a
+ * password, and POSTERN_NO_INSTALL is not set. Whether it worked shows in `findProgram`.
+ */
+export function installPackage(name: string, env: NodeJS.ProcessEnv): void {
+  const apt = findProgram(["apt-get"], env);
+  if (env["POSTERN_NO_INSTALL"] || apt === undefined) return;
+  const prefix = asRoot(env);
+  if (prefix === undefined) return;
+  const options = { env: { ...env, DEBIAN_FRONTEND: "noninteractive" }, stdio: ["ignore", 2, 2] as const };
+  for (const args of [
+    ["update", "-qq"],
+    ["install", "-y", "-qq", name],
+  ]) {
+    const [command = apt, ...rest] = [...prefix, apt, ...args];
+    spawnSync(command, rest, { ...options, stdio: [...options.stdio] });
+  }
+}
+
+/** What stands before a command to run it as root; undefined when this user cannot. */
+function asRoot(env: NodeJS.ProcessEnv): string[] | undefined {
+  if (process.getuid?.() === 0) return [];
+  return spawnSync("sudo", ["-n", "true"], { env, stdio: "ignore" }).status === 0
+    ? ["sudo", "-n"]
+    : undefined;
+}

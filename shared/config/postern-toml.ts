@@ -1,0 +1,78 @@
+import { z } from "zod";
+import { Secret } from "../crypto/secret.ts";
+import { address, headerName, httpUrl, positive } from "./fields.ts";
+import { type Env, secretValue, secretValues } from "./secret-value.ts";
+
+const THIRTY_DAYS_SECS = 30 * 86_400;
+
+/** `postern.toml`: what all processes share. Every key has a default; the file may be absent. */
+export function posternToml(env: Env) {
+  return z
+    .strictObject({
+      metadata_prefix: headerName.default("X-PLATFORM"),
+      ops_address: address.optional(),
+      drain_secs: z.number().min(0).max(300).default(5),
+      redis: redis(env).prefault({}),
+      runner: runner(env).prefault({}),
+      producer: producer.prefault({}),
+      limits: limits.prefault({}),
+    })
+    .refine(({ runner, producer }) => runner.timeout_ms < producer.lock_ms, {
+      path: ["runner", "timeout_ms"],
+      message: "must be shorter than producer.lock_ms: an injection has to end inside its lock",
+      when: ({ value }) => hasBothTimes.safeParse(value).success,
+    });
+}
+export type PosternToml = z.output<ReturnType<typeof posternToml>>;
+
+const hasBothTimes = z.object({
+  runner: z.object({ timeout_ms: z.number() }),
+  producer: z.object({ lock_ms: z.number() }),
+});
+
+const redis = (env: Env) =>
+  z.strictObject({
+    url: secretValue(env)
+      .refine((url) => /^rediss?:\/\//.test(url.reveal()), "must be a redis:// or rediss:// URL")
+      .default(() => new Secret("redis://127.0.0.1:6379")),
+    durability: z.enum(["strict", "relaxed"]).default("strict"),
+  });
+
+const runner = (env: Env) =>
+  z.strictObject({
+    url: httpUrl.default("http://127.0.0.1:8645"),
+    secret: secretValues(env).optional(),
+    timeout_ms: positive.default(10_000),
+    memory_secs: positive.default(THIRTY_DAYS_SECS),
+    bind_address: address.default("127.0.0.1:8645"),
+    lease_ms: z.int().min(1000).default(30_000),
+    concurrency: positive.default(100),
+  });
+
+const backoff = z
+  .strictObject({ base_ms: positive.default(1000), cap_ms: positive.default(900_000) })
+  .refine(({ base_ms, cap_ms }) => base_ms <= cap_ms, { path: ["cap_ms"], message: "is below base_ms" });
+
+const producer = z.strictObject({
+  concurrency: z.int().min(1).max(10_000).default(50),
+  attempts: z.int().min(1).max(100_000).default(20),
+  lock_ms: z.int().min(1000).default(20_000),
+  backoff: backoff.prefault({}),
+});
+
+const limits = z.strictObject({
+  queue_depth_max: positive.default(1_000_000),
+  oldest_age_secs_max: positive.optional(),
+  redis_memory_ratio_max: z.number().gt(0).max(1).default(0.85),
+  enqueue_timeout_ms: z.int().min(100).max(60_000).default(5000),
+});
+
+/** The limits above which a gateway takes no calls (shared/queue/backpressure.ts). */
+export function toLimits({ limits }: PosternToml) {
+  const { queue_depth_max, oldest_age_secs_max, redis_memory_ratio_max } = limits;
+  return {
+    queueDepthMax: queue_depth_max,
+    oldestAgeMsMax: oldest_age_secs_max === undefined ? undefined : oldest_age_secs_max * 1000,
+    redisMemoryRatioMax: redis_memory_ratio_max,
+  };
+}

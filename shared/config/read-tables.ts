@@ -1,0 +1,14 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parse, type TomlTable } from "smol-toml";
+import type { ConfigTables } from "./write-config.ts";
+
+/** The tables of a configuration directory as they are written, unchecked: for who writes a changed copy of it. */
+export function readTables(dir: string): ConfigTables {
+  const read = (name: string): TomlTable | undefined => {
+    const path = join(dir, name);
+    return existsSync(path) ? parse(readFileSync(path, "utf8")) : undefined;
+  };
+  const [postern, webhooks] = [read("postern.toml"), read("webhooks.toml")];
+  return { ...(postern && { postern }), ...(webhooks && { webhooks }) };
+}

@@ -1,0 +1,71 @@
+import { readFileSync } from "node:fs";
+import { z } from "zod";
+import { Secret } from "../crypto/secret.ts";
+import { messageOf } from "../errors/app-error.ts";
+
+export type Env = Readonly<Record<string, string | undefined>>;
+
+/** The values that stand for a secret in the example files: left in place, they are refused. */
+export const PLACEHOLDERS = [
+  "replace-this-bearer-token",
+  "replace-this-hmac-secret",
+  "replace-this-api-key",
+] as const;
+
+/** A secret in a configuration file: literal, `env:VAR` or `file:/path` (one trailing newline of the file is not part of it). */
+export function secretValue(env: Env) {
+  return z
+    .unknown()
+    .transform((value, context) => toSecret(value, env, (message) => context.addIssue(message)));
+}
+
+/** One secret or several; several are all active, so that one can be rotated without a gap. */
+export function secretValues(env: Env) {
+  return z.unknown().transform((value, context) => {
+    if (!Array.isArray(value)) return [toSecret(value, env, (message) => context.addIssue(message))];
+    if (value.length === 0) context.addIssue("needs at least one secret");
+    return value.map((item, index) =>
+      toSecret(item, env, (message) => context.addIssue({ code: "custom", path: [index], message })),
+    );
+  });
+}
+
+function toSecret(value: unknown, env: Env, report: (message: string) => void): Secret {
+  const resolved = typeof value === "string" ? resolve(value, env) : { problem: missing(value) };
+  if (typeof resolved === "string") return new Secret(resolved);
+  report(resolved.problem);
+  return z.NEVER;
+}
+
+function missing(value: unknown): string {
+  return value === undefined ? "is missing" : "must be text: the secret, env:VAR or file:/path";
+}
+
+type Resolved = string | { problem: string };
+
+function resolve(text: string, env: Env): Resolved {
+  const value = read(text, env);
+  if (typeof value !== "string") return value;
+  if (value === "") return { problem: "is empty" };
+  if ((PLACEHOLDERS as readonly string[]).includes(value)) {
+    return { problem: "is the placeholder of the example file; put a secret of your own here" };
+  }
+  return value;
+}
+
+function read(text: string, env: Env): Resolved {
+  if (text.startsWith("env:")) {
+    const name = text.slice("env:".length);
+    return env[name] ?? { problem: `names the environment variable ${name}, which is not set` };
+  }
+  if (text.startsWith("file:")) return readSecretFile(text.slice("file:".length));
+  return text;
+}
+
+function readSecretFile(path: string): Resolved {
+  try {
+    return readFileSync(path, "utf8").replace(/\r?\n$/, "");
+  } catch (error) {
+    return { problem: `names a file that cannot be read (${messageOf(error)})` };
+  }
+}

@@ -1,0 +1,16 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { stringify, type TomlTable } from "smol-toml";
+
+/** The tables of a configuration directory, by file. */
+export type ConfigTables = { postern?: Table; webhooks?: Table };
+export type Table = TomlTable;
+
+/** Writes a configuration directory for `loadConfig`; only its owner may read it, since it holds secrets. */
+export function writeConfig(dir: string, { postern = {}, webhooks }: ConfigTables): void {
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  const write = (name: string, table: TomlTable) =>
+    writeFileSync(join(dir, name), `${stringify(table)}\n`, { mode: 0o600 });
+  write("postern.toml", postern);
+  if (webhooks !== undefined) write("webhooks.toml", webhooks);
+}

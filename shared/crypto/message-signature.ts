@@ -1,0 +1,163 @@
+import { createHmac } from "node:crypto";
+import { AppError } from "../errors/app-error.ts";
+import { isSignedByAny } from "./hmac.ts";
+import type { Secret } from "./secret.ts";
+
+/*
+ * HTTP Message Signatures (RFC 9421) as producer and runner use them: algorithm hmac-sha256, one signature labelled and
+ * tagged `postern`, over @method, @path and headers. Only what signMessage writes is understood: one member in each of
+ * the two headers, no component parameters, no derived component but these two. Everything else is refused.
+ */
+const LABEL = "postern";
+const ALGORITHM = "hmac-sha256";
+
+/** How far ahead of ours a producer's clock may be. */
+const SKEW_SEC_MAX = 60;
+
+/** What every signature has to cover, whatever the request looks like. */
+const ALWAYS_COVERED = ["@method", "@path", "content-digest", "idempotency-key"] as const;
+
+const COMPONENT = String.raw`"[a-z0-9!#$%&'*+.^_|~@\x60-]+"`;
+const PARAMETER = String.raw`;[a-z*][a-z0-9_.*-]*=(?:\d{1,15}|"[^"\\]*")`;
+const SIGNATURE_INPUT = new RegExp(`^${LABEL}=(\\((${COMPONENT}(?: ${COMPONENT})*)\\)((?:${PARAMETER})*))$`);
+const SIGNATURE = new RegExp(`^${LABEL}=:([A-Za-z0-9+/]{43}=):$`);
+const DIGEST_MEMBER = /^[a-z*][a-z0-9_.*-]*=:[A-Za-z0-9+/]*={0,2}:$/;
+const PARAMETERS_KNOWN = ["created", "alg", "keyid", "nonce", "tag"];
+
+export type SignedMessage = {
+  readonly method: string;
+  /** The path as it goes over the wire, without a query. */
+  readonly path: string;
+  /** The headers to cover, by lower-case name, in the order in which they are covered. */
+  readonly headers: Readonly<Record<string, string>>;
+};
+
+/** A request as it came: every value of each header, by lower-case name. */
+export type ReceivedMessage = {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: Readonly<Record<string, readonly string[]>>;
+};
+
+type Rules = {
+  nowSec: number;
+  maxAgeSec: number;
+  /** Whether a header that the request has must be covered, by its lower-case name. */
+  mustCover: (name: string) => boolean;
+};
+
+/** The value of a `Content-Digest` header (RFC 9530) for bytes with this SHA-256. */
+export function contentDigest(sha256Hex: string): string {
+  return `sha-256=:${Buffer.from(sha256Hex, "hex").toString("base64")}:`;
+}
+
+/**
+ * Whether a received `Content-Digest` vouches for bytes with this SHA-256: its `sha-256` member, which has to be there
+ * once, is theirs. Members of other algorithms may stand beside it and are not looked at.
+ */
+export function isContentDigestOf(values: readonly string[], sha256Hex: string): boolean {
+  const members = values.flatMap((value) => value.split(",")).map((member) => member.trim());
+  if (!members.every((member) => DIGEST_MEMBER.test(member))) return false;
+  const digests = members.filter((member) => member.startsWith("sha-256="));
+  return digests.length === 1 && digests[0] === contentDigest(sha256Hex);
+}
+
+/** Both signature headers of a message that covers its method, its path and every header given. */
+export function signMessage(secret: Secret, message: SignedMessage, createdSec: number) {
+  let covered = `"@method" "@path"`;
+  let lines = `"@method": ${message.method}\n"@path": ${message.path}\n`;
+  for (const name of Object.keys(message.headers)) {
+    covered += ` "${name}"`;
+    lines += `"${name}": ${message.headers[name]}\n`;
+  }
+  const params = `(${covered});created=${createdSec};alg="${ALGORITHM}";tag="${LABEL}"`;
+  // The wire carries header values as latin1, and so does the base: a value that is no ASCII still signs the same bytes.
+  const mac = createHmac("sha256", secret.reveal()).update(signatureBase(lines, params), "latin1").digest("base64");
+  return { "Signature-Input": `${LABEL}=${params}`, Signature: `${LABEL}=:${mac}:` };
+}
+
+/** The signature base (RFC 9421, section 2.5): a line `"name": value\n` per component, then the parameters as they stand. */
+export function signatureBase(lines: string, params: string): string {
+  return `${lines}"@signature-params": ${params}`;
+}
+
+/**
+ * Returns if one of the secrets signed this very message, recently, and the signature covers all it has to; throws
+ * `runner.signature_rejected` with the reason otherwise. Of the body it proves what `content-digest` says; comparing
+ * that with the bytes is the caller's part.
+ */
+export function verifyMessage(secrets: readonly Secret[], request: ReceivedMessage, rules: Rules): void {
+  const { params, covered, created } = parseInput(only(request, "signature-input"));
+  checkAge(created, rules);
+  checkCoverage(new Set(covered), request, rules);
+  const lines = covered.map((name) => `"${name}": ${componentValue(request, name)}\n`).join("");
+  const base = Buffer.from(signatureBase(lines, params), "latin1");
+  if (!isSignedByAny(secrets, parseSignature(only(request, "signature")), base)) {
+    throw rejected("no active secret made this signature over this message");
+  }
+}
+
+function parseInput(text: string): { params: string; covered: string[]; created: number } {
+  const [, params, names, parameters] = SIGNATURE_INPUT.exec(text) ?? [];
+  if (params === undefined || names === undefined) throw rejected("Signature-Input is not of the expected form");
+  const covered = names.split(" ").map((name) => name.slice(1, -1));
+  if (new Set(covered).size !== covered.length) throw rejected("a component is covered twice");
+  const values = parseParameters(parameters ?? "");
+  if ((values.get("alg") ?? ALGORITHM) !== ALGORITHM) throw rejected(`alg is not ${ALGORITHM}`);
+  if (values.get("tag") !== LABEL) throw rejected(`tag is not ${LABEL}`);
+  const created = values.get("created");
+  if (typeof created !== "number") throw rejected("created is missing");
+  return { params, covered, created };
+}
+
+function parseParameters(text: string): Map<string, string | number> {
+  const values = new Map<string, string | number>();
+  for (const [parameter] of text.matchAll(new RegExp(PARAMETER, "g"))) {
+    const name = parameter.slice(1, parameter.indexOf("="));
+    const value = parameter.slice(parameter.indexOf("=") + 1);
+    if (!PARAMETERS_KNOWN.includes(name)) throw rejected(`parameter ${name} is not known`);
+    if (values.has(name)) throw rejected(`parameter ${name} comes twice`);
+    values.set(name, value.startsWith('"') ? value.slice(1, -1) : Number(value));
+  }
+  return values;
+}
+
+function parseSignature(text: string): Buffer {
+  const base64 = SIGNATURE.exec(text)?.[1];
+  if (base64 === undefined) throw rejected("Signature is not of the expected form");
+  return Buffer.from(base64, "base64");
+}
+
+function checkAge(created: number, { nowSec, maxAgeSec }: Rules): void {
+  const ageSec = nowSec - created;
+  if (ageSec > maxAgeSec) throw rejected(`created is ${ageSec} s old, more than ${maxAgeSec} s`);
+  if (-ageSec > SKEW_SEC_MAX) throw rejected(`created is ${-ageSec} s in the future`);
+}
+
+function checkCoverage(covered: ReadonlySet<string>, { headers }: ReceivedMessage, { mustCover }: Rules): void {
+  for (const name of ALWAYS_COVERED) {
+    if (!covered.has(name)) throw rejected(`${name} is not covered`);
+  }
+  for (const name of Object.keys(headers)) {
+    if ((name === "content-type" || mustCover(name)) && !covered.has(name)) throw rejected(`${name} is not covered`);
+  }
+}
+
+function componentValue(request: ReceivedMessage, name: string): string {
+  if (name === "@method") return request.method;
+  if (name === "@path") return request.path;
+  if (name.includes("@")) throw rejected(`component ${name} is not known`);
+  return only(request, name).trim();
+}
+
+function only({ headers }: ReceivedMessage, name: string): string {
+  const values = Object.hasOwn(headers, name) ? (headers[name] ?? []) : [];
+  const [value] = values;
+  if (value === undefined) throw rejected(`${name} is missing`);
+  if (values.length > 1) throw rejected(`${name} comes more than once`);
+  return value;
+}
+
+function rejected(reason: string): AppError {
+  return new AppError("runner.signature_rejected", { reason });
+}

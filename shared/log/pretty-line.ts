@@ -1,0 +1,13 @@
+import { prettyFactory } from "pino-pretty";
+
+/** A JSON line of one of our processes as a line for people; anything else comes back as it is. */
+export function createPrettyLine({ colour }: { colour: boolean }): (line: string) => string {
+  const pretty = prettyFactory({
+    colorize: colour,
+    ignore: "pid,hostname,service",
+    messageKey: "event",
+    translateTime: "HH:MM:ss.l",
+    singleLine: true,
+  });
+  return (line) => (line.startsWith("{") ? pretty(line).trimEnd() : line);
+}

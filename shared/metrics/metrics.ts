@@ -1,0 +1,50 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import type { Fields, Logger } from "../log/logger.ts";
+
+/** What an event adds to the metrics. */
+export type Meter = (fields: Fields) => void;
+
+const SECONDS_BUCKETS = [
+  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600,
+];
+
+export type Metrics = ReturnType<typeof createMetrics>;
+
+/** The metrics of one process, in Prometheus' text format, with those of the Node process itself. */
+export function createMetrics() {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  const registers = [registry];
+  const setters: (() => void)[] = [];
+  return {
+    counter: <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
+      new Counter<Label>({ name, help, labelNames, registers }),
+    gauge: <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
+      new Gauge<Label>({ name, help, labelNames, registers }),
+    /** A duration; give milliseconds to `observeMs`. */
+    duration: <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) => {
+      const histogram = new Histogram<Label>({ name, help, labelNames, registers, buckets: SECONDS_BUCKETS });
+      return {
+        observeMs: (labels: Record<Label, string>, ms: number) => histogram.observe(labels, ms / 1000),
+      };
+    },
+    /** Runs before each scrape, to set gauges. */
+    beforeScrape: (set: () => void) => void setters.push(set),
+    contentType: registry.contentType,
+    text: () => {
+      for (const set of setters) set();
+      return registry.metrics();
+    },
+  };
+}
+
+/** A logger whose events also move the metrics: what is counted and what is logged are the same facts. */
+export function metered(log: Logger, meters: Readonly<Record<string, Meter>>): Logger {
+  const through = (write: Logger["info"]): Logger["info"] => {
+    return (event, fields = {}) => {
+      meters[event]?.(fields);
+      write(event, fields);
+    };
+  };
+  return { info: through(log.info), warn: through(log.warn), error: through(log.error) };
+}

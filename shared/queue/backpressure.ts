@@ -1,0 +1,101 @@
+import { AppError, messageOf } from "../errors/app-error.ts";
+import type { Logger } from "../log/logger.ts";
+import type { DurableRedis } from "../redis/durable-redis.ts";
+import type { Clock } from "../time/clock.ts";
+import type { Depth } from "./depth.ts";
+import { workersAlive } from "./heartbeat.ts";
+
+export type Limits = {
+  queueDepthMax: number;
+  oldestAgeMsMax: number | undefined;
+  redisMemoryRatioMax: number;
+};
+
+/** What was last seen of the queue behind a gateway. */
+export type Pressure = { depth: Depth; oldestAgeMs: number; memoryRatio: number; workersAlive: number };
+
+type Options = {
+  durable: DurableRedis;
+  readDepth: () => Promise<Depth>;
+  limits: Limits;
+  clock: Clock;
+  log: Logger;
+  everyMs?: number;
+};
+
+/**
+ * Looks at the queue once a second, so that no request pays for it. `assertRoom` throws `queue.overloaded` while a limit
+ * is passed.
+ */
+export class Backpressure {
+  readonly #options: Options;
+  readonly #timer: NodeJS.Timeout;
+  #seen: Pressure | undefined;
+  #over: string | undefined;
+
+  constructor(options: Options) {
+    this.#options = options;
+    this.#timer = setInterval(() => void this.#look(), options.everyMs ?? 1000);
+    options.durable.redis.on("ready", () => void this.#look());
+    void this.#look();
+  }
+
+  assertRoom(): void {
+    if (this.#over === undefined) return;
+    throw new AppError("queue.overloaded", {
+      reason: this.#over,
+      publicDetail: this.#over,
+      retryAfterMs: 5000,
+    });
+  }
+
+  /** What was seen last; undefined before the first look. */
+  seen(): Pressure | undefined {
+    return this.#seen;
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  async #look(): Promise<void> {
+    const { durable, readDepth, clock, log, limits } = this.#options;
+    if (durable.redis.status !== "ready") return;
+    try {
+      const { usedMemoryBytes, maxMemoryBytes } = durable.server();
+      const depth = await readDepth();
+      const now = clock();
+      this.#seen = {
+        depth,
+        oldestAgeMs: depth.oldestSince === undefined ? 0 : Math.max(0, now - depth.oldestSince),
+        memoryRatio: maxMemoryBytes === 0 ? 0 : usedMemoryBytes / maxMemoryBytes,
+        workersAlive: (await workersAlive(durable.redis, now)).length,
+      };
+      this.#judge(overLimit(this.#seen, limits));
+    } catch (error) {
+      if (!(error instanceof AppError)) log.warn("backpressure.look_failed", { reason: messageOf(error) });
+    }
+  }
+
+  #judge(over: string | undefined): void {
+    if ((over === undefined) !== (this.#over === undefined)) {
+      this.#options.log.warn(over === undefined ? "backpressure.ended" : "backpressure.began", {
+        reason: over,
+      });
+    }
+    this.#over = over;
+  }
+}
+
+function overLimit({ depth, oldestAgeMs, memoryRatio }: Pressure, limits: Limits): string | undefined {
+  const queued = depth.waiting + depth.delayed + depth.active;
+  if (queued >= limits.queueDepthMax)
+    return `the queue holds ${queued} calls (limit ${limits.queueDepthMax})`;
+  if (limits.oldestAgeMsMax !== undefined && oldestAgeMs > limits.oldestAgeMsMax) {
+    return `the oldest call waits for ${Math.round(oldestAgeMs / 1000)} s (limit ${Math.round(limits.oldestAgeMsMax / 1000)} s)`;
+  }
+  if (memoryRatio > limits.redisMemoryRatioMax) {
+    return `Redis uses ${Math.round(memoryRatio * 100)} % of its maxmemory (limit ${Math.round(limits.redisMemoryRatioMax * 100)} %)`;
+  }
+  return undefined;
+}

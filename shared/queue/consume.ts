@@ -1,0 +1,128 @@
+import { DelayedError, type Job, UnrecoverableError, Worker } from "bullmq";
+import type { Origin } from "../job-call/job-call.ts";
+import type { Logger } from "../log/logger.ts";
+import type { Redis } from "../redis/connect.ts";
+import { delay } from "../time/clock.ts";
+import { WORKER_OPTIONS } from "./agreements.ts";
+
+/** What is to become of a call that was taken from the queue. */
+export type Verdict =
+  /** It leaves the queue. */
+  | { kind: "done" }
+  /** It waits and is taken again; the attempt is spent. */
+  | { kind: "retry"; afterMs: number; reason: string }
+  /** It waits and is taken again; no attempt is spent. */
+  | { kind: "postpone"; untilMs: number }
+  /** It stays where an operator sees it, until somebody replays or discards it. `reason` starts with its error code. */
+  | { kind: "park"; reason: string };
+
+/** A call as it lies in the queue: `stored` is what was written there, still unparsed; `attempt` counts from 1. */
+export type Taken = { id: string; origin: Origin; stored: unknown; attempt: number; queuedAt: number };
+
+/** Decides over one call. `signal` is aborted when this worker no longer holds the call. Must not throw. */
+export type Deliver = (taken: Taken, signal: AbortSignal) => Promise<Verdict>;
+
+type Options = {
+  /** From connectForWork. */
+  redis: Redis;
+  origin: Origin;
+  deliver: Deliver;
+  concurrency: number;
+  lockMs: number;
+  workerName: string;
+  log: Logger;
+};
+
+export type Consumer = {
+  /** Resolves when calls are being taken. */
+  ready(): Promise<void>;
+  /** Takes no new calls for this long. */
+  pauseFor(ms: number): Promise<void>;
+  /** Takes no new calls and waits for those in hand, at most `graceMs`; what is left then goes back by its lapsed lock. */
+  close(graceMs: number): Promise<void>;
+};
+
+/** Takes calls of one origin and does with each what `deliver` decides. */
+export function consume({ redis, origin, deliver, concurrency, lockMs, workerName, log }: Options): Consumer {
+  const worker = new Worker(origin, (job, token, signal) => apply(deliver, { job, token, signal, origin }), {
+    ...WORKER_OPTIONS,
+    connection: redis,
+    concurrency,
+    lockDuration: lockMs,
+    stalledInterval: Math.max(500, Math.round(lockMs / 4)),
+    name: workerName,
+    settings: { backoffStrategy: (_attempts, _type, error) => (error instanceof Retry ? error.afterMs : 0) },
+  });
+  worker.on("error", (error) => log.warn("queue.error", { origin, reason: error.message }));
+  worker.on("stalled", (callId) => log.warn("call.taken_back", { origin, callId }));
+  worker.on("lockRenewalFailed", (callIds: string[]) => {
+    for (const callId of callIds) worker.cancelJob(callId, "the lock on the call was lost");
+  });
+  let paused: Promise<void> | undefined;
+  return {
+    ready: async () => {
+      await worker.waitUntilReady();
+    },
+    pauseFor: async (ms) => {
+      paused ??= pause(worker, ms).finally(() => {
+        paused = undefined;
+      });
+      await paused;
+    },
+    close: (graceMs) => close(worker, graceMs),
+  };
+}
+
+/** An attempt that failed; carries its delay to the backoff strategy. */
+class Retry extends Error {
+  override readonly name = "Retry";
+  readonly afterMs: number;
+
+  constructor(reason: string, afterMs: number) {
+    super(reason);
+    this.afterMs = afterMs;
+  }
+}
+
+type Handed = { job: Job; origin: Origin; token: string | undefined; signal: AbortSignal | undefined };
+
+/** The one place where a verdict becomes what BullMQ understands. */
+async function apply(deliver: Deliver, { job, origin, token, signal }: Handed): Promise<void> {
+  const taken = {
+    id: job.id ?? "",
+    origin,
+    stored: job.data,
+    attempt: job.attemptsMade + 1,
+    queuedAt: job.timestamp,
+  };
+  const verdict = await deliver(taken, signal ?? new AbortController().signal);
+  switch (verdict.kind) {
+    case "done":
+      return;
+    case "retry":
+      throw new Retry(verdict.reason, verdict.afterMs);
+    case "postpone":
+      await job.moveToDelayed(verdict.untilMs, token);
+      throw new DelayedError();
+    case "park":
+      throw new UnrecoverableError(verdict.reason);
+  }
+}
+
+async function pause(worker: Worker, ms: number): Promise<void> {
+  await worker.pause(true);
+  await delay(ms);
+  await worker.resume();
+}
+
+async function close(worker: Worker, graceMs: number): Promise<void> {
+  const timer = new AbortController();
+  const late = delay(graceMs, timer.signal).then(
+    () => "late",
+    () => "in time",
+  );
+  const closed = worker.close().then(() => "in time");
+  const outcome = await Promise.race([closed, late]);
+  timer.abort();
+  if (outcome === "late") worker.cancelAllJobs("the worker stops");
+}

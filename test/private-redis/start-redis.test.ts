@@ -1,0 +1,94 @@
+import { existsSync } from "node:fs";
+import { connect } from "node:net";
+import { join } from "node:path";
+import { afterEach, expect, test } from "vitest";
+import { Secret } from "../../shared/crypto/secret.ts";
+import { silentLogger } from "../../shared/log/logger.ts";
+import { findRedisServer } from "../../shared/private-redis/find-redis-server.ts";
+import { provideRedis } from "../../shared/private-redis/provide-redis.ts";
+import { type PrivateRedis, startRedis } from "../../shared/private-redis/start-redis.ts";
+import { connectForWork } from "../../shared/redis/connect.ts";
+import { readServerState } from "../../shared/redis/server-state.ts";
+import { tempDir } from "../support/temp-dir.ts";
+
+const started: PrivateRedis[] = [];
+afterEach(async () => {
+  for (const redis of started.splice(0)) await redis.stop();
+});
+
+async function start(options: { dir?: string; port?: number; args?: string[] } = {}): Promise<PrivateRedis> {
+  const redis = await startRedis({ env: process.env, ...options });
+  started.push(redis);
+  return redis;
+}
+
+/** The reply's first line. */
+function ask(port: number, command: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, "127.0.0.1", () => socket.write(`${command}\r\n`));
+    socket.once("data", (reply) => {
+      socket.destroy();
+      resolve(reply.toString());
+    });
+    socket.once("error", reject);
+  });
+}
+
+test("a private Redis passes the check of the strict mode", async () => {
+  const { url } = await start();
+  const client = connectForWork(new Secret(url), silentLogger);
+  try {
+    expect((await readServerState(client, "strict")).proof).toBe("always");
+    expect(await client.config("GET", "bind")).toEqual(["bind", "127.0.0.1"]);
+  } finally {
+    client.disconnect();
+  }
+});
+
+test("what was written before SIGKILL is there after a restart, at the same address", async () => {
+  const redis = await start();
+  await ask(redis.port, "SET kept yes");
+  const before = redis.pid;
+  expect((await redis.kill("SIGKILL")).signal).toBe("SIGKILL");
+  await redis.restart();
+  expect(redis.pid).not.toBe(before);
+  expect(await ask(redis.port, "GET kept")).toBe("$3\r\nyes\r\n");
+});
+
+test("a restart of a running Redis ends the old one first", async () => {
+  const redis = await start();
+  await ask(redis.port, "SET kept yes");
+  await redis.restart();
+  expect(await ask(redis.port, "GET kept")).toBe("$3\r\nyes\r\n");
+});
+
+test("a port that another server holds is refused with that server's complaint, not taken for one's own", async () => {
+  const { port } = await start();
+  await expect(startRedis({ env: process.env, port })).rejects.toThrow(/already in use/i);
+});
+
+test("stop removes the folder it made and leaves the one it was given", async () => {
+  const [own, given] = [await startRedis({ env: process.env }), join(tempDir(), "redis")];
+  await own.stop();
+  expect(existsSync(own.dir)).toBe(false);
+  await (await startRedis({ env: process.env, dir: given })).stop();
+  expect(existsSync(given)).toBe(true);
+});
+
+test("a setting that Redis refuses is shown with Redis' own words", async () => {
+  await expect(startRedis({ env: process.env, args: ["--no-such-setting", "1"] })).rejects.toThrow(
+    /no-such-setting/,
+  );
+});
+
+test("without a server and without leave to install one, the message says what to run", () => {
+  const env = { PATH: tempDir(), POSTERN_NO_INSTALL: "1" };
+  expect(() => findRedisServer(env)).toThrow(
+    /apt-get install -y redis-server[\s\S]*brew install[\s\S]*REDIS_URL/,
+  );
+});
+
+test("REDIS_URL is used as it stands and nothing is started", async () => {
+  const provided = await provideRedis({ env: { REDIS_URL: "redis://elsewhere:6379/3" } });
+  expect(provided).toEqual({ url: "redis://elsewhere:6379/3" });
+});

@@ -1,0 +1,19 @@
+import { spawnSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { findRedisServer } from "../../shared/private-redis/find-redis-server.ts";
+import { installNginx } from "./nginx.ts";
+
+/**
+ * Once before all tests: builds the program they start, and installs what they need while nobody else does.
+ * Type errors do not stop a run: `npm run check:types` reports them.
+ */
+export function setup(): void {
+  const root = fileURLToPath(new URL("../..", import.meta.url));
+  const incremental = ["--incremental", "--tsBuildInfoFile", "dist/.tsbuildinfo"];
+  const tsc = ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json", ...incremental];
+  const { error, stdout, status } = spawnSync(process.execPath, tsc, { cwd: root, encoding: "utf8" });
+  if (error) throw error;
+  if (status !== 0) console.warn(stdout);
+  findRedisServer(process.env);
+  installNginx();
+}

@@ -1,0 +1,117 @@
+import { join } from "node:path";
+import type { TomlTable } from "smol-toml";
+import { freePort } from "../../shared/child-process/free-port.ts";
+import { type Part, startPart } from "../../shared/child-process/start-part.ts";
+import { writeConfig } from "../../shared/config/write-config.ts";
+import { type PrivateRedis, startRedis } from "../../shared/private-redis/start-redis.ts";
+import { eventually } from "./eventually.ts";
+import { send } from "./http.ts";
+import { tempDir } from "./temp-dir.ts";
+
+export type Stack = {
+  readonly redis: PrivateRedis;
+  readonly configDir: string;
+  readonly runner: Part;
+  readonly gateways: readonly Part[];
+  readonly producers: readonly Part[];
+  /** The first gateway's `host:port`. */
+  readonly address: string;
+  /** Further parts by the program's own arguments, e.g. `["producer"]`. */
+  start(name: string, args: readonly string[], env?: NodeJS.ProcessEnv): Promise<Part>;
+  stop(): Promise<void>;
+};
+
+export type StackOptions = {
+  endpoints: readonly TomlTable[];
+  /** Keys of webhooks.toml beside the endpoints. */
+  webhooks?: TomlTable;
+  /** Merged, one level deep, over settings that make retries quick. */
+  postern?: Readonly<Record<string, TomlTable>>;
+  gateways?: number;
+  producers?: number;
+  /** Node's arguments for a runner of the test's own; else the reference runner. */
+  runnerEntry?: readonly string[];
+  env?: NodeJS.ProcessEnv;
+};
+
+/** A private Redis, a runner, gateways and producers, as real processes of the built program; ready when this resolves. */
+export async function startStack(options: StackOptions): Promise<Stack> {
+  const { gateways = 1, producers = 1, env = {} } = options;
+  const redis = await startRedis({ env: process.env });
+  const configDir = join(tempDir(), "config");
+  const runnerAddress = `127.0.0.1:${await freePort()}`;
+  writeConfig(configDir, {
+    postern: posternTable(redis.url, runnerAddress, options.postern),
+    webhooks: { ...options.webhooks, endpoints: [...options.endpoints] },
+  });
+  const parts: Part[] = [];
+  const start = async (name: string, args: readonly string[], { entry, ...more }: Extra = {}) => {
+    const ops = args[0] === "runner" ? [] : ["--ops-address", `127.0.0.1:${await freePort()}`];
+    const common = ["--config-dir", configDir, ...ops];
+    const part = await startPart({
+      name,
+      args: [...args, ...common],
+      env: { ...process.env, ...env, ...more.env },
+      ...(entry && { entry }),
+    });
+    parts.push(part);
+    return part;
+  };
+  const runner = await start("runner", ["runner"], options.runnerEntry && { entry: options.runnerEntry });
+  const started = await Promise.all([
+    ...times(gateways, async (i) =>
+      start(`gateway ${i}`, ["webhooks", "--bind-address", `127.0.0.1:${await freePort()}`]),
+    ),
+    ...times(producers, (i) => start(`producer ${i}`, ["producer"])),
+  ]);
+  await Promise.all(started.map(isReady));
+  const [first, ...rest] = started.slice(0, gateways);
+  if (first === undefined) throw new Error("a stack needs a gateway");
+  return {
+    redis,
+    configDir,
+    runner,
+    gateways: [first, ...rest],
+    producers: started.slice(gateways),
+    address: first.address,
+    start: (name, args, moreEnv) => start(name, args, moreEnv && { env: moreEnv }),
+    async stop() {
+      await Promise.all(parts.map((part) => part.kill("SIGKILL")));
+      await redis.stop();
+    },
+  };
+}
+
+type Extra = { entry?: readonly string[]; env?: NodeJS.ProcessEnv };
+
+/** Resolves once the part answers its readiness probe with 200. */
+export async function isReady(part: Part): Promise<void> {
+  const path = "/readyz";
+  const ready = async () =>
+    (await send(part.opsAddress ?? part.address, { method: "GET", path })).status === 200;
+  await eventually(`${part.process.name} is ready`, ready);
+}
+
+function posternTable(
+  redisUrl: string,
+  runnerAddress: string,
+  given: StackOptions["postern"] = {},
+): TomlTable {
+  const { redis, runner, producer, ...rest } = given;
+  return {
+    ...rest,
+    redis: { url: redisUrl, ...redis },
+    runner: {
+      url: `http://${runnerAddress}`,
+      bind_address: runnerAddress,
+      secret: "the-secret-of-runner-and-producer",
+      timeout_ms: 2000,
+      ...runner,
+    },
+    producer: { lock_ms: 3000, backoff: { base_ms: 50, cap_ms: 500 }, ...producer },
+  };
+}
+
+function times<Made>(count: number, make: (i: number) => Promise<Made>): Promise<Made>[] {
+  return Array.from({ length: count }, (_, i) => make(i));
+}
