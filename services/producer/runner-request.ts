@@ -1,6 +1,5 @@
 import type { Dispatcher } from "undici";
-import { contentDigest } from "../../shared/crypto/content-digest.ts";
-import { signMessage } from "../../shared/crypto/message-signature.ts";
+import { contentDigest, signMessage } from "../../shared/crypto/message-signature.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import type { DeliveredCall } from "./inject.ts";
 

@@ -16,7 +16,7 @@ end
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], 'st', 'RUNNING', 'request', request, 'owner', owner, 'lease', now + lease, 'at', now,
   'job', ARGV[6], 'bytes', ARGV[7], 'sha256', ARGV[8])
-redis.call('PEXPIRE', KEYS[1], memory)
+redis.call('PEXPIRE', KEYS[1], memory + lease)
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
 redis.call('ZADD', KEYS[2], now + memory, id)
 redis.call('ZREM', KEYS[3], id)
@@ -26,6 +26,7 @@ const RENEW = `${NOW}
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], 'lease', now + ARGV[3])
 redis.call('ZADD', KEYS[2], 'XX', now + ARGV[3], ARGV[1])
+if redis.call('PTTL', KEYS[1]) > 0 then redis.call('PEXPIRE', KEYS[1], ARGV[4] + ARGV[3]) end
 return 1`;
 
 const FINISH = `${NOW}
@@ -88,7 +89,7 @@ export function createCallStore({ durable, owner, leaseMs, memoryMs }: StoreOpti
 
     /** False when the call is no longer this runner's. */
     async renew(id: string): Promise<boolean> {
-      return (await scripts.renew([keys.call(id), keys.due], [id, owner, leaseMs])) === 1;
+      return (await scripts.renew([keys.call(id), keys.due], [id, owner, leaseMs, memoryMs])) === 1;
     },
 
     /** Remembers the answer of a call that was run, and gives the first one: another runner may have been faster. */

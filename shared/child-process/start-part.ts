@@ -37,5 +37,10 @@ export async function startPart(options: ProcessOptions): Promise<Part> {
 
 async function start(options: ProcessOptions) {
   const process = startProcess(options);
-  return { process, started: await process.waitForEvent("service.started") };
+  try {
+    return { process, started: await process.waitForEvent("service.started") };
+  } catch (error) {
+    await process.kill("SIGKILL");
+    throw error;
+  }
 }

@@ -72,7 +72,9 @@ export function signMessage(secret: Secret, message: SignedMessage, createdSec: 
   }
   const params = `(${covered});created=${createdSec};alg="${ALGORITHM}";tag="${LABEL}"`;
   // The wire carries header values as latin1, and so does the base: a value that is no ASCII still signs the same bytes.
-  const mac = createHmac("sha256", secret.reveal()).update(signatureBase(lines, params), "latin1").digest("base64");
+  const mac = createHmac("sha256", secret.reveal())
+    .update(signatureBase(lines, params), "latin1")
+    .digest("base64");
   return { "Signature-Input": `${LABEL}=${params}`, Signature: `${LABEL}=:${mac}:` };
 }
 
@@ -99,7 +101,8 @@ export function verifyMessage(secrets: readonly Secret[], request: ReceivedMessa
 
 function parseInput(text: string): { params: string; covered: string[]; created: number } {
   const [, params, names, parameters] = SIGNATURE_INPUT.exec(text) ?? [];
-  if (params === undefined || names === undefined) throw rejected("Signature-Input is not of the expected form");
+  if (params === undefined || names === undefined)
+    throw rejected("Signature-Input is not of the expected form");
   const covered = names.split(" ").map((name) => name.slice(1, -1));
   if (new Set(covered).size !== covered.length) throw rejected("a component is covered twice");
   const values = parseParameters(parameters ?? "");
@@ -134,12 +137,17 @@ function checkAge(created: number, { nowSec, maxAgeSec }: Rules): void {
   if (-ageSec > SKEW_SEC_MAX) throw rejected(`created is ${-ageSec} s in the future`);
 }
 
-function checkCoverage(covered: ReadonlySet<string>, { headers }: ReceivedMessage, { mustCover }: Rules): void {
+function checkCoverage(
+  covered: ReadonlySet<string>,
+  { headers }: ReceivedMessage,
+  { mustCover }: Rules,
+): void {
   for (const name of ALWAYS_COVERED) {
     if (!covered.has(name)) throw rejected(`${name} is not covered`);
   }
   for (const name of Object.keys(headers)) {
-    if ((name === "content-type" || mustCover(name)) && !covered.has(name)) throw rejected(`${name} is not covered`);
+    if ((name === "content-type" || mustCover(name)) && !covered.has(name))
+      throw rejected(`${name} is not covered`);
   }
 }
 

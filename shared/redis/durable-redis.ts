@@ -125,8 +125,15 @@ export class DurableRedis {
       return { kind: "ready", server: await readServerState(this.redis, this.mode) };
     } catch (error) {
       if (error instanceof AppError) return { kind: "refused", error };
+      if (messageOf(error).includes("timed out")) this.#reconnect();
       return { kind: "away", reason: messageOf(error) };
     }
+  }
+
+  /** A connection on which nothing comes back may be dead without a word; a new one shows whether Redis is. */
+  #reconnect(): void {
+    this.#log.warn("redis.silent");
+    this.redis.disconnect(true);
   }
 
   #report(next: State): void {

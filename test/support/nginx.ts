@@ -1,8 +1,9 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { findProgram, installPackage } from "../../shared/child-process/find-program.ts";
-import { type Child, spawnChild } from "../../shared/child-process/spawn-child.ts";
+import { freePort } from "../../shared/child-process/free-port.ts";
+import { spawnChild } from "../../shared/child-process/spawn-child.ts";
 import { eventually } from "./eventually.ts";
 import { canConnect } from "./http.ts";
 
@@ -22,20 +23,46 @@ export function findNginx(): string | undefined {
   return path;
 }
 
-export type Nginx = { child: Child; stop(): Promise<void> };
+export type Nginx = {
+  /** `host:port` */
+  readonly address: string;
+  stop(): Promise<void>;
+};
 
-/** Runs nginx in the foreground with this configuration (which must name `listen 127.0.0.1:<port>`). */
-export async function startNginx(program: string, port: number, config: string): Promise<Nginx> {
+/** Runs compose's own nginx.conf in front of these gateways. */
+export async function startNginx(program: string, gateways: readonly string[]): Promise<Nginx> {
   const dir = mkdtempSync(join(tmpdir(), "postern-nginx-"));
-  writeFileSync(join(dir, "nginx.conf"), config);
-  const args = ["-p", dir, "-c", join(dir, "nginx.conf"), "-e", "stderr", "-g", "daemon off;"];
+  const port = await freePort();
+  writeFileSync(join(dir, "nginx.conf"), adapted(dir, port, gateways));
+  const asThisUser = process.getuid?.() === 0 ? "user root;" : "";
+  const args = ["-p", dir, "-c", join(dir, "nginx.conf"), "-e", "stderr", "-g", `daemon off; ${asThisUser}`];
   const child = spawnChild({ command: program, args, env });
-  await eventually(`nginx listens\n${child.tail()}`, () => canConnect(port));
+  const ended = child.exit.then(() => Promise.reject(new Error(`nginx ended:\n${child.tail()}`)));
+  await Promise.race([eventually("nginx listens", () => canConnect(port)), ended]);
+  ended.catch(() => {});
   return {
-    child,
+    address: `127.0.0.1:${port}`,
     async stop() {
       await child.kill("SIGTERM");
       rmSync(dir, { recursive: true, force: true });
     },
   };
+}
+
+function adapted(dir: string, port: number, gateways: readonly string[]): string {
+  const shipped = readFileSync(new URL("../../config/docker/nginx.conf", import.meta.url), "utf8");
+  const swaps: [RegExp, string][] = [
+    [/ \/tmp\//g, ` ${dir}/`],
+    [/access_log .*;/, "access_log off;"],
+    [/listen 8080;/, `listen 127.0.0.1:${port};`],
+    ...gateways.map((address, i): [RegExp, string] => [
+      new RegExp(`server webhooks-${i + 1}:9090`),
+      `server ${address}`,
+    ]),
+  ];
+  return swaps.reduce((text, [from, to]) => {
+    if (!from.test(text)) throw new Error(`config/docker/nginx.conf has no ${from}`);
+    from.lastIndex = 0;
+    return text.replace(from, to);
+  }, shipped);
 }

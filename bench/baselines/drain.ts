@@ -1,0 +1,33 @@
+import { Worker } from "bullmq";
+import { Redis } from "ioredis";
+import { Pool } from "undici";
+import { announce, QUEUE, QUEUE_OPTIONS, type StoredCall } from "./settings.ts";
+
+/*
+ * The producer one would write by hand: a bare worker and an HTTP pool. It checks nothing of what it read, keeps no
+ * record of a call, knows no deadline and logs nothing.
+ */
+const [redisUrl = "", runnerUrl = "", concurrency = "50"] = process.argv.slice(2);
+const pool = new Pool(runnerUrl, { connections: 2 * Number(concurrency), pipelining: 1 });
+
+const worker = new Worker<StoredCall>(
+  QUEUE,
+  async ({ id = "", data }) => {
+    const { statusCode, body } = await pool.request({
+      method: "POST",
+      path: `/jobs/${data.job_id}`,
+      headers: { ...data.headers, "Idempotency-Key": id },
+      body: Buffer.from(data.body, "base64"),
+    });
+    await body.dump();
+    if (statusCode >= 300) throw new Error(`the runner answered ${statusCode}`);
+  },
+  {
+    ...QUEUE_OPTIONS,
+    connection: new Redis(redisUrl, { maxRetriesPerRequest: null }),
+    concurrency: Number(concurrency),
+    lockDuration: 20_000,
+  },
+);
+await worker.waitUntilReady();
+announce({});

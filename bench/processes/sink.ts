@@ -1,0 +1,54 @@
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+/*
+ * The runner of a bench: answers 200 at once and counts every call id exactly.
+ *
+ *   POST /jobs/<n>        one injection
+ *   GET /count?skip=<n>   { calls, duplicates, perSecond } since the last reset; the rate leaves out the first n calls
+ *   POST /reset
+ */
+let arrivals = new Map<string, number>();
+let duplicates = 0;
+
+function count(id: string): void {
+  if (arrivals.has(id)) duplicates += 1;
+  else arrivals.set(id, performance.now());
+}
+
+function counted(skip: number) {
+  const times = [...arrivals.values()];
+  const measured = times.slice(skip);
+  const [first = 0] = measured;
+  const ms = (measured.at(-1) ?? 0) - first;
+  return { calls: times.length, duplicates, perSecond: ms > 0 ? ((measured.length - 1) * 1000) / ms : 0 };
+}
+
+function reset(): string {
+  arrivals = new Map();
+  duplicates = 0;
+  return "{}";
+}
+
+function answer(res: ServerResponse, body: string): void {
+  res.writeHead(200, { "Content-Type": "application/json", "Content-Length": body.length });
+  res.end(body);
+}
+
+const server = createServer((req, res) => {
+  const { url = "", headers } = req;
+  req.resume();
+  if (url.startsWith("/count")) {
+    return answer(res, JSON.stringify(counted(Number(new URL(url, "http://sink").searchParams.get("skip")))));
+  }
+  if (url === "/reset") return answer(res, reset());
+  req.on("end", () => {
+    count(String(headers["idempotency-key"]));
+    answer(res, "{}");
+  });
+});
+server.listen(0, "127.0.0.1", () => {
+  const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  console.log(JSON.stringify({ event: "service.started", address }));
+});
+process.once("SIGTERM", () => process.exit(0));

@@ -1,0 +1,22 @@
+import { z } from "zod";
+import { delay } from "../../../shared/time/clock.ts";
+import { json } from "../extractors.ts";
+import type { LongJob } from "../router.ts";
+
+const Input = z.strictObject({
+  steps: z.int().min(1).max(1000).default(3),
+  ms_per_step: z.int().min(0).max(60_000).default(100),
+});
+
+/** A long job: does nothing, slowly, and says in the log how far it is. An empty body means the defaults. */
+export const slow: LongJob<z.infer<typeof Input>> = {
+  name: "slow",
+  long: true,
+  input: (request) => (request.body.length === 0 ? Input.parse({}) : json(Input)(request)),
+  async handler({ input, signal, progress }) {
+    for (let step = 1; step <= input.steps; step++) {
+      await delay(input.ms_per_step, signal);
+      progress({ step, steps: input.steps });
+    }
+  },
+};

@@ -1,0 +1,112 @@
+import { script } from "../../shared/redis/script.ts";
+import { type StoreOptions, toFields } from "./call-store.ts";
+import type { HttpAnswer, JobRequest } from "./router.ts";
+import { keys, NOW } from "./store-keys.ts";
+
+const STORE = `${NOW}
+local id = ARGV[1]
+if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[2] then return 0 end
+redis.call('HSET', KEYS[1], 'st', 'STORED', 'status', ARGV[3], 'type', ARGV[4], 'answer', ARGV[5], 'input', ARGV[6],
+  'input_type', ARGV[7], 'metadata', ARGV[8], 'traceparent', ARGV[9], 'attempts', 0, 'runs', 0)
+redis.call('HDEL', KEYS[1], 'owner', 'lease')
+redis.call('PERSIST', KEYS[1])
+redis.call('ZADD', KEYS[2], '+inf', id)
+redis.call('ZADD', KEYS[3], now, id)
+return 1`;
+
+const DUE = `${NOW}
+return redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[1])`;
+
+const CLAIM = `${NOW}
+local id = ARGV[1]
+local due = redis.call('ZSCORE', KEYS[2], id)
+if not due or tonumber(due) > now then return false end
+local call = redis.call('HMGET', KEYS[1], 'st', 'job', 'bytes', 'sha256', 'input', 'input_type', 'metadata',
+  'traceparent', 'attempts')
+if (call[1] ~= 'STORED' and call[1] ~= 'RUNNING') or not call[5] then
+  redis.call('ZREM', KEYS[2], id)
+  return false
+end
+redis.call('HSET', KEYS[1], 'st', 'RUNNING', 'owner', ARGV[2], 'lease', now + ARGV[3])
+redis.call('ZADD', KEYS[2], now + ARGV[3], id)
+call[10] = redis.call('HINCRBY', KEYS[1], 'runs', 1)
+return call`;
+
+const LATER = `${NOW}
+if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[2] then return 0 end
+redis.call('HSET', KEYS[1], 'st', 'STORED', 'attempts', ARGV[4])
+redis.call('HDEL', KEYS[1], 'owner', 'lease')
+redis.call('ZADD', KEYS[2], now + ARGV[3], ARGV[1])
+return 1`;
+
+/** A long call taken from the store to be run. */
+export type StoredCall = {
+  readonly request: JobRequest;
+  readonly bytes: number;
+  readonly sha256: string;
+  /** How many runs of it ended with an error. */
+  readonly attemptsFailed: number;
+  /** How often it was taken, this time included; above 1 it was interrupted or failed before. */
+  readonly runs: number;
+};
+
+export type LongStore = ReturnType<typeof createLongStore>;
+
+/** Where long calls lie whole until they are done. Every method is one atomic script; none is retried here. */
+export function createLongStore({ durable, owner, leaseMs }: StoreOptions) {
+  const { redis } = durable;
+  const store = script(redis, STORE);
+  const due = script(redis, DUE);
+  const claim = script(redis, CLAIM);
+  const later = script(redis, LATER);
+
+  return {
+    /** Keeps a call begun here until it is done, on disk when this resolves. False when it is no longer this runner's. */
+    async store(request: JobRequest, answer: HttpAnswer): Promise<boolean> {
+      const { callId: id, body, contentType = "", metadata, traceparent = "" } = request;
+      const input = [body.toString("base64"), contentType, JSON.stringify(metadata), traceparent];
+      const args = [id, owner, ...toFields(answer), ...input];
+      return (await durable.write(() => store([keys.call(id), keys.calls, keys.due], args))) === 1;
+    },
+
+    /** Ids of calls that wait or whose lease lapsed, the longest due first. */
+    async due(countMax: number): Promise<string[]> {
+      return (await due([keys.due], [countMax])) as string[];
+    },
+
+    /** Takes a due call under a lease; nothing when another runner was faster. */
+    async claim(id: string): Promise<StoredCall | undefined> {
+      const reply = await durable.write(() => claim([keys.call(id), keys.due], [id, owner, leaseMs]));
+      return reply === null ? undefined : toStoredCall(id, reply as [string, ...string[]]);
+    },
+
+    /** Gives a call back, to be taken again after the pause. */
+    async later(id: string, pauseMs: number, attemptsFailed: number): Promise<void> {
+      await durable.write(() => later([keys.call(id), keys.due], [id, owner, pauseMs, attemptsFailed]));
+    },
+  };
+}
+
+/** What the sender of a long call is answered, at first and ever after. */
+export function storedAnswer(callId: string): HttpAnswer {
+  const body = JSON.stringify({ status: "stored", call_id: callId });
+  return { status: 202, contentType: "application/json", body: Buffer.from(body) };
+}
+
+function toStoredCall(callId: string, reply: readonly string[]): StoredCall {
+  const [, job, bytes, sha256, input, inputType, metadata, traceparent, attempts, runs] = reply;
+  return {
+    request: {
+      callId,
+      jobId: Number(job),
+      body: Buffer.from(input ?? "", "base64"),
+      contentType: inputType || undefined,
+      metadata: JSON.parse(metadata ?? "{}") as Record<string, string>,
+      traceparent: traceparent || undefined,
+    },
+    bytes: Number(bytes),
+    sha256: sha256 ?? "",
+    attemptsFailed: Number(attempts),
+    runs: Number(runs),
+  };
+}

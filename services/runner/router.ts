@@ -1,0 +1,133 @@
+import type { ZodType } from "zod";
+import type { Logger } from "../../shared/log/logger.ts";
+import { type Extractor, toValid } from "./extractors.ts";
+
+export type Metadata = Readonly<Record<string, string>>;
+
+/** A call as it reached the runner. */
+export type JobRequest = {
+  readonly callId: string;
+  readonly jobId: number;
+  /** The bytes as received. */
+  readonly body: Buffer;
+  readonly contentType: string | undefined;
+  /** The metadata headers, by upper-case name; with signatures on, the producer vouches for them. */
+  readonly metadata: Metadata;
+  /** W3C trace context. Not signed: fit for tracing, for nothing else. */
+  readonly traceparent: string | undefined;
+};
+
+/** What the runner gives a handler beside the request. */
+export type JobContext = {
+  /** The service the call belongs to, if the metadata says so. */
+  readonly serviceId: number | undefined;
+  /** Aborted when the runner stops: a long job should end early and will be run again. */
+  readonly signal: AbortSignal;
+  /** Every line carries the call and the job. */
+  readonly log: Logger;
+  /** Says in the log how far the job is. */
+  progress(fields: Readonly<Record<string, unknown>>): void;
+};
+
+/** The one argument of a handler. */
+export type Call<Input, Meta> = Omit<JobRequest, "metadata"> &
+  JobContext & { readonly input: Input; readonly metadata: Meta };
+
+/** What a handler answers: status 200 unless it says otherwise. Only a 2xx is remembered and ends the call. */
+export type Answer =
+  | { readonly status?: number; readonly contentType?: string; readonly body?: Uint8Array | string }
+  | { readonly status?: number; readonly json: unknown };
+
+/** An answer as it goes over the wire and into the store. */
+export type HttpAnswer = {
+  readonly status: number;
+  readonly contentType: string | undefined;
+  readonly body: Buffer;
+};
+
+type Shape<Input, Meta> = {
+  name: string;
+  /** Turns the body into `input`; without it the handler has `body` alone. What it refuses is answered with 422. */
+  input?: Extractor<Input>;
+  /** Checks and types `metadata`. */
+  metadata?: ZodType<Meta>;
+};
+
+/** Its caller waits for the answer. */
+export type ShortJob<Input = undefined, Meta = Metadata> = Shape<Input, Meta> & {
+  long?: false;
+  handler(call: Call<Input, Meta>): Answer | Promise<Answer>;
+};
+
+/** Its caller has a 202 once the call is stored; it is run until the handler returns, across crashes and restarts. */
+export type LongJob<Input = undefined, Meta = Metadata> = Shape<Input, Meta> & {
+  long: true;
+  handler(call: Call<Input, Meta>): void | Promise<void>;
+};
+
+/** A job with its types forgotten. */
+export type Job = {
+  readonly id: number;
+  readonly name: string;
+  readonly long: boolean;
+  /** Extracts what the handler takes; throws `runner.input_rejected`. What it returns runs the handler. */
+  prepare(request: JobRequest): (context: JobContext) => Promise<Answer>;
+};
+
+export type Router = {
+  /** Adds the job that `POST /jobs/{id}` runs. */
+  job<Input = undefined, Meta = Metadata>(
+    id: number,
+    job: ShortJob<Input, Meta> | LongJob<Input, Meta>,
+  ): Router;
+  find(id: number): Job | undefined;
+  list(): readonly Job[];
+};
+
+/** Maps job ids to handlers. */
+export function createRouter(): Router {
+  const jobs = new Map<number, Job>();
+  const router: Router = {
+    job(id, definition) {
+      if (!Number.isSafeInteger(id) || id < 0)
+        throw new RangeError(`job id ${id} is not a whole number from 0 to 2^53-1`);
+      if (jobs.has(id)) throw new Error(`job ${id} is defined twice`);
+      jobs.set(id, toJob(id, definition));
+      return router;
+    },
+    find: (id) => jobs.get(id),
+    list: () => [...jobs.values()].sort((a, b) => a.id - b.id),
+  };
+  return router;
+}
+
+function toJob<Input, Meta>(id: number, definition: ShortJob<Input, Meta> | LongJob<Input, Meta>): Job {
+  const { name, long = false, handler } = definition;
+  return {
+    id,
+    name,
+    long,
+    prepare(request) {
+      const input = definition.input?.(request) as Input;
+      const metadata = definition.metadata
+        ? toValid(definition.metadata, request.metadata, "metadata")
+        : (request.metadata as Meta);
+      return async (context) => (await handler({ ...request, ...context, input, metadata })) ?? {};
+    },
+  };
+}
+
+/** Throws when a handler's answer cannot be sent. */
+export function toHttpAnswer(answer: Answer): HttpAnswer {
+  const status = answer.status ?? 200;
+  if (!Number.isInteger(status) || status < 200 || status > 599)
+    throw new RangeError(`${status} is not a status to answer`);
+  if ("json" in answer) {
+    return { status, contentType: "application/json", body: Buffer.from(JSON.stringify(answer.json)) };
+  }
+  return { status, contentType: answer.contentType, body: Buffer.from(answer.body ?? "") };
+}
+
+export function isSuccess({ status }: HttpAnswer): boolean {
+  return status >= 200 && status < 300;
+}

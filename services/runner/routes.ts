@@ -1,0 +1,111 @@
+import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
+import { AppError, toAppError } from "../../shared/errors/app-error.ts";
+import { sendProblem } from "../../shared/http/problem.ts";
+import type { DurableRedis } from "../../shared/redis/durable-redis.ts";
+import { type createListCalls, type Filter, LISTED_STATES, type ListedState } from "./list-calls.ts";
+import type { Router } from "./router.ts";
+import { sendJson } from "./send-answer.ts";
+import type { createTakeJob } from "./take-job.ts";
+
+type Deps = {
+  jobs: Router;
+  durable: DurableRedis;
+  listCalls: ReturnType<typeof createListCalls>;
+  takeJob: ReturnType<typeof createTakeJob>;
+  isDraining: () => boolean;
+};
+
+type Route = { method: "GET" | "POST"; serve: (req: IncomingMessage, res: ServerResponse) => unknown };
+
+const JOB_PATH = /^\/jobs\/(0|[1-9][0-9]{0,15})$/;
+const CALL_PATH = /^\/calls\/([\x21-\x7e]{1,128})$/;
+const LIMIT_DEFAULT = 100;
+
+/** The runner's HTTP surface. Paths are matched exactly, on the raw path. */
+export function createRoutes({ jobs, durable, listCalls, takeJob, isDraining }: Deps): RequestListener {
+  const fixed: Readonly<Record<string, Route>> = {
+    "/livez": { method: "GET", serve: (_req, res) => sendJson(res, { status: "live" }) },
+    "/readyz": { method: "GET", serve: (_req, res) => sendJson(res, readiness(durable, isDraining())) },
+    "/jobs": { method: "GET", serve: (_req, res) => sendJson(res, { jobs: jobs.list().map(toCatalogue) }) },
+    "/calls": {
+      method: "GET",
+      serve: async (req, res) => sendJson(res, await listCalls.list(parseFilter(req))),
+    },
+  };
+
+  function findRoute(url: string): Route | undefined {
+    const path = url.split("?", 1)[0] ?? "";
+    if (Object.hasOwn(fixed, path)) return fixed[path];
+    const job = JOB_PATH.exec(url)?.[1];
+    if (job !== undefined && Number.isSafeInteger(Number(job))) {
+      return { method: "POST", serve: (req, res) => takeJob(req, res, Number(job)) };
+    }
+    const call = CALL_PATH.exec(path)?.[1];
+    if (call !== undefined) return { method: "GET", serve: (_req, res) => showCall(res, call) };
+    return undefined;
+  }
+
+  async function showCall(res: ServerResponse, id: string): Promise<void> {
+    const call = await listCalls.one(id);
+    if (call === undefined)
+      throw new AppError("request.not_found", { reason: `no call ${id} is remembered` });
+    sendJson(res, call);
+  }
+
+  async function answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    try {
+      const route = findRoute(req.url ?? "");
+      if (route === undefined) throw new AppError("request.not_found", { reason: `nothing at ${req.url}` });
+      if (req.method === route.method) await route.serve(req, res);
+      else sendProblem(req, res, { error: wrongMethod(req), extra: { headers: { Allow: route.method } } });
+    } catch (error) {
+      sendProblem(req, res, { error: toAppError(error) });
+    }
+  }
+
+  return (req, res) => void answer(req, res);
+}
+
+function toCatalogue({ id, name, long }: ReturnType<Router["list"]>[number]) {
+  return { id, name, long };
+}
+
+/** Throws what keeps calls from being taken. */
+function readiness(durable: DurableRedis, isDraining: boolean) {
+  if (isDraining) throw new AppError("service.draining", { reason: "the runner stops" });
+  durable.server();
+  return { status: "ready", durability: durable.mode };
+}
+
+function wrongMethod(req: IncomingMessage): AppError {
+  return new AppError("request.method_not_allowed", { reason: `${req.method} ${req.url}` });
+}
+
+function parseFilter(req: IncomingMessage): Filter {
+  const asked = new URL(req.url ?? "", "http://runner").searchParams;
+  const limit = wholeNumber(asked.get("limit"), "limit") ?? LIMIT_DEFAULT;
+  const jobId = wholeNumber(asked.get("job_id"), "job_id");
+  const state = asked.get("state");
+  if (state !== null && !isListedState(state)) throw malformed(`state is one of ${LISTED_STATES.join(", ")}`);
+  const after = asked.get("after");
+  return {
+    limit,
+    ...(jobId !== undefined && { jobId }),
+    ...(state !== null && { state }),
+    ...(after !== null && { after }),
+  };
+}
+
+function isListedState(text: string): text is ListedState {
+  return (LISTED_STATES as readonly string[]).includes(text);
+}
+
+function wholeNumber(text: string | null, name: string): number | undefined {
+  if (text === null) return undefined;
+  if (!/^\d{1,16}$/.test(text)) throw malformed(`${name} is not a whole number`);
+  return Number(text);
+}
+
+function malformed(detail: string): AppError {
+  return new AppError("request.malformed", { reason: detail, publicDetail: detail });
+}

@@ -1,0 +1,145 @@
+import { spawnSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { parse } from "yaml";
+import { loadConfig } from "../../shared/config/load-config.ts";
+import { Secret } from "../../shared/crypto/secret.ts";
+import { silentLogger } from "../../shared/log/logger.ts";
+import { startRedis } from "../../shared/private-redis/start-redis.ts";
+import { connectForWork } from "../../shared/redis/connect.ts";
+
+type Service = {
+  image: string;
+  build?: string;
+  command?: string[];
+  volumes: string[];
+  environment?: Record<string, string>;
+  healthcheck?: { test: string[] };
+  depends_on?: Record<string, { condition: string }>;
+  ports?: string[];
+  networks?: string[];
+};
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const read = (path: string) => readFileSync(join(root, path), "utf8");
+const compose = parse(read("docker-compose.yml"), { merge: true }) as { services: Record<string, Service> };
+const { services } = compose;
+const ours = Object.entries(services).filter(([, { build }]) => build !== undefined);
+const dockerfile = read("Dockerfile").replaceAll("\\\n", " ").split("\n");
+const finalStage = dockerfile.slice(dockerfile.findLastIndex((line) => line.startsWith("FROM ")));
+
+test("there are a Redis, two gateways behind nginx, two producers and a runner", () => {
+  const roles = Object.entries(services).map(
+    ([name, { command }]) => `${name}: ${command?.[0] ?? "its own"}`,
+  );
+  expect(roles.sort()).toEqual([
+    "nginx: its own",
+    "producer-1: producer",
+    "producer-2: producer",
+    "redis: redis-server",
+    "runner: runner",
+    "webhooks-1: webhooks",
+    "webhooks-2: webhooks",
+  ]);
+});
+
+test("every file that is mounted exists", () => {
+  const sources = Object.values(services).flatMap(({ volumes }) =>
+    volumes.map((volume) => volume.split(":")[0] ?? ""),
+  );
+  const files = sources.filter((source) => source.startsWith("./"));
+  expect(files.length).toBeGreaterThanOrEqual(10);
+  expect(files.filter((file) => !existsSync(join(root, file)))).toEqual([]);
+});
+
+test("every process of ours is given a command the program has, with options it takes", () => {
+  for (const [name, { command = [] }] of ours) {
+    const [subcommand = "", ...rest] = command;
+    const help = spawnSync(process.execPath, ["dist/services/cli/main.js", subcommand, "--help"], {
+      cwd: root,
+    });
+    expect(help.status, name).toBe(0);
+    for (const option of rest.filter((word) => word.startsWith("--"))) {
+      expect(String(help.stdout), name).toContain(option);
+    }
+  }
+});
+
+test("the mounted configuration is valid with the variables that compose hands over", () => {
+  for (const [name, { environment = {}, volumes }] of ours) {
+    expect(volumes.join(), name).toContain("/etc/postern/postern.toml");
+    const env = Object.fromEntries(
+      Object.keys(environment).map((key) => [key, `${key}-of-at-least-32-bytes-length`]),
+    );
+    const config = loadConfig({ dir: join(root, "config/docker"), env });
+    expect(config.warnings).toEqual([]);
+    expect(config.postern.redis.durability).toBe("strict");
+    expect(config.postern.redis.url.reveal()).toBe("redis://redis:6379");
+    expect(config.postern.runner.url).toBe("http://runner:8645");
+    expect(config.webhooks?.bind_address).toBe("0.0.0.0:9090");
+  }
+});
+
+test("no secret has a default: compose refuses to start without each of them", () => {
+  for (const [name, { environment = {} }] of ours) {
+    const secrets = Object.entries(environment).filter(([key]) => /SECRET|TOKEN/.test(key));
+    expect(
+      secrets.map(([, value]) => /^\$\{\w+:\?.+\}$/.test(value)),
+      name,
+    ).toEqual([true, true, true]);
+  }
+});
+
+test("compose's Redis has the durability settings of a private one, which pass the strict check", async () => {
+  const redis = await startRedis({ env: process.env });
+  const client = connectForWork(new Secret(redis.url), silentLogger);
+  try {
+    for (const name of ["appendonly", "appendfsync", "maxmemory-policy", "save"]) {
+      const configured = new RegExp(`^${name} (.*)$`, "m").exec(read("config/docker/redis.conf"))?.[1];
+      expect([name, configured?.replace('""', "")]).toEqual(await client.config("GET", name));
+    }
+  } finally {
+    client.disconnect();
+    await redis.stop();
+  }
+});
+
+test("Redis keeps its data in a volume and is reached from the inner network only", () => {
+  const redis = services["redis"];
+  expect(redis?.volumes).toContain("redis-data:/data");
+  expect(redis?.ports).toBeUndefined();
+  expect(redis?.networks).toEqual(["queue"]);
+  expect((compose as { networks?: unknown }).networks).toEqual({ queue: { internal: true } });
+});
+
+test("the image does not run as root", () => {
+  expect(finalStage.filter((line) => line.startsWith("USER "))).toEqual(["USER node"]);
+});
+
+test("every container has a health check, and what depends on one waits for it", () => {
+  expect(finalStage.some((line) => line.startsWith("HEALTHCHECK "))).toBe(true);
+  for (const [name, { build, healthcheck, depends_on = {} }] of Object.entries(services)) {
+    expect(build !== undefined || healthcheck !== undefined, name).toBe(true);
+    for (const { condition } of Object.values(depends_on)) expect(condition, name).toBe("service_healthy");
+  }
+});
+
+test("the health check fails where nothing answers", () => {
+  const script =
+    /"-e", "(.*)"\]/.exec(finalStage.find((line) => line.startsWith("HEALTHCHECK ")) ?? "")?.[1] ?? "";
+  const env = { ...process.env, POSTERN_LIVEZ: "http://127.0.0.1:9/livez" };
+  expect(spawnSync(process.execPath, ["-e", script], { env }).status).toBe(1);
+});
+
+test("the image starts the program, and the build is given every file it copies", () => {
+  const entry = JSON.parse(/^ENTRYPOINT (.*)$/m.exec(finalStage.join("\n"))?.[1] ?? "[]") as string[];
+  expect(existsSync(join(root, entry.at(-1) ?? ""))).toBe(true);
+  const ignore = read(".dockerignore").split("\n");
+  const copied = dockerfile.filter((line) => line.startsWith("COPY ") && !line.includes("--from="));
+  for (const source of copied.flatMap((line) => line.split(" ").slice(1, -1))) {
+    expect(existsSync(join(root, source)), source).toBe(true);
+    expect(ignore).toContain(`!${source}`);
+  }
+});

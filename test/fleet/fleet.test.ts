@@ -1,0 +1,151 @@
+import { randomBytes, randomInt } from "node:crypto";
+import { Agent } from "node:http";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { Queue } from "bullmq";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { sha256Hex } from "../../shared/crypto/compare.ts";
+import { Secret } from "../../shared/crypto/secret.ts";
+import { silentLogger } from "../../shared/log/logger.ts";
+import { QUEUE_OPTIONS } from "../../shared/queue/agreements.ts";
+import { connectForWork } from "../../shared/redis/connect.ts";
+import { effectRunner, readEffects } from "../support/effects.ts";
+import { eventually } from "../support/eventually.ts";
+import { send } from "../support/http.ts";
+import { findNginx, type Nginx, startNginx } from "../support/nginx.ts";
+import { type Stack, startStack } from "../support/stack.ts";
+import { tempDir } from "../support/temp-dir.ts";
+
+const CALLS = 2000;
+const SENDERS = 32;
+const TOKEN = "the-token-of-the-fleet-test";
+const RETRY_PAUSE_MS = 50;
+
+const nginxProgram = findNginx();
+const effectsFile = join(tempDir(), "effects.jsonl");
+
+type Delivery = { id: string; body: Buffer; callId: string; sendings: number };
+
+const deliveries: Delivery[] = Array.from({ length: CALLS }, (_, i) => ({
+  id: `delivery-${i}`,
+  body: randomBytes(randomInt(0, 4097)),
+  callId: "",
+  sendings: 0,
+}));
+
+describe.skipIf(nginxProgram === undefined)(
+  "two gateways behind nginx, two producers, a runner and Redis",
+  () => {
+    let stack: Stack;
+    let nginx: Nginx;
+    const agent = new Agent({ keepAlive: true, maxSockets: SENDERS });
+
+    beforeAll(async () => {
+      stack = await startStack({
+        endpoints: [
+          {
+            path: "/hooks/fleet",
+            job_id: 1,
+            auth: "bearer",
+            secret: TOKEN,
+            idempotency_header: "X-Delivery-Id",
+          },
+        ],
+        gateways: 2,
+        producers: 2,
+        runnerEntry: effectRunner(),
+        env: { EFFECTS_FILE: effectsFile },
+      });
+      nginx = await startNginx(
+        nginxProgram ?? "",
+        stack.gateways.map(({ address }) => address),
+      );
+    });
+
+    afterAll(async () => {
+      agent.destroy();
+      await nginx?.stop();
+      await stack?.stop();
+    });
+
+    /** Sends one delivery, again and again under its id, until it is accepted. */
+    async function deliver(delivery: Delivery): Promise<void> {
+      const headers = {
+        Authorization: `Bearer ${TOKEN}`,
+        "X-Delivery-Id": delivery.id,
+        "Content-Type": "application/octet-stream",
+      };
+      for (;;) {
+        delivery.sendings++;
+        const answer = await send(nginx.address, {
+          path: "/hooks/fleet",
+          headers,
+          body: delivery.body,
+          agent,
+        }).catch(() => undefined);
+        if (answer?.status === 202) {
+          delivery.callId = String(answer.json()["call_id"]);
+          return;
+        }
+        if (answer !== undefined && answer.status < 500)
+          throw new Error(`refused: ${answer.status} ${answer.text}`);
+        await pause(RETRY_PAUSE_MS);
+      }
+    }
+
+    /** What happens to the fleet once so many calls are accepted. */
+    const disasters: { after: number; strike(): Promise<unknown> }[] = [
+      { after: 400, strike: () => stack.gateways[0]?.restart() ?? Promise.reject(new Error("no gateway")) },
+      { after: 800, strike: () => stack.producers[0]?.restart() ?? Promise.reject(new Error("no producer")) },
+      { after: 1200, strike: () => stack.redis.kill("SIGKILL").then(() => stack.redis.restart()) },
+    ];
+
+    test("every accepted call has exactly one effect, with its bytes, though a gateway, a producer and Redis are killed", {
+      timeout: 120_000,
+    }, async () => {
+      const struck: Promise<unknown>[] = [];
+      let accepted = 0;
+      const left = deliveries.values();
+      const sender = async () => {
+        for (const delivery of left) {
+          await deliver(delivery);
+          accepted++;
+          if (accepted >= (disasters[0]?.after ?? Number.POSITIVE_INFINITY))
+            struck.push(disasters.shift()?.strike() ?? Promise.resolve());
+        }
+      };
+      await Promise.all(Array.from({ length: SENDERS }, sender));
+      await Promise.all(struck);
+      expect(disasters).toEqual([]);
+      expect(deliveries.some(({ sendings }) => sendings > 1)).toBe(true);
+
+      const counts = await untilDrained(stack.redis.url);
+      expect(counts).toMatchObject({ waiting: 0, active: 0, delayed: 0, failed: 0 });
+
+      const byCall = (a: { callId: string }, b: { callId: string }) => a.callId.localeCompare(b.callId);
+      const expected = deliveries.map(({ callId, body }) => ({ callId, sha256: sha256Hex(body) }));
+      expect(readEffects(effectsFile).sort(byCall)).toEqual(expected.sort(byCall));
+    });
+  },
+);
+
+/** Waits until no call waits, runs or is delayed; parked calls stay and are in the answer. */
+async function untilDrained(redisUrl: string) {
+  const connection = connectForWork(new Secret(redisUrl), silentLogger);
+  const queue = new Queue("webhook", { ...QUEUE_OPTIONS, connection, skipMetasUpdate: true });
+  const open = (counts: Record<string, number>) =>
+    (counts["waiting"] ?? 0) + (counts["active"] ?? 0) + (counts["delayed"] ?? 0);
+  try {
+    return await eventually(
+      "the queue is empty",
+      async () => {
+        const counts = await queue.getJobCounts("waiting", "active", "delayed", "failed");
+        return open(counts) === 0 ? counts : undefined;
+      },
+      60_000,
+    );
+  } finally {
+    await queue.close();
+    connection.disconnect();
+  }
+}
