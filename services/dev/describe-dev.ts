@@ -1,4 +1,5 @@
 import type { Part } from "../../shared/child-process/start-part.ts";
+import { exampleBody } from "../../shared/dev-config/dev-config.ts";
 import { readyCurl } from "../../shared/dev-config/ready-curl.ts";
 import type { Effective } from "./effective-config.ts";
 
@@ -11,8 +12,6 @@ export type DevSummary = {
   probes: Record<keyof Parts, string>;
   endpoints: { path: string; auth: string; job: number; curl: string }[];
 };
-
-const BODY = JSON.stringify({ hello: "postern" });
 
 /** Where everything is, and a command for each endpoint. */
 export function summarise(config: Effective, parts: Parts, redisUrl: string): DevSummary {
@@ -27,7 +26,11 @@ export function summarise(config: Effective, parts: Parts, redisUrl: string): De
       path: endpoint.path,
       auth: endpoint.auth,
       job: endpoint.job_id,
-      curl: readyCurl(endpoint, { address: reachable(address), body: BODY, showSecret: config.madeUp }),
+      curl: readyCurl(endpoint, {
+        address: reachable(address),
+        body: exampleBody(endpoint.job_id),
+        showSecret: config.madeUp,
+      }),
     })),
   };
 }

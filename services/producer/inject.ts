@@ -1,3 +1,4 @@
+import { AppError } from "../../shared/errors/app-error.ts";
 import type { JobCall } from "../../shared/job-call/job-call.ts";
 
 /** A call as the runner is to get it: the stored call, checked, and the bytes of its body. */
@@ -10,3 +11,17 @@ export type DeliveredCall = { readonly call: JobCall; readonly body: Buffer };
  * `signal` is aborted when this worker no longer holds the call.
  */
 export type Inject = (delivered: DeliveredCall, signal: AbortSignal) => Promise<void>;
+
+/** For an `inject` of one's own: this call will never be taken, so it is parked at once. */
+export class Refused extends AppError {
+  constructor(reason: string, options?: { cause?: unknown }) {
+    super("runner.refused", { reason, ...options });
+  }
+}
+
+/** For an `inject` of one's own: not now, but later; no attempt is spent. */
+export class NotNow extends AppError {
+  constructor(reason: string, retryAfterMs: number) {
+    super("runner.busy", { reason, retryAfterMs });
+  }
+}

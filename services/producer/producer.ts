@@ -13,7 +13,7 @@ import type { Inject } from "./inject.ts";
 import { createRetryPolicy } from "./retry-policy.ts";
 import { createThrottle } from "./throttle.ts";
 
-export type { DeliveredCall, Inject } from "./inject.ts";
+export { type DeliveredCall, type Inject, NotNow, Refused } from "./inject.ts";
 
 export type ProducerOptions = {
   inject: Inject;

@@ -51,6 +51,7 @@ export class LongCalls {
     this.#lookAgain = true;
     this.#looking ??= this.#look().finally(() => {
       this.#looking = undefined;
+      if (this.#lookAgain && !this.#stopping.signal.aborted) this.wake();
     });
   };
 

@@ -4,7 +4,7 @@ import { sendProblem } from "../../shared/http/problem.ts";
 import type { DurableRedis } from "../../shared/redis/durable-redis.ts";
 import { type createListCalls, type Filter, LISTED_STATES, type ListedState } from "./list-calls.ts";
 import type { Router } from "./router.ts";
-import { sendJson } from "./send-answer.ts";
+import { sendAnswer, sendJson } from "./send-answer.ts";
 import type { createTakeJob } from "./take-job.ts";
 
 type Deps = {
@@ -20,12 +20,13 @@ type Route = { method: "GET" | "POST"; serve: (req: IncomingMessage, res: Server
 const JOB_PATH = /^\/jobs\/(0|[1-9][0-9]{0,15})$/;
 const CALL_PATH = /^\/calls\/([\x21-\x7e]{1,128})$/;
 const LIMIT_DEFAULT = 100;
+const LIVE = { status: 200, contentType: "text/plain", body: Buffer.from("ok") };
 
 /** The runner's HTTP surface. Paths are matched exactly, on the raw path. */
 export function createRoutes({ jobs, durable, listCalls, takeJob, isDraining }: Deps): RequestListener {
   const fixed: Readonly<Record<string, Route>> = {
-    "/livez": { method: "GET", serve: (_req, res) => sendJson(res, { status: "live" }) },
-    "/readyz": { method: "GET", serve: (_req, res) => sendJson(res, readiness(durable, isDraining())) },
+    "/livez": { method: "GET", serve: (_req, res) => sendAnswer(res, LIVE) },
+    "/readyz": { method: "GET", serve: (_req, res) => showReadiness(res) },
     "/jobs": { method: "GET", serve: (_req, res) => sendJson(res, { jobs: jobs.list().map(toCatalogue) }) },
     "/calls": {
       method: "GET",
@@ -43,6 +44,11 @@ export function createRoutes({ jobs, durable, listCalls, takeJob, isDraining }: 
     const call = CALL_PATH.exec(path)?.[1];
     if (call !== undefined) return { method: "GET", serve: (_req, res) => showCall(res, call) };
     return undefined;
+  }
+
+  function showReadiness(res: ServerResponse): void {
+    const readiness = toReadiness(durable, isDraining());
+    sendJson(res, readiness, readiness.status === "ready" ? 200 : 503);
   }
 
   async function showCall(res: ServerResponse, id: string): Promise<void> {
@@ -70,11 +76,20 @@ function toCatalogue({ id, name, long }: ReturnType<Router["list"]>[number]) {
   return { id, name, long };
 }
 
-/** Throws what keeps calls from being taken. */
-function readiness(durable: DurableRedis, isDraining: boolean) {
-  if (isDraining) throw new AppError("service.draining", { reason: "the runner stops" });
-  durable.server();
-  return { status: "ready", durability: durable.mode };
+/** Whether calls are taken now, and what keeps them from being taken. */
+function toReadiness(durable: DurableRedis, isDraining: boolean) {
+  const redis = toCheck(durable);
+  const ready = redis === "ready" && !isDraining;
+  return { status: ready ? "ready" : "not ready", redis, durability: durable.mode, draining: isDraining };
+}
+
+function toCheck(durable: DurableRedis): string {
+  try {
+    durable.server();
+    return "ready";
+  } catch (error) {
+    return toAppError(error).code;
+  }
 }
 
 function wrongMethod(req: IncomingMessage): AppError {

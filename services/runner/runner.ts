@@ -12,6 +12,7 @@ import { type Clock, delay, systemClock } from "../../shared/time/clock.ts";
 import { createCallStore } from "./call-store.ts";
 import { createExecute } from "./execute.ts";
 import { bytes, json, text } from "./extractors.ts";
+import { createForget } from "./forget.ts";
 import { Leases } from "./leases.ts";
 import { createListCalls } from "./list-calls.ts";
 import { LongCalls } from "./long-calls.ts";
@@ -19,6 +20,8 @@ import { createLongStore } from "./long-store.ts";
 import { createRouter, type Router } from "./router.ts";
 import { createRoutes } from "./routes.ts";
 import { createRunCall } from "./run-call.ts";
+import { createRunShort } from "./run-short.ts";
+import { createStoreLong } from "./store-long.ts";
 import { createTakeJob } from "./take-job.ts";
 
 export type { Answer, Call, Job, Router } from "./router.ts";
@@ -126,27 +129,13 @@ function assemble(settings: Settings, { durable, ended, isDraining }: Parts) {
   const calls = createCallStore(store);
   const longStore = createLongStore(store);
   const leases = new Leases({ redis, renew: calls.renew, leaseMs });
+  const forget = createForget(calls, log);
   const execute = createExecute({ ...settings, ended });
-  const longCalls = new LongCalls({
-    ...settings,
-    attempts: settings.longAttempts,
-    backoff: settings.longBackoff,
-    calls,
-    store: longStore,
-    leases,
-    execute,
-    ended,
-  });
-  const { runCall, idle } = createRunCall({
-    calls,
-    longStore,
-    wake: longCalls.wake,
-    leases,
-    execute,
-    ended,
-    log,
-    reached,
-  });
+  const long = { attempts: settings.longAttempts, backoff: settings.longBackoff, store: longStore };
+  const longCalls = new LongCalls({ ...settings, ...long, calls, leases, execute, ended });
+  const runShort = createRunShort({ calls, execute, forget, ended, log, reached });
+  const storeLong = createStoreLong({ longStore, forget, wake: longCalls.wake, reached });
+  const { runCall, idle } = createRunCall({ calls, leases, runShort, storeLong, reached });
   const takeJob = createTakeJob({ ...settings, rules: settings, runCall, isDraining });
   const listCalls = createListCalls(redis, clock);
   const routes = createRoutes({ jobs, durable, listCalls, takeJob, isDraining });

@@ -15,9 +15,9 @@ export function sendAnswer(res: ServerResponse, answer: HttpAnswer, { replayed =
   res.end(hasBody(status) ? body : undefined);
 }
 
-export function sendJson(res: ServerResponse, value: unknown): void {
+export function sendJson(res: ServerResponse, value: unknown, status = 200): void {
   const body = Buffer.from(JSON.stringify(value));
-  sendAnswer(res, { status: 200, contentType: "application/json", body });
+  sendAnswer(res, { status, contentType: "application/json", body });
 }
 
 /** RFC 9110, section 6.4.1. */

@@ -7,6 +7,7 @@ import type { Reached } from "../../shared/lifecycle/crash-point.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { authenticate, type OfferRules, parseKey, toOffer } from "./offer.ts";
+import { throttled } from "./refusals.ts";
 import type { Job, Router } from "./router.ts";
 import type { Outcome, RunCall } from "./run-call.ts";
 import { sendAnswer } from "./send-answer.ts";
@@ -83,10 +84,6 @@ function findJob(jobs: Router, jobId: number): Job {
   const job = jobs.find(jobId);
   if (job === undefined) throw new AppError("runner.job_unknown", { reason: `there is no job ${jobId}` });
   return job;
-}
-
-function throttled(concurrency: number): AppError {
-  return new AppError("runner.throttled", { reason: `${concurrency} calls run already`, retryAfterMs: 1000 });
 }
 
 function logRefusal(log: Logger, { code, message: reason }: AppError, about: About & { ms: number }): void {

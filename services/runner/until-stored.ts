@@ -1,6 +1,7 @@
-import { AppError, messageOf } from "../../shared/errors/app-error.ts";
+import { messageOf } from "../../shared/errors/app-error.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { delay } from "../../shared/time/clock.ts";
+import { unavailable } from "./refusals.ts";
 
 const PAUSE_MS_MIN = 25;
 const PAUSE_MS_MAX = 1000;
@@ -20,7 +21,7 @@ export async function untilStored<Result>(write: () => Promise<Result>, options:
     } catch (cause) {
       const reason = messageOf(cause);
       if (attempt === 0) log.warn("job.store_delayed", { callId, reason });
-      if (signal.aborted) throw new AppError("runner.store_unavailable", { reason, cause });
+      if (signal.aborted) throw unavailable(reason, cause);
       await delay(Math.min(PAUSE_MS_MIN * 2 ** attempt, PAUSE_MS_MAX), signal).catch(() => {});
     }
   }

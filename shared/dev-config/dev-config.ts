@@ -52,6 +52,11 @@ export function createDevConfig({ redisUrl, webhooks, runner }: DevAddresses) {
   } satisfies ConfigTables;
 }
 
+/** A body that the job of this id takes. */
+export function exampleBody(jobId: number): string {
+  return JSON.stringify(jobId === DEV_JOBS.slow ? { steps: 3 } : { hello: "postern" });
+}
+
 export function newSecret(): string {
   return randomBytes(32).toString("hex");
 }

@@ -34,7 +34,8 @@ export function send(address: string, sent: Sent): Promise<Answer> {
     });
     req.on("error", reject);
     // Buffers only: with a string Node would write the headers in the string's encoding, and so change their bytes.
-    for (const chunk of Array.isArray(body) ? body : [body]) if (chunk !== undefined) req.write(Buffer.from(chunk));
+    for (const chunk of Array.isArray(body) ? body : [body])
+      if (chunk !== undefined) req.write(Buffer.from(chunk));
     req.end();
   });
 }

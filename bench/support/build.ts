@@ -1,0 +1,16 @@
+import { spawnSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+
+/** The compiled form of a script of this project: what is compared runs from plain JavaScript on both sides. */
+export function compiled(script: string): string {
+  return `${root}dist/${script.replace(/\.ts$/, ".js")}`;
+}
+
+/** Compiles the bench's own processes into dist, beside the program's. */
+export function buildProcesses(): void {
+  const tsc = [`${root}node_modules/typescript/bin/tsc`, "-p", `${root}bench/tsconfig.json`];
+  const { status } = spawnSync(process.execPath, tsc, { cwd: root, stdio: ["ignore", "inherit", "inherit"] });
+  if (status !== 0) throw new Error("the bench's processes do not compile");
+}

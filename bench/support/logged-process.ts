@@ -1,0 +1,80 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, openSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { endWithParent } from "../../shared/child-process/end-with-parent.ts";
+import { compiled } from "./build.ts";
+import { until } from "./until.ts";
+
+export type LoggedProcess = {
+  /** What it said of itself when it had started. */
+  readonly started: Readonly<Record<string, unknown>>;
+  /** Milliseconds of processor time it has used, in its own code and in the kernel; NaN where /proc does not tell. */
+  cpuMs(): number;
+  /** Bytes of memory it holds; NaN where /proc does not tell. */
+  rssBytes(): number;
+  /** Ends it as an operator would, and waits for the end. */
+  stop(): Promise<void>;
+};
+
+type Options = {
+  name: string;
+  script: string;
+  args: readonly string[];
+  /** Where its log goes. */
+  dir: string;
+  nodeArgs: readonly string[];
+};
+
+const TICKS_PER_SEC = 100;
+
+/** Starts a Node process whose lines go to a file, as cheap as in production, and resolves once it says it has started. */
+export async function startLogged({ name, script, args, dir, nodeArgs }: Options): Promise<LoggedProcess> {
+  const logFile = join(dir, `${name}.log`);
+  const log = openSync(logFile, "w");
+  const child = spawn(process.execPath, [...nodeArgs, compiled(script), ...args], { stdio: ["ignore", log, log] });
+  closeSync(log);
+  endWithParent(child);
+  const exited = once(child, "exit");
+  const started = await until(`${name} has started`, () => {
+    if (child.exitCode !== null) throw new Error(`${name} ended at once:\n${readFileSync(logFile, "utf8")}`);
+    return startedEvent(logFile);
+  });
+  return {
+    started,
+    cpuMs: () => cpuMs(child.pid),
+    rssBytes: () => rssBytes(child.pid),
+    async stop() {
+      child.kill("SIGTERM");
+      await exited;
+    },
+  };
+}
+
+function startedEvent(logFile: string): Record<string, unknown> | undefined {
+  const line = readFileSync(logFile, "utf8")
+    .split("\n")
+    .slice(0, -1)
+    .find((text) => text.includes('"service.started"'));
+  return line === undefined ? undefined : (JSON.parse(line) as Record<string, unknown>);
+}
+
+function readProc(pid: number | undefined, file: string): string | undefined {
+  try {
+    return readFileSync(`/proc/${pid}/${file}`, "utf8");
+  } catch {
+    return undefined;
+  }
+}
+
+function cpuMs(pid: number | undefined): number {
+  const stat = readProc(pid, "stat");
+  const fields = stat?.slice(stat.lastIndexOf(")") + 2).split(" ");
+  const ticks = Number(fields?.[11]) + Number(fields?.[12]);
+  return (ticks * 1000) / TICKS_PER_SEC;
+}
+
+function rssBytes(pid: number | undefined): number {
+  const kilobytes = /^VmRSS:\s+(\d+) kB/m.exec(readProc(pid, "status") ?? "")?.[1];
+  return kilobytes === undefined ? Number.NaN : Number(kilobytes) * 1024;
+}

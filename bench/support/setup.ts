@@ -1,0 +1,6 @@
+export type Setup = {
+  /** Fewer and shorter rounds: to see that it works, not to judge by. */
+  quick: boolean;
+  /** Node's own arguments for the processes that are compared, e.g. a profiler's. */
+  nodeArgs: readonly string[];
+};

@@ -1,0 +1,29 @@
+export function median(values: readonly number[]): number {
+  return quantile(values, 0.5);
+}
+
+/** The value below which this share of them lies, interpolated between two neighbours. */
+export function quantile(values: readonly number[], share: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const at = (sorted.length - 1) * share;
+  const below = sorted[Math.floor(at)] ?? Number.NaN;
+  const above = sorted[Math.ceil(at)] ?? Number.NaN;
+  return below + (above - below) * (at - Math.floor(at));
+}
+
+export type Ratio = {
+  /** Median of ours by median of the baseline's. */
+  ratio: number;
+  /** The lowest and the highest ratio of one round to the baseline's round after it. */
+  lowest: number;
+  highest: number;
+};
+
+export function ratioOf(ours: readonly number[], baseline: readonly number[]): Ratio {
+  const pairs = ours.map((rate, round) => rate / (baseline[round] ?? Number.NaN));
+  return {
+    ratio: median(ours) / median(baseline),
+    lowest: Math.min(...pairs),
+    highest: Math.max(...pairs),
+  };
+}

@@ -1,0 +1,50 @@
+import { loadConfig } from "../../shared/config/load-config.ts";
+import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
+import { connectForRequests } from "../../shared/redis/connect.ts";
+import { echo } from "./jobs/echo.ts";
+import { keccak256 } from "./jobs/keccak256.ts";
+import { slow } from "./jobs/slow.ts";
+import { createRouter } from "./router.ts";
+import { createRunner } from "./runner.ts";
+
+export type RunnerProcess = ServiceOptions & { configDir: string; bindAddress: string | undefined };
+
+const CLOSE_GRACE_MS = 10_000;
+
+/** The jobs of the reference runner, by their ids. */
+const exampleJobs = () => createRouter().job(1, echo).job(2, keccak256).job(3, slow);
+
+export function runRunner(options: RunnerProcess): Promise<number> {
+  return runService("runner", options, async ({ log, shutdown, reached }) => {
+    const { postern, warnings } = loadConfig({ dir: options.configDir, env: options.env });
+    for (const warning of warnings) log.warn("config.warning", { warning });
+    const config = postern.runner;
+    if (config.secret === undefined) {
+      log.warn("config.warning", {
+        warning: "runner.secret is not set; anybody who reaches this runner can run jobs",
+      });
+    }
+
+    const redis = connectForRequests(postern.redis.url, log);
+    shutdown.defer("redis", () => redis.disconnect());
+
+    const jobs = exampleJobs();
+    const runner = createRunner({
+      jobs,
+      redis,
+      durability: postern.redis.durability,
+      secrets: config.secret ?? [],
+      metadataPrefix: postern.metadata_prefix,
+      memoryMs: config.memory_secs * 1000,
+      leaseMs: config.lease_ms,
+      concurrency: config.concurrency,
+      log,
+      reached,
+    });
+    shutdown.defer("runner", () => runner.close(CLOSE_GRACE_MS));
+
+    const { address, url } = await runner.listen(options.bindAddress ?? config.bind_address);
+    log.info("service.started", { address, url, jobs: jobs.list().map(({ id, name }) => `${id} (${name})`) });
+    return { fatal: runner.firstCheck.then(() => new Promise<never>(() => {})) };
+  });
+}

@@ -1,0 +1,44 @@
+import { toAppError } from "../../shared/errors/app-error.ts";
+import type { Reached } from "../../shared/lifecycle/crash-point.ts";
+import type { Logger } from "../../shared/log/logger.ts";
+import type { CallStore } from "./call-store.ts";
+import type { Execute } from "./execute.ts";
+import { type Forget, toFailure } from "./forget.ts";
+import type { Offer } from "./offer.ts";
+import { type HttpAnswer, isSuccess } from "./router.ts";
+import { untilStored } from "./until-stored.ts";
+
+type Deps = {
+  calls: CallStore;
+  execute: Execute;
+  forget: Forget;
+  ended: AbortSignal;
+  log: Logger;
+  reached: Reached;
+};
+
+/**
+ * Runs a begun call to its end. A 2xx is on disk when this resolves, and is the answer for ever; another answer, and what
+ * the handler throws, leaves the call to be run again.
+ */
+export function createRunShort({ calls, execute, forget, ended, log, reached }: Deps) {
+  return async function runShort(offer: Offer): Promise<HttpAnswer> {
+    const { callId } = offer;
+    let answer: HttpAnswer;
+    try {
+      answer = await execute(offer.job, offer);
+    } catch (thrown) {
+      const error = toAppError(thrown);
+      await forget(callId, toFailure(error));
+      throw error;
+    }
+    if (!isSuccess(answer)) {
+      const { status } = answer;
+      await forget(callId, { code: "runner.handler_failed", reason: `the job answered ${status}`, status });
+      return answer;
+    }
+    const first = await untilStored(() => calls.finish(offer, answer), { log, callId, signal: ended });
+    reached("runner.after_remembered");
+    return first;
+  };
+}
