@@ -25,7 +25,11 @@ async function accept(signature: string, contentType: string, body: Buffer): Pro
     "X-WEBHOOK-NAME": "bench",
     "X-WEBHOOK-ORIGIN": "webhook",
   };
-  await queue.add("call", { job_id: 1, headers, body: body.toString("base64") }, { ...JOB_OPTIONS, jobId: id });
+  await queue.add(
+    "call",
+    { job_id: 1, headers, body: body.toString("base64") },
+    { ...JOB_OPTIONS, jobId: id },
+  );
   return id;
 }
 
@@ -35,7 +39,9 @@ const server = createServer((req, res) => {
   req.on("end", async () => {
     const { "x-signature-256": signature, "content-type": contentType = "" } = req.headers;
     const id = await accept(String(signature), contentType, Buffer.concat(chunks));
-    const answer = JSON.stringify(id ? { status: "accepted", job_id: 1, call_id: id } : { error: "unauthorized" });
+    const answer = JSON.stringify(
+      id ? { status: "accepted", job_id: 1, call_id: id } : { error: "unauthorized" },
+    );
     res.writeHead(id ? 202 : 401, { "Content-Type": "application/json", "Content-Length": answer.length });
     res.end(answer);
   });

@@ -1,86 +1,63 @@
+import { type Comparison, compare, comparisonTable } from "../support/compare.ts";
+import type { Counts } from "../support/counts.ts";
 import { load } from "../support/load.ts";
 import type { LoggedProcess } from "../support/logged-process.ts";
 import type { Setup } from "../support/setup.ts";
-import { median, type Ratio, ratioOf } from "../support/statistics.ts";
-import { table } from "../support/table.ts";
 import { inWorld, type World } from "../support/world.ts";
 
 type Round = { perSecond: number; cpuUs: number };
-type Side = Round & { rounds: Round[] };
-
-export type DrainFigures = Ratio & {
-  ours: Side;
-  baseline: Side;
-  accepted: number;
-  counted: number;
-  duplicates: number;
-};
-
 type Size = { warmUp: number; calls: number };
-type Counts = { accepted: number; counted: number; duplicates: number };
+
+export type DrainFigures = Comparison<Round> & Counts;
 
 /** Calls injected per second: a producer and the hand-written baseline by turns, each on a queue filled beforehand. */
 export function measureDrain({ quick, nodeArgs }: Setup): Promise<DrainFigures> {
-  const size = quick ? { warmUp: 2000, calls: 5000, rounds: 3 } : { warmUp: 4000, calls: 20_000, rounds: 5 };
+  const size = quick ? { warmUp: 2000, calls: 5000 } : { warmUp: 4000, calls: 20_000 };
+  const rounds = quick ? 3 : 5;
   return inWorld(nodeArgs, async (world) => {
-    const counts: Counts = { accepted: 0, counted: 0, duplicates: 0 };
+    const counts = { accepted: 0, counted: 0, duplicates: 0 };
+    const oneRound = async (startIngress: Start, startDrain: Start): Promise<Round> => {
+      await fill(await startIngress(), size);
+      const { calls, duplicates, ...figures } = await drain(world, startDrain, size);
+      counts.accepted += size.warmUp + size.calls;
+      counts.counted += calls;
+      counts.duplicates += duplicates;
+      return figures;
+    };
     const ours: Round[] = [];
     const baseline: Round[] = [];
-    for (let round = 0; round < size.rounds; round++) {
-      await fill(await world.startGateway(), size);
-      ours.push(await drain(world, world.startProducer, { size, counts }));
-      await fill(await world.startBaselineIngress(), size);
-      baseline.push(await drain(world, world.startBaselineDrain, { size, counts }));
+    for (let round = 0; round < rounds; round++) {
+      ours.push(await oneRound(world.startGateway, world.startProducer));
+      baseline.push(await oneRound(world.startBaselineIngress, world.startBaselineDrain));
     }
-    return {
-      ...ratioOf(ours.map(rate), baseline.map(rate)),
-      ours: toSide(ours),
-      baseline: toSide(baseline),
-      ...counts,
-    };
+    return { ...compare(ours, baseline), ...counts };
   });
 }
+
+type Start = () => Promise<LoggedProcess>;
 
 async function fill(ingress: LoggedProcess, { warmUp, calls }: Size): Promise<void> {
   await load({ address: String(ingress.started["address"]), warmUp: 0, calls: warmUp + calls });
   await ingress.stop();
 }
 
-/** A fresh process each time; what it does while its code is still cold is not measured. */
-async function drain(
-  { sink }: World,
-  start: () => Promise<LoggedProcess>,
-  { size: { warmUp, calls }, counts }: { size: Size; counts: Counts },
-): Promise<Round> {
+/** A fresh process each time; its first calls, while its code is still cold, are not measured. */
+async function drain({ sink }: World, start: Start, { warmUp, calls }: Size) {
   await sink.reset();
   const worker = await start();
-  const { duplicates } = await sink.arrived(warmUp + calls);
-  const seen = await sink.count(warmUp);
+  await sink.arrived(warmUp + calls);
   const cpuUs = (worker.cpuMs() * 1000) / (warmUp + calls);
   await worker.stop();
-  counts.accepted += warmUp + calls;
-  counts.counted += seen.calls;
-  counts.duplicates += duplicates;
-  return { perSecond: seen.perSecond, cpuUs };
+  return { ...(await sink.count(warmUp)), cpuUs };
 }
 
-const rate = ({ perSecond }: Round) => perSecond;
-
-function toSide(rounds: Round[]): Side {
-  const of = (key: keyof Round) => median(rounds.map((round) => round[key]));
-  return { perSecond: of("perSecond"), cpuUs: of("cpuUs"), rounds };
-}
-
-export function drainTable({ ours, baseline }: DrainFigures): string {
-  const line = (name: string, { perSecond, cpuUs }: Round) => [name, perSecond, cpuUs];
-  const rounds = (name: string, side: Side) => side.rounds.map((round, i) => line(`  ${name} ${i + 1}`, round));
-  return table(
-    ["injected calls", "calls/s", "cpu µs/call"],
-    [
-      line("producer", ours),
-      line("baseline", baseline),
-      ...rounds("producer", ours),
-      ...rounds("baseline", baseline),
+export function drainTable(figures: DrainFigures): string {
+  return comparisonTable(figures, {
+    what: "injected calls",
+    name: "producer",
+    columns: [
+      ["calls/s", "perSecond"],
+      ["cpu µs/call", "cpuUs"],
     ],
-  );
+  });
 }

@@ -25,7 +25,7 @@ class Connection {
 
   constructor() {
     this.#socket = connect({ host, port: Number(port), noDelay: true });
-    this.#socket.on("data", (chunk) => this.#take(chunk.latin1Slice()));
+    this.#socket.on("data", (chunk) => this.#take(chunk.toString("latin1")));
     this.#socket.on("error", (error) => console.error(error.message));
     this.#socket.on("close", () => {
       if (this.#waiting) this.#lost();
@@ -86,7 +86,10 @@ function toRequest({ address, path, body, secret }: LoadOptions): Buffer {
   return Buffer.from(`${lines.join("\r\n")}\r\n\r\n${body}`);
 }
 
-async function run(connections: readonly Connection[], calls: number): Promise<{ ms: number; sorted: number[] }> {
+async function run(
+  connections: readonly Connection[],
+  calls: number,
+): Promise<{ ms: number; sorted: number[] }> {
   const started = performance.now();
   const latencies: number[] = [];
   await new Promise<void>((ended) => {

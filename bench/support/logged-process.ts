@@ -32,7 +32,9 @@ const TICKS_PER_SEC = 100;
 export async function startLogged({ name, script, args, dir, nodeArgs }: Options): Promise<LoggedProcess> {
   const logFile = join(dir, `${name}.log`);
   const log = openSync(logFile, "w");
-  const child = spawn(process.execPath, [...nodeArgs, compiled(script), ...args], { stdio: ["ignore", log, log] });
+  const child = spawn(process.execPath, [...nodeArgs, compiled(script), ...args], {
+    stdio: ["ignore", log, log],
+  });
   closeSync(log);
   endWithParent(child);
   const exited = once(child, "exit");

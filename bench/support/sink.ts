@@ -1,5 +1,5 @@
-import type { LoggedProcess } from "./logged-process.ts";
 import { delay } from "../../shared/time/clock.ts";
+import type { LoggedProcess } from "./logged-process.ts";
 
 export type Counted = {
   /** Different call ids. */
@@ -28,7 +28,8 @@ type Start = (name: string, script: string, args: readonly string[]) => Promise<
 export async function startSink(start: Start): Promise<Sink> {
   const { started } = await start("sink", "bench/processes/sink.ts", []);
   const url = `http://${started["address"]}`;
-  const count: Sink["count"] = async (skip = 0) => (await fetch(`${url}/count?skip=${skip}`)).json() as Promise<Counted>;
+  const count: Sink["count"] = async (skip = 0) =>
+    (await fetch(`${url}/count?skip=${skip}`)).json() as Promise<Counted>;
   return {
     url,
     count,

@@ -10,20 +10,3 @@ export function quantile(values: readonly number[], share: number): number {
   const above = sorted[Math.ceil(at)] ?? Number.NaN;
   return below + (above - below) * (at - Math.floor(at));
 }
-
-export type Ratio = {
-  /** Median of ours by median of the baseline's. */
-  ratio: number;
-  /** The lowest and the highest ratio of one round to the baseline's round after it. */
-  lowest: number;
-  highest: number;
-};
-
-export function ratioOf(ours: readonly number[], baseline: readonly number[]): Ratio {
-  const pairs = ours.map((rate, round) => rate / (baseline[round] ?? Number.NaN));
-  return {
-    ratio: median(ours) / median(baseline),
-    lowest: Math.min(...pairs),
-    highest: Math.max(...pairs),
-  };
-}

@@ -21,12 +21,15 @@ export function opsAddress(otherwise: string): Option {
 
 export function serviceId(env: Env): Option {
   return new Option("--service-id <n>", "the service all calls belong to (env: POSTERN_SERVICE_ID)")
-    .argParser(parseServiceId)
-    .default(parseServiceId(env["POSTERN_SERVICE_ID"] ?? "0"));
+    .argParser(wholeNumber("a service id"))
+    .default(wholeNumber("a service id")(env["POSTERN_SERVICE_ID"] ?? "0"));
 }
 
-function parseServiceId(text: string): number {
-  const value = Number(text);
-  if (/^\d+$/.test(text) && Number.isSafeInteger(value)) return value;
-  throw new InvalidArgumentError("a service id is a whole number from 0 to 2^53-1");
+export function wholeNumber(what: string, { min = 0, max = Number.MAX_SAFE_INTEGER } = {}) {
+  return (text: string): number => {
+    const value = Number(text);
+    if (/^\d+$/.test(text) && value >= min && value <= max) return value;
+    const most = max === Number.MAX_SAFE_INTEGER ? "2^53-1" : max;
+    throw new InvalidArgumentError(`${what} is a whole number from ${min} to ${most}`);
+  };
 }

@@ -46,9 +46,9 @@ export function describe({ webhooks, runner, redis, probes, endpoints }: DevSumm
   ]);
   return [
     "",
-    row("webhooks gateway", webhooks, probes.webhooks),
-    row("producer", "", probes.producer),
-    row("runner", runner, probes.runner),
+    row("webhooks gateway", webhooks, `ready: ${probes.webhooks}`),
+    row("producer", "", `ready: ${probes.producer}`),
+    row("runner", runner, `ready: ${probes.runner}`),
     row("redis", redis),
     "",
     ...curls,

@@ -1,5 +1,6 @@
 import type { Exit } from "../../shared/child-process/spawn-child.ts";
 import { type Part, startPart } from "../../shared/child-process/start-part.ts";
+import { untilReady } from "../../shared/child-process/until-ready.ts";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import type { Shutdown } from "../../shared/lifecycle/shutdown.ts";
 
@@ -10,13 +11,14 @@ type Deps = {
   print: (part: string) => (line: string) => void;
 };
 
-/** Starts a subcommand as a process of its own, which ends with dev; throws `start.part_ended` when it does not start. */
+/** Starts a subcommand as a process of its own, which ends with dev, and waits until it is ready; throws `start.part_ended` when it does not start. */
 export function createStartPart({ configDir, env, shutdown, print }: Deps) {
   return async function start(command: string, args: readonly string[] = []): Promise<Part> {
     const all = [command, "--config-dir", configDir, ...args];
     try {
       const part = await startPart({ name: command, args: all, env, detached: true, onLine: print(command) });
       shutdown.defer(command, () => part.kill("SIGTERM"));
+      await untilReady(part);
       return part;
     } catch (cause) {
       throw new AppError("start.part_ended", { reason: messageOf(cause), cause });

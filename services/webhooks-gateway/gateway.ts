@@ -18,6 +18,9 @@ import { toEndpoints } from "./endpoints.ts";
 import { createReceive } from "./receive.ts";
 import { createHandler } from "./server.ts";
 
+/** Checks a `webhooks.toml` table: `webhooksToml(env).parse(table)`. */
+export { webhooksToml } from "../../shared/config/webhooks-toml.ts";
+
 export type GatewayOptions = {
   webhooks: WebhooksToml;
   serviceId: number;

@@ -1,10 +1,10 @@
 import { z } from "zod";
 
 /** Fields that more than one file has. */
-export const address = z
-  .string()
-  .regex(/^(?:\[[0-9a-fA-F:]+\]|[^:\s]+):\d{1,5}$/, 'must be "host:port"')
-  .refine((text) => Number(text.slice(text.lastIndexOf(":") + 1)) <= 65_535, "has a port over 65535");
+export const address = z.string().refine((text) => {
+  const port = /^(?:\[[0-9a-fA-F:]+\]|[^:\s]+):(\d{1,5})$/.exec(text)?.[1];
+  return port !== undefined && Number(port) <= 65_535;
+}, 'must be "host:port"');
 
 export const positive = z.int().min(1);
 /** Ids are whole numbers that survive every JSON parser. */

@@ -8,12 +8,12 @@ export type ProcessLogger = Logger & {
 };
 
 /**
- * JSON lines on stdout, or readable lines on a terminal. Lines are written behind the caller's back, many at a time
+ * JSON lines on stdout (or stderr), or readable lines on a terminal. Lines are written behind the caller's back, many at a time
  * under load, so that a log line costs a request no system call; a killed process may lose its last lines.
  */
 export function createProcessLogger(
   service: string,
-  options: { pretty: boolean; level?: string },
+  options: { pretty: boolean; level?: string; to?: "stdout" | "stderr" },
 ): ProcessLogger {
   const destination = options.pretty
     ? PinoPretty({
@@ -22,7 +22,7 @@ export function createProcessLogger(
         messageKey: "event",
         translateTime: "HH:MM:ss.l",
       })
-    : pino.destination({ fd: 1, sync: false });
+    : pino.destination({ fd: options.to === "stderr" ? 2 : 1, sync: false });
   const log = pino(
     {
       base: { service, pid: process.pid },

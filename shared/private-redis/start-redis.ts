@@ -82,7 +82,7 @@ export async function startRedis({
 
 type Launch = { port: number; child: Child };
 
-/** The settings of config/docker/redis.conf, which a test compares. */
+/** The same as in config/docker/redis.conf; a test compares. */
 function settings(port: number, dir: string): string[] {
   return [
     ...["--port", String(port), "--bind", "127.0.0.1", "--protected-mode", "yes", "--dir", dir],

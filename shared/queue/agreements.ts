@@ -19,6 +19,8 @@ export const keys = {
   record: (callId: string) => `${PREFIX}:call:${callId}`,
   attempts: (callId: string) => `${PREFIX}:attempts:${callId}`,
   since: (origin: Origin) => `${PREFIX}:since:${origin}`,
+  /** BullMQ's own: the parked calls of an origin, by the time they were parked. */
+  parked: (origin: Origin) => `${PREFIX}:${origin}:failed`,
   workers: `${PREFIX}:workers`,
   audit: `${PREFIX}:audit`,
 } as const;
@@ -66,3 +68,6 @@ export const RANDOM_ID_MARK_MS = 3_600_000;
 
 /** Of the failed attempts of a call, the newest this many are kept. */
 export const ATTEMPTS_KEPT = 50;
+
+/** Of the audit, about the newest this many lines are kept. */
+export const AUDIT_KEPT = 100_000;

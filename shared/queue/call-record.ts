@@ -41,7 +41,8 @@ if st == 'CLAIMED' or st == 'PARKED' then
 end
 return st`;
 
-const FINISH = `
+/** Also what a discard ends with (parked-record.ts). */
+export const FINISH = `
 local w = redis.call('HGET', KEYS[1], 'w') or ARGV[3]
 redis.call('HSET', KEYS[1], 'st', ARGV[1], 'at', ARGV[2])
 redis.call('PEXPIRE', KEYS[1], w)
@@ -66,7 +67,10 @@ type Of = { id: string; origin: Origin };
 
 export type CallRecords = ReturnType<typeof createCallRecords>;
 
-/** The only writer and reader of call records. Every method is one atomic script; none is retried here. */
+/**
+ * The writer and reader of call records; only an operator's ways out of PARKED are elsewhere (parked-record.ts). Every
+ * method is one atomic script; none is retried here.
+ */
 export function createCallRecords(redis: Redis) {
   const claim = script(redis, CLAIM);
   const moveToQueued = script(redis, MOVE_TO_QUEUED);

@@ -1,4 +1,5 @@
 import type { Redis } from "../redis/connect.ts";
+import { toScored } from "../redis/scored.ts";
 import type { Clock } from "../time/clock.ts";
 import { HEARTBEAT_EVERY_MS, HEARTBEAT_FRESH_MS, keys } from "./agreements.ts";
 
@@ -31,4 +32,10 @@ export function beat({
 export async function workersAlive(redis: Redis, now: number): Promise<string[]> {
   await redis.zremrangebyscore(keys.workers, 0, now - 86_400_000);
   return redis.zrangebyscore(keys.workers, now - HEARTBEAT_FRESH_MS, "+inf");
+}
+
+/** The workers heard of lately and when, the oldest beat first. */
+export async function lastBeats(redis: Redis, now: number): Promise<{ id: string; at: number }[]> {
+  const reply = await redis.zrangebyscore(keys.workers, now - HEARTBEAT_FRESH_MS, "+inf", "WITHSCORES");
+  return toScored(reply).map(({ member, score }) => ({ id: member, at: score }));
 }

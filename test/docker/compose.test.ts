@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { copyFileSync, existsSync, readFileSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
@@ -9,6 +9,7 @@ import { Secret } from "../../shared/crypto/secret.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { startRedis } from "../../shared/private-redis/start-redis.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
+import { tempDir } from "../support/temp-dir.ts";
 
 type Service = {
   image: string;
@@ -50,7 +51,7 @@ test("every file that is mounted exists", () => {
     volumes.map((volume) => volume.split(":")[0] ?? ""),
   );
   const files = sources.filter((source) => source.startsWith("./"));
-  expect(files.length).toBeGreaterThanOrEqual(10);
+  expect(files).toHaveLength(9);
   expect(files.filter((file) => !existsSync(join(root, file)))).toEqual([]);
 });
 
@@ -67,28 +68,29 @@ test("every process of ours is given a command the program has, with options it 
   }
 });
 
-test("the mounted configuration is valid with the variables that compose hands over", () => {
-  for (const [name, { environment = {}, volumes }] of ours) {
-    expect(volumes.join(), name).toContain("/etc/postern/postern.toml");
+test("each process is given a valid configuration by the files and variables it gets, and gateways alone have endpoints", () => {
+  for (const [name, { environment = {}, volumes, command }] of ours) {
+    const dir = tempDir();
+    for (const [from = "", to = ""] of volumes.map((volume) => volume.split(":"))) {
+      expect(dirname(to)).toBe("/etc/postern");
+      copyFileSync(join(root, from), join(dir, basename(to)));
+    }
     const env = Object.fromEntries(
-      Object.keys(environment).map((key) => [key, `${key}-of-at-least-32-bytes-length`]),
+      Object.keys(environment).map((key) => [key, `${key}-of-at-least-16-bytes`]),
     );
-    const config = loadConfig({ dir: join(root, "config/docker"), env });
-    expect(config.warnings).toEqual([]);
-    expect(config.postern.redis.durability).toBe("strict");
-    expect(config.postern.redis.url.reveal()).toBe("redis://redis:6379");
-    expect(config.postern.runner.url).toBe("http://runner:8645");
-    expect(config.webhooks?.bind_address).toBe("0.0.0.0:9090");
+    const { postern, webhooks, warnings } = loadConfig({ dir, env });
+    expect([name, warnings, postern.redis.durability]).toEqual([name, [], "strict"]);
+    expect(postern.redis.url.reveal()).toBe("redis://redis:6379");
+    expect(postern.runner.url).toBe("http://runner:8645");
+    expect(webhooks?.bind_address).toBe(command?.[0] === "webhooks" ? "0.0.0.0:9090" : undefined);
   }
 });
 
 test("no secret has a default: compose refuses to start without each of them", () => {
   for (const [name, { environment = {} }] of ours) {
     const secrets = Object.entries(environment).filter(([key]) => /SECRET|TOKEN/.test(key));
-    expect(
-      secrets.map(([, value]) => /^\$\{\w+:\?.+\}$/.test(value)),
-      name,
-    ).toEqual([true, true, true]);
+    expect(secrets.length, name).toBeGreaterThan(0);
+    for (const [key, value] of secrets) expect([name, value.startsWith(`\${${key}:?`)]).toEqual([name, true]);
   }
 });
 

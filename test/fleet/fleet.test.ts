@@ -129,6 +129,15 @@ describe.skipIf(nginxProgram === undefined)(
         ofNobody: [],
       });
     });
+
+    test("nginx passes bodies up to the gateway's limit, and lets the gateway refuse what is over it", async () => {
+      const headers = { Authorization: `Bearer ${TOKEN}` };
+      const post = (bytes: number) =>
+        send(nginx.address, { path: "/hooks/fleet", headers, body: randomBytes(bytes) });
+      expect((await post(1024 * 1024)).status).toBe(202);
+      const refused = await post(1024 * 1024 + 1);
+      expect([refused.status, refused.json()["code"]]).toEqual([413, "request.too_large"]);
+    });
   },
 );
 

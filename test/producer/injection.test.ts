@@ -168,10 +168,10 @@ describe("answers that only delay", () => {
   });
 
   test.each([
-    ["429", 429, () => "1"],
-    ["409", 409, () => "1"],
-    ["503", 503, () => "1"],
-    ["an HTTP date", 503, () => new Date(Date.now() + 3000).toUTCString()],
+    ["429", 429, (): string => "1"],
+    ["409", 409, (): string => "1"],
+    ["503", 503, (): string => "1"],
+    ["an HTTP date", 503, (): string => new Date(Date.now() + 3000).toUTCString()],
   ] as const)("Retry-After is honoured: %s", async (_what, status, retryAfter) => {
     moods({ status, headers: { "Retry-After": retryAfter() } });
     await stack.add(aCall());

@@ -13,13 +13,21 @@ process.exitCode = await runService("runner", { env, pretty: false }, async ({ l
   const { redis: redisConfig, runner: config } = loadConfig({ dir: configDir, env }).postern;
   const redis = connectForRequests(redisConfig.url, log);
   shutdown.defer("redis", () => redis.disconnect());
-  const jobs = createRouter().job(1, {
-    name: "effect",
-    handler({ callId, body }) {
-      appendFileSync(env["EFFECTS_FILE"] ?? "", `${JSON.stringify({ callId, sha256: sha256Hex(body) })}\n`);
-      return { json: { done: true } };
-    },
-  });
+  const leaveTrace = (callId: string, body: Buffer) =>
+    appendFileSync(env["EFFECTS_FILE"] ?? "", `${JSON.stringify({ callId, sha256: sha256Hex(body) })}\n`);
+  const jobs = createRouter()
+    .job(1, {
+      name: "effect",
+      handler({ callId, body }) {
+        leaveTrace(callId, body);
+        return { json: { done: true } };
+      },
+    })
+    .job(2, {
+      name: "long-effect",
+      long: true,
+      handler: async ({ callId, body }) => leaveTrace(callId, body),
+    });
   const runner = createRunner({
     jobs,
     redis,

@@ -11,7 +11,7 @@ import { canConnect } from "./http.ts";
 const env = { ...process.env, PATH: `${process.env["PATH"] ?? ""}:/usr/sbin:/usr/local/sbin` };
 
 export function installNginx(): void {
-  if (findProgram(["nginx"], env) === undefined) installPackage("nginx-light", env);
+  if (findProgram(["nginx"], env) === undefined) installPackage("nginx", env);
 }
 
 /** The path of nginx; undefined where there is none, so that a test can be skipped with a word, but never under CI=true. */

@@ -2,10 +2,9 @@ import { join } from "node:path";
 import type { TomlTable } from "smol-toml";
 import { freePort } from "../../shared/child-process/free-port.ts";
 import { type Part, startPart } from "../../shared/child-process/start-part.ts";
+import { untilReady } from "../../shared/child-process/until-ready.ts";
 import { writeConfig } from "../../shared/config/write-config.ts";
 import { type PrivateRedis, startRedis } from "../../shared/private-redis/start-redis.ts";
-import { eventually } from "./eventually.ts";
-import { send } from "./http.ts";
 import { tempDir } from "./temp-dir.ts";
 
 export type Stack = {
@@ -64,7 +63,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     ),
     ...times(producers, (i) => start(`producer ${i}`, ["producer"])),
   ]);
-  await Promise.all(started.map(isReady));
+  await Promise.all([runner, ...started].map(untilReady));
   const [first, ...rest] = started.slice(0, gateways);
   if (first === undefined) throw new Error("a stack needs a gateway");
   return {
@@ -83,14 +82,6 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 }
 
 type Extra = { entry?: readonly string[]; env?: NodeJS.ProcessEnv };
-
-/** Resolves once the part answers its readiness probe with 200. */
-export async function isReady(part: Part): Promise<void> {
-  const path = "/readyz";
-  const ready = async () =>
-    (await send(part.opsAddress ?? part.address, { method: "GET", path })).status === 200;
-  await eventually(`${part.process.name} is ready`, ready);
-}
 
 function posternTable(
   redisUrl: string,

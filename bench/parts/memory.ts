@@ -1,0 +1,76 @@
+import type { Counts } from "../support/counts.ts";
+import type { Setup } from "../support/setup.ts";
+import { mebibytes, table } from "../support/table.ts";
+import { type ByDepth, type Level, measureByDepth } from "./memory-by-depth.ts";
+import { measureOfRecords, type OfRecords } from "./memory-of-records.ts";
+
+export type MemoryFigures = Counts & { byDepth: ByDepth; withDeliveryIds: OfRecords };
+
+/** What a call costs in Redis while it waits and when it has ended, and what the processes hold. */
+export async function measureMemory(setup: Setup): Promise<MemoryFigures> {
+  const withDeliveryIds = await measureOfRecords(setup);
+  const byDepth = await measureByDepth(setup);
+  return {
+    accepted: byDepth.accepted + withDeliveryIds.accepted,
+    counted: byDepth.counted + withDeliveryIds.counted,
+    duplicates: byDepth.duplicates + withDeliveryIds.duplicates,
+    byDepth,
+    withDeliveryIds,
+  };
+}
+
+export function memoryTable({ byDepth, withDeliveryIds }: MemoryFigures): string {
+  return [depthTable(byDepth.levels), bytesTable(byDepth, withDeliveryIds), rssTable(byDepth)].join("\n\n");
+}
+
+function depthTable(levels: readonly Level[]): string {
+  const head = [
+    "waiting calls",
+    "Redis MiB",
+    "bytes/call",
+    "gateway MiB",
+    "add p50 ms",
+    "p99",
+    "POST p50 ms",
+    "p99",
+  ];
+  const rows = levels.map((level) => [
+    level.waiting.toLocaleString("en"),
+    mebibytes(level.redisBytes),
+    Math.round(level.bytesPerCall),
+    mebibytes(level.gatewayRssBytes),
+    level.addP50Ms,
+    level.addP99Ms,
+    level.requestP50Ms,
+    level.requestP99Ms,
+  ]);
+  return table(head, rows);
+}
+
+function bytesTable({ levels, finishedBytesPerCall }: ByDepth, withIds: OfRecords): string {
+  const deepest = levels.at(-1)?.bytesPerCall ?? Number.NaN;
+  return table(
+    ["Redis bytes per call", "waiting", "finished", "kept for"],
+    [
+      ["without a delivery id", Math.round(deepest), Math.round(finishedBytesPerCall), "an hour"],
+      [
+        "with a delivery id",
+        Math.round(withIds.waitingBytesPerCall),
+        Math.round(withIds.finishedBytesPerCall),
+        "its window",
+      ],
+    ],
+  );
+}
+
+function rssTable({ levels, producer }: ByDepth): string {
+  return table(
+    ["resident memory", "MiB"],
+    [
+      ["gateway, first level", mebibytes(levels[0]?.gatewayRssBytes ?? Number.NaN)],
+      ["gateway, last level", mebibytes(levels.at(-1)?.gatewayRssBytes ?? Number.NaN)],
+      ["producer, idle", mebibytes(producer.idleRssBytes)],
+      ["producer, draining", mebibytes(producer.drainingRssBytes)],
+    ],
+  );
+}

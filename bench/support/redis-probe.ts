@@ -1,0 +1,22 @@
+import { Secret } from "../../shared/crypto/secret.ts";
+import { silentLogger } from "../../shared/log/logger.ts";
+import { connectForRequests, type Redis } from "../../shared/redis/connect.ts";
+import { until } from "./until.ts";
+
+export type Probe = {
+  readonly redis: Redis;
+  /** Bytes that Redis has allocated for what it holds. */
+  usedBytes(): Promise<number>;
+  close(): void;
+};
+
+/** The bench's own connection, of the kind a gateway has. */
+export async function openProbe(url: string): Promise<Probe> {
+  const redis = connectForRequests(new Secret(url), silentLogger);
+  await until("Redis is reached", () => redis.status === "ready");
+  return {
+    redis,
+    usedBytes: async () => Number(/^used_memory:(\d+)/m.exec(await redis.info("memory"))?.[1]),
+    close: () => redis.disconnect(),
+  };
+}

@@ -1,0 +1,75 @@
+import { WEBHOOK_PATH } from "../../../shared/job-call/metadata.ts";
+import { EXIT } from "../../../shared/lifecycle/run-service.ts";
+import { createFailedCalls, type ParkedCall } from "../../../shared/queue/failed-calls.ts";
+import { toIso } from "../moment.ts";
+import { plain } from "../plain.ts";
+import type { ProgramDeps } from "../program-deps.ts";
+import { withRedis } from "../with-redis.ts";
+import { type FilterOptions, toFilter } from "./filter-options.ts";
+
+export type ListOptions = FilterOptions & { configDir: string; json?: boolean };
+
+/** `postern failed list`: the newest parked calls first, and how many there are. */
+export function listFailed(deps: ProgramDeps, options: ListOptions): Promise<number> {
+  return withRedis(deps, options, async ({ redis }) => {
+    const calls = createFailedCalls(redis);
+    const filter = toFilter(options);
+    const { print, printError, terminal } = deps;
+    let shown = 0;
+    for await (const call of calls.matching(filter, { newestFirst: true })) {
+      if (options.json) print(`${JSON.stringify(toJson(call))}\n`);
+      else print(`${shown === 0 ? fit(HEADINGS, terminal.columns) : ""}${toRow(call, terminal.columns)}`);
+      shown += 1;
+      if (shown === options.limit) break;
+    }
+    const matching = shown === options.limit ? await calls.count(filter) : shown;
+    const parked = await calls.count({});
+    const listed = shown < matching ? `, of which ${shown} are listed (--limit 0 lists all)` : "";
+    const sum = `${matching} of ${parked} parked calls match${listed}\n`;
+    if (options.json) printError(sum);
+    else print(sum);
+    return EXIT.ok;
+  });
+}
+
+const WIDTHS = [34, 24, 28, 5, 5, 20];
+const HEADINGS = cells(["CALL", "PARKED", "FROM", "JOB", "TRIES", "CODE", "REASON"]);
+
+function toRow(call: ParkedCall, columns: number | undefined): string {
+  const from = [call.origin, call.call?.metadata[WEBHOOK_PATH]].filter((part) => part !== undefined).join(" ");
+  const { id, parkedAt, attempts, code, reason } = call;
+  const job = call.call?.job_id ?? "?";
+  return fit(
+    cells([id, toIso(parkedAt), from, String(job), String(attempts), code, reason].map(plain)),
+    columns,
+  );
+}
+
+function cells(texts: readonly string[]): string {
+  return texts.map((text, i) => text.padEnd(WIDTHS[i] ?? 0)).join("  ");
+}
+
+/** On a screen a row is one line; elsewhere nothing is cut. */
+function fit(row: string, columns: number | undefined): string {
+  if (columns === undefined || row.length <= columns) return `${row}\n`;
+  return `${row.slice(0, Math.max(1, columns - 1))}…\n`;
+}
+
+/** A parked call for scripts, without its body. */
+export function toJson({ id, origin, parkedAt, acceptedAt, attempts, code, reason, call }: ParkedCall) {
+  return {
+    id,
+    origin,
+    path: call?.metadata[WEBHOOK_PATH],
+    job_id: call?.job_id,
+    parked_at: toIso(parkedAt),
+    accepted_at: toIso(acceptedAt),
+    attempts,
+    code,
+    reason,
+    content_type: call?.content_type,
+    bytes: call?.bytes,
+    sha256: call?.sha256,
+    traceparent: call?.traceparent,
+  };
+}

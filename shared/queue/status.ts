@@ -1,0 +1,119 @@
+import type { Metrics, Queue } from "bullmq";
+import { AppError } from "../errors/app-error.ts";
+import { type JobCall, ORIGINS, type Origin } from "../job-call/job-call.ts";
+import type { Redis } from "../redis/connect.ts";
+import { type DiskProof, type DurabilityMode, readServerState } from "../redis/server-state.ts";
+import { type Clock, delay } from "../time/clock.ts";
+import { createDepth, type Depth } from "./depth.ts";
+import { lastBeats } from "./heartbeat.ts";
+import { openQueue } from "./open-queue.ts";
+
+export type QueueStatus = Omit<Depth, "oldestSince"> & {
+  origin: Origin;
+  /** How long the oldest call that is not parked has waited; undefined when none waits. */
+  oldestAgeMs: number | undefined;
+  /** Adds that reached the queue during the sample; a repeat whose add was lost counts again. */
+  acceptedPerSecond: number;
+  injectedPerMinute: number;
+  parkedPerMinute: number;
+};
+
+/** Whether Redis keeps what a 202 promises; `problem` says why not, and what to do. */
+export type RedisStatus =
+  | { mode: DurabilityMode; proof: DiskProof; usedMemoryBytes: number; maxMemoryBytes: number }
+  | { mode: DurabilityMode; problem: string };
+
+export type Status = {
+  at: number;
+  queues: QueueStatus[];
+  workers: { id: string; ageMs: number }[];
+  redis: RedisStatus;
+};
+
+type Options = {
+  redis: Redis;
+  mode: DurabilityMode;
+  clock: Clock;
+  /** How long adds are counted for the rate. */
+  sampleMs?: number;
+};
+
+/** Looks at queues, workers and Redis; each look takes as long as its sample of the adds. */
+export function createStatus({ redis, mode, clock, sampleMs = 1000 }: Options): () => Promise<Status> {
+  const looks = ORIGINS.map((origin) => createQueueLook({ redis, origin, clock, sampleMs }));
+  return async () => {
+    const queues = await Promise.all(looks.map((look) => look()));
+    const at = clock();
+    const beats = await lastBeats(redis, at);
+    return {
+      at,
+      queues,
+      workers: beats.map((beat) => ({ id: beat.id, ageMs: Math.max(0, at - beat.at) })),
+      redis: await redisStatus(redis, mode),
+    };
+  };
+}
+
+type Look = { redis: Redis; origin: Origin; clock: Clock; sampleMs: number };
+
+function createQueueLook({ redis, origin, clock, sampleMs }: Look): () => Promise<QueueStatus> {
+  const queue = openQueue(redis, origin);
+  const readDepth = createDepth(redis, origin);
+  return async () => {
+    const acceptedPerSecond = await addsPerSecond(redis, queue, { clock, sampleMs });
+    const [{ oldestSince, ...depth }, injected, parked] = await Promise.all([
+      readDepth(),
+      queue.getMetrics("completed"),
+      queue.getMetrics("failed"),
+    ]);
+    const now = clock();
+    return {
+      origin,
+      ...depth,
+      oldestAgeMs: oldestSince === undefined ? undefined : Math.max(0, now - oldestSince),
+      acceptedPerSecond,
+      injectedPerMinute: perMinute(injected, now),
+      parkedPerMinute: perMinute(parked, now),
+    };
+  };
+}
+
+type Sample = { clock: Clock; sampleMs: number };
+
+/** BullMQ counts every add of a queue in its `id` key, whatever id the call itself has. */
+async function addsPerSecond(
+  redis: Redis,
+  queue: Queue<JobCall>,
+  { clock, sampleMs }: Sample,
+): Promise<number> {
+  const read = async () => ({ count: Number((await redis.get(queue.toKey("id"))) ?? 0), at: clock() });
+  const before = await read();
+  await delay(sampleMs);
+  const after = await read();
+  return ((after.count - before.count) * 1000) / Math.max(1, after.at - before.at);
+}
+
+const MINUTE_MS = 60_000;
+const MINUTES = 5;
+
+/**
+ * The mean over the last five whole minutes and what has passed of this one. BullMQ closes a minute only when a job ends
+ * in a later one: `data[0]` is the minute before that of `prevTS`, and what ended since is `count - prevCount`.
+ */
+export function perMinute({ meta, data }: Pick<Metrics, "meta" | "data">, now: number): number {
+  if (meta.prevTS === 0) return 0;
+  const idle = Math.floor(now / MINUTE_MS) - Math.floor(meta.prevTS / MINUTE_MS);
+  const newestFirst = [...Array<number>(Math.max(0, Math.min(idle, MINUTES + 1))).fill(0)];
+  newestFirst.push(meta.count - meta.prevCount, ...data);
+  const ended = newestFirst.slice(0, MINUTES + 1).reduce((sum, count) => sum + count, 0);
+  return ended / (MINUTES + (now % MINUTE_MS) / MINUTE_MS);
+}
+
+async function redisStatus(redis: Redis, mode: DurabilityMode): Promise<RedisStatus> {
+  try {
+    return { mode, ...(await readServerState(redis, mode)) };
+  } catch (error) {
+    if (error instanceof AppError) return { mode, problem: error.message };
+    throw error;
+  }
+}

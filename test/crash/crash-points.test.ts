@@ -1,0 +1,120 @@
+import { join } from "node:path";
+import { Queue } from "bullmq";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Part } from "../../shared/child-process/start-part.ts";
+import { Secret } from "../../shared/crypto/secret.ts";
+import type { JobCall } from "../../shared/job-call/job-call.ts";
+import { CRASH_POINTS, type CrashPoint } from "../../shared/lifecycle/crash-point.ts";
+import { silentLogger } from "../../shared/log/logger.ts";
+import { QUEUE_OPTIONS } from "../../shared/queue/agreements.ts";
+import { connectForWork, type Redis } from "../../shared/redis/connect.ts";
+import { effectRunner, readEffects } from "../support/effects.ts";
+import { eventually } from "../support/eventually.ts";
+import { send } from "../support/http.ts";
+import { type Stack, startStack } from "../support/stack.ts";
+import { tempDir } from "../support/temp-dir.ts";
+
+const effectsFile = join(tempDir(), "effects.jsonl");
+const CALLS = 5;
+const ID_HEADER = "X-Delivery-Id";
+
+let stack: Stack;
+let redis: Redis;
+let queue: Queue<JobCall>;
+
+beforeAll(async () => {
+  const endpoint = { auth: "none", idempotency_header: ID_HEADER };
+  stack = await startStack({
+    endpoints: [
+      { ...endpoint, path: "/effect", job_id: 1 },
+      { ...endpoint, path: "/long", job_id: 2 },
+      { ...endpoint, path: "/unknown", job_id: 404 },
+    ],
+    postern: { producer: { lock_ms: 1000 }, runner: { timeout_ms: 800, lease_ms: 1000 } },
+    runnerEntry: effectRunner(),
+    env: { EFFECTS_FILE: effectsFile },
+  });
+  redis = connectForWork(new Secret(stack.redis.url), silentLogger);
+  queue = new Queue("webhook", { ...QUEUE_OPTIONS, connection: redis, skipMetasUpdate: true });
+  queue.on("error", () => {});
+});
+afterAll(async () => {
+  await queue?.close();
+  redis?.disconnect();
+  await stack?.stop();
+});
+
+/** Sends one delivery until it has its 202, as a sender does that knows only what it was told. */
+function deliver(path: string, id: string): Promise<string> {
+  return eventually(`${id} is accepted`, async () => {
+    const answer = await send(stack.address, { path, headers: { [ID_HEADER]: id }, body: `body of ${id}` });
+    return answer.status === 202 ? String(answer.json()["call_id"]) : undefined;
+  });
+}
+
+function partOf(point: CrashPoint): Part {
+  if (point.startsWith("runner.")) return stack.runner;
+  return (point.startsWith("gateway.") ? stack.gateways : stack.producers)[0]!;
+}
+
+/** Arms the point, sends calls until the process has died at it, brings it back unarmed, and waits for the queue to empty. */
+async function crash(point: CrashPoint, path: string): Promise<string[]> {
+  const part = partOf(point);
+  await part.restart({ POSTERN_CRASH_AT: point });
+  const died = part.process.exit.then(async (exit) => {
+    await part.restart();
+    return exit;
+  });
+  const ids = await Promise.all(Array.from({ length: CALLS }, (_, i) => deliver(path, `${point}-${i}`)));
+  expect((await died).signal, "it died at its crash point").toBe("SIGKILL");
+  await eventually(
+    "nothing waits",
+    async () => (await queue.getJobCountByTypes("wait", "active", "delayed")) === 0,
+  );
+  return ids;
+}
+
+function effectsOf(ids: readonly string[]): number[] {
+  const effects = readEffects(effectsFile);
+  return ids.map((id) => effects.filter(({ callId }) => callId === id).length);
+}
+
+/** A runner killed inside a handler runs that call again: whether the effect had happened is known to nobody. */
+const INSIDE_A_HANDLER: readonly CrashPoint[] = ["runner.in_handler", "runner.after_handler"];
+const ON_A_REFUSAL: readonly CrashPoint[] = ["producer.after_attempt_recorded", "producer.after_parked"];
+const OF_LONG_JOBS: readonly CrashPoint[] = ["runner.after_stored"];
+const special = [...INSIDE_A_HANDLER, ...ON_A_REFUSAL, ...OF_LONG_JOBS];
+
+describe("killed at this instant, no accepted call is lost and none has a second effect", () => {
+  test.each(CRASH_POINTS.filter((point) => !special.includes(point)))("%s", async (point) => {
+    const ids = await crash(point, "/effect");
+    expect(effectsOf(ids)).toEqual(Array(CALLS).fill(1));
+  });
+
+  test.each(OF_LONG_JOBS)("%s", async (point) => {
+    const ids = await crash(point, "/long");
+    await eventually("the long calls have run", () => effectsOf(ids).every((count) => count > 0));
+    expect(effectsOf(ids)).toEqual(Array(CALLS).fill(1));
+  });
+});
+
+test.each(INSIDE_A_HANDLER)(
+  "killed inside a handler, the call runs again and the others are not touched: %s",
+  async (point) => {
+    const ids = await crash(point, "/effect");
+    const counts = effectsOf(ids);
+    expect(Math.min(...counts)).toBe(1);
+    expect(Math.max(...counts)).toBeLessThanOrEqual(2);
+  },
+);
+
+test.each(ON_A_REFUSAL)(
+  "killed while a refusal is recorded, the call is parked once and not lost: %s",
+  async (point) => {
+    const ids = await crash(point, "/unknown");
+    const parked = await queue.getJobs(["failed"]);
+    expect(parked.map((job) => job.id)).toEqual(expect.arrayContaining(ids));
+    expect(new Set(parked.map((job) => job.id)).size).toBe(parked.length);
+    for (const id of ids) expect(await redis.hget(`{postern}:call:${id}`, "st")).toBe("PARKED");
+  },
+);

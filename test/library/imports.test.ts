@@ -1,0 +1,58 @@
+import { spawnSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { tempDir } from "../support/temp-dir.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+
+/** The packages that importing a subpath of the built package loads, seen by a hook on Node's own resolution. */
+function packagesLoadedBy(subpath: string): string[] {
+  const dir = tempDir();
+  const hook = join(dir, "hook.mjs");
+  const report = 'writeSync(2, "loaded " + url + "\\n");';
+  writeFileSync(
+    hook,
+    `import { writeSync } from "node:fs";\nexport async function load(url, context, next) { ${report} return next(url, context); }\n`,
+  );
+  const program = `
+    import Module, { register } from "node:module";
+    import { pathToFileURL } from "node:url";
+    register(pathToFileURL(${JSON.stringify(hook)}));
+    const loaded = await import(${JSON.stringify(subpath)});
+    if (Object.keys(loaded).length === 0) throw new Error("exports nothing");
+    for (const file of Object.keys(Module._cache)) console.error("loaded file://" + file);
+    process.exit(0);`;
+  const run = spawnSync(process.execPath, ["--input-type=module", "-e", program], {
+    cwd: root,
+    encoding: "utf8",
+  });
+  if (run.status !== 0) throw new Error(run.stderr);
+  const names = [...run.stderr.matchAll(/^loaded file:.*\/node_modules\/((?:@[^/]+\/)?[^/]+)/gm)].map(
+    (match) => match[1]!,
+  );
+  return [...new Set(names)].sort();
+}
+
+const heavy = [
+  "express",
+  "bullmq",
+  "ioredis",
+  "viem",
+  "undici",
+  "commander",
+  "pino",
+  "prom-client",
+  "smol-toml",
+  "zod",
+];
+
+test.each([
+  ["postern/webhooks", ["express", "bullmq", "zod"]],
+  ["postern/producer", ["bullmq", "zod"]],
+  ["postern/runner", ["zod"]],
+])("importing %s loads only what it needs", (subpath, needed) => {
+  const loaded = packagesLoadedBy(subpath);
+  expect(loaded.filter((name) => heavy.includes(name))).toEqual([...needed].sort());
+});
