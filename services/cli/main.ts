@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { CommanderError } from "commander";
 import { buildProgram } from "./program.ts";
+import { createTerminal } from "./terminal.ts";
 
 const { env } = process;
 const pretty = process.stdout.isTTY === true && env["NO_COLOR"] === undefined;
@@ -16,11 +17,18 @@ const program = buildProgram({
     runner: async (options) => (await import("../runner/main.ts")).runRunner({ ...options, env, pretty }),
     dev: async (options) => (await import("../dev/main.ts")).runDev({ ...options, env, pretty }),
   },
+  terminal: createTerminal(process),
   print: (text) => process.stdout.write(text),
   printError: (text) => process.stderr.write(text),
   exitWith: (code) => {
     process.exitCode = code;
   },
+});
+
+// Whoever reads the output may have had enough, as `head` does.
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code !== "EPIPE") throw error;
+  process.exit();
 });
 
 try {

@@ -1,4 +1,5 @@
 import type { Env } from "../../shared/config/secret-value.ts";
+import type { Terminal } from "./terminal.ts";
 
 type Listens = { bindAddress: string | undefined; opsAddress: string | undefined };
 type Configured = { configDir: string };
@@ -13,6 +14,7 @@ export type ProgramDeps = {
     runner(options: Configured & { bindAddress: string | undefined }): Promise<number>;
     dev(options: { configDir: string | undefined; serviceId: string | undefined }): Promise<number>;
   };
+  terminal: Terminal;
   print: (text: string) => void;
   printError: (text: string) => void;
   exitWith: (code: number) => void;

@@ -1,8 +1,10 @@
 import { Command, type CommanderError } from "commander";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { checkConfig } from "./check-config.ts";
+import { addFailed } from "./failed/command.ts";
 import { bindAddress, configDir, opsAddress, serviceId } from "./options.ts";
 import type { ProgramDeps } from "./program-deps.ts";
+import type { StatusOptions } from "./status.ts";
 
 const EXIT_CODES = `
 Exit codes:
@@ -22,6 +24,8 @@ export function buildProgram(deps: ProgramDeps): Command {
     .exitOverride(usageErrorsExitWith(deps));
   addServices(program, deps);
   addDev(program, deps);
+  addFailed(program, deps);
+  addStatus(program, deps);
   program.addCommand(checkConfig(deps));
   return program;
 }
@@ -56,6 +60,19 @@ function addDev(program: Command, { services, exitWith }: ProgramDeps): void {
     .option("--config-dir <dir>", "where the configuration is; without it an example is made")
     .option("--service-id <n>", "the service all calls belong to")
     .action(async ({ configDir, serviceId }) => exitWith(await services.dev({ configDir, serviceId })));
+}
+
+function addStatus(program: Command, deps: ProgramDeps): void {
+  program
+    .command("status")
+    .description("show how full the queues are, their rates, the workers alive and what Redis promises")
+    .option("--watch", "again every two seconds, until Ctrl-C")
+    .option("--json", "one JSON object a line")
+    .addOption(configDir())
+    .action(async (options: StatusOptions) => {
+      const { showStatus } = await import("./status.ts");
+      deps.exitWith(await showStatus(deps, options));
+    });
 }
 
 function withAddresses<Options extends { bindAddress?: string; opsAddress?: string }>(options: Options) {

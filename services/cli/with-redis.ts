@@ -66,5 +66,5 @@ async function reach(redis: Redis, url: Secret): Promise<void> {
 
 /** The part of the URL that is no secret. */
 function hostOf(url: Secret): string {
-  return URL.parse(url.reveal())?.host ?? "its configured address";
+  return URL.canParse(url.reveal()) ? new URL(url.reveal()).host : "its configured address";
 }

@@ -21,7 +21,7 @@ export async function untilStored<Result>(write: () => Promise<Result>, options:
     } catch (cause) {
       const reason = messageOf(cause);
       if (attempt === 0) log.warn("job.store_delayed", { callId, reason });
-      throw unavailable(reason, cause);
+      if (signal.aborted) throw unavailable(reason, cause);
       await delay(Math.min(PAUSE_MS_MIN * 2 ** attempt, PAUSE_MS_MAX), signal).catch(() => {});
     }
   }

@@ -30,7 +30,7 @@ export type ProcessOptions = {
   onLine?: (line: string) => void;
 };
 
-const DEADLINE_MS = 15_000;
+const DEADLINE_MS = 30_000;
 
 /** Starts a process of this program, or a test's own, and reads the JSON lines it logs. */
 export function startProcess({

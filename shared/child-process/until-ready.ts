@@ -1,7 +1,7 @@
 import { delay, systemClock } from "../time/clock.ts";
 import type { Part } from "./start-part.ts";
 
-const DEADLINE_MS = 15_000;
+const DEADLINE_MS = 30_000;
 
 /** Resolves once the part's readiness probe answers 200: it listens before Redis is there. Rejects with its newest lines. */
 export async function untilReady(part: Part): Promise<void> {

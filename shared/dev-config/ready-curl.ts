@@ -1,6 +1,5 @@
 import type { EndpointToml } from "../config/webhooks-toml.ts";
-import { hmacSha256 } from "../crypto/hmac.ts";
-import type { Secret } from "../crypto/secret.ts";
+import { credentialHeader } from "./credential-header.ts";
 
 export type CurlOptions = {
   /** `host:port` of the gateway. */
@@ -30,22 +29,10 @@ export function readyCurl(endpoint: EndpointToml, options: CurlOptions): string 
 }
 
 function credential(endpoint: EndpointToml, { body, showSecret }: CurlOptions): string[] {
-  const header = (name: string, [secret]: readonly Secret[], scheme = "") =>
-    showSecret ? quoted(`${name}: ${scheme}${secret?.reveal()}`) : `"${name}: ${scheme}$SECRET"`;
-  switch (endpoint.auth) {
-    case "none":
-      return [];
-    case "bearer":
-      return [header("Authorization", endpoint.secret, "Bearer ")];
-    case "api-key":
-      return [header(endpoint.api_key_header, endpoint.secret)];
-    case "hmac-sha256":
-      return [quoted(`X-Signature-256: sha256=${signature(endpoint.secret, body)}`)];
-  }
-}
-
-function signature([secret]: readonly Secret[], body: string): string {
-  return secret === undefined ? "" : hmacSha256(secret, Buffer.from(body)).toString("hex");
+  const header = credentialHeader(endpoint, body, showSecret ? undefined : "$SECRET");
+  if (header === undefined) return [];
+  const line = `${header.name}: ${header.value}`;
+  return [line.endsWith("$SECRET") && !showSecret ? `"${line}"` : quoted(line)];
 }
 
 /** One word to a POSIX shell, whatever the text holds. */

@@ -1,6 +1,7 @@
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { AppError, messageOf } from "../errors/app-error.ts";
+import { answerClientError } from "./client-error.ts";
 
 export type Listening = {
   /** `host:port` as bound, with the port that was chosen where 0 was asked for. */
@@ -33,6 +34,7 @@ export async function listen(
     handler,
   );
   server.on("checkContinue", handler);
+  server.on("clientError", answerClientError);
   const { host, port } = parseAddress(address);
   await bound(server, { host, port, address });
   const chosen = (server.address() as AddressInfo).port;

@@ -1,6 +1,6 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import type { AppError } from "../errors/app-error.ts";
-import { CODES } from "../errors/codes.ts";
+import { CODES, type ErrorCode } from "../errors/codes.ts";
 import { leaveUnread } from "./unread-body.ts";
 
 export type Extra = {
@@ -22,17 +22,8 @@ export function sendProblem(
   { error, extra = {} }: ProblemAnswer,
 ): void {
   if (res.headersSent || res.destroyed) return;
-  const { status, title } = CODES[error.code];
-  const detail = error.publicDetail;
-  const body = JSON.stringify({
-    type: `urn:postern:problem:${error.code}`,
-    title,
-    status,
-    detail,
-    code: error.code,
-    error: detail,
-    ...extra.members,
-  });
+  const { status } = CODES[error.code];
+  const body = problemBody(error.code, error.publicDetail, extra.members);
   leaveUnread(req, res);
   res.writeHead(status, STATUS_CODES[status], {
     ...COMMON_HEADERS,
@@ -42,6 +33,19 @@ export function sendProblem(
     ...extra.headers,
   });
   res.end(body);
+}
+
+export function problemBody(code: ErrorCode, detail: string, members?: Extra["members"]): string {
+  const { status, title } = CODES[code];
+  return JSON.stringify({
+    type: `urn:postern:problem:${code}`,
+    title,
+    status,
+    detail,
+    code,
+    error: detail,
+    ...members,
+  });
 }
 
 type ProblemAnswer = { error: AppError; extra?: Extra };

@@ -33,7 +33,7 @@ export type PrivateRedis = {
   stop(): Promise<void>;
 };
 
-const START_DEADLINE_MS = 10_000;
+const START_DEADLINE_MS = 15_000;
 const BIND_TRIES = 5;
 
 /** Starts a private Redis and resolves once it answers. */

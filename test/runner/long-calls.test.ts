@@ -1,6 +1,13 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { z } from "zod";
+import { createCallStore } from "../../services/runner/call-store.ts";
+import { createLongStore, storedAnswer } from "../../services/runner/long-store.ts";
 import { type Call, createRouter, json } from "../../services/runner/runner.ts";
+import { sha256Hex } from "../../shared/crypto/compare.ts";
+import { Secret } from "../../shared/crypto/secret.ts";
+import { silentLogger } from "../../shared/log/logger.ts";
+import { connectForRequests } from "../../shared/redis/connect.ts";
+import { DurableRedis } from "../../shared/redis/durable-redis.ts";
 import { eventually } from "../support/eventually.ts";
 import { gate, type Rig, startRig, type TestRunner } from "./runners.ts";
 
@@ -90,6 +97,37 @@ test("a call whose runner died is resumed by another once the lease has lapsed, 
   expect(resumed.map(({ fields }) => fields)).toMatchObject([{ callId: "k", run: 2, attemptsFailed: 0 }]);
 });
 
+test("of two runners that saw the same call due, one takes it", async () => {
+  const redis = connectForRequests(new Secret(rig.redis.url), silentLogger);
+  const durable = new DurableRedis({ redis, mode: "strict", log: silentLogger });
+  try {
+    await durable.firstCheck;
+    const options = { durable, leaseMs: 60_000, memoryMs: 60_000 };
+    const [one, other] = [
+      createLongStore({ ...options, owner: "one" }),
+      createLongStore({ ...options, owner: "other" }),
+    ];
+    const request = {
+      callId: "k",
+      jobId: 1,
+      body: BODY,
+      contentType: undefined,
+      metadata: {},
+      traceparent: undefined,
+    };
+    const subject = { callId: "k", jobId: 1, bytes: BODY.length, sha256: sha256Hex(BODY) };
+    expect(await createCallStore({ ...options, owner: "one" }).begin(subject)).toEqual({ kind: "new" });
+    expect(await one.store(request, storedAnswer("k"))).toBe(true);
+    expect([await one.due(10), await other.due(10)]).toEqual([["k"], ["k"]]);
+    expect(await one.claim("k")).toMatchObject({ request, sha256: subject.sha256, runs: 1 });
+    expect(await other.claim("k")).toBeUndefined();
+    expect(await other.due(10)).toEqual([]);
+  } finally {
+    durable.stop();
+    redis.disconnect();
+  }
+});
+
 test("a call that was stored when Redis crashed runs when it is back", async () => {
   const { at, jobs } = gated();
   const runner = await rig.start({ jobs, leaseMs: 300 });
@@ -134,7 +172,13 @@ test("a failing call is tried again by the runner, then FAILED and kept; offered
     runs += 1;
     if (!healthy.now) throw new Error(`no luck ${runs}`);
   });
-  const options = { jobs, longAttempts: 3, longBackoff: { baseMs: 10, capMs: 20 }, memoryMs: 1 };
+  const options = {
+    jobs,
+    longAttempts: 3,
+    longBackoff: { baseMs: 10, capMs: 20 },
+    memoryMs: 1,
+    leaseMs: 150,
+  };
   const runner = await rig.start(options);
   await runner.offer("k");
   await eventually("it has failed", async () => (await stateOf(runner, "k")) === "failed");
@@ -147,6 +191,8 @@ test("a failing call is tried again by the runner, then FAILED and kept; offered
     { attempt: 2, final: false, reason: "no luck 2" },
     { attempt: 3, final: true, reason: "no luck 3" },
   ]);
+  const since = Date.now();
+  await eventually("its memory and its lease are over", () => Date.now() - since > 500);
   await runner.offer("another key");
   const listed = (await runner.get("/calls?state=failed")).json<{
     calls: { id: string; reason: string }[];

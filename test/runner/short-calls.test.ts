@@ -208,6 +208,7 @@ test("without Redis nothing is begun: 503 with Retry-After, and not ready, until
 test("a begin whose reply was lost does not lock the call out of this runner", async () => {
   const { seen, jobs } = counting();
   const { offer } = await rig.start({ jobs });
+  await offer("so that Redis knows the scripts");
   const redis = connectForRequests(new Secret(rig.redis.url), silentLogger);
   try {
     await eventually("connected", () => redis.status === "ready");
@@ -217,7 +218,7 @@ test("a begin whose reply was lost does not lock the call out of this runner", a
       const answer = await offer("k");
       return answer.status === 503 ? undefined : answer;
     });
-    expect([after.status, seen.runs]).toEqual([201, 1]);
+    expect([after.status, seen.runs]).toEqual([201, 2]);
   } finally {
     redis.disconnect();
   }

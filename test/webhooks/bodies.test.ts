@@ -136,7 +136,9 @@ describe("413: too large, without reading on", () => {
 
 describe("408: slow and stuck clients", () => {
   test("headers that never end", async () => {
-    expect(await sendRaw(gateway.address, "POST /any HTTP/1.1\r\nHost: x\r\n")).toMatch(/^HTTP\/1\.1 408/);
+    const raw = await sendRaw(gateway.address, "POST /any HTTP/1.1\r\nHost: x\r\n");
+    expect(raw).toMatch(/^HTTP\/1\.1 408/);
+    expect(raw).toContain('"code":"request.timed_out"');
   });
 
   test("a body that never ends", async () => {
@@ -144,6 +146,19 @@ describe("408: slow and stuck clients", () => {
     expect(await sendRaw(gateway.address, head)).toMatch(/^HTTP\/1\.1 408/);
     expect(await gateway.waiting()).toEqual([]);
   });
+});
+
+test("431 and 400: headers that are too long, and requests that are none", async () => {
+  const long = `POST /any HTTP/1.1\r\nHost: x\r\nX-Long: ${"x".repeat(20_000)}\r\n\r\n`;
+  expect(await sendRaw(gateway.address, long)).toMatch(
+    /^HTTP\/1\.1 431[\s\S]*"code":"request.headers_too_large"/,
+  );
+  expect(await sendRaw(gateway.address, "nonsense\r\n\r\n")).toMatch(
+    /^HTTP\/1\.1 400[\s\S]*"code":"request.malformed"/,
+  );
+  const smuggled =
+    "POST /any HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+  expect(await sendRaw(gateway.address, smuggled)).toMatch(/^HTTP\/1\.1 400/);
 });
 
 describe("Content-Encoding", () => {

@@ -1,6 +1,6 @@
 import { WEBHOOK_PATH } from "../../../shared/job-call/metadata.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { createFailedCalls, type ParkedCall } from "../../../shared/queue/failed-calls.ts";
+import { createFailedCalls, type FailedCalls, type ParkedCall } from "../../../shared/queue/failed-calls.ts";
 import { toIso } from "../moment.ts";
 import { plain } from "../plain.ts";
 import type { ProgramDeps } from "../program-deps.ts";
@@ -13,33 +13,40 @@ export type ListOptions = FilterOptions & { configDir: string; json?: boolean };
 export function listFailed(deps: ProgramDeps, options: ListOptions): Promise<number> {
   return withRedis(deps, options, async ({ redis }) => {
     const calls = createFailedCalls(redis);
-    const filter = toFilter(options);
-    const { print, printError, terminal } = deps;
-    let shown = 0;
-    for await (const call of calls.matching(filter, { newestFirst: true })) {
-      if (options.json) print(`${JSON.stringify(toJson(call))}\n`);
-      else print(`${shown === 0 ? fit(HEADINGS, terminal.columns) : ""}${toRow(call, terminal.columns)}`);
-      shown += 1;
-      if (shown === options.limit) break;
-    }
-    const matching = shown === options.limit ? await calls.count(filter) : shown;
-    const parked = await calls.count({});
+    const shown = await printCalls(deps, options, calls);
+    const matching = shown === options.limit ? await calls.count(toFilter(options)) : shown;
     const listed = shown < matching ? `, of which ${shown} are listed (--limit 0 lists all)` : "";
-    const sum = `${matching} of ${parked} parked calls match${listed}\n`;
-    if (options.json) printError(sum);
-    else print(sum);
+    const count = `${matching} of ${await calls.count({})} parked calls match${listed}\n`;
+    if (options.json) deps.printError(count);
+    else deps.print(count);
     return EXIT.ok;
   });
+}
+
+async function printCalls(deps: ProgramDeps, options: ListOptions, calls: FailedCalls): Promise<number> {
+  const { print, terminal } = deps;
+  const toLine = (call: ParkedCall) =>
+    options.json ? `${JSON.stringify(toJson(call))}\n` : toRow(call, terminal.columns);
+  if (!options.json) print(cut(HEADINGS, terminal.columns));
+  let shown = 0;
+  for await (const call of calls.matching(toFilter(options), { newestFirst: true })) {
+    print(toLine(call));
+    shown += 1;
+    if (shown === options.limit) break;
+  }
+  return shown;
 }
 
 const WIDTHS = [34, 24, 28, 5, 5, 20];
 const HEADINGS = cells(["CALL", "PARKED", "FROM", "JOB", "TRIES", "CODE", "REASON"]);
 
 function toRow(call: ParkedCall, columns: number | undefined): string {
-  const from = [call.origin, call.call?.metadata[WEBHOOK_PATH]].filter((part) => part !== undefined).join(" ");
+  const from = [call.origin, call.call?.metadata[WEBHOOK_PATH]]
+    .filter((part) => part !== undefined)
+    .join(" ");
   const { id, parkedAt, attempts, code, reason } = call;
   const job = call.call?.job_id ?? "?";
-  return fit(
+  return cut(
     cells([id, toIso(parkedAt), from, String(job), String(attempts), code, reason].map(plain)),
     columns,
   );
@@ -50,7 +57,7 @@ function cells(texts: readonly string[]): string {
 }
 
 /** On a screen a row is one line; elsewhere nothing is cut. */
-function fit(row: string, columns: number | undefined): string {
+function cut(row: string, columns: number | undefined): string {
   if (columns === undefined || row.length <= columns) return `${row}\n`;
   return `${row.slice(0, Math.max(1, columns - 1))}…\n`;
 }

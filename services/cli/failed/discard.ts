@@ -1,0 +1,22 @@
+import { createDiscard } from "../../../shared/queue/discard.ts";
+import type { ProgramDeps } from "../program-deps.ts";
+import { type BulkOptions, runBulk } from "./bulk.ts";
+
+export type DiscardOptions = BulkOptions & { reason: string; yes?: boolean };
+
+/** `postern failed discard`: ends parked calls for good; their bodies are deleted. */
+export function discardFailed(deps: ProgramDeps, options: DiscardOptions): Promise<number> {
+  const { reason, yes } = options;
+  return runBulk(deps, options, {
+    verb: "discard",
+    create: createDiscard,
+    reason,
+    flags: ["--reason", reason, ...(yes ? ["--yes"] : [])],
+    holdsBack: () => false,
+    isConfirmed: async (count) => {
+      if (yes) return true;
+      const what = count === 1 ? "1 parked call and its body" : `${count} parked calls and their bodies`;
+      return /^y(es)?$/i.test(await deps.terminal.ask(`Discard ${what} for good? [y/N] `));
+    },
+  });
+}

@@ -1,0 +1,21 @@
+import type { LoggedEvent } from "../../shared/child-process/event-log.ts";
+
+/** On every line, and the same on all lines of a process. */
+const EVERYWHERE: readonly string[] = ["level", "time", "service", "pid", "event"];
+
+/** A logged event as `name key=value ...`, the fields as they were logged, call ids shortened. */
+export function eventLine(event: LoggedEvent): string {
+  const fields = Object.entries(event).filter(([key]) => !EVERYWHERE.includes(key));
+  return [event.event, ...fields.map(([key, value]) => `${key}=${toText(value)}`)].join(" ");
+}
+
+/** Enough of a call id to tell it from the others of one demo. */
+export function shortId(callId: string): string {
+  return `${callId.slice(0, 10)}…`;
+}
+
+function toText(value: unknown): string {
+  if (typeof value !== "string") return JSON.stringify(value);
+  const text = value.replaceAll(/\bc_[0-9a-f]{32}\b/g, shortId);
+  return /\s/.test(text) ? JSON.stringify(text) : text;
+}

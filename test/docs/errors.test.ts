@@ -1,0 +1,23 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { CODES } from "../../shared/errors/codes.ts";
+
+const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
+const rows = [...readme.matchAll(/^\| `([a-z_]+\.[a-z_]+)` \| (\d{3}|-) \| (yes|no) \| (.+?) \|$/gm)];
+
+test("the README's table lists every code, with its status and whether a retry may succeed, and none that does not exist", () => {
+  const documented = rows.map(([, code, status, retry]) => [code, status, retry]);
+  const real = Object.entries(CODES).map(([code, entry]) => [
+    code,
+    code.startsWith("start.") ? "-" : String(entry.status),
+    entry.retryable ? "yes" : "no",
+  ]);
+  expect(documented).toEqual(real);
+});
+
+test("a refusal that is the sender's own is not worth retrying, except where HTTP says so", () => {
+  for (const [code, { status, retryable }] of Object.entries(CODES)) {
+    if (status < 500)
+      expect(retryable, code).toBe([408, 409, 425, 429].includes(status) && code !== "call.conflict");
+  }
+});
