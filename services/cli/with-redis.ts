@@ -17,7 +17,7 @@ export type Session = {
 };
 
 /** A person waits for the answer. */
-const READY_DEADLINE_MS = 2500;
+const READY_DEADLINE_MS = 2000;
 
 /**
  * Runs one command against the configured Redis and resolves with its exit code. Whatever goes wrong is one message on

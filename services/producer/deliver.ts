@@ -34,6 +34,7 @@ export function createDeliver(deps: DeliverDeps): Deliver {
       deps.reached("producer.after_post");
       return await injected(deps, { call, taken, startedAt });
     } catch (thrown) {
+      if (signal.aborted) return givenBack(deps, taken);
       return failed(deps, { taken, error: toAppError(thrown), startedAt });
     }
   };
@@ -43,6 +44,12 @@ export function createDeliver(deps: DeliverDeps): Deliver {
 function ended({ log }: DeliverDeps, call: JobCall, state: string): Verdict {
   log.info("call.known", { callId: call.id, origin: call.origin, state });
   return { kind: "done" };
+}
+
+/** Cut short by this worker's stop, or taken from it: no fault of the runner, so no attempt is spent. */
+function givenBack({ log, clock }: DeliverDeps, { id, origin }: Taken): Verdict {
+  log.warn("call.given_back", { callId: id, origin });
+  return { kind: "postpone", untilMs: clock() };
 }
 
 type InHand = { call: JobCall; taken: Taken; startedAt: number };

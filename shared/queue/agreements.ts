@@ -1,5 +1,5 @@
 import type { JobsOptions, QueueOptions, WorkerOptions } from "bullmq";
-import { ORIGINS, type Origin } from "../job-call/job-call.ts";
+import type { Origin } from "../job-call/job-call.ts";
 
 /*
  * What the processes on both sides of Redis must agree on, written once.
@@ -24,9 +24,6 @@ export const keys = {
   workers: `${PREFIX}:workers`,
   audit: `${PREFIX}:audit`,
 } as const;
-
-/** The name of an origin's queue is the origin itself. */
-export const queueNames = ORIGINS;
 
 export const JOB_NAME = "call";
 

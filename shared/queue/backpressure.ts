@@ -31,7 +31,7 @@ export class Backpressure {
   readonly #options: Options;
   readonly #timer: NodeJS.Timeout;
   #seen: Pressure | undefined;
-  #over: string | undefined;
+  #over: OverLimit | undefined;
 
   constructor(options: Options) {
     this.#options = options;
@@ -42,11 +42,9 @@ export class Backpressure {
 
   assertRoom(): void {
     if (this.#over === undefined) return;
-    throw new AppError("queue.overloaded", {
-      reason: this.#over,
-      publicDetail: this.#over,
-      retryAfterMs: 5000,
-    });
+    const { limit, reason } = this.#over;
+    const publicDetail = `over its limit: ${limit}`;
+    throw new AppError("queue.overloaded", { reason, publicDetail, retryAfterMs: 5000 });
   }
 
   /** What was seen last; undefined before the first look. */
@@ -77,7 +75,7 @@ export class Backpressure {
     }
   }
 
-  #judge(over: string | undefined): void {
+  #judge(over: OverLimit | undefined): void {
     if ((over === undefined) !== (this.#over === undefined)) {
       this.#options.log.warn(over === undefined ? "backpressure.ended" : "backpressure.began", {
         reason: over,
@@ -87,15 +85,22 @@ export class Backpressure {
   }
 }
 
-function overLimit({ depth, oldestAgeMs, memoryRatio }: Pressure, limits: Limits): string | undefined {
+/** Senders are told which limit; how far it is passed is for the log. */
+type OverLimit = { limit: "queue depth" | "age of the oldest call" | "Redis memory"; reason: string };
+
+function overLimit(seen: Pressure, limits: Limits): OverLimit | undefined {
+  const { depth, oldestAgeMs, memoryRatio } = seen;
   const queued = depth.waiting + depth.delayed + depth.active;
-  if (queued >= limits.queueDepthMax)
-    return `the queue holds ${queued} calls (limit ${limits.queueDepthMax})`;
+  if (queued >= limits.queueDepthMax) {
+    return { limit: "queue depth", reason: `the queue holds ${queued} calls, limit ${limits.queueDepthMax}` };
+  }
   if (limits.oldestAgeMsMax !== undefined && oldestAgeMs > limits.oldestAgeMsMax) {
-    return `the oldest call waits for ${Math.round(oldestAgeMs / 1000)} s (limit ${Math.round(limits.oldestAgeMsMax / 1000)} s)`;
+    const reason = `the oldest call waits for ${oldestAgeMs} ms, limit ${limits.oldestAgeMsMax}`;
+    return { limit: "age of the oldest call", reason };
   }
   if (memoryRatio > limits.redisMemoryRatioMax) {
-    return `Redis uses ${Math.round(memoryRatio * 100)} % of its maxmemory (limit ${Math.round(limits.redisMemoryRatioMax * 100)} %)`;
+    const reason = `Redis uses ${memoryRatio.toFixed(2)} of its maxmemory, limit ${limits.redisMemoryRatioMax}`;
+    return { limit: "Redis memory", reason };
   }
   return undefined;
 }

@@ -38,7 +38,7 @@ export type Consumer = {
   ready(): Promise<void>;
   /** Takes no new calls for this long. */
   pauseFor(ms: number): Promise<void>;
-  /** Takes no new calls and waits for those in hand, at most `graceMs`; what is left then goes back by its lapsed lock. */
+  /** Takes no new calls and waits for those in hand; after `graceMs` their signals are aborted. */
   close(graceMs: number): Promise<void>;
 };
 
@@ -72,6 +72,9 @@ export function consume({ redis, origin, deliver, concurrency, lockMs, workerNam
     close: (graceMs) => close(worker, graceMs),
   };
 }
+
+/** Time for aborted injections to put their calls back. */
+const GIVE_BACK_MS = 1000;
 
 /** An attempt that failed; carries its delay to the backoff strategy. */
 class Retry extends Error {
@@ -116,13 +119,19 @@ async function pause(worker: Worker, ms: number): Promise<void> {
 }
 
 async function close(worker: Worker, graceMs: number): Promise<void> {
+  const closed = worker.close();
+  if (await isWithin(graceMs, closed)) return;
+  worker.cancelAllJobs("the worker stops");
+  await isWithin(GIVE_BACK_MS, closed);
+}
+
+async function isWithin(ms: number, work: Promise<unknown>): Promise<boolean> {
   const timer = new AbortController();
-  const late = delay(graceMs, timer.signal).then(
-    () => "late",
-    () => "in time",
+  const late = delay(ms, timer.signal).then(
+    () => false,
+    () => true,
   );
-  const closed = worker.close().then(() => "in time");
-  const outcome = await Promise.race([closed, late]);
+  const outcome = await Promise.race([work.then(() => true), late]);
   timer.abort();
-  if (outcome === "late") worker.cancelAllJobs("the worker stops");
+  return outcome;
 }

@@ -19,7 +19,10 @@ export function createDepth(redis: Redis, origin: Origin): () => Promise<Depth> 
   return async () => {
     const counts = await queue.getJobCounts("wait", "prioritized", "delayed", "active", "failed");
     const waiting = (counts["wait"] ?? 0) + (counts["prioritized"] ?? 0);
-    const since = [await oldestWaiting(queue, { redis, origin }), await oldestRetrying(redis, origin)];
+    const since = [
+      await oldestWaiting(queue, { redis, origin }),
+      await oldestRetrying(queue, { redis, origin }),
+    ];
     const known = since.filter((at) => at !== undefined);
     return {
       waiting,
@@ -45,7 +48,12 @@ async function oldestWaiting(queue: Queue<JobCall>, { redis, origin }: Where): P
   return Number.isNaN(at) ? undefined : at;
 }
 
-async function oldestRetrying(redis: Redis, origin: Origin): Promise<number | undefined> {
-  const [, score] = await redis.zrange(keys.since(origin), "0", "0", "WITHSCORES");
-  return score === undefined ? undefined : Number(score);
+/** The longest-waiting call that failed once or was replayed; entries whose job somebody removed are forgotten. */
+async function oldestRetrying(queue: Queue<JobCall>, { redis, origin }: Where): Promise<number | undefined> {
+  for (;;) {
+    const [id, score] = await redis.zrange(keys.since(origin), "0", "0", "WITHSCORES");
+    if (id === undefined) return undefined;
+    if ((await redis.exists(queue.toKey(id))) === 1) return Number(score);
+    await redis.zrem(keys.since(origin), id);
+  }
 }

@@ -25,6 +25,8 @@ export function connectForRequests(url: Secret, log: Logger): Redis {
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
     commandTimeout: 1500,
+    // ioredis waits this long for the end of a socket, even of one that never opened, and the process with it.
+    disconnectTimeout: 500,
     reconnectOnError: (error) => error.message.includes("READONLY"),
   });
   return logged(redis, log);

@@ -236,6 +236,17 @@ test("a stop takes no new call and lets the one in hand end", async () => {
   expect(await stack.queue.getWaitingCount()).toBe(1);
 });
 
+test("a stop that will not wait gives the call back at once, without spending an attempt", async () => {
+  runner.mood = () => "silence";
+  const call = aCall();
+  await stack.add(call);
+  await eventually("it is offered", () => runner.offers.length === 1);
+  await stack.producer.close(50);
+  expect(stack.count("call.given_back")).toBe(1);
+  await eventually("it waits", async () => (await stack.queue.getJobCountByTypes("wait", "delayed")) === 1);
+  expect(await stack.queue.getJob(call.id)).toMatchObject({ attemptsMade: 0 });
+});
+
 describe("as a library", () => {
   test("createProducer({ inject }): a plain error is tried again, Refused parks", async () => {
     const seen: string[] = [];

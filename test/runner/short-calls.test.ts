@@ -208,7 +208,7 @@ test("without Redis nothing is begun: 503 with Retry-After, and not ready, until
 test("a begin whose reply was lost does not lock the call out of this runner", async () => {
   const { seen, jobs } = counting();
   const { offer } = await rig.start({ jobs });
-  await offer("so that Redis knows the scripts");
+  await offer("another"); // from now on Redis knows the scripts
   const redis = connectForRequests(new Secret(rig.redis.url), silentLogger);
   try {
     await eventually("connected", () => redis.status === "ready");

@@ -259,7 +259,7 @@ describe("backpressure: 503 before anything is read or written", () => {
     });
     await eventually("the limit is seen", async () => {
       const answer = await post(gateway);
-      return answer.status === 503 && String(answer.json()["detail"]).includes("maxmemory");
+      return answer.status === 503 && String(answer.json()["detail"]).includes("Redis memory");
     });
     await gateway.close();
     open.splice(0);

@@ -1,0 +1,48 @@
+import { offersOf } from "../offers.ts";
+import type { Demo, Scene } from "../scene.ts";
+import { sendSeveral } from "../several.ts";
+import { until, within } from "../until.ts";
+
+const CALLS = 5;
+
+/** SIGKILL at the worst instant: the runner has answered, and the producer has not written it down. */
+export const killedProducer: Scene = {
+  title: "The producer is killed in the middle of injecting; nothing is lost, nothing runs twice",
+  async play(demo) {
+    const { stage, parts, world, runner } = demo;
+    await parts.producer.kill("SIGTERM");
+    await parts.producer.restart({ POSTERN_CRASH_AT: "producer.after_post" });
+    stage.say("the next producer gets SIGKILL as soon as the runner has answered it, before it records anything");
+
+    const calls = await sendSeveral(demo, { count: CALLS, about: "kill" });
+    const exit = await within("the producer is killed", parts.producer.process.exit);
+    stage.check("the producer is killed by SIGKILL", exit.signal, "SIGKILL");
+    const queued = await world.queue.look();
+    stage.check(`all ${CALLS} calls are still in the queue`, queued, { waiting: CALLS, parked: 0 });
+
+    await parts.producer.restart();
+    stage.say("a new producer starts; it takes back what the dead one held once its locks have lapsed (3 s)");
+    const ids = calls.map(({ callId }) => callId);
+    const injected = await world.logs.producer.forEach("call.injected", ids);
+    await runner.untilDone(calls);
+    stage.check(`${CALLS} of ${CALLS} are delivered`, injected.length, CALLS);
+    await showOffers(demo, ids);
+  },
+};
+
+async function showOffers({ stage, world }: Demo, ids: readonly string[]): Promise<void> {
+  const offers = () => offersOf(world.logs.runner, (callId) => ids.includes(callId));
+  await until("the runner's log has a run of each call, and a repeat", () => {
+    const { runs, remembered } = offers();
+    return runs.size >= ids.length && remembered.length > 0;
+  });
+  const { runs, remembered } = offers();
+  stage.check("each of them ran once", ids.map((id) => runs.get(id)), ids.map(() => 1));
+  const times = remembered.length === 1 ? "once" : `${remembered.length} times`;
+  stage.check(
+    `the runner was offered a call it had run ${times}, and answered from memory`,
+    remembered.every(({ status }) => status === 200),
+    true,
+  );
+  for (const event of remembered.slice(0, 2)) stage.log("runner", event);
+}

@@ -1,0 +1,35 @@
+import type { Part } from "../../../shared/child-process/start-part.ts";
+import { httpRequest } from "../http-request.ts";
+import type { Stage } from "../stage.ts";
+import { until } from "../until.ts";
+import type { PartName, World } from "../world.ts";
+
+export type Parts = Readonly<Record<PartName, Part>>;
+
+/** Starts every part and says where it is, by what it logs itself, once its readiness probe agrees. */
+export async function startUp(world: World, stage: Stage): Promise<Parts> {
+  stage.scene("Every part starts");
+  const { host } = new URL(world.redisUrl);
+  const redis = world.ownRedis ? "private; every write is on disk before it is answered" : "from REDIS_URL";
+  stage.check(row("redis", host, redis), await world.queue.look(), { waiting: 0, parked: 0 });
+
+  const runner = await world.start("runner", []);
+  await sayReady(stage, "runner", runner);
+  const producer = await world.start("producer", ["--ops-address", "127.0.0.1:0"]);
+  await sayReady(stage, "producer", producer);
+  const webhooks = await world.start("webhooks", ["--ops-address", "127.0.0.1:0", "--service-id", "7"]);
+  await sayReady(stage, "webhooks", webhooks);
+  return { runner, producer, webhooks };
+}
+
+async function sayReady(stage: Stage, name: PartName, part: Part): Promise<void> {
+  const probes = part.opsAddress ?? part.address;
+  const probe = () => httpRequest(probes, { method: "GET", path: "/readyz" });
+  await until(`${name} is ready`, async () => (await probe()).status === 200);
+  const address = name === "producer" ? "" : part.address;
+  stage.check(row(name, address, `http://${probes}/readyz answers 200`), (await probe()).status, 200);
+}
+
+function row(name: string, address: string, note: string): string {
+  return `${name.padEnd(10)}${address.padEnd(18)}${note}`;
+}

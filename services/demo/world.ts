@@ -1,0 +1,67 @@
+import { join } from "node:path";
+import { type Part, startPart } from "../../shared/child-process/start-part.ts";
+import { loadConfig } from "../../shared/config/load-config.ts";
+import type { EndpointToml } from "../../shared/config/webhooks-toml.ts";
+import { writeConfig } from "../../shared/config/write-config.ts";
+import { Secret } from "../../shared/crypto/secret.ts";
+import type { Shutdown } from "../../shared/lifecycle/shutdown.ts";
+import { provideRedis } from "../../shared/private-redis/provide-redis.ts";
+import { demoConfig, RUNNER_SECRET } from "./demo-config.ts";
+import { createPartLog, type PartLog } from "./part-log.ts";
+import { openQueueView, type QueueView } from "./queue-view.ts";
+
+export type PartName = "runner" | "producer" | "webhooks";
+
+/** What runs for the demo. */
+export type World = {
+  readonly redisUrl: string;
+  /** Whether Redis was started for the demo; else it is REDIS_URL's. */
+  readonly ownRedis: boolean;
+  readonly configDir: string;
+  readonly endpoints: readonly EndpointToml[];
+  readonly runnerSecret: Secret;
+  /** What the parts and `postern` run with. */
+  readonly env: NodeJS.ProcessEnv;
+  readonly queue: QueueView;
+  readonly logs: Readonly<Record<PartName, PartLog>>;
+  /** Starts a part of the built program and resolves once it listens. */
+  start(name: PartName, args: readonly string[]): Promise<Part>;
+};
+
+type Options = { home: string; env: NodeJS.ProcessEnv; shutdown: Shutdown };
+
+/**
+ * Redis and a configuration; the parts are the first scene's to start. Throws when the Redis of REDIS_URL is in use: the
+ * demo's runner would run calls that are another's.
+ */
+export async function createWorld({ home, env, shutdown }: Options): Promise<World> {
+  const redis = await provideRedis({ env, dir: join(home, "redis"), detached: true });
+  shutdown.defer("redis", () => redis.private?.stop());
+  const queue = await openQueueView(redis.url);
+  shutdown.defer("queue view", () => queue.close());
+  if (redis.private === undefined) await queue.assertUnused();
+
+  const configDir = join(home, "config");
+  const { runnerSecret, ...tables } = await demoConfig(redis.url);
+  writeConfig(configDir, tables);
+  const { POSTERN_CRASH_AT: _, ...rest } = env;
+  const partEnv = { ...rest, [RUNNER_SECRET]: runnerSecret, POSTERN_LOG_LEVEL: "info" };
+  const logs = { runner: createPartLog(), producer: createPartLog(), webhooks: createPartLog() };
+  return {
+    redisUrl: redis.url,
+    ownRedis: redis.private !== undefined,
+    configDir,
+    endpoints: loadConfig({ dir: configDir, env: partEnv }).webhooks?.endpoints ?? [],
+    runnerSecret: new Secret(runnerSecret),
+    env: partEnv,
+    queue,
+    logs,
+    async start(name, args) {
+      const all = [name, "--config-dir", configDir, ...args];
+      const onLine = (line: string) => logs[name].take(line);
+      const part = await startPart({ name, args: all, env: partEnv, detached: true, onLine });
+      shutdown.defer(name, () => part.kill("SIGTERM"));
+      return part;
+    },
+  };
+}

@@ -1,0 +1,89 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { keys } from "../../shared/queue/agreements.ts";
+import type { CallFilter } from "../../shared/queue/failed-calls.ts";
+import { type Lab, type NewCall, startLab } from "./failed-lab.ts";
+
+let lab: Lab;
+let ids: string[];
+
+const PARKED: NewCall[] = [
+  { path: "/hooks/a", jobId: 1 },
+  { path: "/hooks/b", jobId: 2 },
+  { origin: "x402", jobId: 2 },
+];
+
+beforeAll(async () => {
+  lab = await startLab();
+  ids = [...(await lab.park(PARKED, "runner.refused")), ...(await lab.park(PARKED, "runner.failed"))];
+  // Parked at 1000, 2000, ... so that times can be named.
+  const places = ids.map((id, i) => ({ id, origin: PARKED[i % 3]?.origin ?? ("webhook" as const), i }));
+  for (const { id, origin, i } of places) await lab.redis.zadd(keys.parked(origin), "XX", (i + 1) * 1000, id);
+});
+afterAll(() => lab.stop());
+
+async function found(filter: CallFilter, newestFirst = false): Promise<number[]> {
+  const places: number[] = [];
+  for await (const { id } of lab.calls.matching(filter, { newestFirst })) places.push(ids.indexOf(id));
+  return places;
+}
+
+test.each<[string, CallFilter, number[]]>([
+  ["nothing", {}, [0, 1, 2, 3, 4, 5]],
+  ["its origin", { origin: "x402" }, [2, 5]],
+  ["the path it came in by", { endpoint: "/hooks/b" }, [1, 4]],
+  ["its job", { jobId: 2 }, [1, 2, 4, 5]],
+  ["its error code", { code: "runner.failed" }, [3, 4, 5]],
+  ["the time it was parked, both ends included", { since: 2000, until: 4000 }, [1, 2, 3]],
+  ["several things, which must all hold", { jobId: 2, code: "runner.refused", origin: "webhook" }, [1]],
+  ["something no call has", { endpoint: "/hooks" }, []],
+])("parked calls are found, oldest first, by %s, and counted", async (_, filter, expected) => {
+  expect(await found(filter)).toEqual(expected);
+  expect(await found(filter, true)).toEqual(expected.toReversed());
+  expect(await lab.calls.count(filter)).toBe(expected.length);
+});
+
+test("parked calls are found by id, together with other filters, and ids of nothing are ignored", async () => {
+  const wanted = [ids[4] ?? "", ids[2] ?? "", `c_${"0".repeat(32)}`];
+  expect(await found({ ids: wanted })).toEqual([4, 2]);
+  expect(await found({ ids: wanted, origin: "x402" })).toEqual([2]);
+  expect(await found({ ids: wanted, until: 3000 })).toEqual([2]);
+  expect(await lab.calls.count({ ids: wanted })).toBe(2);
+});
+
+test("a parked call says why it was parked, after how many attempts, and what was to be run", async () => {
+  expect(await lab.find(ids[3] ?? "")).toMatchObject({
+    code: "runner.failed",
+    reason: "the runner said\nno \u001b[31m",
+    attempts: lab.attempts,
+    call: { job_id: 1, content_type: "application/json" },
+  });
+});
+
+test("a stored call that no longer parses is listed all the same", async () => {
+  const [id = ""] = await lab.park([{}]);
+  await lab.redis.hset(`{postern}:webhook:${id}`, "data", '{"v":99}');
+  expect(await lab.find(id)).toMatchObject({ call: undefined, stored: { v: 99 } });
+  await lab.redis.zrem(keys.parked("webhook"), id);
+});
+
+test("calls that leave while they are walked through make the walk skip none, even where many were parked at once", async () => {
+  const many = await lab.park(Array.from({ length: 1100 }, () => ({ path: "/hooks/many" })));
+  const scores = many.flatMap((id) => [10_000, id]);
+  await lab.redis.zadd(keys.parked("webhook"), "XX", ...scores);
+  for (const newestFirst of [true, false]) {
+    const places = await found({ endpoint: "/hooks/many" }, newestFirst);
+    expect(new Set(places).size).toBe(0 + new Set(many.map(() => -1)).size);
+    expect(places).toHaveLength(1100);
+  }
+  const seen = new Set<string>();
+  await lab.redis.zadd(
+    keys.parked("webhook"),
+    "XX",
+    ...many.flatMap((id, i) => [10_000 + Math.floor(i / 10), id]),
+  );
+  for await (const { id } of lab.calls.matching({ endpoint: "/hooks/many" })) {
+    seen.add(id);
+    await lab.redis.zrem(keys.parked("webhook"), id);
+  }
+  expect(seen.size).toBe(1100);
+});
