@@ -1,5 +1,4 @@
 import { InvalidArgumentError, Option } from "commander";
-import type { Env } from "../../shared/config/secret-value.ts";
 
 /** The options that more than one command has. */
 export function configDir(): Option {
@@ -19,10 +18,11 @@ export function opsAddress(otherwise: string): Option {
   );
 }
 
-export function serviceId(env: Env): Option {
-  return new Option("--service-id <n>", "the service all calls belong to (env: POSTERN_SERVICE_ID)")
+export function serviceId(): Option {
+  return new Option("--service-id <n>", "the service all calls belong to")
+    .env("POSTERN_SERVICE_ID")
     .argParser(wholeNumber("a service id"))
-    .default(wholeNumber("a service id")(env["POSTERN_SERVICE_ID"] ?? "0"));
+    .default(0);
 }
 
 export function wholeNumber(what: string, { min = 0, max = Number.MAX_SAFE_INTEGER } = {}) {

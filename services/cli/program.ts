@@ -30,14 +30,14 @@ export function buildProgram(deps: ProgramDeps): Command {
   return program;
 }
 
-function addServices(program: Command, { services, exitWith, env }: ProgramDeps): void {
+function addServices(program: Command, { services, exitWith }: ProgramDeps): void {
   program
     .command("webhooks")
     .description("run a webhooks gateway: verify, enqueue, answer 202")
     .addOption(configDir())
     .addOption(bindAddress("bind_address in webhooks.toml"))
     .addOption(opsAddress("127.0.0.1:9091"))
-    .addOption(serviceId(env))
+    .addOption(serviceId())
     .action(async (options) => exitWith(await services.webhooks(withAddresses(options))));
   program
     .command("producer")

@@ -118,3 +118,19 @@ test.each(ON_A_REFUSAL)(
     for (const id of ids) expect(await redis.hget(`{postern}:call:${id}`, "st")).toBe("PARKED");
   },
 );
+
+test("a call whose worker dies again and again is not parked, and has one effect", async () => {
+  const producer = stack.producers[0]!;
+  await producer.restart({ POSTERN_CRASH_AT: "producer.before_post" });
+  const id = await deliver("/effect", "deadly");
+  for (let death = 1; death <= 4; death++) {
+    expect((await producer.process.exit).signal).toBe("SIGKILL");
+    await producer.restart(death < 4 ? { POSTERN_CRASH_AT: "producer.before_post" } : {});
+  }
+  await eventually("it has its effect", () => effectsOf([id])[0] === 1);
+  await eventually(
+    "nothing waits",
+    async () => (await queue.getJobCountByTypes("wait", "active", "delayed")) === 0,
+  );
+  expect(effectsOf([id])).toEqual([1]);
+});

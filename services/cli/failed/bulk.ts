@@ -7,20 +7,13 @@ import type { Operate, OperateDeps } from "../../../shared/queue/replay.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { type Session, withRedis } from "../with-redis.ts";
+import type { BulkOptions } from "./bulk-options.ts";
 import { type BulkReport, report } from "./bulk-report.ts";
-import { type FilterOptions, selectionWords, shellLine, toFilter } from "./filter-options.ts";
+import { selectionWords, shellLine, toFilter } from "./filter-options.ts";
 import { operatorName } from "./operator.ts";
 import { createProgressBar } from "./progress.ts";
 import { resumeLine } from "./resume-line.ts";
 import { whereIs } from "./where-is.ts";
-
-export type BulkOptions = FilterOptions & {
-  configDir: string;
-  all?: boolean;
-  dryRun?: boolean;
-  concurrency: number;
-  json?: boolean;
-};
 
 /** What replay and discard do differently. */
 export type BulkKind = {

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { configDir, wholeNumber } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import type { BulkOptions } from "./bulk.ts";
+import type { BulkOptions } from "./bulk-options.ts";
 import type { DiscardOptions } from "./discard.ts";
 import { addFilterOptions, isFiltered, parseId } from "./filter-options.ts";
 import type { ListOptions } from "./list.ts";

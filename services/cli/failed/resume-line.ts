@@ -1,4 +1,4 @@
-import type { BulkOptions } from "./bulk.ts";
+import type { BulkOptions } from "./bulk-options.ts";
 import type { BulkReport } from "./bulk-report.ts";
 import { selectionWords, shellLine } from "./filter-options.ts";
 

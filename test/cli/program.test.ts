@@ -1,0 +1,127 @@
+import { spawnSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { freePort } from "../../shared/child-process/free-port.ts";
+import { startProcess } from "../../shared/child-process/start-process.ts";
+import { type PrivateRedis, startRedis } from "../../shared/private-redis/start-redis.ts";
+import { send } from "../support/http.ts";
+import { tempDir } from "../support/temp-dir.ts";
+
+const program = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
+
+function postern(args: readonly string[], env: NodeJS.ProcessEnv = {}) {
+  return spawnSync(process.execPath, [program, ...args], {
+    encoding: "utf8",
+    env: { ...process.env, ...env },
+  });
+}
+
+let redis: PrivateRedis;
+beforeAll(async () => {
+  redis = await startRedis({ env: process.env });
+});
+afterAll(() => redis.stop());
+
+function configDir(redisUrl: string, endpoint = 'path = "/a"\njob_id = 1\nauth = "none"'): string {
+  const dir = tempDir();
+  writeFileSync(join(dir, "postern.toml"), `drain_secs = 0\n[redis]\nurl = "${redisUrl}"\n`);
+  writeFileSync(join(dir, "webhooks.toml"), `[[endpoints]]\n${endpoint}\n`);
+  return dir;
+}
+
+describe("the command line", () => {
+  test("--help is what the README shows, and exits with 0", () => {
+    const { status, stdout } = postern(["--help"]);
+    const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
+    expect(status).toBe(0);
+    expect(readme).toContain(`\`\`\`\n${stdout.trimEnd()}\n\`\`\``);
+  });
+
+  test.each([
+    [["nope"]],
+    [["webhooks", "--nope"]],
+    [["webhooks", "--service-id", "-1"]],
+    [["webhooks", "--service-id", "9007199254740992"]],
+    [["failed", "replay"]],
+  ])("what it does not understand exits with 2 and starts nothing: %j", (args) => {
+    const { status, stderr } = postern(args);
+    expect(status).toBe(2);
+    expect(stderr).not.toContain("    at ");
+  });
+
+  test("a service id from the environment is checked too", () => {
+    expect(postern(["webhooks"], { POSTERN_SERVICE_ID: "x" })).toMatchObject({ status: 2 });
+  });
+});
+
+describe("check-config", () => {
+  test("exits with 0 on a valid configuration", () => {
+    const { status, stdout } = postern(["check-config", "--config-dir", configDir("redis://127.0.0.1:1")]);
+    expect([status, stdout]).toEqual([0, expect.stringContaining("is valid; webhooks gateway: 1 endpoints")]);
+  });
+
+  test("exits with 3 and lists everything, as a start does", () => {
+    const dir = configDir("http://nowhere", 'path = "a"\njob_id = 1\nauth = "bearer"');
+    const checked = postern(["check-config", "--config-dir", dir]);
+    const problems = ["redis.url", "endpoints[0].path", "endpoints[0].secret"];
+    expect(checked.status).toBe(3);
+    for (const problem of problems) expect(checked.stderr).toContain(problem);
+    const started = postern(["webhooks", "--config-dir", dir]);
+    expect(started.status).toBe(3);
+    for (const problem of problems) expect(started.stdout).toContain(problem);
+  });
+});
+
+describe("postern webhooks", () => {
+  const args = async (dir: string) => [
+    "webhooks",
+    ...["--config-dir", dir, "--bind-address", `127.0.0.1:${await freePort()}`],
+    ...["--ops-address", "127.0.0.1:0", "--service-id", "7"],
+  ];
+
+  test("serves until SIGTERM and exits with 0; /metrics is on the ops address", async () => {
+    const gateway = startProcess({
+      name: "gateway",
+      args: await args(configDir(redis.url)),
+      env: process.env,
+    });
+    const started = await gateway.waitForEvent("service.started");
+    await gateway.waitForEvent("redis.ready");
+    expect((await send(String(started["address"]), { path: "/a", body: "x" })).status).toBe(202);
+    const metrics = await send(String(started["opsAddress"]), { method: "GET", path: "/metrics" });
+    expect(metrics.text).toContain('postern_webhooks_total{path="/a",code="accepted"} 1');
+    expect(await gateway.kill("SIGTERM")).toMatchObject({ code: 0 });
+  });
+
+  test("a second signal ends it at once, with 1", async () => {
+    const dir = configDir(redis.url);
+    writeFileSync(join(dir, "postern.toml"), `drain_secs = 300\n[redis]\nurl = "${redis.url}"\n`);
+    const gateway = startProcess({ name: "gateway", args: await args(dir), env: process.env });
+    await gateway.waitForEvent("service.started");
+    process.kill(gateway.pid, "SIGTERM");
+    await gateway.waitForEvent("service.stopping");
+    expect(await gateway.kill("SIGTERM")).toMatchObject({ code: 1 });
+  });
+
+  test("a Redis that cannot keep promises ends the start with 1 and says what to do", async () => {
+    const weak = await startRedis({ env: process.env, args: ["--appendfsync", "everysec"] });
+    const { status, stdout } = postern(await args(configDir(weak.url)));
+    expect(status).toBe(1);
+    expect(stdout).toContain("start.redis_not_durable");
+    expect(stdout).toContain("appendfsync always");
+    await weak.stop();
+  });
+
+  test("an address that is taken ends the start with 1", async () => {
+    const holder = createServer().listen(0, "127.0.0.1");
+    await new Promise((resolve) => holder.once("listening", resolve));
+    const address = `127.0.0.1:${(holder.address() as { port: number }).port}`;
+    const taken = ["webhooks", "--config-dir", configDir(redis.url), "--bind-address", address];
+    const { status, stdout } = postern([...taken, "--ops-address", "127.0.0.1:0"]);
+    expect([status, stdout]).toEqual([1, expect.stringContaining("start.address_unavailable")]);
+    holder.close();
+  });
+});
