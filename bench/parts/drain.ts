@@ -2,10 +2,11 @@ import { type Comparison, compare, comparisonTable } from "../support/compare.ts
 import type { Counts } from "../support/counts.ts";
 import { load } from "../support/load.ts";
 import type { LoggedProcess } from "../support/logged-process.ts";
+import { cpuMsOf } from "../support/proc.ts";
 import type { Setup } from "../support/setup.ts";
 import { inWorld, type World } from "../support/world.ts";
 
-type Round = { perSecond: number; cpuUs: number };
+type Round = { perSecond: number; cpuUs: number; redisUs: number };
 type Size = { warmUp: number; calls: number };
 
 export type DrainFigures = Comparison<Round> & Counts;
@@ -42,13 +43,16 @@ async function fill(ingress: LoggedProcess, { warmUp, calls }: Size): Promise<vo
 }
 
 /** A fresh process each time; its first calls, while its code is still cold, are not measured. */
-async function drain({ sink }: World, start: Start, { warmUp, calls }: Size) {
+async function drain({ sink, redis }: World, start: Start, { warmUp, calls }: Size) {
+  const redisBefore = cpuMsOf(redis.pid);
+  const perCall = (ms: number) => (ms * 1000) / (warmUp + calls);
   await sink.reset();
   const worker = await start();
   await sink.arrived(warmUp + calls);
-  const cpuUs = (worker.cpuMs() * 1000) / (warmUp + calls);
+  const cpuUs = perCall(worker.cpuMs());
+  const redisUs = perCall(cpuMsOf(redis.pid) - redisBefore);
   await worker.stop();
-  return { ...(await sink.count(warmUp)), cpuUs };
+  return { ...(await sink.count(warmUp)), cpuUs, redisUs };
 }
 
 export function drainTable(figures: DrainFigures): string {
@@ -58,6 +62,7 @@ export function drainTable(figures: DrainFigures): string {
     columns: [
       ["calls/s", "perSecond"],
       ["cpu µs/call", "cpuUs"],
+      ["of Redis", "redisUs"],
     ],
   });
 }

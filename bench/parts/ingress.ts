@@ -2,10 +2,11 @@ import { type Comparison, compare, comparisonTable } from "../support/compare.ts
 import type { Counts } from "../support/counts.ts";
 import { load } from "../support/load.ts";
 import type { LoggedProcess } from "../support/logged-process.ts";
+import { cpuMsOf } from "../support/proc.ts";
 import type { Setup } from "../support/setup.ts";
 import { inWorld, type World } from "../support/world.ts";
 
-type Round = { perSecond: number; p50Ms: number; p99Ms: number; cpuUs: number };
+type Round = { perSecond: number; p50Ms: number; p99Ms: number; cpuUs: number; redisUs: number };
 type Size = { warmUp: number; calls: number };
 
 export type IngressFigures = Comparison<Round> & Counts;
@@ -20,8 +21,8 @@ export function measureIngress({ quick, nodeArgs }: Setup): Promise<IngressFigur
     const ours: Round[] = [];
     const baseline: Round[] = [];
     for (let round = 0; round < rounds; round++) {
-      ours.push(await oneRound(gateway, size));
-      baseline.push(await oneRound(bare, size));
+      ours.push(await oneRound(world, gateway, size));
+      baseline.push(await oneRound(world, bare, size));
     }
     await gateway.stop();
     const counts = await countAgain(world, rounds * (size.warmUp + size.calls));
@@ -30,15 +31,17 @@ export function measureIngress({ quick, nodeArgs }: Setup): Promise<IngressFigur
 }
 
 /** Throws when a call is not accepted. */
-async function oneRound(server: LoggedProcess, { warmUp, calls }: Size): Promise<Round> {
-  const cpuBefore = server.cpuMs();
+async function oneRound({ redis }: World, server: LoggedProcess, { warmUp, calls }: Size): Promise<Round> {
+  const before = { server: server.cpuMs(), redis: cpuMsOf(redis.pid) };
+  const perCall = (ms: number) => (ms * 1000) / (warmUp + calls);
   const { perSecond, p50Ms, p99Ms } = await load({
     address: String(server.started["address"]),
     warmUp,
     calls,
   });
-  const cpuUs = ((server.cpuMs() - cpuBefore) * 1000) / (warmUp + calls);
-  return { perSecond, p50Ms, p99Ms, cpuUs };
+  const cpuUs = perCall(server.cpuMs() - before.server);
+  const redisUs = perCall(cpuMsOf(redis.pid) - before.redis);
+  return { perSecond, p50Ms, p99Ms, cpuUs, redisUs };
 }
 
 /** Everything accepted is injected now, and counted where it arrives. */
@@ -58,6 +61,7 @@ export function ingressTable(figures: IngressFigures): string {
       ["p50 ms", "p50Ms"],
       ["p99 ms", "p99Ms"],
       ["cpu µs/call", "cpuUs"],
+      ["of Redis", "redisUs"],
     ],
   });
 }

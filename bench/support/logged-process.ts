@@ -4,6 +4,7 @@ import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { endWithParent } from "../../shared/child-process/end-with-parent.ts";
 import { compiled } from "./build.ts";
+import { cpuMsOf, rssBytesOf } from "./proc.ts";
 import { until } from "./until.ts";
 
 export type LoggedProcess = {
@@ -26,8 +27,6 @@ type Options = {
   nodeArgs: readonly string[];
 };
 
-const TICKS_PER_SEC = 100;
-
 /** Starts a Node process whose lines go to a file, as cheap as in production, and resolves once it says it has started. */
 export async function startLogged({ name, script, args, dir, nodeArgs }: Options): Promise<LoggedProcess> {
   const logFile = join(dir, `${name}.log`);
@@ -44,8 +43,8 @@ export async function startLogged({ name, script, args, dir, nodeArgs }: Options
   });
   return {
     started,
-    cpuMs: () => cpuMs(child.pid),
-    rssBytes: () => rssBytes(child.pid),
+    cpuMs: () => cpuMsOf(child.pid),
+    rssBytes: () => rssBytesOf(child.pid),
     async stop() {
       child.kill("SIGTERM");
       await exited;
@@ -59,24 +58,4 @@ function startedEvent(logFile: string): Record<string, unknown> | undefined {
     .slice(0, -1)
     .find((text) => text.includes('"service.started"'));
   return line === undefined ? undefined : (JSON.parse(line) as Record<string, unknown>);
-}
-
-function readProc(pid: number | undefined, file: string): string | undefined {
-  try {
-    return readFileSync(`/proc/${pid}/${file}`, "utf8");
-  } catch {
-    return undefined;
-  }
-}
-
-function cpuMs(pid: number | undefined): number {
-  const stat = readProc(pid, "stat");
-  const fields = stat?.slice(stat.lastIndexOf(")") + 2).split(" ");
-  const ticks = Number(fields?.[11]) + Number(fields?.[12]);
-  return (ticks * 1000) / TICKS_PER_SEC;
-}
-
-function rssBytes(pid: number | undefined): number {
-  const kilobytes = /^VmRSS:\s+(\d+) kB/m.exec(readProc(pid, "status") ?? "")?.[1];
-  return kilobytes === undefined ? Number.NaN : Number(kilobytes) * 1024;
 }

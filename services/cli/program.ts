@@ -26,7 +26,7 @@ export function buildProgram(deps: ProgramDeps): Command {
   addDev(program, deps);
   addFailed(program, deps);
   addStatus(program, deps);
-  program.addCommand(checkConfig(deps));
+  addCheckConfig(program, deps);
   return program;
 }
 
@@ -60,6 +60,14 @@ function addDev(program: Command, { services, exitWith }: ProgramDeps): void {
     .option("--config-dir <dir>", "where the configuration is; without it an example is made")
     .option("--service-id <n>", "the service all calls belong to")
     .action(async ({ configDir, serviceId }) => exitWith(await services.dev({ configDir, serviceId })));
+}
+
+function addCheckConfig(program: Command, deps: ProgramDeps): void {
+  program
+    .command("check-config")
+    .description("say everything that is wrong with the configuration, and start nothing")
+    .addOption(configDir())
+    .action((options) => deps.exitWith(checkConfig(deps, options)));
 }
 
 function addStatus(program: Command, deps: ProgramDeps): void {

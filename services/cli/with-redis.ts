@@ -3,8 +3,8 @@ import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
-import { type Logger, silentLogger } from "../../shared/log/logger.ts";
-import { createProcessLogger } from "../../shared/log/pino-logger.ts";
+import { silentLogger } from "../../shared/log/logger.ts";
+import { createProcessLogger, type ProcessLogger } from "../../shared/log/pino-logger.ts";
 import { connectForRequests, type Redis } from "../../shared/redis/connect.ts";
 import { whenReady } from "../../shared/redis/when-ready.ts";
 import type { ProgramDeps } from "./program-deps.ts";
@@ -12,8 +12,8 @@ import type { ProgramDeps } from "./program-deps.ts";
 export type Session = {
   redis: Redis;
   postern: PosternToml;
-  /** JSON lines on stderr, unless that is a screen. */
-  log: Logger;
+  /** JSON lines on stderr, unless that is a screen; to be flushed before anything else is written there. */
+  log: ProcessLogger;
 };
 
 /** A person waits for the answer. */
@@ -47,7 +47,11 @@ async function inSession(
   const log = createProcessLogger("cli", { pretty: false, level, to: "stderr" });
   try {
     await reach(redis, postern.redis.url);
-    return await work({ redis, postern, log: terminal.drawsProgress ? silentLogger : log });
+    return await work({
+      redis,
+      postern,
+      log: terminal.drawsProgress ? { ...silentLogger, flush() {} } : log,
+    });
   } catch (thrown) {
     printError(`${messageOf(thrown)}\n`);
     return EXIT.failed;

@@ -17,7 +17,11 @@ export type Counts = {
   ranAgain: number;
   ranUnasked: number;
   offersRemembered: number;
+  /** Of those, the ones that were the demo's own. */
+  askedAgain: number;
   offersRefused: number;
+  /** The error codes of those. */
+  refusals: string;
   replayed: number;
 };
 
@@ -39,7 +43,9 @@ export async function count({ tally, world, runner }: Demo): Promise<Counts> {
     ranAgain: times.filter((n) => n > 1).length,
     ranUnasked: [...runs.keys()].filter((id) => !tally.accepted.has(id)).length,
     offersRemembered: remembered.length,
+    askedAgain: tally.askedAgain,
     offersRefused: refused.length,
+    refusals: [...new Set(refused.map(({ code }) => String(code)))].join(", "),
     replayed: tally.replayed,
   };
 }

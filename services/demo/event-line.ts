@@ -1,11 +1,11 @@
 import type { LoggedEvent } from "../../shared/child-process/event-log.ts";
 
-/** On every line, and the same on all lines of a process. */
-const EVERYWHERE: readonly string[] = ["level", "time", "service", "pid", "event"];
+/** On every line of a process, or the same for all calls of the demo. */
+const LEFT_OUT: readonly string[] = ["level", "time", "service", "pid", "event", "origin"];
 
 /** A logged event as `name key=value ...`, the fields as they were logged, call ids shortened. */
 export function eventLine(event: LoggedEvent): string {
-  const fields = Object.entries(event).filter(([key]) => !EVERYWHERE.includes(key));
+  const fields = Object.entries(event).filter(([key]) => !LEFT_OUT.includes(key));
   return [event.event, ...fields.map(([key, value]) => `${key}=${toText(value)}`)].join(" ");
 }
 
@@ -17,5 +17,5 @@ export function shortId(callId: string): string {
 function toText(value: unknown): string {
   if (typeof value !== "string") return JSON.stringify(value);
   const text = value.replaceAll(/\bc_[0-9a-f]{32}\b/g, shortId);
-  return /\s/.test(text) ? JSON.stringify(text) : text;
+  return /\s/.test(text) ? `"${text}"` : text;
 }

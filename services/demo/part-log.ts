@@ -22,7 +22,9 @@ export function createPartLog(): PartLog {
     first,
     forEach: (event, callIds) =>
       Promise.all(
-        callIds.map((id) => first(`${event} of ${id} in the log`, (e) => e.event === event && e["callId"] === id)),
+        callIds.map((id) =>
+          first(`${event} of ${id} in the log`, (e) => e.event === event && e["callId"] === id),
+        ),
       ),
   };
 }

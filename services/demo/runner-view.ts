@@ -3,7 +3,7 @@ import { contentDigest, signMessage } from "../../shared/crypto/message-signatur
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { httpRequest, type Reply } from "./http-request.ts";
-import type { AcceptedCall } from "./tally.ts";
+import type { AcceptedCall, Tally } from "./tally.ts";
 import { until } from "./until.ts";
 
 export type RunnerView = {
@@ -16,7 +16,7 @@ export type RunnerView = {
 };
 
 /** The runner as it can be seen from outside. */
-export function createRunnerView(address: string, secret: Secret): RunnerView {
+export function createRunnerView(address: string, secret: Secret, tally: Tally): RunnerView {
   async function look(callId: string): Promise<Record<string, unknown>> {
     const reply = await httpRequest(address, { method: "GET", path: `/calls/${callId}` });
     return reply.status === 200 ? (JSON.parse(reply.text) as Record<string, unknown>) : { state: "unknown" };
@@ -24,24 +24,33 @@ export function createRunnerView(address: string, secret: Secret): RunnerView {
 
   async function isDone({ callId, jobId, body }: AcceptedCall): Promise<boolean> {
     const seen = await look(callId);
-    return seen["state"] === "done" && seen["job_id"] === jobId && seen["sha256"] === sha256Hex(Buffer.from(body));
+    return (
+      seen["state"] === "done" && seen["job_id"] === jobId && seen["sha256"] === sha256Hex(Buffer.from(body))
+    );
   }
 
   return {
     stateOf: async (callId) => String((await look(callId))["state"]),
     async untilDone(calls) {
       for (const call of calls) {
-        await until(`the runner lists ${call.callId} as done, with the bytes that were sent`, () => isDone(call));
+        await until(`the runner lists ${call.callId} as done, with the bytes that were sent`, () =>
+          isDone(call),
+        );
       }
     },
     askAgain({ callId, jobId, contentType, body }) {
+      tally.askedAgain += 1;
       const path = `/jobs/${jobId}`;
       const covered = {
         "content-digest": contentDigest(sha256Hex(Buffer.from(body))),
         "content-type": contentType,
         "idempotency-key": callId,
       };
-      const signed = signMessage(secret, { method: "POST", path, headers: covered }, Math.floor(systemClock() / 1000));
+      const signed = signMessage(
+        secret,
+        { method: "POST", path, headers: covered },
+        Math.floor(systemClock() / 1000),
+      );
       return httpRequest(address, { method: "POST", path, headers: { ...covered, ...signed }, body });
     },
   };

@@ -10,7 +10,7 @@ export async function sendSeveral(
     sender.send({ endpoint: endpoint("hmac-sha256"), body: JSON.stringify({ about, number: i + 1 }) }),
   );
   const calls = (await Promise.all(sent)).flatMap(({ callId }) => tally.accepted.get(callId) ?? []);
-  stage.check(`${count} webhooks are sent meanwhile: ${count} times 202`, calls.length, count);
+  stage.check(`${count} webhooks are sent: ${count} times 202`, calls.length, count);
   if (calls.length < count) throw new Error(`expected: ${count} calls to go on with`);
   return calls;
 }

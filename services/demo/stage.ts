@@ -20,10 +20,16 @@ export type Stage = {
   leave(): void;
 };
 
-const WIDTH = 116;
 const STYLES = { bold: 1, dim: 2, red: 31, green: 32 } as const;
 
-export function createStage({ print, colour }: { print: (line: string) => void; colour: boolean }): Stage {
+type Options = {
+  print: (line: string) => void;
+  colour: boolean;
+  /** Of the screen; what was logged or printed elsewhere is cut to it. */
+  columns: number;
+};
+
+export function createStage({ print, colour, columns }: Options): Stage {
   const styled = (style: keyof typeof STYLES, text: string) =>
     colour ? `\u001b[${STYLES[style]}m${text}\u001b[0m` : text;
   let scenes = 0;
@@ -32,6 +38,7 @@ export function createStage({ print, colour }: { print: (line: string) => void; 
   const put = (line: string): void => {
     if (!left) print(line);
   };
+  const quote = (text: string): void => put(`      ${styled("dim", cut(text, columns - 7))}`);
   const fail = (what: string): void => {
     failures += 1;
     put(`  ${styled("red", "NO")}  ${what}`);
@@ -47,9 +54,9 @@ export function createStage({ print, colour }: { print: (line: string) => void; 
       else fail(`${statement}: expected ${shown(expected)}, found ${shown(found)}`);
     },
     fail,
-    log: (part, event) => put(`      ${styled("dim", trimmed(`${part.padEnd(8)} | ${eventLine(event)}`))}`),
+    log: (part, event) => quote(`${part.padEnd(8)} | ${eventLine(event)}`),
     output(lines) {
-      for (const line of lines) put(`      ${styled("dim", trimmed(`| ${line}`).trimEnd())}`);
+      for (const line of lines) quote(`| ${line}`.trimEnd());
     },
     get failures() {
       return failures;
@@ -60,8 +67,8 @@ export function createStage({ print, colour }: { print: (line: string) => void; 
   };
 }
 
-function trimmed(text: string): string {
-  return text.length <= WIDTH ? text : `${text.slice(0, WIDTH - 1)}…`;
+function cut(text: string, width: number): string {
+  return text.length <= width ? text : `${text.slice(0, Math.max(1, width - 1))}…`;
 }
 
 function shown(value: unknown): string {

@@ -19,8 +19,10 @@ export type Tally = {
   refused: number;
   /** Calls that an operator's replay took out of the parked ones. */
   replayed: number;
+  /** Calls offered to the runner once more by the demo itself, to see what it remembers. */
+  askedAgain: number;
 };
 
 export function createTally(): Tally {
-  return { sent: 0, accepted: new Map(), repeats: 0, refused: 0, replayed: 0 };
+  return { sent: 0, accepted: new Map(), repeats: 0, refused: 0, replayed: 0, askedAgain: 0 };
 }

@@ -1,8 +1,9 @@
 // Makes a fresh clone ready, then runs one of the project's programs. Plain JavaScript: it runs before anything is installed.
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { isatty } from "node:tty";
 import { fileURLToPath } from "node:url";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
@@ -20,6 +21,25 @@ function run(command, commandArgs, cwd = root) {
   if (error) throw error;
   if (signal) process.kill(process.pid, signal);
   if (status !== 0) process.exit(status ?? 1);
+}
+
+/**
+ * Runs the program that was asked for: a signal sent to this process ends it as if it had been sent to the program, so
+ * that nothing is left behind. On a terminal Ctrl-C and the end of the session reach the program by themselves.
+ */
+function become(command, commandArgs, cwd) {
+  const program = spawn(command, commandArgs, { cwd, stdio: "inherit" });
+  const onTerminal = [0, 1, 2].some((fd) => isatty(fd));
+  for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"]) {
+    process.on(signal, () => {
+      if (signal === "SIGTERM" || !onTerminal) program.kill(signal);
+    });
+  }
+  program.on("exit", (code, signal) => {
+    if (signal === null) process.exit(code);
+    process.removeAllListeners(signal);
+    process.kill(process.pid, signal);
+  });
 }
 
 /** `npm ci`, unless what is installed came from this very lockfile. */
@@ -41,7 +61,7 @@ function build() {
 }
 
 const node = (script) =>
-  run(process.execPath, ["--enable-source-maps", join(root, script), ...args], process.cwd());
+  become(process.execPath, ["--enable-source-maps", join(root, script), ...args], process.cwd());
 const targets = {
   postern: () => node("dist/services/cli/main.js"),
   demo: () => node("dist/services/demo/main.js"),

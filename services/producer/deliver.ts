@@ -26,7 +26,7 @@ export function createDeliver(deps: DeliverDeps): Deliver {
     const startedAt = deps.clock();
     try {
       const { call, body } = parseJobCall(taken.stored);
-      const known = await deps.records.toQueued(call.id, startedAt);
+      const known = await deps.records.taken(call.id, startedAt);
       if (known === "INJECTED" || known === "DISCARDED") return ended(deps, call, known);
       deps.reached("producer.after_take");
       deps.reached("producer.before_post");

@@ -1,4 +1,4 @@
-import { createHash, timingSafeEqual } from "node:crypto";
+import { createHash, hash, timingSafeEqual } from "node:crypto";
 
 /** Compares without leaking where the two differ, or how long the expected one is. */
 export function sameBytes(actual: Uint8Array, expected: Uint8Array): boolean {
@@ -10,5 +10,5 @@ export function sha256(bytes: Uint8Array): Buffer {
 }
 
 export function sha256Hex(bytes: Uint8Array): string {
-  return createHash("sha256").update(bytes).digest("hex");
+  return hash("sha256", bytes, "hex");
 }

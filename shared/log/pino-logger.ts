@@ -1,5 +1,6 @@
 import { pino } from "pino";
 import { PinoPretty } from "pino-pretty";
+import { batchedLines } from "./batched-lines.ts";
 import type { Fields, Logger } from "./logger.ts";
 
 export type ProcessLogger = Logger & {
@@ -22,7 +23,8 @@ export function createProcessLogger(
         messageKey: "event",
         translateTime: "HH:MM:ss.l",
       })
-    : pino.destination({ fd: options.to === "stderr" ? 2 : 1, sync: false });
+    : batchedLines(pino.destination({ fd: options.to === "stderr" ? 2 : 1, sync: false }));
+  if ("flushSync" in destination) process.once("exit", () => destination.flushSync());
   const log = pino(
     {
       base: { service, pid: process.pid },

@@ -7,6 +7,8 @@ const REFUSED_UNWRITTEN = /^(OOM|MISCONF|READONLY|NOREPLICAS|LOADING|NOPERM|NOAU
 /** ioredis never sent these. */
 const NEVER_SENT = /enableOfflineQueue|isn't writeable|Connection is closed/;
 
+const LATE = "Redis did not answer within the deadline";
+
 const PAUSE_MS_MAX = 400;
 
 type Options = { redis: DurableRedis; clock: Clock; deadlineMs: number };
@@ -56,8 +58,8 @@ type Outcome<Result> = { ok: true; result: Result } | { ok: false; error: unknow
 /** What came of `work`, or that it was late; late work itself goes on, its outcome unknown. */
 function within<Result>(ms: number, work: Promise<Result>): Promise<Outcome<Result>> {
   return new Promise((resolve) => {
-    const late = new Error("Redis did not answer within the deadline");
-    const timer = setTimeout(() => resolve({ ok: false, error: late }), Math.max(ms, 0));
+    const onLate = (): void => resolve({ ok: false, error: new Error(LATE) });
+    const timer = setTimeout(onLate, Math.max(ms, 0));
     const settle = (outcome: Outcome<Result>): void => {
       clearTimeout(timer);
       resolve(outcome);

@@ -1,7 +1,8 @@
-import { Redis, type RedisOptions } from "ioredis";
+import type { Redis, RedisOptions } from "ioredis";
 import type { Secret } from "../crypto/secret.ts";
 import { messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
+import { BatchingRedis } from "./batching-redis.ts";
 
 export type { Redis } from "ioredis";
 
@@ -19,7 +20,7 @@ const always = {
  * reply is lost is not sent again behind the caller's back.
  */
 export function connectForRequests(url: Secret, log: Logger): Redis {
-  const redis = new Redis(url.reveal(), {
+  const redis = new BatchingRedis(url.reveal(), {
     ...always,
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
@@ -34,10 +35,9 @@ export function connectForRequests(url: Secret, log: Logger): Redis {
 
 /** For workers: commands wait for Redis to return. Safe to resend only because every id is deterministic. */
 export function connectForWork(url: Secret, log: Logger): Redis {
-  const redis = new Redis(url.reveal(), {
+  const redis = new BatchingRedis(url.reveal(), {
     ...always,
     maxRetriesPerRequest: null,
-    enableAutoPipelining: true,
     reconnectOnError: (error) => (error.message.includes("READONLY") ? 2 : false),
   });
   return logged(redis, log);

@@ -46,6 +46,7 @@ describe("the command line", () => {
     [["webhooks", "--service-id", "-1"]],
     [["webhooks", "--service-id", "9007199254740992"]],
     [["failed", "replay"]],
+    [["check-config", "--nope"]],
   ])("what it does not understand exits with 2 and starts nothing: %j", (args) => {
     const { status, stderr } = postern(args);
     expect(status).toBe(2);

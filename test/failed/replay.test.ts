@@ -89,7 +89,7 @@ test("a replayed call waits from its replay on, and nothing of it is left once i
   );
   const before = Date.now();
   for (const id of ids.slice(0, 5)) await lab.replay(await lab.find(id), WHY);
-  const [, oldest] = await lab.redis.zrange(keys.since("webhook"), 0, 0, "WITHSCORES");
+  const [, oldest] = await lab.redis.zrange(keys.since("webhook"), "0", "0", "WITHSCORES");
   expect(Number(oldest)).toBeGreaterThanOrEqual(before);
   await lab.startProducer();
   for (const id of ids.slice(5)) await lab.replay(await lab.find(id), WHY);
@@ -103,7 +103,7 @@ test("a call parked anew since it was looked at is not replayed by that look", a
   lab.runnerAnswers("runner.refused");
   await lab.startProducer();
   await lab.replay(look, WHY);
-  await eventually("parked again", () => lab.offered(id) === 2 && lab.calls.find(id));
+  await eventually("parked again", async () => lab.offered(id) === 2 && lab.calls.find(id));
   expect(await lab.replay(look, WHY)).toBe("left");
   expect(lab.offered(id)).toBe(2);
 });

@@ -81,6 +81,7 @@ async function begin({ deps, options, kind, session, free, stop }: Begun): Promi
     onProgress: (progress) => bar?.update(progress),
   });
   bar?.end();
+  log.flush();
   return result;
 }
 

@@ -37,7 +37,9 @@ async function printCalls(deps: ProgramDeps, options: ListOptions, calls: Failed
   return shown;
 }
 
-const WIDTHS = [34, 24, 28, 5, 5, 20];
+const WIDTHS = [34, 20, 20, 3, 5, 16];
+/** What a narrow screen wraps rather than lose: all columns and the beginning of the reason. */
+const ROW_MIN = 130;
 const HEADINGS = cells(["CALL", "PARKED", "FROM", "JOB", "TRIES", "CODE", "REASON"]);
 
 function toRow(call: ParkedCall, columns: number | undefined): string {
@@ -47,7 +49,7 @@ function toRow(call: ParkedCall, columns: number | undefined): string {
   const { id, parkedAt, attempts, code, reason } = call;
   const job = call.call?.job_id ?? "?";
   return cut(
-    cells([id, toIso(parkedAt), from, String(job), String(attempts), code, reason].map(plain)),
+    cells([id, toSeconds(parkedAt), from, String(job), String(attempts), code, reason].map(plain)),
     columns,
   );
 }
@@ -56,10 +58,14 @@ function cells(texts: readonly string[]): string {
   return texts.map((text, i) => text.padEnd(WIDTHS[i] ?? 0)).join("  ");
 }
 
-/** On a screen a row is one line; elsewhere nothing is cut. */
+/** On a screen the reason is cut where the line ends; elsewhere nothing is. */
 function cut(row: string, columns: number | undefined): string {
-  if (columns === undefined || row.length <= columns) return `${row}\n`;
-  return `${row.slice(0, Math.max(1, columns - 1))}…\n`;
+  const max = Math.max(columns ?? Number.POSITIVE_INFINITY, ROW_MIN);
+  return row.length <= max ? `${row}\n` : `${row.slice(0, max - 1)}…\n`;
+}
+
+function toSeconds(at: number): string {
+  return toIso(at).replace(/\.\d+Z$/, "Z");
 }
 
 /** A parked call for scripts, without its body. */

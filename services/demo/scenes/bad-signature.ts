@@ -7,9 +7,9 @@ export const badSignature: Scene = {
     const hmac = endpoint("hmac-sha256");
     const wrong = { "X-Signature-256": `sha256=${"0".repeat(64)}` };
     const { status, headers, text } = await sender.send({ endpoint: hmac, body: "hello", headers: wrong });
-    stage.check("it is answered 401", status, 401);
-    stage.say(text);
-    stage.check("with a challenge", typeof headers["www-authenticate"], "string");
+    const { detail, error } = JSON.parse(text) as Record<string, unknown>;
+    stage.check(`it is answered 401, with the challenge ${headers["www-authenticate"]}`, status, 401);
+    stage.check(`the sender is told: ${detail}`, [detail, error], ["unauthorized", "unauthorized"]);
 
     const refusal = await world.logs.webhooks.first(
       "webhook.refused in the gateway's log",
@@ -17,6 +17,6 @@ export const badSignature: Scene = {
     );
     stage.check("the gateway's log names the reason: mismatch", refusal["reason"], "mismatch");
     stage.log("webhooks", refusal);
-    stage.check("the answer does not", text.includes("mismatch"), false);
+    stage.check("the answer to the sender does not", text.includes("mismatch"), false);
   },
 };

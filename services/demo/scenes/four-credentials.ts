@@ -42,13 +42,24 @@ async function accepted({ stage, sender, tally }: Demo, webhook: Webhook): Promi
 
 type Calls = Record<"open" | "bearer" | "hmac" | "apiKey", AcceptedCall>;
 
-async function showResults({ stage, runner, world }: Demo, { open, bearer, hmac, apiKey }: Calls): Promise<void> {
+async function showResults(
+  { stage, runner, world }: Demo,
+  { open, bearer, hmac, apiKey }: Calls,
+): Promise<void> {
   for (const call of [open, bearer]) {
     const { text } = await runner.askAgain(call);
-    stage.check(`echo      of ${call.path.padEnd(15)} answered the body as it was sent: ${call.body}`, text, call.body);
+    stage.check(
+      `echo      of ${call.path.padEnd(15)} answered the body as it was sent: ${call.body}`,
+      text,
+      call.body,
+    );
   }
   const { text } = await runner.askAgain(hmac);
-  stage.check(`keccak256 of "hello" is ${KECCAK256_OF_HELLO}`, JSON.parse(text)["keccak256"], KECCAK256_OF_HELLO);
+  stage.check(
+    `keccak256 of "hello" is ${KECCAK256_OF_HELLO}`,
+    JSON.parse(text)["keccak256"],
+    KECCAK256_OF_HELLO,
+  );
 
   const isOfSlow = (step: number) => (event: Record<string, unknown>) =>
     event["event"] === "job.progressed" && event["callId"] === apiKey.callId && event["step"] === step;
@@ -60,5 +71,9 @@ async function showResults({ stage, runner, world }: Demo, { open, bearer, hmac,
 async function showRepeat({ stage, sender, endpoint }: Demo, { callId, body }: AcceptedCall): Promise<void> {
   const again = await sender.send({ endpoint: endpoint("bearer"), body, headers: DELIVERY });
   const said = [again.status, again.callId, again.headers["idempotent-replayed"]];
-  stage.check("the bearer delivery, sent again under its delivery id, is the same call", said, [202, callId, "true"]);
+  stage.check("the bearer delivery, sent again under its delivery id, is the same call", said, [
+    202,
+    callId,
+    "true",
+  ]);
 }

@@ -12,7 +12,9 @@ export const killedProducer: Scene = {
     const { stage, parts, world, runner } = demo;
     await parts.producer.kill("SIGTERM");
     await parts.producer.restart({ POSTERN_CRASH_AT: "producer.after_post" });
-    stage.say("the next producer gets SIGKILL as soon as the runner has answered it, before it records anything");
+    stage.say(
+      "the next producer gets SIGKILL as soon as the runner has answered it, before it records anything",
+    );
 
     const calls = await sendSeveral(demo, { count: CALLS, about: "kill" });
     const exit = await within("the producer is killed", parts.producer.process.exit);
@@ -37,12 +39,15 @@ async function showOffers({ stage, world }: Demo, ids: readonly string[]): Promi
     return runs.size >= ids.length && remembered.length > 0;
   });
   const { runs, remembered } = offers();
-  stage.check("each of them ran once", ids.map((id) => runs.get(id)), ids.map(() => 1));
-  const times = remembered.length === 1 ? "once" : `${remembered.length} times`;
   stage.check(
-    `the runner was offered a call it had run ${times}, and answered from memory`,
-    remembered.every(({ status }) => status === 200),
-    true,
+    "each of them ran once",
+    ids.map((id) => runs.get(id)),
+    ids.map(() => 1),
+  );
+  stage.check(
+    `what had run before the kill was offered again, and answered from memory (${remembered.length} of ${ids.length})`,
+    remembered.map(({ status }) => status),
+    remembered.map(() => 200),
   );
   for (const event of remembered.slice(0, 2)) stage.log("runner", event);
 }

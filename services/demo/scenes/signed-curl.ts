@@ -15,7 +15,11 @@ export const signedCurl: Scene = {
     const { stage, parts, runner, tally, world } = demo;
     const endpoint = demo.endpoint("hmac-sha256");
     const webhook = { endpoint, body: exampleBody(endpoint.job_id) };
-    const line = readyCurl(endpoint, { address: parts.webhooks.address, body: webhook.body, showSecret: true });
+    const line = readyCurl(endpoint, {
+      address: parts.webhooks.address,
+      body: webhook.body,
+      showSecret: true,
+    });
     stage.say("");
     stage.say(line);
     stage.say("");

@@ -10,7 +10,7 @@ export type Parts = Readonly<Record<PartName, Part>>;
 export async function startUp(world: World, stage: Stage): Promise<Parts> {
   stage.scene("Every part starts");
   const { host } = new URL(world.redisUrl);
-  const redis = world.ownRedis ? "private; every write is on disk before it is answered" : "from REDIS_URL";
+  const redis = world.ownRedis ? "private, and empty" : "REDIS_URL's, and not in use";
   stage.check(row("redis", host, redis), await world.queue.look(), { waiting: 0, parked: 0 });
 
   const runner = await world.start("runner", []);
@@ -18,16 +18,23 @@ export async function startUp(world: World, stage: Stage): Promise<Parts> {
   const producer = await world.start("producer", ["--ops-address", "127.0.0.1:0"]);
   await sayReady(stage, "producer", producer);
   const webhooks = await world.start("webhooks", ["--ops-address", "127.0.0.1:0", "--service-id", "7"]);
-  await sayReady(stage, "webhooks", webhooks);
+  const { durability, redis: proof } = JSON.parse(await sayReady(stage, "webhooks", webhooks));
+  stage.check(
+    `a 202 means "on disk": the gateway has checked Redis (durability ${durability}, proof ${proof})`,
+    durability,
+    "strict",
+  );
   return { runner, producer, webhooks };
 }
 
-async function sayReady(stage: Stage, name: PartName, part: Part): Promise<void> {
+async function sayReady(stage: Stage, name: PartName, part: Part): Promise<string> {
   const probes = part.opsAddress ?? part.address;
   const probe = () => httpRequest(probes, { method: "GET", path: "/readyz" });
   await until(`${name} is ready`, async () => (await probe()).status === 200);
   const address = name === "producer" ? "" : part.address;
-  stage.check(row(name, address, `http://${probes}/readyz answers 200`), (await probe()).status, 200);
+  const { status, text } = await probe();
+  stage.check(row(name, address, `http://${probes}/readyz answers 200`), status, 200);
+  return text;
 }
 
 function row(name: string, address: string, note: string): string {

@@ -1,0 +1,25 @@
+import { readFileSync } from "node:fs";
+
+const TICKS_PER_SEC = 100;
+
+/** Milliseconds of processor time a process has used, in its own code and in the kernel; NaN where /proc does not tell. */
+export function cpuMsOf(pid: number | undefined): number {
+  const stat = read(pid, "stat");
+  const fields = stat?.slice(stat.lastIndexOf(")") + 2).split(" ");
+  const ticks = Number(fields?.[11]) + Number(fields?.[12]);
+  return (ticks * 1000) / TICKS_PER_SEC;
+}
+
+/** Bytes of memory a process holds; NaN where /proc does not tell. */
+export function rssBytesOf(pid: number | undefined): number {
+  const kilobytes = /^VmRSS:\s+(\d+) kB/m.exec(read(pid, "status") ?? "")?.[1];
+  return kilobytes === undefined ? Number.NaN : Number(kilobytes) * 1024;
+}
+
+function read(pid: number | undefined, file: string): string | undefined {
+  try {
+    return readFileSync(`/proc/${pid}/${file}`, "utf8");
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,68 @@
+import { expect, test } from "vitest";
+import { bodyText } from "../../services/cli/failed/body-text.ts";
+import { shellLine } from "../../services/cli/failed/filter-options.ts";
+import { createProgressBar } from "../../services/cli/failed/progress.ts";
+import { parseMoment } from "../../services/cli/moment.ts";
+
+const NOW = Date.UTC(2026, 0, 31, 12);
+
+test.each([
+  ["2h", NOW - 7_200_000],
+  ["7d", NOW - 604_800_000],
+  ["90s", NOW - 90_000],
+  ["2026-01-30", Date.UTC(2026, 0, 30)],
+  ["2026-01-30T10:00", Date.UTC(2026, 0, 30, 10)],
+  ["2026-01-30T10:00:01.250Z", Date.UTC(2026, 0, 30, 10, 0, 1, 250)],
+  ["2026-01-30T10:00+02:00", Date.UTC(2026, 0, 30, 8)],
+])("a time is an ISO date in UTC or a duration ago: %s", (text, at) => {
+  expect(parseMoment(text, NOW)).toBe(at);
+});
+
+test.each(["", "2", "h", "2y", "-2h", "yesterday", "2026-13-01", "2026-01-30 10:00", "1.5h"])(
+  "what is no time is refused: %j",
+  (text) => {
+    expect(parseMoment(text, NOW)).toBeUndefined();
+  },
+);
+
+test("a long body is cut and says by how much, unless all of it is asked for", () => {
+  const text = Buffer.from("a".repeat(5000));
+  expect(bodyText(text, { full: false })).toMatch(/^a{4096}\n… and 904 more characters/);
+  expect(bodyText(text, { full: true })).toBe(`${text}\n`);
+  const bytes = Buffer.alloc(600, 0xff);
+  expect(bodyText(bytes, { full: false })).toMatch(/^(f{64}\n){16}… and 88 more bytes/);
+  expect(bodyText(bytes, { full: true }).replaceAll("\n", "")).toBe("ff".repeat(600));
+});
+
+test("a carriage return that would overwrite its line is not text; one that ends a line is", () => {
+  expect(bodyText(Buffer.from("good\rbad"), { full: false })).toBe(
+    `${Buffer.from("good\rbad").toString("hex")}\n`,
+  );
+  expect(bodyText(Buffer.from("a\r\nb\r\n"), { full: false })).toBe("a\r\nb\r\n");
+});
+
+test("the words of a command survive a shell", () => {
+  expect(shellLine(["--reason", "it's; $HOME", "a/b"])).toBe("--reason 'it'\\''s; $HOME' a/b");
+});
+
+test("the progress bar is drawn over itself, ends full and leaves the line empty", () => {
+  let now = 0;
+  let drawn = "";
+  const bar = createProgressBar(
+    (text) => {
+      drawn += text;
+    },
+    () => now,
+  );
+  now = 1000;
+  bar.update({ done: 50, left: 0, total: 100 });
+  bar.update({ done: 51, left: 0, total: 100 });
+  bar.update({ done: 98, left: 2, total: 100 });
+  bar.end();
+  expect(drawn.split("\r").map((frame) => frame.replace("\x1b[K", ""))).toEqual([
+    "",
+    `[${"#".repeat(15)}${".".repeat(15)}] 50 % 50/100 50/s`,
+    `[${"#".repeat(30)}] 100 % 100/100 100/s`,
+    "",
+  ]);
+});
