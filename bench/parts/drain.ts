@@ -44,13 +44,13 @@ async function fill(ingress: LoggedProcess, { warmUp, calls }: Size): Promise<vo
 
 /** A fresh process each time; its first calls, while its code is still cold, are not measured. */
 async function drain({ sink, redis }: World, start: Start, { warmUp, calls }: Size) {
-  const redisBefore = cpuMsOf(redis.pid);
   const perCall = (ms: number) => (ms * 1000) / (warmUp + calls);
   await sink.reset();
   const worker = await start();
+  const before = { worker: worker.cpuMs(), redis: cpuMsOf(redis.pid) };
   await sink.arrived(warmUp + calls);
-  const cpuUs = perCall(worker.cpuMs());
-  const redisUs = perCall(cpuMsOf(redis.pid) - redisBefore);
+  const cpuUs = perCall(worker.cpuMs() - before.worker);
+  const redisUs = perCall(cpuMsOf(redis.pid) - before.redis);
   await worker.stop();
   return { ...(await sink.count(warmUp)), cpuUs, redisUs };
 }

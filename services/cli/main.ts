@@ -6,16 +6,23 @@ import { createTerminal } from "./terminal.ts";
 const { env } = process;
 const pretty = process.stdout.isTTY === true && env["NO_COLOR"] === undefined;
 
+/**
+ * A service that has closed what it opened ends the process, whatever a library may still wait for: BullMQ, for one, for a
+ * Redis that is away.
+ */
+const end = async (service: Promise<number>): Promise<never> => process.exit(await service);
+
 /** Each command loads only the service it starts. */
 const program = buildProgram({
   env,
   services: {
     webhooks: async (options) =>
-      (await import("../webhooks-gateway/main.ts")).runWebhooks({ ...options, env, pretty }),
+      end((await import("../webhooks-gateway/main.ts")).runWebhooks({ ...options, env, pretty })),
     producer: async (options) =>
-      (await import("../producer/main.ts")).runProducer({ ...options, env, pretty }),
-    runner: async (options) => (await import("../runner/main.ts")).runRunner({ ...options, env, pretty }),
-    dev: async (options) => (await import("../dev/main.ts")).runDev({ ...options, env, pretty }),
+      end((await import("../producer/main.ts")).runProducer({ ...options, env, pretty })),
+    runner: async (options) =>
+      end((await import("../runner/main.ts")).runRunner({ ...options, env, pretty })),
+    dev: async (options) => end((await import("../dev/main.ts")).runDev({ ...options, env, pretty })),
   },
   terminal: createTerminal(process),
   print: (text) => process.stdout.write(text),

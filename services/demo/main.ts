@@ -7,9 +7,9 @@ import { Shutdown } from "../../shared/lifecycle/shutdown.ts";
 import { stopSignal } from "../../shared/lifecycle/stop-signal.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { play } from "./play.ts";
+import { sayWhatStays } from "./say-what-stays.ts";
 import { setUp } from "./set-up.ts";
 import { createStage } from "./stage.ts";
-import { sayWhatStays } from "./stay.ts";
 
 const USAGE = `usage: npm run demo [-- --exit]
 

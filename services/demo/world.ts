@@ -9,6 +9,7 @@ import { provideRedis } from "../../shared/private-redis/provide-redis.ts";
 import { demoConfig, RUNNER_SECRET } from "./demo-config.ts";
 import { createPartLog, type PartLog } from "./part-log.ts";
 import { openQueueView, type QueueView } from "./queue-view.ts";
+import { within } from "./until.ts";
 
 export type PartName = "runner" | "producer" | "webhooks";
 
@@ -27,6 +28,9 @@ export type World = {
   /** Starts a part of the built program and resolves once it listens. */
   start(name: PartName, args: readonly string[]): Promise<Part>;
 };
+
+/** What has not ended by itself by then is killed. */
+const END_DEADLINE_MS = 10_000;
 
 type Options = { home: string; env: NodeJS.ProcessEnv; shutdown: Shutdown };
 
@@ -60,7 +64,8 @@ export async function createWorld({ home, env, shutdown }: Options): Promise<Wor
       const all = [name, "--config-dir", configDir, ...args];
       const onLine = (line: string) => logs[name].take(line);
       const part = await startPart({ name, args: all, env: partEnv, detached: true, onLine });
-      shutdown.defer(name, () => part.kill("SIGTERM"));
+      const ended = () => within(`${name} ends`, part.kill("SIGTERM"), END_DEADLINE_MS);
+      shutdown.defer(name, () => ended().catch(() => part.kill("SIGKILL")));
       return part;
     },
   };

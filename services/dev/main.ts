@@ -14,7 +14,7 @@ export type DevProcess = ServiceOptions & { configDir: string | undefined; servi
 /** Every part of Postern on this machine, with a Redis of its own, until a signal comes or a part ends by itself. */
 export function runDev({ configDir, serviceId, ...options }: DevProcess): Promise<number> {
   const { env, pretty } = options;
-  process.once("SIGHUP", () => process.kill(process.pid, "SIGTERM"));
+  process.on("SIGHUP", () => process.kill(process.pid, "SIGTERM"));
   return runService("dev", options, async ({ log, shutdown }) => {
     const home = mkdtempSync(join(tmpdir(), "postern-dev-"));
     shutdown.defer("temporary folder", () => rmSync(home, { recursive: true, force: true }));

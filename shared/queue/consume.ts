@@ -4,6 +4,7 @@ import type { Logger } from "../log/logger.ts";
 import type { Redis } from "../redis/connect.ts";
 import { delay } from "../time/clock.ts";
 import { WORKER_OPTIONS } from "./agreements.ts";
+import { logErrors } from "./log-errors.ts";
 
 /** What is to become of a call that was taken from the queue. */
 export type Verdict =
@@ -53,7 +54,7 @@ export function consume({ redis, origin, deliver, concurrency, lockMs, workerNam
     name: workerName,
     settings: { backoffStrategy: (_attempts, _type, error) => (error instanceof Retry ? error.afterMs : 0) },
   });
-  worker.on("error", (error) => log.warn("queue.error", { origin, reason: error.message }));
+  logErrors(worker, { origin, log });
   worker.on("stalled", (callId) => log.warn("call.taken_back", { origin, callId }));
   worker.on("lockRenewalFailed", (callIds: string[]) => {
     for (const callId of callIds) worker.cancelJob(callId, "the lock on the call was lost");

@@ -1,7 +1,8 @@
-import { Queue } from "bullmq";
+import type { Queue } from "bullmq";
 import type { JobCall, Origin } from "../job-call/job-call.ts";
 import type { Redis } from "../redis/connect.ts";
-import { keys, QUEUE_OPTIONS } from "./agreements.ts";
+import { keys } from "./agreements.ts";
+import { openQueue } from "./open-queue.ts";
 
 export type Depth = {
   waiting: number;
@@ -14,8 +15,7 @@ export type Depth = {
 
 /** How much of an origin's queue is filled. */
 export function createDepth(redis: Redis, origin: Origin): () => Promise<Depth> {
-  const queue = new Queue<JobCall>(origin, { ...QUEUE_OPTIONS, connection: redis, skipMetasUpdate: true });
-  queue.on("error", () => {});
+  const queue = openQueue(redis, origin);
   return async () => {
     const counts = await queue.getJobCounts("wait", "prioritized", "delayed", "active", "failed");
     const waiting = (counts["wait"] ?? 0) + (counts["prioritized"] ?? 0);

@@ -3,6 +3,7 @@ import type { JobCall, Origin } from "../job-call/job-call.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Redis } from "../redis/connect.ts";
 import { JOB_NAME, JOB_OPTIONS, QUEUE_OPTIONS } from "./agreements.ts";
+import { logErrors } from "./log-errors.ts";
 
 /** Resolves once Redis has replied to the add; adding the same id again is a no-op while the call is queued. */
 export type Add = (call: JobCall) => Promise<void>;
@@ -10,7 +11,7 @@ export type Add = (call: JobCall) => Promise<void>;
 /** Adds calls of one origin. For ingress: `redis` must fail fast (connectForRequests). */
 export function createAdd(redis: Redis, origin: Origin, log: Logger): Add {
   const queue = new Queue<JobCall>(origin, { ...QUEUE_OPTIONS, connection: redis });
-  queue.on("error", (error) => log.warn("queue.error", { origin, reason: error.message }));
+  logErrors(queue, { origin, log });
   return async (call) => {
     await queue.add(JOB_NAME, call, { ...JOB_OPTIONS, jobId: call.id });
   };

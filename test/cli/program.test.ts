@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { freePort } from "../../shared/child-process/free-port.ts";
 import { startProcess } from "../../shared/child-process/start-process.ts";
 import { type PrivateRedis, startRedis } from "../../shared/private-redis/start-redis.ts";
+import { eventually } from "../support/eventually.ts";
 import { send } from "../support/http.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
@@ -124,5 +125,26 @@ describe("postern webhooks", () => {
     const { status, stdout } = postern([...taken, "--ops-address", "127.0.0.1:0"]);
     expect([status, stdout]).toEqual([1, expect.stringContaining("start.address_unavailable")]);
     holder.close();
+  });
+});
+
+describe("postern producer", () => {
+  test("stops with 0 on SIGTERM though Redis is away, having said once that it is", async () => {
+    const mortal = await startRedis({ env: process.env });
+    const args = ["producer", "--config-dir", configDir(mortal.url), "--ops-address", "127.0.0.1:0"];
+    const producer = startProcess({ name: "producer", args, env: process.env });
+    const { opsAddress } = await producer.waitForEvent("service.started");
+    await eventually("it is ready", async () => {
+      const ready = await send(String(opsAddress), { method: "GET", path: "/readyz" });
+      return ready.status === 200;
+    });
+    await mortal.kill("SIGKILL");
+    await producer.waitForEvent("redis.lost");
+    expect(await producer.kill("SIGTERM")).toMatchObject({ code: 0 });
+    const complaints = producer
+      .events()
+      .filter(({ event }) => /^(redis\.lost|queue\.error)$/.test(String(event)));
+    expect(complaints).toHaveLength(1);
+    await mortal.stop();
   });
 });

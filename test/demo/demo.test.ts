@@ -93,7 +93,7 @@ test("a Redis that another producer works on is refused, and left as it is", asy
   const server = await startRedis({ env: process.env });
   const redis = connectForWork(new Secret(server.url), silentLogger);
   try {
-    await redis.zadd(keys.workers, Date.now(), "another producer");
+    await redis.zadd(keys.workers, Date.now() + PATIENCE_MS, "another producer");
     const { demo, text } = startDemo(["--exit"], { REDIS_URL: server.url });
     expect(await demo.exit).toEqual({ code: 1, signal: null });
     expect(text()).toContain("The Redis of REDIS_URL is in use");

@@ -1,6 +1,6 @@
 import { offersOf } from "../offers.ts";
 import type { Demo, Scene } from "../scene.ts";
-import { sendSeveral } from "../several.ts";
+import { sendSeveral } from "../send-several.ts";
 import { until, within } from "../until.ts";
 
 const CALLS = 5;

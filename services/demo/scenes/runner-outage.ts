@@ -1,6 +1,6 @@
 import type { LoggedEvent } from "../../../shared/child-process/event-log.ts";
 import type { Scene } from "../scene.ts";
-import { sendSeveral } from "../several.ts";
+import { sendSeveral } from "../send-several.ts";
 
 const CALLS = 8;
 
