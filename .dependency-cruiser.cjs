@@ -10,7 +10,8 @@ module.exports = {
   forbidden: [
     {
       name: "services-are-islands",
-      comment: "A need two services share is a noun in shared/. Only the program's command table joins services.",
+      comment:
+        "A need two services share is a noun in shared/. Only the program's command table joins services.",
       severity: "error",
       from: { path: "^services/([^/]+)/", pathNot: "^services/cli/main\\.ts$" },
       to: { path: "^services/", pathNot: "^services/$1/" },
@@ -51,6 +52,9 @@ module.exports = {
     tsPreCompilationDeps: true,
     doNotFollow: { path: "node_modules" },
     tsConfig: { fileName: "tsconfig.json" },
-    enhancedResolveOptions: { exportsFields: ["exports"], conditionNames: ["import", "require", "node", "default"] },
+    enhancedResolveOptions: {
+      exportsFields: ["exports"],
+      conditionNames: ["import", "require", "node", "default"],
+    },
   },
 };

@@ -58,14 +58,14 @@ function partOf(point: CrashPoint): Part {
 }
 
 /** Arms the point, sends calls until the process has died at it, brings it back unarmed, and waits for the queue to empty. */
-async function crash(point: CrashPoint, path: string): Promise<string[]> {
+async function crash(point: CrashPoint, path: string, calls = CALLS): Promise<string[]> {
   const part = partOf(point);
   await part.restart({ POSTERN_CRASH_AT: point });
   const died = part.process.exit.then(async (exit) => {
     await part.restart();
     return exit;
   });
-  const ids = await Promise.all(Array.from({ length: CALLS }, (_, i) => deliver(path, `${point}-${i}`)));
+  const ids = await Promise.all(Array.from({ length: calls }, (_, i) => deliver(path, `${point}-${i}`)));
   expect((await died).signal, "it died at its crash point").toBe("SIGKILL");
   await eventually(
     "nothing waits",
@@ -85,16 +85,19 @@ const ON_A_REFUSAL: readonly CrashPoint[] = ["producer.after_attempt_recorded", 
 const OF_LONG_JOBS: readonly CrashPoint[] = ["runner.after_stored"];
 const special = [...INSIDE_A_HANDLER, ...ON_A_REFUSAL, ...OF_LONG_JOBS];
 
+/** In a runner that dies, other calls may be inside a handler: there the point is told of a call that runs alone. */
+const callsAt = (point: CrashPoint) => (point.startsWith("runner.") ? 1 : CALLS);
+
 describe("killed at this instant, no accepted call is lost and none has a second effect", () => {
   test.each(CRASH_POINTS.filter((point) => !special.includes(point)))("%s", async (point) => {
-    const ids = await crash(point, "/effect");
-    expect(effectsOf(ids)).toEqual(Array(CALLS).fill(1));
+    const ids = await crash(point, "/effect", callsAt(point));
+    expect(effectsOf(ids)).toEqual(ids.map(() => 1));
   });
 
   test.each(OF_LONG_JOBS)("%s", async (point) => {
-    const ids = await crash(point, "/long");
+    const ids = await crash(point, "/long", callsAt(point));
     await eventually("the long calls have run", () => effectsOf(ids).every((count) => count > 0));
-    expect(effectsOf(ids)).toEqual(Array(CALLS).fill(1));
+    expect(effectsOf(ids)).toEqual(ids.map(() => 1));
   });
 });
 
