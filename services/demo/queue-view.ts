@@ -4,7 +4,7 @@ import { ORIGINS } from "../../shared/job-call/job-call.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { HEARTBEAT_FRESH_MS } from "../../shared/queue/agreements.ts";
 import { createDepth } from "../../shared/queue/depth.ts";
-import { workersAlive } from "../../shared/queue/heartbeat.ts";
+import { lastBeats } from "../../shared/queue/heartbeat.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
 import { whenReady } from "../../shared/redis/when-ready.ts";
 import { delay, systemClock } from "../../shared/time/clock.ts";
@@ -43,7 +43,7 @@ export async function openQueueView(redisUrl: string): Promise<QueueView> {
     look,
     async assertUnused() {
       const deadline = systemClock() + HEARTBEAT_FRESH_MS;
-      const workers = () => workersAlive(redis, systemClock());
+      const workers = () => lastBeats(redis);
       while ((await workers()).length > 0 && systemClock() < deadline) await delay(LOOK_EVERY_MS);
       const { waiting, parked } = await look();
       const found = {

@@ -1,4 +1,4 @@
-import { type AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
+import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
 import { type JobCall, parseJobCall } from "../../shared/job-call/job-call.ts";
 import type { Reached } from "../../shared/lifecycle/crash-point.ts";
 import type { Logger } from "../../shared/log/logger.ts";
@@ -8,6 +8,8 @@ import type { Clock } from "../../shared/time/clock.ts";
 import type { Inject } from "./inject.ts";
 import type { RetryPolicy } from "./retry-policy.ts";
 import type { Throttle } from "./throttle.ts";
+
+const RECORD_PAUSE_MS = 1000;
 
 export type DeliverDeps = {
   inject: Inject;
@@ -23,21 +25,47 @@ export type DeliverDeps = {
 /** The way of one call from the queue to the runner; every end of it is one verdict, one record and one event. */
 export function createDeliver(deps: DeliverDeps): Deliver {
   return async function deliver(taken, signal) {
-    const startedAt = deps.clock();
     try {
-      const { call, body } = parseJobCall(taken.stored);
-      const known = await deps.records.taken(call.id, startedAt);
-      if (known === "INJECTED" || known === "DISCARDED") return ended(deps, call, known);
-      deps.reached("producer.after_take");
-      deps.reached("producer.before_post");
-      await deps.inject({ call, body }, signal);
-      deps.reached("producer.after_post");
-      return await injected(deps, { call, taken, startedAt });
-    } catch (thrown) {
-      if (signal.aborted) return givenBack(deps, taken);
-      return failed(deps, { taken, error: toAppError(thrown), startedAt });
+      return await bring(deps, { taken, signal, startedAt: deps.clock() });
+    } catch (cause) {
+      return notRecorded(deps, taken, cause);
     }
   };
+}
+
+type Bringing = { taken: Taken; signal: AbortSignal; startedAt: number };
+
+/** What it throws is trouble of ours, with Redis most likely; what the runner does is in the verdict. */
+async function bring(deps: DeliverDeps, { taken, signal, startedAt }: Bringing): Promise<Verdict> {
+  const parsed = parsedOrError(taken.stored);
+  if (parsed instanceof AppError) return failed(deps, { taken, error: parsed, startedAt });
+  const { call } = parsed;
+  const known = await deps.records.taken(call.id, startedAt);
+  if (known === "INJECTED" || known === "DISCARDED") return ended(deps, call, known);
+  deps.reached("producer.after_take");
+  deps.reached("producer.before_post");
+  const error = await deps.inject(parsed, signal).then(() => undefined, toAppError);
+  if (error !== undefined && signal.aborted) return givenBack(deps, taken);
+  if (error !== undefined) return failed(deps, { taken, error, startedAt });
+  deps.reached("producer.after_post");
+  return injected(deps, { call, taken, startedAt });
+}
+
+function parsedOrError(stored: unknown): ReturnType<typeof parseJobCall> | AppError {
+  try {
+    return parseJobCall(stored);
+  } catch (error) {
+    return toAppError(error);
+  }
+}
+
+/**
+ * What came of the call could not be recorded. That is no fault of the runner, so no attempt is spent; offered again,
+ * the call is answered from the runner's memory.
+ */
+function notRecorded({ log, clock }: DeliverDeps, { id, origin }: Taken, cause: unknown): Verdict {
+  log.error("call.record_failed", { callId: id, origin, reason: messageOf(cause) });
+  return { kind: "postpone", untilMs: clock() + RECORD_PAUSE_MS };
 }
 
 /** Something added it again after its end: the record remembers, the runner is not asked. */
@@ -77,9 +105,7 @@ async function failed(deps: DeliverDeps, { taken, error, startedAt }: Failure): 
   const now = deps.clock();
   const verdict = deps.policy.judge(error, taken.attempt, now);
   deps.throttle.failed(taken.id, error);
-  await remember(deps, { taken, error, verdict, now }).catch((cause: unknown) => {
-    deps.log.warn("call.record_failed", { callId: taken.id, reason: messageOf(cause) });
-  });
+  await remember(deps, { taken, error, verdict, now });
   const { id: callId, origin, attempt } = taken;
   const fields = {
     callId,

@@ -38,7 +38,11 @@ export function exchange(
     const timer = setTimeout(() => handler.cancel(new TimedOut(timeoutMs)), timeoutMs);
     signal.addEventListener("abort", onAbort);
     if (signal.aborted) return onAbort();
-    dispatcher.dispatch(request, handler);
+    try {
+      dispatcher.dispatch(request, handler);
+    } catch (error) {
+      handler.cancel(error);
+    }
   });
 }
 
@@ -96,8 +100,8 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
 
   /** Once a success has been said, nothing that happens to the rest of the answer takes it back. */
   #fail(cause: unknown): void {
-    if (this.#succeeded) return this.#answer();
-    if (this.#settle()) this.#outcome.reject(cause);
+    if (this.#succeeded) this.#answer();
+    else if (this.#settle()) this.#outcome.reject(cause);
   }
 
   #answer(): void {

@@ -43,7 +43,10 @@ export function runProducer(options: ProducerProcess): Promise<number> {
     });
     shutdown.defer("producer", () => producer.close(runner.timeout_ms + 1000));
 
-    const readiness = () => ({ ready: redis.status === "ready", checks: { redis: redis.status } });
+    const readiness = () => ({
+      ready: producer.isAlive(),
+      checks: { redis: redis.status, beating: producer.isAlive() },
+    });
     const ops = await listen(
       createOpsApp({ readiness, metrics }),
       options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9092",

@@ -35,6 +35,8 @@ export type ProducerOptions = {
 export type Producer = {
   readonly workerId: string;
   ready(): Promise<void>;
+  /** Whether Redis has answered this worker lately. */
+  isAlive(): boolean;
   /** Stops taking calls, lets those in hand end (at most `graceMs`), then stops beating. */
   close(graceMs: number): Promise<void>;
 };
@@ -53,6 +55,7 @@ export function createProducer(options: ProducerOptions): Producer {
     ready: async () => {
       await Promise.all(consumers.map((consumer) => consumer.ready()));
     },
+    isAlive: heartbeat.isFresh,
     close: async (graceMs) => {
       await Promise.all(consumers.map((consumer) => consumer.close(graceMs)));
       await heartbeat.stop();

@@ -12,18 +12,22 @@ export type Throttle = {
 
 /**
  * One call answered 429 delays that call; only when different calls in a row are, the queue as a whole waits
- * (`pauseFor`), as long as the runner asked.
+ * (`pauseFor`), as long as the runner asked, at most half a minute at a time.
  */
 export function createThrottle(pauseFor: (ms: number) => Promise<void>): Throttle {
   const refused = new Set<string>();
+  let pausing = false;
   return {
     succeeded: () => refused.clear(),
     failed(callId, error) {
       if (error.code !== "runner.throttled") return refused.clear();
       refused.add(callId);
-      if (refused.size < CALLS_IN_A_ROW) return;
+      if (pausing || refused.size < CALLS_IN_A_ROW) return;
       refused.clear();
-      void pauseFor(Math.min(error.retryAfterMs ?? PAUSE_MS_DEFAULT, PAUSE_MS_MAX));
+      pausing = true;
+      void pauseFor(Math.min(error.retryAfterMs ?? PAUSE_MS_DEFAULT, PAUSE_MS_MAX)).finally(() => {
+        pausing = false;
+      });
     },
   };
 }

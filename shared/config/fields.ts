@@ -21,4 +21,5 @@ export const headerText = z
 
 export const httpUrl = z
   .url({ protocol: /^https?$/, message: "must be an http or https URL" })
+  .refine((url) => !/[?#]|\/\/[^/]*@/.test(url), "must have no user, password, query or fragment")
   .transform((url) => url.replace(/\/$/, ""));

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { address, headerName, headerText, id, positive, visibleAscii } from "./fields.ts";
+import { address, headerName, headerText, id, visibleAscii } from "./fields.ts";
 import { type Env, secretValues } from "./secret-value.ts";
 
 export const RESERVED_PATHS = ["/webhooks/health", "/livez", "/readyz", "/metrics"] as const;
@@ -36,7 +36,11 @@ const bodyLimit = z
   .int()
   .min(0)
   .max(64 * 1024 * 1024);
-const window = positive.max(10 * 365 * 86_400);
+/** A minute at least: much longer than a claim waits for its add. */
+const window = z
+  .int()
+  .min(60)
+  .max(10 * 365 * 86_400);
 
 const path = visibleAscii
   .regex(/^\//, "must start with /")

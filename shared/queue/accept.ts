@@ -1,9 +1,11 @@
+import { randomUUID } from "node:crypto";
 import { AppError } from "../errors/app-error.ts";
 import type { JobCall } from "../job-call/job-call.ts";
 import { nothingHappens, type Reached } from "../lifecycle/crash-point.ts";
 import type { Clock } from "../time/clock.ts";
 import type { CallRecords } from "./call-record.ts";
 import type { Add } from "./enqueue.ts";
+import type { UntilKnown } from "./until-known.ts";
 
 /** What the sender of a call is told: accepted now, or known before and in which state. */
 export type Accepted = { replayed: boolean; status: "accepted" | "parked" | "discarded" };
@@ -11,7 +13,8 @@ export type Accepted = { replayed: boolean; status: "accepted" | "parked" | "dis
 type Deps = {
   add: Add;
   records: CallRecords;
-  untilKnown: <Result>(write: () => Promise<Result>) => Promise<Result>;
+  /** Begins the deadline of one call. */
+  untilKnown: () => UntilKnown;
   clock: Clock;
   reached?: Reached;
 };
@@ -23,28 +26,48 @@ export type Accept = (call: JobCall, dedupe: { windowMs: number } | undefined) =
  * the window is the same call; a repeat that finds a claim whose add may have been lost adds again under the same id.
  * Throws `call.conflict` and the `queue.*` codes.
  */
-export function createAccept({ add, records, untilKnown, clock, reached = nothingHappens }: Deps): Accept {
+export function createAccept(deps: Deps): Accept {
+  const { add, untilKnown, reached = nothingHappens } = deps;
   return async function accept(call, dedupe) {
-    if (dedupe === undefined) {
-      await untilKnown(() => add(call));
+    const write = untilKnown();
+    try {
+      if (dedupe !== undefined) return await acceptOnce(deps, { call, windowMs: dedupe.windowMs, write });
+      await write(() => add(call));
       reached("gateway.after_add");
       return { replayed: false, status: "accepted" };
+    } catch (error) {
+      throw withAdvice(error, dedupe !== undefined);
     }
-    reached("gateway.before_claim");
-    const claim = await untilKnown(() =>
-      records.claim(call.id, call.sha256, { windowMs: dedupe.windowMs, now: clock() }),
-    );
-    reached("gateway.after_claim");
-    if (claim.kind === "conflict") {
-      throw new AppError("call.conflict", { reason: `${call.id} is known with another body` });
-    }
-    if (claim.kind === "known" && claim.state !== "CLAIMED") return toKnown(claim.state);
-    await untilKnown(() => add(call));
-    reached("gateway.after_add");
-    await untilKnown(() => records.toQueued(call.id, clock()));
-    reached("gateway.after_queued");
-    return { replayed: claim.kind === "known", status: "accepted" };
   };
+}
+
+type Claiming = { call: JobCall; windowMs: number; write: UntilKnown };
+
+async function acceptOnce(deps: Deps, { call, windowMs, write }: Claiming): Promise<Accepted> {
+  const { add, records, clock, reached = nothingHappens } = deps;
+  const by = randomUUID();
+  reached("gateway.before_claim");
+  const claim = await write(() => records.claim(call.id, call.sha256, { windowMs, now: clock(), by }));
+  reached("gateway.after_claim");
+  if (claim.kind === "conflict") {
+    throw new AppError("call.conflict", { reason: `${call.id} is known with another body` });
+  }
+  if (claim.kind === "known" && claim.state !== "CLAIMED") return toKnown(claim.state);
+  await write(() => add(call));
+  reached("gateway.after_add");
+  await write(() => records.added(call.id, clock()));
+  reached("gateway.after_queued");
+  return { replayed: claim.kind === "known", status: "accepted" };
+}
+
+/** An unknown outcome tells the sender what sending again would do. */
+function withAdvice(error: unknown, hasEvidence: boolean): unknown {
+  if (!(error instanceof AppError) || error.code !== "queue.outcome_unknown") return error;
+  const { message: reason, retryAfterMs = 2000 } = error;
+  const publicDetail = hasEvidence
+    ? "Whether the call was queued is unknown; sent again under its delivery id it is the same call."
+    : "Whether the call was queued is unknown; sent again it may run twice, since it has no delivery id.";
+  return new AppError("queue.outcome_unknown", { reason, publicDetail, retryAfterMs, cause: error });
 }
 
 function toKnown(state: "QUEUED" | "PARKED" | "INJECTED" | "DISCARDED"): Accepted {

@@ -40,12 +40,17 @@ export const JOB_OPTIONS = {
   stackTraceLimit: 1,
 } as const satisfies JobsOptions;
 
-/** Both skips together make an add fail at once, and recover, when Redis was away at the start. */
+/** BullMQ's event stream is nobody's source here; by default it keeps 10,000 entries. */
+export const EVENTS_KEPT = 100;
+
+/**
+ * Opening a queue writes nothing: BullMQ would write its settings once, when it is made, and not at all while Redis is
+ * away. Both skips together make an add fail at once, and recover, when Redis was away at the start. */
 export const QUEUE_OPTIONS = {
   prefix: PREFIX,
   skipVersionCheck: true,
   skipWaitingForReady: true,
-  streams: { events: { maxLen: 100 } },
+  skipMetasUpdate: true,
 } as const satisfies Omit<QueueOptions, "connection">;
 
 /** However often a worker dies with a call in hand, the call goes back to waiting: a crash never parks it. */

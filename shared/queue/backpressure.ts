@@ -3,7 +3,7 @@ import type { Logger } from "../log/logger.ts";
 import type { DurableRedis } from "../redis/durable-redis.ts";
 import type { Clock } from "../time/clock.ts";
 import type { Depth } from "./depth.ts";
-import { workersAlive } from "./heartbeat.ts";
+import { lastBeats } from "./heartbeat.ts";
 
 export type Limits = {
   queueDepthMax: number;
@@ -36,7 +36,7 @@ export class Backpressure {
   constructor(options: Options) {
     this.#options = options;
     this.#timer = setInterval(() => void this.#look(), options.everyMs ?? 1000);
-    options.durable.redis.on("ready", () => void this.#look());
+    options.durable.redis.on("ready", this.#onReady);
     void this.#look();
   }
 
@@ -54,7 +54,10 @@ export class Backpressure {
 
   stop(): void {
     clearInterval(this.#timer);
+    this.#options.durable.redis.off("ready", this.#onReady);
   }
+
+  readonly #onReady = (): void => void this.#look();
 
   async #look(): Promise<void> {
     const { durable, readDepth, clock, log, limits } = this.#options;
@@ -67,7 +70,7 @@ export class Backpressure {
         depth,
         oldestAgeMs: depth.oldestSince === undefined ? 0 : Math.max(0, now - depth.oldestSince),
         memoryRatio: maxMemoryBytes === 0 ? 0 : usedMemoryBytes / maxMemoryBytes,
-        workersAlive: (await workersAlive(durable.redis, now)).length,
+        workersAlive: (await lastBeats(durable.redis)).length,
       };
       this.#judge(overLimit(this.#seen, limits));
     } catch (error) {

@@ -12,7 +12,7 @@ import { ATTEMPTS_KEPT, keys, RANDOM_ID_MARK_MS } from "./agreements.ts";
  *                                  PARKED ─► DISCARDED
  *
  * CLAIMED lives for the window; QUEUED and PARKED do not expire; the window runs anew from INJECTED and DISCARDED.
- * Fields: st state, bh body sha256, w window in ms, at time of the last change. A call without evidence has no claim:
+ * Fields: st state, bh body sha256, w window in ms, at time of the last change, by the request that claimed. A call without evidence has no claim:
  * its record appears with its end.
  */
 export type RecordState = "CLAIMED" | "QUEUED" | "PARKED" | "INJECTED" | "DISCARDED";
@@ -25,42 +25,52 @@ export type Claim = { kind: "new" } | { kind: "conflict" } | { kind: "known"; st
 const CLAIM = `
 local st = redis.call('HGET', KEYS[1], 'st')
 if not st then
-  redis.call('HSET', KEYS[1], 'st', 'CLAIMED', 'bh', ARGV[1], 'w', ARGV[2], 'at', ARGV[3])
+  redis.call('HSET', KEYS[1], 'st', 'CLAIMED', 'bh', ARGV[1], 'w', ARGV[2], 'at', ARGV[3], 'by', ARGV[4])
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
   return 'NEW'
 end
 local bh = redis.call('HGET', KEYS[1], 'bh')
 if bh and bh ~= ARGV[1] then return 'CONFLICT' end
+if st == 'CLAIMED' and redis.call('HGET', KEYS[1], 'by') == ARGV[4] then return 'NEW' end
 return st`;
 
 const MOVE_TO_QUEUED = `
 local st = redis.call('HGET', KEYS[1], 'st')
-if st == 'CLAIMED' or st == 'PARKED' then
-  redis.call('HSET', KEYS[1], 'st', 'QUEUED', 'at', ARGV[1])
-  redis.call('PERSIST', KEYS[1])
+for i = 2, #ARGV do
+  if st == ARGV[i] then
+    redis.call('HSET', KEYS[1], 'st', 'QUEUED', 'at', ARGV[1])
+    redis.call('PERSIST', KEYS[1])
+    break
+  end
 end
 return st`;
 
-/** Also what a discard ends with (parked-record.ts). */
-export const FINISH = `
+const FINISH = `
 local w = redis.call('HGET', KEYS[1], 'w') or ARGV[3]
 redis.call('HSET', KEYS[1], 'st', ARGV[1], 'at', ARGV[2])
 redis.call('PEXPIRE', KEYS[1], w)
 redis.call('PEXPIRE', KEYS[2], w)
 redis.call('ZREM', KEYS[3], ARGV[4])`;
 
-const PARK = `
-if redis.call('EXISTS', KEYS[1]) == 1 then
+/** A worker that stood still and lost its call speaks too late: what has ended stays ended. */
+const UNLESS_ENDED = `
+local st = redis.call('HGET', KEYS[1], 'st')
+if st == 'INJECTED' or st == 'DISCARDED' then return end`;
+
+const PARK = `${UNLESS_ENDED}
+if st then
   redis.call('HSET', KEYS[1], 'st', 'PARKED', 'at', ARGV[1])
   redis.call('PERSIST', KEYS[1])
 end
 redis.call('ZREM', KEYS[2], ARGV[2])`;
 
-const RECORD_ATTEMPT = `
-redis.call('RPUSH', KEYS[1], ARGV[1])
-redis.call('LTRIM', KEYS[1], -tonumber(ARGV[2]), -1)
-redis.call('PERSIST', KEYS[1])
-redis.call('ZADD', KEYS[2], 'NX', ARGV[3], ARGV[4])`;
+const RECORD_ATTEMPT = `${UNLESS_ENDED}
+redis.call('RPUSH', KEYS[2], ARGV[1])
+redis.call('LTRIM', KEYS[2], -tonumber(ARGV[2]), -1)
+redis.call('PERSIST', KEYS[2])
+redis.call('ZADD', KEYS[3], 'NX', ARGV[3], ARGV[4])`;
+
+type Claimant = { windowMs: number; now: number; by: string };
 
 /** A call, as far as its record is concerned. */
 type Of = { id: string; origin: Origin };
@@ -89,33 +99,33 @@ export function createCallRecords(redis: Redis) {
     return ((await redis.hget(keys.record(id), "st")) as RecordState | null) ?? undefined;
   }
 
-  async function toQueued(id: string, now: number): Promise<RecordState | undefined> {
-    return ((await moveToQueued([keys.record(id)], [now])) as RecordState | null) ?? undefined;
+  async function toQueued(id: string, now: number, ...from: RecordState[]): Promise<RecordState | undefined> {
+    return ((await moveToQueued([keys.record(id)], [now, ...from])) as RecordState | null) ?? undefined;
   }
 
   return {
-    /** Makes the record of a call with evidence, or tells what is known of it. */
-    async claim(
-      id: string,
-      bodySha256: string,
-      { windowMs, now }: { windowMs: number; now: number },
-    ): Promise<Claim> {
-      const reply = (await claim([keys.record(id)], [bodySha256, windowMs, now])) as string;
+    /** Makes the record of a call with evidence, or tells what is known of it. Who claims again, as `by`, has claimed. */
+    async claim(id: string, bodySha256: string, { windowMs, now, by }: Claimant): Promise<Claim> {
+      const reply = (await claim([keys.record(id)], [bodySha256, windowMs, now, by])) as string;
       if (reply === "NEW") return { kind: "new" };
       if (reply === "CONFLICT") return { kind: "conflict" };
       return { kind: "known", state: reply as RecordState };
     },
 
-    /** CLAIMED or PARKED becomes QUEUED; any other state stays. Answers the state found, if there is a record. */
-    toQueued,
+    /** For who added the call: CLAIMED becomes QUEUED, any other state is newer. Answers the state found. */
+    added: (id: string, now: number) => toQueued(id, now, "CLAIMED"),
 
-    /** The same for a call just taken from its queue, whose record seldom has to change: a read costs less than a script. */
+    /**
+     * For who took the call from its queue: CLAIMED and PARKED become QUEUED. Answers the state found, if there is a
+     * record; it seldom has to change, and a read costs less than a script.
+     */
     async taken(id: string, now: number): Promise<RecordState | undefined> {
       const found = await state(id);
-      return found === "CLAIMED" || found === "PARKED" ? toQueued(id, now) : found;
+      return found === "CLAIMED" || found === "PARKED" ? toQueued(id, now, "CLAIMED", "PARKED") : found;
     },
 
     injected: (call: Of, now: number) => end("INJECTED", call, now),
+    /** Ends a discard: the window runs from now on. */
     discarded: (call: Of, now: number) => end("DISCARDED", call, now),
 
     /** Parked calls do not count as waiting. */
@@ -126,7 +136,7 @@ export function createCallRecords(redis: Redis) {
     /** Remembers a failed attempt, and since when the call has waited. */
     async attemptFailed({ id, origin }: Of, attempt: FailedAttempt, acceptedAt: number): Promise<void> {
       const args = [JSON.stringify(attempt), ATTEMPTS_KEPT, acceptedAt, id];
-      await recordAttempt([keys.attempts(id), keys.since(origin)], args);
+      await recordAttempt([keys.record(id), keys.attempts(id), keys.since(origin)], args);
     },
 
     async attempts(id: string): Promise<FailedAttempt[]> {

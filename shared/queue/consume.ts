@@ -3,6 +3,7 @@ import type { Origin } from "../job-call/job-call.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Redis } from "../redis/connect.ts";
 import { delay } from "../time/clock.ts";
+import { within } from "../time/within.ts";
 import { WORKER_OPTIONS } from "./agreements.ts";
 import { logErrors } from "./log-errors.ts";
 
@@ -59,17 +60,11 @@ export function consume({ redis, origin, deliver, concurrency, lockMs, workerNam
   worker.on("lockRenewalFailed", (callIds: string[]) => {
     for (const callId of callIds) worker.cancelJob(callId, "the lock on the call was lost");
   });
-  let paused: Promise<void> | undefined;
   return {
     ready: async () => {
       await worker.waitUntilReady();
     },
-    pauseFor: async (ms) => {
-      paused ??= pause(worker, ms).finally(() => {
-        paused = undefined;
-      });
-      await paused;
-    },
+    pauseFor: (ms) => pause(worker, ms),
     close: (graceMs) => close(worker, graceMs),
   };
 }
@@ -121,18 +116,7 @@ async function pause(worker: Worker, ms: number): Promise<void> {
 
 async function close(worker: Worker, graceMs: number): Promise<void> {
   const closed = worker.close();
-  if (await isWithin(graceMs, closed)) return;
+  if ((await within(graceMs, closed)).kind !== "late") return;
   worker.cancelAllJobs("the worker stops");
-  await isWithin(GIVE_BACK_MS, closed);
-}
-
-async function isWithin(ms: number, work: Promise<unknown>): Promise<boolean> {
-  const timer = new AbortController();
-  const late = delay(ms, timer.signal).then(
-    () => false,
-    () => true,
-  );
-  const outcome = await Promise.race([work.then(() => true), late]);
-  timer.abort();
-  return outcome;
+  await within(GIVE_BACK_MS, closed);
 }

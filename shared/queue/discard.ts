@@ -1,5 +1,6 @@
 import { ORIGINS } from "../job-call/job-call.ts";
 import { createAudit } from "./audit.ts";
+import { createCallRecords } from "./call-record.ts";
 import { openQueue } from "./open-queue.ts";
 import { createParkedRecords } from "./parked-record.ts";
 import type { Operate, OperateDeps } from "./replay.ts";
@@ -10,16 +11,19 @@ import type { Operate, OperateDeps } from "./replay.ts";
  * The record comes first, in one script that holds only while the call is parked: a call that was replayed meanwhile is
  * left alone. From then on the call cannot run: a replay refuses what is DISCARDED, and a producer drops it, even where
  * a replay that had begun before still moves it. So the removal may come second, may be lost in a crash (the call is
- * then still listed, and discarding it again removes it), and need not care when a producer holds the job.
+ * then still listed, and discarding it again removes it), and need not care when a producer holds the job. The record
+ * begins to expire when the job is gone.
  */
 export function createDiscard({ redis, clock, log, by }: OperateDeps): Operate {
   const records = createParkedRecords(redis);
+  const ends = createCallRecords(redis);
   const audit = createAudit(redis, log);
   const queues = new Map(ORIGINS.map((origin) => [origin, openQueue(redis, origin)]));
 
   return async function discard(parked, { selection, reason }) {
     if (!(await records.discarding(parked, clock()))) return "left";
     await queues.get(parked.origin)?.remove(parked.id, { removeChildren: false });
+    await ends.discarded(parked, clock());
     await audit({ at: clock(), action: "discard", callId: parked.id, by, selection, reason });
     return "done";
   };

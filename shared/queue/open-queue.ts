@@ -5,7 +5,7 @@ import { QUEUE_OPTIONS } from "./agreements.ts";
 
 /** An origin's queue, to look into and to operate on; opening it writes nothing. Redis' own errors reach the caller. */
 export function openQueue(redis: Redis, origin: Origin): Queue<JobCall> {
-  const queue = new Queue<JobCall>(origin, { ...QUEUE_OPTIONS, connection: redis, skipMetasUpdate: true });
+  const queue = new Queue<JobCall>(origin, { ...QUEUE_OPTIONS, connection: redis });
   queue.on("error", () => {});
   return queue;
 }

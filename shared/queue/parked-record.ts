@@ -2,7 +2,6 @@ import type { Origin } from "../job-call/job-call.ts";
 import type { Redis } from "../redis/connect.ts";
 import { type Script, script } from "../redis/script.ts";
 import { keys, RANDOM_ID_MARK_MS } from "./agreements.ts";
-import { FINISH } from "./call-record.ts";
 
 /** A parked call; `parkedAt` tells this parking from an earlier or a later one of the same call. */
 export type Parked = { id: string; origin: Origin; parkedAt: number };
@@ -26,7 +25,9 @@ redis.call('ZADD', KEYS[3], ARGV[2], ARGV[4])
 return 1`;
 
 const DISCARD = `${WHILE_PARKED}
-${FINISH}
+redis.call('HSET', KEYS[1], 'st', ARGV[1], 'at', ARGV[2])
+redis.call('PERSIST', KEYS[1])
+redis.call('ZREM', KEYS[3], ARGV[4])
 return 1`;
 
 /** What an operator's decision does to the record of a parked call. */

@@ -5,7 +5,7 @@ import type { Redis } from "../redis/connect.ts";
 import { type DiskProof, type DurabilityMode, readServerState } from "../redis/server-state.ts";
 import { type Clock, delay } from "../time/clock.ts";
 import { createDepth, type Depth } from "./depth.ts";
-import { lastBeats } from "./heartbeat.ts";
+import { type Beat, lastBeats } from "./heartbeat.ts";
 import { openQueue } from "./open-queue.ts";
 
 export type QueueStatus = Omit<Depth, "oldestSince"> & {
@@ -26,7 +26,7 @@ export type RedisStatus =
 export type Status = {
   at: number;
   queues: QueueStatus[];
-  workers: { id: string; ageMs: number }[];
+  workers: Beat[];
   redis: RedisStatus;
 };
 
@@ -43,12 +43,10 @@ export function createStatus({ redis, mode, clock, sampleMs = 1000 }: Options): 
   const looks = ORIGINS.map((origin) => createQueueLook({ redis, origin, clock, sampleMs }));
   return async () => {
     const queues = await Promise.all(looks.map((look) => look()));
-    const at = clock();
-    const beats = await lastBeats(redis, at);
     return {
-      at,
+      at: clock(),
       queues,
-      workers: beats.map((beat) => ({ id: beat.id, ageMs: Math.max(0, at - beat.at) })),
+      workers: await lastBeats(redis),
       redis: await redisStatus(redis, mode),
     };
   };

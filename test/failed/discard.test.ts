@@ -28,6 +28,7 @@ test("a discarded call is DISCARDED to a repeat of its delivery for the window, 
   const again = await lab.records.claim(id, parked.call?.sha256 ?? "", {
     windowMs: WINDOW_MS,
     now: Date.now(),
+    by: "a test",
   });
   expect(again).toEqual({ kind: "known", state: "DISCARDED" });
   const ttl = await lab.redis.pttl(keys.record(id));

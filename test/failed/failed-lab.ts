@@ -93,9 +93,10 @@ export async function startLab() {
         traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
         accepted_at: given.acceptedAt ?? systemClock(),
       });
-      if (claimed) await records.claim(id, call.sha256, { windowMs: WINDOW_MS, now: systemClock() });
+      if (claimed)
+        await records.claim(id, call.sha256, { windowMs: WINDOW_MS, now: systemClock(), by: "a test" });
       await adds[origin](call);
-      if (claimed) await records.toQueued(id, systemClock());
+      if (claimed) await records.added(id, systemClock());
       return id;
     },
 

@@ -9,6 +9,7 @@ import { JOB_NAME, JOB_OPTIONS } from "../../shared/queue/agreements.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Mood, type MoodyRunner, startMoodyRunner } from "../support/moody-runner.ts";
 import { aCall, RUNNER_SECRET, startProducer } from "../support/producer.ts";
+import { type Fault, startRedisProxy } from "../support/redis-proxy.ts";
 
 let redis: PrivateRedis;
 let runner: MoodyRunner;
@@ -245,6 +246,40 @@ test("a stop that will not wait gives the call back at once, without spending an
   expect(stack.count("call.given_back")).toBe(1);
   await eventually("it waits", async () => (await stack.queue.getJobCountByTypes("wait", "delayed")) === 1);
   expect(await stack.queue.getJob(call.id)).toMatchObject({ attemptsMade: 0 });
+});
+
+describe("trouble of our own is not the runner's", () => {
+  test("a 2xx that cannot be recorded spends no attempt and parks nothing", async () => {
+    await stack.close();
+    const proxy = await startRedisProxy(redis.url);
+    stack = startProducer({ redisUrl: proxy.url, runnerUrl: runner.url, attempts: 1 });
+    const full: Fault = { kind: "rewrite", words: ["EVAL", "return redis.error_reply('OOM')", "0"] };
+    let failures = 2;
+    proxy.onCommand = (words) => (words.includes("INJECTED") && failures-- > 0 ? full : undefined);
+    await stack.add(aCall());
+    await stack.saw("call.injected");
+    expect(stack.count("call.record_failed")).toBe(2);
+    expect([stack.count("call.parked"), stack.count("call.delayed"), runner.offers.length]).toEqual([
+      0, 0, 3,
+    ]);
+    await proxy.close();
+  });
+
+  test("a connection to Redis on which nothing comes back is made anew, and the worker is not alive meanwhile", async () => {
+    await stack.close();
+    const proxy = await startRedisProxy(redis.url);
+    stack = startProducer({ redisUrl: proxy.url, runnerUrl: runner.url });
+    await eventually("it is alive", () => stack.producer.isAlive());
+    let silent = true;
+    proxy.onCommand = (words) =>
+      silent && words.includes("{postern}:workers") ? { kind: "hang" } : undefined;
+    await eventually("it is not", () => !stack.producer.isAlive());
+    silent = false;
+    await eventually("it is again", () => stack.producer.isAlive());
+    await stack.add(aCall());
+    await stack.saw("call.injected");
+    await proxy.close();
+  });
 });
 
 describe("as a library", () => {

@@ -143,14 +143,42 @@ test("a repeat that finds a claim whose add was lost adds the call", async () =>
 test("a claim lasts for the window, a queued or parked call for ever, and the window runs anew from the end", async () => {
   const ttl = (id: string) => first.redis.pttl(keys.record(id));
   const now = Date.now();
-  await records().claim("c_1", "hash", { windowMs: WINDOW_MS, now });
+  await records().claim("c_1", "hash", { windowMs: WINDOW_MS, now, by: "a test" });
   expect(await ttl("c_1")).toBeGreaterThan(WINDOW_MS - 5000);
-  await records().toQueued("c_1", now);
+  await records().added("c_1", now);
   expect(await ttl("c_1")).toBe(-1);
   await records().parked({ id: "c_1", origin: "webhook" }, now);
   expect(await ttl("c_1")).toBe(-1);
   await records().injected({ id: "c_1", origin: "webhook" }, now);
   expect(await ttl("c_1")).toBeGreaterThan(WINDOW_MS - 5000);
+});
+
+test("what is newer wins: a gateway's late mark does not hide that the call is parked", async () => {
+  const of = { id: "c_1", origin: "webhook" as const };
+  await records().claim(of.id, "hash", { windowMs: WINDOW_MS, now: Date.now(), by: "a test" });
+  await records().parked(of, Date.now());
+  await records().added(of.id, Date.now());
+  expect(await records().state(of.id)).toBe("PARKED");
+});
+
+test("what has ended stays ended: a worker that lost its call speaks too late", async () => {
+  const of = { id: "c_1", origin: "webhook" as const };
+  await records().claim(of.id, "hash", { windowMs: WINDOW_MS, now: Date.now(), by: "a test" });
+  await records().injected(of, Date.now());
+  const attempt = { at: Date.now(), code: "runner.timed_out", reason: "late", worker: "w" };
+  await records().attemptFailed(of, attempt, Date.now());
+  await records().parked(of, Date.now());
+  expect(await records().state(of.id)).toBe("INJECTED");
+  expect(await first.redis.pttl(keys.record(of.id))).toBeGreaterThan(0);
+  expect(await records().attempts(of.id)).toEqual([]);
+  expect(await first.redis.zcard(keys.since("webhook"))).toBe(0);
+});
+
+test("a claim whose reply was lost is still one's own, and another's is not", async () => {
+  const claim = (by: string) => records().claim("c_1", "hash", { windowMs: WINDOW_MS, now: Date.now(), by });
+  expect(await claim("one")).toEqual({ kind: "new" });
+  expect(await claim("one")).toEqual({ kind: "new" });
+  expect(await claim("other")).toEqual({ kind: "known", state: "CLAIMED" });
 });
 
 describe("400: a delivery id that cannot be used", () => {

@@ -66,6 +66,7 @@ describe("no 2xx before the add has resolved; an unknown outcome is repeated und
     const answer = await post(gateway);
     expect(answer.status).toBe(503);
     expect(answer.json()).toMatchObject({ code: "queue.outcome_unknown" });
+    expect(answer.json()["detail"]).toContain("may run twice");
     expect(Number(answer.headers["retry-after"])).toBeGreaterThan(0);
     expect(await gateway.waiting()).toHaveLength(1);
   });
