@@ -45,6 +45,7 @@ return false`;
 const FAIL = `${NOW}
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], 'st', 'FAILED', 'finished', now, 'code', ARGV[3], 'reason', ARGV[4], 'status', ARGV[5])
+if ARGV[6] ~= '' then redis.call('HSET', KEYS[1], 'attempts', ARGV[6]) end
 redis.call('HDEL', KEYS[1], 'owner', 'lease')
 redis.call('ZREM', KEYS[2], ARGV[1])
 return 1`;
@@ -59,8 +60,8 @@ export type Begun =
   /** The key stands for another job or other bytes. */
   | { kind: "reused" };
 
-/** Why a call failed; `status` is what its sender was answered. */
-export type Failure = { code: string; reason: string; status: number };
+/** Why a call failed; `status` is what its sender was answered, `attempts` how many runs of a long call it took. */
+export type Failure = { code: string; reason: string; status: number; attempts?: number };
 
 /** Of a call, what its record is made of. */
 export type Subject = Pick<Offer, "callId" | "jobId" | "bytes" | "sha256">;
@@ -100,9 +101,12 @@ export function createCallStore({ durable, owner, leaseMs, memoryMs }: StoreOpti
       return reply === null ? answer : toAnswer(reply as string[]);
     },
 
-    /** Ends the run without an answer: the next offer of the call runs it again. */
-    async fail(id: string, { code, reason, status }: Failure): Promise<void> {
-      const args = [id, owner, code, reason, status];
+    /**
+     * Ends the run without an answer: the next offer of the call runs it again. A short call is forgotten when it would
+     * have been; a long one is kept, since somebody was told that it will be run.
+     */
+    async fail(id: string, { code, reason, status, attempts }: Failure): Promise<void> {
+      const args = [id, owner, code, reason, status, attempts ?? ""];
       await durable.write(() => scripts.fail([keys.call(id), keys.due], args));
     },
   };

@@ -29,6 +29,8 @@ type Options = {
   reached: Reached;
 };
 
+type About = { callId: string; ms: number };
+
 /**
  * Runs the stored long calls. Any number of runners may do so on one store: a call is taken under a lease, and taken
  * again, by whichever runner looks first, once that lapsed.
@@ -113,10 +115,13 @@ export class LongCalls {
     if (call.runs > 1)
       log.info("job.resumed", { ...about, run: call.runs, attemptsFailed: call.attemptsFailed });
     const startedAt = clock();
+    const signal = AbortSignal.any([this.#stopping.signal, lost.signal]);
     try {
-      await execute(job, call.request, AbortSignal.any([this.#stopping.signal, lost.signal]));
+      await execute(job, call.request, signal);
     } catch (error) {
-      return await this.#failed(call, error, { ...about, ms: clock() - startedAt });
+      const ended = { ...about, ms: clock() - startedAt };
+      if (signal.aborted) return await this.#interrupted(call, ended);
+      return await this.#failed(call, error, ended);
     }
     await this.#finish(call);
     reached("runner.after_remembered");
@@ -130,18 +135,20 @@ export class LongCalls {
     await this.#untilStored(request.callId, () => calls.finish(subject, storedAnswer(subject.callId)));
   }
 
-  async #failed(call: StoredCall, thrown: unknown, about: { callId: string; ms: number }): Promise<void> {
+  /** No failure of the call: the runner stops, or another runner has the call, and then giving it back changes nothing. */
+  async #interrupted(call: StoredCall, about: About): Promise<void> {
+    this.#options.log.info("job.interrupted", about);
+    await this.#giveBack(call, { pauseMs: 0, attemptsFailed: call.attemptsFailed });
+  }
+
+  async #failed(call: StoredCall, thrown: unknown, about: About): Promise<void> {
     const { calls, attempts, backoff, random, log } = this.#options;
     const attemptsFailed = call.attemptsFailed + 1;
     const { code, message: reason } = toAppError(thrown);
-    if (this.#stopping.signal.aborted) {
-      log.info("job.interrupted", about);
-      return await this.#giveBack(call, { pauseMs: 0, attemptsFailed: call.attemptsFailed });
-    }
     if (attemptsFailed >= attempts) {
       log.error("job.failed", { ...about, status: 500, code, reason, attempt: attemptsFailed, final: true });
       return await this.#untilStored(about.callId, () =>
-        calls.fail(about.callId, { code, reason, status: 500 }),
+        calls.fail(about.callId, { code, reason, status: 500, attempts: attemptsFailed }),
       );
     }
     log.warn("job.failed", { ...about, status: 500, code, reason, attempt: attemptsFailed, final: false });

@@ -39,6 +39,17 @@ redis.call('HDEL', KEYS[1], 'owner', 'lease')
 redis.call('ZADD', KEYS[2], now + ARGV[3], ARGV[1])
 return 1`;
 
+const AGAIN = `${NOW}
+local call = redis.call('HMGET', KEYS[1], 'st', 'input')
+if not call[1] then return 'UNKNOWN' end
+if call[1] == 'STORED' then return 'WAITING' end
+if call[1] ~= 'FAILED' then return call[1] end
+if not call[2] then return 'SHORT' end
+redis.call('HSET', KEYS[1], 'st', 'STORED', 'status', ARGV[2], 'attempts', 0)
+redis.call('HDEL', KEYS[1], 'finished', 'code', 'reason')
+redis.call('ZADD', KEYS[2], now, ARGV[1])
+return 'STORED'`;
+
 /** A long call taken from the store to be run. */
 export type StoredCall = {
   readonly request: JobRequest;
@@ -50,6 +61,9 @@ export type StoredCall = {
   readonly runs: number;
 };
 
+/** What became of a call that was to run again: STORED, or what it is instead of a FAILED long one. */
+export type Again = "STORED" | "UNKNOWN" | "WAITING" | "RUNNING" | "DONE" | "SHORT";
+
 export type LongStore = ReturnType<typeof createLongStore>;
 
 /** Where long calls lie whole until they are done. Every method is one atomic script; none is retried here. */
@@ -59,6 +73,7 @@ export function createLongStore({ durable, owner, leaseMs }: StoreOptions) {
   const due = script(redis, DUE);
   const claim = script(redis, CLAIM);
   const later = script(redis, LATER);
+  const again = script(redis, AGAIN);
 
   return {
     /** Keeps a call begun here until it is done, on disk when this resolves. False when it is no longer this runner's. */
@@ -83,6 +98,12 @@ export function createLongStore({ durable, owner, leaseMs }: StoreOptions) {
     /** Gives a call back, to be taken again after the pause. */
     async later(id: string, pauseMs: number, attemptsFailed: number): Promise<void> {
       await durable.write(() => later([keys.call(id), keys.due], [id, owner, pauseMs, attemptsFailed]));
+    },
+
+    /** Gives a FAILED long call fresh attempts; it is due at once. Changes no other call. */
+    async again(id: string): Promise<Again> {
+      const { status } = storedAnswer(id);
+      return (await durable.write(() => again([keys.call(id), keys.due], [id, status]))) as Again;
     },
   };
 }

@@ -38,6 +38,8 @@ export function runRunner(options: RunnerProcess): Promise<number> {
       memoryMs: config.memory_secs * 1000,
       leaseMs: config.lease_ms,
       concurrency: config.concurrency,
+      longAttempts: config.long_attempts,
+      longBackoff: { baseMs: config.long_backoff.base_ms, capMs: config.long_backoff.cap_ms },
       log,
       reached,
     });

@@ -40,6 +40,24 @@ export function parseKey(req: IncomingMessage): string {
   throw new AppError("runner.key_missing", { reason: detail, publicDetail: detail });
 }
 
+/**
+ * As `authenticate` and `toOffer`, for a request without a body whose path names the call: where it has a key, or needs
+ * one for its signature, that is the call's id.
+ */
+export function authenticateBare(
+  req: IncomingMessage,
+  body: Buffer,
+  rules: OfferRules & { callId: string },
+): void {
+  authenticate(req, rules);
+  const keyed = rules.secrets.length > 0 || headerValues(req, "idempotency-key").length > 0;
+  if (keyed && parseKey(req) !== rules.callId) {
+    const detail = "Idempotency-Key is not the id of the call";
+    throw new AppError("request.malformed", { reason: detail, publicDetail: detail });
+  }
+  checkDigest(headerValues(req, "content-digest"), sha256Hex(body), rules);
+}
+
 /** The request with its body; throws when the bytes are not those that the request speaks of. */
 export function toOffer(
   req: IncomingMessage,

@@ -1,3 +1,4 @@
+import { validateHeaderValue } from "node:http";
 import type { ZodType } from "zod";
 import type { Logger } from "../../shared/log/logger.ts";
 import { type Extractor, toValid } from "./extractors.ts";
@@ -125,6 +126,7 @@ export function toHttpAnswer(answer: Answer): HttpAnswer {
   if ("json" in answer) {
     return { status, contentType: "application/json", body: Buffer.from(JSON.stringify(answer.json)) };
   }
+  if (answer.contentType !== undefined) validateHeaderValue("Content-Type", answer.contentType);
   return { status, contentType: answer.contentType, body: Buffer.from(answer.body ?? "") };
 }
 

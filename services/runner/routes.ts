@@ -1,9 +1,12 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { sendProblem } from "../../shared/http/problem.ts";
+import { explain } from "../../shared/http/readiness.ts";
 import type { DurableRedis } from "../../shared/redis/durable-redis.ts";
 import { type createListCalls, type Filter, LISTED_STATES, type ListedState } from "./list-calls.ts";
+import { unknownCall } from "./refusals.ts";
 import type { Router } from "./router.ts";
+import type { createRunAgain } from "./run-again.ts";
 import { sendAnswer, sendJson } from "./send-answer.ts";
 import type { createTakeJob } from "./take-job.ts";
 
@@ -12,6 +15,7 @@ type Deps = {
   durable: DurableRedis;
   listCalls: ReturnType<typeof createListCalls>;
   takeJob: ReturnType<typeof createTakeJob>;
+  runAgain: ReturnType<typeof createRunAgain>;
   isDraining: () => boolean;
 };
 
@@ -19,11 +23,19 @@ type Route = { method: "GET" | "POST"; serve: (req: IncomingMessage, res: Server
 
 const JOB_PATH = /^\/jobs\/(0|[1-9][0-9]{0,15})$/;
 const CALL_PATH = /^\/calls\/([\x21-\x7e]{1,128})$/;
+const RUN_PATH = /^\/calls\/([\x21-\x3e\x40-\x7e]{1,128})\/run$/;
 const LIMIT_DEFAULT = 100;
 const LIVE = { status: 200, contentType: "text/plain", body: Buffer.from("ok") };
 
 /** The runner's HTTP surface. Paths are matched exactly, on the raw path. */
-export function createRoutes({ jobs, durable, listCalls, takeJob, isDraining }: Deps): RequestListener {
+export function createRoutes({
+  jobs,
+  durable,
+  listCalls,
+  takeJob,
+  runAgain,
+  isDraining,
+}: Deps): RequestListener {
   const fixed: Readonly<Record<string, Route>> = {
     "/livez": { method: "GET", serve: (_req, res) => sendAnswer(res, LIVE) },
     "/readyz": { method: "GET", serve: (_req, res) => showReadiness(res) },
@@ -34,16 +46,25 @@ export function createRoutes({ jobs, durable, listCalls, takeJob, isDraining }: 
     },
   };
 
-  function findRoute(url: string): Route | undefined {
+  function findRoute({ url = "", method }: IncomingMessage): Route | undefined {
     const path = url.split("?", 1)[0] ?? "";
     if (Object.hasOwn(fixed, path)) return fixed[path];
     const job = JOB_PATH.exec(url)?.[1];
     if (job !== undefined && Number.isSafeInteger(Number(job))) {
       return { method: "POST", serve: (req, res) => takeJob(req, res, Number(job)) };
     }
-    const call = CALL_PATH.exec(path)?.[1];
-    if (call !== undefined) return { method: "GET", serve: (_req, res) => showCall(res, call) };
-    return undefined;
+    // A key may itself end in `/run`, and GET reads it.
+    return (method !== "GET" && findRun(url)) || findCall(path);
+  }
+
+  function findRun(url: string): Route | undefined {
+    const id = RUN_PATH.exec(url)?.[1];
+    return id === undefined ? undefined : { method: "POST", serve: (req, res) => runAgain(req, res, id) };
+  }
+
+  function findCall(path: string): Route | undefined {
+    const id = CALL_PATH.exec(path)?.[1];
+    return id === undefined ? undefined : { method: "GET", serve: (_req, res) => showCall(res, id) };
   }
 
   function showReadiness(res: ServerResponse): void {
@@ -53,14 +74,13 @@ export function createRoutes({ jobs, durable, listCalls, takeJob, isDraining }: 
 
   async function showCall(res: ServerResponse, id: string): Promise<void> {
     const call = await listCalls.one(id);
-    if (call === undefined)
-      throw new AppError("request.not_found", { reason: `no call ${id} is remembered` });
+    if (call === undefined) throw unknownCall(id);
     sendJson(res, call);
   }
 
   async function answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
     try {
-      const route = findRoute(req.url ?? "");
+      const route = findRoute(req);
       if (route === undefined) throw new AppError("request.not_found", { reason: `nothing at ${req.url}` });
       if (req.method === route.method) await route.serve(req, res);
       else sendProblem(req, res, { error: wrongMethod(req), extra: { headers: { Allow: route.method } } });
@@ -78,18 +98,9 @@ function toCatalogue({ id, name, long }: ReturnType<Router["list"]>[number]) {
 
 /** Whether calls are taken now, and what keeps them from being taken. */
 function toReadiness(durable: DurableRedis, isDraining: boolean) {
-  const redis = toCheck(durable);
-  const ready = redis === "ready" && !isDraining;
-  return { status: ready ? "ready" : "not ready", redis, durability: durable.mode, draining: isDraining };
-}
-
-function toCheck(durable: DurableRedis): string {
-  try {
-    durable.server();
-    return "ready";
-  } catch (error) {
-    return toAppError(error).code;
-  }
+  const redis = explain(() => durable.server().proof);
+  const status = redis.ok && !isDraining ? "ready" : "not ready";
+  return { status, redis: redis.text, durability: durable.mode, draining: isDraining };
 }
 
 function wrongMethod(req: IncomingMessage): AppError {

@@ -8,7 +8,8 @@ import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable-redis.ts";
 import type { DurabilityMode } from "../../shared/redis/server-state.ts";
 import type { Backoff } from "../../shared/time/backoff.ts";
-import { type Clock, delay, systemClock } from "../../shared/time/clock.ts";
+import { type Clock, systemClock } from "../../shared/time/clock.ts";
+import { within } from "../../shared/time/within.ts";
 import { createCallStore } from "./call-store.ts";
 import { createExecute } from "./execute.ts";
 import { bytes, json, text } from "./extractors.ts";
@@ -19,6 +20,7 @@ import { LongCalls } from "./long-calls.ts";
 import { createLongStore } from "./long-store.ts";
 import { createRouter, type Router } from "./router.ts";
 import { createRoutes } from "./routes.ts";
+import { createRunAgain } from "./run-again.ts";
 import { createRunCall } from "./run-call.ts";
 import { createRunShort } from "./run-short.ts";
 import { createStoreLong } from "./store-long.ts";
@@ -42,7 +44,7 @@ export type RunnerOptions = {
   /** Calls run at once; long calls have as many places of their own. */
   concurrency?: number;
   bodyBytesMax?: number;
-  /** Failed runs of a long call before it is given up, and the pauses between them. */
+  /** Failed runs of a long call before it is FAILED and waits for an operator, and the pauses between them. */
   longAttempts?: number;
   longBackoff?: Backoff;
   log?: Logger;
@@ -75,8 +77,8 @@ const DEFAULTS = {
   leaseMs: 30_000,
   concurrency: 100,
   bodyBytesMax: 64 * 1024 * 1024,
-  longAttempts: 5,
-  longBackoff: { baseMs: 1000, capMs: 300_000 },
+  longAttempts: 20,
+  longBackoff: { baseMs: 1000, capMs: 900_000 },
   log: silentLogger,
   clock: systemClock,
   random: Math.random,
@@ -112,10 +114,11 @@ export function createRunner(options: RunnerOptions): Runner {
     async close(graceMs = 10_000) {
       draining = true;
       const closed = [...servers.map((server) => server.close(graceMs)), idle(), longCalls.stop()];
-      await within(graceMs, Promise.all(closed));
+      const outcome = await within(graceMs, Promise.all(closed));
       ended.abort(new Error("the runner has stopped"));
       leases.stop();
       durable.stop();
+      if (outcome.kind === "failed") throw outcome.error;
     },
   };
 }
@@ -137,12 +140,8 @@ function assemble(settings: Settings, { durable, ended, isDraining }: Parts) {
   const storeLong = createStoreLong({ longStore, forget, wake: longCalls.wake, reached });
   const { runCall, idle } = createRunCall({ calls, leases, runShort, storeLong, reached });
   const takeJob = createTakeJob({ ...settings, rules: settings, runCall, isDraining });
+  const runAgain = createRunAgain({ rules: settings, longStore, wake: longCalls.wake, isDraining, log });
   const listCalls = createListCalls(redis, clock);
-  const routes = createRoutes({ jobs, durable, listCalls, takeJob, isDraining });
+  const routes = createRoutes({ jobs, durable, listCalls, takeJob, runAgain, isDraining });
   return { routes, longCalls, leases, idle };
-}
-
-async function within(ms: number, work: Promise<unknown>): Promise<void> {
-  const timer = new AbortController();
-  await Promise.race([work, delay(ms, timer.signal).catch(() => {})]).finally(() => timer.abort());
 }

@@ -13,11 +13,13 @@
  *
  *   (none) ─begin─► RUNNING ─store─► STORED ─claim─► RUNNING ─finish─► DONE          a long call
  *                                      ▲               │ └─fail─► FAILED (begin starts it anew)
- *                                      └──retry later──┘
+ *                                      ├──retry later──┘               │
+ *                                      └────────────again──────────────┘
  *
  * Fields of a call: st, request (job and body sha256), job, bytes, sha256, at; owner and lease while it runs; status,
- * type and answer (base64) once it has been answered with 2xx; finished, code and reason at its end. A long call also
- * has input (base64), input_type, metadata, traceparent until it is done, attempts (failed ones) and runs.
+ * type and answer (base64) once it has been answered with 2xx; finished, code and reason at its end, of which reason is
+ * never listed, being the handler's own text. A long call also has input (base64), input_type, metadata, traceparent
+ * until it is done, attempts (failed ones) and runs. A FAILED long call has no TTL.
  *
  * Leases and due times are by Redis' clock, so that runners need not agree on the time.
  */

@@ -7,7 +7,7 @@ import type { Reached } from "../../shared/lifecycle/crash-point.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { authenticate, type OfferRules, parseKey, toOffer } from "./offer.ts";
-import { throttled } from "./refusals.ts";
+import { draining, throttled } from "./refusals.ts";
 import type { Job, Router } from "./router.ts";
 import type { Outcome, RunCall } from "./run-call.ts";
 import { sendAnswer } from "./send-answer.ts";
@@ -41,8 +41,7 @@ export function createTakeJob(deps: Deps) {
   let taken = 0;
 
   async function take(req: IncomingMessage, res: ServerResponse, about: About): Promise<Outcome> {
-    if (isDraining())
-      throw new AppError("service.draining", { reason: "the runner stops", retryAfterMs: 1000 });
+    if (isDraining()) throw draining();
     authenticate(req, rules);
     const job = findJob(deps.jobs, about.jobId);
     about.job = job.name;

@@ -38,6 +38,12 @@ const redis = (env: Env) =>
     durability: z.enum(["strict", "relaxed"]).default("strict"),
   });
 
+const attempts = z.int().min(1).max(100_000).default(20);
+
+const backoff = z
+  .strictObject({ base_ms: positive.default(1000), cap_ms: positive.default(900_000) })
+  .refine(({ base_ms, cap_ms }) => base_ms <= cap_ms, { path: ["cap_ms"], message: "is below base_ms" });
+
 const runner = (env: Env) =>
   z.strictObject({
     url: httpUrl.default("http://127.0.0.1:8645"),
@@ -47,15 +53,13 @@ const runner = (env: Env) =>
     bind_address: address.default("127.0.0.1:8645"),
     lease_ms: z.int().min(1000).default(30_000),
     concurrency: positive.default(100),
+    long_attempts: attempts,
+    long_backoff: backoff.prefault({}),
   });
-
-const backoff = z
-  .strictObject({ base_ms: positive.default(1000), cap_ms: positive.default(900_000) })
-  .refine(({ base_ms, cap_ms }) => base_ms <= cap_ms, { path: ["cap_ms"], message: "is below base_ms" });
 
 const producer = z.strictObject({
   concurrency: z.int().min(1).max(10_000).default(50),
-  attempts: z.int().min(1).max(100_000).default(20),
+  attempts,
   lock_ms: z.int().min(1000).default(20_000),
   backoff: backoff.prefault({}),
 });

@@ -3,13 +3,14 @@ import { z } from "zod";
 import { createCallStore } from "../../services/runner/call-store.ts";
 import { createLongStore, storedAnswer } from "../../services/runner/long-store.ts";
 import { type Call, createRouter, json } from "../../services/runner/runner.ts";
+import { keys } from "../../services/runner/store-keys.ts";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable-redis.ts";
 import { eventually } from "../support/eventually.ts";
-import { gate, type Rig, startRig, type TestRunner } from "./runners.ts";
+import { gate, onRedis, type Rig, startRig, type TestRunner } from "./runners.ts";
 
 let rig: Rig;
 beforeEach(async () => {
@@ -195,9 +196,9 @@ test("a failing call is tried again by the runner, then FAILED and kept; offered
   await eventually("its memory and its lease are over", () => Date.now() - since > 500);
   await runner.offer("another key");
   const listed = (await runner.get("/calls?state=failed")).json<{
-    calls: { id: string; reason: string }[];
+    calls: { id: string; code: string }[];
   }>();
-  expect(listed.calls).toMatchObject([{ id: "k", reason: "no luck 3" }]);
+  expect(listed.calls).toMatchObject([{ id: "k", code: "runner.handler_failed", attempts_failed: 3 }]);
   healthy.now = true;
   const again = await runner.offer("k");
   expect([again.status, again.headers["idempotent-replayed"]]).toEqual([202, undefined]);
@@ -248,4 +249,26 @@ test("a long call whose input the job refuses is 422 and is not stored", async (
   expect(refused.json()["detail"]).toContain("steps");
   expect(await stateOf(runner, "k")).toBe("failed");
   expect((await runner.offer("k2", { body: '{"steps":2}' })).status).toBe(202);
+});
+
+test("a run that another runner took over is no failure of the call", async () => {
+  const { at, jobs } = gated();
+  const runner = await rig.start({ jobs, longAttempts: 1, leaseMs: 300 });
+  await runner.offer("k");
+  await eventually("it runs", () => at.runs === 1);
+  await onRedis(rig, (redis) => redis.hset(keys.call("k"), { owner: "another", lease: Date.now() + 60_000 }));
+  const ended = () => runner.log.events.filter(({ event }) => /^job\.(failed|interrupted)$/.test(event));
+  await eventually("the run has ended", () => ended().length > 0);
+  expect(ended().map(({ event }) => event)).toEqual(["job.interrupted"]);
+  expect(await stateOf(runner, "k")).toBe("running");
+});
+
+test("without settings a long call outlasts 19 failures", async () => {
+  const jobs = long(() => Promise.reject(new Error("the dependency is down")));
+  // With nothing but the shortest pauses, only the number of attempts ends it.
+  const runner = await rig.start({ jobs, random: () => 0 });
+  await runner.offer("k");
+  await eventually("it has failed", async () => (await stateOf(runner, "k")) === "failed");
+  const attempts = runner.log.events.filter(({ event }) => event === "job.failed");
+  expect(attempts).toHaveLength(20);
 });

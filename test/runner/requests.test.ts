@@ -5,11 +5,12 @@ import { echo } from "../../services/runner/jobs/echo.ts";
 import { keccak256 } from "../../services/runner/jobs/keccak256.ts";
 import { slow } from "../../services/runner/jobs/slow.ts";
 import { createRouter, json, text } from "../../services/runner/runner.ts";
+import { keys } from "../../services/runner/store-keys.ts";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { eventually } from "../support/eventually.ts";
 import { send } from "../support/http.ts";
-import { type Offered, type Rig, signedHeaders, startRig, type TestRunner } from "./runners.ts";
+import { type Offered, onRedis, type Rig, signedHeaders, startRig, type TestRunner } from "./runners.ts";
 
 const OLD = new Secret("the secret before rotation");
 const NEW = new Secret("the secret after rotation");
@@ -221,6 +222,42 @@ describe("the list of what it ran", () => {
     expect(second.next).toBeUndefined();
   });
 
+  test("never shows what a handler said of its failure: its code is enough for a reader without a credential", async () => {
+    const { code, ...bad } = (await runner.get("/calls/bad-1")).json();
+    expect(code).toBe("runner.input_rejected");
+    expect(bad).not.toHaveProperty("reason");
+    expect((await runner.get("/calls?state=failed")).text).not.toContain("reason");
+  });
+
+  test("looks at no more than 1000 calls for one answer, and goes on from there though none matched", async () => {
+    const many = await startRig();
+    try {
+      const ids = Array.from({ length: 2500 }, (_, i) => `call-${i}`);
+      await onRedis(many, async (redis) => {
+        const later = Date.now() + 3_600_000;
+        await Promise.all(ids.map((id, i) => redis.zadd(keys.calls, later + i, id)));
+        await Promise.all(ids.map((id) => redis.hset(keys.call(id), { st: "DONE", job: 1 })));
+        await redis.hset(keys.call("call-700"), { st: "FAILED" });
+        await redis.config("RESETSTAT");
+      });
+      const { get } = await many.start({ jobs });
+      const list = async (query: string) => (await get(`/calls?state=failed${query}`)).json<Listed>();
+      const first = await list("");
+      expect(first).toEqual({ calls: [], next: "call-1500" });
+      const stats = await onRedis(many, (redis) => redis.info("commandstats"));
+      expect(Number(/cmdstat_hmget:calls=(\d+)/.exec(stats)?.[1])).toBe(1000);
+      const second = await list(`&after=${first.next}`);
+      expect(second).toMatchObject({ calls: [{ id: "call-700" }], next: "call-500" });
+      expect(await list(`&after=${second.next}`)).toEqual({ calls: [] });
+    } finally {
+      await many.stop();
+    }
+  });
+
+  test("refuses to go on from a call that it no longer remembers, rather than begin anew", async () => {
+    expect((await runner.get("/calls?after=forgotten")).status).toBe(400);
+  });
+
   test.each(["?state=finished", "?limit=many", "?job_id=-1"])("refuses %s with 400", async (query) => {
     expect((await runner.get(`/calls${query}`)).status).toBe(400);
   });
@@ -252,6 +289,7 @@ test.each([
   ["GET", "/jobs/1", "POST"],
   ["POST", "/jobs", "GET"],
   ["DELETE", "/calls/x", "GET"],
+  ["DELETE", "/calls/x/run", "POST"],
 ])("%s %s is 405 with Allow: %s", async (method, path, allow) => {
   const answer = await send(open.address, { method, path });
   expect([answer.status, answer.headers["allow"]]).toEqual([405, allow]);

@@ -2,8 +2,9 @@ import { createRunner, type Runner, type RunnerOptions } from "../../services/ru
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { contentDigest, signMessage } from "../../shared/crypto/message-signature.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
+import { silentLogger } from "../../shared/log/logger.ts";
 import { type PrivateRedis, startRedis } from "../../shared/private-redis/start-redis.ts";
-import { connectForRequests } from "../../shared/redis/connect.ts";
+import { connectForRequests, type Redis } from "../../shared/redis/connect.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Answer, send } from "../support/http.ts";
 import { type RecordingLog, recordingLog } from "../support/recording-log.ts";
@@ -14,6 +15,8 @@ export type TestRunner = {
   log: RecordingLog;
   /** Posts a call; an object replaces or adds headers, undefined removes one. */
   offer(key: string, offered?: Offered): Promise<Answer>;
+  /** Asks for a failed call to be run again. */
+  runAgain(key: string, sent?: Pick<Offered, "body" | "headers">): Promise<Answer>;
   get(path: string): Promise<Answer>;
   /** As SIGKILL would: from now on this runner tells Redis nothing more. */
   drop(): void;
@@ -30,6 +33,17 @@ export type Rig = {
   start(options: Omit<RunnerOptions, "redis">): Promise<TestRunner>;
   stop(): Promise<void>;
 };
+
+/** Looks into the Redis of the rig, or changes it, as only a test may. */
+export async function onRedis<Result>(rig: Rig, work: (redis: Redis) => Promise<Result>): Promise<Result> {
+  const redis = connectForRequests(new Secret(rig.redis.url), silentLogger);
+  try {
+    await eventually("connected", () => redis.status === "ready");
+    return await work(redis);
+  } finally {
+    redis.disconnect();
+  }
+}
 
 /** A private Redis, and runners on it. */
 export async function startRig(): Promise<Rig> {
@@ -61,6 +75,8 @@ async function startRunner(redisUrl: string, options: Omit<RunnerOptions, "redis
     runner,
     log,
     offer: (key, offered) => offer(address, key, offered),
+    runAgain: (key, { body = "", headers = {} } = {}) =>
+      send(address, { path: `/calls/${key}/run`, headers: toPairs(headers), body }),
     get,
     drop: () => redis.disconnect(),
   };
@@ -76,16 +92,24 @@ function offer(
   key: string,
   { job = 1, body = "", headers = {} }: Offered = {},
 ): Promise<Answer> {
-  const all = { "Idempotency-Key": key, ...headers };
-  const present = Object.entries(all).filter((entry): entry is [string, string] => entry[1] !== undefined);
-  return send(address, { path: `/jobs/${job}`, headers: present.flat(), body });
+  return send(address, {
+    path: `/jobs/${job}`,
+    headers: toPairs({ "Idempotency-Key": key, ...headers }),
+    body,
+  });
+}
+
+function toPairs(headers: Record<string, string | undefined>): string[] {
+  return Object.entries(headers)
+    .filter((entry): entry is [string, string] => entry[1] !== undefined)
+    .flat();
 }
 
 /** The headers with which a producer of that secret sends this call. */
 export function signedHeaders(
   secret: Secret,
   key: string,
-  { job = 1, body = "", headers = {} }: Offered = {},
+  { job = 1, body = "", headers = {}, path = `/jobs/${job}` }: Offered & { path?: string } = {},
 ) {
   const covered: Record<string, string> = {
     "content-digest": contentDigest(sha256Hex(Buffer.from(body))),
@@ -93,7 +117,7 @@ export function signedHeaders(
   };
   for (const [name, value] of Object.entries(headers))
     if (value !== undefined) covered[name.toLowerCase()] = value;
-  const message = { method: "POST", path: `/jobs/${job}`, headers: covered };
+  const message = { method: "POST", path, headers: covered };
   const { "idempotency-key": _, ...rest } = covered;
   return { ...rest, ...signMessage(secret, message, Math.floor(Date.now() / 1000)) };
 }

@@ -84,6 +84,16 @@ test("only 2xx answers are remembered: after a failure the next offer runs the c
   expect(failures).toMatchObject([{ status: 500, reason: "no luck" }, { status: 503 }, { status: 404 }]);
 });
 
+test("an answer that HTTP cannot carry is a failure of the job and is not remembered", async () => {
+  const types = ["text/plain; name=中", "text/plain\r\nX-More: 1", "text/plain"];
+  const handler = () => ({ contentType: types.shift() ?? "none is left", body: "done" });
+  const { offer } = await rig.start({ jobs: createRouter().job(1, { name: "odd", handler }) });
+  for (const refused of [await offer("k"), await offer("k")]) {
+    expect([refused.status, refused.json()["code"]]).toEqual([500, "runner.handler_failed"]);
+  }
+  expect(await offer("k")).toMatchObject({ status: 200, text: "done" });
+});
+
 test("a repeat of a call that still runs is 409 with Retry-After, at this runner and at another", async () => {
   const { at, jobs } = gated();
   const [here, there] = [await rig.start({ jobs }), await rig.start({ jobs })];
