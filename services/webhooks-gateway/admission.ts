@@ -1,29 +1,39 @@
 import { AppError } from "../../shared/errors/app-error.ts";
 import type { Readiness } from "../../shared/http/ops.ts";
+import { explain } from "../../shared/http/readiness.ts";
 import type { Backpressure } from "../../shared/queue/backpressure.ts";
 import type { DurableRedis } from "../../shared/redis/durable-redis.ts";
 
 type Deps = { durable: DurableRedis; backpressure: Backpressure };
 
-/** Whether this replica takes calls now. */
+/**
+ * Whether this replica takes calls now. It ends in two steps: while it drains it is not ready and still takes what
+ * arrives, since a load balancer sends on for some seconds; once it is stopped it takes nothing.
+ */
 export class Admission {
   readonly #deps: Deps;
-  #draining = false;
+  #state: "open" | "draining" | "stopped" = "open";
 
   constructor(deps: Deps) {
     this.#deps = deps;
   }
 
-  get draining(): boolean {
-    return this.#draining;
+  /** Whether the end has begun: every answer is then the last of its connection. */
+  get ending(): boolean {
+    return this.#state !== "open";
   }
 
   drain(): void {
-    this.#draining = true;
+    if (this.#state === "open") this.#state = "draining";
   }
 
-  /** Throws what a sender is answered with: `service.starting` and `queue.*`. A drain still takes what arrives. */
+  stop(): void {
+    this.#state = "stopped";
+  }
+
+  /** Throws what a sender is answered with: `service.draining` once stopped, `service.starting` and `queue.*`. */
   assertOpen(): void {
+    if (this.#state === "stopped") throw new AppError("service.draining", { reason: "the gateway stops" });
     this.#deps.durable.server();
     this.#deps.backpressure.assertRoom();
   }
@@ -37,23 +47,14 @@ export class Admission {
     const redis = explain(() => durable.server().proof);
     const pressure = backpressure.seen();
     return {
-      ready: redis.ok && !this.#draining,
+      ready: redis.ok && !this.ending,
       checks: {
         redis: redis.text,
         durability: durable.mode,
-        draining: this.#draining,
+        draining: this.ending,
         backpressure: explain(() => backpressure.assertRoom() ?? "none").text,
         workers_alive: pressure?.workersAlive ?? null,
       },
     };
-  }
-}
-
-function explain(ask: () => string): { ok: boolean; text: string } {
-  try {
-    return { ok: true, text: ask() };
-  } catch (error) {
-    if (!(error instanceof AppError)) throw error;
-    return { ok: false, text: `${error.code}: ${error.message}` };
   }
 }

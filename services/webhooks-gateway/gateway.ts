@@ -43,8 +43,11 @@ export type WebhooksGateway = {
   /** Rejects when the first Redis reached cannot keep what a 202 promises. */
   firstCheck: Promise<void>;
   pressure(): ReturnType<Backpressure["seen"]>;
-  /** From now on: not ready, and every answer ends its connection. */
+  /** From now on: not ready, and every answer ends its connection; what arrives is still taken. */
   drain(): void;
+  /** From now on what still arrives is refused with `service.draining`; what was begun is finished. */
+  stop(): void;
+  /** Ends the gateway's timers. Call it last, when nothing more can arrive. */
   close(): void;
 };
 
@@ -74,6 +77,7 @@ export function createWebhooksGateway(options: GatewayOptions): WebhooksGateway 
     firstCheck: durable.firstCheck,
     pressure: () => backpressure.seen(),
     drain: () => admission.drain(),
+    stop: () => admission.stop(),
     close() {
       backpressure.stop();
       durable.stop();

@@ -58,6 +58,7 @@ export function runWebhooks(options: WebhooksProcess): Promise<number> {
     shutdown.defer("drain", async () => {
       gateway.drain();
       await delay(postern.drain_secs * 1000);
+      gateway.stop();
     });
 
     log.info("service.started", {

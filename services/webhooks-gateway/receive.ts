@@ -15,7 +15,7 @@ import { readDeliveryId, toCallId } from "./delivery-id.ts";
 import type { Endpoint } from "./endpoints.ts";
 
 export type ReceiveDeps = {
-  /** Throws what keeps calls from being taken now: start, drain, Redis, backpressure. */
+  /** Throws what keeps calls from being taken now: start, stop (a drain still takes them), Redis, backpressure. */
   assertOpen: () => void;
   accept: Accept;
   clock: Clock;

@@ -1,5 +1,6 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
-import { bareApp, nothingHere, probes } from "../../shared/http/ops.ts";
+import { bareApp, onlyGet, probes, serve } from "../../shared/http/ops.ts";
+import { rawPath } from "../../shared/http/raw-path.ts";
 import type { Admission } from "./admission.ts";
 import type { Endpoint } from "./endpoints.ts";
 
@@ -15,21 +16,16 @@ type Deps = {
  */
 export function createHandler({ endpoints, receive, admission }: Deps): RequestListener {
   const app = bareApp();
-  app.get("/webhooks/health", (_req, res) => {
+  onlyGet(app, "/webhooks/health", (_req, res) => {
     res.type("text/plain").send("ok");
   });
   app.use(probes({ readiness: () => admission.readiness() }));
-  app.use(nothingHere());
+  const others = serve(app);
 
   return (req, res) => {
-    if (admission.draining) res.setHeader("Connection", "close");
-    const endpoint = endpoints.get(pathOf(req.url ?? ""));
-    if (endpoint === undefined) app(req, res);
+    if (admission.ending) res.setHeader("Connection", "close");
+    const endpoint = endpoints.get(rawPath(req.url ?? ""));
+    if (endpoint === undefined) others(req, res);
     else void receive(req, res, endpoint);
   };
-}
-
-function pathOf(url: string): string {
-  const query = url.indexOf("?");
-  return query === -1 ? url : url.slice(0, query);
 }

@@ -1,7 +1,9 @@
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { AppError, messageOf } from "../errors/app-error.ts";
-import { answerClientError } from "./client-error.ts";
+import { createAnswerClientError } from "./client-error.ts";
+import { Exchanges } from "./exchanges.ts";
+import { sendProblem } from "./problem.ts";
 
 export type Listening = {
   /** `host:port` as bound, with the port that was chosen where 0 was asked for. */
@@ -23,6 +25,13 @@ export async function listen(
   options: Options = {},
 ): Promise<Listening> {
   const requestTimeout = options.requestTimeoutMs ?? 15_000;
+  const exchanges = new Exchanges();
+  const known = (next: RequestListener): RequestListener => {
+    return (req, res) => {
+      exchanges.begin(req, res);
+      next(req, res);
+    };
+  };
   const server = createServer(
     {
       requestTimeout,
@@ -31,10 +40,11 @@ export async function listen(
       keepAliveTimeout: 65_000,
       noDelay: true,
     },
-    handler,
+    known(handler),
   );
-  server.on("checkContinue", handler);
-  server.on("clientError", answerClientError);
+  server.on("checkContinue", known(handler));
+  server.on("checkExpectation", known(refuseExpectation));
+  server.on("clientError", createAnswerClientError(exchanges));
   const { host, port } = parseAddress(address);
   await bound(server, { host, port, address });
   const chosen = (server.address() as AddressInfo).port;
@@ -45,6 +55,15 @@ export async function listen(
     close: (graceMs = 10_000) => closeServer(server, graceMs),
   };
 }
+
+const refuseExpectation: RequestListener = (req, res) => {
+  const publicDetail = "the only expectation that is met is 100-continue";
+  const error = new AppError("request.expectation_failed", {
+    reason: `Expect: ${req.headers.expect}`,
+    publicDetail,
+  });
+  sendProblem(req, res, { error });
+};
 
 /** `host:port` or `[ipv6]:port`. */
 export function parseAddress(address: string): { host: string; port: number } {

@@ -1,19 +1,21 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { AppError } from "../errors/app-error.ts";
+import { brokenOff, onceBrokenOff } from "./broken-off.ts";
+import { declaredBytes } from "./unread-body.ts";
 
 const NOTHING = Buffer.alloc(0);
 
 /**
  * The request's bytes as they came, of any type and in any framing; no body is an empty buffer. Refuses with
  * `request.too_large` from the declared length where there is one, else as soon as the limit is passed, and reads no
- * further.
+ * further. Rejects at once with the reason when the request is broken off, whatever arrives of it later.
  */
 export function readBody(req: IncomingMessage, res: ServerResponse, limitBytes: number): Promise<Buffer> {
-  const declared = req.headers["content-length"];
-  if (declared !== undefined && Number(declared) > limitBytes) return Promise.reject(tooLarge(limitBytes));
-  if (declared === "0" || (declared === undefined && req.headers["transfer-encoding"] === undefined)) {
-    return Promise.resolve(NOTHING);
-  }
+  const reason = brokenOff(req);
+  if (reason !== undefined) return Promise.reject(reason);
+  const declared = declaredBytes(req);
+  if (declared === 0) return Promise.resolve(NOTHING);
+  if (Number.isFinite(declared) && declared > limitBytes) return Promise.reject(tooLarge(limitBytes));
   if (req.headers.expect !== undefined) res.writeContinue();
   return collect(req, limitBytes);
 }
@@ -22,12 +24,16 @@ function collect(req: IncomingMessage, limitBytes: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let bytes = 0;
+    const stop = (reason: AppError): void => {
+      req.removeAllListeners("data");
+      req.pause();
+      reject(reason);
+    };
+    onceBrokenOff(req, stop);
     req.on("data", (chunk: Buffer) => {
       bytes += chunk.length;
       if (bytes > limitBytes) {
-        req.removeAllListeners("data");
-        req.pause();
-        reject(tooLarge(limitBytes));
+        stop(tooLarge(limitBytes));
         return;
       }
       chunks.push(chunk);

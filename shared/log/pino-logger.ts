@@ -9,8 +9,9 @@ export type ProcessLogger = Logger & {
 };
 
 /**
- * JSON lines on stdout (or stderr), or readable lines on a terminal. Lines are written behind the caller's back, many at a time
- * under load, so that a log line costs a request no system call; a killed process may lose its last lines.
+ * JSON lines on stdout, or readable lines on a terminal. Lines are written behind the caller's back, many at a time under
+ * load, so that a log line costs a request no system call; a killed process may lose its last lines. On stderr, beside
+ * what a command says there itself, each line is written at once and so in order.
  */
 export function createProcessLogger(
   service: string,
@@ -23,7 +24,9 @@ export function createProcessLogger(
         messageKey: "event",
         translateTime: "HH:MM:ss.l",
       })
-    : batchedLines(pino.destination({ fd: options.to === "stderr" ? 2 : 1, sync: false }));
+    : options.to === "stderr"
+      ? pino.destination({ fd: 2, sync: true })
+      : batchedLines(pino.destination({ fd: 1, sync: false }));
   if ("flushSync" in destination) process.once("exit", () => destination.flushSync());
   const log = pino(
     {

@@ -9,11 +9,12 @@ import { JOB_NAME, JOB_OPTIONS } from "../../shared/queue/agreements.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Mood, type MoodyRunner, startMoodyRunner } from "../support/moody-runner.ts";
 import { aCall, RUNNER_SECRET, startProducer } from "../support/producer.ts";
-import { type Fault, startRedisProxy } from "../support/redis-proxy.ts";
+import { type Fault, type RedisProxy, startRedisProxy } from "../support/redis-proxy.ts";
 
 let redis: PrivateRedis;
 let runner: MoodyRunner;
 let stack: ReturnType<typeof startProducer>;
+let proxy: RedisProxy | undefined;
 
 beforeAll(async () => {
   redis = await startRedis({ env: process.env });
@@ -26,6 +27,7 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   await stack.close();
+  await proxy?.close();
   await runner.close();
 });
 
@@ -251,7 +253,7 @@ test("a stop that will not wait gives the call back at once, without spending an
 describe("trouble of our own is not the runner's", () => {
   test("a 2xx that cannot be recorded spends no attempt and parks nothing", async () => {
     await stack.close();
-    const proxy = await startRedisProxy(redis.url);
+    proxy = await startRedisProxy(redis.url);
     stack = startProducer({ redisUrl: proxy.url, runnerUrl: runner.url, attempts: 1 });
     const full: Fault = { kind: "rewrite", words: ["EVAL", "return redis.error_reply('OOM')", "0"] };
     let failures = 2;
@@ -262,12 +264,11 @@ describe("trouble of our own is not the runner's", () => {
     expect([stack.count("call.parked"), stack.count("call.delayed"), runner.offers.length]).toEqual([
       0, 0, 3,
     ]);
-    await proxy.close();
   });
 
   test("a connection to Redis on which nothing comes back is made anew, and the worker is not alive meanwhile", async () => {
     await stack.close();
-    const proxy = await startRedisProxy(redis.url);
+    proxy = await startRedisProxy(redis.url);
     stack = startProducer({ redisUrl: proxy.url, runnerUrl: runner.url });
     await eventually("it is alive", () => stack.producer.isAlive());
     let silent = true;
@@ -278,7 +279,6 @@ describe("trouble of our own is not the runner's", () => {
     await eventually("it is again", () => stack.producer.isAlive());
     await stack.add(aCall());
     await stack.saw("call.injected");
-    await proxy.close();
   });
 });
 

@@ -1,5 +1,6 @@
 import { type Agent, type IncomingMessage, request } from "node:http";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
+import { eventually } from "./eventually.ts";
 
 export type Answer = {
   status: number;
@@ -107,3 +108,32 @@ export function canConnect(port: number): Promise<boolean> {
     socket.on("error", () => settle(false));
   });
 }
+
+/** A connection on which `bytes` went out, and whose own side stays open when the other has ended. */
+export function openRaw(address: string, bytes: string): OpenRaw {
+  const { hostname, port } = new URL(`http://${address}`);
+  const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
+  let received = "";
+  socket.on("data", (chunk) => {
+    received += chunk.toString("latin1");
+  });
+  socket.on("error", () => {}); // a reset: "close" follows
+  socket.write(bytes);
+  return {
+    socket,
+    received: () => received,
+    async sendUntilReset(more) {
+      const sending = setInterval(() => socket.write(more), 50);
+      await eventually("the connection is gone", () => socket.destroyed, 5000).finally(() =>
+        clearInterval(sending),
+      );
+    },
+  };
+}
+
+export type OpenRaw = {
+  socket: Socket;
+  received: () => string;
+  /** Sends on till the other side answers with a reset, as one does that no longer owns the connection. */
+  sendUntilReset(more: string): Promise<void>;
+};

@@ -3,8 +3,9 @@ import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type PrivateRedis, startRedis } from "../../shared/private-redis/start-redis.ts";
+import { eventually } from "../support/eventually.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
-import { send, sendRaw } from "../support/http.ts";
+import { openRaw, send, sendRaw } from "../support/http.ts";
 
 const SECRET = "a secret for the bodies' signature";
 const LIMIT = 4096;
@@ -146,6 +147,19 @@ describe("408: slow and stuck clients", () => {
     expect(await sendRaw(gateway.address, head)).toMatch(/^HTTP\/1\.1 408/);
     expect(await gateway.waiting()).toEqual([]);
   });
+
+  test("a rest that comes after the 408 is not accepted: a sender that was refused has nothing queued", async () => {
+    const head = "POST /any HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabcde";
+    const sender = openRaw(gateway.address, head);
+    await eventually("it is told", () => sender.received().includes("408"));
+    await sender.sendUntilReset("fghij");
+    expect(gateway.log.events.at(-1)).toMatchObject({
+      event: "webhook.refused",
+      fields: { code: "request.timed_out", path: "/any" },
+    });
+    expect(await gateway.waiting()).toEqual([]);
+    expect(sender.received().match(/HTTP\/1\.1/g)).toHaveLength(1);
+  });
 });
 
 test("431 and 400: headers that are too long, and requests that are none", async () => {
@@ -159,6 +173,13 @@ test("431 and 400: headers that are too long, and requests that are none", async
   const smuggled =
     "POST /any HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
   expect(await sendRaw(gateway.address, smuggled)).toMatch(/^HTTP\/1\.1 400/);
+});
+
+test("a call that is followed by garbage gets its own answer first, then the garbage gets a 400", async () => {
+  const call = "POST /any HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello";
+  const raw = await sendRaw(gateway.address, `${call}garbage\r\n\r\n`);
+  expect(raw.match(/HTTP\/1\.1 \d+/g)).toEqual(["HTTP/1.1 202", "HTTP/1.1 400"]);
+  expect(await gateway.waiting()).toHaveLength(1);
 });
 
 describe("Content-Encoding", () => {

@@ -1,3 +1,4 @@
+import { Agent } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type PrivateRedis, startRedis } from "../../shared/private-redis/start-redis.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
@@ -85,6 +86,38 @@ test("/metrics is not on the public address", async () => {
   expect((await send(gateway.address, { method: "GET", path: "/metrics" })).status).toBe(404);
 });
 
+test.each(["/webhooks/health", "/livez", "/readyz"])(
+  "405: anything but GET and HEAD of %s, with Allow",
+  async (path) => {
+    for (const method of ["POST", "PUT", "DELETE", "OPTIONS"]) {
+      const answer = await send(gateway.address, { method, path });
+      expect([answer.status, answer.headers["allow"]]).toEqual([405, "GET, HEAD"]);
+      expect(answer.json()).toMatchObject({ code: "request.method_not_allowed" });
+    }
+    expect((await send(gateway.address, { method: "HEAD", path })).status).toBe(200);
+  },
+);
+
+test.each([
+  "http://evil/webhooks/health",
+  "http://evil/livez",
+  "http://[::1",
+  "*",
+  "/webhooks/health#x",
+  "/webhooks\\health",
+  "//webhooks/health",
+  "/webhooks/%68ealth",
+  "/webhooks/health/",
+])("404, as a problem document: GET %s", async (target) => {
+  const raw = await sendRaw(
+    gateway.address,
+    `GET ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`,
+  );
+  expect(raw).toMatch(/^HTTP\/1\.1 404/);
+  expect(raw).toContain("Content-Type: application/problem+json");
+  expect(raw).toContain('"code":"request.not_found"');
+});
+
 test("a drain is not ready, ends every connection, and still takes what arrives", async () => {
   const draining = await startGateway({
     redisUrl: redis.url,
@@ -96,4 +129,21 @@ test("a drain is not ready, ends every connection, and still takes what arrives"
   const answer = await send(draining.address, { path: "/a", body: "late" });
   expect([answer.status, answer.headers["connection"]]).toEqual([202, "close"]);
   await draining.close();
+});
+
+test("503 service.draining with Retry-After: what still arrives on an open connection once the drain is over", async () => {
+  const stopping = await startGateway({
+    redisUrl: redis.url,
+    webhooks: { endpoints: [{ path: "/a", job_id: 1, auth: "none" }] },
+  });
+  const agent = new Agent({ keepAlive: true });
+  expect((await send(stopping.address, { path: "/a", body: "early", agent })).status).toBe(202);
+  stopping.gateway.drain();
+  stopping.gateway.stop();
+  const answer = await send(stopping.address, { path: "/a", body: "late", agent });
+  expect([answer.status, answer.headers["connection"]]).toEqual([503, "close"]);
+  expect(answer.json()).toMatchObject({ code: "service.draining" });
+  expect(Number(answer.headers["retry-after"])).toBeGreaterThan(0);
+  expect((await send(stopping.address, { method: "GET", path: "/readyz" })).status).toBe(503);
+  await stopping.close();
 });

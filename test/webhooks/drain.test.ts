@@ -1,0 +1,36 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { freePort } from "../../shared/child-process/free-port.ts";
+import { startProcess } from "../../shared/child-process/start-process.ts";
+import { startRedis } from "../../shared/private-redis/start-redis.ts";
+import { eventually } from "../support/eventually.ts";
+import { canConnect, openRaw } from "../support/http.ts";
+import { tempDir } from "../support/temp-dir.ts";
+
+test("after SIGTERM and drain_secs a gateway refuses what still arrives on an open connection, and exits 0", async () => {
+  const redis = await startRedis({ env: process.env });
+  const dir = tempDir();
+  writeFileSync(join(dir, "postern.toml"), `drain_secs = 0\n[redis]\nurl = "${redis.url}"\n`);
+  writeFileSync(join(dir, "webhooks.toml"), '[[endpoints]]\npath = "/a"\njob_id = 1\nauth = "none"\n');
+  const port = await freePort();
+  const bind = ["--bind-address", `127.0.0.1:${port}`, "--ops-address", "127.0.0.1:0", "--service-id", "7"];
+  const args = ["webhooks", "--config-dir", dir, ...bind];
+  const gateway = startProcess({ name: "gateway", args, env: process.env });
+  await gateway.waitForEvent("redis.ready");
+
+  const begun = "GET /livez HTTP/1.1\r\nHost: x\r\n\r\nPOST /a HTTP/1.1\r\nHost: x\r\n";
+  const late = openRaw(`127.0.0.1:${port}`, begun);
+  await eventually("the first request is answered", () => late.received().endsWith("ok"));
+  const ended = gateway.kill("SIGTERM");
+  await eventually("it takes no connections", async () => !(await canConnect(port)));
+  late.socket.write("Content-Length: 4\r\n\r\nlate");
+  await eventually("it is answered", () => late.received().endsWith("}"));
+
+  expect(late.received()).toMatch(/^HTTP\/1\.1 200[\s\S]*HTTP\/1\.1 503/);
+  expect(late.received()).toContain('"code":"service.draining"');
+  expect(late.received()).toMatch(/Retry-After: [1-9]/);
+  expect(await ended).toMatchObject({ code: 0 });
+  late.socket.destroy();
+  await redis.stop();
+});
