@@ -29,16 +29,22 @@ type NewCall = Omit<JobCall, "v" | "body" | "bytes" | "sha256" | "content_type" 
   traceparent: string | undefined;
 };
 
-export function toJobCall({ body, bodySha256, contentType, traceparent, ...rest }: NewCall): JobCall {
-  return {
+export function toJobCall(made: NewCall): JobCall {
+  const { body, contentType, traceparent } = made;
+  const call: JobCall = {
     v: 1,
-    ...rest,
-    ...(contentType !== undefined && { content_type: contentType }),
+    id: made.id,
+    origin: made.origin,
+    job_id: made.job_id,
+    metadata: made.metadata,
     body: body.toString("base64"),
-    sha256: bodySha256,
+    sha256: made.bodySha256,
     bytes: body.length,
-    ...(traceparent !== undefined && { traceparent }),
+    accepted_at: made.accepted_at,
   };
+  if (contentType !== undefined) call.content_type = contentType;
+  if (traceparent !== undefined) call.traceparent = traceparent;
+  return call;
 }
 
 /** What the queue held, checked: refuses with `call.corrupt` when it is no call of this version or its bytes changed. */
