@@ -4,15 +4,19 @@ import type { Reached } from "../../shared/lifecycle/crash-point.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { CallRecords } from "../../shared/queue/call-record.ts";
 import type { Deliver, Taken, Verdict } from "../../shared/queue/consume.ts";
+import type { Hold } from "../../shared/queue/hold.ts";
 import type { Clock } from "../../shared/time/clock.ts";
-import type { Inject } from "./inject.ts";
+import type { DeliveredCall, Inject } from "./inject.ts";
 import type { RetryPolicy } from "./retry-policy.ts";
+import type { Slots } from "./slots.ts";
 import type { Throttle } from "./throttle.ts";
 
 const RECORD_PAUSE_MS = 1000;
 
 export type DeliverDeps = {
   inject: Inject;
+  /** Those of all calls that are injected at once. */
+  slots: Slots;
   records: CallRecords;
   policy: RetryPolicy;
   throttle: Throttle;
@@ -24,31 +28,40 @@ export type DeliverDeps = {
 
 /** The way of one call from the queue to the runner; every end of it is one verdict, one record and one event. */
 export function createDeliver(deps: DeliverDeps): Deliver {
-  return async function deliver(taken, signal) {
+  return async function deliver(taken, hold) {
     try {
-      return await bring(deps, { taken, signal, startedAt: deps.clock() });
+      return await bring(deps, taken, hold);
     } catch (cause) {
       return notRecorded(deps, taken, cause);
     }
   };
 }
 
-type Bringing = { taken: Taken; signal: AbortSignal; startedAt: number };
-
 /** What it throws is trouble of ours, with Redis most likely; what the runner does is in the verdict. */
-async function bring(deps: DeliverDeps, { taken, signal, startedAt }: Bringing): Promise<Verdict> {
+async function bring(deps: DeliverDeps, taken: Taken, hold: Hold): Promise<Verdict> {
   const parsed = parsedOrError(taken.stored);
-  if (parsed instanceof AppError) return failed(deps, { taken, error: parsed, startedAt });
+  if (parsed instanceof AppError) return failed(deps, { taken, error: parsed, injectMs: 0 });
   const { call } = parsed;
-  const known = await deps.records.taken(call.id, startedAt);
+  const known = await deps.records.taken(call.id, deps.clock());
   if (known === "INJECTED" || known === "DISCARDED") return ended(deps, call, known);
   deps.reached("producer.after_take");
-  deps.reached("producer.before_post");
-  const error = await deps.inject(parsed, signal).then(() => undefined, toAppError);
-  if (error !== undefined && signal.aborted) return givenBack(deps, taken);
-  if (error !== undefined) return failed(deps, { taken, error, startedAt });
+  const injection = await deps.slots(() => inject(deps, parsed, hold));
+  if (injection === "not held") return givenBack(deps, taken);
+  const { error, injectMs } = injection;
+  if (error !== undefined) return failed(deps, { taken, error, injectMs });
   deps.reached("producer.after_post");
-  return injected(deps, { call, taken, startedAt });
+  return injected(deps, { call, taken, injectMs });
+}
+
+type Injection = { error: AppError | undefined; injectMs: number };
+
+async function inject(deps: DeliverDeps, parsed: DeliveredCall, hold: Hold): Promise<Injection | "not held"> {
+  if (hold.lost) return "not held";
+  deps.reached("producer.before_post");
+  const startedAt = deps.clock();
+  const error = await deps.inject(parsed, hold).then(() => undefined, toAppError);
+  if (error !== undefined && hold.lost) return "not held";
+  return { error, injectMs: deps.clock() - startedAt };
 }
 
 function parsedOrError(stored: unknown): ReturnType<typeof parseJobCall> | AppError {
@@ -80,9 +93,9 @@ function givenBack({ log, clock }: DeliverDeps, { id, origin }: Taken): Verdict 
   return { kind: "postpone", untilMs: clock() };
 }
 
-type InHand = { call: JobCall; taken: Taken; startedAt: number };
+type InHand = { call: JobCall; taken: Taken; injectMs: number };
 
-async function injected(deps: DeliverDeps, { call, taken, startedAt }: InHand): Promise<Verdict> {
+async function injected(deps: DeliverDeps, { call, taken, injectMs }: InHand): Promise<Verdict> {
   const now = deps.clock();
   deps.throttle.succeeded();
   await deps.records.injected(call, now);
@@ -92,29 +105,22 @@ async function injected(deps: DeliverDeps, { call, taken, startedAt }: InHand): 
     origin: call.origin,
     jobId: call.job_id,
     attempt: taken.attempt,
-    injectMs: now - startedAt,
+    injectMs,
     endToEndMs: now - call.accepted_at,
     ...(call.traceparent !== undefined && { traceparent: call.traceparent }),
   });
   return { kind: "done" };
 }
 
-type Failure = { taken: Taken; error: AppError; startedAt: number };
+type Failure = { taken: Taken; error: AppError; injectMs: number };
 
-async function failed(deps: DeliverDeps, { taken, error, startedAt }: Failure): Promise<Verdict> {
+async function failed(deps: DeliverDeps, { taken, error, injectMs }: Failure): Promise<Verdict> {
   const now = deps.clock();
   const verdict = deps.policy.judge(error, taken.attempt, now);
   deps.throttle.failed(taken.id, error);
   await remember(deps, { taken, error, verdict, now });
   const { id: callId, origin, attempt } = taken;
-  const fields = {
-    callId,
-    origin,
-    attempt,
-    code: error.code,
-    reason: error.message,
-    injectMs: now - startedAt,
-  };
+  const fields = { callId, origin, attempt, code: error.code, reason: error.message, injectMs };
   if (verdict.kind === "park") deps.log.error("call.parked", fields);
   else
     deps.log.warn("call.delayed", {

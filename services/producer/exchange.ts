@@ -1,4 +1,5 @@
 import type { Dispatcher } from "undici";
+import type { Hold } from "../../shared/queue/hold.ts";
 import type { RunnerAnswer } from "./runner-answer.ts";
 
 const EXCERPT_CHARS = 300;
@@ -8,8 +9,8 @@ const ANSWER_BYTES_MAX = 64 * 1024;
 type Limits = {
   /** Time for the whole exchange. */
   timeoutMs: number;
-  /** Ends the exchange. */
-  signal: AbortSignal;
+  /** The exchange ends when it is lost. */
+  hold: Hold;
 };
 
 export class TimedOut extends Error {
@@ -26,18 +27,17 @@ export class TimedOut extends Error {
 export function exchange(
   dispatcher: Dispatcher,
   request: Dispatcher.DispatchOptions,
-  { timeoutMs, signal }: Limits,
+  { timeoutMs, hold }: Limits,
 ): Promise<RunnerAnswer> {
   return new Promise((resolve, reject) => {
+    if (hold.lost) return reject(new Error("the call is no longer held"));
     const release = (): void => {
       clearTimeout(timer);
-      signal.removeEventListener("abort", onAbort);
+      forget();
     };
     const handler = new AnswerHandler({ resolve, reject, release });
-    const onAbort = (): void => handler.cancel(signal.reason);
     const timer = setTimeout(() => handler.cancel(new TimedOut(timeoutMs)), timeoutMs);
-    signal.addEventListener("abort", onAbort);
-    if (signal.aborted) return onAbort();
+    const forget = hold.onLost((reason) => handler.cancel(reason));
     try {
       dispatcher.dispatch(request, handler);
     } catch (error) {

@@ -1,6 +1,7 @@
 import { Pool } from "undici";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
+import type { Hold } from "../../shared/queue/hold.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { exchange, TimedOut } from "./exchange.ts";
 import type { DeliveredCall, Inject } from "./inject.ts";
@@ -36,9 +37,9 @@ export function createHttpInject({ url, secret, timeoutMs, connections, clock }:
   });
   const toRequest = createToRequest({ basePath: base.pathname.replace(/\/$/, ""), secret });
 
-  async function inject(delivered: DeliveredCall, signal: AbortSignal): Promise<void> {
+  async function inject(delivered: DeliveredCall, hold: Hold): Promise<void> {
     const request = toRequest(delivered, Math.floor(clock() / 1000));
-    const answer = await exchange(pool, request, { timeoutMs, signal }).catch(noAnswer);
+    const answer = await exchange(pool, request, { timeoutMs, hold }).catch(noAnswer);
     const error = readAnswer(answer, clock());
     if (error !== undefined) throw error;
   }

@@ -11,8 +11,16 @@ import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { createDeliver } from "./deliver.ts";
 import type { Inject } from "./inject.ts";
 import { createRetryPolicy } from "./retry-policy.ts";
+import { createSlots } from "./slots.ts";
 import { createThrottle } from "./throttle.ts";
 
+/**
+ * Calls taken for each one that is injected: while some are with the runner, others are read and checked, which takes
+ * turns with Redis. It waits for the runner no longer than those before it.
+ */
+const TAKEN_PER_SLOT = 2;
+
+export type { Hold } from "../../shared/queue/hold.ts";
 export { type DeliveredCall, type Inject, NotNow, Refused } from "./inject.ts";
 
 export type ProducerOptions = {
@@ -85,6 +93,7 @@ function startConsumer(origin: Origin, workerId: string, options: ProducerOption
   });
   const deliver = createDeliver({
     inject: options.inject,
+    slots: createSlots(concurrency),
     records,
     policy,
     throttle,
@@ -93,6 +102,14 @@ function startConsumer(origin: Origin, workerId: string, options: ProducerOption
     workerId,
     reached,
   });
-  const consumer = consume({ redis, origin, deliver, concurrency, lockMs, workerName: workerId, log });
+  const consumer = consume({
+    redis,
+    origin,
+    deliver,
+    concurrency: TAKEN_PER_SLOT * concurrency,
+    lockMs,
+    workerName: workerId,
+    log,
+  });
   return consumer;
 }

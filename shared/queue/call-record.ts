@@ -1,7 +1,8 @@
 import type { Origin } from "../job-call/job-call.ts";
 import type { Redis } from "../redis/connect.ts";
 import { script } from "../redis/script.ts";
-import { ATTEMPTS_KEPT, keys, RANDOM_ID_MARK_MS } from "./agreements.ts";
+import { ATTEMPTS_KEPT, keys } from "./agreements.ts";
+import { createRecordBatches } from "./record-batches.ts";
 
 /*
  * BullMQ forgets an id once its job is removed and swallows a second add without saying so; the record remembers.
@@ -45,13 +46,6 @@ for i = 2, #ARGV do
 end
 return st`;
 
-const FINISH = `
-local w = redis.call('HGET', KEYS[1], 'w') or ARGV[3]
-redis.call('HSET', KEYS[1], 'st', ARGV[1], 'at', ARGV[2])
-redis.call('PEXPIRE', KEYS[1], w)
-redis.call('PEXPIRE', KEYS[2], w)
-redis.call('ZREM', KEYS[3], ARGV[4])`;
-
 /** A worker that stood still and lost its call speaks too late: what has ended stays ended. */
 const UNLESS_ENDED = `
 local st = redis.call('HGET', KEYS[1], 'st')
@@ -79,21 +73,14 @@ export type CallRecords = ReturnType<typeof createCallRecords>;
 
 /**
  * The writer and reader of call records; only an operator's ways out of PARKED are elsewhere (parked-record.ts). Every
- * method is one atomic script; none is retried here.
+ * change is one atomic script; none is retried here.
  */
 export function createCallRecords(redis: Redis) {
   const claim = script(redis, CLAIM);
   const moveToQueued = script(redis, MOVE_TO_QUEUED);
-  const finish = script(redis, FINISH);
+  const { stateOf, inject, end } = createRecordBatches(redis);
   const park = script(redis, PARK);
   const recordAttempt = script(redis, RECORD_ATTEMPT);
-
-  async function end(state: "INJECTED" | "DISCARDED", { id, origin }: Of, now: number): Promise<void> {
-    await finish(
-      [keys.record(id), keys.attempts(id), keys.since(origin)],
-      [state, now, RANDOM_ID_MARK_MS, id],
-    );
-  }
 
   async function state(id: string): Promise<RecordState | undefined> {
     return ((await redis.hget(keys.record(id), "st")) as RecordState | null) ?? undefined;
@@ -117,16 +104,19 @@ export function createCallRecords(redis: Redis) {
 
     /**
      * For who took the call from its queue: CLAIMED and PARKED become QUEUED. Answers the state found, if there is a
-     * record; it seldom has to change, and a read costs less than a script.
+     * record; it seldom has to change, and one read is enough for many.
      */
     async taken(id: string, now: number): Promise<RecordState | undefined> {
-      const found = await state(id);
+      const found = ((await stateOf(id)) as RecordState | null) ?? undefined;
       return found === "CLAIMED" || found === "PARKED" ? toQueued(id, now, "CLAIMED", "PARKED") : found;
     },
 
-    injected: (call: Of, now: number) => end("INJECTED", call, now),
+    injected: ({ id, origin }: Of, now: number) => inject({ id, origin, now }),
+
     /** Ends a discard: the window runs from now on. */
-    discarded: (call: Of, now: number) => end("DISCARDED", call, now),
+    async discarded({ id, origin }: Of, now: number): Promise<void> {
+      await end("DISCARDED", [{ id, origin, now }]);
+    },
 
     /** Parked calls do not count as waiting. */
     async parked({ id, origin }: Of, now: number): Promise<void> {

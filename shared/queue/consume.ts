@@ -5,6 +5,7 @@ import type { Redis } from "../redis/connect.ts";
 import { delay } from "../time/clock.ts";
 import { within } from "../time/within.ts";
 import { WORKER_OPTIONS } from "./agreements.ts";
+import { Hold } from "./hold.ts";
 import { logErrors } from "./log-errors.ts";
 
 /** What is to become of a call that was taken from the queue. */
@@ -21,8 +22,8 @@ export type Verdict =
 /** A call as it lies in the queue: `stored` is what was written there, still unparsed; `attempt` counts from 1. */
 export type Taken = { id: string; origin: Origin; stored: unknown; attempt: number; queuedAt: number };
 
-/** Decides over one call. `signal` is aborted when this worker no longer holds the call. Must not throw. */
-export type Deliver = (taken: Taken, signal: AbortSignal) => Promise<Verdict>;
+/** Decides over one call, for as long as this worker has its hold on it. Must not throw. */
+export type Deliver = (taken: Taken, hold: Hold) => Promise<Verdict>;
 
 type Options = {
   /** From connectForWork. */
@@ -40,13 +41,25 @@ export type Consumer = {
   ready(): Promise<void>;
   /** Takes no new calls for this long. */
   pauseFor(ms: number): Promise<void>;
-  /** Takes no new calls and waits for those in hand; after `graceMs` their signals are aborted. */
+  /** Takes no new calls and waits for those in hand; after `graceMs` their holds are lost. */
   close(graceMs: number): Promise<void>;
 };
 
 /** Takes calls of one origin and does with each what `deliver` decides. */
 export function consume({ redis, origin, deliver, concurrency, lockMs, workerName, log }: Options): Consumer {
-  const worker = new Worker(origin, (job, token, signal) => apply(deliver, { job, token, signal, origin }), {
+  const holds = new Map<string, Hold>();
+
+  // BullMQ makes an AbortController for each call when the processor has a third parameter.
+  async function handle(job: Job, token: string | undefined): Promise<void> {
+    const taken = toTaken(job, origin);
+    const hold = new Hold();
+    holds.set(taken.id, hold);
+    const verdict = await deliver(taken, hold);
+    if (holds.get(taken.id) === hold) holds.delete(taken.id);
+    return apply(verdict, job, token);
+  }
+
+  const worker = new Worker(origin, handle, {
     ...WORKER_OPTIONS,
     connection: redis,
     concurrency,
@@ -58,14 +71,14 @@ export function consume({ redis, origin, deliver, concurrency, lockMs, workerNam
   logErrors(worker, { origin, log });
   worker.on("stalled", (callId) => log.warn("call.taken_back", { origin, callId }));
   worker.on("lockRenewalFailed", (callIds: string[]) => {
-    for (const callId of callIds) worker.cancelJob(callId, "the lock on the call was lost");
+    for (const callId of callIds) holds.get(callId)?.lose("the lock on the call was lost");
   });
   return {
     ready: async () => {
       await worker.waitUntilReady();
     },
     pauseFor: (ms) => pause(worker, ms),
-    close: (graceMs) => close(worker, graceMs),
+    close: (graceMs) => close(worker, holds, graceMs),
   };
 }
 
@@ -83,18 +96,18 @@ class Retry extends Error {
   }
 }
 
-type Handed = { job: Job; origin: Origin; token: string | undefined; signal: AbortSignal | undefined };
-
-/** The one place where a verdict becomes what BullMQ understands. */
-async function apply(deliver: Deliver, { job, origin, token, signal }: Handed): Promise<void> {
-  const taken = {
+function toTaken(job: Job, origin: Origin): Taken {
+  return {
     id: job.id ?? "",
     origin,
     stored: job.data,
     attempt: job.attemptsMade + 1,
     queuedAt: job.timestamp,
   };
-  const verdict = await deliver(taken, signal ?? new AbortController().signal);
+}
+
+/** The one place where a verdict becomes what BullMQ understands. */
+async function apply(verdict: Verdict, job: Job, token: string | undefined): Promise<void> {
   switch (verdict.kind) {
     case "done":
       return;
@@ -114,9 +127,9 @@ async function pause(worker: Worker, ms: number): Promise<void> {
   await worker.resume();
 }
 
-async function close(worker: Worker, graceMs: number): Promise<void> {
+async function close(worker: Worker, holds: ReadonlyMap<string, Hold>, graceMs: number): Promise<void> {
   const closed = worker.close();
   if ((await within(graceMs, closed)).kind !== "late") return;
-  worker.cancelAllJobs("the worker stops");
+  for (const hold of holds.values()) hold.lose("the worker stops");
   await within(GIVE_BACK_MS, closed);
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { Refused } from "../../services/producer/inject.ts";
+import { type Inject, Refused } from "../../services/producer/inject.ts";
 import { contentDigest, verifyMessage } from "../../shared/crypto/message-signature.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { isMetadataHeader } from "../../shared/job-call/metadata.ts";
@@ -250,6 +250,44 @@ test("a stop that will not wait gives the call back at once, without spending an
   expect(await stack.queue.getJob(call.id)).toMatchObject({ attemptsMade: 0 });
 });
 
+describe("calls taken beyond those that are injected at once", () => {
+  /** Ten of fifteen calls are with the runner, which keeps them; the other five are taken too. */
+  async function fifteenTaken(): Promise<void> {
+    for (let i = 0; i < 15; i++) await stack.add(aCall());
+    await eventually("all are taken", async () => (await stack.queue.getActiveCount()) === 15);
+    await eventually("ten are offered", () => runner.offers.length === 10);
+  }
+
+  test("wait here, not at the runner", async () => {
+    let withRunner = 0;
+    let most = 0;
+    const answers: (() => void)[] = [];
+    runner.mood = async () => {
+      withRunner += 1;
+      most = Math.max(most, withRunner);
+      await new Promise<void>((resolve) => answers.push(resolve));
+      withRunner -= 1;
+      return { status: 200 };
+    };
+    await fifteenTaken();
+    for (let given = 0; given < 15; given++) {
+      await eventually("one is offered", () => answers.length > 0);
+      answers.shift()?.();
+    }
+    await stack.saw("call.injected", 15);
+    expect(most).toBe(10);
+  });
+
+  test("are given back by a stop without having been offered", async () => {
+    runner.mood = () => "silence";
+    await fifteenTaken();
+    await stack.producer.close(50);
+    expect(stack.count("call.given_back")).toBe(15);
+    expect(runner.offers).toHaveLength(10);
+    expect(await stack.queue.getJobCountByTypes("wait", "delayed", "prioritized")).toBe(15);
+  });
+});
+
 describe("trouble of our own is not the runner's", () => {
   test("a 2xx that cannot be recorded spends no attempt and parks nothing", async () => {
     await stack.close();
@@ -302,5 +340,21 @@ describe("as a library", () => {
       code: "runner.refused",
       reason: "I cannot use this",
     });
+  });
+
+  test("an inject that waits is told by hold.signal that the call is no longer this worker's", async () => {
+    let waits = false;
+    const inject: Inject = (_, { signal }) => {
+      waits = true;
+      return new Promise((_resolve, reject) =>
+        signal.addEventListener("abort", () => reject(signal.reason as Error)),
+      );
+    };
+    await stack.close();
+    stack = startProducer({ redisUrl: redis.url, inject });
+    await stack.add(aCall());
+    await eventually("it has the call", () => waits);
+    await stack.producer.close(0);
+    expect(stack.count("call.given_back")).toBe(1);
   });
 });
