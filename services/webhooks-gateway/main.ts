@@ -5,10 +5,11 @@ import { listen } from "../../shared/http/listen.ts";
 import { createOpsApp } from "../../shared/http/ops.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
 import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
+import { registerPressure } from "../../shared/queue/pressure-gauges.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
 import { delay } from "../../shared/time/clock.ts";
 import { createWebhooksGateway } from "./gateway.ts";
-import { createMeters, registerPressure } from "./meters.ts";
+import { createMeters } from "./meters.ts";
 
 export type WebhooksProcess = ServiceOptions & {
   configDir: string;
@@ -43,7 +44,7 @@ export function runWebhooks(options: WebhooksProcess): Promise<number> {
       reached,
     });
     shutdown.defer("gateway", () => gateway.close());
-    registerPressure(metrics, gateway.pressure);
+    registerPressure(metrics, "webhook", gateway.pressure);
 
     const ops = await listen(
       createOpsApp({ readiness: gateway.readiness, metrics }),

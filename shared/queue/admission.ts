@@ -1,8 +1,8 @@
-import { AppError } from "../../shared/errors/app-error.ts";
-import type { Readiness } from "../../shared/http/ops.ts";
-import { explain } from "../../shared/http/readiness.ts";
-import type { Backpressure } from "../../shared/queue/backpressure.ts";
-import type { DurableRedis } from "../../shared/redis/durable-redis.ts";
+import { AppError } from "../errors/app-error.ts";
+import type { Readiness } from "../http/ops.ts";
+import { explain } from "../http/readiness.ts";
+import type { DurableRedis } from "../redis/durable-redis.ts";
+import type { Backpressure } from "./backpressure.ts";
 
 type Deps = { durable: DurableRedis; backpressure: Backpressure };
 
