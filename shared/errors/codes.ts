@@ -26,6 +26,52 @@ export const CODES = {
   "webhook.delivery_id_invalid": { status: 400, retryable: false, title: "Delivery id is not usable" },
   "call.conflict": { status: 409, retryable: false, title: "Delivery id was used for another body" },
 
+  // what a payer did
+  "job.not_found": { status: 404, retryable: false, title: "Job not found" },
+  "job.disabled": { status: 403, retryable: false, title: "Job is not sold" },
+  "payment.required": { status: 402, retryable: false, title: "Payment is required" },
+  "payment.ambiguous": { status: 400, retryable: false, title: "Two payment headers were sent" },
+  "payment.malformed": { status: 402, retryable: false, title: "Payment header is malformed" },
+  "payment.not_offered": {
+    status: 402,
+    retryable: false,
+    title: "Payment does not match an offer of this job",
+  },
+  "payment.quote_expired": { status: 402, retryable: false, title: "Quote has expired" },
+  "payment.window_unusable": {
+    status: 402,
+    retryable: false,
+    title: "Authorization's time window cannot be used",
+  },
+  "payment.signature_invalid": { status: 402, retryable: false, title: "Payment's signature is not valid" },
+  "payment.rejected": { status: 402, retryable: false, title: "Facilitator refuses the payment" },
+  "payment.void": { status: 402, retryable: false, title: "This payment did not happen and cannot any more" },
+  "payment.conflict": { status: 409, retryable: false, title: "Payment was used for another request" },
+  "payment.identifier_conflict": {
+    status: 409,
+    retryable: false,
+    title: "Payment identifier was used for another request",
+  },
+  "payment.too_many_open": { status: 429, retryable: true, title: "Payer has too many open payments" },
+  "caller.missing": { status: 403, retryable: false, title: "Caller's proof is missing" },
+  "caller.proof_invalid": { status: 403, retryable: false, title: "Caller's proof is not valid" },
+  "caller.not_permitted": { status: 403, retryable: false, title: "Caller is not permitted" },
+  "caller.nonce_used": { status: 403, retryable: false, title: "Caller's nonce was used before" },
+
+  // what the payment gateway cannot do now
+  "caller.check_unavailable": {
+    status: 503,
+    retryable: true,
+    title: "Whether the caller is permitted cannot be asked",
+  },
+  "payment.outcome_unknown": {
+    status: 503,
+    retryable: true,
+    title: "Whether the payment settled is unknown",
+  },
+  "payment.in_review": { status: 503, retryable: true, title: "Payment is in review" },
+  "payment.unavailable": { status: 503, retryable: true, title: "Payments cannot be taken now" },
+
   // what the gateway cannot do now
   "service.starting": { status: 503, retryable: true, title: "Service is starting" },
   "service.draining": { status: 503, retryable: true, title: "Service is shutting down" },

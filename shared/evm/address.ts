@@ -1,0 +1,29 @@
+import { keccak256Hex } from "./keccak.ts";
+
+export type Address = `0x${string}`;
+
+export const ZERO_ADDRESS: Address = `0x${"0".repeat(40)}`;
+
+const ADDRESS = /^0x[0-9a-fA-F]{40}$/;
+
+/** Whether this is 0x and 40 hex digits, in any case. */
+export function isAddress(text: string): text is Address {
+  return ADDRESS.test(text);
+}
+
+/** The address as EIP-55 writes it: the case of its letters is its checksum. */
+export function checksummed(address: Address): Address {
+  const digits = address.slice(2).toLowerCase();
+  const hash = keccak256Hex(Buffer.from(digits)).slice(2);
+  const raised = [...digits].map((digit, i) =>
+    Number.parseInt(hash.charAt(i), 16) >= 8 ? digit.toUpperCase() : digit,
+  );
+  return `0x${raised.join("")}`;
+}
+
+/** False where letters of both cases are not those of EIP-55: a digit is wrong. One case alone carries no checksum. */
+export function hasRightChecksum(address: Address): boolean {
+  const digits = address.slice(2);
+  const oneCase = digits === digits.toLowerCase() || digits === digits.toUpperCase();
+  return oneCase || address === checksummed(address);
+}
