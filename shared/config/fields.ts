@@ -23,3 +23,16 @@ export const httpUrl = z
   .url({ protocol: /^https?$/, message: "must be an http or https URL" })
   .refine((url) => !/[?#]|\/\/[^/]*@/.test(url), "must have no user, password, query or fragment")
   .transform((url) => url.replace(/\/$/, ""));
+
+/** Whether a URL names this machine itself. */
+export function isLoopback(url: string): boolean {
+  const host = URL.canParse(url) ? new URL(url).hostname : "";
+  return host === "localhost" || host === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(host);
+}
+
+/** What carries money or credentials goes over TLS, unless it does not leave this machine. */
+export function isPrivateUrl(url: string): boolean {
+  if (!URL.canParse(url)) return false;
+  const { protocol } = new URL(url);
+  return protocol === "https:" || (protocol === "http:" && isLoopback(url));
+}

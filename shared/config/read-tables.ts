@@ -10,5 +10,11 @@ export function readTables(dir: string): ConfigTables {
     return existsSync(path) ? parse(readFileSync(path, "utf8")) : undefined;
   };
   const [postern, webhooks] = [read("postern.toml"), read("webhooks.toml")];
-  return { ...(postern && { postern }), ...(webhooks && { webhooks }) };
+  const [x402, prices] = [read("x402.toml"), read("job_pricing.toml")];
+  return {
+    ...(postern && { postern }),
+    ...(webhooks && { webhooks }),
+    ...(x402 && { x402 }),
+    ...(prices && { job_pricing: prices }),
+  };
 }

@@ -10,6 +10,9 @@ export const PLACEHOLDERS = [
   "replace-this-bearer-token",
   "replace-this-hmac-secret",
   "replace-this-api-key",
+  "replace-this-quote-secret",
+  "replace-this-facilitator-credential",
+  "replace-this-rpc-url",
 ] as const;
 
 /** A secret in a configuration file: literal, `env:VAR` or `file:/path` (one trailing newline of the file is not part of it). */

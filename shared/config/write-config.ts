@@ -3,14 +3,14 @@ import { join } from "node:path";
 import { stringify, type TomlTable } from "smol-toml";
 
 /** The tables of a configuration directory, by file. */
-export type ConfigTables = { postern?: Table; webhooks?: Table };
+export type ConfigTables = { postern?: Table; webhooks?: Table; x402?: Table; job_pricing?: Table };
 export type Table = TomlTable;
 
 /** Writes a configuration directory for `loadConfig`; only its owner may read it, since it holds secrets. */
-export function writeConfig(dir: string, { postern = {}, webhooks }: ConfigTables): void {
+export function writeConfig(dir: string, { postern = {}, ...optional }: ConfigTables): void {
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   const write = (name: string, table: TomlTable) =>
     writeFileSync(join(dir, name), `${stringify(table)}\n`, { mode: 0o600 });
   write("postern.toml", postern);
-  if (webhooks !== undefined) write("webhooks.toml", webhooks);
+  for (const [name, table] of Object.entries(optional)) write(`${name}.toml`, table);
 }

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { inspect } from "node:util";
 import { describe, expect, test } from "vitest";
 import { loadConfig } from "../../shared/config/load-config.ts";
+import { loadX402Config } from "../../shared/config/load-x402.ts";
 import { PLACEHOLDERS } from "../../shared/config/secret-value.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
@@ -17,11 +18,17 @@ const load = (files: Files, env = {}) => loadConfig({ dir: dirWith(files), env }
 
 /** The problems, without the directory before them. */
 function problems(files: Files, env = {}): string[] {
+  const message = messageOf(() => load(files, env));
+  return message === "" ? [] : message.split("\n").map((line) => line.replace(/^.*\/(?=[^/]*\.toml: )/, ""));
+}
+
+/** What it throws says; nothing where it does not throw. */
+function messageOf(run: () => unknown): string {
   try {
-    load(files, env);
-    return [];
+    run();
+    return "";
   } catch (error) {
-    return (error as Error).message.split("\n").map((line) => line.replace(/^.*\/(?=[^/]*\.toml: )/, ""));
+    return (error as Error).message;
   }
 }
 
@@ -171,26 +178,52 @@ describe("secrets", () => {
 });
 
 describe("the example configuration", () => {
+  const names = ["postern.toml", "webhooks.toml", "x402.toml", "job_pricing.toml"];
   const example = (name: string) =>
     readFileSync(new URL(`../../config/example/${name}`, import.meta.url), "utf8");
-  const files = () => ({
-    "postern.toml": example("postern.toml"),
-    "webhooks.toml": example("webhooks.toml"),
-  });
+  const files = (edit = (text: string) => text): Files =>
+    Object.fromEntries(names.map((name) => [name, edit(example(name))]));
+  const loadAll = (all: Files) => loadX402Config({ dir: dirWith(all), env: {} });
+  const ZERO = `0x${"0".repeat(40)}`;
+  /** Each secret, and where the money goes, replaced by one of the kind its key wants. */
+  const filled = () =>
+    files((text) =>
+      text
+        .replaceAll("replace-this-rpc-url", "https://node.example.com")
+        .replaceAll(ZERO, "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266")
+        .replaceAll(/replace-this-[a-z-]+/g, "a secret of one's own"),
+    );
 
   test("is refused as it stands: every placeholder, and nothing but placeholders", () => {
-    const found = problems(files());
-    expect(found).toHaveLength(PLACEHOLDERS.length);
-    for (const line of found) expect(line).toMatch(/secret.*: is the placeholder of the example file/);
+    const found = messageOf(() => loadAll(files())).split("\n");
+    const [recipients, secrets] = [/pay_to: is the zero address/, /: is the placeholder of the example file/];
+    expect(found.filter((line) => recipients.test(line))).toHaveLength(2);
+    expect(found.filter((line) => secrets.test(line))).toHaveLength(PLACEHOLDERS.length);
+    expect(found).toHaveLength(PLACEHOLDERS.length + 2);
+    for (const value of PLACEHOLDERS) expect(Object.values(files()).join("\n")).toContain(`"${value}"`);
   });
 
   test("is valid once its secrets are replaced, and states the true defaults", () => {
-    const filled = {
-      ...files(),
-      "webhooks.toml": example("webhooks.toml").replaceAll(/replace-this-[a-z-]+/g, "a secret of one's own"),
-    };
-    expect(load(filled).postern).toEqual(load({}).postern);
+    const found = loadAll(filled());
+    expect(found.postern).toEqual(load({}).postern);
+    expect(found.x402).toMatchObject(x402Defaults());
+    expect(found.warnings).toEqual([]);
   });
+
+  /** What a file with only the keys that have no default says. */
+  function x402Defaults() {
+    const token =
+      'network = "eip155:1"\nasset = "0x036CbD53842c5426634e7929541eC2318f3dCF7e"\nsymbol = "A"\ndecimals = 6';
+    const domain = 'eip3009_name = "A"\neip3009_version = "1"\nrate_per_native_unit = "1"';
+    const payTo = 'pay_to = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"\nrpc_url = "https://a.example"';
+    const top = 'public_url = "https://a.example"\nfacilitator_url = "https://a.example"\nquote_secret = "x"';
+    const { x402 } = loadAll({ "x402.toml": `${top}\n[[accepted_tokens]]\n${token}\n${domain}\n${payTo}\n` });
+    const { public_url, facilitator_url, facilitator_headers, quote_secret, ...defaults } = x402!;
+    const { accepted_tokens, job_policies, ...rest } = defaults;
+    expect(job_policies).toEqual([]);
+    const { transfer_method, confirmations } = accepted_tokens[0]!;
+    return { ...rest, accepted_tokens: [{ transfer_method, confirmations }, {}] };
+  }
 
   test("names every key there is", () => {
     const text = Object.values(files()).join("\n");
@@ -212,14 +245,22 @@ describe("the example configuration", () => {
       "encoded_bodies",
       "signature_over",
     ];
+    const { x402 } = loadAll(filled());
     for (const key of [
       ...keys(load({}).postern),
       ...endpointKeys,
       "ops_address",
       "oldest_age_secs_max",
       "request_timeout_secs",
+      ...Object.keys(x402!),
+      ...x402!.accepted_tokens.flatMap(Object.keys),
+      ...x402!.job_policies.flatMap(Object.keys),
     ]) {
       expect(text).toMatch(new RegExp(`\\b${key}\\b`));
     }
+    expect(new Set(x402!.job_policies.map(policyKind)).size).toBe(3);
   });
+
+  const policyKind = (policy: { invocation_mode: string; auth_mode?: string }) =>
+    `${policy.invocation_mode} ${policy.auth_mode}`;
 });

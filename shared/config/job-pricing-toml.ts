@@ -1,0 +1,61 @@
+import { type JobPrice, jobKey } from "../prices/price-list.ts";
+import { UINT256_MAX } from "../prices/token-amount.ts";
+import type { Problem } from "./config-dir.ts";
+
+const SERVICE_ID_MAX = Number.MAX_SAFE_INTEGER;
+export const JOB_INDEX_MAX = 2 ** 32 - 1;
+
+/** `job_pricing.toml`: the prices by `jobKey`, and all that is wrong with the others. */
+export function parseJobPricing(table: unknown): {
+  jobs: ReadonlyMap<string, JobPrice>;
+  problems: readonly Problem[];
+} {
+  const rows = Object.entries(table as object).flatMap(parseService);
+  const jobs = rows.filter((row) => "priceWei" in row);
+  return {
+    jobs: new Map(jobs.map((job) => [jobKey(job), job])),
+    problems: rows.filter((row) => "message" in row),
+  };
+}
+
+function parseService([service, prices]: [string, unknown]): (JobPrice | Problem)[] {
+  const serviceId = parseId(service, SERVICE_ID_MAX);
+  if (serviceId === undefined) return [{ path: [service], message: idProblem("service id", "2^53-1") }];
+  if (!isTable(prices))
+    return [{ path: [service], message: 'must be a table: [<service_id>], then <job_index> = "<wei>"' }];
+  return Object.entries(prices).map(([job, price]) => {
+    const parsed = parseJob(job, price);
+    return typeof parsed === "string" ? { path: [service, job], message: parsed } : { serviceId, ...parsed };
+  });
+}
+
+/** The job, or what is wrong with it. */
+function parseJob(job: string, price: unknown): Omit<JobPrice, "serviceId"> | string {
+  const jobIndex = parseId(job, JOB_INDEX_MAX);
+  if (jobIndex === undefined) return idProblem("job index", "2^32-1");
+  const priceWei = parsePrice(price);
+  return typeof priceWei === "string" ? priceWei : { jobIndex, priceWei };
+}
+
+const DECIMAL = /^(?:0|[1-9]\d*)$/;
+
+function parsePrice(price: unknown): bigint | string {
+  if (typeof price === "number" || typeof price === "bigint") return 'must be quoted, as "1000000000000000"';
+  if (typeof price !== "string" || !DECIMAL.test(price)) return 'must be whole wei, as "1000000000000000"';
+  if (price === "0") return "must be above 0";
+  if (BigInt(price) > UINT256_MAX) return "is above 2^256-1";
+  return BigInt(price);
+}
+
+/** An id in the one form it has in a path. */
+function parseId(text: string, max: number): number | undefined {
+  return DECIMAL.test(text) && Number(text) <= max ? Number(text) : undefined;
+}
+
+function idProblem(what: string, max: string): string {
+  return `is not a ${what}: 0 to ${max}, in decimal, without leading zeros`;
+}
+
+function isTable(value: unknown): value is object {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date);
+}

@@ -1,0 +1,78 @@
+import { z } from "zod";
+import { checksummed, hasRightChecksum, isAddress, ZERO_ADDRESS } from "../evm/address.ts";
+import { headerText, isPrivateUrl } from "./fields.ts";
+import { type Env, secretValue } from "./secret-value.ts";
+
+/** An address, as EIP-55 writes it whatever case it was given in. */
+export const evmAddress = z.string().transform((text, context) => {
+  const problem = addressProblem(text);
+  if (problem === undefined && isAddress(text)) return checksummed(text);
+  context.addIssue(problem ?? "is not an address");
+  return z.NEVER;
+});
+
+function addressProblem(text: string): string | undefined {
+  if (!isAddress(text)) return "must be an address: 0x and 40 hex digits";
+  if (!hasRightChecksum(text))
+    return "has a wrong checksum (EIP-55): a digit, or the case of a letter, is wrong";
+  return text === ZERO_ADDRESS ? "is the zero address" : undefined;
+}
+
+/** A URL that may hold a credential. */
+export function rpcUrl(env: Env) {
+  return secretValue(env).refine(
+    (url) => isPrivateUrl(url.reveal()),
+    "must be an https URL, or an http URL on this machine",
+  );
+}
+
+export const network = z
+  .string()
+  .refine(
+    (text) => chainIdOf(text) !== undefined,
+    'must be "eip155:" and a chain id, in decimal, as "eip155:8453"',
+  )
+  .transform((text) => text as `eip155:${number}`);
+
+function chainIdOf(text: string): number | undefined {
+  const digits = /^eip155:([1-9]\d{0,15})$/.exec(text)?.[1];
+  return Number.isSafeInteger(Number(digits)) ? Number(digits) : undefined;
+}
+
+export const rate = z
+  .string('must be quoted, as "3200" or "0.5"')
+  .max(100)
+  .regex(/^(?:0|[1-9]\d*)(?:\.\d+)?$/, 'must be a decimal number, as "3200" or "0.5"')
+  .regex(/[1-9]/, "must be above 0");
+export const markupBps = z.int().min(0).max(1_000_000);
+export const decimals = z.int().min(0).max(36);
+
+const transferMethod = z.literal("eip3009", {
+  error: ({ input }) => (input === "permit2" ? "permit2 is not supported yet" : 'must be "eip3009"'),
+});
+
+const domainText = z.string().min(1, "is empty").max(256);
+
+export function acceptedToken(env: Env) {
+  return z.strictObject({
+    network,
+    asset: evmAddress,
+    symbol: headerText.max(32),
+    decimals,
+    pay_to: evmAddress,
+    rate_per_native_unit: rate,
+    markup_bps: markupBps.default(0),
+    transfer_method: transferMethod.default("eip3009"),
+    eip3009_name: domainText,
+    eip3009_version: domainText,
+    rpc_url: rpcUrl(env).optional(),
+    confirmations: z.int().min(0).max(1000).default(2),
+  });
+}
+
+/** What of a token its prices need. */
+export const tokenRate = z.object({
+  decimals,
+  rate_per_native_unit: rate,
+  markup_bps: markupBps.default(0),
+});
