@@ -1,0 +1,38 @@
+import { mnemonicToAccount, privateKeyToAccount } from "viem/accounts";
+
+export type Hex = `0x${string}`;
+
+export type DevAccount = { readonly address: Hex; readonly privateKey: Hex };
+
+/** The phrase from which anvil makes its accounts, known to everybody: each holds 10000 worthless ether. */
+const MNEMONIC = "test test test test test test test test test test test junk";
+
+/** Who is who among anvil's ten accounts. The first is left to tests and examples, which sign as it. */
+const FACILITATOR = 1;
+const THIRD_PARTY = 2;
+const SELLER = 3;
+const PAYERS = [4, 5, 6, 7, 8, 9];
+
+export type Cast = {
+  facilitator: DevAccount;
+  /** For acting from outside: furnishing the chain, sending somebody else's authorization. */
+  thirdParty: DevAccount;
+  seller: Hex;
+  payers: readonly DevAccount[];
+};
+
+export function castOf(): Cast {
+  return {
+    facilitator: accountAt(FACILITATOR),
+    thirdParty: accountAt(THIRD_PARTY),
+    seller: accountAt(SELLER).address,
+    payers: PAYERS.map(accountAt),
+  };
+}
+
+function accountAt(addressIndex: number): DevAccount {
+  const key = mnemonicToAccount(MNEMONIC, { addressIndex }).getHdKey().privateKey;
+  if (key === null) throw new Error(`anvil's account ${addressIndex} has no private key`);
+  const privateKey: Hex = `0x${Buffer.from(key).toString("hex")}`;
+  return { address: privateKeyToAccount(privateKey).address, privateKey };
+}

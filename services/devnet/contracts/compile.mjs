@@ -1,0 +1,89 @@
+/**
+ * Writes the compiled contracts beside their sources, so that only who changes a contract needs a compiler:
+ *   node services/devnet/contracts/compile.mjs            writes
+ *   node services/devnet/contracts/compile.mjs --check    exits with 1 when what is written is not what the sources give
+ */
+import { execFileSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import solc from "solc";
+
+const { resolve } = createRequire(import.meta.url);
+const { formatAbi } = createRequire(resolve("viem"))("abitype");
+const here = fileURLToPath(new URL(".", import.meta.url));
+
+const ours = [
+  { source: "Token.sol", contract: "Token", file: "token.ts", prefix: "token" },
+  {
+    source: "CallerRegistry.sol",
+    contract: "CallerRegistry",
+    file: "caller-registry.ts",
+    prefix: "registry",
+  },
+];
+
+/** Without metadata and immutables, the runtime code is the same for whoever compiles it and runs at any address. */
+function compile() {
+  const input = {
+    language: "Solidity",
+    sources: Object.fromEntries(
+      ours.map(({ source }) => [source, { content: readFileSync(join(here, source), "utf8") }]),
+    ),
+    settings: {
+      viaIR: true,
+      evmVersion: "cancun",
+      optimizer: { enabled: true, runs: 200 },
+      metadata: { appendCBOR: false, bytecodeHash: "none" },
+      outputSelection: { "*": { "*": ["abi", "evm.deployedBytecode"] } },
+    },
+  };
+  const output = JSON.parse(solc.compile(JSON.stringify(input)));
+  if (output.errors?.length) throw new Error(output.errors.map((each) => each.formattedMessage).join("\n"));
+  return output.contracts;
+}
+
+/** Multicall3 (MIT, github.com/mds1/multicall3), of which viem carries the creation code: 32 bytes, then what runs. */
+function multicall3() {
+  const text = readFileSync(resolve("viem").replace(/_cjs.*$/, "_esm/constants/contracts.js"), "utf8");
+  const creation = /multicall3Bytecode = '0x([0-9a-f]+)'/.exec(text)[1];
+  const runtimeBytes = Number.parseInt(/61([0-9a-f]{4})80610020/.exec(creation)[1], 16);
+  return `0x${creation.slice(64, 64 + 2 * runtimeBytes)}`;
+}
+
+function* artefacts() {
+  const contracts = compile();
+  for (const { source, contract, file, prefix } of ours) {
+    const { abi, evm } = contracts[source][contract];
+    if (Object.keys(evm.deployedBytecode.immutableReferences).length > 0)
+      throw new Error(`${contract} has immutables`);
+    const code = `0x${evm.deployedBytecode.object}`;
+    yield { file, text: written({ from: source, prefix, code, abi }) };
+  }
+  const multicall = { from: "viem's copy of Multicall3", prefix: "multicall3", code: multicall3() };
+  yield { file: "multicall3.ts", text: written(multicall) };
+}
+
+function written({ from, prefix, code, abi }) {
+  const head = `// Made by compile.mjs from ${from}.\n\n`;
+  const codeLine = `export const ${prefix}Code = ${JSON.stringify(code)};\n`;
+  if (abi === undefined) return formatted(head + codeLine);
+  const signatures = JSON.stringify(formatAbi(abi));
+  const abiLine = `export const ${prefix}Abi = parseAbi(${signatures});\n`;
+  return formatted(`${head}import { parseAbi } from "viem";\n\n${codeLine}\n${abiLine}`);
+}
+
+function formatted(text) {
+  const args = [resolve("@biomejs/biome/bin/biome"), "format", "--stdin-file-path=artefact.ts"];
+  return execFileSync(process.execPath, args, { input: text, encoding: "utf8" });
+}
+
+for (const { file, text } of artefacts()) {
+  const path = join(here, file);
+  if (!process.argv.includes("--check")) writeFileSync(path, text);
+  else if (readFileSync(path, "utf8") !== text) {
+    console.error(`${file} is not what its source gives: run compile.mjs`);
+    process.exitCode = 1;
+  }
+}

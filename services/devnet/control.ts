@@ -1,0 +1,67 @@
+import type { RequestListener } from "node:http";
+import { z } from "zod";
+import { AppError } from "../../shared/errors/app-error.ts";
+import { bareApp, serve } from "../../shared/http/ops.ts";
+import { Fault, type Faults } from "./faults.ts";
+import type { Mining } from "./mining.ts";
+import { readJson } from "./read-json.ts";
+import type { Counter } from "./received.ts";
+
+type Deps = { faults: Faults; counter: Counter; mining: Mining; describe: () => object };
+
+const MiningOrder = z.strictObject({ running: z.boolean() });
+
+/**
+ * The control port, for tests and for playing:
+ *   GET /                              what is where
+ *   POST | GET | DELETE /faults        order one, list those not used up, forget them
+ *   GET | DELETE /requests             what the facilitator received, start counting anew
+ *   GET | PUT /mining {running}        whether blocks are made by themselves
+ */
+export function createControlHandler({ faults, counter, mining, describe }: Deps): RequestListener {
+  const app = bareApp();
+  app.get("/", (_req, res) => {
+    res.json(describe());
+  });
+  app
+    .route("/faults")
+    .get((_req, res) => {
+      res.json({ faults: faults.list() });
+    })
+    .post(async (req, res) => {
+      const fault = parseOrder(Fault, await readJson(req, res));
+      faults.order(fault);
+      res.status(201).json(fault);
+    })
+    .delete((_req, res) => {
+      faults.clear();
+      res.status(204).end();
+    });
+  app
+    .route("/requests")
+    .get((_req, res) => {
+      res.json(counter.read());
+    })
+    .delete((_req, res) => {
+      counter.reset();
+      res.status(204).end();
+    });
+  app
+    .route("/mining")
+    .get((_req, res) => {
+      res.json({ running: mining.running });
+    })
+    .put(async (req, res) => {
+      const { running } = parseOrder(MiningOrder, await readJson(req, res));
+      await (running ? mining.resume() : mining.pause());
+      res.json({ running });
+    });
+  return serve(app);
+}
+
+function parseOrder<Schema extends z.ZodType>(schema: Schema, input: unknown): z.output<Schema> {
+  const read = schema.safeParse(input);
+  if (read.success) return read.data;
+  const detail = z.prettifyError(read.error);
+  throw new AppError("request.malformed", { reason: detail, publicDetail: detail, cause: read.error });
+}

@@ -1,0 +1,97 @@
+import { z } from "zod";
+
+const ms = z.number().int().nonnegative();
+const statusCode = z.number().int().min(200).max(599);
+
+const common = {
+  on: z.enum(["supported", "verify", "settle"]),
+  /** For how many requests; without it, until the faults are cleared. */
+  times: z.number().int().positive().optional(),
+  /** A wait before anything is done. */
+  delayMs: ms.default(0),
+  /** A wait after what is done and before the answer. */
+  replyDelayMs: ms.default(0),
+  /** Whether the real thing is done behind the false answer: with settle, the transaction lands. */
+  acts: z.boolean().default(false),
+};
+
+/** What goes wrong with requests to the facilitator. */
+export const Fault = z.discriminatedUnion("kind", [
+  /** Nothing but the waits: done and answered as it should be. */
+  z.strictObject({ ...common, kind: z.literal("slow"), acts: z.literal(true).default(true) }),
+  /** The connection is broken instead of an answer. */
+  z.strictObject({ ...common, kind: z.literal("drop") }),
+  z.strictObject({
+    ...common,
+    kind: z.literal("status"),
+    status: statusCode,
+    /** JSON when it parses, with that content type; else plain text. */
+    body: z.string().default('{"error":"fault on command"}'),
+    retryAfterSecs: z.number().int().nonnegative().optional(),
+  }),
+  /** A 200 that is a page. */
+  z.strictObject({ ...common, kind: z.literal("not_json") }),
+  /** `isValid: false` or `success: false`, with this reason. */
+  z.strictObject({
+    ...common,
+    kind: z.literal("refuse"),
+    reason: z.string().default("fault_on_command"),
+  }),
+  /** `isValid: true`, or `success: true` with the hash of a transaction that does not exist. */
+  z.strictObject({ ...common, kind: z.literal("accept") }),
+  /** `success: false, errorReason: settlement_pending` with the hash of a transaction that lands after this time, or never. */
+  z.strictObject({
+    ...common,
+    on: z.literal("settle"),
+    kind: z.literal("pending"),
+    acts: z.literal(false).default(false),
+    landsAfterMs: ms.optional(),
+  }),
+  /** To a path of the facilitator itself, unless told; who follows is counted. */
+  z.strictObject({
+    ...common,
+    kind: z.literal("redirect"),
+    status: z.number().int().min(300).max(399).default(302),
+    location: z.string().default("/redirected"),
+  }),
+  /** A 200 with JSON of this size, sent as fast as it is taken. */
+  z.strictObject({
+    ...common,
+    kind: z.literal("huge"),
+    bytes: z
+      .number()
+      .int()
+      .positive()
+      .default(64 * 1024 * 1024),
+  }),
+]);
+export type Fault = z.output<typeof Fault>;
+/** A fault as it is ordered: what has a default may be left out. */
+export type FaultOrder = z.input<typeof Fault>;
+export type Operation = Fault["on"];
+
+/** The faults that are ordered and not used up, oldest first: a request meets the first one of its operation. */
+export class Faults {
+  #ordered: Fault[] = [];
+
+  order(fault: Fault): void {
+    this.#ordered.push(fault);
+  }
+
+  /** The fault this request meets; one of a number of requests is then one less. */
+  take(on: Operation): Fault | undefined {
+    const fault = this.#ordered.find((each) => each.on === on);
+    if (fault?.times === undefined) return fault;
+    fault.times -= 1;
+    if (fault.times === 0) this.#ordered = this.#ordered.filter((each) => each !== fault);
+    return fault;
+  }
+
+  list(): readonly Fault[] {
+    return this.#ordered;
+  }
+
+  clear(): void {
+    this.#ordered = [];
+  }
+}

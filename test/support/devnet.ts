@@ -1,0 +1,338 @@
+import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
+import type { PaymentPayloadV1, PaymentRequirementsV1 } from "@x402/core/types/v1";
+import { parseEventLogs, parseGwei, parseSignature } from "viem";
+import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
+import { castOf, type DevAccount, type Hex } from "../../services/devnet/accounts.ts";
+import { connectChain } from "../../services/devnet/chain.ts";
+import { registryAbi } from "../../services/devnet/contracts/caller-registry.ts";
+import { tokenAbi } from "../../services/devnet/contracts/token.ts";
+import { type DevnetOptions, type DevnetPlaces, startDevnet } from "../../services/devnet/devnet.ts";
+import type { FaultOrder } from "../../services/devnet/faults.ts";
+import type { Received } from "../../services/devnet/received.ts";
+import { createTurns } from "../../services/devnet/turns.ts";
+import { silentLogger } from "../../shared/log/logger.ts";
+
+export type { DevAccount, Hex };
+
+export type TestDevnet = DevnetPlaces & {
+  control: DevnetControl;
+  chain: DevnetChain;
+  stop(): Promise<void>;
+};
+
+/** A devnet in this process. */
+export async function startTestDevnet(options: Partial<DevnetOptions> = {}): Promise<TestDevnet> {
+  const devnet = await startDevnet({ env: process.env, log: silentLogger, ...options });
+  return { ...devnet, ...connectDevnet(devnet) };
+}
+
+/** The same hands on a devnet that runs elsewhere: `places` is what its `service.started` says. */
+export function connectDevnet(places: DevnetPlaces): { control: DevnetControl; chain: DevnetChain } {
+  const control = connectControl(places.controlUrl);
+  return { control, chain: connectDevnetChain(places, control) };
+}
+
+export type DevnetControl = ReturnType<typeof connectControl>;
+
+/** The control port of a devnet, typed. */
+export function connectControl(controlUrl: string) {
+  const ask = async (method: string, path: string, body?: object): Promise<Response> => {
+    const answer = await fetch(`${controlUrl}${path}`, {
+      method,
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${await answer.text()}`);
+    return answer;
+  };
+  return {
+    async fault(order: FaultOrder): Promise<void> {
+      await ask("POST", "/faults", order);
+    },
+    async clearFaults(): Promise<void> {
+      await ask("DELETE", "/faults");
+    },
+    async requests(): Promise<Received> {
+      return (await ask("GET", "/requests")).json() as Promise<Received>;
+    },
+    async clearRequests(): Promise<void> {
+      await ask("DELETE", "/requests");
+    },
+    /** No block is made but by `chain.mine`; what is sent waits. */
+    async pauseMining(): Promise<void> {
+      await ask("PUT", "/mining", { running: false });
+    },
+    async resumeMining(): Promise<void> {
+      await ask("PUT", "/mining", { running: true });
+    },
+  };
+}
+
+/** A transfer of the token, and the nonce of the authorization it was made by, if any. Addresses are lower-case. */
+export type TokenTransfer = {
+  from: string;
+  to: string;
+  value: bigint;
+  nonce: string | undefined;
+  transaction: Hex;
+  blockNumber: bigint;
+};
+
+export type DevnetChain = ReturnType<typeof connectDevnetChain>;
+
+/** The chain of a devnet, read and moved from outside. */
+export function connectDevnetChain(places: DevnetPlaces, control: DevnetControl) {
+  const { token } = places;
+  const { thirdParty } = castOf();
+  const client = connectChain(places.rpcUrl, thirdParty);
+  const mined = (hash: Hex) => client.waitForTransactionReceipt({ hash });
+  const inTurn = createTurns();
+  const contract = { address: token, abi: tokenAbi };
+  return {
+    /** viem's test client, for what is not here; it sends as a third party. */
+    client,
+
+    balanceOf: (owner: Hex): Promise<bigint> =>
+      client.readContract({ ...contract, functionName: "balanceOf", args: [owner] }),
+
+    authorizationState: (payer: Hex, nonce: Hex): Promise<boolean> =>
+      client.readContract({ ...contract, functionName: "authorizationState", args: [payer, nonce] }),
+
+    /** Every transfer to this address, oldest first, from the logs of the whole chain. */
+    async transfers(to: Hex): Promise<TokenTransfer[]> {
+      const raw = await client.getLogs({ address: token, fromBlock: 0n, toBlock: "latest" });
+      const logs = parseEventLogs({ abi: tokenAbi, logs: raw });
+      const transfers: TokenTransfer[] = [];
+      for (const [i, log] of logs.entries()) {
+        if (log.eventName !== "Transfer" || log.args.to.toLowerCase() !== to.toLowerCase()) continue;
+        const before = logs[i - 1];
+        const used =
+          before?.eventName === "AuthorizationUsed" &&
+          before.transactionHash === log.transactionHash &&
+          before.logIndex === log.logIndex - 1;
+        transfers.push({
+          from: log.args.from.toLowerCase(),
+          to: log.args.to.toLowerCase(),
+          value: log.args.value,
+          nonce: used ? before.args.nonce : undefined,
+          transaction: log.transactionHash,
+          blockNumber: log.blockNumber,
+        });
+      }
+      return transfers;
+    },
+
+    async mine(blocks = 1): Promise<void> {
+      await client.mine({ blocks });
+    },
+
+    /** The newest block's timestamp, unix seconds. */
+    now: async (): Promise<bigint> => (await client.getBlock()).timestamp,
+
+    /** Moves block time on, and mines a block so that it shows. Wall clocks, the facilitator's too, stay as they are. */
+    async increaseTime(seconds: number): Promise<void> {
+      await client.increaseTime({ seconds });
+      await client.mine({ blocks: 1 });
+    },
+
+    setNextBlockTimestamp: (timestamp: bigint): Promise<void> => client.setNextBlockTimestamp({ timestamp }),
+
+    snapshot: (): Promise<Hex> => client.snapshot(),
+    /** A reorganisation: all since the snapshot never happened. A snapshot serves once. */
+    async revert(id: Hex): Promise<void> {
+      await client.revert({ id });
+    },
+
+    pauseMining: control.pauseMining,
+    resumeMining: control.resumeMining,
+
+    async mint(to: Hex, value: bigint): Promise<void> {
+      const args = [to, value] as const;
+      await mined(await inTurn(() => client.writeContract({ ...contract, functionName: "mint", args })));
+    },
+
+    /** The payer takes the authorization back. Resolves with the transaction, which may wait where mining is paused. */
+    async cancelAuthorization(payer: DevAccount, nonce: Hex): Promise<Hex> {
+      const signature = await privateKeyToAccount(payer.privateKey).signTypedData({
+        domain: domainOf(places),
+        types: CANCEL_TYPES,
+        primaryType: "CancelAuthorization",
+        message: { authorizer: payer.address, nonce },
+      });
+      const { r, s, v } = parseSignature(signature);
+      const args = [payer.address, nonce, Number(v), r, s] as const;
+      const first = { ...contract, ...FIRST_IN_ITS_BLOCK };
+      return inTurn(() => client.writeContract({ ...first, functionName: "cancelAuthorization", args }));
+    },
+
+    /** A third party sends the authorization, as anybody may who has seen it. */
+    frontRun({ authorization, signature }: SignedAuthorization): Promise<Hex> {
+      const { from, to, value, validAfter, validBefore, nonce } = authorization;
+      const amounts = [BigInt(value), BigInt(validAfter), BigInt(validBefore)] as const;
+      const args = [from, to, ...amounts, nonce, signature] as const;
+      const first = { ...contract, ...FIRST_IN_ITS_BLOCK };
+      return inTurn(() =>
+        client.writeContract({ ...first, functionName: "transferWithAuthorization", args }),
+      );
+    },
+
+    /** Lets the registry say whether this caller may call this service. */
+    async permitCaller(serviceId: bigint, caller: Hex, allowed = true): Promise<void> {
+      const call = { address: places.callerRegistry, abi: registryAbi } as const;
+      const args = [serviceId, caller, allowed] as const;
+      await mined(await inTurn(() => client.writeContract({ ...call, functionName: "permit", args })));
+    },
+  };
+}
+
+/** A new payer with this many tokens, so that tests do not share balances. */
+export async function newPayer(devnet: { chain: DevnetChain }, tokens = 1_000_000_000n): Promise<DevAccount> {
+  const privateKey = generatePrivateKey();
+  const { address } = privateKeyToAccount(privateKey);
+  if (tokens > 0n) await devnet.chain.mint(address, tokens);
+  return { address, privateKey };
+}
+
+/** As it goes over the wire: numbers are decimal strings. */
+export type WireAuthorization = {
+  from: Hex;
+  to: Hex;
+  value: string;
+  validAfter: string;
+  validBefore: string;
+  nonce: Hex;
+};
+
+export type SignedAuthorization = { authorization: WireAuthorization; signature: Hex };
+
+export type AuthorizationChoice = {
+  payer: DevAccount;
+  to: Hex;
+  value: bigint;
+  token: Hex;
+  chainId: number;
+  validAfter?: bigint;
+  /** Without it, ten minutes from now. */
+  validBefore?: bigint;
+  /** Without it, a random one. */
+  nonce?: Hex;
+  /** The token's EIP-712 domain, where it is to be wrong. */
+  name?: string;
+  version?: string;
+};
+
+/** Signs an EIP-3009 authorization with whatever is chosen, sensible or not. */
+export async function signAuthorization(choice: AuthorizationChoice): Promise<SignedAuthorization> {
+  const { payer, to, value, validAfter = 0n, validBefore = inTenMinutes(), nonce = randomNonce() } = choice;
+  const message = { from: payer.address, to, value, validAfter, validBefore, nonce };
+  const signature = await privateKeyToAccount(payer.privateKey).signTypedData({
+    domain: {
+      ...domainOf(choice),
+      ...(choice.name && { name: choice.name }),
+      ...(choice.version && { version: choice.version }),
+    },
+    types: TRANSFER_TYPES,
+    primaryType: "TransferWithAuthorization",
+    message,
+  });
+  const texts = { value: String(value), validAfter: String(validAfter), validBefore: String(validBefore) };
+  return { authorization: { from: payer.address, to, nonce, ...texts }, signature };
+}
+
+/** What of an authorization may be chosen; the rest is taken from the requirements. */
+export type PaymentChoice = Partial<Omit<AuthorizationChoice, "payer" | "token" | "chainId">> & {
+  payer: DevAccount;
+};
+
+export type SignedPayment<Payload> = {
+  payload: Payload;
+  /** The value of PAYMENT-SIGNATURE (version 2) or X-PAYMENT (version 1). */
+  header: string;
+  signed: SignedAuthorization;
+};
+
+/** A version 2 payment for these requirements. `more` goes into the payload: `resource`, `extensions`. */
+export async function signPayment(
+  accepted: PaymentRequirements,
+  choice: PaymentChoice,
+  more: Partial<PaymentPayload> = {},
+): Promise<SignedPayment<PaymentPayload>> {
+  const signed = await signAuthorization({
+    to: accepted.payTo as Hex,
+    value: BigInt(accepted.amount),
+    ...inDomain(accepted.asset, accepted.extra),
+    chainId: Number(accepted.network.split(":")[1]),
+    ...choice,
+  });
+  const payload: PaymentPayload = { x402Version: 2, accepted, payload: signed, ...more };
+  return { payload, header: encodeHeader(payload), signed };
+}
+
+/** A version 1 payment for these requirements, which name the network "base-sepolia". */
+export async function signPaymentV1(
+  offer: PaymentRequirementsV1,
+  choice: PaymentChoice,
+): Promise<SignedPayment<PaymentPayloadV1>> {
+  const signed = await signAuthorization({
+    to: offer.payTo as Hex,
+    value: BigInt(offer.maxAmountRequired),
+    ...inDomain(offer.asset, offer.extra),
+    chainId: 84_532,
+    ...choice,
+  });
+  const payload: PaymentPayloadV1 = {
+    x402Version: 1,
+    scheme: offer.scheme,
+    network: offer.network,
+    payload: signed,
+  };
+  return { payload, header: encodeHeader(payload), signed };
+}
+
+/** Standard padded base64 of the JSON, as all payment headers are. */
+export function encodeHeader(content: unknown): string {
+  return Buffer.from(JSON.stringify(content)).toString("base64");
+}
+
+export function randomNonce(): Hex {
+  return generatePrivateKey();
+}
+
+/**
+ * Blocks are ordered by what is paid for being in them. Gas is given, since anvil would estimate it behind what already
+ * waits, where the transaction that this one is to precede makes it fail.
+ */
+const FIRST_IN_ITS_BLOCK = {
+  maxPriorityFeePerGas: parseGwei("50"),
+  maxFeePerGas: parseGwei("100"),
+  gas: 300_000n,
+} as const;
+
+function inTenMinutes(): bigint {
+  return BigInt(Math.floor(Date.now() / 1000) + 600);
+}
+
+function inDomain(asset: string, extra: Record<string, unknown>) {
+  return { token: asset as Hex, name: String(extra["name"]), version: String(extra["version"]) };
+}
+
+function domainOf({ chainId, token }: { chainId: number; token: Hex }) {
+  return { name: "USDC", version: "2", chainId, verifyingContract: token };
+}
+
+const TRANSFER_TYPES = {
+  TransferWithAuthorization: [
+    { name: "from", type: "address" },
+    { name: "to", type: "address" },
+    { name: "value", type: "uint256" },
+    { name: "validAfter", type: "uint256" },
+    { name: "validBefore", type: "uint256" },
+    { name: "nonce", type: "bytes32" },
+  ],
+} as const;
+
+const CANCEL_TYPES = {
+  CancelAuthorization: [
+    { name: "authorizer", type: "address" },
+    { name: "nonce", type: "bytes32" },
+  ],
+} as const;
