@@ -1,0 +1,88 @@
+import type { Secret } from "../crypto/secret.ts";
+import type { Logger } from "../log/logger.ts";
+import type { Clock } from "../time/clock.ts";
+import { createEvidence, type EvidenceOf } from "./evidence.ts";
+import { createHeadWatch, type Head } from "./head-watch.ts";
+import { createLogSearch } from "./log-search.ts";
+import { ChainId, type Hex } from "./node-answers.ts";
+import { createReads } from "./reads.ts";
+import { createRpc, type Rpc, unavailable } from "./rpc.ts";
+import { type Authorization, isPayment } from "./token-events.ts";
+import { createTransfers, type Transfer, type TransferRange } from "./transfers.ts";
+
+const HEAD_EVERY_MS = 2000;
+
+type Options = {
+  rpcUrl: Secret;
+  /** N of `eip155:N`; a node of another chain is refused. */
+  chainId: number;
+  /** How many blocks must be on top of the one that pays; 0 means the latest block will do. */
+  confirmations: number;
+  /** Time for each question to the node. */
+  timeoutMs: number;
+  clock: Clock;
+  log: Logger;
+};
+
+/** What is read of one EVM chain. Every read may throw `payment.unavailable`, and none is repeated here. */
+export type Chain = {
+  evidenceOf: EvidenceOf;
+  /** The head as last read in the background, every two seconds once started. */
+  head(): Head | undefined;
+  /** The head as it is now. */
+  freshHead(): Promise<Head>;
+  transfersTo(range: TransferRange): AsyncGenerator<Transfer>;
+  /** The block in which this transaction pays, whatever its depth; undefined where it is in no block or pays otherwise. */
+  blockPaidIn(transaction: Hex, authorization: Authorization): Promise<bigint | undefined>;
+  /** Whether this transaction pays, as deep as configured by the head last read; false proves nothing. */
+  showsPaid(transaction: Hex, authorization: Authorization): Promise<boolean>;
+  ethCall(call: { to: Hex; data: Hex }): Promise<Hex>;
+  start(): void;
+  close(): Promise<void>;
+};
+
+export function createChain(options: Options): Chain {
+  const { chainId, confirmations, clock, log } = options;
+  const rpc = onlyOf(chainId, createRpc({ url: options.rpcUrl, timeoutMs: options.timeoutMs }));
+  const reads = createReads(rpc);
+  const search = createLogSearch(rpc);
+  const heads = createHeadWatch({ reads, clock, log, chainId, everyMs: HEAD_EVERY_MS });
+
+  async function blockPaidIn(transaction: Hex, authorization: Authorization): Promise<bigint | undefined> {
+    const receipt = await reads.receipt(transaction);
+    return receipt && isPayment(receipt, authorization) ? receipt.blockNumber : undefined;
+  }
+
+  return {
+    evidenceOf: createEvidence({ reads, search, confirmations }),
+    head: heads.last,
+    freshHead: heads.read,
+    transfersTo: createTransfers({ reads, search }),
+    blockPaidIn,
+    async showsPaid(transaction, authorization) {
+      const block = await blockPaidIn(transaction, authorization);
+      const head = heads.last();
+      return block !== undefined && head !== undefined && head.number - block >= BigInt(confirmations);
+    },
+    ethCall: (call) => reads.call(call, "latest"),
+    start: heads.start,
+    close: heads.close,
+  };
+}
+
+/** Asks nothing of a node before it has said once which chain it serves: on another one every payment looks unpaid. */
+function onlyOf(chainId: number, rpc: Rpc): Rpc {
+  let checked: Promise<void> | undefined;
+  const check = async (): Promise<void> => {
+    const served = await rpc({ method: "eth_chainId", params: [], answer: ChainId });
+    if (served !== BigInt(chainId)) throw unavailable(`the node serves chain ${served}, not ${chainId}`);
+  };
+  return async (call) => {
+    checked ??= check();
+    await checked.catch((error: unknown) => {
+      checked = undefined;
+      throw error;
+    });
+    return rpc(call);
+  };
+}

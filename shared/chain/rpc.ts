@@ -1,0 +1,96 @@
+import { getHttpRpcClient } from "viem/utils";
+import type { z } from "zod";
+import type { Secret } from "../crypto/secret.ts";
+import { AppError } from "../errors/app-error.ts";
+
+const ANSWER_BYTES_MAX = 8 * 1024 * 1024;
+const EXCERPT_CHARS = 200;
+/** Parts of the URL shorter than this are words like `v1`, not keys. */
+const KEY_CHARS_MIN = 8;
+
+export type Call<Schema extends z.ZodType> = {
+  method: string;
+  params: readonly unknown[];
+  answer: Schema;
+};
+
+/**
+ * Asks an EVM node once. Throws `payment.unavailable`: no reason, and no cause, has the node's URL in it, since the key
+ * of a provider is commonly a part of it.
+ */
+export type Rpc = <Schema extends z.ZodType>(call: Call<Schema>) => Promise<z.output<Schema>>;
+
+type Options = { url: Secret; timeoutMs: number };
+
+/** The node did answer, with a refusal: of a smaller question it may think otherwise. */
+export class Refused extends AppError {
+  constructor(reason: string) {
+    super("payment.unavailable", { reason });
+  }
+}
+
+/** JSON-RPC over HTTP: one request for each call, no batches, no retries, no redirects, a deadline on the whole exchange. */
+export function createRpc({ url, timeoutMs }: Options): Rpc {
+  const client = getHttpRpcClient(url.reveal(), {
+    fetchOptions: { redirect: "error" },
+    maxResponseBodySize: ANSWER_BYTES_MAX,
+    timeout: 0,
+  });
+  const redact = redactor(url);
+
+  return async ({ method, params, answer }) => {
+    // viem's own deadline ends with the answer's headers.
+    const fetchOptions = { signal: AbortSignal.timeout(timeoutMs) };
+    const response = await client.request({ body: { method, params }, fetchOptions }).catch((thrown) => {
+      throw toFailure(method, thrown, timeoutMs);
+    });
+    const { error, result } = (response ?? {}) as { error?: { code?: unknown; message?: unknown } } & {
+      result?: unknown;
+    };
+    if (error) throw new Refused(`${method}: error ${error.code}: ${redact(String(error.message))}`);
+    const parsed = answer.safeParse(result);
+    if (parsed.success) return parsed.data;
+    throw unavailable(`${method}: the node's answer is not readable`);
+  };
+}
+
+export function unavailable(reason: string): AppError {
+  return new AppError("payment.unavailable", { reason });
+}
+
+/** What went wrong, in words of our own: those of the library have the URL in them. */
+function toFailure(method: string, thrown: unknown, timeoutMs: number): AppError {
+  const { name, status, cause } = thrown as { name?: string; status?: number; cause?: unknown };
+  if (name === "AbortError" || name === "TimeoutError") {
+    return unavailable(`${method}: no answer within ${timeoutMs} ms`);
+  }
+  if (name === "ResponseBodyTooLargeError") return new Refused(`${method}: the answer is too long`);
+  if (status !== undefined) return refusal(method, status);
+  return unavailable(`${method}: the exchange with the node failed (${codeOf(cause)})`);
+}
+
+/** Statuses that are about the one who asks, or how often, are none about the question. */
+function refusal(method: string, status: number): AppError {
+  const reason = `${method}: status ${status}`;
+  return [401, 403, 404, 429].includes(status) ? unavailable(reason) : new Refused(reason);
+}
+
+/** `fetch failed` has its reason one deeper; only codes such as ECONNREFUSED are told. */
+function codeOf(cause: unknown): string {
+  const { code, cause: deeper } = (cause ?? {}) as { code?: unknown; cause?: unknown };
+  if (typeof code === "string") return code;
+  return deeper === undefined ? "no reason given" : codeOf(deeper);
+}
+
+/** Nodes repeat in their errors what they were asked, and by whom. */
+function redactor(secret: Secret): (text: string) => string {
+  const url = new URL(secret.reveal());
+  const parts = [url.password, url.username, ...url.pathname.split("/"), ...url.searchParams.values()];
+  const keys = parts.filter((part) => part.length >= KEY_CHARS_MIN);
+  return (text) => {
+    let plain = text.replaceAll(/[a-z]+:\/\/\S+/gi, "[url]").replaceAll(url.host, "[host]");
+    for (const key of keys)
+      plain = plain.replaceAll(key, "[key]").replaceAll(decodeURIComponent(key), "[key]");
+    return plain.slice(0, EXCERPT_CHARS);
+  };
+}

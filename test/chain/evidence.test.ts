@@ -1,0 +1,379 @@
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { inspect } from "node:util";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { type Chain, createChain } from "../../shared/chain/chain.ts";
+import type { Authorization } from "../../shared/chain/token-events.ts";
+import { Secret } from "../../shared/crypto/secret.ts";
+import { eventually } from "../support/eventually.ts";
+import { recordingLog } from "../support/recording-log.ts";
+import { ASSET, type ChainLab, payer, SELLER, startChainLab } from "./chain-lab.ts";
+
+let lab: ChainLab;
+let chain: Chain;
+let since: bigint;
+const closers: (() => unknown)[] = [];
+
+beforeAll(async () => {
+  lab = await startChainLab();
+});
+afterAll(() => lab?.stop());
+beforeEach(async () => {
+  chain = chainOf({ confirmations: 1 });
+  since = (await lab.block()).number;
+});
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+type Given = { confirmations?: number; rpcUrl?: string; chainId?: number; timeoutMs?: number };
+
+/** Its clock is a century ahead: no evidence may depend on it. */
+function chainOf(
+  { confirmations = 1, rpcUrl = lab.rpcUrl, chainId = lab.chainId, timeoutMs = 5000 }: Given,
+  log = recordingLog(),
+): Chain {
+  const clock = () => Date.now() + 3_155_760_000_000;
+  const its = createChain({ rpcUrl: new Secret(rpcUrl), chainId, confirmations, timeoutMs, clock, log });
+  closers.push(() => its.close());
+  return its;
+}
+
+/** Makes what has happened final. */
+const finalize = () => lab.mine(2);
+
+const lower = (text: string) => text.toLowerCase();
+
+test("a payment is paid once it is as deep as configured; before, it is only seen", async () => {
+  const its = await lab.authorization();
+  expect(await chain.evidenceOf(its, since)).toEqual({ kind: "open" });
+
+  const transaction = await lab.pay(its);
+  const { number: block } = await lab.block();
+  expect(await chain.evidenceOf(its, since)).toEqual({ kind: "open", seen: { transaction, block } });
+  expect(await chainOf({ confirmations: 0 }).evidenceOf(its, since)).toEqual({
+    kind: "paid",
+    transaction,
+    block,
+  });
+
+  await lab.mine(1);
+  expect(await chain.evidenceOf(its, since)).toEqual({ kind: "paid", transaction, block });
+  expect(await chainOf({ confirmations: 2 }).evidenceOf(its, since)).toMatchObject({ kind: "open" });
+  expect(await chain.blockPaidIn(transaction, its)).toBe(block);
+});
+
+test("an authorization is found whatever the case of its hex digits", async () => {
+  const its = await lab.authorization();
+  const transaction = await lab.pay(its);
+  const block = (await lab.block()).number;
+  await lab.mine(1);
+  const upper = (hex: string) => `0x${hex.slice(2).toUpperCase()}` as const;
+  const lowered = {
+    from: upper(its.from),
+    to: upper(its.to),
+    nonce: upper(its.nonce),
+    asset: upper(its.asset),
+  };
+  expect(await chain.evidenceOf({ ...its, ...lowered }, since)).toEqual({ kind: "paid", transaction, block });
+});
+
+test("an unused authorization is expired by the time of a finalized block and by nothing else", async () => {
+  const its = await lab.authorization({}, 1000n);
+  await lab.mine(5);
+  expect(await chain.evidenceOf(its, since)).toEqual({ kind: "open" }); // though our clock is a century ahead
+
+  await lab.mineAt(its.validBefore);
+  await finalize();
+  // the finalized block is of that second, the last that is not past it
+  expect((await lab.block("finalized")).timestamp).toBe(its.validBefore);
+  expect(await chain.evidenceOf(its, since)).toEqual({ kind: "open" });
+
+  const late = await lab.authorization({}, 1000n);
+  await lab.mineAt(late.validBefore + 1n);
+  expect(await chain.evidenceOf(late, since)).toEqual({ kind: "open" });
+  await lab.mine(1);
+  expect(await chain.evidenceOf(late, since)).toEqual({ kind: "open" });
+  await lab.mine(1);
+  const { number: block } = await lab.block("finalized");
+  expect(await chain.evidenceOf(late, since)).toEqual({ kind: "unpaid", reason: "expired", block });
+});
+
+test("a payment stays paid after its window", async () => {
+  const its = await lab.authorization({}, 1000n);
+  const transaction = await lab.pay(its);
+  await lab.mineAt(its.validBefore + 1n);
+  await finalize();
+  expect(await chain.evidenceOf(its, since)).toMatchObject({ kind: "paid", transaction });
+});
+
+test("a cancelled authorization never paid, once its cancellation is final", async () => {
+  const its = await lab.authorization();
+  await lab.cancel(its);
+  const { number: block } = await lab.block();
+  expect(await chain.evidenceOf(its, since)).toEqual({ kind: "open" });
+  await lab.mine(1);
+  expect(await chain.evidenceOf(its, since)).toEqual({ kind: "open" });
+  await lab.mine(1);
+  expect(await chain.evidenceOf(its, since)).toEqual({ kind: "unpaid", reason: "cancelled", block });
+});
+
+test("one that expired first and is cancelled now never paid either", async () => {
+  const its = await lab.authorization({}, 1000n);
+  await lab.mineAt(its.validBefore + 1n);
+  await finalize();
+  await lab.cancel(its);
+  expect(await chain.evidenceOf(its, since)).toMatchObject({ kind: "unpaid", reason: "expired" });
+});
+
+type Spend = (its: Authorization) => Promise<unknown>;
+const OTHERWISE: [string, Spend][] = [
+  ["by receiveWithAuthorization, to the payer himself", (its) => lab.receive({ ...its, to: payer.address })],
+  ["to another address", (its) => lab.pay({ ...its, to: ASSET })],
+  ["with another value", (its) => lab.pay({ ...its, value: its.value - 1n })],
+  [
+    "in a batch with the same transfer right before it and another after it",
+    (its) => lab.batch([its.value, { ...its, to: payer.address }, its.value]),
+  ],
+  [
+    "in a batch with another authorization that does pay",
+    async (its) => lab.batch([{ ...its, to: payer.address }, await lab.authorization()]),
+  ],
+];
+
+test.each(OTHERWISE)("an authorization whose nonce is spent %s has not paid", async (_how, spend) => {
+  const its = await lab.authorization();
+  await spend(its);
+  const { number: block } = await lab.block();
+  await lab.mine(1);
+  expect(await chain.evidenceOf(its, since)).toEqual({ kind: "open" });
+  await lab.mine(1);
+  expect(await chain.evidenceOf(its, since)).toEqual({ kind: "unpaid", reason: "spent_otherwise", block });
+});
+
+test("each authorization of a batch is paid by the same transaction", async () => {
+  const [one, two] = [await lab.authorization(), await lab.authorization({ value: 7n })];
+  const transaction = await lab.batch([5n, one, two, 6n]);
+  await lab.mine(1);
+  for (const its of [one, two]) {
+    expect(await chain.evidenceOf(its, since)).toMatchObject({ kind: "paid", transaction });
+  }
+});
+
+test("what was spent before the claim is no payment, and a human's to look at", async () => {
+  for (const spend of [lab.pay, lab.cancel]) {
+    const its = await lab.authorization({}, 1000n);
+    await spend(its);
+    const later = (await lab.block()).number + 1n;
+    await lab.mine(1);
+    expect(await chain.evidenceOf(its, later)).toEqual({ kind: "open" });
+    await lab.mineAt(its.validBefore + 1n);
+    await finalize();
+    expect(await chain.evidenceOf(its, later)).toMatchObject({ kind: "contradiction" });
+  }
+});
+
+test("a reorganized payment is paid no more", async () => {
+  const its = await lab.authorization({}, 5000n);
+  const id = await lab.client.snapshot();
+  const transaction = await lab.pay(its);
+  await lab.mine(1);
+  expect(await chain.evidenceOf(its, since)).toMatchObject({ kind: "paid", transaction });
+
+  await lab.client.revert({ id });
+  expect(await chain.blockPaidIn(transaction, its)).toBeUndefined();
+  expect(await chain.evidenceOf(its, since)).toEqual({ kind: "open" });
+  expect(await chain.evidenceOf(its, since + 99n)).toEqual({ kind: "open" }); // claimed on a head that is gone
+  await lab.mineAt(its.validBefore + 1n);
+  await finalize();
+  expect(await chain.evidenceOf(its, since)).toMatchObject({ kind: "unpaid", reason: "expired" });
+});
+
+test("a transaction that does not pay this authorization is no payment for it", async () => {
+  const [one, two] = [await lab.authorization(), await lab.authorization()];
+  const transaction = await lab.pay(one);
+  expect(await chain.blockPaidIn(transaction, two)).toBeUndefined();
+  expect(await chain.blockPaidIn(`0x${"12".repeat(32)}`, one)).toBeUndefined();
+});
+
+test("every transfer to the seller is told, with the authorization that made it", async () => {
+  const [one, two] = [await lab.authorization(), await lab.authorization({ value: 7n })];
+  const fromBlock = since + 1n;
+  const batch = await lab.batch([5n, one, two, 6n]);
+  await lab.mine(3);
+  const three = await lab.authorization({ value: 9n });
+  const single = await lab.pay(three);
+  await lab.pay(await lab.authorization({ to: payer.address }));
+  const toBlock = (await lab.block()).number;
+
+  const transfers = [];
+  const range = { asset: ASSET, payTo: SELLER, fromBlock, toBlock } as const;
+  for await (const transfer of chain.transfersTo(range)) transfers.push(transfer);
+
+  const signed = ({ nonce }: Authorization) => ({ authorizer: lower(payer.address), nonce });
+  const common = { from: lower(payer.address), to: lower(SELLER) };
+  expect(transfers).toMatchObject([
+    { transaction: batch, value: 5n, ...common },
+    { transaction: batch, value: one.value, authorization: signed(one), ...common },
+    { transaction: batch, value: 7n, authorization: signed(two), ...common },
+    { transaction: batch, value: 6n, ...common },
+    { transaction: single, value: 9n, authorization: signed(three), block: toBlock - 1n, ...common },
+  ]);
+  for (const i of [0, 3]) expect(transfers[i]).not.toHaveProperty("authorization");
+});
+
+type Rpc = { id: number; method: string; params: { fromBlock: string; toBlock: string }[] };
+
+/** A node in front of the lab's, which answers some requests by itself; `asked` is what it was asked. */
+async function nodeThat(answer: (rpc: Rpc, res: Parameters<RequestListener>[1]) => boolean) {
+  const asked: Rpc[] = [];
+  const server = createServer(async (req, res) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of req) chunks.push(chunk as Buffer);
+    const body = Buffer.concat(chunks).toString();
+    asked.push(JSON.parse(body));
+    if (answer(JSON.parse(body), res)) return;
+    const headers = { "content-type": "application/json" };
+    const response = await fetch(lab.rpcUrl, { method: "POST", body, headers });
+    res.writeHead(200, headers).end(await response.text());
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  closers.push(() => server.closeAllConnections());
+  closers.push(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  return { asked, url: `http://user:pass-w0rd-123@127.0.0.1:${port}/v2/api-key-12345678?token=tok-87654321` };
+}
+
+const SECRETS = /api-key-12345678|tok-87654321|pass-w0rd-123|127\.0\.0\.1/;
+
+test.each([10n, 1n])("a provider that takes %s blocks at a time is asked for no more", async (limit) => {
+  let refused = 0;
+  const { url } = await nodeThat(({ id, method, params: [range] }, res) => {
+    if (method !== "eth_getLogs" || !range) return false;
+    if (BigInt(range.toBlock) - BigInt(range.fromBlock) < limit) return false;
+    refused += 1;
+    res.end(JSON.stringify({ jsonrpc: "2.0", id, error: { code: -32600, message: "range too large" } }));
+    return true;
+  });
+  const its = await lab.authorization();
+  const others = [await lab.authorization({ value: 1n }), await lab.authorization({ value: 2n })] as const;
+  await lab.pay(others[0]);
+  await lab.mine(30);
+  const transaction = await lab.pay(its);
+  await lab.pay(others[1]);
+  const limited = chainOf({ rpcUrl: url });
+  expect(await limited.evidenceOf(its, since)).toMatchObject({ kind: "paid", transaction });
+
+  const values = [];
+  const range = {
+    asset: ASSET,
+    payTo: SELLER,
+    fromBlock: since + 1n,
+    toBlock: (await lab.block()).number,
+  } as const;
+  for await (const { value } of limited.transfersTo(range)) values.push(value);
+  expect(values).toEqual([1n, 1000n, 2n]);
+  const learning = refused;
+  expect(await limited.evidenceOf(its, since)).toMatchObject({ kind: "paid", transaction });
+  expect(refused - learning).toBeLessThanOrEqual(1);
+});
+
+const ILL_NODES: [string, Parameters<typeof nodeThat>[0]][] = [
+  ["resets", (_, res) => void res.socket?.resetAndDestroy() === undefined],
+  ["is silent", () => true],
+  ["never ends its answer", (_, res) => res.writeHead(200).write('{"jsonrpc"')],
+  ["answers 401", (_, res) => Boolean(res.writeHead(401).end("api-key-12345678 is not valid"))],
+  ["answers 429", (_, res) => Boolean(res.writeHead(429).end("{}"))],
+  ["answers a page", (_, res) => Boolean(res.end("<h1>no</h1>"))],
+  ["answers null", (_, res) => Boolean(res.end("null"))],
+  ["answers an empty object", (_, res) => Boolean(res.end("{}"))],
+  ["redirects", (_, res) => Boolean(res.writeHead(307, { location: lab.rpcUrl }).end())],
+  [
+    "repeats its URL in an error",
+    ({ id }, res) => {
+      const message = `http://127.0.0.1/v2/api-key-12345678: token tok-87654321 of api-key-12345678 at ${res.req.headers.host} is used up`;
+      return Boolean(res.end(JSON.stringify({ jsonrpc: "2.0", id, error: { code: -32000, message } })));
+    },
+  ],
+];
+
+test.each(ILL_NODES)(
+  "of a node that %s nothing is believed, and its URL is not told",
+  async (_how, answer) => {
+    const { url } = await nodeThat(answer);
+    const log = recordingLog();
+    const ill = chainOf({ rpcUrl: url, timeoutMs: 300 }, log);
+    const its = await lab.authorization();
+    ill.start();
+
+    const calls = [
+      () => ill.evidenceOf(its, since),
+      () => ill.freshHead(),
+      () => ill.ethCall({ to: ASSET, data: "0x" }),
+      () => ill.blockPaidIn(`0x${"12".repeat(32)}`, its),
+    ];
+    const startedAt = performance.now();
+    for (const call of calls) {
+      const error = await call().then(
+        () => undefined,
+        (thrown: unknown) => thrown,
+      );
+      expect(error).toMatchObject({ code: "payment.unavailable" });
+      expect(inspect(error, { depth: 9 }).replaceAll(/^ +at .*$/gm, "")).not.toMatch(SECRETS);
+    }
+    expect(performance.now() - startedAt).toBeLessThan(3000);
+    await eventually("the loss is logged", () => log.events.length > 0);
+    expect(log.events.map(({ event }) => event)).toEqual(["chain.lost"]);
+    expect(log.text()).not.toMatch(SECRETS);
+    expect(ill.head()).toBeUndefined();
+  },
+);
+
+test("a node of another chain is not asked for evidence: every payment would look unpaid there", async () => {
+  const other = chainOf({ chainId: 8453 });
+  const its = await lab.authorization();
+  await expect(other.evidenceOf(its, since)).rejects.toThrow("the node serves chain 84532, not 8453");
+});
+
+test("an asset without authorizationState is evidence of nothing", async () => {
+  const its = await lab.authorization({ asset: SELLER }, 1000n);
+  await lab.mineAt(its.validBefore + 1n);
+  await finalize();
+  await expect(chain.evidenceOf(its, since)).rejects.toMatchObject({ code: "payment.unavailable" });
+});
+
+test("a node that is behind with its logs makes no unpaid authorization of a paid one", async () => {
+  const { url } = await nodeThat(({ id, method }, res) => {
+    if (method !== "eth_getLogs") return false;
+    res.end(JSON.stringify({ jsonrpc: "2.0", id, result: [] }));
+    return true;
+  });
+  const behind = chainOf({ rpcUrl: url });
+  const its = await lab.authorization({}, 1000n);
+  await lab.pay(its);
+  expect(await behind.evidenceOf(its, since)).toEqual({ kind: "open" });
+  await lab.mineAt(its.validBefore + 1n);
+  await finalize();
+  expect(await behind.evidenceOf(its, since)).toMatchObject({ kind: "contradiction" });
+});
+
+test("the head follows the chain once started, says when it was read, and recovers by itself", async () => {
+  let away = true;
+  const { url, asked } = await nodeThat((_, res) => away && Boolean(res.writeHead(503).end()));
+  const log = recordingLog();
+  const its = chainOf({ rpcUrl: url }, log);
+  its.start();
+  await eventually("the node is missed, twice", () => log.events.length > 0 && asked.length > 1);
+  expect(its.head()).toBeUndefined();
+
+  away = false;
+  const { number, timestamp } = await lab.block();
+  await eventually("the node is back", () => its.head());
+  expect(its.head()).toMatchObject({ number, timestamp });
+  expect(its.head()?.at).toBeGreaterThan(Date.now() + 3_155_000_000_000);
+  await lab.mine(1);
+  await eventually("the head has moved", () => its.head()?.number === number + 1n);
+  expect((await its.freshHead()).number).toBe(number + 1n);
+  await eventually("its return is logged", () => log.events.length > 1);
+  expect(log.events.map(({ event }) => event)).toEqual(["chain.lost", "chain.returned"]);
+});
