@@ -8,8 +8,14 @@ import type { Origin } from "../job-call/job-call.ts";
  *   {postern}:call:<id>                     hash: the record of a call (call-record.ts)
  *   {postern}:attempts:<id>                 list: the failed attempts of a call, as JSON, oldest first
  *   {postern}:since:<origin>                zset: since when a call that failed once, or was replayed, has waited
+ *   {postern}:payment:<id>                  hash: what a paid call was paid with (shared/payments)
+ *   {postern}:payments                      zset: every payment, by the time it was claimed
+ *   {postern}:payments:due                  zset: payments the reconciler is to look at, by when
+ *   {postern}:payments:open:<payer>         set: a payer's payments that are SETTLING or in REVIEW
+ *   {postern}:payment-id:<payer>:<id>       hash: the call that a payer's own payment identifier stands for
+ *   {postern}:caller-nonce:<hash>           string: a caller's nonce that was used
  *   {postern}:workers                       zset: worker id, by the time of its last heartbeat
- *   {postern}:audit                         stream: who replayed or discarded what
+ *   {postern}:audit                         stream: who replayed, discarded or resolved what
  *
  * The hash tag keeps all of them in one slot of a Redis Cluster.
  */
@@ -21,6 +27,12 @@ export const keys = {
   since: (origin: Origin) => `${PREFIX}:since:${origin}`,
   /** BullMQ's own: the parked calls of an origin, by the time they were parked. */
   parked: (origin: Origin) => `${PREFIX}:${origin}:failed`,
+  payment: (callId: string) => `${PREFIX}:payment:${callId}`,
+  payments: `${PREFIX}:payments`,
+  paymentsDue: `${PREFIX}:payments:due`,
+  openPayments: (payer: string) => `${PREFIX}:payments:open:${payer}`,
+  paymentIdentifier: (payer: string, identifier: string) => `${PREFIX}:payment-id:${payer}:${identifier}`,
+  callerNonce: (hash: string) => `${PREFIX}:caller-nonce:${hash}`,
   workers: `${PREFIX}:workers`,
   audit: `${PREFIX}:audit`,
 } as const;

@@ -12,16 +12,20 @@ import { createRecordBatches } from "./record-batches.ts";
  *                                    ▼  │ replay
  *                                  PARKED ─► DISCARDED
  *
+ * A paid call begins as a payment (shared/payments/payment.ts) and comes here as SETTLED.
  * CLAIMED lives for the window; QUEUED and PARKED do not expire; the window runs anew from INJECTED and DISCARDED.
  * Fields: st state, bh body sha256, w window in ms, at time of the last change, by the request that claimed. A call without evidence has no claim:
  * its record appears with its end.
  */
-export type RecordState = "CLAIMED" | "QUEUED" | "PARKED" | "INJECTED" | "DISCARDED";
+export type RecordState = "CLAIMED" | "SETTLED" | "QUEUED" | "PARKED" | "INJECTED" | "DISCARDED";
 
 /** A failed attempt, as `postern failed show` prints it. */
 export type FailedAttempt = { at: number; code: string; reason: string; worker: string };
 
-export type Claim = { kind: "new" } | { kind: "conflict" } | { kind: "known"; state: RecordState };
+export type Claim =
+  | { kind: "new" }
+  | { kind: "conflict" }
+  | { kind: "known"; state: Exclude<RecordState, "SETTLED"> };
 
 const CLAIM = `
 local st = redis.call('HGET', KEYS[1], 'st')
@@ -64,6 +68,13 @@ redis.call('LTRIM', KEYS[2], -tonumber(ARGV[2]), -1)
 redis.call('PERSIST', KEYS[2])
 redis.call('ZADD', KEYS[3], 'NX', ARGV[3], ARGV[4])`;
 
+/** States that say that a call is not in its queue, and lag behind when it was taken from there. */
+const BEHIND: readonly RecordState[] = ["CLAIMED", "SETTLED", "PARKED"];
+
+function isBehind(state: RecordState | undefined): boolean {
+  return state !== undefined && BEHIND.includes(state);
+}
+
 type Claimant = { windowMs: number; now: number; by: string };
 
 /** A call, as far as its record is concerned. */
@@ -96,19 +107,19 @@ export function createCallRecords(redis: Redis) {
       const reply = (await claim([keys.record(id)], [bodySha256, windowMs, now, by])) as string;
       if (reply === "NEW") return { kind: "new" };
       if (reply === "CONFLICT") return { kind: "conflict" };
-      return { kind: "known", state: reply as RecordState };
+      return { kind: "known", state: reply as Exclude<RecordState, "SETTLED"> };
     },
 
     /** For who added the call: CLAIMED becomes QUEUED, any other state is newer. Answers the state found. */
     added: (id: string, now: number) => toQueued(id, now, "CLAIMED"),
 
     /**
-     * For who took the call from its queue: CLAIMED and PARKED become QUEUED. Answers the state found, if there is a
+     * For who took the call from its queue: CLAIMED, SETTLED and PARKED become QUEUED. Answers the state found, if there is a
      * record; it seldom has to change, and one read is enough for many.
      */
     async taken(id: string, now: number): Promise<RecordState | undefined> {
       const found = ((await stateOf(id)) as RecordState | null) ?? undefined;
-      return found === "CLAIMED" || found === "PARKED" ? toQueued(id, now, "CLAIMED", "PARKED") : found;
+      return isBehind(found) ? toQueued(id, now, ...BEHIND) : found;
     },
 
     injected: ({ id, origin }: Of, now: number) => inject({ id, origin, now }),

@@ -83,7 +83,9 @@ function effectsOf(ids: readonly string[]): number[] {
 const INSIDE_A_HANDLER: readonly CrashPoint[] = ["runner.in_handler", "runner.after_handler"];
 const ON_A_REFUSAL: readonly CrashPoint[] = ["producer.after_attempt_recorded", "producer.after_parked"];
 const OF_LONG_JOBS: readonly CrashPoint[] = ["runner.after_stored"];
-const special = [...INSIDE_A_HANDLER, ...ON_A_REFUSAL, ...OF_LONG_JOBS];
+/** The paid path has a file of its own (paid-crash-points.test.ts). */
+const OF_PAYMENTS = CRASH_POINTS.filter((point) => point.startsWith("x402."));
+const special = [...INSIDE_A_HANDLER, ...ON_A_REFUSAL, ...OF_LONG_JOBS, ...OF_PAYMENTS];
 
 /** In a runner that dies, other calls may be inside a handler: there the point is told of a call that runs alone. */
 const callsAt = (point: CrashPoint) => (point.startsWith("runner.") ? 1 : CALLS);

@@ -46,10 +46,18 @@ const heavy = [
   "prom-client",
   "smol-toml",
   "zod",
+  "secp256k1",
+  "@x402/core",
+  "@x402/evm",
+  "@x402/extensions",
 ];
 
 test.each([
   ["postern/webhooks", ["express", "bullmq", "zod"]],
+  [
+    "postern/x402",
+    ["@x402/core", "@x402/extensions", "bullmq", "express", "secp256k1", "undici", "viem", "zod"],
+  ],
   ["postern/producer", ["bullmq", "zod"]],
   ["postern/runner", ["zod"]],
 ])("importing %s loads only what it needs", (subpath, needed) => {

@@ -13,6 +13,7 @@ export type Stack = {
   readonly runner: Part;
   readonly gateways: readonly Part[];
   readonly producers: readonly Part[];
+  readonly x402: readonly Part[];
   /** The first gateway's `host:port`. */
   readonly address: string;
   /** Further parts by the program's own arguments, e.g. `["producer"]`. */
@@ -28,6 +29,8 @@ export type StackOptions = {
   postern?: Readonly<Record<string, TomlTable>>;
   gateways?: number;
   producers?: number;
+  /** x402.toml and job_pricing.toml, and how many x402 gateways; none without it. */
+  x402?: { toml: TomlTable; prices: TomlTable; gateways: number };
   /** Node's arguments for a runner of the test's own; else the reference runner. */
   runnerEntry?: readonly string[];
   env?: NodeJS.ProcessEnv;
@@ -42,6 +45,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   writeConfig(configDir, {
     postern: posternTable(redis.url, runnerAddress, options.postern),
     webhooks: { ...options.webhooks, endpoints: [...options.endpoints] },
+    ...(options.x402 && { x402: options.x402.toml, job_pricing: options.x402.prices }),
   });
   const parts: Part[] = [];
   const start = async (name: string, args: readonly string[], { entry, ...more }: Extra = {}) => {
@@ -62,6 +66,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       start(`gateway ${i}`, ["webhooks", "--bind-address", `127.0.0.1:${await freePort()}`]),
     ),
     ...times(producers, (i) => start(`producer ${i}`, ["producer"])),
+    ...times(options.x402?.gateways ?? 0, async (i) =>
+      start(`x402 ${i}`, ["x402", "--bind-address", `127.0.0.1:${await freePort()}`]),
+    ),
   ]);
   await Promise.all([runner, ...started].map(untilReady));
   const [first, ...rest] = started.slice(0, gateways);
@@ -71,7 +78,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     configDir,
     runner,
     gateways: [first, ...rest],
-    producers: started.slice(gateways),
+    producers: started.slice(gateways, gateways + producers),
+    x402: started.slice(gateways + producers),
     address: first.address,
     start: (name, args, moreEnv) => start(name, args, moreEnv && { env: moreEnv }),
     async stop() {

@@ -1,0 +1,88 @@
+import type { RequestListener } from "node:http";
+import type { X402Toml } from "../../shared/config/x402-toml.ts";
+import type { Secret } from "../../shared/crypto/secret.ts";
+import type { Readiness } from "../../shared/http/ops.ts";
+import type { Reached } from "../../shared/lifecycle/crash-point.ts";
+import type { Logger } from "../../shared/log/logger.ts";
+import type { PaymentJournal } from "../../shared/payments/journal.ts";
+import type { Admission } from "../../shared/queue/admission.ts";
+import type { UntilKnown } from "../../shared/queue/until-known.ts";
+import type { Clock } from "../../shared/time/clock.ts";
+import { answerRefused } from "./answers.ts";
+import { answerCallState } from "./call-state.ts";
+import type { AuthorizeCaller } from "./caller-policy.ts";
+import type { Catalogue } from "./catalogue.ts";
+import type { Chains } from "./chains.ts";
+import { createChallenge } from "./challenge.ts";
+import { createPreflight } from "./cors.ts";
+import { createDryRun } from "./dry-run.ts";
+import type { Facilitators } from "./facilitators.ts";
+import type { Finish } from "./finish.ts";
+import { createKnownPayment } from "./known-payment.ts";
+import { createPayJob } from "./pay-job.ts";
+import { answerPrice } from "./price.ts";
+import { createHandler } from "./server.ts";
+import { pricedJob } from "./sold-job.ts";
+import { createTakePayment } from "./take-payment.ts";
+
+type Deps = {
+  x402: X402Toml;
+  metadataPrefix: string;
+  catalogue: Catalogue;
+  admission: Admission;
+  readiness: () => Readiness;
+  journal: PaymentJournal;
+  facilitators: Facilitators;
+  chains: Chains;
+  finish: Finish;
+  untilKnown: () => UntilKnown;
+  authorizeCaller: AuthorizeCaller;
+  clock: Clock;
+  log: Logger;
+  reached: Reached;
+};
+
+/** Everything the gateway answers, from the parts that decide. */
+export function createAnswerAll(deps: Deps): RequestListener {
+  const { x402, catalogue, journal, admission, clock } = deps;
+  const settings = toSettings(x402, deps.metadataPrefix);
+  const challenge = createChallenge(settings, clock);
+  const statusUrlOf = (id: string) => `${x402.public_url}/x402/calls/${id}`;
+  const patienceMs = settings.settleTimeoutSeconds * 1000;
+  const payJob = createPayJob({
+    ...deps,
+    challenge,
+    settings,
+    statusUrlOf,
+    knownPayment: createKnownPayment({ journal, clock, patienceMs, statusUrlOf }),
+    assertOpen: () => admission.assertOpen(),
+    headOf: (token) => deps.chains.headOf(token),
+    take: createTakePayment({
+      ...deps,
+      openMax: x402.open_payments_per_payer,
+      trustFacilitator: x402.trust_facilitator,
+    }),
+  });
+  return createHandler({
+    payJob,
+    dryRun: createDryRun({ ...deps, settings, isNonceUsed: journal.isNonceUsed }),
+    price: (res, ids) => answerPrice(res, pricedJob(catalogue, ids), x402.public_url),
+    callState: (res, callId) => answerCallState(res, journal, callId),
+    preflight: createPreflight(deps.metadataPrefix),
+    refuse: ({ req, res, ids }, error) => answerRefused(challenge, error, { req, res, ids }),
+    readiness: deps.readiness,
+    isEnding: () => admission.ending,
+  });
+}
+
+function toSettings(x402: X402Toml, metadataPrefix: string) {
+  return {
+    publicUrl: x402.public_url,
+    maxTimeoutSeconds: x402.max_timeout_secs,
+    quoteTtlSeconds: x402.quote_ttl_secs,
+    quoteSecrets: x402.quote_secret as [Secret, ...Secret[]],
+    settleTimeoutSeconds: x402.settle_timeout_secs,
+    bodyBytesMax: x402.body_limit_bytes,
+    metadataPrefix,
+  };
+}

@@ -1,0 +1,106 @@
+import type { Secret } from "../../shared/crypto/secret.ts";
+import { AppError } from "../../shared/errors/app-error.ts";
+import type { Logger } from "../../shared/log/logger.ts";
+import type { Clock } from "../../shared/time/clock.ts";
+import { Facilitator } from "./facilitator.ts";
+import type { NoAnswer, Settled, Verified } from "./facilitator-answers.ts";
+import { createFacilitatorClient } from "./facilitator-client.ts";
+
+const RETRY_AFTER_MS = 2000;
+const RETRY_AFTER_MS_MAX = 60_000;
+
+/** What `POST /verify` and `POST /settle` are sent: the payload as it was decoded, nothing left out of it. */
+export type PaymentRequest = { x402Version: 1 | 2; paymentPayload: unknown; paymentRequirements: unknown };
+
+export type PaymentKind = { x402Version: 1 | 2; scheme: string; network: string };
+
+export type Facilitators = {
+  start(): void;
+  close(): Promise<void>;
+  /** Whether any facilitator that was reached once says that it takes such payments. */
+  supports(kind: PaymentKind): boolean;
+  /** Each facilitator, as configured, and why it is not to be counted on. */
+  available(): { url: string; ok: boolean; reason: string | undefined }[];
+  /**
+   * Asks the facilitators that support such payments, until one has answered: `url` says which. Those that answer come
+   * first, in the order configured. Throws `payment.unavailable` where none did.
+   */
+  verify(request: PaymentRequest, kind: Omit<PaymentKind, "x402Version">): Promise<Judged>;
+  /** Asks this one facilitator, once. Never rejects: whatever is not an answer is an unknown outcome. */
+  settle(request: PaymentRequest, url: string): Promise<Settled>;
+};
+
+export type Judged = { verified: Verified; url: string };
+
+type Options = {
+  urls: readonly string[];
+  /** Sent to every facilitator with every request, by header name. */
+  headers: Readonly<Record<string, Secret>>;
+  verifyTimeoutMs: number;
+  settleTimeoutMs: number;
+  clock: Clock;
+  log: Logger;
+};
+
+/** One or more facilitators: verifying fails over, settling never does. */
+export function createFacilitators({ urls, headers, clock, ...shared }: Options): Facilitators {
+  const byUrl = new Map(
+    urls.map((url) => {
+      const client = createFacilitatorClient({ url, headers, clock });
+      return [url, new Facilitator({ name: nameOf(url), client, ...shared })];
+    }),
+  );
+  const all = [...byUrl];
+
+  async function verify(request: PaymentRequest, kind: Omit<PaymentKind, "x402Version">): Promise<Judged> {
+    const { x402Version } = request;
+    const able = all.filter(([, facilitator]) => facilitator.supports({ x402Version, ...kind }));
+    const body = toBody(request);
+    const failures: Failure[] = [];
+    for (const [url, facilitator] of wellFirst(able)) {
+      const verified = await facilitator.verify(body);
+      if (verified.kind !== "none") return { verified, url };
+      failures.push({ name: facilitator.name, ...verified });
+    }
+    throw noneAnswered(failures);
+  }
+
+  return {
+    start: () => all.forEach(([, facilitator]) => void facilitator.start()),
+    close: async () => void (await Promise.all(all.map(([, facilitator]) => facilitator.close()))),
+    supports: (kind) => all.some(([, facilitator]) => facilitator.supports(kind)),
+    available: () => all.map(([url, { trouble }]) => ({ url, ok: trouble === undefined, reason: trouble })),
+    verify,
+    async settle(request, url) {
+      const facilitator = byUrl.get(url);
+      if (facilitator) return facilitator.settle(toBody(request));
+      return { kind: "unknown", reason: "the facilitator that verified it is configured no more" };
+    },
+  };
+}
+
+function toBody({ x402Version, paymentPayload, paymentRequirements }: PaymentRequest): string {
+  return JSON.stringify({ x402Version, paymentPayload, paymentRequirements });
+}
+
+/** What does not answer is asked last: each of its time-outs would be every payer's wait. */
+function wellFirst(facilitators: readonly (readonly [string, Facilitator])[]) {
+  const isWell = ([, { trouble }]: readonly [string, Facilitator]) => trouble === undefined;
+  return [...facilitators.filter(isWell), ...facilitators.filter((each) => !isWell(each))];
+}
+
+type Failure = NoAnswer & { name: string };
+
+function noneAnswered(failures: readonly Failure[]): AppError {
+  const reasons = failures.map(({ name, reason }) => `${name}: ${reason}`);
+  const reason = reasons.join("; ") || "no facilitator is known to take this kind of payment";
+  const asked = failures.flatMap(({ retryAfterMs }) => retryAfterMs ?? []);
+  const retryAfterMs = Math.min(RETRY_AFTER_MS_MAX, ...(asked.length > 0 ? asked : [RETRY_AFTER_MS]));
+  return new AppError("payment.unavailable", { reason, retryAfterMs });
+}
+
+/** Without what may be a credential in it: user, password, query. */
+function nameOf(url: string): string {
+  const { origin, pathname } = new URL(url);
+  return `${origin}${pathname}`.replace(/\/$/, "");
+}

@@ -1,0 +1,77 @@
+import { loadX402Config } from "../../shared/config/load-x402.ts";
+import { toLimits } from "../../shared/config/postern-toml.ts";
+import { AppError } from "../../shared/errors/app-error.ts";
+import { listen } from "../../shared/http/listen.ts";
+import { createOpsApp } from "../../shared/http/ops.ts";
+import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
+import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
+import { registerPressure } from "../../shared/queue/pressure-gauges.ts";
+import { connectForRequests } from "../../shared/redis/connect.ts";
+import { delay } from "../../shared/time/clock.ts";
+import { createX402Gateway } from "./gateway.ts";
+import { createMeters } from "./meters.ts";
+
+export type X402Process = ServiceOptions & {
+  configDir: string;
+  bindAddress: string | undefined;
+  opsAddress: string | undefined;
+};
+
+export function runX402(options: X402Process): Promise<number> {
+  return runService("x402", options, async ({ log: plainLog, shutdown, reached }) => {
+    const { postern, x402, prices, warnings } = loadX402Config({ dir: options.configDir, env: options.env });
+    if (x402 === undefined) throw noFile(options.configDir);
+    for (const warning of warnings) plainLog.warn("config.warning", { warning });
+    const metrics = createMetrics();
+    const log = metered(plainLog, createMeters(metrics));
+
+    const redis = connectForRequests(postern.redis.url, log);
+    shutdown.defer("redis", () => redis.disconnect());
+
+    const gateway = createX402Gateway({
+      x402,
+      prices,
+      metadataPrefix: postern.metadata_prefix,
+      redis,
+      durability: postern.redis.durability,
+      limits: toLimits(postern),
+      enqueueTimeoutMs: postern.limits.enqueue_timeout_ms,
+      log,
+      reached,
+    });
+    shutdown.defer("gateway", () => gateway.close());
+    registerPressure(metrics, "x402", gateway.pressure);
+
+    const ops = await listen(
+      createOpsApp({ readiness: gateway.readiness, metrics }),
+      options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9093",
+    );
+    shutdown.defer("ops server", () => ops.close(0));
+
+    const server = await listen(gateway.handler, options.bindAddress ?? x402.bind_address, {
+      requestTimeoutMs: x402.request_timeout_secs * 1000,
+    });
+    const endMs = (x402.facilitator_timeout_secs + x402.settle_timeout_secs) * 1000;
+    shutdown.defer("http server", () => server.close(endMs + 2 * postern.limits.enqueue_timeout_ms));
+    shutdown.defer("drain", async () => {
+      gateway.drain();
+      await delay(postern.drain_secs * 1000);
+      gateway.stop();
+    });
+
+    log.info("service.started", {
+      address: server.address,
+      opsAddress: ops.address,
+      publicUrl: x402.public_url,
+      jobs: prices.size,
+      tokens: x402.accepted_tokens.map(({ symbol, network }) => `${symbol} (${network})`),
+    });
+    return { fatal: gateway.firstCheck.then(() => new Promise<never>(() => {})) };
+  });
+}
+
+function noFile(dir: string): AppError {
+  return new AppError("start.config_invalid", {
+    reason: `${dir}/x402.toml: there is no such file; without it the x402 gateway is off`,
+  });
+}

@@ -1,0 +1,66 @@
+import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
+import { AppError, toAppError } from "../../shared/errors/app-error.ts";
+import { bareApp, onlyGet, probes, type Readiness, serve } from "../../shared/http/ops.ts";
+import { rawPath } from "../../shared/http/raw-path.ts";
+import type { JobIds } from "./catalogue.ts";
+import { parseRoute, type Route } from "./route.ts";
+
+type Arrival = { req: IncomingMessage; res: ServerResponse };
+
+type Deps = {
+  payJob: (req: IncomingMessage, res: ServerResponse, ids: JobIds) => Promise<void>;
+  dryRun: (arrival: Arrival & { ids: JobIds }) => Promise<void>;
+  price: (res: ServerResponse, ids: JobIds) => void;
+  callState: (res: ServerResponse, callId: string) => Promise<void>;
+  preflight: (res: ServerResponse) => void;
+  /** Answers what one of these threw. */
+  refuse: (arrival: Arrival & { ids: JobIds | undefined }, error: AppError) => void;
+  readiness: () => Readiness;
+  /** Whether every answer is to be the last of its connection. */
+  isEnding: () => boolean;
+};
+
+/** Paths of jobs and calls are matched as they came, before Express; everything else is Express'. */
+export function createHandler(deps: Deps): RequestListener {
+  const app = bareApp();
+  onlyGet(app, "/x402/health", (_req, res) => {
+    res.type("text/plain").send("ok");
+  });
+  app.use(probes(deps));
+  const others = serve(app);
+
+  return (req, res) => {
+    if (deps.isEnding()) res.setHeader("Connection", "close");
+    const route = parseRoute(rawPath(req.url ?? ""));
+    if (route === undefined) others(req, res);
+    else void answer(deps, { req, res }, route);
+  };
+}
+
+async function answer(deps: Deps, arrival: Arrival, route: Route): Promise<void> {
+  const { req, res } = arrival;
+  const ids = route.kind === "call" ? undefined : route;
+  try {
+    if (req.method === "OPTIONS") return deps.preflight(res);
+    assertMethod(arrival, route);
+    switch (route.kind) {
+      case "job":
+        return await deps.payJob(req, res, route);
+      case "dry_run":
+        return await deps.dryRun({ ...arrival, ids: route });
+      case "price":
+        return deps.price(res, route);
+      case "call":
+        return await deps.callState(res, route.callId);
+    }
+  } catch (thrown) {
+    deps.refuse({ ...arrival, ids }, toAppError(thrown));
+  }
+}
+
+function assertMethod({ req: { method }, res }: Arrival, { kind }: Route): void {
+  const wanted = kind === "job" || kind === "dry_run" ? "POST" : "GET";
+  if (method === wanted || (wanted === "GET" && method === "HEAD")) return;
+  res.setHeader("Allow", wanted === "GET" ? "GET, HEAD, OPTIONS" : "POST, OPTIONS");
+  throw new AppError("request.method_not_allowed", { reason: `${method}`, publicDetail: `use ${wanted}` });
+}

@@ -1,0 +1,145 @@
+import { keys } from "../queue/agreements.ts";
+import type { Redis } from "../redis/connect.ts";
+import { toScored } from "../redis/scored.ts";
+import { script } from "../redis/script.ts";
+import type { Payment, PaymentState, PaymentTerms, Settlement } from "./payment.ts";
+
+/** A payment without its body and without what only finishing it needs. */
+export type PaymentSummary = Pick<
+  Payment,
+  | "id"
+  | "state"
+  | "terms"
+  | "claimedAt"
+  | "changedAt"
+  | "sinceBlock"
+  | "dispatches"
+  | "settlement"
+  | "proven"
+  | "reason"
+>;
+
+/** Which payments; every field that is present must hold. Times are when it was claimed, both ends included. */
+export type PaymentFilter = {
+  state?: PaymentState | undefined;
+  /** Lower case. */
+  payer?: string | undefined;
+  since?: number | undefined;
+  until?: number | undefined;
+  /** Not at its end yet. */
+  open?: boolean | undefined;
+  /** The chain contradicts it though its call was given to the runner. */
+  disputed?: boolean | undefined;
+};
+
+const AT_ONCE = 100;
+
+/**
+ * KEYS payments, then record and payment of each id. ARGV the ids. Answers their fields, and forgets the ids of which
+ * nothing is left.
+ */
+const READ_MANY = `
+local found = {}
+for i, id in ipairs(ARGV) do
+  local record = redis.call('HMGET', KEYS[2 * i], 'st', 'at')
+  if record[1] then
+    local payment = redis.call('HMGET', KEYS[2 * i + 1], 'terms', 'claimed_at', 'since_block', 'dispatches', 'settlement', 'proven', 'reason')
+    found[i] = {record[1], record[2], unpack(payment)}
+  else
+    redis.call('ZREM', KEYS[1], id)
+    found[i] = {}
+  end
+end
+return found`;
+
+export type PaymentList = ReturnType<typeof createPaymentList>;
+
+/** Reads payments by the time they were claimed; few are in memory at a time. */
+export function createPaymentList(redis: Redis) {
+  const readMany = script(redis, READ_MANY);
+
+  /** In the order of `ids`; undefined where nothing is known (any more). */
+  async function read(ids: readonly string[]): Promise<(PaymentSummary | undefined)[]> {
+    if (ids.length === 0) return [];
+    const touched = ids.flatMap((id) => [keys.record(id), keys.payment(id)]);
+    const found = (await readMany([keys.payments, ...touched], ids)) as (string | null)[][];
+    return ids.map((id, i) => toSummary(id, found[i] ?? []));
+  }
+
+  /** The newest first. */
+  async function* matching(filter: PaymentFilter): AsyncGenerator<PaymentSummary> {
+    for await (const ids of newestFirst(redis, filter)) {
+      const payments = await read(ids);
+      yield* payments.filter((payment) => payment !== undefined).filter((each) => matches(each, filter));
+    }
+  }
+
+  return { read, matching };
+}
+
+/** Ids in pages. It goes on from the time of the last one, so that ids which come or go meanwhile move no other. */
+async function* newestFirst(
+  redis: Redis,
+  { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY }: PaymentFilter,
+): AsyncGenerator<string[]> {
+  let last: { at: number; ids: ReadonlySet<string> } = { at: until, ids: new Set() };
+  for (;;) {
+    const [max, min] = [toBound(last.at), toBound(since)];
+    const count = AT_ONCE + last.ids.size;
+    const reply = await redis.zrevrangebyscore(keys.payments, max, min, "WITHSCORES", "LIMIT", 0, count);
+    const page = toScored(reply);
+    const fresh = page.filter(({ member }) => !last.ids.has(member));
+    if (fresh.length === 0) return;
+    yield fresh.map(({ member }) => member);
+    const at = page.at(-1)?.score ?? 0;
+    const sameTime = page.filter(({ score }) => score === at).map(({ member }) => member);
+    last = { at, ids: new Set(at === last.at ? [...last.ids, ...sameTime] : sameTime) };
+  }
+}
+
+function toBound(at: number): number | string {
+  return Number.isFinite(at) ? at : `${at < 0 ? "-" : "+"}inf`;
+}
+
+function toSummary(id: string, fields: readonly (string | null)[]): PaymentSummary | undefined {
+  const [state, changedAt, terms, claimedAt, sinceBlock, dispatches, settlement, proven, reason] = fields;
+  if (state == null || terms == null) return undefined;
+  return {
+    id,
+    state: state as PaymentState,
+    terms: JSON.parse(terms) as PaymentTerms,
+    claimedAt: Number(claimedAt),
+    changedAt: Number(changedAt),
+    sinceBlock: BigInt(sinceBlock ?? 0),
+    dispatches: Number(dispatches),
+    settlement: settlement == null ? undefined : (JSON.parse(settlement) as Settlement),
+    proven: proven === "1",
+    reason: reason ?? undefined,
+  };
+}
+
+function matches(payment: PaymentSummary, { state, payer, open, disputed }: PaymentFilter): boolean {
+  if (state !== undefined && payment.state !== state) return false;
+  if (payer !== undefined && payment.terms.payer !== payer) return false;
+  if (open === true && isFinal(payment.state)) return false;
+  return disputed !== true || isDisputed(payment);
+}
+
+/** Whether nothing happens to it any more. */
+export function isFinal(state: PaymentState): boolean {
+  return state === "INJECTED" || state === "DISCARDED" || state === "VOID";
+}
+
+/** Whether the journal holds that it was paid. */
+export function countsAsPaid(state: PaymentState): boolean {
+  return state !== "SETTLING" && state !== "REVIEW" && state !== "VOID";
+}
+
+/** Whether evidence contradicts a payment that counts as paid; what an operator has decided is not disputed. */
+export function isDisputed({
+  state,
+  reason,
+  settlement,
+}: Pick<Payment, "state" | "reason" | "settlement">): boolean {
+  return countsAsPaid(state) && reason !== undefined && settlement?.by !== "operator";
+}

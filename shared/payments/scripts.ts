@@ -1,0 +1,121 @@
+/*
+ * Every change of a payment is one script: check and change cannot be parted. KEYS[1] is the call's record and KEYS[2] its
+ * payment; the record's `st` is the state of both.
+ */
+
+/**
+ * KEYS record, payment, due, payments, open, identifier, nonce
+ * ARGV id, body sha256, route, now, due at, window ms, claimant, open payments at most, has identifier, nonce's ms to live
+ * (0: no nonce), then the payment's fields. What is known is answered before anything is tested.
+ */
+export const CLAIM = `
+local id, bh, rt, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local known = redis.call('HMGET', KEYS[1], 'st', 'bh', 'rt', 'by')
+if known[1] then
+  if known[2] ~= bh or known[3] ~= rt then return {'CONFLICT'} end
+  if known[4] == ARGV[7] then return {'NEW'} end
+  return {'KNOWN', id}
+end
+if ARGV[9] == '1' then
+  local same = redis.call('HMGET', KEYS[6], 'id', 'bh', 'rt')
+  if same[1] then
+    if same[2] == bh and same[3] == rt then return {'KNOWN', same[1]} end
+    return {'IDENTIFIER_CONFLICT'}
+  end
+end
+if redis.call('SCARD', KEYS[5]) >= tonumber(ARGV[8]) then return {'TOO_MANY_OPEN'} end
+if ARGV[10] ~= '0' and redis.call('EXISTS', KEYS[7]) == 1 then return {'NONCE_USED'} end
+redis.call('HSET', KEYS[1], 'st', 'SETTLING', 'bh', bh, 'rt', rt, 'w', ARGV[6], 'at', now, 'by', ARGV[7])
+redis.call('HSET', KEYS[2], unpack(ARGV, 11))
+redis.call('ZADD', KEYS[3], ARGV[5], id)
+redis.call('ZADD', KEYS[4], now, id)
+redis.call('SADD', KEYS[5], id)
+if ARGV[9] == '1' then redis.call('HSET', KEYS[6], 'id', id, 'bh', bh, 'rt', rt) end
+if ARGV[10] ~= '0' then redis.call('SET', KEYS[7], id, 'PX', ARGV[10]) end
+return {'NEW'}`;
+
+/** KEYS record, payment. Answers the record's fields and the payment's. */
+export const READ = `return {redis.call('HGETALL', KEYS[1]), redis.call('HGETALL', KEYS[2])}`;
+
+/**
+ * KEYS record, payment, due, open. ARGV id, now, due at, settlement, proven, from states... Answers the state found.
+ */
+export const SETTLED = `
+local st = redis.call('HGET', KEYS[1], 'st')
+for i = 6, #ARGV do
+  if st == ARGV[i] then
+    redis.call('HSET', KEYS[1], 'st', 'SETTLED', 'at', ARGV[2])
+    redis.call('HSET', KEYS[2], 'settlement', ARGV[4], 'proven', ARGV[5], 'settled_at', ARGV[2])
+    redis.call('ZADD', KEYS[3], ARGV[3], ARGV[1])
+    redis.call('SREM', KEYS[4], ARGV[1])
+    break
+  end
+end
+return st`;
+
+/** KEYS record, payment, due. ARGV id, now, due at. */
+export const QUEUED = `
+if redis.call('HGET', KEYS[1], 'st') == 'SETTLED' then
+  redis.call('HSET', KEYS[1], 'st', 'QUEUED', 'at', ARGV[2])
+end
+redis.call('ZADD', KEYS[3], 'XX', ARGV[3], ARGV[1])`;
+
+/**
+ * KEYS record, payment, due, open, identifier. ARGV id, now, ms to live, reason, has identifier, from states... The body is
+ * dropped and the payer's identifier is free again. Answers the state found.
+ */
+export const VOID = `
+local st = redis.call('HGET', KEYS[1], 'st')
+for i = 6, #ARGV do
+  if st == ARGV[i] then
+    redis.call('HSET', KEYS[1], 'st', 'VOID', 'at', ARGV[2])
+    redis.call('HSET', KEYS[2], 'reason', ARGV[4], 'ended_at', ARGV[2])
+    redis.call('HDEL', KEYS[2], 'call', 'request')
+    redis.call('PEXPIRE', KEYS[1], ARGV[3])
+    redis.call('PEXPIRE', KEYS[2], ARGV[3])
+    redis.call('ZREM', KEYS[3], ARGV[1])
+    redis.call('SREM', KEYS[4], ARGV[1])
+    if ARGV[5] == '1' and redis.call('HGET', KEYS[5], 'id') == ARGV[1] then redis.call('DEL', KEYS[5]) end
+    break
+  end
+end
+return st`;
+
+/** KEYS record, payment, due. ARGV id, now, reason. SETTLING goes to REVIEW; it stays open. Answers the state found. */
+export const REVIEW = `
+local st = redis.call('HGET', KEYS[1], 'st')
+if st == 'SETTLING' then
+  redis.call('HSET', KEYS[1], 'st', 'REVIEW', 'at', ARGV[2])
+  redis.call('HSET', KEYS[2], 'reason', ARGV[3])
+  redis.call('ZREM', KEYS[3], ARGV[1])
+end
+return st`;
+
+/** KEYS record, payment. ARGV now. Counts a settle request that is about to be sent again. Answers the state found. */
+export const DISPATCHING = `
+local st = redis.call('HGET', KEYS[1], 'st')
+if st == 'SETTLING' then
+  redis.call('HINCRBY', KEYS[2], 'dispatches', 1)
+  redis.call('HSET', KEYS[2], 'dispatched_at', ARGV[1])
+end
+return st`;
+
+/** KEYS record, payment, due, identifier. ARGV id, now, has identifier. What is only needed to finish the call is dropped. */
+export const ENDED = `
+local left = redis.call('PTTL', KEYS[1])
+local w = tonumber(redis.call('HGET', KEYS[1], 'w'))
+if left < 0 then
+  left = w
+  redis.call('PEXPIRE', KEYS[1], left)
+end
+redis.call('HDEL', KEYS[2], 'call', 'request')
+redis.call('HSETNX', KEYS[2], 'ended_at', ARGV[2])
+redis.call('PEXPIRE', KEYS[2], left)
+if ARGV[3] == '1' then redis.call('PEXPIRE', KEYS[4], left) end
+redis.call('ZREM', KEYS[3], ARGV[1])`;
+
+/** KEYS due. ARGV now, until, count. Takes those that are due, for a while: another replica takes others. */
+export const TAKE_DUE = `
+local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, ARGV[3])
+for _, id in ipairs(ids) do redis.call('ZADD', KEYS[1], ARGV[2], id) end
+return ids`;

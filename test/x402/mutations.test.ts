@@ -1,0 +1,83 @@
+import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { encodeHeader, signPayment } from "../support/devnet.ts";
+import { inTime } from "../support/x402.ts";
+import { useLab } from "./lab.ts";
+
+const lab = useLab();
+
+type Path = readonly string[];
+type Leaf = string | number;
+
+/** Every value of a payload that is no object. */
+function leavesOf(value: unknown, path: Path = []): { path: Path; value: Leaf }[] {
+  if (typeof value !== "object" || value === null) return [{ path, value: value as Leaf }];
+  return Object.entries(value).flatMap(([key, each]) => leavesOf(each, [...path, key]));
+}
+
+/** The same payload with another value there; `undefined` takes the field out. */
+function withLeaf(payload: object, path: Path, value: unknown): object {
+  const copy = structuredClone(payload) as Record<string, unknown>;
+  const parent = path.slice(0, -1).reduce((at, key) => at[key] as Record<string, unknown>, copy);
+  parent[path.at(-1) as string] = value;
+  return copy;
+}
+
+/** Another digit at one place of a hex number or a decimal one: what only differs in its letters' case is the same. */
+function otherDigit(text: string) {
+  const digits = /^0x/.test(text) ? "0123456789abcdef" : "0123456789";
+  const first = text.startsWith("0x") ? 2 : 0;
+  return fc
+    .tuple(fc.integer({ min: first, max: Math.max(first, text.length - 1) }), fc.constantFrom(...digits))
+    .map(([at, digit]) => text.slice(0, at) + digit + text.slice(at + 1));
+}
+
+const anything = fc.oneof(
+  fc.constantFrom(undefined, null, "", "0", "0x", 0, -1, true, {}, [], "\u0000"),
+  fc.string({ maxLength: 70 }),
+  fc.integer(),
+  fc.double({ noNaN: true }),
+);
+
+function others(value: Leaf) {
+  if (typeof value === "number")
+    return fc.oneof(anything, fc.constantFrom(value + 1, value - 1, String(value)));
+  const near = fc.oneof(
+    otherDigit(value),
+    fc.constantFrom(`${value}0`, `0${value}`, ` ${value}`, value.slice(1)),
+  );
+  return fc.oneof(anything, near);
+}
+
+const isSame = (a: unknown, b: unknown) =>
+  String(a).toLowerCase() === String(b).toLowerCase() && typeof a === typeof b;
+
+test("any change of a single field of a payment is refused, without asking a facilitator", async () => {
+  const x402 = await lab.gateway();
+  const required = (await x402.ask()).v2;
+  const offer = required.accepts[0] as PaymentRequirements;
+  const resource = { url: String(required.resource?.url) };
+  const { payload } = await signPayment(offer, inTime({ payer: lab.payer }), {
+    resource,
+  } as Partial<PaymentPayload>);
+  const leaves = leavesOf(payload);
+  expect(leaves.length).toBe(20);
+  const mutation = fc.constantFrom(...leaves).chain(({ path, value }) =>
+    fc.tuple(
+      fc.constant(path),
+      others(value).filter((each) => !isSame(each, value)),
+    ),
+  );
+
+  await fc.assert(
+    fc.asyncProperty(mutation, async ([path, value]) => {
+      const answer = await x402.post({ "PAYMENT-SIGNATURE": encodeHeader(withLeaf(payload, path, value)) });
+      expect(answer.status).toBe(402);
+    }),
+    { numRuns: 600 },
+  );
+  expect(await lab.asked()).toEqual({ verify: 0, settle: 0 });
+  expect(await x402.waiting()).toEqual([]);
+  expect((await x402.post({ "PAYMENT-SIGNATURE": encodeHeader(payload) })).status).toBe(202);
+});

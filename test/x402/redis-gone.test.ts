@@ -1,0 +1,94 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { eventually } from "../support/eventually.ts";
+import { type Fault, type RedisProxy, startRedisProxy } from "../support/redis-proxy.ts";
+import { JOB_PATH } from "../support/x402.ts";
+import { PRICE, useLab } from "./lab.ts";
+
+const lab = useLab();
+let proxy: RedisProxy;
+
+beforeEach(async () => {
+  proxy = await startRedisProxy(lab.redis.url);
+});
+afterEach(async () => {
+  proxy.onCommand = () => undefined;
+  await proxy.close();
+});
+
+type Step = (words: readonly string[]) => boolean;
+
+/** How each step of a paid request looks to Redis. */
+const STEPS: Readonly<Record<string, Step>> = {
+  find: (words) => isScript(words) && words[2] === "2" && words.length === 5,
+  claim: (words) => isScript(words) && words.includes(JOB_PATH),
+  settled: (words) => isScript(words) && words.includes("SETTLING"),
+  add: (words) => isScript(words) && words.some((word) => word.includes("{postern}:x402:")),
+  queued: (words) => isScript(words) && words[2] === "3" && words.length === 9,
+};
+
+function isScript(words: readonly string[]): boolean {
+  return words[0]?.toLowerCase() === "evalsha" || words[0]?.toLowerCase() === "eval";
+}
+
+/** The fault befalls this step so many times. */
+function fault(step: Step, kind: Fault["kind"], times: number): () => number {
+  let left = times;
+  proxy.onCommand = (words) => {
+    if (left === 0 || !step(words)) return undefined;
+    left -= 1;
+    return { kind } as Fault;
+  };
+  return () => times - left;
+}
+
+const gateway = () => lab.gateway({ redisUrl: proxy.url, directUrl: lab.redis.url });
+
+describe("Redis gone once, at this step of a paid request: one charge and one job", () => {
+  const kinds = ["lose-reply", "lose-command", "hang"] as const;
+  test.each(Object.keys(STEPS).flatMap((step) => kinds.map((kind) => [step, kind] as const)))(
+    "%s, %s",
+    async (step, kind) => {
+      const x402 = await gateway();
+      const header = await x402.pay({ payer: lab.payer });
+      const befell = fault(STEPS[step] as Step, kind, 1);
+      const first = await x402.post(header);
+      expect(befell()).toBe(1);
+      expect([202, 503]).toContain(first.status);
+      const last = await eventually("the same payment has its 202", async () => {
+        const answer = await x402.post(header);
+        return answer.status === 202 && answer;
+      });
+      await eventually("its call waits", async () => (await x402.waiting()).length > 0, 30_000);
+      expect((await x402.waiting()).map(({ id }) => id)).toEqual([(last || first).json()["call_id"]]);
+      expect(await lab.charged()).toEqual([PRICE]);
+    },
+  );
+});
+
+describe("Redis gone for good", () => {
+  test.each(["find", "claim"])("at %s: 503, and no settle request is ever sent", async (step) => {
+    const x402 = await gateway();
+    const header = await x402.pay({ payer: lab.payer });
+    fault(STEPS[step] as Step, "lose-command", Number.POSITIVE_INFINITY);
+    const answer = await x402.post(header);
+    expect(answer.status).toBe(503);
+    expect(answer.headers["retry-after"]).toBeDefined();
+    expect([(await lab.asked()).settle, await lab.charged()]).toEqual([0, []]);
+  });
+
+  test("after the settle request: 503 that tells to send the same payment again, and never a 402", async () => {
+    const x402 = await gateway();
+    const header = await x402.pay({ payer: lab.payer });
+    fault(STEPS["settled"] as Step, "lose-command", Number.POSITIVE_INFINITY);
+    const answer = await x402.post(header);
+    expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.outcome_unknown"]);
+    expect(answer.headers["payment-required"]).toBeUndefined();
+    proxy.onCommand = () => undefined;
+    await eventually(
+      "the reconciler brings the job",
+      async () => (await x402.waiting()).length === 1,
+      30_000,
+    );
+    expect(await lab.charged()).toEqual([PRICE]);
+  });
+});
