@@ -1,0 +1,79 @@
+import { type Action, chance, step } from "./action.ts";
+import type { Protocol } from "./protocol.ts";
+import { add } from "./queue.ts";
+import { hasEvidence, jobIsMissing, move, type Reconciler, type State, withReconciler } from "./state.ts";
+
+/** One reconciler. It holds no lease: others run at the same time, and what it saw may be stale when it acts. */
+export function reconcilerActions(i: number, protocol: Protocol): Action[] {
+  const at = (s: State, seen: Reconciler): boolean => s.reconcilers[i] === seen;
+  const to = (s: State, next: Reconciler): State => withReconciler(s, i, next);
+  const named = (what: string): string => `reconciler ${i + 1}: ${what}`;
+
+  const seesPaid = (s: State): boolean =>
+    protocol.needsTransferAsProof ? hasEvidence(s) && !s.paidBeforeClaim : s.nonce !== "unused";
+
+  const sees = (what: string, next: Reconciler, when: (s: State) => boolean): Action =>
+    step(named(what), { when: (s) => at(s, "idle") && when(s), does: (s) => to(s, next) });
+
+  const acts = (what: string, seen: Reconciler, does: (s: State) => State): Action =>
+    step(named(what), { when: (s) => at(s, seen), does });
+
+  // A clock that may be wrong may say at any time that the authorization has expired.
+  const isOver = (s: State): boolean => s.past || !protocol.expiresByBlockTime;
+
+  const findsItOver = protocol.expiresByBlockTime
+    ? "finds a finalized block past validBefore"
+    : "believes a clock that says validBefore is past";
+
+  const headThenLogs: Action[] = [
+    sees(findsItOver, "saw-past", (s) => s.record === "SETTLING" && isOver(s)),
+    acts("looks for the payment in the logs", "saw-past", (s) =>
+      to(s, seesPaid(s) ? "saw-paid" : "saw-unpaid"),
+    ),
+  ];
+
+  const logsThenHead: Action[] = [
+    sees("finds no payment in the logs", "saw-no-logs", (s) => s.record === "SETTLING" && !seesPaid(s)),
+    step(named(findsItOver), {
+      when: (s) => at(s, "saw-no-logs") && isOver(s),
+      does: (s) => to(s, "saw-unpaid"),
+    }),
+  ];
+
+  const [beforeAdd, afterAdd, beforeMark, afterMark]: Reconciler[] = protocol.addsBeforeQueued
+    ? ["saw-settled", "added", "added", "idle"]
+    : ["noted", "idle", "saw-settled", "noted"];
+
+  return [
+    sees(
+      "finds the payment of a SETTLING record on the chain",
+      "saw-paid",
+      (s) => s.record === "SETTLING" && seesPaid(s),
+    ),
+    acts("marks it SETTLED", "saw-paid", (s) => to(move(s, ["SETTLING"], "SETTLED"), "idle")),
+    ...(protocol.readsHeadBeforeLogs ? headThenLogs : logsThenHead),
+    acts("marks it VOID", "saw-unpaid", (s) => to(move(s, ["SETTLING"], "VOID"), "idle")),
+    // Once sent, sending again changes nothing in this model: the transaction may land from the first time on.
+    sees(
+      "finds a SETTLING record that is not paid yet",
+      "saw-undispatched",
+      (s) => s.record === "SETTLING" && !s.dispatched && !s.past && !seesPaid(s),
+    ),
+    acts("sends settle again", "saw-undispatched", (s) => to({ ...s, dispatched: true }, "idle")),
+    sees("finds a SETTLED record", "saw-settled", (s) => s.record === "SETTLED"),
+    acts("adds its job", beforeAdd!, (s) => to(add(s, s.recordBody, protocol), afterAdd!)),
+    acts("marks it QUEUED", beforeMark!, (s) => to(move(s, ["SETTLED"], "QUEUED"), afterMark!)),
+    chance(named("reads a QUEUED record"), {
+      when: (s) => protocol.readdsMissingJobs && at(s, "idle") && s.record === "QUEUED",
+      does: (s) => to(s, "saw-queued"),
+    }),
+    acts("looks for its job", "saw-queued", (s) => to(s, jobIsMissing(s) ? "saw-missing" : "idle")),
+    sees(
+      "finds a QUEUED record whose job is missing",
+      "saw-missing",
+      (s) => protocol.readdsMissingJobs && s.record === "QUEUED" && jobIsMissing(s),
+    ),
+    acts("reads the record again", "saw-missing", (s) => to(s, s.record === "QUEUED" ? "must-add" : "idle")),
+    acts("adds the missing job", "must-add", (s) => to(add(s, s.recordBody, protocol), "idle")),
+  ];
+}
