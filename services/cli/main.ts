@@ -18,10 +18,14 @@ const program = buildProgram({
   services: {
     webhooks: async (options) =>
       end((await import("../webhooks-gateway/main.ts")).runWebhooks({ ...options, env, pretty })),
+    x402: async (options) =>
+      end((await import("../x402-gateway/main.ts")).runX402({ ...options, env, pretty })),
     producer: async (options) =>
       end((await import("../producer/main.ts")).runProducer({ ...options, env, pretty })),
     runner: async (options) =>
       end((await import("../runner/main.ts")).runRunner({ ...options, env, pretty })),
+    devnet: async (options) =>
+      end((await import("../devnet/main.ts")).runDevnet({ ...options, env, pretty })),
     dev: async (options) => end((await import("../dev/main.ts")).runDev({ ...options, env, pretty })),
   },
   terminal: createTerminal(process),

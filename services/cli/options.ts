@@ -1,4 +1,6 @@
 import { InvalidArgumentError, Option } from "commander";
+import { systemClock } from "../../shared/time/clock.ts";
+import { parseMoment } from "./moment.ts";
 
 /** The options that more than one command has. */
 export function configDir(): Option {
@@ -25,6 +27,13 @@ export function serviceId(): Option {
     .default(0);
 }
 
+/** A port of 127.0.0.1. */
+export function port(name: string, otherwise: number, what: string): Option {
+  return new Option(`--${name}-port <n>`, `${what}; 0: a free one`)
+    .argParser(wholeNumber("a port", { max: 65_535 }))
+    .default(otherwise);
+}
+
 export function wholeNumber(what: string, { min = 0, max = Number.MAX_SAFE_INTEGER } = {}) {
   return (text: string): number => {
     const value = Number(text);
@@ -32,4 +41,11 @@ export function wholeNumber(what: string, { min = 0, max = Number.MAX_SAFE_INTEG
     const most = max === Number.MAX_SAFE_INTEGER ? "2^53-1" : max;
     throw new InvalidArgumentError(`${what} is a whole number from ${min} to ${most}`);
   };
+}
+
+/** A point in time on the command line (moment.ts), in unix milliseconds. */
+export function parseTime(text: string): number {
+  const at = parseMoment(text, systemClock());
+  if (at !== undefined) return at;
+  throw new InvalidArgumentError("a time is an ISO date such as 2026-01-31 or 2026-01-31T18:00, or 2h, 7d");
 }

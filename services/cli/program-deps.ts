@@ -3,6 +3,12 @@ import type { Terminal } from "./terminal.ts";
 
 type Listens = { bindAddress: string | undefined; opsAddress: string | undefined };
 type Configured = { configDir: string };
+type DevnetOptions = {
+  rpcPort: number;
+  facilitatorPort: number;
+  controlPort: number;
+  blockTimeMs: number;
+};
 
 /** What the commands need; main.ts provides it. */
 export type ProgramDeps = {
@@ -10,8 +16,10 @@ export type ProgramDeps = {
   /** Each runs until it is told to stop and resolves with its exit code. */
   services: {
     webhooks(options: Configured & Listens & { serviceId: number }): Promise<number>;
+    x402(options: Configured & Listens): Promise<number>;
     producer(options: Configured & { opsAddress: string | undefined }): Promise<number>;
     runner(options: Configured & { bindAddress: string | undefined }): Promise<number>;
+    devnet(options: DevnetOptions): Promise<number>;
     dev(options: { configDir: string | undefined; serviceId: string | undefined }): Promise<number>;
   };
   terminal: Terminal;

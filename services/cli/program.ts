@@ -1,8 +1,10 @@
 import { Command, type CommanderError } from "commander";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
-import { checkConfig } from "./check-config.ts";
+import { checkAllConfig } from "./check-config.ts";
 import { addFailed } from "./failed/command.ts";
-import { bindAddress, configDir, opsAddress, serviceId } from "./options.ts";
+import { bindAddress, configDir, opsAddress, port, serviceId, wholeNumber } from "./options.ts";
+import { addPay } from "./pay/command.ts";
+import { addPayments } from "./payments/command.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 import type { StatusOptions } from "./status.ts";
 
@@ -24,7 +26,10 @@ export function buildProgram(deps: ProgramDeps): Command {
     .exitOverride(usageErrorsExitWith(deps));
   addServices(program, deps);
   addDev(program, deps);
+  addDevnet(program, deps);
   addFailed(program, deps);
+  addPayments(program, deps);
+  addPay(program, deps);
   addStatus(program, deps);
   addCheckConfig(program, deps);
   return program;
@@ -39,6 +44,13 @@ function addServices(program: Command, { services, exitWith }: ProgramDeps): voi
     .addOption(opsAddress("127.0.0.1:9091"))
     .addOption(serviceId())
     .action(async (options) => exitWith(await services.webhooks(withAddresses(options))));
+  program
+    .command("x402")
+    .description("run an x402 payment gateway: verify, settle, enqueue, answer 202")
+    .addOption(configDir())
+    .addOption(bindAddress("bind_address in x402.toml"))
+    .addOption(opsAddress("127.0.0.1:9093"))
+    .action(async (options) => exitWith(await services.x402(withAddresses(options))));
   program
     .command("producer")
     .description("run a producer: take calls from the queue, inject them into the runner")
@@ -62,12 +74,23 @@ function addDev(program: Command, { services, exitWith }: ProgramDeps): void {
     .action(async ({ configDir, serviceId }) => exitWith(await services.dev({ configDir, serviceId })));
 }
 
+function addDevnet(program: Command, { services, exitWith }: ProgramDeps): void {
+  program
+    .command("devnet")
+    .description("run a chain with a token, payers and a facilitator on this machine, all worthless")
+    .addOption(port("rpc", 8545, "of the chain's JSON-RPC"))
+    .addOption(port("facilitator", 8546, "of the facilitator"))
+    .addOption(port("control", 8547, "of the control port: what is where, and faults on command"))
+    .option("--block-time-ms <n>", "how often a block is made; 0 is never", wholeNumber("a time"), 1000)
+    .action(async (options) => exitWith(await services.devnet(options)));
+}
+
 function addCheckConfig(program: Command, deps: ProgramDeps): void {
   program
     .command("check-config")
     .description("say everything that is wrong with the configuration, and start nothing")
     .addOption(configDir())
-    .action((options) => deps.exitWith(checkConfig(deps, options)));
+    .action(async (options) => deps.exitWith(await checkAllConfig(deps, options)));
 }
 
 function addStatus(program: Command, deps: ProgramDeps): void {

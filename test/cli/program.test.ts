@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { freePort } from "../../shared/child-process/free-port.ts";
 import { startProcess } from "../../shared/child-process/start-process.ts";
+import { writeConfig } from "../../shared/config/write-config.ts";
 import { type PrivateRedis, startRedis } from "../../shared/private-redis/start-redis.ts";
 import { eventually } from "../support/eventually.ts";
 import { send } from "../support/http.ts";
@@ -63,6 +64,32 @@ describe("check-config", () => {
   test("exits with 0 on a valid configuration", () => {
     const { status, stdout } = postern(["check-config", "--config-dir", configDir("redis://127.0.0.1:1")]);
     expect([status, stdout]).toEqual([0, expect.stringContaining("is valid; webhooks gateway: 1 endpoints")]);
+  });
+
+  test("says what is sold, and what is wrong with the files of the x402 gateway", () => {
+    const dir = configDir("redis://127.0.0.1:1");
+    const check = () => postern(["check-config", "--config-dir", dir]);
+    expect(check().stdout).toContain("x402 gateway: off");
+
+    const address = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
+    const token = {
+      ...{ network: "eip155:84532", asset: address, pay_to: address, symbol: "USDC", decimals: 6 },
+      ...{ rate_per_native_unit: "3200", eip3009_name: "USDC", eip3009_version: "2" },
+      rpc_url: "http://127.0.0.1:1",
+    };
+    const x402 = { public_url: "https://jobs.example.com", facilitator_url: "http://127.0.0.1:1" };
+    const tables = {
+      x402: { ...x402, quote_secret: "a quote secret for this test", accepted_tokens: [token] },
+    };
+    writeConfig(dir, { ...tables, job_pricing: { "1": { "7": "1000000000000000" } } });
+    expect([check().status, check().stdout]).toEqual([
+      0,
+      expect.stringContaining("x402 gateway: 1 priced jobs, 1 tokens"),
+    ]);
+
+    writeConfig(dir, { x402: tables.x402, job_pricing: { "1": { "7": "0" } } });
+    const { status, stderr } = check();
+    expect([status, stderr]).toEqual([3, expect.stringContaining("job_pricing.toml: 1.7")]);
   });
 
   test("exits with 3 and lists everything, as a start does", () => {

@@ -3,9 +3,8 @@ import { type ErrorCode, isErrorCode } from "../../../shared/errors/codes.ts";
 import { CALL_ID } from "../../../shared/job-call/call-id.ts";
 import { ORIGINS, type Origin } from "../../../shared/job-call/job-call.ts";
 import type { CallFilter } from "../../../shared/queue/failed-calls.ts";
-import { systemClock } from "../../../shared/time/clock.ts";
-import { parseMoment, toIso } from "../moment.ts";
-import { wholeNumber } from "../options.ts";
+import { toIso } from "../moment.ts";
+import { parseTime, wholeNumber } from "../options.ts";
 
 /** What `list`, `replay` and `discard` choose calls by. */
 export type FilterOptions = {
@@ -76,10 +75,4 @@ export function collectId(text: string, before: string[] = []): string[] {
 function parseCode(text: string): ErrorCode {
   if (isErrorCode(text)) return text;
   throw new InvalidArgumentError("there is no such error code; README.md lists them");
-}
-
-function parseTime(text: string): number {
-  const at = parseMoment(text, systemClock());
-  if (at !== undefined) return at;
-  throw new InvalidArgumentError("a time is an ISO date such as 2026-01-31 or 2026-01-31T18:00, or 2h, 7d");
 }

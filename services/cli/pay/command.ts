@@ -1,0 +1,52 @@
+import { type Command, InvalidArgumentError } from "commander";
+import { EXIT } from "../../../shared/lifecycle/run-service.ts";
+import { wholeNumber } from "../options.ts";
+import type { ProgramDeps } from "../program-deps.ts";
+import type { PayOptions } from "./pay.ts";
+
+/** `postern pay`: buys one job. The payer's key comes from the environment and from nowhere else. */
+export function addPay(program: Command, deps: ProgramDeps): void {
+  program
+    .command("pay")
+    .description("buy a job: pay what its URL asks for, up to a cap, and follow it until it is injected")
+    .argument("<url>", "the job's URL", parseUrl)
+    .option("--body <text>", "the request's body")
+    .option("--body-file <file>", "the request's body from a file")
+    .option("--content-type <type>", "of the body (default: application/json if it is JSON, else text/plain)")
+    .option("--max <amount>", "pay at most so much, in tokens, as 5 or 0.25", parseAmount, "1")
+    .option(
+      "--token <asset=decimals>",
+      "pay with this token too, beside those the x402 client knows",
+      collectToken,
+    )
+    .option("--no-follow", "end once the job is accepted")
+    .option("--timeout <secs>", "how long to try and to follow", wholeNumber("a time", { min: 1 }), 120)
+    .option("--json", "the outcome as one JSON object")
+    .addHelpText("after", "\nPOSTERN_PAYER_KEY holds the payer's private key: 0x and 64 hex digits.")
+    .action(async (url: URL, options: PayOptions, command: Command) => {
+      if (options.body !== undefined && options.bodyFile !== undefined) {
+        command.error("error: either --body or --body-file", { exitCode: EXIT.usage });
+      }
+      const { pay } = await import("./pay.ts");
+      deps.exitWith(await pay(deps, url, options));
+    });
+}
+
+function parseUrl(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url?.protocol === "http:" || url?.protocol === "https:") return url;
+  throw new InvalidArgumentError("it is not an http or https URL");
+}
+
+function parseAmount(text: string): string {
+  if (/^\d{1,60}(?:\.\d{1,36})?$/.test(text)) return text;
+  throw new InvalidArgumentError("an amount is a decimal number, as 5 or 0.25");
+}
+
+function collectToken(text: string, before: Record<string, number> = {}): Record<string, number> {
+  const [, asset, decimals] = /^(0x[0-9a-fA-F]{40})=(\d{1,2})$/.exec(text) ?? [];
+  if (asset !== undefined && Number(decimals) <= 36) {
+    return { ...before, [asset.toLowerCase()]: Number(decimals) };
+  }
+  throw new InvalidArgumentError("a token is its address, = and its decimals, as 0x…=6");
+}

@@ -1,0 +1,157 @@
+import { readFileSync } from "node:fs";
+import { messageOf } from "../../../shared/errors/app-error.ts";
+import { EXIT } from "../../../shared/lifecycle/run-service.ts";
+import { systemClock } from "../../../shared/time/clock.ts";
+import { toIso } from "../moment.ts";
+import { plain } from "../plain.ts";
+import type { ProgramDeps } from "../program-deps.ts";
+import type { Price } from "./choose-offer.ts";
+import { follow, toFollowed } from "./follow.ts";
+import { PayFailure } from "./pay-failure.ts";
+import { createPayer, type Payer, type SignedPayment } from "./payer.ts";
+import { payerKey } from "./payer-key.ts";
+import { type Receipt, toJson } from "./receipt.ts";
+import { type Answer, post, reasonOf, sendUntilAnswered, wordsOf } from "./send.ts";
+
+export type PayOptions = {
+  body?: string;
+  bodyFile?: string;
+  contentType?: string;
+  max: string;
+  token?: Record<string, number>;
+  follow: boolean;
+  timeout: number;
+  json?: boolean;
+};
+
+/** `postern pay`: one purchase. 0 once the runner has the job, or with --no-follow once it is accepted. */
+export async function pay(deps: ProgramDeps, url: URL, options: PayOptions): Promise<number> {
+  const key = payerKey(deps.env);
+  if (key === undefined) {
+    deps.printError("POSTERN_PAYER_KEY must be the payer's private key: 0x and 64 hex digits\n");
+    return EXIT.config;
+  }
+  const receipt: Receipt = { url: url.href };
+  const say = (text: string) => (options.json ? undefined : deps.print(text));
+  try {
+    const buying = { url, options, receipt, say, deadline: systemClock() + options.timeout * 1000 };
+    await buy(createPayer(key), buying);
+    receipt.outcome = await followUp(buying);
+  } catch (error) {
+    receipt.outcome = error instanceof PayFailure ? error.outcome : "failed";
+    receipt.error = messageOf(error);
+    deps.printError(`${receipt.error}\n`);
+  }
+  if (options.json) deps.print(`${JSON.stringify(toJson(receipt))}\n`);
+  return receipt.outcome === "injected" || receipt.outcome === "accepted" ? EXIT.ok : EXIT.failed;
+}
+
+type Buying = {
+  url: URL;
+  options: PayOptions;
+  receipt: Receipt;
+  say: (text: string) => void;
+  deadline: number;
+};
+
+/** From the price to the receipt. */
+async function buy(payer: Payer, buying: Buying): Promise<void> {
+  const { url, options, receipt, say, deadline } = buying;
+  const body = readBody(options);
+  const required = payer.readRequired((await ask(buying)).headers);
+  const price = payer.choose(required, { max: options.max, tokens: options.token ?? {} });
+  Object.assign(receipt, { payer: payer.address, price: price.text, offer: price.offer });
+  say(`price: ${price.text} on ${plain(price.offer.network)}, to ${plain(price.offer.payTo)}\n`);
+
+  const signed = await payer.sign(required, price);
+  Object.assign(receipt, { nonce: signed.nonce, validBefore: signed.validBefore });
+  say(signedText(payer, price, signed));
+
+  const headers = { ...signed.headers, "Content-Type": options.contentType ?? typeOf(body) };
+  const request = { url, headers, body };
+  const answer = await sendUntilAnswered(request, { deadline, say }).catch((error: unknown) => {
+    throw error instanceof PayFailure ? unanswered(error, receipt, signed) : error;
+  });
+  takeAnswer(answer, buying);
+}
+
+/** The price does not depend on the body, so it is not sent twice. */
+async function ask({ url, deadline }: Buying): Promise<Answer> {
+  const answer = await post({ url, headers: {}, body: undefined }, deadline).catch((cause: unknown) => {
+    throw new PayFailure(`${url.host} cannot be asked for the price: ${reasonOf(cause)}`, {
+      outcome: "failed",
+      cause,
+    });
+  });
+  if (answer.status === 402) return answer;
+  throw new PayFailure(`${url.href} asks for no payment, it answers ${wordsOf(answer)}; nothing was signed`, {
+    outcome: "refused",
+  });
+}
+
+function signedText(
+  { address }: Payer,
+  { text, offer }: Price,
+  { nonce, validBefore }: SignedPayment,
+): string {
+  const until = toIso(validBefore * 1000);
+  return `signed: ${text} from ${address} to ${plain(offer.payTo)}, valid until ${until}, nonce ${nonce}\n`;
+}
+
+/** Nobody may take this for "not paid": what it takes to ask again is handed over. */
+function unanswered(why: PayFailure, receipt: Receipt, { headers, validBefore }: SignedPayment): PayFailure {
+  receipt.paymentHeaders = headers;
+  const again = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+  const text = [
+    `whether the payment settled is unknown (${why.message}). Do not pay anew: it may have been charged, or be until ${toIso(validBefore * 1000)}.`,
+    "To ask what became of it, send the same request with the same header, which is charged once:",
+    ...again,
+  ];
+  return new PayFailure(text.join("\n"), { outcome: "unknown", cause: why });
+}
+
+function takeAnswer(answer: Answer, { receipt, say }: Buying): void {
+  const { status, json } = answer;
+  receipt.status = status;
+  const textOf = (name: string) => (typeof json[name] === "string" ? plain(json[name]) : undefined);
+  receipt.statusUrl = textOf("status_url");
+  if (json["code"] === "payment.in_review")
+    throw new PayFailure(`in review: ${wordsOf(answer)}`, { outcome: "unknown" });
+  if (status < 200 || status > 299)
+    throw new PayFailure(`refused: ${wordsOf(answer)}`, { outcome: "refused" });
+  receipt.callId = textOf("call_id");
+  receipt.transaction = textOf("transaction");
+  say(`accepted: call ${receipt.callId ?? "?"}, transaction ${receipt.transaction ?? "?"}\n`);
+}
+
+async function followUp({ url, options, receipt, say, deadline }: Buying): Promise<string> {
+  const { statusUrl } = receipt;
+  const followed = statusUrl === undefined ? undefined : toFollowed(statusUrl, url);
+  if (!options.follow || followed === undefined) return "accepted";
+  if (followed.href !== statusUrl)
+    say(`followed at ${followed.href}, not at ${statusUrl}: only ${url.host} was paid\n`);
+  receipt.followedUrl = followed.href;
+  const state = await follow(followed, { deadline, onState: (told) => say(`state: ${plain(told)}\n`) });
+  receipt.state = state;
+  if (state === "injected") return state;
+  const ended = `the job is paid for, and it is ${state === undefined ? "in no state that could be read" : plain(state)}`;
+  throw new PayFailure(`${ended}; ${followed.href} tells more later`, { outcome: "failed" });
+}
+
+function readBody({ body, bodyFile }: PayOptions): Uint8Array | undefined {
+  if (bodyFile === undefined) return body === undefined ? undefined : Buffer.from(body);
+  try {
+    return readFileSync(bodyFile);
+  } catch (cause) {
+    throw new PayFailure(`the body cannot be read: ${messageOf(cause)}`, { outcome: "failed", cause });
+  }
+}
+
+function typeOf(body: Uint8Array | undefined): string {
+  try {
+    JSON.parse(Buffer.from(body ?? []).toString("utf8"));
+    return "application/json";
+  } catch {
+    return "text/plain";
+  }
+}

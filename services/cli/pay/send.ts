@@ -1,0 +1,80 @@
+import { messageOf } from "../../../shared/errors/app-error.ts";
+import { delay, systemClock } from "../../../shared/time/clock.ts";
+import { plain } from "../plain.ts";
+import { PayFailure } from "./pay-failure.ts";
+
+export type Request = { url: URL; headers: Record<string, string>; body: Uint8Array | undefined };
+
+export type Answer = { status: number; headers: Headers; json: Readonly<Record<string, unknown>> };
+
+type Trying = { deadline: number; say: (text: string) => void };
+
+const ATTEMPT_MS = 60_000;
+const WAIT_MS_MIN = 200;
+const WAIT_MS_MAX = 30_000;
+const WAIT_MS_OTHERWISE = 1000;
+
+/** One POST; no redirect is followed, since a payment is for one place. */
+export async function post({ url, headers, body }: Request, deadline: number): Promise<Answer> {
+  const response = await fetch(url, {
+    method: "POST",
+    headers,
+    ...(body !== undefined && { body }),
+    redirect: "error",
+    signal: AbortSignal.timeout(Math.max(1, Math.min(ATTEMPT_MS, deadline - systemClock()))),
+  });
+  return toAnswer(response);
+}
+
+/**
+ * Sends a paid request until it has an answer. Whatever leaves open whether money moved is followed by the very same
+ * request: the gateway charges it once, where a new payment would be charged again.
+ */
+export async function sendUntilAnswered(request: Request, { deadline, say }: Trying): Promise<Answer> {
+  for (;;) {
+    const attempt = await post(request, deadline).catch((error: unknown) => reasonOf(error));
+    if (typeof attempt !== "string" && !isOpen(attempt)) return attempt;
+    const why = typeof attempt === "string" ? attempt : wordsOf(attempt);
+    const waitMs = typeof attempt === "string" ? WAIT_MS_OTHERWISE : retryAfterMs(attempt);
+    if (systemClock() + waitMs >= deadline) throw new PayFailure(why, { outcome: "unknown" });
+    say(`no answer yet (${why}); the same payment again in ${(waitMs / 1000).toFixed(1)} s\n`);
+    await delay(waitMs);
+  }
+}
+
+export async function toAnswer(response: Response): Promise<Answer> {
+  const text = await response.text();
+  return { status: response.status, headers: response.headers, json: parsed(text) };
+}
+
+/** What an answer says of itself, for people. */
+export function wordsOf({ status, json }: Answer): string {
+  const said = [json["code"], json["detail"] ?? json["error"]].filter((part) => typeof part === "string");
+  return plain([status, ...said].join(" "));
+}
+
+/** A payment in review waits for an operator, for longer than anybody wants to. */
+function isOpen({ status, json }: Answer): boolean {
+  return (status >= 500 || status === 429) && json["code"] !== "payment.in_review";
+}
+
+function retryAfterMs({ headers }: Answer): number {
+  const seconds = Number(headers.get("retry-after") ?? Number.NaN);
+  const ms = Number.isFinite(seconds) ? seconds * 1000 : WAIT_MS_OTHERWISE;
+  return Math.min(WAIT_MS_MAX, Math.max(WAIT_MS_MIN, ms));
+}
+
+/** `fetch failed` has its reason one deeper. */
+export function reasonOf(error: unknown): string {
+  const cause = error instanceof Error ? error.cause : undefined;
+  return plain(cause === undefined ? messageOf(error) : messageOf(cause));
+}
+
+function parsed(text: string): Record<string, unknown> {
+  try {
+    const json: unknown = JSON.parse(text);
+    return typeof json === "object" && json !== null ? (json as Record<string, unknown>) : {};
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,107 @@
+import { EXIT } from "../../../shared/lifecycle/run-service.ts";
+import { createPaymentJournal } from "../../../shared/payments/journal.ts";
+import { isDisputed } from "../../../shared/payments/list.ts";
+import type { Payment, PaymentState, PaymentTerms } from "../../../shared/payments/payment.ts";
+import { toIso } from "../moment.ts";
+import { plain } from "../plain.ts";
+import type { ProgramDeps } from "../program-deps.ts";
+import { withRedis } from "../with-redis.ts";
+import { toJson } from "./list.ts";
+
+export type ShowOptions = { configDir: string; json?: boolean };
+
+/** `postern payments show`: all that is known of one payment, but its body. */
+export function showPayment(deps: ProgramDeps, id: string, options: ShowOptions): Promise<number> {
+  return withRedis(deps, options, async ({ redis }) => {
+    const payment = await createPaymentJournal(redis).find(id);
+    if (payment === undefined) {
+      deps.printError(`${unknown(id)}\n`);
+      return EXIT.failed;
+    }
+    deps.print(options.json ? `${JSON.stringify(allOf(payment))}\n` : inWords(payment));
+    return EXIT.ok;
+  });
+}
+
+/** What is said of an id that is not in the journal. */
+export function unknown(id: string): string {
+  return `${id} is unknown: there was no such payment, or it is older than the journal remembers (30 days from its call's end)`;
+}
+
+function allOf(payment: Payment) {
+  const { facilitator, dispatchedAt, identifier, bodySha256, route, call } = payment;
+  return {
+    ...toJson(payment),
+    facilitator,
+    dispatched_at: toIso(dispatchedAt),
+    payment_identifier: identifier ?? null,
+    route,
+    body_sha256: bodySha256,
+    body_kept: call !== undefined,
+    content_type: call?.content_type ?? null,
+  };
+}
+
+const MEANING: Record<PaymentState, string> = {
+  SETTLING: "whether it is paid is not known yet",
+  SETTLED: "paid; its call is still to be queued",
+  QUEUED: "paid; its call is in the queue",
+  PARKED: "paid; its call waits for an operator (postern failed show)",
+  INJECTED: "paid; its call was given to the runner",
+  DISCARDED: "paid; its call was discarded by an operator",
+  VOID: "not paid, and it cannot be any more",
+  REVIEW: "evidence contradicts: decide with postern payments resolve",
+};
+
+function inWords(payment: Payment): string {
+  const { id, state, claimedAt, changedAt, settlement, facilitator, dispatches, dispatchedAt, terms } =
+    payment;
+  return rows([
+    ["call", id],
+    ["state", `${state.toLowerCase()} since ${toIso(changedAt)}: ${MEANING[state]}`],
+    [isDisputed(payment) ? "DISPUTED" : "reason", payment.reason],
+    ["claimed", toIso(claimedAt)],
+    ["sent to settle", `${times(dispatches)}, last ${toIso(dispatchedAt)}, to ${facilitator}`],
+    ["settled by", settlement && `transaction ${settlement.transaction} (${saidBy(payment)})`],
+    ...termRows(terms),
+    ["identifier", payment.identifier],
+    ["route", payment.route],
+    ["body", `${terms.body_bytes} bytes, sha256 ${payment.bodySha256}${payment.call ? "" : ", not kept"}`],
+    ["since block", String(payment.sinceBlock)],
+  ]);
+}
+
+function termRows(terms: PaymentTerms): [string, string][] {
+  const { valid_after, valid_before } = terms;
+  return [
+    ["job", `${terms.job_index} of service ${terms.service_id}`],
+    ["amount", `${terms.amount} (smallest units) of ${terms.symbol}, ${terms.asset} on ${terms.network}`],
+    ["payer", terms.payer],
+    ["paid to", terms.pay_to],
+    ["nonce", terms.nonce],
+    ["valid", `${secondsToIso(valid_after)} to ${secondsToIso(valid_before)}`],
+    ["quote", terms.quote_digest],
+    ["x402 version", String(terms.x402_version)],
+  ];
+}
+
+function saidBy({ settlement, proven }: Payment): string {
+  const proof = proven ? "shown by the chain" : "not yet shown by the chain";
+  return settlement?.by === "operator" ? "said by an operator" : `said by the ${settlement?.by}, ${proof}`;
+}
+
+function times(count: number): string {
+  return count === 1 ? "once" : `${count} times`;
+}
+
+/** Payers may sign any uint256. */
+function secondsToIso(seconds: string): string {
+  const ms = Number(seconds) * 1000;
+  return ms <= 8.64e15 ? toIso(ms) : `${seconds} s`;
+}
+
+function rows(entries: readonly (readonly [string, string | undefined])[]): string {
+  const known = entries.flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const]));
+  const width = Math.max(...known.map(([name]) => name.length));
+  return known.map(([name, value]) => `${name.padEnd(width)}  ${plain(value)}\n`).join("");
+}

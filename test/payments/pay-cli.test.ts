@@ -1,0 +1,174 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { Refused } from "../../services/producer/inject.ts";
+import { type DevAccount, newPayer } from "../support/devnet.ts";
+import { eventually } from "../support/eventually.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { JOB_PATH, PUBLIC_URL } from "../support/x402.ts";
+import { jsonLines, type Lab, PRICE, type Ran, startLab } from "./payments-lab.ts";
+
+let lab: Lab;
+let payer: DevAccount;
+beforeAll(async () => {
+  lab = await startLab();
+});
+beforeEach(async () => {
+  payer = await newPayer(lab.devnet);
+});
+afterEach(() => lab.clear());
+afterAll(() => lab.stop());
+
+/** Runs `postern pay` as this payer; whatever it says, it never says the key. */
+async function pay(...args: string[]): Promise<Ran> {
+  const url = `http://${lab.x402().address}${JOB_PATH}`;
+  const ran = await lab.postern(["pay", url, ...args], { POSTERN_PAYER_KEY: payer.privateKey });
+  expect(ran.stdout + ran.stderr).not.toContain(payer.privateKey.slice(2));
+  return ran;
+}
+
+async function charged(): Promise<bigint[]> {
+  const transfers = await lab.devnet.chain.transfers(lab.devnet.seller);
+  return transfers.filter(({ from }) => from === payer.address.toLowerCase()).map(({ value }) => value);
+}
+
+/** Takes every call; resolves with the bodies it was given. */
+async function injectAll(): Promise<{ id: string; body: string }[]> {
+  const injected: { id: string; body: string }[] = [];
+  await lab.startProducer(async ({ call, body }) => {
+    injected.push({ id: call.id, body: body.toString() });
+  });
+  return injected;
+}
+
+test("one command buys a job: pays once, prints price, signature and receipt, and ends when the runner has it", async () => {
+  const injected = await injectAll();
+  const ran = await pay("--body", "hello", "--max", "5");
+  expect(ran.stderr).toBe("");
+  expect(ran.code).toBe(0);
+  const id = /accepted: call (c_[0-9a-f]{32}), transaction 0x[0-9a-f]{64}\n/.exec(ran.stdout)?.[1];
+  expect(ran.stdout).toMatch(/^price: 3\.2 USDC on eip155:84532, to 0x/);
+  expect(ran.stdout).toContain(
+    `signed: 3.2 USDC from ${payer.address} to ${lab.devnet.seller}, valid until `,
+  );
+  expect(ran.stdout).toMatch(/state: injected\n$/);
+  expect(injected).toEqual([{ id, body: "hello" }]);
+  expect(await charged()).toEqual([PRICE]);
+});
+
+test("the status is asked for where the payment went, whatever host the answer names", async () => {
+  await injectAll();
+  const ran = await pay("--max", "5");
+  const origin = `http://${lab.x402().address}`;
+  expect(ran.stdout).toMatch(
+    new RegExp(`followed at ${origin}/x402/calls/c_\\w+, not at ${PUBLIC_URL}/x402/`),
+  );
+  const [json] = jsonLines(await pay("--max", "5", "--json"));
+  expect(json).toMatchObject({
+    outcome: "injected",
+    status: 202,
+    payer: payer.address,
+    amount: String(PRICE),
+  });
+  expect(String(json?.["status_url"])).toMatch(PUBLIC_URL);
+  expect(String(json?.["followed_url"])).toMatch(origin);
+});
+
+test("the body goes as it is in the file, with its type, and the payment carries an identifier", async () => {
+  const file = join(tempDir(), "body");
+  writeFileSync(file, Buffer.from([0, 255, 10]));
+  const args = ["--body-file", file, "--content-type", "image/x-dot", "--max", "5", "--no-follow", "--json"];
+  const [json] = jsonLines(await pay(...args));
+  const payment = await lab.x402().journal.find(String(json?.["call_id"]));
+  expect(payment?.call).toMatchObject({ content_type: "image/x-dot", body: "AP8K" });
+  expect(payment?.identifier).toMatch(/^[\w-]{16,128}$/);
+});
+
+test("an offer over the cap is refused before anything is signed", async () => {
+  for (const max of [[], ["--max", "3.199999"]]) {
+    const ran = await pay(...max);
+    expect(ran).toMatchObject({ code: 1, stdout: "" });
+    expect(ran.stderr).toMatch(/^the price is 3\.2 USDC, over --max \S+; nothing was signed\n$/);
+  }
+  expect((await pay("--max", "3.2", "--no-follow")).code).toBe(0);
+  expect((await lab.devnet.control.requests()).verify).toBe(1);
+});
+
+test("an outcome that is unknown is followed by the very same payment: one charge, one job", async () => {
+  const injected = await injectAll();
+  await lab.devnet.control.fault({ on: "settle", kind: "drop", acts: true, times: 1 });
+  const ran = await pay("--body", "hello", "--max", "5");
+  expect(ran.stdout).toContain("no answer yet (503 payment.outcome_unknown");
+  expect(ran).toMatchObject({ code: 0, stderr: "" });
+  expect(ran.stdout.match(/^signed: /gm)).toHaveLength(1);
+  expect(injected).toHaveLength(1);
+  expect(await charged()).toEqual([PRICE]);
+});
+
+test("a payment whose outcome stays unknown exits 1, says so and hands over what it takes to ask again", async () => {
+  await lab.devnet.control.fault({ on: "settle", kind: "status", status: 500 });
+  const ran = await pay("--max", "5", "--timeout", "4");
+  expect(ran.code).toBe(1);
+  expect(ran.stderr).toContain("Do not pay anew");
+  const header = /^PAYMENT-SIGNATURE: (\S+)$/m.exec(ran.stderr)?.[1] ?? "";
+  await lab.devnet.control.clearFaults();
+  await eventually("it is answered", async () => {
+    const answer = await lab.x402().post({ "PAYMENT-SIGNATURE": header }, { body: "" });
+    return answer.status === 202;
+  });
+  expect(await charged()).toEqual([PRICE]);
+});
+
+test("a job that is parked exits 1 though it is paid", async () => {
+  await lab.startProducer(async () => {
+    throw new Refused("no such job");
+  });
+  const ran = await pay("--max", "5");
+  expect(ran).toMatchObject({ code: 1 });
+  expect(ran.stderr).toMatch(/^the job is paid for, and it is parked; http/);
+});
+
+test("--no-follow ends with 0 once the job is accepted; a job that is not injected in time exits 1", async () => {
+  const accepted = await pay("--max", "5", "--no-follow", "--json");
+  expect(accepted.code).toBe(0);
+  expect(jsonLines(accepted)[0]).toMatchObject({ outcome: "accepted" });
+  const late = await pay("--max", "5", "--timeout", "3", "--json");
+  expect(late.code).toBe(1);
+  expect(jsonLines(late)[0]).toMatchObject({ outcome: "failed", state: "queued" });
+});
+
+test("a payer without money is refused, and told by whom", async () => {
+  payer = await newPayer(lab.devnet, 0n);
+  const ran = await pay("--max", "5");
+  expect(ran.code).toBe(1);
+  expect(ran.stderr).toMatch(/^refused: 402 payment\.rejected /);
+});
+
+test("a URL that sells nothing is paid nothing", async () => {
+  const url = `http://${lab.x402().address}/x402/jobs/1/8`;
+  const ran = await lab.postern(["pay", url], { POSTERN_PAYER_KEY: payer.privateKey });
+  expect(ran).toMatchObject({ code: 1, stdout: "" });
+  expect(ran.stderr).toContain("asks for no payment, it answers 404 job.not_found");
+});
+
+test.each([
+  ["", 3],
+  ["0x12", 3],
+  [`0x${"0".repeat(64)}`, 3],
+  ["f".repeat(64), 3],
+])("without a usable key in the environment nothing is asked: %j", async (key, code) => {
+  const ran = await lab.postern(["pay", "http://127.0.0.1:1/"], { POSTERN_PAYER_KEY: key });
+  expect(ran).toMatchObject({ code, stdout: "", stderr: expect.stringContaining("POSTERN_PAYER_KEY") });
+});
+
+test.each([
+  [["ftp://x/"]],
+  [["http://x/", "--max", "-1"]],
+  [["http://x/", "--body", "a", "--body-file", "b"]],
+  [["http://x/", "--token", "USDC=6"]],
+  [["http://x/", "--key", "0x1"]],
+])("a command line that is not clear exits 2: %j", async (args) => {
+  expect(await lab.postern(["pay", ...args], { POSTERN_PAYER_KEY: payer.privateKey })).toMatchObject({
+    code: 2,
+  });
+});

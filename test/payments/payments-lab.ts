@@ -1,0 +1,175 @@
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { TomlTable } from "smol-toml";
+import { createProducer, type Inject, type Producer } from "../../services/producer/producer.ts";
+import { writeConfig } from "../../shared/config/write-config.ts";
+import { sha256Hex } from "../../shared/crypto/compare.ts";
+import { Secret } from "../../shared/crypto/secret.ts";
+import { callIdFrom } from "../../shared/job-call/call-id.ts";
+import { toJobCall } from "../../shared/job-call/job-call.ts";
+import { silentLogger } from "../../shared/log/logger.ts";
+import { startRedis } from "../../shared/private-redis/start-redis.ts";
+import { connectForWork } from "../../shared/redis/connect.ts";
+import {
+  type DevAccount,
+  type Hex,
+  randomNonce,
+  signAuthorization,
+  startTestDevnet,
+  type TestDevnet,
+} from "../support/devnet.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { JOB_PATH, startX402, type TestX402, x402Table } from "../support/x402.ts";
+
+export const PRICE = 3_200_000n;
+/** Where nobody looks by himself while a test runs. */
+const FAR_OFF_MS = 3_600_000;
+
+export type Ran = { code: number | null; stdout: string; stderr: string };
+export type Lab = Awaited<ReturnType<typeof startLab>>;
+
+export type Claimed = { payer: string; nonce?: string; amount?: bigint; now?: number };
+
+/** A devnet, a Redis, a payment gateway in this process, and the built program configured for the three. */
+export async function startLab() {
+  const [server, devnet] = await Promise.all([startRedis({ env: process.env }), startTestDevnet()]);
+  const configDir = join(tempDir(), "config");
+  writeConfig(configDir, {
+    postern: { redis: { url: server.url } },
+    x402: x402Table({ devnet }) as TomlTable,
+    job_pricing: { "1": { "7": "1000000000000000" } },
+  });
+  const work = connectForWork(new Secret(server.url), silentLogger);
+  const producers: Producer[] = [];
+  let x402: TestX402 = await startX402({ devnet, redisUrl: server.url });
+
+  return {
+    devnet,
+    redis: work,
+    x402: () => x402,
+    postern: (args: readonly string[], env: NodeJS.ProcessEnv = {}) =>
+      runProgram(args, { POSTERN_CONFIG_DIR: configDir, ...env }),
+
+    /** Writes a payment down as a gateway does before it settles; nobody looks after it by himself. */
+    async claim({
+      payer,
+      nonce = randomNonce(),
+      amount = PRICE,
+      now = Date.now(),
+    }: Claimed): Promise<string> {
+      const terms = termsOf(devnet, { payer: payer.toLowerCase(), nonce, amount });
+      const id = callIdFrom(String(devnet.chainId), devnet.token.toLowerCase(), terms.payer, nonce);
+      const body = Buffer.from("hello");
+      const call = toJobCall({
+        id,
+        origin: "x402",
+        job_id: 7,
+        metadata: {},
+        contentType: "text/plain",
+        body,
+        bodySha256: sha256Hex(body),
+        accepted_at: now,
+        traceparent: undefined,
+      });
+      await x402.journal.claim(
+        {
+          ...{ call, terms, route: JOB_PATH, identifier: undefined, callerNonce: undefined },
+          sinceBlock: 1n,
+          request: { x402Version: 2, paymentPayload: {}, paymentRequirements: { network: devnet.network } },
+          facilitator: devnet.facilitatorUrl,
+        },
+        { now, by: "a test", openMax: 100, dueAt: Date.now() + FAR_OFF_MS },
+      );
+      return id;
+    },
+
+    /** From now on calls are injected into this. */
+    async startProducer(inject: Inject): Promise<void> {
+      const backoff = { baseMs: 1, capMs: 2 };
+      const producer = createProducer({ inject, redis: work, log: silentLogger, attempts: 2, backoff });
+      producers.push(producer);
+      await producer.ready();
+    },
+
+    async stopGateway(): Promise<void> {
+      await x402.close();
+    },
+
+    async startGateway(): Promise<void> {
+      x402 = await startX402({ devnet, redisUrl: server.url });
+    },
+
+    async clear(): Promise<void> {
+      await Promise.all(producers.splice(0).map((producer) => producer.close(1000)));
+      await devnet.control.clearFaults();
+      await devnet.control.clearRequests();
+      await work.flushdb();
+    },
+
+    async stop(): Promise<void> {
+      await Promise.all(producers.map((producer) => producer.close(1000)));
+      await x402.close();
+      work.disconnect();
+      await devnet.stop();
+      await server.stop();
+    },
+  };
+}
+
+function termsOf(
+  devnet: TestDevnet,
+  { payer, nonce, amount }: { payer: string; nonce: string; amount: bigint },
+) {
+  return {
+    service_id: 1,
+    job_index: 7,
+    network: devnet.network,
+    asset: devnet.token,
+    symbol: "USDC",
+    pay_to: devnet.seller,
+    payer,
+    nonce,
+    amount: String(amount),
+    valid_after: "0",
+    valid_before: String(Math.floor(Date.now() / 1000) + 600),
+    quote_digest: `0x${"0".repeat(64)}`,
+    x402_version: 2 as const,
+    body_bytes: 5,
+  };
+}
+
+/** Money to the seller by an authorization that no gateway has seen. Resolves with its nonce once it is in a block. */
+export async function payOnChain(devnet: TestDevnet, payer: DevAccount, value = PRICE): Promise<Hex> {
+  const { token, chainId, seller: to } = devnet;
+  const signed = await signAuthorization({ payer, to, value, token, chainId });
+  const hash = await devnet.chain.frontRun(signed);
+  await devnet.chain.client.waitForTransactionReceipt({ hash });
+  return signed.authorization.nonce;
+}
+
+const main = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
+
+/** Runs the built program without a terminal. */
+function runProgram(args: readonly string[], env: NodeJS.ProcessEnv): Promise<Ran> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, [main, ...args], {
+      env: { ...process.env, ...env },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    const ran = { stdout: "", stderr: "" };
+    child.stdout.on("data", (chunk: Buffer) => {
+      ran.stdout += chunk.toString();
+    });
+    child.stderr.on("data", (chunk: Buffer) => {
+      ran.stderr += chunk.toString();
+    });
+    child.on("error", reject);
+    child.on("close", (code) => resolve({ code, ...ran }));
+  });
+}
+
+export function jsonLines({ stdout }: Ran): Record<string, unknown>[] {
+  const lines = stdout.split("\n").filter((line) => line !== "");
+  return lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+}
