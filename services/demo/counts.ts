@@ -1,5 +1,6 @@
 import { offersOf } from "./offers.ts";
 import type { Demo } from "./scene.ts";
+import { type Accounts, account } from "./shop/accounts.ts";
 import { until } from "./until.ts";
 
 /** The whole demo in numbers, each counted where it happened: by the sender, in the queue, at the runner. */
@@ -8,11 +9,13 @@ export type Counts = {
   accepted: number;
   repeats: number;
   refused: number;
-  /** Accepted calls that the runner lists as done. */
+  /** Calls whose payment has settled; undefined where nothing was sold. */
+  paid: number | undefined;
+  /** Accepted and paid calls that the runner lists as done. */
   injected: number;
   parked: number;
   waiting: number;
-  /** Calls that ran to their end once, more than once, or without having been accepted. */
+  /** Calls that ran to their end once, more than once, or without having been accepted or paid. */
   ranOnce: number;
   ranAgain: number;
   ranUnasked: number;
@@ -26,26 +29,30 @@ export type Counts = {
 };
 
 /** Counts once the queue is empty, or when it does not become so. */
-export async function count({ tally, world, runner }: Demo): Promise<Counts> {
+export async function count(demo: Demo): Promise<{ counts: Counts; accounts: Accounts | undefined }> {
+  const { tally, world, runner, shop } = demo;
   await until("an empty queue", async () => (await world.queue.look()).waiting === 0).catch(() => {});
-  const ids = [...tally.accepted.keys()];
-  const states = await Promise.all(ids.map((id) => runner.stateOf(id).catch(() => "unknown")));
+  const accounts = shop && (await account(demo, shop));
+  const ids = new Set([...tally.accepted.keys(), ...(accounts?.settled.ids ?? [])]);
+  const states = await Promise.all([...ids].map((id) => runner.stateOf(id).catch(() => "unknown")));
   const { runs, remembered, refused } = offersOf(world.logs.runner);
   const times = [...runs.values()];
-  return {
+  const counts = {
     sent: tally.sent,
-    accepted: ids.length,
+    accepted: tally.accepted.size,
     repeats: tally.repeats,
     refused: tally.refused,
+    paid: accounts?.settled.count,
     injected: states.filter((state) => state === "done").length,
     ...(await world.queue.look()),
     ranOnce: times.filter((n) => n === 1).length,
     ranAgain: times.filter((n) => n > 1).length,
-    ranUnasked: [...runs.keys()].filter((id) => !tally.accepted.has(id)).length,
+    ranUnasked: [...runs.keys()].filter((id) => !ids.has(id)).length,
     offersRemembered: remembered.length,
     askedAgain: tally.askedAgain,
     offersRefused: refused.length,
     refusals: [...new Set(refused.map(({ code }) => String(code)))].join(", "),
     replayed: tally.replayed,
   };
+  return { counts, accounts };
 }

@@ -13,7 +13,8 @@ import { createStage } from "./stage.ts";
 
 const USAGE = `usage: npm run demo [-- --exit]
 
-Starts Redis, a runner, a producer and a webhooks gateway on this machine and shows, checked, what they do.
+Starts Redis, a runner, a producer, a webhooks gateway, and a devnet with an x402 gateway that sells jobs on it, all on
+this machine, and shows, checked, what they do.
   --exit  end everything afterwards, with exit code 0 if all that was shown was so, else 1`;
 
 const { argv, env } = process;

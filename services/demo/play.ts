@@ -1,23 +1,36 @@
 import { messageOf } from "../../shared/errors/app-error.ts";
-import type { Demo, Scene } from "./scene.ts";
+import type { Demo, PaidScene, Scene } from "./scene.ts";
 import { badSignature } from "./scenes/bad-signature.ts";
 import { finalCounts } from "./scenes/final-counts.ts";
 import { fourCredentials } from "./scenes/four-credentials.ts";
 import { killedProducer } from "./scenes/killed-producer.ts";
+import { deniedCaller } from "./scenes/paid/denied-caller.ts";
+import { fiveAtOnce } from "./scenes/paid/five-at-once.ts";
+import { killedGateway } from "./scenes/paid/killed-gateway.ts";
+import { lostReply } from "./scenes/paid/lost-reply.ts";
+import { price } from "./scenes/paid/price.ts";
+import { versionOne } from "./scenes/paid/version-one.ts";
+import { versionTwo } from "./scenes/paid/version-two.ts";
 import { runnerOutage } from "./scenes/runner-outage.ts";
 import { signedCurl } from "./scenes/signed-curl.ts";
 import { wrongSecret } from "./scenes/wrong-secret.ts";
 import { within } from "./until.ts";
 
 const SCENES = [signedCurl, fourCredentials, badSignature, runnerOutage, wrongSecret, killedProducer];
+const PAID_SCENES = [price, versionTwo, versionOne, fiveAtOnce, lostReply, killedGateway, deniedCaller];
 const SCENE_DEADLINE_MS = 60_000;
 
 /** Plays the scenes in turn, as far as they get, and in any case the last one, which counts. */
 export async function play(demo: Demo): Promise<void> {
-  for (const scene of SCENES) {
+  for (const scene of [...SCENES, ...paidScenes(demo)]) {
     if (!(await playOne(demo, scene))) break;
   }
   await playOne(demo, finalCounts);
+}
+
+function paidScenes({ shop }: Demo): Scene[] {
+  if (shop === undefined) return [];
+  return PAID_SCENES.map(({ title, play }: PaidScene) => ({ title, play: (demo) => play(demo, shop) }));
 }
 
 /** Whether the scene came to its end; statements in it may have failed. */

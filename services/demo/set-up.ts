@@ -19,7 +19,7 @@ export type SetUpOptions = {
 /** The first scene, and what the others play with. Rejects when a part cannot be started. */
 export async function setUp({ home, env, stage, shutdown }: SetUpOptions): Promise<Demo> {
   const world = await createWorld({ home, env, shutdown });
-  const parts = await startUp(world, stage);
+  const { shop, ...parts } = await startUp({ world, stage, shutdown });
   const tally = createTally();
   return {
     stage,
@@ -29,6 +29,7 @@ export async function setUp({ home, env, stage, shutdown }: SetUpOptions): Promi
     sender: createSender(parts.webhooks.address, tally),
     runner: createRunnerView(parts.runner.address, world.runnerSecret, tally),
     postern: createPostern(world),
+    shop,
     endpoint(auth) {
       const endpoint = world.endpoints.find((each) => each.auth === auth);
       if (endpoint === undefined) throw new Error(`expected: an endpoint with ${auth}`);

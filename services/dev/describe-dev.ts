@@ -1,44 +1,78 @@
 import type { Part } from "../../shared/child-process/start-part.ts";
 import { exampleBody } from "../../shared/dev-config/dev-config.ts";
 import { readyCurl } from "../../shared/dev-config/ready-curl.ts";
+import { readyPay } from "../../shared/dev-config/ready-pay.ts";
+import type { Devnet } from "../../shared/dev-config/start-devnet.ts";
 import type { Effective } from "./effective-config.ts";
+import type { Parts } from "./parts.ts";
 
-export type Parts = { webhooks: Part; producer: Part; runner: Part };
+type Probes = Record<"webhooks" | "producer" | "runner", string> & { x402?: string };
 
 export type DevSummary = {
   webhooks: string;
   runner: string;
   redis: string;
-  probes: Record<keyof Parts, string>;
+  probes: Probes;
   endpoints: { path: string; auth: string; job: number; curl: string }[];
+  /** The x402 gateway, where jobs are sold. */
+  x402?: string;
+  devnet?: { rpc: string; facilitator: string; control: string };
+  /** What is sold: where the price is to be read and, on a devnet, a command that buys. */
+  jobs: { url: string; price: string; pay?: string }[];
 };
 
-/** Where everything is, and a command for each endpoint. */
-export function summarise(config: Effective, parts: Parts, redisUrl: string): DevSummary {
-  const { address } = parts.webhooks;
+type Running = { parts: Parts; redisUrl: string; devnet: Devnet | undefined };
+
+/** Where everything is, and a command for each endpoint and each job that is sold. */
+export function summarise(config: Effective, { parts, redisUrl, devnet }: Running): DevSummary {
+  const { webhooks, producer, runner, x402 } = parts;
   const probe = (part: Part) => `http://${part.opsAddress ?? part.address}/readyz`;
   return {
-    webhooks: `http://${address}`,
-    runner: `http://${parts.runner.address}`,
+    webhooks: `http://${webhooks.address}`,
+    runner: `http://${runner.address}`,
     redis: redisUrl,
-    probes: { webhooks: probe(parts.webhooks), producer: probe(parts.producer), runner: probe(parts.runner) },
-    endpoints: (config.webhooks?.endpoints ?? []).map((endpoint) => ({
-      path: endpoint.path,
-      auth: endpoint.auth,
-      job: endpoint.job_id,
-      curl: readyCurl(endpoint, {
-        address: reachable(address),
-        body: exampleBody(endpoint.job_id),
-        showSecret: config.madeUp,
-      }),
-    })),
+    probes: {
+      webhooks: probe(webhooks),
+      producer: probe(producer),
+      runner: probe(runner),
+      ...(x402 && { x402: probe(x402) }),
+    },
+    endpoints: endpointsOf(config, reachable(webhooks.address)),
+    ...(x402 && { x402: `http://${x402.address}` }),
+    ...(devnet && { devnet: placesOf(devnet) }),
+    jobs: x402 === undefined ? [] : jobsOf(config, { address: reachable(x402.address), devnet }),
   };
 }
 
+function endpointsOf({ webhooks, madeUp }: Effective, address: string): DevSummary["endpoints"] {
+  return (webhooks?.endpoints ?? []).map((endpoint) => ({
+    path: endpoint.path,
+    auth: endpoint.auth,
+    job: endpoint.job_id,
+    curl: readyCurl(endpoint, { address, body: exampleBody(endpoint.job_id), showSecret: madeUp }),
+  }));
+}
+
+type Shop = { address: string; devnet: Devnet | undefined };
+
+function jobsOf({ prices }: Effective, { address, devnet }: Shop): DevSummary["jobs"] {
+  const payerKey = devnet?.payers[0]?.privateKey;
+  return [...prices.values()].map(({ serviceId, jobIndex }) => {
+    const url = `http://${address}/x402/jobs/${serviceId}/${jobIndex}`;
+    return {
+      url,
+      price: `${url}/price`,
+      ...(payerKey && { pay: readyPay({ url, jobId: jobIndex, payerKey }) }),
+    };
+  });
+}
+
+function placesOf({ rpcUrl, facilitatorUrl, controlUrl }: Devnet): NonNullable<DevSummary["devnet"]> {
+  return { rpc: rpcUrl, facilitator: facilitatorUrl, control: controlUrl };
+}
+
 /** The summary as a text for a terminal. */
-export function describe({ webhooks, runner, redis, probes, endpoints }: DevSummary): string {
-  const row = (name: string, address: string, probe = "") =>
-    `  ${name.padEnd(18)}${address.padEnd(28)}${probe}`;
+export function describe({ webhooks, runner, redis, probes, endpoints, ...paid }: DevSummary): string {
   const curls = endpoints.flatMap(({ path, auth, job, curl }) => [
     `  ${path}  (${auth}, job ${job})`,
     `    ${curl}`,
@@ -47,14 +81,30 @@ export function describe({ webhooks, runner, redis, probes, endpoints }: DevSumm
   return [
     "",
     row("webhooks gateway", webhooks, `ready: ${probes.webhooks}`),
+    ...(paid.x402 === undefined ? [] : [row("x402 gateway", paid.x402, `ready: ${probes.x402}`)]),
     row("producer", "", `ready: ${probes.producer}`),
     row("runner", runner, `ready: ${probes.runner}`),
     row("redis", redis),
+    ...devnetRows(paid.devnet),
     "",
     ...curls,
+    ...paid.jobs.flatMap(({ url, price, pay }) => [
+      `  ${new URL(url).pathname}  (price: ${price})`,
+      ...(pay === undefined ? [] : [`    ${pay}`]),
+      "",
+    ]),
     "Ctrl-C ends all of it.",
     "",
   ].join("\n");
+}
+
+function devnetRows(devnet: DevSummary["devnet"]): string[] {
+  if (devnet === undefined) return [];
+  return [row("chain", devnet.rpc), row("facilitator", devnet.facilitator, `faults: ${devnet.control}`)];
+}
+
+function row(name: string, address: string, more = ""): string {
+  return `  ${name.padEnd(18)}${address.padEnd(28)}${more}`.trimEnd();
 }
 
 /** An address bound on all interfaces, as one that can be asked. */

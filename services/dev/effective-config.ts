@@ -1,39 +1,74 @@
 import { existsSync } from "node:fs";
 import { freePort } from "../../shared/child-process/free-port.ts";
-import { type Config, loadConfig } from "../../shared/config/load-config.ts";
+import { loadX402Config, type X402Config } from "../../shared/config/load-x402.ts";
 import { readTables } from "../../shared/config/read-tables.ts";
 import { type ConfigTables, type Table, writeConfig } from "../../shared/config/write-config.ts";
 import { createDevConfig, newSecret } from "../../shared/dev-config/dev-config.ts";
+import { createDevPayments } from "../../shared/dev-config/dev-payments.ts";
+import type { Devnet } from "../../shared/dev-config/start-devnet.ts";
 
-export type Effective = Config & {
+export type Effective = X402Config & {
   dir: string;
   /** Whether the endpoints and their secrets were made for this run. */
   madeUp: boolean;
 };
 
-type Options = { source: string | undefined; target: string; redisUrl: string; env: NodeJS.ProcessEnv };
+/** The operator's files, none where there is no such directory. Throws `start.config_invalid`, with their own names. */
+export function readOwn(dir: string | undefined, env: NodeJS.ProcessEnv): ConfigTables {
+  if (dir === undefined || !existsSync(dir)) return {};
+  loadX402Config({ dir, env });
+  return readTables(dir);
+}
+
+/** Whether nothing of the operator's own says what is served, so that jobs may be sold for a devnet's tokens. */
+export function wantsDevnet({ webhooks, x402 }: ConfigTables): boolean {
+  return webhooks === undefined && x402 === undefined;
+}
+
+type Options = {
+  own: ConfigTables;
+  target: string;
+  redisUrl: string;
+  /** Where jobs are to be sold for its tokens. */
+  devnet: Devnet | undefined;
+  serviceId: string | undefined;
+  env: NodeJS.ProcessEnv;
+};
 
 /**
  * Writes to `target` what the parts shall run with: the operator's files where there are some, with dev's Redis in
  * place of theirs and no time to drain, else a configuration made up for this run. Throws `start.config_invalid`.
  */
-export async function writeEffectiveConfig({ source, target, redisUrl, env }: Options): Promise<Effective> {
-  const own = source !== undefined && existsSync(source) ? ownTables(source, env) : {};
+export async function writeEffectiveConfig({
+  own,
+  target,
+  redisUrl,
+  ...options
+}: Options): Promise<Effective> {
   const madeUp = own.webhooks === undefined;
-  const tables = madeUp ? await madeUpTables(redisUrl) : own;
-  writeConfig(target, { ...tables, postern: adapted({ ...tables.postern, ...own.postern }, redisUrl) });
-  return { ...loadConfig({ dir: target, env }), dir: target, madeUp };
-}
-
-/** Checked before they are changed, so that problems are told with the operator's own file names. */
-function ownTables(dir: string, env: NodeJS.ProcessEnv): ConfigTables {
-  loadConfig({ dir, env });
-  return readTables(dir);
+  const made = madeUp ? await madeUpTables(redisUrl) : {};
+  writeConfig(target, {
+    ...made,
+    ...(await onDevnet(options)),
+    ...own,
+    postern: adapted({ ...made.postern, ...own.postern }, redisUrl),
+  });
+  return { ...loadX402Config({ dir: target, env: options.env }), dir: target, madeUp };
 }
 
 async function madeUpTables(redisUrl: string): Promise<ConfigTables> {
   const [webhooks, runner] = [`127.0.0.1:${await freePort(9090)}`, `127.0.0.1:${await freePort(8645)}`];
   return createDevConfig({ redisUrl, webhooks, runner });
+}
+
+async function onDevnet({
+  devnet,
+  serviceId,
+  env,
+}: Pick<Options, "devnet" | "serviceId" | "env">): Promise<ConfigTables> {
+  if (devnet === undefined) return {};
+  const address = `127.0.0.1:${await freePort(8402)}`;
+  return createDevPayments({ devnet, address, serviceId: serviceId ?? env["POSTERN_SERVICE_ID"] ?? "0" });
 }
 
 function adapted(postern: Table, redisUrl: string): Table {

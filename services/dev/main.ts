@@ -2,52 +2,55 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Exit } from "../../shared/child-process/spawn-child.ts";
-import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
-import { provideRedis } from "../../shared/private-redis/provide-redis.ts";
+import type { Part } from "../../shared/child-process/start-part.ts";
+import { runService, type Service, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
+import { type ProvidedRedis, provideRedis } from "../../shared/private-redis/provide-redis.ts";
 import { describe, summarise } from "./describe-dev.ts";
-import { writeEffectiveConfig } from "./effective-config.ts";
-import { createStartPart, endedByItself } from "./parts.ts";
+import { readOwn, wantsDevnet, writeEffectiveConfig } from "./effective-config.ts";
+import { endedByItself, type Parts, startParts } from "./parts.ts";
 import { createPrinter } from "./printer.ts";
+import { provideDevnet } from "./provide-devnet.ts";
 
 export type DevProcess = ServiceOptions & { configDir: string | undefined; serviceId: string | undefined };
 
 /** Every part of Postern on this machine, with a Redis of its own, until a signal comes or a part ends by itself. */
-export function runDev({ configDir, serviceId, ...options }: DevProcess): Promise<number> {
-  const { env, pretty } = options;
+export function runDev(options: DevProcess): Promise<number> {
   process.on("SIGHUP", () => process.kill(process.pid, "SIGTERM"));
-  return runService("dev", options, async ({ log, shutdown }) => {
-    const home = mkdtempSync(join(tmpdir(), "postern-dev-"));
-    shutdown.defer("temporary folder", () => rmSync(home, { recursive: true, force: true }));
+  return runService("dev", options, (service) => start(options, service));
+}
 
-    const redis = await provideRedis({ env, dir: join(home, "redis"), detached: true });
-    shutdown.defer("redis", () => redis.private?.stop());
+async function start({ configDir, serviceId, env, pretty }: DevProcess, { log, shutdown }: Service) {
+  const print = createPrinter(pretty, console.log);
+  const own = readOwn(configDir, env);
+  const home = mkdtempSync(join(tmpdir(), "postern-dev-"));
+  shutdown.defer("temporary folder", () => rmSync(home, { recursive: true, force: true }));
 
-    const dir = join(home, "config");
-    const config = await writeEffectiveConfig({ source: configDir, target: dir, redisUrl: redis.url, env });
-    const start = createStartPart({
-      configDir: dir,
-      env,
-      shutdown,
-      print: createPrinter(pretty, console.log),
-    });
-    const parts = {
-      runner: await start("runner"),
-      producer: await start("producer", ["--ops-address", "127.0.0.1:0"]),
-      webhooks: await start("webhooks", [
-        ...["--ops-address", "127.0.0.1:0"],
-        ...(serviceId === undefined ? [] : ["--service-id", serviceId]),
-      ]),
-    };
+  const redis = await provideRedis({ env, dir: join(home, "redis"), detached: true });
+  shutdown.defer("redis", () => redis.private?.stop());
+  const devnet = wantsDevnet(own) ? await provideDevnet({ env, log, shutdown, print }) : undefined;
 
-    const summary = summarise(config, parts, redis.url);
-    if (pretty) console.log(describe(summary));
-    else log.info("dev.ready", summary);
-
-    const ends: [string, Promise<Exit>][] = Object.values(parts).map(({ process }) => [
-      process.name,
-      process.exit,
-    ]);
-    if (redis.private !== undefined) ends.push(["redis", redis.private.exit]);
-    return { fatal: endedByItself(ends) };
+  const target = join(home, "config");
+  const config = await writeEffectiveConfig({
+    own,
+    target,
+    redisUrl: redis.url,
+    devnet: devnet?.devnet,
+    serviceId,
+    env,
   });
+  const sells = config.x402 !== undefined;
+  const parts = await startParts({ configDir: target, env, shutdown, print, serviceId, sells });
+
+  const summary = summarise(config, { parts, redisUrl: redis.url, devnet: devnet?.devnet });
+  if (pretty) console.log(describe(summary));
+  else log.info("dev.ready", summary);
+  return { fatal: endedByItself(endsOf({ ...parts, devnet: devnet?.part }, redis)) };
+}
+
+function endsOf(parts: Parts & { devnet: Part | undefined }, redis: ProvidedRedis) {
+  const ends = Object.values(parts).map((part): [string, Promise<Exit>][] =>
+    part === undefined ? [] : [[part.process.name, part.process.exit]],
+  );
+  if (redis.private !== undefined) ends.push([["redis", redis.private.exit]]);
+  return ends.flat();
 }

@@ -4,6 +4,8 @@ import { untilReady } from "../../shared/child-process/until-ready.ts";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import type { Shutdown } from "../../shared/lifecycle/shutdown.ts";
 
+export type Parts = { webhooks: Part; producer: Part; runner: Part; x402: Part | undefined };
+
 type Deps = {
   configDir: string;
   env: NodeJS.ProcessEnv;
@@ -11,8 +13,30 @@ type Deps = {
   print: (part: string) => (line: string) => void;
 };
 
+const FREE_OPS_PORT = ["--ops-address", "127.0.0.1:0"];
+
+type Wanted = Deps & {
+  serviceId: string | undefined;
+  /** Whether there is an x402 gateway to start. */
+  sells: boolean;
+};
+
+/** Starts every part, one after the other; each is ready before the next is started. */
+export async function startParts({ serviceId, sells, ...deps }: Wanted): Promise<Parts> {
+  const start = createStartPart(deps);
+  return {
+    runner: await start("runner"),
+    producer: await start("producer", FREE_OPS_PORT),
+    webhooks: await start("webhooks", [
+      ...FREE_OPS_PORT,
+      ...(serviceId === undefined ? [] : ["--service-id", serviceId]),
+    ]),
+    x402: sells ? await start("x402", FREE_OPS_PORT) : undefined,
+  };
+}
+
 /** Starts a subcommand as a process of its own, which ends with dev, and waits until it is ready; throws `start.part_ended` when it does not start. */
-export function createStartPart({ configDir, env, shutdown, print }: Deps) {
+function createStartPart({ configDir, env, shutdown, print }: Deps) {
   return async function start(command: string, args: readonly string[] = []): Promise<Part> {
     const all = [command, "--config-dir", configDir, ...args];
     try {

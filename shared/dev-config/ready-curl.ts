@@ -1,5 +1,6 @@
 import type { EndpointToml } from "../config/webhooks-toml.ts";
 import { credentialHeader } from "./credential-header.ts";
+import { quoted } from "./quoted.ts";
 
 export type CurlOptions = {
   /** `host:port` of the gateway. */
@@ -33,9 +34,4 @@ function credential(endpoint: EndpointToml, { body, showSecret }: CurlOptions): 
   if (header === undefined) return [];
   const line = `${header.name}: ${header.value}`;
   return [line.endsWith("$SECRET") && !showSecret ? `"${line}"` : quoted(line)];
-}
-
-/** One word to a POSIX shell, whatever the text holds. */
-function quoted(text: string): string {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

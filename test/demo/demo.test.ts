@@ -9,6 +9,7 @@ import { silentLogger } from "../../shared/log/logger.ts";
 import { startRedis } from "../../shared/private-redis/start-redis.ts";
 import { keys } from "../../shared/queue/agreements.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
+import { withoutAnvil } from "../dev/without-anvil.ts";
 import { eventually } from "../support/eventually.ts";
 import { canConnect } from "../support/http.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -21,12 +22,14 @@ afterEach(async () => {
   for (const demo of running.splice(0)) await demo.kill("SIGTERM");
 });
 
-function startDemo(args: readonly string[], env: NodeJS.ProcessEnv = {}) {
+type Started = { program?: string; env?: NodeJS.ProcessEnv };
+
+function startDemo(args: readonly string[], { program = PROGRAM, env = {} }: Started = {}) {
   const lines: string[] = [];
   const { REDIS_URL: _, ...inherited } = process.env;
   const demo = startProcess({
     name: "demo",
-    entry: [PROGRAM],
+    entry: [program],
     args,
     env: { ...inherited, ...env },
     onLine: (line) => lines.push(line),
@@ -46,6 +49,22 @@ async function listening(ports: readonly number[]): Promise<number[]> {
 }
 
 const SUM = /(\d+) accepted = (\d+) injected \+ 0 parked \+ 0 waiting/;
+const PAID_SUM =
+  / {2}ok {2}It adds up: (\d+) payments settled = \1 charges = \1 paid jobs run; (\d+\.\d{6}) USDC paid = \2 USDC received$/m;
+
+/** What is shown of payments, and found to be so. */
+const PAID_SHOWN = [
+  /GET \S+\/price: 20000000000000 wei, at 3200 USDC for 10\^18 wei 0\.064000 USDC$/,
+  /PAYMENT-RESPONSE names the transaction that the chain has: 0x[0-9a-f]{64}$/,
+  /X-PAYMENT-RESPONSE names the transaction that the chain has: 0x[0-9a-f]{64}$/,
+  /all 5 answers are equal, byte for byte$/,
+  /the client is answered 503 payment\.outcome_unknown, not 402/,
+  /the same payment, sent again, is answered 202$/,
+  /the gateway is killed by SIGKILL, and the client has no answer$/,
+  /the payer is charged; queue and runner know nothing of it$/,
+  /a good payment of another's is answered 403 caller\.not_permitted$/,
+  /the payer has every token still, and the runner no such call$/,
+];
 
 test(
   "with --exit, everything the demo shows is so, its counts add up, and nothing of it is left",
@@ -56,6 +75,10 @@ test(
     const [, accepted, injected] = SUM.exec(text()) ?? [];
     expect([Number(accepted), exit]).toEqual([Number(injected), { code: 0, signal: null }]);
     expect(text()).not.toMatch(/^ {2}NO /m);
+    for (const shown of PAID_SHOWN) expect(text()).toMatch(new RegExp(`^ {2}ok {2}${shown.source}`, "m"));
+    expect(PAID_SUM.exec(text())?.slice(1)).toEqual(["5", "0.192000"]);
+    expect(text()).toMatch(/^ {6}seller +0\.000000 +0\.192000 +0\.192000$/m);
+    expect(text()).toMatch(/^ {6}denied +1000000\.000000 +1000000\.000000 +0\.000000$/m);
     expect(portsIn(text()).length).toBeGreaterThan(4);
     expect(await listening(portsIn(text()))).toEqual([]);
   },
@@ -68,7 +91,9 @@ test(
     const path = tempDir();
     writeFileSync(join(path, "curl"), "#!/bin/sh\n");
     chmodSync(join(path, "curl"), 0o755);
-    const { demo, text } = startDemo(["--exit"], { PATH: `${path}${delimiter}${process.env["PATH"]}` });
+    const { demo, text } = startDemo(["--exit"], {
+      env: { PATH: `${path}${delimiter}${process.env["PATH"]}` },
+    });
     expect(await demo.exit).toEqual({ code: 1, signal: null });
     expect(text()).toMatch(/^ {2}NO .*expected 202, found 0$/m);
     expect(text()).toMatch(SUM);
@@ -94,7 +119,7 @@ test("a Redis that another producer works on is refused, and left as it is", asy
   const redis = connectForWork(new Secret(server.url), silentLogger);
   try {
     await redis.zadd(keys.workers, Date.now() + PATIENCE_MS, "another producer");
-    const { demo, text } = startDemo(["--exit"], { REDIS_URL: server.url });
+    const { demo, text } = startDemo(["--exit"], { env: { REDIS_URL: server.url } });
     expect(await demo.exit).toEqual({ code: 1, signal: null });
     expect(text()).toContain("The Redis of REDIS_URL is in use");
     expect(await redis.keys("*")).toEqual([keys.workers]);
@@ -103,3 +128,31 @@ test("a Redis that another producer works on is refused, and left as it is", asy
     await server.stop();
   }
 });
+
+test(
+  "without anvil the demo says so, shows the rest and exits with 0",
+  async () => {
+    const { dist, env } = withoutAnvil();
+    const program = join(dist, "services/demo/main.js");
+    const { demo, text } = startDemo(["--exit"], { program, env: { ...env, CI: "" } });
+    expect([await demo.exit, text()]).toEqual([
+      { code: 0, signal: null },
+      expect.stringMatching(/payments are left out\n.*needs anvil/),
+    ]);
+    expect(text()).toMatch(SUM);
+    expect(text()).not.toContain("USDC");
+  },
+  PATIENCE_MS,
+);
+
+test(
+  "without anvil and with CI set, the demo fails",
+  async () => {
+    const { dist, env } = withoutAnvil();
+    const program = join(dist, "services/demo/main.js");
+    const { demo, text } = startDemo(["--exit"], { program, env: { ...env, CI: "true" } });
+    await eventually("payments are missed", () => /^ {2}NO {2}payments are left out/m.test(text()));
+    expect(await demo.kill("SIGTERM")).toEqual({ code: 1, signal: null });
+  },
+  PATIENCE_MS,
+);

@@ -1,5 +1,7 @@
-import { execFileSync } from "node:child_process";
+import { execFile, execFileSync } from "node:child_process";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { afterEach, expect, test } from "vitest";
 import { freePort } from "../../shared/child-process/free-port.ts";
 import { type PosternProcess, startProcess } from "../../shared/child-process/start-process.ts";
@@ -7,8 +9,20 @@ import { type ConfigTables, writeConfig } from "../../shared/config/write-config
 import { eventually } from "../support/eventually.ts";
 import { type Answer, send } from "../support/http.ts";
 import { tempDir } from "../support/temp-dir.ts";
+import { withoutAnvil } from "./without-anvil.ts";
 
-type Ready = { webhooks: string; redis: string; endpoints: { path: string; curl: string }[] };
+type Ready = {
+  webhooks: string;
+  redis: string;
+  endpoints: { path: string; curl: string }[];
+  x402?: string;
+  devnet?: { rpc: string; facilitator: string; control: string };
+  jobs: { url: string; price: string; pay?: string }[];
+};
+
+const PROGRAM = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
+/** Some tests start seven processes, and pay. */
+const PATIENCE_MS = 120_000;
 
 const running: PosternProcess[] = [];
 afterEach(async () => {
@@ -32,6 +46,8 @@ function ownConfig(tables: ConfigTables): string {
   writeConfig(dir, tables);
   return dir;
 }
+
+const address = async (): Promise<string> => `127.0.0.1:${await freePort()}`;
 
 type Request = { host: string; path: string; headers: string[]; body: string };
 
@@ -87,6 +103,75 @@ test("without a configuration, each printed curl is answered with 202 and its ca
   }
 });
 
+test(
+  "without a configuration, jobs are sold on a devnet: each printed pay line buys one, which reaches the runner",
+  async () => {
+    const { dev, ready } = await readyDev("--service-id", "5");
+    expect(ready.jobs.map(({ url }) => url)).toEqual(
+      [1, 2, 3].map((job) => `${ready.x402}/x402/jobs/5/${job}`),
+    );
+    for (const { url, price, pay = "" } of ready.jobs) {
+      const asked = await fetch(price);
+      expect([price, asked.status]).toEqual([price, 200]);
+      const line = pay.replace("npm run postern --", `'${process.execPath}' '${PROGRAM}'`);
+      expect(line).toContain(` pay ${url} `);
+      await promisify(execFile)("sh", ["-c", `${line} --json`]);
+    }
+    const paid = dev.events("payment.accepted").map(({ callId }) => callId);
+    expect(new Set(paid).size).toBe(3);
+    for (const id of paid) await dev.waitForEvent("call.injected", { where: ({ callId }) => callId === id });
+  },
+  PATIENCE_MS,
+);
+
+test("without anvil, dev says so and runs without payments", async () => {
+  const { dist, env } = withoutAnvil();
+  const { REDIS_URL: _, ...rest } = env;
+  const entry = [join(dist, "services/cli/main.js")];
+  const dev = startProcess({ name: "dev", args: ["dev"], env: rest, entry });
+  running.push(dev);
+  const ready = (await dev.waitForEvent("dev.ready")) as unknown as Ready;
+  expect(dev.events("dev.without_payments")[0]?.["reason"]).toContain("needs anvil");
+  expect([ready.endpoints.length, ready.jobs, ready.x402]).toEqual([4, [], undefined]);
+});
+
+test("an operator's own x402.toml is served as it is, on no devnet", async () => {
+  const [webhooks, runner, x402] = [await address(), await address(), await address()];
+  const token = {
+    network: "eip155:84532",
+    asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+    symbol: "USDC",
+    decimals: 6,
+    pay_to: "0x90F79bf6EB2c4f870365E785982E1f101E93b906",
+    rate_per_native_unit: "3200",
+    eip3009_name: "USDC",
+    eip3009_version: "2",
+    rpc_url: "http://127.0.0.1:1",
+  };
+  const configDir = ownConfig({
+    postern: { runner: { url: `http://${runner}`, bind_address: runner } },
+    webhooks: { bind_address: webhooks, endpoints: [{ path: "/own", job_id: 1, auth: "none" }] },
+    x402: {
+      bind_address: x402,
+      public_url: "https://jobs.example.com",
+      facilitator_url: "http://127.0.0.1:1",
+      quote_secret: "an operator's own quote secret",
+      accepted_tokens: [token],
+    },
+    job_pricing: { "9": { "1": "1000000000000000" } },
+  });
+  const { dev, ready } = await readyDev("--config-dir", configDir);
+  expect(ready.jobs).toEqual([
+    { url: `http://${x402}/x402/jobs/9/1`, price: `http://${x402}/x402/jobs/9/1/price` },
+  ]);
+  const price = (await (await fetch(ready.jobs[0]?.price ?? "")).json()) as Record<string, object[]>;
+  expect(price["settlement_options"]?.[0]).toMatchObject({ amount: "3200000", pay_to: token.pay_to });
+  expect([ready.devnet, Object.keys(partPids(dev)).toSorted()]).toEqual([
+    undefined,
+    ["producer", "runner", "webhooks", "x402"],
+  ]);
+});
+
 test("the made-up endpoints refuse what has no credential, or another one", async () => {
   const { ready } = await readyDev();
   for (const { path, curl } of ready.endpoints.filter(({ path }) => path !== "/hooks/open")) {
@@ -99,10 +184,12 @@ test("the made-up endpoints refuse what has no credential, or another one", asyn
 test("SIGTERM ends every part and the private Redis, and dev exits with 0", async () => {
   const { dev, ready } = await readyDev();
   const pids = Object.values(partPids(dev));
-  expect(pids).toHaveLength(3);
+  expect(pids).toHaveLength(5);
   expect(await dev.kill("SIGTERM")).toEqual({ code: 0, signal: null });
   expect(pids.filter(isAlive)).toEqual([]);
-  await expect(send(new URL(ready.redis).host, { path: "/" })).rejects.toThrow("ECONNREFUSED");
+  for (const url of [ready.redis, ready.devnet?.rpc ?? "", ready.devnet?.facilitator ?? ""]) {
+    await expect(send(new URL(url).host, { path: "/" })).rejects.toThrow("ECONNREFUSED");
+  }
 });
 
 test("a part that dies takes dev down with exit code 1, and leaves no other part behind", async () => {
@@ -116,20 +203,20 @@ test("a part that dies takes dev down with exit code 1, and leaves no other part
 
 test("an operator's own endpoints are served, and their secrets not printed", async () => {
   const secret = "an-operator's own secret";
-  const address = `127.0.0.1:${await freePort()}`;
-  const runner = `127.0.0.1:${await freePort()}`;
+  const [own, runner] = [await address(), await address()];
   const configDir = ownConfig({
     postern: {
       redis: { url: "redis://127.0.0.1:1" },
       runner: { url: `http://${runner}`, bind_address: runner },
     },
-    webhooks: { bind_address: address, endpoints: [{ path: "/own", job_id: 1, auth: "bearer", secret }] },
+    webhooks: { bind_address: own, endpoints: [{ path: "/own", job_id: 1, auth: "bearer", secret }] },
   });
   const { dev, ready } = await readyDev("--config-dir", configDir);
   const [endpoint] = ready.endpoints;
   expect((await run(toRequest(endpoint?.curl ?? "", { SECRET: secret }))).status).toBe(202);
   await eventually("the call was injected", () => dev.events("call.injected").length === 1);
   expect(dev.tail()).not.toContain(secret);
+  expect([ready.x402, ready.devnet, ready.jobs]).toEqual([undefined, undefined, []]);
 });
 
 test("a configuration with problems is told by its own file names, with exit code 3", async () => {
@@ -138,4 +225,25 @@ test("a configuration with problems is told by its own file names, with exit cod
   expect(await dev.exit).toEqual({ code: 3, signal: null });
   const [failed] = dev.events("service.failed");
   expect(failed?.["reason"]).toContain(`${configDir}/webhooks.toml: endpoints[0].secret: is missing`);
+});
+
+test("postern devnet serves on the ports it is given, and ends with exit code 0", async () => {
+  const [rpc, facilitator, control] = [await freePort(), await freePort(), await freePort()];
+  const ports = [
+    "--rpc-port",
+    `${rpc}`,
+    "--facilitator-port",
+    `${facilitator}`,
+    "--control-port",
+    `${control}`,
+  ];
+  const devnet = startProcess({ name: "devnet", args: ["devnet", ...ports], env: process.env });
+  running.push(devnet);
+  await devnet.waitForEvent("service.started");
+  expect(await (await fetch(`http://127.0.0.1:${control}/`)).json()).toMatchObject({
+    rpcUrl: `http://127.0.0.1:${rpc}`,
+    facilitatorUrl: `http://127.0.0.1:${facilitator}`,
+  });
+  expect((await fetch(`http://127.0.0.1:${facilitator}/supported`)).status).toBe(200);
+  expect(await devnet.kill("SIGTERM")).toEqual({ code: 0, signal: null });
 });

@@ -1,13 +1,14 @@
 import { isDeepStrictEqual } from "node:util";
 import { type Counts, count } from "../counts.ts";
 import type { Scene } from "../scene.ts";
+import { showAccounts } from "./paid/show-accounts.ts";
 
 /** Every number of the demo, and whether they add up. */
 export const finalCounts: Scene = {
   title: "The counts",
   async play(demo) {
-    const { stage } = demo;
-    const counts = await count(demo);
+    const { stage, shop } = demo;
+    const { counts, accounts } = await count(demo);
     stage.say("");
     for (const [name, number, note = ""] of rows(counts))
       stage.say(`${name.padEnd(46)}${String(number).padStart(5)}   ${note}`.trimEnd());
@@ -15,16 +16,19 @@ export const finalCounts: Scene = {
     const line = inOneLine(counts);
     if (isDeepStrictEqual(sums(counts), wanted(counts))) stage.check(`It adds up: ${line}`, true, true);
     else stage.check(`It does not add up: ${line}`, sums(counts), wanted(counts));
+    if (shop !== undefined && accounts !== undefined) showAccounts(stage, shop, accounts);
   },
 };
 
-function rows(counts: Counts): [name: string, count: number, note?: string][] {
+function rows(counts: Counts): (readonly [name: string, count: number, note?: string])[] {
   return [
     ["webhooks sent", counts.sent],
     ["  accepted with 202: new calls", counts.accepted],
     ["  accepted with 202: a delivery known already", counts.repeats],
     ["  refused", counts.refused],
-    ["calls accepted", counts.accepted],
+    ["calls on disk", callsIn(counts)],
+    ["  of accepted webhooks", counts.accepted],
+    ...(counts.paid === undefined ? [] : [["  of settled payments", counts.paid] as const]),
     ["  injected: the runner has run them", counts.injected],
     ["  parked", counts.parked],
     ["  waiting", counts.waiting],
@@ -35,6 +39,10 @@ function rows(counts: Counts): [name: string, count: number, note?: string][] {
     ["  answered from memory", counts.offersRemembered, `${counts.askedAgain} of them asked for by the demo`],
     ["  refused", counts.offersRefused, counts.refusals],
   ];
+}
+
+function callsIn({ accepted, paid = 0 }: Counts): number {
+  return accepted + paid;
 }
 
 function offers({ ranOnce, ranAgain, offersRemembered, offersRefused }: Counts): number {
@@ -54,20 +62,20 @@ function sums(counts: Counts) {
   };
 }
 
-function wanted({ sent, accepted }: Counts): ReturnType<typeof sums> {
+function wanted(counts: Counts): ReturnType<typeof sums> {
   return {
-    webhooks: sent,
-    calls: accepted,
+    webhooks: counts.sent,
+    calls: callsIn(counts),
     parked: 0,
     waiting: 0,
-    ranOnce: accepted,
+    ranOnce: callsIn(counts),
     ranAgain: 0,
     ranUnasked: 0,
   };
 }
 
 function inOneLine(counts: Counts): string {
-  const { accepted, injected, parked, waiting, ranOnce } = counts;
-  const calls = `${accepted} accepted = ${injected} injected + ${parked} parked + ${waiting} waiting`;
+  const { injected, parked, waiting, ranOnce } = counts;
+  const calls = `${callsIn(counts)} accepted = ${injected} injected + ${parked} parked + ${waiting} waiting`;
   return `${calls}; ${offers(counts)} offers, ${ranOnce} effects`;
 }

@@ -1,13 +1,23 @@
 import type { Part } from "../../../shared/child-process/start-part.ts";
+import type { DevnetPart } from "../../../shared/dev-config/start-devnet.ts";
+import type { Shutdown } from "../../../shared/lifecycle/shutdown.ts";
+import { SERVICE_ID } from "../demo-config.ts";
 import { httpRequest } from "../http-request.ts";
+import type { Demo } from "../scene.ts";
+import { openShop, type Shop } from "../shop/shop.ts";
+import { usdc } from "../shop/usdc.ts";
 import type { Stage } from "../stage.ts";
 import { until } from "../until.ts";
 import type { PartName, World } from "../world.ts";
 
-export type Parts = Readonly<Record<PartName, Part>>;
+type Opened = Demo["parts"] & { shop: Shop | undefined };
+
+type Options = { world: World; stage: Stage; shutdown: Shutdown };
+
+const FREE_OPS_PORT = ["--ops-address", "127.0.0.1:0"];
 
 /** Starts every part and says where it is, by what it logs itself, once its readiness probe agrees. */
-export async function startUp(world: World, stage: Stage): Promise<Parts> {
+export async function startUp({ world, stage, shutdown }: Options): Promise<Opened> {
   stage.scene("Every part starts");
   const { host } = new URL(world.redisUrl);
   const redis = world.ownRedis ? "private, and empty" : "REDIS_URL's, and not in use";
@@ -15,9 +25,9 @@ export async function startUp(world: World, stage: Stage): Promise<Parts> {
 
   const runner = await world.start("runner", []);
   await sayReady({ world, stage, name: "runner", part: runner });
-  const producer = await world.start("producer", ["--ops-address", "127.0.0.1:0"]);
+  const producer = await world.start("producer", FREE_OPS_PORT);
   await sayReady({ world, stage, name: "producer", part: producer });
-  const webhooks = await world.start("webhooks", ["--ops-address", "127.0.0.1:0", "--service-id", "7"]);
+  const webhooks = await world.start("webhooks", [...FREE_OPS_PORT, "--service-id", SERVICE_ID]);
   const { durability, redis: proof } = JSON.parse(
     await sayReady({ world, stage, name: "webhooks", part: webhooks }),
   );
@@ -26,7 +36,36 @@ export async function startUp(world: World, stage: Stage): Promise<Parts> {
     durability,
     "strict",
   );
-  return { runner, producer, webhooks };
+  return { runner, producer, webhooks, shop: await startShop({ world, stage, shutdown }) };
+}
+
+/** Undefined, and said why, where there is no devnet; with CI set that is a failure. */
+async function startShop({ world, stage, shutdown }: Options): Promise<Shop | undefined> {
+  if ("missing" in world.devnet) {
+    const why = "payments are left out";
+    if (world.env["CI"]) stage.fail(`${why}, which with CI set they must not be`);
+    else stage.say(why);
+    for (const line of world.devnet.missing.split("\n")) stage.say(line);
+    return undefined;
+  }
+  const gateway = await world.start("x402", FREE_OPS_PORT);
+  await sayReady({ world, stage, name: "x402", part: gateway });
+  const shop = await openShop({ part: world.devnet, gateway, redisUrl: world.redisUrl, shutdown });
+  await shop.untilSelling();
+  await sayDevnet(stage, shop, world.devnet);
+  return shop;
+}
+
+async function sayDevnet(stage: Stage, { chain, before }: Shop, { devnet }: DevnetPart): Promise<void> {
+  const hostOf = (url: string): string => new URL(url).host;
+  const places = `facilitator ${hostOf(devnet.facilitatorUrl)}, faults ${hostOf(devnet.controlUrl)}`;
+  stage.check(row("devnet", hostOf(devnet.rpcUrl), places), await chain.chainId(), devnet.chainId);
+  const [first = 0n, ...others] = before.values();
+  stage.check(
+    `${others.length} payers have ${usdc(first)} worthless USDC each on chain ${devnet.chainId}, the seller has none`,
+    [...before.values()].map(usdc),
+    [...others.map(() => "1000000.000000"), "0.000000"],
+  );
 }
 
 type Started = { world: World; stage: Stage; name: PartName; part: Part };
