@@ -1,8 +1,10 @@
 import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
+import { challengeTable, measureChallenge } from "./parts/challenge.ts";
 import { drainTable, measureDrain } from "./parts/drain.ts";
 import { ingressTable, measureIngress } from "./parts/ingress.ts";
 import { measureMemory, memoryTable } from "./parts/memory.ts";
+import { measurePaid, paidTable } from "./parts/paid.ts";
 import { buildProcesses } from "./support/build.ts";
 import { type Counts, countsLine, lostOf } from "./support/counts.ts";
 import { describeMachine, machineLine } from "./support/machine.ts";
@@ -10,28 +12,40 @@ import { type BenchOptions, type Part, parseOptions, USAGE } from "./support/opt
 import type { Setup } from "./support/setup.ts";
 
 const TARGET = 0.85;
+/** Of the paid way in, whose checks and journal the baseline does not have. */
+const PAID_TARGET = 0.7;
 
-type Measured = { figures: Counts; text: string };
+type Measured = { figures: object; text: string; counts?: Counts };
 
 const measure: Readonly<Record<Part, (setup: Setup) => Promise<Measured>>> = {
   async ingress(setup) {
     const figures = await measureIngress(setup);
-    return { figures, text: `${ingressTable(figures)}\n\n${ratioLine(figures)}` };
+    return { figures, counts: figures, text: `${ingressTable(figures)}\n\n${ratioLine(figures, TARGET)}` };
   },
   async drain(setup) {
     const figures = await measureDrain(setup);
-    return { figures, text: `${drainTable(figures)}\n\n${ratioLine(figures)}` };
+    return { figures, counts: figures, text: `${drainTable(figures)}\n\n${ratioLine(figures, TARGET)}` };
   },
   async memory(setup) {
     const figures = await measureMemory(setup);
-    return { figures, text: memoryTable(figures) };
+    return { figures, counts: figures, text: memoryTable(figures) };
+  },
+  async challenge(setup) {
+    const figures = await measureChallenge(setup);
+    return { figures, text: `${challengeTable(figures)}\n\n${ratioLine(figures, PAID_TARGET)}` };
+  },
+  async paid(setup) {
+    const figures = await measurePaid(setup);
+    return { figures, counts: figures, text: `${paidTable(figures)}\n\n${ratioLine(figures, PAID_TARGET)}` };
   },
 };
 
-function ratioLine({ ratio, lowest, highest }: { ratio: number; lowest: number; highest: number }): string {
-  const verdict = ratio >= TARGET ? "met" : "MISSED";
+type Ratios = { ratio: number; lowest: number; highest: number };
+
+function ratioLine({ ratio, lowest, highest }: Ratios, target: number): string {
+  const verdict = ratio >= target ? "met" : "MISSED";
   const [middle, low, high] = [ratio, lowest, highest].map((value) => value.toFixed(3));
-  return `  ratio of medians ${middle} (single rounds ${low} to ${high}), target ${TARGET}: ${verdict}`;
+  return `  ratio of medians ${middle} (single rounds ${low} to ${high}), target ${target}: ${verdict}`;
 }
 
 async function run({ parts, quick, jsonFile, profileDir }: BenchOptions): Promise<number> {
@@ -42,10 +56,12 @@ async function run({ parts, quick, jsonFile, profileDir }: BenchOptions): Promis
   const all: Record<string, unknown> = { machine, quick };
   let lost = 0;
   for (const part of parts) {
-    const { figures, text } = await measure[part]({ quick, nodeArgs });
+    const { figures, text, counts } = await measure[part]({ quick, nodeArgs });
     all[part] = figures;
-    lost += Math.abs(lostOf(figures));
-    console.log(`\n${part}\n${text}\n${countsLine(figures)}`);
+    console.log(`\n${part}\n${text}`);
+    if (counts === undefined) continue;
+    lost += Math.abs(lostOf(counts));
+    console.log(countsLine(counts));
   }
   if (jsonFile !== undefined) writeFileSync(jsonFile, `${JSON.stringify(all, null, 2)}\n`);
   return lost === 0 ? 0 : 1;

@@ -3,8 +3,12 @@ export type LoadOptions = {
   address: string;
   path: string;
   body: string;
-  /** Signs the body (hmac-sha256). */
-  secret: string;
+  /** Further header lines of every request. */
+  headers: readonly string[];
+  /** A file with one more header line for each request, in their order: no two requests are the same then. */
+  headersFile?: string;
+  /** The status that every answer should have. */
+  status: number;
   connections: number;
   /** So many calls first, which are counted but not measured. */
   warmUp: number;
@@ -15,7 +19,7 @@ export type LoadResult = {
   perSecond: number;
   p50Ms: number;
   p99Ms: number;
-  /** Answers 202, the warm-up included. */
+  /** Answers with the wanted status, the warm-up included. */
   accepted: number;
   /** Other answers, by status. */
   refused: Readonly<Record<string, number>>;

@@ -1,15 +1,16 @@
-import { createHmac } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import type { LoadOptions, LoadResult } from "./load-protocol.ts";
 
 /*
  * The sender of a bench, light enough not to be what is measured: one prebuilt request, written again on each of its
- * connections as soon as the answer before is there. Speaks just the HTTP it is answered with: a Content-Length in
- * every answer. Prints its result as one line of JSON.
+ * connections as soon as the answer before is there, or as many prebuilt requests as are sent, each one once. Speaks just
+ * the HTTP it is answered with: a Content-Length in every answer. Prints its result as one line of JSON.
  */
 const options = JSON.parse(process.argv[2] ?? "") as LoadOptions;
 const [host = "", port = ""] = options.address.split(":");
-const request = toRequest(options);
+const requests = toRequests(options);
+let sent = 0;
 
 const statuses = new Map<number, number>();
 let unanswered = 0;
@@ -37,7 +38,8 @@ class Connection {
     phase.toSend -= 1;
     this.#waiting = true;
     this.#sentAt = performance.now();
-    this.#socket.write(request);
+    this.#socket.write(requests[sent % requests.length] ?? "");
+    sent += 1;
   }
 
   end(): void {
@@ -72,18 +74,23 @@ class Connection {
   }
 }
 
-function toRequest({ address, path, body, secret }: LoadOptions): Buffer {
-  const signature = createHmac("sha256", secret).update(body).digest("hex");
-  const lines = [
+function toRequests({ address, path, body, headers, headersFile, warmUp, calls }: LoadOptions): Buffer[] {
+  const common = [
     `POST ${path} HTTP/1.1`,
     `Host: ${address}`,
     "User-Agent: bench",
     "Accept: */*",
     "Content-Type: application/json",
     `Content-Length: ${Buffer.byteLength(body)}`,
-    `X-Signature-256: sha256=${signature}`,
+    ...headers,
   ];
-  return Buffer.from(`${lines.join("\r\n")}\r\n\r\n${body}`);
+  const toRequest = (own: readonly string[]) =>
+    Buffer.from(`${[...common, ...own].join("\r\n")}\r\n\r\n${body}`);
+  if (headersFile === undefined) return [toRequest([])];
+  const own = readFileSync(headersFile, "latin1").split("\n");
+  if (own.length < warmUp + calls)
+    throw new Error(`${headersFile} is too short for ${warmUp + calls} requests`);
+  return own.map((line) => toRequest([line]));
 }
 
 async function run(
@@ -105,8 +112,8 @@ const { ms, sorted } = await run(connections, options.calls);
 for (const connection of connections) connection.end();
 
 const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
-const accepted = statuses.get(202) ?? 0;
-statuses.delete(202);
+const accepted = statuses.get(options.status) ?? 0;
+statuses.delete(options.status);
 const result: LoadResult = {
   perSecond: (options.calls * 1000) / ms,
   p50Ms: at(0.5),

@@ -21,6 +21,8 @@ export const BODY = JSON.stringify({ event: "push", id: 4_711, text: "" }).repla
 export type World = {
   readonly redis: PrivateRedis;
   readonly sink: Sink;
+  /** Files may be left here: it goes with the world. */
+  readonly dir: string;
   start(name: string, script: string, args: readonly string[]): Promise<LoggedProcess>;
   startGateway(): Promise<LoggedProcess>;
   startProducer(): Promise<LoggedProcess>;
@@ -28,7 +30,7 @@ export type World = {
   startBaselineDrain(): Promise<LoggedProcess>;
 };
 
-const PROGRAM = "services/cli/main.ts";
+export const PROGRAM = "services/cli/main.ts";
 
 /** Runs `measure` in a world of its own and takes the world down, whatever happens. */
 export async function inWorld<Result>(
@@ -54,6 +56,7 @@ export async function inWorld<Result>(
     return await measure({
       redis,
       sink,
+      dir,
       start,
       startGateway: () => start("gateway", PROGRAM, gateway),
       startProducer: () => start("producer", PROGRAM, ["producer", ...ops]),
@@ -68,14 +71,19 @@ export async function inWorld<Result>(
   }
 }
 
+/** What every service of a world agrees on. */
+export function posternTable(redisUrl: string, runnerUrl: string) {
+  return {
+    drain_secs: 0,
+    redis: { url: redisUrl },
+    runner: { url: runnerUrl },
+    producer: { concurrency: CONCURRENCY },
+  };
+}
+
 function configOf(redisUrl: string, runnerUrl: string) {
   return {
-    postern: {
-      drain_secs: 0,
-      redis: { url: redisUrl },
-      runner: { url: runnerUrl },
-      producer: { concurrency: CONCURRENCY },
-    },
+    postern: posternTable(redisUrl, runnerUrl),
     webhooks: {
       endpoints: [{ path: HOOK_PATH, name: "bench", job_id: 1, auth: "hmac-sha256", secret: SECRET }],
     },

@@ -1,0 +1,69 @@
+import { request } from "node:http";
+import { type Comparison, compare, comparisonTable } from "../support/compare.ts";
+import { send } from "../support/load.ts";
+import type { LoggedProcess } from "../support/logged-process.ts";
+import { inPaidWorld, type PaidWorld } from "../support/paid-world.ts";
+import { COLUMNS, type Round, type Size, timed } from "../support/round.ts";
+import { JOB_PATH } from "../support/sale.ts";
+import type { Setup } from "../support/setup.ts";
+
+export type ChallengeFigures = Comparison<Round> & {
+  /** Of one answer, without its status line. */
+  bytes: number;
+};
+
+/** Unpaid requests answered with 402 per second: the gateway and a server that replays its bytes, by turns. */
+export function measureChallenge({ quick, nodeArgs }: Setup): Promise<ChallengeFigures> {
+  const size = quick ? { warmUp: 2000, calls: 8000 } : { warmUp: 4000, calls: 24_000 };
+  const rounds = quick ? 3 : 7;
+  return inPaidWorld(nodeArgs, async (world) => {
+    const gateway = await world.startX402();
+    const bare = await world.startBaselineChallenge(addressOf(gateway));
+    const bytes = await sameBytes(gateway, bare);
+    const ours: Round[] = [];
+    const baseline: Round[] = [];
+    for (let round = 0; round < rounds; round++) {
+      ours.push(await oneRound(world, gateway, size));
+      baseline.push(await oneRound(world, bare, size));
+    }
+    return { ...compare(ours, baseline), bytes };
+  });
+}
+
+const addressOf = ({ started }: LoggedProcess) => String(started["address"]);
+
+/** Throws when an answer is not 402. */
+function oneRound({ redis }: PaidWorld, server: LoggedProcess, size: Size): Promise<Round> {
+  const wanted = { address: addressOf(server), path: JOB_PATH, status: 402, ...size };
+  return timed({ redis, server, size }, () => send(wanted));
+}
+
+async function sameBytes(one: LoggedProcess, other: LoggedProcess): Promise<number> {
+  const [ours, theirs] = [await bytesOf(addressOf(one)), await bytesOf(addressOf(other))];
+  if (ours !== theirs) throw new Error(`the baseline sends ${theirs} bytes where the gateway sends ${ours}`);
+  return ours;
+}
+
+/** Of the headers as they came, and the body. */
+function bytesOf(address: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const asked = request(`http://${address}${JOB_PATH}`, { method: "POST" }, (res) => {
+      let bytes = res.rawHeaders.reduce((sum, text) => sum + text.length + 2, 2);
+      res.on("data", (chunk: Buffer) => {
+        bytes += chunk.length;
+      });
+      res.on("end", () => resolve(bytes));
+    });
+    asked.on("error", reject);
+    asked.end();
+  });
+}
+
+export function challengeTable(figures: ChallengeFigures): string {
+  const table = comparisonTable(figures, {
+    what: "unpaid requests",
+    name: "gateway",
+    columns: [["402s/s", "perSecond"], ...COLUMNS],
+  });
+  return `${table}\n\n  each 402 is ${figures.bytes} bytes`;
+}

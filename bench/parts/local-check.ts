@@ -1,0 +1,80 @@
+import type { IncomingMessage } from "node:http";
+import type { PaymentRequired } from "@x402/core/types";
+import { agree } from "../../services/x402-gateway/agree.ts";
+import { toCatalogue } from "../../services/x402-gateway/catalogue.ts";
+import { identifyPayment } from "../../services/x402-gateway/identify.ts";
+import { readPayment } from "../../services/x402-gateway/payment-header.ts";
+import { parseJobPricing } from "../../shared/config/job-pricing-toml.ts";
+import { x402Toml } from "../../shared/config/x402-toml.ts";
+import type { Secret } from "../../shared/crypto/secret.ts";
+import { toPriceList } from "../../shared/prices/price-list.ts";
+import { systemClock } from "../../shared/time/clock.ts";
+import { type Signed, toHeader } from "../support/payments.ts";
+import { PRICING, x402Table } from "../support/sale.ts";
+import { median } from "../support/statistics.ts";
+
+/** Microseconds for one payment, each the median of some batches. */
+export type LocalCheck = {
+  payments: number;
+  /** Its header, decoded and checked for its form. */
+  decodeUs: number;
+  /** Who signed it, and which call it is. */
+  identifyUs: number;
+  /** Whether it fits what was offered. */
+  agreeUs: number;
+};
+
+const BATCH = 100;
+
+/** What a gateway checks of a payment before it asks anybody else, in this process; `required` is what it asked for. */
+export function measureLocalCheck(required: PaymentRequired, signed: readonly Signed[]): LocalCheck {
+  const { job, tokens, settings } = sale();
+  const now = systemClock();
+  const requests = signed.map((each) => toRequest(toHeader(required, each)));
+  const decoded = timeBatches(requests, (req) => readPayment(req) ?? fail());
+  const identified = timeBatches(decoded.results, (payment) => identifyPayment(payment, tokens));
+  const agreed = timeBatches(identified.results, (payment) => agree(payment, job, { settings, now }));
+  return {
+    payments: agreed.results.length,
+    decodeUs: decoded.us,
+    identifyUs: identified.us,
+    agreeUs: agreed.us,
+  };
+}
+
+/** The first half warms the code up; of the second, the time for one, by batches. */
+function timeBatches<Input, Result>(inputs: readonly Input[], step: (input: Input) => Result) {
+  const results: Result[] = [];
+  const took: number[] = [];
+  for (let i = 0; i < inputs.length; i += BATCH) {
+    const batch = inputs.slice(i, i + BATCH);
+    const startedAt = performance.now();
+    for (const input of batch) results.push(step(input));
+    took.push(((performance.now() - startedAt) * 1000) / batch.length);
+  }
+  return { results, us: median(took.slice(took.length / 2)) };
+}
+
+/** The same sale as the gateway's, whose facilitator nobody asks. */
+function sale() {
+  const x402 = x402Toml({}).parse(x402Table("http://127.0.0.1:1"));
+  const prices = toPriceList(parseJobPricing(PRICING).jobs.values(), x402.accepted_tokens);
+  const { tokens, find } = toCatalogue(x402, prices);
+  const job = find({ serviceId: 1, jobIndex: 7 }) ?? fail();
+  const settings = {
+    publicUrl: x402.public_url,
+    maxTimeoutSeconds: x402.max_timeout_secs,
+    quoteTtlSeconds: x402.quote_ttl_secs,
+    quoteSecrets: x402.quote_secret as [Secret, ...Secret[]],
+    settleTimeoutSeconds: x402.settle_timeout_secs,
+  };
+  return { job, tokens, settings };
+}
+
+function toRequest(header: string): IncomingMessage {
+  return { rawHeaders: ["PAYMENT-SIGNATURE", header] } as IncomingMessage;
+}
+
+function fail(): never {
+  throw new Error("the bench's payment is none");
+}

@@ -1,0 +1,104 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { PaymentRequired } from "@x402/core/types";
+import { type Comparison, compare, comparisonTable } from "../support/compare.ts";
+import type { Counts } from "../support/counts.ts";
+import { send } from "../support/load.ts";
+import type { LoggedProcess } from "../support/logged-process.ts";
+import { inPaidWorld, type PaidWorld } from "../support/paid-world.ts";
+import { ask, isSameSale, type Signed, signMany, toHeader } from "../support/payments.ts";
+import { COLUMNS, type Size, type Round as TimedRound, timed } from "../support/round.ts";
+import { JOB_PATH } from "../support/sale.ts";
+import type { Setup } from "../support/setup.ts";
+import { table } from "../support/table.ts";
+import { type LocalCheck, measureLocalCheck } from "./local-check.ts";
+
+/** Requests to the facilitator, for each paid request. */
+type Round = TimedRound & { verifies: number; settles: number };
+
+export type PaidFigures = Comparison<Round> & Counts & { localCheck: LocalCheck };
+
+type Seller = { server: LoggedProcess; address: string; required: PaymentRequired };
+
+/** Paid requests answered per second: the gateway and the official middleware by turns, with the same facilitator. */
+export function measurePaid({ quick, nodeArgs }: Setup): Promise<PaidFigures> {
+  const size = quick ? { warmUp: 500, calls: 1500 } : { warmUp: 1000, calls: 4000 };
+  const rounds = quick ? 3 : 7;
+  return inPaidWorld(nodeArgs, async (world) => {
+    const gateway = await toSeller(await world.startX402());
+    const middleware = await toSeller(await world.startBaselinePaid());
+    if (!isSameSale(gateway.required, middleware.required))
+      throw new Error("the two sides sell different things");
+    const signed = await signMany(gateway.required, rounds * (size.warmUp + size.calls));
+    const ours: Round[] = [];
+    const baseline: Round[] = [];
+    for (let round = 0; round < rounds; round++) {
+      const own = signed.slice(round * (size.warmUp + size.calls));
+      ours.push(await oneRound(world, gateway, { size, signed: own }));
+      baseline.push(await oneRound(world, middleware, { size, signed: own }));
+    }
+    await gateway.server.stop();
+    const counts = await countAgain(world, signed.length);
+    const localCheck = measureLocalCheck(gateway.required, signed.slice(0, 5000));
+    return { ...compare(ours, baseline), ...counts, localCheck };
+  });
+}
+
+async function toSeller(server: LoggedProcess): Promise<Seller> {
+  const address = String(server.started["address"]);
+  return { server, address, required: await ask(address, JOB_PATH) };
+}
+
+type Paying = { size: Size; signed: readonly Signed[] };
+
+/** Throws when a payment is not accepted, or when the facilitator was not asked once to verify and once to settle it. */
+async function oneRound(
+  world: PaidWorld,
+  { server, address, required }: Seller,
+  { size, signed }: Paying,
+): Promise<Round> {
+  const headersFile = join(world.dir, "payments");
+  const own = signed.slice(0, size.warmUp + size.calls);
+  writeFileSync(headersFile, own.map((each) => `PAYMENT-SIGNATURE: ${toHeader(required, each)}`).join("\n"));
+  await world.facilitator.reset();
+  const wanted = { address, path: JOB_PATH, status: 202, headersFile, ...size };
+  const figures = await timed({ redis: world.redis, server, size }, () => send(wanted));
+  const { payments, verifies, settles, uneven } = await world.facilitator.count();
+  if (payments !== own.length || uneven > 0) {
+    const counted = `${verifies} verifies and ${settles} settles of ${payments} payments`;
+    throw new Error(`not one verify and one settle for each of ${own.length} paid requests: ${counted}`);
+  }
+  return { ...figures, verifies: verifies / payments, settles: settles / payments };
+}
+
+/** Everything paid for is injected now, and counted where it arrives. */
+async function countAgain({ sink, startProducer }: PaidWorld, accepted: number): Promise<Counts> {
+  const producer = await startProducer();
+  const { calls: counted, duplicates } = await sink.arrived(accepted);
+  await producer.stop();
+  return { accepted, counted, duplicates };
+}
+
+export function paidTable(figures: PaidFigures): string {
+  const compared = comparisonTable(figures, {
+    what: "paid requests",
+    name: "gateway",
+    columns: [
+      ["paid/s", "perSecond"],
+      ...COLUMNS,
+      ["of Redis", "redisUs"],
+      ["verifies", "verifies"],
+      ["settles", "settles"],
+    ],
+  });
+  const { decodeUs, identifyUs, agreeUs } = figures.localCheck;
+  const checks = table(
+    ["local check of a payment", "µs"],
+    [
+      ["its header decoded", decodeUs],
+      ["its signer recovered", identifyUs],
+      ["its terms compared with the offer", agreeUs],
+    ],
+  );
+  return `${compared}\n\n${checks}`;
+}

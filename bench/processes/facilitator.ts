@@ -1,0 +1,72 @@
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+/*
+ * The facilitator of a bench, in the place of one with a chain: says yes at once to every payment, and counts them.
+ *
+ *   GET /supported   version 2, scheme "exact", on the network of the command line
+ *   POST /verify     valid
+ *   POST /settle     settled; the made-up transaction is the payment's nonce
+ *   GET /count       { payments, verifies, settles, uneven } since the last reset; `uneven` payments were not verified
+ *                    once and settled once
+ *   POST /reset
+ */
+const [network = ""] = process.argv.slice(2);
+const SUPPORTED = JSON.stringify({
+  kinds: [{ x402Version: 2, scheme: "exact", network }],
+  extensions: [],
+  signers: {},
+});
+const NONCE = /"nonce":"(0x[0-9a-f]{64})"/;
+
+type Asked = { verifies: number; settles: number };
+let payments = new Map<string, Asked>();
+
+function take(url: string, body: string): string {
+  const nonce = NONCE.exec(body)?.[1] ?? "";
+  const asked = payments.get(nonce) ?? { verifies: 0, settles: 0 };
+  payments.set(nonce, asked);
+  if (url === "/verify") {
+    asked.verifies += 1;
+    return '{"isValid":true}';
+  }
+  asked.settles += 1;
+  return `{"success":true,"transaction":"${nonce}","network":"${network}"}`;
+}
+
+function counted() {
+  const all = [...payments.values()];
+  const sum = (key: keyof Asked) => all.reduce((total, asked) => total + asked[key], 0);
+  const uneven = all.filter(({ verifies, settles }) => verifies !== 1 || settles !== 1).length;
+  return { payments: all.length, verifies: sum("verifies"), settles: sum("settles"), uneven };
+}
+
+function answer(res: ServerResponse, body: string): void {
+  res.writeHead(200, { "Content-Type": "application/json", "Content-Length": body.length });
+  res.end(body);
+}
+
+function read(url: string): string {
+  if (url === "/supported") return SUPPORTED;
+  return JSON.stringify(counted());
+}
+
+function reset(): string {
+  payments = new Map();
+  return "{}";
+}
+
+const server = createServer((req, res) => {
+  const { url = "" } = req;
+  const chunks: Buffer[] = [];
+  req.on("data", (chunk: Buffer) => chunks.push(chunk));
+  req.on("end", () => {
+    if (req.method === "GET") answer(res, read(url));
+    else answer(res, url === "/reset" ? reset() : take(url, Buffer.concat(chunks).toString("latin1")));
+  });
+});
+server.listen(0, "127.0.0.1", () => {
+  const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  console.log(JSON.stringify({ event: "service.started", address }));
+});
+process.once("SIGTERM", () => process.exit(0));

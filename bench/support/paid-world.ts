@@ -1,0 +1,65 @@
+import { join } from "node:path";
+import { writeConfig } from "../../shared/config/write-config.ts";
+import type { LoggedProcess } from "./logged-process.ts";
+import { JOB_PATH, MAX_TIMEOUT_SECS, NETWORK, PAY_TO, PRICE, PRICING, x402Table } from "./sale.ts";
+import { until } from "./until.ts";
+import { inWorld, PROGRAM, posternTable, type World } from "./world.ts";
+
+export type FacilitatorCounts = {
+  payments: number;
+  verifies: number;
+  settles: number;
+  /** Payments that were not verified once and settled once. */
+  uneven: number;
+};
+
+/** A world in which a job is sold, with a facilitator that says yes at once. */
+export type PaidWorld = World & {
+  facilitator: { count(): Promise<FacilitatorCounts>; reset(): Promise<void> };
+  /** Resolves once it takes payments. */
+  startX402(): Promise<LoggedProcess>;
+  /** Replays the 402 of this server. */
+  startBaselineChallenge(address: string): Promise<LoggedProcess>;
+  startBaselinePaid(): Promise<LoggedProcess>;
+};
+
+/** Runs `measure` in a world of its own and takes the world down, whatever happens. */
+export function inPaidWorld<Result>(
+  nodeArgs: readonly string[],
+  measure: (world: PaidWorld) => Promise<Result>,
+): Promise<Result> {
+  return inWorld(nodeArgs, async (world) => {
+    const { redis, sink, dir, start } = world;
+    const { started } = await start("facilitator", "bench/processes/facilitator.ts", [NETWORK]);
+    const facilitatorUrl = `http://${started["address"]}`;
+    const configDir = join(dir, "x402-config");
+    const postern = posternTable(redis.url, sink.url);
+    writeConfig(configDir, { postern, x402: x402Table(facilitatorUrl), job_pricing: PRICING });
+    const bind = ["--bind-address", "127.0.0.1:0", "--ops-address", "127.0.0.1:0"];
+    const sale = { redisUrl: redis.url, facilitatorUrl, path: JOB_PATH, network: NETWORK, payTo: PAY_TO };
+    const terms = JSON.stringify({ ...sale, price: PRICE, maxTimeoutSeconds: MAX_TIMEOUT_SECS });
+    return measure({
+      ...world,
+      facilitator: {
+        count: async () => (await fetch(`${facilitatorUrl}/count`)).json() as Promise<FacilitatorCounts>,
+        reset: async () => void (await fetch(`${facilitatorUrl}/reset`, { method: "POST" })),
+      },
+      async startX402() {
+        const gateway = await start("x402", PROGRAM, ["x402", "--config-dir", configDir, ...bind]);
+        await until("the gateway takes payments", () => takesPayments(String(gateway.started["opsAddress"])));
+        return gateway;
+      },
+      startBaselineChallenge: (address) =>
+        start("baseline-challenge", "bench/baselines/challenge.ts", [`http://${address}${JOB_PATH}`]),
+      startBaselinePaid: () => start("baseline-paid", "bench/baselines/paid.ts", [terms]),
+    });
+  });
+}
+
+type Checks = { facilitators?: readonly { ok: boolean }[] };
+
+async function takesPayments(opsAddress: string): Promise<boolean> {
+  const answer = await fetch(`http://${opsAddress}/readyz`);
+  const { facilitators = [] } = (await answer.json()) as Checks;
+  return answer.ok && facilitators.every(({ ok }) => ok);
+}

@@ -1,0 +1,102 @@
+import type { PaymentRequired } from "@x402/core/types";
+import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
+import { systemClock } from "../../shared/time/clock.ts";
+import { MAX_TIMEOUT_SECS } from "./sale.ts";
+
+/** Enough payers that no request waits for another one's place among the open payments. */
+const PAYERS = 64;
+
+const TYPES = {
+  TransferWithAuthorization: [
+    { name: "from", type: "address" },
+    { name: "to", type: "address" },
+    { name: "value", type: "uint256" },
+    { name: "validAfter", type: "uint256" },
+    { name: "validBefore", type: "uint256" },
+    { name: "nonce", type: "bytes32" },
+  ],
+} as const;
+
+type Hex = `0x${string}`;
+type Offer = PaymentRequired["accepts"][number];
+
+/** What a payer signed (EIP-3009), as it goes over the wire: good for every offer of this token, recipient and amount. */
+export type Signed = {
+  signature: string;
+  authorization: Record<"from" | "to" | "value" | "validAfter" | "validBefore" | "nonce", string>;
+};
+
+/** What an unpaid request is told. */
+export async function ask(address: string, path: string): Promise<PaymentRequired> {
+  const answer = await fetch(`http://${address}${path}`, { method: "POST" });
+  await answer.arrayBuffer();
+  const header = answer.headers.get("payment-required");
+  if (answer.status !== 402 || header === null)
+    throw new Error(`${address} asks for no payment: ${answer.status}`);
+  return JSON.parse(Buffer.from(header, "base64").toString()) as PaymentRequired;
+}
+
+/** So many payments of the first offer, each with a nonce of its own. Signing one takes about a millisecond. */
+export async function signMany(required: PaymentRequired, count: number): Promise<Signed[]> {
+  const offer = offerIn(required);
+  const payers = Array.from({ length: PAYERS }, () => privateKeyToAccount(generatePrivateKey()));
+  const sign = async (payer: (typeof payers)[number]): Promise<Signed> => {
+    const message = toMessage(payer.address, offer);
+    const primaryType = "TransferWithAuthorization";
+    const signature = await payer.signTypedData({
+      domain: domainOf(offer),
+      types: TYPES,
+      primaryType,
+      message,
+    });
+    const texts = {
+      value: String(message.value),
+      validAfter: String(message.validAfter),
+      validBefore: String(message.validBefore),
+    };
+    return { signature, authorization: { ...message, ...texts } };
+  };
+  const signed: Signed[] = [];
+  while (signed.length < count) signed.push(...(await Promise.all(payers.map(sign))));
+  return signed.slice(0, count);
+}
+
+/** The header of a version 2 payment, with all that the official client gives back of the 402. */
+export function toHeader(
+  { accepts: [accepted], resource, extensions }: PaymentRequired,
+  payload: Signed,
+): string {
+  const payment = { x402Version: 2, payload, extensions, resource, accepted };
+  return Buffer.from(JSON.stringify(payment)).toString("base64");
+}
+
+/** Whether a payment that was signed for the one pays the other, too. */
+export function isSameSale(one: PaymentRequired, other: PaymentRequired): boolean {
+  const [a, b] = [offerIn(one), offerIn(other)].map(({ network, asset, amount, payTo, extra }) =>
+    [network, asset, amount, payTo, extra["name"], extra["version"]].join(" ").toLowerCase(),
+  );
+  return a === b;
+}
+
+function toMessage(from: Hex, { payTo, amount }: Offer) {
+  const now = Math.floor(systemClock() / 1000);
+  return {
+    from,
+    to: payTo as Hex,
+    value: BigInt(amount),
+    validAfter: BigInt(now - 600),
+    validBefore: BigInt(now + MAX_TIMEOUT_SECS),
+    nonce: generatePrivateKey(),
+  };
+}
+
+function domainOf({ network, asset, extra }: Offer) {
+  const chainId = Number(network.split(":")[1]);
+  const [name, version] = [String(extra["name"]), String(extra["version"])];
+  return { name, version, chainId, verifyingContract: asset as Hex };
+}
+
+function offerIn({ accepts: [offer] }: PaymentRequired): Offer {
+  if (offer === undefined) throw new Error("nothing is offered");
+  return offer;
+}
