@@ -9,6 +9,8 @@ import type { Admission } from "../../shared/queue/admission.ts";
 import type { UntilKnown } from "../../shared/queue/until-known.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { answerRefused } from "./answers.ts";
+import { createAskForPayment } from "./ask-for-payment.ts";
+import type { AskedTally } from "./asked-tally.ts";
 import { answerCallState } from "./call-state.ts";
 import type { AuthorizeCaller } from "./caller-policy.ts";
 import type { Catalogue } from "./catalogue.ts";
@@ -29,6 +31,7 @@ type Deps = {
   x402: X402Toml;
   metadataPrefix: string;
   catalogue: Catalogue;
+  asked: AskedTally;
   admission: Admission;
   readiness: () => Readiness;
   journal: PaymentJournal;
@@ -64,6 +67,7 @@ export function createAnswerAll(deps: Deps): RequestListener {
     }),
   });
   return createHandler({
+    askForPayment: createAskForPayment({ ...deps, challenge }),
     payJob,
     dryRun: createDryRun({ ...deps, settings, isNonceUsed: journal.isNonceUsed }),
     price: (res, ids) => answerPrice(res, pricedJob(catalogue, ids), x402.public_url),

@@ -16,7 +16,7 @@ export type Why = { code: ErrorCode; detail: string };
 
 const UNPAID: Why = { code: "payment.required", detail: "Payment is required" };
 
-type Answer = { expiry: number; headers: readonly string[]; body: string };
+type Answer = { expiry: number; headers: string[]; body: string };
 
 export type Challenge = ReturnType<typeof createChallenge>;
 
@@ -55,15 +55,11 @@ export function createChallenge(settings: OfferSettings, clock: Clock) {
       if (res.headersSent || res.destroyed) return;
       const { headers, body } = why === undefined ? unpaid(job) : make(job, why);
       leaveUnread(req, res);
-      res.writeHead(402, [...ofOwn(res), ...headers]);
+      // A flat list replaces what was set before, and that is all that may have been.
+      res.writeHead(402, res.hasHeader("Connection") ? ["Connection", "close", ...headers] : headers);
       res.end(body);
     },
   };
-}
-
-/** Headers set before, which a flat list would replace. */
-function ofOwn(res: ServerResponse): string[] {
-  return Object.entries(res.getHeaders()).flatMap(([name, value]) => [name, String(value)]);
 }
 
 type Asked = { settings: OfferSettings; expiry: number; why: Why };

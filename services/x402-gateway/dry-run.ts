@@ -6,7 +6,7 @@ import { type AgreeSettings, agree } from "./agree.ts";
 import type { AuthorizeCaller } from "./caller-policy.ts";
 import type { Catalogue, Job, JobIds } from "./catalogue.ts";
 import { identifyPayment } from "./identify.ts";
-import { readPayment } from "./payment-header.ts";
+import { hasPayment, readPayment } from "./payment-header.ts";
 import { sendJson } from "./send-json.ts";
 import { soldJob } from "./sold-job.ts";
 
@@ -50,9 +50,8 @@ function payerOf(
   req: IncomingMessage,
   job: Job,
 ): `0x${string}` | undefined {
-  const decoded = readPayment(req);
-  if (decoded !== undefined) {
-    const signed = identifyPayment(decoded, catalogue.tokens);
+  if (hasPayment(req)) {
+    const signed = identifyPayment(readPayment(req), catalogue.tokens);
     agree(signed, job, { settings, now: clock() });
     return signed.payer;
   }

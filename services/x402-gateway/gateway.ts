@@ -17,6 +17,7 @@ import { DurableRedis } from "../../shared/redis/durable-redis.ts";
 import type { DurabilityMode } from "../../shared/redis/server-state.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { createAnswerAll } from "./answer-all.ts";
+import { createAskedTally } from "./asked-tally.ts";
 import { createCallerPolicy } from "./caller-policy.ts";
 import { toCatalogue } from "./catalogue.ts";
 import { createChains } from "./chains.ts";
@@ -87,6 +88,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     drain: () => admission.drain(),
     stop: () => admission.stop(),
     async close() {
+      parts.asked.flush();
       await reconciler.stop();
       await Promise.all([facilitators.close(), chains.close()]);
       backpressure.stop();
@@ -111,6 +113,7 @@ function makeParts(options: X402GatewayOptions) {
   return {
     x402,
     metadataPrefix,
+    asked: createAskedTally(log),
     catalogue: toCatalogue(x402, options.prices),
     durable,
     backpressure,

@@ -19,7 +19,7 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     return () => reconciled.inc({ result });
   };
   return {
-    "payment.asked_for": () => asked.inc(),
+    "payment.asked_for": ({ times }) => asked.inc(Number(times)),
     "payment.accepted": ({ replayed: known, ms }) => {
       answered.inc({ code: "accepted" });
       if (known === true) replayed.inc();

@@ -42,16 +42,14 @@ export type PayJobDeps = {
   reached: Reached;
 };
 
-/** One paid request, top to bottom. Everything that can refuse comes before money moves; after that nothing does. */
+/** One request with a payment, top to bottom. Everything that can refuse comes before money moves; after that nothing does. */
 export function createPayJob(deps: PayJobDeps) {
   const { catalogue, knownPayment, clock, reached } = deps;
   return async function payJob(req: IncomingMessage, res: ServerResponse, ids: JobIds): Promise<void> {
     const startedAt = clock();
     let signed: SignedPayment | undefined;
     try {
-      const decoded = readPayment(req);
-      if (decoded === undefined) return askForPayment(deps, { req, res, ids });
-      signed = identifyPayment(decoded, catalogue.tokens);
+      signed = identifyPayment(readPayment(req), catalogue.tokens);
       const arrival = { req, ids, signed, readBody: readOnce(req, res) };
       const known = await findKnown(deps, arrival);
       const paid = known ? await knownPayment.answerOf(known) : await takeNew(deps, arrival);
@@ -102,15 +100,6 @@ async function admit(deps: PayJobDeps, { req, ids, signed, readBody }: Arrival):
   const facilitator = await verifyPayment(deps, signed, agreed);
   deps.reached("x402.after_verify");
   return toNewPayment(deps, { req, body, job, signed, agreed, caller, facilitator, sinceBlock });
-}
-
-type Unpaid = { req: IncomingMessage; res: ServerResponse; ids: JobIds };
-
-/** A request without payment is told the price before anything of its body is looked at. */
-function askForPayment({ catalogue, challenge, log }: PayJobDeps, { req, res, ids }: Unpaid): void {
-  const job = soldJob(catalogue, ids);
-  challenge.send(req, res, { job });
-  log.info("payment.asked_for", { serviceId: ids.serviceId, jobIndex: ids.jobIndex });
 }
 
 function unreadable(cause: unknown): never {
@@ -188,7 +177,11 @@ function fieldsOf({ id: callId, terms, replayed, settlement }: Paid) {
   };
 }
 
-type Refused = Unpaid & { signed: SignedPayment | undefined; thrown: unknown; startedAt: number };
+type Refused = { req: IncomingMessage; res: ServerResponse; ids: JobIds } & {
+  signed: SignedPayment | undefined;
+  thrown: unknown;
+  startedAt: number;
+};
 
 function refuse(deps: PayJobDeps, { req, res, ids, signed, thrown, startedAt }: Refused): void {
   const error = toAppError(thrown);

@@ -73,20 +73,23 @@ export type DecodedPayment = Decoded &
       }
   );
 
+/** Whether a request brings a payment, good or bad. */
+export function hasPayment({ headers }: IncomingMessage): boolean {
+  return headers[V2_HEADER] !== undefined || headers[V1_HEADER] !== undefined;
+}
+
 /**
- * The payment of a request, decoded strictly; undefined when it has none. Throws `payment.ambiguous` for two payments and
+ * The payment of a request, decoded strictly. Throws `payment.ambiguous` for two payments and
  * `payment.malformed` for anything that is not one.
  */
-export function readPayment(req: IncomingMessage): DecodedPayment | undefined {
+export function readPayment(req: IncomingMessage): DecodedPayment {
   const [v2, v1] = [headerValues(req, V2_HEADER), headerValues(req, V1_HEADER)];
   if (v2.length + v1.length > 1) {
     throw new AppError("payment.ambiguous", {
       reason: `${v2.length} of version 2 and ${v1.length} of version 1`,
     });
   }
-  if (v2[0] !== undefined) return decodeV2(v2[0]);
-  if (v1[0] !== undefined) return decodeV1(v1[0]);
-  return undefined;
+  return v2[0] === undefined ? decodeV1(v1[0] ?? "") : decodeV2(v2[0]);
 }
 
 function decodeV2(header: string): DecodedPayment {

@@ -2,12 +2,15 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { bareApp, onlyGet, probes, type Readiness, serve } from "../../shared/http/ops.ts";
 import { rawPath } from "../../shared/http/raw-path.ts";
+import type { AskForPayment } from "./ask-for-payment.ts";
 import type { JobIds } from "./catalogue.ts";
+import { hasPayment } from "./payment-header.ts";
 import { parseRoute, type Route } from "./route.ts";
 
 type Arrival = { req: IncomingMessage; res: ServerResponse };
 
 type Deps = {
+  askForPayment: AskForPayment;
   payJob: (req: IncomingMessage, res: ServerResponse, ids: JobIds) => Promise<void>;
   dryRun: (arrival: Arrival & { ids: JobIds }) => Promise<void>;
   price: (res: ServerResponse, ids: JobIds) => void;
@@ -33,8 +36,22 @@ export function createHandler(deps: Deps): RequestListener {
     if (deps.isEnding()) res.setHeader("Connection", "close");
     const route = parseRoute(rawPath(req.url ?? ""));
     if (route === undefined) others(req, res);
+    else if (isUnpaid(req, route)) tellPrice(deps, { req, res }, route);
     else void answer(deps, { req, res }, route);
   };
+}
+
+/** Most requests of a shop are this one; it needs nothing that has to be waited for. */
+function isUnpaid(req: IncomingMessage, route: Route): route is Route & JobIds {
+  return route.kind === "job" && req.method === "POST" && !hasPayment(req);
+}
+
+function tellPrice(deps: Deps, { req, res }: Arrival, ids: JobIds): void {
+  try {
+    deps.askForPayment(req, res, ids);
+  } catch (thrown) {
+    deps.refuse({ req, res, ids }, toAppError(thrown));
+  }
 }
 
 async function answer(deps: Deps, arrival: Arrival, route: Route): Promise<void> {
