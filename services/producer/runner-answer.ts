@@ -1,5 +1,6 @@
 import { AppError } from "../../shared/errors/app-error.ts";
 import type { ErrorCode } from "../../shared/errors/codes.ts";
+import { parseRetryAfter } from "../../shared/http/retry-after.ts";
 
 export type RunnerAnswer = {
   status: number;
@@ -25,13 +26,4 @@ function codeOf(status: number, retryAfterMs: number | undefined): ErrorCode {
   if (status === 409 && retryAfterMs !== undefined) return "runner.busy";
   if (status === 408 || status === 409 || status === 425) return "runner.failed";
   return status >= 400 && status < 500 ? "runner.refused" : "runner.failed";
-}
-
-/** Retry-After (RFC 9110, section 10.2.3): seconds, or an HTTP date. */
-export function parseRetryAfter(value: string | undefined, now: number): number | undefined {
-  if (value === undefined) return undefined;
-  const text = value.trim();
-  if (/^\d+$/.test(text)) return Number(text) * 1000;
-  const date = Date.parse(text);
-  return Number.isNaN(date) ? undefined : Math.max(0, date - now);
 }

@@ -1,8 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { EndpointToml } from "../../shared/config/webhooks-toml.ts";
 import { toAppError } from "../../shared/errors/app-error.ts";
-import { CODES, type ErrorCode } from "../../shared/errors/codes.ts";
+import type { ErrorCode } from "../../shared/errors/codes.ts";
 import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
+import { logRefused } from "../../shared/http/refusal.ts";
 import type { JobCall } from "../../shared/job-call/job-call.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { Accepted } from "../../shared/queue/accept.ts";
@@ -33,16 +34,8 @@ type Refused = {
 export function answerRefused({ log, clock }: { log: Logger; clock: Clock }, refused: Refused): void {
   const { req, res, endpoint, thrown, startedAt } = refused;
   const error = toAppError(thrown);
-  const severe = CODES[error.code].status >= 500;
   sendProblem(req, res, { error, extra: { headers: headersFor(error.code, endpoint) } });
-  log[severe ? "error" : "warn"]("webhook.refused", {
-    path: endpoint.path,
-    code: error.code,
-    status: CODES[error.code].status,
-    reason: error.message,
-    ...(error.code === "internal.unexpected" && { stack: error.stack }),
-    ms: clock() - startedAt,
-  });
+  logRefused(log, "webhook.refused", { path: endpoint.path, error, ms: clock() - startedAt });
 }
 
 function headersFor(code: ErrorCode, endpoint: EndpointToml): Record<string, string> {

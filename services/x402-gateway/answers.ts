@@ -1,11 +1,12 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { encodePaymentResponseHeader } from "@x402/core/http";
 import type { Network } from "@x402/core/types";
-import { type AppError, toAppError } from "../../shared/errors/app-error.ts";
+import type { AppError } from "../../shared/errors/app-error.ts";
 import { CODES } from "../../shared/errors/codes.ts";
 import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
 import type { PaymentTerms, Settlement } from "../../shared/payments/payment.ts";
-import type { Job, JobIds } from "./catalogue.ts";
+import type { JobIds } from "../../shared/prices/price-list.ts";
+import type { Job } from "./catalogue.ts";
 import type { Challenge } from "./challenge.ts";
 import { CORS_HEADERS } from "./cors.ts";
 
@@ -84,15 +85,4 @@ export function answerRefused(
 
 function toMembers({ serviceId, jobIndex }: JobIds) {
   return { service_id: serviceId, job_index: jobIndex };
-}
-
-/** What a log line says of a refusal. */
-export function refusalFields(thrown: unknown) {
-  const error = toAppError(thrown);
-  return {
-    code: error.code,
-    status: CODES[error.code].status,
-    reason: error.message,
-    ...(error.code === "internal.unexpected" && { stack: error.stack }),
-  };
 }

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { JobIds } from "../../shared/prices/price-list.ts";
 import type { AskedTally } from "./asked-tally.ts";
-import type { Catalogue, JobIds } from "./catalogue.ts";
+import type { Catalogue } from "./catalogue.ts";
 import type { Challenge } from "./challenge.ts";
 import { soldJob } from "./sold-job.ts";
 

@@ -1,5 +1,6 @@
 import type { Logger } from "../../shared/log/logger.ts";
-import type { JobIds } from "./catalogue.ts";
+import type { JobIds } from "../../shared/prices/price-list.ts";
+
 import { jobPath } from "./route.ts";
 
 const EVERY_MS = 1000;

@@ -4,6 +4,7 @@ import { sha256Hex } from "../../shared/crypto/compare.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import type { Address } from "../../shared/evm/address.ts";
+import { type JobIds, jobKey } from "../../shared/prices/price-list.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { type CallerProof, invalidProof, isSignedByCaller, readCallerProof } from "./caller-signature.ts";
 import type { IsPermittedCaller } from "./permitted-callers.ts";
@@ -17,20 +18,17 @@ export type JobPolicy =
   | (Restricted & { authMode: "payer_is_caller" })
   | (Restricted & { authMode: "delegated_caller_signature"; expirySecsMax: number });
 
-type JobIds = { serviceId: number; jobIndex: number };
-
 /** The policy of every job: its entry in x402.toml, or the default. */
 export function createPolicies(
   x402: Pick<X402Toml, "job_policies" | "default_invocation_mode">,
 ): (ids: JobIds) => JobPolicy {
-  const key = ({ serviceId, jobIndex }: JobIds): string => `${serviceId}/${jobIndex}`;
   const configured = new Map(
     x402.job_policies.map((entry) => [
-      key({ serviceId: entry.service_id, jobIndex: entry.job_index }),
+      jobKey({ serviceId: entry.service_id, jobIndex: entry.job_index }),
       toPolicy(entry),
     ]),
   );
-  return (ids) => configured.get(key(ids)) ?? { mode: x402.default_invocation_mode };
+  return (ids) => configured.get(jobKey(ids)) ?? { mode: x402.default_invocation_mode };
 }
 
 function toPolicy(entry: PolicyToml): JobPolicy {
@@ -119,6 +117,6 @@ function timeLeftMs(
 }
 
 /** The nonce stands last, since it may hold any separator. */
-function nonceHash({ serviceId, jobIndex }: JobIds, { caller, nonce }: CallerProof): string {
-  return sha256Hex(Buffer.from(`${serviceId}/${jobIndex}/${caller}/${nonce}`));
+function nonceHash(ids: JobIds, { caller, nonce }: CallerProof): string {
+  return sha256Hex(Buffer.from(`${jobKey(ids)}/${caller}/${nonce}`));
 }

@@ -6,6 +6,7 @@ import { personalMessageDigest } from "../../shared/evm/personal-message.ts";
 import { recoverAddress } from "../../shared/evm/recover.ts";
 import { headerValues } from "../../shared/http/headers.ts";
 import { platformKeys } from "../../shared/job-call/metadata.ts";
+import type { JobIds } from "../../shared/prices/price-list.ts";
 
 /** What a caller signs for: this body for this job, once (by the nonce), until `expirySecs` (unix seconds). */
 export type CallerProof = { caller: Address; nonce: string; expirySecs: number; signature: string };
@@ -30,7 +31,7 @@ export function readCallerProof(req: IncomingMessage, metadataPrefix: string): C
   return { caller: caller.toLowerCase() as Address, nonce, signature, expirySecs: Number(expiry) };
 }
 
-export type SignedFor = { serviceId: number; jobIndex: number; body: Uint8Array };
+export type SignedFor = JobIds & { body: Uint8Array };
 
 /** Whether the claimed caller's key made the signature (EIP-191 `personal_sign`) over this job, body, nonce and expiry. */
 export function isSignedByCaller(proof: CallerProof, signedFor: SignedFor): boolean {

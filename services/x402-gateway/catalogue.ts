@@ -1,6 +1,7 @@
 import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
 import { domainSeparator } from "../../shared/evm/authorization.ts";
-import { jobKey, type PriceList } from "../../shared/prices/price-list.ts";
+import { chainIdOf } from "../../shared/evm/chain-id.ts";
+import { type JobIds, jobKey, type PriceList } from "../../shared/prices/price-list.ts";
 import { createPolicies, type JobPolicy } from "./caller-policy.ts";
 import { v1NetworkOf } from "./v1-networks.ts";
 
@@ -21,8 +22,6 @@ export type Token = {
   /** The network's name in version 1 of the protocol, where it has one that all its clients know. */
   v1Network: string | undefined;
 };
-
-export type JobIds = { serviceId: number; jobIndex: number };
 
 /** A job that has a price. */
 export type Job = JobIds & {
@@ -50,7 +49,7 @@ export function toCatalogue(x402: X402Toml, prices: PriceList<AcceptedToken>): C
 
 function toToken(config: AcceptedToken): Token {
   const { network, asset, symbol, pay_to: payTo, eip3009_name: name, eip3009_version: version } = config;
-  const chainId = Number(network.slice("eip155:".length));
+  const chainId = chainIdOf(network);
   const separator = domainSeparator({ name, version, chainId, verifyingContract: asset });
   return {
     network,

@@ -1,6 +1,7 @@
 import { type Chain, createChain } from "../../shared/chain/chain.ts";
 import type { X402Toml } from "../../shared/config/x402-toml.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
+import { chainIdOf } from "../../shared/evm/chain-id.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 
@@ -26,50 +27,47 @@ type Options = { clock: Clock; log: Logger };
 
 /** The chains of the accepted tokens; tokens with the same node and depth share one. */
 export function createChains({ accepted_tokens }: X402Toml, { clock, log }: Options): Chains {
-  const shared = new Map<string, Chain>();
-  const byToken = new Map<string, Chain>();
-  const networks = new Map<Chain, string>();
-  const depths = new Map<Chain, number>();
+  const asked = new Map<string, Asked>();
+  const byToken = new Map<string, Asked>();
   for (const { network, asset, rpc_url, confirmations } of accepted_tokens) {
     if (rpc_url === undefined) continue;
     const key = `${network} ${confirmations} ${rpc_url.reveal()}`;
-    const chainId = Number(network.slice("eip155:".length));
-    const chain =
-      shared.get(key) ??
+    const chainId = chainIdOf(network);
+    const make = () =>
       createChain({ rpcUrl: rpc_url, chainId, confirmations, timeoutMs: RPC_TIMEOUT_MS, clock, log });
-    shared.set(key, chain);
-    networks.set(chain, network);
-    depths.set(chain, confirmations);
-    byToken.set(nameOf({ network, asset }), chain);
+    const known = asked.get(key) ?? { network, confirmations, chain: make() };
+    asked.set(key, known);
+    byToken.set(nameOf({ network, asset }), known);
   }
-  const of = (token: TokenName): Chain | undefined => byToken.get(nameOf(token));
+  const all = [...asked.values()];
   return {
-    of,
-    headOf: (token) => {
-      const chain = of(token);
-      return chain === undefined ? 0n : headBefore(chain, depths.get(chain) ?? 0);
-    },
-    available: () => [...networks].map(([chain, network]) => ({ network, ok: chain.head() !== undefined })),
+    of: (token) => byToken.get(nameOf(token))?.chain,
+    headOf: (token) => headBefore(byToken.get(nameOf(token))),
+    available: () => all.map(({ network, chain }) => ({ network, ok: chain.head() !== undefined })),
     start: () => {
-      for (const chain of networks.keys()) chain.start();
+      for (const { chain } of all) chain.start();
     },
     close: async () => {
-      await Promise.all([...networks.keys()].map((chain) => chain.close()));
+      await Promise.all(all.map(({ chain }) => chain.close()));
     },
   };
 }
+
+type Asked = { network: string; confirmations: number; chain: Chain };
 
 function nameOf({ network, asset }: TokenName): string {
   return `${network}/${asset.toLowerCase()}`;
 }
 
-function headBefore(chain: Chain, depth: number): bigint {
-  const head = chain.head();
+function headBefore(asked: Asked | undefined): bigint {
+  if (asked === undefined) return 0n;
+  const head = asked.chain.head();
   if (head === undefined) {
     throw new AppError("payment.unavailable", {
       reason: "the chain's node has not answered yet",
       retryAfterMs: 5000,
     });
   }
-  return head.number > BigInt(depth) ? head.number - BigInt(depth) : 0n;
+  const depth = BigInt(asked.confirmations);
+  return head.number > depth ? head.number - depth : 0n;
 }

@@ -1,10 +1,11 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { AppError } from "../../shared/errors/app-error.ts";
 import { readBody } from "../../shared/http/read-body.ts";
+import type { JobIds } from "../../shared/prices/price-list.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { type AgreeSettings, agree } from "./agree.ts";
 import type { AuthorizeCaller } from "./caller-policy.ts";
-import type { Catalogue, Job, JobIds } from "./catalogue.ts";
+import type { Catalogue, Job } from "./catalogue.ts";
 import { identifyPayment } from "./identify.ts";
 import { hasPayment, readPayment } from "./payment-header.ts";
 import { sendJson } from "./send-json.ts";

@@ -1,6 +1,7 @@
 import { Pool } from "undici";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { messageOf } from "../../shared/errors/app-error.ts";
+import { parseRetryAfter } from "../../shared/http/retry-after.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 
 const CONNECT_TIMEOUT_MS = 3000;
@@ -49,12 +50,13 @@ export function createFacilitatorClient({ url, headers, clock }: Options): Facil
     const path = `${basePath}/${operation}${base.search}`;
     const response = await pool.request({ method, path, headers: sent, body: body ?? null, signal });
     const text = await readText(response.body);
-    return read(response.statusCode, response.headers["retry-after"], text);
+    const retryAfter = [response.headers["retry-after"]].flat()[0];
+    return read(response.statusCode, retryAfter, text);
   }
 
-  function read(status: number, retryAfter: unknown, text: string | undefined): FacilitatorAnswer {
+  function read(status: number, retryAfter: string | undefined, text: string | undefined): FacilitatorAnswer {
     if (text === undefined) return { kind: "none", reason: `its answer is over ${ANSWER_BYTES_MAX} bytes` };
-    const retryAfterMs = retryAfterMsOf(retryAfter, clock());
+    const retryAfterMs = parseRetryAfter(retryAfter, clock());
     const failed = { kind: "none" as const, ...(retryAfterMs !== undefined && { retryAfterMs }) };
     if (isNoAnswer(status)) return { ...failed, reason: `status ${status}` };
     const value = objectIn(text);
@@ -103,12 +105,4 @@ function objectIn(text: string): Record<string, unknown> | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** Retry-After (RFC 9110, section 10.2.3): seconds, or an HTTP date. */
-function retryAfterMsOf(value: unknown, now: number): number | undefined {
-  if (typeof value !== "string") return undefined;
-  if (/^\d+$/.test(value)) return Number(value) * 1000;
-  const date = Date.parse(value);
-  return Number.isNaN(date) ? undefined : Math.max(0, date - now);
 }

@@ -1,6 +1,7 @@
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import type { Logger } from "../../shared/log/logger.ts";
+import type { FacilitatorRequest } from "../../shared/payments/payment.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { Facilitator } from "./facilitator.ts";
 import type { NoAnswer, Settled, Verified } from "./facilitator-answers.ts";
@@ -8,9 +9,6 @@ import { createFacilitatorClient } from "./facilitator-client.ts";
 
 const RETRY_AFTER_MS = 2000;
 const RETRY_AFTER_MS_MAX = 60_000;
-
-/** What `POST /verify` and `POST /settle` are sent: the payload as it was decoded, nothing left out of it. */
-export type PaymentRequest = { x402Version: 1 | 2; paymentPayload: unknown; paymentRequirements: unknown };
 
 export type PaymentKind = { x402Version: 1 | 2; scheme: string; network: string };
 
@@ -25,9 +23,9 @@ export type Facilitators = {
    * Asks the facilitators that support such payments, until one has answered: `url` says which. Those that answer come
    * first, in the order configured. Throws `payment.unavailable` where none did.
    */
-  verify(request: PaymentRequest, kind: Omit<PaymentKind, "x402Version">): Promise<Judged>;
+  verify(request: FacilitatorRequest, kind: Omit<PaymentKind, "x402Version">): Promise<Judged>;
   /** Asks this one facilitator, once. Never rejects: whatever is not an answer is an unknown outcome. */
-  settle(request: PaymentRequest, url: string): Promise<Settled>;
+  settle(request: FacilitatorRequest, url: string): Promise<Settled>;
 };
 
 export type Judged = { verified: Verified; url: string };
@@ -52,7 +50,10 @@ export function createFacilitators({ urls, headers, clock, ...shared }: Options)
   );
   const all = [...byUrl];
 
-  async function verify(request: PaymentRequest, kind: Omit<PaymentKind, "x402Version">): Promise<Judged> {
+  async function verify(
+    request: FacilitatorRequest,
+    kind: Omit<PaymentKind, "x402Version">,
+  ): Promise<Judged> {
     const { x402Version } = request;
     const able = all.filter(([, facilitator]) => facilitator.supports({ x402Version, ...kind }));
     const body = toBody(request);
@@ -79,7 +80,7 @@ export function createFacilitators({ urls, headers, clock, ...shared }: Options)
   };
 }
 
-function toBody({ x402Version, paymentPayload, paymentRequirements }: PaymentRequest): string {
+function toBody({ x402Version, paymentPayload, paymentRequirements }: FacilitatorRequest): string {
   return JSON.stringify({ x402Version, paymentPayload, paymentRequirements });
 }
 

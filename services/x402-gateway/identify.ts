@@ -1,7 +1,7 @@
 import { AppError } from "../../shared/errors/app-error.ts";
 import { authorizationDigest } from "../../shared/evm/authorization.ts";
 import { recoverAddress } from "../../shared/evm/recover.ts";
-import { callIdFrom } from "../../shared/job-call/call-id.ts";
+import { paymentCallId } from "../../shared/payments/payment-call-id.ts";
 import type { Token } from "./catalogue.ts";
 import type { DecodedPayment } from "./payment-header.ts";
 
@@ -30,8 +30,8 @@ export function identifyPayment(decoded: DecodedPayment, tokens: readonly Token[
     const detail = "the signature is not the payer's, for the token's name, version, chain and address";
     throw new AppError("payment.signature_invalid", { reason: detail, publicDetail: detail });
   }
-  const nonce = decoded.authorization.nonce.toLowerCase();
-  const callId = callIdFrom(String(token.chainId), token.asset.toLowerCase(), payer, nonce);
+  const { chainId, asset } = token;
+  const callId = paymentCallId({ chainId, asset, payer, nonce: decoded.authorization.nonce });
   return { callId, payer, token, decoded };
 }
 

@@ -2,15 +2,17 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { traceparentOf } from "../../shared/http/headers.ts";
+import { logRefused } from "../../shared/http/refusal.ts";
 import type { Reached } from "../../shared/lifecycle/crash-point.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../shared/payments/journal.ts";
 import type { NewPayment } from "../../shared/payments/payment.ts";
+import type { JobIds } from "../../shared/prices/price-list.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { type Agreed, type AgreeSettings, agree } from "./agree.ts";
-import { answerPaid, answerRefused, type Paid, refusalFields } from "./answers.ts";
+import { answerPaid, answerRefused, type Paid } from "./answers.ts";
 import type { AuthorizeCaller, AuthorizedCaller } from "./caller-policy.ts";
-import type { Catalogue, Job, JobIds, Token } from "./catalogue.ts";
+import type { Catalogue, Job, Token } from "./catalogue.ts";
 import type { Challenge } from "./challenge.ts";
 import type { Facilitators } from "./facilitators.ts";
 import { identifyPayment, type SignedPayment } from "./identify.ts";
@@ -193,11 +195,10 @@ function refuse(deps: PayJobDeps, { req, res, ids, signed, thrown, startedAt }: 
     job: job?.policy.mode === "disabled" ? undefined : job,
     statusUrl: error instanceof OpenPayment ? deps.statusUrlOf(error.callId) : undefined,
   });
-  const fields = refusalFields(error);
-  deps.log[fields.status >= 500 ? "error" : "warn"]("payment.refused", {
+  logRefused(deps.log, "payment.refused", {
     ...ids,
     ...(signed !== undefined && { callId: signed.callId, payer: signed.payer }),
-    ...fields,
+    error,
     ms: deps.clock() - startedAt,
   });
 }

@@ -1,6 +1,6 @@
 import type { Reached } from "../../shared/lifecycle/crash-point.ts";
-import type { Payment } from "../../shared/payments/payment.ts";
-import { networkSaid, toAuthorization } from "../../shared/payments/said.ts";
+import type { Payment, Settlement } from "../../shared/payments/payment.ts";
+import { toAuthorization, toSettlement } from "../../shared/payments/terms.ts";
 import type { UntilKnown } from "../../shared/queue/until-known.ts";
 import type { Finish } from "./finish.ts";
 import { isSettled } from "./known-payment.ts";
@@ -98,21 +98,17 @@ async function settlingUnseen(deps: ReconcileDeps, payment: Payment): Promise<vo
   log.error("payment.in_review", { callId: payment.id, reason });
 }
 
-type Known = { transaction: string; by: "facilitator" | "chain" };
-
 async function settleAndEnqueue(
   deps: ReconcileDeps,
   payment: Payment,
-  { transaction, by }: Known,
+  known: Pick<Settlement, "transaction" | "by">,
 ): Promise<void> {
   const { finish, log } = deps;
-  const { terms } = payment;
-  const network = networkSaid(payment);
-  const settlement = { transaction, network, payer: terms.payer, by };
+  const settlement = toSettlement(payment, known);
   const write = deps.untilKnown();
   if (!(await finish.settle(payment, settlement, write))) return;
   await finish.enqueue({ ...payment, settlement }, write);
-  log.info("payment.reconciled", { callId: payment.id, payer: terms.payer, transaction, by });
+  log.info("payment.reconciled", { callId: payment.id, payer: payment.terms.payer, ...known });
 }
 
 async function enqueueSettled(deps: ReconcileDeps, payment: Payment): Promise<void> {

@@ -14,6 +14,7 @@ export function startReconciler(deps: ReconcileDeps): { stop(): Promise<void> } 
   // No other replica takes the same payment meanwhile; one that dies holds it up for as long.
   const heldMs = deps.settleTimeoutMs + READING_MS;
   let stopped = false;
+  let busy = false;
   let round: Promise<void> = Promise.resolve();
 
   /** Until nothing is due any more. */
@@ -41,7 +42,6 @@ export function startReconciler(deps: ReconcileDeps): { stop(): Promise<void> } 
         busy = false;
       });
   }, EVERY_MS);
-  let busy = false;
 
   return {
     stop: async () => {

@@ -1,7 +1,7 @@
+import { type JobIds, jobKey } from "../../shared/prices/price-list.ts";
+
 /** What a request's raw path names. */
-export type Route =
-  | { kind: "job" | "price" | "dry_run"; serviceId: number; jobIndex: number }
-  | { kind: "call"; callId: string };
+export type Route = ({ kind: "job" | "price" | "dry_run" } & JobIds) | { kind: "call"; callId: string };
 
 /** Ids in their one decimal form: no sign, no padding, nothing encoded. */
 const JOB = /^\/x402\/jobs\/(0|[1-9]\d{0,15})\/(0|[1-9]\d{0,9})(\/price|\/auth-dry-run)?$/;
@@ -22,6 +22,6 @@ export function parseRoute(path: string): Route | undefined {
 }
 
 /** A job's path, which is also what a payment is bound to. */
-export function jobPath({ serviceId, jobIndex }: { serviceId: number; jobIndex: number }): string {
-  return `/x402/jobs/${serviceId}/${jobIndex}`;
+export function jobPath(ids: JobIds): string {
+  return `/x402/jobs/${jobKey(ids)}`;
 }

@@ -2,8 +2,9 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { bareApp, onlyGet, probes, type Readiness, serve } from "../../shared/http/ops.ts";
 import { rawPath } from "../../shared/http/raw-path.ts";
+import type { JobIds } from "../../shared/prices/price-list.ts";
 import type { AskForPayment } from "./ask-for-payment.ts";
-import type { JobIds } from "./catalogue.ts";
+
 import { hasPayment } from "./payment-header.ts";
 import { parseRoute, type Route } from "./route.ts";
 

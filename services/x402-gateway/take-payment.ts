@@ -5,7 +5,7 @@ import type { Logger } from "../../shared/log/logger.ts";
 import type { Claimed } from "../../shared/payments/claim.ts";
 import type { PaymentJournal } from "../../shared/payments/journal.ts";
 import type { FacilitatorRequest, NewPayment, Payment, Settlement } from "../../shared/payments/payment.ts";
-import { networkSaid } from "../../shared/payments/said.ts";
+import { toSettlement } from "../../shared/payments/terms.ts";
 import type { UntilKnown } from "../../shared/queue/until-known.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import type { Facilitators } from "./facilitators.ts";
@@ -82,8 +82,7 @@ async function askToSettle(
   const fields = { callId: payment.id, outcome: outcome.kind, ms: clock() - startedAt };
   if (outcome.kind === "settled") {
     log.info("payment.settle_answered", fields);
-    const { transaction } = outcome;
-    return { transaction, network: networkSaid(payment), payer: payment.terms.payer, by: "facilitator" };
+    return toSettlement(payment, { transaction: outcome.transaction, by: "facilitator" });
   }
   log.warn("payment.settle_answered", { ...fields, reason: outcome.reason });
   if (outcome.kind === "refused" && trustFacilitator) await endRefused(deps, payment, outcome.reason);

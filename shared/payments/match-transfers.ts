@@ -1,9 +1,10 @@
 import type { Chain } from "../chain/chain.ts";
 import type { Transfer } from "../chain/transfers.ts";
-import { callIdFrom } from "../job-call/call-id.ts";
+import { chainIdOf } from "../evm/chain-id.ts";
 import { countsAsPaid, type PaymentList, type PaymentSummary } from "./list.ts";
 import type { PaymentTerms, Settlement } from "./payment.ts";
-import { toAuthorization } from "./said.ts";
+import { paymentCallId } from "./payment-call-id.ts";
+import { toAuthorization } from "./terms.ts";
 
 /** One token, to one recipient, in a range of blocks; both ends are part of it. */
 export type AuditedRange = {
@@ -85,8 +86,8 @@ function toFinding(transfer: Transfer, callId: string | undefined, payment: Paym
 /** The id of the call that this transfer pays for; undefined where it was made by no authorization. */
 function idOf({ authorization }: Transfer, { network, asset }: AuditedRange): string | undefined {
   if (authorization === undefined) return undefined;
-  const chainId = network.slice("eip155:".length);
-  return callIdFrom(chainId, asset.toLowerCase(), authorization.authorizer, authorization.nonce);
+  const { authorizer: payer, nonce } = authorization;
+  return paymentCallId({ chainId: chainIdOf(network), asset, payer, nonce });
 }
 
 /** A nonce alone says nothing: its owner may sign another transfer with it. */

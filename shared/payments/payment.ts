@@ -40,7 +40,7 @@ export type PaymentTerms = {
   body_bytes: number;
 };
 
-/** What a facilitator is asked with, as the client sent it and as it was offered. */
+/** What a facilitator is asked with: the payload as the client sent it, nothing left out, and what it was offered. */
 export type FacilitatorRequest = {
   x402Version: 1 | 2;
   paymentPayload: unknown;

@@ -2,7 +2,7 @@ import type { Audit } from "../queue/audit.ts";
 import type { Clock } from "../time/clock.ts";
 import type { PaymentJournal } from "./journal.ts";
 import type { Payment, PaymentState } from "./payment.ts";
-import { networkSaid } from "./said.ts";
+import { toSettlement } from "./terms.ts";
 
 /** What an operator says became of a payment in REVIEW. */
 export type Verdict = { kind: "settled"; transaction: string } | { kind: "void" };
@@ -34,12 +34,7 @@ export function createResolve({ journal, audit, clock, by }: Deps) {
   };
 
   function settle(payment: Payment, transaction: string): Promise<PaymentState | undefined> {
-    const settlement = {
-      transaction,
-      network: networkSaid(payment),
-      payer: payment.terms.payer,
-      by: "operator",
-    } as const;
+    const settlement = toSettlement(payment, { transaction, by: "operator" });
     return journal.settled(payment, { settlement, proven: false }, { now: clock(), from: ["REVIEW"] });
   }
 }

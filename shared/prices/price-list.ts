@@ -1,6 +1,7 @@
 import { type TokenRate, tokenAmount, UINT256_MAX } from "./token-amount.ts";
 
-export type JobPrice = { serviceId: number; jobIndex: number; priceWei: bigint };
+export type JobIds = { serviceId: number; jobIndex: number };
+export type JobPrice = JobIds & { priceWei: bigint };
 
 /** What a job costs in one token: `amount` in the token's smallest units. */
 export type Offer<Token> = { token: Token; amount: bigint };
@@ -10,7 +11,7 @@ export type PricedJob<Token> = JobPrice & { offers: readonly Offer<Token>[] };
 export type PriceList<Token> = ReadonlyMap<string, PricedJob<Token>>;
 
 /** A job's key: the two ids as they stand in its path. */
-export function jobKey({ serviceId, jobIndex }: { serviceId: number; jobIndex: number }): string {
+export function jobKey({ serviceId, jobIndex }: JobIds): string {
   return `${serviceId}/${jobIndex}`;
 }
 

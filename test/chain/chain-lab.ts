@@ -15,6 +15,7 @@ import { multicall3Code } from "../../services/devnet/contracts/multicall3.ts";
 import { tokenAbi, tokenCode } from "../../services/devnet/contracts/token.ts";
 import { startAnvil } from "../../services/devnet/start-anvil.ts";
 import type { Authorization } from "../../shared/chain/token-events.ts";
+import { TRANSFER_TYPES } from "../support/transfer-types.ts";
 
 const PHRASE = "test test test test test test test test test test test junk";
 const CHAIN_ID = 84532;
@@ -29,17 +30,9 @@ export const sender = mnemonicToAccount(PHRASE, { addressIndex: 2 });
 export const SELLER = mnemonicToAccount(PHRASE, { addressIndex: 3 }).address;
 
 const domain = { name: "USDC", version: "2", chainId: CHAIN_ID, verifyingContract: ASSET } as const;
-const transfer = [
-  { name: "from", type: "address" },
-  { name: "to", type: "address" },
-  { name: "value", type: "uint256" },
-  { name: "validAfter", type: "uint256" },
-  { name: "validBefore", type: "uint256" },
-  { name: "nonce", type: "bytes32" },
-] as const;
 const types = {
-  TransferWithAuthorization: transfer,
-  ReceiveWithAuthorization: transfer,
+  ...TRANSFER_TYPES,
+  ReceiveWithAuthorization: TRANSFER_TYPES.TransferWithAuthorization,
   CancelAuthorization: [
     { name: "authorizer", type: "address" },
     { name: "nonce", type: "bytes32" },

@@ -5,6 +5,7 @@ import { expect, test } from "vitest";
 import { type Authorization, authorizationDigest, domainSeparator } from "../../shared/evm/authorization.ts";
 import { personalMessageDigest } from "../../shared/evm/personal-message.ts";
 import { recoverAddress } from "../../shared/evm/recover.ts";
+import { TRANSFER_TYPES } from "../support/transfer-types.ts";
 
 const KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
 const account = privateKeyToAccount(KEY);
@@ -16,16 +17,7 @@ const domain = {
   chainId: 84532,
   verifyingContract: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
 } as const;
-const types = {
-  TransferWithAuthorization: [
-    { name: "from", type: "address" },
-    { name: "to", type: "address" },
-    { name: "value", type: "uint256" },
-    { name: "validAfter", type: "uint256" },
-    { name: "validBefore", type: "uint256" },
-    { name: "nonce", type: "bytes32" },
-  ],
-} as const;
+const types = TRANSFER_TYPES;
 const primaryType = "TransferWithAuthorization";
 
 const hex = (bytes: number) =>

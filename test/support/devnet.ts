@@ -11,6 +11,7 @@ import type { FaultOrder } from "../../services/devnet/faults.ts";
 import type { Received } from "../../services/devnet/received.ts";
 import { createTurns } from "../../services/devnet/turns.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
+import { TRANSFER_TYPES } from "./transfer-types.ts";
 
 export type { DevAccount, Hex };
 
@@ -318,17 +319,6 @@ function inDomain(asset: string, extra: Record<string, unknown>) {
 function domainOf({ chainId, token }: { chainId: number; token: Hex }) {
   return { name: "USDC", version: "2", chainId, verifyingContract: token };
 }
-
-const TRANSFER_TYPES = {
-  TransferWithAuthorization: [
-    { name: "from", type: "address" },
-    { name: "to", type: "address" },
-    { name: "value", type: "uint256" },
-    { name: "validAfter", type: "uint256" },
-    { name: "validBefore", type: "uint256" },
-    { name: "nonce", type: "bytes32" },
-  ],
-} as const;
 
 const CANCEL_TYPES = {
   CancelAuthorization: [

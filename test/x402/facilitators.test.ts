@@ -1,12 +1,9 @@
 import { inspect } from "node:util";
 import { afterEach, expect, test } from "vitest";
-import {
-  createFacilitators,
-  type Facilitators,
-  type PaymentRequest,
-} from "../../services/x402-gateway/facilitators.ts";
+import { createFacilitators, type Facilitators } from "../../services/x402-gateway/facilitators.ts";
 import { freePort } from "../../shared/child-process/free-port.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
+import type { FacilitatorRequest } from "../../shared/payments/payment.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { eventually } from "../support/eventually.ts";
 import { recordingLog } from "../support/recording-log.ts";
@@ -24,7 +21,7 @@ import {
 } from "./ill-facilitator.ts";
 
 const KIND = { scheme: "exact", network: "eip155:84532" };
-const REQUEST: PaymentRequest = {
+const REQUEST: FacilitatorRequest = {
   x402Version: 2,
   paymentPayload: { x402Version: 2, payload: { signature: "0x1" }, unknown: [1] },
   paymentRequirements: { scheme: "exact", network: "eip155:84532" },

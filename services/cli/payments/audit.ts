@@ -2,6 +2,7 @@ import { type Chain, createChain } from "../../../shared/chain/chain.ts";
 import { loadX402Config } from "../../../shared/config/load-x402.ts";
 import type { AcceptedToken } from "../../../shared/config/x402-toml.ts";
 import { toAppError } from "../../../shared/errors/app-error.ts";
+import { chainIdOf } from "../../../shared/evm/chain-id.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
 import { createPaymentList } from "../../../shared/payments/list.ts";
@@ -74,7 +75,7 @@ function chainOf({ network, rpc_url, confirmations }: AcceptedToken): Chain {
   if (rpc_url === undefined) throw new Error(BLIND);
   return createChain({
     rpcUrl: rpc_url,
-    chainId: Number(network.slice("eip155:".length)),
+    chainId: chainIdOf(network),
     confirmations,
     timeoutMs: RPC_TIMEOUT_MS,
     clock: systemClock,

@@ -1,5 +1,5 @@
 import type { Authorization } from "../chain/token-events.ts";
-import type { Payment, PaymentTerms } from "./payment.ts";
+import type { Payment, PaymentTerms, Settlement } from "./payment.ts";
 
 /** What the payer signed, as the chain is asked about it. */
 export function toAuthorization(terms: PaymentTerms): Authorization {
@@ -14,8 +14,13 @@ export function toAuthorization(terms: PaymentTerms): Authorization {
   };
 }
 
-/** The network as the client knows it: in version 1 by a name of its own. */
-export function networkSaid({ terms, request }: Pick<Payment, "terms" | "request">): string {
+/** How this payment is known to have happened, as its client is told. */
+export function toSettlement(
+  { terms, request }: Pick<Payment, "terms" | "request">,
+  { transaction, by }: Pick<Settlement, "transaction" | "by">,
+): Settlement {
+  // In version 1 the client knows the network by a name of its own.
   const asked = request?.paymentRequirements as { network?: unknown } | undefined;
-  return typeof asked?.network === "string" ? asked.network : terms.network;
+  const network = typeof asked?.network === "string" ? asked.network : terms.network;
+  return { transaction, network, payer: terms.payer, by };
 }
