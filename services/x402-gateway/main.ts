@@ -5,10 +5,10 @@ import { listen } from "../../shared/http/listen.ts";
 import { createOpsApp } from "../../shared/http/ops.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
 import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
-import { registerPressure } from "../../shared/queue/pressure-gauges.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
 import { delay } from "../../shared/time/clock.ts";
 import { createX402Gateway } from "./gateway.ts";
+import { registerGauges } from "./gauges.ts";
 import { createMeters } from "./meters.ts";
 
 export type X402Process = ServiceOptions & {
@@ -40,7 +40,7 @@ export function runX402(options: X402Process): Promise<number> {
       reached,
     });
     shutdown.defer("gateway", () => gateway.close());
-    registerPressure(metrics, "x402", gateway.pressure);
+    registerGauges(metrics, gateway, redis);
 
     const ops = await listen(
       createOpsApp({ readiness: gateway.readiness, metrics }),

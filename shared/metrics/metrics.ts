@@ -15,7 +15,7 @@ export function createMetrics() {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const registers = [registry];
-  const setters: (() => void)[] = [];
+  const setters: (() => void | Promise<void>)[] = [];
   return {
     counter: <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
       new Counter<Label>({ name, help, labelNames, registers }),
@@ -29,10 +29,10 @@ export function createMetrics() {
       };
     },
     /** Runs before each scrape, to set gauges. */
-    beforeScrape: (set: () => void) => void setters.push(set),
+    beforeScrape: (set: () => void | Promise<void>) => void setters.push(set),
     contentType: registry.contentType,
-    text: () => {
-      for (const set of setters) set();
+    text: async () => {
+      await Promise.all(setters.map((set) => set()));
       return registry.metrics();
     },
   };

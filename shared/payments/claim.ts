@@ -39,6 +39,7 @@ function touchedBy({ call, terms, identifier, callerNonce }: NewPayment): string
     keys.openPayments(terms.payer),
     identifier === undefined ? own : keys.paymentIdentifier(terms.payer, identifier),
     callerNonce === undefined ? own : keys.callerNonce(callerNonce.hash),
+    keys.paymentsUnresolved,
   ];
 }
 

@@ -25,14 +25,14 @@ export function createMoves(redis: Redis) {
       { settlement, proven }: { settlement: Settlement; proven: boolean },
       { now, from = ["SETTLING"] }: From,
     ): Promise<PaymentState | undefined> {
-      const touched = [...own(id), keys.paymentsDue, keys.openPayments(terms.payer)];
+      const touched = [...own(id), keys.paymentsDue, keys.openPayments(terms.payer), ...UNRESOLVED];
       const args = [id, now, now, JSON.stringify(settlement), proven ? 1 : 0, ...from];
       return toState(await settled(touched, args));
     },
 
     /** SETTLED becomes QUEUED; another state is newer. The reconciler looks again at `dueAt`. */
     async queued(id: string, { now, dueAt }: { now: number; dueAt: number }): Promise<void> {
-      await queued([...own(id), keys.paymentsDue], [id, now, dueAt]);
+      await queued([...own(id), keys.paymentsDue, keys.paymentsUnresolved], [id, now, dueAt]);
     },
 
     /** SETTLING (or, for an operator, REVIEW) becomes VOID, and the body is dropped. */
@@ -43,7 +43,8 @@ export function createMoves(redis: Redis) {
     ): Promise<PaymentState | undefined> {
       const { id, terms, identifier } = payment;
       const ttlMs = Math.max(0, Number(terms.valid_before) * 1000 - now) + VOID_REMEMBERED_MS;
-      const touched = [...own(id), keys.paymentsDue, keys.openPayments(terms.payer), identifierKey(payment)];
+      const common = [...own(id), keys.paymentsDue, keys.openPayments(terms.payer)];
+      const touched = [...common, identifierKey(payment), ...UNRESOLVED];
       const flag = identifier === undefined ? 0 : 1;
       return toState(await toVoid(touched, [id, now, ttlMs, reason, flag, ...from]));
     },
@@ -53,7 +54,7 @@ export function createMoves(redis: Redis) {
       id: string,
       { now, reason }: { now: number; reason: string },
     ): Promise<PaymentState | undefined> {
-      return toState(await review([...own(id), keys.paymentsDue], [id, now, reason]));
+      return toState(await review([...own(id), keys.paymentsDue, ...UNRESOLVED], [id, now, reason]));
     },
 
     /** Counts a settle request about to be sent again. False when the payment is no longer SETTLING. */
@@ -74,11 +75,13 @@ export function createMoves(redis: Redis) {
     /** The call has ended and needs no more looking after: what would finish it is dropped, and the rest expires. */
     async ended(payment: Payment, now: number): Promise<void> {
       const { id, identifier } = payment;
-      const touched = [...own(id), keys.paymentsDue, identifierKey(payment)];
+      const touched = [...own(id), keys.paymentsDue, identifierKey(payment), keys.paymentsUnresolved];
       await ended(touched, [id, now, identifier === undefined ? 0 : 1]);
     },
   };
 }
+
+const UNRESOLVED = [keys.paymentsUnresolved, keys.paymentsInReview];
 
 function own(id: string): [string, string] {
   return [keys.record(id), keys.payment(id)];

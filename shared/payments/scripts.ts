@@ -4,7 +4,7 @@
  */
 
 /**
- * KEYS record, payment, due, payments, open, identifier, nonce
+ * KEYS record, payment, due, payments, open, identifier, nonce, unresolved
  * ARGV id, body sha256, route, now, due at, window ms, claimant, open payments at most, has identifier, nonce's ms to live
  * (0: no nonce), then the payment's fields. What is known is answered before anything is tested.
  */
@@ -29,6 +29,7 @@ redis.call('HSET', KEYS[1], 'st', 'SETTLING', 'bh', bh, 'rt', rt, 'w', ARGV[6], 
 redis.call('HSET', KEYS[2], unpack(ARGV, 11))
 redis.call('ZADD', KEYS[3], ARGV[5], id)
 redis.call('ZADD', KEYS[4], now, id)
+redis.call('ZADD', KEYS[8], now, id)
 redis.call('SADD', KEYS[5], id)
 if ARGV[9] == '1' then redis.call('HSET', KEYS[6], 'id', id, 'bh', bh, 'rt', rt) end
 if ARGV[10] ~= '0' then redis.call('SET', KEYS[7], id, 'PX', ARGV[10]) end
@@ -38,7 +39,8 @@ return {'NEW'}`;
 export const READ = `return {redis.call('HGETALL', KEYS[1]), redis.call('HGETALL', KEYS[2])}`;
 
 /**
- * KEYS record, payment, due, open. ARGV id, now, due at, settlement, proven, from states... Answers the state found.
+ * KEYS record, payment, due, open, unresolved, in review. ARGV id, now, due at, settlement, proven, from states... Answers
+ * the state found.
  */
 export const SETTLED = `
 local st = redis.call('HGET', KEYS[1], 'st')
@@ -48,20 +50,26 @@ for i = 6, #ARGV do
     redis.call('HSET', KEYS[2], 'settlement', ARGV[4], 'proven', ARGV[5], 'settled_at', ARGV[2])
     redis.call('ZADD', KEYS[3], ARGV[3], ARGV[1])
     redis.call('SREM', KEYS[4], ARGV[1])
+    local since = redis.call('ZSCORE', KEYS[6], ARGV[1])
+    if since then
+      redis.call('ZREM', KEYS[6], ARGV[1])
+      redis.call('ZADD', KEYS[5], since, ARGV[1])
+    end
     break
   end
 end
 return st`;
 
-/** KEYS record, payment, due. ARGV id, now, due at. */
+/** KEYS record, payment, due, unresolved. ARGV id, now, due at. */
 export const QUEUED = `
 if redis.call('HGET', KEYS[1], 'st') == 'SETTLED' then
   redis.call('HSET', KEYS[1], 'st', 'QUEUED', 'at', ARGV[2])
 end
+redis.call('ZREM', KEYS[4], ARGV[1])
 redis.call('ZADD', KEYS[3], 'XX', ARGV[3], ARGV[1])`;
 
 /**
- * KEYS record, payment, due, open, identifier. ARGV id, now, ms to live, reason, has identifier, from states... The body is
+ * KEYS record, payment, due, open, identifier, unresolved, in review. ARGV id, now, ms to live, reason, has identifier, from states... The body is
  * dropped and the payer's identifier is free again. Answers the state found.
  */
 export const VOID = `
@@ -75,19 +83,26 @@ for i = 6, #ARGV do
     redis.call('PEXPIRE', KEYS[2], ARGV[3])
     redis.call('ZREM', KEYS[3], ARGV[1])
     redis.call('SREM', KEYS[4], ARGV[1])
+    redis.call('ZREM', KEYS[6], ARGV[1])
+    redis.call('ZREM', KEYS[7], ARGV[1])
     if ARGV[5] == '1' and redis.call('HGET', KEYS[5], 'id') == ARGV[1] then redis.call('DEL', KEYS[5]) end
     break
   end
 end
 return st`;
 
-/** KEYS record, payment, due. ARGV id, now, reason. SETTLING goes to REVIEW; it stays open. Answers the state found. */
+/**
+ * KEYS record, payment, due, unresolved, in review. ARGV id, now, reason. SETTLING goes to REVIEW; it stays open. Answers the
+ * state found.
+ */
 export const REVIEW = `
 local st = redis.call('HGET', KEYS[1], 'st')
 if st == 'SETTLING' then
   redis.call('HSET', KEYS[1], 'st', 'REVIEW', 'at', ARGV[2])
   redis.call('HSET', KEYS[2], 'reason', ARGV[3])
   redis.call('ZREM', KEYS[3], ARGV[1])
+  redis.call('ZADD', KEYS[5], redis.call('ZSCORE', KEYS[4], ARGV[1]) or ARGV[2], ARGV[1])
+  redis.call('ZREM', KEYS[4], ARGV[1])
 end
 return st`;
 
@@ -100,7 +115,7 @@ if st == 'SETTLING' then
 end
 return st`;
 
-/** KEYS record, payment, due, identifier. ARGV id, now, has identifier. What is only needed to finish the call is dropped. */
+/** KEYS record, payment, due, identifier, unresolved. ARGV id, now, has identifier. What is only needed to finish the call is dropped. */
 export const ENDED = `
 local left = redis.call('PTTL', KEYS[1])
 local w = tonumber(redis.call('HGET', KEYS[1], 'w'))
@@ -112,7 +127,8 @@ redis.call('HDEL', KEYS[2], 'call', 'request')
 redis.call('HSETNX', KEYS[2], 'ended_at', ARGV[2])
 redis.call('PEXPIRE', KEYS[2], left)
 if ARGV[3] == '1' then redis.call('PEXPIRE', KEYS[4], left) end
-redis.call('ZREM', KEYS[3], ARGV[1])`;
+redis.call('ZREM', KEYS[3], ARGV[1])
+redis.call('ZREM', KEYS[5], ARGV[1])`;
 
 /** KEYS due. ARGV now, until, count. Takes those that are due, for a while: another replica takes others. */
 export const TAKE_DUE = `

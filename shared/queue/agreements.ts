@@ -11,6 +11,8 @@ import type { Origin } from "../job-call/job-call.ts";
  *   {postern}:payment:<id>                  hash: what a paid call was paid with (shared/payments)
  *   {postern}:payments                      zset: every payment, by the time it was claimed
  *   {postern}:payments:due                  zset: payments the reconciler is to look at, by when
+ *   {postern}:payments:unresolved           zset: payments that are SETTLING or SETTLED, by the time they were claimed
+ *   {postern}:payments:review               zset: payments in REVIEW, by the time they were claimed
  *   {postern}:payments:open:<payer>         set: a payer's payments that are SETTLING or in REVIEW
  *   {postern}:payment-id:<payer>:<id>       hash: the call that a payer's own payment identifier stands for
  *   {postern}:caller-nonce:<hash>           string: a caller's nonce that was used
@@ -30,6 +32,8 @@ export const keys = {
   payment: (callId: string) => `${PREFIX}:payment:${callId}`,
   payments: `${PREFIX}:payments`,
   paymentsDue: `${PREFIX}:payments:due`,
+  paymentsUnresolved: `${PREFIX}:payments:unresolved`,
+  paymentsInReview: `${PREFIX}:payments:review`,
   openPayments: (payer: string) => `${PREFIX}:payments:open:${payer}`,
   paymentIdentifier: (payer: string, identifier: string) => `${PREFIX}:payment-id:${payer}:${identifier}`,
   callerNonce: (hash: string) => `${PREFIX}:caller-nonce:${hash}`,
