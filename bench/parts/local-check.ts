@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import type { PaymentRequired } from "@x402/core/types";
 import { agree } from "../../services/x402-gateway/agree.ts";
 import { toCatalogue } from "../../services/x402-gateway/catalogue.ts";
-import { identifyPayment } from "../../services/x402-gateway/identify.ts";
+import { identifyPayment, inTakenToken } from "../../services/x402-gateway/identify.ts";
 import { readPayment } from "../../services/x402-gateway/payment-header.ts";
 import { parseJobPricing } from "../../shared/config/job-pricing-toml.ts";
 import { x402Toml } from "../../shared/config/x402-toml.ts";
@@ -32,7 +32,9 @@ export function measureLocalCheck(required: PaymentRequired, signed: readonly Si
   const now = systemClock();
   const requests = signed.map((each) => toRequest(toHeader(required, each)));
   const decoded = timeBatches(requests, (req) => readPayment(req) ?? fail());
-  const identified = timeBatches(decoded.results, (payment) => identifyPayment(payment, tokens));
+  const identified = timeBatches(decoded.results, (payment) =>
+    inTakenToken(identifyPayment(payment, tokens)),
+  );
   const agreed = timeBatches(identified.results, (payment) => agree(payment, job, { settings, now }));
   return {
     payments: agreed.results.length,

@@ -3,6 +3,7 @@ import { promisify } from "node:util";
 import { brotliDecompress, gunzip, inflate, type ZlibOptions } from "node:zlib";
 import type { EndpointToml } from "../../shared/config/webhooks-toml.ts";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
+import { codingUnsupported, contentCoding } from "../../shared/http/content-coding.ts";
 import { tooLarge } from "../../shared/http/read-body.ts";
 
 type Decode = (bytes: Buffer, options: ZlibOptions) => Promise<Buffer>;
@@ -16,17 +17,12 @@ const DECODERS: Readonly<Record<string, Decode>> = {
 
 /** The request's one content coding, or undefined where it has none. Throws `request.encoding_unsupported`. */
 export function readEncoding(req: IncomingMessage, endpoint: EndpointToml): string | undefined {
-  const header = req.headers["content-encoding"]?.trim().toLowerCase();
-  if (header === undefined || header === "" || header === "identity") return undefined;
-  if (endpoint.encoded_bodies === "decode" && Object.hasOwn(DECODERS, header)) return header;
-  const detail =
-    endpoint.encoded_bodies === "decode"
-      ? `Content-Encoding must be one of ${Object.keys(DECODERS).join(", ")}`
-      : "this endpoint takes no Content-Encoding";
-  throw new AppError("request.encoding_unsupported", {
-    reason: `${detail}; it is ${header}`,
-    publicDetail: detail,
-  });
+  const coding = contentCoding(req);
+  if (coding === undefined) return undefined;
+  if (endpoint.encoded_bodies !== "decode")
+    throw codingUnsupported(coding, "this endpoint takes no Content-Encoding");
+  if (Object.hasOwn(DECODERS, coding)) return coding;
+  throw codingUnsupported(coding, `Content-Encoding must be one of ${Object.keys(DECODERS).join(", ")}`);
 }
 
 /** The decoded bytes, never more than the limit: a small body may stand for a very large one. */

@@ -3,7 +3,7 @@ import { SETTLE_MARGIN_SECS } from "../../shared/config/x402-toml.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import type { ErrorCode } from "../../shared/errors/codes.ts";
 import type { Job } from "./catalogue.ts";
-import type { SignedPayment } from "./identify.ts";
+import type { TakenPayment } from "./identify.ts";
 import { digestV1, type OfferSettings, termsOf, toRequirements, toRequirementsV1 } from "./offers.ts";
 import type { DecodedPayment } from "./payment-header.ts";
 import { isQuoteOf, type QuoteExtra } from "./quote.ts";
@@ -24,7 +24,7 @@ const CLOCK_SKEW_SECONDS = 30;
  * All that can be checked without asking anybody: offer and quote, recipient, value, route and time window. Throws
  * `payment.not_offered`, `payment.quote_expired` and `payment.window_unusable`.
  */
-export function agree(payment: SignedPayment, job: Job, { settings, now }: Asked): Agreed {
+export function agree(payment: TakenPayment, job: Job, { settings, now }: Asked): Agreed {
   const { decoded } = payment;
   const agreed =
     decoded.version === 2
@@ -45,7 +45,7 @@ type DecodedV1 = Extract<DecodedPayment, { version: 1 }>;
 
 /** The price is the quoted one, whatever it is today, as long as the quote is ours and lasts. */
 function agreeV2(
-  { token }: SignedPayment,
+  { token }: TakenPayment,
   { accepted, resourceUrl }: DecodedV2,
   { job, settings, now }: Asked & { job: Job },
 ): Agreed {
@@ -66,7 +66,7 @@ function agreeV2(
 
 /** Version 1 gives nothing back of what it was offered: today's offers are what counts. */
 function agreeV1(
-  { token }: SignedPayment,
+  { token }: TakenPayment,
   { scheme }: DecodedV1,
   { job, settings }: { job: Job; settings: AgreeSettings },
 ): Agreed {
@@ -99,7 +99,7 @@ function isSubset(ours: ReturnType<typeof toRequirements>, theirs: DecodedV2["ac
 function assertWindow({ authorization }: DecodedPayment, settings: AgreeSettings, nowSeconds: number): void {
   const { maxTimeoutSeconds, settleTimeoutSeconds } = settings;
   const [after, before] = [Number(authorization.validAfter), Number(authorization.validBefore)];
-  const needed = Math.min(settleTimeoutSeconds + SETTLE_MARGIN_SECS, maxTimeoutSeconds / 2);
+  const needed = settleTimeoutSeconds + SETTLE_MARGIN_SECS;
   if (after > nowSeconds) throw window("it is not valid yet");
   if (before < nowSeconds + needed) throw window(`it ends in less than ${needed} s`);
   if (before > nowSeconds + maxTimeoutSeconds + CLOCK_SKEW_SECONDS) {

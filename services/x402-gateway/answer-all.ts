@@ -8,6 +8,7 @@ import type { PaymentJournal } from "../../shared/payments/journal.ts";
 import type { Admission } from "../../shared/queue/admission.ts";
 import type { UntilKnown } from "../../shared/queue/until-known.ts";
 import type { Clock } from "../../shared/time/clock.ts";
+import { createAdmit } from "./admit.ts";
 import { answerRefused } from "./answers.ts";
 import { createAskForPayment } from "./ask-for-payment.ts";
 import type { AskedTally } from "./asked-tally.ts";
@@ -52,24 +53,25 @@ export function createAnswerAll(deps: Deps): RequestListener {
   const challenge = createChallenge(settings, clock);
   const statusUrlOf = (id: string) => `${x402.public_url}/x402/calls/${id}`;
   const patienceMs = settings.settleTimeoutSeconds * 1000;
-  const payJob = createPayJob({
+  const openMax = x402.open_payments_per_payer;
+  const assertOpen = () => admission.assertOpen();
+  const paying = {
     ...deps,
-    challenge,
     settings,
-    statusUrlOf,
+    assertOpen,
     knownPayment: createKnownPayment({ journal, clock, patienceMs, statusUrlOf }),
-    assertOpen: () => admission.assertOpen(),
-    headOf: (token) => deps.chains.headOf(token),
-    take: createTakePayment({
-      ...deps,
-      openMax: x402.open_payments_per_payer,
-      trustFacilitator: x402.trust_facilitator,
-    }),
+    admit: createAdmit({ ...deps, settings, assertOpen, headOf: (token) => deps.chains.headOf(token) }),
+  };
+  const payJob = createPayJob({
+    ...paying,
+    challenge,
+    statusUrlOf,
+    take: createTakePayment({ ...deps, openMax, trustFacilitator: x402.trust_facilitator }),
   });
   return createHandler({
     askForPayment: createAskForPayment({ ...deps, challenge }),
     payJob,
-    dryRun: createDryRun({ ...deps, settings, isNonceUsed: journal.isNonceUsed }),
+    dryRun: createDryRun({ ...paying, openMax }),
     price: (res, ids) => answerPrice(res, pricedJob(catalogue, ids), x402.public_url),
     callState: (res, callId) => answerCallState(res, journal, callId),
     preflight: createPreflight(deps.metadataPrefix),

@@ -12,7 +12,7 @@ export async function answerCallState(
   journal: PaymentJournal,
   callId: string,
 ): Promise<void> {
-  const payment = await journal.find(callId);
+  const payment = await journal.look(callId);
   if (payment === undefined) {
     throw new AppError("request.not_found", { reason: `no payment ${callId}`, publicDetail: "no such call" });
   }

@@ -5,6 +5,7 @@ const EXPOSED = [
   "PAYMENT-RESPONSE",
   "X-PAYMENT-RESPONSE",
   "Retry-After",
+  "Location",
   "Idempotent-Replayed",
 ];
 
@@ -19,6 +20,7 @@ const ALLOWED = [
   "Content-Type",
   "PAYMENT-SIGNATURE",
   "X-PAYMENT",
+  "SIGN-IN-WITH-X",
   "Access-Control-Expose-Headers",
   "traceparent",
 ];

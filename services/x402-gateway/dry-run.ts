@@ -1,62 +1,82 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { AppError } from "../../shared/errors/app-error.ts";
 import { readBody } from "../../shared/http/read-body.ts";
+import type { PaymentJournal } from "../../shared/payments/journal.ts";
 import type { JobIds } from "../../shared/prices/price-list.ts";
-import type { Clock } from "../../shared/time/clock.ts";
-import { type AgreeSettings, agree } from "./agree.ts";
-import type { AuthorizeCaller } from "./caller-policy.ts";
+import type { Admit } from "./admit.ts";
+import type { AuthorizeCaller, AuthorizedCaller } from "./caller-policy.ts";
 import type { Catalogue, Job } from "./catalogue.ts";
-import { identifyPayment } from "./identify.ts";
-import { hasPayment, readPayment } from "./payment-header.ts";
+import { findKnown } from "./find-known.ts";
+import type { KnownPayment } from "./known-payment.ts";
+import { hasPayment } from "./payment-header.ts";
+import { readOnce } from "./read-once.ts";
+import { readSigned } from "./read-signed.ts";
 import { sendJson } from "./send-json.ts";
 import { soldJob } from "./sold-job.ts";
+import { refusedClaim } from "./take-payment.ts";
 
 type Deps = {
   catalogue: Catalogue;
+  journal: PaymentJournal;
+  knownPayment: KnownPayment;
+  assertOpen: () => void;
+  admit: Admit;
   authorizeCaller: AuthorizeCaller;
-  /** Whether a payment has used this nonce up. */
-  isNonceUsed: (hash: string) => Promise<boolean>;
-  settings: AgreeSettings & { bodyBytesMax: number };
-  clock: Clock;
+  openMax: number;
+  settings: { bodyBytesMax: number };
 };
 
 type Arrival = { req: IncomingMessage; res: ServerResponse; ids: JobIds };
 
 /**
- * POST …/auth-dry-run: whether this caller may buy the job, or the refusal a payer would meet. Nothing is charged, and no
- * nonce is used up. `payer_is_caller` needs a payment, to say who the payer is; it is not settled.
+ * POST …/auth-dry-run: whether this caller may buy the job, or the refusal that the paid route would answer with. With a
+ * payment all of the paid route's checks are made, and the payment is not claimed; without one those that need none.
+ * Nothing is charged, and no nonce is used up.
  */
 export function createDryRun(deps: Deps) {
-  return async function dryRun({ req, res, ids }: Arrival): Promise<void> {
-    const job = soldJob(deps.catalogue, ids);
-    const payer = payerOf(deps, req, job);
-    const body = await readBody(req, res, deps.settings.bodyBytesMax);
-    const caller = await deps.authorizeCaller({ job, req, body, payer: payer ?? NOBODY });
-    if (caller?.nonce !== undefined && (await deps.isNonceUsed(caller.nonce.hash))) {
-      throw new AppError("caller.nonce_used", { reason: "the caller's nonce was used by a payment" });
+  return async function dryRun(arrival: Arrival): Promise<void> {
+    const { req, res, ids } = arrival;
+    const caller = hasPayment(req) ? await tryPayment(deps, arrival) : await tryCaller(deps, arrival);
+    if (caller?.nonce !== undefined && (await deps.journal.isNonceUsed(caller.nonce.hash))) {
+      throw refusedClaim("nonce_used");
     }
     sendJson(res, 200, {
       allowed: true,
-      mode: job.policy.mode,
+      mode: deps.catalogue.find(ids)?.policy.mode,
       ...(caller !== undefined && { caller: caller.address }),
     });
   };
 }
 
+/** A payment that is known has its own answer on the paid route, which refuses no more. */
+async function tryPayment(deps: Deps, { req, res, ids }: Arrival): Promise<AuthorizedCaller | undefined> {
+  const signed = readSigned(deps, req, ids);
+  const arrival = { ids, signed, readBody: readOnce(req, res) };
+  const known = await findKnown(deps, arrival);
+  if (known !== undefined) {
+    await deps.knownPayment.answerOf(known);
+    return undefined;
+  }
+  const { caller } = await deps.admit(req, arrival);
+  if ((await deps.journal.countOpen(signed.payer)) >= deps.openMax) {
+    throw refusedClaim("too_many_open");
+  }
+  return caller;
+}
+
+async function tryCaller(deps: Deps, { req, res, ids }: Arrival): Promise<AuthorizedCaller | undefined> {
+  const job = soldJob(deps.catalogue, ids);
+  deps.assertOpen();
+  assertPayerNotAsked(job);
+  const body = await readBody(req, res, deps.settings.bodyBytesMax);
+  return deps.authorizeCaller({ job, req, body, payer: NOBODY });
+}
+
 /** For policies that do not look at the payer. */
 const NOBODY = "0x0000000000000000000000000000000000000000";
 
-function payerOf(
-  { catalogue, settings, clock }: Deps,
-  req: IncomingMessage,
-  job: Job,
-): `0x${string}` | undefined {
-  if (hasPayment(req)) {
-    const signed = identifyPayment(readPayment(req), catalogue.tokens);
-    agree(signed, job, { settings, now: clock() });
-    return signed.payer;
-  }
-  if (job.policy.mode !== "restricted_paid" || job.policy.authMode !== "payer_is_caller") return undefined;
+function assertPayerNotAsked({ policy }: Job): void {
+  if (policy.mode !== "restricted_paid" || policy.authMode !== "payer_is_caller") return;
   throw new AppError("payment.required", {
     reason: "the caller is the payer, and there is no payment",
     publicDetail: "the caller of this job is its payer: send a payment header, which is not charged here",

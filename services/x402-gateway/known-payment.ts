@@ -29,7 +29,9 @@ export function createKnownPayment({ journal, clock, patienceMs, statusUrlOf }: 
   async function outcomeOf(id: string): Promise<Payment | undefined> {
     const deadline = clock() + patienceMs;
     for (;;) {
-      const payment = await journal.find(id);
+      const payment = await journal.look(id).catch((cause) => {
+        throw outcomeUnknown(id, "the journal cannot be read", cause);
+      });
       if (payment === undefined || !UNDER_WAY.includes(payment.state) || clock() >= deadline) return payment;
       await delay(ASK_EVERY_MS);
     }
@@ -37,20 +39,21 @@ export function createKnownPayment({ journal, clock, patienceMs, statusUrlOf }: 
 
   return {
     /** Refuses a known payment with another route or body; no more is read than the body that was paid for. */
-    async assertSame(known: Payment, { route, readBody }: Repeat): Promise<void> {
-      if (known.route !== route) throw conflict(known.id);
+    async assertSame(known: Payment, { route, readBody, conflict }: Repeat): Promise<void> {
+      const other = () => new AppError(conflict, { reason: `${known.id} was bought with another request` });
+      if (known.route !== route) throw other();
       const body = await readBody(known.terms.body_bytes).catch((error: unknown) => {
-        throw error instanceof AppError && error.code === "request.too_large" ? conflict(known.id) : error;
+        throw error instanceof AppError && error.code === "request.too_large" ? other() : error;
       });
-      if (sha256Hex(body) !== known.bodySha256) throw conflict(known.id);
+      if (sha256Hex(body) !== known.bodySha256) throw other();
     },
 
     async answerOf(id: string): Promise<Paid> {
       const payment = await outcomeOf(id);
-      if (payment === undefined) throw unknown(id, `${id} is known, and not found`);
+      if (payment === undefined) throw outcomeUnknown(id, `${id} is known, and not found`);
       if (payment.state === "VOID") throw voided(payment);
       if (payment.state === "REVIEW") throw inReview(payment);
-      if (!isSettled(payment)) throw unknown(id, `${id} is still ${payment.state}`);
+      if (!isSettled(payment)) throw outcomeUnknown(id, `${id} is still ${payment.state}`);
       return toPaid(payment, { replayed: true, statusUrl: statusUrlOf(id) });
     },
   };
@@ -58,7 +61,12 @@ export function createKnownPayment({ journal, clock, patienceMs, statusUrlOf }: 
 
 export type KnownPayment = ReturnType<typeof createKnownPayment>;
 
-type Repeat = { route: string; readBody: ReadBody };
+type Repeat = {
+  route: string;
+  readBody: ReadBody;
+  /** What another request is refused with. */
+  conflict: "payment.conflict" | "payment.identifier_conflict";
+};
 
 export function isSettled(payment: Payment): payment is Settled {
   return payment.settlement !== undefined;
@@ -70,10 +78,6 @@ export function toPaid(
 ): Paid {
   const status = state === "PARKED" ? "parked" : state === "DISCARDED" ? "discarded" : "accepted";
   return { id, terms, settlement, status, ...rest };
-}
-
-function conflict(id: string): AppError {
-  return new AppError("payment.conflict", { reason: `${id} was paid for another request` });
 }
 
 /** A payment whose outcome is open; where it can be followed is part of the answer. */
@@ -89,7 +93,7 @@ export class OpenPayment extends AppError {
 type Details = ConstructorParameters<typeof AppError>[1];
 
 /** Money may have moved or may yet: never to be answered as if it had not. */
-export function unknown(callId: string, reason: string, cause?: unknown): OpenPayment {
+export function outcomeUnknown(callId: string, reason: string, cause?: unknown): OpenPayment {
   return new OpenPayment("payment.outcome_unknown", callId, {
     reason,
     publicDetail:

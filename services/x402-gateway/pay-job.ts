@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
-import { AppError, toAppError } from "../../shared/errors/app-error.ts";
+import { toAppError } from "../../shared/errors/app-error.ts";
 import { traceparentOf } from "../../shared/http/headers.ts";
 import { logRefused } from "../../shared/http/refusal.ts";
 import type { Reached } from "../../shared/lifecycle/crash-point.ts";
@@ -9,21 +9,18 @@ import type { PaymentJournal } from "../../shared/payments/journal.ts";
 import type { NewPayment } from "../../shared/payments/payment.ts";
 import type { JobIds } from "../../shared/prices/price-list.ts";
 import type { Clock } from "../../shared/time/clock.ts";
-import { type Agreed, type AgreeSettings, agree } from "./agree.ts";
+import type { Admit, Admitted } from "./admit.ts";
 import { answerPaid, answerRefused, type Paid } from "./answers.ts";
-import type { AuthorizeCaller, AuthorizedCaller } from "./caller-policy.ts";
-import type { Catalogue, Job, Token } from "./catalogue.ts";
+import type { Catalogue } from "./catalogue.ts";
 import type { Challenge } from "./challenge.ts";
-import type { Facilitators } from "./facilitators.ts";
-import { identifyPayment, type SignedPayment } from "./identify.ts";
+import { type Arrival, findKnown } from "./find-known.ts";
+import type { SignedPayment } from "./identify.ts";
 import { type KnownPayment, OpenPayment, toPaid } from "./known-payment.ts";
 import { toPaidCall } from "./paid-call.ts";
-import { readPayment } from "./payment-header.ts";
-import { type ReadBody, readOnce } from "./read-once.ts";
+import { readOnce } from "./read-once.ts";
+import { readSigned } from "./read-signed.ts";
 import { jobPath } from "./route.ts";
-import { soldJob } from "./sold-job.ts";
 import type { TakePayment } from "./take-payment.ts";
-import { verifyPayment } from "./verify-payment.ts";
 
 export type PayJobDeps = {
   catalogue: Catalogue;
@@ -32,12 +29,9 @@ export type PayJobDeps = {
   journal: PaymentJournal;
   /** Throws what keeps calls from being taken now: start, stop, Redis, backpressure. */
   assertOpen: () => void;
-  authorizeCaller: AuthorizeCaller;
-  facilitators: Facilitators;
-  /** A block of the token's chain that no payment claimed from now on can be before. */
-  headOf: (token: Token) => bigint;
+  admit: Admit;
   take: TakePayment;
-  settings: AgreeSettings & { bodyBytesMax: number; metadataPrefix: string };
+  settings: { metadataPrefix: string };
   statusUrlOf: (id: string) => string;
   clock: Clock;
   log: Logger;
@@ -46,15 +40,15 @@ export type PayJobDeps = {
 
 /** One request with a payment, top to bottom. Everything that can refuse comes before money moves; after that nothing does. */
 export function createPayJob(deps: PayJobDeps) {
-  const { catalogue, knownPayment, clock, reached } = deps;
+  const { knownPayment, clock, reached } = deps;
   return async function payJob(req: IncomingMessage, res: ServerResponse, ids: JobIds): Promise<void> {
     const startedAt = clock();
     let signed: SignedPayment | undefined;
     try {
-      signed = identifyPayment(readPayment(req), catalogue.tokens);
-      const arrival = { req, ids, signed, readBody: readOnce(req, res) };
+      signed = readSigned(deps, req, ids);
+      const arrival = { ids, signed, readBody: readOnce(req, res) };
       const known = await findKnown(deps, arrival);
-      const paid = known ? await knownPayment.answerOf(known) : await takeNew(deps, arrival);
+      const paid = known ? await knownPayment.answerOf(known) : await takeNew(deps, req, arrival);
 
       answerPaid(res, paid);
       reached("x402.after_answer");
@@ -65,66 +59,25 @@ export function createPayJob(deps: PayJobDeps) {
   };
 }
 
-type Arrival = { req: IncomingMessage; ids: JobIds; signed: SignedPayment; readBody: ReadBody };
-
-/** The payment's call, if the journal knows it. Throws `payment.conflict` where it was paid for another request. */
-async function findKnown(deps: PayJobDeps, { ids, signed, readBody }: Arrival): Promise<string | undefined> {
-  const known = await deps.journal.find(signed.callId).catch(unreadable);
-  if (known === undefined) return undefined;
-  await deps.knownPayment.assertSame(known, { route: jobPath(ids), readBody });
-  return known.id;
-}
-
-async function takeNew(deps: PayJobDeps, arrival: Arrival): Promise<Paid> {
+async function takeNew(deps: PayJobDeps, req: IncomingMessage, arrival: Arrival): Promise<Paid> {
   const { knownPayment, take } = deps;
-  const payment = await admit(deps, arrival).catch(async (refusal: unknown) => {
+  const admitted = await deps.admit(req, arrival).catch(async (refusal: unknown) => {
     // The same payment, sent twice at once, may have been taken by another replica: it is not to be refused then.
-    if ((await findKnown(deps, arrival)) === undefined) throw refusal;
-    return undefined;
+    const known = await findKnown(deps, arrival);
+    if (known === undefined) throw refusal;
+    return known;
   });
-  if (payment === undefined) return knownPayment.answerOf(arrival.signed.callId);
+  if (typeof admitted === "string") return knownPayment.answerOf(admitted);
+  const payment = toNewPayment(deps, req, admitted);
   const claimed = await take.claim(payment);
   if (claimed.kind === "known") return knownPayment.answerOf(claimed.id);
   const settled = await take.settle(payment);
   return toPaid(settled, { replayed: false, statusUrl: deps.statusUrlOf(settled.id) });
 }
 
-/** All that can refuse a payment nobody has seen before; none of it moves money. */
-async function admit(deps: PayJobDeps, { req, ids, signed, readBody }: Arrival): Promise<NewPayment> {
-  const { settings } = deps;
-  const job = soldJob(deps.catalogue, ids);
-  deps.assertOpen();
-  const agreed = agree(signed, job, { settings, now: deps.clock() });
-  // Before the facilitator looks whether the nonce is unused: a later head could be past the block that uses it.
-  const sinceBlock = deps.headOf(signed.token);
-  const body = await readBody(settings.bodyBytesMax);
-  const caller = await deps.authorizeCaller({ job, req, body, payer: signed.payer });
-  const facilitator = await verifyPayment(deps, signed, agreed);
-  deps.reached("x402.after_verify");
-  return toNewPayment(deps, { req, body, job, signed, agreed, caller, facilitator, sinceBlock });
-}
-
-function unreadable(cause: unknown): never {
-  throw new AppError("queue.unavailable", {
-    reason: "the journal cannot be read",
-    retryAfterMs: 2000,
-    cause,
-  });
-}
-
-type Arrived = {
-  req: IncomingMessage;
-  body: Buffer;
-  job: Job;
-  signed: SignedPayment;
-  agreed: Agreed;
-  caller: AuthorizedCaller | undefined;
-  facilitator: string;
-  sinceBlock: bigint;
-};
-
-function toNewPayment(deps: PayJobDeps, arrived: Arrived): NewPayment {
-  const { req, body, job, signed, agreed, caller, facilitator, sinceBlock } = arrived;
+/** What is written down before money moves. */
+function toNewPayment(deps: PayJobDeps, req: IncomingMessage, admitted: Admitted): NewPayment {
+  const { signed, body, job, agreed, caller, facilitator, sinceBlock } = admitted;
   const { token, decoded, payer, callId } = signed;
   const { authorization, version } = decoded;
   const terms = {

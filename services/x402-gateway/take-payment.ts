@@ -10,7 +10,7 @@ import type { UntilKnown } from "../../shared/queue/until-known.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import type { Facilitators } from "./facilitators.ts";
 import type { Finish, Settled } from "./finish.ts";
-import { unknown } from "./known-payment.ts";
+import { outcomeUnknown } from "./known-payment.ts";
 
 /** The reconciler looks at a payment this soon after its claim, lest the request that claimed it has died. */
 const FIRST_LOOK_MS = 3000;
@@ -42,7 +42,11 @@ export function createTakePayment(deps: TakeDeps) {
     const write = untilKnown();
     const claimed = await write(() =>
       journal.claim(payment, { now, by, openMax, dueAt: now + FIRST_LOOK_MS }),
-    );
+    ).catch((cause) => {
+      throw isUnknown(cause)
+        ? outcomeUnknown(payment.call.id, "whether the payment was claimed is unknown", cause)
+        : cause;
+    });
     reached("x402.after_claim");
     if (claimed.kind === "new" || claimed.kind === "known") return claimed;
     throw refusedClaim(claimed.kind);
@@ -60,11 +64,16 @@ export function createTakePayment(deps: TakeDeps) {
       await finish.enqueue(settled, write);
       return settled;
     } catch (cause) {
-      throw unknown(claimed.id, "the payment settled, and its call is still to be queued", cause);
+      throw outcomeUnknown(claimed.id, "the payment settled, and its call is still to be queued", cause);
     }
   }
 
   return { claim, settle };
+}
+
+/** A claim that may be on disk is one that any replica goes on with. */
+function isUnknown(error: unknown): boolean {
+  return error instanceof AppError && error.code === "queue.outcome_unknown";
 }
 
 export type TakePayment = ReturnType<typeof createTakePayment>;
@@ -87,7 +96,7 @@ async function askToSettle(
   log.warn("payment.settle_answered", { ...fields, reason: outcome.reason });
   if (outcome.kind === "refused" && trustFacilitator) await endRefused(deps, payment, outcome.reason);
   await journal.lookAgain(payment.id, clock()).catch(() => {});
-  throw unknown(payment.id, `the facilitator's answer was ${outcome.kind}: ${outcome.reason}`);
+  throw outcomeUnknown(payment.id, `the facilitator's answer was ${outcome.kind}: ${outcome.reason}`);
 }
 
 /** Where the facilitator's word is the last: 402, but only once the end is on disk. */
@@ -95,7 +104,7 @@ async function endRefused(deps: TakeDeps, payment: Payment, reason: string): Pro
   const write = deps.untilKnown();
   const ended = write(() => deps.journal.void(payment, { reason }, { now: deps.clock() }));
   const found = await ended.catch((cause) => {
-    throw unknown(payment.id, "the facilitator refused, and that could not be written down", cause);
+    throw outcomeUnknown(payment.id, "the facilitator refused, and that could not be written down", cause);
   });
   if (found !== "SETTLING" && found !== "VOID") return;
   throw new AppError("payment.rejected", { reason, publicDetail: `the facilitator says: ${reason}` });
@@ -103,7 +112,7 @@ async function endRefused(deps: TakeDeps, payment: Payment, reason: string): Pro
 
 /** The payment as its claim has just made it. */
 function toClaimed(
-  { call, terms, request, facilitator, sinceBlock, route, identifier }: NewPayment,
+  { call, terms, request, facilitator, sinceBlock, route, identifier, callerNonce }: NewPayment,
   now: number,
 ): Payment {
   return {
@@ -122,12 +131,14 @@ function toClaimed(
     proven: false,
     reason: undefined,
     identifier,
+    callerNonce: callerNonce?.hash,
     bodySha256: call.sha256,
     route,
   };
 }
 
-function refusedClaim(kind: Exclude<Claimed["kind"], "new" | "known">): AppError {
+/** What a payer is told whose payment the claim would not take. */
+export function refusedClaim(kind: Exclude<Claimed["kind"], "new" | "known">): AppError {
   switch (kind) {
     case "conflict":
       return new AppError("payment.conflict", {

@@ -2,7 +2,7 @@ import { AppError } from "../../shared/errors/app-error.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { Agreed } from "./agree.ts";
 import type { Facilitators } from "./facilitators.ts";
-import type { SignedPayment } from "./identify.ts";
+import type { TakenPayment } from "./identify.ts";
 
 type Deps = { facilitators: Facilitators; log: Logger };
 
@@ -12,7 +12,7 @@ type Deps = { facilitators: Facilitators; log: Logger };
  */
 export async function verifyPayment(
   { facilitators, log }: Deps,
-  { decoded, token }: SignedPayment,
+  { decoded, token }: TakenPayment,
   { requirements }: Agreed,
 ): Promise<string> {
   const { version } = decoded;

@@ -10,7 +10,7 @@ import type {
 
 /** A new payment as the fields of its hash, names and values by turns. */
 export function fieldsOf(payment: NewPayment, now: number): (string | number)[] {
-  const { call, terms, request, facilitator, sinceBlock, identifier } = payment;
+  const { call, terms, request, facilitator, sinceBlock, identifier, callerNonce } = payment;
   const fields = [
     ["call", JSON.stringify(call)],
     ["terms", JSON.stringify(terms)],
@@ -21,6 +21,7 @@ export function fieldsOf(payment: NewPayment, now: number): (string | number)[] 
     ["dispatched_at", now],
     ["claimed_at", now],
     ...(identifier === undefined ? [] : [["identifier", identifier]]),
+    ...(callerNonce === undefined ? [] : [["caller_nonce", callerNonce.hash]]),
   ];
   return fields.flat() as (string | number)[];
 }
@@ -49,6 +50,7 @@ export function toPayment(
     proven: payment["proven"] === "1",
     reason: payment["reason"],
     identifier: payment["identifier"],
+    callerNonce: payment["caller_nonce"],
     bodySha256: record["bh"] ?? "",
     route: record["rt"] ?? "",
   };

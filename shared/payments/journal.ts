@@ -1,3 +1,4 @@
+import { AppError } from "../errors/app-error.ts";
 import { keys } from "../queue/agreements.ts";
 import type { Redis } from "../redis/connect.ts";
 import { script } from "../redis/script.ts";
@@ -5,7 +6,7 @@ import { createClaim } from "./claim.ts";
 import { toPayment } from "./fields.ts";
 import { createMoves } from "./moves.ts";
 import type { Payment } from "./payment.ts";
-import { READ, TAKE_DUE } from "./scripts.ts";
+import { LOOK, READ, TAKE_DUE } from "./scripts.ts";
 
 export type PaymentJournal = ReturnType<typeof createPaymentJournal>;
 
@@ -15,20 +16,39 @@ export type PaymentJournal = ReturnType<typeof createPaymentJournal>;
  */
 export function createPaymentJournal(redis: Redis) {
   const read = script(redis, READ);
+  const look = script(redis, LOOK);
   const takeDue = script(redis, TAKE_DUE);
 
   return {
     claim: createClaim(redis),
     ...createMoves(redis),
 
+    /** All of a payment. Reads throw `queue.unavailable`. */
     async find(id: string): Promise<Payment | undefined> {
-      const found = await read([keys.record(id), keys.payment(id)], []);
+      const found = await read([keys.record(id), keys.payment(id)], []).catch(unreadable);
       return toPayment(id, found as [string[], string[]]);
+    },
+
+    /** As `find`, without `call` and `request`: the same work however large the body is. */
+    async look(id: string): Promise<Payment | undefined> {
+      const found = await look([keys.record(id), keys.payment(id)], []).catch(unreadable);
+      return toPayment(id, found as [string[], string[]]);
+    },
+
+    /** The call that this payer bought under this identifier. */
+    async findIdentified(payer: string, identifier: string): Promise<string | undefined> {
+      const id = await redis.hget(keys.paymentIdentifier(payer, identifier), "id").catch(unreadable);
+      return id ?? undefined;
     },
 
     /** Whether a payment has used this caller's nonce up. */
     async isNonceUsed(hash: string): Promise<boolean> {
-      return (await redis.exists(keys.callerNonce(hash))) === 1;
+      return (await redis.exists(keys.callerNonce(hash)).catch(unreadable)) === 1;
+    },
+
+    /** How many of the payer's payments are open: SETTLING or in REVIEW. */
+    async countOpen(payer: string): Promise<number> {
+      return redis.scard(keys.openPayments(payer)).catch(unreadable);
     },
 
     /** Up to `count` payments that are due; no other taker gets them before `until`. */
@@ -46,4 +66,9 @@ export function createPaymentJournal(redis: Redis) {
       await redis.zadd(keys.paymentsDue, "XX", at, id);
     },
   };
+}
+
+function unreadable(cause: unknown): never {
+  const reason = "the journal cannot be read";
+  throw new AppError("queue.unavailable", { reason, retryAfterMs: 2000, cause });
 }

@@ -41,12 +41,11 @@ export function createMoves(redis: Redis) {
       { reason }: { reason: string },
       { now, from = ["SETTLING"] }: From,
     ): Promise<PaymentState | undefined> {
-      const { id, terms, identifier } = payment;
+      const { id, terms } = payment;
       const ttlMs = Math.max(0, Number(terms.valid_before) * 1000 - now) + VOID_REMEMBERED_MS;
       const common = [...own(id), keys.paymentsDue, keys.openPayments(terms.payer)];
-      const touched = [...common, identifierKey(payment), ...UNRESOLVED];
-      const flag = identifier === undefined ? 0 : 1;
-      return toState(await toVoid(touched, [id, now, ttlMs, reason, flag, ...from]));
+      const touched = [...common, identifierKey(payment), ...UNRESOLVED, callerNonceKey(payment)];
+      return toState(await toVoid(touched, [id, now, ttlMs, reason, ...from]));
     },
 
     /** SETTLING becomes REVIEW: evidence contradicts, and an operator decides. */
@@ -89,6 +88,11 @@ function own(id: string): [string, string] {
 
 function identifierKey({ id, terms, identifier }: Payment): string {
   return identifier === undefined ? keys.payment(id) : keys.paymentIdentifier(terms.payer, identifier);
+}
+
+/** Where no caller's nonce was used, a key that is never set. */
+function callerNonceKey({ callerNonce = "none" }: Payment): string {
+  return keys.callerNonce(callerNonce);
 }
 
 function toState(reply: unknown): PaymentState | undefined {

@@ -80,6 +80,8 @@ export type Payment = {
   reason: string | undefined;
   /** The client's own identifier of what it pays for. */
   identifier: string | undefined;
+  /** The hash of the caller's nonce that it used up. */
+  callerNonce: string | undefined;
   bodySha256: string;
   route: string;
 };

@@ -13,7 +13,7 @@ local id, bh, rt, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local known = redis.call('HMGET', KEYS[1], 'st', 'bh', 'rt', 'by')
 if known[1] then
   if known[2] ~= bh or known[3] ~= rt then return {'CONFLICT'} end
-  if known[4] == ARGV[7] then return {'NEW'} end
+  if known[4] == ARGV[7] and known[1] == 'SETTLING' then return {'NEW'} end
   return {'KNOWN', id}
 end
 if ARGV[9] == '1' then
@@ -37,6 +37,18 @@ return {'NEW'}`;
 
 /** KEYS record, payment. Answers the record's fields and the payment's. */
 export const READ = `return {redis.call('HGETALL', KEYS[1]), redis.call('HGETALL', KEYS[2])}`;
+
+/** KEYS record, payment. As READ, without the payment's fields that hold the body. */
+export const LOOK = `
+local names = redis.call('HKEYS', KEYS[2])
+local fields = {}
+for _, name in ipairs(names) do
+  if name ~= 'call' and name ~= 'request' then
+    fields[#fields + 1] = name
+    fields[#fields + 1] = redis.call('HGET', KEYS[2], name)
+  end
+end
+return {redis.call('HGETALL', KEYS[1]), fields}`;
 
 /**
  * KEYS record, payment, due, open, unresolved, in review. ARGV id, now, due at, settlement, proven, from states... Answers
@@ -69,12 +81,12 @@ redis.call('ZREM', KEYS[4], ARGV[1])
 redis.call('ZADD', KEYS[3], 'XX', ARGV[3], ARGV[1])`;
 
 /**
- * KEYS record, payment, due, open, identifier, unresolved, in review. ARGV id, now, ms to live, reason, has identifier, from states... The body is
- * dropped and the payer's identifier is free again. Answers the state found.
+ * KEYS record, payment, due, open, identifier, unresolved, in review, caller nonce. ARGV id, now, ms to live, reason, from
+ * states... The body is dropped; the payer's identifier and the caller's nonce are free again. Answers the state found.
  */
 export const VOID = `
 local st = redis.call('HGET', KEYS[1], 'st')
-for i = 6, #ARGV do
+for i = 5, #ARGV do
   if st == ARGV[i] then
     redis.call('HSET', KEYS[1], 'st', 'VOID', 'at', ARGV[2])
     redis.call('HSET', KEYS[2], 'reason', ARGV[4], 'ended_at', ARGV[2])
@@ -85,7 +97,8 @@ for i = 6, #ARGV do
     redis.call('SREM', KEYS[4], ARGV[1])
     redis.call('ZREM', KEYS[6], ARGV[1])
     redis.call('ZREM', KEYS[7], ARGV[1])
-    if ARGV[5] == '1' and redis.call('HGET', KEYS[5], 'id') == ARGV[1] then redis.call('DEL', KEYS[5]) end
+    if redis.call('HGET', KEYS[5], 'id') == ARGV[1] then redis.call('DEL', KEYS[5]) end
+    if redis.call('GET', KEYS[8]) == ARGV[1] then redis.call('DEL', KEYS[8]) end
     break
   end
 end

@@ -29,7 +29,14 @@ const FAR_OFF_MS = 3_600_000;
 export type Ran = { code: number | null; stdout: string; stderr: string };
 export type Lab = Awaited<ReturnType<typeof startLab>>;
 
-export type Claimed = { payer: string; nonce?: string; amount?: bigint; now?: number };
+export type Claimed = {
+  payer: string;
+  nonce?: string;
+  amount?: bigint;
+  now?: number;
+  /** The hash of the caller's nonce that the payment uses up. */
+  callerNonce?: string;
+};
 
 /** A devnet, a Redis, a payment gateway in this process, and the built program configured for the three. */
 export async function startLab() {
@@ -57,6 +64,7 @@ export async function startLab() {
       nonce = randomNonce(),
       amount = PRICE,
       now = Date.now(),
+      callerNonce,
     }: Claimed): Promise<string> {
       const terms = termsOf(devnet, { payer: payer.toLowerCase(), nonce, amount });
       const id = callIdFrom(String(devnet.chainId), devnet.token.toLowerCase(), terms.payer, nonce);
@@ -74,7 +82,8 @@ export async function startLab() {
       });
       await x402.journal.claim(
         {
-          ...{ call, terms, route: JOB_PATH, identifier: undefined, callerNonce: undefined },
+          ...{ call, terms, route: JOB_PATH, identifier: undefined },
+          callerNonce: callerNonce === undefined ? undefined : { hash: callerNonce, ttlMs: 600_000 },
           sinceBlock: 1n,
           request: { x402Version: 2, paymentPayload: {}, paymentRequirements: { network: devnet.network } },
           facilitator: devnet.facilitatorUrl,

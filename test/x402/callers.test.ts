@@ -66,8 +66,8 @@ async function outcome(headers: Record<string, string>, path: string): Promise<u
   return [status, json()["code"] ?? json()["status"] ?? json()["allowed"]];
 }
 
-async function expectFree(): Promise<void> {
-  expect(await lab.asked()).toEqual({ verify: 0, settle: 0 });
+async function expectFree({ verify = 0 } = {}): Promise<void> {
+  expect(await lab.asked()).toEqual({ verify, settle: 0 });
   expect(await lab.charged()).toEqual([]);
   expect(await x402.waiting()).toEqual([]);
 }
@@ -103,7 +103,7 @@ describe("a job whose payer must be permitted", () => {
     });
     const stranger = await newPayer(lab.devnet);
     expect(await outcome(await payFor(BY_PAYER, stranger), dryRun)).toEqual([403, "caller.not_permitted"]);
-    await expectFree();
+    await expectFree({ verify: 1 });
   });
 });
 

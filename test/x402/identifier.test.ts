@@ -2,7 +2,7 @@ import type { PaymentPayload } from "@x402/core/types";
 import { appendPaymentIdentifierToExtensions } from "@x402/extensions/payment-identifier";
 import { describe, expect, test } from "vitest";
 import { newPayer } from "../support/devnet.ts";
-import type { TestX402 } from "../support/x402.ts";
+import type { TestX402, TestX402Options } from "../support/x402.ts";
 import { PRICE, useLab } from "./lab.ts";
 
 const lab = useLab();
@@ -69,6 +69,37 @@ describe("a payment identifier stands for one request, whatever pays for it", ()
     for (const id of [ORDER_ID, `${ORDER_ID}2`]) await x402.post(await payFor(x402, id));
     expect(await x402.waiting()).toHaveLength(2);
     expect(await lab.charged()).toEqual([PRICE, PRICE]);
+  });
+
+  const disabled = [{ service_id: 1, job_index: 7, invocation_mode: "disabled" }];
+  const changes: Record<string, Partial<TestX402Options>> = {
+    "the job is disabled": { x402: { job_policies: disabled } },
+    "the queue is full": { limits: { queueDepthMax: 1 } },
+    "the facilitator is gone": { x402: { facilitator_url: "http://127.0.0.1:1" }, early: true },
+  };
+  test.each(Object.entries(changes))(
+    "signed anew, it gets the stored answer though %s; with another body it is 409",
+    async (_name, change) => {
+      const before = await lab.gateway();
+      const first = await before.post(await payFor(before, ORDER_ID));
+      const [again, other] = [await payFor(before, ORDER_ID), await payFor(before, ORDER_ID)];
+      await lab.stop(before);
+      const after = await lab.gateway(change);
+      await expect.poll(() => after.gateway.pressure(), { timeout: 10_000 }).toBeDefined();
+      const answer = await after.post(again);
+      expect([answer.status, answer.text]).toEqual([202, first.text]);
+      expect((await after.post(other, { body: "other" })).json()["code"]).toBe("payment.identifier_conflict");
+      expect(await lab.charged()).toEqual([PRICE]);
+    },
+  );
+
+  test("signed anew by a payer who has spent all he had, it gets the stored answer", async () => {
+    const x402 = await lab.gateway();
+    const payer = await newPayer(lab.devnet, PRICE);
+    const first = await x402.post(await payFor(x402, ORDER_ID, payer));
+    const again = await x402.post(await payFor(x402, ORDER_ID, payer));
+    expect([again.status, again.text]).toEqual([202, first.text]);
+    expect(await lab.charged(payer)).toEqual([PRICE]);
   });
 
   test.each(["short", "a".repeat(129), "no spaces are allowed"])(

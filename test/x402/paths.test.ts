@@ -45,7 +45,7 @@ describe("paths", () => {
   ])("%s is 404 with or without a payment, and never a job", async (path) => {
     const x402 = await lab.gateway();
     const payment = await x402.pay({ payer: lab.payer });
-    for (const headers of [{}, payment]) {
+    for (const headers of [{}, payment, { "PAYMENT-SIGNATURE": "no payment" }]) {
       const answer = await x402.post(headers, { path });
       expect([answer.status, answer.json()["code"]]).toEqual([404, "request.not_found"]);
     }
@@ -59,8 +59,12 @@ describe("paths", () => {
 
   test("a job without a price is 404, and the answer names it", async () => {
     const x402 = await lab.gateway();
-    for (const path of ["/x402/jobs/1/4294967295", "/x402/jobs/2/7", "/x402/jobs/0/0"]) {
-      const answer = await x402.post({}, { path });
+    const paths = ["/x402/jobs/1/4294967295", "/x402/jobs/2/7", "/x402/jobs/0/0"];
+    const payments: Record<string, string>[] = [{}, { "PAYMENT-SIGNATURE": "no payment" }];
+    for (const [path, headers] of paths.flatMap((each) =>
+      payments.map((payment) => [each, payment] as const),
+    )) {
+      const answer = await x402.post(headers, { path });
       const [serviceId, jobIndex] = path.split("/").slice(3).map(Number);
       expect(answer.status).toBe(404);
       expect(answer.json()).toMatchObject({
@@ -76,7 +80,7 @@ describe("paths", () => {
     const x402 = await lab.gateway({ prices, x402: { job_policies: policies } });
     const path = "/x402/jobs/1/8";
     const payment = await x402.pay({ payer: lab.payer });
-    for (const headers of [{}, payment]) {
+    for (const headers of [{}, payment, { "PAYMENT-SIGNATURE": "no payment" }]) {
       const answer = await x402.post(headers, { path });
       expect([answer.status, answer.json()["code"]]).toEqual([403, "job.disabled"]);
       expect(answer.headers["payment-required"]).toBeUndefined();

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { eventually } from "../support/eventually.ts";
+import { send } from "../support/http.ts";
 import { type Fault, type RedisProxy, startRedisProxy } from "../support/redis-proxy.ts";
 import { JOB_PATH } from "../support/x402.ts";
 import { PRICE, useLab } from "./lab.ts";
@@ -23,7 +24,7 @@ const STEPS: Readonly<Record<string, Step>> = {
   claim: (words) => isScript(words) && words.includes(JOB_PATH),
   settled: (words) => isScript(words) && words.includes("SETTLING"),
   add: (words) => isScript(words) && words.some((word) => word.includes("{postern}:x402:")),
-  queued: (words) => isScript(words) && words[2] === "3" && words.length === 9,
+  queued: (words) => isScript(words) && words[2] === "4" && words.length === 10,
 };
 
 function isScript(words: readonly string[]): boolean {
@@ -74,6 +75,50 @@ describe("Redis gone for good", () => {
     expect(answer.status).toBe(503);
     expect(answer.headers["retry-after"]).toBeDefined();
     expect([(await lab.asked()).settle, await lab.charged()]).toEqual([0, []]);
+  });
+
+  test("after the claim was written: 503 that tells to send the same payment again, which is then one charge", async () => {
+    const x402 = await gateway();
+    const header = await x402.pay({ payer: lab.payer });
+    fault(STEPS["claim"] as Step, "lose-reply", Number.POSITIVE_INFINITY);
+    const answer = await x402.post(header);
+    expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.outcome_unknown"]);
+    expect(answer.json()["status_url"]).toMatch(/\/x402\/calls\/c_[0-9a-f]{32}$/);
+    expect(answer.headers["retry-after"]).toBeDefined();
+    proxy.onCommand = () => undefined;
+    const last = await eventually("the same payment has its 202", async () => {
+      const again = await x402.post(header);
+      return again.status === 202 ? again : undefined;
+    });
+    expect(last.json()["status_url"]).toBe(answer.json()["status_url"]);
+    expect(await lab.charged()).toEqual([PRICE]);
+  });
+
+  test("while a repeat waits for the settlement: 503 that tells to send the same payment again", async () => {
+    const x402 = await gateway();
+    const header = await x402.pay({ payer: lab.payer });
+    await lab.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 1500, times: 1 });
+    const first = x402.post(header);
+    await eventually("it is being settled", async () => (await lab.asked()).settle === 1);
+    // The first look finds the payment, the next ones find no Redis.
+    let looks = 0;
+    proxy.onCommand = (words) =>
+      STEPS["find"]?.(words) === true && ++looks > 1 ? { kind: "lose-command" } : undefined;
+    const repeat = await x402.post(header);
+    expect([repeat.status, repeat.json()["code"]]).toEqual([503, "payment.outcome_unknown"]);
+    expect(repeat.json()["status_url"]).toBeDefined();
+    proxy.onCommand = () => undefined;
+    expect([202, 503]).toContain((await first).status);
+    await eventually("its job", async () => (await x402.post(header)).status === 202, 30_000);
+  });
+
+  test("for who asks for a call's state: 503, and to ask again", async () => {
+    const x402 = await gateway();
+    fault(STEPS["find"] as Step, "lose-command", Number.POSITIVE_INFINITY);
+    const path = `/x402/calls/c_${"0".repeat(32)}`;
+    const answer = await send(x402.address, { method: "GET", path });
+    expect([answer.status, answer.json()["code"]]).toEqual([503, "queue.unavailable"]);
+    expect(answer.headers["retry-after"]).toBeDefined();
   });
 
   test("after the settle request: 503 that tells to send the same payment again, and never a 402", async () => {

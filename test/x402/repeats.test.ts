@@ -85,6 +85,8 @@ describe("a paid request is answered as it was, whatever has changed since", () 
     "the queue is full": { limits: { queueDepthMax: 1 } },
     "bodies have become too large": { x402: { body_limit_bytes: 1 } },
     "the quote's secret is another": { x402: { quote_secret: "quite another secret" } },
+    "the token's domain is another": { token: { eip3009_version: "9" } },
+    "the token is taken no more": { token: { asset: "0x2222222222222222222222222222222222222222" } },
     "the facilitator is gone": { x402: { facilitator_url: "http://127.0.0.1:1" }, early: true },
   };
   test.each(Object.entries(changes))("%s", async (_name, change) => {
