@@ -1,7 +1,6 @@
 // Makes a fresh clone ready, then runs one of the project's programs. Plain JavaScript: it runs before anything is installed.
 import { spawn, spawnSync } from "node:child_process";
-import { createHash } from "node:crypto";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { isatty } from "node:tty";
 import { fileURLToPath } from "node:url";
@@ -42,18 +41,26 @@ function become(command, commandArgs, cwd) {
   });
 }
 
-/** `npm ci`, unless what is installed came from this very lockfile. */
+/** `npm ci`, unless what is installed is what this lockfile says. */
 function installPackages() {
-  const wanted = createHash("sha256")
-    .update(readFileSync(join(root, "package-lock.json")))
-    .digest("hex");
-  const marker = join(root, "node_modules/.postern-lockfile-sha256");
-  if (existsSync(marker) && readFileSync(marker, "utf8") === wanted) return;
-  if (!process.env.CI || !existsSync(join(root, "node_modules/.package-lock.json"))) {
-    console.error("Installing packages (npm ci) ...");
-    run("npm", ["ci", "--no-audit", "--no-fund", "--loglevel=error"]);
-  }
-  writeFileSync(marker, wanted);
+  if (isInstalled()) return;
+  console.error("Installing packages (npm ci) ...");
+  run("npm", ["ci", "--no-audit", "--no-fund", "--loglevel=error"]);
+}
+
+/** npm writes down what it has installed. Optional packages may be absent: they are not for every machine. */
+function isInstalled() {
+  const record = join(root, "node_modules/.package-lock.json");
+  if (!existsSync(record)) return false;
+  const [wanted, installed] = [join(root, "package-lock.json"), record].map(packagesIn);
+  return Object.entries(wanted).every(([path, { integrity, optional }]) => {
+    if (path === "") return true;
+    return installed[path] === undefined ? optional === true : installed[path].integrity === integrity;
+  });
+}
+
+function packagesIn(lockfile) {
+  return JSON.parse(readFileSync(lockfile, "utf8")).packages;
 }
 
 function build() {

@@ -12,6 +12,8 @@ export type DevSummary = {
   webhooks: string;
   runner: string;
   redis: string;
+  /** The directory of the configuration that all parts run with. */
+  config: string;
   probes: Probes;
   endpoints: { path: string; auth: string; job: number; curl: string }[];
   /** The x402 gateway, where jobs are sold. */
@@ -31,6 +33,7 @@ export function summarise(config: Effective, { parts, redisUrl, devnet }: Runnin
     webhooks: `http://${webhooks.address}`,
     runner: `http://${runner.address}`,
     redis: redisUrl,
+    config: config.dir,
     probes: {
       webhooks: probe(webhooks),
       producer: probe(producer),
@@ -72,7 +75,8 @@ function placesOf({ rpcUrl, facilitatorUrl, controlUrl }: Devnet): NonNullable<D
 }
 
 /** The summary as a text for a terminal. */
-export function describe({ webhooks, runner, redis, probes, endpoints, ...paid }: DevSummary): string {
+export function describe(summary: DevSummary): string {
+  const { webhooks, runner, redis, config, probes, endpoints, ...paid } = summary;
   const curls = endpoints.flatMap(({ path, auth, job, curl }) => [
     `  ${path}  (${auth}, job ${job})`,
     `    ${curl}`,
@@ -85,6 +89,7 @@ export function describe({ webhooks, runner, redis, probes, endpoints, ...paid }
     row("producer", "", `ready: ${probes.producer}`),
     row("runner", runner, `ready: ${probes.runner}`),
     row("redis", redis),
+    `  ${"look inside".padEnd(18)}postern status --config-dir ${config}  (as failed list, payments list)`,
     ...devnetRows(paid.devnet),
     "",
     ...curls,

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Exit } from "../../shared/child-process/spawn-child.ts";
@@ -42,6 +42,11 @@ async function start({ configDir, serviceId, env, pretty }: DevProcess, { log, s
   const parts = await startParts({ configDir: target, env, shutdown, print, serviceId, sells });
 
   const summary = summarise(config, { parts, redisUrl: redis.url, devnet: devnet?.devnet });
+  if (configDir === undefined && existsSync("config/postern.toml")) {
+    log.warn("dev.config_not_read", {
+      reason: "config/ is not read; postern dev --config-dir config runs it",
+    });
+  }
   if (pretty) console.log(describe(summary));
   else log.info("dev.ready", summary);
   return { fatal: endedByItself(endsOf({ ...parts, devnet: devnet?.part }, redis)) };

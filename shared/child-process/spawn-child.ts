@@ -22,13 +22,16 @@ export type ChildOptions = {
   cwd?: string | undefined;
   /** Out of reach of the terminal's Ctrl-C: for a parent that ends its children itself, in order. */
   detached?: boolean | undefined;
+  /** What it gets when this process exits before it; SIGTERM if it has children of its own. */
+  lastSignal?: NodeJS.Signals | undefined;
   onLine?: ((line: string, from: "stdout" | "stderr") => void) | undefined;
 };
 
 const TAIL_LINES = 40;
 
 /** Starts a program whose output is read by line and which does not outlive this process. */
-export function spawnChild({ command, args, env, cwd, detached = false, onLine }: ChildOptions): Child {
+export function spawnChild(options: ChildOptions): Child {
+  const { command, args, env, cwd, detached = false, lastSignal, onLine } = options;
   const child = spawn(command, args, { env, cwd, detached, stdio: ["ignore", "pipe", "pipe"] });
   const tail: string[] = [];
   const take = (from: "stdout" | "stderr") => (line: string) => {
@@ -36,7 +39,7 @@ export function spawnChild({ command, args, env, cwd, detached = false, onLine }
     if (tail.length > TAIL_LINES) tail.shift();
     onLine?.(line, from);
   };
-  endWithParent(child);
+  endWithParent(child, lastSignal);
   eachLine(child.stdout, take("stdout"));
   eachLine(child.stderr, take("stderr"));
   const exit = ended(child, (error) => tail.push(error.message));

@@ -24,6 +24,8 @@ export type ProcessOptions = {
   cwd?: string;
   /** Out of reach of the terminal's Ctrl-C. */
   detached?: boolean;
+  /** What it gets when this process exits before it; SIGTERM if it has children of its own. */
+  lastSignal?: NodeJS.Signals;
   /** Node's own arguments and the script; without it, the built program `postern`. */
   entry?: readonly string[];
   /** Every line of the process, as it comes. */

@@ -43,7 +43,14 @@ export async function startDevnet({ env, ports, blockTimeMs, onLine }: Options):
     ...["--control-port", String(ports.control), "--block-time-ms", String(blockTimeMs)],
   ];
   try {
-    const part = await startPart({ name: "devnet", args, env, detached: true, onLine: take });
+    const part = await startPart({
+      name: "devnet",
+      args,
+      env,
+      detached: true,
+      lastSignal: "SIGTERM",
+      onLine: take,
+    });
     const started = part.process.events("service.started").at(-1);
     return { part, devnet: started as unknown as Devnet };
   } catch (cause) {

@@ -5,6 +5,7 @@ import { promisify } from "node:util";
 import { afterEach, expect, test } from "vitest";
 import { freePort } from "../../shared/child-process/free-port.ts";
 import { type PosternProcess, startProcess } from "../../shared/child-process/start-process.ts";
+import { loadX402Config } from "../../shared/config/load-x402.ts";
 import { type ConfigTables, writeConfig } from "../../shared/config/write-config.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Answer, send } from "../support/http.ts";
@@ -21,6 +22,7 @@ type Ready = {
 };
 
 const PROGRAM = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
+const DEVNET_CONFIG = fileURLToPath(new URL("../../config/devnet", import.meta.url));
 /** Some tests start seven processes, and pay. */
 const PATIENCE_MS = 120_000;
 
@@ -192,6 +194,23 @@ test("SIGTERM ends every part and the private Redis, and dev exits with 0", asyn
   }
 });
 
+test("a second SIGTERM ends dev at once, and nothing outlives it for long", async () => {
+  const { dev, ready } = await readyDev();
+  const pids = Object.values(partPids(dev));
+  process.kill(dev.pid, "SIGTERM");
+  await dev.waitForEvent("service.stopping");
+  expect(await dev.kill("SIGTERM")).toEqual({ code: 1, signal: null });
+  await eventually("every part has ended", () => pids.filter(isAlive).length === 0);
+  for (const url of [ready.redis, ready.devnet?.rpc ?? ""]) {
+    await eventually(`nothing answers at ${url}`, () =>
+      send(new URL(url).host, { path: "/" }).then(
+        () => false,
+        () => true,
+      ),
+    );
+  }
+});
+
 test("a part that dies takes dev down with exit code 1, and leaves no other part behind", async () => {
   const { dev } = await readyDev();
   const { producer = 0, ...others } = partPids(dev);
@@ -227,7 +246,7 @@ test("a configuration with problems is told by its own file names, with exit cod
   expect(failed?.["reason"]).toContain(`${configDir}/webhooks.toml: endpoints[0].secret: is missing`);
 });
 
-test("postern devnet serves on the ports it is given, and ends with exit code 0", async () => {
+test("postern devnet serves on the ports it is given, config/devnet sells for its token, and it ends with exit code 0", async () => {
   const [rpc, facilitator, control] = [await freePort(), await freePort(), await freePort()];
   const ports = [
     "--rpc-port",
@@ -240,10 +259,15 @@ test("postern devnet serves on the ports it is given, and ends with exit code 0"
   const devnet = startProcess({ name: "devnet", args: ["devnet", ...ports], env: process.env });
   running.push(devnet);
   await devnet.waitForEvent("service.started");
-  expect(await (await fetch(`http://127.0.0.1:${control}/`)).json()).toMatchObject({
+  const places = (await (await fetch(`http://127.0.0.1:${control}/`)).json()) as Record<string, unknown>;
+  expect(places).toMatchObject({
     rpcUrl: `http://127.0.0.1:${rpc}`,
     facilitatorUrl: `http://127.0.0.1:${facilitator}`,
   });
+  const { x402, prices } = loadX402Config({ dir: DEVNET_CONFIG, env: {} });
+  const { network, token: asset, seller: pay_to } = places;
+  expect(x402?.accepted_tokens).toEqual([expect.objectContaining({ network, asset, pay_to, decimals: 6 })]);
+  expect([...prices.keys()]).toEqual(["1/1", "1/2", "1/3"]);
   expect((await fetch(`http://127.0.0.1:${facilitator}/supported`)).status).toBe(200);
   expect(await devnet.kill("SIGTERM")).toEqual({ code: 0, signal: null });
 });
