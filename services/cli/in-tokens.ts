@@ -6,9 +6,8 @@ export function inTokens(units: bigint, decimals: number): string {
   return fraction === "" ? whole : `${whole}.${fraction}`;
 }
 
-/** The reverse; undefined for what is no amount, or finer than the token. */
-export function toUnits(text: string, decimals: number): bigint | undefined {
-  const [, whole, fraction = ""] = /^(\d{1,60})(?:\.(\d{1,36}))?$/.exec(text) ?? [];
-  if (whole === undefined || fraction.length > decimals) return undefined;
-  return BigInt(whole + fraction.padEnd(decimals, "0"));
+/** The whole units within an amount, a decimal number: what of it is finer than the token is left off. */
+export function toUnits(text: string, decimals: number): bigint {
+  const [whole = "", fraction = ""] = text.split(".");
+  return BigInt(whole + fraction.slice(0, decimals).padEnd(decimals, "0"));
 }

@@ -12,6 +12,7 @@ import { createAdmit } from "./admit.ts";
 import { answerRefused } from "./answers.ts";
 import { createAskForPayment } from "./ask-for-payment.ts";
 import type { AskedTally } from "./asked-tally.ts";
+import { createBound } from "./bound.ts";
 import { answerCallState } from "./call-state.ts";
 import type { AuthorizeCaller } from "./caller-policy.ts";
 import type { Catalogue } from "./catalogue.ts";
@@ -59,6 +60,7 @@ export function createAnswerAll(deps: Deps): RequestListener {
     ...deps,
     settings,
     assertOpen,
+    newcomers: createBound({ max: newcomersMax(x402.body_limit_bytes), what: "new payments" }),
     knownPayment: createKnownPayment({ journal, clock, patienceMs, statusUrlOf }),
     admit: createAdmit({ ...deps, settings, assertOpen, headOf: (token) => deps.chains.headOf(token) }),
   };
@@ -79,6 +81,13 @@ export function createAnswerAll(deps: Deps): RequestListener {
     readiness: deps.readiness,
     isEnding: () => admission.ending,
   });
+}
+
+/** All bodies of new payments together stay under this. */
+const NEWCOMERS_BYTES_MAX = 1024 ** 3;
+
+function newcomersMax(bodyBytesMax: number): number {
+  return Math.max(16, Math.min(1024, Math.floor(NEWCOMERS_BYTES_MAX / Math.max(1, bodyBytesMax))));
 }
 
 function toSettings(x402: X402Toml, metadataPrefix: string) {

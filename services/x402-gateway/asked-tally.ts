@@ -1,6 +1,5 @@
 import type { Logger } from "../../shared/log/logger.ts";
 import type { JobIds } from "../../shared/prices/price-list.ts";
-
 import { jobPath } from "./route.ts";
 
 const EVERY_MS = 1000;

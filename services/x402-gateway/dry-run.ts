@@ -4,6 +4,7 @@ import { readBody } from "../../shared/http/read-body.ts";
 import type { PaymentJournal } from "../../shared/payments/journal.ts";
 import type { JobIds } from "../../shared/prices/price-list.ts";
 import type { Admit } from "./admit.ts";
+import type { Bound } from "./bound.ts";
 import type { AuthorizeCaller, AuthorizedCaller } from "./caller-policy.ts";
 import type { Catalogue, Job } from "./catalogue.ts";
 import { findKnown } from "./find-known.ts";
@@ -20,6 +21,7 @@ type Deps = {
   journal: PaymentJournal;
   knownPayment: KnownPayment;
   assertOpen: () => void;
+  newcomers: Bound;
   admit: Admit;
   authorizeCaller: AuthorizeCaller;
   openMax: number;
@@ -36,7 +38,9 @@ type Arrival = { req: IncomingMessage; res: ServerResponse; ids: JobIds };
 export function createDryRun(deps: Deps) {
   return async function dryRun(arrival: Arrival): Promise<void> {
     const { req, res, ids } = arrival;
-    const caller = hasPayment(req) ? await tryPayment(deps, arrival) : await tryCaller(deps, arrival);
+    const caller = await deps.newcomers.within(() =>
+      hasPayment(req) ? tryPayment(deps, arrival) : tryCaller(deps, arrival),
+    );
     if (caller?.nonce !== undefined && (await deps.journal.isNonceUsed(caller.nonce.hash))) {
       throw refusedClaim("nonce_used");
     }

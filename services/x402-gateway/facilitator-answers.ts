@@ -3,13 +3,12 @@ import type { FacilitatorAnswer } from "./facilitator-client.ts";
 import { isOpenSettlement, isOperatorFault, isVerifyFailure } from "./facilitator-reasons.ts";
 
 export type Verified =
-  | { kind: "valid"; payer: string | undefined }
+  | { kind: "valid" }
   /** `fault` says who can change it; the reason is the facilitator's own word. */
   | { kind: "refused"; reason: string; fault: "payer" | "operator" };
 
 export type Settled =
-  /** `response` is the facilitator's answer as it came. */
-  | { kind: "settled"; transaction: string; network: string; payer: string | undefined; response: object }
+  | { kind: "settled"; transaction: string }
   /** The facilitator says that it did not settle, which proves nothing: the transaction may have been sent. */
   | { kind: "refused"; reason: string; transaction?: string }
   | { kind: "unknown"; reason: string; transaction?: string };
@@ -25,8 +24,8 @@ type Said<Response> = { readonly [Key in keyof Response]?: unknown };
 
 export function readVerified(answer: FacilitatorAnswer): Verified | NoAnswer {
   if (answer.kind === "none") return answer;
-  const { isValid, invalidReason, payer }: Said<VerifyResponse> = answer.value;
-  if (isValid === true && isSuccess(answer.status)) return { kind: "valid", payer: textOf(payer) };
+  const { isValid, invalidReason }: Said<VerifyResponse> = answer.value;
+  if (isValid === true && isSuccess(answer.status)) return { kind: "valid" };
   const reason = reasonOf(invalidReason);
   if (isValid !== false || isVerifyFailure(reason)) return noAnswer(answer, invalidReason);
   return { kind: "refused", reason, fault: isOperatorFault(reason) ? "operator" : "payer" };
@@ -36,17 +35,17 @@ export function readSettled(answer: FacilitatorAnswer): Settled {
   if (answer.kind === "none") return { kind: "unknown", reason: answer.reason };
   const said: Said<SettleResponse> = answer.value;
   const transaction = transactionIn(said);
-  if (said.success === true && isSuccess(answer.status)) return readSuccess(said, transaction);
+  if (said.success === true && isSuccess(answer.status)) return readSuccess(transaction);
   const sent = transaction !== undefined && { transaction };
   const reason = reasonOf(said.errorReason);
   if (said.success !== false) return { kind: "unknown", reason: noAnswer(answer, reason).reason, ...sent };
   return { kind: isOpenSettlement(reason) ? "unknown" : "refused", reason, ...sent };
 }
 
-function readSuccess(response: Said<SettleResponse>, transaction: string | undefined): Settled {
-  if (transaction === undefined) return { kind: "unknown", reason: "success without a transaction" };
-  const { network, payer } = response;
-  return { kind: "settled", transaction, network: textOf(network) ?? "", payer: textOf(payer), response };
+function readSuccess(transaction: string | undefined): Settled {
+  return transaction === undefined
+    ? { kind: "unknown", reason: "success without a transaction" }
+    : { kind: "settled", transaction };
 }
 
 function transactionIn({ transaction }: Said<SettleResponse>): string | undefined {

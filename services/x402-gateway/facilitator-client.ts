@@ -5,7 +5,6 @@ import { parseRetryAfter } from "../../shared/http/retry-after.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 
 const CONNECT_TIMEOUT_MS = 3000;
-const CONNECTIONS = 128;
 /** A longer answer is not read on. */
 const ANSWER_BYTES_MAX = 64 * 1024;
 
@@ -33,21 +32,20 @@ type Options = {
   clock: Clock;
 };
 
-/** Talks to one facilitator (x402, facilitator interface) on connections kept alive. Redirects are not followed. */
+/**
+ * Talks to one facilitator (x402, facilitator interface) on connections kept alive, as many as there are exchanges under
+ * way: none waits for another's to end. Redirects are not followed.
+ */
 export function createFacilitatorClient({ url, headers, clock }: Options): FacilitatorClient {
   const base = new URL(url);
-  const pool = new Pool(base.origin, {
-    connections: CONNECTIONS,
-    pipelining: 1,
-    connect: { timeout: CONNECT_TIMEOUT_MS },
-  });
+  const pool = new Pool(base.origin, { pipelining: 1, connect: { timeout: CONNECT_TIMEOUT_MS } });
   const basePath = base.pathname.replace(/\/$/, "");
   const own = Object.entries(headers).map(([name, secret]): [string, string] => [name, secret.reveal()]);
   const sent = { ...Object.fromEntries(own), accept: "application/json", "content-type": "application/json" };
 
   async function exchange(operation: FacilitatorOperation, body: string | undefined, signal: AbortSignal) {
     const method = body === undefined ? "GET" : "POST";
-    const path = `${basePath}/${operation}${base.search}`;
+    const path = `${basePath}/${operation}`;
     const response = await pool.request({ method, path, headers: sent, body: body ?? null, signal });
     const text = await readText(response.body);
     const retryAfter = [response.headers["retry-after"]].flat()[0];

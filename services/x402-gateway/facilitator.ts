@@ -17,7 +17,7 @@ const PROBE_MIN_MS = 100;
 const REFRESH_MS = 5 * 60_000;
 
 type Options = {
-  /** How it is told from others, without what may be secret in its URL. */
+  /** How it is told from others: its origin, since the path of its URL may hold a key. */
   name: string;
   client: FacilitatorClient;
   verifyTimeoutMs: number;

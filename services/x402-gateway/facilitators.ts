@@ -3,12 +3,18 @@ import { AppError } from "../../shared/errors/app-error.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { FacilitatorRequest } from "../../shared/payments/payment.ts";
 import type { Clock } from "../../shared/time/clock.ts";
+import { createBound } from "./bound.ts";
 import { Facilitator } from "./facilitator.ts";
 import type { NoAnswer, Settled, Verified } from "./facilitator-answers.ts";
 import { createFacilitatorClient } from "./facilitator-client.ts";
 
 const RETRY_AFTER_MS = 2000;
 const RETRY_AFTER_MS_MAX = 60_000;
+/**
+ * A key without money can ask for any number of verifies. So many at once are over a thousand a second where a facilitator
+ * answers within 100 ms; where it is slow, more would only hold connections and bodies.
+ */
+const VERIFIES_MAX = 128;
 
 export type PaymentKind = { x402Version: 1 | 2; scheme: string; network: string };
 
@@ -17,11 +23,11 @@ export type Facilitators = {
   close(): Promise<void>;
   /** Whether any facilitator that was reached once says that it takes such payments. */
   supports(kind: PaymentKind): boolean;
-  /** Each facilitator, as configured, and why it is not to be counted on. */
-  available(): { url: string; ok: boolean; reason: string | undefined }[];
+  /** Each facilitator, by its origin, and why it is not to be counted on. */
+  available(): { origin: string; ok: boolean; reason: string | undefined }[];
   /**
    * Asks the facilitators that support such payments, until one has answered: `url` says which. Those that answer come
-   * first, in the order configured. Throws `payment.unavailable` where none did.
+   * first, in the order configured. Throws `payment.unavailable` where none did, or too many are being asked.
    */
   verify(request: FacilitatorRequest, kind: Omit<PaymentKind, "x402Version">): Promise<Judged>;
   /** Asks this one facilitator, once. Never rejects: whatever is not an answer is an unknown outcome. */
@@ -45,15 +51,13 @@ export function createFacilitators({ urls, headers, clock, ...shared }: Options)
   const byUrl = new Map(
     urls.map((url) => {
       const client = createFacilitatorClient({ url, headers, clock });
-      return [url, new Facilitator({ name: nameOf(url), client, ...shared })];
+      return [url, new Facilitator({ name: new URL(url).origin, client, ...shared })];
     }),
   );
   const all = [...byUrl];
+  const verifies = createBound({ max: VERIFIES_MAX, what: "verifies" });
 
-  async function verify(
-    request: FacilitatorRequest,
-    kind: Omit<PaymentKind, "x402Version">,
-  ): Promise<Judged> {
+  async function judge(request: FacilitatorRequest, kind: Omit<PaymentKind, "x402Version">): Promise<Judged> {
     const { x402Version } = request;
     const able = all.filter(([, facilitator]) => facilitator.supports({ x402Version, ...kind }));
     const body = toBody(request);
@@ -70,8 +74,12 @@ export function createFacilitators({ urls, headers, clock, ...shared }: Options)
     start: () => all.forEach(([, facilitator]) => void facilitator.start()),
     close: async () => void (await Promise.all(all.map(([, facilitator]) => facilitator.close()))),
     supports: (kind) => all.some(([, facilitator]) => facilitator.supports(kind)),
-    available: () => all.map(([url, { trouble }]) => ({ url, ok: trouble === undefined, reason: trouble })),
-    verify,
+    available: () =>
+      all.map(([, { name, trouble }]) => ({ origin: name, ok: trouble === undefined, reason: trouble })),
+    async verify(request, kind) {
+      const leave = verifies.enter();
+      return judge(request, kind).finally(leave);
+    },
     async settle(request, url) {
       const facilitator = byUrl.get(url);
       if (facilitator) return facilitator.settle(toBody(request));
@@ -98,10 +106,4 @@ function noneAnswered(failures: readonly Failure[]): AppError {
   const asked = failures.flatMap(({ retryAfterMs }) => retryAfterMs ?? []);
   const retryAfterMs = Math.min(RETRY_AFTER_MS_MAX, ...(asked.length > 0 ? asked : [RETRY_AFTER_MS]));
   return new AppError("payment.unavailable", { reason, retryAfterMs });
-}
-
-/** Without what may be a credential in it: user, password, query. */
-function nameOf(url: string): string {
-  const { origin, pathname } = new URL(url);
-  return `${origin}${pathname}`.replace(/\/$/, "");
 }

@@ -11,6 +11,7 @@ import type { JobIds } from "../../shared/prices/price-list.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import type { Admit, Admitted } from "./admit.ts";
 import { answerPaid, answerRefused, type Paid } from "./answers.ts";
+import type { Bound } from "./bound.ts";
 import type { Catalogue } from "./catalogue.ts";
 import type { Challenge } from "./challenge.ts";
 import { type Arrival, findKnown } from "./find-known.ts";
@@ -29,6 +30,8 @@ export type PayJobDeps = {
   journal: PaymentJournal;
   /** Throws what keeps calls from being taken now: start, stop, Redis, backpressure. */
   assertOpen: () => void;
+  /** How many new payments may be under way, each with its body in memory. */
+  newcomers: Bound;
   admit: Admit;
   take: TakePayment;
   settings: { metadataPrefix: string };
@@ -48,7 +51,9 @@ export function createPayJob(deps: PayJobDeps) {
       signed = readSigned(deps, req, ids);
       const arrival = { ids, signed, readBody: readOnce(req, res) };
       const known = await findKnown(deps, arrival);
-      const paid = known ? await knownPayment.answerOf(known) : await takeNew(deps, req, arrival);
+      const paid = known
+        ? await knownPayment.answerOf(known)
+        : await deps.newcomers.within(() => takeNew(deps, req, arrival));
 
       answerPaid(res, paid);
       reached("x402.after_answer");

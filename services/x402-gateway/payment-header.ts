@@ -2,6 +2,7 @@ import type { IncomingMessage } from "node:http";
 import { extractPaymentIdentifier } from "@x402/extensions/payment-identifier";
 import { z } from "zod";
 import { AppError } from "../../shared/errors/app-error.ts";
+import { type Address, isAddress } from "../../shared/evm/address.ts";
 import type { Authorization } from "../../shared/evm/authorization.ts";
 import { headerValues } from "../../shared/http/headers.ts";
 
@@ -12,8 +13,8 @@ const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
 
 const address = z
   .string()
-  .regex(/^0x[0-9a-fA-F]{40}$/)
-  .transform((text) => text as `0x${string}`);
+  .refine(isAddress, "must be 0x and 40 hex digits")
+  .transform((text) => text as Address);
 const uint256 = z
   .string()
   .regex(/^(0|[1-9]\d{0,77})$/)
@@ -57,7 +58,8 @@ const V1 = z.strictObject({ x402Version: z.literal(1), scheme: text, network: te
 
 type Decoded = {
   authorization: Authorization;
-  signature: string /** As sent, for the facilitator. */;
+  signature: string;
+  /** As sent, for the facilitator. */
   raw: object;
 };
 

@@ -4,9 +4,9 @@ import type { Address } from "../../shared/evm/address.ts";
 import { keccak256Hex } from "../../shared/evm/keccak.ts";
 import { addressWord, uintWord } from "../../shared/evm/words.ts";
 import type { Clock } from "../../shared/time/clock.ts";
-import { type Outcome, within } from "../../shared/time/within.ts";
+import { createBound } from "./bound.ts";
 
-/** What is needed of a chain: `eth_call` at its head, which resolves with the bytes returned, in hex. */
+/** What is needed of a chain: `eth_call` at its head, which has a deadline and resolves with the bytes returned, in hex. */
 export type ContractCalls = {
   ethCall(call: { to: Address; data: `0x${string}` }): Promise<`0x${string}`>;
 };
@@ -21,67 +21,83 @@ export type CallerQuestion = {
 export type IsPermittedCaller = (question: CallerQuestion) => Promise<boolean>;
 
 type Options = {
+  /** Asked for once for each node. */
   chainAt: (rpcUrl: Secret) => ContractCalls;
   clock: Clock;
-  deadlineMs?: number;
-  entriesMax?: number;
+  callersMax?: number;
 };
 
-/** A yes may outlive a revocation by this long; a no makes a newly permitted caller wait less. */
-const YES_MS = 30_000;
-const NO_MS = 5_000;
+/** A revocation takes this long to be seen. */
+const PERMITTED_MS = 30_000;
+/** Anybody can make up callers, and each is a question: no more of the node's time than this is strangers'. */
+const QUESTIONS_MAX = 64;
 
 const SELECTOR = keccak256Hex(Buffer.from("isPermittedCaller(uint64,address)")).slice(0, 10);
 
 /**
- * Asks `isPermittedCaller(uint64,address)` with a deadline, once for all who ask the same at a time, and remembers answers
- * for seconds. Failures are not remembered, and neither their text nor their cause is passed on: libraries put the RPC
- * URL, which may hold a key, into both.
+ * Asks `isPermittedCaller(uint64,address)`, once for all who ask the same at a time and not too much at once, and remembers
+ * for seconds who is permitted; who is not is not remembered, so that strangers displace nobody. Failures are not remembered
+ * either, and neither their text nor their cause is passed on: libraries put the RPC URL, which may hold a key, into both.
  */
-export function createIsPermittedCaller(options: Options): IsPermittedCaller {
-  const { chainAt, deadlineMs = 3000 } = options;
-  const answers = createAnswers(options);
+export function createIsPermittedCaller({ chainAt, ...options }: Options): IsPermittedCaller {
+  const permitted = createPermitted(options);
   const pending = new Map<string, Promise<boolean>>();
+  const chains = new Map<string, ContractCalls>();
+  const questions = createBound({
+    max: QUESTIONS_MAX,
+    what: "questions about callers",
+    code: "caller.check_unavailable",
+  });
+
+  function chainOf(rpcUrl: Secret): ContractCalls {
+    const url = rpcUrl.reveal();
+    const chain = chains.get(url) ?? chainAt(rpcUrl);
+    chains.set(url, chain);
+    return chain;
+  }
 
   async function ask({ policy, serviceId, caller }: CallerQuestion): Promise<boolean> {
     const data: `0x${string}` = `0x${SELECTOR.slice(2)}${uintWord(BigInt(serviceId))}${addressWord(caller)}`;
-    const work = async () => chainAt(policy.rpcUrl).ethCall({ to: policy.contract, data });
-    return toAnswer(await within(deadlineMs, work()), deadlineMs);
+    const work = async () => chainOf(policy.rpcUrl).ethCall({ to: policy.contract, data });
+    const word = await work().catch((error: unknown) => {
+      throw unavailable(safeReason(error));
+    });
+    return toAnswer(word);
   }
 
   async function askAndRemember(key: string, question: CallerQuestion): Promise<boolean> {
-    try {
-      const permitted = await ask(question);
-      answers.set(key, permitted);
-      return permitted;
-    } finally {
+    const answer = await ask(question);
+    if (answer) permitted.add(key);
+    return answer;
+  }
+
+  function askOnce(key: string, question: CallerQuestion): Promise<boolean> {
+    const leave = questions.enter();
+    const asked = askAndRemember(key, question).finally(() => {
+      leave();
       pending.delete(key);
-    }
+    });
+    pending.set(key, asked);
+    return asked;
   }
 
   return async function isPermittedCaller(question) {
     const key = keyOf(question);
-    const known = answers.get(key) ?? pending.get(key);
-    if (known !== undefined) return known;
-    const asked = askAndRemember(key, question);
-    pending.set(key, asked);
-    return asked;
+    if (permitted.has(key)) return true;
+    return pending.get(key) ?? askOnce(key, question);
   };
 }
 
-/** Answers by question, each until its time is over; beyond `entriesMax` the oldest goes. */
-function createAnswers({ clock, entriesMax = 10_000 }: Options) {
-  const entries = new Map<string, { permitted: boolean; until: number }>();
+/** Who is permitted, each until its time is over; beyond `callersMax` the oldest goes. */
+function createPermitted({ clock, callersMax = 10_000 }: Omit<Options, "chainAt">) {
+  const until = new Map<string, number>();
   return {
-    get(key: string): boolean | undefined {
-      const entry = entries.get(key);
-      return entry !== undefined && entry.until > clock() ? entry.permitted : undefined;
-    },
-    set(key: string, permitted: boolean): void {
-      entries.delete(key);
-      entries.set(key, { permitted, until: clock() + (permitted ? YES_MS : NO_MS) });
-      const oldest = entries.size > entriesMax ? entries.keys().next().value : undefined;
-      if (oldest !== undefined) entries.delete(oldest);
+    has: (key: string): boolean => (until.get(key) ?? 0) > clock(),
+    add(key: string): void {
+      until.delete(key);
+      until.set(key, clock() + PERMITTED_MS);
+      const oldest = until.size > callersMax ? until.keys().next().value : undefined;
+      if (oldest !== undefined) until.delete(oldest);
     },
   };
 }
@@ -91,18 +107,10 @@ function keyOf({ policy, serviceId, caller }: CallerQuestion): string {
 }
 
 /** A contract's bool is a word of 0 or 1; no word at all means that there is no such contract. */
-function toAnswer(outcome: Outcome<string>, deadlineMs: number): boolean {
-  switch (outcome.kind) {
-    case "late":
-      throw unavailable(`no answer within ${deadlineMs} ms`);
-    case "failed":
-      throw unavailable(safeReason(outcome.error));
-    case "done": {
-      const bit = /^0x0{63}([01])$/.exec(outcome.result)?.[1];
-      if (bit === undefined) throw unavailable("the contract's answer is not a bool");
-      return bit === "1";
-    }
-  }
+function toAnswer(word: string): boolean {
+  const bit = /^0x0{63}([01])$/.exec(word)?.[1];
+  if (bit === undefined) throw unavailable("the contract's answer is not a bool");
+  return bit === "1";
 }
 
 /** The chain's own errors have no URL in them (shared/chain); of any other only the name is told. */

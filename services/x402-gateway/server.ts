@@ -4,7 +4,7 @@ import { bareApp, onlyGet, probes, type Readiness, serve } from "../../shared/ht
 import { rawPath } from "../../shared/http/raw-path.ts";
 import type { JobIds } from "../../shared/prices/price-list.ts";
 import type { AskForPayment } from "./ask-for-payment.ts";
-
+import { CORS_HEADERS } from "./cors.ts";
 import { hasPayment } from "./payment-header.ts";
 import { parseRoute, type Route } from "./route.ts";
 
@@ -24,6 +24,9 @@ type Deps = {
   isEnding: () => boolean;
 };
 
+/** A page that buys is to read its mistakes too: a 404, a 405. */
+const READABLE_BY_PAGES = new Map(Object.entries(CORS_HEADERS));
+
 /** Paths of jobs and calls are matched as they came, before Express; everything else is Express'. */
 export function createHandler(deps: Deps): RequestListener {
   const app = bareApp();
@@ -36,8 +39,10 @@ export function createHandler(deps: Deps): RequestListener {
   return (req, res) => {
     if (deps.isEnding()) res.setHeader("Connection", "close");
     const route = parseRoute(rawPath(req.url ?? ""));
-    if (route === undefined) others(req, res);
-    else if (isUnpaid(req, route)) tellPrice(deps, { req, res }, route);
+    if (route === undefined) {
+      res.setHeaders(READABLE_BY_PAGES);
+      others(req, res);
+    } else if (isUnpaid(req, route)) tellPrice(deps, { req, res }, route);
     else void answer(deps, { req, res }, route);
   };
 }

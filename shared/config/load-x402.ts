@@ -1,4 +1,4 @@
-import { type PriceList, priceProblems, toPriceList } from "../prices/price-list.ts";
+import { jobKey, type PriceList, priceProblems, toPriceList } from "../prices/price-list.ts";
 import type { TokenRate } from "../prices/token-amount.ts";
 import { openConfigDir } from "./config-dir.ts";
 import { isLoopback } from "./fields.ts";
@@ -41,7 +41,7 @@ function ratesOf(table: unknown): ReadonlyMap<number, TokenRate> {
 
 function warningsOf(x402: X402Toml, prices: PriceList<AcceptedToken>): string[] {
   const unpriced = x402.job_policies.filter(
-    (policy) => !prices.has(`${policy.service_id}/${policy.job_index}`),
+    ({ service_id: serviceId, job_index: jobIndex }) => !prices.has(jobKey({ serviceId, jobIndex })),
   );
   const warnings = [
     ...(isPlainHttp(x402.public_url) ? ["public_url: is http; whoever is on the way can read payments"] : []),

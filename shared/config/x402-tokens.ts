@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { checksummed, hasRightChecksum, isAddress, ZERO_ADDRESS } from "../evm/address.ts";
+import { isEvmNetwork } from "../evm/chain-id.ts";
 import { headerText, isPrivateUrl } from "./fields.ts";
 import { type Env, secretValue } from "./secret-value.ts";
 
@@ -28,16 +29,8 @@ export function rpcUrl(env: Env) {
 
 export const network = z
   .string()
-  .refine(
-    (text) => chainIdOf(text) !== undefined,
-    'must be "eip155:" and a chain id, in decimal, as "eip155:8453"',
-  )
+  .refine(isEvmNetwork, 'must be "eip155:" and a chain id, in decimal, as "eip155:8453"')
   .transform((text) => text as `eip155:${number}`);
-
-function chainIdOf(text: string): number | undefined {
-  const digits = /^eip155:([1-9]\d{0,15})$/.exec(text)?.[1];
-  return Number.isSafeInteger(Number(digits)) ? Number(digits) : undefined;
-}
 
 export const rate = z
   .string('must be quoted, as "3200" or "0.5"')

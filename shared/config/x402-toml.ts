@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { jobKey } from "../prices/price-list.ts";
 import type { Problem } from "./config-dir.ts";
 import { address, headerName, httpUrl, isPrivateUrl, positive } from "./fields.ts";
 import { type Env, secretValue, secretValues } from "./secret-value.ts";
@@ -91,8 +92,9 @@ function tokenIdentity({ network, asset }: Row): string | undefined {
   return network === undefined || asset === undefined ? undefined : `${network}/${asset}`.toLowerCase();
 }
 
-function jobIdentity({ service_id, job_index }: Row): string | undefined {
-  return service_id === undefined || job_index === undefined ? undefined : `${service_id}/${job_index}`;
+function jobIdentity({ service_id: serviceId, job_index: jobIndex }: Row): string | undefined {
+  const areIds = typeof serviceId === "number" && typeof jobIndex === "number";
+  return areIds ? jobKey({ serviceId, jobIndex }) : undefined;
 }
 
 type Repeats = { key: string; list: string; identity: (row: Row) => string | undefined };

@@ -1,5 +1,6 @@
 import { JobCall } from "../job-call/job-call.ts";
 import type {
+  Decision,
   FacilitatorRequest,
   NewPayment,
   Payment,
@@ -34,6 +35,7 @@ export function toPayment(
   const record = toObject(recordFields);
   const payment = toObject(paymentFields);
   if (record["st"] === undefined || payment["terms"] === undefined) return undefined;
+  const settlement = parsed<Settlement>(payment["settlement"]);
   return {
     id,
     state: record["st"] as PaymentState,
@@ -46,9 +48,10 @@ export function toPayment(
     dispatchedAt: Number(payment["dispatched_at"]),
     claimedAt: Number(payment["claimed_at"]),
     changedAt: Number(record["at"]),
-    settlement: parsed<Settlement>(payment["settlement"]),
+    settlement,
     proven: payment["proven"] === "1",
     reason: payment["reason"],
+    decided: settlement?.decided ?? parsed<Decision>(payment["decided"]),
     identifier: payment["identifier"],
     callerNonce: payment["caller_nonce"],
     bodySha256: record["bh"] ?? "",

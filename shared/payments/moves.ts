@@ -1,7 +1,7 @@
 import { keys } from "../queue/agreements.ts";
 import type { Redis } from "../redis/connect.ts";
 import { script } from "../redis/script.ts";
-import type { Payment, PaymentState, Settlement } from "./payment.ts";
+import type { Decision, Payment, PaymentState, Settlement } from "./payment.ts";
 import { DISPATCHING, ENDED, QUEUED, REVIEW, SETTLED, VOID } from "./scripts.ts";
 
 const VOID_REMEMBERED_MS = 86_400_000;
@@ -38,14 +38,15 @@ export function createMoves(redis: Redis) {
     /** SETTLING (or, for an operator, REVIEW) becomes VOID, and the body is dropped. */
     async void(
       payment: Payment,
-      { reason }: { reason: string },
+      { reason, decided }: { reason: string; decided?: Decision },
       { now, from = ["SETTLING"] }: From,
     ): Promise<PaymentState | undefined> {
       const { id, terms } = payment;
       const ttlMs = Math.max(0, Number(terms.valid_before) * 1000 - now) + VOID_REMEMBERED_MS;
       const common = [...own(id), keys.paymentsDue, keys.openPayments(terms.payer)];
       const touched = [...common, identifierKey(payment), ...UNRESOLVED, callerNonceKey(payment)];
-      return toState(await toVoid(touched, [id, now, ttlMs, reason, ...from]));
+      const decision = decided === undefined ? "" : JSON.stringify(decided);
+      return toState(await toVoid(touched, [id, now, ttlMs, reason, decision, ...from]));
     },
 
     /** SETTLING becomes REVIEW: evidence contradicts, and an operator decides. */

@@ -47,6 +47,13 @@ export type FacilitatorRequest = {
   paymentRequirements: unknown;
 };
 
+/** An operator's word on a payment in REVIEW. The reason is the operator's own: no payer is told it. */
+export type Decision = {
+  /** `user@host`. */
+  by: string;
+  reason: string;
+};
+
 /** How the payment is known to have happened. */
 export type Settlement = {
   transaction: string;
@@ -54,6 +61,7 @@ export type Settlement = {
   network: string;
   payer: string;
   by: "facilitator" | "chain" | "operator";
+  decided?: Decision;
 };
 
 /** All that is needed to finish a payment, whoever does it. `call` lacks what is only known once it is settled. */
@@ -78,6 +86,8 @@ export type Payment = {
   proven: boolean;
   /** Why it is VOID or in REVIEW, or what contradicts it. */
   reason: string | undefined;
+  /** What ended its REVIEW. */
+  decided?: Decision | undefined;
   /** The client's own identifier of what it pays for. */
   identifier: string | undefined;
   /** The hash of the caller's nonce that it used up. */

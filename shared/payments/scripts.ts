@@ -81,15 +81,17 @@ redis.call('ZREM', KEYS[4], ARGV[1])
 redis.call('ZADD', KEYS[3], 'XX', ARGV[3], ARGV[1])`;
 
 /**
- * KEYS record, payment, due, open, identifier, unresolved, in review, caller nonce. ARGV id, now, ms to live, reason, from
- * states... The body is dropped; the payer's identifier and the caller's nonce are free again. Answers the state found.
+ * KEYS record, payment, due, open, identifier, unresolved, in review, caller nonce. ARGV id, now, ms to live, reason,
+ * operator's decision or "", from states... The body is dropped; the payer's identifier and the caller's nonce are free
+ * again. Answers the state found.
  */
 export const VOID = `
 local st = redis.call('HGET', KEYS[1], 'st')
-for i = 5, #ARGV do
+for i = 6, #ARGV do
   if st == ARGV[i] then
     redis.call('HSET', KEYS[1], 'st', 'VOID', 'at', ARGV[2])
     redis.call('HSET', KEYS[2], 'reason', ARGV[4], 'ended_at', ARGV[2])
+    if ARGV[5] ~= '' then redis.call('HSET', KEYS[2], 'decided', ARGV[5]) end
     redis.call('HDEL', KEYS[2], 'call', 'request')
     redis.call('PEXPIRE', KEYS[1], ARGV[3])
     redis.call('PEXPIRE', KEYS[2], ARGV[3])

@@ -61,7 +61,8 @@ export const EVENTS_KEPT = 100;
 
 /**
  * Opening a queue writes nothing: BullMQ would write its settings once, when it is made, and not at all while Redis is
- * away. Both skips together make an add fail at once, and recover, when Redis was away at the start. */
+ * away. Both skips together make an add fail at once, and recover, when Redis was away at the start.
+ */
 export const QUEUE_OPTIONS = {
   prefix: PREFIX,
   skipVersionCheck: true,

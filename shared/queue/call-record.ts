@@ -14,8 +14,8 @@ import { createRecordBatches } from "./record-batches.ts";
  *
  * A paid call begins as a payment (shared/payments/payment.ts) and comes here as SETTLED.
  * CLAIMED lives for the window; QUEUED and PARKED do not expire; the window runs anew from INJECTED and DISCARDED.
- * Fields: st state, bh body sha256, w window in ms, at time of the last change, by the request that claimed. A call without evidence has no claim:
- * its record appears with its end.
+ * Fields: st state, bh body sha256, w window in ms, at time of the last change, by the request that claimed. A call without
+ * evidence has no claim: its record appears with its end.
  */
 export type RecordState = "CLAIMED" | "SETTLED" | "QUEUED" | "PARKED" | "INJECTED" | "DISCARDED";
 

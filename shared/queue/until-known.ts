@@ -15,9 +15,10 @@ type Options = { redis: DurableRedis; clock: Clock; deadlineMs: number };
 export type UntilKnown = <Result>(write: () => Promise<Result>) => Promise<Result>;
 
 /**
- * Each call begins a deadline, which all writes made through what it returns share. Repeats an idempotent write until its outcome is known or the deadline has passed. A rejection does not mean that
- * nothing was written: the reply may be what was lost. Throws `queue.outcome_unknown` when an earlier try may have been
- * written, else what keeps calls from being taken (`queue.unavailable`, `queue.not_durable`).
+ * Each call begins a deadline, which all writes made through what it returns share. Repeats an idempotent write until its
+ * outcome is known or the deadline has passed. A rejection does not mean that nothing was written: the reply may be what was
+ * lost. Throws `queue.outcome_unknown` when an earlier try may have been written, else what keeps calls from being taken
+ * (`queue.unavailable`, `queue.not_durable`).
  */
 export function createUntilKnown(options: Options): () => UntilKnown {
   return () => {

@@ -54,6 +54,14 @@ test("a token with given decimals is priced by them, and its payment is signed",
   expect(validBefore).toBeLessThanOrEqual(Date.now() / 1000 + 121);
 });
 
+test("an offer in a token coarser than the cap is one that is too dear, and hides no other", () => {
+  const tokens = { [OTHER.toLowerCase()]: 0 };
+  const [coarse, fine] = [{ asset: OTHER, amount: "1" }, { amount: "250000" }];
+  expect(chosen(asked(coarse, fine), "0.25", tokens)).toMatchObject({ offer: fine, cap: 250_000n });
+  expect(chosen(asked(coarse, fine), "1.75", tokens)).toMatchObject({ offer: coarse, cap: 1n });
+  expect(() => chosen(asked(coarse), "0.25", tokens)).toThrow(`the price is 1 of ${OTHER}, over --max 0.25;`);
+});
+
 test("the client refuses by itself what is over the cap it was given", async () => {
   const required = asked({});
   const price = { ...chosen(required), cap: 999_999n };
@@ -71,7 +79,8 @@ test.each<[bigint, number, string]>([
   expect(toUnits(text, decimals)).toBe(units);
 });
 
-test("an amount finer than the token, or none at all, has no units", () => {
-  expect(toUnits("0.0000001", 6)).toBeUndefined();
-  for (const text of ["", "-1", "1e3", "1.", ".5", "0x1"]) expect(toUnits(text, 6)).toBeUndefined();
+test("what of an amount is finer than the token is left off", () => {
+  expect(toUnits("0.0000001", 6)).toBe(0n);
+  expect(toUnits("1.9999999", 6)).toBe(1_999_999n);
+  expect(toUnits("2.5", 0)).toBe(2n);
 });

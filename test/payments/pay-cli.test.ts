@@ -27,6 +27,13 @@ async function pay(...args: string[]): Promise<Ran> {
   return ran;
 }
 
+/** As `pay`, and a Ctrl-C once it has printed this. */
+function payUntil(interruptAt: RegExp): Promise<Ran> {
+  const url = `http://${lab.x402().address}${JOB_PATH}`;
+  const env = { POSTERN_PAYER_KEY: payer.privateKey };
+  return lab.postern(["pay", url, "--body", "hello", "--max", "5"], env, interruptAt);
+}
+
 async function charged(): Promise<bigint[]> {
   const transfers = await lab.devnet.chain.transfers(lab.devnet.seller);
   return transfers.filter(({ from }) => from === payer.address.toLowerCase()).map(({ value }) => value);
@@ -54,6 +61,36 @@ test("one command buys a job: pays once, prints price, signature and receipt, an
   expect(ran.stdout).toMatch(/state: injected\n$/);
   expect(injected).toEqual([{ id, body: "hello" }]);
   expect(await charged()).toEqual([PRICE]);
+});
+
+test("the receipt is printed, and is in the JSON: what was paid to whom, in which transaction, for which quote", async () => {
+  const [json] = jsonLines(await pay("--max", "5", "--no-follow", "--json"));
+  const payment = await lab.x402().journal.find(String(json?.["call_id"]));
+  const receipt = {
+    network: lab.devnet.network,
+    asset: lab.devnet.token,
+    symbol: "USDC",
+    amount: String(PRICE),
+    payer: payer.address.toLowerCase(),
+    pay_to: lab.devnet.seller,
+    transaction: json?.["transaction"],
+    quote_digest: payment?.terms.quote_digest,
+  };
+  expect(json?.["receipt"]).toEqual(receipt);
+
+  const { stdout } = await pay("--max", "5", "--no-follow");
+  const [, transaction] = /transaction (0x[0-9a-f]{64})\n/.exec(stdout) ?? [];
+  const [, ...lines] = /\nreceipt:\n((?: {2}.+\n){7})/.exec(stdout) ?? [];
+  const rows = lines.join("").trim().split("\n");
+  expect(rows.map((row) => row.trim().split(/ {2,}/))).toEqual([
+    ["network", receipt.network],
+    ["token", `USDC ${receipt.asset}`],
+    ["amount", `${PRICE} (smallest units)`],
+    ["payer", receipt.payer],
+    ["paid to", receipt.pay_to],
+    ["transaction", transaction],
+    ["quote", expect.stringMatching(/^0x[0-9a-f]{64}$/)],
+  ]);
 });
 
 test("the status is asked for where the payment went, whatever host the answer names", async () => {
@@ -114,6 +151,23 @@ test("a payment whose outcome stays unknown exits 1, says so and hands over what
   await lab.devnet.control.clearFaults();
   await eventually("it is answered", async () => {
     const answer = await lab.x402().post({ "PAYMENT-SIGNATURE": header }, { body: "" });
+    return answer.status === 202;
+  });
+  expect(await charged()).toEqual([PRICE]);
+});
+
+test.each([
+  ["while an answer is waited for", { kind: "slow", replyDelayMs: 30_000 } as const, /^signed: /m],
+  ["between two attempts", { kind: "status", status: 500 } as const, /^no answer yet/m],
+])("a Ctrl-C %s, the outcome open, hands over what it takes to ask again", async (_when, fault, at) => {
+  await lab.devnet.control.fault({ on: "settle", ...fault });
+  const ran = await payUntil(at);
+  expect(ran.code).toBe(1);
+  expect(ran.stderr).toContain("whether the payment settled is unknown (interrupted). Do not pay anew");
+  const header = /^PAYMENT-SIGNATURE: (\S+)$/m.exec(ran.stderr)?.[1] ?? "";
+  await lab.devnet.control.clearFaults();
+  await eventually("it is answered", async () => {
+    const answer = await lab.x402().post({ "PAYMENT-SIGNATURE": header }, { body: "hello" });
     return answer.status === 202;
   });
   expect(await charged()).toEqual([PRICE]);

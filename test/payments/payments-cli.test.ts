@@ -124,8 +124,46 @@ test("a payment in review that is resolved as void loses its body and is open no
     code: 0,
   });
   const payment = await lab.x402().journal.find(id);
-  expect(payment).toMatchObject({ state: "VOID", reason: "x", call: undefined });
+  expect(payment).toMatchObject({ state: "VOID", reason: "by the operator's decision", call: undefined });
   expect(await lab.redis.scard(keys.openPayments(payer.address.toLowerCase()))).toBe(0);
+});
+
+test("the payer of a voided payment is told that an operator decided, and not the operator's reason", async () => {
+  const headers = await lab.x402().pay({ payer });
+  const payload = Buffer.from(headers["PAYMENT-SIGNATURE"] ?? "", "base64").toString();
+  const { nonce } = JSON.parse(payload).payload.authorization as { nonce: string };
+  const id = await lab.claim({ payer: payer.address, nonce });
+  await lab.x402().journal.review(id, { now: Date.now(), reason: "x" });
+  await lab.postern(["payments", "resolve", id, "--void", "--reason", "this payer is a fraud"]);
+  const answer = await lab.x402().post(headers);
+  expect([answer.status, answer.json()["code"]]).toEqual([402, "payment.void"]);
+  expect(answer.text).toContain("by the operator's decision");
+  expect(answer.text + JSON.stringify(answer.headers)).not.toContain("fraud");
+});
+
+test.each([
+  ["settled", ["--settled", "--transaction", TRANSACTION]],
+  ["void", ["--void"]],
+])("a decision that is not in the audit is in the journal all the same: %s", async (_, verdict) => {
+  const id = await inReview();
+  await lab.redis.set(keys.audit, "no stream");
+  const resolve = (reason: string) =>
+    lab.postern(["payments", "resolve", id, ...verdict, "--reason", reason]);
+  const first = await resolve("seen on the explorer");
+  expect(first).toMatchObject({ code: 1, stdout: "" });
+  expect(first.stderr).toContain(`of ${id} is done, but its audit line could not be written`);
+
+  const told = /\bby \S+@\S+: seen on the explorer\n/;
+  expect((await lab.postern(["payments", "show", id])).stdout).toMatch(told);
+  const [json] = jsonLines(await lab.postern(["payments", "show", id, "--json"]));
+  expect(json?.["decided"]).toEqual({
+    by: expect.stringMatching(/^\S+@\S+$/),
+    reason: "seen on the explorer",
+  });
+  const second = await resolve("another reason");
+  expect(second.code).toBe(1);
+  expect(second.stderr).toMatch(/nothing was changed\. It was decided /);
+  expect(second.stderr).toMatch(told);
 });
 
 test.each([

@@ -55,8 +55,8 @@ export async function startLab() {
     devnet,
     redis: work,
     x402: () => x402,
-    postern: (args: readonly string[], env: NodeJS.ProcessEnv = {}) =>
-      runProgram(args, { POSTERN_CONFIG_DIR: configDir, ...env }),
+    postern: (args: readonly string[], env: NodeJS.ProcessEnv = {}, interruptAt?: RegExp) =>
+      runProgram(args, { POSTERN_CONFIG_DIR: configDir, ...env }, interruptAt),
 
     /** Writes a payment down as a gateway does before it settles; nobody looks after it by himself. */
     async claim({
@@ -159,8 +159,12 @@ export async function payOnChain(devnet: TestDevnet, payer: DevAccount, value = 
 
 const main = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
 
-/** Runs the built program without a terminal. */
-function runProgram(args: readonly string[], env: NodeJS.ProcessEnv): Promise<Ran> {
+/** Runs the built program without a terminal; once it has printed what `interruptAt` matches it gets a Ctrl-C. */
+function runProgram(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+  interruptAt: RegExp | undefined,
+): Promise<Ran> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, [main, ...args], {
       env: { ...process.env, ...env },
@@ -168,7 +172,9 @@ function runProgram(args: readonly string[], env: NodeJS.ProcessEnv): Promise<Ra
     });
     const ran = { stdout: "", stderr: "" };
     child.stdout.on("data", (chunk: Buffer) => {
+      const before = interruptAt?.test(ran.stdout);
       ran.stdout += chunk.toString();
+      if (!before && interruptAt?.test(ran.stdout)) child.kill("SIGINT");
     });
     child.stderr.on("data", (chunk: Buffer) => {
       ran.stderr += chunk.toString();

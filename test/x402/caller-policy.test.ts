@@ -1,4 +1,6 @@
-import type { IncomingMessage } from "node:http";
+import { once } from "node:events";
+import { createServer, type IncomingMessage } from "node:http";
+import type { AddressInfo } from "node:net";
 import { setImmediate } from "node:timers/promises";
 import { inspect } from "node:util";
 import { privateKeyToAccount } from "viem/accounts";
@@ -15,8 +17,10 @@ import {
   createIsPermittedCaller,
   type IsPermittedCaller,
 } from "../../services/x402-gateway/permitted-callers.ts";
+import { createEthCall } from "../../shared/chain/eth-call.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
+import { eventually } from "../support/eventually.ts";
 
 const KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
 const CALLER = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
@@ -281,8 +285,9 @@ const word = (value: number): `0x${string}` => `0x${value.toString(16).padStart(
 describe("isPermittedCaller", () => {
   type Ask = (call: { to: string; data: `0x${string}` }) => Promise<`0x${string}`>;
 
-  function lab(ask: Ask, options: { deadlineMs?: number; entriesMax?: number } = {}) {
+  function lab(ask: Ask, options: { callersMax?: number } = {}) {
     const calls: { to: string; data: `0x${string}` }[] = [];
+    const nodes: string[] = [];
     let now = NOW;
     const chain: ContractCalls = {
       ethCall: (call) => {
@@ -290,10 +295,15 @@ describe("isPermittedCaller", () => {
         return ask(call);
       },
     };
-    const isPermitted = createIsPermittedCaller({ chainAt: () => chain, clock: () => now, ...options });
+    const chainAt = (rpcUrl: Secret) => {
+      nodes.push(rpcUrl.reveal());
+      return chain;
+    };
+    const isPermitted = createIsPermittedCaller({ chainAt, clock: () => now, ...options });
     const question = { policy: { contract: CONTRACT, rpcUrl: RPC }, serviceId: 1, caller: CALLER } as const;
     return {
       calls,
+      nodes,
       pass: (ms: number) => {
         now += ms;
       },
@@ -322,18 +332,50 @@ describe("isPermittedCaller", () => {
     expect(calls[0]!.data).toHaveLength(2 + 8 + 128);
   });
 
-  test.each([
-    ["yes", 1, true, 30_000],
-    ["no", 0, false, 5_000],
-  ])("remembers a %s for its time and asks again after it", async (_what, bit, permitted, ms) => {
-    const { ask, calls, pass } = lab(async () => word(bit));
-    expect([await ask(), await ask()]).toEqual([permitted, permitted]);
-    pass(ms - 1);
+  test("remembers a yes for half a minute and asks again after it, on the same client of the node", async () => {
+    const { ask, calls, nodes, pass } = lab(async () => word(1));
+    expect([await ask(), await ask()]).toEqual([true, true]);
+    pass(29_999);
     await ask();
     expect(calls).toHaveLength(1);
     pass(1);
     await ask();
     expect(calls).toHaveLength(2);
+    expect(nodes).toEqual([RPC.reveal()]);
+  });
+
+  test("believes a caller who has just been permitted, and strangers displace nobody who is", async () => {
+    const permitted = new Set([CALLER.slice(2).toLowerCase()]);
+    const isIn = ({ data }: { data: string }) => permitted.has(data.slice(-40));
+    const { ask, calls } = lab(async (call) => word(isIn(call) ? 1 : 0), { callersMax: 2 });
+    await ask();
+    for (let i = 0; i < 5; i++) await ask({ caller: `0x${String(i).repeat(40)}` });
+    expect(await ask()).toBe(true);
+    expect(calls).toHaveLength(6);
+    expect(await ask({ caller: PAYER })).toBe(false);
+    permitted.add(PAYER.slice(2).toLowerCase());
+    expect(await ask({ caller: PAYER })).toBe(true);
+  });
+
+  test("asks no more than 64 questions at a time: others are told to come back, and those known need none", async () => {
+    const held: (() => void)[] = [];
+    let holds = false;
+    const { ask, calls } = lab(
+      () => new Promise((resolve) => (holds ? held.push(() => resolve(word(1))) : resolve(word(1)))),
+    );
+    await ask({ serviceId: 1000 });
+    holds = true;
+    const asked = Array.from({ length: 200 }, (_, serviceId) => ask({ serviceId }));
+    const results = Promise.allSettled(asked);
+    expect(await ask({ serviceId: 1000 })).toBe(true);
+    await setImmediate();
+    expect(calls).toHaveLength(1 + 64);
+    for (const answer of held) answer();
+    const refused = (await results).flatMap((each) => (each.status === "rejected" ? [each.reason] : []));
+    expect(refused).toHaveLength(136);
+    expect(refused[0]).toMatchObject({ code: "caller.check_unavailable", retryAfterMs: expect.any(Number) });
+    holds = false;
+    expect(await ask({ serviceId: 199 })).toBe(true);
   });
 
   test("keeps the answers of different callers and services apart", async () => {
@@ -346,8 +388,8 @@ describe("isPermittedCaller", () => {
     expect(calls).toHaveLength(2);
   });
 
-  test("forgets the oldest answer beyond its bound", async () => {
-    const { ask, calls } = lab(async () => word(1), { entriesMax: 2 });
+  test("forgets the oldest yes beyond its bound", async () => {
+    const { ask, calls } = lab(async () => word(1), { callersMax: 2 });
     for (const serviceId of [1, 2, 3, 2, 3]) await ask({ serviceId });
     expect(calls).toHaveLength(3);
     await ask({ serviceId: 1 });
@@ -387,15 +429,24 @@ describe("isPermittedCaller", () => {
     expect(await ask()).toBe(true);
   });
 
-  test("waits no longer than its deadline, also for one who joined, and recovers from a node that hangs", async () => {
+  test("waits no longer than the node's deadline, also for one who joined, and recovers from a node that hangs", async () => {
     let hangs = true;
-    const { ask } = lab(() => (hangs ? new Promise(() => {}) : Promise.resolve(word(1))), { deadlineMs: 30 });
+    const node = createServer((_req, res) => {
+      if (!hangs) res.end(JSON.stringify({ jsonrpc: "2.0", id: 1, result: word(1) }));
+    });
+    await once(node.listen(0, "127.0.0.1"), "listening");
+    const rpcUrl = new Secret(`http://127.0.0.1:${(node.address() as AddressInfo).port}/canary-key`);
+    const ethCall = createEthCall({ rpcUrl, timeoutMs: 30 });
+    const { ask } = lab(ethCall as Ask);
     const errors = await Promise.all([failureOf(ask()), failureOf(ask())]);
     for (const error of errors) {
       expect(error.code).toBe("caller.check_unavailable");
       expect(error.message).toMatch(/within 30 ms/);
+      expect(inspect(error, { depth: 10 })).not.toContain("canary");
     }
     hangs = false;
-    expect(await ask()).toBe(true);
+    await eventually("it is answered", ask);
+    node.closeAllConnections();
+    node.close();
   });
 });

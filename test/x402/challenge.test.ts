@@ -93,9 +93,20 @@ describe("an unpaid request is told how to pay", () => {
     );
   });
 
+  test("a browser's page may read that there is nothing, too", async () => {
+    const x402 = await lab.gateway();
+    for (const path of ["/x402/jobs/1/%37", "/x402/calls/nothing", "/x402/jobs/1/99"]) {
+      const { status, headers } = await x402.post({}, { path });
+      expect([status, headers["access-control-allow-origin"]]).toEqual([404, "*"]);
+    }
+  });
+
   test("a browser's preflight is answered without a word about payment", async () => {
     const x402 = await lab.gateway();
-    const wanted = ["payment-signature", "x-payment", "content-type", "access-control-expose-headers"];
+    const wanted = [
+      ...["payment-signature", "x-payment", "content-type", "access-control-expose-headers"],
+      ...["sign-in-with-x", "x-platform-quote", "x-platform-caller-sig"],
+    ];
     const answer = await send(x402.address, {
       method: "OPTIONS",
       path: JOB_PATH,

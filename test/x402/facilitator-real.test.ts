@@ -45,8 +45,8 @@ test("a real facilitator verifies and settles a version 2 payment; the chain pro
 
   const { verified, url } = await facilitators.verify(request, { scheme: "exact", network: devnet.network });
   const settled = await facilitators.settle(request, url);
-  expect(verified).toEqual({ kind: "valid", payer: payer?.address });
-  expect(settled).toMatchObject({ kind: "settled", network: devnet.network, payer: payer?.address });
+  expect(verified).toEqual({ kind: "valid" });
+  expect(settled.kind).toBe("settled");
 
   const { rpcUrl, chainId, token } = devnet;
   const common = { confirmations: 0, timeoutMs: 5000, clock: systemClock, log: silentLogger };
@@ -73,7 +73,7 @@ test("a real facilitator verifies and settles a version 1 payment", async () => 
 
   const { verified, url } = await facilitators.verify(request, { scheme, network });
   expect(verified.kind).toBe("valid");
-  expect(await facilitators.settle(request, url)).toMatchObject({ kind: "settled", network });
+  expect((await facilitators.settle(request, url)).kind).toBe("settled");
 });
 
 test("a wrong EIP-712 name is the operator's fault, an empty purse the payer's", async () => {

@@ -39,12 +39,8 @@ function toPrice(offer: PaymentRequirements, { max, tokens }: Limits, known: Kno
   const token = known(offer);
   const decimals = tokens[offer.asset.toLowerCase()] ?? token?.decimals;
   if (decimals === undefined || !isPayable(offer)) return undefined;
-  const cap = toUnits(max, decimals);
-  if (cap === undefined) {
-    throw new PayFailure(`--max ${max} is finer than the token's unit`, { outcome: "refused" });
-  }
   const text = `${inTokens(BigInt(offer.amount), decimals)} ${token?.symbol ?? `of ${offer.asset}`}`;
-  return { offer, text, cap };
+  return { offer, text, cap: toUnits(max, decimals) };
 }
 
 function isPayable({ scheme, network, amount, maxTimeoutSeconds, extra }: PaymentRequirements): boolean {

@@ -7,10 +7,12 @@ import { plain } from "../plain.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { Price } from "./choose-offer.ts";
 import { follow, toFollowed } from "./follow.ts";
+import { interruptible } from "./interruptible.ts";
 import { PayFailure } from "./pay-failure.ts";
 import { createPayer, type Payer, type SignedPayment } from "./payer.ts";
 import { payerKey } from "./payer-key.ts";
-import { type Receipt, toJson } from "./receipt.ts";
+import { type Purchase, toJson } from "./purchase.ts";
+import { receiptText, toReceipt } from "./receipt.ts";
 import { type Answer, post, reasonOf, sendUntilAnswered, wordsOf } from "./send.ts";
 
 export type PayOptions = {
@@ -31,48 +33,50 @@ export async function pay(deps: ProgramDeps, url: URL, options: PayOptions): Pro
     deps.printError("POSTERN_PAYER_KEY must be the payer's private key: 0x and 64 hex digits\n");
     return EXIT.config;
   }
-  const receipt: Receipt = { url: url.href };
+  const purchase: Purchase = { url: url.href };
   const say = (text: string) => (options.json ? undefined : deps.print(text));
   try {
-    const buying = { url, options, receipt, say, deadline: systemClock() + options.timeout * 1000 };
+    const buying = { url, options, purchase, say, deadline: systemClock() + options.timeout * 1000 };
     await buy(createPayer(key), buying);
-    receipt.outcome = await followUp(buying);
+    purchase.outcome = await followUp(buying);
   } catch (error) {
-    receipt.outcome = error instanceof PayFailure ? error.outcome : "failed";
-    receipt.error = messageOf(error);
-    deps.printError(`${receipt.error}\n`);
+    purchase.outcome = error instanceof PayFailure ? error.outcome : "failed";
+    purchase.error = messageOf(error);
+    deps.printError(`${purchase.error}\n`);
   }
-  if (options.json) deps.print(`${JSON.stringify(toJson(receipt))}\n`);
-  return receipt.outcome === "injected" || receipt.outcome === "accepted" ? EXIT.ok : EXIT.failed;
+  if (options.json) deps.print(`${JSON.stringify(toJson(purchase))}\n`);
+  return purchase.outcome === "injected" || purchase.outcome === "accepted" ? EXIT.ok : EXIT.failed;
 }
 
 type Buying = {
   url: URL;
   options: PayOptions;
-  receipt: Receipt;
+  purchase: Purchase;
   say: (text: string) => void;
   deadline: number;
 };
 
 /** From the price to the receipt. */
 async function buy(payer: Payer, buying: Buying): Promise<void> {
-  const { url, options, receipt, say, deadline } = buying;
+  const { url, options, purchase, say, deadline } = buying;
   const body = readBody(options);
   const required = payer.readRequired((await ask(buying)).headers);
   const price = payer.choose(required, { max: options.max, tokens: options.token ?? {} });
-  Object.assign(receipt, { payer: payer.address, price: price.text, offer: price.offer });
+  Object.assign(purchase, { payer: payer.address, price: price.text, offer: price.offer });
   say(`price: ${price.text} on ${plain(price.offer.network)}, to ${plain(price.offer.payTo)}\n`);
 
   const signed = await payer.sign(required, price);
-  Object.assign(receipt, { nonce: signed.nonce, validBefore: signed.validBefore });
-  say(signedText(payer, price, signed));
+  Object.assign(purchase, { nonce: signed.nonce, validBefore: signed.validBefore });
 
   const headers = { ...signed.headers, "Content-Type": options.contentType ?? typeOf(body) };
   const request = { url, headers, body };
-  const answer = await sendUntilAnswered(request, { deadline, say }).catch((error: unknown) => {
-    throw error instanceof PayFailure ? unanswered(error, receipt, signed) : error;
+  const answer = await interruptible((signal) => {
+    say(signedText(payer, price, signed));
+    return sendUntilAnswered(request, { deadline, signal, say });
+  }).catch((error: unknown) => {
+    throw error instanceof PayFailure ? unanswered(error, purchase, signed) : error;
   });
-  takeAnswer(answer, buying);
+  takeAnswer(payer, answer, buying);
 }
 
 /** The price does not depend on the body, so it is not sent twice. */
@@ -99,8 +103,12 @@ function signedText(
 }
 
 /** Nobody may take this for "not paid": what it takes to ask again is handed over. */
-function unanswered(why: PayFailure, receipt: Receipt, { headers, validBefore }: SignedPayment): PayFailure {
-  receipt.paymentHeaders = headers;
+function unanswered(
+  why: PayFailure,
+  purchase: Purchase,
+  { headers, validBefore }: SignedPayment,
+): PayFailure {
+  purchase.paymentHeaders = headers;
   const again = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
   const text = [
     `whether the payment settled is unknown (${why.message}). Do not pay anew: it may have been charged, or be until ${toIso(validBefore * 1000)}.`,
@@ -110,29 +118,31 @@ function unanswered(why: PayFailure, receipt: Receipt, { headers, validBefore }:
   return new PayFailure(text.join("\n"), { outcome: "unknown", cause: why });
 }
 
-function takeAnswer(answer: Answer, { receipt, say }: Buying): void {
+function takeAnswer(payer: Payer, answer: Answer, { purchase, say }: Buying): void {
   const { status, json } = answer;
-  receipt.status = status;
+  purchase.status = status;
   const textOf = (name: string) => (typeof json[name] === "string" ? plain(json[name]) : undefined);
-  receipt.statusUrl = textOf("status_url");
+  purchase.statusUrl = textOf("status_url");
   if (json["code"] === "payment.in_review")
     throw new PayFailure(`in review: ${wordsOf(answer)}`, { outcome: "unknown" });
   if (status < 200 || status > 299)
     throw new PayFailure(`refused: ${wordsOf(answer)}`, { outcome: "refused" });
-  receipt.callId = textOf("call_id");
-  receipt.transaction = textOf("transaction");
-  say(`accepted: call ${receipt.callId ?? "?"}, transaction ${receipt.transaction ?? "?"}\n`);
+  purchase.callId = textOf("call_id");
+  purchase.transaction = textOf("transaction");
+  say(`accepted: call ${purchase.callId ?? "?"}, transaction ${purchase.transaction ?? "?"}\n`);
+  purchase.receipt = toReceipt(json["receipt"], payer.readResponse(answer.headers));
+  say(receiptText(purchase.receipt));
 }
 
-async function followUp({ url, options, receipt, say, deadline }: Buying): Promise<string> {
-  const { statusUrl } = receipt;
+async function followUp({ url, options, purchase, say, deadline }: Buying): Promise<string> {
+  const { statusUrl } = purchase;
   const followed = statusUrl === undefined ? undefined : toFollowed(statusUrl, url);
   if (!options.follow || followed === undefined) return "accepted";
   if (followed.href !== statusUrl)
     say(`followed at ${followed.href}, not at ${statusUrl}: only ${url.host} was paid\n`);
-  receipt.followedUrl = followed.href;
+  purchase.followedUrl = followed.href;
   const state = await follow(followed, { deadline, onState: (told) => say(`state: ${plain(told)}\n`) });
-  receipt.state = state;
+  purchase.state = state;
   if (state === "injected") return state;
   const ended = `the job is paid for, and it is ${state === undefined ? "in no state that could be read" : plain(state)}`;
   throw new PayFailure(`${ended}; ${followed.href} tells more later`, { outcome: "failed" });

@@ -36,6 +36,15 @@ export function createPayer(key: Secret) {
       }
     },
 
+    /** What an answer's header says of the settlement, if it has one. */
+    readResponse(headers: Headers): object | undefined {
+      try {
+        return http.getPaymentSettleResponse((name) => headers.get(name));
+      } catch {
+        return undefined;
+      }
+    },
+
     choose: (required: PaymentRequired, limits: Limits): Price =>
       chooseOffer(required, limits, ({ asset, network }) => scheme.findDefaultAsset?.(asset, network)),
 

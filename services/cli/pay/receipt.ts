@@ -1,47 +1,41 @@
-import type { PaymentRequirements } from "@x402/fetch";
-import { toIso } from "../moment.ts";
+import { plain } from "../plain.ts";
 
-/** What is known of a purchase, as far as it came. */
-export type Receipt = {
-  url: string;
-  outcome?: string;
-  error?: string;
-  payer?: string;
-  price?: string;
-  offer?: PaymentRequirements;
-  nonce?: string;
-  /** Unix seconds. */
-  validBefore?: number;
-  status?: number;
-  callId?: string | undefined;
-  transaction?: string | undefined;
-  statusUrl?: string | undefined;
-  followedUrl?: string;
-  state?: string | undefined;
-  /** The signed payment, where it has to be sent again. */
-  paymentHeaders?: Record<string, string>;
-};
+const FIELDS = [
+  "network",
+  "asset",
+  "symbol",
+  "amount",
+  "payer",
+  "pay_to",
+  "transaction",
+  "quote_digest",
+] as const;
 
-export function toJson(receipt: Receipt) {
-  const { offer, validBefore } = receipt;
-  return {
-    outcome: receipt.outcome,
-    error: receipt.error,
-    url: receipt.url,
-    price: receipt.price,
-    amount: offer?.amount,
-    asset: offer?.asset,
-    network: offer?.network,
-    pay_to: offer?.payTo,
-    payer: receipt.payer,
-    nonce: receipt.nonce,
-    valid_before: validBefore === undefined ? undefined : toIso(validBefore * 1000),
-    status: receipt.status,
-    call_id: receipt.callId,
-    transaction: receipt.transaction,
-    state: receipt.state,
-    status_url: receipt.statusUrl,
-    followed_url: receipt.followedUrl,
-    payment_headers: receipt.paymentHeaders,
-  };
+/** What the gateway says of the payment that settled, as far as it says it. `amount` is in the token's smallest units. */
+export type Receipt = { [Field in (typeof FIELDS)[number]]?: string };
+
+/** The receipt in an answer's body; what is not in it is taken from the answer's payment response header. */
+export function toReceipt(inBody: unknown, inHeader: object | undefined): Receipt {
+  const said = { ...inHeader, ...(inBody as object | undefined) } as Readonly<Record<string, unknown>>;
+  const known = FIELDS.flatMap((field) => {
+    const value = said[field];
+    return typeof value === "string" ? [[field, plain(value)]] : [];
+  });
+  return Object.fromEntries(known) as Receipt;
+}
+
+export function receiptText({ symbol, asset, ...receipt }: Receipt): string {
+  const token = [symbol, asset].filter((part) => part !== undefined).join(" ");
+  const rows: [string, string | undefined][] = [
+    ["network", receipt.network],
+    ["token", token === "" ? undefined : token],
+    ["amount", receipt.amount && `${receipt.amount} (smallest units)`],
+    ["payer", receipt.payer],
+    ["paid to", receipt.pay_to],
+    ["transaction", receipt.transaction],
+    ["quote", receipt.quote_digest],
+  ];
+  const known = rows.filter(([, value]) => value !== undefined);
+  const lines = known.map(([name, value]) => `  ${name.padEnd("transaction".length)}  ${value}\n`);
+  return `receipt:\n${lines.join("")}`;
 }

@@ -7,7 +7,12 @@ export type Request = { url: URL; headers: Record<string, string>; body: Uint8Ar
 
 export type Answer = { status: number; headers: Headers; json: Readonly<Record<string, unknown>> };
 
-type Trying = { deadline: number; say: (text: string) => void };
+type Trying = {
+  deadline: number;
+  /** Aborted, with the failure to throw, where nobody waits for the answer any more. */
+  signal: AbortSignal;
+  say: (text: string) => void;
+};
 
 const ATTEMPT_MS = 60_000;
 const WAIT_MS_MIN = 200;
@@ -15,30 +20,40 @@ const WAIT_MS_MAX = 30_000;
 const WAIT_MS_OTHERWISE = 1000;
 
 /** One POST; no redirect is followed, since a payment is for one place. */
-export async function post({ url, headers, body }: Request, deadline: number): Promise<Answer> {
+export async function post(
+  { url, headers, body }: Request,
+  deadline: number,
+  signal?: AbortSignal,
+): Promise<Answer> {
+  const late = AbortSignal.timeout(Math.max(1, Math.min(ATTEMPT_MS, deadline - systemClock())));
   const response = await fetch(url, {
     method: "POST",
     headers,
     ...(body !== undefined && { body }),
     redirect: "error",
-    signal: AbortSignal.timeout(Math.max(1, Math.min(ATTEMPT_MS, deadline - systemClock()))),
+    signal: signal === undefined ? late : AbortSignal.any([late, signal]),
   });
   return toAnswer(response);
 }
 
 /**
  * Sends a paid request until it has an answer. Whatever leaves open whether money moved is followed by the very same
- * request: the gateway charges it once, where a new payment would be charged again.
+ * request: the gateway charges it once, where a new payment would be charged again. Throws at the deadline and when
+ * the signal is aborted.
  */
-export async function sendUntilAnswered(request: Request, { deadline, say }: Trying): Promise<Answer> {
+export async function sendUntilAnswered(
+  request: Request,
+  { deadline, signal, say }: Trying,
+): Promise<Answer> {
   for (;;) {
-    const attempt = await post(request, deadline).catch((error: unknown) => reasonOf(error));
+    const attempt = await post(request, deadline, signal).catch((error: unknown) => reasonOf(error));
     if (typeof attempt !== "string" && !isOpen(attempt)) return attempt;
+    signal.throwIfAborted();
     const why = typeof attempt === "string" ? attempt : wordsOf(attempt);
     const waitMs = typeof attempt === "string" ? WAIT_MS_OTHERWISE : retryAfterMs(attempt);
     if (systemClock() + waitMs >= deadline) throw new PayFailure(why, { outcome: "unknown" });
     say(`no answer yet (${why}); the same payment again in ${(waitMs / 1000).toFixed(1)} s\n`);
-    await delay(waitMs);
+    await delay(waitMs, signal);
   }
 }
 

@@ -1,4 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
+import { isAddress } from "../../../shared/evm/address.ts";
 import type { PaymentFilter } from "../../../shared/payments/list.ts";
 import type { PaymentState } from "../../../shared/payments/payment.ts";
 import { parseTime, wholeNumber } from "../options.ts";
@@ -49,6 +50,6 @@ function parseState(text: string): PaymentState {
 }
 
 function parseAddress(text: string): string {
-  if (/^0x[0-9a-fA-F]{40}$/.test(text)) return text.toLowerCase();
+  if (isAddress(text)) return text.toLowerCase();
   throw new InvalidArgumentError("an address is 0x and 40 hex digits");
 }

@@ -1,12 +1,13 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createPaymentJournal } from "../../../shared/payments/journal.ts";
+import type { Payment, PaymentState } from "../../../shared/payments/payment.ts";
 import { createResolve, type Verdict } from "../../../shared/payments/resolve.ts";
 import { createAudit } from "../../../shared/queue/audit.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { operatorName } from "../failed/operator.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { withRedis } from "../with-redis.ts";
-import { unknown } from "./show.ts";
+import { decisionText, unknown } from "./show.ts";
 
 export type ResolveOptions = {
   configDir: string;
@@ -31,8 +32,7 @@ export function resolvePayment(deps: ProgramDeps, id: string, options: ResolveOp
     const resolved = await resolve(payment, verdict, options.reason);
     log.flush();
     if (resolved.kind === "left") {
-      const state = resolved.state?.toLowerCase() ?? "gone";
-      return refuse(deps, `${id} is ${state}: only a payment in review can be resolved; nothing was changed`);
+      return refuse(deps, leftText(payment, resolved.state));
     }
     deps.print(`${id} is ${verdict.kind === "void" ? VOIDED : SETTLED}\n`);
     return EXIT.ok;
@@ -41,6 +41,12 @@ export function resolvePayment(deps: ProgramDeps, id: string, options: ResolveOp
 
 const VOIDED = "void, by your word";
 const SETTLED = "settled, by your word; a running gateway queues its call";
+
+/** A run before this one may have ended after the decision and before its line in the audit. */
+function leftText({ id, decided }: Payment, state: PaymentState | undefined): string {
+  const left = `${id} is ${state?.toLowerCase() ?? "gone"}: only a payment in review can be resolved; nothing was changed`;
+  return decided === undefined ? left : `${left}. It was decided ${decisionText(decided)}`;
+}
 
 function refuse({ printError }: ProgramDeps, message: string): number {
   printError(`${message}\n`);

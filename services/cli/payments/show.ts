@@ -1,7 +1,7 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createPaymentJournal } from "../../../shared/payments/journal.ts";
 import { isDisputed } from "../../../shared/payments/list.ts";
-import type { Payment, PaymentState, PaymentTerms } from "../../../shared/payments/payment.ts";
+import type { Decision, Payment, PaymentState, PaymentTerms } from "../../../shared/payments/payment.ts";
 import { toIso } from "../moment.ts";
 import { plain } from "../plain.ts";
 import type { ProgramDeps } from "../program-deps.ts";
@@ -28,10 +28,16 @@ export function unknown(id: string): string {
   return `${id} is unknown: there was no such payment, or it is older than the journal remembers (30 days from its call's end)`;
 }
 
+/** Who decided, and why: for operators. */
+export function decisionText({ by, reason }: Decision): string {
+  return `by ${plain(by)}: ${plain(reason)}`;
+}
+
 function allOf(payment: Payment) {
-  const { facilitator, dispatchedAt, identifier, bodySha256, route, call } = payment;
+  const { decided, facilitator, dispatchedAt, identifier, bodySha256, route, call } = payment;
   return {
     ...toJson(payment),
+    decided: decided ?? null,
     facilitator,
     dispatched_at: toIso(dispatchedAt),
     payment_identifier: identifier ?? null,
@@ -54,12 +60,13 @@ const MEANING: Record<PaymentState, string> = {
 };
 
 function inWords(payment: Payment): string {
-  const { id, state, claimedAt, changedAt, settlement, facilitator, dispatches, dispatchedAt, terms } =
-    payment;
+  const { id, state, claimedAt, changedAt, settlement, facilitator, dispatches, dispatchedAt } = payment;
+  const { terms, decided } = payment;
   return rows([
     ["call", id],
     ["state", `${state.toLowerCase()} since ${toIso(changedAt)}: ${MEANING[state]}`],
     [isDisputed(payment) ? "DISPUTED" : "reason", payment.reason],
+    ["decided", decided && decisionText(decided)],
     ["claimed", toIso(claimedAt)],
     ["sent to settle", `${times(dispatches)}, last ${toIso(dispatchedAt)}, to ${facilitator}`],
     ["settled by", settlement && `transaction ${settlement.transaction} (${saidBy(payment)})`],
