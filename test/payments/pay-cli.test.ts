@@ -147,13 +147,28 @@ test("a payment whose outcome stays unknown exits 1, says so and hands over what
   const ran = await pay("--max", "5", "--timeout", "4");
   expect(ran.code).toBe(1);
   expect(ran.stderr).toContain("Do not pay anew");
-  const header = /^PAYMENT-SIGNATURE: (\S+)$/m.exec(ran.stderr)?.[1] ?? "";
+  expect(ran.stderr).toMatch(/^Its state: http:\S+\/x402\/calls\/c_[0-9a-f]{32}$/m);
+  const header = /PAYMENT-SIGNATURE: ([^\s']+)/.exec(ran.stderr)?.[1] ?? "";
   await lab.devnet.control.clearFaults();
   await eventually("it is answered", async () => {
     const answer = await lab.x402().post({ "PAYMENT-SIGNATURE": header }, { body: "" });
     return answer.status === 202;
   });
   expect(await charged()).toEqual([PRICE]);
+});
+
+test("a shop that cannot take payments is not waited for: nothing was charged, and it is told why", async () => {
+  await lab.devnet.control.fault({
+    on: "verify",
+    kind: "refuse",
+    reason: "invalid_exact_evm_token_name_mismatch",
+  });
+  const ran = await pay("--max", "5");
+  expect(ran.code).toBe(1);
+  expect(ran.stderr).toContain("refused: 503 payment.unavailable");
+  expect(ran.stderr).not.toContain("unknown");
+  expect((await lab.devnet.control.requests()).settle).toBe(0);
+  expect(await charged()).toEqual([]);
 });
 
 test.each([
@@ -164,7 +179,7 @@ test.each([
   const ran = await payUntil(at);
   expect(ran.code).toBe(1);
   expect(ran.stderr).toContain("whether the payment settled is unknown (interrupted). Do not pay anew");
-  const header = /^PAYMENT-SIGNATURE: (\S+)$/m.exec(ran.stderr)?.[1] ?? "";
+  const header = /PAYMENT-SIGNATURE: ([^\s']+)/.exec(ran.stderr)?.[1] ?? "";
   await lab.devnet.control.clearFaults();
   await eventually("it is answered", async () => {
     const answer = await lab.x402().post({ "PAYMENT-SIGNATURE": header }, { body: "hello" });

@@ -1,5 +1,7 @@
 type Details = {
   outcome: "refused" | "unknown" | "failed";
+  /** Where the payment can be followed, if an answer said so. */
+  statusUrl?: string | undefined;
   cause?: unknown;
 };
 
@@ -7,9 +9,11 @@ type Details = {
 export class PayFailure extends Error {
   override readonly name = "PayFailure";
   readonly outcome: Details["outcome"];
+  readonly statusUrl: string | undefined;
 
-  constructor(message: string, { outcome, ...rest }: Details) {
+  constructor(message: string, { outcome, statusUrl, ...rest }: Details) {
     super(message, rest);
     this.outcome = outcome;
+    this.statusUrl = statusUrl;
   }
 }

@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { quoted } from "../../../shared/dev-config/quoted.ts";
 import { messageOf } from "../../../shared/errors/app-error.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
@@ -13,7 +14,7 @@ import { createPayer, type Payer, type SignedPayment } from "./payer.ts";
 import { payerKey } from "./payer-key.ts";
 import { type Purchase, toJson } from "./purchase.ts";
 import { receiptText, toReceipt } from "./receipt.ts";
-import { type Answer, post, reasonOf, sendUntilAnswered, wordsOf } from "./send.ts";
+import { type Answer, post, reasonOf, sendUntilAnswered, textIn, wordsOf } from "./send.ts";
 
 export type PayOptions = {
   body?: string;
@@ -74,7 +75,7 @@ async function buy(payer: Payer, buying: Buying): Promise<void> {
     say(signedText(payer, price, signed));
     return sendUntilAnswered(request, { deadline, signal, say });
   }).catch((error: unknown) => {
-    throw error instanceof PayFailure ? unanswered(error, purchase, signed) : error;
+    throw error instanceof PayFailure ? unanswered(error, buying, { signed, headers }) : error;
   });
   takeAnswer(payer, answer, buying);
 }
@@ -105,30 +106,36 @@ function signedText(
 /** Nobody may take this for "not paid": what it takes to ask again is handed over. */
 function unanswered(
   why: PayFailure,
-  purchase: Purchase,
-  { headers, validBefore }: SignedPayment,
+  { url, options, purchase }: Buying,
+  { signed, headers }: { signed: SignedPayment; headers: Record<string, string> },
 ): PayFailure {
-  purchase.paymentHeaders = headers;
-  const again = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+  purchase.paymentHeaders = signed.headers;
+  purchase.statusUrl = why.statusUrl;
+  const flags = Object.entries(headers).map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`);
   const text = [
-    `whether the payment settled is unknown (${why.message}). Do not pay anew: it may have been charged, or be until ${toIso(validBefore * 1000)}.`,
-    "To ask what became of it, send the same request with the same header, which is charged once:",
-    ...again,
+    `whether the payment settled is unknown (${why.message}). Do not pay anew: it may have been charged, or be until ${toIso(signed.validBefore * 1000)}.`,
+    ...(why.statusUrl === undefined ? [] : [`Its state: ${why.statusUrl}`]),
+    "The same request with the same header asks what became of it, and is charged once:",
+    `curl -i -X POST ${quoted(url.href)} ${flags.join(" ")}${dataFlag(options)}`,
   ];
   return new PayFailure(text.join("\n"), { outcome: "unknown", cause: why });
+}
+
+function dataFlag({ body, bodyFile }: PayOptions): string {
+  if (bodyFile !== undefined) return ` --data-binary ${quoted(`@${bodyFile}`)}`;
+  return body === undefined ? "" : ` --data-raw ${quoted(body)}`;
 }
 
 function takeAnswer(payer: Payer, answer: Answer, { purchase, say }: Buying): void {
   const { status, json } = answer;
   purchase.status = status;
-  const textOf = (name: string) => (typeof json[name] === "string" ? plain(json[name]) : undefined);
-  purchase.statusUrl = textOf("status_url");
+  purchase.statusUrl = textIn(answer, "status_url");
   if (json["code"] === "payment.in_review")
     throw new PayFailure(`in review: ${wordsOf(answer)}`, { outcome: "unknown" });
   if (status < 200 || status > 299)
     throw new PayFailure(`refused: ${wordsOf(answer)}`, { outcome: "refused" });
-  purchase.callId = textOf("call_id");
-  purchase.transaction = textOf("transaction");
+  purchase.callId = textIn(answer, "call_id");
+  purchase.transaction = textIn(answer, "transaction");
   say(`accepted: call ${purchase.callId ?? "?"}, transaction ${purchase.transaction ?? "?"}\n`);
   purchase.receipt = toReceipt(json["receipt"], payer.readResponse(answer.headers));
   say(receiptText(purchase.receipt));

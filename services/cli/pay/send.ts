@@ -45,21 +45,39 @@ export async function sendUntilAnswered(
   request: Request,
   { deadline, signal, say }: Trying,
 ): Promise<Answer> {
+  let statusUrl: string | undefined;
   for (;;) {
     const attempt = await post(request, deadline, signal).catch((error: unknown) => reasonOf(error));
     if (typeof attempt !== "string" && !isOpen(attempt)) return attempt;
     signal.throwIfAborted();
-    const why = typeof attempt === "string" ? attempt : wordsOf(attempt);
-    const waitMs = typeof attempt === "string" ? WAIT_MS_OTHERWISE : retryAfterMs(attempt);
-    if (systemClock() + waitMs >= deadline) throw new PayFailure(why, { outcome: "unknown" });
+    const { why, waitMs, ...told } = typeof attempt === "string" ? noAnswer(attempt) : openAnswer(attempt);
+    statusUrl = told.statusUrl ?? statusUrl;
+    if (systemClock() + waitMs >= deadline) throw new PayFailure(why, { outcome: "unknown", statusUrl });
     say(`no answer yet (${why}); the same payment again in ${(waitMs / 1000).toFixed(1)} s\n`);
     await delay(waitMs, signal);
   }
 }
 
+function noAnswer(why: string) {
+  return { why, waitMs: WAIT_MS_OTHERWISE, statusUrl: undefined };
+}
+
+function openAnswer(answer: Answer) {
+  return {
+    why: wordsOf(answer),
+    waitMs: retryAfterMs(answer),
+    statusUrl: textIn(answer, "status_url"),
+  };
+}
+
 export async function toAnswer(response: Response): Promise<Answer> {
   const text = await response.text();
   return { status: response.status, headers: response.headers, json: parsed(text) };
+}
+
+/** A text member of an answer, as a terminal may show it. */
+export function textIn({ json }: Answer, name: string): string | undefined {
+  return typeof json[name] === "string" ? plain(json[name]) : undefined;
 }
 
 /** What an answer says of itself, for people. */
@@ -68,9 +86,11 @@ export function wordsOf({ status, json }: Answer): string {
   return plain([status, ...said].join(" "));
 }
 
-/** A payment in review waits for an operator, for longer than anybody wants to. */
+/** Codes of failures that asking again does not mend soon: an operator has to, and two of them say that nothing is charged. */
+const FINAL: readonly unknown[] = ["payment.in_review", "payment.unavailable", "price.unavailable"];
+
 function isOpen({ status, json }: Answer): boolean {
-  return (status >= 500 || status === 429) && json["code"] !== "payment.in_review";
+  return (status >= 500 || status === 429) && !FINAL.includes(json["code"]);
 }
 
 function retryAfterMs({ headers }: Answer): number {
