@@ -6,19 +6,28 @@ import type { Logger } from "../../shared/log/logger.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 
 const RPC_TIMEOUT_MS = 5000;
+/** A node that has not told its head for this long is away: it is asked every two seconds. */
+const STALE_MS = 15_000;
+
+/** Who can say what became of a payment. */
+export type Witness =
+  | Chain
+  /** No node of the token's chain is configured, and the facilitator's word is the last. */
+  | "trusted"
+  /** Nobody: the token is in the configuration no more. */
+  | "unknown";
 
 type TokenName = { network: string; asset: string };
 
 export type Chains = {
-  /** Where the token's chain can be asked; undefined where it has no `rpc_url`, which wants trusted facilitators. */
-  of(token: TokenName): Chain | undefined;
+  of(token: TokenName): Witness;
   /**
    * The last known head, less the configured depth: no payment that is claimed later can be in an earlier block, even after
    * a reorganisation of that depth. Throws `payment.unavailable`.
    */
   headOf(token: TokenName): bigint;
-  /** Each chain, and whether its node has answered. */
-  available(): { network: string; ok: boolean }[];
+  /** Each chain, and whether its node answers; where it did once and does no more, since when. */
+  available(): { network: string; ok: boolean; since?: string }[];
   start(): void;
   close(): Promise<void>;
 };
@@ -26,7 +35,10 @@ export type Chains = {
 type Options = { clock: Clock; log: Logger };
 
 /** The chains of the accepted tokens; tokens with the same node and depth share one. */
-export function createChains({ accepted_tokens }: X402Toml, { clock, log }: Options): Chains {
+export function createChains(
+  { accepted_tokens, trust_facilitator }: X402Toml,
+  { clock, log }: Options,
+): Chains {
   const asked = new Map<string, Asked>();
   const byToken = new Map<string, Asked>();
   for (const { network, asset, rpc_url, confirmations } of accepted_tokens) {
@@ -41,9 +53,9 @@ export function createChains({ accepted_tokens }: X402Toml, { clock, log }: Opti
   }
   const all = [...asked.values()];
   return {
-    of: (token) => byToken.get(nameOf(token))?.chain,
+    of: (token) => byToken.get(nameOf(token))?.chain ?? (trust_facilitator ? "trusted" : "unknown"),
     headOf: (token) => headBefore(byToken.get(nameOf(token))),
-    available: () => all.map(({ network, chain }) => ({ network, ok: chain.head() !== undefined })),
+    available: () => all.map(({ network, chain }) => ({ network, ...answering(chain, clock()) })),
     start: () => {
       for (const { chain } of all) chain.start();
     },
@@ -54,6 +66,13 @@ export function createChains({ accepted_tokens }: X402Toml, { clock, log }: Opti
 }
 
 type Asked = { network: string; confirmations: number; chain: Chain };
+
+function answering(chain: Chain, now: number): { ok: boolean; since?: string } {
+  const head = chain.head();
+  if (head === undefined) return { ok: false };
+  if (now - head.at <= STALE_MS) return { ok: true };
+  return { ok: false, since: new Date(head.at).toISOString() };
+}
 
 function nameOf({ network, asset }: TokenName): string {
   return `${network}/${asset.toLowerCase()}`;

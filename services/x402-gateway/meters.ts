@@ -39,6 +39,7 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     "payment.contradicted": found("contradicted"),
     "payment.vanished": found("vanished"),
     "payment.enqueued_again": found("enqueued"),
+    "payment.token_unknown": found("token_unknown"),
     "payment.call_missing": found("call_missing"),
   };
 }

@@ -4,13 +4,13 @@ import type { PaymentJournal } from "../../shared/payments/journal.ts";
 import type { Payment } from "../../shared/payments/payment.ts";
 import { toAuthorization } from "../../shared/payments/terms.ts";
 import type { Clock } from "../../shared/time/clock.ts";
+import type { Witness } from "./chains.ts";
 import type { Facilitators } from "./facilitators.ts";
 
 export type ProveDeps = {
   journal: PaymentJournal;
   facilitators: Facilitators;
-  /** Where the token's chain can be asked; undefined where facilitators are trusted. */
-  chainOf: (payment: Payment) => Chain | undefined;
+  chainOf: (payment: Payment) => Witness;
   clock: Clock;
   log: Logger;
 };
@@ -21,15 +21,20 @@ export type ProveDeps = {
  */
 export async function prove(deps: ProveDeps, payment: Payment): Promise<boolean> {
   const chain = deps.chainOf(payment);
-  if (payment.proven || payment.reason !== undefined || chain === undefined) return true;
-  if (await isShown(chain, payment)) {
-    await deps.journal.proven(payment.id);
+  if (payment.proven || payment.reason !== undefined || chain === "trusted") return true;
+  if (chain === "unknown") return false;
+  const { settlement } = payment;
+  if (settlement !== undefined && (await isShown(chain, payment))) {
+    await deps.journal.proven(payment, settlement.transaction);
     return true;
   }
   const evidence = await chain.evidenceOf(toAuthorization(payment.terms), payment.sinceBlock);
-  if (evidence.kind === "open") return payUnlessPaid(deps, payment);
+  if (evidence.kind === "open") {
+    if (evidence.seen === undefined) await payUnlessPaid(deps, payment, chain);
+    return false;
+  }
   if (evidence.kind === "paid") {
-    await deps.journal.proven(payment.id);
+    await deps.journal.proven(payment, evidence.transaction);
     return true;
   }
   const reason = `the call was given to the runner, and the chain says: ${evidence.reason}`;
@@ -45,14 +50,12 @@ async function isShown(chain: Chain, { settlement, terms }: Payment): Promise<bo
 }
 
 /** A reorganisation may have taken the transaction away; the authorization can be used again as long as it lasts. */
-async function payUnlessPaid(deps: ProveDeps, payment: Payment): Promise<boolean> {
+async function payUnlessPaid(deps: ProveDeps, payment: Payment, chain: Chain): Promise<void> {
   const { request, settlement, terms } = payment;
-  const chain = deps.chainOf(payment);
   const isOver = deps.clock() / 1000 >= Number(terms.valid_before);
-  if (chain === undefined || request === undefined || settlement === undefined || isOver) return false;
+  if (request === undefined || settlement === undefined || isOver) return;
   const block = await chain.blockPaidIn(settlement.transaction as `0x${string}`, toAuthorization(terms));
-  if (block !== undefined) return false;
+  if (block !== undefined) return;
   const outcome = await deps.facilitators.settle(request, payment.facilitator);
   deps.log.warn("payment.vanished", { callId: payment.id, settledAgain: outcome.kind });
-  return false;
 }

@@ -8,7 +8,7 @@ import { type ProveDeps, prove } from "./prove.ts";
 
 const LOOK_MS_MIN = 2000;
 const LOOK_MS_MAX = 30_000;
-/** A call in its queue, or parked there, is looked at this seldom once its payment is proven. */
+/** How seldom a call is looked at that is in its queue and proven to be paid, or whose payment nobody can be asked about. */
 const SELDOM_MS = 600_000;
 /** Without a chain, how long after the end of an authorization its outcome is still asked for. */
 const GRACE_MS = 60_000;
@@ -52,7 +52,8 @@ export function createReconcile(deps: ReconcileDeps) {
 async function settling(deps: ReconcileDeps, payment: Payment): Promise<void> {
   const { journal, clock, log, reached } = deps;
   const chain = deps.chainOf(payment);
-  if (chain === undefined) return settlingUnseen(deps, payment);
+  if (chain === "trusted") return settlingUnseen(deps, payment);
+  if (chain === "unknown") return lookAgain(deps, payment);
   const evidence = await chain.evidenceOf(toAuthorization(payment.terms), payment.sinceBlock);
   reached("x402.after_evidence");
   switch (evidence.kind) {
@@ -70,7 +71,7 @@ async function settling(deps: ReconcileDeps, payment: Payment): Promise<void> {
       return;
     }
     case "open":
-      return settleAgain(deps, payment);
+      return evidence.seen === undefined ? settleAgain(deps, payment) : lookAgain(deps, payment);
   }
 }
 
@@ -120,7 +121,6 @@ async function enqueueSettled(deps: ReconcileDeps, payment: Payment): Promise<vo
 /** A call the queue has lost is added again; the record tells whether it has ended meanwhile. */
 async function watchQueued(deps: ReconcileDeps, payment: Payment): Promise<void> {
   const { journal, clock, log } = deps;
-  const isProven = await prove(deps, payment);
   if (!(await deps.isQueued(payment.id))) {
     const now = await journal.find(payment.id);
     if (now?.state === "QUEUED" && isSettled(now)) {
@@ -130,7 +130,7 @@ async function watchQueued(deps: ReconcileDeps, payment: Payment): Promise<void>
     }
     if (now?.state === "INJECTED" || now?.state === "DISCARDED") return conclude(deps, now);
   }
-  if (!isProven) return lookAgain(deps, payment);
+  if (!(await prove(deps, payment))) return lookAgain(deps, payment);
   await journal.lookAgain(payment.id, clock() + SELDOM_MS);
 }
 
@@ -140,7 +140,16 @@ async function conclude(deps: ReconcileDeps, payment: Payment): Promise<void> {
 }
 
 /** Sooner at first, then more seldom. */
-async function lookAgain({ journal, clock }: ReconcileDeps, { id, claimedAt }: Payment): Promise<void> {
-  const age = clock() - claimedAt;
-  await journal.lookAgain(id, clock() + Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, age / 2)));
+async function lookAgain(deps: ReconcileDeps, payment: Payment): Promise<void> {
+  if (deps.chainOf(payment) === "unknown") return waitForToken(deps, payment);
+  const { journal, clock } = deps;
+  const age = clock() - payment.claimedAt;
+  await journal.lookAgain(payment.id, clock() + Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, age / 2)));
+}
+
+/** The payment stays as it is until its token is configured again, or facilitators are trusted. */
+async function waitForToken({ journal, clock, log }: ReconcileDeps, payment: Payment): Promise<void> {
+  const { network, asset } = payment.terms;
+  log.error("payment.token_unknown", { callId: payment.id, state: payment.state, network, asset });
+  await journal.lookAgain(payment.id, clock() + SELDOM_MS);
 }

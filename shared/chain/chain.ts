@@ -36,7 +36,6 @@ export type Chain = {
   blockPaidIn(transaction: Hex, authorization: Authorization): Promise<bigint | undefined>;
   /** Whether this transaction pays, as deep as configured by the head last read; false proves nothing. */
   showsPaid(transaction: Hex, authorization: Authorization): Promise<boolean>;
-  ethCall(call: { to: Hex; data: Hex }): Promise<Hex>;
   start(): void;
   close(): Promise<void>;
 };
@@ -64,7 +63,6 @@ export function createChain(options: Options): Chain {
       const head = heads.last();
       return block !== undefined && head !== undefined && head.number - block >= BigInt(confirmations);
     },
-    ethCall: (call) => reads.call(call, "latest"),
     start: heads.start,
     close: heads.close,
   };

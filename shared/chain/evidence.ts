@@ -19,7 +19,7 @@ export type Evidence =
   | { kind: "unpaid"; reason: "expired" | "cancelled" | "spent_otherwise"; block: bigint }
   /** Nothing conclusive yet; `seen` is a transaction that pays and is not deep enough. */
   | { kind: "open"; seen?: { transaction: Hex; block: bigint } }
-  /** Spent, by nothing that was found: for a human. */
+  /** Spent, by nothing that was found, though all that could be is older than any node's lag: for a human. */
   | { kind: "contradiction"; reason: string };
 
 /** A payment from before `sinceBlock` is none for what is asked about. */
@@ -32,17 +32,25 @@ type Deps = {
   confirmations: number;
 };
 
-/** All that one judgement is based on: nothing above `head` is looked at. */
+/** Every use lies before `validBefore`: so long after it, only a node that is further behind than this lacks its log. */
+const LAG_SECONDS_MAX = 300n;
+
+/** All that one judgement is based on: nothing above `head` is looked at, and `finalized` is not above it. */
 type View = { authorization: Authorization; since: bigint; head: Block; finalized: Block };
 
+/** Behind one URL are several nodes: each question may be answered by one that is behind the one that answered before. */
 export function createEvidence(deps: Deps): EvidenceOf {
   return async function evidenceOf(authorization, since) {
     const { reads, search } = deps;
-    const [head, finalized] = await Promise.all([reads.block("latest"), reads.block("finalized")]);
+    const finalized = await reads.block("finalized");
+    const head = await reads.block("latest");
+    if (head.number < finalized.number) return { kind: "open" };
     const view: View = { authorization, since, head, finalized };
     const { used, canceled } = await spendsIn(search, view);
     if (used !== undefined) return judgeUse(deps, used, view);
-    if (canceled !== undefined) return judgeCancel(canceled, view);
+    if (canceled !== undefined && canceled.blockNumber <= finalized.number) {
+      return { kind: "unpaid", reason: "cancelled", block: canceled.blockNumber };
+    }
     return judgeSilence(reads, view);
   };
 }
@@ -72,22 +80,20 @@ async function judgeUse({ reads, confirmations }: Deps, used: Log, view: View): 
   return { kind: "open", seen: { transaction, block } };
 }
 
-function judgeCancel({ blockNumber: block }: Log, view: View): Evidence {
-  if (block <= view.finalized.number) return { kind: "unpaid", reason: "cancelled", block };
-  return judgeTime(view);
-}
-
 /**
- * No log was found. `authorizationState` alone is no payment, as it is true for a cancelled authorization too; but where
- * it is false there was none, and unlike an empty answer to a log search this cannot come from a node that lags behind.
+ * No use was found, which a node that is behind with its logs would say as well: what proves that there is none is
+ * `authorizationState`, asked at a finalized block that is past `validBefore`, since no later block takes the authorization
+ * and no clock but the chain's is asked. Where it is true, that alone is no payment: a cancelled authorization is spent too.
  */
-async function judgeSilence(reads: Reads, view: View): Promise<Evidence> {
-  const isSpentAt = (block: Block) => isSpent(reads, view.authorization, block.number);
-  if ((await isSpentAt(view.head)) && (await isSpentAt(view.finalized))) {
-    const reason = `the authorization is spent, though by no transaction since block ${view.since}: it was spent before it was claimed, or the node lacks logs`;
-    return { kind: "contradiction", reason };
+async function judgeSilence(reads: Reads, { authorization, since, finalized }: View): Promise<Evidence> {
+  const endedFor = finalized.timestamp - authorization.validBefore;
+  if (endedFor <= 0n) return { kind: "open" };
+  if (!(await isSpent(reads, authorization, finalized.number))) {
+    return { kind: "unpaid", reason: "expired", block: finalized.number };
   }
-  return judgeTime(view);
+  if (endedFor <= LAG_SECONDS_MAX) return { kind: "open" };
+  const reason = `the authorization is spent, though by no transaction since block ${since}: it was spent before it was claimed, or the node lacks logs`;
+  return { kind: "contradiction", reason };
 }
 
 async function isSpent(reads: Reads, authorization: Authorization, block: bigint): Promise<boolean> {
@@ -97,10 +103,4 @@ async function isSpent(reads: Reads, authorization: Authorization, block: bigint
   );
   if (state.length !== 66) throw unavailable("eth_call: the asset answers no authorizationState");
   return BigInt(state) !== 0n;
-}
-
-/** No block later than `validBefore` takes an authorization that is still unused; no clock but the chain's is asked. */
-function judgeTime({ authorization, finalized }: View): Evidence {
-  if (finalized.timestamp <= authorization.validBefore) return { kind: "open" };
-  return { kind: "unpaid", reason: "expired", block: finalized.number };
 }

@@ -6,7 +6,7 @@ export type Reads = {
   block(tag: "latest" | "finalized"): Promise<Block>;
   /** Null where the node knows no such transaction in its chain. */
   receipt(transaction: Hex): Promise<Receipt | null>;
-  call(call: { to: Hex; data: Hex }, block: bigint | "latest"): Promise<Hex>;
+  call(call: { to: Hex; data: Hex }, block: bigint): Promise<Hex>;
 };
 
 export function createReads(rpc: Rpc): Reads {
@@ -14,8 +14,7 @@ export function createReads(rpc: Rpc): Reads {
     block: (tag) => rpc({ method: "eth_getBlockByNumber", params: [tag, false], answer: Block }),
     receipt: (hash) => rpc({ method: "eth_getTransactionReceipt", params: [hash], answer: Receipt }),
     call: (call, block) => {
-      const at = block === "latest" ? block : toQuantity(block);
-      return rpc({ method: "eth_call", params: [call, at], answer: Bytes });
+      return rpc({ method: "eth_call", params: [call, toQuantity(block)], answer: Bytes });
     },
   };
 }

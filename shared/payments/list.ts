@@ -33,6 +33,7 @@ export type PaymentFilter = {
 };
 
 const AT_ONCE = 100;
+const PRUNED_AT_ONCE = 500;
 
 /**
  * KEYS payments, then record and payment of each id. ARGV the ids. Answers their fields, and forgets the ids of which
@@ -52,11 +53,20 @@ for i, id in ipairs(ARGV) do
 end
 return found`;
 
+/** KEYS payments, then the record of each id. ARGV the ids. Answers how many were forgotten. */
+const FORGET_GONE = `
+local gone = 0
+for i, id in ipairs(ARGV) do
+  if redis.call('EXISTS', KEYS[i + 1]) == 0 then gone = gone + redis.call('ZREM', KEYS[1], id) end
+end
+return gone`;
+
 export type PaymentList = ReturnType<typeof createPaymentList>;
 
 /** Reads payments by the time they were claimed; few are in memory at a time. */
 export function createPaymentList(redis: Redis) {
   const readMany = script(redis, READ_MANY);
+  const forgetGone = script(redis, FORGET_GONE);
 
   /** In the order of `ids`; undefined where nothing is known (any more). */
   async function read(ids: readonly string[]): Promise<(PaymentSummary | undefined)[]> {
@@ -74,7 +84,21 @@ export function createPaymentList(redis: Redis) {
     }
   }
 
-  return { read, matching };
+  /**
+   * Forgets payments of which nothing is left, from this rank on, the oldest first: page after page, up to one in which all
+   * are still there. Answers the rank to go on from; after the newest that is 0.
+   */
+  async function prune(rank: number): Promise<number> {
+    for (let from = rank; ; ) {
+      const ids = await redis.zrange(keys.payments, String(from), String(from + PRUNED_AT_ONCE - 1));
+      const gone = Number(await forgetGone([keys.payments, ...ids.map(keys.record)], ids));
+      if (ids.length < PRUNED_AT_ONCE) return 0;
+      from += ids.length - gone;
+      if (gone === 0) return from;
+    }
+  }
+
+  return { read, matching, prune };
 }
 
 /** Ids in pages. It goes on from the time of the last one, so that ids which come or go meanwhile move no other. */

@@ -62,9 +62,10 @@ export function createMoves(redis: Redis) {
       return (await dispatching(own(id), [now])) === "SETTLING";
     },
 
-    /** The chain has shown the payment at the configured depth. */
-    async proven(id: string): Promise<void> {
-      await redis.hset(keys.payment(id), "proven", 1);
+    /** The chain has shown the payment at the configured depth, in this transaction. */
+    async proven({ id, settlement }: Payment, transaction: string): Promise<void> {
+      const shown = settlement && JSON.stringify({ ...settlement, transaction });
+      await redis.hset(keys.payment(id), { proven: 1, ...(shown && { settlement: shown }) });
     },
 
     /** Something contradicts a payment whose call was given to the runner: kept here, for an operator. */

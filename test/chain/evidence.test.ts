@@ -1,13 +1,14 @@
-import { createServer, type RequestListener } from "node:http";
-import type { AddressInfo } from "node:net";
 import { inspect } from "node:util";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { type Chain, createChain } from "../../shared/chain/chain.ts";
+import { createEthCall } from "../../shared/chain/eth-call.ts";
+import { toQuantity } from "../../shared/chain/node-answers.ts";
 import type { Authorization } from "../../shared/chain/token-events.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { eventually } from "../support/eventually.ts";
 import { recordingLog } from "../support/recording-log.ts";
 import { ASSET, type ChainLab, payer, SELLER, startChainLab } from "./chain-lab.ts";
+import { answerWith, forward, type Rpc, startNodeBefore } from "./node-before.ts";
 
 let lab: ChainLab;
 let chain: Chain;
@@ -38,6 +39,9 @@ function chainOf(
   closers.push(() => its.close());
   return its;
 }
+
+/** No node lags so long behind the end of an authorization. */
+const LONG_AFTER = 301n;
 
 /** Makes what has happened final. */
 const finalize = () => lab.mine(2);
@@ -167,7 +171,7 @@ test("what was spent before the claim is no payment, and a human's to look at", 
     const later = (await lab.block()).number + 1n;
     await lab.mine(1);
     expect(await chain.evidenceOf(its, later)).toEqual({ kind: "open" });
-    await lab.mineAt(its.validBefore + 1n);
+    await lab.mineAt(its.validBefore + LONG_AFTER);
     await finalize();
     expect(await chain.evidenceOf(its, later)).toMatchObject({ kind: "contradiction" });
   }
@@ -222,26 +226,11 @@ test("every transfer to the seller is told, with the authorization that made it"
   for (const i of [0, 3]) expect(transfers[i]).not.toHaveProperty("authorization");
 });
 
-type Rpc = { id: number; method: string; params: { fromBlock: string; toBlock: string }[] };
-
-/** A node in front of the lab's, which answers some requests by itself; `asked` is what it was asked. */
-async function nodeThat(answer: (rpc: Rpc, res: Parameters<RequestListener>[1]) => boolean) {
-  const asked: Rpc[] = [];
-  const server = createServer(async (req, res) => {
-    const chunks: Buffer[] = [];
-    for await (const chunk of req) chunks.push(chunk as Buffer);
-    const body = Buffer.concat(chunks).toString();
-    asked.push(JSON.parse(body));
-    if (answer(JSON.parse(body), res)) return;
-    const headers = { "content-type": "application/json" };
-    const response = await fetch(lab.rpcUrl, { method: "POST", body, headers });
-    res.writeHead(200, headers).end(await response.text());
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  closers.push(() => server.closeAllConnections());
-  closers.push(() => server.close());
-  const { port } = server.address() as AddressInfo;
-  return { asked, url: `http://user:pass-w0rd-123@127.0.0.1:${port}/v2/api-key-12345678?token=tok-87654321` };
+/** A node in front of the lab's, which answers some requests by itself. */
+async function nodeThat(answer: Parameters<typeof startNodeBefore>[1]) {
+  const node = await startNodeBefore(lab.rpcUrl, answer);
+  closers.push(() => node.close());
+  return node;
 }
 
 const SECRETS = /api-key-12345678|tok-87654321|pass-w0rd-123|127\.0\.0\.1/;
@@ -309,7 +298,7 @@ test.each(ILL_NODES)(
     const calls = [
       () => ill.evidenceOf(its, since),
       () => ill.freshHead(),
-      () => ill.ethCall({ to: ASSET, data: "0x" }),
+      () => createEthCall({ rpcUrl: new Secret(url), timeoutMs: 300 })({ to: ASSET, data: "0x" }),
       () => ill.blockPaidIn(`0x${"12".repeat(32)}`, its),
     ];
     const startedAt = performance.now();
@@ -343,18 +332,79 @@ test("an asset without authorizationState is evidence of nothing", async () => {
 });
 
 test("a node that is behind with its logs makes no unpaid authorization of a paid one", async () => {
-  const { url } = await nodeThat(({ id, method }, res) => {
-    if (method !== "eth_getLogs") return false;
-    res.end(JSON.stringify({ jsonrpc: "2.0", id, result: [] }));
-    return true;
-  });
+  const { url } = await nodeThat((rpc, res) => rpc.method === "eth_getLogs" && answerWith([], rpc, res));
   const behind = chainOf({ rpcUrl: url });
   const its = await lab.authorization({}, 1000n);
   await lab.pay(its);
+  await finalize();
   expect(await behind.evidenceOf(its, since)).toEqual({ kind: "open" });
-  await lab.mineAt(its.validBefore + 1n);
+  await lab.mineAt(its.validBefore + LONG_AFTER - 1n);
+  await finalize();
+  expect(await behind.evidenceOf(its, since)).toEqual({ kind: "open" });
+  await lab.mineAt(its.validBefore + LONG_AFTER);
   await finalize();
   expect(await behind.evidenceOf(its, since)).toMatchObject({ kind: "contradiction" });
+});
+
+/** Several nodes behind one URL: what is asked of the one that is behind is answered as of `block`. */
+function nodesOneBehindAt(block: bigint, isBehind: (rpc: Rpc) => boolean) {
+  return nodeThat((rpc, res) => {
+    if (!isBehind(rpc)) return false;
+    const params = rpc.params.map((param) => capped(param, block));
+    void forward(lab.rpcUrl, { ...rpc, params }, res);
+    return true;
+  });
+}
+
+function capped(param: unknown, block: bigint): unknown {
+  if (param === "latest") return toQuantity(block);
+  if (typeof param !== "object" || param === null || !("toBlock" in param)) return param;
+  return { ...param, toBlock: toQuantity(block) };
+}
+
+test("a payment is not void where the head is told by a node that is behind the one that told what is final", async () => {
+  const its = await lab.authorization({}, 1000n);
+  const before = (await lab.block()).number;
+  const { url } = await nodesOneBehindAt(before, ({ params }) => (params as unknown[])[0] === "latest");
+  await lab.pay(its);
+  await lab.mineAt(its.validBefore + LONG_AFTER);
+  await finalize();
+  expect(await chainOf({ rpcUrl: url }).evidenceOf(its, since)).toEqual({ kind: "open" });
+  expect(await chain.evidenceOf(its, since)).toMatchObject({ kind: "paid" });
+});
+
+test("a payment whose log is not told is not void, though its cancellation is: of what ended, the final state is asked", async () => {
+  const its = await lab.authorization({}, 1000n);
+  const { url } = await nodeThat((rpc, res) => {
+    if (rpc.method !== "eth_getLogs") return false;
+    const [filter] = rpc.params as unknown as [{ topics: string[][]; toBlock: string }];
+    const log = { address: ASSET, data: "0x", blockHash: `0x${"1".repeat(64)}`, logIndex: "0x0" };
+    const canceled = { topics: [filter.topics[0]?.[1]], blockNumber: filter.toBlock };
+    return answerWith([{ ...log, ...canceled, transactionHash: `0x${"2".repeat(64)}` }], rpc, res);
+  });
+  await lab.pay(its);
+  await lab.mineAt(its.validBefore + 1n);
+  await finalize();
+  expect(await chainOf({ rpcUrl: url }).evidenceOf(its, since)).toEqual({ kind: "open" });
+});
+
+test("where finality is instant, one empty answer from a node that is behind with its logs decides nothing", async () => {
+  let isBehind = true;
+  const { url } = await nodeThat((rpc, res) => {
+    const [tag] = rpc.params as unknown[];
+    if (rpc.method === "eth_getLogs" && isBehind) return answerWith([], rpc, res);
+    if (tag !== "finalized") return false;
+    void forward(lab.rpcUrl, { ...rpc, params: ["latest", false] }, res);
+    return true;
+  });
+  const instant = chainOf({ rpcUrl: url, confirmations: 0 });
+  const its = await lab.authorization({}, 1000n);
+  const transaction = await lab.pay(its);
+  expect(await instant.evidenceOf(its, since)).toEqual({ kind: "open" });
+  await lab.mineAt(its.validBefore + 1n);
+  expect(await instant.evidenceOf(its, since)).toEqual({ kind: "open" });
+  isBehind = false;
+  expect(await instant.evidenceOf(its, since)).toMatchObject({ kind: "paid", transaction });
 });
 
 test("the head follows the chain once started, says when it was read, and recovers by itself", async () => {

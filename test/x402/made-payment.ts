@@ -1,0 +1,66 @@
+import { sha256Hex } from "../../shared/crypto/compare.ts";
+import { callIdFrom } from "../../shared/job-call/call-id.ts";
+import { toJobCall } from "../../shared/job-call/job-call.ts";
+import type { PaymentJournal } from "../../shared/payments/journal.ts";
+import type { NewPayment, PaymentTerms } from "../../shared/payments/payment.ts";
+import { randomNonce } from "../support/devnet.ts";
+import { JOB_PATH } from "../support/x402.ts";
+
+type Made = Partial<PaymentTerms> & Pick<PaymentTerms, "network" | "asset">;
+
+/** A payment that no gateway has seen. */
+function makePayment({ network, asset, ...rest }: Made): NewPayment {
+  const terms: PaymentTerms = {
+    service_id: 1,
+    job_index: 7,
+    network,
+    asset,
+    symbol: "USDC",
+    pay_to: `0x${"2".repeat(40)}`,
+    payer: `0x${"1".repeat(40)}`,
+    nonce: randomNonce(),
+    amount: "3200000",
+    valid_after: "0",
+    valid_before: String(Math.floor(Date.now() / 1000) + 600),
+    quote_digest: `0x${"0".repeat(64)}`,
+    x402_version: 2,
+    body_bytes: 5,
+    ...rest,
+  };
+  const body = Buffer.from("hello");
+  const call = toJobCall({
+    id: callIdFrom(network.slice("eip155:".length), asset.toLowerCase(), terms.payer, terms.nonce),
+    origin: "x402",
+    job_id: 7,
+    metadata: {},
+    contentType: "text/plain",
+    body,
+    bodySha256: sha256Hex(body),
+    accepted_at: Date.now(),
+    traceparent: undefined,
+  });
+  return {
+    ...{ call, terms, route: JOB_PATH, identifier: undefined, callerNonce: undefined, sinceBlock: 0n },
+    request: { x402Version: 2, paymentPayload: {}, paymentRequirements: { network } },
+    facilitator: "http://127.0.0.1:1/",
+  };
+}
+
+/** SETTLING, and due now. Resolves with its id. */
+export async function claimed(journal: PaymentJournal, made: Made): Promise<string> {
+  const payment = makePayment(made);
+  const now = Date.now();
+  await journal.claim(payment, { now, by: "a test", openMax: 1e6, dueAt: now });
+  return payment.call.id;
+}
+
+/** SETTLED, and due now. Resolves with its id. */
+export async function settled(journal: PaymentJournal, made: Made): Promise<string> {
+  const id = await claimed(journal, made);
+  const payment = await journal.find(id);
+  if (payment === undefined) throw new Error(`${id} was not claimed`);
+  const { network, payer } = payment.terms;
+  const settlement = { transaction: randomNonce(), network, payer, by: "facilitator" } as const;
+  await journal.settled(payment, { settlement, proven: false }, { now: Date.now() });
+  return id;
+}
