@@ -11,7 +11,7 @@ import { newPayer, startTestDevnet, type TestDevnet } from "../support/devnet.ts
 import { effectRunner, readEffects } from "../support/effects.ts";
 import { eventually } from "../support/eventually.ts";
 import { send } from "../support/http.ts";
-import { type Stack, startStack } from "../support/stack.ts";
+import { type Stack, startStack, untilSelling } from "../support/stack.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { signOffer, x402Table } from "../support/x402.ts";
 
@@ -25,7 +25,7 @@ let gateway: Part;
 
 beforeAll(async () => {
   devnet = await startTestDevnet();
-  const toml = x402Table({ devnet, x402: { settle_timeout_secs: 1, max_timeout_secs: 60 } });
+  const toml = x402Table({ devnet, x402: { settle_timeout_secs: 2, max_timeout_secs: 60 } });
   stack = await startStack({
     endpoints: [{ path: "/hook", job_id: 1, auth: "none" }],
     x402: { toml, prices: { "1": { "1": "1000000000000000" } }, gateways: 1 },
@@ -34,28 +34,21 @@ beforeAll(async () => {
   });
   gateway = stack.x402[0] as Part;
   redis = connectForWork(new Secret(stack.redis.url), silentLogger);
-  await ready();
+  await untilSelling(gateway);
 });
 afterAll(async () => {
   redis?.disconnect();
   await stack?.stop();
   await devnet?.stop();
 });
-afterEach(() => devnet.control.clearFaults());
-
-/** Facilitator and chain have answered this gateway. */
-async function ready(): Promise<void> {
-  await eventually("the gateway has all it needs", async () => {
-    const { facilitators, chains } = (
-      await send(gateway.opsAddress ?? "", { method: "GET", path: "/readyz" })
-    ).json<Record<string, { ok: boolean }[]>>();
-    return [...(facilitators ?? []), ...(chains ?? [])].every(({ ok }) => ok);
-  });
-}
+afterEach(async () => {
+  await devnet.control.clearFaults();
+  await devnet.chain.resumeMining();
+});
 
 async function armed(point: string | undefined): Promise<void> {
   await gateway.restart(point === undefined ? {} : { POSTERN_CRASH_AT: point });
-  await ready();
+  await untilSelling(gateway);
 }
 
 type Payment = { payer: string; header: Record<string, string> };
@@ -133,6 +126,46 @@ test("every crash point of the paid path is here", () => {
   expect([...AFTER_CLAIM, ...OTHERS].toSorted()).toEqual([...all].toSorted());
 });
 
+describe("killed while the facilitator holds the settle request: one charge and one job", () => {
+  /** Sends the payment, and kills the gateway once the facilitator is so far with it. */
+  async function killedOnce(payment: Payment, isSoFar: () => Promise<boolean>): Promise<void> {
+    const answered = post(payment.header).catch(() => "cut off");
+    await eventually("the facilitator is so far", isSoFar);
+    await gateway.kill("SIGKILL");
+    expect(await answered, "nobody was told anything").toBe("cut off");
+    expect((await paymentOf(payment.payer))?.state).toBe("SETTLING");
+    await armed(undefined);
+  }
+
+  async function expectOneJob({ payer, header }: Payment): Promise<void> {
+    const callId = await inState(payer, "INJECTED");
+    expect([effectsOf(callId), await chargesOf(payer)]).toEqual([1, 1]);
+    const again = await post(header);
+    expect([again.status, again.json()["call_id"]]).toEqual([202, callId]);
+    expect(await chargesOf(payer)).toBe(1);
+  }
+
+  test("the money moves only after it was looked for, not found, and asked for again", async () => {
+    const payment = await aPayment();
+    await devnet.chain.pauseMining();
+    await killedOnce(payment, async () => {
+      const { pending } = await devnet.chain.client.getTxpoolStatus();
+      return pending === 1;
+    });
+    await gateway.process.waitForEvent("payment.settled_again");
+    expect(await chargesOf(payment.payer)).toBe(0);
+    await devnet.chain.resumeMining();
+    await expectOneJob(payment);
+  });
+
+  test("the money has moved, and the gateway does not know", async () => {
+    await devnet.control.fault({ on: "settle", kind: "slow", replyDelayMs: 2500, times: 1 });
+    const payment = await aPayment();
+    await killedOnce(payment, async () => (await chargesOf(payment.payer)) === 1);
+    await expectOneJob(payment);
+  });
+});
+
 describe("killed at this instant of a paid request, the payment is one charge and one job", () => {
   test.each(AFTER_CLAIM)("%s: the job runs though the client never comes again", async (point) => {
     const { payer, header } = await diesAt(point, (payment) => post(payment.header));
@@ -162,6 +195,7 @@ describe("killed at this instant of a paid request, the payment is one charge an
     expect([effectsOf(callId), await chargesOf(payer)]).toEqual([1, 1]);
   });
 
+  // The last one: from here on the chain's time is ahead of ours, and no payment would last.
   test("x402.after_void: a payment that is over stays over", async () => {
     await devnet.control.fault({ on: "settle", kind: "drop" });
     const { payer, header } = await diesAt("x402.after_void", async ({ header }) => {

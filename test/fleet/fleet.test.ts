@@ -2,19 +2,14 @@ import { randomBytes, randomInt } from "node:crypto";
 import { Agent } from "node:http";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { Queue } from "bullmq";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
-import { Secret } from "../../shared/crypto/secret.ts";
-import { silentLogger } from "../../shared/log/logger.ts";
-import { QUEUE_OPTIONS } from "../../shared/queue/agreements.ts";
-import { connectForWork } from "../../shared/redis/connect.ts";
 import { type Effect, effectRunner, readEffects } from "../support/effects.ts";
-import { eventually } from "../support/eventually.ts";
 import { send } from "../support/http.ts";
 import { findNginx, type Nginx, startNginx } from "../support/nginx.ts";
 import { type Stack, startStack } from "../support/stack.ts";
 import { tempDir } from "../support/temp-dir.ts";
+import { untilDrained } from "./until-drained.ts";
 
 const CALLS = 2000;
 const SENDERS = 32;
@@ -119,7 +114,7 @@ describe.skipIf(nginxProgram === undefined)(
       expect(struck).toHaveLength(disasters.length);
       expect(deliveries.some(({ sendings }) => sendings > 1)).toBe(true);
 
-      const counts = await untilDrained(stack.redis.url);
+      const counts = await untilDrained(stack.redis.url, "webhook");
       expect(counts).toMatchObject({ waiting: 0, active: 0, delayed: 0, failed: 0 });
 
       expect(amiss(deliveries, readEffects(effectsFile))).toEqual({
@@ -153,25 +148,4 @@ function amiss(sent: readonly Delivery[], effects: readonly Effect[]) {
     otherBytes: ids((delivery) => of(delivery).some(({ sha256 }) => sha256 !== sha256Hex(delivery.body))),
     ofNobody: [...byCall.keys()].filter((callId) => !sent.some((delivery) => delivery.callId === callId)),
   };
-}
-
-/** Waits until no call waits, runs or is delayed; parked calls stay and are in the answer. */
-async function untilDrained(redisUrl: string) {
-  const connection = connectForWork(new Secret(redisUrl), silentLogger);
-  const queue = new Queue("webhook", { ...QUEUE_OPTIONS, connection, skipMetasUpdate: true });
-  const open = (counts: Record<string, number>) =>
-    (counts["waiting"] ?? 0) + (counts["active"] ?? 0) + (counts["delayed"] ?? 0);
-  try {
-    return await eventually(
-      "the queue is empty",
-      async () => {
-        const counts = await queue.getJobCounts("waiting", "active", "delayed", "failed");
-        return open(counts) === 0 ? counts : undefined;
-      },
-      60_000,
-    );
-  } finally {
-    await queue.close();
-    connection.disconnect();
-  }
 }

@@ -5,6 +5,8 @@ import { type Part, startPart } from "../../shared/child-process/start-part.ts";
 import { untilReady } from "../../shared/child-process/until-ready.ts";
 import { writeConfig } from "../../shared/config/write-config.ts";
 import { type PrivateRedis, startRedis } from "../../shared/private-redis/start-redis.ts";
+import { eventually } from "./eventually.ts";
+import { send } from "./http.ts";
 import { tempDir } from "./temp-dir.ts";
 
 export type Stack = {
@@ -27,6 +29,8 @@ export type StackOptions = {
   webhooks?: TomlTable;
   /** Merged, one level deep, over settings that make retries quick. */
   postern?: Readonly<Record<string, TomlTable>>;
+  /** How long a gateway that was told to stop still takes what arrives. */
+  drainSecs?: number;
   gateways?: number;
   producers?: number;
   /** x402.toml and job_pricing.toml, and how many x402 gateways; none without it. */
@@ -43,7 +47,10 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const configDir = join(tempDir(), "config");
   const runnerAddress = `127.0.0.1:${await freePort()}`;
   writeConfig(configDir, {
-    postern: posternTable(redis.url, runnerAddress, options.postern),
+    postern: {
+      ...(options.drainSecs !== undefined && { drain_secs: options.drainSecs }),
+      ...posternTable(redis.url, runnerAddress, options.postern),
+    },
     webhooks: { ...options.webhooks, endpoints: [...options.endpoints] },
     ...(options.x402 && { x402: options.x402.toml, job_pricing: options.x402.prices }),
   });
@@ -87,6 +94,16 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       await redis.stop();
     },
   };
+}
+
+/** Resolves once an x402 gateway has heard of its facilitators and its chains: until then it sells nothing. */
+export async function untilSelling({ opsAddress = "" }: Part): Promise<void> {
+  await eventually("the gateway sells", async () => {
+    const { facilitators, chains } = (await send(opsAddress, { method: "GET", path: "/readyz" })).json<
+      Record<string, { ok: boolean }[]>
+    >();
+    return [...(facilitators ?? []), ...(chains ?? [])].every(({ ok }) => ok);
+  });
 }
 
 type Extra = { entry?: readonly string[]; env?: NodeJS.ProcessEnv };

@@ -1,8 +1,11 @@
 import { request } from "node:http";
-import { describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { eventually } from "../support/eventually.ts";
-import { JOB_PATH } from "../support/x402.ts";
+import { send } from "../support/http.ts";
+import { type RedisProxy, startRedisProxy } from "../support/redis-proxy.ts";
+import { JOB_PATH, type TestX402 } from "../support/x402.ts";
 import { PRICE, useLab } from "./lab.ts";
+import { STEPS, type Step } from "./redis-steps.ts";
 
 const lab = useLab();
 
@@ -52,5 +55,66 @@ describe("a client that goes away", () => {
     await eventually("it is refused", () => x402.log.events.some(({ event }) => event === "payment.refused"));
     expect([await lab.asked(), await lab.charged()]).toEqual([{ verify: 0, settle: 0 }, []]);
     expect((await x402.post(header)).status).toBe(202);
+  });
+});
+
+describe("a client that goes away once Redis is asked for a step of its request", () => {
+  let proxy: RedisProxy;
+  beforeEach(async () => {
+    proxy = await startRedisProxy(lab.redis.url);
+  });
+  afterEach(async () => {
+    process.kill(lab.redis.pid, "SIGCONT");
+    await proxy.close();
+  });
+
+  const gateway = () => lab.gateway({ redisUrl: proxy.url, directUrl: lab.redis.url });
+
+  /** Resolves once this step was asked for so many times; `act` is called before Redis sees the last of them. */
+  function onStep(step: Step, { times = 1, act = () => {} }: { times?: number; act?: () => void } = {}) {
+    let left = times;
+    proxy.onCommand = (words) => {
+      if (step(words) && --left === 0) act();
+      return undefined;
+    };
+    return () => eventually("the step is asked for", () => left <= 0);
+  }
+
+  /** Redis stands still from the step on, until the gateway has seen that its client is gone. */
+  async function hangUpAt(step: Step, x402: TestX402, header: Record<string, string>): Promise<void> {
+    const until = onStep(step, { act: () => process.kill(lab.redis.pid, "SIGSTOP") });
+    await hangUp(x402.address, header, { whole: true, until });
+    await send(x402.address, { method: "GET", path: "/x402/health" }); // answered after the hanging up was heard of
+    process.kill(lab.redis.pid, "SIGCONT");
+  }
+
+  test.each(["claim", "settled", "add"] as const)(
+    "%s: the request goes on by itself, and is one charge and one job",
+    async (step) => {
+      const x402 = await gateway();
+      const header = await x402.pay({ payer: lab.payer });
+      await hangUpAt(STEPS[step], x402, header);
+      await eventually("it is done", () => x402.log.text().includes("payment.accepted"));
+      expect(x402.log.text(), "nobody else had to finish it").not.toMatch(
+        /payment\.(settled_again|reconciled|enqueued_again)/,
+      );
+      const [call] = await x402.waiting();
+      const again = await x402.post(header);
+      expect([again.status, again.json()["call_id"]]).toEqual([202, call?.id]);
+      expect([await lab.charged(), await lab.asked()]).toEqual([[PRICE], { verify: 1, settle: 1 }]);
+    },
+  );
+
+  test("while it waits as a repeat, the first is answered, and it is one charge and one job", async () => {
+    const [x402, replica] = [await lab.gateway(), await gateway()];
+    const header = await x402.pay({ payer: lab.payer });
+    await lab.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 1500, times: 1 });
+    const first = x402.post(header);
+    await eventually("it is being settled", async () => (await lab.asked()).settle === 1);
+    await hangUp(replica.address, header, { whole: true, until: onStep(STEPS.find, { times: 3 }) });
+    const answer = await first;
+    expect([answer.status, answer.headers["idempotent-replayed"]]).toEqual([202, undefined]);
+    expect((await replica.post(header)).json()["call_id"]).toBe(answer.json()["call_id"]);
+    expect([await lab.charged(), await lab.asked()]).toEqual([[PRICE], { verify: 1, settle: 1 }]);
   });
 });

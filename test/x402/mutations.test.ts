@@ -1,8 +1,9 @@
 import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
+import type { PaymentRequirementsV1 } from "@x402/core/types/v1";
 import fc from "fast-check";
-import { expect, test } from "vitest";
-import { encodeHeader, signPayment } from "../support/devnet.ts";
-import { inTime } from "../support/x402.ts";
+import { describe, expect, test } from "vitest";
+import { encodeHeader, signPayment, signPaymentV1 } from "../support/devnet.ts";
+import { inTime, type TestX402 } from "../support/x402.ts";
 import { useLab } from "./lab.ts";
 
 const lab = useLab();
@@ -53,31 +54,47 @@ function others(value: Leaf) {
 const isSame = (a: unknown, b: unknown) =>
   String(a).toLowerCase() === String(b).toLowerCase() && typeof a === typeof b;
 
-test("any change of a single field of a payment is refused, without asking a facilitator", async () => {
-  const x402 = await lab.gateway();
-  const required = (await x402.ask()).v2;
-  const offer = required.accepts[0] as PaymentRequirements;
-  const resource = { url: String(required.resource?.url) };
-  const { payload } = await signPayment(offer, inTime({ payer: lab.payer }), {
-    resource,
-  } as Partial<PaymentPayload>);
+/** Each refused with a 402, without a word to a facilitator; the payment itself is then taken. */
+async function expectEachRefused(
+  x402: TestX402,
+  payload: object,
+  { header, leaves: expected, numRuns }: { header: string; leaves: number; numRuns: number },
+): Promise<void> {
   const leaves = leavesOf(payload);
-  expect(leaves.length).toBe(20);
+  expect(leaves.length).toBe(expected);
   const mutation = fc.constantFrom(...leaves).chain(({ path, value }) =>
     fc.tuple(
       fc.constant(path),
       others(value).filter((each) => !isSame(each, value)),
     ),
   );
-
   await fc.assert(
     fc.asyncProperty(mutation, async ([path, value]) => {
-      const answer = await x402.post({ "PAYMENT-SIGNATURE": encodeHeader(withLeaf(payload, path, value)) });
+      const answer = await x402.post({ [header]: encodeHeader(withLeaf(payload, path, value)) });
       expect(answer.status).toBe(402);
     }),
-    { numRuns: 600 },
+    { numRuns },
   );
   expect(await lab.asked()).toEqual({ verify: 0, settle: 0 });
   expect(await x402.waiting()).toEqual([]);
-  expect((await x402.post({ "PAYMENT-SIGNATURE": encodeHeader(payload) })).status).toBe(202);
+  expect((await x402.post({ [header]: encodeHeader(payload) })).status).toBe(202);
+}
+
+describe("any change of a single field of a payment is refused, without asking a facilitator", () => {
+  test("version 2", async () => {
+    const x402 = await lab.gateway();
+    const required = (await x402.ask()).v2;
+    const offer = required.accepts[0] as PaymentRequirements;
+    const resource = { url: String(required.resource?.url) };
+    const more = { resource } as Partial<PaymentPayload>;
+    const { payload } = await signPayment(offer, inTime({ payer: lab.payer }), more);
+    await expectEachRefused(x402, payload, { header: "PAYMENT-SIGNATURE", leaves: 20, numRuns: 600 });
+  });
+
+  test("version 1", async () => {
+    const x402 = await lab.gateway();
+    const offer = (await x402.ask()).v1[0] as PaymentRequirementsV1;
+    const { payload } = await signPaymentV1(offer, inTime({ payer: lab.payer }));
+    await expectEachRefused(x402, payload, { header: "X-PAYMENT", leaves: 10, numRuns: 300 });
+  });
 });

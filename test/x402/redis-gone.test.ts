@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { eventually } from "../support/eventually.ts";
 import { send } from "../support/http.ts";
 import { type Fault, type RedisProxy, startRedisProxy } from "../support/redis-proxy.ts";
-import { JOB_PATH } from "../support/x402.ts";
 import { PRICE, useLab } from "./lab.ts";
+import { STEPS, type Step } from "./redis-steps.ts";
 
 const lab = useLab();
 let proxy: RedisProxy;
@@ -16,21 +16,6 @@ afterEach(async () => {
   await proxy.close();
 });
 
-type Step = (words: readonly string[]) => boolean;
-
-/** How each step of a paid request looks to Redis. */
-const STEPS: Readonly<Record<string, Step>> = {
-  find: (words) => isScript(words) && words[2] === "2" && words.length === 5,
-  claim: (words) => isScript(words) && words.includes(JOB_PATH),
-  settled: (words) => isScript(words) && words.includes("SETTLING"),
-  add: (words) => isScript(words) && words.some((word) => word.includes("{postern}:x402:")),
-  queued: (words) => isScript(words) && words[2] === "4" && words.length === 10,
-};
-
-function isScript(words: readonly string[]): boolean {
-  return words[0]?.toLowerCase() === "evalsha" || words[0]?.toLowerCase() === "eval";
-}
-
 /** The fault befalls this step so many times. */
 function fault(step: Step, kind: Fault["kind"], times: number): () => number {
   let left = times;
@@ -42,16 +27,18 @@ function fault(step: Step, kind: Fault["kind"], times: number): () => number {
   return () => times - left;
 }
 
+const NAMES = Object.keys(STEPS) as (keyof typeof STEPS)[];
+
 const gateway = () => lab.gateway({ redisUrl: proxy.url, directUrl: lab.redis.url });
 
 describe("Redis gone once, at this step of a paid request: one charge and one job", () => {
   const kinds = ["lose-reply", "lose-command", "hang"] as const;
-  test.each(Object.keys(STEPS).flatMap((step) => kinds.map((kind) => [step, kind] as const)))(
+  test.each(NAMES.flatMap((step) => kinds.map((kind) => [step, kind] as const)))(
     "%s, %s",
     async (step, kind) => {
       const x402 = await gateway();
       const header = await x402.pay({ payer: lab.payer });
-      const befell = fault(STEPS[step] as Step, kind, 1);
+      const befell = fault(STEPS[step], kind, 1);
       const first = await x402.post(header);
       expect(befell()).toBe(1);
       expect([202, 503]).toContain(first.status);
@@ -67,10 +54,10 @@ describe("Redis gone once, at this step of a paid request: one charge and one jo
 });
 
 describe("Redis gone for good", () => {
-  test.each(["find", "claim"])("at %s: 503, and no settle request is ever sent", async (step) => {
+  test.each(["find", "claim"] as const)("at %s: 503, and no settle request is ever sent", async (step) => {
     const x402 = await gateway();
     const header = await x402.pay({ payer: lab.payer });
-    fault(STEPS[step] as Step, "lose-command", Number.POSITIVE_INFINITY);
+    fault(STEPS[step], "lose-command", Number.POSITIVE_INFINITY);
     const answer = await x402.post(header);
     expect(answer.status).toBe(503);
     expect(answer.headers["retry-after"]).toBeDefined();
@@ -80,7 +67,7 @@ describe("Redis gone for good", () => {
   test("after the claim was written: 503 that tells to send the same payment again, which is then one charge", async () => {
     const x402 = await gateway();
     const header = await x402.pay({ payer: lab.payer });
-    fault(STEPS["claim"] as Step, "lose-reply", Number.POSITIVE_INFINITY);
+    fault(STEPS.claim, "lose-reply", Number.POSITIVE_INFINITY);
     const answer = await x402.post(header);
     expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.outcome_unknown"]);
     expect(answer.json()["status_url"]).toMatch(/\/x402\/calls\/c_[0-9a-f]{32}$/);
@@ -102,8 +89,7 @@ describe("Redis gone for good", () => {
     await eventually("it is being settled", async () => (await lab.asked()).settle === 1);
     // The first look finds the payment, the next ones find no Redis.
     let looks = 0;
-    proxy.onCommand = (words) =>
-      STEPS["find"]?.(words) === true && ++looks > 1 ? { kind: "lose-command" } : undefined;
+    proxy.onCommand = (words) => (STEPS.find(words) && ++looks > 1 ? { kind: "lose-command" } : undefined);
     const repeat = await x402.post(header);
     expect([repeat.status, repeat.json()["code"]]).toEqual([503, "payment.outcome_unknown"]);
     expect(repeat.json()["status_url"]).toBeDefined();
@@ -114,7 +100,7 @@ describe("Redis gone for good", () => {
 
   test("for who asks for a call's state: 503, and to ask again", async () => {
     const x402 = await gateway();
-    fault(STEPS["find"] as Step, "lose-command", Number.POSITIVE_INFINITY);
+    fault(STEPS.find, "lose-command", Number.POSITIVE_INFINITY);
     const path = `/x402/calls/c_${"0".repeat(32)}`;
     const answer = await send(x402.address, { method: "GET", path });
     expect([answer.status, answer.json()["code"]]).toEqual([503, "queue.unavailable"]);
@@ -124,7 +110,7 @@ describe("Redis gone for good", () => {
   test("after the settle request: 503 that tells to send the same payment again, and never a 402", async () => {
     const x402 = await gateway();
     const header = await x402.pay({ payer: lab.payer });
-    fault(STEPS["settled"] as Step, "lose-command", Number.POSITIVE_INFINITY);
+    fault(STEPS.settled, "lose-command", Number.POSITIVE_INFINITY);
     const answer = await x402.post(header);
     expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.outcome_unknown"]);
     expect(answer.headers["payment-required"]).toBeUndefined();

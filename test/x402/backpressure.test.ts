@@ -1,0 +1,48 @@
+import { expect, test } from "vitest";
+import { eventually } from "../support/eventually.ts";
+import type { TestX402, TestX402Options } from "../support/x402.ts";
+import { PRICE, useLab } from "./lab.ts";
+
+const lab = useLab();
+
+type Pressure = NonNullable<ReturnType<TestX402["gateway"]["pressure"]>>;
+
+const limits: Record<string, [NonNullable<TestX402Options["limits"]>, (seen: Pressure) => boolean]> = {
+  "queue depth": [{ queueDepthMax: 1 }, ({ depth }) => depth.waiting >= 1],
+  "age of the oldest call": [{ oldestAgeMsMax: 1 }, ({ oldestAgeMs }) => oldestAgeMs > 1],
+};
+
+test.each(Object.entries(limits))(
+  "over the limit of %s a payment is 503 before any facilitator is asked, and is taken once there is room",
+  async (name, [limit, isOver]) => {
+    const x402 = await lab.gateway({ limits: limit });
+    const pressureIs = (over: boolean) =>
+      eventually("the gateway has looked", () => {
+        const seen = x402.gateway.pressure();
+        return seen !== undefined && isOver(seen) === over;
+      });
+    const [inQueue, v2] = [await x402.pay({ payer: lab.payer }), await x402.pay({ payer: lab.payer })];
+    const v1 = await x402.payV1({ payer: lab.payer });
+    await pressureIs(false);
+    expect((await x402.post(inQueue)).status).toBe(202);
+    await pressureIs(true);
+
+    await lab.devnet.control.clearRequests();
+    for (const headers of [v2, v1]) {
+      const answer = await x402.post(headers);
+      expect([answer.status, answer.json()["code"]]).toEqual([503, "queue.overloaded"]);
+      expect(answer.json()["detail"]).toContain(name);
+      expect(Number(answer.headers["retry-after"])).toBeGreaterThan(0);
+      expect(answer.headers["payment-required"]).toBeUndefined();
+    }
+    expect(await lab.asked()).toEqual({ verify: 0, settle: 0 });
+    expect(await lab.charged()).toEqual([PRICE]);
+
+    const [call] = await x402.queue.getJobs(["wait"]);
+    await x402.queue.remove(String(call?.id));
+    await pressureIs(false);
+    expect((await x402.post(v2)).status).toBe(202);
+    expect(await lab.charged()).toEqual([PRICE, PRICE]);
+    await x402.queue.add("call", call?.data as never, { jobId: String(call?.id) });
+  },
+);
