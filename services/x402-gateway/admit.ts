@@ -4,16 +4,17 @@ import type { Reached } from "../../shared/lifecycle/crash-point.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { type Agreed, type AgreeSettings, agree } from "./agree.ts";
+import type { AskedJob } from "./asked-job.ts";
 import type { AuthorizeCaller, AuthorizedCaller } from "./caller-policy.ts";
-import type { Catalogue, Job, Token } from "./catalogue.ts";
+import type { Job, Token } from "./catalogue.ts";
 import type { Facilitators } from "./facilitators.ts";
 import type { Arrival } from "./find-known.ts";
 import { inTakenToken, type TakenPayment } from "./identify.ts";
-import { soldJob } from "./sold-job.ts";
+import { assertInputs, assertRequester } from "./platform-quote.ts";
 import { verifyPayment } from "./verify-payment.ts";
 
 export type AdmitDeps = {
-  catalogue: Catalogue;
+  askedJob: AskedJob;
   /** Throws what keeps calls from being taken now: start, stop, Redis, backpressure. */
   assertOpen: () => void;
   authorizeCaller: AuthorizeCaller;
@@ -44,14 +45,16 @@ export type Admit = (req: IncomingMessage, arrival: Arrival) => Promise<Admitted
 export function createAdmit(deps: AdmitDeps): Admit {
   const { settings, clock } = deps;
   return async function admit(req, { ids, signed: found, readBody }) {
-    const job = soldJob(deps.catalogue, ids);
+    const job = deps.askedJob(req, ids);
     deps.assertOpen();
     assertNotEncoded(req);
     const signed = inTakenToken(found);
     const agreed = agree(signed, job, { settings, now: clock() });
+    if (job.quote !== undefined) assertRequester(job.quote, signed.payer);
     // Before the facilitator looks whether the nonce is unused: a later head could be past the block that uses it.
     const sinceBlock = deps.headOf(signed.token);
     const body = await readBody(settings.bodyBytesMax);
+    if (job.quote !== undefined) assertInputs(job.quote, body);
     const caller = await deps.authorizeCaller({ job, req, body, payer: signed.payer });
     const facilitator = await verifyPayment(deps, signed, agreed);
     deps.reached("x402.after_verify");

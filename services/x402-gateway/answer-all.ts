@@ -1,6 +1,7 @@
 import type { RequestListener } from "node:http";
 import type { X402Toml } from "../../shared/config/x402-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
+import type { Eip712Domain } from "../../shared/evm/typed-data.ts";
 import type { Readiness } from "../../shared/http/ops.ts";
 import type { Reached } from "../../shared/lifecycle/crash-point.ts";
 import type { Logger } from "../../shared/log/logger.ts";
@@ -11,6 +12,7 @@ import type { Clock } from "../../shared/time/clock.ts";
 import { createAdmit } from "./admit.ts";
 import { answerRefused } from "./answers.ts";
 import { createAskForPayment } from "./ask-for-payment.ts";
+import { createAskedJob } from "./asked-job.ts";
 import type { AskedTally } from "./asked-tally.ts";
 import { createBound } from "./bound.ts";
 import { answerCallState } from "./call-state.ts";
@@ -24,6 +26,7 @@ import type { Facilitators } from "./facilitators.ts";
 import type { Finish } from "./finish.ts";
 import { createKnownPayment } from "./known-payment.ts";
 import { createPayJob } from "./pay-job.ts";
+import { createReadQuote, type ReadQuote } from "./platform-quote.ts";
 import { answerPrice } from "./price.ts";
 import { createHandler } from "./server.ts";
 import { pricedJob } from "./sold-job.ts";
@@ -56,13 +59,21 @@ export function createAnswerAll(deps: Deps): RequestListener {
   const patienceMs = settings.settleTimeoutSeconds * 1000;
   const openMax = x402.open_payments_per_payer;
   const assertOpen = () => admission.assertOpen();
+  const askedJob = createAskedJob({ catalogue, readQuote: readQuoteOf(deps) });
   const paying = {
     ...deps,
+    askedJob,
     settings,
     assertOpen,
     newcomers: createBound({ max: newcomersMax(x402.body_limit_bytes), what: "new payments" }),
     knownPayment: createKnownPayment({ journal, clock, patienceMs, statusUrlOf }),
-    admit: createAdmit({ ...deps, settings, assertOpen, headOf: (token) => deps.chains.headOf(token) }),
+    admit: createAdmit({
+      ...deps,
+      askedJob,
+      settings,
+      assertOpen,
+      headOf: (token) => deps.chains.headOf(token),
+    }),
   };
   const payJob = createPayJob({
     ...paying,
@@ -71,7 +82,7 @@ export function createAnswerAll(deps: Deps): RequestListener {
     take: createTakePayment({ ...deps, openMax, trustFacilitator: x402.trust_facilitator }),
   });
   return createHandler({
-    askForPayment: createAskForPayment({ ...deps, challenge }),
+    askForPayment: createAskForPayment({ ...deps, askedJob, challenge }),
     payJob,
     dryRun: createDryRun({ ...paying, openMax }),
     price: (res, ids) => answerPrice(res, pricedJob(catalogue, ids), x402.public_url),
@@ -88,6 +99,17 @@ const NEWCOMERS_BYTES_MAX = 1024 ** 3;
 
 function newcomersMax(bodyBytesMax: number): number {
   return Math.max(16, Math.min(1024, Math.floor(NEWCOMERS_BYTES_MAX / Math.max(1, bodyBytesMax))));
+}
+
+function readQuoteOf({ x402, metadataPrefix, clock }: Deps): ReadQuote {
+  const { quote_operators: operators, quote_domain } = x402;
+  return createReadQuote({ operators, domain: toDomain(quote_domain), metadataPrefix, clock });
+}
+
+function toDomain(table: X402Toml["quote_domain"]): Eip712Domain | undefined {
+  if (table === undefined) return undefined;
+  const { name, version, chain_id: chainId, verifying_contract: verifyingContract } = table;
+  return { name, version, chainId, verifyingContract };
 }
 
 function toSettings(x402: X402Toml, metadataPrefix: string) {

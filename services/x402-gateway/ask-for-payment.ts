@@ -1,21 +1,20 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { JobIds } from "../../shared/prices/price-list.ts";
+import type { AskedJob } from "./asked-job.ts";
 import type { AskedTally } from "./asked-tally.ts";
-import type { Catalogue } from "./catalogue.ts";
 import type { Challenge } from "./challenge.ts";
-import { soldJob } from "./sold-job.ts";
 
-type Deps = { catalogue: Catalogue; challenge: Challenge; asked: AskedTally };
+type Deps = { askedJob: AskedJob; challenge: Challenge; asked: AskedTally };
 
 export type AskForPayment = (req: IncomingMessage, res: ServerResponse, ids: JobIds) => void;
 
 /**
- * A request without payment is told the price before anything of its body is looked at. Throws `job.not_found` and
- * `job.disabled`.
+ * A request without payment is told the price before anything of its body is looked at. Throws `job.not_found`,
+ * `job.disabled` and `quote.*`.
  */
-export function createAskForPayment({ catalogue, challenge, asked }: Deps): AskForPayment {
+export function createAskForPayment({ askedJob, challenge, asked }: Deps): AskForPayment {
   return (req, res, ids) => {
-    challenge.send(req, res, { job: soldJob(catalogue, ids) });
+    challenge.send(req, res, { job: askedJob(req, ids) });
     asked.count(ids);
   };
 }

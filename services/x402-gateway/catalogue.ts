@@ -1,8 +1,10 @@
 import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
-import { domainSeparator } from "../../shared/evm/authorization.ts";
 import { chainIdOf } from "../../shared/evm/chain-id.ts";
+import { domainSeparator } from "../../shared/evm/typed-data.ts";
+import { currentOffers } from "../../shared/prices/current-offers.ts";
 import { type JobIds, jobKey, type PriceList } from "../../shared/prices/price-list.ts";
 import { createPolicies, type JobPolicy } from "./caller-policy.ts";
+import type { PlatformQuote } from "./platform-quote.ts";
 import { v1NetworkOf } from "./v1-networks.ts";
 
 /** A token that is taken, on its chain. */
@@ -28,9 +30,16 @@ export type Job = JobIds & {
   priceWei: bigint;
   policy: JobPolicy;
   prices: readonly { token: Token; amount: bigint }[];
+  /** What its price is by, where it is not the price list's. */
+  quote?: PlatformQuote;
 };
 
-export type Catalogue = { tokens: readonly Token[]; find(ids: JobIds): Job | undefined };
+export type Catalogue = {
+  tokens: readonly Token[];
+  find(ids: JobIds): Job | undefined;
+  /** The job at the quote's price. */
+  quoted(job: Job, quote: PlatformQuote): Job;
+};
 
 /** What is sold, to whom, and for which tokens. */
 export function toCatalogue(x402: X402Toml, prices: PriceList<AcceptedToken>): Catalogue {
@@ -44,7 +53,19 @@ export function toCatalogue(x402: X402Toml, prices: PriceList<AcceptedToken>): C
     return [key, { ...job, policy: policyOf(job), prices: inTokens }];
   });
   const byKey = new Map(jobs);
-  return { tokens: [...tokens.values()], find: (ids) => byKey.get(jobKey(ids)) };
+  return {
+    tokens: [...tokens.values()],
+    find: (ids) => byKey.get(jobKey(ids)),
+    quoted(job, quote) {
+      const { priceWei } = quote.quote;
+      const offers = currentOffers(priceWei, x402.accepted_tokens, (token) => token.rate_per_native_unit);
+      const prices = offers.flatMap(({ token: config, amount }) => {
+        const token = tokens.get(config);
+        return token === undefined ? [] : [{ token, amount }];
+      });
+      return { ...job, priceWei, prices, quote };
+    },
+  };
 }
 
 function toToken(config: AcceptedToken): Token {

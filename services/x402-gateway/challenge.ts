@@ -16,7 +16,7 @@ export type Why = { code: ErrorCode; detail: string };
 
 const UNPAID: Why = { code: "payment.required", detail: "Payment is required" };
 
-type Answer = { expiry: number; headers: string[]; body: string };
+type Answer = { job: Job; expiry: number; headers: string[]; body: string };
 
 export type Challenge = ReturnType<typeof createChallenge>;
 
@@ -28,7 +28,7 @@ export function createChallenge(settings: OfferSettings, clock: Clock) {
   const made = new Map<string, Answer>();
 
   function make(job: Job, why: Why): Answer {
-    const expiry = expiryOf(settings, clock() / 1000);
+    const expiry = expiryOf(job, settings, clock() / 1000);
     const body = problemBody(why.code, why.detail, { x402Version: 1, accepts: toOffersV1(job, settings) });
     const headers = {
       ...COMMON_HEADERS,
@@ -37,13 +37,14 @@ export function createChallenge(settings: OfferSettings, clock: Clock) {
       "Content-Length": String(Buffer.byteLength(body)),
       "PAYMENT-REQUIRED": encodePaymentRequiredHeader(toRequired(job, { settings, expiry, why })),
     };
-    return { expiry, headers: Object.entries(headers).flat(), body };
+    return { job, expiry, headers: Object.entries(headers).flat(), body };
   }
 
   function unpaid(job: Job): Answer {
+    if (job.quote !== undefined) return make(job, UNPAID);
     const path = jobPath(job);
     const known = made.get(path);
-    if (known?.expiry === expiryOf(settings, clock() / 1000)) return known;
+    if (known?.job === job && known.expiry === expiryOf(job, settings, clock() / 1000)) return known;
     const answer = make(job, UNPAID);
     made.set(path, answer);
     return answer;

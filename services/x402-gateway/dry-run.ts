@@ -61,7 +61,10 @@ async function tryPayment(deps: Deps, { req, res, ids }: Arrival): Promise<Autho
     await deps.knownPayment.answerOf(known);
     return undefined;
   }
-  const { caller } = await deps.admit(req, arrival);
+  const { caller, job } = await deps.admit(req, arrival);
+  if (job.quote !== undefined && (await deps.journal.isQuoteUsed(job.quote.digest))) {
+    throw refusedClaim("quote_used");
+  }
   if ((await deps.journal.countOpen(signed.payer)) >= deps.openMax) {
     throw refusedClaim("too_many_open");
   }

@@ -1,7 +1,8 @@
 import { AppError } from "../../shared/errors/app-error.ts";
-import { authorizationDigest, domainSeparator } from "../../shared/evm/authorization.ts";
+import { authorizationDigest } from "../../shared/evm/authorization.ts";
 import { chainIdOf } from "../../shared/evm/chain-id.ts";
 import { recoverAddress } from "../../shared/evm/recover.ts";
+import { domainSeparator } from "../../shared/evm/typed-data.ts";
 import { paymentCallId } from "../../shared/payments/payment-call-id.ts";
 import type { Token } from "./catalogue.ts";
 import type { DecodedPayment } from "./payment-header.ts";

@@ -19,9 +19,10 @@ export type OfferSettings = {
 /** Offers made within this time share their expiry, so that they can be made once and sent often. */
 const SHARED_SECONDS = 10;
 
-/** When an offer made now expires: after at least the promised time. Unix seconds. */
-export function expiryOf({ quoteTtlSeconds }: OfferSettings, nowSeconds: number): number {
-  return (Math.floor(nowSeconds / SHARED_SECONDS) + 1) * SHARED_SECONDS + quoteTtlSeconds;
+/** When an offer made now expires: after at least the promised time, or with the quote it is by. Unix seconds. */
+export function expiryOf({ quote }: Job, { quoteTtlSeconds }: OfferSettings, nowSeconds: number): number {
+  const promised = (Math.floor(nowSeconds / SHARED_SECONDS) + 1) * SHARED_SECONDS + quoteTtlSeconds;
+  return quote === undefined ? promised : Math.min(promised, Number(quote.quote.expiry));
 }
 
 export function termsOf(
@@ -29,8 +30,9 @@ export function termsOf(
   token: Token,
   rest: Pick<QuoteTerms, "amount" | "expiry" | "maxTimeoutSeconds">,
 ): QuoteTerms {
-  const { serviceId, jobIndex } = job;
-  return { serviceId, jobIndex, network: token.network, asset: token.asset, payTo: token.payTo, ...rest };
+  const { serviceId, jobIndex, quote } = job;
+  const { network, asset, payTo } = token;
+  return { serviceId, jobIndex, network, asset, payTo, platformQuote: quote?.digest, ...rest };
 }
 
 /** Version 2: one offer for each token, each with a signed quote. */

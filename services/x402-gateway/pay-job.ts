@@ -11,13 +11,15 @@ import type { JobIds } from "../../shared/prices/price-list.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import type { Admit, Admitted } from "./admit.ts";
 import { answerPaid, answerRefused, type Paid } from "./answers.ts";
+import type { AskedJob } from "./asked-job.ts";
 import type { Bound } from "./bound.ts";
-import type { Catalogue } from "./catalogue.ts";
+import type { Catalogue, Job } from "./catalogue.ts";
 import type { Challenge } from "./challenge.ts";
 import { type Arrival, findKnown } from "./find-known.ts";
 import type { SignedPayment } from "./identify.ts";
 import { type KnownPayment, OpenPayment, toPaid } from "./known-payment.ts";
 import { toPaidCall } from "./paid-call.ts";
+import { usedUp } from "./platform-quote.ts";
 import { readOnce } from "./read-once.ts";
 import { readSigned } from "./read-signed.ts";
 import { jobPath } from "./route.ts";
@@ -32,6 +34,7 @@ export type PayJobDeps = {
   assertOpen: () => void;
   /** How many new payments may be under way, each with its body in memory. */
   newcomers: Bound;
+  askedJob: AskedJob;
   admit: Admit;
   take: TakePayment;
   settings: { metadataPrefix: string };
@@ -121,6 +124,7 @@ function toNewPayment(deps: PayJobDeps, req: IncomingMessage, admitted: Admitted
     route: jobPath(job),
     identifier: decoded.version === 2 ? decoded.identifier : undefined,
     callerNonce: caller?.nonce,
+    quoteUse: job.quote && usedUp(job.quote, deps.clock()),
   };
 }
 
@@ -137,6 +141,15 @@ function fieldsOf({ id: callId, terms, replayed, settlement }: Paid) {
   };
 }
 
+/** What a 402 offers again; nothing where the job is not sold, or the quote not honoured. */
+function jobOnOffer({ askedJob }: PayJobDeps, req: IncomingMessage, ids: JobIds): Job | undefined {
+  try {
+    return askedJob(req, ids);
+  } catch {
+    return undefined;
+  }
+}
+
 type Refused = { req: IncomingMessage; res: ServerResponse; ids: JobIds } & {
   signed: SignedPayment | undefined;
   thrown: unknown;
@@ -145,12 +158,11 @@ type Refused = { req: IncomingMessage; res: ServerResponse; ids: JobIds } & {
 
 function refuse(deps: PayJobDeps, { req, res, ids, signed, thrown, startedAt }: Refused): void {
   const error = toAppError(thrown);
-  const job = deps.catalogue.find(ids);
   answerRefused(deps.challenge, error, {
     req,
     res,
     ids,
-    job: job?.policy.mode === "disabled" ? undefined : job,
+    job: jobOnOffer(deps, req, ids),
     statusUrl: error instanceof OpenPayment ? deps.statusUrlOf(error.callId) : undefined,
   });
   logRefused(deps.log, "payment.refused", {

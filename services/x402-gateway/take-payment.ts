@@ -155,5 +155,7 @@ export function refusedClaim(kind: Exclude<Claimed["kind"], "new" | "known">): A
       });
     case "nonce_used":
       return new AppError("caller.nonce_used", { reason: "the caller's nonce was used by another payment" });
+    case "quote_used":
+      return new AppError("quote.used", { reason: "the quote was used by another payment" });
   }
 }

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { jobKey } from "../prices/price-list.ts";
 import type { Problem } from "./config-dir.ts";
 import { address, headerName, httpUrl, isPrivateUrl, positive } from "./fields.ts";
+import { quoteDomain } from "./quote-domain.ts";
 import { type Env, secretValue, secretValues } from "./secret-value.ts";
 import { jobPolicy } from "./x402-policies.ts";
 import { acceptedToken, evmAddress, markupBps, rate } from "./x402-tokens.ts";
@@ -25,6 +26,7 @@ export function x402Toml(env: Env) {
       open_payments_per_payer: positive.default(8),
       trust_facilitator: z.boolean().default(false),
       quote_operators: z.array(evmAddress).default([]),
+      quote_domain: quoteDomain.optional(),
       default_invocation_mode: defaultMode.default("public_paid"),
       body_limit_bytes: bodyLimit.default(1024 * 1024),
       request_timeout_secs: z.number().min(0.1).max(300).default(15),
@@ -71,6 +73,7 @@ export function x402Problems(table: unknown): Problem[] {
       message: "is missing: the chain says what was paid; only trust_facilitator = true does without it",
     })),
     ...tooShort(rest),
+    ...withoutDomain(rest),
   ];
 }
 
@@ -82,6 +85,13 @@ function tooShort({ max_timeout_secs, settle_timeout_secs }: Row): Problem[] {
   if (!(Number(longest) <= Number(settle) + SETTLE_MARGIN_SECS)) return [];
   const message = `must be above settle_timeout_secs + ${SETTLE_MARGIN_SECS}: no payer's authorization would last long enough`;
   return [{ path: ["max_timeout_secs"], message }];
+}
+
+function withoutDomain({ quote_operators, quote_domain }: Row): Problem[] {
+  if (!Array.isArray(quote_operators) || quote_operators.length === 0 || quote_domain !== undefined)
+    return [];
+  const message = "is missing: quote_operators sign for a domain (EIP-712), that of their pricing.toml";
+  return [{ path: ["quote_domain"], message }];
 }
 
 function rowsOf(list: unknown): { row: Row; index: number }[] {

@@ -8,6 +8,10 @@ declare module "secp256k1" {
       digest: Uint8Array,
       compressed: boolean,
     ): Uint8Array;
+    /** r and s, 64 bytes, with a low s and a nonce of RFC 6979. */
+    ecdsaSign(digest: Uint8Array, privateKey: Uint8Array): { signature: Uint8Array; recid: number };
+    publicKeyCreate(privateKey: Uint8Array, compressed: boolean): Uint8Array;
+    privateKeyVerify(privateKey: Uint8Array): boolean;
   };
   export = secp256k1;
 }

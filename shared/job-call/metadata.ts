@@ -9,6 +9,8 @@ export function platformKeys(prefix: string) {
     serviceId: `${prefix}-SERVICE-ID`,
     callId: `${prefix}-CALL-ID`,
     caller: `${prefix}-CALLER`,
+    /** A request's own; no runner sees it. */
+    quote: `${prefix}-QUOTE`,
   } as const;
 }
 

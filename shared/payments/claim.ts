@@ -14,22 +14,22 @@ export type Claimed =
   | { kind: "new" }
   /** The same request was paid for before, by this payment or under the same identifier. */
   | { kind: "known"; id: string }
-  | { kind: "conflict" | "identifier_conflict" | "too_many_open" | "nonce_used" };
+  | { kind: "conflict" | "identifier_conflict" | "too_many_open" | "nonce_used" | "quote_used" };
 
 /** Writes a whole paid call before money moves, or tells what is known of it. Who claims again, as `by`, has claimed. */
 export function createClaim(redis: Redis) {
   const claim = script(redis, CLAIM);
   return async (payment: NewPayment, { now, by, openMax, dueAt }: Claiming): Promise<Claimed> => {
-    const { call, route, identifier, callerNonce } = payment;
+    const { call, route, identifier, callerNonce, quoteUse } = payment;
     const head = [call.id, call.sha256, route, now, dueAt, REMEMBERED_MS, by, openMax];
-    const flags = [identifier === undefined ? 0 : 1, callerNonce?.ttlMs ?? 0];
+    const flags = [identifier === undefined ? 0 : 1, callerNonce?.ttlMs ?? 0, quoteUse?.ttlMs ?? 0];
     const reply = await claim(touchedBy(payment), [...head, ...flags, ...fieldsOf(payment, now)]);
     return toClaimed(reply as string[]);
   };
 }
 
 /** A key that is not needed is one that is touched anyway. */
-function touchedBy({ call, terms, identifier, callerNonce }: NewPayment): string[] {
+function touchedBy({ call, terms, identifier, callerNonce, quoteUse }: NewPayment): string[] {
   const own = keys.payment(call.id);
   return [
     keys.record(call.id),
@@ -40,6 +40,7 @@ function touchedBy({ call, terms, identifier, callerNonce }: NewPayment): string
     identifier === undefined ? own : keys.paymentIdentifier(terms.payer, identifier),
     callerNonce === undefined ? own : keys.callerNonce(callerNonce.hash),
     keys.paymentsUnresolved,
+    quoteUse === undefined ? own : keys.usedQuote(quoteUse.digest),
   ];
 }
 
@@ -57,6 +58,8 @@ function toClaimed([kind, id = ""]: string[]): Claimed {
       return { kind: "too_many_open" };
     case "NONCE_USED":
       return { kind: "nonce_used" };
+    case "QUOTE_USED":
+      return { kind: "quote_used" };
     default:
       throw new Error(`the claim answered ${kind}`);
   }

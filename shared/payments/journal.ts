@@ -46,6 +46,11 @@ export function createPaymentJournal(redis: Redis) {
       return (await redis.exists(keys.callerNonce(hash)).catch(unreadable)) === 1;
     },
 
+    /** Whether a payment has used this operator's quote up. */
+    async isQuoteUsed(digest: string): Promise<boolean> {
+      return (await redis.exists(keys.usedQuote(digest)).catch(unreadable)) === 1;
+    },
+
     /** How many of the payer's payments are open: SETTLING or in REVIEW. */
     async countOpen(payer: string): Promise<number> {
       return redis.scard(keys.openPayments(payer)).catch(unreadable);

@@ -44,7 +44,7 @@ export function createMoves(redis: Redis) {
       const { id, terms } = payment;
       const ttlMs = Math.max(0, Number(terms.valid_before) * 1000 - now) + VOID_REMEMBERED_MS;
       const common = [...own(id), keys.paymentsDue, keys.openPayments(terms.payer)];
-      const touched = [...common, identifierKey(payment), ...UNRESOLVED, callerNonceKey(payment)];
+      const touched = [...common, identifierKey(payment), ...UNRESOLVED, ...usedKeys(payment)];
       const decision = decided === undefined ? "" : JSON.stringify(decided);
       return toState(await toVoid(touched, [id, now, ttlMs, reason, decision, ...from]));
     },
@@ -92,9 +92,9 @@ function identifierKey({ id, terms, identifier }: Payment): string {
   return identifier === undefined ? keys.payment(id) : keys.paymentIdentifier(terms.payer, identifier);
 }
 
-/** Where no caller's nonce was used, a key that is never set. */
-function callerNonceKey({ callerNonce = "none" }: Payment): string {
-  return keys.callerNonce(callerNonce);
+/** What the payment has used up; where it used nothing, a key that is never set. */
+function usedKeys({ callerNonce = "none", terms }: Payment): [string, string] {
+  return [keys.callerNonce(callerNonce), keys.usedQuote(terms.quote_digest)];
 }
 
 function toState(reply: unknown): PaymentState | undefined {

@@ -108,4 +108,6 @@ export type NewPayment = {
   identifier: string | undefined;
   /** A caller's nonce that this payment uses up. */
   callerNonce: { hash: string; ttlMs: number } | undefined;
+  /** An operator's quote that this payment uses up. */
+  quoteUse: { digest: string; ttlMs: number } | undefined;
 };

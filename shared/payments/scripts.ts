@@ -4,9 +4,9 @@
  */
 
 /**
- * KEYS record, payment, due, payments, open, identifier, nonce, unresolved
+ * KEYS record, payment, due, payments, open, identifier, nonce, unresolved, quote
  * ARGV id, body sha256, route, now, due at, window ms, claimant, open payments at most, has identifier, nonce's ms to live
- * (0: no nonce), then the payment's fields. What is known is answered before anything is tested.
+ * (0: no nonce), quote's ms to live (0: no quote), then the payment's fields. What is known is answered before anything is tested.
  */
 export const CLAIM = `
 local id, bh, rt, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -25,14 +25,16 @@ if ARGV[9] == '1' then
 end
 if redis.call('SCARD', KEYS[5]) >= tonumber(ARGV[8]) then return {'TOO_MANY_OPEN'} end
 if ARGV[10] ~= '0' and redis.call('EXISTS', KEYS[7]) == 1 then return {'NONCE_USED'} end
+if ARGV[11] ~= '0' and redis.call('EXISTS', KEYS[9]) == 1 then return {'QUOTE_USED'} end
 redis.call('HSET', KEYS[1], 'st', 'SETTLING', 'bh', bh, 'rt', rt, 'w', ARGV[6], 'at', now, 'by', ARGV[7])
-redis.call('HSET', KEYS[2], unpack(ARGV, 11))
+redis.call('HSET', KEYS[2], unpack(ARGV, 12))
 redis.call('ZADD', KEYS[3], ARGV[5], id)
 redis.call('ZADD', KEYS[4], now, id)
 redis.call('ZADD', KEYS[8], now, id)
 redis.call('SADD', KEYS[5], id)
 if ARGV[9] == '1' then redis.call('HSET', KEYS[6], 'id', id, 'bh', bh, 'rt', rt) end
 if ARGV[10] ~= '0' then redis.call('SET', KEYS[7], id, 'PX', ARGV[10]) end
+if ARGV[11] ~= '0' then redis.call('SET', KEYS[9], id, 'PX', ARGV[11]) end
 return {'NEW'}`;
 
 /** KEYS record, payment. Answers the record's fields and the payment's. */
@@ -81,9 +83,9 @@ redis.call('ZREM', KEYS[4], ARGV[1])
 redis.call('ZADD', KEYS[3], 'XX', ARGV[3], ARGV[1])`;
 
 /**
- * KEYS record, payment, due, open, identifier, unresolved, in review, caller nonce. ARGV id, now, ms to live, reason,
- * operator's decision or "", from states... The body is dropped; the payer's identifier and the caller's nonce are free
- * again. Answers the state found.
+ * KEYS record, payment, due, open, identifier, unresolved, in review, caller nonce, quote. ARGV id, now, ms to live, reason,
+ * operator's decision or "", from states... The body is dropped; the payer's identifier, the caller's nonce and the quote
+ * are free again. Answers the state found.
  */
 export const VOID = `
 local st = redis.call('HGET', KEYS[1], 'st')
@@ -100,7 +102,9 @@ for i = 6, #ARGV do
     redis.call('ZREM', KEYS[6], ARGV[1])
     redis.call('ZREM', KEYS[7], ARGV[1])
     if redis.call('HGET', KEYS[5], 'id') == ARGV[1] then redis.call('DEL', KEYS[5]) end
-    if redis.call('GET', KEYS[8]) == ARGV[1] then redis.call('DEL', KEYS[8]) end
+    for k = 8, 9 do
+      if redis.call('GET', KEYS[k]) == ARGV[1] then redis.call('DEL', KEYS[k]) end
+    end
     break
   end
 end

@@ -38,7 +38,8 @@ export function priceProblems(jobs: Iterable<JobPrice>, tokens: ReadonlyMap<numb
   );
 }
 
-function amountProblem(amount: bigint): string | undefined {
+/** Why no authorization can be for this amount, if none can. */
+export function amountProblem(amount: bigint): string | undefined {
   if (amount < 1n) return "comes to no unit";
   return amount > UINT256_MAX ? "comes to more than 2^256-1 units" : undefined;
 }

@@ -15,6 +15,7 @@ import type { Origin } from "../job-call/job-call.ts";
  *   {postern}:payments:review               zset: payments in REVIEW, by the time they were claimed
  *   {postern}:payments:open:<payer>         set: a payer's payments that are SETTLING or in REVIEW
  *   {postern}:payment-id:<payer>:<id>       hash: the call that a payer's own payment identifier stands for
+ *   {postern}:quote:<digest>                string: the call that an operator's quote was used up by
  *   {postern}:caller-nonce:<hash>           string: a caller's nonce that was used
  *   {postern}:workers                       zset: worker id, by the time of its last heartbeat
  *   {postern}:audit                         stream: who replayed, discarded or resolved what
@@ -36,6 +37,7 @@ export const keys = {
   paymentsInReview: `${PREFIX}:payments:review`,
   openPayments: (payer: string) => `${PREFIX}:payments:open:${payer}`,
   paymentIdentifier: (payer: string, identifier: string) => `${PREFIX}:payment-id:${payer}:${identifier}`,
+  usedQuote: (digest: string) => `${PREFIX}:quote:${digest}`,
   callerNonce: (hash: string) => `${PREFIX}:caller-nonce:${hash}`,
   workers: `${PREFIX}:workers`,
   audit: `${PREFIX}:audit`,

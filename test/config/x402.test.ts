@@ -204,8 +204,16 @@ describe("refused in x402.toml", () => {
     ["restricted_paid for all jobs", { default_invocation_mode: '"restricted_paid"' }, /needs a contract/],
     [
       "an operator that is no address",
-      { quote_operators: '["0x12"]' },
+      {
+        quote_operators: '["0x12"]',
+        quote_domain: '{ chain_id = 1, verifying_contract = "0x036CbD53842c5426634e7929541eC2318f3dCF7e" }',
+      },
       /quote_operators\[0\]: must be an address/,
+    ],
+    [
+      "operators without what they sign for",
+      { quote_operators: '["0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"]' },
+      /quote_domain: is missing/,
     ],
     [
       "a header the gateway sets",

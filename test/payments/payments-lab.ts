@@ -82,7 +82,7 @@ export async function startLab() {
       });
       await x402.journal.claim(
         {
-          ...{ call, terms, route: JOB_PATH, identifier: undefined },
+          ...{ call, terms, route: JOB_PATH, identifier: undefined, quoteUse: undefined },
           callerNonce: callerNonce === undefined ? undefined : { hash: callerNonce, ttlMs: 600_000 },
           sinceBlock: 1n,
           request: { x402Version: 2, paymentPayload: {}, paymentRequirements: { network: devnet.network } },

@@ -40,7 +40,15 @@ function makePayment({ network, asset, ...rest }: Made): NewPayment {
     traceparent: undefined,
   });
   return {
-    ...{ call, terms, route: JOB_PATH, identifier: undefined, callerNonce: undefined, sinceBlock: 0n },
+    ...{
+      call,
+      terms,
+      route: JOB_PATH,
+      identifier: undefined,
+      callerNonce: undefined,
+      quoteUse: undefined,
+      sinceBlock: 0n,
+    },
     request: { x402Version: 2, paymentPayload: {}, paymentRequirements: { network } },
     facilitator: "http://127.0.0.1:1/",
   };

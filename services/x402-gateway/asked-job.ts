@@ -1,0 +1,21 @@
+import type { IncomingMessage } from "node:http";
+import type { JobIds } from "../../shared/prices/price-list.ts";
+import type { Catalogue, Job } from "./catalogue.ts";
+import type { ReadQuote } from "./platform-quote.ts";
+import { soldJob } from "./sold-job.ts";
+
+type Deps = { catalogue: Catalogue; readQuote: ReadQuote };
+
+export type AskedJob = (req: IncomingMessage, ids: JobIds) => Job;
+
+/**
+ * The job that a request asks for, at its price or at that of the quote it brings. Throws `job.not_found`, `job.disabled`
+ * and `quote.*`.
+ */
+export function createAskedJob({ catalogue, readQuote }: Deps): AskedJob {
+  return (req, ids) => {
+    const job = soldJob(catalogue, ids);
+    const quote = readQuote(req, ids);
+    return quote === undefined ? job : catalogue.quoted(job, quote);
+  };
+}
