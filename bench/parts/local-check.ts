@@ -60,7 +60,7 @@ function timeBatches<Input, Result>(inputs: readonly Input[], step: (input: Inpu
 /** The same sale as the gateway's, whose facilitator nobody asks. */
 function sale() {
   const x402 = x402Toml({}).parse(x402Table("http://127.0.0.1:1"));
-  const prices = toPriceList(parseJobPricing(PRICING).jobs.values(), x402.accepted_tokens);
+  const prices = toPriceList(parseJobPricing(PRICING).jobs.values());
   const { tokens, find } = toCatalogue(x402, prices);
   const job = find({ serviceId: 1, jobIndex: 7 }) ?? fail();
   const settings = {

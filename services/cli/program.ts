@@ -6,6 +6,7 @@ import { bindAddress, configDir, opsAddress, port, serviceId, wholeNumber } from
 import { addPay } from "./pay/command.ts";
 import { addPayments } from "./payments/command.ts";
 import type { ProgramDeps } from "./program-deps.ts";
+import { addRates } from "./rates/command.ts";
 import type { StatusOptions } from "./status.ts";
 
 const EXIT_CODES = `
@@ -30,6 +31,7 @@ export function buildProgram(deps: ProgramDeps): Command {
   addFailed(program, deps);
   addPayments(program, deps);
   addPay(program, deps);
+  addRates(program, deps);
   addStatus(program, deps);
   addCheckConfig(program, deps);
   return program;

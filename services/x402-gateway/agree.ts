@@ -8,6 +8,7 @@ import { digestV1, type OfferSettings, termsOf, toRequirements, toRequirementsV1
 import type { DecodedPayment } from "./payment-header.ts";
 import { isQuoteOf, type QuoteExtra } from "./quote.ts";
 import { jobPath } from "./route.ts";
+import { assertOffered } from "./sold-job.ts";
 
 /** A payment that fits an offer of this job: what the facilitator is asked with, and the digest of what was offered. */
 export type Agreed = { requirements: object; quoteDigest: string; amount: string };
@@ -71,6 +72,7 @@ function agreeV1(
   { job, settings }: { job: Job; settings: AgreeSettings },
 ): Agreed {
   if (scheme !== "exact") throw notOffered("its scheme is another one");
+  assertOffered(job);
   const price = job.prices.find((each) => each.token === token);
   const priced = price && { job, token, amount: String(price.amount) };
   const requirements = priced && toRequirementsV1(priced, settings);

@@ -1,7 +1,6 @@
 import type { RequestListener } from "node:http";
 import type { X402Toml } from "../../shared/config/x402-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
-import type { Eip712Domain } from "../../shared/evm/typed-data.ts";
 import type { Readiness } from "../../shared/http/ops.ts";
 import type { Reached } from "../../shared/lifecycle/crash-point.ts";
 import type { Logger } from "../../shared/log/logger.ts";
@@ -102,14 +101,8 @@ function newcomersMax(bodyBytesMax: number): number {
 }
 
 function readQuoteOf({ x402, metadataPrefix, clock }: Deps): ReadQuote {
-  const { quote_operators: operators, quote_domain } = x402;
-  return createReadQuote({ operators, domain: toDomain(quote_domain), metadataPrefix, clock });
-}
-
-function toDomain(table: X402Toml["quote_domain"]): Eip712Domain | undefined {
-  if (table === undefined) return undefined;
-  const { name, version, chain_id: chainId, verifying_contract: verifyingContract } = table;
-  return { name, version, chainId, verifyingContract };
+  const { quote_operators: operators, quote_domain: domain } = x402;
+  return createReadQuote({ operators, domain, metadataPrefix, clock });
 }
 
 function toSettings(x402: X402Toml, metadataPrefix: string) {

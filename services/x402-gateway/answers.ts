@@ -67,7 +67,7 @@ export function answerRefused(
   error: AppError,
   { req, res, job, ids, statusUrl }: Refusing,
 ): void {
-  if (CODES[error.code].status === 402 && job !== undefined) {
+  if (CODES[error.code].status === 402 && job !== undefined && job.prices.length > 0) {
     challenge.send(req, res, { job, why: { code: error.code, detail: error.publicDetail } });
     return;
   }

@@ -3,6 +3,7 @@ import type { JobIds } from "../../shared/prices/price-list.ts";
 import type { AskedJob } from "./asked-job.ts";
 import type { AskedTally } from "./asked-tally.ts";
 import type { Challenge } from "./challenge.ts";
+import { assertOffered } from "./sold-job.ts";
 
 type Deps = { askedJob: AskedJob; challenge: Challenge; asked: AskedTally };
 
@@ -10,11 +11,13 @@ export type AskForPayment = (req: IncomingMessage, res: ServerResponse, ids: Job
 
 /**
  * A request without payment is told the price before anything of its body is looked at. Throws `job.not_found`,
- * `job.disabled` and `quote.*`.
+ * `job.disabled`, `quote.*` and `price.unavailable`.
  */
 export function createAskForPayment({ askedJob, challenge, asked }: Deps): AskForPayment {
   return (req, res, ids) => {
-    challenge.send(req, res, { job: askedJob(req, ids) });
+    const job = askedJob(req, ids);
+    assertOffered(job);
+    challenge.send(req, res, { job });
     asked.count(ids);
   };
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { JobIds } from "../../shared/prices/price-list.ts";
 import type { Catalogue, Job } from "./catalogue.ts";
-import type { ReadQuote } from "./platform-quote.ts";
+import { type ReadQuote, rejectedQuote } from "./platform-quote.ts";
 import { soldJob } from "./sold-job.ts";
 
 type Deps = { catalogue: Catalogue; readQuote: ReadQuote };
@@ -16,6 +16,10 @@ export function createAskedJob({ catalogue, readQuote }: Deps): AskedJob {
   return (req, ids) => {
     const job = soldJob(catalogue, ids);
     const quote = readQuote(req, ids);
-    return quote === undefined ? job : catalogue.quoted(job, quote);
+    if (quote === undefined) return job;
+    const quoted = catalogue.quoted(job, quote);
+    if (quoted.prices.length === 0 && job.prices.length > 0)
+      throw rejectedQuote("its price comes to nothing that can be paid");
+    return quoted;
   };
 }

@@ -1,8 +1,9 @@
 import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
 import { chainIdOf } from "../../shared/evm/chain-id.ts";
 import { domainSeparator } from "../../shared/evm/typed-data.ts";
-import { currentOffers } from "../../shared/prices/current-offers.ts";
-import { type JobIds, jobKey, type PriceList } from "../../shared/prices/price-list.ts";
+import { currentOffers, type RateOf } from "../../shared/prices/current-offers.ts";
+import { type JobIds, type JobPrice, jobKey, type PriceList } from "../../shared/prices/price-list.ts";
+import { fixedRateOf } from "../../shared/rates/rated-token.ts";
 import { createPolicies, type JobPolicy } from "./caller-policy.ts";
 import type { PlatformQuote } from "./platform-quote.ts";
 import { v1NetworkOf } from "./v1-networks.ts";
@@ -25,7 +26,7 @@ export type Token = {
   v1Network: string | undefined;
 };
 
-/** A job that has a price. */
+/** A job that has a price, with what it costs now in each token whose rate is known. */
 export type Job = JobIds & {
   priceWei: bigint;
   policy: JobPolicy;
@@ -36,35 +37,66 @@ export type Job = JobIds & {
 
 export type Catalogue = {
   tokens: readonly Token[];
+  /** The same object as long as no rate changes, and another one afterwards. */
   find(ids: JobIds): Job | undefined;
   /** The job at the quote's price. */
   quoted(job: Job, quote: PlatformQuote): Job;
 };
 
-/** What is sold, to whom, and for which tokens. */
-export function toCatalogue(x402: X402Toml, prices: PriceList<AcceptedToken>): Catalogue {
+/** What is sold, to whom, and for which tokens; without `rateOf` only for those whose rate is fixed. */
+export function toCatalogue(
+  x402: X402Toml,
+  prices: PriceList,
+  rateOf: RateOf<AcceptedToken> = fixedRateOf,
+): Catalogue {
   const tokens = new Map(x402.accepted_tokens.map((config) => [config, toToken(config)]));
   const policyOf = createPolicies(x402);
-  const jobs = [...prices].map(([key, { offers, ...job }]): [string, Job] => {
-    const inTokens = offers.flatMap(({ token, amount }) => {
-      const known = tokens.get(token);
-      return known === undefined ? [] : [{ token: known, amount }];
-    });
-    return [key, { ...job, policy: policyOf(job), prices: inTokens }];
-  });
-  const byKey = new Map(jobs);
-  return {
-    tokens: [...tokens.values()],
-    find: (ids) => byKey.get(jobKey(ids)),
-    quoted(job, quote) {
-      const { priceWei } = quote.quote;
-      const offers = currentOffers(priceWei, x402.accepted_tokens, (token) => token.rate_per_native_unit);
-      const prices = offers.flatMap(({ token: config, amount }) => {
+  const known = [...prices].map(([key, job]): [string, KnownJob] => [
+    key,
+    { ...job, policy: policyOf(job), priced: undefined },
+  ]);
+  const byKey = new Map(known);
+  const ratesNow = createRatesNow(x402.accepted_tokens, rateOf);
+
+  function pricesOf(priceWei: bigint, rates: RatesNow): Job["prices"] {
+    return currentOffers(priceWei, x402.accepted_tokens, (token) => rates.get(token)).flatMap(
+      ({ token: config, amount }) => {
         const token = tokens.get(config);
         return token === undefined ? [] : [{ token, amount }];
-      });
-      return { ...job, priceWei, prices, quote };
+      },
+    );
+  }
+
+  return {
+    tokens: [...tokens.values()],
+    find(ids) {
+      const job = byKey.get(jobKey(ids));
+      if (job === undefined) return undefined;
+      const rates = ratesNow();
+      if (job.priced?.rates === rates) return job.priced.job;
+      const { priced: _, ...rest } = job;
+      job.priced = { rates, job: { ...rest, prices: pricesOf(job.priceWei, rates) } };
+      return job.priced.job;
     },
+    quoted(job, quote) {
+      const { priceWei } = quote.quote;
+      return { ...job, priceWei, prices: pricesOf(priceWei, ratesNow()), quote };
+    },
+  };
+}
+
+type KnownJob = JobPrice & Pick<Job, "policy"> & { priced: { rates: RatesNow; job: Job } | undefined };
+
+type RatesNow = ReadonlyMap<AcceptedToken, string | undefined>;
+
+/** The rates of all tokens; the same object as long as none changes. */
+function createRatesNow(tokens: readonly AcceptedToken[], rateOf: RateOf<AcceptedToken>): () => RatesNow {
+  const changing = tokens.filter((token) => fixedRateOf(token) === undefined);
+  const read = (): RatesNow => new Map(tokens.map((token) => [token, rateOf(token)]));
+  let rates = read();
+  return () => {
+    if (changing.some((token) => rateOf(token) !== rates.get(token))) rates = read();
+    return rates;
   };
 }
 

@@ -4,20 +4,23 @@ import { readBody } from "../../shared/http/read-body.ts";
 import type { PaymentJournal } from "../../shared/payments/journal.ts";
 import type { JobIds } from "../../shared/prices/price-list.ts";
 import type { Admit } from "./admit.ts";
+import type { AskedJob } from "./asked-job.ts";
 import type { Bound } from "./bound.ts";
 import type { AuthorizeCaller, AuthorizedCaller } from "./caller-policy.ts";
 import type { Catalogue, Job } from "./catalogue.ts";
 import { findKnown } from "./find-known.ts";
 import type { KnownPayment } from "./known-payment.ts";
 import { hasPayment } from "./payment-header.ts";
+import { assertInputs } from "./platform-quote.ts";
 import { readOnce } from "./read-once.ts";
 import { readSigned } from "./read-signed.ts";
 import { sendJson } from "./send-json.ts";
-import { soldJob } from "./sold-job.ts";
+import { assertOffered } from "./sold-job.ts";
 import { refusedClaim } from "./take-payment.ts";
 
 type Deps = {
   catalogue: Catalogue;
+  askedJob: AskedJob;
   journal: PaymentJournal;
   knownPayment: KnownPayment;
   assertOpen: () => void;
@@ -72,10 +75,12 @@ async function tryPayment(deps: Deps, { req, res, ids }: Arrival): Promise<Autho
 }
 
 async function tryCaller(deps: Deps, { req, res, ids }: Arrival): Promise<AuthorizedCaller | undefined> {
-  const job = soldJob(deps.catalogue, ids);
+  const job = deps.askedJob(req, ids);
+  assertOffered(job);
   deps.assertOpen();
   assertPayerNotAsked(job);
   const body = await readBody(req, res, deps.settings.bodyBytesMax);
+  if (job.quote !== undefined) assertInputs(job.quote, body);
   return deps.authorizeCaller({ job, req, body, payer: NOBODY });
 }
 

@@ -1,10 +1,11 @@
 import { createEthCall } from "../../shared/chain/eth-call.ts";
-import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
+import type { X402Toml } from "../../shared/config/x402-toml.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { createPaymentJournal } from "../../shared/payments/journal.ts";
 import type { PriceList } from "../../shared/prices/price-list.ts";
 import { type Gateway, type IngressOptions, openIngress } from "../../shared/queue/ingress.ts";
 import { isQueued } from "../../shared/queue/is-queued.ts";
+import { createRates, type ObservedRate } from "../../shared/rates/rates.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { createAnswerAll } from "./answer-all.ts";
 import { createAskedTally } from "./asked-tally.ts";
@@ -26,11 +27,13 @@ const CALLER_CHECK_TIMEOUT_MS = 3000;
 
 export type X402GatewayOptions = IngressOptions & {
   x402: X402Toml;
-  prices: PriceList<AcceptedToken>;
+  prices: PriceList;
   metadataPrefix: string;
 };
 
 export type X402Gateway = Gateway & {
+  /** What is known now of each token's rate. */
+  rates(): ObservedRate[];
   /** Ends the gateway's timers and connections. Call it last, when nothing more can arrive. */
   close(): Promise<void>;
 };
@@ -39,10 +42,16 @@ export type X402Gateway = Gateway & {
 export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   const ingress = openIngress("x402", options);
   const parts = { ...ingress, ...makeParts(options, ingress) };
-  const { admission, chains, facilitators } = parts;
+  const { admission, chains, facilitators, rates } = parts;
   const { trust_facilitator: trustFacilitator, settle_timeout_secs } = options.x402;
   const readinessNow = () =>
-    readiness({ admission: () => admission.readiness(), facilitators, chains, trustFacilitator });
+    readiness({
+      admission: () => admission.readiness(),
+      facilitators,
+      chains,
+      rates: rates.observed,
+      trustFacilitator,
+    });
   const handler = createAnswerAll({ ...parts, readiness: readinessNow });
   const reconciler = startReconciler({
     ...parts,
@@ -52,13 +61,16 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   });
   facilitators.start();
   chains.start();
+  rates.start();
   return {
     ...ingress.handle,
     handler,
     readiness: readinessNow,
+    rates: rates.observed,
     async close() {
       parts.asked.flush();
       await reconciler.stop();
+      rates.close();
       await Promise.all([facilitators.close(), chains.close()]);
       ingress.close();
     },
@@ -70,12 +82,14 @@ type Ingress = ReturnType<typeof openIngress>;
 function makeParts({ x402, prices, metadataPrefix }: X402GatewayOptions, ingress: Ingress) {
   const { redis, clock, log } = ingress;
   const journal = createPaymentJournal(redis);
+  const rates = createRates({ tokens: x402.accepted_tokens, redis, clock, log });
   const isPermittedCaller = createIsPermittedCaller({ chainAt: toContractCalls, clock });
   return {
     x402,
     metadataPrefix,
     asked: createAskedTally(log),
-    catalogue: toCatalogue(x402, prices),
+    rates,
+    catalogue: toCatalogue(x402, prices, rates.of),
     journal,
     chains: createChains(x402, { clock, log }),
     facilitators: createFacilitators(toFacilitatorOptions(x402, { clock, log })),

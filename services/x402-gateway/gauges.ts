@@ -1,13 +1,19 @@
 import type { Metrics } from "../../shared/metrics/metrics.ts";
 import { createUnresolved } from "../../shared/payments/unresolved.ts";
-import type { Gateway } from "../../shared/queue/ingress.ts";
 import { registerPressure } from "../../shared/queue/pressure-gauges.ts";
+import { registerRates } from "../../shared/rates/rate-gauges.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { systemClock } from "../../shared/time/clock.ts";
+import type { X402Gateway } from "./gateway.ts";
 
-/** Gauges of the queue behind the gateway and of the payments that wait for an end. */
-export function registerGauges(metrics: Metrics, gateway: Pick<Gateway, "pressure">, redis: Redis): void {
-  registerPressure(metrics, "x402", gateway.pressure);
+/** Gauges of the queue behind the gateway, of its tokens' rates and of the payments that wait for an end. */
+export function registerGauges(
+  metrics: Metrics,
+  { pressure, rates }: Pick<X402Gateway, "pressure" | "rates">,
+  redis: Redis,
+): void {
+  registerPressure(metrics, "x402", pressure);
+  registerRates(metrics, rates);
   registerUnresolved(metrics, redis);
 }
 

@@ -107,7 +107,7 @@ function inReview({ id, reason }: Payment): OpenPayment {
   return new OpenPayment("payment.in_review", id, {
     reason: `${id}: ${reason}`,
     publicDetail:
-      "What the chain says of this payment is contradictory; an operator decides. Do not pay again.",
+      "Nothing tells for sure whether this payment happened; an operator decides. Do not pay again.",
     retryAfterMs: 60_000,
   });
 }

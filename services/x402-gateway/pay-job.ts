@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
-import { toAppError } from "../../shared/errors/app-error.ts";
+import { type AppError, toAppError } from "../../shared/errors/app-error.ts";
+import { CODES } from "../../shared/errors/codes.ts";
 import { traceparentOf } from "../../shared/http/headers.ts";
 import { logRefused } from "../../shared/http/refusal.ts";
 import type { Reached } from "../../shared/lifecycle/crash-point.ts";
@@ -23,6 +24,7 @@ import { usedUp } from "./platform-quote.ts";
 import { readOnce } from "./read-once.ts";
 import { readSigned } from "./read-signed.ts";
 import { jobPath } from "./route.ts";
+import { noOffer } from "./sold-job.ts";
 import type { TakePayment } from "./take-payment.ts";
 
 export type PayJobDeps = {
@@ -150,6 +152,12 @@ function jobOnOffer({ askedJob }: PayJobDeps, req: IncomingMessage, ids: JobIds)
   }
 }
 
+/** A 402 has something to offer, unless it is the end of the payment that it tells. */
+function payable(error: AppError, job: Job | undefined): AppError {
+  if (job === undefined || CODES[error.code].status !== 402 || error.code === "payment.void") return error;
+  return noOffer(job) ?? error;
+}
+
 type Refused = { req: IncomingMessage; res: ServerResponse; ids: JobIds } & {
   signed: SignedPayment | undefined;
   thrown: unknown;
@@ -157,12 +165,13 @@ type Refused = { req: IncomingMessage; res: ServerResponse; ids: JobIds } & {
 };
 
 function refuse(deps: PayJobDeps, { req, res, ids, signed, thrown, startedAt }: Refused): void {
-  const error = toAppError(thrown);
+  const job = jobOnOffer(deps, req, ids);
+  const error = payable(toAppError(thrown), job);
   answerRefused(deps.challenge, error, {
     req,
     res,
     ids,
-    job: jobOnOffer(deps, req, ids),
+    job,
     statusUrl: error instanceof OpenPayment ? deps.statusUrlOf(error.callId) : undefined,
   });
   logRefused(deps.log, "payment.refused", {

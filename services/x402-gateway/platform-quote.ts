@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { AppError } from "../../shared/errors/app-error.ts";
 import type { Address } from "../../shared/evm/address.ts";
+import { toHex } from "../../shared/evm/hex.ts";
 import { keccak256Hex } from "../../shared/evm/keccak.ts";
 import { recoverAddress } from "../../shared/evm/recover.ts";
 import { domainSeparator, type Eip712Domain } from "../../shared/evm/typed-data.ts";
@@ -26,6 +27,8 @@ type Deps = {
   clock: Clock;
 };
 
+/** Clients need not know the operator's brand. */
+const DEFAULT_HEADER = "x-platform-quote";
 const HEADER_BYTES_MAX = 4096;
 /** What the clocks of the replicas may differ. */
 const CLOCK_MARGIN_MS = 10 * 60_000;
@@ -39,21 +42,21 @@ const LIFE_SECONDS_MAX = 30n * 86_400n;
  * `quote.malformed`, `quote.rejected` and `quote.expired`: none of them is a 402, which a client would pay at another price.
  */
 export function createReadQuote({ operators, domain, metadataPrefix, clock }: Deps): ReadQuote {
-  const header = platformKeys(metadataPrefix).quote.toLowerCase();
+  const headers = [...new Set([platformKeys(metadataPrefix).quote.toLowerCase(), DEFAULT_HEADER])];
   const separator = domain === undefined ? undefined : domainSeparator(domain);
   const known = new Set(operators.map((address) => address.toLowerCase()));
 
   return (req, ids) => {
-    if (req.headers[header] === undefined) return undefined;
-    if (separator === undefined || known.size === 0) throw rejected("this gateway honours no quotes");
-    const { quote, signature } = decoded(headerValues(req, header));
+    if (headers.every((header) => req.headers[header] === undefined)) return undefined;
+    if (separator === undefined || known.size === 0) throw rejectedQuote("this gateway honours no quotes");
+    const { quote, signature } = decoded(headers.flatMap((header) => headerValues(req, header)));
     const digest = jobQuoteDigest(separator, quote);
     const signer = recoverAddress(digest, signature);
     if (signer === undefined || !known.has(signer))
-      throw rejected("it is not signed by an operator whose quotes are honoured here");
+      throw rejectedQuote("it is not signed by an operator whose quotes are honoured here");
     assertJob(quote, ids);
     assertLasts(quote, BigInt(Math.floor(clock() / 1000)));
-    return { quote, digest: `0x${Buffer.from(digest).toString("hex")}` };
+    return { quote, digest: toHex(digest) };
   };
 }
 
@@ -64,12 +67,13 @@ export function usedUp({ quote, digest }: PlatformQuote, now: number): { digest:
 
 /** Throws `quote.rejected` where another one pays than the quote was made for. */
 export function assertRequester({ quote }: PlatformQuote, payer: Address): void {
-  if (quote.requester !== payer) throw rejected("the payer is not its requester");
+  if (quote.requester !== payer) throw rejectedQuote("the payer is not its requester");
 }
 
 /** Throws `quote.rejected` where the body is not the inputs that the quote was made for. */
 export function assertInputs({ quote }: PlatformQuote, body: Uint8Array): void {
-  if (quote.inputsHash !== keccak256Hex(body)) throw rejected("the body is not the inputs it was made for");
+  if (quote.inputsHash !== keccak256Hex(body))
+    throw rejectedQuote("the body is not the inputs it was made for");
 }
 
 function decoded([value, ...more]: readonly string[]): SignedQuote {
@@ -83,7 +87,7 @@ function decoded([value, ...more]: readonly string[]): SignedQuote {
 
 function assertJob({ serviceId, jobIndex }: JobQuote, ids: JobIds): void {
   if (serviceId !== BigInt(ids.serviceId) || jobIndex !== ids.jobIndex)
-    throw rejected("it is for another job");
+    throw rejectedQuote("it is for another job");
 }
 
 function assertLasts({ timestamp, expiry }: JobQuote, now: bigint): void {
@@ -91,14 +95,14 @@ function assertLasts({ timestamp, expiry }: JobQuote, now: bigint): void {
     const detail = "the quote has expired; ask for a new one";
     throw new AppError("quote.expired", { reason: detail, publicDetail: detail });
   }
-  if (timestamp > now + CLOCK_SKEW_SECONDS) throw rejected("it is not valid yet");
-  if (expiry > now + LIFE_SECONDS_MAX) throw rejected("it lasts for more than 30 days");
+  if (timestamp > now + CLOCK_SKEW_SECONDS) throw rejectedQuote("it is not valid yet");
+  if (expiry > now + LIFE_SECONDS_MAX) throw rejectedQuote("it lasts for more than 30 days");
 }
 
 function malformed(detail: string): AppError {
   return new AppError("quote.malformed", { reason: detail, publicDetail: detail });
 }
 
-function rejected(detail: string): AppError {
+export function rejectedQuote(detail: string): AppError {
   return new AppError("quote.rejected", { reason: detail, publicDetail: `the quote: ${detail}` });
 }

@@ -1,4 +1,5 @@
 import type { Readiness } from "../../shared/http/ops.ts";
+import type { ObservedRate } from "../../shared/rates/rates.ts";
 import type { Chains } from "./chains.ts";
 import type { Facilitators } from "./facilitators.ts";
 
@@ -6,11 +7,15 @@ type Deps = {
   admission: () => Readiness;
   facilitators: Facilitators;
   chains: Chains;
+  rates: () => readonly ObservedRate[];
   trustFacilitator: boolean;
 };
 
-/** Facilitators and chains are the same for every replica: their absence is reported, and makes none of them unready. */
-export function readiness({ admission, facilitators, chains, trustFacilitator }: Deps): Readiness {
+/**
+ * Facilitators, chains and the sources of rates are the same for every replica: their absence is reported, and makes none
+ * of them unready.
+ */
+export function readiness({ admission, facilitators, chains, rates, trustFacilitator }: Deps): Readiness {
   const { ready, checks } = admission();
   return {
     ready,
@@ -18,6 +23,12 @@ export function readiness({ admission, facilitators, chains, trustFacilitator }:
       ...checks,
       facilitators: facilitators.available(),
       chains: chains.available(),
+      rates: rates().map(({ network, asset, symbol, value }) => ({
+        network,
+        asset,
+        symbol,
+        ok: value !== undefined,
+      })),
       trust_facilitator: trustFacilitator,
     },
   };

@@ -19,3 +19,22 @@ export function soldJob(catalogue: Catalogue, ids: JobIds): Job {
     throw new AppError("job.disabled", { reason: "its policy is disabled" });
   return job;
 }
+
+/** After this long a rate may be known again. */
+const RATE_RETRY_MS = 10_000;
+
+/** Throws `price.unavailable` where no token has a rate that makes a price of the job's. */
+export function assertOffered(job: Job): void {
+  const error = noOffer(job);
+  if (error !== undefined) throw error;
+}
+
+/** What `assertOffered` throws, if anything. */
+export function noOffer({ prices, jobIndex, serviceId }: Job): AppError | undefined {
+  if (prices.length > 0) return undefined;
+  return new AppError("price.unavailable", {
+    reason: `no token has a current rate for job ${jobIndex} of service ${serviceId}`,
+    publicDetail: "No accepted token has a current rate; nothing was charged.",
+    retryAfterMs: RATE_RETRY_MS,
+  });
+}

@@ -19,6 +19,9 @@ export const headerText = z
   .string()
   .regex(/^[!-~]+(?: [!-~]+)*$/, "must be visible ASCII, since it becomes a header value");
 
+/** A name or version of an EIP-712 domain. */
+export const domainText = z.string().min(1, "is empty").max(256);
+
 export const httpUrl = z
   .url({ protocol: /^https?$/, message: "must be an http or https URL" })
   .refine((url) => !/[?#]|\/\/[^/]*@/.test(url), "must have no user, password, query or fragment")

@@ -1,13 +1,14 @@
-import { jobKey, type PriceList, priceProblems, toPriceList } from "../prices/price-list.ts";
-import type { TokenRate } from "../prices/token-amount.ts";
+import { z } from "zod";
+import { jobKey, type PriceList, priceProblems, type RateAt, toPriceList } from "../prices/price-list.ts";
 import { openConfigDir } from "./config-dir.ts";
 import { isLoopback } from "./fields.ts";
 import { parseJobPricing } from "./job-pricing-toml.ts";
 import { type Config, readConfig } from "./load-config.ts";
+import { fixedRateIn } from "./rate-source.ts";
 import type { Env } from "./secret-value.ts";
 import { shortSecrets } from "./short-secrets.ts";
-import { tokenRate } from "./x402-tokens.ts";
-import { type AcceptedToken, withTokenDefaults, type X402Toml, x402Problems, x402Toml } from "./x402-toml.ts";
+import { decimals, markupBps, rate } from "./x402-tokens.ts";
+import { withTokenDefaults, type X402Toml, x402Problems, x402Toml } from "./x402-toml.ts";
 
 const X402 = "x402.toml";
 const JOB_PRICING = "job_pricing.toml";
@@ -15,8 +16,8 @@ const JOB_PRICING = "job_pricing.toml";
 export type X402Config = Config & {
   /** Absent without the file: the gateway is off. */
   x402: X402Toml | undefined;
-  /** Every job of job_pricing.toml with what it costs in each accepted token. */
-  prices: PriceList<AcceptedToken>;
+  /** Every job of job_pricing.toml. */
+  prices: PriceList;
 };
 
 /** As `loadConfig`, with the files of the x402 gateway: what is wrong with any file is reported at once. */
@@ -28,18 +29,35 @@ export function loadX402Config({ dir, env }: { dir: string; env: Env }): X402Con
   files.report(JOB_PRICING, [...problems, ...priceProblems(jobs.values(), ratesOf(files.table(X402)))]);
 
   const { warnings, ...common } = files.checked(config);
-  const prices = toPriceList(jobs.values(), x402?.accepted_tokens ?? []);
+  const prices = toPriceList(jobs.values());
   return { ...common, x402, prices, warnings: [...warnings, ...(x402 ? warningsOf(x402, prices) : [])] };
 }
 
-/** The rates that can be read, by the token's index: a mistake elsewhere in the file hides no price's problem. */
-function ratesOf(table: unknown): ReadonlyMap<number, TokenRate> {
+const priced = z.object({ decimals, markup_bps: markupBps.default(0) });
+
+/**
+ * The rates that can be read, and the bounds of those that are asked for later, by the token's index: a mistake elsewhere
+ * in the file hides no price's problem.
+ */
+function ratesOf(table: unknown): RateAt[] {
   const tokens = (withTokenDefaults(table ?? {}) as { accepted_tokens?: unknown }).accepted_tokens;
-  const read = Array.isArray(tokens) ? tokens.map((token) => tokenRate.safeParse(token).data) : [];
-  return new Map(read.flatMap((rate, index) => (rate === undefined ? [] : [[index, rate]])));
+  if (!Array.isArray(tokens)) return [];
+  return tokens.flatMap((token: Readonly<Record<string, unknown>>, index) => {
+    const read = priced.safeParse(token).data;
+    return read === undefined ? [] : ratesIn(token).map((each) => ({ index, ...each, ...read }));
+  });
 }
 
-function warningsOf(x402: X402Toml, prices: PriceList<AcceptedToken>): string[] {
+function ratesIn(token: Readonly<Record<string, unknown>>) {
+  const fixed = fixedRateIn(token["rate_per_native_unit"]);
+  if (fixed !== undefined) return [{ rate_per_native_unit: fixed }];
+  return (["min_rate", "max_rate"] as const).flatMap((bound) => {
+    const text = rate.safeParse(token[bound]).data;
+    return text === undefined ? [] : [{ rate_per_native_unit: text, bound }];
+  });
+}
+
+function warningsOf(x402: X402Toml, prices: PriceList): string[] {
   const unpriced = x402.job_policies.filter(
     ({ service_id: serviceId, job_index: jobIndex }) => !prices.has(jobKey({ serviceId, jobIndex })),
   );
@@ -48,6 +66,7 @@ function warningsOf(x402: X402Toml, prices: PriceList<AcceptedToken>): string[] 
     ...(x402.trust_facilitator
       ? ["trust_facilitator: is on; a facilitator is believed where the chain could be asked"]
       : []),
+    ...x402.accepted_tokens.flatMap(unboundedRate),
     ...(prices.size === 0 ? [`accepted_tokens: no job has a price in ${JOB_PRICING}, so none is sold`] : []),
     ...unpriced.map(
       ({ service_id, job_index }) =>
@@ -55,6 +74,19 @@ function warningsOf(x402: X402Toml, prices: PriceList<AcceptedToken>): string[] 
     ),
   ];
   return [...warnings.map((warning) => `${X402}: ${warning}`), ...shortSecrets(X402, x402)];
+}
+
+type Token = X402Toml["accepted_tokens"][number];
+
+function unboundedRate({ rate_per_native_unit, min_rate, max_rate }: Token, index: number): string[] {
+  const missing = [
+    ...(min_rate === undefined ? ["min_rate"] : []),
+    ...(max_rate === undefined ? ["max_rate"] : []),
+  ];
+  if (typeof rate_per_native_unit === "string" || missing.length === 0) return [];
+  return [
+    `accepted_tokens[${index}]: its rate comes from ${rate_per_native_unit.source}, and has no ${missing.join(" and no ")}; a source that is wrong sets any price`,
+  ];
 }
 
 function isPlainHttp(url: string): boolean {

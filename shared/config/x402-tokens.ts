@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { checksummed, hasRightChecksum, isAddress, ZERO_ADDRESS } from "../evm/address.ts";
 import { isEvmNetwork } from "../evm/chain-id.ts";
-import { headerText, isPrivateUrl } from "./fields.ts";
+import { isPrivateUrl } from "./fields.ts";
 import { type Env, secretValue } from "./secret-value.ts";
 
 /** An address, as EIP-55 writes it whatever case it was given in. */
@@ -39,33 +39,3 @@ export const rate = z
   .regex(/[1-9]/, "must be above 0");
 export const markupBps = z.int().min(0).max(1_000_000);
 export const decimals = z.int().min(0).max(36);
-
-const transferMethod = z.literal("eip3009", {
-  error: ({ input }) => (input === "permit2" ? "permit2 is not supported yet" : 'must be "eip3009"'),
-});
-
-const domainText = z.string().min(1, "is empty").max(256);
-
-export function acceptedToken(env: Env) {
-  return z.strictObject({
-    network,
-    asset: evmAddress,
-    symbol: headerText.max(32),
-    decimals,
-    pay_to: evmAddress,
-    rate_per_native_unit: rate,
-    markup_bps: markupBps.default(0),
-    transfer_method: transferMethod.default("eip3009"),
-    eip3009_name: domainText,
-    eip3009_version: domainText,
-    rpc_url: rpcUrl(env).optional(),
-    confirmations: z.int().min(0).max(1000).default(2),
-  });
-}
-
-/** What of a token its prices need. */
-export const tokenRate = z.object({
-  decimals,
-  rate_per_native_unit: rate,
-  markup_bps: markupBps.default(0),
-});

@@ -1,11 +1,14 @@
 import { z } from "zod";
 import { jobKey } from "../prices/price-list.ts";
+import { acceptedToken } from "./accepted-token.ts";
 import type { Problem } from "./config-dir.ts";
-import { address, headerName, httpUrl, isPrivateUrl, positive } from "./fields.ts";
+import { address, httpUrl, isPrivateUrl, positive } from "./fields.ts";
 import { quoteDomain } from "./quote-domain.ts";
-import { type Env, secretValue, secretValues } from "./secret-value.ts";
+import { ratePerNativeUnit, rateProblems } from "./rate-source.ts";
+import { secretHeaders } from "./secret-headers.ts";
+import { type Env, secretValues } from "./secret-value.ts";
 import { jobPolicy } from "./x402-policies.ts";
-import { acceptedToken, evmAddress, markupBps, rate } from "./x402-tokens.ts";
+import { evmAddress, markupBps } from "./x402-tokens.ts";
 
 const MAX_TIMEOUT_SECS = 120;
 const SETTLE_TIMEOUT_SECS = 20;
@@ -19,7 +22,7 @@ export function x402Toml(env: Env) {
       bind_address: address.default("0.0.0.0:8402"),
       public_url: httpUrl,
       facilitator_url: facilitatorUrls,
-      facilitator_headers: facilitatorHeaders(env),
+      facilitator_headers: secretHeaders(env),
       quote_secret: secretValues(env),
       quote_ttl_secs: z.int().min(10).max(86_400).default(300),
       max_timeout_secs: z.int().min(10).max(3600).default(MAX_TIMEOUT_SECS),
@@ -32,7 +35,7 @@ export function x402Toml(env: Env) {
       request_timeout_secs: z.number().min(0.1).max(300).default(15),
       facilitator_timeout_secs: timeoutSecs.default(10),
       settle_timeout_secs: timeoutSecs.default(SETTLE_TIMEOUT_SECS),
-      rate_per_native_unit: rate.optional(),
+      rate_per_native_unit: ratePerNativeUnit(env).optional(),
       markup_bps: markupBps.optional(),
       job_policies: z.array(jobPolicy(env)).default([]),
       accepted_tokens: z.array(acceptedToken(env)).min(1, "needs at least one token"),
@@ -62,7 +65,7 @@ type Row = Readonly<Record<string, unknown>>;
 
 /** What is wrong between keys: asked of the file as read, so that other problems do not hide it. */
 export function x402Problems(table: unknown): Problem[] {
-  const { accepted_tokens, job_policies, trust_facilitator, ...rest } = table as Row;
+  const { accepted_tokens, job_policies, trust_facilitator, ...rest } = withTokenDefaults(table) as Row;
   const [tokens, policies] = [rowsOf(accepted_tokens), rowsOf(job_policies)];
   const blind = trust_facilitator === true ? [] : tokens.filter(({ row }) => row["rpc_url"] === undefined);
   return [
@@ -72,6 +75,7 @@ export function x402Problems(table: unknown): Problem[] {
       path: ["accepted_tokens", index, "rpc_url"],
       message: "is missing: the chain says what was paid; only trust_facilitator = true does without it",
     })),
+    ...tokens.flatMap(({ row, index }) => rateProblems(row, index)),
     ...tooShort(rest),
     ...withoutDomain(rest),
   ];
@@ -138,35 +142,3 @@ const facilitatorUrls = z.preprocess(
     .array(httpUrl.refine(isPrivateUrl, "must be an https URL, or an http URL on this machine"))
     .min(1, "needs at least one facilitator"),
 );
-
-/** What every request to a facilitator says of itself (RFC 9110, sections 7 and 8). */
-const OWN_HEADERS = ["connection", "content-length", "content-type", "host", "transfer-encoding"];
-
-/** Headers for every request to a facilitator, by lower-case name: credentials, as most facilitators want some. */
-function facilitatorHeaders(env: Env) {
-  const value = secretValue(env).refine(
-    (secret) => /^[!-~]+(?: [!-~]+)*$/.test(secret.reveal()),
-    "must be visible ASCII, since it becomes a header value",
-  );
-  return z
-    .record(z.string(), value)
-    .default({})
-    .superRefine((headers, context) => {
-      const names = Object.keys(headers).map((name) => name.toLowerCase());
-      Object.keys(headers).forEach((name, index) => {
-        const problem = headerNameProblem(name, names.indexOf(name.toLowerCase()) < index);
-        if (problem !== undefined) context.addIssue({ code: "custom", path: [name], message: problem });
-      });
-    })
-    .transform((headers) => lowerCased(headers));
-}
-
-function headerNameProblem(name: string, repeats: boolean): string | undefined {
-  if (!headerName.safeParse(name).success) return "is not a header name (RFC 9110)";
-  if (OWN_HEADERS.includes(name.toLowerCase())) return "is set by the gateway itself";
-  return repeats ? "is there twice" : undefined;
-}
-
-function lowerCased<Value>(headers: Readonly<Record<string, Value>>): Readonly<Record<string, Value>> {
-  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
-}

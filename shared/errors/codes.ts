@@ -74,6 +74,7 @@ export const CODES = {
     title: "Whether the payment settled is unknown",
   },
   "payment.in_review": { status: 503, retryable: true, title: "Payment is in review" },
+  "price.unavailable": { status: 503, retryable: true, title: "No token has a current rate" },
   "payment.unavailable": { status: 503, retryable: true, title: "Payments cannot be taken now" },
 
   // what the gateway cannot do now

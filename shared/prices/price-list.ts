@@ -5,34 +5,29 @@ export type JobPrice = JobIds & { priceWei: bigint };
 
 /** What a job costs in one token: `amount` in the token's smallest units. */
 export type Offer<Token> = { token: Token; amount: bigint };
-export type PricedJob<Token> = JobPrice & { offers: readonly Offer<Token>[] };
 
-/** Every job that has a price, by `jobKey`; its offers in the order of the tokens. */
-export type PriceList<Token> = ReadonlyMap<string, PricedJob<Token>>;
+/** Every job that has a price, by `jobKey`. */
+export type PriceList = ReadonlyMap<string, JobPrice>;
 
 /** A job's key: the two ids as they stand in its path. */
-export function jobKey({ serviceId, jobIndex }: JobIds): string {
+export function jobKey({ serviceId, jobIndex }: { [Id in keyof JobIds]: number | bigint }): string {
   return `${serviceId}/${jobIndex}`;
 }
 
-export function toPriceList<Token extends TokenRate>(
-  jobs: Iterable<JobPrice>,
-  tokens: readonly Token[],
-): PriceList<Token> {
-  const priced = [...jobs].map((job) => ({
-    ...job,
-    offers: tokens.map((token) => ({ token, amount: tokenAmount(job.priceWei, token) })),
-  }));
-  return new Map(priced.map((job) => [jobKey(job), job]));
+export function toPriceList(jobs: Iterable<JobPrice>): PriceList {
+  return new Map([...jobs].map((job) => [jobKey(job), job]));
 }
 
-/** What no authorization can carry, or would give the job away; `tokens` by their index in x402.toml. */
-export function priceProblems(jobs: Iterable<JobPrice>, tokens: ReadonlyMap<number, TokenRate>) {
+/** A rate of the token at `index` in x402.toml; one of the two its rate is always between, where it changes. */
+export type RateAt = TokenRate & { index: number; bound?: "min_rate" | "max_rate" };
+
+/** What no authorization can carry, or would give the job away. */
+export function priceProblems(jobs: Iterable<JobPrice>, rates: readonly RateAt[]) {
   return [...jobs].flatMap(({ serviceId, jobIndex, priceWei }) =>
-    [...tokens].flatMap(([index, token]) => {
+    rates.flatMap(({ index, bound, ...token }) => {
       const problem = amountProblem(tokenAmount(priceWei, token));
       if (problem === undefined) return [];
-      const message = `${problem} of accepted_tokens[${index}] in x402.toml`;
+      const message = `${problem} of accepted_tokens[${index}] in x402.toml${bound ? ` at its ${bound}` : ""}`;
       return [{ path: [String(serviceId), String(jobIndex)], message }];
     }),
   );

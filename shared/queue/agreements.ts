@@ -17,6 +17,8 @@ import type { Origin } from "../job-call/job-call.ts";
  *   {postern}:payment-id:<payer>:<id>       hash: the call that a payer's own payment identifier stands for
  *   {postern}:quote:<digest>                string: the call that an operator's quote was used up by
  *   {postern}:caller-nonce:<hash>           string: a caller's nonce that was used
+ *   {postern}:pricing:proof:<hash>          string: the first answer a proof of work was used for (services/pricing)
+ *   {postern}:rate:<identity>               hash: the last good value of a rate's source (shared/rates)
  *   {postern}:workers                       zset: worker id, by the time of its last heartbeat
  *   {postern}:audit                         stream: who replayed, discarded or resolved what
  *
@@ -39,6 +41,8 @@ export const keys = {
   paymentIdentifier: (payer: string, identifier: string) => `${PREFIX}:payment-id:${payer}:${identifier}`,
   usedQuote: (digest: string) => `${PREFIX}:quote:${digest}`,
   callerNonce: (hash: string) => `${PREFIX}:caller-nonce:${hash}`,
+  pricingProof: (hash: string) => `${PREFIX}:pricing:proof:${hash}`,
+  rate: (identity: string) => `${PREFIX}:rate:${identity}`,
   workers: `${PREFIX}:workers`,
   audit: `${PREFIX}:audit`,
 } as const;

@@ -5,6 +5,8 @@ import { describe, expect, test } from "vitest";
 import { checkAllConfig } from "../../services/cli/check-config.ts";
 import type { ProgramDeps } from "../../services/cli/program-deps.ts";
 import { loadX402Config } from "../../shared/config/load-x402.ts";
+import { currentOffers } from "../../shared/prices/current-offers.ts";
+import { fixedRateOf } from "../../shared/rates/rated-token.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 const USDC = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
@@ -124,8 +126,9 @@ test("rate and markup at the top hold for every token that says nothing else", (
 
 test("a job's offers are its price in every token, in the order of the tokens", () => {
   const dai = tokenTable({ asset: `"${CONTRACT}"`, symbol: '"DAI"', decimals: "18", markup_bps: "100" });
-  const { prices } = load({ x402: x402({}, { more: dai }), jobs: JOBS });
-  expect(prices.get("1/7")?.offers.map(({ token, amount }) => [token.symbol, amount])).toEqual([
+  const { prices, x402: found } = load({ x402: x402({}, { more: dai }), jobs: JOBS });
+  const offers = currentOffers(prices.get("1/7")!.priceWei, found!.accepted_tokens, fixedRateOf);
+  expect(offers.map(({ token, amount }) => [token.symbol, amount])).toEqual([
     ["USDC", 3_200_000n],
     ["DAI", 3_232_000_000_000_000_000n],
   ]);

@@ -106,24 +106,24 @@ test("a higher price never costs less", () => {
 
 describe("a price list", () => {
   const job = (priceWei: bigint) => ({ serviceId: 1, jobIndex: 7, priceWei });
-  const tokens = new Map([[3, rateOf("1", 0, 18)]]);
+  const rates = [{ index: 3, ...rateOf("1", 0, 18) }];
 
   test("takes what fits into uint256 and refuses one unit more, naming job and token", () => {
-    expect(priceProblems([job(UINT256_MAX)], tokens)).toEqual([]);
-    expect(priceProblems([job(UINT256_MAX + 1n)], tokens)).toEqual([
+    expect(priceProblems([job(UINT256_MAX)], rates)).toEqual([]);
+    expect(priceProblems([job(UINT256_MAX + 1n)], rates)).toEqual([
       { path: ["1", "7"], message: "comes to more than 2^256-1 units of accepted_tokens[3] in x402.toml" },
     ]);
   });
 
   test("refuses an amount of zero", () => {
-    expect(priceProblems([job(0n)], tokens)).toEqual([
+    expect(priceProblems([job(0n)], rates)).toEqual([
       { path: ["1", "7"], message: "comes to no unit of accepted_tokens[3] in x402.toml" },
     ]);
   });
 
   test("is found by the ids of a path", () => {
-    const list = toPriceList([job(5n)], [...tokens.values()]);
-    expect(list.get(jobKey({ serviceId: 1, jobIndex: 7 }))?.offers[0]?.amount).toBe(5n);
+    const list = toPriceList([job(5n)]);
+    expect(list.get(jobKey({ serviceId: 1, jobIndex: 7 }))?.priceWei).toBe(5n);
     expect(list.get("1/07")).toBeUndefined();
   });
 });

@@ -54,6 +54,7 @@ export type TestX402Options = {
   limits?: Partial<Limits>;
   enqueueTimeoutMs?: number;
   clock?: Clock;
+  metadataPrefix?: string;
   /** Do not wait until it is ready. */
   early?: boolean;
 };
@@ -95,8 +96,8 @@ export async function startX402(options: TestX402Options): Promise<TestX402> {
   const { jobs } = parseJobPricing({ "1": options.prices ?? { "7": "1000000000000000" } });
   const gateway = createX402Gateway({
     x402,
-    prices: toPriceList(jobs.values(), x402.accepted_tokens),
-    metadataPrefix: "X-PLATFORM",
+    prices: toPriceList(jobs.values()),
+    metadataPrefix: options.metadataPrefix ?? "X-PLATFORM",
     redis,
     durability: "strict",
     limits: { queueDepthMax: 1e6, oldestAgeMsMax: undefined, redisMemoryRatioMax: 0.85, ...options.limits },

@@ -199,6 +199,20 @@ describe("a quote that is not honoured is no 402, which a client would pay at an
     expect(await codeAt(x402, header)).toEqual([403, "quote.rejected"]);
   });
 
+  test("at a price that comes to nothing that can be paid", async () => {
+    expect(await codeAt(x402, signQuote(quoteFor({ priceWei: 0n })).header)).toEqual([403, "quote.rejected"]);
+  });
+
+  test("and a dry-run without a payment says so too", async () => {
+    const dryRun = `${JOB_PATH}/auth-dry-run`;
+    const asked = (signed: Signed, body = "hello") => codeAt(x402, signed.header, body, dryRun);
+    expect((await x402.post(signQuote(quoteFor()).header, { path: dryRun })).json()).toMatchObject({
+      allowed: true,
+    });
+    expect(await asked(signQuote(quoteFor()), "jello")).toEqual([403, "quote.rejected"]);
+    expect(await asked(signQuote(quoteFor({ jobIndex: 8 })))).toEqual([403, "quote.rejected"]);
+  });
+
   test("where no quotes are honoured", async () => {
     const plain = await lab.gateway();
     expect(await codeAt(plain, signQuote(quoteFor()).header)).toEqual([403, "quote.rejected"]);
@@ -212,6 +226,18 @@ describe("a quote that is not honoured is no 402, which a client would pay at an
     expect(await lab.asked()).toEqual({ verify: 0, settle: 0 });
     expect(await lab.charged(stranger)).toEqual([]);
   });
+});
+
+test("under another brand it is taken from that brand's header, and from the default one; not from both", async () => {
+  const branded = await lab.gateway({ ...honouring, metadataPrefix: "X-ACME" });
+  const { header, digest } = signQuote(quoteFor());
+  const { "X-PLATFORM-QUOTE": value = "" } = header;
+  for (const name of ["X-ACME-QUOTE", "X-PLATFORM-QUOTE"]) {
+    const [offer] = (await offersIn(branded, { [name]: value })).v2;
+    expect(offer?.extra["quoteDigest"]).toBe(digest);
+  }
+  const both = { "X-ACME-QUOTE": value, "X-PLATFORM-QUOTE": value };
+  expect(await codeAt(branded, both)).toEqual([400, "quote.malformed"]);
 });
 
 test("an offer by a quote is nothing without it, and no list price is paid by one", async () => {

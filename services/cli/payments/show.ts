@@ -56,7 +56,7 @@ const MEANING: Record<PaymentState, string> = {
   INJECTED: "paid; its call was given to the runner",
   DISCARDED: "paid; its call was discarded by an operator",
   VOID: "not paid, and it cannot be any more",
-  REVIEW: "evidence contradicts: decide with postern payments resolve",
+  REVIEW: "the evidence does not tell whether it is paid: decide with postern payments resolve",
 };
 
 function inWords(payment: Payment): string {

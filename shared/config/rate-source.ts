@@ -1,0 +1,167 @@
+import { z } from "zod";
+import { outsideOf } from "../rates/bounds.ts";
+import { compare, parseDecimal } from "../rates/decimal.ts";
+import type { Problem } from "./config-dir.ts";
+import { secretHeaders } from "./secret-headers.ts";
+import { type Env, secretValue } from "./secret-value.ts";
+import { evmAddress, rate, rpcUrl } from "./x402-tokens.ts";
+
+const YEAR_SECS = 365 * 86_400;
+const secs = z.int().min(1).max(YEAR_SECS);
+const JSON_POINTER = /^(?:\/(?:[^~/]|~[01])*)*$/;
+
+const fixed = z.strictObject({ source: z.literal("fixed"), rate });
+
+function chainlink(env: Env) {
+  return z.strictObject({
+    source: z.literal("chainlink"),
+    rpc_url: rpcUrl(env),
+    feed: evmAddress,
+    /** The feed's heartbeat, and a little. */
+    max_age_secs: secs,
+    /** Whether the feed says native units for a token instead of tokens for a native unit. */
+    invert: z.boolean().default(false),
+    sequencer_feed: evmAddress.optional(),
+    sequencer_grace_secs: z.int().min(0).max(YEAR_SECS).default(3600),
+  });
+}
+
+function twap(env: Env) {
+  return z.strictObject({
+    source: z.literal("uniswap_v3_twap"),
+    rpc_url: rpcUrl(env),
+    pool: evmAddress,
+    /** The wrapped native coin: one of the pool's two tokens. */
+    native_token: evmAddress,
+    window_secs: z.int().min(60).max(86_400).default(1800),
+    /** Of the node's latest block: a node that stands still is no source. */
+    max_age_secs: secs.default(600),
+  });
+}
+
+function httpJson(env: Env) {
+  return z.strictObject({
+    source: z.literal("http_json"),
+    /** May hold a credential, as its query does at some providers. */
+    url: secretValue(env).refine(
+      (url) => isHttpsUrl(url.reveal()),
+      "must be an https URL without user, password and fragment",
+    ),
+    pointer: z.string().max(1000).regex(JSON_POINTER, 'must be a JSON pointer (RFC 6901), as "/data/price"'),
+    headers: secretHeaders(env),
+  });
+}
+
+function isHttpsUrl(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { protocol, username, password, hash } = new URL(text);
+  return protocol === "https:" && username === "" && password === "" && hash === "";
+}
+
+function leaf(env: Env) {
+  return z.discriminatedUnion("source", [fixed, chainlink(env), twap(env), httpJson(env)], {
+    error: 'must name a source: "fixed", "chainlink", "uniswap_v3_twap" or "http_json"',
+  });
+}
+
+function median(env: Env) {
+  return z
+    .strictObject({
+      source: z.literal("median"),
+      of: z.array(leaf(env)).min(2, "needs at least two sources").max(15),
+      max_deviation_bps: z.int().min(0).max(10_000),
+      min_sources: z.int().min(1).optional(),
+    })
+    .transform((source, context) => {
+      const { of, min_sources = Math.floor(of.length / 2) + 1 } = source;
+      if (min_sources > of.length)
+        context.addIssue({
+          code: "custom",
+          path: ["min_sources"],
+          message: `is above the ${of.length} sources`,
+        });
+      return { ...source, min_sources };
+    });
+}
+
+export type LeafSource = z.output<ReturnType<typeof leaf>>;
+export type ChainlinkSource = Extract<LeafSource, { source: "chainlink" }>;
+export type TwapSource = Extract<LeafSource, { source: "uniswap_v3_twap" }>;
+export type HttpJsonSource = Extract<LeafSource, { source: "http_json" }>;
+export type RateSource = LeafSource | z.output<ReturnType<typeof median>>;
+/** A source that has to be asked. */
+export type LiveSource = Exclude<RateSource, { source: "fixed" }>;
+
+/** Tokens for 10^18 wei: a number, or where it comes from. A fixed source comes out as its number. */
+export function ratePerNativeUnit(env: Env) {
+  const table = z.discriminatedUnion(
+    "source",
+    [fixed, chainlink(env), twap(env), httpJson(env), median(env)],
+    {
+      error: 'must name a source: "fixed", "chainlink", "uniswap_v3_twap", "http_json" or "median"',
+    },
+  );
+  return z.unknown().transform((value, context) => {
+    const read = isTable(value) ? table.safeParse(value) : rate.safeParse(value);
+    if (read.success) return plainIfFixed(read.data);
+    for (const issue of read.error.issues) context.issues.push({ ...issue, input: value } as Issue);
+    return z.NEVER;
+  });
+}
+
+function plainIfFixed(source: string | RateSource): string | LiveSource {
+  if (typeof source === "string") return source;
+  return source.source === "fixed" ? source.rate : source;
+}
+
+type Issue = z.core.$ZodRawIssue;
+
+function isTable(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date);
+}
+
+/** What stands beside a token's rate. */
+export const rateBounds = {
+  min_rate: rate.optional(),
+  max_rate: rate.optional(),
+  rate_refresh_secs: z.int().min(1).max(86_400).default(60),
+  max_rate_age_secs: secs.default(900),
+};
+
+/** Up to 5 s until a replica sees that a read is due, and up to 10 s for the read; the second period is for one missed. */
+const LOOK_AND_READ_SECS = 15;
+
+type Row = Readonly<Record<string, unknown>>;
+
+/** The number a rate is, whatever it looks like in the file; undefined where it has to be asked for, or is no rate. */
+export function fixedRateIn(value: unknown): string | undefined {
+  const text = isTable(value) && value["source"] === "fixed" ? value["rate"] : value;
+  return rate.safeParse(text).data;
+}
+
+/** What is wrong between a token's rate and what stands beside it: asked of the file as read. */
+export function rateProblems(row: Row, index: number): Problem[] {
+  const at = (key: string, message: string): Problem => ({ path: ["accepted_tokens", index, key], message });
+  const [min_rate, max_rate] = [rate.safeParse(row["min_rate"]).data, rate.safeParse(row["max_rate"]).data];
+  const fixedRate = fixedRateIn(row["rate_per_native_unit"]);
+  const outside = fixedRate === undefined ? undefined : outsideOf(fixedRate, { min_rate, max_rate });
+  const { rate_refresh_secs = 60, max_rate_age_secs = 900 } = row;
+  const leastAgeSecs = 2 * Number(rate_refresh_secs) + LOOK_AND_READ_SECS;
+  return [
+    ...(isAbove(min_rate, max_rate) ? [at("min_rate", "is above max_rate")] : []),
+    ...(outside === undefined || isAbove(min_rate, max_rate) ? [] : [at("rate_per_native_unit", outside)]),
+    ...(Number(max_rate_age_secs) < leastAgeSecs
+      ? [
+          at(
+            "max_rate_age_secs",
+            `must be at least ${leastAgeSecs}, 2 * rate_refresh_secs + ${LOOK_AND_READ_SECS}: else a rate is too old before the next is there`,
+          ),
+        ]
+      : []),
+  ];
+}
+
+function isAbove(low: string | undefined, high: string | undefined): boolean {
+  const [least, most] = [low, high].map((text) => (text === undefined ? undefined : parseDecimal(text)));
+  return least !== undefined && most !== undefined && compare(least, most) > 0;
+}
