@@ -46,6 +46,8 @@ module.exports = {
     home("prom-client", "^shared/metrics/"),
     home("commander", "^services/cli/"),
     home("viem", "^(shared/(evm|chain)/|services/(runner/jobs|demo/shop|devnet|cli/pay)/)"),
+    home("@grpc", "^services/pricing/"),
+    home("grpc-health-check", "^services/pricing/"),
     home("secp256k1", "^shared/evm/"),
     home("@x402", "^services/(x402-gateway|devnet|cli/pay|demo/shop)/"),
   ],

@@ -1,8 +1,9 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { type Config, loadConfig } from "../../shared/config/load-config.ts";
+import type { PricingConfig } from "../../shared/config/load-pricing.ts";
 import type { X402Config } from "../../shared/config/load-x402.ts";
-import { toAppError } from "../../shared/errors/app-error.ts";
+import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 
@@ -14,7 +15,7 @@ export async function checkAllConfig(
   try {
     const config = await loadAll({ dir: configDir, env });
     for (const warning of config.warnings) printError(`warning: ${warning}\n`);
-    print(`${configDir}: the configuration is valid; ${gatewaysOf(config)}\n`);
+    print(`${configDir}: the configuration is valid; ${servicesOf(config)}\n`);
     return EXIT.ok;
   } catch (thrown) {
     printError(`${toAppError(thrown).message}\n`);
@@ -22,20 +23,46 @@ export async function checkAllConfig(
   }
 }
 
-/** Every file there is. What the x402 gateway's files need is loaded only where there are some. */
-async function loadAll(options: Parameters<typeof loadConfig>[0]): Promise<Config & Partial<X402Config>> {
+type All = Config & Partial<X402Config> & Partial<PricingConfig>;
+type Load = (options: Parameters<typeof loadConfig>[0]) => All;
+
+/** Every file there is. What the files of a service need is loaded only where there are some. */
+async function loadAll(options: Parameters<typeof loadConfig>[0]): Promise<All> {
   const isThere = (name: string): boolean => existsSync(join(options.dir, name));
-  if (!isThere("x402.toml") && !isThere("job_pricing.toml")) return loadConfig(options);
-  const { loadX402Config } = await import("../../shared/config/load-x402.ts");
-  return loadX402Config(options);
+  const loads: Load[] = [loadConfig];
+  if (isThere("x402.toml") || isThere("job_pricing.toml"))
+    loads.push((await import("../../shared/config/load-x402.ts")).loadX402Config);
+  if (isThere("pricing.toml"))
+    loads.push((await import("../../shared/config/load-pricing.ts")).loadPricingConfig);
+  const loaded = loads.map((load) => outcomeOf(() => load(options)));
+  const problems = loaded.flatMap((each) => (each instanceof AppError ? each.message.split("\n") : []));
+  if (problems.length > 0)
+    throw new AppError("start.config_invalid", { reason: distinct(problems).join("\n") });
+  const configs = loaded as All[];
+  const warnings = distinct(configs.flatMap((config) => config.warnings));
+  return Object.assign({}, ...configs, { warnings });
 }
 
-function gatewaysOf({ x402, prices, ...config }: Config & Partial<X402Config>): string {
+function outcomeOf(load: () => All): All | AppError {
+  try {
+    return load();
+  } catch (thrown) {
+    return toAppError(thrown);
+  }
+}
+
+/** The files that several services read are read for each, and say the same each time. */
+function distinct(lines: readonly string[]): string[] {
+  return [...new Set(lines)];
+}
+
+function servicesOf({ x402, prices, pricing, jobs, ...config }: All): string {
   const sold =
     x402 === undefined
       ? "off (no x402.toml)"
       : `${prices?.size} priced jobs, ${x402.accepted_tokens.length} tokens`;
-  return `${webhooksOf(config)}; x402 gateway: ${sold}`;
+  const quoted = pricing === undefined ? "off (no pricing.toml)" : `${jobs?.size} priced jobs`;
+  return `${webhooksOf(config)}; x402 gateway: ${sold}; pricing engine: ${quoted}`;
 }
 
 function webhooksOf({ webhooks }: Config): string {

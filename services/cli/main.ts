@@ -20,6 +20,8 @@ const program = buildProgram({
       end((await import("../webhooks-gateway/main.ts")).runWebhooks({ ...options, env, pretty })),
     x402: async (options) =>
       end((await import("../x402-gateway/main.ts")).runX402({ ...options, env, pretty })),
+    pricing: async (options) =>
+      end((await import("../pricing/main.ts")).runPricing({ ...options, env, pretty })),
     producer: async (options) =>
       end((await import("../producer/main.ts")).runProducer({ ...options, env, pretty })),
     runner: async (options) =>

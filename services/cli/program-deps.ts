@@ -17,6 +17,7 @@ export type ProgramDeps = {
   services: {
     webhooks(options: Configured & Listens & { serviceId: number }): Promise<number>;
     x402(options: Configured & Listens): Promise<number>;
+    pricing(options: Configured & Listens): Promise<number>;
     producer(options: Configured & { opsAddress: string | undefined }): Promise<number>;
     runner(options: Configured & { bindAddress: string | undefined }): Promise<number>;
     devnet(options: DevnetOptions): Promise<number>;

@@ -1,4 +1,4 @@
-import { Command, type CommanderError } from "commander";
+import { Command, type CommanderError, Help } from "commander";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { checkAllConfig } from "./check-config.ts";
 import { addFailed } from "./failed/command.ts";
@@ -6,6 +6,7 @@ import { bindAddress, configDir, opsAddress, port, serviceId, wholeNumber } from
 import { addPay } from "./pay/command.ts";
 import { addPayments } from "./payments/command.ts";
 import type { ProgramDeps } from "./program-deps.ts";
+import { addQuote } from "./quote/command.ts";
 import { addRates } from "./rates/command.ts";
 import type { StatusOptions } from "./status.ts";
 
@@ -22,7 +23,7 @@ export function buildProgram(deps: ProgramDeps): Command {
     .description("The off-chain side gate of a job runner: HTTP requests become durable job calls.")
     .addHelpText("after", EXIT_CODES)
     .configureOutput({ writeOut: deps.print, writeErr: deps.printError })
-    .configureHelp({ sortSubcommands: false, showGlobalOptions: false })
+    .configureHelp({ sortSubcommands: false, showGlobalOptions: false, subcommandTerm })
     .showHelpAfterError("(see --help)")
     .exitOverride(usageErrorsExitWith(deps));
   addServices(program, deps);
@@ -31,10 +32,17 @@ export function buildProgram(deps: ProgramDeps): Command {
   addFailed(program, deps);
   addPayments(program, deps);
   addPay(program, deps);
+  addQuote(program, deps);
   addRates(program, deps);
   addStatus(program, deps);
   addCheckConfig(program, deps);
   return program;
+}
+
+/** A command in a list of commands: of many arguments the first, which leaves room for what it does. */
+function subcommandTerm(command: Command): string {
+  const term = new Help().subcommandTerm(command);
+  return term.length <= 30 ? term : term.replace(/>.*$/, "> ...");
 }
 
 function addServices(program: Command, { services, exitWith }: ProgramDeps): void {
@@ -53,6 +61,13 @@ function addServices(program: Command, { services, exitWith }: ProgramDeps): voi
     .addOption(bindAddress("bind_address in x402.toml"))
     .addOption(opsAddress("127.0.0.1:9093"))
     .action(async (options) => exitWith(await services.x402(withAddresses(options))));
+  program
+    .command("pricing")
+    .description("run a pricing engine: signed quotes over gRPC and HTTP")
+    .addOption(configDir())
+    .addOption(bindAddress("bind_address in pricing.toml"))
+    .addOption(opsAddress("127.0.0.1:9094"))
+    .action(async (options) => exitWith(await services.pricing(withAddresses(options))));
   program
     .command("producer")
     .description("run a producer: take calls from the queue, inject them into the runner")

@@ -38,7 +38,7 @@ const DEADLINE_MS = 30_000;
 export function startProcess({
   name,
   args,
-  entry = postern(),
+  entry = builtEntry("services/cli/main.js"),
   onLine,
   ...rest
 }: ProcessOptions): PosternProcess {
@@ -85,8 +85,8 @@ function neverSeen({ child, what, deadlineMs, signal }: Awaited): Promise<never>
   return never;
 }
 
-/** The built program, whether this file runs from `dist` itself or, in tests, from source. */
-function postern(): string[] {
+/** A program as built, whether this file runs from `dist` itself or, in tests, from source. */
+export function builtEntry(file: string): string[] {
   const dist = import.meta.url.endsWith(".ts") ? "../../dist/" : "../../";
-  return ["--enable-source-maps", fileURLToPath(new URL(`${dist}services/cli/main.js`, import.meta.url))];
+  return ["--enable-source-maps", fileURLToPath(new URL(`${dist}${file}`, import.meta.url))];
 }

@@ -10,11 +10,13 @@ export function readTables(dir: string): ConfigTables {
     return existsSync(path) ? parse(readFileSync(path, "utf8")) : undefined;
   };
   const [postern, webhooks] = [read("postern.toml"), read("webhooks.toml")];
-  const [x402, prices] = [read("x402.toml"), read("job_pricing.toml")];
+  const [x402, pricing] = [read("x402.toml"), read("pricing.toml")];
+  const prices = read("job_pricing.toml");
   return {
     ...(postern && { postern }),
     ...(webhooks && { webhooks }),
     ...(x402 && { x402 }),
+    ...(pricing && { pricing }),
     ...(prices && { job_pricing: prices }),
   };
 }

@@ -3,7 +3,13 @@ import { join } from "node:path";
 import { stringify, type TomlTable } from "smol-toml";
 
 /** The tables of a configuration directory, by file. */
-export type ConfigTables = { postern?: Table; webhooks?: Table; x402?: Table; job_pricing?: Table };
+export type ConfigTables = {
+  postern?: Table;
+  webhooks?: Table;
+  x402?: Table;
+  pricing?: Table;
+  job_pricing?: Table;
+};
 export type Table = TomlTable;
 
 /** Writes a configuration directory for `loadConfig`; only its owner may read it, since it holds secrets. */

@@ -74,8 +74,17 @@ export const CODES = {
     title: "Whether the payment settled is unknown",
   },
   "payment.in_review": { status: 503, retryable: true, title: "Payment is in review" },
-  "price.unavailable": { status: 503, retryable: true, title: "No token has a current rate" },
   "payment.unavailable": { status: 503, retryable: true, title: "Payments cannot be taken now" },
+  "price.unavailable": { status: 503, retryable: true, title: "No token has a current rate" },
+
+  // what a pricing engine answers
+  "pricing.request_invalid": { status: 400, retryable: false, title: "Request for a price is not valid" },
+  "pricing.tee_unavailable": {
+    status: 503,
+    retryable: false,
+    title: "Trusted execution environment is not available",
+  },
+  "pricing.unavailable": { status: 503, retryable: true, title: "Quotes cannot be given now" },
 
   // what the gateway cannot do now
   "service.starting": { status: 503, retryable: true, title: "Service is starting" },

@@ -10,7 +10,14 @@ export type Signer = {
   sign(digest: Uint8Array): Buffer;
 };
 
-/** `privateKey` is 0x and 64 hex digits, in the range of the curve's keys. */
+const PRIVATE_KEY = /^0x[0-9a-fA-F]{64}$/;
+
+/** Whether this is 0x and 64 hex digits, in the range of the curve's keys. */
+export function isPrivateKey(text: string): boolean {
+  return PRIVATE_KEY.test(text) && secp256k1.privateKeyVerify(bytesOf(text));
+}
+
+/** `privateKey` as `isPrivateKey` wants it. */
 export function createSigner(privateKey: string): Signer {
   const key = bytesOf(privateKey);
   const publicKey = secp256k1.publicKeyCreate(key, false);

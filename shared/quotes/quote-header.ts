@@ -1,12 +1,10 @@
 import { z } from "zod";
 import type { Address } from "../evm/address.ts";
 import { UINT256_MAX } from "../prices/token-amount.ts";
-import { type JobQuote, QUOTED_JOB_INDEX_MAX } from "./job-quote.ts";
+import { type JobQuote, QUOTED_JOB_INDEX_MAX, UINT64_MAX } from "./job-quote.ts";
 
 /** A quote with its operator's signature: 65 bytes (r, s, v) in 0x hex. */
 export type SignedQuote = { quote: JobQuote; signature: `0x${string}` };
-
-const UINT64_MAX = 2n ** 64n - 1n;
 
 const signedQuote = z.strictObject({
   details: z.strictObject({

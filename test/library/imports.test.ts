@@ -47,6 +47,8 @@ const heavy = [
   "smol-toml",
   "zod",
   "secp256k1",
+  "@grpc/grpc-js",
+  "grpc-health-check",
   "@x402/core",
   "@x402/evm",
   "@x402/extensions",
@@ -58,6 +60,7 @@ test.each([
     "postern/x402",
     ["@x402/core", "@x402/extensions", "bullmq", "express", "secp256k1", "undici", "viem", "zod"],
   ],
+  ["postern/pricing", ["@grpc/grpc-js", "grpc-health-check", "secp256k1", "viem", "zod"]],
   ["postern/producer", ["bullmq", "zod"]],
   ["postern/runner", ["zod"]],
 ])("importing %s loads only what it needs", (subpath, needed) => {

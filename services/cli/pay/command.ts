@@ -19,6 +19,11 @@ export function addPay(program: Command, deps: ProgramDeps): void {
       "pay with this token too, beside those the x402 client knows",
       collectToken,
     )
+    .option(
+      "--quote <header>",
+      "pay by this quote, as postern quote prints it: X-PLATFORM-QUOTE",
+      parseHeader,
+    )
     .option("--no-follow", "end once the job is accepted")
     .option("--timeout <secs>", "how long to try and to follow", wholeNumber("a time", { min: 1 }), 120)
     .option("--json", "the outcome as one JSON object")
@@ -36,6 +41,11 @@ function parseUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol === "http:" || url?.protocol === "https:") return url;
   throw new InvalidArgumentError("it is not an http or https URL");
+}
+
+function parseHeader(text: string): string {
+  if (/^[A-Za-z0-9+/]+={0,2}$/.test(text)) return text;
+  throw new InvalidArgumentError("a quote is base64");
 }
 
 function parseAmount(text: string): string {

@@ -22,6 +22,7 @@ export type PayOptions = {
   contentType?: string;
   max: string;
   token?: Record<string, number>;
+  quote?: string;
   follow: boolean;
   timeout: number;
   json?: boolean;
@@ -69,7 +70,11 @@ async function buy(payer: Payer, buying: Buying): Promise<void> {
   const signed = await payer.sign(required, price);
   Object.assign(purchase, { nonce: signed.nonce, validBefore: signed.validBefore });
 
-  const headers = { ...signed.headers, "Content-Type": options.contentType ?? typeOf(body) };
+  const headers = {
+    ...signed.headers,
+    ...quoteHeader(options),
+    "Content-Type": options.contentType ?? typeOf(body),
+  };
   const request = { url, headers, body };
   const answer = await interruptible((signal) => {
     say(signedText(payer, price, signed));
@@ -81,8 +86,9 @@ async function buy(payer: Payer, buying: Buying): Promise<void> {
 }
 
 /** The price does not depend on the body, so it is not sent twice. */
-async function ask({ url, deadline }: Buying): Promise<Answer> {
-  const answer = await post({ url, headers: {}, body: undefined }, deadline).catch((cause: unknown) => {
+async function ask({ url, options, deadline }: Buying): Promise<Answer> {
+  const request = { url, headers: quoteHeader(options), body: undefined };
+  const answer = await post(request, deadline).catch((cause: unknown) => {
     throw new PayFailure(`${url.host} cannot be asked for the price: ${reasonOf(cause)}`, {
       outcome: "failed",
       cause,
@@ -92,6 +98,10 @@ async function ask({ url, deadline }: Buying): Promise<Answer> {
   throw new PayFailure(`${url.href} asks for no payment, it answers ${wordsOf(answer)}; nothing was signed`, {
     outcome: "refused",
   });
+}
+
+function quoteHeader({ quote }: PayOptions): Record<string, string> {
+  return quote === undefined ? {} : { "X-PLATFORM-QUOTE": quote };
 }
 
 function signedText(

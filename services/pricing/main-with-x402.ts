@@ -1,0 +1,30 @@
+import { loadX402Config } from "../../shared/config/load-x402.ts";
+import { type HostParts, runPricing } from "./main.ts";
+import { createRates, type PricingService } from "./pricing.ts";
+
+/*
+ * The pricing engine with its x402 settlement extension, which no flag turns on: what a host does in code, and `postern dev`
+ * and the demo run. The one argument is the configuration directory.
+ */
+const { argv, env } = process;
+const [configDir = "config"] = argv.slice(2);
+const { x402 } = loadX402Config({ dir: configDir, env });
+
+function withSettlement(service: PricingService, { shutdown, ...parts }: HostParts): PricingService {
+  if (x402 === undefined) return service;
+  const { public_url: endpoint, accepted_tokens: acceptedTokens } = x402;
+  const rates = createRates({ tokens: acceptedTokens, ...parts });
+  rates.start();
+  shutdown.defer("rates", rates.close);
+  return service.withX402Settlement({ endpoint, acceptedTokens, rateOf: rates.of });
+}
+
+const exitCode = await runPricing({
+  configDir,
+  env,
+  pretty: false,
+  bindAddress: undefined,
+  opsAddress: "127.0.0.1:0",
+  extend: withSettlement,
+});
+process.exit(exitCode);

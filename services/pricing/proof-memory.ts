@@ -1,0 +1,69 @@
+import { createHash } from "node:crypto";
+import { AppError, messageOf } from "../../shared/errors/app-error.ts";
+import type { Address } from "../../shared/evm/address.ts";
+import { CLOCK_SKEW_SECS, type Puzzle } from "../../shared/proof-of-work/proof-of-work.ts";
+import { keys } from "../../shared/queue/agreements.ts";
+import { decodeQuoteHeader, encodeQuoteHeader, type SignedQuote } from "../../shared/quotes/quote-header.ts";
+import type { DurableRedis } from "../../shared/redis/durable-redis.ts";
+import { script } from "../../shared/redis/script.ts";
+import { within } from "../../shared/time/within.ts";
+
+/** From its first use a proof is young enough for at most twice the skew; as long again for clocks that differ. */
+const REMEMBERED_MS = 4 * CLOCK_SKEW_SECS * 1000;
+
+const ANSWER_WITHIN_MS = 2000;
+
+const FIRST_OR_THIS = `
+local first = redis.call('GET', KEYS[1])
+if first then return first end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return ARGV[1]`;
+
+/** A proof of work that was checked. */
+export type Proof = Puzzle & { nonce: bigint };
+
+/** Whose quotes are remembered, and the EIP-712 domain that they are for. Another engine on this Redis has another. */
+export type Engine = { operator: Address; separator: string };
+
+export type ProofMemory = ReturnType<typeof createProofMemory>;
+
+/** What each proof was used for, in Redis, so that all replicas of an engine know. */
+export function createProofMemory(durable: DurableRedis, engine: Engine) {
+  const firstOrThis = script(durable.redis, FIRST_OR_THIS);
+
+  return {
+    /**
+     * The quote that this engine first issued for this proof: `signed`, or an earlier one for the same content. Undefined
+     * where the proof was used for another content. Throws `pricing.unavailable`, in time, when Redis does not say.
+     */
+    async firstIssued(proof: Proof, content: string, signed: SignedQuote): Promise<SignedQuote | undefined> {
+      const key = keys.pricingProof(hashOf(engine, proof));
+      const value = `${content} ${encodeQuoteHeader(signed)}`;
+      const asked = durable.write(() => firstOrThis([key], [value, REMEMBERED_MS]));
+      const outcome = await within(ANSWER_WITHIN_MS, asked);
+      if (outcome.kind === "done") return readIssued(String(outcome.result), content);
+      const error = outcome.kind === "failed" ? outcome.error : `no answer within ${ANSWER_WITHIN_MS} ms`;
+      throw new AppError("pricing.unavailable", {
+        reason: `the proof of work cannot be remembered: ${messageOf(error)}`,
+        cause: error,
+      });
+    },
+  };
+}
+
+/** Each part has one length, so they need no separators. */
+function hashOf({ operator, separator }: Engine, { serviceId, timestamp, nonce }: Proof): string {
+  const bytes = Buffer.alloc(24);
+  bytes.writeBigUInt64BE(serviceId, 0);
+  bytes.writeBigUInt64BE(timestamp, 8);
+  bytes.writeBigUInt64BE(nonce, 16);
+  return createHash("sha256").update(operator).update(separator).update(bytes).digest("hex");
+}
+
+function readIssued(value: string, content: string): SignedQuote | undefined {
+  const [firstContent, header = ""] = value.split(" ");
+  if (firstContent !== content) return undefined;
+  const decoded = decodeQuoteHeader(header);
+  if (!decoded.ok) throw new Error(`a remembered quote cannot be read: ${decoded.problem}`);
+  return decoded.signed;
+}

@@ -1,0 +1,66 @@
+import { type JobPrice, jobKey } from "../prices/price-list.ts";
+import { CLOCK_SKEW_SECS, DIFFICULTY_BEARABLE } from "../proof-of-work/proof-of-work.ts";
+import { QUOTED_JOB_INDEX_MAX } from "../quotes/job-quote.ts";
+import { openConfigDir, type Problem } from "./config-dir.ts";
+import { parseJobPricing } from "./job-pricing-toml.ts";
+import { type Config, readConfig } from "./load-config.ts";
+import { type PricingToml, pricingToml } from "./pricing-toml.ts";
+import type { Env } from "./secret-value.ts";
+import { shortSecrets } from "./short-secrets.ts";
+
+const PRICING = "pricing.toml";
+const JOB_PRICING = "job_pricing.toml";
+
+/** The chain's side refuses quotes of less. */
+const QUOTED_PRICE_WEI_MIN = 100n;
+
+export type PricingConfig = Config & {
+  /** Absent without the file: the pricing engine is off. */
+  pricing: PricingToml | undefined;
+  /** Every job of job_pricing.toml, by `jobKey`. */
+  jobs: ReadonlyMap<string, JobPrice>;
+};
+
+/** As `loadConfig`, with the files of the pricing engine: what is wrong with any file is reported at once. */
+export function loadPricingConfig({ dir, env }: { dir: string; env: Env }): PricingConfig {
+  const files = openConfigDir(dir);
+  const config = readConfig(files, env);
+  const pricing = files.read({ name: PRICING, schema: pricingToml(env), optional: true });
+  const { jobs, problems } = parseJobPricing(files.table(JOB_PRICING) ?? {});
+  files.report(JOB_PRICING, [...problems, ...(files.has(PRICING) ? tooCheap(jobs.values()) : [])]);
+
+  const { warnings, ...common } = files.checked(config);
+  return {
+    ...common,
+    pricing,
+    jobs,
+    warnings: [...warnings, ...(pricing === undefined ? [] : warningsOf(pricing, jobs))],
+  };
+}
+
+function tooCheap(jobs: Iterable<JobPrice>): Problem[] {
+  return [...jobs]
+    .filter(({ priceWei }) => priceWei < QUOTED_PRICE_WEI_MIN)
+    .map(({ serviceId, jobIndex }) => ({
+      path: [String(serviceId), String(jobIndex)],
+      message: `is below ${QUOTED_PRICE_WEI_MIN} wei, which the chain's side refuses in a quote`,
+    }));
+}
+
+function warningsOf(pricing: PricingToml, jobs: ReadonlyMap<string, JobPrice>): string[] {
+  const { pow_difficulty } = pricing;
+  const unquotable = [...jobs.values()].filter(({ jobIndex }) => jobIndex > QUOTED_JOB_INDEX_MAX);
+  return [
+    ...(jobs.size === 0 ? [`${PRICING}: no job has a price in ${JOB_PRICING}, so none is quoted`] : []),
+    ...unquotable.map(
+      (job) =>
+        `${JOB_PRICING}: job ${jobKey(job)} is never quoted: a quote's job index is at most ${QUOTED_JOB_INDEX_MAX}`,
+    ),
+    ...(pow_difficulty <= DIFFICULTY_BEARABLE
+      ? []
+      : [
+          `${PRICING}: pow_difficulty: few clients find ${pow_difficulty} zero bits in the ${CLOCK_SKEW_SECS} s that they have`,
+        ]),
+    ...shortSecrets(PRICING, pricing),
+  ];
+}

@@ -1,0 +1,35 @@
+import { z } from "zod";
+import { isPrivateKey } from "../evm/signer.ts";
+import { DIFFICULTY_MAX } from "../proof-of-work/proof-of-work.ts";
+import { address, positive } from "./fields.ts";
+import { quoteDomain } from "./quote-domain.ts";
+import { type Env, secretValue } from "./secret-value.ts";
+
+const DAY_SECS = 86_400;
+
+/** `pricing.toml`. Without the file the pricing engine is off. */
+export function pricingToml(env: Env) {
+  return z.strictObject({
+    bind_address: address.default("0.0.0.0:50051"),
+    http_address: z
+      .union([address, z.literal(false)], 'must be "host:port", or false')
+      .default("0.0.0.0:8404"),
+    key: signingKey(env),
+    domain: quoteDomain,
+    pow_difficulty: z.int().min(0).max(DIFFICULTY_MAX).default(20),
+    quote_ttl_secs: positive.max(DAY_SECS).default(300),
+    max_quote_age_secs: positive.max(DAY_SECS).default(3600),
+  });
+}
+export type PricingToml = z.output<ReturnType<typeof pricingToml>>;
+
+/** The key whose signature binds the operator's money: never in a file that is copied, reviewed and shown. */
+function signingKey(env: Env) {
+  return z
+    .unknown()
+    .refine((value) => typeof value !== "string" || /^(?:env|file):/.test(value), {
+      message: "must be env:VAR or file:/path: the key itself does not belong in this file",
+    })
+    .pipe(secretValue(env))
+    .refine((key) => isPrivateKey(key.reveal()), "must be a private key: 0x and 64 hex digits");
+}

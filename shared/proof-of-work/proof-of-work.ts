@@ -1,0 +1,62 @@
+import { createHash } from "node:crypto";
+
+/** What a proof is about: the service that is asked, and when the client began to ask (unix seconds). */
+export type Puzzle = { serviceId: bigint; timestamp: bigint };
+
+/** How far a puzzle's timestamp may be from the clock of who checks its proof. */
+export const CLOCK_SKEW_SECS = 30;
+
+/** At a few hundred thousand hashes a second, as here, this takes a client nearly a minute: twice what it has. */
+export const DIFFICULTY_BEARABLE = 24;
+
+/** A client without hardware for it does not do this much within the skew. */
+export const DIFFICULTY_MAX = 32;
+
+const HASH_BYTES = 32;
+const PROOF_BYTES = 8 + HASH_BYTES + 8;
+
+/** The 32 bytes to work on: SHA-256 of both numbers, each as 8 bytes, big-endian. */
+export function challengeOf({ serviceId, timestamp }: Puzzle): Buffer {
+  const bytes = Buffer.alloc(16);
+  bytes.writeBigUInt64BE(serviceId, 0);
+  bytes.writeBigUInt64BE(timestamp, 8);
+  return createHash("sha256").update(bytes).digest();
+}
+
+/** SHA-256 of the challenge and the nonce, which is 8 bytes, big-endian. */
+export function workHash(challenge: Uint8Array, nonce: bigint): Buffer {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigUInt64BE(nonce);
+  return createHash("sha256").update(challenge).update(bytes).digest();
+}
+
+/** Whether a hash begins with so many bits that are zero; at most 64 are looked at. */
+export function hasLeadingZeroBits(hash: Buffer, bits: number): boolean {
+  return hash.readBigUInt64BE() >> BigInt(64 - bits) === 0n;
+}
+
+/** The 48 bytes of a proof: 32 as uint64, the hash, the nonce as uint64, both little-endian. */
+export function encodeProof(hash: Uint8Array, nonce: bigint): Buffer {
+  const proof = Buffer.alloc(PROOF_BYTES);
+  proof.writeBigUInt64LE(BigInt(HASH_BYTES), 0);
+  proof.set(hash, 8);
+  proof.writeBigUInt64LE(nonce, 8 + HASH_BYTES);
+  return proof;
+}
+
+export type CheckedProof = { ok: true; nonce: bigint } | { ok: false; problem: string };
+
+/** Whether the work was done for this puzzle, at this difficulty in leading zero bits. */
+export function checkProof(proof: Uint8Array, puzzle: Puzzle, difficulty: number): CheckedProof {
+  if (proof.length !== PROOF_BYTES) return { ok: false, problem: `must be ${PROOF_BYTES} bytes` };
+  const bytes = Buffer.from(proof);
+  const nonce = bytes.readBigUInt64LE(8 + HASH_BYTES);
+  const hash = workHash(challengeOf(puzzle), nonce);
+  if (!encodeProof(hash, nonce).equals(bytes)) {
+    return { ok: false, problem: "is not a proof for this service_id and challenge_timestamp" };
+  }
+  if (!hasLeadingZeroBits(hash, difficulty)) {
+    return { ok: false, problem: `must have ${difficulty} leading zero bits in its hash` };
+  }
+  return { ok: true, nonce };
+}
