@@ -1,5 +1,6 @@
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { createChain } from "./chain.ts";
 
 /*
  * The facilitator of a bench, in the place of one with a chain: says yes at once to every payment, and counts them.
@@ -10,6 +11,7 @@ import type { AddressInfo } from "node:net";
  *   GET /count       { payments, verifies, settles, uneven } since the last reset; `uneven` payments were not verified
  *                    once and settled once
  *   POST /reset
+ *   POST /rpc        the chain that has the settled payments
  */
 const [network = ""] = process.argv.slice(2);
 const SUPPORTED = JSON.stringify({
@@ -18,6 +20,8 @@ const SUPPORTED = JSON.stringify({
   signers: {},
 });
 const NONCE = /"nonce":"(0x[0-9a-f]{64})"/;
+
+const chain = createChain(Number(network.slice("eip155:".length)));
 
 type Asked = { verifies: number; settles: number };
 let payments = new Map<string, Asked>();
@@ -31,6 +35,7 @@ function take(url: string, body: string): string {
     return '{"isValid":true}';
   }
   asked.settles += 1;
+  chain.settle(body);
   return `{"success":true,"transaction":"${nonce}","network":"${network}"}`;
 }
 
@@ -51,6 +56,11 @@ function read(url: string): string {
   return JSON.stringify(counted());
 }
 
+function told(url: string, body: string): string {
+  if (url === "/rpc") return chain.rpc(body);
+  return url === "/reset" ? reset() : take(url, body);
+}
+
 function reset(): string {
   payments = new Map();
   return "{}";
@@ -62,7 +72,7 @@ const server = createServer((req, res) => {
   req.on("data", (chunk: Buffer) => chunks.push(chunk));
   req.on("end", () => {
     if (req.method === "GET") answer(res, read(url));
-    else answer(res, url === "/reset" ? reset() : take(url, Buffer.concat(chunks).toString("latin1")));
+    else answer(res, told(url, Buffer.concat(chunks).toString("latin1")));
   });
 });
 server.listen(0, "127.0.0.1", () => {

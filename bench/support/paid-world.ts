@@ -56,10 +56,10 @@ export function inPaidWorld<Result>(
   });
 }
 
-type Checks = { facilitators?: readonly { ok: boolean }[] };
+type Checks = Record<"facilitators" | "chains", readonly { ok: boolean }[]>;
 
 async function takesPayments(opsAddress: string): Promise<boolean> {
   const answer = await fetch(`http://${opsAddress}/readyz`);
-  const { facilitators = [] } = (await answer.json()) as Checks;
-  return answer.ok && facilitators.every(({ ok }) => ok);
+  const { facilitators, chains } = (await answer.json()) as Checks;
+  return answer.ok && [...facilitators, ...chains].every(({ ok }) => ok);
 }

@@ -10,12 +10,11 @@ export const PRICE = "$3.20";
 /** Payments are signed before the rounds, so they are valid for as long as may be configured. */
 export const MAX_TIMEOUT_SECS = 3600;
 
-/** No chain: the facilitator's word is taken, as the baseline takes it. */
+/** As an operator has it, with a chain that proves each payment; the baseline takes the facilitator's word. */
 export function x402Table(facilitatorUrl: string): Table {
   return {
     public_url: "http://pay.bench",
     facilitator_url: facilitatorUrl,
-    trust_facilitator: true,
     quote_secret: "the-secret-that-a-bench-quotes-with",
     quote_ttl_secs: 86_400,
     max_timeout_secs: MAX_TIMEOUT_SECS,
@@ -27,6 +26,7 @@ export function x402Table(facilitatorUrl: string): Table {
         symbol: "USDC",
         decimals: 6,
         pay_to: PAY_TO,
+        rpc_url: `${facilitatorUrl}/rpc`,
         rate_per_native_unit: "3200",
         eip3009_name: "USDC",
         eip3009_version: "2",
