@@ -2,6 +2,7 @@ import { freePort } from "../../shared/child-process/free-port.ts";
 import type { ConfigTables } from "../../shared/config/write-config.ts";
 import { createDevConfig, DEV_JOBS } from "../../shared/dev-config/dev-config.ts";
 import { createDevPayments } from "../../shared/dev-config/dev-payments.ts";
+import { createDevPricing } from "../../shared/dev-config/dev-pricing.ts";
 import type { Devnet } from "../../shared/dev-config/start-devnet.ts";
 
 /** The variable that holds the secret of runner and producer, so that one of them can be started with another. */
@@ -14,6 +15,8 @@ export const RESTRICTED_JOB = DEV_JOBS.slow;
 
 type Options = {
   redisUrl: string;
+  /** Where the configuration is written. */
+  dir: string;
   /** Where jobs are to be sold for its tokens. */
   devnet: Devnet | undefined;
 };
@@ -24,6 +27,7 @@ type Options = {
  */
 export async function demoConfig({
   redisUrl,
+  dir,
   devnet,
 }: Options): Promise<ConfigTables & { runnerSecret: string }> {
   const runner = `127.0.0.1:${await freePort()}`;
@@ -31,7 +35,7 @@ export async function demoConfig({
   return {
     runnerSecret: postern.runner.secret,
     webhooks,
-    ...(devnet && (await demoPayments(devnet))),
+    ...(devnet && (await demoPayments(devnet, dir))),
     postern: {
       ...postern,
       runner: { ...postern.runner, secret: `env:${RUNNER_SECRET}`, timeout_ms: 2000 },
@@ -41,8 +45,9 @@ export async function demoConfig({
 }
 
 /** A time-out that is soon over, so that an unknown outcome is soon known, and one job that is not for everybody. */
-async function demoPayments(devnet: Devnet): Promise<ConfigTables> {
+async function demoPayments(devnet: Devnet, dir: string): Promise<ConfigTables> {
   const address = `127.0.0.1:${await freePort()}`;
+  const engine = createDevPricing({ devnet, grpc: "127.0.0.1:0", http: "127.0.0.1:0", dir });
   const { x402, job_pricing } = createDevPayments({ devnet, address, serviceId: SERVICE_ID });
   const restricted = {
     service_id: Number(SERVICE_ID),
@@ -52,5 +57,9 @@ async function demoPayments(devnet: Devnet): Promise<ConfigTables> {
     rpc_url: devnet.rpcUrl,
     contract: devnet.callerRegistry,
   };
-  return { x402: { ...x402, settle_timeout_secs: 2, job_policies: [restricted] }, job_pricing };
+  return {
+    x402: { ...x402, ...engine.x402, settle_timeout_secs: 2, job_policies: [restricted] },
+    pricing: engine.pricing,
+    job_pricing,
+  };
 }

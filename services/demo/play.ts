@@ -9,6 +9,7 @@ import { fiveAtOnce } from "./scenes/paid/five-at-once.ts";
 import { killedGateway } from "./scenes/paid/killed-gateway.ts";
 import { lostReply } from "./scenes/paid/lost-reply.ts";
 import { price } from "./scenes/paid/price.ts";
+import { signedQuote } from "./scenes/paid/signed-quote.ts";
 import { versionOne } from "./scenes/paid/version-one.ts";
 import { versionTwo } from "./scenes/paid/version-two.ts";
 import { runnerOutage } from "./scenes/runner-outage.ts";
@@ -17,7 +18,16 @@ import { wrongSecret } from "./scenes/wrong-secret.ts";
 import { within } from "./until.ts";
 
 const SCENES = [signedCurl, fourCredentials, badSignature, runnerOutage, wrongSecret, killedProducer];
-const PAID_SCENES = [price, versionTwo, versionOne, fiveAtOnce, lostReply, killedGateway, deniedCaller];
+const PAID_SCENES = [
+  price,
+  versionTwo,
+  versionOne,
+  fiveAtOnce,
+  lostReply,
+  killedGateway,
+  deniedCaller,
+  signedQuote,
+];
 const SCENE_DEADLINE_MS = 60_000;
 
 /** Plays the scenes in turn, as far as they get, and in any case the last one, which counts. */

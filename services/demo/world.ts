@@ -5,6 +5,7 @@ import type { EndpointToml } from "../../shared/config/webhooks-toml.ts";
 import { writeConfig } from "../../shared/config/write-config.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { type DevnetPart, startDevnet } from "../../shared/dev-config/start-devnet.ts";
+import { startPricing } from "../../shared/dev-config/start-pricing.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import type { Shutdown } from "../../shared/lifecycle/shutdown.ts";
 import { provideRedis } from "../../shared/private-redis/provide-redis.ts";
@@ -14,7 +15,7 @@ import { openQueueView, type QueueView } from "./queue-view.ts";
 import { within } from "./until.ts";
 
 /** The parts that read the configuration. */
-export type PartName = "runner" | "producer" | "webhooks" | "x402";
+export type PartName = "runner" | "producer" | "webhooks" | "x402" | "pricing";
 
 /** What runs for the demo. */
 export type World = {
@@ -31,7 +32,9 @@ export type World = {
   readonly devnet: DevnetPart | { missing: string };
   readonly logs: Readonly<Record<PartName, PartLog>>;
   /** Starts a part of the built program and resolves once it listens. */
-  start(name: PartName, args: readonly string[]): Promise<Part>;
+  start(name: Exclude<PartName, "pricing">, args: readonly string[]): Promise<Part>;
+  /** Starts the pricing engine, with its x402 settlement extension. */
+  startPricing(): Promise<Part>;
 };
 
 /** What has not ended by itself by then is killed. */
@@ -58,16 +61,12 @@ export async function createWorld({ home, env, shutdown }: Options): Promise<Wor
   const configDir = join(home, "config");
   const { runnerSecret, ...tables } = await demoConfig({
     redisUrl: redis.url,
+    dir: configDir,
     devnet: "missing" in devnet ? undefined : devnet.devnet,
   });
   writeConfig(configDir, tables);
   const partEnv = { ...rest, [RUNNER_SECRET]: runnerSecret, POSTERN_LOG_LEVEL: "info" };
-  const logs = {
-    runner: createPartLog(),
-    producer: createPartLog(),
-    webhooks: createPartLog(),
-    x402: createPartLog(),
-  };
+  const logs = createLogs();
   return {
     redisUrl: redis.url,
     ownRedis: redis.private !== undefined,
@@ -85,6 +84,22 @@ export async function createWorld({ home, env, shutdown }: Options): Promise<Wor
       shutdown.defer(name, () => endPart(name, part));
       return part;
     },
+    async startPricing() {
+      const onLine = (line: string) => logs.pricing.take(line);
+      const part = await startPricing({ configDir, env: partEnv, onLine });
+      shutdown.defer("pricing", () => endPart("pricing", part));
+      return part;
+    },
+  };
+}
+
+function createLogs(): World["logs"] {
+  return {
+    runner: createPartLog(),
+    producer: createPartLog(),
+    webhooks: createPartLog(),
+    x402: createPartLog(),
+    pricing: createPartLog(),
   };
 }
 

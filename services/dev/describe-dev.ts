@@ -6,7 +6,7 @@ import type { Devnet } from "../../shared/dev-config/start-devnet.ts";
 import type { Effective } from "./effective-config.ts";
 import type { Parts } from "./parts.ts";
 
-type Probes = Record<"webhooks" | "producer" | "runner", string> & { x402?: string };
+type Probes = Record<"webhooks" | "producer" | "runner", string> & { x402?: string; pricing?: string };
 
 export type DevSummary = {
   webhooks: string;
@@ -19,6 +19,8 @@ export type DevSummary = {
   /** The x402 gateway, where jobs are sold. */
   x402?: string;
   devnet?: { rpc: string; facilitator: string; control: string };
+  /** The pricing engine: where gRPC is spoken, and HTTP. */
+  pricing?: { grpc: string; http: string };
   /** What is sold: where the price is to be read and, on a devnet, a command that buys. */
   jobs: { url: string; price: string; pay?: string }[];
 };
@@ -27,7 +29,7 @@ type Running = { parts: Parts; redisUrl: string; devnet: Devnet | undefined };
 
 /** Where everything is, and a command for each endpoint and each job that is sold. */
 export function summarise(config: Effective, { parts, redisUrl, devnet }: Running): DevSummary {
-  const { webhooks, producer, runner, x402 } = parts;
+  const { webhooks, producer, runner, x402, pricing } = parts;
   const probe = (part: Part) => `http://${part.opsAddress ?? part.address}/readyz`;
   return {
     webhooks: `http://${webhooks.address}`,
@@ -39,10 +41,12 @@ export function summarise(config: Effective, { parts, redisUrl, devnet }: Runnin
       producer: probe(producer),
       runner: probe(runner),
       ...(x402 && { x402: probe(x402) }),
+      ...(pricing && { pricing: probe(pricing) }),
     },
     endpoints: endpointsOf(config, reachable(webhooks.address)),
     ...(x402 && { x402: `http://${x402.address}` }),
     ...(devnet && { devnet: placesOf(devnet) }),
+    ...(pricing && { pricing: enginePlaces(pricing) }),
     jobs: x402 === undefined ? [] : jobsOf(config, { address: reachable(x402.address), devnet }),
   };
 }
@@ -70,6 +74,11 @@ function jobsOf({ prices }: Effective, { address, devnet }: Shop): DevSummary["j
   });
 }
 
+function enginePlaces({ address, process }: Part): NonNullable<DevSummary["pricing"]> {
+  const http = process.events("service.started").at(-1)?.["httpAddress"];
+  return { grpc: address, http: `http://${reachable(String(http))}` };
+}
+
 function placesOf({ rpcUrl, facilitatorUrl, controlUrl }: Devnet): NonNullable<DevSummary["devnet"]> {
   return { rpc: rpcUrl, facilitator: facilitatorUrl, control: controlUrl };
 }
@@ -86,6 +95,7 @@ export function describe(summary: DevSummary): string {
     "",
     row("webhooks gateway", webhooks, `ready: ${probes.webhooks}`),
     ...(paid.x402 === undefined ? [] : [row("x402 gateway", paid.x402, `ready: ${probes.x402}`)]),
+    ...engineRows(paid),
     row("producer", "", `ready: ${probes.producer}`),
     row("runner", runner, `ready: ${probes.runner}`),
     row("redis", redis),
@@ -106,6 +116,10 @@ export function describe(summary: DevSummary): string {
 function devnetRows(devnet: DevSummary["devnet"]): string[] {
   if (devnet === undefined) return [];
   return [row("chain", devnet.rpc), row("facilitator", devnet.facilitator, `faults: ${devnet.control}`)];
+}
+
+function engineRows({ pricing }: Pick<DevSummary, "pricing">): string[] {
+  return pricing === undefined ? [] : [row("pricing engine", pricing.http, `gRPC: ${pricing.grpc}`)];
 }
 
 function row(name: string, address: string, more = ""): string {

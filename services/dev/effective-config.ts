@@ -1,28 +1,34 @@
 import { existsSync } from "node:fs";
 import { freePort } from "../../shared/child-process/free-port.ts";
+import { loadPricingConfig } from "../../shared/config/load-pricing.ts";
 import { loadX402Config, type X402Config } from "../../shared/config/load-x402.ts";
+import type { PricingToml } from "../../shared/config/pricing-toml.ts";
 import { readTables } from "../../shared/config/read-tables.ts";
 import { type ConfigTables, type Table, writeConfig } from "../../shared/config/write-config.ts";
 import { createDevConfig, newSecret } from "../../shared/dev-config/dev-config.ts";
 import { createDevPayments } from "../../shared/dev-config/dev-payments.ts";
+import { createDevPricing } from "../../shared/dev-config/dev-pricing.ts";
 import type { Devnet } from "../../shared/dev-config/start-devnet.ts";
 
 export type Effective = X402Config & {
   dir: string;
   /** Whether the endpoints and their secrets were made for this run. */
   madeUp: boolean;
+  /** Absent without pricing.toml: the pricing engine is off. */
+  pricing: PricingToml | undefined;
 };
 
 /** The operator's files, none where there is no such directory. Throws `start.config_invalid`, with their own names. */
 export function readOwn(dir: string | undefined, env: NodeJS.ProcessEnv): ConfigTables {
   if (dir === undefined || !existsSync(dir)) return {};
   loadX402Config({ dir, env });
+  loadPricingConfig({ dir, env });
   return readTables(dir);
 }
 
 /** Whether nothing of the operator's own says what is served, so that jobs may be sold for a devnet's tokens. */
-export function wantsDevnet({ webhooks, x402 }: ConfigTables): boolean {
-  return webhooks === undefined && x402 === undefined;
+export function wantsDevnet({ webhooks, x402, pricing }: ConfigTables): boolean {
+  return webhooks === undefined && x402 === undefined && pricing === undefined;
 }
 
 type Options = {
@@ -49,11 +55,12 @@ export async function writeEffectiveConfig({
   const made = madeUp ? await madeUpTables(redisUrl) : {};
   writeConfig(target, {
     ...made,
-    ...(await onDevnet(options)),
+    ...(await onDevnet({ ...options, target })),
     ...own,
     postern: adapted({ ...made.postern, ...own.postern }, redisUrl),
   });
-  return { ...loadX402Config({ dir: target, env: options.env }), dir: target, madeUp };
+  const { pricing } = loadPricingConfig({ dir: target, env: options.env });
+  return { ...loadX402Config({ dir: target, env: options.env }), pricing, dir: target, madeUp };
 }
 
 async function madeUpTables(redisUrl: string): Promise<ConfigTables> {
@@ -63,12 +70,15 @@ async function madeUpTables(redisUrl: string): Promise<ConfigTables> {
 
 async function onDevnet({
   devnet,
-  serviceId,
   env,
-}: Pick<Options, "devnet" | "serviceId" | "env">): Promise<ConfigTables> {
+  serviceId = env["POSTERN_SERVICE_ID"] ?? "0",
+  target,
+}: Pick<Options, "devnet" | "env" | "serviceId" | "target">): Promise<ConfigTables> {
   if (devnet === undefined) return {};
-  const address = `127.0.0.1:${await freePort(8402)}`;
-  return createDevPayments({ devnet, address, serviceId: serviceId ?? env["POSTERN_SERVICE_ID"] ?? "0" });
+  const at = async (port: number) => `127.0.0.1:${await freePort(port)}`;
+  const { x402, job_pricing } = createDevPayments({ devnet, address: await at(8402), serviceId });
+  const engine = createDevPricing({ devnet, grpc: await at(50_051), http: await at(8404), dir: target });
+  return { x402: { ...x402, ...engine.x402 }, pricing: engine.pricing, job_pricing };
 }
 
 function adapted(postern: Table, redisUrl: string): Table {

@@ -39,7 +39,8 @@ async function start({ configDir, serviceId, env, pretty }: DevProcess, { log, s
     env,
   });
   const sells = config.x402 !== undefined;
-  const parts = await startParts({ configDir: target, env, shutdown, print, serviceId, sells });
+  const quotes = config.pricing !== undefined;
+  const parts = await startParts({ configDir: target, env, shutdown, print, serviceId, sells, quotes });
 
   const summary = summarise(config, { parts, redisUrl: redis.url, devnet: devnet?.devnet });
   if (configDir === undefined && existsSync("config/postern.toml")) {

@@ -1,10 +1,12 @@
 import type { Exit } from "../../shared/child-process/spawn-child.ts";
 import { type Part, startPart } from "../../shared/child-process/start-part.ts";
 import { untilReady } from "../../shared/child-process/until-ready.ts";
+import { startPricing } from "../../shared/dev-config/start-pricing.ts";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import type { Shutdown } from "../../shared/lifecycle/shutdown.ts";
 
-export type Parts = { webhooks: Part; producer: Part; runner: Part; x402: Part | undefined };
+export type Parts = Record<"webhooks" | "producer" | "runner", Part> &
+  Record<"x402" | "pricing", Part | undefined>;
 
 type Deps = {
   configDir: string;
@@ -19,11 +21,13 @@ type Wanted = Deps & {
   serviceId: string | undefined;
   /** Whether there is an x402 gateway to start. */
   sells: boolean;
+  /** Whether there is a pricing engine to start. */
+  quotes: boolean;
 };
 
 /** Starts every part, one after the other; each is ready before the next is started. */
-export async function startParts({ serviceId, sells, ...deps }: Wanted): Promise<Parts> {
-  const start = createStartPart(deps);
+export async function startParts({ serviceId, sells, quotes, ...deps }: Wanted): Promise<Parts> {
+  const start = createStart(deps);
   return {
     runner: await start("runner"),
     producer: await start("producer", FREE_OPS_PORT),
@@ -32,22 +36,34 @@ export async function startParts({ serviceId, sells, ...deps }: Wanted): Promise
       ...(serviceId === undefined ? [] : ["--service-id", serviceId]),
     ]),
     x402: sells ? await start("x402", FREE_OPS_PORT) : undefined,
+    pricing: quotes
+      ? await started(deps, "pricing", (options) => startPricing({ ...options, configDir: deps.configDir }))
+      : undefined,
   };
 }
 
-/** Starts a subcommand as a process of its own, which ends with dev, and waits until it is ready; throws `start.part_ended` when it does not start. */
-function createStartPart({ configDir, env, shutdown, print }: Deps) {
-  return async function start(command: string, args: readonly string[] = []): Promise<Part> {
-    const all = [command, "--config-dir", configDir, ...args];
-    try {
-      const part = await startPart({ name: command, args: all, env, detached: true, onLine: print(command) });
-      shutdown.defer(command, () => part.kill("SIGTERM"));
-      await untilReady(part);
-      return part;
-    } catch (cause) {
-      throw new AppError("start.part_ended", { reason: messageOf(cause), cause });
-    }
+/** Starts a subcommand as a process of its own. */
+function createStart(deps: Deps) {
+  return (command: string, more: readonly string[] = []): Promise<Part> => {
+    const args = [command, "--config-dir", deps.configDir, ...more];
+    return started(deps, command, (options) =>
+      startPart({ name: command, args, detached: true, ...options }),
+    );
   };
+}
+
+type Start = (options: { env: NodeJS.ProcessEnv; onLine: (line: string) => void }) => Promise<Part>;
+
+/** The part ends with dev. Resolves once it is ready; throws `start.part_ended` when it does not start. */
+async function started({ env, shutdown, print }: Deps, name: string, start: Start): Promise<Part> {
+  try {
+    const part = await start({ env, onLine: print(name) });
+    shutdown.defer(name, () => part.kill("SIGTERM"));
+    await untilReady(part);
+    return part;
+  } catch (cause) {
+    throw new AppError("start.part_ended", { reason: messageOf(cause), cause });
+  }
 }
 
 /** Rejects when the first of them ends. */

@@ -7,11 +7,14 @@ export type DevAccount = { readonly address: Hex; readonly privateKey: Hex };
 /** The phrase from which anvil makes its accounts, known to everybody: each holds 10000 worthless ether. */
 const MNEMONIC = "test test test test test test test test test test test junk";
 
-/** Who is who among anvil's ten accounts. The first is left to tests and examples, which sign as it. */
+/**
+ * Who is who among the phrase's accounts, the first ten of which are anvil's. The very first is left to tests and examples,
+ * which sign as it; a payer needs no ether.
+ */
 const FACILITATOR = 1;
 const THIRD_PARTY = 2;
 const SELLER = 3;
-const PAYERS = [4, 5, 6, 7, 8, 9];
+const PAYERS = [4, 5, 6, 7, 8, 9, 10];
 
 export type Cast = {
   facilitator: DevAccount;

@@ -64,6 +64,10 @@ const PAID_SHOWN = [
   /the payer is charged; queue and runner know nothing of it$/,
   /a good payment of another's is answered 403 caller\.not_permitted$/,
   /the payer has every token still, and the runner no such call$/,
+  /after a proof of work of 14 bits it quotes 10000000000000 wei, signed by its operator 0x[0-9a-f]{40}$/,
+  /the quote can be settled off chain: 0\.032000 USDC on eip155:84532, at \/x402\/jobs\/7\/1$/,
+  /paid with X-PLATFORM-QUOTE it is answered 202, and the job carries the quote's digest 0x[0-9a-f]{64}$/,
+  /another payment by the same quote is answered 409 quote\.used, and not charged$/,
 ];
 
 test(
@@ -76,8 +80,8 @@ test(
     expect([Number(accepted), exit]).toEqual([Number(injected), { code: 0, signal: null }]);
     expect(text()).not.toMatch(/^ {2}NO /m);
     for (const shown of PAID_SHOWN) expect(text()).toMatch(new RegExp(`^ {2}ok {2}${shown.source}`, "m"));
-    expect(PAID_SUM.exec(text())?.slice(1)).toEqual(["5", "0.192000"]);
-    expect(text()).toMatch(/^ {6}seller +0\.000000 +0\.192000 +0\.192000$/m);
+    expect(PAID_SUM.exec(text())?.slice(1)).toEqual(["6", "0.224000"]);
+    expect(text()).toMatch(/^ {6}seller +0\.000000 +0\.224000 +0\.224000$/m);
     expect(text()).toMatch(/^ {6}denied +1000000\.000000 +1000000\.000000 +0\.000000$/m);
     expect(portsIn(text()).length).toBeGreaterThan(4);
     expect(await listening(portsIn(text()))).toEqual([]);

@@ -2,6 +2,7 @@ import { execFile, execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { privateKeyToAccount } from "viem/accounts";
 import { afterEach, expect, test } from "vitest";
 import { freePort } from "../../shared/child-process/free-port.ts";
 import { type PosternProcess, startProcess } from "../../shared/child-process/start-process.ts";
@@ -18,6 +19,7 @@ type Ready = {
   endpoints: { path: string; curl: string }[];
   x402?: string;
   devnet?: { rpc: string; facilitator: string; control: string };
+  pricing?: { grpc: string; http: string };
   jobs: { url: string; price: string; pay?: string }[];
 };
 
@@ -126,6 +128,29 @@ test(
   PATIENCE_MS,
 );
 
+test("without a configuration, a signed quote says how it is settled, and is paid as it says", async () => {
+  const { dev, ready } = await readyDev();
+  const [job] = ready.jobs;
+  const POSTERN_PAYER_KEY = /POSTERN_PAYER_KEY=(0x[0-9a-f]{64})/.exec(job?.pay ?? "")?.[1] ?? "";
+  const { address } = privateKeyToAccount(POSTERN_PAYER_KEY as `0x${string}`);
+  const postern = (...args: string[]) =>
+    promisify(execFile)(process.execPath, [PROGRAM, ...args], { env: { ...process.env, POSTERN_PAYER_KEY } });
+  const ids = job?.url.split("/").slice(-2) ?? [];
+  const engine = ready.pricing?.http ?? "";
+  const asked = ["--requester", address, "--body", "hi", "--difficulty", "14", "--json"];
+  const quote = JSON.parse((await postern("quote", engine, ...ids, ...asked)).stdout);
+  expect(quote).toMatchObject({
+    x402_endpoint: job?.url,
+    settlement_options: [{ amount: "32000", symbol: "USDC" }],
+  });
+  await postern("pay", quote.x402_endpoint, "--body", "hi", "--quote", quote.quote_header);
+  const [paid] = dev.events("payment.accepted");
+  expect([paid?.["amount"], dev.events("call.injected").map(({ callId }) => callId)]).toEqual([
+    "32000",
+    [paid?.["callId"]],
+  ]);
+});
+
 test("without anvil, dev says so and runs without payments", async () => {
   const { dist, env } = withoutAnvil();
   const { REDIS_URL: _, ...rest } = env;
@@ -186,7 +211,7 @@ test("the made-up endpoints refuse what has no credential, or another one", asyn
 test("SIGTERM ends every part and the private Redis, and dev exits with 0", async () => {
   const { dev, ready } = await readyDev();
   const pids = Object.values(partPids(dev));
-  expect(pids).toHaveLength(5);
+  expect(pids).toHaveLength(6);
   expect(await dev.kill("SIGTERM")).toEqual({ code: 0, signal: null });
   expect(pids.filter(isAlive)).toEqual([]);
   for (const url of [ready.redis, ready.devnet?.rpc ?? "", ready.devnet?.facilitator ?? ""]) {

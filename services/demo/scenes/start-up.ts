@@ -4,6 +4,7 @@ import type { Shutdown } from "../../../shared/lifecycle/shutdown.ts";
 import { SERVICE_ID } from "../demo-config.ts";
 import { httpRequest } from "../http-request.ts";
 import type { Demo } from "../scene.ts";
+import { openEngine } from "../shop/engine.ts";
 import { openShop, type Shop } from "../shop/shop.ts";
 import { usdc } from "../shop/usdc.ts";
 import type { Stage } from "../stage.ts";
@@ -50,7 +51,10 @@ async function startShop({ world, stage, shutdown }: Options): Promise<Shop | un
   }
   const gateway = await world.start("x402", FREE_OPS_PORT);
   await sayReady({ world, stage, name: "x402", part: gateway });
-  const shop = await openShop({ part: world.devnet, gateway, redisUrl: world.redisUrl, shutdown });
+  const pricing = await world.startPricing();
+  await sayReady({ world, stage, name: "pricing", part: pricing });
+  const engine = openEngine(pricing, world);
+  const shop = await openShop({ part: world.devnet, gateway, engine, redisUrl: world.redisUrl, shutdown });
   await shop.untilSelling();
   await sayDevnet(stage, shop, world.devnet);
   return shop;

@@ -9,7 +9,13 @@ import type { AcceptedCall } from "../tally.ts";
 import { countPaid, type PaidTally } from "./paid-tally.ts";
 
 /** What is bought: a job of the reference runner, run on this body. */
-export type Order = { jobId: number; path: string; body: string };
+export type Order = {
+  jobId: number;
+  path: string;
+  body: string;
+  /** Beside those of the payment. */
+  headers?: Record<string, string>;
+};
 
 /** A signed payment, to be sent as often as need be, and the call it buys. */
 export type Payment = { headers: Record<string, string>; call: AcceptedCall };
@@ -49,12 +55,12 @@ export function createBuyer({ name, account, devnet, gateway, tally }: Options):
   const paying = { ...devnet, payer: account.address };
   const paidFetch = wrapFetchWithPayment(fetch, client);
 
-  const post = ({ path, body }: Order, headers: Record<string, string> = {}): Promise<Reply> =>
+  const post = ({ path, body, headers: own }: Order, headers: Record<string, string> = {}): Promise<Reply> =>
     httpRequest(gateway, {
       method: "POST",
       path,
       body,
-      headers: { "Content-Type": CONTENT_TYPE, ...headers },
+      headers: { "Content-Type": CONTENT_TYPE, ...own, ...headers },
     });
 
   return {

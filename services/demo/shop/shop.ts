@@ -6,12 +6,21 @@ import { httpRequest } from "../http-request.ts";
 import { until } from "../until.ts";
 import { type Buyer, createBuyer, type Order } from "./buyer.ts";
 import { type ChainView, createChainView } from "./chain-view.ts";
+import type { Engine } from "./engine.ts";
 import { createFacilitatorView, type FacilitatorView } from "./facilitator-view.ts";
 import { type JournalView, openJournalView } from "./journal-view.ts";
 import { createPaidTally, type PaidTally } from "./paid-tally.ts";
 
 /** Each buys in one scene only, so that all it was charged for is that scene's. */
-const BUYERS = ["version 2", "version 1", "five at once", "lost reply", "killed gateway", "denied"] as const;
+const BUYERS = [
+  "version 2",
+  "version 1",
+  "five at once",
+  "lost reply",
+  "killed gateway",
+  "denied",
+  "signed quote",
+] as const;
 export type BuyerName = (typeof BUYERS)[number];
 
 /** Tokens by who has them: the buyers by name, and the seller. */
@@ -21,6 +30,7 @@ export type Balances = ReadonlyMap<string, bigint>;
 export type Shop = {
   readonly devnet: Devnet;
   readonly gateway: Part;
+  readonly engine: Engine;
   readonly chain: ChainView;
   readonly facilitator: FacilitatorView;
   readonly journal: JournalView;
@@ -34,9 +44,9 @@ export type Shop = {
   untilSelling(): Promise<void>;
 };
 
-type Options = { part: DevnetPart; gateway: Part; redisUrl: string; shutdown: Shutdown };
+type Options = { part: DevnetPart; gateway: Part; engine: Engine; redisUrl: string; shutdown: Shutdown };
 
-export async function openShop({ part, gateway, redisUrl, shutdown }: Options): Promise<Shop> {
+export async function openShop({ part, gateway, engine, redisUrl, shutdown }: Options): Promise<Shop> {
   const { devnet } = part;
   const journal = await openJournalView(redisUrl);
   shutdown.defer("journal view", () => journal.close());
@@ -53,6 +63,7 @@ export async function openShop({ part, gateway, redisUrl, shutdown }: Options): 
   return {
     devnet,
     gateway,
+    engine,
     chain,
     facilitator: createFacilitatorView(devnet),
     journal,
