@@ -8,7 +8,7 @@ export default defineConfig({
     include: ["test/**/*.test.ts"],
     globalSetup: "test/support/build.ts",
     pool: "forks",
-    maxWorkers: 2,
+    maxWorkers: 3,
     testTimeout: 60_000,
     hookTimeout: 60_000,
   },
