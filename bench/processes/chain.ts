@@ -6,6 +6,7 @@ type Settled = { asset: string; from: string; to: string; value: string; nonce: 
 const topicOf = (event: string) => keccak256Hex(Buffer.from(event));
 const USED = topicOf("AuthorizationUsed(address,bytes32)");
 const TRANSFER = topicOf("Transfer(address,address,uint256)");
+const FINAL_BLOCKS = 2;
 const BLOCK_HASH = `0x${"0".repeat(64)}`;
 
 /**
@@ -20,30 +21,32 @@ export function createChain(chainId: number) {
   function receipt(hash: string) {
     const payment = settled.get(hash);
     if (payment === undefined) return null;
-    const { asset, from, to, value, nonce, block } = payment;
-    const place = {
-      address: asset,
-      blockNumber: hex(block),
-      blockHash: BLOCK_HASH,
-      transactionHash: hash,
-    };
-    const used = { ...place, logIndex: "0x0", data: "0x", topics: [USED, `0x${addressWord(from)}`, nonce] };
-    const topics = [TRANSFER, `0x${addressWord(from)}`, `0x${addressWord(to)}`];
-    const moved = { ...place, logIndex: "0x1", data: `0x${uintWord(BigInt(value))}`, topics };
-    return { ...place, status: "0x1", logs: [used, moved] };
+    return { ...placeOf(payment), status: "0x1", logs: logsOf(payment) };
   }
 
   function answer(method: string, [first]: readonly unknown[]): unknown {
     switch (method) {
       case "eth_chainId":
         return hex(chainId);
-      case "eth_getBlockByNumber":
-        return { number: hex(head()), timestamp: hex(Math.floor(Date.now() / 1000)) };
+      case "eth_getBlockByNumber": {
+        const depth = first === "finalized" ? FINAL_BLOCKS : 0;
+        return { number: hex(head() - depth), timestamp: hex(Math.floor(Date.now() / 1000) - depth) };
+      }
       case "eth_getTransactionReceipt":
         return receipt(String(first));
+      case "eth_getLogs":
+        return usesIn(first);
+      case "eth_call":
+        return `0x${uintWord(settled.has(nonceIn(first)) ? 1n : 0n)}`;
       default:
         throw new Error(`the bench's chain knows no ${method}`);
     }
+  }
+
+  /** The uses of the one authorization that is asked for, by its nonce. */
+  function usesIn(filter: unknown) {
+    const payment = settled.get(nonceIn(filter));
+    return payment === undefined ? [] : logsOf(payment).slice(0, 1);
   }
 
   return {
@@ -59,6 +62,27 @@ export function createChain(chainId: number) {
       return JSON.stringify({ jsonrpc: "2.0", id, result: answer(method, params) });
     },
   };
+}
+
+function placeOf({ asset, nonce, block }: Settled) {
+  return { address: asset, blockNumber: hex(block), blockHash: BLOCK_HASH, transactionHash: nonce };
+}
+
+/** `AuthorizationUsed` and, next to it, the `Transfer`. */
+function logsOf(payment: Settled) {
+  const { from, to, value, nonce } = payment;
+  const place = placeOf(payment);
+  const [payer, payee] = [`0x${addressWord(from)}`, `0x${addressWord(to)}`];
+  return [
+    { ...place, logIndex: "0x0", data: "0x", topics: [USED, payer, nonce] },
+    { ...place, logIndex: "0x1", data: `0x${uintWord(BigInt(value))}`, topics: [TRANSFER, payer, payee] },
+  ];
+}
+
+/** Of a log filter or a call of `authorizationState(address,bytes32)` the last 32 bytes are the nonce. */
+function nonceIn(question: unknown): string {
+  const words = JSON.stringify(question).match(/[0-9a-f]{64}(?=")/g);
+  return `0x${words?.at(-1) ?? ""}`;
 }
 
 function hex(number: number): string {
