@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { extractPaymentIdentifier } from "@x402/extensions/payment-identifier";
+import { extractPaymentIdentifier, isValidPaymentId } from "@x402/extensions/payment-identifier";
 import { z } from "zod";
 import { AppError } from "../../shared/errors/app-error.ts";
 import { type Address, isAddress } from "../../shared/evm/address.ts";
@@ -97,9 +97,22 @@ export function readPayment(req: IncomingMessage): DecodedPayment {
 function decodeV2(header: string): DecodedPayment {
   const raw = decode(header);
   const { accepted, resource, payload: signed } = checked(V2, raw);
-  const identifier =
-    extractPaymentIdentifier(raw as Parameters<typeof extractPaymentIdentifier>[0]) ?? undefined;
-  return { version: 2, ...signed, accepted, resourceUrl: resource?.url, identifier, raw };
+  return {
+    version: 2,
+    ...signed,
+    accepted,
+    resourceUrl: resource?.url,
+    identifier: identifierIn(raw),
+    raw,
+  };
+}
+
+/** Who sends one counts on being charged once: one that cannot be taken is refused, not ignored. */
+function identifierIn(raw: object): string | undefined {
+  const payload = raw as Parameters<typeof extractPaymentIdentifier>[0];
+  const identifier = extractPaymentIdentifier(payload, false) ?? undefined;
+  if (identifier === undefined || isValidPaymentId(identifier)) return identifier;
+  throw malformed("the payment-identifier must be 16 to 128 letters, digits, hyphens and underscores");
 }
 
 function decodeV1(header: string): DecodedPayment {

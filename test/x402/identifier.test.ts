@@ -103,15 +103,15 @@ describe("a payment identifier stands for one request, whatever pays for it", ()
   });
 
   test.each(["short", "a".repeat(129), "no spaces are allowed"])(
-    "one of the wrong form is not taken for one: %s",
+    "one of the wrong form is refused, lest its sender count on it: %s",
     async (id) => {
       const x402 = await lab.gateway();
       const extensions = { "payment-identifier": { info: { required: false, id } } };
       const headers = await x402.pay({ payer: lab.payer }, { extensions } as Partial<PaymentPayload>);
       const answer = await x402.post(headers);
-      expect(answer.status).toBe(202);
-      const payment = await x402.journal.find(String(answer.json()["call_id"]));
-      expect(payment?.identifier).toBeUndefined();
+      expect([answer.status, answer.json()["code"]]).toEqual([402, "payment.malformed"]);
+      expect(await lab.asked()).toEqual({ verify: 0, settle: 0 });
+      expect(await lab.charged()).toEqual([]);
     },
   );
 });
