@@ -1,21 +1,11 @@
 import type { PaymentRequired } from "@x402/core/types";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import { systemClock } from "../../shared/time/clock.ts";
+import { TRANSFER_TYPES } from "../../test/support/transfer-types.ts";
 import { MAX_TIMEOUT_SECS } from "./sale.ts";
 
 /** Enough payers that no request waits for another one's place among the open payments. */
 const PAYERS = 64;
-
-const TYPES = {
-  TransferWithAuthorization: [
-    { name: "from", type: "address" },
-    { name: "to", type: "address" },
-    { name: "value", type: "uint256" },
-    { name: "validAfter", type: "uint256" },
-    { name: "validBefore", type: "uint256" },
-    { name: "nonce", type: "bytes32" },
-  ],
-} as const;
 
 type Hex = `0x${string}`;
 type Offer = PaymentRequired["accepts"][number];
@@ -45,7 +35,7 @@ export async function signMany(required: PaymentRequired, count: number): Promis
     const primaryType = "TransferWithAuthorization";
     const signature = await payer.signTypedData({
       domain: domainOf(offer),
-      types: TYPES,
+      types: TRANSFER_TYPES,
       primaryType,
       message,
     });

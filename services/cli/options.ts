@@ -1,4 +1,5 @@
 import { InvalidArgumentError, Option } from "commander";
+import { isAddress } from "../../shared/evm/address.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { parseMoment } from "./moment.ts";
 
@@ -41,6 +42,18 @@ export function wholeNumber(what: string, { min = 0, max = Number.MAX_SAFE_INTEG
     const most = max === Number.MAX_SAFE_INTEGER ? "2^53-1" : max;
     throw new InvalidArgumentError(`${what} is a whole number from ${min} to ${most}`);
   };
+}
+
+export function parseUrl(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url?.protocol === "http:" || url?.protocol === "https:") return url;
+  throw new InvalidArgumentError("it is not an http or https URL");
+}
+
+/** In lower case. */
+export function parseAddress(text: string): string {
+  if (isAddress(text)) return text.toLowerCase();
+  throw new InvalidArgumentError("an address is 0x and 40 hex digits");
 }
 
 /** A point in time on the command line (moment.ts), in unix milliseconds. */

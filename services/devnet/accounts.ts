@@ -1,4 +1,5 @@
 import { mnemonicToAccount, privateKeyToAccount } from "viem/accounts";
+import { toHex } from "../../shared/evm/hex.ts";
 
 export type Hex = `0x${string}`;
 
@@ -36,6 +37,6 @@ export function castOf(): Cast {
 function accountAt(addressIndex: number): DevAccount {
   const key = mnemonicToAccount(MNEMONIC, { addressIndex }).getHdKey().privateKey;
   if (key === null) throw new Error(`anvil's account ${addressIndex} has no private key`);
-  const privateKey: Hex = `0x${Buffer.from(key).toString("hex")}`;
+  const privateKey = toHex(key);
   return { address: privateKeyToAccount(privateKey).address, privateKey };
 }

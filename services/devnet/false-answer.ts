@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { ServerResponse } from "node:http";
 import { pipeline } from "node:stream/promises";
+import { toHex } from "../../shared/evm/hex.ts";
 import type { Facilitator, FacilitatorRequest } from "./facilitator.ts";
 import type { Fault } from "./faults.ts";
 import { describeRequest } from "./payment.ts";
@@ -60,7 +61,7 @@ function refused({ on, reason }: Extract<Fault, { kind: "refuse" }>, request: Fa
 function accepted({ on }: Fault, request: FacilitatorRequest): object {
   const { payer } = describeRequest(request);
   if (on === "verify") return { isValid: true, payer };
-  const transaction = `0x${randomBytes(32).toString("hex")}`;
+  const transaction = toHex(randomBytes(32));
   return { success: true, transaction, network: request.paymentRequirements.network, payer };
 }
 

@@ -1,6 +1,6 @@
+import { withoutFile } from "../../shared/config/config-dir.ts";
 import { loadPricingConfig, type PricingConfig } from "../../shared/config/load-pricing.ts";
 import type { PricingToml } from "../../shared/config/pricing-toml.ts";
-import { AppError } from "../../shared/errors/app-error.ts";
 import { listen } from "../../shared/http/listen.ts";
 import { createOpsApp } from "../../shared/http/ops.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
@@ -30,7 +30,7 @@ export function runPricing(options: PricingProcess): Promise<number> {
   return runService("pricing", options, async ({ log: plainLog, shutdown }) => {
     const config = loadPricingConfig({ dir: options.configDir, env: options.env });
     const { postern, pricing, jobs, warnings } = config;
-    if (pricing === undefined) throw noFile(options.configDir);
+    if (pricing === undefined) throw withoutFile(options.configDir, "pricing.toml", "pricing engine");
     for (const warning of warnings) plainLog.warn("config.warning", { warning });
     const metrics = createMetrics();
     const log = metered(plainLog, createMeters(metrics));
@@ -86,10 +86,4 @@ function toOptions({ postern, jobs }: PricingConfig, pricing: PricingToml) {
     maxQuoteAgeSecs: pricing.max_quote_age_secs,
     durability: postern.redis.durability,
   };
-}
-
-function noFile(dir: string): AppError {
-  return new AppError("start.config_invalid", {
-    reason: `${dir}/pricing.toml: there is no such file; without it the pricing engine is off`,
-  });
 }

@@ -1,12 +1,10 @@
+import { withoutFile } from "../../shared/config/config-dir.ts";
 import { loadX402Config } from "../../shared/config/load-x402.ts";
 import { toLimits } from "../../shared/config/postern-toml.ts";
-import { AppError } from "../../shared/errors/app-error.ts";
-import { listen } from "../../shared/http/listen.ts";
-import { createOpsApp } from "../../shared/http/ops.ts";
+import { serveGateway } from "../../shared/http/serve-gateway.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
 import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
-import { delay } from "../../shared/time/clock.ts";
 import { createX402Gateway } from "./gateway.ts";
 import { registerGauges } from "./gauges.ts";
 import { createMeters } from "./meters.ts";
@@ -20,7 +18,7 @@ export type X402Process = ServiceOptions & {
 export function runX402(options: X402Process): Promise<number> {
   return runService("x402", options, async ({ log: plainLog, shutdown, reached }) => {
     const { postern, x402, prices, warnings } = loadX402Config({ dir: options.configDir, env: options.env });
-    if (x402 === undefined) throw noFile(options.configDir);
+    if (x402 === undefined) throw withoutFile(options.configDir, "x402.toml", "x402 gateway");
     for (const warning of warnings) plainLog.warn("config.warning", { warning });
     const metrics = createMetrics();
     const log = metered(plainLog, createMeters(metrics));
@@ -42,36 +40,23 @@ export function runX402(options: X402Process): Promise<number> {
     shutdown.defer("gateway", () => gateway.close());
     registerGauges(metrics, gateway, redis);
 
-    const ops = await listen(
-      createOpsApp({ readiness: gateway.readiness, metrics }),
-      options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9093",
-    );
-    shutdown.defer("ops server", () => ops.close(0));
-
-    const server = await listen(gateway.handler, options.bindAddress ?? x402.bind_address, {
-      requestTimeoutMs: x402.request_timeout_secs * 1000,
-    });
     const endMs = (x402.facilitator_timeout_secs + x402.settle_timeout_secs) * 1000;
-    shutdown.defer("http server", () => server.close(endMs + 2 * postern.limits.enqueue_timeout_ms));
-    shutdown.defer("drain", async () => {
-      gateway.drain();
-      await delay(postern.drain_secs * 1000);
-      gateway.stop();
+    const addresses = await serveGateway({
+      gateway,
+      metrics,
+      shutdown,
+      bindAddress: options.bindAddress ?? x402.bind_address,
+      opsAddress: options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9093",
+      requestTimeoutMs: x402.request_timeout_secs * 1000,
+      graceMs: endMs + 2 * postern.limits.enqueue_timeout_ms,
+      drainMs: postern.drain_secs * 1000,
     });
-
     log.info("service.started", {
-      address: server.address,
-      opsAddress: ops.address,
+      ...addresses,
       publicUrl: x402.public_url,
       jobs: prices.size,
       tokens: x402.accepted_tokens.map(({ symbol, network }) => `${symbol} (${network})`),
     });
     return { fatal: gateway.firstCheck.then(() => new Promise<never>(() => {})) };
-  });
-}
-
-function noFile(dir: string): AppError {
-  return new AppError("start.config_invalid", {
-    reason: `${dir}/x402.toml: there is no such file; without it the x402 gateway is off`,
   });
 }

@@ -154,7 +154,7 @@ function jobOnOffer({ askedJob }: PayJobDeps, req: IncomingMessage, ids: JobIds)
 
 /** A 402 has something to offer, unless it is the end of the payment that it tells. */
 function payable(error: AppError, job: Job | undefined): AppError {
-  if (job === undefined || CODES[error.code].status !== 402 || error.code === "payment.void") return error;
+  if (job === undefined || error.code === "payment.void") return error;
   return noOffer(job) ?? error;
 }
 
@@ -165,8 +165,9 @@ type Refused = { req: IncomingMessage; res: ServerResponse; ids: JobIds } & {
 };
 
 function refuse(deps: PayJobDeps, { req, res, ids, signed, thrown, startedAt }: Refused): void {
-  const job = jobOnOffer(deps, req, ids);
-  const error = payable(toAppError(thrown), job);
+  const refusal = toAppError(thrown);
+  const job = CODES[refusal.code].status === 402 ? jobOnOffer(deps, req, ids) : undefined;
+  const error = payable(refusal, job);
   answerRefused(deps.challenge, error, {
     req,
     res,

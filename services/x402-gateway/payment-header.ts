@@ -5,6 +5,7 @@ import { AppError } from "../../shared/errors/app-error.ts";
 import { type Address, isAddress } from "../../shared/evm/address.ts";
 import type { Authorization } from "../../shared/evm/authorization.ts";
 import { headerValues } from "../../shared/http/headers.ts";
+import { UINT256_MAX } from "../../shared/prices/token-amount.ts";
 
 const V2_HEADER = "payment-signature";
 const V1_HEADER = "x-payment";
@@ -19,7 +20,7 @@ const uint256 = z
   .string()
   .regex(/^(0|[1-9]\d{0,77})$/)
   .transform((text) => BigInt(text))
-  .refine((value) => value < 2n ** 256n);
+  .refine((value) => value <= UINT256_MAX);
 
 const payload = z.strictObject({
   signature: z.string().max(200),

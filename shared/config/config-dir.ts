@@ -20,6 +20,12 @@ export type File<Schema extends z.ZodType> = {
 
 export type ConfigDir = ReturnType<typeof openConfigDir>;
 
+/** Why a service does not start whose file is not there. */
+export function withoutFile(dir: string, name: string, service: string): AppError {
+  const reason = `${dir}/${name}: there is no such file; without it the ${service} is off`;
+  return new AppError("start.config_invalid", { reason });
+}
+
 /** Reads the files of a configuration directory and gathers all that is wrong with them. */
 export function openConfigDir(dir: string) {
   const problems = existsSync(dir)

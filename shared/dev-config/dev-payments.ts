@@ -25,21 +25,28 @@ export function createDevPayments({ devnet, address, serviceId }: Options) {
       public_url: `http://${address}`,
       facilitator_url: devnet.facilitatorUrl,
       quote_secret: newSecret(),
-      accepted_tokens: [
-        {
-          network: devnet.network,
-          asset: devnet.token,
-          symbol: "USDC",
-          decimals: 6,
-          pay_to: devnet.seller,
-          rate_per_native_unit: "3200",
-          eip3009_name: "USDC",
-          eip3009_version: "2",
-          rpc_url: devnet.rpcUrl,
-          confirmations: 1,
-        },
-      ],
+      accepted_tokens: [{ ...devToken(devnet), confirmations: 1 }],
     },
     job_pricing: { [serviceId]: { ...PRICES } },
   } satisfies ConfigTables;
+}
+
+/** The devnet's token as an x402.toml has it, at 3200 for 10^18 wei. */
+export function devToken({
+  network,
+  token,
+  seller,
+  rpcUrl,
+}: Pick<Devnet, "network" | "token" | "seller" | "rpcUrl">) {
+  return {
+    network,
+    asset: token,
+    symbol: "USDC",
+    decimals: 6,
+    pay_to: seller,
+    rate_per_native_unit: "3200",
+    eip3009_name: "USDC",
+    eip3009_version: "2",
+    rpc_url: rpcUrl,
+  };
 }

@@ -4,10 +4,7 @@ import { fileURLToPath } from "node:url";
 import type { TomlTable } from "smol-toml";
 import { createProducer, type Inject, type Producer } from "../../services/producer/producer.ts";
 import { writeConfig } from "../../shared/config/write-config.ts";
-import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { callIdFrom } from "../../shared/job-call/call-id.ts";
-import { toJobCall } from "../../shared/job-call/job-call.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { startRedis } from "../../shared/private-redis/start-redis.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
@@ -19,8 +16,9 @@ import {
   startTestDevnet,
   type TestDevnet,
 } from "../support/devnet.ts";
+import { makePayment } from "../support/made-payment.ts";
 import { tempDir } from "../support/temp-dir.ts";
-import { JOB_PATH, startX402, type TestX402, x402Table } from "../support/x402.ts";
+import { startX402, type TestX402, x402Table } from "../support/x402.ts";
 
 export const PRICE = 3_200_000n;
 /** Where nobody looks by himself while a test runs. */
@@ -66,31 +64,17 @@ export async function startLab() {
       now = Date.now(),
       callerNonce,
     }: Claimed): Promise<string> {
-      const terms = termsOf(devnet, { payer: payer.toLowerCase(), nonce, amount });
-      const id = callIdFrom(String(devnet.chainId), devnet.token.toLowerCase(), terms.payer, nonce);
-      const body = Buffer.from("hello");
-      const call = toJobCall({
-        id,
-        origin: "x402",
-        job_id: 7,
-        metadata: {},
-        contentType: "text/plain",
-        body,
-        bodySha256: sha256Hex(body),
-        accepted_at: now,
-        traceparent: undefined,
-      });
+      const { network, token: asset, seller: pay_to, facilitatorUrl: facilitator } = devnet;
+      const terms = { network, asset, pay_to, payer: payer.toLowerCase(), nonce, amount: String(amount) };
+      const { call, ...made } = makePayment(terms);
       await x402.journal.claim(
         {
-          ...{ call, terms, route: JOB_PATH, identifier: undefined, quoteUse: undefined },
+          ...{ ...made, facilitator, sinceBlock: 1n, call: { ...call, accepted_at: now } },
           callerNonce: callerNonce === undefined ? undefined : { hash: callerNonce, ttlMs: 600_000 },
-          sinceBlock: 1n,
-          request: { x402Version: 2, paymentPayload: {}, paymentRequirements: { network: devnet.network } },
-          facilitator: devnet.facilitatorUrl,
         },
         { now, by: "a test", openMax: 100, dueAt: Date.now() + FAR_OFF_MS },
       );
-      return id;
+      return call.id;
     },
 
     /** From now on calls are injected into this. */
@@ -123,28 +107,6 @@ export async function startLab() {
       await devnet.stop();
       await server.stop();
     },
-  };
-}
-
-function termsOf(
-  devnet: TestDevnet,
-  { payer, nonce, amount }: { payer: string; nonce: string; amount: bigint },
-) {
-  return {
-    service_id: 1,
-    job_index: 7,
-    network: devnet.network,
-    asset: devnet.token,
-    symbol: "USDC",
-    pay_to: devnet.seller,
-    payer,
-    nonce,
-    amount: String(amount),
-    valid_after: "0",
-    valid_before: String(Math.floor(Date.now() / 1000) + 600),
-    quote_digest: `0x${"0".repeat(64)}`,
-    x402_version: 2 as const,
-    body_bytes: 5,
   };
 }
 

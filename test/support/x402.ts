@@ -6,6 +6,7 @@ import { createX402Gateway, type X402Gateway } from "../../services/x402-gateway
 import { parseJobPricing } from "../../shared/config/job-pricing-toml.ts";
 import { x402Toml } from "../../shared/config/x402-toml.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
+import { devToken } from "../../shared/dev-config/dev-payments.ts";
 import { listen } from "../../shared/http/listen.ts";
 import type { JobCall } from "../../shared/job-call/job-call.ts";
 import { createPaymentJournal, type PaymentJournal } from "../../shared/payments/journal.ts";
@@ -69,21 +70,7 @@ export function x402Table({
     facilitator_url: devnet.facilitatorUrl,
     quote_secret: "a quote secret for these tests",
     settle_timeout_secs: 3,
-    accepted_tokens: [
-      {
-        network: devnet.network,
-        asset: devnet.token,
-        symbol: "USDC",
-        decimals: 6,
-        pay_to: devnet.seller,
-        rate_per_native_unit: "3200",
-        eip3009_name: "USDC",
-        eip3009_version: "2",
-        rpc_url: devnet.rpcUrl,
-        confirmations: 0,
-        ...token,
-      },
-    ],
+    accepted_tokens: [{ ...devToken(devnet), confirmations: 0, ...token }],
     ...x402,
   };
 }

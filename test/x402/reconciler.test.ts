@@ -10,8 +10,8 @@ import { connectForWork, type Redis } from "../../shared/redis/connect.ts";
 import { type Rpc, startNodeBefore } from "../chain/node-before.ts";
 import { newPayer, signAuthorization, startTestDevnet, type TestDevnet } from "../support/devnet.ts";
 import { eventually } from "../support/eventually.ts";
+import { claimed, settled } from "../support/made-payment.ts";
 import { startX402, type TestX402, x402Table } from "../support/x402.ts";
-import { claimed, settled } from "./made-payment.ts";
 
 const HUNG = "eip155:8453";
 const HUNG_ASSET = `0x${"5".repeat(40)}`;

@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from "commander";
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { wholeNumber } from "../options.ts";
+import { assertOneBody } from "../body.ts";
+import { parseUrl, wholeNumber } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { PayOptions } from "./pay.ts";
 
@@ -29,18 +29,10 @@ export function addPay(program: Command, deps: ProgramDeps): void {
     .option("--json", "the outcome as one JSON object")
     .addHelpText("after", "\nPOSTERN_PAYER_KEY holds the payer's private key: 0x and 64 hex digits.")
     .action(async (url: URL, options: PayOptions, command: Command) => {
-      if (options.body !== undefined && options.bodyFile !== undefined) {
-        command.error("error: either --body or --body-file", { exitCode: EXIT.usage });
-      }
+      assertOneBody(command, options);
       const { pay } = await import("./pay.ts");
       deps.exitWith(await pay(deps, url, options));
     });
-}
-
-function parseUrl(text: string): URL {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (url?.protocol === "http:" || url?.protocol === "https:") return url;
-  throw new InvalidArgumentError("it is not an http or https URL");
 }
 
 function parseHeader(text: string): string {

@@ -1,8 +1,8 @@
-import { readFileSync } from "node:fs";
 import { quoted } from "../../../shared/dev-config/quoted.ts";
 import { messageOf } from "../../../shared/errors/app-error.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
+import { type BodyOptions, readBody } from "../body.ts";
 import { toIso } from "../moment.ts";
 import { plain } from "../plain.ts";
 import type { ProgramDeps } from "../program-deps.ts";
@@ -16,9 +16,7 @@ import { type Purchase, toJson } from "./purchase.ts";
 import { receiptText, toReceipt } from "./receipt.ts";
 import { type Answer, post, reasonOf, sendUntilAnswered, textIn, wordsOf } from "./send.ts";
 
-export type PayOptions = {
-  body?: string;
-  bodyFile?: string;
+export type PayOptions = BodyOptions & {
   contentType?: string;
   max: string;
   token?: Record<string, number>;
@@ -163,15 +161,6 @@ async function followUp({ url, options, purchase, say, deadline }: Buying): Prom
   if (state === "injected") return state;
   const ended = `the job is paid for, and it is ${state === undefined ? "in no state that could be read" : plain(state)}`;
   throw new PayFailure(`${ended}; ${followed.href} tells more later`, { outcome: "failed" });
-}
-
-function readBody({ body, bodyFile }: PayOptions): Uint8Array | undefined {
-  if (bodyFile === undefined) return body === undefined ? undefined : Buffer.from(body);
-  try {
-    return readFileSync(bodyFile);
-  } catch (cause) {
-    throw new PayFailure(`the body cannot be read: ${messageOf(cause)}`, { outcome: "failed", cause });
-  }
 }
 
 function typeOf(body: Uint8Array | undefined): string {

@@ -1,8 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { isAddress } from "../../../shared/evm/address.ts";
 import type { PaymentFilter } from "../../../shared/payments/list.ts";
 import type { PaymentState } from "../../../shared/payments/payment.ts";
-import { parseTime, wholeNumber } from "../options.ts";
+import { parseAddress, parseTime, wholeNumber } from "../options.ts";
 
 const STATES = [
   "SETTLING",
@@ -47,9 +46,4 @@ function parseState(text: string): PaymentState {
   const state = STATES.find((each) => each.toLowerCase() === text.toLowerCase());
   if (state !== undefined) return state;
   throw new InvalidArgumentError(`a state is one of ${STATES.join(", ").toLowerCase()}`);
-}
-
-function parseAddress(text: string): string {
-  if (isAddress(text)) return text.toLowerCase();
-  throw new InvalidArgumentError("an address is 0x and 40 hex digits");
 }

@@ -1,7 +1,7 @@
-import { type Command, InvalidArgumentError } from "commander";
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
+import type { Command } from "commander";
 import { DIFFICULTY_BEARABLE } from "../../../shared/proof-of-work/proof-of-work.ts";
-import { wholeNumber } from "../options.ts";
+import { assertOneBody } from "../body.ts";
+import { parseAddress, parseUrl, wholeNumber } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { QuoteOptions } from "./quote.ts";
 
@@ -24,23 +24,10 @@ export function addQuote(program: Command, deps: ProgramDeps): void {
     )
     .option("--json", "the engine's answer, as one JSON object")
     .action(async (...[url, serviceId, jobIndex, options, command]: Given) => {
-      if (options.body !== undefined && options.bodyFile !== undefined) {
-        command.error("error: either --body or --body-file", { exitCode: EXIT.usage });
-      }
+      assertOneBody(command, options);
       const { quote } = await import("./quote.ts");
       deps.exitWith(await quote(deps, { url, serviceId, jobIndex }, options));
     });
 }
 
 type Given = [url: URL, serviceId: number, jobIndex: number, options: QuoteOptions, command: Command];
-
-function parseUrl(text: string): URL {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (url?.protocol === "http:" || url?.protocol === "https:") return url;
-  throw new InvalidArgumentError("it is not an http or https URL");
-}
-
-function parseAddress(text: string): string {
-  if (/^0x[0-9a-fA-F]{40}$/.test(text)) return text;
-  throw new InvalidArgumentError("an address is 0x and 40 hex digits");
-}

@@ -1,16 +1,14 @@
-import { readFileSync } from "node:fs";
 import { messageOf } from "../../../shared/errors/app-error.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { askForQuote } from "../../../shared/quotes/ask-for-quote.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
+import { type BodyOptions, readBody } from "../body.ts";
 import { type Answer, post, reasonOf, wordsOf } from "../pay/send.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { quoteText } from "./quote-text.ts";
 
-export type QuoteOptions = {
+export type QuoteOptions = BodyOptions & {
   requester: string;
-  body?: string;
-  bodyFile?: string;
   difficulty: number;
   json?: boolean;
 };
@@ -33,7 +31,7 @@ export async function quote(deps: ProgramDeps, asked: Asked, options: QuoteOptio
 }
 
 async function ask(deps: ProgramDeps, { url, ...job }: Asked, options: QuoteOptions): Promise<Answer> {
-  const inputs = readInputs(options);
+  const inputs = readBody(options) ?? new Uint8Array();
   const { requester, difficulty } = options;
   const { path, body } = askForQuote(
     { ...job, requester, inputs, difficulty },
@@ -51,13 +49,4 @@ async function ask(deps: ProgramDeps, { url, ...job }: Asked, options: QuoteOpti
   return post(request, systemClock() + ANSWER_WITHIN_MS).catch((cause: unknown) => {
     throw new Error(`${url.host} cannot be asked: ${reasonOf(cause)}`, { cause });
   });
-}
-
-function readInputs({ body = "", bodyFile }: QuoteOptions): Uint8Array {
-  if (bodyFile === undefined) return Buffer.from(body);
-  try {
-    return readFileSync(bodyFile);
-  } catch (cause) {
-    throw new Error(`the body cannot be read: ${messageOf(cause)}`, { cause });
-  }
 }

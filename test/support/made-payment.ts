@@ -3,13 +3,13 @@ import { callIdFrom } from "../../shared/job-call/call-id.ts";
 import { toJobCall } from "../../shared/job-call/job-call.ts";
 import type { PaymentJournal } from "../../shared/payments/journal.ts";
 import type { NewPayment, PaymentTerms } from "../../shared/payments/payment.ts";
-import { randomNonce } from "../support/devnet.ts";
-import { JOB_PATH } from "../support/x402.ts";
+import { randomNonce } from "./devnet.ts";
+import { JOB_PATH } from "./x402.ts";
 
 type Made = Partial<PaymentTerms> & Pick<PaymentTerms, "network" | "asset">;
 
 /** A payment that no gateway has seen. */
-function makePayment({ network, asset, ...rest }: Made): NewPayment {
+export function makePayment({ network, asset, ...rest }: Made): NewPayment {
   const terms: PaymentTerms = {
     service_id: 1,
     job_index: 7,
