@@ -7,6 +7,7 @@ import { silentLogger } from "../../shared/log/logger.ts";
 import { createPaymentJournal } from "../../shared/payments/journal.ts";
 import type { PaymentState } from "../../shared/payments/payment.ts";
 import { connectForWork, type Redis } from "../../shared/redis/connect.ts";
+import { within } from "../../shared/time/within.ts";
 import { newPayer, startTestDevnet, type TestDevnet } from "../support/devnet.ts";
 import { effectRunner, readEffects } from "../support/effects.ts";
 import { eventually } from "../support/eventually.ts";
@@ -105,8 +106,10 @@ async function diesAt(point: string, act: (payment: Payment) => Promise<unknown>
   await armed(point);
   const died = gateway.process.exit;
   const payment = await aPayment();
-  await Promise.allSettled([act(payment)]);
-  expect((await died).signal, "it died at its crash point").toBe("SIGKILL");
+  const [done] = await Promise.allSettled([act(payment)]);
+  const end = await within(30_000, died);
+  if (end.kind !== "done") throw new Error(`it lives past ${point}: ${JSON.stringify(done)}`);
+  expect(end.result.signal, "it died at its crash point").toBe("SIGKILL");
   await armed(undefined);
   return payment;
 }
