@@ -1,13 +1,13 @@
 import type { IncomingMessage } from "node:http";
 import type { PaymentRequired } from "@x402/core/types";
-import { agree } from "../../services/x402-gateway/agree.ts";
-import { toCatalogue } from "../../services/x402-gateway/catalogue.ts";
-import { identifyPayment, inTakenToken } from "../../services/x402-gateway/identify.ts";
-import { readPayment } from "../../services/x402-gateway/payment-header.ts";
+import { toCatalogue } from "../../services/x402-gateway/catalog.ts";
+import { agree } from "../../services/x402-gateway/payment/agree.ts";
+import { readPayment } from "../../services/x402-gateway/payment/header.ts";
+import { identifyPayment, inTakenToken } from "../../services/x402-gateway/payment/signer.ts";
 import { parseJobPricing } from "../../shared/config/job-pricing-toml.ts";
 import { x402Toml } from "../../shared/config/x402-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
-import { toPriceList } from "../../shared/prices/price-list.ts";
+import { toPriceList } from "../../shared/pricing/price-list.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { type Signed, toHeader } from "../support/payments.ts";
 import { PRICING, x402Table } from "../support/sale.ts";

@@ -1,5 +1,5 @@
+import { createAccept } from "../../shared/gateway/accept.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
-import { createAccept } from "../../shared/queue/accept.ts";
 import { createCallRecords } from "../../shared/queue/call-record.ts";
 import { createAdd } from "../../shared/queue/enqueue.ts";
 import { systemClock } from "../../shared/time/clock.ts";

@@ -1,5 +1,5 @@
-import { keccak256Hex } from "../../shared/evm/keccak.ts";
-import { addressWord, uintWord } from "../../shared/evm/words.ts";
+import { keccak256Hex } from "../../shared/ethereum/keccak.ts";
+import { addressWord, uintWord } from "../../shared/ethereum/words.ts";
 
 type Settled = { asset: string; from: string; to: string; value: string; nonce: string; block: number };
 

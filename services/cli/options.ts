@@ -1,5 +1,5 @@
 import { InvalidArgumentError, Option } from "commander";
-import { isAddress } from "../../shared/evm/address.ts";
+import { isAddress } from "../../shared/ethereum/address.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { parseMoment } from "./moment.ts";
 

@@ -1,9 +1,9 @@
-import { freePort } from "../../shared/child-process/free-port.ts";
 import type { ConfigTables } from "../../shared/config/write-config.ts";
-import { createDevConfig, DEV_JOBS } from "../../shared/dev-config/dev-config.ts";
-import { createDevPayments } from "../../shared/dev-config/dev-payments.ts";
-import { createDevPricing } from "../../shared/dev-config/dev-pricing.ts";
-import type { Devnet } from "../../shared/dev-config/start-devnet.ts";
+import { createDevConfig, DEV_JOBS } from "../../shared/dev/dev-config.ts";
+import { createDevPayments } from "../../shared/dev/dev-payments.ts";
+import { createDevPricing } from "../../shared/dev/dev-pricing.ts";
+import { freePort } from "../../shared/dev/free-port.ts";
+import type { Devnet } from "../../shared/dev/start-devnet.ts";
 
 /** The variable that holds the secret of runner and producer, so that one of them can be started with another. */
 export const RUNNER_SECRET = "POSTERN_DEMO_RUNNER_SECRET";

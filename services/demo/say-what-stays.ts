@@ -1,6 +1,6 @@
-import { DEV_JOBS, exampleBody } from "../../shared/dev-config/dev-config.ts";
-import { readyCurl } from "../../shared/dev-config/ready-curl.ts";
-import { readyPay } from "../../shared/dev-config/ready-pay.ts";
+import { DEV_JOBS, exampleBody } from "../../shared/dev/dev-config.ts";
+import { readyCurl } from "../../shared/dev/ready-curl.ts";
+import { readyPay } from "../../shared/dev/ready-pay.ts";
 import type { Demo } from "./scene.ts";
 import type { Shop } from "./shop/shop.ts";
 import type { Stage } from "./stage.ts";

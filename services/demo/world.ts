@@ -1,14 +1,14 @@
 import { join } from "node:path";
-import { type Part, startPart } from "../../shared/child-process/start-part.ts";
 import { loadConfig } from "../../shared/config/load-config.ts";
 import type { EndpointToml } from "../../shared/config/webhooks-toml.ts";
 import { writeConfig } from "../../shared/config/write-config.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { type DevnetPart, startDevnet } from "../../shared/dev-config/start-devnet.ts";
-import { startPricing } from "../../shared/dev-config/start-pricing.ts";
+import { provideRedis } from "../../shared/dev/provide-redis.ts";
+import { type DevnetPart, startDevnet } from "../../shared/dev/start-devnet.ts";
+import { type Part, startPart } from "../../shared/dev/start-part.ts";
+import { startPricing } from "../../shared/dev/start-pricing.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import type { Shutdown } from "../../shared/lifecycle/shutdown.ts";
-import { provideRedis } from "../../shared/private-redis/provide-redis.ts";
 import { demoConfig, RUNNER_SECRET } from "./demo-config.ts";
 import { createPartLog, type PartLog } from "./part-log.ts";
 import { openQueueView, type QueueView } from "./queue-view.ts";

@@ -1,8 +1,8 @@
-import type { Part } from "../../shared/child-process/start-part.ts";
-import { exampleBody } from "../../shared/dev-config/dev-config.ts";
-import { readyCurl } from "../../shared/dev-config/ready-curl.ts";
-import { readyPay } from "../../shared/dev-config/ready-pay.ts";
-import type { Devnet } from "../../shared/dev-config/start-devnet.ts";
+import { exampleBody } from "../../shared/dev/dev-config.ts";
+import { readyCurl } from "../../shared/dev/ready-curl.ts";
+import { readyPay } from "../../shared/dev/ready-pay.ts";
+import type { Devnet } from "../../shared/dev/start-devnet.ts";
+import type { Part } from "../../shared/dev/start-part.ts";
 import type { Effective } from "./effective-config.ts";
 import type { Parts } from "./parts.ts";
 

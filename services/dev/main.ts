@@ -1,10 +1,10 @@
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Exit } from "../../shared/child-process/spawn-child.ts";
-import type { Part } from "../../shared/child-process/start-part.ts";
+import { type ProvidedRedis, provideRedis } from "../../shared/dev/provide-redis.ts";
+import type { Exit } from "../../shared/dev/spawn-child.ts";
+import type { Part } from "../../shared/dev/start-part.ts";
 import { runService, type Service, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
-import { type ProvidedRedis, provideRedis } from "../../shared/private-redis/provide-redis.ts";
 import { describe, summarise } from "./describe-dev.ts";
 import { readOwn, wantsDevnet, writeEffectiveConfig } from "./effective-config.ts";
 import { endedByItself, type Parts, startParts } from "./parts.ts";

@@ -1,7 +1,7 @@
-import type { Exit } from "../../shared/child-process/spawn-child.ts";
-import { type Part, startPart } from "../../shared/child-process/start-part.ts";
-import { untilReady } from "../../shared/child-process/until-ready.ts";
-import { startPricing } from "../../shared/dev-config/start-pricing.ts";
+import type { Exit } from "../../shared/dev/spawn-child.ts";
+import { type Part, startPart } from "../../shared/dev/start-part.ts";
+import { startPricing } from "../../shared/dev/start-pricing.ts";
+import { untilReady } from "../../shared/dev/until-ready.ts";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import type { Shutdown } from "../../shared/lifecycle/shutdown.ts";
 

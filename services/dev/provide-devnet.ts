@@ -1,5 +1,5 @@
-import { freePort } from "../../shared/child-process/free-port.ts";
-import { type DevnetPart, startDevnet } from "../../shared/dev-config/start-devnet.ts";
+import { freePort } from "../../shared/dev/free-port.ts";
+import { type DevnetPart, startDevnet } from "../../shared/dev/start-devnet.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import type { Shutdown } from "../../shared/lifecycle/shutdown.ts";
 import type { Logger } from "../../shared/log/logger.ts";

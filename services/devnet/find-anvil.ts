@@ -1,5 +1,5 @@
 import { createRequire } from "node:module";
-import { findProgram } from "../../shared/child-process/find-program.ts";
+import { findProgram } from "../../shared/dev/find-program.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 
 /** The path of anvil: the one npm installs where it has a build for this machine, else from the PATH. Throws `start.program_missing`. */

@@ -1,5 +1,5 @@
-import { freePort } from "../../shared/child-process/free-port.ts";
-import { type Child, spawnChild } from "../../shared/child-process/spawn-child.ts";
+import { freePort } from "../../shared/dev/free-port.ts";
+import { type Child, spawnChild } from "../../shared/dev/spawn-child.ts";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import { delay, systemClock } from "../../shared/time/clock.ts";
 import { findAnvil } from "./find-anvil.ts";

@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import { AppError } from "../../shared/errors/app-error.ts";
-import { toHex } from "../../shared/evm/hex.ts";
-import type { Signer } from "../../shared/evm/signer.ts";
-import { type JobPrice, jobKey, type PriceList } from "../../shared/prices/price-list.ts";
-import { CLOCK_SKEW_SECS, checkProof } from "../../shared/proof-of-work/proof-of-work.ts";
-import { type JobQuote, jobQuoteDigest, QUOTED_JOB_INDEX_MAX } from "../../shared/quotes/job-quote.ts";
+import { toHex } from "../../shared/ethereum/hex.ts";
+import type { Signer } from "../../shared/ethereum/signer.ts";
+import { type JobQuote, jobQuoteDigest, QUOTED_JOB_INDEX_MAX } from "../../shared/pricing/job-quote.ts";
+import { type JobPrice, jobKey, type PriceList } from "../../shared/pricing/price-list.ts";
+import { CLOCK_SKEW_SECS, checkProof } from "../../shared/pricing/proof-of-work.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import type { GetJobPrice, JobPriceRequest, Settlement } from "./job-price.ts";
 import type { ProofMemory } from "./proof-memory.ts";

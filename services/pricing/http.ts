@@ -1,10 +1,10 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
-import { toHex } from "../../shared/evm/hex.ts";
+import { toHex } from "../../shared/ethereum/hex.ts";
 import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
 import { rawPath } from "../../shared/http/raw-path.ts";
 import { readBody } from "../../shared/http/read-body.ts";
-import { encodeQuoteHeader, toQuoteJson } from "../../shared/quotes/quote-header.ts";
+import { encodeQuoteHeader, toQuoteJson } from "../../shared/pricing/quote-header.ts";
 import type { Ask } from "./ask.ts";
 import { parseQuotePath, parseQuoteRequest, type QuotedIds } from "./http-request.ts";
 import type { JobPriceAnswer } from "./job-price.ts";

@@ -1,6 +1,6 @@
-import type { Address } from "../../shared/evm/address.ts";
-import type { SettlementOption } from "../../shared/prices/settlement-options.ts";
-import type { SignedQuote } from "../../shared/quotes/quote-header.ts";
+import type { Address } from "../../shared/ethereum/address.ts";
+import type { SignedQuote } from "../../shared/pricing/quote-header.ts";
+import type { SettlementOption } from "../../shared/pricing/settlement-options.ts";
 
 /** What a client asks, as it came: nothing is checked. */
 export type JobPriceRequest = {

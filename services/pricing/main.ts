@@ -10,7 +10,7 @@ import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
 import { connectForRequests, type Redis } from "../../shared/redis/connect.ts";
 import { type Clock, delay, systemClock } from "../../shared/time/clock.ts";
 import { logGrpc } from "./grpc-log.ts";
-import { createMeters } from "./meters.ts";
+import { createMeters } from "./metrics.ts";
 import { createPricingService, type PricingService } from "./pricing.ts";
 
 export type PricingProcess = ServiceOptions & {

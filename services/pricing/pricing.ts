@@ -1,13 +1,13 @@
 import type { RequestListener } from "node:http";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
-import type { Address } from "../../shared/evm/address.ts";
-import { createSigner, isPrivateKey } from "../../shared/evm/signer.ts";
-import { domainSeparator, type Eip712Domain } from "../../shared/evm/typed-data.ts";
+import type { Address } from "../../shared/ethereum/address.ts";
+import { createSigner, isPrivateKey } from "../../shared/ethereum/signer.ts";
+import { domainSeparator, type Eip712Domain } from "../../shared/ethereum/typed-data.ts";
 import type { Readiness } from "../../shared/http/ops.ts";
 import { explain } from "../../shared/http/readiness.ts";
 import { type Logger, silentLogger } from "../../shared/log/logger.ts";
-import { type JobPrice, toPriceList } from "../../shared/prices/price-list.ts";
+import { type JobPrice, toPriceList } from "../../shared/pricing/price-list.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable-redis.ts";
 import type { DurabilityMode } from "../../shared/redis/server-state.ts";
@@ -21,7 +21,7 @@ import { createProofMemory } from "./proof-memory.ts";
 import { type AcceptedToken, createSettle, type X402Settlement } from "./settlement.ts";
 
 /** Keeps the rates of tokens current: `of` is what `rateOf` of an x402 settlement takes. */
-export { createRates } from "../../shared/rates/rates.ts";
+export { createRates } from "../../shared/pricing/rates/rates.ts";
 
 export type PricingOptions = {
   jobs: Iterable<JobPrice>;

@@ -1,7 +1,7 @@
-import { currentOffers, type RateOf } from "../../shared/prices/current-offers.ts";
-import { settlementEndpoint, toSettlementOption } from "../../shared/prices/settlement-options.ts";
-import type { JobQuote } from "../../shared/quotes/job-quote.ts";
-import { fixedRateOf } from "../../shared/rates/rated-token.ts";
+import { currentOffers, type RateOf } from "../../shared/pricing/current-offers.ts";
+import type { JobQuote } from "../../shared/pricing/job-quote.ts";
+import { fixedRateOf } from "../../shared/pricing/rates/rated-token.ts";
+import { settlementEndpoint, toSettlementOption } from "../../shared/pricing/settlement-options.ts";
 import type { Settlement } from "./job-price.ts";
 
 /** A token that a gateway takes, as x402.toml has it. */

@@ -1,14 +1,14 @@
 import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
 import { type JobCall, parseJobCall } from "../../shared/job-call/job-call.ts";
-import type { Reached } from "../../shared/lifecycle/crash-point.ts";
+import type { Reached } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { CallRecords } from "../../shared/queue/call-record.ts";
 import type { Deliver, Taken, Verdict } from "../../shared/queue/consume.ts";
 import type { Hold } from "../../shared/queue/hold.ts";
 import type { Clock } from "../../shared/time/clock.ts";
+import type { Slots } from "./concurrency-limit.ts";
 import type { DeliveredCall, Inject } from "./inject.ts";
 import type { RetryPolicy } from "./retry-policy.ts";
-import type { Slots } from "./slots.ts";
 import type { Throttle } from "./throttle.ts";
 
 const RECORD_PAUSE_MS = 1000;

@@ -5,8 +5,8 @@ import { runService, type ServiceOptions } from "../../shared/lifecycle/run-serv
 import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
 import { systemClock } from "../../shared/time/clock.ts";
-import { createHttpInject } from "./http-inject.ts";
-import { createMeters } from "./meters.ts";
+import { createHttpInject } from "./http-runner.ts";
+import { createMeters } from "./metrics.ts";
 import { createProducer } from "./producer.ts";
 
 export type ProducerProcess = ServiceOptions & { configDir: string; opsAddress: string | undefined };

@@ -1,6 +1,6 @@
 import { hostname } from "node:os";
 import { ORIGINS, type Origin } from "../../shared/job-call/job-call.ts";
-import { nothingHappens, type Reached } from "../../shared/lifecycle/crash-point.ts";
+import { nothingHappens, type Reached } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { createCallRecords } from "../../shared/queue/call-record.ts";
 import { type Consumer, consume } from "../../shared/queue/consume.ts";
@@ -8,10 +8,10 @@ import { beat } from "../../shared/queue/heartbeat.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import type { Backoff } from "../../shared/time/backoff.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
+import { createSlots } from "./concurrency-limit.ts";
 import { createDeliver } from "./deliver.ts";
 import type { Inject } from "./inject.ts";
 import { createRetryPolicy } from "./retry-policy.ts";
-import { createSlots } from "./slots.ts";
 import { createThrottle } from "./throttle.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import { platformKeys } from "../../shared/job-call/metadata.ts";
-import type { Reached } from "../../shared/lifecycle/crash-point.ts";
+import type { Reached } from "../../shared/lifecycle/failpoint.ts";
 import type { Fields, Logger } from "../../shared/log/logger.ts";
 import { type HttpAnswer, type Job, type JobContext, type JobRequest, toHttpAnswer } from "./router.ts";
 

@@ -1,5 +1,5 @@
 import { messageOf, toAppError } from "../../shared/errors/app-error.ts";
-import type { Reached } from "../../shared/lifecycle/crash-point.ts";
+import type { Reached } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { type Backoff, backoffMs } from "../../shared/time/backoff.ts";
 import { type Clock, delay } from "../../shared/time/clock.ts";

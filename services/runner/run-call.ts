@@ -1,5 +1,5 @@
 import { messageOf } from "../../shared/errors/app-error.ts";
-import type { Reached } from "../../shared/lifecycle/crash-point.ts";
+import type { Reached } from "../../shared/lifecycle/failpoint.ts";
 import { type CallStore, requestOf } from "./call-store.ts";
 import type { Leases } from "./leases.ts";
 import type { Offer } from "./offer.ts";

@@ -1,5 +1,5 @@
 import { toAppError } from "../../shared/errors/app-error.ts";
-import type { Reached } from "../../shared/lifecycle/crash-point.ts";
+import type { Reached } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { CallStore } from "./call-store.ts";
 import type { Execute } from "./execute.ts";

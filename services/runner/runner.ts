@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { RequestListener } from "node:http";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { type Listening, listen } from "../../shared/http/listen.ts";
-import { nothingHappens, type Reached } from "../../shared/lifecycle/crash-point.ts";
+import { nothingHappens, type Reached } from "../../shared/lifecycle/failpoint.ts";
 import { type Logger, silentLogger } from "../../shared/log/logger.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable-redis.ts";

@@ -1,5 +1,5 @@
 import { messageOf, toAppError } from "../../shared/errors/app-error.ts";
-import type { Reached } from "../../shared/lifecycle/crash-point.ts";
+import type { Reached } from "../../shared/lifecycle/failpoint.ts";
 import { type Forget, toFailure } from "./forget.ts";
 import { type LongStore, storedAnswer } from "./long-store.ts";
 import type { Offer } from "./offer.ts";

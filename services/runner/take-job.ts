@@ -3,7 +3,7 @@ import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { CODES } from "../../shared/errors/codes.ts";
 import { sendProblem } from "../../shared/http/problem.ts";
 import { readBody } from "../../shared/http/read-body.ts";
-import type { Reached } from "../../shared/lifecycle/crash-point.ts";
+import type { Reached } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { authenticate, type OfferRules, parseKey, toOffer } from "./offer.ts";

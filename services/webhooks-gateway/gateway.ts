@@ -1,7 +1,7 @@
 import type { WebhooksToml } from "../../shared/config/webhooks-toml.ts";
-import { createAccept } from "../../shared/queue/accept.ts";
+import { createAccept } from "../../shared/gateway/accept.ts";
+import { type Gateway, type IngressOptions, openIngress } from "../../shared/gateway/ingress.ts";
 import { createCallRecords } from "../../shared/queue/call-record.ts";
-import { type Gateway, type IngressOptions, openIngress } from "../../shared/queue/ingress.ts";
 import { toEndpoints } from "./endpoints.ts";
 import { createReceive } from "./receive.ts";
 import { createHandler } from "./server.ts";

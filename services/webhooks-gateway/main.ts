@@ -1,13 +1,13 @@
 import { withoutFile } from "../../shared/config/config-dir.ts";
 import { loadConfig } from "../../shared/config/load-config.ts";
 import { toLimits } from "../../shared/config/postern-toml.ts";
-import { serveGateway } from "../../shared/http/serve-gateway.ts";
+import { registerPressure } from "../../shared/gateway/pressure-gauges.ts";
+import { serveGateway } from "../../shared/gateway/serve.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
 import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
-import { registerPressure } from "../../shared/queue/pressure-gauges.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
 import { createWebhooksGateway } from "./gateway.ts";
-import { createMeters } from "./meters.ts";
+import { createMeters } from "./metrics.ts";
 
 export type WebhooksProcess = ServiceOptions & {
   configDir: string;

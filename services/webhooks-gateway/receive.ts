@@ -1,18 +1,18 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
+import type { Accept } from "../../shared/gateway/accept.ts";
 import { traceparentOf } from "../../shared/http/headers.ts";
 import { readBody } from "../../shared/http/read-body.ts";
 import { type JobCall, toJobCall } from "../../shared/job-call/job-call.ts";
-import type { Reached } from "../../shared/lifecycle/crash-point.ts";
+import type { Reached } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
-import type { Accept } from "../../shared/queue/accept.ts";
 import type { Clock } from "../../shared/time/clock.ts";
-import { answerAccepted, answerRefused } from "./answer.ts";
+import { decodeBody, readEncoding } from "./body.ts";
 import { type BodyProof, checkCredential } from "./credential.ts";
-import { decodeBody, readEncoding } from "./decode-body.ts";
 import { readDeliveryId, toCallId } from "./delivery-id.ts";
 import type { Endpoint } from "./endpoints.ts";
+import { answerAccepted, answerRefused } from "./response.ts";
 
 export type ReceiveDeps = {
   /** Throws what keeps calls from being taken now: start, stop (a drain still takes them), Redis, backpressure. */

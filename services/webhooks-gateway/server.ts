@@ -1,7 +1,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
+import type { Admission } from "../../shared/gateway/admission.ts";
 import { bareApp, onlyGet, probes, serve } from "../../shared/http/ops.ts";
 import { rawPath } from "../../shared/http/raw-path.ts";
-import type { Admission } from "../../shared/queue/admission.ts";
 import type { Endpoint } from "./endpoints.ts";
 
 type Deps = {

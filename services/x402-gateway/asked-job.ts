@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
-import type { JobIds } from "../../shared/prices/price-list.ts";
-import type { Catalogue, Job } from "./catalogue.ts";
-import { type ReadQuote, rejectedQuote } from "./platform-quote.ts";
+import type { JobIds } from "../../shared/pricing/price-list.ts";
+import type { Catalogue, Job } from "./catalog.ts";
+import { type ReadQuote, rejectedQuote } from "./payment/operator-quote.ts";
 import { soldJob } from "./sold-job.ts";
 
 type Deps = { catalogue: Catalogue; readQuote: ReadQuote };

@@ -1,27 +1,27 @@
-import { createEthCall } from "../../shared/chain/eth-call.ts";
 import type { X402Toml } from "../../shared/config/x402-toml.ts";
+import { createEthCall } from "../../shared/ethereum/eth-call.ts";
+import { type Gateway, type IngressOptions, openIngress } from "../../shared/gateway/ingress.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { createPaymentJournal } from "../../shared/payments/journal.ts";
-import type { PriceList } from "../../shared/prices/price-list.ts";
-import { type Gateway, type IngressOptions, openIngress } from "../../shared/queue/ingress.ts";
+import type { PriceList } from "../../shared/pricing/price-list.ts";
+import { createRates, type ObservedRate } from "../../shared/pricing/rates/rates.ts";
 import { isQueued } from "../../shared/queue/is-queued.ts";
-import { createRates, type ObservedRate } from "../../shared/rates/rates.ts";
 import type { Clock } from "../../shared/time/clock.ts";
-import { createAnswerAll } from "./answer-all.ts";
-import { createAskedTally } from "./asked-tally.ts";
-import { createCallerPolicy } from "./caller-policy.ts";
-import { toCatalogue } from "./catalogue.ts";
+import { toCatalogue } from "./catalog.ts";
 import { createChains } from "./chains.ts";
-import { createFacilitators } from "./facilitators.ts";
-import { createFinish } from "./finish.ts";
-import { createIsPermittedCaller } from "./permitted-callers.ts";
+import { createFacilitators } from "./facilitator/pool.ts";
+import { createFinish } from "./payment/finish.ts";
+import { createCallerPolicy } from "./policy/caller.ts";
+import { createIsPermittedCaller } from "./policy/permitted-callers.ts";
 import { readiness } from "./readiness.ts";
-import { startReconciler } from "./reconciler.ts";
+import { startReconciler } from "./reconciler/reconciler.ts";
+import { createAskedTally } from "./routes/asked-tally.ts";
+import { createAnswerAll } from "./routes/routes.ts";
 
 /** Check tables of `x402.toml` and `job_pricing.toml`, and put prices on jobs. */
 export { parseJobPricing } from "../../shared/config/job-pricing-toml.ts";
 export { x402Toml } from "../../shared/config/x402-toml.ts";
-export { toPriceList } from "../../shared/prices/price-list.ts";
+export { toPriceList } from "../../shared/pricing/price-list.ts";
 
 const CALLER_CHECK_TIMEOUT_MS = 3000;
 

@@ -1,7 +1,7 @@
 import type { Readiness } from "../../shared/http/ops.ts";
-import type { ObservedRate } from "../../shared/rates/rates.ts";
+import type { ObservedRate } from "../../shared/pricing/rates/rates.ts";
 import type { Chains } from "./chains.ts";
-import type { Facilitators } from "./facilitators.ts";
+import type { Facilitators } from "./facilitator/pool.ts";
 
 type Deps = {
   admission: () => Readiness;

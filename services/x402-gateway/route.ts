@@ -1,4 +1,4 @@
-import { type JobIds, jobKey } from "../../shared/prices/price-list.ts";
+import { type JobIds, jobKey } from "../../shared/pricing/price-list.ts";
 
 /** What a request's raw path names. */
 export type Route = ({ kind: "job" | "price" | "dry_run" } & JobIds) | { kind: "call"; callId: string };

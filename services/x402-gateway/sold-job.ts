@@ -1,6 +1,6 @@
 import { AppError } from "../../shared/errors/app-error.ts";
-import type { JobIds } from "../../shared/prices/price-list.ts";
-import type { Catalogue, Job } from "./catalogue.ts";
+import type { JobIds } from "../../shared/pricing/price-list.ts";
+import type { Catalogue, Job } from "./catalog.ts";
 
 /** The job of these ids, if it has a price. Throws `job.not_found`. */
 export function pricedJob(catalogue: Catalogue, ids: JobIds): Job {

@@ -1,5 +1,5 @@
-import { type JobPrice, jobKey } from "../prices/price-list.ts";
-import { UINT256_MAX } from "../prices/token-amount.ts";
+import { type JobPrice, jobKey } from "../pricing/price-list.ts";
+import { UINT256_MAX } from "../pricing/token-amount.ts";
 import type { Problem } from "./config-dir.ts";
 
 const SERVICE_ID_MAX = Number.MAX_SAFE_INTEGER;

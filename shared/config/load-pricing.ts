@@ -1,6 +1,6 @@
-import { type JobPrice, jobKey } from "../prices/price-list.ts";
-import { CLOCK_SKEW_SECS, DIFFICULTY_BEARABLE } from "../proof-of-work/proof-of-work.ts";
-import { QUOTED_JOB_INDEX_MAX } from "../quotes/job-quote.ts";
+import { QUOTED_JOB_INDEX_MAX } from "../pricing/job-quote.ts";
+import { type JobPrice, jobKey } from "../pricing/price-list.ts";
+import { CLOCK_SKEW_SECS, DIFFICULTY_BEARABLE } from "../pricing/proof-of-work.ts";
 import { openConfigDir, type Problem } from "./config-dir.ts";
 import { parseJobPricing } from "./job-pricing-toml.ts";
 import { type Config, readConfig } from "./load-config.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { jobKey, type PriceList, priceProblems, type RateAt, toPriceList } from "../prices/price-list.ts";
+import { jobKey, type PriceList, priceProblems, type RateAt, toPriceList } from "../pricing/price-list.ts";
 import { openConfigDir } from "./config-dir.ts";
 import { isLoopback } from "./fields.ts";
 import { parseJobPricing } from "./job-pricing-toml.ts";

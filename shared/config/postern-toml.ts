@@ -71,7 +71,7 @@ const limits = z.strictObject({
   enqueue_timeout_ms: z.int().min(100).max(60_000).default(5000),
 });
 
-/** The limits above which a gateway takes no calls (shared/queue/backpressure.ts). */
+/** The limits above which a gateway takes no calls (shared/gateway/backpressure.ts). */
 export function toLimits({ limits }: PosternToml) {
   const { queue_depth_max, oldest_age_secs_max, redis_memory_ratio_max } = limits;
   return {

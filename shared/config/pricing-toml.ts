@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { isPrivateKey } from "../evm/signer.ts";
-import { DIFFICULTY_MAX } from "../proof-of-work/proof-of-work.ts";
+import { isPrivateKey } from "../ethereum/signer.ts";
+import { DIFFICULTY_MAX } from "../pricing/proof-of-work.ts";
 import { address, positive } from "./fields.ts";
 import { quoteDomain } from "./quote-domain.ts";
 import { type Env, secretValue } from "./secret-value.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Eip712Domain } from "../evm/typed-data.ts";
+import type { Eip712Domain } from "../ethereum/typed-data.ts";
 import { domainText, positive } from "./fields.ts";
 import { evmAddress } from "./x402-tokens.ts";
 

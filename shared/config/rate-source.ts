@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { outsideOf } from "../rates/bounds.ts";
-import { compare, parseDecimal } from "../rates/decimal.ts";
+import { outsideOf } from "../pricing/rates/bounds.ts";
+import { compare, parseDecimal } from "../pricing/rates/decimal.ts";
 import type { Problem } from "./config-dir.ts";
 import { secretHeaders } from "./secret-headers.ts";
 import { type Env, secretValue } from "./secret-value.ts";

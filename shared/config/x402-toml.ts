@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { jobKey } from "../prices/price-list.ts";
+import { jobKey } from "../pricing/price-list.ts";
 import { acceptedToken } from "./accepted-token.ts";
 import type { Problem } from "./config-dir.ts";
 import { address, httpUrl, isPrivateUrl, positive } from "./fields.ts";

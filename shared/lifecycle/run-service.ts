@@ -2,7 +2,7 @@ import type { Env } from "../config/secret-value.ts";
 import { type AppError, toAppError } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
 import { createProcessLogger } from "../log/pino-logger.ts";
-import { crashAt, type Reached } from "./crash-point.ts";
+import { crashAt, type Reached } from "./failpoint.ts";
 import { Shutdown } from "./shutdown.ts";
 import { stopSignal } from "./stop-signal.ts";
 

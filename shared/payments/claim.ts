@@ -1,4 +1,4 @@
-import { keys } from "../queue/agreements.ts";
+import { keys } from "../queue/protocol.ts";
 import type { Redis } from "../redis/connect.ts";
 import { script } from "../redis/script.ts";
 import { fieldsOf } from "./fields.ts";

@@ -1,12 +1,12 @@
 import { AppError } from "../errors/app-error.ts";
-import { keys } from "../queue/agreements.ts";
+import { keys } from "../queue/protocol.ts";
 import type { Redis } from "../redis/connect.ts";
 import { script } from "../redis/script.ts";
 import { createClaim } from "./claim.ts";
 import { toPayment } from "./fields.ts";
-import { createMoves } from "./moves.ts";
 import type { Payment } from "./payment.ts";
 import { LOOK, READ, TAKE_DUE } from "./scripts.ts";
+import { createMoves } from "./transitions.ts";
 
 export type PaymentJournal = ReturnType<typeof createPaymentJournal>;
 

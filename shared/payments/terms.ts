@@ -1,4 +1,4 @@
-import type { Authorization } from "../chain/token-events.ts";
+import type { Authorization } from "../ethereum/token-events.ts";
 import type { Payment, PaymentTerms, Settlement } from "./payment.ts";
 
 /** What the payer signed, as the chain is asked about it. */

@@ -1,7 +1,7 @@
 import type { Origin } from "../job-call/job-call.ts";
 import type { Redis } from "../redis/connect.ts";
 import { script } from "../redis/script.ts";
-import { ATTEMPTS_KEPT, keys } from "./agreements.ts";
+import { ATTEMPTS_KEPT, keys } from "./protocol.ts";
 import { createRecordBatches } from "./record-batches.ts";
 
 /*

@@ -4,9 +4,9 @@ import type { Logger } from "../log/logger.ts";
 import type { Redis } from "../redis/connect.ts";
 import { delay } from "../time/clock.ts";
 import { within } from "../time/within.ts";
-import { WORKER_OPTIONS } from "./agreements.ts";
 import { Hold } from "./hold.ts";
 import { logErrors } from "./log-errors.ts";
+import { WORKER_OPTIONS } from "./protocol.ts";
 
 /** What is to become of a call that was taken from the queue. */
 export type Verdict =

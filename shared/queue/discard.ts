@@ -1,8 +1,8 @@
 import { ORIGINS } from "../job-call/job-call.ts";
 import { createAudit } from "./audit.ts";
 import { createCallRecords } from "./call-record.ts";
+import { createParkedRecords } from "./failed-record.ts";
 import { openQueue } from "./open-queue.ts";
-import { createParkedRecords } from "./parked-record.ts";
 import type { Operate, OperateDeps } from "./replay.ts";
 
 /**

@@ -3,9 +3,9 @@ import { type ErrorCode, isErrorCode } from "../errors/codes.ts";
 import { JobCall, ORIGINS, type Origin } from "../job-call/job-call.ts";
 import { WEBHOOK_PATH } from "../job-call/metadata.ts";
 import type { Redis } from "../redis/connect.ts";
+import { countParked, findParked, walkParked } from "./failed-index.ts";
+import type { Parked } from "./failed-record.ts";
 import { openQueue } from "./open-queue.ts";
-import { countParked, findParked, walkParked } from "./parked-index.ts";
-import type { Parked } from "./parked-record.ts";
 
 /** A call that waits for an operator. */
 export type ParkedCall = Parked & {

@@ -3,7 +3,7 @@ import { toScored } from "../redis/scored.ts";
 import { script } from "../redis/script.ts";
 import type { Clock } from "../time/clock.ts";
 import { within } from "../time/within.ts";
-import { HEARTBEAT_EVERY_MS, HEARTBEAT_FRESH_MS, keys } from "./agreements.ts";
+import { HEARTBEAT_EVERY_MS, HEARTBEAT_FRESH_MS, keys } from "./protocol.ts";
 
 /*
  * Beats are told in Redis' time: the clocks of two machines need not agree.

@@ -1,6 +1,6 @@
 import type { Origin } from "../job-call/job-call.ts";
 import type { Redis } from "../redis/connect.ts";
-import { PREFIX } from "./agreements.ts";
+import { PREFIX } from "./protocol.ts";
 
 /** Whether a call lies in its queue: waiting, delayed, active or parked. */
 export async function isQueued(redis: Redis, origin: Origin, callId: string): Promise<boolean> {

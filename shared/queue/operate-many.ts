@@ -1,7 +1,7 @@
 import { type AppError, toAppError } from "../errors/app-error.ts";
 import type { ErrorCode } from "../errors/codes.ts";
 import type { CallFilter, FailedCalls } from "./failed-calls.ts";
-import type { Parked } from "./parked-record.ts";
+import type { Parked } from "./failed-record.ts";
 import type { Operate, Why } from "./replay.ts";
 
 /** A parked call that is to be replayed or discarded, without its body. */

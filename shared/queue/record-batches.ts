@@ -1,8 +1,8 @@
 import type { Origin } from "../job-call/job-call.ts";
+import { together } from "../redis/batcher.ts";
 import type { Redis } from "../redis/connect.ts";
 import { script } from "../redis/script.ts";
-import { together } from "../redis/together.ts";
-import { keys, RANDOM_ID_MARK_MS } from "./agreements.ts";
+import { keys, RANDOM_ID_MARK_MS } from "./protocol.ts";
 
 const READ_STATES = `
 local states = {}

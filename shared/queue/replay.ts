@@ -3,10 +3,10 @@ import { ORIGINS } from "../job-call/job-call.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Redis } from "../redis/connect.ts";
 import type { Clock } from "../time/clock.ts";
-import { JOB_NAME } from "./agreements.ts";
 import { createAudit } from "./audit.ts";
+import { createParkedRecords, type Parked } from "./failed-record.ts";
 import { openQueue } from "./open-queue.ts";
-import { createParkedRecords, type Parked } from "./parked-record.ts";
+import { JOB_NAME } from "./protocol.ts";
 
 /** What replay and discard need; `by` is who operates. */
 export type OperateDeps = { redis: Redis; clock: Clock; log: Logger; by: string };

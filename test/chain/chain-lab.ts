@@ -14,7 +14,7 @@ import { mnemonicToAccount } from "viem/accounts";
 import { multicall3Code } from "../../services/devnet/contracts/multicall3.ts";
 import { tokenAbi, tokenCode } from "../../services/devnet/contracts/token.ts";
 import { startAnvil } from "../../services/devnet/start-anvil.ts";
-import type { Authorization } from "../../shared/chain/token-events.ts";
+import type { Authorization } from "../../shared/ethereum/token-events.ts";
 import { TRANSFER_TYPES } from "../support/transfer-types.ts";
 
 const PHRASE = "test test test test test test test test test test test junk";

@@ -1,13 +1,13 @@
 import { Agent } from "node:http";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { freePort } from "../../shared/child-process/free-port.ts";
-import { type Part, startPart } from "../../shared/child-process/start-part.ts";
-import { untilReady } from "../../shared/child-process/until-ready.ts";
 import { writeConfig } from "../../shared/config/write-config.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
+import { freePort } from "../../shared/dev/free-port.ts";
+import { type Part, startPart } from "../../shared/dev/start-part.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
+import { untilReady } from "../../shared/dev/until-ready.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
-import { type PrivateRedis, startRedis } from "../../shared/private-redis/start-redis.ts";
 import { isQueued } from "../../shared/queue/is-queued.ts";
 import { connectForWork, type Redis } from "../../shared/redis/connect.ts";
 import { type DevAccount, newPayer, startTestDevnet, type TestDevnet } from "../support/devnet.ts";

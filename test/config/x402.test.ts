@@ -5,8 +5,8 @@ import { describe, expect, test } from "vitest";
 import { checkAllConfig } from "../../services/cli/check-config.ts";
 import type { ProgramDeps } from "../../services/cli/program-deps.ts";
 import { loadX402Config } from "../../shared/config/load-x402.ts";
-import { currentOffers } from "../../shared/prices/current-offers.ts";
-import { fixedRateOf } from "../../shared/rates/rated-token.ts";
+import { currentOffers } from "../../shared/pricing/current-offers.ts";
+import { fixedRateOf } from "../../shared/pricing/rates/rated-token.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 const USDC = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";

@@ -1,12 +1,12 @@
 import { join } from "node:path";
 import { Queue } from "bullmq";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Part } from "../../shared/child-process/start-part.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
+import type { Part } from "../../shared/dev/start-part.ts";
 import type { JobCall } from "../../shared/job-call/job-call.ts";
-import { CRASH_POINTS, type CrashPoint } from "../../shared/lifecycle/crash-point.ts";
+import { CRASH_POINTS, type CrashPoint } from "../../shared/lifecycle/failpoint.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
-import { QUEUE_OPTIONS } from "../../shared/queue/agreements.ts";
+import { QUEUE_OPTIONS } from "../../shared/queue/protocol.ts";
 import { connectForWork, type Redis } from "../../shared/redis/connect.ts";
 import { effectRunner, readEffects } from "../support/effects.ts";
 import { eventually } from "../support/eventually.ts";

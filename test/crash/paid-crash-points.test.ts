@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import type { Part } from "../../shared/child-process/start-part.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { CRASH_POINTS } from "../../shared/lifecycle/crash-point.ts";
+import type { Part } from "../../shared/dev/start-part.ts";
+import { CRASH_POINTS } from "../../shared/lifecycle/failpoint.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { createPaymentJournal } from "../../shared/payments/journal.ts";
 import type { PaymentState } from "../../shared/payments/payment.ts";

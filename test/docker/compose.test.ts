@@ -6,8 +6,8 @@ import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { loadConfig } from "../../shared/config/load-config.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
+import { startRedis } from "../../shared/dev/start-redis.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
-import { startRedis } from "../../shared/private-redis/start-redis.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
 import { tempDir } from "../support/temp-dir.ts";
 

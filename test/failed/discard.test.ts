@@ -1,8 +1,8 @@
 import { Job } from "bullmq";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { JOB_NAME, keys, PREFIX } from "../../shared/queue/agreements.ts";
+import { createParkedRecords } from "../../shared/queue/failed-record.ts";
 import { openQueue } from "../../shared/queue/open-queue.ts";
-import { createParkedRecords } from "../../shared/queue/parked-record.ts";
+import { JOB_NAME, keys, PREFIX } from "../../shared/queue/protocol.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Lab, startLab, WHY, WINDOW_MS } from "./failed-lab.ts";
 

@@ -5,12 +5,12 @@ import { createProducer, type Inject } from "../../services/producer/producer.ts
 import { writeConfig } from "../../shared/config/write-config.ts";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
+import { startRedis } from "../../shared/dev/start-redis.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import type { ErrorCode } from "../../shared/errors/codes.ts";
 import { randomCallId } from "../../shared/job-call/call-id.ts";
 import { type Origin, toJobCall } from "../../shared/job-call/job-call.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
-import { startRedis } from "../../shared/private-redis/start-redis.ts";
 import { createCallRecords } from "../../shared/queue/call-record.ts";
 import { createDiscard } from "../../shared/queue/discard.ts";
 import { createAdd } from "../../shared/queue/enqueue.ts";

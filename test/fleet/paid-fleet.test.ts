@@ -1,12 +1,12 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { Part } from "../../shared/child-process/start-part.ts";
-import { untilReady } from "../../shared/child-process/until-ready.ts";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
+import type { Part } from "../../shared/dev/start-part.ts";
+import { untilReady } from "../../shared/dev/until-ready.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { paymentCallId } from "../../shared/payments/payment-call-id.ts";
-import { keys } from "../../shared/queue/agreements.ts";
+import { keys } from "../../shared/queue/protocol.ts";
 import { connectForWork, type Redis } from "../../shared/redis/connect.ts";
 import { newPayer, startTestDevnet, type TestDevnet } from "../support/devnet.ts";
 import { effectRunner, readEffects } from "../support/effects.ts";

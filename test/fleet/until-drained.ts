@@ -2,7 +2,7 @@ import { Queue } from "bullmq";
 import { Secret } from "../../shared/crypto/secret.ts";
 import type { Origin } from "../../shared/job-call/job-call.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
-import { QUEUE_OPTIONS } from "../../shared/queue/agreements.ts";
+import { QUEUE_OPTIONS } from "../../shared/queue/protocol.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
 import { eventually } from "../support/eventually.ts";
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { jobKey, priceProblems, toPriceList } from "../../shared/prices/price-list.ts";
-import { type TokenRate, tokenAmount, UINT256_MAX } from "../../shared/prices/token-amount.ts";
+import { jobKey, priceProblems, toPriceList } from "../../shared/pricing/price-list.ts";
+import { type TokenRate, tokenAmount, UINT256_MAX } from "../../shared/pricing/token-amount.ts";
 
 const rateOf = (rate: string, markup_bps: number, decimals: number): TokenRate => ({
   rate_per_native_unit: rate,

@@ -6,10 +6,10 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { toResponse } from "../../services/pricing/messages.ts";
 import { createPricingService } from "../../services/pricing/pricing.ts";
 import { PROTO_OPTIONS, pricingEngineProto } from "../../services/pricing/pricing-engine-proto.ts";
-import { recoverAddress } from "../../shared/evm/recover.ts";
-import { type PrivateRedis, startRedis } from "../../shared/private-redis/start-redis.ts";
-import { solve } from "../../shared/proof-of-work/solve.ts";
-import { type JobQuote, jobQuoteDigest } from "../../shared/quotes/job-quote.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
+import { recoverAddress } from "../../shared/ethereum/recover.ts";
+import { type JobQuote, jobQuoteDigest } from "../../shared/pricing/job-quote.ts";
+import { solve } from "../../shared/pricing/solve.ts";
 import { eventually } from "../support/eventually.ts";
 import {
   DIFFICULTY,

@@ -6,8 +6,8 @@ import { promisify } from "node:util";
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { listenGrpc } from "../../services/pricing/grpc-server.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
-import { type PrivateRedis, startRedis } from "../../shared/private-redis/start-redis.ts";
 import { ENGINE, startEngine, wireRequest } from "./pricing-lab.ts";
 
 let redis: PrivateRedis;

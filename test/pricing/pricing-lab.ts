@@ -4,12 +4,12 @@ import {
   type PricingService,
 } from "../../services/pricing/pricing.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { toHex } from "../../shared/evm/hex.ts";
-import { domainSeparator } from "../../shared/evm/typed-data.ts";
+import { toHex } from "../../shared/ethereum/hex.ts";
+import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
 import { listen } from "../../shared/http/listen.ts";
-import type { JobPrice } from "../../shared/prices/price-list.ts";
-import { randomNonce, solve } from "../../shared/proof-of-work/solve.ts";
-import type { JobQuote } from "../../shared/quotes/job-quote.ts";
+import type { JobQuote } from "../../shared/pricing/job-quote.ts";
+import type { JobPrice } from "../../shared/pricing/price-list.ts";
+import { randomNonce, solve } from "../../shared/pricing/solve.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
 import { eventually } from "../support/eventually.ts";
 import { recordingLog } from "../support/recording-log.ts";

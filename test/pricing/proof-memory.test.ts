@@ -1,12 +1,12 @@
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { PricingOptions } from "../../services/pricing/pricing.ts";
-import { toHex } from "../../shared/evm/hex.ts";
-import { recoverAddress } from "../../shared/evm/recover.ts";
-import { createSigner } from "../../shared/evm/signer.ts";
-import { domainSeparator } from "../../shared/evm/typed-data.ts";
-import { type PrivateRedis, startRedis } from "../../shared/private-redis/start-redis.ts";
-import { jobQuoteDigest } from "../../shared/quotes/job-quote.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
+import { toHex } from "../../shared/ethereum/hex.ts";
+import { recoverAddress } from "../../shared/ethereum/recover.ts";
+import { createSigner } from "../../shared/ethereum/signer.ts";
+import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
+import { jobQuoteDigest } from "../../shared/pricing/job-quote.ts";
 import { eventually } from "../support/eventually.ts";
 import { startRedisProxy } from "../support/redis-proxy.ts";
 import type { Unary } from "../support/reflected.ts";

@@ -2,11 +2,11 @@ import fc from "fast-check";
 import { type Hex, parseSignature, recoverAddress, toFunctionSelector, toHex } from "viem";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { keccak256Hex } from "../../shared/evm/keccak.ts";
-import { createSigner } from "../../shared/evm/signer.ts";
-import { domainSeparator } from "../../shared/evm/typed-data.ts";
-import { type PrivateRedis, startRedis } from "../../shared/private-redis/start-redis.ts";
-import { jobQuoteDigest } from "../../shared/quotes/job-quote.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
+import { keccak256Hex } from "../../shared/ethereum/keccak.ts";
+import { createSigner } from "../../shared/ethereum/signer.ts";
+import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
+import { jobQuoteDigest } from "../../shared/pricing/job-quote.ts";
 import { DOMAIN, type Engine, KEY, OPERATOR, startEngine, type Wire, wireRequest } from "./pricing-lab.ts";
 import {
   askForRedemption,

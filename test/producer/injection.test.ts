@@ -3,11 +3,11 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { type Inject, Refused } from "../../services/producer/inject.ts";
 import { contentDigest, verifyMessage } from "../../shared/crypto/message-signature.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
 import { isMetadataHeader } from "../../shared/job-call/metadata.ts";
-import { type PrivateRedis, startRedis } from "../../shared/private-redis/start-redis.ts";
-import { JOB_NAME, JOB_OPTIONS } from "../../shared/queue/agreements.ts";
+import { JOB_NAME, JOB_OPTIONS } from "../../shared/queue/protocol.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Mood, type MoodyRunner, startMoodyRunner } from "../support/moody-runner.ts";
+import { type Mood, type MoodyRunner, startMoodyRunner } from "../support/fake-runner.ts";
 import { aCall, RUNNER_SECRET, startProducer } from "../support/producer.ts";
 import { type Fault, type RedisProxy, startRedisProxy } from "../support/redis-proxy.ts";
 

@@ -2,12 +2,12 @@ import fc from "fast-check";
 import { hashTypedData } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
 import { expect, test } from "vitest";
-import { keccak256Hex } from "../../shared/evm/keccak.ts";
-import { recoverAddress } from "../../shared/evm/recover.ts";
-import { createSigner } from "../../shared/evm/signer.ts";
-import { domainSeparator } from "../../shared/evm/typed-data.ts";
-import { type JobQuote, jobQuoteDigest } from "../../shared/quotes/job-quote.ts";
-import { decodeQuoteHeader, encodeQuoteHeader } from "../../shared/quotes/quote-header.ts";
+import { keccak256Hex } from "../../shared/ethereum/keccak.ts";
+import { recoverAddress } from "../../shared/ethereum/recover.ts";
+import { createSigner } from "../../shared/ethereum/signer.ts";
+import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
+import { type JobQuote, jobQuoteDigest } from "../../shared/pricing/job-quote.ts";
+import { decodeQuoteHeader, encodeQuoteHeader } from "../../shared/pricing/quote-header.ts";
 
 const DOMAIN = {
   name: "TangleQuote",

@@ -1,6 +1,6 @@
 import type { Hex } from "viem";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { freePort } from "../../shared/child-process/free-port.ts";
+import { freePort } from "../../shared/dev/free-port.ts";
 import { type RatesLab, type Round, startRatesLab } from "./rates-lab.ts";
 import { judge } from "./sources.ts";
 

@@ -1,7 +1,7 @@
 import { acceptedToken } from "../../shared/config/accepted-token.ts";
 import type { LiveSource } from "../../shared/config/rate-source.ts";
-import { createJudge, type Verdict } from "../../shared/rates/read-rate.ts";
-import type { ReadOptions } from "../../shared/rates/reader.ts";
+import { createJudge, type Verdict } from "../../shared/pricing/rates/read-rate.ts";
+import type { ReadOptions } from "../../shared/pricing/rates/reader.ts";
 
 /** A token of x402.toml with this rate, as the configuration reads it. */
 export function tokenWith(rate: unknown, more: Record<string, unknown> = {}) {

@@ -1,10 +1,10 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { freePort } from "../../shared/child-process/free-port.ts";
-import { type Part, startPart } from "../../shared/child-process/start-part.ts";
 import { writeConfig } from "../../shared/config/write-config.ts";
-import { type PrivateRedis, startRedis } from "../../shared/private-redis/start-redis.ts";
+import { freePort } from "../../shared/dev/free-port.ts";
+import { type Part, startPart } from "../../shared/dev/start-part.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
 import { readEffects } from "../support/effects.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Answer, send } from "../support/http.ts";

@@ -2,8 +2,8 @@ import { createRunner, type Runner, type RunnerOptions } from "../../services/ru
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { contentDigest, signMessage } from "../../shared/crypto/message-signature.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
-import { type PrivateRedis, startRedis } from "../../shared/private-redis/start-redis.ts";
 import { connectForRequests, type Redis } from "../../shared/redis/connect.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Answer, send } from "../support/http.ts";

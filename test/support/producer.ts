@@ -1,13 +1,13 @@
 import { Queue } from "bullmq";
-import { createHttpInject } from "../../services/producer/http-inject.ts";
+import { createHttpInject } from "../../services/producer/http-runner.ts";
 import { createProducer, type Producer, type ProducerOptions } from "../../services/producer/producer.ts";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { randomCallId } from "../../shared/job-call/call-id.ts";
 import { type JobCall, toJobCall } from "../../shared/job-call/job-call.ts";
-import { QUEUE_OPTIONS } from "../../shared/queue/agreements.ts";
 import { createCallRecords } from "../../shared/queue/call-record.ts";
 import { createAdd } from "../../shared/queue/enqueue.ts";
+import { QUEUE_OPTIONS } from "../../shared/queue/protocol.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { eventually } from "./eventually.ts";

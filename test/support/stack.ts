@@ -1,10 +1,10 @@
 import { join } from "node:path";
 import type { TomlTable } from "smol-toml";
-import { freePort } from "../../shared/child-process/free-port.ts";
-import { type Part, startPart } from "../../shared/child-process/start-part.ts";
-import { untilReady } from "../../shared/child-process/until-ready.ts";
 import { writeConfig } from "../../shared/config/write-config.ts";
-import { type PrivateRedis, startRedis } from "../../shared/private-redis/start-redis.ts";
+import { freePort } from "../../shared/dev/free-port.ts";
+import { type Part, startPart } from "../../shared/dev/start-part.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
+import { untilReady } from "../../shared/dev/until-ready.ts";
 import { eventually } from "./eventually.ts";
 import { send } from "./http.ts";
 import { tempDir } from "./temp-dir.ts";

@@ -6,13 +6,13 @@ import { createX402Gateway, type X402Gateway } from "../../services/x402-gateway
 import { parseJobPricing } from "../../shared/config/job-pricing-toml.ts";
 import { x402Toml } from "../../shared/config/x402-toml.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { devToken } from "../../shared/dev-config/dev-payments.ts";
+import { devToken } from "../../shared/dev/dev-payments.ts";
+import type { Limits } from "../../shared/gateway/backpressure.ts";
 import { listen } from "../../shared/http/listen.ts";
 import type { JobCall } from "../../shared/job-call/job-call.ts";
 import { createPaymentJournal, type PaymentJournal } from "../../shared/payments/journal.ts";
-import { toPriceList } from "../../shared/prices/price-list.ts";
-import { QUEUE_OPTIONS } from "../../shared/queue/agreements.ts";
-import type { Limits } from "../../shared/queue/backpressure.ts";
+import { toPriceList } from "../../shared/pricing/price-list.ts";
+import { QUEUE_OPTIONS } from "../../shared/queue/protocol.ts";
 import { connectForRequests, connectForWork, type Redis } from "../../shared/redis/connect.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { type PaymentChoice, signPayment, signPaymentV1, type TestDevnet } from "./devnet.ts";

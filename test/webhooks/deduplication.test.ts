@@ -1,8 +1,8 @@
 import { createHmac } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { type PrivateRedis, startRedis } from "../../shared/private-redis/start-redis.ts";
-import { keys } from "../../shared/queue/agreements.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
 import { createCallRecords } from "../../shared/queue/call-record.ts";
+import { keys } from "../../shared/queue/protocol.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { send } from "../support/http.ts";
 

@@ -1,12 +1,12 @@
 import type { ServerResponse } from "node:http";
 import { afterEach, expect, test } from "vitest";
-import { createBound } from "../../services/x402-gateway/bound.ts";
-import { createFacilitators } from "../../services/x402-gateway/facilitators.ts";
+import { createBound } from "../../services/x402-gateway/concurrency-limit.ts";
+import { createFacilitators } from "../../services/x402-gateway/facilitator/pool.ts";
 import type { FacilitatorRequest } from "../../shared/payments/payment.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { eventually } from "../support/eventually.ts";
 import { recordingLog } from "../support/recording-log.ts";
-import { answerJson, startIllFacilitator, TRANSACTION } from "./ill-facilitator.ts";
+import { answerJson, startIllFacilitator, TRANSACTION } from "./faulty-facilitator.ts";
 
 const KIND = { scheme: "exact", network: "eip155:84532" };
 const REQUEST: FacilitatorRequest = { x402Version: 2, paymentPayload: {}, paymentRequirements: {} };

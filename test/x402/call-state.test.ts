@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createProducer, type Inject, Refused } from "../../services/producer/producer.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { keys } from "../../shared/queue/agreements.ts";
 import { createDiscard } from "../../shared/queue/discard.ts";
 import { createFailedCalls } from "../../shared/queue/failed-calls.ts";
 import { isQueued } from "../../shared/queue/is-queued.ts";
+import { keys } from "../../shared/queue/protocol.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { eventually } from "../support/eventually.ts";

@@ -1,8 +1,8 @@
 import type { PaymentRequirements } from "@x402/core/types";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createFacilitators, type Facilitators } from "../../services/x402-gateway/facilitators.ts";
-import { createChain } from "../../shared/chain/chain.ts";
+import { createFacilitators, type Facilitators } from "../../services/x402-gateway/facilitator/pool.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
+import { createChain } from "../../shared/ethereum/chain.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { signPayment, signPaymentV1, startTestDevnet, type TestDevnet } from "../support/devnet.ts";

@@ -1,8 +1,8 @@
 import { inspect } from "node:util";
 import { afterEach, expect, test } from "vitest";
-import { createFacilitators, type Facilitators } from "../../services/x402-gateway/facilitators.ts";
-import { freePort } from "../../shared/child-process/free-port.ts";
+import { createFacilitators, type Facilitators } from "../../services/x402-gateway/facilitator/pool.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
+import { freePort } from "../../shared/dev/free-port.ts";
 import type { FacilitatorRequest } from "../../shared/payments/payment.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { eventually } from "../support/eventually.ts";
@@ -17,7 +17,7 @@ import {
   reset,
   startIllFacilitator,
   TRANSACTION,
-} from "./ill-facilitator.ts";
+} from "./faulty-facilitator.ts";
 
 const KIND = { scheme: "exact", network: "eip155:84532" };
 const REQUEST: FacilitatorRequest = {

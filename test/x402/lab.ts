@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from "vitest";
+import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
 import { callIdFrom } from "../../shared/job-call/call-id.ts";
-import { type PrivateRedis, startRedis } from "../../shared/private-redis/start-redis.ts";
 import { type DevAccount, newPayer, startTestDevnet, type TestDevnet } from "../support/devnet.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Answer } from "../support/http.ts";

@@ -1,11 +1,11 @@
 import type { PaymentRequirements } from "@x402/core/types";
 import { generatePrivateKey } from "viem/accounts";
 import { beforeEach, describe, expect, test } from "vitest";
-import { keccak256Hex } from "../../shared/evm/keccak.ts";
-import { createSigner } from "../../shared/evm/signer.ts";
-import { domainSeparator } from "../../shared/evm/typed-data.ts";
-import { type JobQuote, jobQuoteDigest } from "../../shared/quotes/job-quote.ts";
-import { encodeQuoteHeader, toQuoteJson } from "../../shared/quotes/quote-header.ts";
+import { keccak256Hex } from "../../shared/ethereum/keccak.ts";
+import { createSigner } from "../../shared/ethereum/signer.ts";
+import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
+import { type JobQuote, jobQuoteDigest } from "../../shared/pricing/job-quote.ts";
+import { encodeQuoteHeader, toQuoteJson } from "../../shared/pricing/quote-header.ts";
 import { newPayer, signPayment, signPaymentV1 } from "../support/devnet.ts";
 import { eventually } from "../support/eventually.ts";
 import { inTime, JOB_PATH, type TestX402, type TestX402Options } from "../support/x402.ts";

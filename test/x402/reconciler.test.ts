@@ -1,11 +1,11 @@
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { Secret } from "../../shared/crypto/secret.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { createPaymentJournal, type PaymentJournal } from "../../shared/payments/journal.ts";
 import { createPaymentList } from "../../shared/payments/list.ts";
-import { type PrivateRedis, startRedis } from "../../shared/private-redis/start-redis.ts";
-import { keys } from "../../shared/queue/agreements.ts";
+import { keys } from "../../shared/queue/protocol.ts";
 import { connectForWork, type Redis } from "../../shared/redis/connect.ts";
 import { type Rpc, startNodeBefore } from "../chain/node-before.ts";
 import { newPayer, signAuthorization, startTestDevnet, type TestDevnet } from "../support/devnet.ts";

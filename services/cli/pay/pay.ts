@@ -1,4 +1,4 @@
-import { quoted } from "../../../shared/dev-config/quoted.ts";
+import { quoted } from "../../../shared/dev/quoted.ts";
 import { messageOf } from "../../../shared/errors/app-error.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { systemClock } from "../../../shared/time/clock.ts";

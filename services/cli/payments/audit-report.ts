@@ -1,6 +1,6 @@
-import type { Transfer } from "../../../shared/chain/transfers.ts";
 import type { AcceptedToken } from "../../../shared/config/x402-toml.ts";
-import type { Mismatch } from "../../../shared/payments/match-transfers.ts";
+import type { Transfer } from "../../../shared/ethereum/transfers.ts";
+import type { Mismatch } from "../../../shared/payments/audit.ts";
 import { inTokens } from "../in-tokens.ts";
 import { toJson } from "./list.ts";
 

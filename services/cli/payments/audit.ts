@@ -1,12 +1,12 @@
-import { type Chain, createChain } from "../../../shared/chain/chain.ts";
 import { loadX402Config } from "../../../shared/config/load-x402.ts";
 import type { AcceptedToken } from "../../../shared/config/x402-toml.ts";
 import { toAppError } from "../../../shared/errors/app-error.ts";
-import { chainIdOf } from "../../../shared/evm/chain-id.ts";
+import { type Chain, createChain } from "../../../shared/ethereum/chain.ts";
+import { chainIdOf } from "../../../shared/ethereum/chain-id.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
+import { createMatchTransfers } from "../../../shared/payments/audit.ts";
 import { createPaymentList } from "../../../shared/payments/list.ts";
-import { createMatchTransfers } from "../../../shared/payments/match-transfers.ts";
 import type { Redis } from "../../../shared/redis/connect.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import type { ProgramDeps } from "../program-deps.ts";

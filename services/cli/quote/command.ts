@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { DIFFICULTY_BEARABLE } from "../../../shared/proof-of-work/proof-of-work.ts";
+import { DIFFICULTY_BEARABLE } from "../../../shared/pricing/proof-of-work.ts";
 import { assertOneBody } from "../body.ts";
 import { parseAddress, parseUrl, wholeNumber } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";

@@ -1,5 +1,5 @@
-import type { Part } from "../../../shared/child-process/start-part.ts";
-import type { DevnetPart } from "../../../shared/dev-config/start-devnet.ts";
+import type { DevnetPart } from "../../../shared/dev/start-devnet.ts";
+import type { Part } from "../../../shared/dev/start-part.ts";
 import type { Shutdown } from "../../../shared/lifecycle/shutdown.ts";
 import { SERVICE_ID } from "../demo-config.ts";
 import { httpRequest } from "../http-request.ts";

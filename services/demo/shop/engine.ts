@@ -1,7 +1,7 @@
-import type { Part } from "../../../shared/child-process/start-part.ts";
 import { loadPricingConfig } from "../../../shared/config/load-pricing.ts";
-import type { Eip712Domain } from "../../../shared/evm/typed-data.ts";
-import { askForQuote } from "../../../shared/quotes/ask-for-quote.ts";
+import type { Part } from "../../../shared/dev/start-part.ts";
+import type { Eip712Domain } from "../../../shared/ethereum/typed-data.ts";
+import { askForQuote } from "../../../shared/pricing/ask-for-quote.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { SERVICE_ID } from "../demo-config.ts";
 import { httpRequest } from "../http-request.ts";

@@ -1,9 +1,9 @@
-import { DEV_JOBS } from "../../../../shared/dev-config/dev-config.ts";
-import { toHex } from "../../../../shared/evm/hex.ts";
-import { recoverAddress } from "../../../../shared/evm/recover.ts";
-import { domainSeparator } from "../../../../shared/evm/typed-data.ts";
-import { jobQuoteDigest } from "../../../../shared/quotes/job-quote.ts";
-import { decodeQuoteHeader } from "../../../../shared/quotes/quote-header.ts";
+import { DEV_JOBS } from "../../../../shared/dev/dev-config.ts";
+import { toHex } from "../../../../shared/ethereum/hex.ts";
+import { recoverAddress } from "../../../../shared/ethereum/recover.ts";
+import { domainSeparator } from "../../../../shared/ethereum/typed-data.ts";
+import { jobQuoteDigest } from "../../../../shared/pricing/job-quote.ts";
+import { decodeQuoteHeader } from "../../../../shared/pricing/quote-header.ts";
 import type { PaidScene } from "../../scene.ts";
 import type { Buyer, Order } from "../../shop/buyer.ts";
 import type { Engine, Quoted } from "../../shop/engine.ts";

@@ -1,0 +1,60 @@
+import type { IncomingMessage } from "node:http";
+import { AppError } from "../../../shared/errors/app-error.ts";
+import { type Address, isAddress } from "../../../shared/ethereum/address.ts";
+import { keccak256Hex } from "../../../shared/ethereum/keccak.ts";
+import { personalMessageDigest } from "../../../shared/ethereum/personal-message.ts";
+import { recoverAddress } from "../../../shared/ethereum/recover.ts";
+import { headerValues } from "../../../shared/http/headers.ts";
+import { platformKeys } from "../../../shared/job-call/metadata.ts";
+import type { JobIds } from "../../../shared/pricing/price-list.ts";
+
+/** What a caller signs for: this body for this job, once (by the nonce), until `expirySecs` (unix seconds). */
+export type CallerProof = { caller: Address; nonce: string; expirySecs: number; signature: string };
+
+const NONCE = /^[!-~]{1,128}$/;
+/** One form for each second, so that the text signed is the text sent; 15 digits survive a double. */
+const EXPIRY = /^(?:0|[1-9]\d{0,14})$/;
+
+/**
+ * Reads the four headers of a delegated caller. Throws `caller.missing` where one is absent, `caller.proof_invalid` where
+ * one came twice or is malformed. Nothing is proven yet: see `isSignedByCaller`.
+ */
+export function readCallerProof(req: IncomingMessage, metadataPrefix: string): CallerProof {
+  const { caller: name } = platformKeys(metadataPrefix);
+  const caller = onlyValue(req, name);
+  const nonce = onlyValue(req, `${name}-NONCE`);
+  const signature = onlyValue(req, `${name}-SIG`);
+  const expiry = onlyValue(req, `${name}-EXPIRY`);
+  if (!isAddress(caller)) throw invalidProof(`${name} must be an address: 0x and 40 hex digits`);
+  if (!NONCE.test(nonce)) throw invalidProof(`${name}-NONCE must be 1 to 128 visible ASCII characters`);
+  if (!EXPIRY.test(expiry)) throw invalidProof(`${name}-EXPIRY must be whole unix seconds, in decimal`);
+  return { caller: caller.toLowerCase() as Address, nonce, signature, expirySecs: Number(expiry) };
+}
+
+export type SignedFor = JobIds & { body: Uint8Array };
+
+/** Whether the claimed caller's key made the signature (EIP-191 `personal_sign`) over this job, body, nonce and expiry. */
+export function isSignedByCaller(proof: CallerProof, signedFor: SignedFor): boolean {
+  return recoverAddress(personalMessageDigest(textOf(proof, signedFor)), proof.signature) === proof.caller;
+}
+
+/** The nonce may hold colons: what follows the last one is the expiry, so no two proofs share a text. */
+function textOf({ nonce, expirySecs }: CallerProof, { serviceId, jobIndex, body }: SignedFor): string {
+  const bodyHash = keccak256Hex(body).slice(2);
+  return `x402-authorize:${serviceId}:${jobIndex}:${bodyHash}:${nonce}:${expirySecs}`;
+}
+
+export function invalidProof(detail: string): AppError {
+  return new AppError("caller.proof_invalid", { reason: detail, publicDetail: detail });
+}
+
+/** A header sent twice is refused: two programs on the way might each trust another one of them. */
+function onlyValue(req: IncomingMessage, name: string): string {
+  const [value, ...more] = headerValues(req, name.toLowerCase());
+  if (value === undefined) {
+    const detail = `the header ${name} is missing`;
+    throw new AppError("caller.missing", { reason: detail, publicDetail: detail });
+  }
+  if (more.length > 0) throw invalidProof(`${name} came more than once`);
+  return value;
+}

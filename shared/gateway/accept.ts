@@ -1,0 +1,83 @@
+import { randomUUID } from "node:crypto";
+import { AppError } from "../errors/app-error.ts";
+import type { JobCall } from "../job-call/job-call.ts";
+import { nothingHappens, type Reached } from "../lifecycle/failpoint.ts";
+import type { CallRecords } from "../queue/call-record.ts";
+import type { Add } from "../queue/enqueue.ts";
+import type { Clock } from "../time/clock.ts";
+import type { UntilKnown } from "./retry-write.ts";
+
+/** What the sender of a call is told: accepted now, or known before and in which state. */
+export type Accepted = { replayed: boolean; status: "accepted" | "parked" | "discarded" };
+
+type Deps = {
+  add: Add;
+  records: CallRecords;
+  /** Begins the deadline of one call. */
+  untilKnown: () => UntilKnown;
+  clock: Clock;
+  reached?: Reached;
+};
+
+export type Accept = (call: JobCall, dedupe: { windowMs: number } | undefined) => Promise<Accepted>;
+
+/**
+ * Resolves once the call is on disk in Redis. A call with evidence (`dedupe`) is claimed first, so that a repeat within
+ * the window is the same call; a repeat that finds a claim whose add may have been lost adds again under the same id.
+ * Throws `call.conflict` and the `queue.*` codes.
+ */
+export function createAccept(deps: Deps): Accept {
+  const { add, untilKnown, reached = nothingHappens } = deps;
+  return async function accept(call, dedupe) {
+    const write = untilKnown();
+    try {
+      if (dedupe !== undefined) return await acceptOnce(deps, { call, windowMs: dedupe.windowMs, write });
+      await write(() => add(call));
+      reached("gateway.after_add");
+      return { replayed: false, status: "accepted" };
+    } catch (error) {
+      throw withAdvice(error, dedupe !== undefined);
+    }
+  };
+}
+
+type Claiming = { call: JobCall; windowMs: number; write: UntilKnown };
+
+async function acceptOnce(deps: Deps, { call, windowMs, write }: Claiming): Promise<Accepted> {
+  const { add, records, clock, reached = nothingHappens } = deps;
+  const by = randomUUID();
+  reached("gateway.before_claim");
+  const claim = await write(() => records.claim(call.id, call.sha256, { windowMs, now: clock(), by }));
+  reached("gateway.after_claim");
+  if (claim.kind === "conflict") {
+    throw new AppError("call.conflict", { reason: `${call.id} is known with another body` });
+  }
+  if (claim.kind === "known" && claim.state !== "CLAIMED") return toKnown(claim.state);
+  await write(() => add(call));
+  reached("gateway.after_add");
+  await write(() => records.added(call.id, clock()));
+  reached("gateway.after_queued");
+  return { replayed: claim.kind === "known", status: "accepted" };
+}
+
+/** An unknown outcome tells the sender what sending again would do. */
+function withAdvice(error: unknown, hasEvidence: boolean): unknown {
+  if (!(error instanceof AppError) || error.code !== "queue.outcome_unknown") return error;
+  const { message: reason, retryAfterMs = 2000 } = error;
+  const publicDetail = hasEvidence
+    ? "Whether the call was queued is unknown; sent again under its delivery id it is the same call."
+    : "Whether the call was queued is unknown; sent again it may run twice, since it has no delivery id.";
+  return new AppError("queue.outcome_unknown", { reason, publicDetail, retryAfterMs, cause: error });
+}
+
+function toKnown(state: "QUEUED" | "PARKED" | "INJECTED" | "DISCARDED"): Accepted {
+  switch (state) {
+    case "PARKED":
+      return { replayed: true, status: "parked" };
+    case "DISCARDED":
+      return { replayed: true, status: "discarded" };
+    case "QUEUED":
+    case "INJECTED":
+      return { replayed: true, status: "accepted" };
+  }
+}

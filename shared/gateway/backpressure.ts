@@ -1,0 +1,109 @@
+import { AppError, messageOf } from "../errors/app-error.ts";
+import type { Logger } from "../log/logger.ts";
+import type { Depth } from "../queue/depth.ts";
+import { lastBeats } from "../queue/heartbeat.ts";
+import type { DurableRedis } from "../redis/durable-redis.ts";
+import type { Clock } from "../time/clock.ts";
+
+export type Limits = {
+  queueDepthMax: number;
+  oldestAgeMsMax: number | undefined;
+  redisMemoryRatioMax: number;
+};
+
+/** What was last seen of the queue behind a gateway. */
+export type Pressure = { depth: Depth; oldestAgeMs: number; memoryRatio: number; workersAlive: number };
+
+type Options = {
+  durable: DurableRedis;
+  readDepth: () => Promise<Depth>;
+  limits: Limits;
+  clock: Clock;
+  log: Logger;
+  everyMs?: number;
+};
+
+/**
+ * Looks at the queue once a second, so that no request pays for it. `assertRoom` throws `queue.overloaded` while a limit
+ * is passed.
+ */
+export class Backpressure {
+  readonly #options: Options;
+  readonly #timer: NodeJS.Timeout;
+  #seen: Pressure | undefined;
+  #over: OverLimit | undefined;
+
+  constructor(options: Options) {
+    this.#options = options;
+    this.#timer = setInterval(() => void this.#look(), options.everyMs ?? 1000);
+    options.durable.redis.on("ready", this.#onReady);
+    void this.#look();
+  }
+
+  assertRoom(): void {
+    if (this.#over === undefined) return;
+    const { limit, reason } = this.#over;
+    const publicDetail = `over its limit: ${limit}`;
+    throw new AppError("queue.overloaded", { reason, publicDetail, retryAfterMs: 5000 });
+  }
+
+  /** What was seen last; undefined before the first look. */
+  seen(): Pressure | undefined {
+    return this.#seen;
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+    this.#options.durable.redis.off("ready", this.#onReady);
+  }
+
+  readonly #onReady = (): void => void this.#look();
+
+  async #look(): Promise<void> {
+    const { durable, readDepth, clock, log, limits } = this.#options;
+    if (durable.redis.status !== "ready") return;
+    try {
+      const { usedMemoryBytes, maxMemoryBytes } = durable.server();
+      const depth = await readDepth();
+      const now = clock();
+      this.#seen = {
+        depth,
+        oldestAgeMs: depth.oldestSince === undefined ? 0 : Math.max(0, now - depth.oldestSince),
+        memoryRatio: maxMemoryBytes === 0 ? 0 : usedMemoryBytes / maxMemoryBytes,
+        workersAlive: (await lastBeats(durable.redis)).length,
+      };
+      this.#judge(overLimit(this.#seen, limits));
+    } catch (error) {
+      if (!(error instanceof AppError)) log.warn("backpressure.look_failed", { reason: messageOf(error) });
+    }
+  }
+
+  #judge(over: OverLimit | undefined): void {
+    if ((over === undefined) !== (this.#over === undefined)) {
+      this.#options.log.warn(over === undefined ? "backpressure.ended" : "backpressure.began", {
+        reason: over,
+      });
+    }
+    this.#over = over;
+  }
+}
+
+/** Senders are told which limit; how far it is passed is for the log. */
+type OverLimit = { limit: "queue depth" | "age of the oldest call" | "Redis memory"; reason: string };
+
+function overLimit(seen: Pressure, limits: Limits): OverLimit | undefined {
+  const { depth, oldestAgeMs, memoryRatio } = seen;
+  const queued = depth.waiting + depth.delayed + depth.active;
+  if (queued >= limits.queueDepthMax) {
+    return { limit: "queue depth", reason: `the queue holds ${queued} calls, limit ${limits.queueDepthMax}` };
+  }
+  if (limits.oldestAgeMsMax !== undefined && oldestAgeMs > limits.oldestAgeMsMax) {
+    const reason = `the oldest call waits for ${oldestAgeMs} ms, limit ${limits.oldestAgeMsMax}`;
+    return { limit: "age of the oldest call", reason };
+  }
+  if (memoryRatio > limits.redisMemoryRatioMax) {
+    const reason = `Redis uses ${memoryRatio.toFixed(2)} of its maxmemory, limit ${limits.redisMemoryRatioMax}`;
+    return { limit: "Redis memory", reason };
+  }
+  return undefined;
+}

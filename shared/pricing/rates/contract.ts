@@ -1,0 +1,69 @@
+import type { Secret } from "../../crypto/secret.ts";
+import { messageOf } from "../../errors/app-error.ts";
+import { createEthCall } from "../../ethereum/eth-call.ts";
+import { keccak256Hex } from "../../ethereum/keccak.ts";
+import type { Block } from "../../ethereum/node-answers.ts";
+import { createReads } from "../../ethereum/reads.ts";
+import { createRpc } from "../../ethereum/rpc.ts";
+import { noRate } from "./failure.ts";
+
+type Hex = `0x${string}`;
+
+export type Contracts = ReturnType<typeof contractsAt>;
+
+type ViewOptions = {
+  /** Words of the contract ABI, in hex without 0x. */
+  args?: string;
+  /** As of this block; of the node's latest one otherwise. */
+  block?: bigint;
+};
+
+/** What a node says of contracts, and its latest block. All of it throws `price.unavailable`. */
+export function contractsAt({ rpcUrl, timeoutMs }: { rpcUrl: Secret; timeoutMs: number }) {
+  const ethCall = createEthCall({ rpcUrl, timeoutMs });
+  const reads = createReads(createRpc({ url: rpcUrl, timeoutMs }));
+  return {
+    /** A view of a contract, by its signature; the answer is its words of the contract ABI. */
+    async view(address: Hex, signature: string, { args = "", block }: ViewOptions = {}): Promise<Words> {
+      const data: Hex = `${keccak256Hex(Buffer.from(signature)).slice(0, 10) as Hex}${args}`;
+      const what = `${signature.replace(/\(.*/, "")} of ${address}`;
+      const call = { to: address, data };
+      const asked = block === undefined ? ethCall(call) : reads.call(call, block);
+      return wordsOf(await asked.catch(toNoRate(what)), what);
+    },
+    latestBlock: (): Promise<Block> => reads.block("latest").catch(toNoRate("the node's latest block")),
+  };
+}
+
+function toNoRate(what: string) {
+  return (error: unknown): never => {
+    throw noRate(`${what}: ${messageOf(error)}`);
+  };
+}
+
+export type Words = {
+  uint(index: number): bigint;
+  int(index: number): bigint;
+  /** The address in a word, in lower case. */
+  address(index: number): Hex;
+};
+
+function wordsOf(bytes: Hex, what: string): Words {
+  const word = (index: number): Hex => {
+    const digits = bytes.slice(2 + 64 * index, 66 + 64 * index);
+    if (digits.length !== 64) throw noRate(`${what}: its answer is too short; is it such a contract?`);
+    return `0x${digits}`;
+  };
+  return {
+    uint: (index) => BigInt(word(index)),
+    int: (index) => BigInt.asIntN(256, BigInt(word(index))),
+    address: (index) => `0x${word(index).slice(-40)}`,
+  };
+}
+
+/** `decimals()` of a feed or a token. */
+export async function decimalsOf(contracts: Contracts, address: Hex): Promise<number> {
+  const decimals = (await contracts.view(address, "decimals()")).uint(0);
+  if (decimals > 77n) throw noRate(`decimals of ${address}: ${decimals} is more than 77`);
+  return Number(decimals);
+}

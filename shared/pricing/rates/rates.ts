@@ -1,0 +1,100 @@
+import type { Logger } from "../../log/logger.ts";
+import type { Redis } from "../../redis/connect.ts";
+import type { Clock } from "../../time/clock.ts";
+import { describeSource } from "./describe-source.ts";
+import { createFeed, type Feed } from "./feed.ts";
+import { identityOf } from "./identity.ts";
+import { isLive, type LiveToken, type RatedToken } from "./rated-token.ts";
+import { createJudge } from "./read-rate.ts";
+import { createSharedValue } from "./shared-value.ts";
+
+/** Time for one exchange with a source. */
+export const READ_TIMEOUT_MS = 5000;
+
+/** What is known of a token's rate now. */
+export type ObservedRate = {
+  network: string;
+  asset: string;
+  symbol: string;
+  source: string;
+  /** Undefined where there is none that is young enough: the token is not offered. */
+  value: string | undefined;
+  /** Of the last good value; 0 for a fixed one. */
+  ageMs: number | undefined;
+};
+
+export type Rates<Token> = {
+  /** What 10^18 wei are worth in the token now; undefined where nobody knows. Costs no more than a look into memory. */
+  of(token: Token): string | undefined;
+  observed(): ObservedRate[];
+  /** Begins to read the sources; with fixed rates only nothing is begun, and Redis is not asked. */
+  start(): void;
+  close(): void;
+};
+
+type Options<Token> = {
+  tokens: readonly Token[];
+  redis: Redis;
+  clock: Clock;
+  log: Logger;
+  timeoutMs?: number;
+};
+
+/** The rates of these tokens, kept current in the background; tokens with the same settings share one. */
+export function createRates<Token extends RatedToken>(options: Options<Token>): Rates<Token> {
+  const { tokens } = options;
+  const byToken = new Map<RatedToken, Feed>();
+  const feeds = [...groupsOf(tokens)].map((group) => {
+    const feed = toFeed(group, options);
+    for (const token of group) byToken.set(token, feed);
+    return feed;
+  });
+
+  function of(token: Token): string | undefined {
+    const { rate_per_native_unit: rate } = token;
+    return typeof rate === "string" ? rate : byToken.get(token)?.current();
+  }
+
+  function observe(token: Token): ObservedRate {
+    const { network, asset, symbol, rate_per_native_unit: rate } = token;
+    const source = typeof rate === "string" ? "fixed" : describeSource(rate);
+    const ageMs = typeof rate === "string" ? 0 : byToken.get(token)?.ageMs();
+    return { network, asset, symbol, source, value: of(token), ageMs };
+  }
+
+  return {
+    of,
+    observed: () => tokens.map(observe),
+    start: () => {
+      for (const feed of feeds) feed.start();
+    },
+    close: () => {
+      for (const feed of feeds) feed.close();
+    },
+  };
+}
+
+type Group = [LiveToken, ...LiveToken[]];
+
+function groupsOf(tokens: readonly RatedToken[]): Iterable<Group> {
+  const groups = new Map<string, Group>();
+  for (const token of tokens.filter(isLive)) {
+    const identity = identityOf(token);
+    const group = groups.get(identity);
+    if (group === undefined) groups.set(identity, [token]);
+    else group.push(token);
+  }
+  return groups.values();
+}
+
+function toFeed<Token>(group: Group, { redis, clock, log, timeoutMs }: Options<Token>): Feed {
+  const [token] = group;
+  return createFeed({
+    token,
+    names: group.map(({ symbol, network }) => `${symbol} (${network})`),
+    judge: createJudge(token.rate_per_native_unit, token, { clock, timeoutMs: timeoutMs ?? READ_TIMEOUT_MS }),
+    shared: createSharedValue(redis, token),
+    clock,
+    log,
+  });
+}

@@ -1,0 +1,87 @@
+import { keys } from "../../queue/protocol.ts";
+import type { Redis } from "../../redis/connect.ts";
+import { script } from "../../redis/script.ts";
+import { identityOf } from "./identity.ts";
+import type { LiveToken } from "./rated-token.ts";
+
+/*
+ * Of each rate its value, read_at (when its read began), due_at (when the next is to begin) and how many reads have failed
+ * since the last good one, in Redis' time: the clocks of two machines need not agree.
+ */
+
+/** Longer than any read takes: whoever took a turn and says nothing by then does not live to say it. */
+const TURN_MS = 15_000;
+/** After a read that failed; twice as long after each further one, until it is the usual period. */
+const RETRY_MS = 5000;
+
+/** A clock that was set back by a change of server must not make an old value young. */
+const NOW = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local found = redis.call('HMGET', KEYS[1], 'value', 'read_at', 'due_at')
+local value, read_at, due_at = found[1], tonumber(found[2] or ''), tonumber(found[3] or '')
+if not read_at or read_at > now + 5000 then value, read_at = '', 0 end`;
+
+/** ARGV: how long a turn is, the longest that anything is not due, how long to keep. */
+const TAKE_DUE = `${NOW}
+local due = not due_at or due_at <= now or due_at > now + tonumber(ARGV[2])
+if due then
+  redis.call('HSET', KEYS[1], 'due_at', now + tonumber(ARGV[1]))
+  redis.call('PEXPIRE', KEYS[1], ARGV[3])
+end
+return {value, read_at, now, due and 1 or 0}`;
+
+const PEEK = `${NOW}
+return {value, read_at, now, 0}`;
+
+/** ARGV: when the read began, the period, how long to keep, the value. A read that took long does not undo a later one. */
+const PUT = `${NOW}
+if read_at > tonumber(ARGV[1]) then return 0 end
+redis.call('HSET', KEYS[1], 'value', ARGV[4], 'read_at', ARGV[1], 'due_at', ARGV[1] + ARGV[2])
+redis.call('HDEL', KEYS[1], 'failures')
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return 1`;
+
+/** ARGV: when the read began, the period, how long to keep, the first wait. */
+const FAILED = `${NOW}
+if read_at > tonumber(ARGV[1]) then return 0 end
+local failures = redis.call('HINCRBY', KEYS[1], 'failures', 1)
+local wait = math.min(tonumber(ARGV[2]), ARGV[4] * 2 ^ math.min(failures - 1, 30))
+redis.call('HSET', KEYS[1], 'due_at', now + wait)
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return 1`;
+
+export type SharedValue = {
+  /** The last good value, with when its read began by Redis' time, and how old it is. */
+  known: { value: string; readAt: number; ageMs: number } | undefined;
+  now: number;
+  /** Whether the one who asked is to read the source now: one of all replicas, once in a period, and sooner after a failure. */
+  due: boolean;
+};
+
+/** The rate of a source as all replicas share it. Every call rejects while Redis is away. */
+export function createSharedValue(redis: Redis, token: LiveToken) {
+  const key = [keys.rate(identityOf(token))];
+  const refreshMs = token.rate_refresh_secs * 1000;
+  const keepMs = refreshMs + token.max_rate_age_secs * 1000;
+  const [takeDue, peek] = [script(redis, TAKE_DUE), script(redis, PEEK)];
+  const [put, failed] = [script(redis, PUT), script(redis, FAILED)];
+  return {
+    takeDue: async () => toShared(await takeDue(key, [TURN_MS, Math.max(TURN_MS, refreshMs), keepMs])),
+    /** As `takeDue`, for who only looks. */
+    peek: async () => toShared(await peek(key, [])),
+    async put(value: string, readAt: number): Promise<void> {
+      await put(key, [readAt, refreshMs, keepMs, value]);
+    },
+    /** The read that began then came to nothing: the next is due soon, of whichever replica. */
+    async failed(readAt: number): Promise<void> {
+      await failed(key, [readAt, refreshMs, keepMs, RETRY_MS]);
+    },
+  };
+}
+
+function toShared(reply: unknown): SharedValue {
+  const [value, readAt, now, due] = reply as [string, number, number, number];
+  const known = value === "" ? undefined : { value, readAt, ageMs: Math.max(0, now - readAt) };
+  return { known, now, due: due === 1 };
+}
