@@ -56,7 +56,7 @@ export async function createWorld({ home, env, shutdown }: Options): Promise<Wor
   shutdown.defer("queue view", () => queue.close());
   if (redis.private === undefined) await queue.assertUnused();
 
-  const { POSTERN_CRASH_AT: _, ...rest } = env;
+  const { POSTERN_FAILPOINT: _, ...rest } = env;
   const devnet = await provideDevnet(rest, shutdown);
   const configDir = join(home, "config");
   const { runnerSecret, ...tables } = await demoConfig({

@@ -1,6 +1,6 @@
 import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
 import { type JobCall, parseJobCall } from "../../shared/job-call/job-call.ts";
-import type { Reached } from "../../shared/lifecycle/failpoint.ts";
+import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { CallRecords } from "../../shared/queue/call-record.ts";
 import type { Deliver, Taken, Verdict } from "../../shared/queue/consume.ts";
@@ -23,7 +23,6 @@ export type DeliverDeps = {
   clock: Clock;
   log: Logger;
   workerId: string;
-  reached: Reached;
 };
 
 /** The way of one call from the queue to the runner; every end of it is one verdict, one record and one event. */
@@ -44,12 +43,12 @@ async function bring(deps: DeliverDeps, taken: Taken, hold: Hold): Promise<Verdi
   const { call } = parsed;
   const known = await deps.records.taken(call.id, deps.clock());
   if (known === "INJECTED" || known === "DISCARDED") return ended(deps, call, known);
-  deps.reached("producer.after_take");
+  failpoint("producer.after_take");
   const injection = await deps.slots(() => inject(deps, parsed, hold));
   if (injection === "not held") return givenBack(deps, taken);
   const { error, injectMs } = injection;
   if (error !== undefined) return failed(deps, { taken, error, injectMs });
-  deps.reached("producer.after_post");
+  failpoint("producer.after_post");
   return injected(deps, { call, taken, injectMs });
 }
 
@@ -57,7 +56,7 @@ type Injection = { error: AppError | undefined; injectMs: number };
 
 async function inject(deps: DeliverDeps, parsed: DeliveredCall, hold: Hold): Promise<Injection | "not held"> {
   if (hold.lost) return "not held";
-  deps.reached("producer.before_post");
+  failpoint("producer.before_post");
   const startedAt = deps.clock();
   const error = await deps.inject(parsed, hold).then(() => undefined, toAppError);
   if (error !== undefined && hold.lost) return "not held";
@@ -99,7 +98,7 @@ async function injected(deps: DeliverDeps, { call, taken, injectMs }: InHand): P
   const now = deps.clock();
   deps.throttle.succeeded();
   await deps.records.injected(call, now);
-  deps.reached("producer.after_injected");
+  failpoint("producer.after_injected");
   deps.log.info("call.injected", {
     callId: call.id,
     origin: call.origin,
@@ -133,14 +132,14 @@ async function failed(deps: DeliverDeps, { taken, error, injectMs }: Failure): P
 
 type Outcome = { taken: Taken; error: AppError; verdict: Verdict; now: number };
 
-async function remember({ records, workerId, reached }: DeliverDeps, outcome: Outcome): Promise<void> {
+async function remember({ records, workerId }: DeliverDeps, outcome: Outcome): Promise<void> {
   const { taken, error, verdict, now } = outcome;
   const attempt = { at: now, code: error.code, reason: error.message, worker: workerId };
   await records.attemptFailed(taken, attempt, taken.queuedAt);
-  reached("producer.after_attempt_recorded");
+  failpoint("producer.after_attempt_recorded");
   if (verdict.kind !== "park") return;
   await records.parked(taken, now);
-  reached("producer.after_parked");
+  failpoint("producer.after_parked");
 }
 
 function waitMs(verdict: Verdict, now: number): number {

@@ -12,7 +12,7 @@ import { createProducer } from "./producer.ts";
 export type ProducerProcess = ServiceOptions & { configDir: string; opsAddress: string | undefined };
 
 export function runProducer(options: ProducerProcess): Promise<number> {
-  return runService("producer", options, async ({ log: plainLog, shutdown, reached }) => {
+  return runService("producer", options, async ({ log: plainLog, shutdown }) => {
     const { postern, warnings } = loadConfig({ dir: options.configDir, env: options.env });
     for (const warning of warnings) plainLog.warn("config.warning", { warning });
     const { redis: redisConfig, runner, producer: config } = postern;
@@ -39,7 +39,6 @@ export function runProducer(options: ProducerProcess): Promise<number> {
       attempts: config.attempts,
       backoff: { baseMs: config.backoff.base_ms, capMs: config.backoff.cap_ms },
       lockMs: config.lock_ms,
-      reached,
     });
     shutdown.defer("producer", () => producer.close(runner.timeout_ms + 1000));
 

@@ -1,6 +1,5 @@
 import { hostname } from "node:os";
 import { ORIGINS, type Origin } from "../../shared/job-call/job-call.ts";
-import { nothingHappens, type Reached } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { createCallRecords } from "../../shared/queue/call-record.ts";
 import { type Consumer, consume } from "../../shared/queue/consume.ts";
@@ -37,7 +36,6 @@ export type ProducerOptions = {
   lockMs?: number;
   clock?: Clock;
   random?: () => number;
-  reached?: Reached;
 };
 
 export type Producer = {
@@ -73,14 +71,7 @@ export function createProducer(options: ProducerOptions): Producer {
 }
 
 function startConsumer(origin: Origin, workerId: string, options: ProducerOptions): Consumer {
-  const {
-    redis,
-    log,
-    clock = systemClock,
-    reached = nothingHappens,
-    concurrency = 50,
-    lockMs = 20_000,
-  } = options;
+  const { redis, log, clock = systemClock, concurrency = 50, lockMs = 20_000 } = options;
   const policy = createRetryPolicy({
     attempts: options.attempts ?? 20,
     backoff: options.backoff ?? { baseMs: 1000, capMs: 900_000 },
@@ -100,7 +91,6 @@ function startConsumer(origin: Origin, workerId: string, options: ProducerOption
     clock,
     log,
     workerId,
-    reached,
   });
   const consumer = consume({
     redis,

@@ -1,6 +1,6 @@
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import { platformKeys } from "../../shared/job-call/metadata.ts";
-import type { Reached } from "../../shared/lifecycle/failpoint.ts";
+import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Fields, Logger } from "../../shared/log/logger.ts";
 import { type HttpAnswer, type Job, type JobContext, type JobRequest, toHttpAnswer } from "./router.ts";
 
@@ -9,13 +9,12 @@ type Deps = {
   /** Aborted when this runner waits for handlers no longer. */
   ended: AbortSignal;
   log: Logger;
-  reached: Reached;
 };
 
 /** Runs a job's handler once. Throws `runner.input_rejected` before it, `runner.handler_failed` for all it throws. */
 export type Execute = (job: Job, request: JobRequest, signal?: AbortSignal) => Promise<HttpAnswer>;
 
-export function createExecute({ metadataPrefix, ended, log, reached }: Deps): Execute {
+export function createExecute({ metadataPrefix, ended, log }: Deps): Execute {
   const serviceKey = platformKeys(metadataPrefix).serviceId.toUpperCase();
 
   function toContext(job: Job, { callId, jobId, metadata }: JobRequest, signal: AbortSignal): JobContext {
@@ -33,12 +32,12 @@ export function createExecute({ metadataPrefix, ended, log, reached }: Deps): Ex
     const run = job.prepare(request);
     try {
       const answer = run(toContext(job, request, signal));
-      reached("runner.in_handler");
+      failpoint("runner.in_handler");
       return toHttpAnswer(await answer);
     } catch (cause) {
       throw new AppError("runner.handler_failed", { reason: messageOf(cause), cause });
     } finally {
-      reached("runner.after_handler");
+      failpoint("runner.after_handler");
     }
   };
 }

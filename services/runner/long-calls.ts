@@ -1,5 +1,5 @@
 import { messageOf, toAppError } from "../../shared/errors/app-error.ts";
-import type { Reached } from "../../shared/lifecycle/failpoint.ts";
+import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { type Backoff, backoffMs } from "../../shared/time/backoff.ts";
 import { type Clock, delay } from "../../shared/time/clock.ts";
@@ -26,7 +26,6 @@ type Options = {
   clock: Clock;
   random: () => number;
   log: Logger;
-  reached: Reached;
 };
 
 type About = { callId: string; ms: number };
@@ -107,7 +106,7 @@ export class LongCalls {
   }
 
   async #runJob(job: Job, call: StoredCall): Promise<void> {
-    const { execute, leases, clock, log, reached } = this.#options;
+    const { execute, leases, clock, log } = this.#options;
     const { callId, jobId } = call.request;
     const about = { callId, jobId, job: job.name };
     const lost = new AbortController();
@@ -124,7 +123,7 @@ export class LongCalls {
       return await this.#failed(call, error, ended);
     }
     await this.#finish(call);
-    reached("runner.after_remembered");
+    failpoint("runner.after_remembered");
     log.info("job.finished", { ...about, status: 202, ms: clock() - startedAt, replayed: false });
   }
 

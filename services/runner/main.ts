@@ -15,7 +15,7 @@ const CLOSE_GRACE_MS = 10_000;
 const exampleJobs = () => createRouter().job(1, echo).job(2, keccak256).job(3, slow);
 
 export function runRunner(options: RunnerProcess): Promise<number> {
-  return runService("runner", options, async ({ log, shutdown, reached }) => {
+  return runService("runner", options, async ({ log, shutdown }) => {
     const { postern, warnings } = loadConfig({ dir: options.configDir, env: options.env });
     for (const warning of warnings) log.warn("config.warning", { warning });
     const config = postern.runner;
@@ -41,7 +41,6 @@ export function runRunner(options: RunnerProcess): Promise<number> {
       longAttempts: config.long_attempts,
       longBackoff: { baseMs: config.long_backoff.base_ms, capMs: config.long_backoff.cap_ms },
       log,
-      reached,
     });
     shutdown.defer("runner", () => runner.close(CLOSE_GRACE_MS));
 

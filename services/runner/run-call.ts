@@ -1,5 +1,5 @@
 import { messageOf } from "../../shared/errors/app-error.ts";
-import type { Reached } from "../../shared/lifecycle/failpoint.ts";
+import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import { type CallStore, requestOf } from "./call-store.ts";
 import type { Leases } from "./leases.ts";
 import type { Offer } from "./offer.ts";
@@ -16,7 +16,6 @@ type Deps = {
   leases: Leases;
   runShort: (offer: Offer) => Promise<HttpAnswer>;
   storeLong: (offer: Offer) => Promise<HttpAnswer>;
-  reached: Reached;
 };
 
 export type RunCall = (offer: Offer) => Promise<Outcome>;
@@ -26,7 +25,7 @@ export type RunCall = (offer: Offer) => Promise<Outcome>;
  * that runs, here or under another runner's lease, is `runner.busy`. Of a call it began, this runner knows by itself
  * until the end is on disk, so that no lapse of a lease makes it begin the same call twice.
  */
-export function createRunCall({ calls, leases, runShort, storeLong, reached }: Deps) {
+export function createRunCall({ calls, leases, runShort, storeLong }: Deps) {
   const underway = new Map<string, { request: string; done: Promise<Outcome> }>();
 
   async function begin(offer: Offer): Promise<Outcome> {
@@ -36,7 +35,7 @@ export function createRunCall({ calls, leases, runShort, storeLong, reached }: D
     if (begun.kind === "answered") return { answer: begun.answer, kind: "replayed" };
     if (begun.kind === "running") throw busy(offer.callId);
     if (begun.kind === "reused") throw reused(offer.callId);
-    reached("runner.after_begin");
+    failpoint("runner.after_begin");
     return await run(offer);
   }
 

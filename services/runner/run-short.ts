@@ -1,5 +1,5 @@
 import { toAppError } from "../../shared/errors/app-error.ts";
-import type { Reached } from "../../shared/lifecycle/failpoint.ts";
+import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { CallStore } from "./call-store.ts";
 import type { Execute } from "./execute.ts";
@@ -14,14 +14,13 @@ type Deps = {
   forget: Forget;
   ended: AbortSignal;
   log: Logger;
-  reached: Reached;
 };
 
 /**
  * Runs a begun call to its end. A 2xx is on disk when this resolves, and is the answer for ever; another answer, and what
  * the handler throws, leaves the call to be run again.
  */
-export function createRunShort({ calls, execute, forget, ended, log, reached }: Deps) {
+export function createRunShort({ calls, execute, forget, ended, log }: Deps) {
   return async function runShort(offer: Offer): Promise<HttpAnswer> {
     const { callId } = offer;
     let answer: HttpAnswer;
@@ -38,7 +37,7 @@ export function createRunShort({ calls, execute, forget, ended, log, reached }: 
       return answer;
     }
     const first = await untilStored(() => calls.finish(offer, answer), { log, callId, signal: ended });
-    reached("runner.after_remembered");
+    failpoint("runner.after_remembered");
     return first;
   };
 }

@@ -2,7 +2,6 @@ import { randomUUID } from "node:crypto";
 import type { RequestListener } from "node:http";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { type Listening, listen } from "../../shared/http/listen.ts";
-import { nothingHappens, type Reached } from "../../shared/lifecycle/failpoint.ts";
 import { type Logger, silentLogger } from "../../shared/log/logger.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable-redis.ts";
@@ -50,7 +49,6 @@ export type RunnerOptions = {
   log?: Logger;
   clock?: Clock;
   random?: () => number;
-  reached?: Reached;
 };
 
 export type Runner = {
@@ -82,7 +80,6 @@ const DEFAULTS = {
   log: silentLogger,
   clock: systemClock,
   random: Math.random,
-  reached: nothingHappens,
 } as const satisfies Partial<RunnerOptions>;
 
 /**
@@ -127,7 +124,7 @@ type Settings = Required<RunnerOptions>;
 type Parts = { durable: DurableRedis; ended: AbortSignal; isDraining: () => boolean };
 
 function assemble(settings: Settings, { durable, ended, isDraining }: Parts) {
-  const { jobs, redis, leaseMs, log, clock, reached } = settings;
+  const { jobs, redis, leaseMs, log, clock } = settings;
   const store = { durable, owner: randomUUID(), leaseMs, memoryMs: settings.memoryMs };
   const calls = createCallStore(store);
   const longStore = createLongStore(store);
@@ -136,9 +133,9 @@ function assemble(settings: Settings, { durable, ended, isDraining }: Parts) {
   const execute = createExecute({ ...settings, ended });
   const long = { attempts: settings.longAttempts, backoff: settings.longBackoff, store: longStore };
   const longCalls = new LongCalls({ ...settings, ...long, calls, leases, execute, ended });
-  const runShort = createRunShort({ calls, execute, forget, ended, log, reached });
-  const storeLong = createStoreLong({ longStore, forget, wake: longCalls.wake, reached });
-  const { runCall, idle } = createRunCall({ calls, leases, runShort, storeLong, reached });
+  const runShort = createRunShort({ calls, execute, forget, ended, log });
+  const storeLong = createStoreLong({ longStore, forget, wake: longCalls.wake });
+  const { runCall, idle } = createRunCall({ calls, leases, runShort, storeLong });
   const takeJob = createTakeJob({ ...settings, rules: settings, runCall, isDraining });
   const runAgain = createRunAgain({ rules: settings, longStore, wake: longCalls.wake, isDraining, log });
   const listCalls = createListCalls(redis, clock);

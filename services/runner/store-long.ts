@@ -1,5 +1,5 @@
 import { messageOf, toAppError } from "../../shared/errors/app-error.ts";
-import type { Reached } from "../../shared/lifecycle/failpoint.ts";
+import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import { type Forget, toFailure } from "./forget.ts";
 import { type LongStore, storedAnswer } from "./long-store.ts";
 import type { Offer } from "./offer.ts";
@@ -11,11 +11,10 @@ type Deps = {
   forget: Forget;
   /** A long call waits to be taken. */
   wake: () => void;
-  reached: Reached;
 };
 
 /** Puts a begun long call into the store, whole and on disk, once its input has proved to be what the job takes. */
-export function createStoreLong({ longStore, forget, wake, reached }: Deps) {
+export function createStoreLong({ longStore, forget, wake }: Deps) {
   async function store(offer: Offer, answer: HttpAnswer): Promise<boolean> {
     offer.job.prepare(offer);
     try {
@@ -33,7 +32,7 @@ export function createStoreLong({ longStore, forget, wake, reached }: Deps) {
       throw error;
     });
     if (!stored) throw busy(offer.callId);
-    reached("runner.after_stored");
+    failpoint("runner.after_stored");
     wake();
     return answer;
   };

@@ -3,7 +3,7 @@ import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { CODES } from "../../shared/errors/codes.ts";
 import { sendProblem } from "../../shared/http/problem.ts";
 import { readBody } from "../../shared/http/read-body.ts";
-import type { Reached } from "../../shared/lifecycle/failpoint.ts";
+import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { authenticate, type OfferRules, parseKey, toOffer } from "./offer.ts";
@@ -22,7 +22,6 @@ type Deps = {
   isDraining: () => boolean;
   clock: Clock;
   log: Logger;
-  reached: Reached;
 };
 
 const EVENTS = {
@@ -37,7 +36,7 @@ type About = { jobId: number; callId?: string; job?: string };
 
 /** POST /jobs/{job_id} */
 export function createTakeJob(deps: Deps) {
-  const { rules, runCall, concurrency, bodyBytesMax, isDraining, clock, log, reached } = deps;
+  const { rules, runCall, concurrency, bodyBytesMax, isDraining, clock, log } = deps;
   let taken = 0;
 
   async function take(req: IncomingMessage, res: ServerResponse, about: About): Promise<Outcome> {
@@ -62,7 +61,7 @@ export function createTakeJob(deps: Deps) {
     const startedAt = clock();
     try {
       const { answer, kind } = await take(req, res, about);
-      res.once("finish", () => reached("runner.after_answer"));
+      res.once("finish", () => failpoint("runner.after_answer"));
       sendAnswer(res, answer, { replayed: kind === "replayed" });
       const outcome = {
         ...about,

@@ -18,7 +18,7 @@ export type WebhooksProcess = ServiceOptions & {
 
 export function runWebhooks(options: WebhooksProcess): Promise<number> {
   const { serviceId } = options;
-  return runService("webhooks", options, async ({ log: plainLog, shutdown, reached }) => {
+  return runService("webhooks", options, async ({ log: plainLog, shutdown }) => {
     const { postern, webhooks, warnings } = loadConfig({ dir: options.configDir, env: options.env });
     if (webhooks === undefined) throw withoutFile(options.configDir, "webhooks.toml", "webhooks gateway");
     for (const warning of warnings) plainLog.warn("config.warning", { warning });
@@ -39,7 +39,6 @@ export function runWebhooks(options: WebhooksProcess): Promise<number> {
       limits: toLimits(postern),
       enqueueTimeoutMs: postern.limits.enqueue_timeout_ms,
       log,
-      reached,
     });
     shutdown.defer("gateway", () => gateway.close());
     registerPressure(metrics, "webhook", gateway.pressure);

@@ -5,7 +5,7 @@ import type { Accept } from "../../shared/gateway/accept.ts";
 import { traceparentOf } from "../../shared/http/headers.ts";
 import { readBody } from "../../shared/http/read-body.ts";
 import { type JobCall, toJobCall } from "../../shared/job-call/job-call.ts";
-import type { Reached } from "../../shared/lifecycle/failpoint.ts";
+import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { decodeBody, readEncoding } from "./body.ts";
@@ -20,7 +20,6 @@ export type ReceiveDeps = {
   accept: Accept;
   clock: Clock;
   log: Logger;
-  reached: Reached;
 };
 
 /** One webhook, top to bottom. What can refuse it early refuses it before its body is read. */
@@ -42,7 +41,7 @@ export function createReceive(deps: ReceiveDeps) {
       const accepted = await deps.accept(call, deliveryId === undefined ? undefined : endpoint);
 
       answerAccepted(res, call, accepted);
-      deps.reached("gateway.after_answer");
+      failpoint("gateway.after_answer");
       deps.log.info("webhook.accepted", {
         callId: call.id,
         path: endpoint.config.path,

@@ -16,7 +16,7 @@ export type X402Process = ServiceOptions & {
 };
 
 export function runX402(options: X402Process): Promise<number> {
-  return runService("x402", options, async ({ log: plainLog, shutdown, reached }) => {
+  return runService("x402", options, async ({ log: plainLog, shutdown }) => {
     const { postern, x402, prices, warnings } = loadX402Config({ dir: options.configDir, env: options.env });
     if (x402 === undefined) throw withoutFile(options.configDir, "x402.toml", "x402 gateway");
     for (const warning of warnings) plainLog.warn("config.warning", { warning });
@@ -35,7 +35,6 @@ export function runX402(options: X402Process): Promise<number> {
       limits: toLimits(postern),
       enqueueTimeoutMs: postern.limits.enqueue_timeout_ms,
       log,
-      reached,
     });
     shutdown.defer("gateway", () => gateway.close());
     registerGauges(metrics, gateway, redis);

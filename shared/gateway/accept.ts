@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { AppError } from "../errors/app-error.ts";
 import type { JobCall } from "../job-call/job-call.ts";
-import { nothingHappens, type Reached } from "../lifecycle/failpoint.ts";
+import { failpoint } from "../lifecycle/failpoint.ts";
 import type { CallRecords } from "../queue/call-record.ts";
 import type { Add } from "../queue/enqueue.ts";
 import type { Clock } from "../time/clock.ts";
@@ -16,7 +16,6 @@ type Deps = {
   /** Begins the deadline of one call. */
   untilKnown: () => UntilKnown;
   clock: Clock;
-  reached?: Reached;
 };
 
 export type Accept = (call: JobCall, dedupe: { windowMs: number } | undefined) => Promise<Accepted>;
@@ -27,13 +26,13 @@ export type Accept = (call: JobCall, dedupe: { windowMs: number } | undefined) =
  * Throws `call.conflict` and the `queue.*` codes.
  */
 export function createAccept(deps: Deps): Accept {
-  const { add, untilKnown, reached = nothingHappens } = deps;
+  const { add, untilKnown } = deps;
   return async function accept(call, dedupe) {
     const write = untilKnown();
     try {
       if (dedupe !== undefined) return await acceptOnce(deps, { call, windowMs: dedupe.windowMs, write });
       await write(() => add(call));
-      reached("gateway.after_add");
+      failpoint("gateway.after_add");
       return { replayed: false, status: "accepted" };
     } catch (error) {
       throw withAdvice(error, dedupe !== undefined);
@@ -44,19 +43,19 @@ export function createAccept(deps: Deps): Accept {
 type Claiming = { call: JobCall; windowMs: number; write: UntilKnown };
 
 async function acceptOnce(deps: Deps, { call, windowMs, write }: Claiming): Promise<Accepted> {
-  const { add, records, clock, reached = nothingHappens } = deps;
+  const { add, records, clock } = deps;
   const by = randomUUID();
-  reached("gateway.before_claim");
+  failpoint("gateway.before_claim");
   const claim = await write(() => records.claim(call.id, call.sha256, { windowMs, now: clock(), by }));
-  reached("gateway.after_claim");
+  failpoint("gateway.after_claim");
   if (claim.kind === "conflict") {
     throw new AppError("call.conflict", { reason: `${call.id} is known with another body` });
   }
   if (claim.kind === "known" && claim.state !== "CLAIMED") return toKnown(claim.state);
   await write(() => add(call));
-  reached("gateway.after_add");
+  failpoint("gateway.after_add");
   await write(() => records.added(call.id, clock()));
-  reached("gateway.after_queued");
+  failpoint("gateway.after_queued");
   return { replayed: claim.kind === "known", status: "accepted" };
 }
 

@@ -1,7 +1,6 @@
 import type { RequestListener } from "node:http";
 import type { Readiness } from "../http/ops.ts";
 import type { Origin } from "../job-call/job-call.ts";
-import { nothingHappens, type Reached } from "../lifecycle/failpoint.ts";
 import type { Logger } from "../log/logger.ts";
 import { createDepth } from "../queue/depth.ts";
 import { createAdd } from "../queue/enqueue.ts";
@@ -22,7 +21,6 @@ export type IngressOptions = {
   enqueueTimeoutMs: number;
   log: Logger;
   clock?: Clock;
-  reached?: Reached;
 };
 
 /** What a host has in hand of a gateway of either kind. */
@@ -41,7 +39,7 @@ export type Gateway = {
 
 /** The side of a gateway that faces the queue: whether calls can be taken now, and how one is added. */
 export function openIngress(origin: Origin, options: IngressOptions) {
-  const { redis, limits, log, clock = systemClock, reached = nothingHappens } = options;
+  const { redis, limits, log, clock = systemClock } = options;
   const durable = new DurableRedis({ redis, mode: options.durability, log });
   const readDepth = createDepth(redis, origin);
   const backpressure = new Backpressure({ durable, readDepth, limits, clock, log });
@@ -50,7 +48,6 @@ export function openIngress(origin: Origin, options: IngressOptions) {
     redis,
     clock,
     log,
-    reached,
     admission,
     add: createAdd(redis, origin, log),
     untilKnown: createUntilKnown({ redis: durable, clock, deadlineMs: options.enqueueTimeoutMs }),

@@ -1,5 +1,5 @@
 /** The instants at which a test kills a process to see that nothing is lost and nothing runs twice. */
-export const CRASH_POINTS = [
+export const FAILPOINTS = [
   "gateway.before_claim",
   "gateway.after_claim",
   "gateway.after_add",
@@ -27,17 +27,16 @@ export const CRASH_POINTS = [
   "runner.after_answer",
   "runner.after_stored",
 ] as const;
-export type CrashPoint = (typeof CRASH_POINTS)[number];
+export type Failpoint = (typeof FAILPOINTS)[number];
 
-/** Called at each crash point; does nothing outside a test. */
-export type Reached = (point: CrashPoint) => void;
+let armed: string | undefined;
 
-export const nothingHappens: Reached = () => {};
+/** Chooses the failpoint at which this process dies; called once, at the start, with the value of POSTERN_FAILPOINT. */
+export function armFailpoint(name: string | undefined): void {
+  armed = name;
+}
 
-/** Kills this process, as power loss would, when it reaches `armed` (the value of POSTERN_CRASH_AT). */
-export function crashAt(armed: string | undefined): Reached {
-  if (armed === undefined || armed === "") return nothingHappens;
-  return (point) => {
-    if (point === armed) process.kill(process.pid, "SIGKILL");
-  };
+/** Kills this process, as power loss would, if this failpoint is armed; outside a test none is. */
+export function failpoint(name: Failpoint): void {
+  if (name === armed) process.kill(process.pid, "SIGKILL");
 }

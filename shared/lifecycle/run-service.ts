@@ -2,26 +2,21 @@ import type { Env } from "../config/secret-value.ts";
 import { type AppError, toAppError } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
 import { createProcessLogger } from "../log/pino-logger.ts";
-import { crashAt, type Reached } from "./failpoint.ts";
+import { armFailpoint } from "./failpoint.ts";
 import { Shutdown } from "./shutdown.ts";
 import { stopSignal } from "./stop-signal.ts";
 
 /** What every process is started with. */
 export type ServiceOptions = { env: Env; pretty: boolean };
 
-export type Service = {
-  log: Logger;
-  shutdown: Shutdown;
-  /** Armed by POSTERN_CRASH_AT, for tests that kill a process at a named instant. */
-  reached: Reached;
-};
+export type Service = { log: Logger; shutdown: Shutdown };
 
 /** Exit codes of the program. */
 export const EXIT = { ok: 0, failed: 1, usage: 2, config: 3 } as const;
 
 /**
  * The life of one process: `start` composes it, then it runs until SIGTERM or SIGINT, or until `fatal` rejects, and
- * closes in reverse order what was started. Resolves with the exit code.
+ * closes in reverse order what was started. Resolves with the exit code. POSTERN_FAILPOINT arms a failpoint, for tests.
  */
 export async function runService(
   name: string,
@@ -30,10 +25,11 @@ export async function runService(
 ): Promise<number> {
   const log = createProcessLogger(name, { pretty, level: env["POSTERN_LOG_LEVEL"] ?? "info" });
   const shutdown = new Shutdown();
+  armFailpoint(env["POSTERN_FAILPOINT"]);
   let exitCode: number = EXIT.ok;
   try {
     const stopped = stopSignal();
-    const { fatal } = await start({ log, shutdown, reached: crashAt(env["POSTERN_CRASH_AT"]) });
+    const { fatal } = await start({ log, shutdown });
     const signal = await Promise.race(fatal === undefined ? [stopped] : [stopped, fatal]);
     log.info("service.stopping", { signal });
   } catch (error) {

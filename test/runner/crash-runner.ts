@@ -11,7 +11,7 @@ const [redisUrl = "", address = ""] = process.argv.slice(2);
 const leaveTrace = ({ callId }: Pick<Call<undefined, unknown>, "callId">) =>
   appendFileSync(env["EFFECTS_FILE"] ?? "", `${JSON.stringify({ callId })}\n`);
 
-process.exitCode = await runService("runner", { env, pretty: false }, async ({ log, shutdown, reached }) => {
+process.exitCode = await runService("runner", { env, pretty: false }, async ({ log, shutdown }) => {
   const redis = connectForRequests(new Secret(redisUrl), log);
   shutdown.defer("redis", () => redis.disconnect());
   const jobs = createRouter()
@@ -23,7 +23,7 @@ process.exitCode = await runService("runner", { env, pretty: false }, async ({ l
       },
     })
     .job(2, { name: "long", long: true, handler: async (call) => leaveTrace(call) });
-  const runner = createRunner({ jobs, redis, leaseMs: 600, log, reached });
+  const runner = createRunner({ jobs, redis, leaseMs: 600, log });
   shutdown.defer("runner", () => runner.close());
   log.info("service.started", { address: (await runner.listen(address)).address });
   return {};

@@ -27,9 +27,9 @@ afterEach(async () => {
 });
 afterAll(() => redis.stop());
 
-async function startRunner(crashPoint: string): Promise<Part> {
+async function startRunner(failpoint: string): Promise<Part> {
   const args = [redis.url, `127.0.0.1:${await freePort()}`];
-  const env = { ...process.env, EFFECTS_FILE: effectsFile, POSTERN_CRASH_AT: crashPoint };
+  const env = { ...process.env, EFFECTS_FILE: effectsFile, POSTERN_FAILPOINT: failpoint };
   const part = await startPart({ name: "runner", entry, args, env });
   parts.push(part);
   await isReady(part);
@@ -69,7 +69,7 @@ test.each([
     const runner = await startRunner(point);
     await offer(runner, job, callId).catch(() => "the runner died");
     expect((await runner.process.exit).signal).toBe("SIGKILL");
-    await runner.restart({ POSTERN_CRASH_AT: "" });
+    await runner.restart({ POSTERN_FAILPOINT: "" });
     await isReady(runner);
     const answered = await eventually("it is answered", async () => {
       const answer = await offer(runner, job, callId);

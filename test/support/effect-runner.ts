@@ -9,7 +9,7 @@ import { connectForRequests } from "../../shared/redis/connect.ts";
 const { env } = process;
 const configDir = process.argv[process.argv.indexOf("--config-dir") + 1] ?? "config";
 
-process.exitCode = await runService("runner", { env, pretty: false }, async ({ log, shutdown, reached }) => {
+process.exitCode = await runService("runner", { env, pretty: false }, async ({ log, shutdown }) => {
   const { redis: redisConfig, runner: config } = loadConfig({ dir: configDir, env }).postern;
   const redis = connectForRequests(redisConfig.url, log);
   shutdown.defer("redis", () => redis.disconnect());
@@ -34,7 +34,6 @@ process.exitCode = await runService("runner", { env, pretty: false }, async ({ l
     secrets: config.secret ?? [],
     leaseMs: config.lease_ms,
     log,
-    reached,
   });
   shutdown.defer("runner", () => runner.close());
   const { address } = await runner.listen(config.bind_address);

@@ -11,7 +11,7 @@ export const killedProducer: Scene = {
   async play(demo) {
     const { stage, parts, world, runner } = demo;
     await parts.producer.kill("SIGTERM");
-    await parts.producer.restart({ POSTERN_CRASH_AT: "producer.after_post" });
+    await parts.producer.restart({ POSTERN_FAILPOINT: "producer.after_post" });
     stage.say(
       "the next producer gets SIGKILL as soon as the runner has answered it, before it records anything",
     );

@@ -1,5 +1,5 @@
 import type { UntilKnown } from "../../../shared/gateway/retry-write.ts";
-import type { Reached } from "../../../shared/lifecycle/failpoint.ts";
+import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Payment, Settlement } from "../../../shared/payments/payment.ts";
 import type { Add } from "../../../shared/queue/enqueue.ts";
@@ -13,7 +13,6 @@ export type FinishDeps = {
   journal: PaymentJournal;
   add: Add;
   clock: Clock;
-  reached: Reached;
 };
 
 export type Settled = Payment & { settlement: Settlement };
@@ -24,12 +23,12 @@ export type Finish = ReturnType<typeof createFinish>;
  * From money to job, by whoever knows that the money moved: the request that settled, or the reconciler of any replica.
  * Each step may be done again and by several at once; none undoes a later one.
  */
-export function createFinish({ journal, add, clock, reached }: FinishDeps) {
+export function createFinish({ journal, add, clock }: FinishDeps) {
   /** SETTLED, unless somebody else has said so before. False when the payment is of another end: VOID or in REVIEW. */
   async function settle(payment: Payment, settlement: Settlement, write: UntilKnown): Promise<boolean> {
     const proven = settlement.by === "chain";
     const found = await write(() => journal.settled(payment, { settlement, proven }, { now: clock() }));
-    reached("x402.after_settled");
+    failpoint("x402.after_settled");
     return found !== undefined && found !== "VOID" && found !== "REVIEW";
   }
 
@@ -37,9 +36,9 @@ export function createFinish({ journal, add, clock, reached }: FinishDeps) {
   async function enqueue({ id, call, settlement }: Settled, write: UntilKnown): Promise<void> {
     if (call === undefined) return;
     await write(() => add(toSettledCall(call, settlement)));
-    reached("x402.after_add");
+    failpoint("x402.after_add");
     await write(() => journal.queued(id, { now: clock(), dueAt: clock() + PROVE_AFTER_MS }));
-    reached("x402.after_queued");
+    failpoint("x402.after_queued");
   }
 
   return { settle, enqueue };

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import type { UntilKnown } from "../../../shared/gateway/retry-write.ts";
-import type { Reached } from "../../../shared/lifecycle/failpoint.ts";
+import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { Claimed } from "../../../shared/payments/claim.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
@@ -30,7 +30,6 @@ export type TakeDeps = {
   trustFacilitator: boolean;
   clock: Clock;
   log: Logger;
-  reached: Reached;
 };
 
 /**
@@ -38,7 +37,7 @@ export type TakeDeps = {
  * `settle` has begun nothing refuses, and what is not known is said to be unknown.
  */
 export function createTakePayment(deps: TakeDeps) {
-  const { journal, finish, untilKnown, openMax, clock, reached } = deps;
+  const { journal, finish, untilKnown, openMax, clock } = deps;
 
   /** The whole call is on disk when this resolves, or the payment was known before. */
   async function claim(payment: NewPayment): Promise<{ kind: "new" } | { kind: "known"; id: string }> {
@@ -52,7 +51,7 @@ export function createTakePayment(deps: TakeDeps) {
         ? outcomeUnknown(payment.call.id, "whether the payment was claimed is unknown", cause)
         : cause;
     });
-    reached("x402.after_claim");
+    failpoint("x402.after_claim");
     if (claimed.kind === "new" || claimed.kind === "known") return claimed;
     throw refusedClaim(claimed.kind);
   }
@@ -89,10 +88,10 @@ async function askToSettle(
   payment: Payment,
   request: FacilitatorRequest,
 ): Promise<Settlement> {
-  const { facilitators, journal, clock, log, reached, trustFacilitator } = deps;
+  const { facilitators, journal, clock, log, trustFacilitator } = deps;
   const startedAt = clock();
   const outcome = await facilitators.settle(request, payment.facilitator);
-  reached("x402.after_settle");
+  failpoint("x402.after_settle");
   const fields = { callId: payment.id, outcome: outcome.kind, ms: clock() - startedAt };
   if (outcome.kind === "settled") {
     log.info("payment.settle_answered", fields);

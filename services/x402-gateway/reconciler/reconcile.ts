@@ -1,5 +1,5 @@
 import type { UntilKnown } from "../../../shared/gateway/retry-write.ts";
-import type { Reached } from "../../../shared/lifecycle/failpoint.ts";
+import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Payment, Settlement } from "../../../shared/payments/payment.ts";
 import { toAuthorization, toSettlement } from "../../../shared/payments/terms.ts";
 import type { Finish } from "../payment/finish.ts";
@@ -19,7 +19,6 @@ export type ReconcileDeps = ProveDeps & {
   isQueued: (id: string) => Promise<boolean>;
   /** A settle request is not sent again while the one before may still be answered. */
   settleTimeoutMs: number;
-  reached: Reached;
 };
 
 /**
@@ -50,18 +49,18 @@ export function createReconcile(deps: ReconcileDeps) {
 
 /** The chain decides; where it is silent the facilitator is asked again, for the same payment can be charged only once. */
 async function settling(deps: ReconcileDeps, payment: Payment): Promise<void> {
-  const { journal, clock, log, reached } = deps;
+  const { journal, clock, log } = deps;
   const chain = deps.chainOf(payment);
   if (chain === "trusted") return settlingUnseen(deps, payment);
   if (chain === "unknown") return lookAgain(deps, payment);
   const evidence = await chain.evidenceOf(toAuthorization(payment.terms), payment.sinceBlock);
-  reached("x402.after_evidence");
+  failpoint("x402.after_evidence");
   switch (evidence.kind) {
     case "paid":
       return settleAndEnqueue(deps, payment, { transaction: evidence.transaction, by: "chain" });
     case "unpaid": {
       await journal.void(payment, { reason: evidence.reason }, { now: clock() });
-      reached("x402.after_void");
+      failpoint("x402.after_void");
       log.warn("payment.void", { callId: payment.id, payer: payment.terms.payer, reason: evidence.reason });
       return;
     }

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { codingUnsupported, contentCoding } from "../../../shared/http/content-coding.ts";
-import type { Reached } from "../../../shared/lifecycle/failpoint.ts";
+import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import type { AskedJob } from "../asked-job.ts";
@@ -24,7 +24,6 @@ export type AdmitDeps = {
   settings: AgreeSettings & { bodyBytesMax: number };
   clock: Clock;
   log: Logger;
-  reached: Reached;
 };
 
 /** A payment that nothing refuses, and what was found out on the way. */
@@ -57,7 +56,7 @@ export function createAdmit(deps: AdmitDeps): Admit {
     if (job.quote !== undefined) assertInputs(job.quote, body);
     const caller = await deps.authorizeCaller({ job, req, body, payer: signed.payer });
     const facilitator = await verifyPayment(deps, signed, agreed);
-    deps.reached("x402.after_verify");
+    failpoint("x402.after_verify");
     return { signed, job, agreed, body, caller, facilitator, sinceBlock };
   };
 }

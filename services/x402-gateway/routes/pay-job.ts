@@ -4,7 +4,7 @@ import { type AppError, toAppError } from "../../../shared/errors/app-error.ts";
 import { CODES } from "../../../shared/errors/codes.ts";
 import { traceparentOf } from "../../../shared/http/headers.ts";
 import { logRefused } from "../../../shared/http/refusal.ts";
-import type { Reached } from "../../../shared/lifecycle/failpoint.ts";
+import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { NewPayment } from "../../../shared/payments/payment.ts";
@@ -43,12 +43,11 @@ export type PayJobDeps = {
   statusUrlOf: (id: string) => string;
   clock: Clock;
   log: Logger;
-  reached: Reached;
 };
 
 /** One request with a payment, top to bottom. Everything that can refuse comes before money moves; after that nothing does. */
 export function createPayJob(deps: PayJobDeps) {
-  const { knownPayment, clock, reached } = deps;
+  const { knownPayment, clock } = deps;
   return async function payJob(req: IncomingMessage, res: ServerResponse, ids: JobIds): Promise<void> {
     const startedAt = clock();
     let signed: SignedPayment | undefined;
@@ -61,7 +60,7 @@ export function createPayJob(deps: PayJobDeps) {
         : await deps.newcomers.within(() => takeNew(deps, req, arrival));
 
       answerPaid(res, paid);
-      reached("x402.after_answer");
+      failpoint("x402.after_answer");
       deps.log.info("payment.accepted", { ...fieldsOf(paid), ms: clock() - startedAt });
     } catch (thrown) {
       refuse(deps, { req, res, ids, signed, thrown, startedAt });

@@ -4,7 +4,6 @@ import type { Secret } from "../../../shared/crypto/secret.ts";
 import type { Admission } from "../../../shared/gateway/admission.ts";
 import type { UntilKnown } from "../../../shared/gateway/retry-write.ts";
 import type { Readiness } from "../../../shared/http/ops.ts";
-import type { Reached } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
@@ -46,7 +45,6 @@ type Deps = {
   authorizeCaller: AuthorizeCaller;
   clock: Clock;
   log: Logger;
-  reached: Reached;
 };
 
 /** Everything the gateway answers, from the parts that decide. */

@@ -10,7 +10,7 @@ export const killedGateway: PaidScene = {
   async play(demo, shop) {
     const { stage, runner, world } = demo;
     await shop.gateway.kill("SIGTERM");
-    await shop.gateway.restart({ POSTERN_CRASH_AT: "x402.after_settled" });
+    await shop.gateway.restart({ POSTERN_FAILPOINT: "x402.after_settled" });
     await shop.untilSelling();
     stage.say("the next gateway gets SIGKILL as soon as a payment has settled, before its call is queued");
 

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Secret } from "../../shared/crypto/secret.ts";
 import type { Part } from "../../shared/dev/start-part.ts";
 import type { JobCall } from "../../shared/job-call/job-call.ts";
-import { CRASH_POINTS, type CrashPoint } from "../../shared/lifecycle/failpoint.ts";
+import { FAILPOINTS, type Failpoint } from "../../shared/lifecycle/failpoint.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { QUEUE_OPTIONS } from "../../shared/queue/protocol.ts";
 import { connectForWork, type Redis } from "../../shared/redis/connect.ts";
@@ -52,21 +52,21 @@ function deliver(path: string, id: string): Promise<string> {
   });
 }
 
-function partOf(point: CrashPoint): Part {
+function partOf(point: Failpoint): Part {
   if (point.startsWith("runner.")) return stack.runner;
   return (point.startsWith("gateway.") ? stack.gateways : stack.producers)[0]!;
 }
 
 /** Arms the point, sends calls until the process has died at it, brings it back unarmed, and waits for the queue to empty. */
-async function crash(point: CrashPoint, path: string, calls = CALLS): Promise<string[]> {
+async function crash(point: Failpoint, path: string, calls = CALLS): Promise<string[]> {
   const part = partOf(point);
-  await part.restart({ POSTERN_CRASH_AT: point });
+  await part.restart({ POSTERN_FAILPOINT: point });
   const died = part.process.exit.then(async (exit) => {
     await part.restart();
     return exit;
   });
   const ids = await Promise.all(Array.from({ length: calls }, (_, i) => deliver(path, `${point}-${i}`)));
-  expect((await died).signal, "it died at its crash point").toBe("SIGKILL");
+  expect((await died).signal, "it died at its failpoint").toBe("SIGKILL");
   await eventually(
     "nothing waits",
     async () => (await queue.getJobCountByTypes("wait", "active", "delayed")) === 0,
@@ -80,18 +80,18 @@ function effectsOf(ids: readonly string[]): number[] {
 }
 
 /** A runner killed inside a handler runs that call again: whether the effect had happened is known to nobody. */
-const INSIDE_A_HANDLER: readonly CrashPoint[] = ["runner.in_handler", "runner.after_handler"];
-const ON_A_REFUSAL: readonly CrashPoint[] = ["producer.after_attempt_recorded", "producer.after_parked"];
-const OF_LONG_JOBS: readonly CrashPoint[] = ["runner.after_stored"];
-/** The paid path has a file of its own (paid-crash-points.test.ts). */
-const OF_PAYMENTS = CRASH_POINTS.filter((point) => point.startsWith("x402."));
+const INSIDE_A_HANDLER: readonly Failpoint[] = ["runner.in_handler", "runner.after_handler"];
+const ON_A_REFUSAL: readonly Failpoint[] = ["producer.after_attempt_recorded", "producer.after_parked"];
+const OF_LONG_JOBS: readonly Failpoint[] = ["runner.after_stored"];
+/** The paid path has a file of its own (paid-failpoints.test.ts). */
+const OF_PAYMENTS = FAILPOINTS.filter((point) => point.startsWith("x402."));
 const special = [...INSIDE_A_HANDLER, ...ON_A_REFUSAL, ...OF_LONG_JOBS, ...OF_PAYMENTS];
 
 /** In a runner that dies, other calls may be inside a handler: there the point is told of a call that runs alone. */
-const callsAt = (point: CrashPoint) => (point.startsWith("runner.") ? 1 : CALLS);
+const callsAt = (point: Failpoint) => (point.startsWith("runner.") ? 1 : CALLS);
 
 describe("killed at this instant, no accepted call is lost and none has a second effect", () => {
-  test.each(CRASH_POINTS.filter((point) => !special.includes(point)))("%s", async (point) => {
+  test.each(FAILPOINTS.filter((point) => !special.includes(point)))("%s", async (point) => {
     const ids = await crash(point, "/effect", callsAt(point));
     expect(effectsOf(ids)).toEqual(ids.map(() => 1));
   });
@@ -126,11 +126,11 @@ test.each(ON_A_REFUSAL)(
 
 test("a call whose worker dies again and again is not parked, and has one effect", async () => {
   const producer = stack.producers[0]!;
-  await producer.restart({ POSTERN_CRASH_AT: "producer.before_post" });
+  await producer.restart({ POSTERN_FAILPOINT: "producer.before_post" });
   const id = await deliver("/effect", "deadly");
   for (let death = 1; death <= 4; death++) {
     expect((await producer.process.exit).signal).toBe("SIGKILL");
-    await producer.restart(death < 4 ? { POSTERN_CRASH_AT: "producer.before_post" } : {});
+    await producer.restart(death < 4 ? { POSTERN_FAILPOINT: "producer.before_post" } : {});
   }
   await eventually("it has its effect", () => effectsOf([id])[0] === 1);
   await eventually(

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { Secret } from "../../shared/crypto/secret.ts";
 import type { Part } from "../../shared/dev/start-part.ts";
-import { CRASH_POINTS } from "../../shared/lifecycle/failpoint.ts";
+import { FAILPOINTS } from "../../shared/lifecycle/failpoint.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { createPaymentJournal } from "../../shared/payments/journal.ts";
 import type { PaymentState } from "../../shared/payments/payment.ts";
@@ -48,7 +48,7 @@ afterEach(async () => {
 });
 
 async function armed(point: string | undefined): Promise<void> {
-  await gateway.restart(point === undefined ? {} : { POSTERN_CRASH_AT: point });
+  await gateway.restart(point === undefined ? {} : { POSTERN_FAILPOINT: point });
   await untilSelling(gateway);
 }
 
@@ -109,7 +109,7 @@ async function diesAt(point: string, act: (payment: Payment) => Promise<unknown>
   const [done] = await Promise.allSettled([act(payment)]);
   const end = await within(30_000, died);
   if (end.kind !== "done") throw new Error(`it lives past ${point}: ${JSON.stringify(done)}`);
-  expect(end.result.signal, "it died at its crash point").toBe("SIGKILL");
+  expect(end.result.signal, "it died at its failpoint").toBe("SIGKILL");
   await armed(undefined);
   return payment;
 }
@@ -124,8 +124,8 @@ const AFTER_CLAIM = [
 ];
 const OTHERS = ["x402.after_verify", "x402.after_evidence", "x402.after_void"];
 
-test("every crash point of the paid path is here", () => {
-  const all = CRASH_POINTS.filter((point) => point.startsWith("x402."));
+test("every failpoint of the paid path is here", () => {
+  const all = FAILPOINTS.filter((point) => point.startsWith("x402."));
   expect([...AFTER_CLAIM, ...OTHERS].toSorted()).toEqual([...all].toSorted());
 });
 
