@@ -11,11 +11,11 @@ export function statusJson({ at, queues, workers, redis }: Status) {
       waiting: queue.waiting,
       delayed: queue.delayed,
       active: queue.active,
-      parked: queue.parked,
+      failed: queue.failed,
       oldest_age_ms: queue.oldestAgeMs ?? null,
       accepted_per_second: round(queue.acceptedPerSecond),
       injected_per_minute: round(queue.injectedPerMinute),
-      parked_per_minute: round(queue.parkedPerMinute),
+      failed_per_minute: round(queue.failedPerMinute),
     })),
     workers: workers.map(({ id, ageMs }) => ({ id, heartbeat_age_ms: ageMs })),
     redis:
@@ -32,11 +32,11 @@ export function statusText({ at, queues, workers, redis }: Status): string {
     "WAITING",
     "DELAYED",
     "ACTIVE",
-    "PARKED",
+    "FAILED",
     "OLDEST",
     "ACCEPTED/S",
     "INJECTED/MIN",
-    "PARKED/MIN",
+    "FAILED/MIN",
   ];
   return [
     `${toIso(at)}\n`,
@@ -50,8 +50,8 @@ export function statusText({ at, queues, workers, redis }: Status): string {
 
 function queueCells(queue: QueueStatus): string[] {
   const oldest = queue.oldestAgeMs === undefined ? "-" : duration(queue.oldestAgeMs);
-  const counts = [queue.waiting, queue.delayed, queue.active, queue.parked].map(String);
-  const rates = [queue.acceptedPerSecond, queue.injectedPerMinute, queue.parkedPerMinute];
+  const counts = [queue.waiting, queue.delayed, queue.active, queue.failed].map(String);
+  const rates = [queue.acceptedPerSecond, queue.injectedPerMinute, queue.failedPerMinute];
   return [queue.origin, ...counts, oldest, ...rates.map((rate) => String(round(rate)))];
 }
 

@@ -13,7 +13,7 @@ export type Counts = {
   paid: number | undefined;
   /** Accepted and paid calls that the runner lists as done. */
   injected: number;
-  parked: number;
+  failed: number;
   waiting: number;
   /** Calls that ran to their end once, more than once, or without having been accepted or paid. */
   ranOnce: number;

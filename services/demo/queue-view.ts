@@ -9,8 +9,8 @@ import { connectForRequests } from "../../shared/redis/connect.ts";
 import { whenReady } from "../../shared/redis/when-ready.ts";
 import { delay, systemClock } from "../../shared/time/clock.ts";
 
-/** How many calls are in the queues: on their way (waiting, delayed or in a producer's hands), or parked. */
-export type Queued = { waiting: number; parked: number };
+/** How many calls are in the queues: on their way (waiting, delayed or in a producer's hands), or failed. */
+export type Queued = { waiting: number; failed: number };
 
 export type QueueView = {
   look(): Promise<Queued>;
@@ -35,7 +35,7 @@ export async function openQueueView(redisUrl: string): Promise<QueueView> {
     const seen = await Promise.all(depths.map((depth) => depth()));
     return {
       waiting: sum(seen.map(({ waiting, delayed, active }) => waiting + delayed + active)),
-      parked: sum(seen.map(({ parked }) => parked)),
+      failed: sum(seen.map(({ failed }) => failed)),
     };
   }
 
@@ -45,10 +45,10 @@ export async function openQueueView(redisUrl: string): Promise<QueueView> {
       const deadline = systemClock() + HEARTBEAT_FRESH_MS;
       const workers = () => lastBeats(redis);
       while ((await workers()).length > 0 && systemClock() < deadline) await delay(LOOK_EVERY_MS);
-      const { waiting, parked } = await look();
+      const { waiting, failed } = await look();
       const found = {
         "calls on their way": waiting,
-        "parked calls": parked,
+        "failed calls": failed,
         producers: (await workers()).length,
       };
       if (Object.values(found).some((number) => number > 0)) throw inUse(found);

@@ -17,7 +17,7 @@ export type Tally = {
   repeats: number;
   /** Anything but 202. */
   refused: number;
-  /** Calls that an operator's replay took out of the parked ones. */
+  /** Calls that an operator's replay took out of the failed ones. */
   replayed: number;
   /** Calls offered to the runner once more by the demo itself, to see what it remembers. */
   askedAgain: number;

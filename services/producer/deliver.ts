@@ -120,7 +120,7 @@ async function failed(deps: DeliverDeps, { taken, error, injectMs }: Failure): P
   await remember(deps, { taken, error, verdict, now });
   const { id: callId, origin, attempt } = taken;
   const fields = { callId, origin, attempt, code: error.code, reason: error.message, injectMs };
-  if (verdict.kind === "park") deps.log.error("call.parked", fields);
+  if (verdict.kind === "fail") deps.log.error("call.failed", fields);
   else
     deps.log.warn("call.delayed", {
       ...fields,
@@ -137,9 +137,9 @@ async function remember({ records, workerId }: DeliverDeps, outcome: Outcome): P
   const attempt = { at: now, code: error.code, reason: error.message, worker: workerId };
   await records.attemptFailed(taken, attempt, taken.queuedAt);
   failpoint("producer.after_attempt_recorded");
-  if (verdict.kind !== "park") return;
-  await records.parked(taken, now);
-  failpoint("producer.after_parked");
+  if (verdict.kind !== "fail") return;
+  await records.failed(taken, now);
+  failpoint("producer.after_failed");
 }
 
 function waitMs(verdict: Verdict, now: number): number {

@@ -8,12 +8,12 @@ export type DeliveredCall = { readonly call: JobCall; readonly body: Buffer };
 /**
  * Hands a call to a runner. Resolves when the runner owns it; must tolerate seeing the same `call.id` again. A thrown
  * AppError decides by its code: retryable ones are tried again after `retryAfterMs` or the backoff, whichever is longer,
- * others park the call; `runner.throttled` and `runner.busy` only delay it. Anything else thrown is tried again.
+ * others fail the call; `runner.throttled` and `runner.busy` only delay it. Anything else thrown is tried again.
  * `hold` can be lost before that, and `hold.signal` is aborted then: the call is another worker's, so stop if possible.
  */
 export type Inject = (delivered: DeliveredCall, hold: Hold) => Promise<void>;
 
-/** For an `inject` of one's own: this call will never be taken, so it is parked at once. */
+/** For an `inject` of one's own: this call will never be taken, so it fails at once. */
 export class Refused extends AppError {
   constructor(reason: string, options?: { cause?: unknown }) {
     super("runner.refused", { reason, ...options });

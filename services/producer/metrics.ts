@@ -33,7 +33,7 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
       endToEnd.observeMs(labels, Number(endToEndMs));
     },
     "call.delayed": failed("delayed"),
-    "call.parked": failed("parked"),
+    "call.failed": failed("failed"),
     "call.taken_back": ({ origin }) => takenBack.inc({ origin: String(origin) }),
   };
 }

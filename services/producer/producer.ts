@@ -48,7 +48,7 @@ export type Producer = {
 };
 
 /**
- * Takes calls from the queues and injects them, with retries, until the runner owns each or it is parked. Any number of
+ * Takes calls from the queues and injects them, with retries, until the runner owns each or the call fails. Any number of
  * producers may run; a call is offered at least once, always under the same key.
  */
 export function createProducer(options: ProducerOptions): Producer {

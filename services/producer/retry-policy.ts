@@ -8,7 +8,7 @@ import { type Backoff, backoffMs } from "../../shared/time/backoff.ts";
  *   after attempt   1    2    3    4   ...   10      11 to 19
  *   at most         1 s  2 s  4 s  8 s       512 s   900 s      in all at most 2 h 32 min, half of that on average
  *
- * after which the call is parked, until an operator replays or discards it.
+ * after which the call is failed, until an operator replays or discards it.
  */
 
 /** A runner cannot put a call off for longer than this at a time. */
@@ -28,11 +28,11 @@ export function createRetryPolicy({ attempts, backoff, random }: Options): Retry
   return {
     judge(error, attempt, now) {
       const reason = `${error.code}: ${error.message}`;
-      if (!error.retryable) return { kind: "park", reason };
+      if (!error.retryable) return { kind: "fail", reason };
       const asked = Math.min(error.retryAfterMs ?? 0, RETRY_AFTER_MS_MAX);
       const afterMs = Math.max(asked, backoffMs(backoff, attempt, random));
       if (POSTPONES.includes(error.code)) return { kind: "postpone", untilMs: now + afterMs };
-      if (attempt >= attempts) return { kind: "park", reason };
+      if (attempt >= attempts) return { kind: "fail", reason };
       return { kind: "retry", afterMs, reason };
     },
   };

@@ -8,7 +8,7 @@ import type { Clock } from "../time/clock.ts";
 import type { UntilKnown } from "./retry-write.ts";
 
 /** What the sender of a call is told: accepted now, or known before and in which state. */
-export type Accepted = { replayed: boolean; status: "accepted" | "parked" | "discarded" };
+export type Accepted = { replayed: boolean; status: "accepted" | "failed" | "discarded" };
 
 type Deps = {
   add: Add;
@@ -69,10 +69,10 @@ function withAdvice(error: unknown, hasEvidence: boolean): unknown {
   return new AppError("queue.outcome_unknown", { reason, publicDetail, retryAfterMs, cause: error });
 }
 
-function toKnown(state: "QUEUED" | "PARKED" | "INJECTED" | "DISCARDED"): Accepted {
+function toKnown(state: "QUEUED" | "FAILED" | "INJECTED" | "DISCARDED"): Accepted {
   switch (state) {
-    case "PARKED":
-      return { replayed: true, status: "parked" };
+    case "FAILED":
+      return { replayed: true, status: "failed" };
     case "DISCARDED":
       return { replayed: true, status: "discarded" };
     case "QUEUED":

@@ -23,7 +23,7 @@ export function registerPressure(
     const seen = pressure();
     if (seen === undefined) return;
     const { depth, oldestAgeMs, memoryRatio, workersAlive } = seen;
-    for (const state of ["waiting", "delayed", "active", "parked"] as const) {
+    for (const state of ["waiting", "delayed", "active", "failed"] as const) {
       jobs.set({ origin, state }, depth[state]);
     }
     oldest.set({ origin }, oldestAgeMs / 1000);

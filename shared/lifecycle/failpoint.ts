@@ -19,7 +19,7 @@ export const FAILPOINTS = [
   "producer.after_post",
   "producer.after_injected",
   "producer.after_attempt_recorded",
-  "producer.after_parked",
+  "producer.after_failed",
   "runner.after_begin",
   "runner.in_handler",
   "runner.after_handler",

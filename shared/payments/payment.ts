@@ -3,7 +3,7 @@ import type { JobCall } from "../job-call/job-call.ts";
 /**
  * The states of a paid call, in one record (`{postern}:call:<id>`) that only moves forward:
  *
- *   (none) ─claim─► SETTLING ─paid─► SETTLED ─added─► QUEUED ─► INJECTED | PARKED ◄─► | DISCARDED
+ *   (none) ─claim─► SETTLING ─paid─► SETTLED ─added─► QUEUED ─► INJECTED | FAILED ◄─► | DISCARDED
  *                      │  └─ evidence contradicts ─► REVIEW ─ an operator decides ─► SETTLED | VOID
  *                      └─ proven never to pay ─► VOID
  *
@@ -13,7 +13,7 @@ export type PaymentState =
   | "SETTLING"
   | "SETTLED"
   | "QUEUED"
-  | "PARKED"
+  | "FAILED"
   | "INJECTED"
   | "DISCARDED"
   | "VOID"

@@ -10,14 +10,14 @@ import { createRecordBatches } from "./record-batches.ts";
  *   (none) ─claim─► CLAIMED ─add─► QUEUED ─► INJECTED
  *                                    │  ▲
  *                                    ▼  │ replay
- *                                  PARKED ─► DISCARDED
+ *                                  FAILED ─► DISCARDED
  *
  * A paid call begins as a payment (shared/payments/payment.ts) and comes here as SETTLED.
- * CLAIMED lives for the window; QUEUED and PARKED do not expire; the window runs anew from INJECTED and DISCARDED.
+ * CLAIMED lives for the window; QUEUED and FAILED do not expire; the window runs anew from INJECTED and DISCARDED.
  * Fields: st state, bh body sha256, w window in ms, at time of the last change, by the request that claimed. A call without
  * evidence has no claim: its record appears with its end.
  */
-export type RecordState = "CLAIMED" | "SETTLED" | "QUEUED" | "PARKED" | "INJECTED" | "DISCARDED";
+export type RecordState = "CLAIMED" | "SETTLED" | "QUEUED" | "FAILED" | "INJECTED" | "DISCARDED";
 
 /** A failed attempt, as `postern failed show` prints it. */
 export type FailedAttempt = { at: number; code: string; reason: string; worker: string };
@@ -55,9 +55,9 @@ const UNLESS_ENDED = `
 local st = redis.call('HGET', KEYS[1], 'st')
 if st == 'INJECTED' or st == 'DISCARDED' then return end`;
 
-const PARK = `${UNLESS_ENDED}
+const FAIL = `${UNLESS_ENDED}
 if st then
-  redis.call('HSET', KEYS[1], 'st', 'PARKED', 'at', ARGV[1])
+  redis.call('HSET', KEYS[1], 'st', 'FAILED', 'at', ARGV[1])
   redis.call('PERSIST', KEYS[1])
 end
 redis.call('ZREM', KEYS[2], ARGV[2])`;
@@ -69,7 +69,7 @@ redis.call('PERSIST', KEYS[2])
 redis.call('ZADD', KEYS[3], 'NX', ARGV[3], ARGV[4])`;
 
 /** States that say that a call is not in its queue, and lag behind when it was taken from there. */
-const BEHIND: readonly RecordState[] = ["CLAIMED", "SETTLED", "PARKED"];
+const BEHIND: readonly RecordState[] = ["CLAIMED", "SETTLED", "FAILED"];
 
 function isBehind(state: RecordState | undefined): boolean {
   return state !== undefined && BEHIND.includes(state);
@@ -83,14 +83,14 @@ type Of = { id: string; origin: Origin };
 export type CallRecords = ReturnType<typeof createCallRecords>;
 
 /**
- * The writer and reader of call records; only an operator's ways out of PARKED are elsewhere (parked-record.ts). Every
+ * The writer and reader of call records; only an operator's ways out of FAILED are elsewhere (failed-record.ts). Every
  * change is one atomic script; none is retried here.
  */
 export function createCallRecords(redis: Redis) {
   const claim = script(redis, CLAIM);
   const moveToQueued = script(redis, MOVE_TO_QUEUED);
   const { stateOf, inject, end } = createRecordBatches(redis);
-  const park = script(redis, PARK);
+  const fail = script(redis, FAIL);
   const recordAttempt = script(redis, RECORD_ATTEMPT);
 
   async function state(id: string): Promise<RecordState | undefined> {
@@ -114,7 +114,7 @@ export function createCallRecords(redis: Redis) {
     added: (id: string, now: number) => toQueued(id, now, "CLAIMED"),
 
     /**
-     * For who took the call from its queue: CLAIMED, SETTLED and PARKED become QUEUED. Answers the state found, if there is a
+     * For who took the call from its queue: CLAIMED, SETTLED and FAILED become QUEUED. Answers the state found, if there is a
      * record; it seldom has to change, and one read is enough for many.
      */
     async taken(id: string, now: number): Promise<RecordState | undefined> {
@@ -129,9 +129,9 @@ export function createCallRecords(redis: Redis) {
       await end("DISCARDED", [{ id, origin, now }]);
     },
 
-    /** Parked calls do not count as waiting. */
-    async parked({ id, origin }: Of, now: number): Promise<void> {
-      await park([keys.record(id), keys.since(origin)], [now, id]);
+    /** Failed calls do not count as waiting. */
+    async failed({ id, origin }: Of, now: number): Promise<void> {
+      await fail([keys.record(id), keys.since(origin)], [now, id]);
     },
 
     /** Remembers a failed attempt, and since when the call has waited. */

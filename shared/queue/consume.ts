@@ -17,7 +17,7 @@ export type Verdict =
   /** It waits and is taken again; no attempt is spent. */
   | { kind: "postpone"; untilMs: number }
   /** It stays where an operator sees it, until somebody replays or discards it. `reason` starts with its error code. */
-  | { kind: "park"; reason: string };
+  | { kind: "fail"; reason: string };
 
 /** A call as it lies in the queue: `stored` is what was written there, still unparsed; `attempt` counts from 1. */
 export type Taken = { id: string; origin: Origin; stored: unknown; attempt: number; queuedAt: number };
@@ -116,7 +116,7 @@ async function apply(verdict: Verdict, job: Job, token: string | undefined): Pro
     case "postpone":
       await job.moveToDelayed(verdict.untilMs, token);
       throw new DelayedError();
-    case "park":
+    case "fail":
       throw new UnrecoverableError(verdict.reason);
   }
 }

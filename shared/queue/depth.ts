@@ -8,8 +8,8 @@ export type Depth = {
   waiting: number;
   delayed: number;
   active: number;
-  parked: number;
-  /** When the oldest call that waits or is delayed began to; absent when none does. Parked calls do not count. */
+  failed: number;
+  /** When the oldest call that waits or is delayed began to; absent when none does. Failed calls do not count. */
   oldestSince: number | undefined;
 };
 
@@ -28,7 +28,7 @@ export function createDepth(redis: Redis, origin: Origin): () => Promise<Depth> 
       waiting,
       delayed: counts["delayed"] ?? 0,
       active: counts["active"] ?? 0,
-      parked: counts["failed"] ?? 0,
+      failed: counts["failed"] ?? 0,
       oldestSince: known.length === 0 ? undefined : Math.min(...known),
     };
   };

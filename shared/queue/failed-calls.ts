@@ -3,12 +3,12 @@ import { type ErrorCode, isErrorCode } from "../errors/codes.ts";
 import { JobCall, ORIGINS, type Origin } from "../job-call/job-call.ts";
 import { WEBHOOK_PATH } from "../job-call/metadata.ts";
 import type { Redis } from "../redis/connect.ts";
-import { countParked, findParked, walkParked } from "./failed-index.ts";
-import type { Parked } from "./failed-record.ts";
+import { countFailed, findFailed, walkFailed } from "./failed-index.ts";
+import type { FailedRef } from "./failed-record.ts";
 import { openQueue } from "./open-queue.ts";
 
 /** A call that waits for an operator. */
-export type ParkedCall = Parked & {
+export type FailedCall = FailedRef & {
   acceptedAt: number;
   /** Attempts spent since it was queued or last replayed. */
   attempts: number;
@@ -19,7 +19,7 @@ export type ParkedCall = Parked & {
   stored: unknown;
 };
 
-/** Which parked calls; every field that is present must hold. Times are when a call was parked, both ends included. */
+/** Which failed calls; every field that is present must hold. times are when a call failed, both ends included. */
 export type CallFilter = {
   ids?: readonly string[] | undefined;
   origin?: Origin | undefined;
@@ -36,18 +36,18 @@ const CALLS_AT_ONCE = 25;
 
 export type FailedCalls = ReturnType<typeof createFailedCalls>;
 
-/** Reads the parked calls; changes nothing. */
+/** Reads the failed calls; changes nothing. */
 export function createFailedCalls(redis: Redis) {
   const queues = Object.fromEntries(ORIGINS.map((origin) => [origin, openQueue(redis, origin)])) as Queues;
 
-  /** The calls that match, oldest parked first unless asked otherwise; few are in memory at a time. */
-  async function* matching(filter: CallFilter, { newestFirst = false } = {}): AsyncGenerator<ParkedCall> {
+  /** The calls that match, oldest failed first unless asked otherwise; few are in memory at a time. */
+  async function* matching(filter: CallFilter, { newestFirst = false } = {}): AsyncGenerator<FailedCall> {
     const range = { origin: filter.origin, since: filter.since, until: filter.until };
     const refs = filter.ids
-      ? await findParked(redis, filter.ids, range)
-      : walkParked(redis, range, newestFirst);
+      ? await findFailed(redis, filter.ids, range)
+      : walkFailed(redis, range, newestFirst);
     for await (const page of inPages(refs, CALLS_AT_ONCE)) {
-      const calls = await Promise.all(page.map((parked) => load(queues, parked)));
+      const calls = await Promise.all(page.map((failed) => load(queues, failed)));
       yield* calls.filter((call) => call !== undefined).filter((call) => matches(call, filter));
     }
   }
@@ -59,18 +59,18 @@ export function createFailedCalls(redis: Redis) {
     async count(filter: CallFilter): Promise<number> {
       const { ids, endpoint, jobId, code, origin, since, until } = filter;
       const byIndex = [ids, endpoint, jobId, code].every((field) => field === undefined);
-      if (byIndex) return countParked(redis, { origin, since, until });
+      if (byIndex) return countFailed(redis, { origin, since, until });
       let count = 0;
       for await (const _ of matching(filter)) count += 1;
       return count;
     },
 
-    async find(id: string): Promise<ParkedCall | undefined> {
+    async find(id: string): Promise<FailedCall | undefined> {
       for await (const call of matching({ ids: [id] })) return call;
       return undefined;
     },
 
-    /** Where in the queue a call is that is not parked: `waiting`, `delayed`, `active`; undefined when nowhere. */
+    /** Where in the queue a call is that is not failed: `waiting`, `delayed`, `active`; undefined when nowhere. */
     async placeOf(id: string): Promise<string | undefined> {
       const states = await Promise.all(ORIGINS.map((origin) => queues[origin].getJobState(id)));
       return states.find((state) => state !== "unknown");
@@ -80,14 +80,14 @@ export function createFailedCalls(redis: Redis) {
 
 type Queues = Record<Origin, Queue<JobCall>>;
 
-/** Undefined when it left the parked calls since it was listed. */
-async function load(queues: Queues, parked: Parked): Promise<ParkedCall | undefined> {
-  const job: Job | undefined = await queues[parked.origin].getJob(parked.id);
+/** Undefined when it left the failed calls since it was listed. */
+async function load(queues: Queues, failed: FailedRef): Promise<FailedCall | undefined> {
+  const job: Job | undefined = await queues[failed.origin].getJob(failed.id);
   if (job?.finishedOn === undefined) return undefined;
   const stored: unknown = job.data;
   const call = JobCall.safeParse(stored).data;
   return {
-    ...parked,
+    ...failed,
     ...toFailure(job.failedReason),
     acceptedAt: call?.accepted_at ?? job.timestamp,
     attempts: job.attemptsMade,
@@ -105,7 +105,7 @@ function toFailure(failedReason: string | undefined): { code: ErrorCode; reason:
   return { code, reason: text.slice(end + 2) };
 }
 
-function matches({ code, call }: ParkedCall, filter: CallFilter): boolean {
+function matches({ code, call }: FailedCall, filter: CallFilter): boolean {
   if (filter.code !== undefined && code !== filter.code) return false;
   if (filter.jobId !== undefined && call?.job_id !== filter.jobId) return false;
   return filter.endpoint === undefined || call?.metadata[WEBHOOK_PATH] === filter.endpoint;

@@ -1,37 +1,37 @@
 import { ORIGINS, type Origin } from "../job-call/job-call.ts";
 import type { Redis } from "../redis/connect.ts";
 import { toScored } from "../redis/scored.ts";
-import type { Parked } from "./failed-record.ts";
+import type { FailedRef } from "./failed-record.ts";
 import { keys } from "./protocol.ts";
 
-/** Of which origins, and when parked, both ends included. */
+/** Of which origins, and when failed, both ends included. */
 export type Range = { origin: Origin | undefined; since: number | undefined; until: number | undefined };
 
 const AT_ONCE = 500;
 
 /**
- * The parked calls of a range in the order they were parked, or the newest first, without their data. Calls that leave
+ * The failed calls of a range in the order they failed, or the newest first, without their data. Calls that leave
  * or arrive meanwhile move no other: the walk goes on from the last call seen, not from a position.
  */
-export function walkParked(redis: Redis, range: Range, newestFirst: boolean): AsyncGenerator<Parked> {
+export function walkFailed(redis: Redis, range: Range, newestFirst: boolean): AsyncGenerator<FailedRef> {
   const walks = originsOf(range).map((origin) => walkOrigin(redis, { ...range, origin, newestFirst }));
-  return merge(walks, (a, b) => (newestFirst ? a.parkedAt > b.parkedAt : a.parkedAt < b.parkedAt));
+  return merge(walks, (a, b) => (newestFirst ? a.failedAt > b.failedAt : a.failedAt < b.failedAt));
 }
 
-export async function countParked(redis: Redis, range: Range): Promise<number> {
+export async function countFailed(redis: Redis, range: Range): Promise<number> {
   const { since = "-inf", until = "+inf" } = range;
-  const counts = originsOf(range).map((origin) => redis.zcount(keys.parked(origin), since, until));
+  const counts = originsOf(range).map((origin) => redis.zcount(keys.failed(origin), since, until));
   return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
 }
 
-/** Those of these calls that are parked within the range. */
-export async function findParked(redis: Redis, ids: readonly string[], range: Range): Promise<Parked[]> {
+/** Those of these calls that are failed within the range. */
+export async function findFailed(redis: Redis, ids: readonly string[], range: Range): Promise<FailedRef[]> {
   const { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY } = range;
   const asked = ids.flatMap((id) => originsOf(range).map((origin) => ({ id, origin })));
-  const scores = await Promise.all(asked.map(({ id, origin }) => redis.zscore(keys.parked(origin), id)));
+  const scores = await Promise.all(asked.map(({ id, origin }) => redis.zscore(keys.failed(origin), id)));
   return asked.flatMap((of, i) => {
-    const parkedAt = Number(scores[i] ?? Number.NaN);
-    return parkedAt >= since && parkedAt <= until ? [{ ...of, parkedAt }] : [];
+    const failedAt = Number(scores[i] ?? Number.NaN);
+    return failedAt >= since && failedAt <= until ? [{ ...of, failedAt }] : [];
   });
 }
 
@@ -41,34 +41,34 @@ function originsOf({ origin }: Range): readonly Origin[] {
 
 type Walk = Range & { origin: Origin; newestFirst: boolean };
 
-async function* walkOrigin(redis: Redis, walk: Walk): AsyncGenerator<Parked> {
-  let last: Parked | undefined;
+async function* walkOrigin(redis: Redis, walk: Walk): AsyncGenerator<FailedRef> {
+  let last: FailedRef | undefined;
   let skip = 0;
   for (;;) {
     const page = await readPage(redis, { walk, last, skip });
     const fresh = page.filter((call) => isBeyond(call, last, walk.newestFirst));
     yield* fresh;
     if (page.length < AT_ONCE) return;
-    // A whole page parked in the very millisecond of the last call: only then does the position count.
+    // A whole page failed in the very millisecond of the last call: only then does the position count.
     skip = fresh.length === 0 ? skip + AT_ONCE : 0;
     last = fresh.at(-1) ?? last;
   }
 }
 
-type Place = { walk: Walk; last: Parked | undefined; skip: number };
+type Place = { walk: Walk; last: FailedRef | undefined; skip: number };
 
-async function readPage(redis: Redis, { walk, last, skip }: Place): Promise<Parked[]> {
+async function readPage(redis: Redis, { walk, last, skip }: Place): Promise<FailedRef[]> {
   const { origin, newestFirst, since = "-inf", until = "+inf" } = walk;
-  const key = keys.parked(origin);
+  const key = keys.failed(origin);
   const reply = newestFirst
-    ? await redis.zrevrangebyscore(key, last?.parkedAt ?? until, since, "WITHSCORES", "LIMIT", skip, AT_ONCE)
-    : await redis.zrangebyscore(key, last?.parkedAt ?? since, until, "WITHSCORES", "LIMIT", skip, AT_ONCE);
-  return toScored(reply).map(({ member, score }) => ({ id: member, origin, parkedAt: score }));
+    ? await redis.zrevrangebyscore(key, last?.failedAt ?? until, since, "WITHSCORES", "LIMIT", skip, AT_ONCE)
+    : await redis.zrangebyscore(key, last?.failedAt ?? since, until, "WITHSCORES", "LIMIT", skip, AT_ONCE);
+  return toScored(reply).map(({ member, score }) => ({ id: member, origin, failedAt: score }));
 }
 
 /** Redis orders by score, then by id. */
-function isBeyond(call: Parked, last: Parked | undefined, newestFirst: boolean): boolean {
-  if (last === undefined || call.parkedAt !== last.parkedAt) return true;
+function isBeyond(call: FailedRef, last: FailedRef | undefined, newestFirst: boolean): boolean {
+  if (last === undefined || call.failedAt !== last.failedAt) return true;
   return newestFirst ? call.id < last.id : call.id > last.id;
 }
 

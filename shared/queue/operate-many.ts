@@ -1,11 +1,11 @@
 import { type AppError, toAppError } from "../errors/app-error.ts";
 import type { ErrorCode } from "../errors/codes.ts";
 import type { CallFilter, FailedCalls } from "./failed-calls.ts";
-import type { Parked } from "./failed-record.ts";
+import type { FailedRef } from "./failed-record.ts";
 import type { Operate, Why } from "./replay.ts";
 
-/** A parked call that is to be replayed or discarded, without its body. */
-export type Selected = Parked & { acceptedAt: number; code: ErrorCode };
+/** A failed call that is to be replayed or discarded, without its body. */
+export type Selected = FailedRef & { acceptedAt: number; code: ErrorCode };
 
 type Bounds = { limit: number; signal: AbortSignal };
 
@@ -16,9 +16,9 @@ export async function select(
   { limit, signal }: Bounds,
 ): Promise<Selected[]> {
   const selected: Selected[] = [];
-  for await (const { id, origin, parkedAt, acceptedAt, code } of calls.matching(filter)) {
+  for await (const { id, origin, failedAt, acceptedAt, code } of calls.matching(filter)) {
     if (selected.length >= limit || signal.aborted) break;
-    selected.push({ id, origin, parkedAt, acceptedAt, code });
+    selected.push({ id, origin, failedAt, acceptedAt, code });
   }
   return selected;
 }

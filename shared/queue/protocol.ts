@@ -30,8 +30,8 @@ export const keys = {
   record: (callId: string) => `${PREFIX}:call:${callId}`,
   attempts: (callId: string) => `${PREFIX}:attempts:${callId}`,
   since: (origin: Origin) => `${PREFIX}:since:${origin}`,
-  /** BullMQ's own: the parked calls of an origin, by the time they were parked. */
-  parked: (origin: Origin) => `${PREFIX}:${origin}:failed`,
+  /** BullMQ's own: the failed calls of an origin, by the time they failed. */
+  failed: (origin: Origin) => `${PREFIX}:${origin}:failed`,
   payment: (callId: string) => `${PREFIX}:payment:${callId}`,
   payments: `${PREFIX}:payments`,
   paymentsDue: `${PREFIX}:payments:due`,
@@ -52,7 +52,7 @@ export const JOB_NAME = "call";
 /**
  * How a call lies in BullMQ. Attempts and backoff are the producer's to decide, so that its configuration also governs
  * calls that already wait: here attempts never run out and every delay is asked of the producer's strategy.
- * A finished call leaves at once (what is kept is its record); a parked one never leaves by itself.
+ * A finished call leaves at once (what is kept is its record); a failed one never leaves by itself.
  */
 export const JOB_OPTIONS = {
   attempts: 1_000_000,
@@ -76,7 +76,7 @@ export const QUEUE_OPTIONS = {
   skipMetasUpdate: true,
 } as const satisfies Omit<QueueOptions, "connection">;
 
-/** However often a worker dies with a call in hand, the call goes back to waiting: a crash never parks it. */
+/** However often a worker dies with a call in hand, the call goes back to waiting: a crash never fails it. */
 export const WORKER_OPTIONS = {
   prefix: PREFIX,
   maxStalledCount: 1_000_000,

@@ -4,7 +4,7 @@ import type { Logger } from "../log/logger.ts";
 import type { Redis } from "../redis/connect.ts";
 import type { Clock } from "../time/clock.ts";
 import { createAudit } from "./audit.ts";
-import { createParkedRecords, type Parked } from "./failed-record.ts";
+import { createFailedRecords, type FailedRef } from "./failed-record.ts";
 import { openQueue } from "./open-queue.ts";
 import { JOB_NAME } from "./protocol.ts";
 
@@ -17,22 +17,22 @@ export type Operated = "done" | "left";
 /** For the audit: how the call was chosen and, if said, why. */
 export type Why = { selection: string; reason?: string | undefined };
 
-export type Operate = (parked: Parked, why: Why) => Promise<Operated>;
+export type Operate = (failed: FailedRef, why: Why) => Promise<Operated>;
 
 /**
- * Lets a parked call wait again with all its attempts, under the same key; it can be replayed again later.
+ * Lets a failed call wait again with all its attempts, under the same key; it can be replayed again later.
  *
- * The record and the waiting time come first, in one script that holds only while the call is parked, the move second.
+ * The record and the waiting time come first, in one script that holds only while the call is failed, the move second.
  * A producer may take the call the instant it moves: whatever it writes then is newer than anything written here, which
- * the other order could not promise. A crash between the two leaves the call parked and listed, so that the next replay
+ * the other order could not promise. A crash between the two leaves the call failed and listed, so that the next replay
  * or discard puts it right. Of two operators at once, one moves the call and the other is told that it left.
  */
 export function createReplay({ redis, clock, log, by }: OperateDeps): Operate {
-  const records = createParkedRecords(redis);
+  const records = createFailedRecords(redis);
   const audit = createAudit(redis, log);
   const queues = new Map(ORIGINS.map((origin) => [origin, openQueue(redis, origin)]));
 
-  async function move({ id, origin }: Parked): Promise<boolean> {
+  async function move({ id, origin }: FailedRef): Promise<boolean> {
     const queue = queues.get(origin);
     if (queue === undefined) return false;
     // The job as a handle only: its body does not have to be read to move it.
@@ -46,10 +46,10 @@ export function createReplay({ redis, clock, log, by }: OperateDeps): Operate {
     }
   }
 
-  return async function replay(parked, { selection, reason }) {
-    if (!(await records.replaying(parked, clock()))) return "left";
-    if (!(await move(parked))) return "left";
-    await audit({ at: clock(), action: "replay", callId: parked.id, by, selection, reason });
+  return async function replay(failed, { selection, reason }) {
+    if (!(await records.replaying(failed, clock()))) return "left";
+    if (!(await move(failed))) return "left";
+    await audit({ at: clock(), action: "replay", callId: failed.id, by, selection, reason });
     return "done";
   };
 }

@@ -10,12 +10,12 @@ import { openQueue } from "./open-queue.ts";
 
 export type QueueStatus = Omit<Depth, "oldestSince"> & {
   origin: Origin;
-  /** How long the oldest call that is not parked has waited; undefined when none waits. */
+  /** How long the oldest call that is not failed has waited; undefined when none waits. */
   oldestAgeMs: number | undefined;
   /** Adds that reached the queue during the sample; a repeat whose add was lost counts again. */
   acceptedPerSecond: number;
   injectedPerMinute: number;
-  parkedPerMinute: number;
+  failedPerMinute: number;
 };
 
 /** Whether Redis keeps what a 202 promises; `problem` says why not, and what to do. */
@@ -59,7 +59,7 @@ function createQueueLook({ redis, origin, clock, sampleMs }: Look): () => Promis
   const readDepth = createDepth(redis, origin);
   return async () => {
     const acceptedPerSecond = await addsPerSecond(redis, queue, { clock, sampleMs });
-    const [{ oldestSince, ...depth }, injected, parked] = await Promise.all([
+    const [{ oldestSince, ...depth }, injected, failed] = await Promise.all([
       readDepth(),
       queue.getMetrics("completed"),
       queue.getMetrics("failed"),
@@ -71,7 +71,7 @@ function createQueueLook({ redis, origin, clock, sampleMs }: Look): () => Promis
       oldestAgeMs: oldestSince === undefined ? undefined : Math.max(0, now - oldestSince),
       acceptedPerSecond,
       injectedPerMinute: perMinute(injected, now),
-      parkedPerMinute: perMinute(parked, now),
+      failedPerMinute: perMinute(failed, now),
     };
   };
 }

@@ -81,7 +81,7 @@ function effectsOf(ids: readonly string[]): number[] {
 
 /** A runner killed inside a handler runs that call again: whether the effect had happened is known to nobody. */
 const INSIDE_A_HANDLER: readonly Failpoint[] = ["runner.in_handler", "runner.after_handler"];
-const ON_A_REFUSAL: readonly Failpoint[] = ["producer.after_attempt_recorded", "producer.after_parked"];
+const ON_A_REFUSAL: readonly Failpoint[] = ["producer.after_attempt_recorded", "producer.after_failed"];
 const OF_LONG_JOBS: readonly Failpoint[] = ["runner.after_stored"];
 /** The paid path has a file of its own (paid-failpoints.test.ts). */
 const OF_PAYMENTS = FAILPOINTS.filter((point) => point.startsWith("x402."));
@@ -114,17 +114,17 @@ test.each(INSIDE_A_HANDLER)(
 );
 
 test.each(ON_A_REFUSAL)(
-  "killed while a refusal is recorded, the call is parked once and not lost: %s",
+  "killed while a refusal is recorded, the call is failed once and not lost: %s",
   async (point) => {
     const ids = await crash(point, "/unknown");
-    const parked = await queue.getJobs(["failed"]);
-    expect(parked.map((job) => job.id)).toEqual(expect.arrayContaining(ids));
-    expect(new Set(parked.map((job) => job.id)).size).toBe(parked.length);
-    for (const id of ids) expect(await redis.hget(`{postern}:call:${id}`, "st")).toBe("PARKED");
+    const failed = await queue.getJobs(["failed"]);
+    expect(failed.map((job) => job.id)).toEqual(expect.arrayContaining(ids));
+    expect(new Set(failed.map((job) => job.id)).size).toBe(failed.length);
+    for (const id of ids) expect(await redis.hget(`{postern}:call:${id}`, "st")).toBe("FAILED");
   },
 );
 
-test("a call whose worker dies again and again is not parked, and has one effect", async () => {
+test("a call whose worker dies again and again is not failed, and has one effect", async () => {
   const producer = stack.producers[0]!;
   await producer.restart({ POSTERN_FAILPOINT: "producer.before_post" });
   const id = await deliver("/effect", "deadly");

@@ -48,7 +48,7 @@ async function listening(ports: readonly number[]): Promise<number[]> {
   return ports.filter((_, i) => open[i]);
 }
 
-const SUM = /(\d+) accepted = (\d+) injected \+ 0 parked \+ 0 waiting/;
+const SUM = /(\d+) accepted = (\d+) injected \+ 0 failed \+ 0 waiting/;
 const PAID_SUM =
   / {2}ok {2}It adds up: (\d+) payments settled = \1 charges = \1 paid jobs run; (\d+\.\d{6}) USDC paid = \2 USDC received$/m;
 

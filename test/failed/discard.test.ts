@@ -1,6 +1,6 @@
 import { Job } from "bullmq";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { createParkedRecords } from "../../shared/queue/failed-record.ts";
+import { createFailedRecords } from "../../shared/queue/failed-record.ts";
 import { openQueue } from "../../shared/queue/open-queue.ts";
 import { JOB_NAME, keys, PREFIX } from "../../shared/queue/protocol.ts";
 import { eventually } from "../support/eventually.ts";
@@ -20,12 +20,12 @@ async function jobIsGone(id: string): Promise<boolean> {
 }
 
 test("a discarded call is DISCARDED to a repeat of its delivery for the window, and its body is gone", async () => {
-  const [id = ""] = await lab.park([{}]);
-  const parked = await lab.find(id);
-  expect(await lab.discard(parked, why)).toBe("done");
+  const [id = ""] = await lab.fail([{}]);
+  const failed = await lab.find(id);
+  expect(await lab.discard(failed, why)).toBe("done");
   expect(await jobIsGone(id)).toBe(true);
   expect(await lab.calls.count({})).toBe(0);
-  const again = await lab.records.claim(id, parked.call?.sha256 ?? "", {
+  const again = await lab.records.claim(id, failed.call?.sha256 ?? "", {
     windowMs: WINDOW_MS,
     now: Date.now(),
     by: "a test",
@@ -37,16 +37,16 @@ test("a discarded call is DISCARDED to a repeat of its delivery for the window, 
 });
 
 test("a call without evidence can be discarded too", async () => {
-  const [id = ""] = await lab.park([{ claimed: false }]);
+  const [id = ""] = await lab.fail([{ claimed: false }]);
   expect(await lab.discard(await lab.find(id), why)).toBe("done");
   expect(await jobIsGone(id)).toBe(true);
 });
 
 test("a call that was replayed meanwhile is not discarded but runs", async () => {
-  const [id = ""] = await lab.park([{}]);
-  const parked = await lab.find(id);
-  await lab.replay(parked, WHY);
-  expect(await lab.discard(parked, why)).toBe("left");
+  const [id = ""] = await lab.fail([{}]);
+  const failed = await lab.find(id);
+  await lab.replay(failed, WHY);
+  expect(await lab.discard(failed, why)).toBe("left");
   expect(await lab.records.state(id)).toBe("QUEUED");
   await lab.startProducer();
   await eventually("injected", async () => (await lab.records.state(id)) === "INJECTED");
@@ -54,12 +54,12 @@ test("a call that was replayed meanwhile is not discarded but runs", async () =>
 });
 
 test("of a replay and a discard at once, exactly one happens", async () => {
-  const ids = await lab.park(Array.from({ length: 40 }, () => ({})));
+  const ids = await lab.fail(Array.from({ length: 40 }, () => ({})));
   await lab.startProducer();
   const outcomes = await Promise.all(
     ids.map(async (id, i) => {
-      const parked = await lab.find(id);
-      const both = [() => lab.replay(parked, WHY), () => lab.discard(parked, why)];
+      const failed = await lab.find(id);
+      const both = [() => lab.replay(failed, WHY), () => lab.discard(failed, why)];
       await Promise.all((i % 2 === 0 ? both : both.toReversed()).map((operate) => operate()));
       await eventually("ended", async () => {
         const state = await lab.records.state(id);
@@ -72,19 +72,19 @@ test("of a replay and a discard at once, exactly one happens", async () => {
 });
 
 test("a discard that dies after its first step is final: no replay runs the call, and the next discard removes it", async () => {
-  const [id = ""] = await lab.park([{}]);
-  expect(await createParkedRecords(lab.redis).discarding(await lab.find(id), Date.now())).toBe(true);
+  const [id = ""] = await lab.fail([{}]);
+  expect(await createFailedRecords(lab.redis).discarding(await lab.find(id), Date.now())).toBe(true);
   expect(await lab.replay(await lab.find(id), WHY)).toBe("left");
   expect(await lab.discard(await lab.find(id), why)).toBe("done");
   expect(await jobIsGone(id)).toBe(true);
 });
 
 test("a replay that had begun before a discard may still move the call, which the producer then drops", async () => {
-  const [id = ""] = await lab.park([{}]);
-  const parked = await lab.find(id);
-  const records = createParkedRecords(lab.redis);
-  expect(await records.replaying(parked, Date.now())).toBe(true);
-  expect(await records.discarding(parked, Date.now())).toBe(true);
+  const [id = ""] = await lab.fail([{}]);
+  const failed = await lab.find(id);
+  const records = createFailedRecords(lab.redis);
+  expect(await records.replaying(failed, Date.now())).toBe(true);
+  expect(await records.discarding(failed, Date.now())).toBe(true);
   await new Job(openQueue(lab.redis, "webhook"), JOB_NAME, {}, {}, id).retry("failed");
   await lab.startProducer();
   await eventually("the job is gone", () => jobIsGone(id));
@@ -93,8 +93,8 @@ test("a replay that had begun before a discard may still move the call, which th
 });
 
 test("the first step of a replay does not keep a call from being discarded", async () => {
-  const [id = ""] = await lab.park([{}]);
-  await createParkedRecords(lab.redis).replaying(await lab.find(id), Date.now());
+  const [id = ""] = await lab.fail([{}]);
+  await createFailedRecords(lab.redis).replaying(await lab.find(id), Date.now());
   expect(await lab.discard(await lab.find(id), why)).toBe("done");
   expect(await lab.redis.zcard(keys.since("webhook"))).toBe(0);
 });

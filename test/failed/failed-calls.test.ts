@@ -6,7 +6,7 @@ import { type Lab, type NewCall, startLab } from "./failed-lab.ts";
 let lab: Lab;
 let ids: string[];
 
-const PARKED: NewCall[] = [
+const FAILED: NewCall[] = [
   { path: "/hooks/a", jobId: 1 },
   { path: "/hooks/b", jobId: 2 },
   { origin: "x402", jobId: 2 },
@@ -14,10 +14,10 @@ const PARKED: NewCall[] = [
 
 beforeAll(async () => {
   lab = await startLab();
-  ids = [...(await lab.park(PARKED, "runner.refused")), ...(await lab.park(PARKED, "runner.failed"))];
-  // Parked at 1000, 2000, ... so that times can be named.
-  const places = ids.map((id, i) => ({ id, origin: PARKED[i % 3]?.origin ?? ("webhook" as const), i }));
-  for (const { id, origin, i } of places) await lab.redis.zadd(keys.parked(origin), "XX", (i + 1) * 1000, id);
+  ids = [...(await lab.fail(FAILED, "runner.refused")), ...(await lab.fail(FAILED, "runner.failed"))];
+  // Failed at 1000, 2000, ... so that times can be named.
+  const places = ids.map((id, i) => ({ id, origin: FAILED[i % 3]?.origin ?? ("webhook" as const), i }));
+  for (const { id, origin, i } of places) await lab.redis.zadd(keys.failed(origin), "XX", (i + 1) * 1000, id);
 });
 afterAll(() => lab.stop());
 
@@ -33,16 +33,16 @@ test.each<[string, CallFilter, number[]]>([
   ["the path it came in by", { endpoint: "/hooks/b" }, [1, 4]],
   ["its job", { jobId: 2 }, [1, 2, 4, 5]],
   ["its error code", { code: "runner.failed" }, [3, 4, 5]],
-  ["the time it was parked, both ends included", { since: 2000, until: 4000 }, [1, 2, 3]],
+  ["the time it failed, both ends included", { since: 2000, until: 4000 }, [1, 2, 3]],
   ["several things, which must all hold", { jobId: 2, code: "runner.refused", origin: "webhook" }, [1]],
   ["something no call has", { endpoint: "/hooks" }, []],
-])("parked calls are found, oldest first, by %s, and counted", async (_, filter, expected) => {
+])("failed calls are found, oldest first, by %s, and counted", async (_, filter, expected) => {
   expect(await found(filter)).toEqual(expected);
   expect(await found(filter, true)).toEqual(expected.toReversed());
   expect(await lab.calls.count(filter)).toBe(expected.length);
 });
 
-test("parked calls are found by id, together with other filters, and ids of nothing are ignored", async () => {
+test("failed calls are found by id, together with other filters, and ids of nothing are ignored", async () => {
   const wanted = [ids[4] ?? "", ids[2] ?? "", `c_${"0".repeat(32)}`];
   expect(await found({ ids: wanted })).toEqual([4, 2]);
   expect(await found({ ids: wanted, origin: "x402" })).toEqual([2]);
@@ -50,7 +50,7 @@ test("parked calls are found by id, together with other filters, and ids of noth
   expect(await lab.calls.count({ ids: wanted })).toBe(2);
 });
 
-test("a parked call says why it was parked, after how many attempts, and what was to be run", async () => {
+test("a failed call says why it failed, after how many attempts, and what was to be run", async () => {
   expect(await lab.find(ids[3] ?? "")).toMatchObject({
     code: "runner.failed",
     reason: "the runner said\nno \u001b[31m",
@@ -60,15 +60,15 @@ test("a parked call says why it was parked, after how many attempts, and what wa
 });
 
 test("a stored call that no longer parses is listed all the same", async () => {
-  const [id = ""] = await lab.park([{}]);
+  const [id = ""] = await lab.fail([{}]);
   await lab.redis.hset(`{postern}:webhook:${id}`, "data", '{"v":99}');
   expect(await lab.find(id)).toMatchObject({ call: undefined, stored: { v: 99 } });
-  await lab.redis.zrem(keys.parked("webhook"), id);
+  await lab.redis.zrem(keys.failed("webhook"), id);
 });
 
-test("a walk meets every call once, even where many were parked in one millisecond", async () => {
-  const many = await lab.park(Array.from({ length: 1100 }, () => ({ path: "/hooks/many" })));
-  await lab.redis.zadd(keys.parked("webhook"), "XX", ...many.flatMap((id) => [10_000, id]));
+test("a walk meets every call once, even where many failed in one millisecond", async () => {
+  const many = await lab.fail(Array.from({ length: 1100 }, () => ({ path: "/hooks/many" })));
+  await lab.redis.zadd(keys.failed("webhook"), "XX", ...many.flatMap((id) => [10_000, id]));
   for (const newestFirst of [true, false]) {
     const met: string[] = [];
     for await (const { id } of lab.calls.matching({ since: 10_000 }, { newestFirst })) met.push(id);
@@ -77,16 +77,16 @@ test("a walk meets every call once, even where many were parked in one milliseco
 });
 
 test("calls that leave behind a walk make it skip none of those before it", async () => {
-  const many = await lab.redis.zrangebyscore(keys.parked("webhook"), 10_000, "+inf");
+  const many = await lab.redis.zrangebyscore(keys.failed("webhook"), 10_000, "+inf");
   await lab.redis.zadd(
-    keys.parked("webhook"),
+    keys.failed("webhook"),
     "XX",
     ...many.flatMap((id, i) => [10_000 + Math.floor(i / 10), id]),
   );
   const met = new Set<string>();
   for await (const { id } of lab.calls.matching({ since: 10_000 })) {
     met.add(id);
-    await lab.redis.zrem(keys.parked("webhook"), id);
+    await lab.redis.zrem(keys.failed("webhook"), id);
   }
   expect(met).toEqual(new Set(many));
 });

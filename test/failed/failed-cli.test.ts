@@ -21,7 +21,7 @@ const jsonLines = ({ stdout }: Ran) =>
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 
 test("list --json prints one object a line on stdout, newest first, and nothing else there", async () => {
-  const ids = [...(await lab.park([{ path: "/a" }])), ...(await lab.park([{ path: "/b" }, { path: "/b" }]))];
+  const ids = [...(await lab.fail([{ path: "/a" }])), ...(await lab.fail([{ path: "/b" }, { path: "/b" }]))];
   const ran = await postern(["failed", "list", "--endpoint", "/b", "--json"]);
   expect(ran.code).toBe(0);
   const lines = jsonLines(ran);
@@ -33,18 +33,18 @@ test("list --json prints one object a line on stdout, newest first, and nothing 
     code: "runner.refused",
     attempts: 1,
   });
-  expect(ran.stderr).toBe("2 of 3 parked calls match\n");
+  expect(ran.stderr).toBe("2 of 3 failed calls match\n");
 });
 
 test("the table has a line a call, free of what a terminal would obey, and says how many more match", async () => {
-  await lab.park([{}, {}, {}]);
+  await lab.fail([{}, {}, {}]);
   const ran = await postern(["failed", "list", "--limit", "2"]);
   const lines = ran.stdout.toString().trimEnd().split("\n");
   expect(lines).toHaveLength(4);
   expect(lines[1]).toMatch(
     /^c_[0-9a-f]{32} {2}\S+Z {2}webhook \/hooks\/a +1 +1 +runner\.refused +the runner said no {2}\[31m$/,
   );
-  expect(lines[3]).toBe("3 of 3 parked calls match, of which 2 are listed (--limit 0 lists all)");
+  expect(lines[3]).toBe("3 of 3 failed calls match, of which 2 are listed (--limit 0 lists all)");
 });
 
 test("show prints a text body as text and any other as hex with its size", async () => {
@@ -54,7 +54,7 @@ test("show prints a text body as text and any other as hex with its size", async
     Buffer.from("\u001b[2J"),
     Buffer.from(""),
   ];
-  const ids = await lab.park(bodies.map((body) => ({ body })));
+  const ids = await lab.fail(bodies.map((body) => ({ body })));
   const shown = await Promise.all(
     ids.map(async (id) => (await postern(["failed", "show", id])).stdout.toString()),
   );
@@ -67,38 +67,38 @@ test("show prints a text body as text and any other as hex with its size", async
 
 test("show prints metadata, failed attempts, record and trace; --body-only the very bytes", async () => {
   const body = Buffer.from(Array.from({ length: 256 }, (_, i) => i));
-  const [id = ""] = await lab.park([{ body }], "runner.failed");
+  const [id = ""] = await lab.fail([{ body }], "runner.failed");
   const text = (await postern(["failed", "show", id])).stdout.toString();
   expect(text).toMatch(/\nX-WEBHOOK-PATH|\n {2}X-WEBHOOK-PATH {2}\/hooks\/a\n/);
-  expect(text).toMatch(/record +PARKED\n/);
+  expect(text).toMatch(/record +FAILED\n/);
   expect(text).toMatch(/traceparent +00-0af7651916cd43dd8448eb211c80319c-/);
   expect(text.match(/\n {2}\S+Z {2}runner\.failed: the runner said no/g)).toHaveLength(lab.attempts);
   expect((await postern(["failed", "show", id, "--body-only"])).stdout.equals(body)).toBe(true);
   const [json] = jsonLines(await postern(["failed", "show", id, "--json"]));
-  expect(json).toMatchObject({ id, record: "PARKED", body_base64: body.toString("base64"), bytes: 256 });
+  expect(json).toMatchObject({ id, record: "FAILED", body_base64: body.toString("base64"), bytes: 256 });
   expect(json?.["failed_attempts"]).toHaveLength(lab.attempts);
 });
 
-test("show of a call that is not parked exits 1 and says where it is", async () => {
-  const [id = ""] = await lab.park([{}]);
+test("show of a call that is not failed exits 1 and says where it is", async () => {
+  const [id = ""] = await lab.fail([{}]);
   await lab.replay(await lab.find(id), { selection: "test" });
   expect(await postern(["failed", "show", id])).toMatchObject({
     code: 1,
-    stderr: `${id} is not parked: it is waiting in the queue\n`,
+    stderr: `${id} is not failed: it is waiting in the queue\n`,
   });
   await lab.startProducer();
   await eventually("injected", async () => (await lab.records.state(id)) === "INJECTED");
   await lab.stopProducer();
   expect((await postern(["failed", "show", id])).stderr).toBe(
-    `${id} is not parked: its record says injected\n`,
+    `${id} is not failed: its record says injected\n`,
   );
   const unknown = `c_${"0".repeat(32)}`;
   expect(await postern(["failed", "show", unknown])).toMatchObject({ code: 1 });
 });
 
 test("an unfiltered bulk wants --all, and --dry-run counts by code and changes nothing", async () => {
-  await lab.park([{}, {}]);
-  await lab.park([{}], "runner.failed");
+  await lab.fail([{}, {}]);
+  await lab.fail([{}], "runner.failed");
   expect(await postern(["failed", "replay"])).toMatchObject({
     code: 2,
     stderr: expect.stringContaining("--all"),
@@ -120,7 +120,7 @@ test("an unfiltered bulk wants --all, and --dry-run counts by code and changes n
 });
 
 test("a call older than the runner's memory of keys is not replayed without --force", async () => {
-  const [old = "", young = ""] = await lab.park([{ acceptedAt: Date.now() - 31 * DAY_MS }, {}]);
+  const [old = "", young = ""] = await lab.fail([{ acceptedAt: Date.now() - 31 * DAY_MS }, {}]);
   const ran = await postern(["failed", "replay", "--all"]);
   expect(ran.code).toBe(1);
   expect(ran.stdout.toString()).toBe("replayed 1 of 2 calls\n");
@@ -138,18 +138,18 @@ test("a call older than the runner's memory of keys is not replayed without --fo
   });
 });
 
-test("a named call that is not parked exits 1, the others are replayed", async () => {
-  const [id = ""] = await lab.park([{}]);
+test("a named call that is not failed exits 1, the others are replayed", async () => {
+  const [id = ""] = await lab.fail([{}]);
   const unknown = `c_${"0".repeat(32)}`;
   const ran = await postern(["failed", "replay", unknown, "--id", id]);
   expect(ran.code).toBe(1);
   expect(ran.stdout.toString()).toBe("replayed 1 of 1 call\n");
-  expect(ran.stderr).toContain(`${unknown} is not parked, and nothing is known of it`);
+  expect(ran.stderr).toContain(`${unknown} is not failed, and nothing is known of it`);
   expect(await postern(["failed", "replay", "meta"])).toMatchObject({ code: 2 });
 });
 
 test("discard wants a reason and somebody's yes", async () => {
-  const [id = ""] = await lab.park([{}]);
+  const [id = ""] = await lab.fail([{}]);
   expect(await postern(["failed", "discard", id, "--yes"])).toMatchObject({ code: 2 });
   expect(await postern(["failed", "discard", id, "--reason", "x"])).toMatchObject({ code: 2 });
   expect(await postern(["failed", "discard", "--yes", "--reason", "x"])).toMatchObject({ code: 2 });
@@ -160,7 +160,7 @@ test("discard wants a reason and somebody's yes", async () => {
 });
 
 test("a run ended by Ctrl-C says what is done and how to go on, and that command does exactly the rest", async () => {
-  const ids = await lab.park(Array.from({ length: 1500 }, () => ({ path: "/it's" })));
+  const ids = await lab.fail(Array.from({ length: 1500 }, () => ({ path: "/it's" })));
   let sent = false;
   const first = await postern(["failed", "replay", "--endpoint", "/it's", "--concurrency", "1"], {
     onStderr(soFar, kill) {
@@ -178,10 +178,10 @@ test("a run ended by Ctrl-C says what is done and how to go on, and that command
   expect(line).toMatch(
     /^ {2}postern failed replay --endpoint '\/it'\\''s' --until \S+Z --concurrency 1 --config-dir \S+$/,
   );
-  // What was done fails again: parked after the first run began, it is no part of the rest.
+  // What was done fails again: failed after the first run began, it is no part of the rest.
   lab.runnerAnswers("runner.refused");
   await lab.startProducer();
-  await lab.parkedAre(1500);
+  await lab.failedAre(1500);
   await lab.stopProducer();
   const rest = await postern([
     "failed",

@@ -14,7 +14,7 @@ import { silentLogger } from "../../shared/log/logger.ts";
 import { createCallRecords } from "../../shared/queue/call-record.ts";
 import { createDiscard } from "../../shared/queue/discard.ts";
 import { createAdd } from "../../shared/queue/enqueue.ts";
-import { createFailedCalls, type ParkedCall } from "../../shared/queue/failed-calls.ts";
+import { createFailedCalls, type FailedCall } from "../../shared/queue/failed-calls.ts";
 import { createReplay } from "../../shared/queue/replay.ts";
 import { connectForRequests, connectForWork } from "../../shared/redis/connect.ts";
 import { whenReady } from "../../shared/redis/when-ready.ts";
@@ -100,26 +100,26 @@ export async function startLab() {
       return id;
     },
 
-    /** Adds these calls, has a producer park them and stops it. */
-    async park(given: readonly NewCall[], code: ErrorCode = "runner.refused"): Promise<string[]> {
+    /** Adds these calls, has a producer fail them and stops it. */
+    async fail(given: readonly NewCall[], code: ErrorCode = "runner.refused"): Promise<string[]> {
       const before = await calls.count({});
       lab.runnerAnswers(code);
       await lab.startProducer();
       const ids = await Promise.all(given.map((call) => lab.add(call)));
-      await lab.parkedAre(before + ids.length);
+      await lab.failedAre(before + ids.length);
       await lab.stopProducer();
       lab.runnerAnswers();
       return ids;
     },
 
-    async parkedAre(count: number): Promise<void> {
-      await eventually(`${count} calls are parked`, async () => (await calls.count({})) === count);
+    async failedAre(count: number): Promise<void> {
+      await eventually(`${count} calls are failed`, async () => (await calls.count({})) === count);
     },
 
-    async find(id: string): Promise<ParkedCall> {
-      const parked = await calls.find(id);
-      if (parked === undefined) throw new Error(`${id} is not parked`);
-      return parked;
+    async find(id: string): Promise<FailedCall> {
+      const failed = await calls.find(id);
+      if (failed === undefined) throw new Error(`${id} is not failed`);
+      return failed;
     },
 
     /** How often the runner was offered the call. */

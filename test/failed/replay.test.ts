@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { createParkedRecords } from "../../shared/queue/failed-record.ts";
+import { createFailedRecords } from "../../shared/queue/failed-record.ts";
 import { operateMany, type Selected, select } from "../../shared/queue/operate-many.ts";
 import { keys } from "../../shared/queue/protocol.ts";
 import { eventually } from "../support/eventually.ts";
@@ -28,18 +28,18 @@ async function audited(): Promise<Record<string, string>[]> {
   );
 }
 
-test("a replayed call has all its attempts again under the same key, however often it was parked and replayed", async () => {
-  const [id = ""] = await lab.park([{}], "runner.failed");
+test("a replayed call has all its attempts again under the same key, however often it failed and replayed", async () => {
+  const [id = ""] = await lab.fail([{}], "runner.failed");
   expect(lab.offered(id)).toBe(lab.attempts);
   lab.runnerAnswers("runner.failed");
   await lab.startProducer();
   for (const round of [2, 3]) {
     expect(await lab.replay(await lab.find(id), WHY)).toBe("done");
     await eventually(
-      "parked again",
+      "failed again",
       async () => lab.offered(id) === round * lab.attempts && lab.calls.find(id),
     );
-    expect(await lab.records.state(id)).toBe("PARKED");
+    expect(await lab.records.state(id)).toBe("FAILED");
     expect((await lab.find(id)).attempts).toBe(lab.attempts);
   }
   lab.runnerAnswers();
@@ -50,12 +50,12 @@ test("a replayed call has all its attempts again under the same key, however oft
 });
 
 test("of concurrent replays one moves the call, the others say that it left, and it runs once", async () => {
-  const ids = await lab.park(Array.from({ length: 20 }, () => ({})));
+  const ids = await lab.fail(Array.from({ length: 20 }, () => ({})));
   await lab.startProducer();
   const outcomes = await Promise.all(
     ids.map(async (id) => {
-      const parked = await lab.find(id);
-      return Promise.all([lab.replay(parked, WHY), lab.replay(parked, WHY), lab.replay(parked, WHY)]);
+      const failed = await lab.find(id);
+      return Promise.all([lab.replay(failed, WHY), lab.replay(failed, WHY), lab.replay(failed, WHY)]);
     }),
   );
   for (const three of outcomes) expect(three.toSorted()).toEqual(["done", "left", "left"]);
@@ -65,8 +65,8 @@ test("of concurrent replays one moves the call, the others say that it left, and
 });
 
 test("a replay that dies after its first step leaves the call listed, and the next replay runs it once", async () => {
-  const [id = ""] = await lab.park([{}]);
-  expect(await createParkedRecords(lab.redis).replaying(await lab.find(id), Date.now())).toBe(true);
+  const [id = ""] = await lab.fail([{}]);
+  expect(await createFailedRecords(lab.redis).replaying(await lab.find(id), Date.now())).toBe(true);
   await lab.startProducer();
   expect(await lab.calls.count({})).toBe(1);
   expect(await lab.replay(await lab.find(id), WHY)).toBe("done");
@@ -75,7 +75,7 @@ test("a replay that dies after its first step leaves the call listed, and the ne
 });
 
 test("a replay that dies after the move leaves a call that runs", async () => {
-  const [id = ""] = await lab.park([{}]);
+  const [id = ""] = await lab.fail([{}]);
   await lab.replay(await lab.find(id), WHY);
   expect(await lab.records.state(id)).toBe("QUEUED");
   await lab.startProducer();
@@ -84,7 +84,7 @@ test("a replay that dies after the move leaves a call that runs", async () => {
 
 test("a replayed call waits from its replay on, and nothing of it is left once it was injected", async () => {
   const yesterday = Date.now() - 86_400_000;
-  const ids = await lab.park(
+  const ids = await lab.fail(
     Array.from({ length: 30 }, (_, i) => ({ acceptedAt: yesterday, claimed: i % 2 === 0 })),
   );
   const before = Date.now();
@@ -97,19 +97,19 @@ test("a replayed call waits from its replay on, and nothing of it is left once i
   expect(await lab.redis.zcard(keys.since("webhook"))).toBe(0);
 });
 
-test("a call parked anew since it was looked at is not replayed by that look", async () => {
-  const [id = ""] = await lab.park([{}]);
+test("a call failed anew since it was looked at is not replayed by that look", async () => {
+  const [id = ""] = await lab.fail([{}]);
   const look = await lab.find(id);
   lab.runnerAnswers("runner.refused");
   await lab.startProducer();
   await lab.replay(look, WHY);
-  await eventually("parked again", async () => lab.offered(id) === 2 && lab.calls.find(id));
+  await eventually("failed again", async () => lab.offered(id) === 2 && lab.calls.find(id));
   expect(await lab.replay(look, WHY)).toBe("left");
   expect(lab.offered(id)).toBe(2);
 });
 
 test("a bulk replay that is interrupted and taken up again replays each call exactly once", async () => {
-  const ids = await lab.park(
+  const ids = await lab.fail(
     Array.from({ length: 60 }, (_, i) => ({ origin: i % 3 === 0 ? "x402" : "webhook" })),
   );
   // Each fails again at once, so that only the explicit end of the range keeps it from being taken twice.
@@ -125,7 +125,7 @@ test("a bulk replay that is interrupted and taken up again replays each call exa
   });
   expect(first.remaining).toHaveLength(60 - first.done);
   expect(first.done).toBeLessThan(60);
-  await lab.parkedAre(60);
+  await lab.failedAre(60);
   const rest = await select(lab.calls, filter, everything);
   expect(rest.map(({ id }) => id).toSorted()).toEqual(first.remaining.map(({ id }) => id).toSorted());
   await operateMany(rest, { ...many, operate: lab.replay, signal: everything.signal });
@@ -135,7 +135,7 @@ test("a bulk replay that is interrupted and taken up again replays each call exa
 });
 
 test("a bulk run stops at the first error and says what remains", async () => {
-  await lab.park(Array.from({ length: 10 }, () => ({})));
+  await lab.fail(Array.from({ length: 10 }, () => ({})));
   const selected = await select(lab.calls, {}, everything);
   const result = await operateMany(selected, {
     ...many,
@@ -151,7 +151,7 @@ test("a bulk run stops at the first error and says what remains", async () => {
 });
 
 test("the audit has one line for every replayed and every discarded call, and so has the log", async () => {
-  const [a = "", b = ""] = await lab.park([{}, { claimed: false }]);
+  const [a = "", b = ""] = await lab.fail([{}, { claimed: false }]);
   const [lookA, lookB] = [await lab.find(a), await lab.find(b)];
   await lab.replay(lookA, { selection: "--code runner.refused" });
   await lab.replay(lookA, { selection: "--all" });

@@ -17,13 +17,13 @@ afterAll(() => lab.stop());
 const look = (sampleMs = 10) =>
   createStatus({ redis: lab.redis, mode: "strict", clock: systemClock, sampleMs })();
 
-test("status counts what waits and what is parked, each origin by itself, and how long the oldest has waited", async () => {
-  await lab.park([{}, { origin: "x402" }]);
+test("status counts what waits and what is failed, each origin by itself, and how long the oldest has waited", async () => {
+  await lab.fail([{}, { origin: "x402" }]);
   await Promise.all([lab.add(), lab.add()]);
   const { queues, redis, workers } = await look();
   expect(queues).toMatchObject([
-    { origin: "webhook", waiting: 2, parked: 1, active: 0, delayed: 0, oldestAgeMs: expect.any(Number) },
-    { origin: "x402", waiting: 0, parked: 1, oldestAgeMs: undefined },
+    { origin: "webhook", waiting: 2, failed: 1, active: 0, delayed: 0, oldestAgeMs: expect.any(Number) },
+    { origin: "x402", waiting: 0, failed: 1, oldestAgeMs: undefined },
   ]);
   expect(redis).toMatchObject({ mode: "strict", proof: "always" });
   expect(workers).toEqual([]);
@@ -36,8 +36,8 @@ test("status counts every call accepted during its sample", async () => {
   expect(queues[1]?.acceptedPerSecond).toBe(0);
 });
 
-test("status names the workers alive, and the rates at which calls are injected and parked", async () => {
-  await lab.park([{}, {}]);
+test("status names the workers alive, and the rates at which calls are injected and failed", async () => {
+  await lab.fail([{}, {}]);
   await lab.startProducer();
   const id = await lab.add();
   await eventually("injected", async () => (await lab.records.state(id)) === "INJECTED");
@@ -46,7 +46,7 @@ test("status names the workers alive, and the rates at which calls are injected 
     return seen.workers.length === 1 && (seen.queues[0]?.injectedPerMinute ?? 0) > 0 ? seen : undefined;
   });
   expect(status.workers[0]?.ageMs).toBeLessThan(6000);
-  expect(status.queues[0]?.injectedPerMinute).toBeCloseTo((status.queues[0]?.parkedPerMinute ?? 0) / 2);
+  expect(status.queues[0]?.injectedPerMinute).toBeCloseTo((status.queues[0]?.failedPerMinute ?? 0) / 2);
   expect(status.queues[1]?.injectedPerMinute).toBe(0);
 });
 
@@ -63,12 +63,12 @@ test("rates are the mean of the last five minutes and the one that runs, also wh
 });
 
 test("postern status exits 0 while Redis keeps its promises and 1, saying what to do, when it cannot", async () => {
-  await lab.park([{}]);
+  await lab.fail([{}]);
   const postern = cliOf(lab.server.url);
   const well = await postern(["status", "--json"]);
   expect(well.code).toBe(0);
   expect(JSON.parse(well.stdout.toString())).toMatchObject({
-    queues: [{ origin: "webhook", parked: 1, oldest_age_ms: null }, { origin: "x402" }],
+    queues: [{ origin: "webhook", failed: 1, oldest_age_ms: null }, { origin: "x402" }],
     redis: { durability: "strict", proof: "always" },
   });
   await lab.redis.config("SET", "appendfsync", "everysec");

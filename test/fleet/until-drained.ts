@@ -6,7 +6,7 @@ import { QUEUE_OPTIONS } from "../../shared/queue/protocol.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
 import { eventually } from "../support/eventually.ts";
 
-/** Waits until no call of this origin waits, runs or is delayed; parked calls stay and are in the answer. */
+/** Waits until no call of this origin waits, runs or is delayed; failed calls stay and are in the answer. */
 export async function untilDrained(redisUrl: string, origin: Origin): Promise<Record<string, number>> {
   const connection = connectForWork(new Secret(redisUrl), silentLogger);
   const queue = new Queue(origin, { ...QUEUE_OPTIONS, connection, skipMetasUpdate: true });

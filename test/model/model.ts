@@ -20,7 +20,7 @@ import { lossActions, workerActions } from "./worker.ts";
  * Evidence has no lower bound of blocks, so that a payment spent earlier is kept out by verify alone.
  *
  * Left out: reorgs deeper than the configured depth, Redis losing what it acknowledged (fail-over, disk), a facilitator
- * that lies about success, a runner that refuses for good (PARKED, DISCARDED), REVIEW, two journals that share a `payTo`,
+ * that lies about success, a runner that refuses for good (FAILED, DISCARDED), REVIEW, two journals that share a `payTo`,
  * a process that stands still for longer than a record is kept. Liveness is "every quiescent state is good", and fair
  * steps do not go round in circles.
  */

@@ -118,25 +118,25 @@ describe("answers that are tried again", () => {
     expect(stack.count("call.delayed")).toBe(2);
   });
 
-  test.each(retried)("%s: parked when the attempts are spent", async (_what, mood) => {
+  test.each(retried)("%s: failed when the attempts are spent", async (_what, mood) => {
     runner.mood = () => mood;
     const call = aCall();
     await stack.add(call);
-    await stack.saw("call.parked");
-    await eventually("it lies among the failed", async () => (await stack.parked()).length === 1);
+    await stack.saw("call.failed");
+    await eventually("it lies among the failed", async () => (await stack.failed()).length === 1);
     expect(runner.offers).toHaveLength(3);
     expect(await stack.records.attempts(call.id)).toHaveLength(3);
   });
 });
 
-describe("answers that park at once", () => {
+describe("answers that fail at once", () => {
   test.each([400, 401, 403, 404, 410, 413, 415, 422])("%i", async (status) => {
     runner.mood = () => ({ status, body: '{"detail": "no thank you"}' });
     const call = aCall();
     await stack.add(call);
-    await eventually("it lies among the failed", async () => (await stack.parked()).length === 1);
+    await eventually("it lies among the failed", async () => (await stack.failed()).length === 1);
     expect(runner.offers).toHaveLength(1);
-    const [job] = await stack.parked();
+    const [job] = await stack.failed();
     expect(job?.failedReason).toBe(`runner.refused: ${status} {"detail": "no thank you"}`);
     expect(job?.data).toEqual(call);
     expect(await stack.records.attempts(call.id)).toMatchObject([
@@ -149,8 +149,8 @@ describe("answers that park at once", () => {
     await stack.queue.add(JOB_NAME, { ...call, body: "AAAA" }, { ...JOB_OPTIONS, jobId: call.id });
     const other = aCall();
     await stack.queue.add(JOB_NAME, { ...other, v: 2 } as never, { ...JOB_OPTIONS, jobId: other.id });
-    await eventually("both lie among the failed", async () => (await stack.parked()).length === 2);
-    expect((await stack.parked()).map((job) => job.failedReason)).toEqual(
+    await eventually("both lie among the failed", async () => (await stack.failed()).length === 2);
+    expect((await stack.failed()).map((job) => job.failedReason)).toEqual(
       Array(2).fill(expect.stringMatching(/^call\.corrupt: /)),
     );
     expect(runner.offers).toEqual([]);
@@ -289,7 +289,7 @@ describe("calls taken beyond those that are injected at once", () => {
 });
 
 describe("trouble of our own is not the runner's", () => {
-  test("a 2xx that cannot be recorded spends no attempt and parks nothing", async () => {
+  test("a 2xx that cannot be recorded spends no attempt and fails nothing", async () => {
     await stack.close();
     proxy = await startRedisProxy(redis.url);
     stack = startProducer({ redisUrl: proxy.url, runnerUrl: runner.url, attempts: 1 });
@@ -299,7 +299,7 @@ describe("trouble of our own is not the runner's", () => {
     await stack.add(aCall());
     await stack.saw("call.injected");
     expect(stack.count("call.record_failed")).toBe(2);
-    expect([stack.count("call.parked"), stack.count("call.delayed"), runner.offers.length]).toEqual([
+    expect([stack.count("call.failed"), stack.count("call.delayed"), runner.offers.length]).toEqual([
       0, 0, 3,
     ]);
   });
@@ -321,7 +321,7 @@ describe("trouble of our own is not the runner's", () => {
 });
 
 describe("as a library", () => {
-  test("createProducer({ inject }): a plain error is tried again, Refused parks", async () => {
+  test("createProducer({ inject }): a plain error is tried again, Refused fails", async () => {
     const seen: string[] = [];
     const inject = async ({ call, body }: { call: { id: string }; body: Buffer }) => {
       seen.push(`${call.id} ${body}`);
@@ -335,7 +335,7 @@ describe("as a library", () => {
     await stack.saw("call.injected");
     expect(seen).toEqual(Array(2).fill(`${good.id} good`));
     await stack.add(aCall({ body: Buffer.from("bad") }));
-    await stack.saw("call.parked");
+    await stack.saw("call.failed");
     expect(stack.log.events.at(-1)?.fields).toMatchObject({
       code: "runner.refused",
       reason: "I cannot use this",

@@ -80,7 +80,7 @@ export function startProducer({
     count,
     /** Resolves once so many events of this name were logged. */
     saw: (event: string, times = 1) => eventually(`${times} ${event}`, () => count(event) >= times),
-    parked: () => queue.getJobs(["failed"]),
+    failed: () => queue.getJobs(["failed"]),
     async close() {
       await producer.close(3000);
       await http.close();

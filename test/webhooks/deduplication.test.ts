@@ -77,13 +77,13 @@ test("the same id at another endpoint is another call", async () => {
   expect(await first.waiting()).toHaveLength(2);
 });
 
-test.each(["QUEUED", "INJECTED", "PARKED", "DISCARDED"])(
+test.each(["QUEUED", "INJECTED", "FAILED", "DISCARDED"])(
   "409: the same id with another body under api-key, when the call is %s",
   async (state) => {
     const id = String((await post(first, "/key", "d-1", "one")).json()["call_id"]);
     const of = { id, origin: "webhook" as const };
     if (state === "INJECTED") await records().injected(of, Date.now());
-    if (state === "PARKED") await records().parked(of, Date.now());
+    if (state === "FAILED") await records().failed(of, Date.now());
     if (state === "DISCARDED") await records().discarded(of, Date.now());
     expect(await records().state(id)).toBe(state);
     const answer = await post(second, "/key", "d-1", "two");
@@ -115,7 +115,7 @@ test("a stranger without the credential learns and claims nothing", async () => 
 
 describe("a repeat is told what became of the call", () => {
   test.each([
-    ["parked", "parked"],
+    ["failed", "failed"],
     ["discarded", "discarded"],
     ["injected", "accepted"],
   ] as const)("%s: %s", async (end, status) => {
@@ -140,25 +140,25 @@ test("a repeat that finds a claim whose add was lost adds the call", async () =>
   expect(await records().state(id)).toBe("QUEUED");
 });
 
-test("a claim lasts for the window, a queued or parked call for ever, and the window runs anew from the end", async () => {
+test("a claim lasts for the window, a queued or failed call for ever, and the window runs anew from the end", async () => {
   const ttl = (id: string) => first.redis.pttl(keys.record(id));
   const now = Date.now();
   await records().claim("c_1", "hash", { windowMs: WINDOW_MS, now, by: "a test" });
   expect(await ttl("c_1")).toBeGreaterThan(WINDOW_MS - 5000);
   await records().added("c_1", now);
   expect(await ttl("c_1")).toBe(-1);
-  await records().parked({ id: "c_1", origin: "webhook" }, now);
+  await records().failed({ id: "c_1", origin: "webhook" }, now);
   expect(await ttl("c_1")).toBe(-1);
   await records().injected({ id: "c_1", origin: "webhook" }, now);
   expect(await ttl("c_1")).toBeGreaterThan(WINDOW_MS - 5000);
 });
 
-test("what is newer wins: a gateway's late mark does not hide that the call is parked", async () => {
+test("what is newer wins: a gateway's late mark does not hide that the call is failed", async () => {
   const of = { id: "c_1", origin: "webhook" as const };
   await records().claim(of.id, "hash", { windowMs: WINDOW_MS, now: Date.now(), by: "a test" });
-  await records().parked(of, Date.now());
+  await records().failed(of, Date.now());
   await records().added(of.id, Date.now());
-  expect(await records().state(of.id)).toBe("PARKED");
+  expect(await records().state(of.id)).toBe("FAILED");
 });
 
 test("what has ended stays ended: a worker that lost its call speaks too late", async () => {
@@ -167,7 +167,7 @@ test("what has ended stays ended: a worker that lost its call speaks too late", 
   await records().injected(of, Date.now());
   const attempt = { at: Date.now(), code: "runner.timed_out", reason: "late", worker: "w" };
   await records().attemptFailed(of, attempt, Date.now());
-  await records().parked(of, Date.now());
+  await records().failed(of, Date.now());
   expect(await records().state(of.id)).toBe("INJECTED");
   expect(await first.redis.pttl(keys.record(of.id))).toBeGreaterThan(0);
   expect(await records().attempts(of.id)).toEqual([]);

@@ -56,13 +56,13 @@ const refuse: Inject = async () => {
   throw new Refused("no such job");
 };
 
-async function discardParked(): Promise<void> {
+async function discardFailed(): Promise<void> {
   const calls = createFailedCalls(x402.redis);
   const discard = createDiscard({ redis: x402.redis, clock: systemClock, log: recordingLog(), by: "a test" });
   const id = String((await x402.queue.getFailed())[0]?.id);
-  const parked = await calls.find(id);
-  if (parked === undefined) throw new Error(`${id} is not parked`);
-  expect(await discard(parked, { selection: "by id", reason: "not wanted" })).toBe("done");
+  const failed = await calls.find(id);
+  if (failed === undefined) throw new Error(`${id} is not failed`);
+  expect(await discard(failed, { selection: "by id", reason: "not wanted" })).toBe("done");
 }
 
 /** The reconciler has looked at all there is, and is to look again later or never. */
@@ -71,7 +71,7 @@ async function reconcilerHasLooked(id: string): Promise<void> {
   await eventually("it has looked", async () => (await x402.redis.zscore(keys.paymentsDue, id)) !== "0");
 }
 
-const isParked = async () => (await x402.queue.getFailedCount()) === 1;
+const isFailed = async () => (await x402.queue.getFailedCount()) === 1;
 
 describe("GET /x402/calls/{call_id} says where a paid call is", () => {
   const states: Record<string, () => Promise<Answer>> = {
@@ -84,10 +84,10 @@ describe("GET /x402/calls/{call_id} says where a paid call is", () => {
       return x402.post(headers);
     },
     queued: () => x402.post(headers),
-    async parked() {
+    async failed() {
       await producer(refuse);
       const answer = await x402.post(headers);
-      await eventually("it is parked", isParked);
+      await eventually("it is failed", isFailed);
       return answer;
     },
     async injected() {
@@ -97,8 +97,8 @@ describe("GET /x402/calls/{call_id} says where a paid call is", () => {
     async discarded() {
       await producer(refuse);
       const answer = await x402.post(headers);
-      await eventually("it is parked", isParked);
-      await discardParked();
+      await eventually("it is failed", isFailed);
+      await discardFailed();
       return answer;
     },
     async void() {
@@ -130,13 +130,13 @@ describe("GET /x402/calls/{call_id} says where a paid call is", () => {
 test("a paid call that an operator discards is over: a repeat is told so, and the reconciler does not bring it back", async () => {
   await producer(refuse);
   const id = String((await x402.post(headers)).json()["call_id"]);
-  await eventually("it is parked", isParked);
+  await eventually("it is failed", isFailed);
   await reconcilerHasLooked(id);
-  expect(await isParked(), "one that is parked is the operator's").toBe(true);
-  const parked = await x402.post(headers);
-  expect([parked.status, parked.json()["status"]]).toEqual([202, "parked"]);
+  expect(await isFailed(), "one that is failed is the operator's").toBe(true);
+  const failed = await x402.post(headers);
+  expect([failed.status, failed.json()["status"]]).toEqual([202, "failed"]);
 
-  await discardParked();
+  await discardFailed();
   await reconcilerHasLooked(id);
   const again = await x402.post(headers);
   expect([again.status, again.json()["status"], again.json()["call_id"]]).toEqual([202, "discarded", id]);

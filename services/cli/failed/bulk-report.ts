@@ -7,7 +7,7 @@ export type BulkReport = {
   selected: readonly Selected[];
   /** Refused without --force. */
   held: readonly Selected[];
-  /** Named calls that are not parked: where they are. */
+  /** Named calls that are not failed: where they are. */
   missing: readonly string[];
   /** Undefined when nothing was begun. */
   result: ManyResult | undefined;

@@ -28,7 +28,7 @@ export type BulkKind = {
 };
 
 /**
- * Chooses the calls first and then does one after the other. Unless told otherwise only calls parked before the start are
+ * Chooses the calls first and then does one after the other. Unless told otherwise only calls failed before the start are
  * chosen, so that one which fails again during the run is not taken twice; the command to resume says the same instant.
  */
 export function runBulk(deps: ProgramDeps, given: BulkOptions, kind: BulkKind): Promise<number> {
@@ -90,7 +90,7 @@ function selectionOf(options: BulkOptions): string {
   return shellLine([...(options.all ? ["--all"] : []), ...selectionWords(options)]);
 }
 
-/** Where the calls are that were named and are not parked. */
+/** Where the calls are that were named and are not failed. */
 async function findMissing(
   { redis }: Session,
   { id: ids = [] }: BulkOptions,

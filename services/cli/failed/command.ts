@@ -9,11 +9,9 @@ import type { ListOptions } from "./list.ts";
 import type { ReplayOptions } from "./replay.ts";
 import type { ShowOptions } from "./show.ts";
 
-/** `postern failed ...`: what an operator does with calls that were parked. Each loads only what it needs. */
+/** `postern failed ...`: what an operator does with failed calls. Each loads only what it needs. */
 export function addFailed(program: Command, deps: ProgramDeps): void {
-  const failed = program
-    .command("failed")
-    .description("look at, replay or discard the calls that were parked");
+  const failed = program.command("failed").description("look at, replay or discard failed calls");
   addList(failed, deps);
   addShow(failed, deps);
   addReplay(failed, deps);
@@ -22,7 +20,7 @@ export function addFailed(program: Command, deps: ProgramDeps): void {
 
 function addList(failed: Command, deps: ProgramDeps): void {
   addFilterOptions(failed.command("list"), { limit: 50 })
-    .description("list parked calls, the newest first")
+    .description("list failed calls, the newest first")
     .option("--json", "one JSON object a line; the count goes to stderr")
     .addOption(configDir())
     .action(async (options: ListOptions) => {
@@ -34,7 +32,7 @@ function addList(failed: Command, deps: ProgramDeps): void {
 function addShow(failed: Command, deps: ProgramDeps): void {
   failed
     .command("show")
-    .description("show one parked call: metadata, failed attempts, body")
+    .description("show one failed call: metadata, failed attempts, body")
     .argument("<id>", "the call id", parseId)
     .option("--full", "the whole body, however long")
     .option("--body-only", "the raw bytes of the body and nothing else")
@@ -49,7 +47,7 @@ function addShow(failed: Command, deps: ProgramDeps): void {
 function addReplay(failed: Command, deps: ProgramDeps): void {
   addBulkOptions(failed.command("replay"))
     .description(
-      "let parked calls wait again, with all their attempts, under the same keys; the oldest first",
+      "let failed calls wait again, with all their attempts, under the same keys; the oldest first",
     )
     .option("--force", "also calls older than the runner's memory of keys, which it may run twice")
     .action(async (ids: string[], given: ReplayOptions, command: Command) => {
@@ -62,7 +60,7 @@ function addReplay(failed: Command, deps: ProgramDeps): void {
 
 function addDiscard(failed: Command, deps: ProgramDeps): void {
   addBulkOptions(failed.command("discard"))
-    .description("end parked calls for good, without running them; their bodies are deleted")
+    .description("end failed calls for good, without running them; their bodies are deleted")
     .requiredOption("--reason <text>", "why, for the audit")
     .option("--yes", "do not ask")
     .action(async (ids: string[], given: DiscardOptions, command: Command) => {
@@ -79,7 +77,7 @@ function addDiscard(failed: Command, deps: ProgramDeps): void {
 function addBulkOptions(command: Command): Command {
   return addFilterOptions(command, { limit: 0 })
     .argument("[ids...]", "call ids", (id: string, before: string[] = []) => [...before, parseId(id)])
-    .option("--all", "every parked call; needed where nothing else chooses")
+    .option("--all", "every failed call; needed where nothing else chooses")
     .option("--dry-run", "say how many calls it would be, and change nothing")
     .option("--concurrency <n>", "calls at a time", wholeNumber("concurrency", { min: 1, max: 100 }), 8)
     .option("--json", "the outcome as one JSON object")
@@ -93,5 +91,5 @@ function withIds<Options extends BulkOptions>(ids: readonly string[], options: O
 
 function requireSelection(options: BulkOptions, command: Command): void {
   if (options.all || isFiltered(options)) return;
-  command.error("error: name calls or filters; --all means every parked call", { exitCode: EXIT.usage });
+  command.error("error: name calls or filters; --all means every failed call", { exitCode: EXIT.usage });
 }

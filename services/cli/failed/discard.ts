@@ -5,7 +5,7 @@ import type { BulkOptions } from "./bulk-options.ts";
 
 export type DiscardOptions = BulkOptions & { reason: string; yes?: boolean };
 
-/** `postern failed discard`: ends parked calls for good; their bodies are deleted. */
+/** `postern failed discard`: ends failed calls for good; their bodies are deleted. */
 export function discardFailed(deps: ProgramDeps, options: DiscardOptions): Promise<number> {
   const { reason, yes } = options;
   return runBulk(deps, options, {
@@ -16,7 +16,7 @@ export function discardFailed(deps: ProgramDeps, options: DiscardOptions): Promi
     holdsBack: () => false,
     isConfirmed: async (count) => {
       if (yes) return true;
-      const what = count === 1 ? "1 parked call and its body" : `${count} parked calls and their bodies`;
+      const what = count === 1 ? "1 failed call and its body" : `${count} failed calls and their bodies`;
       return /^y(es)?$/i.test(await deps.terminal.ask(`Discard ${what} for good? [y/N] `));
     },
   });

@@ -24,9 +24,9 @@ export function addFilterOptions(command: Command, { limit }: { limit: number })
     .addOption(new Option("--origin <origin>", "the queue it came by").choices(ORIGINS))
     .option("--endpoint <path>", "the webhook path it came in by")
     .option("--job <id>", "the job it is for", wholeNumber("a job id"))
-    .option("--code <code>", "the error it was parked with, e.g. runner.refused", parseCode)
-    .option("--since <time>", "parked at or after: an ISO date (UTC), or 90s, 30m, 2h, 7d ago", parseTime)
-    .option("--until <time>", "parked at or before", parseTime)
+    .option("--code <code>", "the error it failed with, e.g. runner.refused", parseCode)
+    .option("--since <time>", "failed at or after: an ISO date (UTC), or 90s, 30m, 2h, 7d ago", parseTime)
+    .option("--until <time>", "failed at or before", parseTime)
     .option("--id <id>", "this call; may be repeated", collectId)
     .option("--limit <n>", "at most so many; 0 for all", wholeNumber("a limit"), limit);
 }

@@ -1,6 +1,6 @@
 import { WEBHOOK_PATH } from "../../../shared/job-call/metadata.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { createFailedCalls, type FailedCalls, type ParkedCall } from "../../../shared/queue/failed-calls.ts";
+import { createFailedCalls, type FailedCall, type FailedCalls } from "../../../shared/queue/failed-calls.ts";
 import { toIso } from "../moment.ts";
 import { plain } from "../plain.ts";
 import type { ProgramDeps } from "../program-deps.ts";
@@ -9,14 +9,14 @@ import { type FilterOptions, toFilter } from "./filter-options.ts";
 
 export type ListOptions = FilterOptions & { configDir: string; json?: boolean };
 
-/** `postern failed list`: the newest parked calls first, and how many there are. */
+/** `postern failed list`: the newest failed calls first, and how many there are. */
 export function listFailed(deps: ProgramDeps, options: ListOptions): Promise<number> {
   return withRedis(deps, options, async ({ redis }) => {
     const calls = createFailedCalls(redis);
     const shown = await printCalls(deps, options, calls);
     const matching = shown === options.limit ? await calls.count(toFilter(options)) : shown;
     const listed = shown < matching ? `, of which ${shown} are listed (--limit 0 lists all)` : "";
-    const count = `${matching} of ${await calls.count({})} parked calls match${listed}\n`;
+    const count = `${matching} of ${await calls.count({})} failed calls match${listed}\n`;
     if (options.json) deps.printError(count);
     else deps.print(count);
     return EXIT.ok;
@@ -25,7 +25,7 @@ export function listFailed(deps: ProgramDeps, options: ListOptions): Promise<num
 
 async function printCalls(deps: ProgramDeps, options: ListOptions, calls: FailedCalls): Promise<number> {
   const { print, terminal } = deps;
-  const toLine = (call: ParkedCall) =>
+  const toLine = (call: FailedCall) =>
     options.json ? `${JSON.stringify(toJson(call))}\n` : toRow(call, terminal.columns);
   if (!options.json) print(cut(HEADINGS, terminal.columns));
   let shown = 0;
@@ -40,16 +40,16 @@ async function printCalls(deps: ProgramDeps, options: ListOptions, calls: Failed
 const WIDTHS = [34, 20, 20, 3, 5, 16];
 /** What a narrow screen wraps rather than lose: all columns and the beginning of the reason. */
 const ROW_MIN = 130;
-const HEADINGS = cells(["CALL", "PARKED", "FROM", "JOB", "TRIES", "CODE", "REASON"]);
+const HEADINGS = cells(["CALL", "FAILED", "FROM", "JOB", "TRIES", "CODE", "REASON"]);
 
-function toRow(call: ParkedCall, columns: number | undefined): string {
+function toRow(call: FailedCall, columns: number | undefined): string {
   const from = [call.origin, call.call?.metadata[WEBHOOK_PATH]]
     .filter((part) => part !== undefined)
     .join(" ");
-  const { id, parkedAt, attempts, code, reason } = call;
+  const { id, failedAt, attempts, code, reason } = call;
   const job = call.call?.job_id ?? "?";
   return cut(
-    cells([id, toSeconds(parkedAt), from, String(job), String(attempts), code, reason].map(plain)),
+    cells([id, toSeconds(failedAt), from, String(job), String(attempts), code, reason].map(plain)),
     columns,
   );
 }
@@ -68,14 +68,14 @@ function toSeconds(at: number): string {
   return toIso(at).replace(/\.\d+Z$/, "Z");
 }
 
-/** A parked call for scripts, without its body. */
-export function toJson({ id, origin, parkedAt, acceptedAt, attempts, code, reason, call }: ParkedCall) {
+/** A failed call for scripts, without its body. */
+export function toJson({ id, origin, failedAt, acceptedAt, attempts, code, reason, call }: FailedCall) {
   return {
     id,
     origin,
     path: call?.metadata[WEBHOOK_PATH],
     job_id: call?.job_id,
-    parked_at: toIso(parkedAt),
+    failed_at: toIso(failedAt),
     accepted_at: toIso(acceptedAt),
     attempts,
     code,

@@ -5,7 +5,7 @@ import type { BulkOptions } from "./bulk-options.ts";
 
 export type ReplayOptions = BulkOptions & { force?: boolean };
 
-/** `postern failed replay`: lets parked calls wait again, with all their attempts, under the same keys. */
+/** `postern failed replay`: lets failed calls wait again, with all their attempts, under the same keys. */
 export function replayFailed(deps: ProgramDeps, options: ReplayOptions): Promise<number> {
   return runBulk(deps, options, {
     verb: "replay",

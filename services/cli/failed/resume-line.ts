@@ -22,7 +22,7 @@ export function resumeLine(
   ]);
 }
 
-/** Named calls that are done would only be complained of; those that a filter chose are not parked any more. */
+/** Named calls that are done would only be complained of; those that a filter chose are not failed any more. */
 function withoutDone(options: BulkOptions, remaining: readonly { id: string }[]): BulkOptions {
   return options.id === undefined ? options : { ...options, id: remaining.map(({ id }) => id) };
 }

@@ -2,7 +2,7 @@ import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import type { JobCall } from "../../../shared/job-call/job-call.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createCallRecords, type FailedAttempt } from "../../../shared/queue/call-record.ts";
-import { createFailedCalls, type ParkedCall } from "../../../shared/queue/failed-calls.ts";
+import { createFailedCalls, type FailedCall } from "../../../shared/queue/failed-calls.ts";
 import { toIso } from "../moment.ts";
 import { plain } from "../plain.ts";
 import type { ProgramDeps } from "../program-deps.ts";
@@ -13,9 +13,9 @@ import { whereIs } from "./where-is.ts";
 
 export type ShowOptions = { configDir: string; json?: boolean; full?: boolean; bodyOnly?: boolean };
 
-type Shown = { parked: ParkedCall; record: string | undefined; attempts: FailedAttempt[] };
+type Shown = { failed: FailedCall; record: string | undefined; attempts: FailedAttempt[] };
 
-/** `postern failed show`: all that is known of one parked call. */
+/** `postern failed show`: all that is known of one failed call. */
 export function showFailed(deps: ProgramDeps, id: string, options: ShowOptions): Promise<number> {
   return withRedis(deps, options, async ({ redis }) => {
     const shown = await look(redis, id);
@@ -23,21 +23,21 @@ export function showFailed(deps: ProgramDeps, id: string, options: ShowOptions):
       deps.printError(`${await whereIs(redis, id)}\n`);
       return EXIT.failed;
     }
-    if (options.bodyOnly) return printBody(deps, shown.parked);
+    if (options.bodyOnly) return printBody(deps, shown.failed);
     deps.print(options.json ? `${JSON.stringify(allOf(shown))}\n` : inWords(shown, options.full ?? false));
     return EXIT.ok;
   });
 }
 
 async function look(redis: Session["redis"], id: string): Promise<Shown | undefined> {
-  const parked = await createFailedCalls(redis).find(id);
-  if (parked === undefined) return undefined;
+  const failed = await createFailedCalls(redis).find(id);
+  if (failed === undefined) return undefined;
   const records = createCallRecords(redis);
   const [record, attempts] = await Promise.all([records.state(id), records.attempts(id)]);
-  return { parked, record, attempts };
+  return { failed, record, attempts };
 }
 
-function printBody({ terminal, printError }: ProgramDeps, { id, call }: ParkedCall): number {
+function printBody({ terminal, printError }: ProgramDeps, { id, call }: FailedCall): number {
   if (call === undefined) {
     printError(`${id}: what is stored is no call of this version; --json shows it\n`);
     return EXIT.failed;
@@ -50,10 +50,10 @@ function bodyOf(call: JobCall): Buffer {
   return Buffer.from(call.body, "base64");
 }
 
-function allOf({ parked, record, attempts }: Shown) {
-  const { call, stored } = parked;
+function allOf({ failed, record, attempts }: Shown) {
+  const { call, stored } = failed;
   return {
-    ...toJson(parked),
+    ...toJson(failed),
     record,
     metadata: call?.metadata,
     failed_attempts: attempts.map((attempt) => ({ ...attempt, at: toIso(attempt.at) })),
@@ -61,25 +61,25 @@ function allOf({ parked, record, attempts }: Shown) {
   };
 }
 
-function inWords({ parked, record, attempts }: Shown, full: boolean): string {
-  const { id, origin, call, code, reason } = parked;
+function inWords({ failed, record, attempts }: Shown, full: boolean): string {
+  const { id, origin, call, code, reason } = failed;
   const facts: [string, string | undefined][] = [
     ["call", id],
-    ["parked", toIso(parked.parkedAt)],
+    ["failed", toIso(failed.failedAt)],
     ["code", code],
     ["reason", reason],
     ["record", record ?? "none (the call came without evidence of its identity)"],
     ["origin", origin],
     ["job", call?.job_id.toString()],
-    ["accepted", toIso(parked.acceptedAt)],
+    ["accepted", toIso(failed.acceptedAt)],
     ["traceparent", call?.traceparent],
-    ["attempts", `${parked.attempts} since it was queued or last replayed`],
+    ["attempts", `${failed.attempts} since it was queued or last replayed`],
   ];
   const known = facts.flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const]));
   return [
     rows(known, ""),
     section("failed attempts", attempts.map(attemptRow).join("")),
-    call === undefined ? section("stored (no call of this version)", unread(parked.stored, full)) : "",
+    call === undefined ? section("stored (no call of this version)", unread(failed.stored, full)) : "",
     call === undefined ? "" : section("metadata", rows(Object.entries(call.metadata), "  ")),
     call === undefined ? "" : section(bodyHeading(call), bodyText(bodyOf(call), { full })),
   ].join("");

@@ -4,7 +4,7 @@ import { reasonOf, toAnswer } from "./send.ts";
 const POLL_MS = 500;
 
 /** States after which nothing happens by itself. */
-const ENDS = ["injected", "parked", "discarded", "void", "review"];
+const ENDS = ["injected", "failed", "discarded", "void", "review"];
 
 type Following = { deadline: number; onState: (state: string) => void };
 

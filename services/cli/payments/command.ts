@@ -53,7 +53,7 @@ function addReconcile(payments: Command, deps: ProgramDeps): void {
     .command("reconcile")
     .description("have the running gateways look at payments now, and say what came of it")
     .argument("[ids...]", "call ids", (id: string, before: string[] = []) => [...before, parseId(id)])
-    .option("--all", "every payment that is looked after, but those whose call is in the queue or parked")
+    .option("--all", "every payment that is looked after, but those whose call is in the queue or failed")
     .option("--timeout <secs>", "how long to wait", wholeNumber("a time", { min: 1, max: 3600 }), WAIT_SECS)
     .option("--json", "one JSON object a line")
     .addOption(configDir())

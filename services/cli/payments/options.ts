@@ -7,7 +7,7 @@ const STATES = [
   "SETTLING",
   "SETTLED",
   "QUEUED",
-  "PARKED",
+  "FAILED",
   "INJECTED",
   "DISCARDED",
   "VOID",
@@ -27,7 +27,7 @@ export function addFilterOptions(command: Command): Command {
     .option("--payer <address>", "paid by this address", parseAddress)
     .option("--since <time>", "claimed at or after: an ISO date (UTC), or 90s, 30m, 2h, 7d ago", parseTime)
     .option("--until <time>", "claimed at or before", parseTime)
-    .option("--open", "not at its end yet: settling, review, settled, queued or parked")
+    .option("--open", "not at its end yet: settling, review, settled, queued or failed")
     .option("--disputed", "given to the runner, and contradicted by the chain since")
     .option("--limit <n>", "at most so many; 0 for all", wholeNumber("a limit"), 50);
 }

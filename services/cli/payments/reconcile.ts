@@ -67,7 +67,7 @@ function conclude(
   return left.length > 0 || isUnknown ? EXIT.failed : EXIT.ok;
 }
 
-/** A call in its queue, or parked there, is the producer's. */
+/** A call in its queue, or failed there, is the producer's. */
 async function underWay(redis: Redis): Promise<string[]> {
   const payments = createPaymentList(redis);
   const ids = new Set<string>();
@@ -80,7 +80,7 @@ async function underWay(redis: Redis): Promise<string[]> {
 }
 
 function isQueued({ state }: PaymentSummary): boolean {
-  return state === "QUEUED" || state === "PARKED";
+  return state === "QUEUED" || state === "FAILED";
 }
 
 /** Makes one payment due and watches it: whoever takes it up puts off when it is due next, or takes it from the list. */

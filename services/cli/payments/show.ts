@@ -52,7 +52,7 @@ const MEANING: Record<PaymentState, string> = {
   SETTLING: "whether it is paid is not known yet",
   SETTLED: "paid; its call is still to be queued",
   QUEUED: "paid; its call is in the queue",
-  PARKED: "paid; its call waits for an operator (postern failed show)",
+  FAILED: "paid; its call waits for an operator (postern failed show)",
   INJECTED: "paid; its call was given to the runner",
   DISCARDED: "paid; its call was discarded by an operator",
   VOID: "not paid, and it cannot be any more",

@@ -30,7 +30,7 @@ function rows(counts: Counts): (readonly [name: string, count: number, note?: st
     ["  of accepted webhooks", counts.accepted],
     ...(counts.paid === undefined ? [] : [["  of settled payments", counts.paid] as const]),
     ["  injected: the runner has run them", counts.injected],
-    ["  parked", counts.parked],
+    ["  failed", counts.failed],
     ["  waiting", counts.waiting],
     ["  (replayed by an operator on the way)", counts.replayed],
     ["offers that reached the runner", offers(counts)],
@@ -50,11 +50,11 @@ function offers({ ranOnce, ranAgain, offersRemembered, offersRefused }: Counts):
 }
 
 function sums(counts: Counts) {
-  const { parked, waiting, ranOnce, ranAgain, ranUnasked } = counts;
+  const { failed, waiting, ranOnce, ranAgain, ranUnasked } = counts;
   return {
     webhooks: counts.accepted + counts.repeats + counts.refused,
-    calls: counts.injected + parked + waiting,
-    parked,
+    calls: counts.injected + failed + waiting,
+    failed,
     waiting,
     ranOnce,
     ranAgain,
@@ -66,7 +66,7 @@ function wanted(counts: Counts): ReturnType<typeof sums> {
   return {
     webhooks: counts.sent,
     calls: callsIn(counts),
-    parked: 0,
+    failed: 0,
     waiting: 0,
     ranOnce: callsIn(counts),
     ranAgain: 0,
@@ -75,7 +75,7 @@ function wanted(counts: Counts): ReturnType<typeof sums> {
 }
 
 function inOneLine(counts: Counts): string {
-  const { injected, parked, waiting, ranOnce } = counts;
-  const calls = `${callsIn(counts)} accepted = ${injected} injected + ${parked} parked + ${waiting} waiting`;
+  const { injected, failed, waiting, ranOnce } = counts;
+  const calls = `${callsIn(counts)} accepted = ${injected} injected + ${failed} failed + ${waiting} waiting`;
   return `${calls}; ${offers(counts)} offers, ${ranOnce} effects`;
 }

@@ -20,7 +20,7 @@ export const killedProducer: Scene = {
     const exit = await within("the producer is killed", parts.producer.process.exit);
     stage.check("the producer is killed by SIGKILL", exit.signal, "SIGKILL");
     const queued = await world.queue.look();
-    stage.check(`all ${CALLS} calls are still in the queue`, queued, { waiting: CALLS, parked: 0 });
+    stage.check(`all ${CALLS} calls are still in the queue`, queued, { waiting: CALLS, failed: 0 });
 
     await parts.producer.restart();
     stage.say("a new producer starts; it takes back what the dead one held once its locks have lapsed (3 s)");

@@ -21,7 +21,7 @@ export const runnerOutage: Scene = {
       ids.map(() => "runner.unreachable"),
     );
     for (const event of delayed.slice(0, 2)) stage.log("producer", event);
-    stage.check("none is lost or parked meanwhile", await world.queue.look(), { waiting: CALLS, parked: 0 });
+    stage.check("none is lost or failed meanwhile", await world.queue.look(), { waiting: CALLS, failed: 0 });
 
     await parts.runner.restart();
     stage.say(`the runner is started again at ${parts.runner.address}`);

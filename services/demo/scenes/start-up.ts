@@ -22,7 +22,7 @@ export async function startUp({ world, stage, shutdown }: Options): Promise<Open
   stage.scene("Every part starts");
   const { host } = new URL(world.redisUrl);
   const redis = world.ownRedis ? "private, and empty" : "REDIS_URL's, and not in use";
-  stage.check(row("redis", host, redis), await world.queue.look(), { waiting: 0, parked: 0 });
+  stage.check(row("redis", host, redis), await world.queue.look(), { waiting: 0, failed: 0 });
 
   const runner = await world.start("runner", []);
   await sayReady({ world, stage, name: "runner", part: runner });

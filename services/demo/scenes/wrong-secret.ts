@@ -6,17 +6,17 @@ import type { AcceptedCall } from "../tally.ts";
 
 const BODY = '{"about":"a call that fails for good"}';
 
-/** A mistake in a deployment: what the runner refuses is parked, and an operator replays it once the mistake is mended. */
+/** A mistake in a deployment: what the runner refuses fails, and an operator replays it once the mistake is mended. */
 export const wrongSecret: Scene = {
-  title: "A job that fails for good is parked, shown, replayed and delivered",
+  title: "A job that fails for good fails, is shown, replayed and delivered",
   async play(demo) {
-    const call = await parkOne(demo);
-    await showParked(demo, call);
+    const call = await failOne(demo);
+    await showFailed(demo, call);
     await mendAndReplay(demo, call);
   },
 };
 
-async function parkOne({ stage, parts, world, sender, tally, endpoint }: Demo): Promise<AcceptedCall> {
+async function failOne({ stage, parts, world, sender, tally, endpoint }: Demo): Promise<AcceptedCall> {
   await parts.runner.kill("SIGTERM");
   await parts.runner.restart({ [RUNNER_SECRET]: newSecret() });
   stage.say("a mistake: the runner is restarted with a secret that is not the producer's");
@@ -24,15 +24,15 @@ async function parkOne({ stage, parts, world, sender, tally, endpoint }: Demo): 
   const { status, callId } = await sender.send({ endpoint: endpoint("hmac-sha256"), body: BODY });
   const call = tally.accepted.get(callId);
   stage.check(`a webhook is accepted with 202: call ${shortId(callId)}`, status, 202);
-  if (call === undefined) throw new Error("expected: a call to park");
+  if (call === undefined) throw new Error("expected: a call to fail");
 
-  const [parked] = await world.logs.producer.forEach("call.parked", [callId]);
-  stage.check("the runner answers 401; no retry would help, so it is parked at once", parked?.["attempt"], 1);
-  if (parked !== undefined) stage.log("producer", parked);
+  const [failed] = await world.logs.producer.forEach("call.failed", [callId]);
+  stage.check("the runner answers 401; no retry would help, so it fails at once", failed?.["attempt"], 1);
+  if (failed !== undefined) stage.log("producer", failed);
   return call;
 }
 
-async function showParked({ stage, postern }: Demo, { callId }: AcceptedCall): Promise<void> {
+async function showFailed({ stage, postern }: Demo, { callId }: AcceptedCall): Promise<void> {
   const list = await postern("failed", "list");
   stage.check("$ postern failed list", [list.exitCode, includes(list.lines, callId)], [0, true]);
   stage.output(list.lines);
@@ -58,7 +58,7 @@ async function mendAndReplay(demo: Demo, call: AcceptedCall): Promise<void> {
   await runner.untilDone([call]);
   stage.check("the call is delivered under its first id", await runner.stateOf(call.callId), "done");
   const { lines } = await postern("failed", "list", "--json");
-  stage.check("and nothing is parked any more", includes(lines, call.callId), false);
+  stage.check("and nothing is failed any more", includes(lines, call.callId), false);
 }
 
 function includes(lines: readonly string[], text: string): boolean {

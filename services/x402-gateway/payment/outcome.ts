@@ -76,7 +76,7 @@ export function toPaid(
   { id, terms, settlement, state }: Settled,
   rest: { replayed: boolean; statusUrl: string },
 ): Paid {
-  const status = state === "PARKED" ? "parked" : state === "DISCARDED" ? "discarded" : "accepted";
+  const status = state === "FAILED" ? "failed" : state === "DISCARDED" ? "discarded" : "accepted";
   return { id, terms, settlement, status, ...rest };
 }
 

@@ -15,7 +15,7 @@ export type Paid = {
   id: string;
   terms: PaymentTerms;
   settlement: Settlement;
-  status: "accepted" | "parked" | "discarded";
+  status: "accepted" | "failed" | "discarded";
   replayed: boolean;
   statusUrl: string;
 };

@@ -35,7 +35,7 @@ export function createReconcile(deps: ReconcileDeps) {
       case "SETTLED":
         return enqueueSettled(deps, payment);
       case "QUEUED":
-      case "PARKED":
+      case "FAILED":
         return watchQueued(deps, payment);
       case "INJECTED":
       case "DISCARDED":
