@@ -86,14 +86,14 @@ function proofOf({ serviceId, challengeTimestamp, proofOfWork }: JobPriceRequest
 
 function noTee(): AppError {
   const detail = "require_tee: no trusted execution environment is available here";
-  return new AppError("pricing.tee_unavailable", { reason: detail, publicDetail: detail });
+  return AppError.public("pricing.tee_unavailable", detail);
 }
 
 function pricedJob(jobs: PriceList, request: JobPriceRequest): JobPrice {
   const job = jobs.get(jobKey(request));
   if (job !== undefined) return job;
   const detail = `No pricing configured for service ${request.serviceId} job index ${request.jobIndex}`;
-  throw new AppError("job.not_found", { reason: detail, publicDetail: detail });
+  throw AppError.public("job.not_found", detail);
 }
 
 function assertQuotable({ jobIndex }: JobPriceRequest): void {

@@ -45,5 +45,5 @@ function parse(json: string): unknown {
 }
 
 function rejected(detail: string, cause: unknown): AppError {
-  return new AppError("runner.input_rejected", { reason: detail, publicDetail: detail, cause });
+  return AppError.public("runner.input_rejected", detail, { cause });
 }

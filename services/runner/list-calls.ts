@@ -89,7 +89,7 @@ function nextAfter(id: string | undefined): Pick<Page, "next"> {
 
 function forgotten(): AppError {
   const detail = "the call to go on from is no longer remembered; begin without `after`";
-  return new AppError("request.malformed", { reason: detail, publicDetail: detail });
+  return AppError.public("request.malformed", detail);
 }
 
 function matches(

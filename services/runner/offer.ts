@@ -37,7 +37,7 @@ export function parseKey(req: IncomingMessage): string {
   const [key, ...more] = headerValues(req, "idempotency-key");
   if (key !== undefined && more.length === 0 && KEY.test(key)) return key;
   const detail = "Idempotency-Key has to come once, as 1 to 128 visible ASCII characters";
-  throw new AppError("runner.key_missing", { reason: detail, publicDetail: detail });
+  throw AppError.public("runner.key_missing", detail);
 }
 
 /**
@@ -53,7 +53,7 @@ export function authenticateBare(
   const keyed = rules.secrets.length > 0 || headerValues(req, "idempotency-key").length > 0;
   if (keyed && parseKey(req) !== rules.callId) {
     const detail = "Idempotency-Key is not the id of the call";
-    throw new AppError("request.malformed", { reason: detail, publicDetail: detail });
+    throw AppError.public("request.malformed", detail);
   }
   checkDigest(headerValues(req, "content-digest"), sha256Hex(body), rules);
 }

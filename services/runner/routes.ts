@@ -133,5 +133,5 @@ function wholeNumber(text: string | null, name: string): number | undefined {
 }
 
 function malformed(detail: string): AppError {
-  return new AppError("request.malformed", { reason: detail, publicDetail: detail });
+  return AppError.public("request.malformed", detail);
 }

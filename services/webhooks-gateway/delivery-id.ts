@@ -36,5 +36,5 @@ export function toCallId(endpoint: EndpointToml, deliveryId: string | undefined,
 
 function invalid(endpoint: EndpointToml, what: string): AppError {
   const detail = `the header ${endpoint.idempotency_header} ${what}`;
-  return new AppError("webhook.delivery_id_invalid", { reason: detail, publicDetail: detail });
+  return AppError.public("webhook.delivery_id_invalid", detail);
 }

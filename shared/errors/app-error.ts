@@ -24,6 +24,15 @@ export class AppError extends Error {
     this.retryAfterMs = retryAfterMs;
   }
 
+  /** A failure whose reason the caller may read as it stands. */
+  static public(
+    code: ErrorCode,
+    detail: string,
+    rest: Omit<Details, "reason" | "publicDetail"> = {},
+  ): AppError {
+    return new AppError(code, { reason: detail, publicDetail: detail, ...rest });
+  }
+
   get retryable(): boolean {
     return CODES[this.code].retryable;
   }

@@ -48,7 +48,7 @@ function collect(req: IncomingMessage, limitBytes: number): Promise<Buffer> {
 
 export function tooLarge(limitBytes: number): AppError {
   const detail = `the body is over ${limitBytes} bytes`;
-  return new AppError("request.too_large", { reason: detail, publicDetail: detail });
+  return AppError.public("request.too_large", detail);
 }
 
 function clientGone(cause?: unknown): AppError {

@@ -1,5 +1,5 @@
-import { keys } from "../queue/protocol.ts";
 import type { Redis } from "../redis/connect.ts";
+import { keys } from "../redis/keys.ts";
 import { toScored } from "../redis/scored.ts";
 
 const AT_ONCE = 500;

@@ -1,6 +1,6 @@
 import { AppError } from "../errors/app-error.ts";
-import { keys } from "../queue/protocol.ts";
 import type { Redis } from "../redis/connect.ts";
+import { keys } from "../redis/keys.ts";
 import { script } from "../redis/script.ts";
 import { createClaim } from "./claim.ts";
 import { toPayment } from "./fields.ts";

@@ -1,7 +1,8 @@
 import { AppError, messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Redis } from "../redis/connect.ts";
-import { AUDIT_KEPT, keys } from "./protocol.ts";
+import { keys } from "../redis/keys.ts";
+import { AUDIT_KEPT } from "./protocol.ts";
 
 export type AuditEntry = {
   at: number;

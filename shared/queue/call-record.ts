@@ -1,7 +1,8 @@
 import type { Origin } from "../job-call/job-call.ts";
 import type { Redis } from "../redis/connect.ts";
+import { keys } from "../redis/keys.ts";
 import { script } from "../redis/script.ts";
-import { ATTEMPTS_KEPT, keys } from "./protocol.ts";
+import { ATTEMPTS_KEPT } from "./protocol.ts";
 import { createRecordBatches } from "./record-batches.ts";
 
 /*

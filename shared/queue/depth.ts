@@ -1,8 +1,8 @@
 import type { Queue } from "bullmq";
 import type { JobCall, Origin } from "../job-call/job-call.ts";
 import type { Redis } from "../redis/connect.ts";
+import { keys } from "../redis/keys.ts";
 import { openQueue } from "./open-queue.ts";
-import { keys } from "./protocol.ts";
 
 export type Depth = {
   waiting: number;

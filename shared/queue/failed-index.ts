@@ -1,8 +1,8 @@
 import { ORIGINS, type Origin } from "../job-call/job-call.ts";
 import type { Redis } from "../redis/connect.ts";
+import { keys } from "../redis/keys.ts";
 import { toScored } from "../redis/scored.ts";
 import type { FailedRef } from "./failed-record.ts";
-import { keys } from "./protocol.ts";
 
 /** Of which origins, and when failed, both ends included. */
 export type Range = { origin: Origin | undefined; since: number | undefined; until: number | undefined };

@@ -1,7 +1,8 @@
 import type { Origin } from "../job-call/job-call.ts";
 import type { Redis } from "../redis/connect.ts";
+import { keys } from "../redis/keys.ts";
 import { type Script, script } from "../redis/script.ts";
-import { keys, RANDOM_ID_MARK_MS } from "./protocol.ts";
+import { RANDOM_ID_MARK_MS } from "./protocol.ts";
 
 /** A failed call; `failedAt` tells this failure from an earlier or a later one of the same call. */
 export type FailedRef = { id: string; origin: Origin; failedAt: number };

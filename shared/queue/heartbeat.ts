@@ -1,9 +1,10 @@
 import type { Redis } from "../redis/connect.ts";
+import { keys } from "../redis/keys.ts";
 import { toScored } from "../redis/scored.ts";
 import { script } from "../redis/script.ts";
 import type { Clock } from "../time/clock.ts";
 import { within } from "../time/within.ts";
-import { HEARTBEAT_EVERY_MS, HEARTBEAT_FRESH_MS, keys } from "./protocol.ts";
+import { HEARTBEAT_EVERY_MS, HEARTBEAT_FRESH_MS } from "./protocol.ts";
 
 /*
  * Beats are told in Redis' time: the clocks of two machines need not agree.

@@ -1,8 +1,9 @@
 import type { Origin } from "../job-call/job-call.ts";
 import { together } from "../redis/batcher.ts";
 import type { Redis } from "../redis/connect.ts";
+import { keys } from "../redis/keys.ts";
 import { script } from "../redis/script.ts";
-import { keys, RANDOM_ID_MARK_MS } from "./protocol.ts";
+import { RANDOM_ID_MARK_MS } from "./protocol.ts";
 
 const READ_STATES = `
 local states = {}

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { CallFilter } from "../../shared/queue/failed-calls.ts";
-import { keys } from "../../shared/queue/protocol.ts";
+import { keys } from "../../shared/redis/keys.ts";
 import { type Lab, type NewCall, startLab } from "./failed-lab.ts";
 
 let lab: Lab;

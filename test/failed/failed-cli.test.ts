@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { keys } from "../../shared/queue/protocol.ts";
+import { keys } from "../../shared/redis/keys.ts";
 import { eventually } from "../support/eventually.ts";
 import { cliOf, type Lab, type Ran, startLab } from "./failed-lab.ts";
 

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { Payment } from "../../shared/payments/payment.ts";
-import { keys } from "../../shared/queue/protocol.ts";
+import { keys } from "../../shared/redis/keys.ts";
 import { type Lab, startLab } from "./payments-lab.ts";
 
 let lab: Lab;

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { keys } from "../../shared/queue/protocol.ts";
+import { keys } from "../../shared/redis/keys.ts";
 import { type DevAccount, newPayer } from "../support/devnet.ts";
 import { eventually } from "../support/eventually.ts";
 import { jsonLines, type Lab, payOnChain, startLab } from "./payments-lab.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { keys } from "../../shared/queue/protocol.ts";
+import { keys } from "../../shared/redis/keys.ts";
 import { eventually } from "../support/eventually.ts";
 import type { TestX402 } from "../support/x402.ts";
 import { PRICE, useLab } from "./lab.ts";

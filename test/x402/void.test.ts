@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { keys } from "../../shared/queue/protocol.ts";
+import { keys } from "../../shared/redis/keys.ts";
 import type { DevAccount, Hex, SignedAuthorization } from "../support/devnet.ts";
 import { signAuthorization } from "../support/devnet.ts";
 import { eventually } from "../support/eventually.ts";

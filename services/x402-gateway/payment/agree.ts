@@ -118,5 +118,5 @@ function notOffered(detail: string): AppError {
 }
 
 function refused(code: ErrorCode, detail: string): AppError {
-  return new AppError(code, { reason: detail, publicDetail: detail });
+  return AppError.public(code, detail);
 }

@@ -144,5 +144,5 @@ function checked<Schema extends z.ZodType>(schema: Schema, raw: object): z.outpu
 }
 
 function malformed(detail: string, cause?: unknown): AppError {
-  return new AppError("payment.malformed", { reason: detail, publicDetail: detail, cause });
+  return AppError.public("payment.malformed", detail, { cause });
 }

@@ -93,14 +93,14 @@ function assertJob({ serviceId, jobIndex }: JobQuote, ids: JobIds): void {
 function assertLasts({ timestamp, expiry }: JobQuote, now: bigint): void {
   if (expiry < now) {
     const detail = "the quote has expired; ask for a new one";
-    throw new AppError("quote.expired", { reason: detail, publicDetail: detail });
+    throw AppError.public("quote.expired", detail);
   }
   if (timestamp > now + CLOCK_SKEW_SECONDS) throw rejectedQuote("it is not valid yet");
   if (expiry > now + LIFE_SECONDS_MAX) throw rejectedQuote("it lasts for more than 30 days");
 }
 
 function malformed(detail: string): AppError {
-  return new AppError("quote.malformed", { reason: detail, publicDetail: detail });
+  return AppError.public("quote.malformed", detail);
 }
 
 export function rejectedQuote(detail: string): AppError {

@@ -73,10 +73,10 @@ function signerOf({ authorization, signature }: DecodedPayment, separator: strin
 
 function notTaken(): AppError {
   const detail = "this token is not taken on this network";
-  return new AppError("payment.not_offered", { reason: detail, publicDetail: detail });
+  return AppError.public("payment.not_offered", detail);
 }
 
 function notSigned(): AppError {
   const detail = "the signature is not the payer's, for the token's name, version, chain and address";
-  return new AppError("payment.signature_invalid", { reason: detail, publicDetail: detail });
+  return AppError.public("payment.signature_invalid", detail);
 }

@@ -45,7 +45,7 @@ function textOf({ nonce, expirySecs }: CallerProof, { serviceId, jobIndex, body 
 }
 
 export function invalidProof(detail: string): AppError {
-  return new AppError("caller.proof_invalid", { reason: detail, publicDetail: detail });
+  return AppError.public("caller.proof_invalid", detail);
 }
 
 /** A header sent twice is refused: two programs on the way might each trust another one of them. */
@@ -53,7 +53,7 @@ function onlyValue(req: IncomingMessage, name: string): string {
   const [value, ...more] = headerValues(req, name.toLowerCase());
   if (value === undefined) {
     const detail = `the header ${name} is missing`;
-    throw new AppError("caller.missing", { reason: detail, publicDetail: detail });
+    throw AppError.public("caller.missing", detail);
   }
   if (more.length > 0) throw invalidProof(`${name} came more than once`);
   return value;

@@ -1,5 +1,5 @@
-import { keys } from "../../queue/protocol.ts";
 import type { Redis } from "../../redis/connect.ts";
+import { keys } from "../../redis/keys.ts";
 import { script } from "../../redis/script.ts";
 import { identityOf } from "./identity.ts";
 import type { LiveToken } from "./rated-token.ts";
