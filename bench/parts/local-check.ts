@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { PaymentRequired } from "@x402/core/types";
-import { toCatalogue } from "../../services/x402-gateway/catalog.ts";
+import { toCatalog } from "../../services/x402-gateway/catalog.ts";
 import { agree } from "../../services/x402-gateway/payment/agree.ts";
 import { readPayment } from "../../services/x402-gateway/payment/header.ts";
 import { identifyPayment, inTakenToken } from "../../services/x402-gateway/payment/signer.ts";
@@ -61,7 +61,7 @@ function timeBatches<Input, Result>(inputs: readonly Input[], step: (input: Inpu
 function sale() {
   const x402 = x402Toml({}).parse(x402Table("http://127.0.0.1:1"));
   const prices = toPriceList(parseJobPricing(PRICING).jobs.values());
-  const { tokens, find } = toCatalogue(x402, prices);
+  const { tokens, find } = toCatalog(x402, prices);
   const job = find({ serviceId: 1, jobIndex: 7 }) ?? fail();
   const settings = {
     publicUrl: x402.public_url,

@@ -21,7 +21,7 @@ export function measureOfRecords({ quick, nodeArgs }: Setup): Promise<OfRecords>
     const accept = createAccept({
       add: createAdd(probe.redis, "webhook", silentLogger),
       records: createCallRecords(probe.redis),
-      untilKnown: () => (write) => write(),
+      beginWrite: () => (write) => write(),
       clock: systemClock,
     });
     const emptyBytes = await probe.usedBytes();

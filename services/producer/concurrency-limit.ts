@@ -1,9 +1,9 @@
 /** Lets at most `count` callers do something at once; the others wait for their turn, in order. */
-export function createSlots(count: number) {
+export function createConcurrencyLimit(count: number) {
   let free = count;
   const waiting: (() => void)[] = [];
 
-  return async function withSlot<Result>(work: () => Promise<Result>): Promise<Result> {
+  return async function withinLimit<Result>(work: () => Promise<Result>): Promise<Result> {
     if (free > 0) free -= 1;
     else await new Promise<void>((resolve) => waiting.push(resolve));
     try {
@@ -16,4 +16,4 @@ export function createSlots(count: number) {
   };
 }
 
-export type Slots = ReturnType<typeof createSlots>;
+export type ConcurrencyLimit = ReturnType<typeof createConcurrencyLimit>;

@@ -6,7 +6,7 @@ import type { CallRecords } from "../../shared/queue/call-record.ts";
 import type { Deliver, Taken, Verdict } from "../../shared/queue/consume.ts";
 import type { Hold } from "../../shared/queue/hold.ts";
 import type { Clock } from "../../shared/time/clock.ts";
-import type { Slots } from "./concurrency-limit.ts";
+import type { ConcurrencyLimit } from "./concurrency-limit.ts";
 import type { DeliveredCall, Inject } from "./inject.ts";
 import type { RetryPolicy } from "./retry-policy.ts";
 import type { Throttle } from "./throttle.ts";
@@ -16,7 +16,7 @@ const RECORD_PAUSE_MS = 1000;
 export type DeliverDeps = {
   inject: Inject;
   /** Those of all calls that are injected at once. */
-  slots: Slots;
+  slots: ConcurrencyLimit;
   records: CallRecords;
   policy: RetryPolicy;
   throttle: Throttle;

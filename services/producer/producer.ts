@@ -7,7 +7,7 @@ import { beat } from "../../shared/queue/heartbeat.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import type { Backoff } from "../../shared/time/backoff.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
-import { createSlots } from "./concurrency-limit.ts";
+import { createConcurrencyLimit } from "./concurrency-limit.ts";
 import { createDeliver } from "./deliver.ts";
 import type { Inject } from "./inject.ts";
 import { createRetryPolicy } from "./retry-policy.ts";
@@ -84,7 +84,7 @@ function startConsumer(origin: Origin, workerId: string, options: ProducerOption
   });
   const deliver = createDeliver({
     inject: options.inject,
-    slots: createSlots(concurrency),
+    slots: createConcurrencyLimit(concurrency),
     records,
     policy,
     throttle,

@@ -39,7 +39,7 @@ export function createRoutes({
   const fixed: Readonly<Record<string, Route>> = {
     "/livez": { method: "GET", serve: (_req, res) => sendAnswer(res, LIVE) },
     "/readyz": { method: "GET", serve: (_req, res) => showReadiness(res) },
-    "/jobs": { method: "GET", serve: (_req, res) => sendJson(res, { jobs: jobs.list().map(toCatalogue) }) },
+    "/jobs": { method: "GET", serve: (_req, res) => sendJson(res, { jobs: jobs.list().map(toCatalog) }) },
     "/calls": {
       method: "GET",
       serve: async (req, res) => sendJson(res, await listCalls.list(parseFilter(req))),
@@ -92,7 +92,7 @@ export function createRoutes({
   return (req, res) => void answer(req, res);
 }
 
-function toCatalogue({ id, name, long }: ReturnType<Router["list"]>[number]) {
+function toCatalog({ id, name, long }: ReturnType<Router["list"]>[number]) {
   return { id, name, long };
 }
 

@@ -1,10 +1,10 @@
 import type { IncomingMessage } from "node:http";
 import type { JobIds } from "../../shared/pricing/price-list.ts";
-import type { Catalogue, Job } from "./catalog.ts";
+import type { Catalog, Job } from "./catalog.ts";
 import { type ReadQuote, rejectedQuote } from "./payment/operator-quote.ts";
 import { soldJob } from "./sold-job.ts";
 
-type Deps = { catalogue: Catalogue; readQuote: ReadQuote };
+type Deps = { catalog: Catalog; readQuote: ReadQuote };
 
 export type AskedJob = (req: IncomingMessage, ids: JobIds) => Job;
 
@@ -12,12 +12,12 @@ export type AskedJob = (req: IncomingMessage, ids: JobIds) => Job;
  * The job that a request asks for, at its price or at that of the quote it brings. Throws `job.not_found`, `job.disabled`
  * and `quote.*`.
  */
-export function createAskedJob({ catalogue, readQuote }: Deps): AskedJob {
+export function createAskedJob({ catalog, readQuote }: Deps): AskedJob {
   return (req, ids) => {
-    const job = soldJob(catalogue, ids);
+    const job = soldJob(catalog, ids);
     const quote = readQuote(req, ids);
     if (quote === undefined) return job;
-    const quoted = catalogue.quoted(job, quote);
+    const quoted = catalog.quoted(job, quote);
     if (quoted.prices.length === 0 && job.prices.length > 0)
       throw rejectedQuote("its price comes to nothing that can be paid");
     return quoted;

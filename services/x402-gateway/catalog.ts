@@ -35,7 +35,7 @@ export type Job = JobIds & {
   quote?: PlatformQuote;
 };
 
-export type Catalogue = {
+export type Catalog = {
   tokens: readonly Token[];
   /** The same object as long as no rate changes, and another one afterwards. */
   find(ids: JobIds): Job | undefined;
@@ -44,11 +44,11 @@ export type Catalogue = {
 };
 
 /** What is sold, to whom, and for which tokens; without `rateOf` only for those whose rate is fixed. */
-export function toCatalogue(
+export function toCatalog(
   x402: X402Toml,
   prices: PriceList,
   rateOf: RateOf<AcceptedToken> = fixedRateOf,
-): Catalogue {
+): Catalog {
   const tokens = new Map(x402.accepted_tokens.map((config) => [config, toToken(config)]));
   const policyOf = createPolicies(x402);
   const known = [...prices].map(([key, job]): [string, KnownJob] => [

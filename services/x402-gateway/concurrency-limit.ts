@@ -7,7 +7,7 @@ type Options = {
   code?: "payment.unavailable" | "caller.check_unavailable";
 };
 
-export type Bound = {
+export type ConcurrencyLimit = {
   /** Takes a place, until what is returned is called (again is nothing). Throws, retryable, where no place is free. */
   enter(): () => void;
   /** Does this in a place. */
@@ -17,7 +17,11 @@ export type Bound = {
 const RETRY_AFTER_MS = 2000;
 
 /** How many may do something at once; nobody waits for a place. */
-export function createBound({ max, what, code = "payment.unavailable" }: Options): Bound {
+export function createConcurrencyLimit({
+  max,
+  what,
+  code = "payment.unavailable",
+}: Options): ConcurrencyLimit {
   let inside = 0;
 
   function enter(): () => void {

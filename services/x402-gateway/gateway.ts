@@ -7,7 +7,7 @@ import type { PriceList } from "../../shared/pricing/price-list.ts";
 import { createRates, type ObservedRate } from "../../shared/pricing/rates/rates.ts";
 import { isQueued } from "../../shared/queue/is-queued.ts";
 import type { Clock } from "../../shared/time/clock.ts";
-import { toCatalogue } from "./catalog.ts";
+import { toCatalog } from "./catalog.ts";
 import { createChains } from "./chains.ts";
 import { createFacilitators } from "./facilitator/pool.ts";
 import { createFinish } from "./payment/finish.ts";
@@ -89,7 +89,7 @@ function makeParts({ x402, prices, metadataPrefix }: X402GatewayOptions, ingress
     metadataPrefix,
     asked: createAskedTally(log),
     rates,
-    catalogue: toCatalogue(x402, prices, rates.of),
+    catalog: toCatalog(x402, prices, rates.of),
     journal,
     chains: createChains(x402, { clock, log }),
     facilitators: createFacilitators(toFacilitatorOptions(x402, { clock, log })),

@@ -5,7 +5,7 @@ import { failpoint } from "../lifecycle/failpoint.ts";
 import type { CallRecords } from "../queue/call-record.ts";
 import type { Add } from "../queue/enqueue.ts";
 import type { Clock } from "../time/clock.ts";
-import type { UntilKnown } from "./retry-write.ts";
+import type { RetryWrite } from "./retry-write.ts";
 
 /** What the sender of a call is told: accepted now, or known before and in which state. */
 export type Accepted = { replayed: boolean; status: "accepted" | "failed" | "discarded" };
@@ -14,7 +14,7 @@ type Deps = {
   add: Add;
   records: CallRecords;
   /** Begins the deadline of one call. */
-  untilKnown: () => UntilKnown;
+  beginWrite: () => RetryWrite;
   clock: Clock;
 };
 
@@ -26,9 +26,9 @@ export type Accept = (call: JobCall, dedupe: { windowMs: number } | undefined) =
  * Throws `call.conflict` and the `queue.*` codes.
  */
 export function createAccept(deps: Deps): Accept {
-  const { add, untilKnown } = deps;
+  const { add, beginWrite } = deps;
   return async function accept(call, dedupe) {
-    const write = untilKnown();
+    const write = beginWrite();
     try {
       if (dedupe !== undefined) return await acceptOnce(deps, { call, windowMs: dedupe.windowMs, write });
       await write(() => add(call));
@@ -40,7 +40,7 @@ export function createAccept(deps: Deps): Accept {
   };
 }
 
-type Claiming = { call: JobCall; windowMs: number; write: UntilKnown };
+type Claiming = { call: JobCall; windowMs: number; write: RetryWrite };
 
 async function acceptOnce(deps: Deps, { call, windowMs, write }: Claiming): Promise<Accepted> {
   const { add, records, clock } = deps;

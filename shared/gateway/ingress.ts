@@ -10,7 +10,7 @@ import type { DurabilityMode } from "../redis/server-state.ts";
 import { type Clock, systemClock } from "../time/clock.ts";
 import { Admission } from "./admission.ts";
 import { Backpressure, type Limits } from "./backpressure.ts";
-import { createUntilKnown } from "./retry-write.ts";
+import { createBeginWrite } from "./retry-write.ts";
 
 export type IngressOptions = {
   /** The host's own connection; it must fail fast: no offline queue, no resending, a command timeout. */
@@ -50,7 +50,7 @@ export function openIngress(origin: Origin, options: IngressOptions) {
     log,
     admission,
     add: createAdd(redis, origin, log),
-    untilKnown: createUntilKnown({ redis: durable, clock, deadlineMs: options.enqueueTimeoutMs }),
+    beginWrite: createBeginWrite({ redis: durable, clock, deadlineMs: options.enqueueTimeoutMs }),
     /** What of a gateway is the same for both kinds. */
     handle: {
       firstCheck: durable.firstCheck,

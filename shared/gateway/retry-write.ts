@@ -12,7 +12,7 @@ const PAUSE_MS_MAX = 400;
 
 type Options = { redis: DurableRedis; clock: Clock; deadlineMs: number };
 
-export type UntilKnown = <Result>(write: () => Promise<Result>) => Promise<Result>;
+export type RetryWrite = <Result>(write: () => Promise<Result>) => Promise<Result>;
 
 /**
  * Each call begins a deadline, which all writes made through what it returns share. Repeats an idempotent write until its
@@ -20,16 +20,16 @@ export type UntilKnown = <Result>(write: () => Promise<Result>) => Promise<Resul
  * lost. Throws `queue.outcome_unknown` when an earlier try may have been written, else what keeps calls from being taken
  * (`queue.unavailable`, `queue.not_durable`).
  */
-export function createUntilKnown(options: Options): () => UntilKnown {
+export function createBeginWrite(options: Options): () => RetryWrite {
   return () => {
     const deadline = options.clock() + options.deadlineMs;
-    return (write) => untilKnown(options, { write, deadline });
+    return (write) => beginWrite(options, { write, deadline });
   };
 }
 
 type Due<Result> = { write: () => Promise<Result>; deadline: number };
 
-async function untilKnown<Result>(
+async function beginWrite<Result>(
   { redis, clock }: Options,
   { write, deadline }: Due<Result>,
 ): Promise<Result> {

@@ -6,7 +6,7 @@ import { createClaim } from "./claim.ts";
 import { toPayment } from "./fields.ts";
 import type { Payment } from "./payment.ts";
 import { LOOK, READ, TAKE_DUE } from "./scripts.ts";
-import { createMoves } from "./transitions.ts";
+import { createTransitions } from "./transitions.ts";
 
 export type PaymentJournal = ReturnType<typeof createPaymentJournal>;
 
@@ -21,7 +21,7 @@ export function createPaymentJournal(redis: Redis) {
 
   return {
     claim: createClaim(redis),
-    ...createMoves(redis),
+    ...createTransitions(redis),
 
     /** All of a payment. Reads throw `queue.unavailable`. */
     async find(id: string): Promise<Payment | undefined> {

@@ -10,7 +10,7 @@ const VOID_REMEMBERED_MS = 86_400_000;
 type From = { now: number; from?: readonly PaymentState[] };
 
 /** The ways of a payment onwards, towards its call's place in the queue or to VOID. */
-export function createMoves(redis: Redis) {
+export function createTransitions(redis: Redis) {
   const settled = script(redis, SETTLED);
   const queued = script(redis, QUEUED);
   const toVoid = script(redis, VOID);

@@ -1,5 +1,5 @@
 import type { Origin } from "../job-call/job-call.ts";
-import { together } from "../redis/batcher.ts";
+import { createBatcher } from "../redis/batcher.ts";
 import type { Redis } from "../redis/connect.ts";
 import { keys } from "../redis/keys.ts";
 import { script } from "../redis/script.ts";
@@ -44,10 +44,10 @@ export function createRecordBatches(redis: Redis) {
   }
 
   return {
-    stateOf: together(async (ids: readonly string[]) => {
+    stateOf: createBatcher(async (ids: readonly string[]) => {
       return (await readStates(ids.map(keys.record), [])) as (string | null)[];
     }),
-    inject: together((calls: readonly Ended[]) => end("INJECTED", calls)),
+    inject: createBatcher((calls: readonly Ended[]) => end("INJECTED", calls)),
     end,
   };
 }

@@ -6,7 +6,7 @@ type Batch<Item, Answer> = { items: Item[]; answers: Promise<readonly Answer[]>;
  * Asks for many with one command: what is asked for singly within one turn of the event loop is gathered and asked for
  * together, up to BATCH_MAX of them. `ask` answers in the order of its items; when it fails, it fails for all of them.
  */
-export function together<Item, Answer>(ask: (items: readonly Item[]) => Promise<readonly Answer[]>) {
+export function createBatcher<Item, Answer>(ask: (items: readonly Item[]) => Promise<readonly Answer[]>) {
   let open: Batch<Item, Answer> | undefined;
 
   function openBatch(): Batch<Item, Answer> {

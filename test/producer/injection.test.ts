@@ -7,12 +7,12 @@ import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
 import { isMetadataHeader } from "../../shared/job-call/metadata.ts";
 import { JOB_NAME, JOB_OPTIONS } from "../../shared/queue/protocol.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Mood, type MoodyRunner, startMoodyRunner } from "../support/fake-runner.ts";
+import { type FakeAnswer, type FakeRunner, startFakeRunner } from "../support/fake-runner.ts";
 import { aCall, RUNNER_SECRET, startProducer } from "../support/producer.ts";
 import { type Fault, type RedisProxy, startRedisProxy } from "../support/redis-proxy.ts";
 
 let redis: PrivateRedis;
-let runner: MoodyRunner;
+let runner: FakeRunner;
 let stack: ReturnType<typeof startProducer>;
 let proxy: RedisProxy | undefined;
 
@@ -21,7 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => redis.stop());
 beforeEach(async () => {
-  runner = await startMoodyRunner();
+  runner = await startFakeRunner();
   stack = startProducer({ redisUrl: redis.url, runnerUrl: runner.url });
   await stack.redis.flushdb();
 });
@@ -32,9 +32,9 @@ afterEach(async () => {
 });
 
 /** Answers the first offers in this order, then 200. */
-function moods(...answers: Mood[]): void {
+function moods(...answers: FakeAnswer[]): void {
   const left = [...answers];
-  runner.mood = () => left.shift() ?? { status: 200 };
+  runner.answer = () => left.shift() ?? { status: 200 };
 }
 
 describe("the request a runner gets", () => {
@@ -95,7 +95,7 @@ describe("the request a runner gets", () => {
   });
 });
 
-const retried: [string, Mood][] = [
+const retried: [string, FakeAnswer][] = [
   ["408", { status: 408 }],
   ["409 without Retry-After", { status: 409 }],
   ["425", { status: 425 }],
@@ -107,8 +107,8 @@ const retried: [string, Mood][] = [
 ];
 
 describe("answers that are tried again", () => {
-  test.each(retried)("%s", async (_what, mood) => {
-    moods(mood, mood);
+  test.each(retried)("%s", async (_what, answer) => {
+    moods(answer, answer);
     const call = aCall();
     await stack.add(call);
     await stack.saw("call.injected");
@@ -118,8 +118,8 @@ describe("answers that are tried again", () => {
     expect(stack.count("call.delayed")).toBe(2);
   });
 
-  test.each(retried)("%s: failed when the attempts are spent", async (_what, mood) => {
-    runner.mood = () => mood;
+  test.each(retried)("%s: failed when the attempts are spent", async (_what, answer) => {
+    runner.answer = () => answer;
     const call = aCall();
     await stack.add(call);
     await stack.saw("call.failed");
@@ -131,7 +131,7 @@ describe("answers that are tried again", () => {
 
 describe("answers that fail at once", () => {
   test.each([400, 401, 403, 404, 410, 413, 415, 422])("%i", async (status) => {
-    runner.mood = () => ({ status, body: '{"detail": "no thank you"}' });
+    runner.answer = () => ({ status, body: '{"detail": "no thank you"}' });
     const call = aCall();
     await stack.add(call);
     await eventually("it lies among the failed", async () => (await stack.failed()).length === 1);
@@ -162,8 +162,8 @@ describe("answers that only delay", () => {
     ["429", { status: 429 }],
     ["429 with Retry-After", { status: 429, headers: { "Retry-After": "0" } }],
     ["409 with Retry-After", { status: 409, headers: { "Retry-After": "0" } }],
-  ] as const)("%s, more often than there are attempts, spends none", async (_what, mood) => {
-    moods(...Array<Mood>(6).fill(mood));
+  ] as const)("%s, more often than there are attempts, spends none", async (_what, answer) => {
+    moods(...Array<FakeAnswer>(6).fill(answer));
     await stack.add(aCall());
     await stack.saw("call.injected");
     expect(runner.offers).toHaveLength(7);
@@ -184,7 +184,7 @@ describe("answers that only delay", () => {
   });
 
   test("one call answered 429 does not slow the others; different calls in a row do", async () => {
-    runner.mood = (offer) =>
+    runner.answer = (offer) =>
       offer.path === "/jobs/429" ? { status: 429, headers: { "Retry-After": "1" } } : { status: 200 };
     await stack.add(aCall({ job_id: 429 }));
     for (let i = 0; i < 20; i++) await stack.add(aCall());
@@ -223,8 +223,8 @@ test("nothing of an injected call stays but its mark, and the mark expires", asy
 });
 
 test("a stop takes no new call and lets the one in hand end", async () => {
-  let answer: (mood: Mood) => void = () => {};
-  runner.mood = () =>
+  let answer: (answer: FakeAnswer) => void = () => {};
+  runner.answer = () =>
     new Promise((resolve) => {
       answer = resolve;
     });
@@ -240,7 +240,7 @@ test("a stop takes no new call and lets the one in hand end", async () => {
 });
 
 test("a stop that will not wait gives the call back at once, without spending an attempt", async () => {
-  runner.mood = () => "silence";
+  runner.answer = () => "silence";
   const call = aCall();
   await stack.add(call);
   await eventually("it is offered", () => runner.offers.length === 1);
@@ -262,7 +262,7 @@ describe("calls taken beyond those that are injected at once", () => {
     let withRunner = 0;
     let most = 0;
     const answers: (() => void)[] = [];
-    runner.mood = async () => {
+    runner.answer = async () => {
       withRunner += 1;
       most = Math.max(most, withRunner);
       await new Promise<void>((resolve) => answers.push(resolve));
@@ -279,7 +279,7 @@ describe("calls taken beyond those that are injected at once", () => {
   });
 
   test("are given back by a stop without having been offered", async () => {
-    runner.mood = () => "silence";
+    runner.answer = () => "silence";
     await fifteenTaken();
     await stack.producer.close(50);
     expect(stack.count("call.given_back")).toBe(15);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { toCatalogue } from "../../services/x402-gateway/catalog.ts";
+import { toCatalog } from "../../services/x402-gateway/catalog.ts";
 import { x402Toml } from "../../shared/config/x402-toml.ts";
 import { toPriceList } from "../../shared/pricing/price-list.ts";
 import { tokenWith } from "./sources.ts";
@@ -35,7 +35,7 @@ const plain = (rate: unknown) => ({
 
 test("a job is the same object as long as no rate changes, and another one afterwards", () => {
   let now: string | undefined = "3200";
-  const { find } = toCatalogue(x402With(live), prices, () => now);
+  const { find } = toCatalog(x402With(live), prices, () => now);
   const job = find(ids);
   expect(job?.prices.map(({ amount }) => amount)).toEqual([3_200_000n]);
   expect(find(ids)).toBe(job);
@@ -50,7 +50,7 @@ test("a job is the same object as long as no rate changes, and another one after
 
 test("with fixed rates only nobody is asked for a rate again", () => {
   let asked = 0;
-  const { find } = toCatalogue(x402With("3200", "1"), prices, ({ rate_per_native_unit }) => {
+  const { find } = toCatalog(x402With("3200", "1"), prices, ({ rate_per_native_unit }) => {
     asked += 1;
     return String(rate_per_native_unit);
   });
@@ -62,6 +62,6 @@ test("with fixed rates only nobody is asked for a rate again", () => {
 });
 
 test("without anybody to ask, tokens of fixed rates are offered and no others", () => {
-  const { find } = toCatalogue(x402With("3200", live), prices);
+  const { find } = toCatalog(x402With("3200", live), prices);
   expect(find(ids)?.prices.map(({ amount }) => amount)).toEqual([3_200_000n]);
 });

@@ -13,7 +13,7 @@ beforeAll(async () => {
   sequencer = await lab.feed(0);
 });
 beforeEach(async () => {
-  lab.proxy.mood = "well";
+  lab.proxy.answer = "well";
   await lab.breakFeed(feed, false);
 });
 afterAll(() => lab.stop());
@@ -76,9 +76,9 @@ describe("there is no rate from", () => {
 
   test("a node that fails, is silent or is not there, and its URL is told to nobody", async () => {
     await lab.write(feed);
-    lab.proxy.mood = "failing";
+    lab.proxy.answer = "failing";
     const failing = await judge(source());
-    lab.proxy.mood = "silent";
+    lab.proxy.answer = "silent";
     const silent = await judge(source(), { timeoutMs: 100 });
     const absent = await judge(source({ rpc_url: `http://127.0.0.1:${await freePort()}/canary-canary-key` }));
     expect(failing.reason).toMatch(/status 500/);
@@ -150,7 +150,7 @@ test("a median lives with one liar and one dead source, and says of each what it
 
 test("a median of too few is no rate, and a slow source of it delays nobody for longer than its own time", async () => {
   await lab.write(feed);
-  lab.proxy.mood = "silent";
+  lab.proxy.answer = "silent";
   const of = [source({ rpc_url: lab.rpcUrl }), source(), source()];
   const startedAt = performance.now();
   const verdict = await judge({ source: "median", of, max_deviation_bps: 100 }, { timeoutMs: 200 });

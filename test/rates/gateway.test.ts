@@ -25,7 +25,7 @@ beforeAll(async () => {
 });
 afterAll(() => chain.stop());
 beforeEach(async () => {
-  chain.proxy.mood = "well";
+  chain.proxy.answer = "well";
   skewMs = 0;
   feed = await chain.feed();
   await chain.write(feed);
@@ -117,7 +117,7 @@ test("a dead source's last value counts until max_rate_age_secs and no longer, a
   const [one, two] = await Promise.all([start(), start()]);
   await untilOffered(one, "3200000");
   await untilOffered(two, "3200000");
-  chain.proxy.mood = "failing";
+  chain.proxy.answer = "failing";
   await eventually(
     "it is said",
     () => one.log.text().includes("rate.failed") || two.log.text().includes("rate.failed"),
@@ -146,7 +146,7 @@ test("a dead source's last value counts until max_rate_age_secs and no longer, a
   await eventually("both say so", () => [one, two].every(({ log }) => log.text().includes("rate.stale")));
 
   await chain.write(feed, { answer: usd(3100) });
-  chain.proxy.mood = "well";
+  chain.proxy.answer = "well";
   await untilOffered(one, "3100000");
   await untilOffered(two, "3100000");
   expect(one.log.events.filter(({ event }) => event === "rate.available")).toHaveLength(2);
@@ -166,7 +166,7 @@ test("what was written into Redis by somebody who does not know the bounds is no
   const token = live({ min_rate: "3000", max_rate: "4000" });
   const x402 = await start({ token });
   await untilOffered(x402, "3200000");
-  chain.proxy.mood = "failing";
+  chain.proxy.answer = "failing";
   const [key] = await x402.redis.keys("{postern}:rate:*");
   await x402.redis.hset(key!, "value", "1");
   const second = await start({ token });
@@ -239,7 +239,7 @@ describe("beside a token with a fixed rate", () => {
     expect(known).toContain(`postern_rate_value{network="${network}",asset="${token}",symbol="USDC"} 3200\n`);
     expect(known).toContain(`postern_rate_value{${other}} 1\n`);
     expect(known).toContain(`postern_rate_age_seconds{${other}} 0\n`);
-    chain.proxy.mood = "failing";
+    chain.proxy.answer = "failing";
     await eventually("it fails", () => x402.log.text().includes("status 500"));
     await pass(x402, 1_000_000);
     const stale = await metrics.text();

@@ -156,9 +156,9 @@ test("--test asks every source now, each with its own verdict, and tells no secr
   const [rate] = (JSON.parse(two.stdout) as { rates: { value: unknown; legs: { reason: string }[] }[] })
     .rates;
   expect([two.code, rate?.value, rate?.legs[2]?.reason]).toEqual([1, null, "the feed answers -5"]);
-  lab.proxy.mood = "failing";
+  lab.proxy.answer = "failing";
   const three = await rates("--test");
-  lab.proxy.mood = "well";
+  lab.proxy.answer = "well";
   expect([three.code, three.stdout]).toEqual([1, expect.stringContaining("status 500")]);
   expect(JSON.stringify([one, two, three])).not.toMatch(/canary|127\.0\.0\.1/);
 });

@@ -94,19 +94,19 @@ type RpcProxy = {
   /** What was asked, in its order. */
   asked: { method: string; params: unknown[] }[];
   /** What happens to the next requests: nothing, status 500, or silence. */
-  mood: "well" | "failing" | "silent";
+  answer: "well" | "failing" | "silent";
 };
 
 async function startRpcProxy(target: string): Promise<RpcProxy> {
-  const proxy = { calls: 0, asked: [] as RpcProxy["asked"], mood: "well" } as RpcProxy;
+  const proxy = { calls: 0, asked: [] as RpcProxy["asked"], answer: "well" } as RpcProxy;
   proxy.server = createServer(async (req, res) => {
     const chunks: Buffer[] = [];
     for await (const chunk of req) chunks.push(chunk as Buffer);
     const body = Buffer.concat(chunks).toString();
     proxy.asked.push(JSON.parse(body));
     if (body.includes("eth_call")) proxy.calls += 1;
-    if (proxy.mood === "silent") return;
-    if (proxy.mood === "failing") {
+    if (proxy.answer === "silent") return;
+    if (proxy.answer === "failing") {
       res.writeHead(500).end();
       return;
     }

@@ -263,7 +263,7 @@ describe("the list of what it ran", () => {
   });
 });
 
-test("the catalogue names the jobs", async () => {
+test("the catalog names the jobs", async () => {
   const { jobs: listed } = (await open.get("/jobs")).json<{ jobs: unknown[] }>();
   expect(listed.slice(0, 3)).toEqual([
     { id: 1, name: "echo", long: false },

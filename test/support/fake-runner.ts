@@ -10,24 +10,24 @@ export type Offer = {
   at: number;
 };
 
-export type Mood =
+export type FakeAnswer =
   | { status: number; headers?: Record<string, string>; body?: string }
   /** The connection breaks without an answer. */
   | "cut"
   /** Nothing ever comes. */
   | "silence";
 
-export type MoodyRunner = {
+export type FakeRunner = {
   url: string;
   offers: Offer[];
   /** What the next offers are answered with. */
-  mood: (offer: Offer) => Mood | Promise<Mood>;
+  answer: (offer: Offer) => FakeAnswer | Promise<FakeAnswer>;
   close(): Promise<void>;
 };
 
 /** A runner that answers whatever a test tells it to; for the answers that the real one gives only when it fails. */
-export async function startMoodyRunner(): Promise<MoodyRunner> {
-  const runner: MoodyRunner = { url: "", offers: [], mood: () => ({ status: 200 }), close: async () => {} };
+export async function startFakeRunner(): Promise<FakeRunner> {
+  const runner: FakeRunner = { url: "", offers: [], answer: () => ({ status: 200 }), close: async () => {} };
   const server = createServer((req, res) => void hear(runner, req, res));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   runner.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -35,16 +35,16 @@ export async function startMoodyRunner(): Promise<MoodyRunner> {
   return runner;
 }
 
-async function hear(runner: MoodyRunner, req: IncomingMessage, res: ServerResponse): Promise<void> {
+async function hear(runner: FakeRunner, req: IncomingMessage, res: ServerResponse): Promise<void> {
   const chunks: Buffer[] = [];
   for await (const chunk of req) chunks.push(chunk as Buffer);
   const { method = "", url = "", headers, rawHeaders } = req;
   const offer = { method, path: url, headers, rawHeaders, body: Buffer.concat(chunks), at: Date.now() };
   runner.offers.push(offer);
-  const mood = await runner.mood(offer);
-  if (mood === "silence") return;
-  if (mood === "cut") req.socket.destroy();
-  else res.writeHead(mood.status, mood.headers).end(mood.body);
+  const answer = await runner.answer(offer);
+  if (answer === "silence") return;
+  if (answer === "cut") req.socket.destroy();
+  else res.writeHead(answer.status, answer.headers).end(answer.body);
 }
 
 function end(server: Server): Promise<void> {

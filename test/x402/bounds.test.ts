@@ -1,12 +1,12 @@
 import type { ServerResponse } from "node:http";
 import { afterEach, expect, test } from "vitest";
-import { createBound } from "../../services/x402-gateway/concurrency-limit.ts";
+import { createConcurrencyLimit } from "../../services/x402-gateway/concurrency-limit.ts";
 import { createFacilitators } from "../../services/x402-gateway/facilitator/pool.ts";
 import type { FacilitatorRequest } from "../../shared/payments/payment.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { eventually } from "../support/eventually.ts";
 import { recordingLog } from "../support/recording-log.ts";
-import { answerJson, startIllFacilitator, TRANSACTION } from "./faulty-facilitator.ts";
+import { answerJson, startFaultyFacilitator, TRANSACTION } from "./faulty-facilitator.ts";
 
 const KIND = { scheme: "exact", network: "eip155:84532" };
 const REQUEST: FacilitatorRequest = { x402Version: 2, paymentPayload: {}, paymentRequirements: {} };
@@ -18,7 +18,7 @@ afterEach(async () => {
 
 /** A facilitator that answers no verify until it is told to, and its client. */
 async function slowFacilitator() {
-  const its = await startIllFacilitator();
+  const its = await startFaultyFacilitator();
   const held: ServerResponse[] = [];
   its.on("verify", (_req, res) => void held.push(res));
   const facilitators = createFacilitators({
@@ -66,7 +66,7 @@ test("five hundred slow verifies keep no settlement waiting; those over the boun
 });
 
 test("settlements that hang keep no other waiting", async () => {
-  const its = await startIllFacilitator();
+  const its = await startFaultyFacilitator();
   closers.push(() => its.close());
   const hanging: ServerResponse[] = [];
   its.on("settle", (_req, res) => void hanging.push(res));
@@ -80,7 +80,7 @@ test("settlements that hang keep no other waiting", async () => {
 });
 
 test("a bound counts who is inside, and who leaves twice has left once", () => {
-  const bound = createBound({ max: 2, what: "things" });
+  const bound = createConcurrencyLimit({ max: 2, what: "things" });
   const [leave] = [bound.enter(), bound.enter()];
   const refusal = expect.objectContaining({ code: "payment.unavailable", retryAfterMs: 2000 });
   expect(() => bound.enter()).toThrow(refusal);

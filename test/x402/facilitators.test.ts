@@ -11,11 +11,11 @@ import {
   answerJson,
   answerText,
   type Behave,
+  type FaultyFacilitator,
   halfAnswer,
-  type IllFacilitator,
   never,
   reset,
-  startIllFacilitator,
+  startFaultyFacilitator,
   TRANSACTION,
 } from "./faulty-facilitator.ts";
 
@@ -33,8 +33,8 @@ afterEach(async () => {
 
 type Given = { headers?: Record<string, Secret>; timeoutMs?: number; log?: ReturnType<typeof recordingLog> };
 
-async function facilitator(port?: number): Promise<IllFacilitator> {
-  const its = await startIllFacilitator(port);
+async function facilitator(port?: number): Promise<FaultyFacilitator> {
+  const its = await startFaultyFacilitator(port);
   closers.push(() => its.close());
   return its;
 }
@@ -57,7 +57,7 @@ function clientOf(
 }
 
 /** A client that has learned what all its facilitators support. */
-async function readyClientOf(all: readonly IllFacilitator[], given: Given = {}): Promise<Facilitators> {
+async function readyClientOf(all: readonly FaultyFacilitator[], given: Given = {}): Promise<Facilitators> {
   const facilitators = clientOf(
     all.map(({ url }) => url),
     given,
@@ -66,7 +66,7 @@ async function readyClientOf(all: readonly IllFacilitator[], given: Given = {}):
   return facilitators;
 }
 
-const asksOf = (its: IllFacilitator, operation: string) =>
+const asksOf = (its: FaultyFacilitator, operation: string) =>
   its.asked.filter(({ path }) => path === `/base/${operation}`);
 
 test("a payment goes to the facilitator as it was decoded, and its verdict comes back with who said it", async () => {

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 export type Asked = { method: string; path: string; headers: IncomingMessage["headers"]; body: string };
 export type Behave = (req: IncomingMessage, res: ServerResponse) => void;
 
-export type IllFacilitator = {
+export type FaultyFacilitator = {
   url: string;
   asked: Asked[];
   /** How many connections were made to it. */
@@ -47,7 +47,7 @@ export const KINDS = [
 ];
 
 /** A facilitator that is well until told otherwise, and does on command what facilitators must not. */
-export async function startIllFacilitator(port = 0): Promise<IllFacilitator> {
+export async function startFaultyFacilitator(port = 0): Promise<FaultyFacilitator> {
   const asked: Asked[] = [];
   const behaviours = new Map<string, Behave>([
     ["/base/supported", answerJson({ kinds: KINDS, extensions: [], signers: {} })],

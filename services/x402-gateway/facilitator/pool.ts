@@ -3,7 +3,7 @@ import { AppError } from "../../../shared/errors/app-error.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
-import { createBound } from "../concurrency-limit.ts";
+import { createConcurrencyLimit } from "../concurrency-limit.ts";
 import type { NoAnswer, Settled, Verified } from "./answers.ts";
 import { createFacilitatorClient } from "./client.ts";
 import { Facilitator } from "./facilitator.ts";
@@ -55,7 +55,7 @@ export function createFacilitators({ urls, headers, clock, ...shared }: Options)
     }),
   );
   const all = [...byUrl];
-  const verifies = createBound({ max: VERIFIES_MAX, what: "verifies" });
+  const verifies = createConcurrencyLimit({ max: VERIFIES_MAX, what: "verifies" });
 
   async function judge(request: FacilitatorRequest, kind: Omit<PaymentKind, "x402Version">): Promise<Judged> {
     const { x402Version } = request;

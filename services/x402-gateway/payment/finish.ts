@@ -1,4 +1,4 @@
-import type { UntilKnown } from "../../../shared/gateway/retry-write.ts";
+import type { RetryWrite } from "../../../shared/gateway/retry-write.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Payment, Settlement } from "../../../shared/payments/payment.ts";
@@ -25,7 +25,7 @@ export type Finish = ReturnType<typeof createFinish>;
  */
 export function createFinish({ journal, add, clock }: FinishDeps) {
   /** SETTLED, unless somebody else has said so before. False when the payment is of another end: VOID or in REVIEW. */
-  async function settle(payment: Payment, settlement: Settlement, write: UntilKnown): Promise<boolean> {
+  async function settle(payment: Payment, settlement: Settlement, write: RetryWrite): Promise<boolean> {
     const proven = settlement.by === "chain";
     const found = await write(() => journal.settled(payment, { settlement, proven }, { now: clock() }));
     failpoint("x402.after_settled");
@@ -33,7 +33,7 @@ export function createFinish({ journal, add, clock }: FinishDeps) {
   }
 
   /** In the queue, under the id that is the payment's own. */
-  async function enqueue({ id, call, settlement }: Settled, write: UntilKnown): Promise<void> {
+  async function enqueue({ id, call, settlement }: Settled, write: RetryWrite): Promise<void> {
     if (call === undefined) return;
     await write(() => add(toSettledCall(call, settlement)));
     failpoint("x402.after_add");

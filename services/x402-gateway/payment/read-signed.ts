@@ -1,25 +1,21 @@
 import type { IncomingMessage } from "node:http";
 import type { JobIds } from "../../../shared/pricing/price-list.ts";
-import type { Catalogue } from "../catalog.ts";
+import type { Catalog } from "../catalog.ts";
 import { soldJob } from "../sold-job.ts";
 import { readPayment } from "./header.ts";
 import { identifyPayment, type SignedPayment } from "./signer.ts";
 
-type Deps = { catalogue: Catalogue; assertOpen: () => void };
+type Deps = { catalog: Catalog; assertOpen: () => void };
 
 /**
  * The payment of a request, and who signed it. One that cannot be read is nobody's, so there is no answer of its own to
  * look for: the job, its policy and the limits refuse before it does.
  */
-export function readSigned(
-  { catalogue, assertOpen }: Deps,
-  req: IncomingMessage,
-  ids: JobIds,
-): SignedPayment {
+export function readSigned({ catalog, assertOpen }: Deps, req: IncomingMessage, ids: JobIds): SignedPayment {
   try {
-    return identifyPayment(readPayment(req), catalogue.tokens);
+    return identifyPayment(readPayment(req), catalog.tokens);
   } catch (refusal) {
-    soldJob(catalogue, ids);
+    soldJob(catalog, ids);
     assertOpen();
     throw refusal;
   }

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { AppError } from "../../../shared/errors/app-error.ts";
-import type { UntilKnown } from "../../../shared/gateway/retry-write.ts";
+import type { RetryWrite } from "../../../shared/gateway/retry-write.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { Claimed } from "../../../shared/payments/claim.ts";
@@ -24,7 +24,7 @@ export type TakeDeps = {
   journal: PaymentJournal;
   facilitators: Facilitators;
   finish: Finish;
-  untilKnown: () => UntilKnown;
+  beginWrite: () => RetryWrite;
   openMax: number;
   /** A facilitator's refusal to settle counts as the end of the payment: there is no chain to ask. */
   trustFacilitator: boolean;
@@ -37,13 +37,13 @@ export type TakeDeps = {
  * `settle` has begun nothing refuses, and what is not known is said to be unknown.
  */
 export function createTakePayment(deps: TakeDeps) {
-  const { journal, finish, untilKnown, openMax, clock } = deps;
+  const { journal, finish, beginWrite, openMax, clock } = deps;
 
   /** The whole call is on disk when this resolves, or the payment was known before. */
   async function claim(payment: NewPayment): Promise<{ kind: "new" } | { kind: "known"; id: string }> {
     const by = randomUUID();
     const now = clock();
-    const write = untilKnown();
+    const write = beginWrite();
     const claimed = await write(() =>
       journal.claim(payment, { now, by, openMax, dueAt: now + FIRST_LOOK_MS }),
     ).catch((cause) => {
@@ -62,7 +62,7 @@ export function createTakePayment(deps: TakeDeps) {
     const settlement = await askToSettle(deps, claimed, payment.request);
     const settled = { ...claimed, settlement };
     try {
-      const write = untilKnown();
+      const write = beginWrite();
       if (!(await finish.settle(claimed, settlement, write)))
         throw new Error("it was ended otherwise meanwhile");
       await finish.enqueue(settled, write);
@@ -105,7 +105,7 @@ async function askToSettle(
 
 /** Where the facilitator's word is the last: 402, but only once the end is on disk. */
 async function endRefused(deps: TakeDeps, payment: Payment, reason: string): Promise<void> {
-  const write = deps.untilKnown();
+  const write = deps.beginWrite();
   const ended = write(() => deps.journal.void(payment, { reason }, { now: deps.clock() }));
   const found = await ended.catch((cause) => {
     throw outcomeUnknown(payment.id, "the facilitator refused, and that could not be written down", cause);

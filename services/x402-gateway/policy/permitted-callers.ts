@@ -4,7 +4,7 @@ import type { Address } from "../../../shared/ethereum/address.ts";
 import { keccak256Hex } from "../../../shared/ethereum/keccak.ts";
 import { addressWord, uintWord } from "../../../shared/ethereum/words.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
-import { createBound } from "../concurrency-limit.ts";
+import { createConcurrencyLimit } from "../concurrency-limit.ts";
 
 /** What is needed of a chain: `eth_call` at its head, which has a deadline and resolves with the bytes returned, in hex. */
 export type ContractCalls = {
@@ -43,7 +43,7 @@ export function createIsPermittedCaller({ chainAt, ...options }: Options): IsPer
   const permitted = createPermitted(options);
   const pending = new Map<string, Promise<boolean>>();
   const chains = new Map<string, ContractCalls>();
-  const questions = createBound({
+  const questions = createConcurrencyLimit({
     max: QUESTIONS_MAX,
     what: "questions about callers",
     code: "caller.check_unavailable",

@@ -1,4 +1,4 @@
-import type { UntilKnown } from "../../../shared/gateway/retry-write.ts";
+import type { RetryWrite } from "../../../shared/gateway/retry-write.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Payment, Settlement } from "../../../shared/payments/payment.ts";
 import { toAuthorization, toSettlement } from "../../../shared/payments/terms.ts";
@@ -15,7 +15,7 @@ const GRACE_MS = 60_000;
 
 export type ReconcileDeps = ProveDeps & {
   finish: Finish;
-  untilKnown: () => UntilKnown;
+  beginWrite: () => RetryWrite;
   isQueued: (id: string) => Promise<boolean>;
   /** A settle request is not sent again while the one before may still be answered. */
   settleTimeoutMs: number;
@@ -105,7 +105,7 @@ async function settleAndEnqueue(
 ): Promise<void> {
   const { finish, log } = deps;
   const settlement = toSettlement(payment, known);
-  const write = deps.untilKnown();
+  const write = deps.beginWrite();
   if (!(await finish.settle(payment, settlement, write))) return;
   await finish.enqueue({ ...payment, settlement }, write);
   log.info("payment.reconciled", { callId: payment.id, payer: payment.terms.payer, ...known });
@@ -113,7 +113,7 @@ async function settleAndEnqueue(
 
 async function enqueueSettled(deps: ReconcileDeps, payment: Payment): Promise<void> {
   if (!isSettled(payment)) throw new Error(`${payment.id} is SETTLED without a settlement`);
-  await deps.finish.enqueue(payment, deps.untilKnown());
+  await deps.finish.enqueue(payment, deps.beginWrite());
   deps.log.info("payment.enqueued_again", { callId: payment.id });
 }
 
@@ -124,7 +124,7 @@ async function watchQueued(deps: ReconcileDeps, payment: Payment): Promise<void>
     const now = await journal.find(payment.id);
     if (now?.state === "QUEUED" && isSettled(now)) {
       log.error("payment.call_missing", { callId: payment.id });
-      await deps.finish.enqueue(now, deps.untilKnown());
+      await deps.finish.enqueue(now, deps.beginWrite());
       return;
     }
     if (now?.state === "INJECTED" || now?.state === "DISCARDED") return conclude(deps, now);

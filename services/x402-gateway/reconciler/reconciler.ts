@@ -2,7 +2,7 @@ import { messageOf } from "../../../shared/errors/app-error.ts";
 import { createPaymentList } from "../../../shared/payments/list.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
 import type { Redis } from "../../../shared/redis/connect.ts";
-import { createLanes } from "./bulkheads.ts";
+import { createBulkheads } from "./bulkheads.ts";
 import { createReconcile, type ReconcileDeps } from "./reconcile.ts";
 
 const EVERY_MS = 1000;
@@ -19,7 +19,7 @@ type Deps = ReconcileDeps & { redis: Redis };
 export function startReconciler(deps: Deps): { stop(): Promise<void> } {
   const { journal, clock, log } = deps;
   const reconcile = createReconcile(deps);
-  const lanes = createLanes({ slots: AT_ONCE });
+  const bulkheads = createBulkheads({ slots: AT_ONCE });
   const prune = createPruning(deps);
   // No other replica takes the same payment meanwhile; one that dies holds it up for as long.
   const heldMs = deps.settleTimeoutMs + READING_MS;
@@ -34,16 +34,16 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
       const now = clock();
       const ids = await journal.takeDue({ now, until: now + heldMs, count: AT_ONCE });
       const payments = await Promise.all(ids.map((id) => journal.look(id)));
-      for (const [i, id] of ids.entries()) await begin(id, laneOf(payments[i]));
+      for (const [i, id] of ids.entries()) await begin(id, bulkheadOf(payments[i]));
       taken = ids.length;
     }
   }
 
-  async function begin(id: string, lane: string): Promise<void> {
-    if (lanes.isUnderWay(id)) return;
+  async function begin(id: string, bulkhead: string): Promise<void> {
+    if (bulkheads.isUnderWay(id)) return;
     const work = () => reconcile(id).catch((error) => delayed(id, error));
     if (stopped) await journal.lookAgain(id, clock());
-    else if (!(await lanes.begin(id, lane, work))) await journal.lookAgain(id, clock() + LATER_MS);
+    else if (!(await bulkheads.begin(id, bulkhead, work))) await journal.lookAgain(id, clock() + LATER_MS);
   }
 
   async function delayed(id: string, error: unknown): Promise<void> {
@@ -67,13 +67,13 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
       stopped = true;
       clearInterval(timer);
       await round;
-      await lanes.idle();
+      await bulkheads.idle();
     },
   };
 }
 
 /** What may hang while this payment is looked at: its chain, with the facilitator behind it, or nothing but Redis. */
-function laneOf(payment: Payment | undefined): string {
+function bulkheadOf(payment: Payment | undefined): string {
   if (payment === undefined || payment.state === "SETTLED" || payment.proven) return "redis";
   return payment.terms.network;
 }

@@ -4,8 +4,8 @@ import { readBody } from "../../../shared/http/read-body.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { JobIds } from "../../../shared/pricing/price-list.ts";
 import type { AskedJob } from "../asked-job.ts";
-import type { Catalogue, Job } from "../catalog.ts";
-import type { Bound } from "../concurrency-limit.ts";
+import type { Catalog, Job } from "../catalog.ts";
+import type { ConcurrencyLimit } from "../concurrency-limit.ts";
 import { hasPayment } from "../payment/header.ts";
 import { assertInputs } from "../payment/operator-quote.ts";
 import type { KnownPayment } from "../payment/outcome.ts";
@@ -19,12 +19,12 @@ import { findKnown } from "./find-known.ts";
 import { readOnce } from "./read-once.ts";
 
 type Deps = {
-  catalogue: Catalogue;
+  catalog: Catalog;
   askedJob: AskedJob;
   journal: PaymentJournal;
   knownPayment: KnownPayment;
   assertOpen: () => void;
-  newcomers: Bound;
+  paymentsInFlight: ConcurrencyLimit;
   admit: Admit;
   authorizeCaller: AuthorizeCaller;
   openMax: number;
@@ -41,7 +41,7 @@ type Arrival = { req: IncomingMessage; res: ServerResponse; ids: JobIds };
 export function createDryRun(deps: Deps) {
   return async function dryRun(arrival: Arrival): Promise<void> {
     const { req, res, ids } = arrival;
-    const caller = await deps.newcomers.within(() =>
+    const caller = await deps.paymentsInFlight.within(() =>
       hasPayment(req) ? tryPayment(deps, arrival) : tryCaller(deps, arrival),
     );
     if (caller?.nonce !== undefined && (await deps.journal.isNonceUsed(caller.nonce.hash))) {
@@ -49,7 +49,7 @@ export function createDryRun(deps: Deps) {
     }
     sendJson(res, 200, {
       allowed: true,
-      mode: deps.catalogue.find(ids)?.policy.mode,
+      mode: deps.catalog.find(ids)?.policy.mode,
       ...(caller !== undefined && { caller: caller.address }),
     });
   };

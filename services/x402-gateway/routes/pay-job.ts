@@ -11,8 +11,8 @@ import type { NewPayment } from "../../../shared/payments/payment.ts";
 import type { JobIds } from "../../../shared/pricing/price-list.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import type { AskedJob } from "../asked-job.ts";
-import type { Catalogue, Job } from "../catalog.ts";
-import type { Bound } from "../concurrency-limit.ts";
+import type { Catalog, Job } from "../catalog.ts";
+import type { ConcurrencyLimit } from "../concurrency-limit.ts";
 import { usedUp } from "../payment/operator-quote.ts";
 import { type KnownPayment, OpenPayment, toPaid } from "../payment/outcome.ts";
 import { toPaidCall } from "../payment/paid-call.ts";
@@ -28,14 +28,14 @@ import { type Arrival, findKnown } from "./find-known.ts";
 import { readOnce } from "./read-once.ts";
 
 export type PayJobDeps = {
-  catalogue: Catalogue;
+  catalog: Catalog;
   challenge: Challenge;
   knownPayment: KnownPayment;
   journal: PaymentJournal;
   /** Throws what keeps calls from being taken now: start, stop, Redis, backpressure. */
   assertOpen: () => void;
   /** How many new payments may be under way, each with its body in memory. */
-  newcomers: Bound;
+  paymentsInFlight: ConcurrencyLimit;
   askedJob: AskedJob;
   admit: Admit;
   take: TakePayment;
@@ -57,7 +57,7 @@ export function createPayJob(deps: PayJobDeps) {
       const known = await findKnown(deps, arrival);
       const paid = known
         ? await knownPayment.answerOf(known)
-        : await deps.newcomers.within(() => takeNew(deps, req, arrival));
+        : await deps.paymentsInFlight.within(() => takeNew(deps, req, arrival));
 
       answerPaid(res, paid);
       failpoint("x402.after_answer");

@@ -2,15 +2,15 @@ import type { RequestListener } from "node:http";
 import type { X402Toml } from "../../../shared/config/x402-toml.ts";
 import type { Secret } from "../../../shared/crypto/secret.ts";
 import type { Admission } from "../../../shared/gateway/admission.ts";
-import type { UntilKnown } from "../../../shared/gateway/retry-write.ts";
+import type { RetryWrite } from "../../../shared/gateway/retry-write.ts";
 import type { Readiness } from "../../../shared/http/ops.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import { createAskedJob } from "../asked-job.ts";
-import type { Catalogue } from "../catalog.ts";
+import type { Catalog } from "../catalog.ts";
 import type { Chains } from "../chains.ts";
-import { createBound } from "../concurrency-limit.ts";
+import { createConcurrencyLimit } from "../concurrency-limit.ts";
 import { createPreflight } from "../cors.ts";
 import type { Facilitators } from "../facilitator/pool.ts";
 import type { Finish } from "../payment/finish.ts";
@@ -33,7 +33,7 @@ import { answerPrice } from "./price.ts";
 type Deps = {
   x402: X402Toml;
   metadataPrefix: string;
-  catalogue: Catalogue;
+  catalog: Catalog;
   asked: AskedTally;
   admission: Admission;
   readiness: () => Readiness;
@@ -41,7 +41,7 @@ type Deps = {
   facilitators: Facilitators;
   chains: Chains;
   finish: Finish;
-  untilKnown: () => UntilKnown;
+  beginWrite: () => RetryWrite;
   authorizeCaller: AuthorizeCaller;
   clock: Clock;
   log: Logger;
@@ -49,20 +49,23 @@ type Deps = {
 
 /** Everything the gateway answers, from the parts that decide. */
 export function createAnswerAll(deps: Deps): RequestListener {
-  const { x402, catalogue, journal, admission, clock } = deps;
+  const { x402, catalog, journal, admission, clock } = deps;
   const settings = toSettings(x402, deps.metadataPrefix);
   const challenge = createChallenge(settings, clock);
   const statusUrlOf = (id: string) => `${x402.public_url}/x402/calls/${id}`;
   const patienceMs = settings.settleTimeoutSeconds * 1000;
   const openMax = x402.open_payments_per_payer;
   const assertOpen = () => admission.assertOpen();
-  const askedJob = createAskedJob({ catalogue, readQuote: readQuoteOf(deps) });
+  const askedJob = createAskedJob({ catalog, readQuote: readQuoteOf(deps) });
   const paying = {
     ...deps,
     askedJob,
     settings,
     assertOpen,
-    newcomers: createBound({ max: newcomersMax(x402.body_limit_bytes), what: "new payments" }),
+    paymentsInFlight: createConcurrencyLimit({
+      max: paymentsInFlightMax(x402.body_limit_bytes),
+      what: "new payments",
+    }),
     knownPayment: createKnownPayment({ journal, clock, patienceMs, statusUrlOf }),
     admit: createAdmit({
       ...deps,
@@ -82,7 +85,7 @@ export function createAnswerAll(deps: Deps): RequestListener {
     askForPayment: createAskForPayment({ ...deps, askedJob, challenge }),
     payJob,
     dryRun: createDryRun({ ...paying, openMax }),
-    price: (res, ids) => answerPrice(res, pricedJob(catalogue, ids), x402.public_url),
+    price: (res, ids) => answerPrice(res, pricedJob(catalog, ids), x402.public_url),
     callState: (res, callId) => answerCallState(res, journal, callId),
     preflight: createPreflight(deps.metadataPrefix),
     refuse: ({ req, res, ids }, error) => answerRefused(challenge, error, { req, res, ids }),
@@ -92,10 +95,10 @@ export function createAnswerAll(deps: Deps): RequestListener {
 }
 
 /** All bodies of new payments together stay under this. */
-const NEWCOMERS_BYTES_MAX = 1024 ** 3;
+const IN_FLIGHT_BYTES_MAX = 1024 ** 3;
 
-function newcomersMax(bodyBytesMax: number): number {
-  return Math.max(16, Math.min(1024, Math.floor(NEWCOMERS_BYTES_MAX / Math.max(1, bodyBytesMax))));
+function paymentsInFlightMax(bodyBytesMax: number): number {
+  return Math.max(16, Math.min(1024, Math.floor(IN_FLIGHT_BYTES_MAX / Math.max(1, bodyBytesMax))));
 }
 
 function readQuoteOf({ x402, metadataPrefix, clock }: Deps): ReadQuote {
