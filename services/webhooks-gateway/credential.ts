@@ -4,7 +4,7 @@ import { sameBytes } from "../../shared/crypto/compare.ts";
 import { isSignedByAny, parseHmacHeader } from "../../shared/crypto/hmac.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
-import { headerBytes, headerValues } from "../../shared/http/headers.ts";
+import { headerBytes, onlyHeaderValue } from "../../shared/http/headers.ts";
 
 /** What of a credential only the body can prove. */
 export type BodyProof = { covers: "received" | "decoded"; check(bytes: Buffer): void };
@@ -23,7 +23,7 @@ export function checkCredential(req: IncomingMessage, endpoint: EndpointToml): B
       requireSecret(bearerToken(req), endpoint.secret);
       return undefined;
     case "api-key":
-      requireSecret(onlyValue(headerValues(req, endpoint.api_key_header)), endpoint.secret);
+      requireSecret(onlyCredential(req, endpoint.api_key_header), endpoint.secret);
       return undefined;
     case "hmac-sha256":
       return signatureProof(req, endpoint);
@@ -32,7 +32,7 @@ export function checkCredential(req: IncomingMessage, endpoint: EndpointToml): B
 
 /** RFC 6750: the scheme's case does not matter, the token's does. */
 function bearerToken(req: IncomingMessage): string {
-  const header = onlyValue(headerValues(req, "authorization"));
+  const header = onlyCredential(req, "authorization");
   const token = /^bearer +(\S.*)$/i.exec(header)?.[1];
   if (token === undefined) throw rejected("malformed");
   return token;
@@ -51,10 +51,9 @@ function requireSecret(presented: string, secrets: readonly Secret[]): void {
 type Hmac = Extract<EndpointToml, { auth: "hmac-sha256" }>;
 
 function signatureProof(req: IncomingMessage, { secret, signature_over }: Hmac): BodyProof {
-  const present = SIGNATURE_HEADERS.map((name) => headerValues(req, name)).find(
-    (values) => values.length > 0,
-  );
-  const signature = parseHmacHeader(onlyValue(present ?? []));
+  const sent = SIGNATURE_HEADERS.find((name) => req.headers[name] !== undefined);
+  if (sent === undefined) throw rejected("missing");
+  const signature = parseHmacHeader(onlyCredential(req, sent));
   if (signature === undefined) throw rejected("malformed");
   return {
     covers: signature_over,
@@ -64,12 +63,10 @@ function signatureProof(req: IncomingMessage, { secret, signature_over }: Hmac):
   };
 }
 
-/** A credential sent twice is refused: two programs on the way might each trust another one of them. */
-function onlyValue(values: readonly string[]): string {
-  const [value, ...more] = values;
-  if (value === undefined) throw rejected("missing");
-  if (more.length > 0) throw rejected("repeated");
-  return value;
+function onlyCredential(req: IncomingMessage, name: string): string {
+  const found = onlyHeaderValue(req, name);
+  if ("problem" in found) throw rejected(found.problem);
+  return found.value;
 }
 
 function rejected(reason: Reason): AppError {

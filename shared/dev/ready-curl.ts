@@ -1,6 +1,6 @@
 import type { EndpointToml } from "../config/webhooks-toml.ts";
+import { shellQuote } from "../text/shell-quote.ts";
 import { credentialHeader } from "./credential-header.ts";
-import { quoted } from "./quoted.ts";
 
 export type CurlOptions = {
   /** `host:port` of the gateway. */
@@ -17,15 +17,15 @@ export type CurlOptions = {
 /** A command that a terminal takes as it stands and the gateway answers with 202. */
 export function readyCurl(endpoint: EndpointToml, options: CurlOptions): string {
   const { address, body, contentType = "application/json" } = options;
-  const headers = [quoted(`Content-Type: ${contentType}`), ...credential(endpoint, options)];
+  const headers = [shellQuote(`Content-Type: ${contentType}`), ...credential(endpoint, options)];
   const flags = headers.map((header) => `-H ${header}`);
   return [
     "curl",
     "-i",
-    quoted(`http://${address}${endpoint.path}`),
+    shellQuote(`http://${address}${endpoint.path}`),
     ...flags,
     "--data-raw",
-    quoted(body),
+    shellQuote(body),
   ].join(" ");
 }
 
@@ -33,5 +33,5 @@ function credential(endpoint: EndpointToml, { body, showSecret }: CurlOptions): 
   const header = credentialHeader(endpoint, body, showSecret ? undefined : "$SECRET");
   if (header === undefined) return [];
   const line = `${header.name}: ${header.value}`;
-  return [line.endsWith("$SECRET") && !showSecret ? `"${line}"` : quoted(line)];
+  return [line.endsWith("$SECRET") && !showSecret ? `"${line}"` : shellQuote(line)];
 }

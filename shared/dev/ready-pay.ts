@@ -1,5 +1,5 @@
+import { shellQuote } from "../text/shell-quote.ts";
 import { DEV_JOBS, exampleBody } from "./dev-config.ts";
-import { quoted } from "./quoted.ts";
 
 export type PayLine = {
   /** Of the job. */
@@ -12,5 +12,5 @@ export type PayLine = {
 /** A command that a terminal takes as it stands and that buys the job. */
 export function readyPay({ url, jobId, payerKey }: PayLine): string {
   const body = jobId === DEV_JOBS.slow ? exampleBody(jobId) : "hi";
-  return `POSTERN_PAYER_KEY=${payerKey} npm run postern -- pay ${quoted(url)} --body ${quoted(body)}`;
+  return `POSTERN_PAYER_KEY=${payerKey} npm run postern -- pay ${shellQuote(url)} --body ${shellQuote(body)}`;
 }

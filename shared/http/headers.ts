@@ -14,6 +14,19 @@ export function headerValues(req: IncomingMessage, name: string): string[] {
   return values;
 }
 
+/**
+ * The one value of a header that must come exactly once: two programs on the way might each trust another one of several.
+ * `name` in lower case.
+ */
+export function onlyHeaderValue(
+  req: IncomingMessage,
+  name: string,
+): { value: string } | { problem: "missing" | "repeated" } {
+  const [value, ...more] = headerValues(req, name);
+  if (value === undefined) return { problem: "missing" };
+  return more.length > 0 ? { problem: "repeated" } : { value };
+}
+
 /** The bytes of a header value: Node decodes them as latin1. */
 export function headerBytes(value: string): Buffer {
   return Buffer.from(value, "latin1");

@@ -3,6 +3,7 @@ import { type ErrorCode, isErrorCode } from "../../../shared/errors/codes.ts";
 import { CALL_ID } from "../../../shared/job-call/call-id.ts";
 import { ORIGINS, type Origin } from "../../../shared/job-call/job-call.ts";
 import type { CallFilter } from "../../../shared/queue/failed-calls.ts";
+import { shellQuote } from "../../../shared/text/shell-quote.ts";
 import { toIso } from "../moment.ts";
 import { parseTime, wholeNumber } from "../options.ts";
 
@@ -57,9 +58,7 @@ export function selectionWords({ id, origin, endpoint, job, code, since, until }
 
 /** A line that a shell reads as these words. */
 export function shellLine(words: readonly string[]): string {
-  return words
-    .map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`))
-    .join(" ");
+  return words.map(shellQuote).join(" ");
 }
 
 export function parseId(text: string): string {

@@ -1,6 +1,6 @@
-import { quoted } from "../../../shared/dev/quoted.ts";
 import { messageOf } from "../../../shared/errors/app-error.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
+import { shellQuote } from "../../../shared/text/shell-quote.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { type BodyOptions, readBody } from "../body.ts";
 import { toIso } from "../moment.ts";
@@ -119,19 +119,19 @@ function unanswered(
 ): PayFailure {
   purchase.paymentHeaders = signed.headers;
   purchase.statusUrl = why.statusUrl;
-  const flags = Object.entries(headers).map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`);
+  const flags = Object.entries(headers).map(([name, value]) => `-H ${shellQuote(`${name}: ${value}`)}`);
   const text = [
     `whether the payment settled is unknown (${why.message}). Do not pay anew: it may have been charged, or be until ${toIso(signed.validBefore * 1000)}.`,
     ...(why.statusUrl === undefined ? [] : [`Its state: ${why.statusUrl}`]),
     "The same request with the same header asks what became of it, and is charged once:",
-    `curl -i -X POST ${quoted(url.href)} ${flags.join(" ")}${dataFlag(options)}`,
+    `curl -i -X POST ${shellQuote(url.href)} ${flags.join(" ")}${dataFlag(options)}`,
   ];
   return new PayFailure(text.join("\n"), { outcome: "unknown", cause: why });
 }
 
 function dataFlag({ body, bodyFile }: PayOptions): string {
-  if (bodyFile !== undefined) return ` --data-binary ${quoted(`@${bodyFile}`)}`;
-  return body === undefined ? "" : ` --data-raw ${quoted(body)}`;
+  if (bodyFile !== undefined) return ` --data-binary ${shellQuote(`@${bodyFile}`)}`;
+  return body === undefined ? "" : ` --data-raw ${shellQuote(body)}`;
 }
 
 function takeAnswer(payer: Payer, answer: Answer, { purchase, say }: Buying): void {

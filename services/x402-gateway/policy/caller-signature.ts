@@ -4,7 +4,7 @@ import { type Address, isAddress } from "../../../shared/ethereum/address.ts";
 import { keccak256Hex } from "../../../shared/ethereum/keccak.ts";
 import { personalMessageDigest } from "../../../shared/ethereum/personal-message.ts";
 import { recoverAddress } from "../../../shared/ethereum/recover.ts";
-import { headerValues } from "../../../shared/http/headers.ts";
+import { onlyHeaderValue } from "../../../shared/http/headers.ts";
 import { platformKeys } from "../../../shared/job-call/metadata.ts";
 import type { JobIds } from "../../../shared/pricing/price-list.ts";
 
@@ -21,10 +21,10 @@ const EXPIRY = /^(?:0|[1-9]\d{0,14})$/;
  */
 export function readCallerProof(req: IncomingMessage, metadataPrefix: string): CallerProof {
   const { caller: name } = platformKeys(metadataPrefix);
-  const caller = onlyValue(req, name);
-  const nonce = onlyValue(req, `${name}-NONCE`);
-  const signature = onlyValue(req, `${name}-SIG`);
-  const expiry = onlyValue(req, `${name}-EXPIRY`);
+  const caller = requiredHeader(req, name);
+  const nonce = requiredHeader(req, `${name}-NONCE`);
+  const signature = requiredHeader(req, `${name}-SIG`);
+  const expiry = requiredHeader(req, `${name}-EXPIRY`);
   if (!isAddress(caller)) throw invalidProof(`${name} must be an address: 0x and 40 hex digits`);
   if (!NONCE.test(nonce)) throw invalidProof(`${name}-NONCE must be 1 to 128 visible ASCII characters`);
   if (!EXPIRY.test(expiry)) throw invalidProof(`${name}-EXPIRY must be whole unix seconds, in decimal`);
@@ -48,13 +48,9 @@ export function invalidProof(detail: string): AppError {
   return AppError.public("caller.proof_invalid", detail);
 }
 
-/** A header sent twice is refused: two programs on the way might each trust another one of them. */
-function onlyValue(req: IncomingMessage, name: string): string {
-  const [value, ...more] = headerValues(req, name.toLowerCase());
-  if (value === undefined) {
-    const detail = `the header ${name} is missing`;
-    throw AppError.public("caller.missing", detail);
-  }
-  if (more.length > 0) throw invalidProof(`${name} came more than once`);
-  return value;
+function requiredHeader(req: IncomingMessage, name: string): string {
+  const found = onlyHeaderValue(req, name.toLowerCase());
+  if ("value" in found) return found.value;
+  if (found.problem === "repeated") throw invalidProof(`${name} came more than once`);
+  throw AppError.public("caller.missing", `the header ${name} is missing`);
 }
