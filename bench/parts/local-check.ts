@@ -1,9 +1,8 @@
 import type { IncomingMessage } from "node:http";
 import type { PaymentRequired } from "@x402/core/types";
 import { toCatalog } from "../../services/x402-gateway/catalog.ts";
-import { agree } from "../../services/x402-gateway/payment/agree.ts";
-import { readPayment } from "../../services/x402-gateway/payment/header.ts";
-import { identifyPayment, inTakenToken } from "../../services/x402-gateway/payment/signer.ts";
+import { identifyPayment, inTakenToken, readPayment } from "../../services/x402-gateway/payment/header.ts";
+import { agree } from "../../services/x402-gateway/payment/offer.ts";
 import { parseJobPricing } from "../../shared/config/job-pricing-toml.ts";
 import { x402Toml } from "../../shared/config/x402-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";

@@ -1,12 +1,13 @@
+import type { IncomingMessage } from "node:http";
 import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
+import { AppError } from "../../shared/errors/app-error.ts";
 import { chainIdOf } from "../../shared/ethereum/chain-id.ts";
 import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
 import { currentOffers, type RateOf } from "../../shared/pricing/current-offers.ts";
 import { type JobIds, type JobPrice, jobKey, type PriceList } from "../../shared/pricing/price-list.ts";
 import { fixedRateOf } from "../../shared/pricing/rates/rated-token.ts";
-import type { PlatformQuote } from "./payment/operator-quote.ts";
+import { type PlatformQuote, type ReadQuote, rejectedQuote } from "./payment/operator-quote.ts";
 import { createPolicies, type JobPolicy } from "./policy/caller.ts";
-import { v1NetworkOf } from "./v1-networks.ts";
 
 /** A token that is taken, on its chain. */
 export type Token = {
@@ -115,4 +116,84 @@ function toToken(config: AcceptedToken): Token {
     separator,
     v1Network: v1NetworkOf(chainId),
   };
+}
+
+/** The job of these ids, if it has a price. Throws `job.not_found`. */
+export function pricedJob(catalog: Catalog, ids: JobIds): Job {
+  const job = catalog.find(ids);
+  if (job !== undefined) return job;
+  throw new AppError("job.not_found", {
+    reason: `there is no price for job ${ids.jobIndex} of service ${ids.serviceId}`,
+    publicDetail: "job not found",
+  });
+}
+
+/** The job of these ids, if it is sold. Throws `job.not_found` and `job.disabled`. */
+export function soldJob(catalog: Catalog, ids: JobIds): Job {
+  const job = pricedJob(catalog, ids);
+  if (job.policy.mode === "disabled")
+    throw new AppError("job.disabled", { reason: "its policy is disabled" });
+  return job;
+}
+
+/** After this long a rate may be known again. */
+const RATE_RETRY_MS = 10_000;
+
+/** Throws `price.unavailable` where no token has a rate that makes a price of the job's. */
+export function assertOffered(job: Job): void {
+  const error = noOffer(job);
+  if (error !== undefined) throw error;
+}
+
+/** What `assertOffered` throws, if anything. */
+export function noOffer({ prices, jobIndex, serviceId }: Job): AppError | undefined {
+  if (prices.length > 0) return undefined;
+  return new AppError("price.unavailable", {
+    reason: `no token has a current rate for job ${jobIndex} of service ${serviceId}`,
+    publicDetail: "No accepted token has a current rate; nothing was charged.",
+    retryAfterMs: RATE_RETRY_MS,
+  });
+}
+
+type Deps = { catalog: Catalog; readQuote: ReadQuote };
+
+export type AskedJob = (req: IncomingMessage, ids: JobIds) => Job;
+
+/**
+ * The job that a request asks for, at its price or at that of the quote it brings. Throws `job.not_found`, `job.disabled`
+ * and `quote.*`.
+ */
+export function createAskedJob({ catalog, readQuote }: Deps): AskedJob {
+  return (req, ids) => {
+    const job = soldJob(catalog, ids);
+    const quote = readQuote(req, ids);
+    if (quote === undefined) return job;
+    const quoted = catalog.quoted(job, quote);
+    if (quoted.prices.length === 0 && job.prices.length > 0)
+      throw rejectedQuote("its price comes to nothing that can be paid");
+    return quoted;
+  };
+}
+
+/**
+ * The EVM networks that every client of version 1 knows, by chain id. Those clients parse a whole 402 or nothing of it:
+ * one name they do not know spoils all offers, so no newer name is here.
+ */
+const V1_NETWORKS: Readonly<Record<number, string>> = {
+  2741: "abstract",
+  11124: "abstract-testnet",
+  84532: "base-sepolia",
+  8453: "base",
+  43113: "avalanche-fuji",
+  43114: "avalanche",
+  4689: "iotex",
+  1329: "sei",
+  1328: "sei-testnet",
+  137: "polygon",
+  80002: "polygon-amoy",
+  3338: "peaq",
+};
+
+export function v1NetworkOf(chainId: number): string | undefined {
+  return V1_NETWORKS[chainId];
 }

@@ -6,8 +6,7 @@ import { runService, type ServiceOptions } from "../../shared/lifecycle/run-serv
 import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
 import { createX402Gateway } from "./gateway.ts";
-import { registerGauges } from "./gauges.ts";
-import { createMeters } from "./metrics.ts";
+import { createMeters, registerGauges } from "./metrics.ts";
 
 export type X402Process = ServiceOptions & {
   configDir: string;

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { registerGauges } from "../../services/x402-gateway/gauges.ts";
+import { registerGauges } from "../../services/x402-gateway/metrics.ts";
 import { createMetrics } from "../../shared/metrics/metrics.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Lab, startLab } from "./payments-lab.ts";

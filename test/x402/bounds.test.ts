@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { afterEach, expect, test } from "vitest";
-import { createConcurrencyLimit } from "../../services/x402-gateway/concurrency-limit.ts";
 import { createFacilitators } from "../../services/x402-gateway/facilitator/pool.ts";
+import { createConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit.ts";
 import type { FacilitatorRequest } from "../../shared/payments/payment.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { eventually } from "../support/eventually.ts";

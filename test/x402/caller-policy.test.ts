@@ -8,15 +8,13 @@ import { decodeFunctionData, parseAbi } from "viem/utils";
 import { describe, expect, test } from "vitest";
 import {
   type CallerRequest,
+  type ContractCalls,
   createCallerPolicy,
+  createIsPermittedCaller,
   createPolicies,
+  type IsPermittedCaller,
   type JobPolicy,
 } from "../../services/x402-gateway/policy/caller.ts";
-import {
-  type ContractCalls,
-  createIsPermittedCaller,
-  type IsPermittedCaller,
-} from "../../services/x402-gateway/policy/permitted-callers.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import { createEthCall } from "../../shared/ethereum/eth-call.ts";

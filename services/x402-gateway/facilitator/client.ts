@@ -1,3 +1,4 @@
+import type { SettleResponse, SupportedKind, SupportedResponse, VerifyResponse } from "@x402/core/types";
 import { Pool } from "undici";
 import type { Secret } from "../../../shared/crypto/secret.ts";
 import { messageOf } from "../../../shared/errors/app-error.ts";
@@ -103,4 +104,147 @@ function objectIn(text: string): Record<string, unknown> | undefined {
   } catch {
     return undefined;
   }
+}
+
+export type Verified =
+  | { kind: "valid" }
+  /** `fault` says who can change it; the reason is the facilitator's own word. */
+  | { kind: "refused"; reason: string; fault: "payer" | "operator" };
+
+export type Settled =
+  | { kind: "settled"; transaction: string }
+  /** The facilitator says that it did not settle, which proves nothing: the transaction may have been sent. */
+  | { kind: "refused"; reason: string; transaction?: string }
+  | { kind: "unknown"; reason: string; transaction?: string };
+
+/** No judgement on the payment: another facilitator, or the same one later, may have one. */
+export type NoAnswer = Extract<FacilitatorAnswer, { kind: "none" }>;
+
+const TRANSACTION = /^0x[0-9a-fA-F]{64}$/;
+const REASON_CHARS_MAX = 200;
+
+/** An answer as the SDK types it, of which nothing is certain. */
+type Said<Response> = { readonly [Key in keyof Response]?: unknown };
+
+export function readVerified(answer: FacilitatorAnswer): Verified | NoAnswer {
+  if (answer.kind === "none") return answer;
+  const { isValid, invalidReason }: Said<VerifyResponse> = answer.value;
+  if (isValid === true && isSuccess(answer.status)) return { kind: "valid" };
+  const reason = reasonOf(invalidReason);
+  if (isValid !== false || isVerifyFailure(reason)) return noAnswer(answer, invalidReason);
+  return { kind: "refused", reason, fault: isOperatorFault(reason) ? "operator" : "payer" };
+}
+
+export function readSettled(answer: FacilitatorAnswer): Settled {
+  if (answer.kind === "none") return { kind: "unknown", reason: answer.reason };
+  const said: Said<SettleResponse> = answer.value;
+  const transaction = transactionIn(said);
+  if (said.success === true && isSuccess(answer.status)) return readSuccess(transaction);
+  const sent = transaction !== undefined && { transaction };
+  const reason = reasonOf(said.errorReason);
+  if (said.success !== false) return { kind: "unknown", reason: noAnswer(answer, reason).reason, ...sent };
+  return { kind: isOpenSettlement(reason) ? "unknown" : "refused", reason, ...sent };
+}
+
+function readSuccess(transaction: string | undefined): Settled {
+  return transaction === undefined
+    ? { kind: "unknown", reason: "success without a transaction" }
+    : { kind: "settled", transaction };
+}
+
+function transactionIn({ transaction }: Said<SettleResponse>): string | undefined {
+  return typeof transaction === "string" && TRANSACTION.test(transaction) ? transaction : undefined;
+}
+
+/** What a facilitator settles; kinds that do not read are left out. */
+export function readSupported(answer: FacilitatorAnswer): readonly SupportedKind[] | NoAnswer {
+  if (answer.kind === "none") return answer;
+  const { kinds }: Said<SupportedResponse> = answer.value;
+  if (!isSuccess(answer.status) || !Array.isArray(kinds)) return noAnswer(answer, undefined);
+  return kinds.filter(isKind);
+}
+
+function isKind(kind: unknown): kind is SupportedKind {
+  const { x402Version, scheme, network } = (kind ?? {}) as Said<SupportedKind>;
+  return typeof x402Version === "number" && typeof scheme === "string" && typeof network === "string";
+}
+
+function isSuccess(status: number): boolean {
+  return status >= 200 && status < 300;
+}
+
+function noAnswer({ status }: { status: number }, said: unknown): NoAnswer {
+  const word = textOf(said);
+  return {
+    kind: "none",
+    reason: `status ${status}, ${word === undefined ? "not an answer" : reasonOf(word)}`,
+  };
+}
+
+function reasonOf(said: unknown): string {
+  return textOf(said)?.slice(0, REASON_CHARS_MAX) ?? "no reason said";
+}
+
+function textOf(said: unknown): string | undefined {
+  return typeof said === "string" && said !== "" ? said : undefined;
+}
+
+/*
+ * What facilitators give as `invalidReason` and `errorReason` is an open set: @x402/evm 2.27 differs from the protocol's
+ * own list, and vendors add theirs. So each table lists what is known to be one thing, and anything else is the other.
+ * Families that differ in their prefix alone (`invalid_exact_evm_...`) are listed by their ending.
+ */
+
+/** Nothing that a payer signs changes these: the token, the network or the facilitator is configured wrongly. */
+const OPERATOR_FAULTS: readonly string[] = [
+  "token_name_mismatch",
+  "token_version_mismatch",
+  "missing_eip712_domain",
+  "asset_not_deployed_contract",
+  "eip3009_not_supported",
+  "invalid_payment_requirements",
+  "unsupported_scheme",
+  "unsupported_payload_type",
+  "invalid_scheme",
+  "invalid_exact_evm_scheme",
+  "invalid_network",
+  "network_mismatch",
+  "invalid_x402_version",
+  "recipient_mismatch",
+  "permit2_proxy_not_deployed",
+  "eip6492_factory_not_allowed",
+];
+
+/** The facilitator could not find out: another one may. */
+const VERIFY_FAILURES: readonly string[] = ["unexpected_verify_error"];
+
+/**
+ * Said of a settlement that may well have happened: pending, sent and not confirmed, or made by an earlier request
+ * whose answer was lost.
+ */
+const OPEN_SETTLEMENTS: readonly string[] = [
+  "settlement_pending",
+  "duplicate_settlement",
+  "nonce_already_used",
+  "permit2_invalid_nonce",
+  "transaction_failed",
+  "transfer_event_mismatch",
+  "invalid_transaction_state",
+  "unexpected_settle_error",
+];
+
+export function isOperatorFault(reason: string): boolean {
+  return isListed(OPERATOR_FAULTS, reason);
+}
+
+export function isVerifyFailure(reason: string): boolean {
+  return isListed(VERIFY_FAILURES, reason);
+}
+
+export function isOpenSettlement(reason: string): boolean {
+  return isListed(OPEN_SETTLEMENTS, reason);
+}
+
+function isListed(endings: readonly string[], reason: string): boolean {
+  return endings.some((ending) => reason === ending || reason.endsWith(`_${ending}`));
 }

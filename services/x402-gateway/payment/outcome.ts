@@ -1,10 +1,9 @@
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
-import type { Payment, PaymentState } from "../../../shared/payments/payment.ts";
+import type { Payment, PaymentState, Settlement } from "../../../shared/payments/payment.ts";
 import { type Clock, delay } from "../../../shared/time/clock.ts";
 import type { ReadBody } from "../routes/read-once.ts";
-import type { Settled } from "./finish.ts";
 import type { Paid } from "./responses.ts";
 
 const ASK_EVERY_MS = 100;
@@ -67,6 +66,9 @@ type Repeat = {
   /** What another request is refused with. */
   conflict: "payment.conflict" | "payment.identifier_conflict";
 };
+
+/** A payment whose money has moved. */
+export type Settled = Payment & { settlement: Settlement };
 
 export function isSettled(payment: Payment): payment is Settled {
   return payment.settlement !== undefined;

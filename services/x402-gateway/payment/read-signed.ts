@@ -1,9 +1,8 @@
 import type { IncomingMessage } from "node:http";
 import type { JobIds } from "../../../shared/pricing/price-list.ts";
 import type { Catalog } from "../catalog.ts";
-import { soldJob } from "../sold-job.ts";
-import { readPayment } from "./header.ts";
-import { identifyPayment, type SignedPayment } from "./signer.ts";
+import { soldJob } from "../catalog.ts";
+import { identifyPayment, readPayment, type SignedPayment } from "./header.ts";
 
 type Deps = { catalog: Catalog; assertOpen: () => void };
 

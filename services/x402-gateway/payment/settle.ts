@@ -1,6 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import type { RetryWrite } from "../../../shared/gateway/retry-write.ts";
+import { type JobCall, toJobCall } from "../../../shared/job-call/job-call.ts";
+import { platformKeys } from "../../../shared/job-call/metadata.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { Claimed } from "../../../shared/payments/claim.ts";
@@ -9,13 +11,14 @@ import type {
   FacilitatorRequest,
   NewPayment,
   Payment,
+  PaymentTerms,
   Settlement,
 } from "../../../shared/payments/payment.ts";
 import { toSettlement } from "../../../shared/payments/terms.ts";
+import type { Add } from "../../../shared/queue/enqueue.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import type { Facilitators } from "../facilitator/pool.ts";
-import type { Finish, Settled } from "./finish.ts";
-import { outcomeUnknown } from "./outcome.ts";
+import { outcomeUnknown, type Settled } from "./outcome.ts";
 
 /** The reconciler looks at a payment this soon after its claim, lest the request that claimed it has died. */
 const FIRST_LOOK_MS = 3000;
@@ -162,4 +165,82 @@ export function refusedClaim(kind: Exclude<Claimed["kind"], "new" | "known">): A
     case "quote_used":
       return new AppError("quote.used", { reason: "the quote was used by another payment" });
   }
+}
+
+/** When the chain is asked whether it has the payment: while one that has vanished can still be settled again. */
+const PROVE_AFTER_MS = 30_000;
+
+export type FinishDeps = {
+  journal: PaymentJournal;
+  add: Add;
+  clock: Clock;
+};
+
+export type Finish = ReturnType<typeof createFinish>;
+
+/**
+ * From money to job, by whoever knows that the money moved: the request that settled, or the reconciler of any replica.
+ * Each step may be done again and by several at once; none undoes a later one.
+ */
+export function createFinish({ journal, add, clock }: FinishDeps) {
+  /** SETTLED, unless somebody else has said so before. False when the payment is of another end: VOID or in REVIEW. */
+  async function settle(payment: Payment, settlement: Settlement, write: RetryWrite): Promise<boolean> {
+    const proven = settlement.by === "chain";
+    const found = await write(() => journal.settled(payment, { settlement, proven }, { now: clock() }));
+    failpoint("x402.after_settled");
+    return found !== undefined && found !== "VOID" && found !== "REVIEW";
+  }
+
+  /** In the queue, under the id that is the payment's own. */
+  async function enqueue({ id, call, settlement }: Settled, write: RetryWrite): Promise<void> {
+    if (call === undefined) return;
+    await write(() => add(toSettledCall(call, settlement)));
+    failpoint("x402.after_add");
+    await write(() => journal.queued(id, { now: clock(), dueAt: clock() + PROVE_AFTER_MS }));
+    failpoint("x402.after_queued");
+  }
+
+  return { settle, enqueue };
+}
+
+type Made = {
+  id: string;
+  terms: PaymentTerms;
+  /** Of a restricted job. */
+  caller: string | undefined;
+  metadataPrefix: string;
+  contentType: string | undefined;
+  body: Buffer;
+  bodySha256: string;
+  acceptedAt: number;
+  traceparent: string | undefined;
+};
+
+/** The call as it is written before money moves; it lacks only the transaction. */
+export function toPaidCall({ id, terms, caller, metadataPrefix, acceptedAt, ...rest }: Made): JobCall {
+  const keys = platformKeys(metadataPrefix);
+  const metadata = {
+    [keys.serviceId]: String(terms.service_id),
+    [keys.callId]: id,
+    "X-X402-ORIGIN": "x402",
+    "X-X402-QUOTE-DIGEST": terms.quote_digest,
+    "X-X402-PAYMENT-NETWORK": terms.network,
+    "X-X402-PAYMENT-TOKEN": terms.symbol,
+    "X-X402-PAYER": terms.payer,
+    "X-X402-AMOUNT": terms.amount,
+    ...(caller !== undefined && { [keys.caller]: caller }),
+  };
+  return toJobCall({
+    id,
+    origin: "x402",
+    job_id: terms.job_index,
+    metadata,
+    accepted_at: acceptedAt,
+    ...rest,
+  });
+}
+
+/** The call as the runner gets it. */
+export function toSettledCall(call: JobCall, { transaction }: Settlement): JobCall {
+  return { ...call, metadata: { ...call.metadata, "X-X402-TRANSACTION": transaction } };
 }

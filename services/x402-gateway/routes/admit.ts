@@ -3,13 +3,12 @@ import { codingUnsupported, contentCoding } from "../../../shared/http/content-c
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
-import type { AskedJob } from "../asked-job.ts";
-import type { Job, Token } from "../catalog.ts";
+import type { AskedJob, Job, Token } from "../catalog.ts";
 import type { Facilitators } from "../facilitator/pool.ts";
-import { verifyPayment } from "../facilitator/verify-payment.ts";
-import { type Agreed, type AgreeSettings, agree } from "../payment/agree.ts";
+import { verifyPayment } from "../facilitator/pool.ts";
+import { inTakenToken, type TakenPayment } from "../payment/header.ts";
+import { type Agreed, type AgreeSettings, agree } from "../payment/offer.ts";
 import { assertInputs, assertRequester } from "../payment/operator-quote.ts";
-import { inTakenToken, type TakenPayment } from "../payment/signer.ts";
 import type { AuthorizeCaller, AuthorizedCaller } from "../policy/caller.ts";
 import type { Arrival } from "./find-known.ts";
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { JobIds } from "../../../shared/pricing/price-list.ts";
-import type { AskedJob } from "../asked-job.ts";
-import { assertOffered } from "../sold-job.ts";
+import type { AskedJob } from "../catalog.ts";
+import { assertOffered } from "../catalog.ts";
 import type { AskedTally } from "./asked-tally.ts";
 import type { Challenge } from "./challenge.ts";
 

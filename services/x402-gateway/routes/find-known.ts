@@ -1,8 +1,8 @@
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
 import type { JobIds } from "../../../shared/pricing/price-list.ts";
+import type { SignedPayment } from "../payment/header.ts";
 import type { KnownPayment } from "../payment/outcome.ts";
-import type { SignedPayment } from "../payment/signer.ts";
 import { jobPath } from "../route.ts";
 import type { ReadBody } from "./read-once.ts";
 

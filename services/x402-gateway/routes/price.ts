@@ -1,8 +1,8 @@
 import type { ServerResponse } from "node:http";
 import { settlementEndpoint, toSettlementOption } from "../../../shared/pricing/settlement-options.ts";
 import type { Job } from "../catalog.ts";
+import { assertOffered } from "../catalog.ts";
 import { sendJson } from "../send-json.ts";
-import { assertOffered } from "../sold-job.ts";
 
 /** GET …/price: what a job costs, in wei and in each token that is taken. Throws `price.unavailable`. */
 export function answerPrice(res: ServerResponse, job: Job, publicUrl: string): void {
