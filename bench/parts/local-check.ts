@@ -2,10 +2,9 @@ import type { IncomingMessage } from "node:http";
 import type { PaymentRequired } from "@x402/core/types";
 import { toCatalog } from "../../services/x402-gateway/catalog.ts";
 import { identifyPayment, inTakenToken, readPayment } from "../../services/x402-gateway/payment/header.ts";
-import { agree } from "../../services/x402-gateway/payment/offer.ts";
+import { matchOffer, toOfferSettings } from "../../services/x402-gateway/payment/offer.ts";
 import { parseJobPricing } from "../../shared/config/job-pricing-toml.ts";
 import { x402Toml } from "../../shared/config/x402-toml.ts";
-import type { Secret } from "../../shared/crypto/secret.ts";
 import { toPriceList } from "../../shared/pricing/price-list.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { type Signed, toHeader } from "../support/payments.ts";
@@ -34,7 +33,7 @@ export function measureLocalCheck(required: PaymentRequired, signed: readonly Si
   const identified = timeBatches(decoded.results, (payment) =>
     inTakenToken(identifyPayment(payment, tokens)),
   );
-  const agreed = timeBatches(identified.results, (payment) => agree(payment, job, { settings, now }));
+  const agreed = timeBatches(identified.results, (payment) => matchOffer(payment, job, settings, now));
   return {
     payments: agreed.results.length,
     decodeUs: decoded.us,
@@ -62,13 +61,7 @@ function sale() {
   const prices = toPriceList(parseJobPricing(PRICING).jobs.values());
   const { tokens, find } = toCatalog(x402, prices);
   const job = find({ serviceId: 1, jobIndex: 7 }) ?? fail();
-  const settings = {
-    publicUrl: x402.public_url,
-    maxTimeoutSeconds: x402.max_timeout_secs,
-    quoteTtlSeconds: x402.quote_ttl_secs,
-    quoteSecrets: x402.quote_secret as [Secret, ...Secret[]],
-    settleTimeoutSeconds: x402.settle_timeout_secs,
-  };
+  const settings = toOfferSettings(x402);
   return { job, tokens, settings };
 }
 

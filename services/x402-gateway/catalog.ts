@@ -6,7 +6,7 @@ import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
 import { currentOffers, type RateOf } from "../../shared/pricing/current-offers.ts";
 import { type JobIds, type JobPrice, jobKey, type PriceList } from "../../shared/pricing/price-list.ts";
 import { fixedRateOf } from "../../shared/pricing/rates/rated-token.ts";
-import { type PlatformQuote, type ReadQuote, rejectedQuote } from "./payment/operator-quote.ts";
+import { type OperatorQuote, type ReadOperatorQuote, rejectedQuote } from "./payment/operator-quote.ts";
 import { createPolicies, type JobPolicy } from "./policy/caller.ts";
 
 /** A token that is taken, on its chain. */
@@ -23,7 +23,7 @@ export type Token = {
   version: string;
   /** The domain separator, in hex without 0x. */
   separator: string;
-  /** The network's name in version 1 of the protocol, where it has one that all its clients know. */
+  /** The network's name in version 1 of the protocol, if it has one that all clients of version 1 know. */
   v1Network: string | undefined;
 };
 
@@ -32,19 +32,23 @@ export type Job = JobIds & {
   priceWei: bigint;
   policy: JobPolicy;
   prices: readonly { token: Token; amount: bigint }[];
-  /** What its price is by, where it is not the price list's. */
-  quote?: PlatformQuote;
+  /** Where its price comes from, if it is not the price list's. */
+  operatorQuote?: OperatorQuote;
 };
 
 export type Catalog = {
   tokens: readonly Token[];
-  /** The same object as long as no rate changes, and another one afterwards. */
+  /** The job, if it has a price: the same object as long as no rate changes, and another one afterwards. */
   find(ids: JobIds): Job | undefined;
-  /** The job at the quote's price. */
-  quoted(job: Job, quote: PlatformQuote): Job;
+  /** The job, if it has a price. Throws `job.not_found`. */
+  priced(ids: JobIds): Job;
+  /** The job, if it is sold. Throws `job.not_found` and `job.disabled`. */
+  sold(ids: JobIds): Job;
+  /** The job at the price of an operator's quote. */
+  quoted(job: Job, operatorQuote: OperatorQuote): Job;
 };
 
-/** What is sold, to whom, and for which tokens; without `rateOf` only for those whose rate is fixed. */
+/** What is sold, to whom, and for which tokens. Without `rateOf` only tokens with a fixed rate have a price. */
 export function toCatalog(
   x402: X402Toml,
   prices: PriceList,
@@ -52,11 +56,11 @@ export function toCatalog(
 ): Catalog {
   const tokens = new Map(x402.accepted_tokens.map((config) => [config, toToken(config)]));
   const policyOf = createPolicies(x402);
-  const known = [...prices].map(([key, job]): [string, KnownJob] => [
+  const listed = [...prices].map(([key, job]): [string, ListedJob] => [
     key,
     { ...job, policy: policyOf(job), priced: undefined },
   ]);
-  const byKey = new Map(known);
+  const byKey = new Map(listed);
   const ratesNow = createRatesNow(x402.accepted_tokens, rateOf);
 
   function pricesOf(priceWei: bigint, rates: RatesNow): Job["prices"] {
@@ -68,25 +72,46 @@ export function toCatalog(
     );
   }
 
+  function find(ids: JobIds): Job | undefined {
+    const job = byKey.get(jobKey(ids));
+    if (job === undefined) return undefined;
+    const rates = ratesNow();
+    if (job.priced?.rates === rates) return job.priced.job;
+    const { priced: _, ...rest } = job;
+    job.priced = { rates, job: { ...rest, prices: pricesOf(job.priceWei, rates) } };
+    return job.priced.job;
+  }
+
+  function priced(ids: JobIds): Job {
+    const job = find(ids);
+    if (job !== undefined) return job;
+    throw new AppError("job.not_found", {
+      reason: `there is no price for job ${ids.jobIndex} of service ${ids.serviceId}`,
+      publicDetail: "job not found",
+    });
+  }
+
+  function sold(ids: JobIds): Job {
+    const job = priced(ids);
+    if (job.policy.mode === "disabled")
+      throw new AppError("job.disabled", { reason: "its policy is disabled" });
+    return job;
+  }
+
   return {
     tokens: [...tokens.values()],
-    find(ids) {
-      const job = byKey.get(jobKey(ids));
-      if (job === undefined) return undefined;
-      const rates = ratesNow();
-      if (job.priced?.rates === rates) return job.priced.job;
-      const { priced: _, ...rest } = job;
-      job.priced = { rates, job: { ...rest, prices: pricesOf(job.priceWei, rates) } };
-      return job.priced.job;
-    },
-    quoted(job, quote) {
-      const { priceWei } = quote.quote;
-      return { ...job, priceWei, prices: pricesOf(priceWei, ratesNow()), quote };
+    find,
+    priced,
+    sold,
+    quoted(job, operatorQuote) {
+      const { priceWei } = operatorQuote.quote;
+      return { ...job, priceWei, prices: pricesOf(priceWei, ratesNow()), operatorQuote };
     },
   };
 }
 
-type KnownJob = JobPrice & Pick<Job, "policy"> & { priced: { rates: RatesNow; job: Job } | undefined };
+/** A job of the price list, and what it cost at the rates that were looked at last. */
+type ListedJob = JobPrice & Pick<Job, "policy"> & { priced: { rates: RatesNow; job: Job } | undefined };
 
 type RatesNow = ReadonlyMap<AcceptedToken, string | undefined>;
 
@@ -101,51 +126,34 @@ function createRatesNow(tokens: readonly AcceptedToken[], rateOf: RateOf<Accepte
   };
 }
 
-function toToken(config: AcceptedToken): Token {
-  const { network, asset, symbol, pay_to: payTo, eip3009_name: name, eip3009_version: version } = config;
-  const chainId = chainIdOf(network);
-  const separator = domainSeparator({ name, version, chainId, verifyingContract: asset });
-  return {
-    network,
-    chainId,
-    asset,
-    symbol,
-    payTo,
-    name,
-    version,
-    separator,
-    v1Network: v1NetworkOf(chainId),
+export type RequestedJob = (req: IncomingMessage, ids: JobIds) => Job;
+
+/**
+ * The job that a request is for, at its list price or at that of the operator's quote which the request brings. Throws
+ * `job.not_found`, `job.disabled` and `quote.*`.
+ */
+export function createRequestedJob(catalog: Catalog, readOperatorQuote: ReadOperatorQuote): RequestedJob {
+  return (req, ids) => {
+    const job = catalog.sold(ids);
+    const operatorQuote = readOperatorQuote(req, ids);
+    if (operatorQuote === undefined) return job;
+    const quoted = catalog.quoted(job, operatorQuote);
+    if (quoted.prices.length === 0 && job.prices.length > 0)
+      throw rejectedQuote("its price comes to nothing that can be paid");
+    return quoted;
   };
-}
-
-/** The job of these ids, if it has a price. Throws `job.not_found`. */
-export function pricedJob(catalog: Catalog, ids: JobIds): Job {
-  const job = catalog.find(ids);
-  if (job !== undefined) return job;
-  throw new AppError("job.not_found", {
-    reason: `there is no price for job ${ids.jobIndex} of service ${ids.serviceId}`,
-    publicDetail: "job not found",
-  });
-}
-
-/** The job of these ids, if it is sold. Throws `job.not_found` and `job.disabled`. */
-export function soldJob(catalog: Catalog, ids: JobIds): Job {
-  const job = pricedJob(catalog, ids);
-  if (job.policy.mode === "disabled")
-    throw new AppError("job.disabled", { reason: "its policy is disabled" });
-  return job;
 }
 
 /** After this long a rate may be known again. */
 const RATE_RETRY_MS = 10_000;
 
-/** Throws `price.unavailable` where no token has a rate that makes a price of the job's. */
+/** Throws `price.unavailable` if the job has a price in no token. */
 export function assertOffered(job: Job): void {
   const error = noOffer(job);
   if (error !== undefined) throw error;
 }
 
-/** What `assertOffered` throws, if anything. */
+/** The error that `assertOffered` throws, if any. */
 export function noOffer({ prices, jobIndex, serviceId }: Job): AppError | undefined {
   if (prices.length > 0) return undefined;
   return new AppError("price.unavailable", {
@@ -155,29 +163,22 @@ export function noOffer({ prices, jobIndex, serviceId }: Job): AppError | undefi
   });
 }
 
-type Deps = { catalog: Catalog; readQuote: ReadQuote };
+/** A job's path, which is also what a payment is bound to. */
+export function jobPath(ids: JobIds): string {
+  return `/x402/jobs/${jobKey(ids)}`;
+}
 
-export type AskedJob = (req: IncomingMessage, ids: JobIds) => Job;
-
-/**
- * The job that a request asks for, at its price or at that of the quote it brings. Throws `job.not_found`, `job.disabled`
- * and `quote.*`.
- */
-export function createAskedJob({ catalog, readQuote }: Deps): AskedJob {
-  return (req, ids) => {
-    const job = soldJob(catalog, ids);
-    const quote = readQuote(req, ids);
-    if (quote === undefined) return job;
-    const quoted = catalog.quoted(job, quote);
-    if (quoted.prices.length === 0 && job.prices.length > 0)
-      throw rejectedQuote("its price comes to nothing that can be paid");
-    return quoted;
-  };
+function toToken(config: AcceptedToken): Token {
+  const { network, asset, symbol, pay_to: payTo, eip3009_name: name, eip3009_version: version } = config;
+  const chainId = chainIdOf(network);
+  const separator = domainSeparator({ name, version, chainId, verifyingContract: asset });
+  const v1Network = V1_NETWORKS[chainId];
+  return { network, chainId, asset, symbol, payTo, name, version, separator, v1Network };
 }
 
 /**
  * The EVM networks that every client of version 1 knows, by chain id. Those clients parse a whole 402 or nothing of it:
- * one name they do not know spoils all offers, so no newer name is here.
+ * one name that they do not know spoils all offers, so no newer name is here.
  */
 const V1_NETWORKS: Readonly<Record<number, string>> = {
   2741: "abstract",
@@ -193,7 +194,3 @@ const V1_NETWORKS: Readonly<Record<number, string>> = {
   80002: "polygon-amoy",
   3338: "peaq",
 };
-
-export function v1NetworkOf(chainId: number): string | undefined {
-  return V1_NETWORKS[chainId];
-}

@@ -1,28 +1,42 @@
-import type { X402Toml } from "../../shared/config/x402-toml.ts";
+import type { RequestListener } from "node:http";
+import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
+import type { Secret } from "../../shared/crypto/secret.ts";
 import { createEthCall } from "../../shared/ethereum/eth-call.ts";
 import { type Gateway, type IngressOptions, openIngress } from "../../shared/gateway/ingress.ts";
+import type { Readiness } from "../../shared/http/ops.ts";
+import { type ConcurrencyLimit, createConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit.ts";
 import type { Logger } from "../../shared/log/logger.ts";
-import { createPaymentJournal } from "../../shared/payments/journal.ts";
+import { createPaymentJournal, type PaymentJournal } from "../../shared/payments/journal.ts";
 import type { PriceList } from "../../shared/pricing/price-list.ts";
-import { createRates, type ObservedRate } from "../../shared/pricing/rates/rates.ts";
+import { createRates, type ObservedRate, type Rates } from "../../shared/pricing/rates/rates.ts";
 import { isQueued } from "../../shared/queue/is-queued.ts";
 import type { Clock } from "../../shared/time/clock.ts";
-import { toCatalog } from "./catalog.ts";
-import { createChains } from "./chains.ts";
-import { createFacilitators } from "./facilitator/pool.ts";
-import { createFinish } from "./payment/settle.ts";
-import { createCallerPolicy, createIsPermittedCaller } from "./policy/caller.ts";
-import { readiness } from "./readiness.ts";
+import { type Catalog, createRequestedJob, type RequestedJob, toCatalog } from "./catalog.ts";
+import { type Chains, createChains } from "./chains.ts";
+import { createFacilitators, createVerifyPayment, type Facilitators } from "./facilitator/pool.ts";
+import { type OfferSettings, toOfferSettings } from "./payment/offer.ts";
+import { createReadOperatorQuote } from "./payment/operator-quote.ts";
+import { createKnownOutcome } from "./payment/outcome.ts";
+import { createClaimPayment, createFinish, createSettle, type Finish } from "./payment/settle.ts";
+import { type ContractCalls, createCallerPolicy, createIsPermittedCaller } from "./policy/caller.ts";
 import { startReconciler } from "./reconciler/reconciler.ts";
-import { createAskedTally } from "./routes/asked-tally.ts";
-import { createAnswerAll } from "./routes/routes.ts";
+import { readCallStatus } from "./routes/call-status.ts";
+import { type Challenge, createChallenge } from "./routes/challenge.ts";
+import { createDryRun, type DryRun } from "./routes/dry-run.ts";
+import {
+  createCheckPayment,
+  createFindKnown,
+  createPayJob,
+  createReadPaidRequest,
+  type PayJob,
+} from "./routes/pay-job.ts";
+import { toPriceAnswer } from "./routes/price.ts";
+import { CORS_HEADERS, createHandler, createRefuse } from "./server.ts";
 
 /** Check tables of `x402.toml` and `job_pricing.toml`, and put prices on jobs. */
 export { parseJobPricing } from "../../shared/config/job-pricing-toml.ts";
 export { x402Toml } from "../../shared/config/x402-toml.ts";
 export { toPriceList } from "../../shared/pricing/price-list.ts";
-
-const CALLER_CHECK_TIMEOUT_MS = 3000;
 
 export type X402GatewayOptions = IngressOptions & {
   x402: X402Toml;
@@ -37,26 +51,33 @@ export type X402Gateway = Gateway & {
   close(): Promise<void>;
 };
 
-/** The payment gateway, to be mounted in any process; what two replicas have to agree on is in Redis or on the chain. */
+/** The payment gateway, to be mounted in any process. What two replicas have to agree on is in Redis or on the chain. */
 export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
+  const { x402 } = options;
   const ingress = openIngress("x402", options);
-  const parts = { ...ingress, ...makeParts(options, ingress) };
-  const { admission, chains, facilitators, rates } = parts;
-  const { trust_facilitator: trustFacilitator, settle_timeout_secs } = options.x402;
-  const readinessNow = () =>
-    readiness({
-      admission: () => admission.readiness(),
-      facilitators,
-      chains,
-      rates: rates.observed,
-      trustFacilitator,
-    });
-  const handler = createAnswerAll({ ...parts, readiness: readinessNow });
+  const { redis, admission, add, beginWrite, clock, log } = ingress;
+  const journal = createPaymentJournal(redis);
+  const rates = createRates({ tokens: x402.accepted_tokens, redis, clock, log });
+  const chains = createChains(x402, { clock, log });
+  const facilitators = createConfiguredFacilitators(x402, clock, log);
+  const finish = createFinish({ journal, add, clock });
+  const readiness = (): Readiness => {
+    const { ready, checks } = admission.readiness();
+    return { ready, checks: { ...checks, ...toSharedChecks(x402, facilitators, chains, rates) } };
+  };
+  const background = { journal, rates, chains, facilitators, finish };
+  const { handler, challenge } = createRoutes(options, ingress, background, readiness);
   const reconciler = startReconciler({
-    ...parts,
+    redis,
+    journal,
     chainOf: ({ terms }) => chains.of(terms),
-    isQueued: (id) => isQueued(options.redis, "x402", id),
-    settleTimeoutMs: settle_timeout_secs * 1000,
+    facilitators,
+    finish,
+    beginWrite,
+    isQueued: (id) => isQueued(redis, "x402", id),
+    settleTimeoutMs: x402.settle_timeout_secs * 1000,
+    clock,
+    log,
   });
   facilitators.start();
   chains.start();
@@ -64,10 +85,10 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   return {
     ...ingress.handle,
     handler,
-    readiness: readinessNow,
+    readiness,
     rates: rates.observed,
     async close() {
-      parts.asked.flush();
+      challenge.flush();
       await reconciler.stop();
       rates.close();
       await Promise.all([facilitators.close(), chains.close()]);
@@ -78,35 +99,156 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
 
 type Ingress = ReturnType<typeof openIngress>;
 
-function makeParts({ x402, prices, metadataPrefix }: X402GatewayOptions, ingress: Ingress) {
-  const { redis, clock, log } = ingress;
-  const journal = createPaymentJournal(redis);
-  const rates = createRates({ tokens: x402.accepted_tokens, redis, clock, log });
-  const isPermittedCaller = createIsPermittedCaller({ chainAt: toContractCalls, clock });
-  return {
-    x402,
+/** The parts that work in the background too. */
+type Background = {
+  journal: PaymentJournal;
+  rates: Rates<AcceptedToken>;
+  chains: Chains;
+  facilitators: Facilitators;
+  finish: Finish;
+};
+
+/** Everything the gateway answers. */
+function createRoutes(
+  { x402, prices, metadataPrefix }: X402GatewayOptions,
+  ingress: Ingress,
+  background: Background,
+  readiness: () => Readiness,
+): { handler: RequestListener; challenge: Challenge } {
+  const { admission, clock, log } = ingress;
+  const catalog = toCatalog(x402, prices, background.rates.of);
+  const { quote_operators: operators, quote_domain: domain } = x402;
+  const readOperatorQuote = createReadOperatorQuote({ operators, domain, metadataPrefix, clock });
+  const requestedJob = createRequestedJob(catalog, readOperatorQuote);
+  const offerSettings = toOfferSettings(x402);
+  const challenge = createChallenge({ requestedJob, offerSettings, headers: CORS_HEADERS, clock, log });
+  const statusUrlOf = (callId: string) => `${x402.public_url}/x402/calls/${callId}`;
+  const sale = { catalog, requestedJob, offerSettings, statusUrlOf, metadataPrefix };
+  const { payJob, dryRun } = createPaidRoutes(x402, sale, ingress, background);
+  const handler = createHandler({
+    challenge,
+    payJob,
+    dryRun,
+    priceOf: (ids) => toPriceAnswer(catalog.priced(ids), x402.public_url),
+    callStatusOf: (callId) => readCallStatus(background.journal, callId),
+    refuse: createRefuse({ challenge, requestedJob, statusUrlOf, clock, log }),
+    readiness,
+    isEnding: () => admission.ending,
     metadataPrefix,
-    asked: createAskedTally(log),
-    rates,
-    catalog: toCatalog(x402, prices, rates.of),
-    journal,
-    chains: createChains(x402, { clock, log }),
-    facilitators: createFacilitators(toFacilitatorOptions(x402, { clock, log })),
-    finish: createFinish({ ...ingress, journal }),
-    authorizeCaller: createCallerPolicy({ metadataPrefix, clock, isPermittedCaller }),
-  };
+    clock,
+  });
+  return { handler, challenge };
 }
 
-function toContractCalls(rpcUrl: Parameters<typeof createEthCall>[0]["rpcUrl"]) {
+/** What is sold, at which terms. */
+type Sale = {
+  catalog: Catalog;
+  requestedJob: RequestedJob;
+  offerSettings: OfferSettings;
+  statusUrlOf: (callId: string) => string;
+  metadataPrefix: string;
+};
+
+/** The two routes that take a payment. */
+function createPaidRoutes(
+  x402: X402Toml,
+  { catalog, requestedJob, offerSettings, statusUrlOf, metadataPrefix }: Sale,
+  { admission, beginWrite, clock, log }: Ingress,
+  { journal, chains, facilitators, finish }: Background,
+): { payJob: PayJob; dryRun: DryRun } {
+  const { open_payments_per_payer: openMax, body_limit_bytes: bodyBytesMax } = x402;
+  const assertOpen = () => admission.assertOpen();
+  const isPermittedCaller = createIsPermittedCaller({ chainAt: toContractCalls, clock });
+  const authorizeCaller = createCallerPolicy({ metadataPrefix, clock, isPermittedCaller });
+  const paymentsInFlight = createPaymentsInFlight(bodyBytesMax);
+  const readPaidRequest = createReadPaidRequest(catalog, assertOpen);
+  const findKnown = createFindKnown(journal);
+  const knownOutcome = createKnownOutcome({ journal, clock, patienceMs: x402.settle_timeout_secs * 1000 });
+  const check = createCheckPayment({
+    requestedJob,
+    assertOpen,
+    authorizeCaller,
+    verifyPayment: createVerifyPayment(facilitators, log),
+    headOf: chains.headOf,
+    offerSettings,
+    bodyBytesMax,
+    clock,
+  });
+  const claim = createClaimPayment({ journal, beginWrite, openMax, clock });
+  const { trust_facilitator: trustFacilitator } = x402;
+  const settle = createSettle({ journal, facilitators, finish, beginWrite, trustFacilitator, clock, log });
+  const payJob = createPayJob({
+    readPaidRequest,
+    findKnown,
+    knownOutcome,
+    paymentsInFlight,
+    check,
+    claim,
+    settle,
+    statusUrlOf,
+    metadataPrefix,
+    clock,
+    log,
+  });
+  const dryRun = createDryRun({
+    catalog,
+    requestedJob,
+    readPaidRequest,
+    findKnown,
+    knownOutcome,
+    paymentsInFlight,
+    check,
+    assertOpen,
+    authorizeCaller,
+    journal,
+    openMax,
+    bodyBytesMax,
+  });
+  return { payJob, dryRun };
+}
+
+/** All bodies of new payments together stay under this. */
+const IN_FLIGHT_BYTES_MAX = 1024 ** 3;
+
+function createPaymentsInFlight(bodyBytesMax: number): ConcurrencyLimit {
+  const bodiesMax = Math.floor(IN_FLIGHT_BYTES_MAX / Math.max(1, bodyBytesMax));
+  const max = Math.max(16, Math.min(1024, bodiesMax));
+  return createConcurrencyLimit({ max, what: "new payments", code: "payment.unavailable" });
+}
+
+const CALLER_CHECK_TIMEOUT_MS = 3000;
+
+function toContractCalls(rpcUrl: Secret): ContractCalls {
   return { ethCall: createEthCall({ rpcUrl, timeoutMs: CALLER_CHECK_TIMEOUT_MS }) };
 }
 
-function toFacilitatorOptions(x402: X402Toml, rest: { clock: Clock; log: Logger }) {
-  return {
+function createConfiguredFacilitators(x402: X402Toml, clock: Clock, log: Logger): Facilitators {
+  return createFacilitators({
     urls: x402.facilitator_url,
     headers: x402.facilitator_headers,
     verifyTimeoutMs: x402.facilitator_timeout_secs * 1000,
     settleTimeoutMs: x402.settle_timeout_secs * 1000,
-    ...rest,
+    clock,
+    log,
+  });
+}
+
+/**
+ * Facilitators, chains and the sources of rates are the same for every replica. So their absence is reported, and makes no
+ * replica unready.
+ */
+function toSharedChecks(
+  { trust_facilitator }: X402Toml,
+  facilitators: Facilitators,
+  chains: Chains,
+  rates: Rates<AcceptedToken>,
+) {
+  return {
+    facilitators: facilitators.available(),
+    chains: chains.available(),
+    rates: rates.observed().map(({ network, asset, symbol, value }) => {
+      return { network, asset, symbol, ok: value !== undefined };
+    }),
+    trust_facilitator,
   };
 }

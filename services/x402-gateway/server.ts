@@ -1,89 +1,237 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
+import { CODES } from "../../shared/errors/codes.ts";
 import { bareApp, onlyGet, probes, type Readiness, serve } from "../../shared/http/ops.ts";
+import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
 import { rawPath } from "../../shared/http/raw-path.ts";
+import { logRefused } from "../../shared/http/refusal.ts";
+import type { Logger } from "../../shared/log/logger.ts";
 import type { JobIds } from "../../shared/pricing/price-list.ts";
-import { CORS_HEADERS } from "./cors.ts";
+import type { Clock } from "../../shared/time/clock.ts";
+import { type Job, noOffer, type RequestedJob } from "./catalog.ts";
 import { hasPayment } from "./payment/header.ts";
-import { parseRoute, type Route } from "./route.ts";
-import type { AskForPayment } from "./routes/ask-for-payment.ts";
+import { OpenPayment } from "./payment/outcome.ts";
+import type { Challenge } from "./routes/challenge.ts";
+import type { DryRun } from "./routes/dry-run.ts";
+import type { PayJob, PaymentAttempt } from "./routes/pay-job.ts";
 
-type Arrival = { req: IncomingMessage; res: ServerResponse };
-
-type Deps = {
-  askForPayment: AskForPayment;
-  payJob: (req: IncomingMessage, res: ServerResponse, ids: JobIds) => Promise<void>;
-  dryRun: (arrival: Arrival & { ids: JobIds }) => Promise<void>;
-  price: (res: ServerResponse, ids: JobIds) => void;
-  callState: (res: ServerResponse, callId: string) => Promise<void>;
-  preflight: (res: ServerResponse) => void;
-  /** Answers what one of these threw. */
-  refuse: (arrival: Arrival & { ids: JobIds | undefined }, error: AppError) => void;
+type HandlerDeps = {
+  challenge: Challenge;
+  payJob: PayJob;
+  dryRun: DryRun;
+  priceOf: (ids: JobIds) => object;
+  callStatusOf: (callId: string) => Promise<object>;
+  refuse: Refuse;
   readiness: () => Readiness;
   /** Whether every answer is to be the last of its connection. */
   isEnding: () => boolean;
+  metadataPrefix: string;
+  clock: Clock;
 };
 
-/** A page that buys is to read its mistakes too: a 404, a 405. */
-const READABLE_BY_PAGES = new Map(Object.entries(CORS_HEADERS));
+/** Paths of jobs and calls are matched as they came, before Express; everything else is Express's. */
+export function createHandler(deps: HandlerDeps): RequestListener {
+  const { challenge, payJob, dryRun, priceOf, callStatusOf, refuse, isEnding, clock } = deps;
+  const others = createOthers(deps.readiness);
+  const answerPreflight = createPreflight(deps.metadataPrefix);
 
-/** Paths of jobs and calls are matched as they came, before Express; everything else is Express'. */
-export function createHandler(deps: Deps): RequestListener {
+  /** Most requests are of this kind. Nothing in it has to be waited for. */
+  function askForPayment(req: IncomingMessage, res: ServerResponse, ids: JobIds): void {
+    try {
+      challenge.ask(req, res, ids);
+    } catch (thrown) {
+      refuse(req, res, thrown, ids);
+    }
+  }
+
+  async function answer(req: IncomingMessage, res: ServerResponse, route: Route): Promise<void> {
+    let attempt: PaymentAttempt | undefined;
+    try {
+      if (req.method === "OPTIONS") return answerPreflight(res);
+      assertMethod(req, res, route);
+      switch (route.kind) {
+        case "job":
+          attempt = { ids: route, startedAt: clock(), signed: undefined };
+          return await payJob(req, res, attempt);
+        case "dry_run":
+          return sendJson(res, await dryRun(req, res, route));
+        case "price":
+          return sendJson(res, priceOf(route));
+        case "call":
+          return sendJson(res, await callStatusOf(route.callId));
+      }
+    } catch (thrown) {
+      refuse(req, res, thrown, route.kind === "call" ? undefined : route, attempt);
+    }
+  }
+
+  return (req, res) => {
+    if (isEnding()) res.setHeader("Connection", "close");
+    const route = parseRoute(rawPath(req.url ?? ""));
+    if (route !== undefined && isUnpaid(req, route)) return askForPayment(req, res, route);
+    res.setHeaders(READABLE_BY_PAGES);
+    if (route === undefined) others(req, res);
+    else void answer(req, res, route);
+  };
+}
+
+/** Everything but jobs and calls: the health of the gateway, and a 404. */
+function createOthers(readiness: () => Readiness): RequestListener {
   const app = bareApp();
   onlyGet(app, "/x402/health", (_req, res) => {
     res.type("text/plain").send("ok");
   });
-  app.use(probes(deps));
-  const others = serve(app);
-
-  return (req, res) => {
-    if (deps.isEnding()) res.setHeader("Connection", "close");
-    const route = parseRoute(rawPath(req.url ?? ""));
-    if (route === undefined) {
-      res.setHeaders(READABLE_BY_PAGES);
-      others(req, res);
-    } else if (isUnpaid(req, route)) tellPrice(deps, { req, res }, route);
-    else void answer(deps, { req, res }, route);
-  };
+  app.use(probes({ readiness }));
+  return serve(app);
 }
 
-/** Most requests of a shop are this one; it needs nothing that has to be waited for. */
+/** What a request's raw path names. */
+type Route = ({ kind: "job" | "price" | "dry_run" } & JobIds) | { kind: "call"; callId: string };
+
+/** Ids in their one decimal form: no sign, no padding, nothing encoded. */
+const JOB = /^\/x402\/jobs\/(0|[1-9]\d{0,15})\/(0|[1-9]\d{0,9})(\/price|\/auth-dry-run)?$/;
+const CALL = /^\/x402\/calls\/(c_[0-9a-f]{32})$/;
+
+const JOB_INDEX_MAX = 2 ** 32 - 1;
+
+/** Parses the ids of a raw path, once; undefined if it names neither a job nor a call. */
+function parseRoute(path: string): Route | undefined {
+  const callId = CALL.exec(path)?.[1];
+  if (callId !== undefined) return { kind: "call", callId };
+  const [, service, index, action] = JOB.exec(path) ?? [];
+  if (service === undefined || index === undefined) return undefined;
+  const ids = { serviceId: Number(service), jobIndex: Number(index) };
+  if (!Number.isSafeInteger(ids.serviceId) || ids.jobIndex > JOB_INDEX_MAX) return undefined;
+  if (action === "/price") return { kind: "price", ...ids };
+  return { kind: action === undefined ? "job" : "dry_run", ...ids };
+}
+
 function isUnpaid(req: IncomingMessage, route: Route): route is Route & JobIds {
   return route.kind === "job" && req.method === "POST" && !hasPayment(req);
 }
 
-function tellPrice(deps: Deps, { req, res }: Arrival, ids: JobIds): void {
-  try {
-    deps.askForPayment(req, res, ids);
-  } catch (thrown) {
-    deps.refuse({ req, res, ids }, toAppError(thrown));
-  }
-}
-
-async function answer(deps: Deps, arrival: Arrival, route: Route): Promise<void> {
-  const { req, res } = arrival;
-  const ids = route.kind === "call" ? undefined : route;
-  try {
-    if (req.method === "OPTIONS") return deps.preflight(res);
-    assertMethod(arrival, route);
-    switch (route.kind) {
-      case "job":
-        return await deps.payJob(req, res, route);
-      case "dry_run":
-        return await deps.dryRun({ ...arrival, ids: route });
-      case "price":
-        return deps.price(res, route);
-      case "call":
-        return await deps.callState(res, route.callId);
-    }
-  } catch (thrown) {
-    deps.refuse({ ...arrival, ids }, toAppError(thrown));
-  }
-}
-
-function assertMethod({ req: { method }, res }: Arrival, { kind }: Route): void {
+function assertMethod({ method }: IncomingMessage, res: ServerResponse, { kind }: Route): void {
   const wanted = kind === "job" || kind === "dry_run" ? "POST" : "GET";
   if (method === wanted || (wanted === "GET" && method === "HEAD")) return;
   res.setHeader("Allow", wanted === "GET" ? "GET, HEAD, OPTIONS" : "POST, OPTIONS");
   throw new AppError("request.method_not_allowed", { reason: `${method}`, publicDetail: `use ${wanted}` });
+}
+
+type RefuseDeps = {
+  challenge: Challenge;
+  requestedJob: RequestedJob;
+  statusUrlOf: (callId: string) => string;
+  clock: Clock;
+  log: Logger;
+};
+
+type Refuse = ReturnType<typeof createRefuse>;
+
+/**
+ * Answers what any route throws: with a problem document, or with a new 402 if a payment cannot be taken. The refusal of a
+ * payment is logged, and tells where a payment whose outcome is open can be followed.
+ */
+export function createRefuse({ challenge, requestedJob, statusUrlOf, clock, log }: RefuseDeps) {
+  /** The job that a 402 offers again; undefined if it is not sold, or the operator's quote is not honoured. */
+  function jobOnOffer(req: IncomingMessage, ids: JobIds): Job | undefined {
+    try {
+      return requestedJob(req, ids);
+    } catch {
+      return undefined;
+    }
+  }
+
+  return function refuse(
+    req: IncomingMessage,
+    res: ServerResponse,
+    thrown: unknown,
+    ids: JobIds | undefined,
+    attempt?: PaymentAttempt,
+  ): void {
+    const refusal = toAppError(thrown);
+    const job = attempt && isPaymentRequired(refusal) ? jobOnOffer(req, attempt.ids) : undefined;
+    // A 402 needs something to offer, unless it tells the end of the payment itself.
+    const error = (refusal.code !== "payment.void" && job && noOffer(job)) || refusal;
+    if (isPaymentRequired(error) && job !== undefined && job.prices.length > 0) {
+      challenge.askAgain(req, res, job, { code: error.code, detail: error.publicDetail });
+    } else {
+      const statusUrl = attempt && error instanceof OpenPayment ? statusUrlOf(error.callId) : undefined;
+      sendProblem(req, res, { error, extra: toExtra(error, ids, statusUrl) });
+    }
+    if (attempt === undefined) return;
+    const { signed, startedAt } = attempt;
+    logRefused(log, "payment.refused", {
+      ...attempt.ids,
+      ...(signed !== undefined && { callId: signed.callId, payer: signed.payer }),
+      error,
+      ms: clock() - startedAt,
+    });
+  };
+}
+
+function isPaymentRequired({ code }: AppError): boolean {
+  return CODES[code].status === 402;
+}
+
+function toExtra({ code }: AppError, ids: JobIds | undefined, statusUrl: string | undefined) {
+  const isOfJob = ids !== undefined && code.startsWith("job.");
+  return {
+    headers: { ...CORS_HEADERS, ...(statusUrl !== undefined && { Location: statusUrl }) },
+    members: {
+      ...(isOfJob && { service_id: ids.serviceId, job_index: ids.jobIndex }),
+      ...(statusUrl !== undefined && { status_url: statusUrl }),
+    },
+  };
+}
+
+function sendJson(res: ServerResponse, value: object): void {
+  const body = JSON.stringify(value);
+  res.writeHead(200, {
+    ...COMMON_HEADERS,
+    "Content-Type": "application/json",
+    "Content-Length": Buffer.byteLength(body),
+  });
+  res.end(body);
+}
+
+const EXPOSED = [
+  "PAYMENT-REQUIRED",
+  "PAYMENT-RESPONSE",
+  "X-PAYMENT-RESPONSE",
+  "Retry-After",
+  "Location",
+  "Idempotent-Replayed",
+];
+
+/** Any page may buy: what is sold needs no cookie, and the page itself sets the payment's header. */
+export const CORS_HEADERS = {
+  "Access-Control-Allow-Origin": "*",
+  "Access-Control-Expose-Headers": EXPOSED.join(", "),
+} as const;
+
+/** A page that buys can also read its mistakes: a 404, a 405. */
+const READABLE_BY_PAGES = new Map(Object.entries(CORS_HEADERS));
+
+/** `Access-Control-Expose-Headers` is a response header, and yet `@x402/fetch` sends it with its requests. */
+const ALLOWED = [
+  "Content-Type",
+  "PAYMENT-SIGNATURE",
+  "X-PAYMENT",
+  "SIGN-IN-WITH-X",
+  "Access-Control-Expose-Headers",
+  "traceparent",
+];
+
+/** Answers a browser's preflight (Fetch standard, CORS protocol). */
+function createPreflight(metadataPrefix: string) {
+  const caller = ["CALLER", "CALLER-NONCE", "CALLER-SIG", "CALLER-EXPIRY", "QUOTE"];
+  const allowed = [...ALLOWED, ...caller.map((name) => `${metadataPrefix}-${name}`)].join(", ");
+  return (res: ServerResponse): void => {
+    res.writeHead(204, {
+      "Access-Control-Allow-Methods": "GET, POST",
+      "Access-Control-Allow-Headers": allowed,
+      "Access-Control-Max-Age": "600",
+    });
+    res.end();
+  };
 }

@@ -1,27 +1,25 @@
 import { AppError } from "../errors/app-error.ts";
+import type { ErrorCode } from "../errors/codes.ts";
 
 type Options = {
   max: number;
-  /** Of what there is a limit, as the log is to say it. */
+  /** What is limited, as the log names it: "verifies". */
   what: string;
-  code?: "payment.unavailable" | "caller.check_unavailable";
+  /** What a caller is refused with when the limit is reached. */
+  code: ErrorCode;
 };
 
 export type ConcurrencyLimit = {
-  /** Takes a place, until what is returned is called (again is nothing). Throws, retryable, where no place is free. */
+  /** Takes a place and returns what gives it back; giving it back twice does nothing. Throws if no place is free. */
   enter(): () => void;
-  /** Does this in a place. */
+  /** Takes a place for as long as this work runs. Throws if no place is free. */
   within<Result>(work: () => Promise<Result>): Promise<Result>;
 };
 
 const RETRY_AFTER_MS = 2000;
 
-/** How many may do something at once; nobody waits for a place. */
-export function createConcurrencyLimit({
-  max,
-  what,
-  code = "payment.unavailable",
-}: Options): ConcurrencyLimit {
+/** Lets at most `max` callers do something at once. Nobody waits for a place: the others are told to come back. */
+export function createConcurrencyLimit({ max, what, code }: Options): ConcurrencyLimit {
   let inside = 0;
 
   function enter(): () => void {

@@ -80,7 +80,7 @@ test("settlements that hang keep no other waiting", async () => {
 });
 
 test("a bound counts who is inside, and who leaves twice has left once", () => {
-  const bound = createConcurrencyLimit({ max: 2, what: "things" });
+  const bound = createConcurrencyLimit({ max: 2, what: "things", code: "payment.unavailable" });
   const [leave] = [bound.enter(), bound.enter()];
   const refusal = expect.objectContaining({ code: "payment.unavailable", retryAfterMs: 2000 });
   expect(() => bound.enter()).toThrow(refusal);

@@ -6,23 +6,21 @@ import { parseRetryAfter } from "../../../shared/http/retry-after.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 
 const CONNECT_TIMEOUT_MS = 3000;
-/** A longer answer is not read on. */
+/** A longer answer is not read to its end. */
 const ANSWER_BYTES_MAX = 64 * 1024;
 
-/** What a facilitator said, or that it said nothing that can be read. */
-export type FacilitatorAnswer =
+/** A JSON object, or the reason why there is none. */
+type RawAnswer =
   | { kind: "json"; status: number; value: Readonly<Record<string, unknown>> }
   | { kind: "none"; reason: string; retryAfterMs?: number };
 
-export type FacilitatorOperation = "verify" | "settle" | "supported";
-
 export type FacilitatorClient = {
-  /** One exchange, never repeated, within the deadline from first to last byte; never rejects. */
+  /** Makes one exchange and never repeats it. The deadline covers it from first to last byte. Never rejects. */
   ask(
-    operation: FacilitatorOperation,
+    operation: "verify" | "settle" | "supported",
     body: string | undefined,
     timeoutMs: number,
-  ): Promise<FacilitatorAnswer>;
+  ): Promise<RawAnswer>;
   close(): Promise<void>;
 };
 
@@ -34,8 +32,8 @@ type Options = {
 };
 
 /**
- * Talks to one facilitator (x402, facilitator interface) on connections kept alive, as many as there are exchanges under
- * way: none waits for another's to end. Redirects are not followed.
+ * Talks to one facilitator (x402, facilitator interface). It keeps its connections alive and opens one for each exchange
+ * under way, so that none waits for another. It does not follow redirects.
  */
 export function createFacilitatorClient({ url, headers, clock }: Options): FacilitatorClient {
   const base = new URL(url);
@@ -44,16 +42,16 @@ export function createFacilitatorClient({ url, headers, clock }: Options): Facil
   const own = Object.entries(headers).map(([name, secret]): [string, string] => [name, secret.reveal()]);
   const sent = { ...Object.fromEntries(own), accept: "application/json", "content-type": "application/json" };
 
-  async function exchange(operation: FacilitatorOperation, body: string | undefined, signal: AbortSignal) {
+  async function exchange(operation: string, body: string | undefined, signal: AbortSignal) {
     const method = body === undefined ? "GET" : "POST";
     const path = `${basePath}/${operation}`;
     const response = await pool.request({ method, path, headers: sent, body: body ?? null, signal });
     const text = await readText(response.body);
     const retryAfter = [response.headers["retry-after"]].flat()[0];
-    return read(response.statusCode, retryAfter, text);
+    return toRawAnswer(response.statusCode, retryAfter, text);
   }
 
-  function read(status: number, retryAfter: string | undefined, text: string | undefined): FacilitatorAnswer {
+  function toRawAnswer(status: number, retryAfter: string | undefined, text: string | undefined): RawAnswer {
     if (text === undefined) return { kind: "none", reason: `its answer is over ${ANSWER_BYTES_MAX} bytes` };
     const retryAfterMs = parseRetryAfter(retryAfter, clock());
     const failed = { kind: "none" as const, ...(retryAfterMs !== undefined && { retryAfterMs }) };
@@ -78,12 +76,12 @@ export function createFacilitatorClient({ url, headers, clock }: Options): Facil
   };
 }
 
-/** Redirects, "later" and the server's own failures: whatever their bodies say, the question was not answered. */
+/** A redirect, a "later" and a failure of the server leave the question open, whatever their bodies say. */
 function isNoAnswer(status: number): boolean {
   return (status >= 300 && status < 400) || [408, 425, 429].includes(status) || status >= 500;
 }
 
-/** The body, or undefined where it is over the limit; its connection is then given up. */
+/** The body, or undefined if it is over the limit; its connection is then given up. */
 async function readText(body: AsyncIterable<Buffer>): Promise<string | undefined> {
   const chunks: Buffer[] = [];
   let bytes = 0;
@@ -106,66 +104,60 @@ function objectIn(text: string): Record<string, unknown> | undefined {
   }
 }
 
-export type Verified =
+export type VerifyAnswer =
   | { kind: "valid" }
-  /** `fault` says who can change it; the reason is the facilitator's own word. */
+  /** `fault` says who can mend it; the reason is the facilitator's own word. */
   | { kind: "refused"; reason: string; fault: "payer" | "operator" };
 
-export type Settled =
+export type SettleAnswer =
   | { kind: "settled"; transaction: string }
-  /** The facilitator says that it did not settle, which proves nothing: the transaction may have been sent. */
+  /** The facilitator says that it did not settle. This proves nothing: the transaction may have been sent. */
   | { kind: "refused"; reason: string; transaction?: string }
   | { kind: "unknown"; reason: string; transaction?: string };
 
 /** No judgement on the payment: another facilitator, or the same one later, may have one. */
-export type NoAnswer = Extract<FacilitatorAnswer, { kind: "none" }>;
+export type NoAnswer = Extract<RawAnswer, { kind: "none" }>;
 
 const TRANSACTION = /^0x[0-9a-fA-F]{64}$/;
 const REASON_CHARS_MAX = 200;
 
-/** An answer as the SDK types it, of which nothing is certain. */
-type Said<Response> = { readonly [Key in keyof Response]?: unknown };
+/** The SDK's type of an answer, with nothing certain: any field may be absent or of another type. */
+type Unchecked<Response> = { readonly [Key in keyof Response]?: unknown };
 
-export function readVerified(answer: FacilitatorAnswer): Verified | NoAnswer {
+export function readVerified(answer: RawAnswer): VerifyAnswer | NoAnswer {
   if (answer.kind === "none") return answer;
-  const { isValid, invalidReason }: Said<VerifyResponse> = answer.value;
+  const { isValid, invalidReason }: Unchecked<VerifyResponse> = answer.value;
   if (isValid === true && isSuccess(answer.status)) return { kind: "valid" };
   const reason = reasonOf(invalidReason);
-  if (isValid !== false || isVerifyFailure(reason)) return noAnswer(answer, invalidReason);
-  return { kind: "refused", reason, fault: isOperatorFault(reason) ? "operator" : "payer" };
+  if (isValid !== false || isListed(VERIFY_FAILURES, reason)) return noAnswer(answer.status, invalidReason);
+  return { kind: "refused", reason, fault: isListed(OPERATOR_FAULTS, reason) ? "operator" : "payer" };
 }
 
-export function readSettled(answer: FacilitatorAnswer): Settled {
+export function readSettled(answer: RawAnswer): SettleAnswer {
   if (answer.kind === "none") return { kind: "unknown", reason: answer.reason };
-  const said: Said<SettleResponse> = answer.value;
-  const transaction = transactionIn(said);
-  if (said.success === true && isSuccess(answer.status)) return readSuccess(transaction);
+  const { success, transaction: named, errorReason }: Unchecked<SettleResponse> = answer.value;
+  const transaction = typeof named === "string" && TRANSACTION.test(named) ? named : undefined;
+  if (success === true && isSuccess(answer.status)) {
+    return transaction === undefined
+      ? { kind: "unknown", reason: "success without a transaction" }
+      : { kind: "settled", transaction };
+  }
   const sent = transaction !== undefined && { transaction };
-  const reason = reasonOf(said.errorReason);
-  if (said.success !== false) return { kind: "unknown", reason: noAnswer(answer, reason).reason, ...sent };
-  return { kind: isOpenSettlement(reason) ? "unknown" : "refused", reason, ...sent };
+  const reason = reasonOf(errorReason);
+  if (success !== false) return { kind: "unknown", reason: noAnswer(answer.status, reason).reason, ...sent };
+  return { kind: isListed(OPEN_SETTLEMENTS, reason) ? "unknown" : "refused", reason, ...sent };
 }
 
-function readSuccess(transaction: string | undefined): Settled {
-  return transaction === undefined
-    ? { kind: "unknown", reason: "success without a transaction" }
-    : { kind: "settled", transaction };
-}
-
-function transactionIn({ transaction }: Said<SettleResponse>): string | undefined {
-  return typeof transaction === "string" && TRANSACTION.test(transaction) ? transaction : undefined;
-}
-
-/** What a facilitator settles; kinds that do not read are left out. */
-export function readSupported(answer: FacilitatorAnswer): readonly SupportedKind[] | NoAnswer {
+/** The kinds of payment that a facilitator settles, without those that cannot be read. */
+export function readSupported(answer: RawAnswer): readonly SupportedKind[] | NoAnswer {
   if (answer.kind === "none") return answer;
-  const { kinds }: Said<SupportedResponse> = answer.value;
-  if (!isSuccess(answer.status) || !Array.isArray(kinds)) return noAnswer(answer, undefined);
+  const { kinds }: Unchecked<SupportedResponse> = answer.value;
+  if (!isSuccess(answer.status) || !Array.isArray(kinds)) return noAnswer(answer.status, undefined);
   return kinds.filter(isKind);
 }
 
 function isKind(kind: unknown): kind is SupportedKind {
-  const { x402Version, scheme, network } = (kind ?? {}) as Said<SupportedKind>;
+  const { x402Version, scheme, network } = (kind ?? {}) as Unchecked<SupportedKind>;
   return typeof x402Version === "number" && typeof scheme === "string" && typeof network === "string";
 }
 
@@ -173,12 +165,10 @@ function isSuccess(status: number): boolean {
   return status >= 200 && status < 300;
 }
 
-function noAnswer({ status }: { status: number }, said: unknown): NoAnswer {
+function noAnswer(status: number, said: unknown): NoAnswer {
   const word = textOf(said);
-  return {
-    kind: "none",
-    reason: `status ${status}, ${word === undefined ? "not an answer" : reasonOf(word)}`,
-  };
+  const reason = `status ${status}, ${word === undefined ? "not an answer" : reasonOf(word)}`;
+  return { kind: "none", reason };
 }
 
 function reasonOf(said: unknown): string {
@@ -190,9 +180,9 @@ function textOf(said: unknown): string | undefined {
 }
 
 /*
- * What facilitators give as `invalidReason` and `errorReason` is an open set: @x402/evm 2.27 differs from the protocol's
- * own list, and vendors add theirs. So each table lists what is known to be one thing, and anything else is the other.
- * Families that differ in their prefix alone (`invalid_exact_evm_...`) are listed by their ending.
+ * `invalidReason` and `errorReason` are open sets: @x402/evm 2.27 differs from the protocol's own list, and vendors add
+ * their own. So each table lists what is known to be one thing, and anything else is the other. Families that differ only
+ * in their prefix (`invalid_exact_evm_...`) are listed by their ending.
  */
 
 /** Nothing that a payer signs changes these: the token, the network or the facilitator is configured wrongly. */
@@ -219,8 +209,8 @@ const OPERATOR_FAULTS: readonly string[] = [
 const VERIFY_FAILURES: readonly string[] = ["unexpected_verify_error"];
 
 /**
- * Said of a settlement that may well have happened: pending, sent and not confirmed, or made by an earlier request
- * whose answer was lost.
+ * The settlement may well have happened: it is pending, it was sent and not confirmed, or an earlier request made it and
+ * its answer was lost.
  */
 const OPEN_SETTLEMENTS: readonly string[] = [
   "settlement_pending",
@@ -232,18 +222,6 @@ const OPEN_SETTLEMENTS: readonly string[] = [
   "invalid_transaction_state",
   "unexpected_settle_error",
 ];
-
-export function isOperatorFault(reason: string): boolean {
-  return isListed(OPERATOR_FAULTS, reason);
-}
-
-export function isVerifyFailure(reason: string): boolean {
-  return isListed(VERIFY_FAILURES, reason);
-}
-
-export function isOpenSettlement(reason: string): boolean {
-  return isListed(OPEN_SETTLEMENTS, reason);
-}
 
 function isListed(endings: readonly string[], reason: string): boolean {
   return endings.some((ending) => reason === ending || reason.endsWith(`_${ending}`));

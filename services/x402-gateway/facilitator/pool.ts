@@ -6,8 +6,6 @@ import type { Logger } from "../../../shared/log/logger.ts";
 import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
 import { type Backoff, backoffMs } from "../../../shared/time/backoff.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
-import type { TakenPayment } from "../payment/header.ts";
-import type { Agreed } from "../payment/offer.ts";
 import {
   createFacilitatorClient,
   type FacilitatorClient,
@@ -15,37 +13,38 @@ import {
   readSettled,
   readSupported,
   readVerified,
-  type Settled,
-  type Verified,
+  type SettleAnswer,
+  type VerifyAnswer,
 } from "./client.ts";
 
 const RETRY_AFTER_MS = 2000;
 const RETRY_AFTER_MS_MAX = 60_000;
 /**
- * A key without money can ask for any number of verifies. So many at once are over a thousand a second where a facilitator
- * answers within 100 ms; where it is slow, more would only hold connections and bodies.
+ * A key without money can ask for any number of verifies. This many at once are over a thousand a second if a facilitator
+ * answers within 100 ms; if it is slower, more would only hold connections and bodies.
  */
 const VERIFIES_MAX = 128;
 
-export type PaymentKind = { x402Version: 1 | 2; scheme: string; network: string };
+type PaymentKind = { x402Version: 1 | 2; scheme: string; network: string };
 
 export type Facilitators = {
   start(): void;
   close(): Promise<void>;
   /** Whether any facilitator that was reached once says that it takes such payments. */
   supports(kind: PaymentKind): boolean;
-  /** Each facilitator, by its origin, and why it is not to be counted on. */
+  /** Each facilitator by its origin, and why it cannot be counted on now. */
   available(): { origin: string; ok: boolean; reason: string | undefined }[];
   /**
-   * Asks the facilitators that support such payments, until one has answered: `url` says which. Those that answer come
-   * first, in the order configured. Throws `payment.unavailable` where none did, or too many are being asked.
+   * Asks the facilitators that support such payments until one has answered; `url` says which. It asks those that answer
+   * at present first, in the order configured. Throws `payment.unavailable` if none answered or too many verifies are under way.
    */
-  verify(request: FacilitatorRequest, kind: Omit<PaymentKind, "x402Version">): Promise<Judged>;
-  /** Asks this one facilitator, once. Never rejects: whatever is not an answer is an unknown outcome. */
-  settle(request: FacilitatorRequest, url: string): Promise<Settled>;
+  verify(
+    request: FacilitatorRequest,
+    kind: Omit<PaymentKind, "x402Version">,
+  ): Promise<{ verified: VerifyAnswer; url: string }>;
+  /** Asks this one facilitator, once. Never rejects: anything that is not an answer is an unknown outcome. */
+  settle(request: FacilitatorRequest, url: string): Promise<SettleAnswer>;
 };
-
-export type Judged = { verified: Verified; url: string };
 
 type Options = {
   urls: readonly string[];
@@ -58,22 +57,28 @@ type Options = {
 };
 
 /** One or more facilitators: verifying fails over, settling never does. */
-export function createFacilitators({ urls, headers, clock, ...shared }: Options): Facilitators {
+export function createFacilitators(options: Options): Facilitators {
+  const { urls, headers, verifyTimeoutMs, settleTimeoutMs, clock, log } = options;
   const byUrl = new Map(
     urls.map((url) => {
       const client = createFacilitatorClient({ url, headers, clock });
-      return [url, new Facilitator({ name: new URL(url).origin, client, ...shared })];
+      const { origin } = new URL(url);
+      return [url, new Facilitator({ name: origin, client, verifyTimeoutMs, settleTimeoutMs, log })];
     }),
   );
   const all = [...byUrl];
-  const verifies = createConcurrencyLimit({ max: VERIFIES_MAX, what: "verifies" });
+  const verifies = createConcurrencyLimit({
+    max: VERIFIES_MAX,
+    what: "verifies",
+    code: "payment.unavailable",
+  });
 
-  async function judge(request: FacilitatorRequest, kind: Omit<PaymentKind, "x402Version">): Promise<Judged> {
+  async function verifyAtAny(request: FacilitatorRequest, kind: Omit<PaymentKind, "x402Version">) {
     const { x402Version } = request;
     const able = all.filter(([, facilitator]) => facilitator.supports({ x402Version, ...kind }));
     const body = toBody(request);
     const failures: Failure[] = [];
-    for (const [url, facilitator] of wellFirst(able)) {
+    for (const [url, facilitator] of healthyFirst(able)) {
       const verified = await facilitator.verify(body);
       if (verified.kind !== "none") return { verified, url };
       failures.push({ name: facilitator.name, ...verified });
@@ -89,7 +94,7 @@ export function createFacilitators({ urls, headers, clock, ...shared }: Options)
       all.map(([, { name, trouble }]) => ({ origin: name, ok: trouble === undefined, reason: trouble })),
     async verify(request, kind) {
       const leave = verifies.enter();
-      return judge(request, kind).finally(leave);
+      return verifyAtAny(request, kind).finally(leave);
     },
     async settle(request, url) {
       const facilitator = byUrl.get(url);
@@ -103,10 +108,10 @@ function toBody({ x402Version, paymentPayload, paymentRequirements }: Facilitato
   return JSON.stringify({ x402Version, paymentPayload, paymentRequirements });
 }
 
-/** What does not answer is asked last: each of its time-outs would be every payer's wait. */
-function wellFirst(facilitators: readonly (readonly [string, Facilitator])[]) {
-  const isWell = ([, { trouble }]: readonly [string, Facilitator]) => trouble === undefined;
-  return [...facilitators.filter(isWell), ...facilitators.filter((each) => !isWell(each))];
+/** Those in trouble are asked last: every payer would wait for each of their time-outs. */
+function healthyFirst(facilitators: readonly (readonly [string, Facilitator])[]) {
+  const isHealthy = ([, { trouble }]: readonly [string, Facilitator]) => trouble === undefined;
+  return [...facilitators.filter(isHealthy), ...facilitators.filter((each) => !isHealthy(each))];
 }
 
 type Failure = NoAnswer & { name: string };
@@ -119,13 +124,40 @@ function noneAnswered(failures: readonly Failure[]): AppError {
   return new AppError("payment.unavailable", { reason, retryAfterMs });
 }
 
-/** While it is away it is asked what it supports after these times; the attempts count on until it has judged a payment. */
+export type VerifyPayment = ReturnType<typeof createVerifyPayment>;
+
+/**
+ * Asks whether the payment could settle now. Resolves with the URL of the facilitator that said yes, which is the one to
+ * settle. Throws `payment.rejected`, and `payment.unavailable` if none answers or the offer itself is at fault.
+ */
+export function createVerifyPayment(facilitators: Facilitators, log: Logger) {
+  return async function verifyPayment(
+    request: FacilitatorRequest,
+    /** As the payer names it: CAIP-2, or the network's name in version 1. */
+    network: string,
+    token: { network: string; asset: string; symbol: string },
+  ): Promise<string> {
+    const { verified, url } = await facilitators.verify(request, { scheme: "exact", network });
+    if (verified.kind === "valid") return url;
+    const { reason, fault } = verified;
+    if (fault === "payer")
+      throw new AppError("payment.rejected", { reason, publicDetail: `the facilitator says: ${reason}` });
+    log.error("offer.faulty", { network: token.network, asset: token.asset, symbol: token.symbol, reason });
+    throw new AppError("payment.unavailable", {
+      reason: `the facilitator refuses the offer itself: ${reason}; see accepted_tokens in x402.toml`,
+      publicDetail: "The offer is at fault, not the payment; the operator has been told.",
+      retryAfterMs: 60_000,
+    });
+  };
+}
+
+/** The pauses between two probes of a lost facilitator. The attempts count on until it has judged a payment. */
 const PROBE_BACKOFF: Backoff = { baseMs: 500, capMs: 30_000 };
 const PROBE_MIN_MS = 100;
 const REFRESH_MS = 5 * 60_000;
 
 type FacilitatorOptions = {
-  /** How it is told from others: its origin, since the path of its URL may hold a key. */
+  /** Its origin: the path of its URL may hold a key. */
   name: string;
   client: FacilitatorClient;
   verifyTimeoutMs: number;
@@ -133,8 +165,8 @@ type FacilitatorOptions = {
   log: Logger;
 };
 
-/** One facilitator: what it supports, learned and kept fresh in the background, and whether it answers. */
-export class Facilitator {
+/** One facilitator: whether it answers, and what it supports, which is learned and refreshed in the background. */
+class Facilitator {
   readonly name: string;
   readonly #options: FacilitatorOptions;
   #kinds: readonly SupportedKind[] | undefined;
@@ -158,7 +190,7 @@ export class Facilitator {
     await this.#options.client.close();
   }
 
-  /** Why it is not to be counted on now; undefined where it is. */
+  /** Why it cannot be counted on now; undefined if it can. */
   get trouble(): string | undefined {
     return this.#lost ?? (this.#kinds === undefined ? "not reached yet" : undefined);
   }
@@ -170,7 +202,7 @@ export class Facilitator {
     );
   }
 
-  async verify(body: string): Promise<Verified | NoAnswer> {
+  async verify(body: string): Promise<VerifyAnswer | NoAnswer> {
     const { client, verifyTimeoutMs } = this.#options;
     const verified = readVerified(await client.ask("verify", body, verifyTimeoutMs));
     if (verified.kind === "none") this.#lose(verified.reason, { probe: false });
@@ -178,7 +210,7 @@ export class Facilitator {
     return verified;
   }
 
-  async settle(body: string): Promise<Settled> {
+  async settle(body: string): Promise<SettleAnswer> {
     const { client, settleTimeoutMs } = this.#options;
     const answer = await client.ask("settle", body, settleTimeoutMs);
     if (answer.kind === "none") this.#lose(answer.reason, { probe: false });
@@ -206,7 +238,7 @@ export class Facilitator {
     this.#lost = undefined;
   }
 
-  /** Logged once, until it is back. Only the first failure and each probe put the next probe off. */
+  /** Logs the loss once, until it is back. Only the first failure and each probe put off the next probe. */
   #lose(reason: string, { probe }: { probe: boolean }): void {
     if (this.#closed) return;
     const before = this.#lost;
@@ -226,31 +258,4 @@ export class Facilitator {
 /** Facilitators may announce `eip155:*`. */
 function isWithin(announced: string, network: string): boolean {
   return announced.endsWith(":*") ? network.startsWith(announced.slice(0, -1)) : announced === network;
-}
-
-type Deps = { facilitators: Facilitators; log: Logger };
-
-/**
- * Asks a facilitator whether the payment could settle now, and answers which one said so: it is the one to settle.
- * Throws `payment.rejected`, and `payment.unavailable` where none answers or the offer itself is at fault.
- */
-export async function verifyPayment(
-  { facilitators, log }: Deps,
-  { decoded, token }: TakenPayment,
-  { requirements }: Agreed,
-): Promise<string> {
-  const { version } = decoded;
-  const network = version === 1 ? decoded.network : token.network;
-  const request = { x402Version: version, paymentPayload: decoded.raw, paymentRequirements: requirements };
-  const { verified, url } = await facilitators.verify(request, { scheme: "exact", network });
-  if (verified.kind === "valid") return url;
-  const { reason, fault } = verified;
-  if (fault === "payer")
-    throw new AppError("payment.rejected", { reason, publicDetail: `the facilitator says: ${reason}` });
-  log.error("offer.faulty", { network: token.network, asset: token.asset, symbol: token.symbol, reason });
-  throw new AppError("payment.unavailable", {
-    reason: `the facilitator refuses the offer itself: ${reason}; see accepted_tokens in x402.toml`,
-    publicDetail: "The offer is at fault, not the payment; the operator has been told.",
-    retryAfterMs: 60_000,
-  });
 }

@@ -62,24 +62,22 @@ const V2 = z.strictObject({
 
 const V1 = z.strictObject({ x402Version: z.literal(1), scheme: text, network: text, payload });
 
-type Decoded = {
+/** What a payment's header says: of the right shape, and not yet believed. */
+export type DecodedPayment = {
   authorization: Authorization;
   signature: string;
   /** As sent, for the facilitator. */
   raw: object;
-};
-
-/** A payment as its header says, of the right shape and not yet believed. */
-export type DecodedPayment = Decoded &
-  (
-    | { version: 1; scheme: string; network: string }
-    | {
-        version: 2;
-        accepted: z.output<typeof V2>["accepted"];
-        resourceUrl: string | undefined;
-        identifier: string | undefined;
-      }
-  );
+} & (
+  | { version: 1; scheme: string; network: string; identifier: undefined }
+  | {
+      version: 2;
+      accepted: z.output<typeof V2>["accepted"];
+      resourceUrl: string | undefined;
+      /** The client's own identifier of what it pays for. */
+      identifier: string | undefined;
+    }
+);
 
 /** Whether a request brings a payment, good or bad. */
 export function hasPayment({ headers }: IncomingMessage): boolean {
@@ -87,8 +85,8 @@ export function hasPayment({ headers }: IncomingMessage): boolean {
 }
 
 /**
- * The payment of a request, decoded strictly. Throws `payment.ambiguous` for two payments and
- * `payment.malformed` for anything that is not one.
+ * Decodes the payment of a request strictly. Throws `payment.ambiguous` if there are two, and `payment.malformed` if there is
+ * none that can be read.
  */
 export function readPayment(req: IncomingMessage): DecodedPayment {
   const [v2, v1] = [headerValues(req, V2_HEADER), headerValues(req, V1_HEADER)];
@@ -113,7 +111,7 @@ function decodeV2(header: string): DecodedPayment {
   };
 }
 
-/** Who sends one counts on being charged once: one that cannot be taken is refused, not ignored. */
+/** A client that sends an identifier counts on being charged once, so a malformed one is refused, not ignored. */
 function identifierIn(raw: object): string | undefined {
   const payload = raw as Parameters<typeof extractPaymentIdentifier>[0];
   const identifier = extractPaymentIdentifier(payload, false) ?? undefined;
@@ -124,7 +122,7 @@ function identifierIn(raw: object): string | undefined {
 function decodeV1(header: string): DecodedPayment {
   const raw = decode(header);
   const { scheme, network, payload: signed } = checked(V1, raw);
-  return { version: 1, ...signed, scheme, network, raw };
+  return { version: 1, ...signed, scheme, network, identifier: undefined, raw };
 }
 
 function decode(header: string): object {
@@ -152,13 +150,13 @@ function malformed(detail: string, cause?: unknown): AppError {
   return AppError.public("payment.malformed", detail, { cause });
 }
 
-/** A payment that its payer signed; nothing is said yet of what it is for. */
+/** A payment whose payer is recovered; nothing is known yet of the offer that it pays. */
 export type SignedPayment = {
   callId: string;
   /** Lower case. */
   payer: `0x${string}`;
   decoded: DecodedPayment;
-  /** What it pays with, or why that is not taken. */
+  /** The token that it pays with, or the error if this token is not taken. */
   token: Token | AppError;
 };
 
@@ -166,19 +164,19 @@ export type SignedPayment = {
 export type TakenPayment = SignedPayment & { token: Token };
 
 /**
- * Recovers who signed the payment, and so which call it is: the same payment is the same call on every replica, for ever,
- * also when its token has been taken from the configuration or changed there since. Throws `payment.not_offered` and
- * `payment.signature_invalid` where nobody can be told to have signed it.
+ * Recovers who signed the payment, and so which call it is. The same payment is the same call on every replica, for ever:
+ * also after its token was changed in the configuration or removed from it. Throws `payment.not_offered` and
+ * `payment.signature_invalid` if the signature fits no token.
  */
 export function identifyPayment(decoded: DecodedPayment, tokens: readonly Token[]): SignedPayment {
   const payer = decoded.authorization.from.toLowerCase() as `0x${string}`;
-  const candidates = tokens.filter((token) => names(decoded, token));
+  const candidates = tokens.filter((token) => isPaidIn(token, decoded));
   const token = candidates.find(({ separator }) => signerOf(decoded, separator) === payer);
   if (token !== undefined) return { callId: callIdOf(decoded, token), payer, decoded, token };
   const refusal = candidates.length === 0 ? notTaken() : notSigned();
-  const named = namedIn(decoded);
-  if (named === undefined || signerOf(decoded, named.separator) !== payer) throw refusal;
-  return { callId: callIdOf(decoded, named), payer, decoded, token: refusal };
+  const described = describedToken(decoded);
+  if (described === undefined || signerOf(decoded, described.separator) !== payer) throw refusal;
+  return { callId: callIdOf(decoded, described), payer, decoded, token: refusal };
 }
 
 /** The payment, if its token is taken. Throws what `identifyPayment` found. */
@@ -194,20 +192,20 @@ function callIdOf(
   return paymentCallId({ chainId, asset, payer: from.toLowerCase(), nonce });
 }
 
-/** Version 1 names no asset: of the tokens on its network it means the one whose domain the payer signed. */
-function names(decoded: DecodedPayment, token: Token): boolean {
+/** Version 1 names no asset: it means the token on its network whose domain the payer signed. */
+function isPaidIn(token: Token, decoded: DecodedPayment): boolean {
   if (decoded.version === 1) return token.v1Network === decoded.network;
   const { network, asset } = decoded.accepted;
   return token.network === network && token.asset.toLowerCase() === asset.toLowerCase();
 }
 
-/** The token as a payment of version 2 itself describes it: enough to find the payment again, and for nothing else. */
-function namedIn(decoded: DecodedPayment) {
+/** The token as a payment of version 2 describes it itself: enough to find the payment again, and for nothing else. */
+function describedToken(decoded: DecodedPayment) {
   if (decoded.version === 1) return undefined;
   const { network, asset, extra } = decoded.accepted;
   const { name, version } = extra;
-  const isNamed = /^eip155:[1-9]\d{0,15}$/.test(network) && /^0x[0-9a-fA-F]{40}$/.test(asset);
-  if (!isNamed || typeof name !== "string" || typeof version !== "string") return undefined;
+  const isWellFormed = /^eip155:[1-9]\d{0,15}$/.test(network) && /^0x[0-9a-fA-F]{40}$/.test(asset);
+  if (!isWellFormed || typeof name !== "string" || typeof version !== "string") return undefined;
   const chainId = chainIdOf(network as `eip155:${number}`);
   return { chainId, asset, separator: domainSeparator({ name, version, chainId, verifyingContract: asset }) };
 }
@@ -217,8 +215,7 @@ function signerOf({ authorization, signature }: DecodedPayment, separator: strin
 }
 
 function notTaken(): AppError {
-  const detail = "this token is not taken on this network";
-  return AppError.public("payment.not_offered", detail);
+  return AppError.public("payment.not_offered", "this token is not taken on this network");
 }
 
 function notSigned(): AppError {

@@ -2,59 +2,76 @@ import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { PaymentRequirements } from "@x402/core/types";
 import type { PaymentRequirementsV1 as Sdk } from "@x402/core/types/v1";
-import { SETTLE_MARGIN_SECS } from "../../../shared/config/x402-toml.ts";
+import { SETTLE_MARGIN_SECS, type X402Toml } from "../../../shared/config/x402-toml.ts";
 import { hmacSha256, isSignedByAny } from "../../../shared/crypto/hmac.ts";
 import type { Secret } from "../../../shared/crypto/secret.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
-import type { ErrorCode } from "../../../shared/errors/codes.ts";
-import { assertOffered, type Job, type Token } from "../catalog.ts";
-import { jobPath } from "../route.ts";
+import { assertOffered, type Job, jobPath, type Token } from "../catalog.ts";
 import type { DecodedPayment, TakenPayment } from "./header.ts";
 
 /** Without `outputSchema`, which version 1's clients take absent and refuse as null. */
-export type PaymentRequirementsV1 = Omit<Sdk, "outputSchema">;
+type PaymentRequirementsV1 = Omit<Sdk, "outputSchema">;
 
 export type OfferSettings = {
   publicUrl: string;
   maxTimeoutSeconds: number;
-  quoteTtlSeconds: number;
+  /** For how long an offer is good, at least. */
+  ttlSeconds: number;
   /** The first signs, all are accepted. */
-  quoteSecrets: readonly [Secret, ...Secret[]];
+  macSecrets: readonly [Secret, ...Secret[]];
+  /** Time that a settle request has: an authorization that ends sooner could not be settled. */
+  settleTimeoutSeconds: number;
 };
+
+export function toOfferSettings(x402: X402Toml): OfferSettings {
+  return {
+    publicUrl: x402.public_url,
+    maxTimeoutSeconds: x402.max_timeout_secs,
+    ttlSeconds: x402.quote_ttl_secs,
+    macSecrets: x402.quote_secret as [Secret, ...Secret[]],
+    settleTimeoutSeconds: x402.settle_timeout_secs,
+  };
+}
 
 /** Offers made within this time share their expiry, so that they can be made once and sent often. */
 const SHARED_SECONDS = 10;
 
-/** When an offer made now expires: after at least the promised time, or with the quote it is by. Unix seconds. */
-export function expiryOf({ quote }: Job, { quoteTtlSeconds }: OfferSettings, nowSeconds: number): number {
-  const promised = (Math.floor(nowSeconds / SHARED_SECONDS) + 1) * SHARED_SECONDS + quoteTtlSeconds;
-  return quote === undefined ? promised : Math.min(promised, Number(quote.quote.expiry));
+/**
+ * When an offer made now expires, in unix seconds: after the promised time, or with the operator's quote that its price
+ * comes from.
+ */
+export function expiryOf({ operatorQuote }: Job, { ttlSeconds }: OfferSettings, nowSeconds: number): number {
+  const promised = (Math.floor(nowSeconds / SHARED_SECONDS) + 1) * SHARED_SECONDS + ttlSeconds;
+  return operatorQuote === undefined ? promised : Math.min(promised, Number(operatorQuote.quote.expiry));
 }
 
-export function termsOf(
-  job: Job,
-  token: Token,
-  rest: Pick<QuoteTerms, "amount" | "expiry" | "maxTimeoutSeconds">,
-): QuoteTerms {
-  const { serviceId, jobIndex, quote } = job;
-  const { network, asset, payTo } = token;
-  return { serviceId, jobIndex, network, asset, payTo, platformQuote: quote?.digest, ...rest };
-}
-
-/** Version 2: one offer for each token, each with a signed quote. */
+/** Version 2: one offer for each token, each with its MAC in `extra`. */
 export function toOffers(job: Job, settings: OfferSettings, expiry: number): PaymentRequirements[] {
-  const { maxTimeoutSeconds, quoteSecrets } = settings;
+  const { maxTimeoutSeconds, macSecrets } = settings;
   return job.prices.map(({ token, amount }) => {
-    const terms = termsOf(job, token, { amount: String(amount), expiry, maxTimeoutSeconds });
-    return toRequirements(terms, {
-      name: token.name,
-      version: token.version,
-      ...signQuote(terms, quoteSecrets[0]),
-    });
+    const terms = termsOf(job, token, String(amount), maxTimeoutSeconds, expiry);
+    return toRequirements(terms, token, signOffer(terms, macSecrets[0]));
   });
 }
 
-export function toRequirements(terms: QuoteTerms, extra: Record<string, unknown>): PaymentRequirements {
+/** Version 1: one offer for each token whose network its clients know; a single other one would spoil them all. */
+export function toOffersV1(job: Job, settings: OfferSettings): PaymentRequirementsV1[] {
+  return job.prices.flatMap(({ token, amount }) => {
+    const offer = toRequirementsV1(job, token, String(amount), settings);
+    return offer === undefined ? [] : [offer];
+  });
+}
+
+/** What is sold, as both versions describe it. */
+export function resourceOf(job: Job, publicUrl: string) {
+  return {
+    url: `${publicUrl}${jobPath(job)}`,
+    description: `Job ${job.jobIndex} of service ${job.serviceId}`,
+    mimeType: "application/json",
+  };
+}
+
+function toRequirements(terms: OfferTerms, { name, version }: Token, extra: OfferExtra) {
   const { network, asset, payTo, amount, maxTimeoutSeconds } = terms;
   return {
     scheme: "exact",
@@ -63,32 +80,25 @@ export function toRequirements(terms: QuoteTerms, extra: Record<string, unknown>
     amount,
     payTo,
     maxTimeoutSeconds,
-    extra,
+    extra: { name, version, ...extra },
   };
 }
 
-/** Version 1: one offer for each token whose network its clients know; a single other one would spoil them all. */
-export function toOffersV1(job: Job, settings: OfferSettings): PaymentRequirementsV1[] {
-  return job.prices.flatMap(({ token, amount }) => {
-    const offer = toRequirementsV1({ job, token, amount: String(amount) }, settings);
-    return offer === undefined ? [] : [offer];
-  });
-}
-
-type Priced = { job: Job; token: Token; amount: string };
-
-export function toRequirementsV1(
-  { job, token, amount }: Priced,
+function toRequirementsV1(
+  job: Job,
+  token: Token,
+  amount: string,
   { publicUrl, maxTimeoutSeconds }: OfferSettings,
 ): PaymentRequirementsV1 | undefined {
   if (token.v1Network === undefined) return undefined;
+  const { url, description, mimeType } = resourceOf(job, publicUrl);
   return {
     scheme: "exact",
     network: token.v1Network as PaymentRequirementsV1["network"],
     maxAmountRequired: amount,
-    resource: `${publicUrl}${jobPath(job)}`,
-    description: descriptionOf(job),
-    mimeType: "application/json",
+    resource: url,
+    description,
+    mimeType,
     payTo: token.payTo,
     maxTimeoutSeconds,
     asset: token.asset,
@@ -96,141 +106,82 @@ export function toRequirementsV1(
   };
 }
 
-export function descriptionOf({ serviceId, jobIndex }: Job): string {
-  return `Job ${jobIndex} of service ${serviceId}`;
-}
+/** The offer that a payment fits: what the facilitator is asked with, and the digest of the offer. */
+export type MatchedOffer = { requirements: object; digest: string; amount: string };
 
-/** The digest of what version 1 was offered: the same terms, with no expiry. */
-export function digestV1({ job, token, amount }: Priced, { maxTimeoutSeconds }: OfferSettings): string {
-  return quoteDigest(termsOf(job, token, { amount, expiry: 0, maxTimeoutSeconds }));
-}
-
-/** What a client is promised. `expiry` is unix seconds; 0 in version 1, which carries no quote. */
-export type QuoteTerms = {
-  serviceId: number;
-  jobIndex: number;
-  network: string;
-  asset: string;
-  payTo: string;
-  amount: string;
-  maxTimeoutSeconds: number;
-  expiry: number;
-  /** The digest of the operator's quote that the price is by, if it is by one. */
-  platformQuote: string | undefined;
-};
-
-/** The quote as a client carries it in the requirement's `extra` and gives it back unchanged. */
-export type QuoteExtra = { quoteDigest: string; quoteExpiry: number; quoteMac: string };
-
-const MAC = /^[A-Za-z0-9_-]{43}$/;
-
-/** The `X-X402-QUOTE-DIGEST` of the job: the operator's own digest where the price is by a quote of theirs. */
-export function quoteDigest(terms: QuoteTerms): string {
-  return terms.platformQuote ?? termsDigest(terms);
-}
-
-/** SHA-256 over the terms, each preceded by its length, as 0x and 64 hex digits. */
-function termsDigest(terms: QuoteTerms): string {
-  const { serviceId, jobIndex, network, asset, payTo, amount, maxTimeoutSeconds, expiry, platformQuote } =
-    terms;
-  const always = [serviceId, jobIndex, network, asset, payTo, amount, maxTimeoutSeconds, expiry];
-  const parts = platformQuote === undefined ? always : [...always, platformQuote];
-  const text = ["postern-quote-1", ...parts].map((part) => `${String(part).length}:${part}`).join("");
-  return `0x${createHash("sha256").update(text).digest("hex")}`;
-}
-
-/** Signs a quote, so that no replica has to remember it. */
-export function signQuote(terms: QuoteTerms, secret: Secret): QuoteExtra {
-  const quoteMac = hmacSha256(secret, Buffer.from(termsDigest(terms))).toString("base64url");
-  return { quoteDigest: quoteDigest(terms), quoteExpiry: terms.expiry, quoteMac };
-}
-
-/** Whether one of these secrets signed exactly these terms. */
-export function isQuoteOf(terms: QuoteTerms, extra: QuoteExtra, secrets: readonly Secret[]): boolean {
-  if (extra.quoteDigest !== quoteDigest(terms) || !MAC.test(extra.quoteMac)) return false;
-  return isSignedByAny(secrets, Buffer.from(extra.quoteMac, "base64url"), Buffer.from(termsDigest(terms)));
-}
-
-/** A payment that fits an offer of this job: what the facilitator is asked with, and the digest of what was offered. */
-export type Agreed = { requirements: object; quoteDigest: string; amount: string };
-
-export type AgreeSettings = OfferSettings & {
-  /** Time a settle request has; an authorization that ends sooner could not be settled. */
-  settleTimeoutSeconds: number;
-};
+type PaymentV1 = Extract<DecodedPayment, { version: 1 }>;
+type PaymentV2 = Extract<DecodedPayment, { version: 2 }>;
 
 /** How far a payer's clock may be ahead of ours. */
 const CLOCK_SKEW_SECONDS = 30;
 
 /**
- * All that can be checked without asking anybody: offer and quote, recipient, value, route and time window. Throws
- * `payment.not_offered`, `payment.quote_expired` and `payment.window_unusable`.
+ * Finds the offer of this job that a payment fits, without asking anybody: terms and MAC, recipient, value, route and time
+ * window. `now` is in unix milliseconds. Throws `payment.not_offered`, `payment.quote_expired` and `payment.window_unusable`.
  */
-export function agree(payment: TakenPayment, job: Job, { settings, now }: Asked): Agreed {
-  const { decoded } = payment;
-  const agreed =
+export function matchOffer(
+  { decoded, token }: TakenPayment,
+  job: Job,
+  settings: OfferSettings,
+  now: number,
+): MatchedOffer {
+  const offer =
     decoded.version === 2
-      ? agreeV2(payment, decoded, { job, settings, now })
-      : agreeV1(payment, decoded, { job, settings });
+      ? matchV2(decoded, token, job, settings, now)
+      : matchV1(decoded, token, job, settings);
   const { to, value } = decoded.authorization;
-  if (to.toLowerCase() !== payment.token.payTo.toLowerCase()) throw notOffered("it pays to another address");
-  if (String(value) !== agreed.amount)
-    throw notOffered(`it pays ${value}, and the offer is ${agreed.amount}`);
+  if (to.toLowerCase() !== token.payTo.toLowerCase()) throw notOffered("it pays to another address");
+  if (String(value) !== offer.amount) throw notOffered(`it pays ${value}, and the offer is ${offer.amount}`);
   assertWindow(decoded, settings, now / 1000);
-  return agreed;
+  return offer;
 }
 
-/** `now` in unix milliseconds. */
-type Asked = { settings: AgreeSettings; now: number };
-type DecodedV2 = Extract<DecodedPayment, { version: 2 }>;
-type DecodedV1 = Extract<DecodedPayment, { version: 1 }>;
-
-/** The price is the quoted one, whatever it is today, as long as the quote is ours and lasts. */
-function agreeV2(
-  { token }: TakenPayment,
-  { accepted, resourceUrl }: DecodedV2,
-  { job, settings, now }: Asked & { job: Job },
-): Agreed {
-  const quote = quoteIn(accepted.extra);
+/** The price is the one offered, whatever it is today, as long as the offer is ours and has not expired. */
+function matchV2(
+  { accepted, resourceUrl }: PaymentV2,
+  token: Token,
+  job: Job,
+  settings: OfferSettings,
+  now: number,
+): MatchedOffer {
+  const extra = offerExtraIn(accepted.extra);
   const { amount, maxTimeoutSeconds } = accepted;
-  const terms = termsOf(job, token, { amount, maxTimeoutSeconds, expiry: quote.quoteExpiry });
-  if (!isQuoteOf(terms, quote, settings.quoteSecrets))
+  const terms = termsOf(job, token, amount, maxTimeoutSeconds, extra.quoteExpiry);
+  if (!isOurOffer(terms, extra, settings.macSecrets))
     throw notOffered("its quote is not one of ours for this job");
-  const requirements = toRequirements(terms, { name: token.name, version: token.version, ...quote });
+  const requirements = toRequirements(terms, token, extra);
   if (!isSubset(requirements, accepted)) throw notOffered("what it accepts differs from what was offered");
   if (resourceUrl !== undefined && resourceUrl !== `${settings.publicUrl}${jobPath(job)}`) {
     throw notOffered("its resource is another one");
   }
-  if (quote.quoteExpiry * 1000 < now)
-    throw refused("payment.quote_expired", "the quote has expired; a new one is in this answer");
-  return { requirements, quoteDigest: quote.quoteDigest, amount };
+  if (extra.quoteExpiry * 1000 < now) {
+    const detail = "the quote has expired; a new one is in this answer";
+    throw AppError.public("payment.quote_expired", detail);
+  }
+  return { requirements, digest: extra.quoteDigest, amount };
 }
 
-/** Version 1 gives nothing back of what it was offered: today's offers are what counts. */
-function agreeV1(
-  { token }: TakenPayment,
-  { scheme }: DecodedV1,
-  { job, settings }: { job: Job; settings: AgreeSettings },
-): Agreed {
+/** A payment of version 1 repeats nothing of its offer, so today's offers count. */
+function matchV1({ scheme }: PaymentV1, token: Token, job: Job, settings: OfferSettings): MatchedOffer {
   if (scheme !== "exact") throw notOffered("its scheme is another one");
   assertOffered(job);
   const price = job.prices.find((each) => each.token === token);
-  const priced = price && { job, token, amount: String(price.amount) };
-  const requirements = priced && toRequirementsV1(priced, settings);
-  if (priced === undefined || requirements === undefined)
-    throw notOffered("this job is not sold for this token");
-  return { requirements, quoteDigest: digestV1(priced, settings), amount: priced.amount };
+  const amount = String(price?.amount);
+  const requirements = price && toRequirementsV1(job, token, amount, settings);
+  if (requirements === undefined) throw notOffered("this job is not sold for this token");
+  const terms = termsOf(job, token, amount, settings.maxTimeoutSeconds, NO_EXPIRY);
+  return { requirements, digest: offerDigest(terms), amount };
 }
 
-function quoteIn({ quoteDigest, quoteExpiry, quoteMac }: Readonly<Record<string, unknown>>): QuoteExtra {
+function offerExtraIn({ quoteDigest, quoteExpiry, quoteMac }: Readonly<Record<string, unknown>>): OfferExtra {
   if (typeof quoteDigest !== "string" || typeof quoteMac !== "string" || !Number.isSafeInteger(quoteExpiry)) {
     throw notOffered("it carries no quote of ours");
   }
   return { quoteDigest, quoteMac, quoteExpiry: quoteExpiry as number };
 }
 
-/** Core fields equal; of `extra` only what is ours, since clients may add to it. */
-function isSubset(ours: ReturnType<typeof toRequirements>, theirs: DecodedV2["accepted"]): boolean {
+/** Core fields must be equal; of `extra` only our own fields must be, since clients may add to it. */
+function isSubset(ours: ReturnType<typeof toRequirements>, theirs: PaymentV2["accepted"]): boolean {
   const { extra, ...core } = ours;
   const { extra: theirExtra, ...theirCore } = theirs;
   return (
@@ -239,25 +190,92 @@ function isSubset(ours: ReturnType<typeof toRequirements>, theirs: DecodedV2["ac
   );
 }
 
-function assertWindow({ authorization }: DecodedPayment, settings: AgreeSettings, nowSeconds: number): void {
+function assertWindow({ authorization }: DecodedPayment, settings: OfferSettings, nowSeconds: number): void {
   const { maxTimeoutSeconds, settleTimeoutSeconds } = settings;
   const [after, before] = [Number(authorization.validAfter), Number(authorization.validBefore)];
   const needed = settleTimeoutSeconds + SETTLE_MARGIN_SECS;
-  if (after > nowSeconds) throw window("it is not valid yet");
-  if (before < nowSeconds + needed) throw window(`it ends in less than ${needed} s`);
+  if (after > nowSeconds) throw unusableWindow("it is not valid yet");
+  if (before < nowSeconds + needed) throw unusableWindow(`it ends in less than ${needed} s`);
   if (before > nowSeconds + maxTimeoutSeconds + CLOCK_SKEW_SECONDS) {
-    throw window(`it is valid for longer than ${maxTimeoutSeconds} s`);
+    throw unusableWindow(`it is valid for longer than ${maxTimeoutSeconds} s`);
   }
 }
 
-function window(detail: string): AppError {
-  return refused("payment.window_unusable", detail);
+function unusableWindow(detail: string): AppError {
+  return AppError.public("payment.window_unusable", detail);
 }
 
 function notOffered(detail: string): AppError {
-  return refused("payment.not_offered", detail);
+  return AppError.public("payment.not_offered", detail);
 }
 
-function refused(code: ErrorCode, detail: string): AppError {
-  return AppError.public(code, detail);
+/** What a client is promised. */
+type OfferTerms = {
+  serviceId: number;
+  jobIndex: number;
+  network: string;
+  asset: string;
+  payTo: string;
+  amount: string;
+  maxTimeoutSeconds: number;
+  /** Unix seconds. */
+  expiry: number;
+  /** Of the operator's quote that the price comes from, if it comes from one. */
+  operatorQuoteDigest: string | undefined;
+};
+
+/** The expiry in the terms of version 1, whose offers have no MAC. */
+const NO_EXPIRY = 0;
+
+function termsOf(
+  { serviceId, jobIndex, operatorQuote }: Job,
+  { network, asset, payTo }: Token,
+  amount: string,
+  maxTimeoutSeconds: number,
+  expiry: number,
+): OfferTerms {
+  const operatorQuoteDigest = operatorQuote?.digest;
+  return {
+    serviceId,
+    jobIndex,
+    network,
+    asset,
+    payTo,
+    amount,
+    maxTimeoutSeconds,
+    expiry,
+    operatorQuoteDigest,
+  };
+}
+
+/** The proof of an offer, which a client gets in the requirement's `extra` and gives back unchanged. */
+type OfferExtra = { quoteDigest: string; quoteExpiry: number; quoteMac: string };
+
+const MAC = /^[A-Za-z0-9_-]{43}$/;
+
+/** The job's `X-X402-QUOTE-DIGEST`: the operator's own digest if the price comes from an operator's quote. */
+function offerDigest(terms: OfferTerms): string {
+  return terms.operatorQuoteDigest ?? termsDigest(terms);
+}
+
+/** SHA-256 over the terms, each preceded by its length, as 0x and 64 hex digits. */
+function termsDigest(terms: OfferTerms): string {
+  const { serviceId, jobIndex, network, asset, payTo, amount, maxTimeoutSeconds, expiry } = terms;
+  const always = [serviceId, jobIndex, network, asset, payTo, amount, maxTimeoutSeconds, expiry];
+  const { operatorQuoteDigest } = terms;
+  const parts = operatorQuoteDigest === undefined ? always : [...always, operatorQuoteDigest];
+  const text = ["postern-quote-1", ...parts].map((part) => `${String(part).length}:${part}`).join("");
+  return `0x${createHash("sha256").update(text).digest("hex")}`;
+}
+
+/** Signs the terms, so that no replica has to remember its offers. */
+function signOffer(terms: OfferTerms, secret: Secret): OfferExtra {
+  const quoteMac = hmacSha256(secret, Buffer.from(termsDigest(terms))).toString("base64url");
+  return { quoteDigest: offerDigest(terms), quoteExpiry: terms.expiry, quoteMac };
+}
+
+/** Whether one of these secrets signed exactly these terms. */
+function isOurOffer(terms: OfferTerms, extra: OfferExtra, secrets: readonly Secret[]): boolean {
+  if (extra.quoteDigest !== offerDigest(terms) || !MAC.test(extra.quoteMac)) return false;
+  return isSignedByAny(secrets, Buffer.from(extra.quoteMac, "base64url"), Buffer.from(termsDigest(terms)));
 }

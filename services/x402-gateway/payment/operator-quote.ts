@@ -10,18 +10,18 @@ import { platformKeys } from "../../../shared/job-call/metadata.ts";
 import { type JobQuote, jobQuoteDigest } from "../../../shared/pricing/job-quote.ts";
 import type { JobIds } from "../../../shared/pricing/price-list.ts";
 import { decodeQuoteHeader, type SignedQuote } from "../../../shared/pricing/quote-header.ts";
-import type { Clock } from "../../../shared/time/clock.ts";
+import { type Clock, REPLICA_CLOCK_SKEW_MS } from "../../../shared/time/clock.ts";
 
-/** A quote of an operator's pricing engine, brought to be honoured at its price. */
-export type PlatformQuote = { quote: JobQuote; digest: `0x${string}` };
+/** A quote of an operator's pricing engine, which a request brings to buy at its price. */
+export type OperatorQuote = { quote: JobQuote; digest: `0x${string}` };
 
-/** The quote that a request brings; undefined where it brings none. */
-export type ReadQuote = (req: IncomingMessage, ids: JobIds) => PlatformQuote | undefined;
+/** Reads the operator's quote of a request; undefined if it brings none. */
+export type ReadOperatorQuote = (req: IncomingMessage, ids: JobIds) => OperatorQuote | undefined;
 
 type Deps = {
-  /** Whose quotes are honoured. */
+  /** The addresses whose quotes are honoured. */
   operators: readonly Address[];
-  /** What they are signed for; absent where none are honoured. */
+  /** The EIP-712 domain that they sign for; undefined if no quotes are honoured. */
   domain: Eip712Domain | undefined;
   metadataPrefix: string;
   clock: Clock;
@@ -30,18 +30,17 @@ type Deps = {
 /** Clients need not know the operator's brand. */
 const DEFAULT_HEADER = "x-platform-quote";
 const HEADER_BYTES_MAX = 4096;
-/** What the clocks of the replicas may differ. */
-const CLOCK_MARGIN_MS = 10 * 60_000;
 /** How far an operator's clock may be ahead of ours. */
 const CLOCK_SKEW_SECONDS = 30n;
-/** A used quote is remembered until it has expired, so it has to expire. */
+/** A used quote is remembered until it has expired, so its life has to have an end. */
 const LIFE_SECONDS_MAX = 30n * 86_400n;
 
 /**
- * Believes a quote by its operator's signature alone, as long as it lasts and for the job that it names. Throws
- * `quote.malformed`, `quote.rejected` and `quote.expired`: none of them is a 402, which a client would pay at another price.
+ * Believes a quote by its operator's signature alone, until it expires and for the job that it names. Throws
+ * `quote.malformed`, `quote.rejected` and `quote.expired`: none is a 402, which a client would pay at the list price.
  */
-export function createReadQuote({ operators, domain, metadataPrefix, clock }: Deps): ReadQuote {
+export function createReadOperatorQuote(deps: Deps): ReadOperatorQuote {
+  const { operators, domain, metadataPrefix, clock } = deps;
   const headers = [...new Set([platformKeys(metadataPrefix).quote.toLowerCase(), DEFAULT_HEADER])];
   const separator = domain === undefined ? undefined : domainSeparator(domain);
   const known = new Set(operators.map((address) => address.toLowerCase()));
@@ -60,18 +59,18 @@ export function createReadQuote({ operators, domain, metadataPrefix, clock }: De
   };
 }
 
-/** How long the quote has to be remembered as used: longer than any replica's clock lets it be used again. */
-export function usedUp({ quote, digest }: PlatformQuote, now: number): { digest: string; ttlMs: number } {
-  return { digest, ttlMs: Number(quote.expiry) * 1000 - now + CLOCK_MARGIN_MS };
+/** What the claim uses up: the digest, and how long it is remembered, past any replica's expiry of the quote. */
+export function toQuoteUse({ quote, digest }: OperatorQuote, now: number): { digest: string; ttlMs: number } {
+  return { digest, ttlMs: Number(quote.expiry) * 1000 - now + REPLICA_CLOCK_SKEW_MS };
 }
 
-/** Throws `quote.rejected` where another one pays than the quote was made for. */
-export function assertRequester({ quote }: PlatformQuote, payer: Address): void {
+/** Throws `quote.rejected` if the payer is not the one the quote was made for. */
+export function assertRequester({ quote }: OperatorQuote, payer: Address): void {
   if (quote.requester !== payer) throw rejectedQuote("the payer is not its requester");
 }
 
-/** Throws `quote.rejected` where the body is not the inputs that the quote was made for. */
-export function assertInputs({ quote }: PlatformQuote, body: Uint8Array): void {
+/** Throws `quote.rejected` if the body is not the inputs that the quote was made for. */
+export function assertInputs({ quote }: OperatorQuote, body: Uint8Array): void {
   if (quote.inputsHash !== keccak256Hex(body))
     throw rejectedQuote("the body is not the inputs it was made for");
 }
@@ -91,10 +90,7 @@ function assertJob({ serviceId, jobIndex }: JobQuote, ids: JobIds): void {
 }
 
 function assertLasts({ timestamp, expiry }: JobQuote, now: bigint): void {
-  if (expiry < now) {
-    const detail = "the quote has expired; ask for a new one";
-    throw AppError.public("quote.expired", detail);
-  }
+  if (expiry < now) throw AppError.public("quote.expired", "the quote has expired; ask for a new one");
   if (timestamp > now + CLOCK_SKEW_SECONDS) throw rejectedQuote("it is not valid yet");
   if (expiry > now + LIFE_SECONDS_MAX) throw rejectedQuote("it lasts for more than 30 days");
 }

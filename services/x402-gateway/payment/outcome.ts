@@ -1,14 +1,71 @@
-import { sha256Hex } from "../../../shared/crypto/compare.ts";
+import type { ServerResponse } from "node:http";
+import { encodePaymentResponseHeader } from "@x402/core/http";
+import type { Network } from "@x402/core/types";
 import { AppError } from "../../../shared/errors/app-error.ts";
+import { COMMON_HEADERS } from "../../../shared/http/problem.ts";
+import type { Claimed } from "../../../shared/payments/claim.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
-import type { Payment, PaymentState, Settlement } from "../../../shared/payments/payment.ts";
+import type { Payment, PaymentState, PaymentTerms, Settlement } from "../../../shared/payments/payment.ts";
 import { type Clock, delay } from "../../../shared/time/clock.ts";
-import type { ReadBody } from "../routes/read-once.ts";
-import type { Paid } from "./responses.ts";
 
-const ASK_EVERY_MS = 100;
+/** A payment that has moved money. */
+export type SettledPayment = Payment & { settlement: Settlement };
 
-/** Somebody is about to bring the call into its queue. */
+export function isSettled(payment: Payment): payment is SettledPayment {
+  return payment.settlement !== undefined;
+}
+
+/** What a 202 tells of a payment. */
+export type PaidCall = {
+  id: string;
+  terms: PaymentTerms;
+  settlement: Settlement;
+  status: "accepted" | "failed" | "discarded";
+  /** Whether the payment was known before. */
+  replayed: boolean;
+};
+
+export function toPaidCall(
+  { id, terms, settlement, state }: SettledPayment,
+  { replayed }: { replayed: boolean },
+): PaidCall {
+  const status = state === "FAILED" ? "failed" : state === "DISCARDED" ? "discarded" : "accepted";
+  return { id, terms, settlement, status, replayed };
+}
+
+/** 202: paid, and the call is on disk. The same payment gets the same answer whenever it comes again. */
+export function answerPaid(res: ServerResponse, paid: PaidCall, statusUrl: string): void {
+  const { id, terms, settlement, status, replayed } = paid;
+  const { transaction, network, payer } = settlement;
+  const body = JSON.stringify({
+    status,
+    call_id: id,
+    receipt: toReceipt(terms, transaction),
+    service_id: terms.service_id,
+    job_index: terms.job_index,
+    transaction,
+    status_url: statusUrl,
+  });
+  const response = { success: true, transaction, network: network as Network, payer };
+  res.writeHead(202, {
+    ...COMMON_HEADERS,
+    "Content-Type": "application/json",
+    "Content-Length": Buffer.byteLength(body),
+    [terms.x402_version === 1 ? "X-PAYMENT-RESPONSE" : "PAYMENT-RESPONSE"]:
+      encodePaymentResponseHeader(response),
+    ...(replayed && { "Idempotent-Replayed": "true" }),
+  });
+  res.end(body);
+}
+
+function toReceipt(terms: PaymentTerms, transaction: string) {
+  const { network, asset, symbol, amount, payer, pay_to, quote_digest } = terms;
+  return { network, asset, symbol, amount, payer, pay_to, transaction, quote_digest };
+}
+
+const LOOK_EVERY_MS = 100;
+
+/** In these states a request or a reconciler is about to bring the call into its queue. */
 const UNDER_WAY: readonly PaymentState[] = ["SETTLING", "SETTLED"];
 
 type Deps = {
@@ -16,85 +73,52 @@ type Deps = {
   clock: Clock;
   /** How long a repeat waits for the settlement that is under way. */
   patienceMs: number;
-  statusUrlOf(id: string): string;
 };
 
+export type KnownOutcome = ReturnType<typeof createKnownOutcome>;
+
 /**
- * The answer a payment has of its own, whatever has changed since it was taken: price, policy, limits, quote. Throws
- * `payment.conflict`, `payment.void`, `payment.in_review` and `payment.outcome_unknown`.
+ * The answer of a payment that is known, whatever has changed since it was taken: price, policy, limits, operator's quote.
+ * Throws `payment.void`, `payment.in_review` and `payment.outcome_unknown`.
  */
-export function createKnownPayment({ journal, clock, patienceMs, statusUrlOf }: Deps) {
-  /** Waits while somebody else settles it. A settled one that is not queued in time is on disk all the same. */
-  async function outcomeOf(id: string): Promise<Payment | undefined> {
+export function createKnownOutcome({ journal, clock, patienceMs }: Deps) {
+  /** Waits while another request settles it. A settled payment that is not queued in time is on disk all the same. */
+  async function whenEnded(id: string): Promise<Payment | undefined> {
     const deadline = clock() + patienceMs;
     for (;;) {
       const payment = await journal.look(id).catch((cause) => {
         throw outcomeUnknown(id, "the journal cannot be read", cause);
       });
       if (payment === undefined || !UNDER_WAY.includes(payment.state) || clock() >= deadline) return payment;
-      await delay(ASK_EVERY_MS);
+      await delay(LOOK_EVERY_MS);
     }
   }
 
-  return {
-    /** Refuses a known payment with another route or body; no more is read than the body that was paid for. */
-    async assertSame(known: Payment, { route, readBody, conflict }: Repeat): Promise<void> {
-      const other = () => new AppError(conflict, { reason: `${known.id} was bought with another request` });
-      if (known.route !== route) throw other();
-      const body = await readBody(known.terms.body_bytes).catch((error: unknown) => {
-        throw error instanceof AppError && error.code === "request.too_large" ? other() : error;
-      });
-      if (sha256Hex(body) !== known.bodySha256) throw other();
-    },
-
-    async answerOf(id: string): Promise<Paid> {
-      const payment = await outcomeOf(id);
-      if (payment === undefined) throw outcomeUnknown(id, `${id} is known, and not found`);
-      if (payment.state === "VOID") throw voided(payment);
-      if (payment.state === "REVIEW") throw inReview(payment);
-      if (!isSettled(payment)) throw outcomeUnknown(id, `${id} is still ${payment.state}`);
-      return toPaid(payment, { replayed: true, statusUrl: statusUrlOf(id) });
-    },
+  return async function knownOutcome(id: string): Promise<PaidCall> {
+    const payment = await whenEnded(id);
+    if (payment === undefined) throw outcomeUnknown(id, `${id} is known, and not found`);
+    if (payment.state === "VOID") throw voided(payment);
+    if (payment.state === "REVIEW") throw inReview(payment);
+    if (!isSettled(payment)) throw outcomeUnknown(id, `${id} is still ${payment.state}`);
+    return toPaidCall(payment, { replayed: true });
   };
 }
 
-export type KnownPayment = ReturnType<typeof createKnownPayment>;
-
-type Repeat = {
-  route: string;
-  readBody: ReadBody;
-  /** What another request is refused with. */
-  conflict: "payment.conflict" | "payment.identifier_conflict";
-};
-
-/** A payment whose money has moved. */
-export type Settled = Payment & { settlement: Settlement };
-
-export function isSettled(payment: Payment): payment is Settled {
-  return payment.settlement !== undefined;
-}
-
-export function toPaid(
-  { id, terms, settlement, state }: Settled,
-  rest: { replayed: boolean; statusUrl: string },
-): Paid {
-  const status = state === "FAILED" ? "failed" : state === "DISCARDED" ? "discarded" : "accepted";
-  return { id, terms, settlement, status, ...rest };
-}
-
-/** A payment whose outcome is open; where it can be followed is part of the answer. */
+/** The error of a payment whose outcome is open. The answer also tells where the payment can be followed. */
 export class OpenPayment extends AppError {
   readonly callId: string;
 
-  constructor(code: "payment.outcome_unknown" | "payment.in_review", callId: string, details: Details) {
+  constructor(
+    code: "payment.outcome_unknown" | "payment.in_review",
+    callId: string,
+    details: ConstructorParameters<typeof AppError>[1],
+  ) {
     super(code, details);
     this.callId = callId;
   }
 }
 
-type Details = ConstructorParameters<typeof AppError>[1];
-
-/** Money may have moved or may yet: never to be answered as if it had not. */
+/** For money that may have moved or may yet move: such a payment is never answered as if nothing had been paid. */
 export function outcomeUnknown(callId: string, reason: string, cause?: unknown): OpenPayment {
   return new OpenPayment("payment.outcome_unknown", callId, {
     reason,
@@ -119,4 +143,27 @@ function voided({ id, reason }: Payment): AppError {
     reason: `${id}: ${reason}`,
     publicDetail: `This payment did not happen and cannot any more: ${reason}. It was not charged.`,
   });
+}
+
+/** Maps a refused claim to the error the payer sees. */
+export function refusedClaim(kind: Exclude<Claimed["kind"], "new" | "known">): AppError {
+  switch (kind) {
+    case "conflict":
+      return new AppError("payment.conflict", {
+        reason: "the payment was used for another request meanwhile",
+      });
+    case "identifier_conflict":
+      return new AppError("payment.identifier_conflict", {
+        reason: "the identifier is known with another request",
+      });
+    case "too_many_open":
+      return new AppError("payment.too_many_open", {
+        reason: "too many of the payer's payments are open",
+        retryAfterMs: 5000,
+      });
+    case "nonce_used":
+      return new AppError("caller.nonce_used", { reason: "the caller's nonce was used by another payment" });
+    case "quote_used":
+      return new AppError("quote.used", { reason: "the quote was used by another payment" });
+  }
 }

@@ -5,7 +5,6 @@ import { type JobCall, toJobCall } from "../../../shared/job-call/job-call.ts";
 import { platformKeys } from "../../../shared/job-call/metadata.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
-import type { Claimed } from "../../../shared/payments/claim.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type {
   FacilitatorRequest,
@@ -18,32 +17,23 @@ import { toSettlement } from "../../../shared/payments/terms.ts";
 import type { Add } from "../../../shared/queue/enqueue.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import type { Facilitators } from "../facilitator/pool.ts";
-import { outcomeUnknown, type Settled } from "./outcome.ts";
+import { outcomeUnknown, refusedClaim, type SettledPayment } from "./outcome.ts";
 
-/** The reconciler looks at a payment this soon after its claim, lest the request that claimed it has died. */
+/** The reconciler looks at a payment this soon after its claim, in case the request that claimed it has died. */
 const FIRST_LOOK_MS = 3000;
+/** When the chain is asked whether it has the payment: while one that has vanished can still be settled again. */
+const PROVE_AFTER_MS = 30_000;
 
-export type TakeDeps = {
-  journal: PaymentJournal;
-  facilitators: Facilitators;
-  finish: Finish;
-  beginWrite: () => RetryWrite;
-  openMax: number;
-  /** A facilitator's refusal to settle counts as the end of the payment: there is no chain to ask. */
-  trustFacilitator: boolean;
-  clock: Clock;
-  log: Logger;
-};
+type ClaimDeps = { journal: PaymentJournal; beginWrite: () => RetryWrite; openMax: number; clock: Clock };
+
+export type Claim = ReturnType<typeof createClaimPayment>;
 
 /**
- * The part of a paid request in which money moves. Everything that could refuse has been asked before `claim`; after
- * `settle` has begun nothing refuses, and what is not known is said to be unknown.
+ * Writes the whole call to disk before money moves, or tells that the payment was known before. Throws the error of a refused
+ * claim, and `payment.outcome_unknown` if the claim may be on disk: then any replica goes on with it.
  */
-export function createTakePayment(deps: TakeDeps) {
-  const { journal, finish, beginWrite, openMax, clock } = deps;
-
-  /** The whole call is on disk when this resolves, or the payment was known before. */
-  async function claim(payment: NewPayment): Promise<{ kind: "new" } | { kind: "known"; id: string }> {
+export function createClaimPayment({ journal, beginWrite, openMax, clock }: ClaimDeps) {
+  return async function claim(payment: NewPayment): Promise<{ kind: "new" } | { kind: "known"; id: string }> {
     const by = randomUUID();
     const now = clock();
     const write = beginWrite();
@@ -57,71 +47,79 @@ export function createTakePayment(deps: TakeDeps) {
     failpoint("x402.after_claim");
     if (claimed.kind === "new" || claimed.kind === "known") return claimed;
     throw refusedClaim(claimed.kind);
+  };
+}
+
+function isUnknown(error: unknown): boolean {
+  return error instanceof AppError && error.code === "queue.outcome_unknown";
+}
+
+type SettleDeps = {
+  journal: PaymentJournal;
+  facilitators: Facilitators;
+  finish: Finish;
+  beginWrite: () => RetryWrite;
+  /** A facilitator's refusal to settle counts as the end of the payment: there is no chain to ask. */
+  trustFacilitator: boolean;
+  clock: Clock;
+  log: Logger;
+};
+
+export type Settle = ReturnType<typeof createSettle>;
+
+/**
+ * Sends the settle request of a claimed payment, and does all that follows from its answer. From here on nothing refuses:
+ * what is not known is said to be unknown.
+ */
+export function createSettle(deps: SettleDeps) {
+  const { journal, facilitators, finish, beginWrite, trustFacilitator, clock, log } = deps;
+
+  /** Only success is an answer: nothing else that is said proves anything, unless the facilitator is trusted. */
+  async function askToSettle(payment: Payment, request: FacilitatorRequest): Promise<Settlement> {
+    const startedAt = clock();
+    const answer = await facilitators.settle(request, payment.facilitator);
+    failpoint("x402.after_settle");
+    const fields = { callId: payment.id, outcome: answer.kind, ms: clock() - startedAt };
+    if (answer.kind === "settled") {
+      log.info("payment.settle_answered", fields);
+      return toSettlement(payment, { transaction: answer.transaction, by: "facilitator" });
+    }
+    log.warn("payment.settle_answered", { ...fields, reason: answer.reason });
+    if (answer.kind === "refused" && trustFacilitator) await endRefused(payment, answer.reason);
+    await journal.lookAgain(payment.id, clock()).catch(() => {});
+    throw outcomeUnknown(payment.id, `the facilitator's answer was ${answer.kind}: ${answer.reason}`);
   }
 
-  /** Sends the settle request, and does all that follows from its answer. */
-  async function settle(payment: NewPayment): Promise<Settled> {
+  /** If the facilitator's word is the last: 402, but only once the end is on disk. */
+  async function endRefused(payment: Payment, reason: string): Promise<void> {
+    const write = beginWrite();
+    const ended = write(() => journal.void(payment, { reason }, { now: clock() }));
+    const found = await ended.catch((cause) => {
+      throw outcomeUnknown(payment.id, "the facilitator refused, and that could not be written down", cause);
+    });
+    if (found !== "SETTLING" && found !== "VOID") return;
+    throw new AppError("payment.rejected", { reason, publicDetail: `the facilitator says: ${reason}` });
+  }
+
+  return async function settle(payment: NewPayment): Promise<SettledPayment> {
     const claimed = toClaimed(payment, clock());
-    const settlement = await askToSettle(deps, claimed, payment.request);
+    const settlement = await askToSettle(claimed, payment.request);
     const settled = { ...claimed, settlement };
     try {
       const write = beginWrite();
-      if (!(await finish.settle(claimed, settlement, write)))
+      if (!(await finish.recordSettled(claimed, settlement, write)))
         throw new Error("it was ended otherwise meanwhile");
       await finish.enqueue(settled, write);
       return settled;
     } catch (cause) {
       throw outcomeUnknown(claimed.id, "the payment settled, and its call is still to be queued", cause);
     }
-  }
-
-  return { claim, settle };
-}
-
-/** A claim that may be on disk is one that any replica goes on with. */
-function isUnknown(error: unknown): boolean {
-  return error instanceof AppError && error.code === "queue.outcome_unknown";
-}
-
-export type TakePayment = ReturnType<typeof createTakePayment>;
-
-/** Only success is an answer: whatever else is said proves nothing, unless the facilitator is trusted. */
-async function askToSettle(
-  deps: TakeDeps,
-  payment: Payment,
-  request: FacilitatorRequest,
-): Promise<Settlement> {
-  const { facilitators, journal, clock, log, trustFacilitator } = deps;
-  const startedAt = clock();
-  const outcome = await facilitators.settle(request, payment.facilitator);
-  failpoint("x402.after_settle");
-  const fields = { callId: payment.id, outcome: outcome.kind, ms: clock() - startedAt };
-  if (outcome.kind === "settled") {
-    log.info("payment.settle_answered", fields);
-    return toSettlement(payment, { transaction: outcome.transaction, by: "facilitator" });
-  }
-  log.warn("payment.settle_answered", { ...fields, reason: outcome.reason });
-  if (outcome.kind === "refused" && trustFacilitator) await endRefused(deps, payment, outcome.reason);
-  await journal.lookAgain(payment.id, clock()).catch(() => {});
-  throw outcomeUnknown(payment.id, `the facilitator's answer was ${outcome.kind}: ${outcome.reason}`);
-}
-
-/** Where the facilitator's word is the last: 402, but only once the end is on disk. */
-async function endRefused(deps: TakeDeps, payment: Payment, reason: string): Promise<void> {
-  const write = deps.beginWrite();
-  const ended = write(() => deps.journal.void(payment, { reason }, { now: deps.clock() }));
-  const found = await ended.catch((cause) => {
-    throw outcomeUnknown(payment.id, "the facilitator refused, and that could not be written down", cause);
-  });
-  if (found !== "SETTLING" && found !== "VOID") return;
-  throw new AppError("payment.rejected", { reason, publicDetail: `the facilitator says: ${reason}` });
+  };
 }
 
 /** The payment as its claim has just made it. */
-function toClaimed(
-  { call, terms, request, facilitator, sinceBlock, route, identifier, callerNonce }: NewPayment,
-  now: number,
-): Payment {
+function toClaimed(payment: NewPayment, now: number): Payment {
+  const { call, terms, request, facilitator, sinceBlock, route, identifier, callerNonce } = payment;
   return {
     id: call.id,
     state: "SETTLING",
@@ -144,55 +142,29 @@ function toClaimed(
   };
 }
 
-/** What a payer is told whose payment the claim would not take. */
-export function refusedClaim(kind: Exclude<Claimed["kind"], "new" | "known">): AppError {
-  switch (kind) {
-    case "conflict":
-      return new AppError("payment.conflict", {
-        reason: "the payment was used for another request meanwhile",
-      });
-    case "identifier_conflict":
-      return new AppError("payment.identifier_conflict", {
-        reason: "the identifier is known with another request",
-      });
-    case "too_many_open":
-      return new AppError("payment.too_many_open", {
-        reason: "too many of the payer's payments are open",
-        retryAfterMs: 5000,
-      });
-    case "nonce_used":
-      return new AppError("caller.nonce_used", { reason: "the caller's nonce was used by another payment" });
-    case "quote_used":
-      return new AppError("quote.used", { reason: "the quote was used by another payment" });
-  }
-}
-
-/** When the chain is asked whether it has the payment: while one that has vanished can still be settled again. */
-const PROVE_AFTER_MS = 30_000;
-
-export type FinishDeps = {
-  journal: PaymentJournal;
-  add: Add;
-  clock: Clock;
-};
+type FinishDeps = { journal: PaymentJournal; add: Add; clock: Clock };
 
 export type Finish = ReturnType<typeof createFinish>;
 
 /**
- * From money to job, by whoever knows that the money moved: the request that settled, or the reconciler of any replica.
- * Each step may be done again and by several at once; none undoes a later one.
+ * From money to job. The request that settled does it, or the reconciler of any replica. Each step may be done again and by
+ * several at once; none undoes a later one.
  */
 export function createFinish({ journal, add, clock }: FinishDeps) {
-  /** SETTLED, unless somebody else has said so before. False when the payment is of another end: VOID or in REVIEW. */
-  async function settle(payment: Payment, settlement: Settlement, write: RetryWrite): Promise<boolean> {
+  /** Records SETTLED, unless that is recorded already. False if the payment has ended otherwise: VOID or in REVIEW. */
+  async function recordSettled(
+    payment: Payment,
+    settlement: Settlement,
+    write: RetryWrite,
+  ): Promise<boolean> {
     const proven = settlement.by === "chain";
     const found = await write(() => journal.settled(payment, { settlement, proven }, { now: clock() }));
     failpoint("x402.after_settled");
     return found !== undefined && found !== "VOID" && found !== "REVIEW";
   }
 
-  /** In the queue, under the id that is the payment's own. */
-  async function enqueue({ id, call, settlement }: Settled, write: RetryWrite): Promise<void> {
+  /** Adds the call to the queue, under the payment's id. */
+  async function enqueue({ id, call, settlement }: SettledPayment, write: RetryWrite): Promise<void> {
     if (call === undefined) return;
     await write(() => add(toSettledCall(call, settlement)));
     failpoint("x402.after_add");
@@ -200,10 +172,10 @@ export function createFinish({ journal, add, clock }: FinishDeps) {
     failpoint("x402.after_queued");
   }
 
-  return { settle, enqueue };
+  return { recordSettled, enqueue };
 }
 
-type Made = {
+type ClaimedCallOptions = {
   id: string;
   terms: PaymentTerms;
   /** Of a restricted job. */
@@ -216,8 +188,9 @@ type Made = {
   traceparent: string | undefined;
 };
 
-/** The call as it is written before money moves; it lacks only the transaction. */
-export function toPaidCall({ id, terms, caller, metadataPrefix, acceptedAt, ...rest }: Made): JobCall {
+/** The call as the claim writes it before money moves; it lacks only the transaction. */
+export function toClaimedCall(options: ClaimedCallOptions): JobCall {
+  const { id, terms, caller, metadataPrefix, acceptedAt, ...rest } = options;
   const keys = platformKeys(metadataPrefix);
   const metadata = {
     [keys.serviceId]: String(terms.service_id),
@@ -241,6 +214,6 @@ export function toPaidCall({ id, terms, caller, metadataPrefix, acceptedAt, ...r
 }
 
 /** The call as the runner gets it. */
-export function toSettledCall(call: JobCall, { transaction }: Settlement): JobCall {
+function toSettledCall(call: JobCall, { transaction }: Settlement): JobCall {
   return { ...call, metadata: { ...call.metadata, "X-X402-TRANSACTION": transaction } };
 }

@@ -12,11 +12,11 @@ import { onlyHeaderValue } from "../../../shared/http/headers.ts";
 import { platformKeys } from "../../../shared/job-call/metadata.ts";
 import { createConcurrencyLimit } from "../../../shared/lifecycle/concurrency-limit.ts";
 import { type JobIds, jobKey } from "../../../shared/pricing/price-list.ts";
-import type { Clock } from "../../../shared/time/clock.ts";
+import { type Clock, REPLICA_CLOCK_SKEW_MS } from "../../../shared/time/clock.ts";
 
 type Restricted = { mode: "restricted_paid"; contract: Address; rpcUrl: Secret };
 
-/** Who may buy a job. A restricted one asks its contract whether it permits the caller. */
+/** Who may buy a job. For a restricted job its contract says whether the caller is permitted. */
 export type JobPolicy =
   | { mode: "public_paid" }
   | { mode: "disabled" }
@@ -49,7 +49,7 @@ function toPolicy(entry: PolicyToml): JobPolicy {
 
 export type CallerRequest = {
   job: JobIds & { policy: JobPolicy };
-  /** For the headers of a delegated caller. */
+  /** Holds the headers of a delegated caller. */
   req: IncomingMessage;
   body: Uint8Array;
   /** As recovered from the payment's signature. */
@@ -60,33 +60,33 @@ export type CallerRequest = {
 export type AuthorizedCaller = {
   /** In lower case. */
   address: Address;
-  /** With a delegated proof: what the claim burns, and for how long it has to stay burned. */
+  /** Of a delegated proof: what the claim uses up, and for how long this is remembered. */
   nonce?: { hash: string; ttlMs: number };
 };
 
 export type AuthorizeCaller = (request: CallerRequest) => Promise<AuthorizedCaller | undefined>;
 
-type Deps = { metadataPrefix: string; clock: Clock; isPermittedCaller: IsPermittedCaller };
-
-/** A burned nonce outlives its proof by what the clocks of the replicas may differ. */
-const CLOCK_MARGIN_MS = 10 * 60_000;
+type CallerPolicyDeps = { metadataPrefix: string; clock: Clock; isPermittedCaller: IsPermittedCaller };
 
 /**
- * Tells who calls a restricted job, undefined where anybody may. Throws `job.disabled`, `caller.missing`,
- * `caller.proof_invalid`, `caller.not_permitted` or `caller.check_unavailable`. It writes nothing: a nonce is used up by
- * the claim alone, so that a dry-run costs none.
+ * Resolves with the caller of a restricted job, and with undefined if anybody may call the job. Throws `job.disabled`,
+ * `caller.missing`, `caller.proof_invalid`, `caller.not_permitted` or `caller.check_unavailable`. It writes nothing: only
+ * the claim uses a nonce up, so that a dry-run costs none.
  */
-export function createCallerPolicy({ metadataPrefix, clock, isPermittedCaller }: Deps): AuthorizeCaller {
+export function createCallerPolicy(deps: CallerPolicyDeps): AuthorizeCaller {
+  const { metadataPrefix, clock, isPermittedCaller } = deps;
+
   function proven(request: CallerRequest, policy: JobPolicy & Restricted): AuthorizedCaller {
     switch (policy.authMode) {
       case "payer_is_caller":
         return { address: request.payer.toLowerCase() as Address };
       case "delegated_caller_signature": {
-        const proof = readCallerProof(request.req, metadataPrefix);
-        const leftMs = timeLeftMs(proof, { now: clock(), expirySecsMax: policy.expirySecsMax });
-        if (!isSignedByCaller(proof, { ...request.job, body: request.body }))
+        const { job, req, body } = request;
+        const proof = readCallerProof(req, metadataPrefix);
+        const ttlMs = nonceTtlMs(proof, clock(), policy.expirySecsMax);
+        if (!isSignedByCaller(proof, job, body))
           throw invalidProof("the caller's signature is not theirs for this job, body, nonce and expiry");
-        return { address: proof.caller, nonce: { hash: nonceHash(request.job, proof), ttlMs: leftMs } };
+        return { address: proof.caller, nonce: { hash: nonceHash(job, proof), ttlMs } };
       }
     }
   }
@@ -109,35 +109,18 @@ export function createCallerPolicy({ metadataPrefix, clock, isPermittedCaller }:
   };
 }
 
-/** For how long the proof's nonce has to be remembered. */
-function timeLeftMs(
-  { expirySecs }: CallerProof,
-  { now, expirySecsMax }: { now: number; expirySecsMax: number },
-): number {
-  const leftMs = expirySecs * 1000 - now;
-  if (leftMs <= 0) throw invalidProof("the caller's proof has expired");
-  if (leftMs > expirySecsMax * 1000)
-    throw invalidProof(`the caller's proof expires more than ${expirySecsMax} seconds ahead`);
-  return leftMs + CLOCK_MARGIN_MS;
-}
-
-/** The nonce stands last, since it may hold any separator. */
-function nonceHash(ids: JobIds, { caller, nonce }: CallerProof): string {
-  return sha256Hex(Buffer.from(`${jobKey(ids)}/${caller}/${nonce}`));
-}
-
-/** What a caller signs for: this body for this job, once (by the nonce), until `expirySecs` (unix seconds). */
-export type CallerProof = { caller: Address; nonce: string; expirySecs: number; signature: string };
+/** The caller signs for this body and this job, once (by the nonce), until `expirySecs` (unix seconds). */
+type CallerProof = { caller: Address; nonce: string; expirySecs: number; signature: string };
 
 const NONCE = /^[!-~]{1,128}$/;
-/** One form for each second, so that the text signed is the text sent; 15 digits survive a double. */
+/** One form for each second, so that the text signed is the text sent; a double holds 15 digits exactly. */
 const EXPIRY = /^(?:0|[1-9]\d{0,14})$/;
 
 /**
- * Reads the four headers of a delegated caller. Throws `caller.missing` where one is absent, `caller.proof_invalid` where
- * one came twice or is malformed. Nothing is proven yet: see `isSignedByCaller`.
+ * Reads the four headers of a delegated caller. Throws `caller.missing` if one is absent, and `caller.proof_invalid` if one
+ * came twice or is malformed. It proves nothing: see `isSignedByCaller`.
  */
-export function readCallerProof(req: IncomingMessage, metadataPrefix: string): CallerProof {
+function readCallerProof(req: IncomingMessage, metadataPrefix: string): CallerProof {
   const { caller: name } = platformKeys(metadataPrefix);
   const caller = requiredHeader(req, name);
   const nonce = requiredHeader(req, `${name}-NONCE`);
@@ -149,23 +132,6 @@ export function readCallerProof(req: IncomingMessage, metadataPrefix: string): C
   return { caller: caller.toLowerCase() as Address, nonce, signature, expirySecs: Number(expiry) };
 }
 
-export type SignedFor = JobIds & { body: Uint8Array };
-
-/** Whether the claimed caller's key made the signature (EIP-191 `personal_sign`) over this job, body, nonce and expiry. */
-export function isSignedByCaller(proof: CallerProof, signedFor: SignedFor): boolean {
-  return recoverAddress(personalMessageDigest(textOf(proof, signedFor)), proof.signature) === proof.caller;
-}
-
-/** The nonce may hold colons: what follows the last one is the expiry, so no two proofs share a text. */
-function textOf({ nonce, expirySecs }: CallerProof, { serviceId, jobIndex, body }: SignedFor): string {
-  const bodyHash = keccak256Hex(body).slice(2);
-  return `x402-authorize:${serviceId}:${jobIndex}:${bodyHash}:${nonce}:${expirySecs}`;
-}
-
-export function invalidProof(detail: string): AppError {
-  return AppError.public("caller.proof_invalid", detail);
-}
-
 function requiredHeader(req: IncomingMessage, name: string): string {
   const found = onlyHeaderValue(req, name.toLowerCase());
   if ("value" in found) return found.value;
@@ -173,41 +139,70 @@ function requiredHeader(req: IncomingMessage, name: string): string {
   throw AppError.public("caller.missing", `the header ${name} is missing`);
 }
 
-/** What is needed of a chain: `eth_call` at its head, which has a deadline and resolves with the bytes returned, in hex. */
+/**
+ * Whether the claimed caller's key signed this job, body, nonce and expiry (EIP-191 `personal_sign`). The nonce may hold
+ * colons; the expiry follows the last one, so no two proofs share a text.
+ */
+function isSignedByCaller(proof: CallerProof, { serviceId, jobIndex }: JobIds, body: Uint8Array): boolean {
+  const { caller, nonce, expirySecs, signature } = proof;
+  const bodyHash = keccak256Hex(body).slice(2);
+  const text = `x402-authorize:${serviceId}:${jobIndex}:${bodyHash}:${nonce}:${expirySecs}`;
+  return recoverAddress(personalMessageDigest(text), signature) === caller;
+}
+
+/** How long the proof's nonce has to be remembered as used. */
+function nonceTtlMs({ expirySecs }: CallerProof, now: number, expirySecsMax: number): number {
+  const leftMs = expirySecs * 1000 - now;
+  if (leftMs <= 0) throw invalidProof("the caller's proof has expired");
+  if (leftMs > expirySecsMax * 1000)
+    throw invalidProof(`the caller's proof expires more than ${expirySecsMax} seconds ahead`);
+  return leftMs + REPLICA_CLOCK_SKEW_MS;
+}
+
+/** The nonce stands last, since it may hold any separator. */
+function nonceHash(ids: JobIds, { caller, nonce }: CallerProof): string {
+  return sha256Hex(Buffer.from(`${jobKey(ids)}/${caller}/${nonce}`));
+}
+
+function invalidProof(detail: string): AppError {
+  return AppError.public("caller.proof_invalid", detail);
+}
+
+/** `eth_call` at the head of a chain: it has a deadline, and resolves with the returned bytes in hex. */
 export type ContractCalls = {
   ethCall(call: { to: Address; data: `0x${string}` }): Promise<`0x${string}`>;
 };
 
-export type CallerQuestion = {
+type CallerQuestion = {
   policy: { contract: Address; rpcUrl: Secret };
   serviceId: number;
   caller: Address;
 };
 
-/** Whether the policy's contract permits the caller. Throws `caller.check_unavailable` where it does not say. */
+/** Whether the policy's contract permits the caller. Throws `caller.check_unavailable` if it does not say. */
 export type IsPermittedCaller = (question: CallerQuestion) => Promise<boolean>;
 
-type Options = {
-  /** Asked for once for each node. */
+/** A revocation takes this long to be seen. */
+const PERMITTED_MS = 30_000;
+/** Anybody can make up callers, and each is a question: strangers get no more of the node's time than this. */
+const QUESTIONS_MAX = 64;
+
+const SELECTOR = keccak256Hex(Buffer.from("isPermittedCaller(uint64,address)")).slice(0, 10);
+
+type PermittedOptions = {
+  /** Called once for each node. */
   chainAt: (rpcUrl: Secret) => ContractCalls;
   clock: Clock;
   callersMax?: number;
 };
 
-/** A revocation takes this long to be seen. */
-const PERMITTED_MS = 30_000;
-/** Anybody can make up callers, and each is a question: no more of the node's time than this is strangers'. */
-const QUESTIONS_MAX = 64;
-
-const SELECTOR = keccak256Hex(Buffer.from("isPermittedCaller(uint64,address)")).slice(0, 10);
-
 /**
- * Asks `isPermittedCaller(uint64,address)`, once for all who ask the same at a time and not too much at once, and remembers
- * for seconds who is permitted; who is not is not remembered, so that strangers displace nobody. Failures are not remembered
- * either, and neither their text nor their cause is passed on: libraries put the RPC URL, which may hold a key, into both.
+ * Asks the contract `isPermittedCaller(uint64,address)`. Callers that ask the same at a time share one question. Only a
+ * "yes" is remembered, for seconds, so that strangers displace nobody. The text and the cause of a failure are not passed
+ * on: libraries put the RPC URL, which may hold a key, into both.
  */
-export function createIsPermittedCaller({ chainAt, ...options }: Options): IsPermittedCaller {
-  const permitted = createPermitted(options);
+export function createIsPermittedCaller({ chainAt, clock, callersMax }: PermittedOptions): IsPermittedCaller {
+  const permitted = createPermitted(clock, callersMax);
   const pending = new Map<string, Promise<boolean>>();
   const chains = new Map<string, ContractCalls>();
   const questions = createConcurrencyLimit({
@@ -255,8 +250,8 @@ export function createIsPermittedCaller({ chainAt, ...options }: Options): IsPer
   };
 }
 
-/** Who is permitted, each until its time is over; beyond `callersMax` the oldest goes. */
-function createPermitted({ clock, callersMax = 10_000 }: Omit<Options, "chainAt">) {
+/** The callers that are permitted, each for `PERMITTED_MS`; beyond `callersMax` the oldest goes. */
+function createPermitted(clock: Clock, callersMax = 10_000) {
   const until = new Map<string, number>();
   return {
     has: (key: string): boolean => (until.get(key) ?? 0) > clock(),
@@ -273,14 +268,14 @@ function keyOf({ policy, serviceId, caller }: CallerQuestion): string {
   return `${caller} ${serviceId} ${policy.contract} ${policy.rpcUrl.reveal()}`;
 }
 
-/** A contract's bool is a word of 0 or 1; no word at all means that there is no such contract. */
+/** A contract's bool is a word of 0 or 1; an empty answer means that there is no such contract. */
 function toAnswer(word: string): boolean {
   const bit = /^0x0{63}([01])$/.exec(word)?.[1];
   if (bit === undefined) throw unavailable("the contract's answer is not a bool");
   return bit === "1";
 }
 
-/** The chain's own errors have no URL in them (shared/chain); of any other only the name is told. */
+/** An AppError of the chain has no URL in it (shared/ethereum); of any other error only the name is told. */
 function safeReason(error: unknown): string {
   if (error instanceof AppError) return error.message;
   return error instanceof Error ? error.name : "it failed";

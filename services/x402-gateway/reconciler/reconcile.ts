@@ -111,7 +111,7 @@ async function settleAndEnqueue(
   const { finish, log } = deps;
   const settlement = toSettlement(payment, known);
   const write = deps.beginWrite();
-  if (!(await finish.settle(payment, settlement, write))) return;
+  if (!(await finish.recordSettled(payment, settlement, write))) return;
   await finish.enqueue({ ...payment, settlement }, write);
   log.info("payment.reconciled", { callId: payment.id, payer: payment.terms.payer, ...known });
 }

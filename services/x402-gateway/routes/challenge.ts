@@ -5,18 +5,27 @@ import { declarePaymentIdentifierExtension, PAYMENT_IDENTIFIER } from "@x402/ext
 import type { ErrorCode } from "../../../shared/errors/codes.ts";
 import { COMMON_HEADERS, problemBody } from "../../../shared/http/problem.ts";
 import { leaveUnread } from "../../../shared/http/unread-body.ts";
+import type { Logger } from "../../../shared/log/logger.ts";
+import type { JobIds } from "../../../shared/pricing/price-list.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
-import type { Job } from "../catalog.ts";
-import { CORS_HEADERS } from "../cors.ts";
-import { descriptionOf, expiryOf, type OfferSettings, toOffers, toOffersV1 } from "../payment/offer.ts";
-import { jobPath } from "../route.ts";
+import { assertOffered, type Job, jobPath, type RequestedJob } from "../catalog.ts";
+import { expiryOf, type OfferSettings, resourceOf, toOffers, toOffersV1 } from "../payment/offer.ts";
 
 /** Why payment is asked for: because none was sent, or because this one cannot be taken. */
-export type Why = { code: ErrorCode; detail: string };
+type Why = { code: ErrorCode; detail: string };
 
 const UNPAID: Why = { code: "payment.required", detail: "Payment is required" };
 
-type Answer = { job: Job; expiry: number; headers: string[]; body: string };
+type Prepared = { job: Job; expiry: number; headers: string[]; body: string };
+
+type Deps = {
+  requestedJob: RequestedJob;
+  offerSettings: OfferSettings;
+  /** Sent with every challenge, beside the headers of every answer. */
+  headers: Readonly<Record<string, string>>;
+  clock: Clock;
+  log: Logger;
+};
 
 export type Challenge = ReturnType<typeof createChallenge>;
 
@@ -24,57 +33,102 @@ export type Challenge = ReturnType<typeof createChallenge>;
  * The 402 that clients of both versions can pay: `PAYMENT-REQUIRED` for version 2, `accepts` in the body for version 1.
  * The answer to a request without payment is made once for each job and some seconds, and then sent as it is.
  */
-export function createChallenge(settings: OfferSettings, clock: Clock) {
-  const made = new Map<string, Answer>();
+export function createChallenge({ requestedJob, offerSettings, headers: extraHeaders, clock, log }: Deps) {
+  const preparedByPath = new Map<string, Prepared>();
+  const counter = createCounter(log);
 
-  function make(job: Job, why: Why): Answer {
-    const expiry = expiryOf(job, settings, clock() / 1000);
-    const body = problemBody(why.code, why.detail, { x402Version: 1, accepts: toOffersV1(job, settings) });
+  function prepare(job: Job, why: Why): Prepared {
+    const expiry = expiryOf(job, offerSettings, clock() / 1000);
+    const accepts = toOffersV1(job, offerSettings);
+    const body = problemBody(why.code, why.detail, { x402Version: 1, accepts });
     const headers = {
       ...COMMON_HEADERS,
-      ...CORS_HEADERS,
+      ...extraHeaders,
       "Content-Type": "application/problem+json",
       "Content-Length": String(Buffer.byteLength(body)),
-      "PAYMENT-REQUIRED": encodePaymentRequiredHeader(toRequired(job, { settings, expiry, why })),
+      "PAYMENT-REQUIRED": encodePaymentRequiredHeader(toRequired(job, offerSettings, expiry, why)),
     };
     return { job, expiry, headers: Object.entries(headers).flat(), body };
   }
 
-  function unpaid(job: Job): Answer {
-    if (job.quote !== undefined) return make(job, UNPAID);
+  function prepareUnpaid(job: Job): Prepared {
+    if (job.operatorQuote !== undefined) return prepare(job, UNPAID);
     const path = jobPath(job);
-    const known = made.get(path);
-    if (known?.job === job && known.expiry === expiryOf(job, settings, clock() / 1000)) return known;
-    const answer = make(job, UNPAID);
-    made.set(path, answer);
-    return answer;
+    const known = preparedByPath.get(path);
+    if (known?.job === job && known.expiry === expiryOf(job, offerSettings, clock() / 1000)) return known;
+    const prepared = prepare(job, UNPAID);
+    preparedByPath.set(path, prepared);
+    return prepared;
+  }
+
+  /** Leaves a large body unread. */
+  function send(req: IncomingMessage, res: ServerResponse, { headers, body }: Prepared): void {
+    if (res.headersSent || res.destroyed) return;
+    leaveUnread(req, res);
+    // The flat list is all that is sent, so `Connection` has to be in it.
+    res.writeHead(402, res.hasHeader("Connection") ? ["Connection", "close", ...headers] : headers);
+    res.end(body);
   }
 
   return {
-    /** Nothing of a large body is read on. */
-    send(req: IncomingMessage, res: ServerResponse, { job, why }: { job: Job; why?: Why }): void {
-      if (res.headersSent || res.destroyed) return;
-      const { headers, body } = why === undefined ? unpaid(job) : make(job, why);
-      leaveUnread(req, res);
-      // A flat list replaces what was set before, and that is all that may have been.
-      res.writeHead(402, res.hasHeader("Connection") ? ["Connection", "close", ...headers] : headers);
-      res.end(body);
+    /**
+     * Answers a request without payment, before anything of its body is looked at. Throws `job.not_found`, `job.disabled`,
+     * `quote.*` and `price.unavailable`.
+     */
+    ask(req: IncomingMessage, res: ServerResponse, ids: JobIds): void {
+      const job = requestedJob(req, ids);
+      assertOffered(job);
+      send(req, res, prepareUnpaid(job));
+      counter.count(ids);
     },
+
+    /** Answers a payment that cannot be taken, and offers the job again. */
+    askAgain(req: IncomingMessage, res: ServerResponse, job: Job, why: Why): void {
+      send(req, res, prepare(job, why));
+    },
+
+    /** Logs the requests without payment that are not logged yet. */
+    flush: counter.flush,
   };
 }
 
-type Asked = { settings: OfferSettings; expiry: number; why: Why };
-
-function toRequired(job: Job, { settings, expiry, why }: Asked): PaymentRequired {
+function toRequired(job: Job, settings: OfferSettings, expiry: number, why: Why): PaymentRequired {
   return {
     x402Version: 2,
     error: why === UNPAID ? why.detail : `${why.code}: ${why.detail}`,
-    resource: {
-      url: `${settings.publicUrl}${jobPath(job)}`,
-      description: descriptionOf(job),
-      mimeType: "application/json",
-    },
+    resource: resourceOf(job, settings.publicUrl),
     accepts: toOffers(job, settings, expiry),
     extensions: { [PAYMENT_IDENTIFIER]: declarePaymentIdentifierExtension(false) },
+  };
+}
+
+const COUNT_EVERY_MS = 1000;
+
+/**
+ * Counts the requests that were told to pay, and logs each job's count once a second: a line for each would cost more than
+ * its answer, and let anybody fill the log.
+ */
+function createCounter(log: Logger) {
+  const counts = new Map<string, { ids: JobIds; times: number }>();
+  let timer: NodeJS.Timeout | undefined;
+
+  function flush(): void {
+    clearTimeout(timer);
+    timer = undefined;
+    for (const { ids, times } of counts.values()) {
+      log.info("payment.asked_for", { serviceId: ids.serviceId, jobIndex: ids.jobIndex, times });
+    }
+    counts.clear();
+  }
+
+  return {
+    count(ids: JobIds): void {
+      const path = jobPath(ids);
+      const known = counts.get(path);
+      if (known === undefined) counts.set(path, { ids, times: 1 });
+      else known.times += 1;
+      timer ??= setTimeout(flush, COUNT_EVERY_MS);
+    },
+    flush,
   };
 }

@@ -4,83 +4,78 @@ import { readBody } from "../../../shared/http/read-body.ts";
 import type { ConcurrencyLimit } from "../../../shared/lifecycle/concurrency-limit.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { JobIds } from "../../../shared/pricing/price-list.ts";
-import type { AskedJob, Catalog, Job } from "../catalog.ts";
-import { assertOffered } from "../catalog.ts";
+import { assertOffered, type Catalog, type Job, type RequestedJob } from "../catalog.ts";
 import { hasPayment } from "../payment/header.ts";
 import { assertInputs } from "../payment/operator-quote.ts";
-import type { KnownPayment } from "../payment/outcome.ts";
-import { readSigned } from "../payment/read-signed.ts";
-import { refusedClaim } from "../payment/settle.ts";
+import { type KnownOutcome, refusedClaim } from "../payment/outcome.ts";
 import type { AuthorizeCaller, AuthorizedCaller } from "../policy/caller.ts";
-import { sendJson } from "../send-json.ts";
-import type { Admit } from "./admit.ts";
-import { findKnown } from "./find-known.ts";
-import { readOnce } from "./read-once.ts";
+import type { CheckPayment, FindKnown, ReadPaidRequest } from "./pay-job.ts";
 
 type Deps = {
   catalog: Catalog;
-  askedJob: AskedJob;
-  journal: PaymentJournal;
-  knownPayment: KnownPayment;
-  assertOpen: () => void;
+  requestedJob: RequestedJob;
+  readPaidRequest: ReadPaidRequest;
+  findKnown: FindKnown;
+  knownOutcome: KnownOutcome;
   paymentsInFlight: ConcurrencyLimit;
-  admit: Admit;
+  check: CheckPayment;
+  assertOpen: () => void;
   authorizeCaller: AuthorizeCaller;
+  journal: PaymentJournal;
   openMax: number;
-  settings: { bodyBytesMax: number };
+  bodyBytesMax: number;
 };
 
-type Arrival = { req: IncomingMessage; res: ServerResponse; ids: JobIds };
+export type DryRun = ReturnType<typeof createDryRun>;
 
 /**
  * POST …/auth-dry-run: whether this caller may buy the job, or the refusal that the paid route would answer with. With a
- * payment all of the paid route's checks are made, and the payment is not claimed; without one those that need none.
- * Nothing is charged, and no nonce is used up.
+ * payment it makes all checks of the paid route and does not claim the payment; without one it makes those that need none.
+ * It charges nothing and uses no nonce up.
  */
 export function createDryRun(deps: Deps) {
-  return async function dryRun(arrival: Arrival): Promise<void> {
-    const { req, res, ids } = arrival;
-    const caller = await deps.paymentsInFlight.within(() =>
-      hasPayment(req) ? tryPayment(deps, arrival) : tryCaller(deps, arrival),
+  const { catalog, requestedJob, readPaidRequest, findKnown, knownOutcome, paymentsInFlight, check } = deps;
+  const { assertOpen, authorizeCaller, journal, openMax, bodyBytesMax } = deps;
+
+  async function tryPayment(req: IncomingMessage, res: ServerResponse, ids: JobIds) {
+    const request = readPaidRequest(req, res, ids);
+    const known = await findKnown(request);
+    if (known !== undefined) {
+      // The paid route refuses a known payment no more: it gives it its own answer.
+      await knownOutcome(known);
+      return undefined;
+    }
+    const { caller, job } = await check(req, request);
+    if (job.operatorQuote !== undefined && (await journal.isQuoteUsed(job.operatorQuote.digest))) {
+      throw refusedClaim("quote_used");
+    }
+    if ((await journal.countOpen(request.signed.payer)) >= openMax) throw refusedClaim("too_many_open");
+    return caller;
+  }
+
+  async function tryCaller(req: IncomingMessage, res: ServerResponse, ids: JobIds) {
+    const job = requestedJob(req, ids);
+    assertOffered(job);
+    assertOpen();
+    assertPayerNotAsked(job);
+    const body = await readBody(req, res, bodyBytesMax);
+    if (job.operatorQuote !== undefined) assertInputs(job.operatorQuote, body);
+    return authorizeCaller({ job, req, body, payer: NOBODY });
+  }
+
+  return async function dryRun(req: IncomingMessage, res: ServerResponse, ids: JobIds) {
+    const caller: AuthorizedCaller | undefined = await paymentsInFlight.within(() =>
+      hasPayment(req) ? tryPayment(req, res, ids) : tryCaller(req, res, ids),
     );
-    if (caller?.nonce !== undefined && (await deps.journal.isNonceUsed(caller.nonce.hash))) {
+    if (caller?.nonce !== undefined && (await journal.isNonceUsed(caller.nonce.hash))) {
       throw refusedClaim("nonce_used");
     }
-    sendJson(res, 200, {
+    return {
       allowed: true,
-      mode: deps.catalog.find(ids)?.policy.mode,
+      mode: catalog.find(ids)?.policy.mode,
       ...(caller !== undefined && { caller: caller.address }),
-    });
+    };
   };
-}
-
-/** A payment that is known has its own answer on the paid route, which refuses no more. */
-async function tryPayment(deps: Deps, { req, res, ids }: Arrival): Promise<AuthorizedCaller | undefined> {
-  const signed = readSigned(deps, req, ids);
-  const arrival = { ids, signed, readBody: readOnce(req, res) };
-  const known = await findKnown(deps, arrival);
-  if (known !== undefined) {
-    await deps.knownPayment.answerOf(known);
-    return undefined;
-  }
-  const { caller, job } = await deps.admit(req, arrival);
-  if (job.quote !== undefined && (await deps.journal.isQuoteUsed(job.quote.digest))) {
-    throw refusedClaim("quote_used");
-  }
-  if ((await deps.journal.countOpen(signed.payer)) >= deps.openMax) {
-    throw refusedClaim("too_many_open");
-  }
-  return caller;
-}
-
-async function tryCaller(deps: Deps, { req, res, ids }: Arrival): Promise<AuthorizedCaller | undefined> {
-  const job = deps.askedJob(req, ids);
-  assertOffered(job);
-  deps.assertOpen();
-  assertPayerNotAsked(job);
-  const body = await readBody(req, res, deps.settings.bodyBytesMax);
-  if (job.quote !== undefined) assertInputs(job.quote, body);
-  return deps.authorizeCaller({ job, req, body, payer: NOBODY });
 }
 
 /** For policies that do not look at the payer. */

@@ -1,134 +1,99 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
-import { type AppError, toAppError } from "../../../shared/errors/app-error.ts";
-import { CODES } from "../../../shared/errors/codes.ts";
+import { AppError } from "../../../shared/errors/app-error.ts";
+import { codingUnsupported, contentCoding } from "../../../shared/http/content-coding.ts";
 import { traceparentOf } from "../../../shared/http/headers.ts";
-import { logRefused } from "../../../shared/http/refusal.ts";
+import { readBody } from "../../../shared/http/read-body.ts";
 import type { ConcurrencyLimit } from "../../../shared/lifecycle/concurrency-limit.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
-import type { NewPayment } from "../../../shared/payments/payment.ts";
+import type { FacilitatorRequest, NewPayment } from "../../../shared/payments/payment.ts";
 import type { JobIds } from "../../../shared/pricing/price-list.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
-import type { AskedJob, Catalog, Job } from "../catalog.ts";
-import { noOffer } from "../catalog.ts";
-import type { SignedPayment } from "../payment/header.ts";
-import { usedUp } from "../payment/operator-quote.ts";
-import { type KnownPayment, OpenPayment, toPaid } from "../payment/outcome.ts";
-import { readSigned } from "../payment/read-signed.ts";
-import { answerPaid, answerRefused, type Paid } from "../payment/responses.ts";
-import type { TakePayment } from "../payment/settle.ts";
-import { toPaidCall } from "../payment/settle.ts";
-import { jobPath } from "../route.ts";
-import type { Admit, Admitted } from "./admit.ts";
-import type { Challenge } from "./challenge.ts";
-import { type Arrival, findKnown } from "./find-known.ts";
-import { readOnce } from "./read-once.ts";
+import { type Catalog, type Job, jobPath, type RequestedJob, type Token } from "../catalog.ts";
+import type { VerifyPayment } from "../facilitator/pool.ts";
+import {
+  identifyPayment,
+  inTakenToken,
+  readPayment,
+  type SignedPayment,
+  type TakenPayment,
+} from "../payment/header.ts";
+import { type MatchedOffer, matchOffer, type OfferSettings } from "../payment/offer.ts";
+import { assertInputs, assertRequester, toQuoteUse } from "../payment/operator-quote.ts";
+import { answerPaid, type KnownOutcome, type PaidCall, toPaidCall } from "../payment/outcome.ts";
+import { type Claim, type Settle, toClaimedCall } from "../payment/settle.ts";
+import type { AuthorizeCaller, AuthorizedCaller } from "../policy/caller.ts";
 
-export type PayJobDeps = {
-  catalog: Catalog;
-  challenge: Challenge;
-  knownPayment: KnownPayment;
-  journal: PaymentJournal;
-  /** Throws what keeps calls from being taken now: start, stop, Redis, backpressure. */
-  assertOpen: () => void;
+type PayJobDeps = {
+  readPaidRequest: ReadPaidRequest;
+  findKnown: FindKnown;
+  knownOutcome: KnownOutcome;
   /** How many new payments may be under way, each with its body in memory. */
   paymentsInFlight: ConcurrencyLimit;
-  askedJob: AskedJob;
-  admit: Admit;
-  take: TakePayment;
-  settings: { metadataPrefix: string };
-  statusUrlOf: (id: string) => string;
+  check: CheckPayment;
+  claim: Claim;
+  settle: Settle;
+  statusUrlOf: (callId: string) => string;
+  metadataPrefix: string;
   clock: Clock;
   log: Logger;
 };
 
-/** One request with a payment, top to bottom. Everything that can refuse comes before money moves; after that nothing does. */
+/** A request to the paid route, and what is known of its payment once that is read: the log of its refusal tells it. */
+export type PaymentAttempt = { ids: JobIds; startedAt: number; signed: SignedPayment | undefined };
+
+export type PayJob = ReturnType<typeof createPayJob>;
+
+/** One request with a payment. Everything that can refuse it comes before money moves; after that nothing does. */
 export function createPayJob(deps: PayJobDeps) {
-  const { knownPayment, clock } = deps;
-  return async function payJob(req: IncomingMessage, res: ServerResponse, ids: JobIds): Promise<void> {
-    const startedAt = clock();
-    let signed: SignedPayment | undefined;
+  const { readPaidRequest, findKnown, knownOutcome, paymentsInFlight, check, claim, settle } = deps;
+  const { statusUrlOf, metadataPrefix, clock, log } = deps;
+
+  return async function payJob(
+    req: IncomingMessage,
+    res: ServerResponse,
+    attempt: PaymentAttempt,
+  ): Promise<void> {
+    const request = readPaidRequest(req, res, attempt.ids);
+    attempt.signed = request.signed;
+    const knownId = await findKnown(request);
+    const paid =
+      knownId === undefined
+        ? await paymentsInFlight.within(() => payNew(req, request))
+        : await knownOutcome(knownId);
+
+    answerPaid(res, paid, statusUrlOf(paid.id));
+    failpoint("x402.after_answer");
+    log.info("payment.accepted", { ...fieldsOf(paid), ms: clock() - attempt.startedAt });
+  };
+
+  async function payNew(req: IncomingMessage, request: PaidRequest): Promise<PaidCall> {
+    const admission = await admit(req, request);
+    if (admission.kind === "known") return knownOutcome(admission.id);
+    const payment = toNewPayment(req, admission, metadataPrefix, clock());
+    const claimed = await claim(payment);
+    if (claimed.kind === "known") return knownOutcome(claimed.id);
+    const settled = await settle(payment);
+    return toPaidCall(settled, { replayed: false });
+  }
+
+  /** Looks twice before it refuses: another replica may have claimed the same payment meanwhile (docs/architecture.md). */
+  async function admit(req: IncomingMessage, request: PaidRequest): Promise<Admitted | Known> {
     try {
-      signed = readSigned(deps, req, ids);
-      const arrival = { ids, signed, readBody: readOnce(req, res) };
-      const known = await findKnown(deps, arrival);
-      const paid = known
-        ? await knownPayment.answerOf(known)
-        : await deps.paymentsInFlight.within(() => takeNew(deps, req, arrival));
-
-      answerPaid(res, paid);
-      failpoint("x402.after_answer");
-      deps.log.info("payment.accepted", { ...fieldsOf(paid), ms: clock() - startedAt });
-    } catch (thrown) {
-      refuse(deps, { req, res, ids, signed, thrown, startedAt });
+      return await check(req, request);
+    } catch (refusal) {
+      const id = await findKnown(request);
+      if (id === undefined) throw refusal;
+      return { kind: "known", id };
     }
-  };
+  }
 }
 
-async function takeNew(deps: PayJobDeps, req: IncomingMessage, arrival: Arrival): Promise<Paid> {
-  const { knownPayment, take } = deps;
-  const admitted = await deps.admit(req, arrival).catch(async (refusal: unknown) => {
-    // The same payment, sent twice at once, may have been taken by another replica: it is not to be refused then.
-    const known = await findKnown(deps, arrival);
-    if (known === undefined) throw refusal;
-    return known;
-  });
-  if (typeof admitted === "string") return knownPayment.answerOf(admitted);
-  const payment = toNewPayment(deps, req, admitted);
-  const claimed = await take.claim(payment);
-  if (claimed.kind === "known") return knownPayment.answerOf(claimed.id);
-  const settled = await take.settle(payment);
-  return toPaid(settled, { replayed: false, statusUrl: deps.statusUrlOf(settled.id) });
-}
+type Known = { kind: "known"; id: string };
 
-/** What is written down before money moves. */
-function toNewPayment(deps: PayJobDeps, req: IncomingMessage, admitted: Admitted): NewPayment {
-  const { signed, body, job, agreed, caller, facilitator, sinceBlock } = admitted;
-  const { token, decoded, payer, callId } = signed;
-  const { authorization, version } = decoded;
-  const terms = {
-    service_id: job.serviceId,
-    job_index: job.jobIndex,
-    network: token.network,
-    asset: token.asset,
-    symbol: token.symbol,
-    pay_to: token.payTo,
-    payer,
-    nonce: authorization.nonce.toLowerCase(),
-    amount: agreed.amount,
-    valid_after: String(authorization.validAfter),
-    valid_before: String(authorization.validBefore),
-    quote_digest: agreed.quoteDigest,
-    x402_version: version,
-    body_bytes: body.length,
-  };
-  const call = toPaidCall({
-    id: callId,
-    terms,
-    caller: caller?.address,
-    metadataPrefix: deps.settings.metadataPrefix,
-    contentType: req.headers["content-type"],
-    body,
-    bodySha256: sha256Hex(body),
-    acceptedAt: deps.clock(),
-    traceparent: traceparentOf(req),
-  });
-  return {
-    call,
-    terms,
-    request: { x402Version: version, paymentPayload: decoded.raw, paymentRequirements: agreed.requirements },
-    facilitator,
-    sinceBlock,
-    route: jobPath(job),
-    identifier: decoded.version === 2 ? decoded.identifier : undefined,
-    callerNonce: caller?.nonce,
-    quoteUse: job.quote && usedUp(job.quote, deps.clock()),
-  };
-}
-
-function fieldsOf({ id: callId, terms, replayed, settlement }: Paid) {
+function fieldsOf({ id: callId, terms, replayed, settlement }: PaidCall) {
   return {
     callId,
     serviceId: terms.service_id,
@@ -141,42 +106,184 @@ function fieldsOf({ id: callId, terms, replayed, settlement }: Paid) {
   };
 }
 
-/** What a 402 offers again; nothing where the job is not sold, or the quote not honoured. */
-function jobOnOffer({ askedJob }: PayJobDeps, req: IncomingMessage, ids: JobIds): Job | undefined {
-  try {
-    return askedJob(req, ids);
-  } catch {
-    return undefined;
-  }
-}
-
-/** A 402 has something to offer, unless it is the end of the payment that it tells. */
-function payable(error: AppError, job: Job | undefined): AppError {
-  if (job === undefined || error.code === "payment.void") return error;
-  return noOffer(job) ?? error;
-}
-
-type Refused = { req: IncomingMessage; res: ServerResponse; ids: JobIds } & {
-  signed: SignedPayment | undefined;
-  thrown: unknown;
-  startedAt: number;
+/** A request with a payment whose payer is recovered. */
+export type PaidRequest = {
+  ids: JobIds;
+  signed: SignedPayment;
+  /** Reads the body when it is first called, under the limit of that call; later calls get the same bytes. */
+  readBody: (limitBytes: number) => Promise<Buffer>;
 };
 
-function refuse(deps: PayJobDeps, { req, res, ids, signed, thrown, startedAt }: Refused): void {
-  const refusal = toAppError(thrown);
-  const job = CODES[refusal.code].status === 402 ? jobOnOffer(deps, req, ids) : undefined;
-  const error = payable(refusal, job);
-  answerRefused(deps.challenge, error, {
-    req,
-    res,
-    ids,
-    job,
-    statusUrl: error instanceof OpenPayment ? deps.statusUrlOf(error.callId) : undefined,
+export type ReadPaidRequest = ReturnType<typeof createReadPaidRequest>;
+
+/**
+ * Reads the payment of a request, and who signed it; the body stays unread. A payment that cannot be read has no answer of
+ * its own to look for, so the job, its policy and the limits refuse it first.
+ */
+export function createReadPaidRequest(catalog: Catalog, assertOpen: () => void) {
+  function readSigned(req: IncomingMessage, ids: JobIds): SignedPayment {
+    try {
+      return identifyPayment(readPayment(req), catalog.tokens);
+    } catch (refusal) {
+      catalog.sold(ids);
+      assertOpen();
+      throw refusal;
+    }
+  }
+
+  return (req: IncomingMessage, res: ServerResponse, ids: JobIds): PaidRequest => {
+    const signed = readSigned(req, ids);
+    let body: Promise<Buffer> | undefined;
+    return {
+      ids,
+      signed,
+      readBody(limitBytes) {
+        body ??= readBody(req, res, limitBytes);
+        return body;
+      },
+    };
+  };
+}
+
+export type FindKnown = ReturnType<typeof createFindKnown>;
+
+/**
+ * Finds the call that this payment has already, or that was bought under its payment identifier. Throws `queue.unavailable`,
+ * and `payment.conflict` or `payment.identifier_conflict` if the call was bought with another route or body.
+ */
+export function createFindKnown(journal: PaymentJournal) {
+  async function lookUp({ callId, payer, decoded }: SignedPayment) {
+    const known = await journal.look(callId);
+    if (known !== undefined || decoded.identifier === undefined) return known;
+    const sameRequest = await journal.findIdentified(payer, decoded.identifier);
+    return sameRequest === undefined ? undefined : journal.look(sameRequest);
+  }
+
+  return async function findKnown({ ids, signed, readBody }: PaidRequest): Promise<string | undefined> {
+    const known = await lookUp(signed);
+    if (known === undefined) return undefined;
+    const code = known.id === signed.callId ? "payment.conflict" : "payment.identifier_conflict";
+    const conflict = () => new AppError(code, { reason: `${known.id} was bought with another request` });
+    if (known.route !== jobPath(ids)) throw conflict();
+    // No more is read than the body that was paid for.
+    const body = await readBody(known.terms.body_bytes).catch((error: unknown) => {
+      throw error instanceof AppError && error.code === "request.too_large" ? conflict() : error;
+    });
+    if (sha256Hex(body) !== known.bodySha256) throw conflict();
+    return known.id;
+  };
+}
+
+type CheckDeps = {
+  requestedJob: RequestedJob;
+  /** Throws what keeps calls from being taken now: start, stop, Redis, backpressure. */
+  assertOpen: () => void;
+  authorizeCaller: AuthorizeCaller;
+  verifyPayment: VerifyPayment;
+  /** A block of the token's chain that comes before every payment claimed from now on. */
+  headOf: (token: Token) => bigint;
+  offerSettings: OfferSettings;
+  bodyBytesMax: number;
+  clock: Clock;
+};
+
+/** A new payment that nothing refuses, and what was found out on the way. */
+type Admitted = {
+  kind: "admitted";
+  signed: TakenPayment;
+  job: Job;
+  offer: MatchedOffer;
+  body: Buffer;
+  caller: AuthorizedCaller | undefined;
+  request: FacilitatorRequest;
+  /** The facilitator that verified the payment, which is the one to settle. */
+  facilitator: string;
+  sinceBlock: bigint;
+};
+
+export type CheckPayment = ReturnType<typeof createCheckPayment>;
+
+/** Everything that can refuse a new payment, in this order. None of it moves money. */
+export function createCheckPayment(deps: CheckDeps) {
+  const { requestedJob, assertOpen, authorizeCaller, verifyPayment, headOf } = deps;
+  const { offerSettings, bodyBytesMax, clock } = deps;
+
+  return async function check(req: IncomingMessage, paid: PaidRequest): Promise<Admitted> {
+    const job = requestedJob(req, paid.ids);
+    assertOpen();
+    assertNotEncoded(req);
+    const signed = inTakenToken(paid.signed);
+    const { decoded, token, payer } = signed;
+    const offer = matchOffer(signed, job, offerSettings, clock());
+    if (job.operatorQuote !== undefined) assertRequester(job.operatorQuote, payer);
+    // Before the facilitator looks whether the nonce is unused: a later head could be past the block that uses it.
+    const sinceBlock = headOf(token);
+    const body = await paid.readBody(bodyBytesMax);
+    if (job.operatorQuote !== undefined) assertInputs(job.operatorQuote, body);
+    const caller = await authorizeCaller({ job, req, body, payer });
+    const request: FacilitatorRequest = {
+      x402Version: decoded.version,
+      paymentPayload: decoded.raw,
+      paymentRequirements: offer.requirements,
+    };
+    const network = decoded.version === 1 ? decoded.network : token.network;
+    const facilitator = await verifyPayment(request, network, token);
+    failpoint("x402.after_verify");
+    return { kind: "admitted", signed, job, offer, body, caller, request, facilitator, sinceBlock };
+  };
+}
+
+/** The runner would get an encoded body without being told of its coding. */
+function assertNotEncoded(req: IncomingMessage): void {
+  const coding = contentCoding(req);
+  if (coding !== undefined) throw codingUnsupported(coding, "jobs take no Content-Encoding");
+}
+
+/** What the claim writes before money moves. */
+function toNewPayment(
+  req: IncomingMessage,
+  { signed, job, offer, body, caller, request, facilitator, sinceBlock }: Admitted,
+  metadataPrefix: string,
+  now: number,
+): NewPayment {
+  const { token, decoded, payer, callId } = signed;
+  const { authorization, version, identifier } = decoded;
+  const terms = {
+    service_id: job.serviceId,
+    job_index: job.jobIndex,
+    network: token.network,
+    asset: token.asset,
+    symbol: token.symbol,
+    pay_to: token.payTo,
+    payer,
+    nonce: authorization.nonce.toLowerCase(),
+    amount: offer.amount,
+    valid_after: String(authorization.validAfter),
+    valid_before: String(authorization.validBefore),
+    quote_digest: offer.digest,
+    x402_version: version,
+    body_bytes: body.length,
+  };
+  const call = toClaimedCall({
+    id: callId,
+    terms,
+    caller: caller?.address,
+    metadataPrefix,
+    contentType: req.headers["content-type"],
+    body,
+    bodySha256: sha256Hex(body),
+    acceptedAt: now,
+    traceparent: traceparentOf(req),
   });
-  logRefused(deps.log, "payment.refused", {
-    ...ids,
-    ...(signed !== undefined && { callId: signed.callId, payer: signed.payer }),
-    error,
-    ms: deps.clock() - startedAt,
-  });
+  return {
+    call,
+    terms,
+    request,
+    facilitator,
+    sinceBlock,
+    route: jobPath(job),
+    identifier,
+    callerNonce: caller?.nonce,
+    quoteUse: job.operatorQuote && toQuoteUse(job.operatorQuote, now),
+  };
 }

@@ -1,14 +1,11 @@
-import type { ServerResponse } from "node:http";
 import { settlementEndpoint, toSettlementOption } from "../../../shared/pricing/settlement-options.ts";
-import type { Job } from "../catalog.ts";
-import { assertOffered } from "../catalog.ts";
-import { sendJson } from "../send-json.ts";
+import { assertOffered, type Job } from "../catalog.ts";
 
 /** GET …/price: what a job costs, in wei and in each token that is taken. Throws `price.unavailable`. */
-export function answerPrice(res: ServerResponse, job: Job, publicUrl: string): void {
+export function toPriceAnswer(job: Job, publicUrl: string) {
   assertOffered(job);
   const endpoint = settlementEndpoint(publicUrl, job);
-  sendJson(res, 200, {
+  return {
     service_id: job.serviceId,
     job_index: job.jobIndex,
     price_wei: String(job.priceWei),
@@ -18,5 +15,5 @@ export function answerPrice(res: ServerResponse, job: Job, publicUrl: string): v
       x402_endpoint: endpoint,
     })),
     policy: job.policy.mode,
-  });
+  };
 }
