@@ -6,27 +6,27 @@ import type { Logger } from "../../shared/log/logger.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 
 const RPC_TIMEOUT_MS = 5000;
-/** A node that has not told its head for this long is away: it is asked every two seconds. */
+/** A node that has not told its head for this long is away; it is asked every two seconds. */
 const STALE_MS = 15_000;
 
-/** Who can say what became of a payment. */
-export type Witness =
+/** The chain that decides what became of a payment, or why there is none to ask. */
+export type PaymentChain =
   | Chain
-  /** No node of the token's chain is configured, and the facilitator's word is the last. */
+  /** No node of the token's chain is configured: the facilitator's word is the last. */
   | "trusted"
-  /** Nobody: the token is in the configuration no more. */
+  /** The token is not in the configuration any more: nobody can be asked. */
   | "unknown";
 
 type TokenName = { network: string; asset: string };
 
 export type Chains = {
-  of(token: TokenName): Witness;
+  of(token: TokenName): PaymentChain;
   /**
-   * The last known head, less the configured depth: no payment that is claimed later can be in an earlier block, even after
-   * a reorganisation of that depth. Throws `payment.unavailable`.
+   * The number of the last known head, less the configured depth: no payment claimed from now on can be in an earlier block,
+   * even after a reorganisation of that depth. Throws `payment.unavailable` if no head is known yet.
    */
   headOf(token: TokenName): bigint;
-  /** Each chain, and whether its node answers; where it did once and does no more, since when. */
+  /** Each chain, and whether its node answers; `since` says when a node that is away now told its head last. */
   available(): { network: string; ok: boolean; since?: string }[];
   start(): void;
   close(): Promise<void>;
@@ -39,19 +39,19 @@ export function createChains(
   { accepted_tokens, trust_facilitator }: X402Toml,
   { clock, log }: Options,
 ): Chains {
-  const asked = new Map<string, Asked>();
-  const byToken = new Map<string, Asked>();
+  const shared = new Map<string, SharedChain>();
+  const byToken = new Map<string, SharedChain>();
   for (const { network, asset, rpc_url, confirmations } of accepted_tokens) {
     if (rpc_url === undefined) continue;
     const key = `${network} ${confirmations} ${rpc_url.reveal()}`;
     const chainId = chainIdOf(network);
     const make = () =>
       createChain({ rpcUrl: rpc_url, chainId, confirmations, timeoutMs: RPC_TIMEOUT_MS, clock, log });
-    const known = asked.get(key) ?? { network, confirmations, chain: make() };
-    asked.set(key, known);
-    byToken.set(nameOf({ network, asset }), known);
+    const one = shared.get(key) ?? { network, confirmations, chain: make() };
+    shared.set(key, one);
+    byToken.set(nameOf({ network, asset }), one);
   }
-  const all = [...asked.values()];
+  const all = [...shared.values()];
   return {
     of: (token) => byToken.get(nameOf(token))?.chain ?? (trust_facilitator ? "trusted" : "unknown"),
     headOf: (token) => headBefore(byToken.get(nameOf(token))),
@@ -65,7 +65,7 @@ export function createChains(
   };
 }
 
-type Asked = { network: string; confirmations: number; chain: Chain };
+type SharedChain = { network: string; confirmations: number; chain: Chain };
 
 function answering(chain: Chain, now: number): { ok: boolean; since?: string } {
   const head = chain.head();
@@ -78,15 +78,15 @@ function nameOf({ network, asset }: TokenName): string {
   return `${network}/${asset.toLowerCase()}`;
 }
 
-function headBefore(asked: Asked | undefined): bigint {
-  if (asked === undefined) return 0n;
-  const head = asked.chain.head();
+function headBefore(shared: SharedChain | undefined): bigint {
+  if (shared === undefined) return 0n;
+  const head = shared.chain.head();
   if (head === undefined) {
     throw new AppError("payment.unavailable", {
       reason: "the chain's node has not answered yet",
       retryAfterMs: 5000,
     });
   }
-  const depth = BigInt(asked.confirmations);
+  const depth = BigInt(shared.confirmations);
   return head.number > depth ? head.number - depth : 0n;
 }

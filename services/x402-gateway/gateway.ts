@@ -19,6 +19,7 @@ import { createReadOperatorQuote } from "./payment/operator-quote.ts";
 import { createKnownOutcome } from "./payment/outcome.ts";
 import { createClaimPayment, createFinish, createSettle, type Finish } from "./payment/settle.ts";
 import { type ContractCalls, createCallerPolicy, createIsPermittedCaller } from "./policy/caller.ts";
+import { createReconcile } from "./reconciler/reconcile.ts";
 import { startReconciler } from "./reconciler/reconciler.ts";
 import { readCallStatus } from "./routes/call-status.ts";
 import { type Challenge, createChallenge } from "./routes/challenge.ts";
@@ -67,18 +68,19 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   };
   const background = { journal, rates, chains, facilitators, finish };
   const { handler, challenge } = createRoutes(options, ingress, background, readiness);
-  const reconciler = startReconciler({
-    redis,
+  const settleTimeoutMs = x402.settle_timeout_secs * 1000;
+  const reconcile = createReconcile({
     journal,
     chainOf: ({ terms }) => chains.of(terms),
     facilitators,
     finish,
     beginWrite,
     isQueued: (id) => isQueued(redis, "x402", id),
-    settleTimeoutMs: x402.settle_timeout_secs * 1000,
+    settleTimeoutMs,
     clock,
     log,
   });
+  const reconciler = startReconciler({ reconcile, journal, redis, settleTimeoutMs, clock, log });
   facilitators.start();
   chains.start();
   rates.start();

@@ -6,45 +6,83 @@ import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Payment, Settlement } from "../../../shared/payments/payment.ts";
 import { toAuthorization, toSettlement } from "../../../shared/payments/terms.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
-import type { Witness } from "../chains.ts";
+import type { PaymentChain } from "../chains.ts";
 import type { Facilitators } from "../facilitator/pool.ts";
 import { isSettled } from "../payment/outcome.ts";
 import type { Finish } from "../payment/settle.ts";
 
 const LOOK_MS_MIN = 2000;
 const LOOK_MS_MAX = 30_000;
-/** How seldom a call is looked at that is in its queue and proven to be paid, or whose payment nobody can be asked about. */
+/** How seldom a payment is looked at that is proven and queued, or that nobody can be asked about. */
 const SELDOM_MS = 600_000;
-/** Without a chain, how long after the end of an authorization its outcome is still asked for. */
+/** Without a chain: how long after an authorization has ended its outcome is still asked for. */
 const GRACE_MS = 60_000;
 
-export type ReconcileDeps = ProveDeps & {
+type ReconcileDeps = {
+  journal: PaymentJournal;
+  chainOf: (payment: Payment) => PaymentChain;
+  facilitators: Facilitators;
   finish: Finish;
   beginWrite: () => RetryWrite;
   isQueued: (id: string) => Promise<boolean>;
-  /** A settle request is not sent again while the one before may still be answered. */
+  /** A settle request is not sent again while the one before it may still be answered. */
   settleTimeoutMs: number;
+  clock: Clock;
+  log: Logger;
 };
+
+export type Reconcile = ReturnType<typeof createReconcile>;
 
 /**
  * Brings one payment as far as the evidence allows, and says when to look again. Any number of replicas may do so at once,
- * and any may die on the way: every step is a compare-and-set, or the same however often it is done.
+ * and any may die on the way: every step is a compare-and-set, or has the same effect however often it is done.
  */
 export function createReconcile(deps: ReconcileDeps) {
+  const { journal, chainOf, facilitators, finish, beginWrite, isQueued, clock, log } = deps;
+  const lookAgain = createLookAgain({ journal, chainOf, clock, log });
+  const settleOpen = createSettleOpen(deps, lookAgain);
+  const prove = createProve({ journal, chainOf, facilitators, clock, log });
+
+  async function enqueueSettled(payment: Payment): Promise<void> {
+    if (!isSettled(payment)) throw new Error(`${payment.id} is SETTLED without a settlement`);
+    await finish.enqueue(payment, beginWrite());
+    log.info("payment.enqueued_again", { callId: payment.id });
+  }
+
+  /** Adds a call again if the queue has lost it; the record tells whether it has ended meanwhile. */
+  async function watchQueued(payment: Payment): Promise<void> {
+    if (!(await isQueued(payment.id))) {
+      const now = await journal.find(payment.id);
+      if (now?.state === "QUEUED" && isSettled(now)) {
+        log.error("payment.call_missing", { callId: payment.id });
+        await finish.enqueue(now, beginWrite());
+        return;
+      }
+      if (now?.state === "INJECTED" || now?.state === "DISCARDED") return conclude(now);
+    }
+    if (!(await prove(payment))) return lookAgain(payment);
+    await journal.lookAgain(payment.id, clock() + SELDOM_MS);
+  }
+
+  async function conclude(payment: Payment): Promise<void> {
+    if (await prove(payment)) return journal.ended(payment, clock());
+    return lookAgain(payment);
+  }
+
   return async function reconcile(id: string): Promise<void> {
-    const payment = await deps.journal.find(id);
-    if (payment === undefined) return deps.journal.forget(id);
+    const payment = await journal.find(id);
+    if (payment === undefined) return journal.forget(id);
     switch (payment.state) {
       case "SETTLING":
-        return settling(deps, payment);
+        return settleOpen(payment);
       case "SETTLED":
-        return enqueueSettled(deps, payment);
+        return enqueueSettled(payment);
       case "QUEUED":
       case "FAILED":
-        return watchQueued(deps, payment);
+        return watchQueued(payment);
       case "INJECTED":
       case "DISCARDED":
-        return conclude(deps, payment);
+        return conclude(payment);
       case "VOID":
       case "REVIEW":
         return;
@@ -52,161 +90,129 @@ export function createReconcile(deps: ReconcileDeps) {
   };
 }
 
-/** The chain decides; where it is silent the facilitator is asked again, for the same payment can be charged only once. */
-async function settling(deps: ReconcileDeps, payment: Payment): Promise<void> {
-  const { journal, clock, log } = deps;
-  const chain = deps.chainOf(payment);
-  if (chain === "trusted") return settlingUnseen(deps, payment);
-  if (chain === "unknown") return lookAgain(deps, payment);
-  const evidence = await chain.evidenceOf(toAuthorization(payment.terms), payment.sinceBlock);
-  failpoint("x402.after_evidence");
-  switch (evidence.kind) {
-    case "paid":
-      return settleAndEnqueue(deps, payment, { transaction: evidence.transaction, by: "chain" });
-    case "unpaid": {
-      await journal.void(payment, { reason: evidence.reason }, { now: clock() });
-      failpoint("x402.after_void");
-      log.warn("payment.void", { callId: payment.id, payer: payment.terms.payer, reason: evidence.reason });
-      return;
+/** Finds out what became of a payment in SETTLING: the chain decides; if it is silent the facilitator is asked again. */
+function createSettleOpen(deps: ReconcileDeps, lookAgain: (payment: Payment) => Promise<void>) {
+  const { journal, chainOf, facilitators, finish, beginWrite, settleTimeoutMs, clock, log } = deps;
+
+  async function askChain(chain: Chain, payment: Payment): Promise<void> {
+    const evidence = await chain.evidenceOf(toAuthorization(payment.terms), payment.sinceBlock);
+    failpoint("x402.after_evidence");
+    switch (evidence.kind) {
+      case "paid":
+        return settleAndEnqueue(payment, { transaction: evidence.transaction, by: "chain" });
+      case "unpaid": {
+        const { reason } = evidence;
+        await journal.void(payment, { reason }, { now: clock() });
+        failpoint("x402.after_void");
+        log.warn("payment.void", { callId: payment.id, payer: payment.terms.payer, reason });
+        return;
+      }
+      case "contradiction":
+        return review(payment, evidence.reason);
+      case "open":
+        return evidence.seen === undefined ? settleAgain(payment) : lookAgain(payment);
     }
-    case "contradiction": {
-      await journal.review(payment.id, { now: clock(), reason: evidence.reason });
-      log.error("payment.in_review", { callId: payment.id, reason: evidence.reason });
-      return;
-    }
-    case "open":
-      return evidence.seen === undefined ? settleAgain(deps, payment) : lookAgain(deps, payment);
   }
-}
 
-async function settleAgain(deps: ReconcileDeps, payment: Payment): Promise<void> {
-  const { journal, facilitators, clock, log } = deps;
-  const now = clock();
-  const { request } = payment;
-  const mayBeUnderWay = now < payment.dispatchedAt + deps.settleTimeoutMs;
-  const isOver = now / 1000 >= Number(payment.terms.valid_before);
-  if (request === undefined || mayBeUnderWay || isOver || !(await journal.dispatching(payment.id, now))) {
-    return lookAgain(deps, payment);
+  /** Asking again is safe: the same payment can be charged only once. */
+  async function settleAgain(payment: Payment): Promise<void> {
+    const { id, request, facilitator, dispatchedAt } = payment;
+    const now = clock();
+    const mayBeUnderWay = now < dispatchedAt + settleTimeoutMs;
+    if (request === undefined || mayBeUnderWay || isOver(payment, now)) return lookAgain(payment);
+    if (!(await journal.dispatching(id, now))) return lookAgain(payment);
+    const outcome = await facilitators.settle(request, facilitator);
+    log.info("payment.settled_again", { callId: id, outcome: outcome.kind });
+    if (outcome.kind !== "settled") return lookAgain(payment);
+    return settleAndEnqueue(payment, { transaction: outcome.transaction, by: "facilitator" });
   }
-  const outcome = await facilitators.settle(request, payment.facilitator);
-  log.info("payment.settled_again", { callId: payment.id, outcome: outcome.kind });
-  if (outcome.kind !== "settled") return lookAgain(deps, payment);
-  return settleAndEnqueue(deps, payment, { transaction: outcome.transaction, by: "facilitator" });
-}
 
-/** Without a chain: the facilitator is asked again, and what stays open past the authorization's end is an operator's. */
-async function settlingUnseen(deps: ReconcileDeps, payment: Payment): Promise<void> {
-  const { journal, clock, log } = deps;
-  if (clock() < Number(payment.terms.valid_before) * 1000 + GRACE_MS) return settleAgain(deps, payment);
-  const reason = "the authorization has ended, and the facilitator never said what became of it";
-  await journal.review(payment.id, { now: clock(), reason });
-  log.error("payment.in_review", { callId: payment.id, reason });
-}
-
-async function settleAndEnqueue(
-  deps: ReconcileDeps,
-  payment: Payment,
-  known: Pick<Settlement, "transaction" | "by">,
-): Promise<void> {
-  const { finish, log } = deps;
-  const settlement = toSettlement(payment, known);
-  const write = deps.beginWrite();
-  if (!(await finish.recordSettled(payment, settlement, write))) return;
-  await finish.enqueue({ ...payment, settlement }, write);
-  log.info("payment.reconciled", { callId: payment.id, payer: payment.terms.payer, ...known });
-}
-
-async function enqueueSettled(deps: ReconcileDeps, payment: Payment): Promise<void> {
-  if (!isSettled(payment)) throw new Error(`${payment.id} is SETTLED without a settlement`);
-  await deps.finish.enqueue(payment, deps.beginWrite());
-  deps.log.info("payment.enqueued_again", { callId: payment.id });
-}
-
-/** A call the queue has lost is added again; the record tells whether it has ended meanwhile. */
-async function watchQueued(deps: ReconcileDeps, payment: Payment): Promise<void> {
-  const { journal, clock, log } = deps;
-  if (!(await deps.isQueued(payment.id))) {
-    const now = await journal.find(payment.id);
-    if (now?.state === "QUEUED" && isSettled(now)) {
-      log.error("payment.call_missing", { callId: payment.id });
-      await deps.finish.enqueue(now, deps.beginWrite());
-      return;
-    }
-    if (now?.state === "INJECTED" || now?.state === "DISCARDED") return conclude(deps, now);
+  async function review({ id }: Payment, reason: string): Promise<void> {
+    await journal.review(id, { now: clock(), reason });
+    log.error("payment.in_review", { callId: id, reason });
   }
-  if (!(await prove(deps, payment))) return lookAgain(deps, payment);
-  await journal.lookAgain(payment.id, clock() + SELDOM_MS);
+
+  async function settleAndEnqueue(payment: Payment, known: Pick<Settlement, "transaction" | "by">) {
+    const settlement = toSettlement(payment, known);
+    const write = beginWrite();
+    if (!(await finish.recordSettled(payment, settlement, write))) return;
+    await finish.enqueue({ ...payment, settlement }, write);
+    log.info("payment.reconciled", { callId: payment.id, payer: payment.terms.payer, ...known });
+  }
+
+  return async function settleOpen(payment: Payment): Promise<void> {
+    const chain = chainOf(payment);
+    if (chain === "unknown") return lookAgain(payment);
+    if (chain !== "trusted") return askChain(chain, payment);
+    if (clock() < Number(payment.terms.valid_before) * 1000 + GRACE_MS) return settleAgain(payment);
+    return review(payment, "the authorization has ended, and the facilitator never said what became of it");
+  };
 }
 
-async function conclude(deps: ReconcileDeps, payment: Payment): Promise<void> {
-  if (await prove(deps, payment)) return deps.journal.ended(payment, deps.clock());
-  return lookAgain(deps, payment);
+/** Whether the authorization has ended, so that nobody can settle the payment any more. */
+function isOver({ terms }: Payment, now: number): boolean {
+  return now / 1000 >= Number(terms.valid_before);
 }
 
-/** Sooner at first, then more seldom. */
-async function lookAgain(deps: ReconcileDeps, payment: Payment): Promise<void> {
-  if (deps.chainOf(payment) === "unknown") return waitForToken(deps, payment);
-  const { journal, clock } = deps;
-  const age = clock() - payment.claimedAt;
-  await journal.lookAgain(payment.id, clock() + Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, age / 2)));
+/** Puts the next look off: a little at first, then for longer. */
+function createLookAgain({ journal, chainOf, clock, log }: Omit<ProveDeps, "facilitators">) {
+  /** The payment stays as it is until its token is configured again, or facilitators are trusted. */
+  async function waitForToken({ id, state, terms: { network, asset } }: Payment): Promise<void> {
+    log.error("payment.token_unknown", { callId: id, state, network, asset });
+    await journal.lookAgain(id, clock() + SELDOM_MS);
+  }
+
+  return async function lookAgain(payment: Payment): Promise<void> {
+    if (chainOf(payment) === "unknown") return waitForToken(payment);
+    const age = clock() - payment.claimedAt;
+    await journal.lookAgain(payment.id, clock() + Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, age / 2)));
+  };
 }
 
-/** The payment stays as it is until its token is configured again, or facilitators are trusted. */
-async function waitForToken({ journal, clock, log }: ReconcileDeps, payment: Payment): Promise<void> {
-  const { network, asset } = payment.terms;
-  log.error("payment.token_unknown", { callId: payment.id, state: payment.state, network, asset });
-  await journal.lookAgain(payment.id, clock() + SELDOM_MS);
-}
-
-export type ProveDeps = {
-  journal: PaymentJournal;
-  facilitators: Facilitators;
-  chainOf: (payment: Payment) => Witness;
-  clock: Clock;
-  log: Logger;
-};
+type ProveDeps = Pick<ReconcileDeps, "journal" | "chainOf" | "facilitators" | "clock" | "log">;
 
 /**
- * Checks on the chain what a facilitator has said: true once there is nothing more to find out. A payment that is
- * contradicted keeps its call, which the runner may have; it is said in the log and in the journal.
+ * Checks on the chain what a facilitator has said. True once there is nothing more to find out. A payment that the chain
+ * contradicts keeps its call, which the runner may have; the log and the journal tell of it.
  */
-export async function prove(deps: ProveDeps, payment: Payment): Promise<boolean> {
-  const chain = deps.chainOf(payment);
-  if (payment.proven || payment.reason !== undefined || chain === "trusted") return true;
-  if (chain === "unknown") return false;
-  const { settlement } = payment;
-  if (settlement !== undefined && (await isShown(chain, payment))) {
-    await deps.journal.proven(payment, settlement.transaction);
-    return true;
+function createProve({ journal, chainOf, facilitators, clock, log }: ProveDeps) {
+  /** One question to the node; evidence takes several. The transaction that a facilitator named is mostly there. */
+  async function isShown(chain: Chain, { settlement, terms }: Payment): Promise<boolean> {
+    if (settlement === undefined) return false;
+    return chain.showsPaid(settlement.transaction as `0x${string}`, toAuthorization(terms));
   }
-  const evidence = await chain.evidenceOf(toAuthorization(payment.terms), payment.sinceBlock);
-  if (evidence.kind === "open") {
-    if (evidence.seen === undefined) await payUnlessPaid(deps, payment, chain);
-    return false;
-  }
-  if (evidence.kind === "paid") {
-    await deps.journal.proven(payment, evidence.transaction);
-    return true;
-  }
-  const reason = `the call was given to the runner, and the chain says: ${evidence.reason}`;
-  await deps.journal.disputed(payment.id, reason);
-  deps.log.error("payment.contradicted", { callId: payment.id, payer: payment.terms.payer, reason });
-  return true;
-}
 
-/** One question to the node, where evidence takes several: what a facilitator named is mostly there. */
-async function isShown(chain: Chain, { settlement, terms }: Payment): Promise<boolean> {
-  if (settlement === undefined) return false;
-  return chain.showsPaid(settlement.transaction as `0x${string}`, toAuthorization(terms));
-}
+  /** Settles again if a reorganisation has taken the transaction away, as long as the authorization lasts. */
+  async function settleVanished(chain: Chain, payment: Payment): Promise<void> {
+    const { id, request, settlement, terms, facilitator } = payment;
+    if (request === undefined || settlement === undefined || isOver(payment, clock())) return;
+    const block = await chain.blockPaidIn(settlement.transaction as `0x${string}`, toAuthorization(terms));
+    if (block !== undefined) return;
+    const outcome = await facilitators.settle(request, facilitator);
+    log.warn("payment.vanished", { callId: id, settledAgain: outcome.kind });
+  }
 
-/** A reorganisation may have taken the transaction away; the authorization can be used again as long as it lasts. */
-async function payUnlessPaid(deps: ProveDeps, payment: Payment, chain: Chain): Promise<void> {
-  const { request, settlement, terms } = payment;
-  const isOver = deps.clock() / 1000 >= Number(terms.valid_before);
-  if (request === undefined || settlement === undefined || isOver) return;
-  const block = await chain.blockPaidIn(settlement.transaction as `0x${string}`, toAuthorization(terms));
-  if (block !== undefined) return;
-  const outcome = await deps.facilitators.settle(request, payment.facilitator);
-  deps.log.warn("payment.vanished", { callId: payment.id, settledAgain: outcome.kind });
+  return async function prove(payment: Payment): Promise<boolean> {
+    const chain = chainOf(payment);
+    if (payment.proven || payment.reason !== undefined || chain === "trusted") return true;
+    if (chain === "unknown") return false;
+    const { settlement } = payment;
+    if (settlement !== undefined && (await isShown(chain, payment))) {
+      await journal.proven(payment, settlement.transaction);
+      return true;
+    }
+    const evidence = await chain.evidenceOf(toAuthorization(payment.terms), payment.sinceBlock);
+    if (evidence.kind === "open") {
+      if (evidence.seen === undefined) await settleVanished(chain, payment);
+      return false;
+    }
+    if (evidence.kind === "paid") {
+      await journal.proven(payment, evidence.transaction);
+      return true;
+    }
+    const reason = `the call was given to the runner, and the chain says: ${evidence.reason}`;
+    await journal.disputed(payment.id, reason);
+    log.error("payment.contradicted", { callId: payment.id, payer: payment.terms.payer, reason });
+    return true;
+  };
 }

@@ -1,37 +1,47 @@
 import { messageOf } from "../../../shared/errors/app-error.ts";
+import type { Logger } from "../../../shared/log/logger.ts";
+import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import { createPaymentList } from "../../../shared/payments/list.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
 import type { Redis } from "../../../shared/redis/connect.ts";
-import { createReconcile, type ReconcileDeps } from "./reconcile.ts";
+import type { Clock } from "../../../shared/time/clock.ts";
+import type { Reconcile } from "./reconcile.ts";
 
-const EVERY_MS = 1000;
+const LOOK_EVERY_MS = 1000;
+/** How many payments are taken at a time, and how many one bulkhead lets in at a time. */
 const AT_ONCE = 16;
-/** After a failure, and where what a payment depends on is stuck. */
+/** The pause after a failure, and while a payment's bulkhead is stuck. */
 const LATER_MS = 5000;
 const PRUNE_EVERY_MS = 60_000;
 /** Time for reads of the chain, beside a settle request. */
 const READING_MS = 5000;
 
-type Deps = ReconcileDeps & { redis: Redis };
+type Deps = {
+  reconcile: Reconcile;
+  journal: PaymentJournal;
+  redis: Redis;
+  settleTimeoutMs: number;
+  clock: Clock;
+  log: Logger;
+};
 
-/** Looks, every second, after the payments that are due. Resolves `stop` when the last look has ended. */
+/** Reconciles, every second, the payments that are due. `stop` resolves when all work has ended. */
 export function startReconciler(deps: Deps): { stop(): Promise<void> } {
-  const { journal, clock, log } = deps;
-  const reconcile = createReconcile(deps);
-  const bulkheads = createBulkheads({ slots: AT_ONCE });
-  const prune = createPruning(deps);
-  // No other replica takes the same payment meanwhile; one that dies holds it up for as long.
-  const heldMs = deps.settleTimeoutMs + READING_MS;
+  const { reconcile, journal, redis, settleTimeoutMs, clock, log } = deps;
+  const bulkheads = createBulkheads(AT_ONCE);
+  const prune = createPrune(redis, clock);
+  // No other replica takes the same payment during this lease; if this one dies, the payment waits for the lease to end.
+  const leaseMs = settleTimeoutMs + READING_MS;
   let stopped = false;
   let busy = false;
   let round: Promise<void> = Promise.resolve();
 
-  /** Until nothing is due any more. */
+  /** Takes payments until none is due any more. */
   async function look(): Promise<void> {
     let taken = AT_ONCE;
     while (taken === AT_ONCE && !stopped) {
       const now = clock();
-      const ids = await journal.takeDue({ now, until: now + heldMs, count: AT_ONCE });
+      const ids = await journal.takeDue({ now, until: now + leaseMs, count: AT_ONCE });
       const payments = await Promise.all(ids.map((id) => journal.look(id)));
       for (const [i, id] of ids.entries()) await begin(id, bulkheadOf(payments[i]));
       taken = ids.length;
@@ -40,12 +50,12 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
 
   async function begin(id: string, bulkhead: string): Promise<void> {
     if (bulkheads.isUnderWay(id)) return;
-    const work = () => reconcile(id).catch((error) => delayed(id, error));
+    const work = () => reconcile(id).catch((error) => putOff(id, error));
     if (stopped) await journal.lookAgain(id, clock());
     else if (!(await bulkheads.begin(id, bulkhead, work))) await journal.lookAgain(id, clock() + LATER_MS);
   }
 
-  async function delayed(id: string, error: unknown): Promise<void> {
+  async function putOff(id: string, error: unknown): Promise<void> {
     log.warn("payment.reconcile_failed", { callId: id, reason: messageOf(error) });
     await journal.lookAgain(id, clock() + LATER_MS).catch(() => {});
   }
@@ -59,7 +69,7 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
       .finally(() => {
         busy = false;
       });
-  }, EVERY_MS);
+  }, LOOK_EVERY_MS);
 
   return {
     stop: async () => {
@@ -71,14 +81,14 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
   };
 }
 
-/** What may hang while this payment is looked at: its chain, with the facilitator behind it, or nothing but Redis. */
+/** Names what may hang while this payment is reconciled: its chain and the facilitator, or nothing but Redis. */
 function bulkheadOf(payment: Payment | undefined): string {
   if (payment === undefined || payment.state === "SETTLED" || payment.proven) return "redis";
   return payment.terms.network;
 }
 
-/** Once a minute, forgets some of the payments of which nothing is left. */
-function createPruning({ redis, clock }: Deps): () => Promise<void> {
+/** Once a minute, removes from the list some of the payments that Redis has forgotten. */
+function createPrune(redis: Redis, clock: Clock): () => Promise<void> {
   const payments = createPaymentList(redis);
   let rank = 0;
   let dueAt = 0;
@@ -89,35 +99,35 @@ function createPruning({ redis, clock }: Deps): () => Promise<void> {
   };
 }
 
-/** A bulkhead is stuck when it is full and nothing has left it for this long. */
+/** A bulkhead is stuck when it is full and no work in it has ended for this long. */
 const STUCK_MS = 1000;
 
-type Bulkhead = { under: number; stuck: boolean; waiting: (() => void)[] };
+type Bulkhead = { running: number; stuck: boolean; waiting: (() => void)[] };
 
 /**
- * Work by what it depends on: as much of each bulkhead at a time as there are slots. A full bulkhead is waited for as long as it
- * moves; one that is stuck holds nobody up, so that what hangs is felt in its own bulkhead only.
+ * Runs at most `max` pieces of work at a time in each bulkhead. `begin` waits for a place in a full bulkhead while work in
+ * it ends, and refuses at once while it is stuck, so that what hangs holds up its own bulkhead only.
  */
-export function createBulkheads({ slots }: { slots: number }) {
+function createBulkheads(max: number) {
   const bulkheads = new Map<string, Bulkhead>();
   const underWay = new Map<string, Promise<void>>();
 
-  function bulkheadOf(name: string): Bulkhead {
-    const bulkhead = bulkheads.get(name) ?? { under: 0, stuck: false, waiting: [] };
+  function bulkheadNamed(name: string): Bulkhead {
+    const bulkhead = bulkheads.get(name) ?? { running: 0, stuck: false, waiting: [] };
     bulkheads.set(name, bulkhead);
     return bulkhead;
   }
 
-  /** Whether there is a slot; waits for one while the bulkhead moves. */
-  async function hasRoom(bulkhead: Bulkhead): Promise<boolean> {
-    if (bulkhead.under >= slots && !bulkhead.stuck) bulkhead.stuck = !(await leftInTime(bulkhead));
-    return bulkhead.under < slots;
+  /** Whether there is a place; waits for one unless the bulkhead is stuck. */
+  async function hasPlace(bulkhead: Bulkhead): Promise<boolean> {
+    if (bulkhead.running >= max && !bulkhead.stuck) bulkhead.stuck = !(await endsInTime(bulkhead));
+    return bulkhead.running < max;
   }
 
   async function run(bulkhead: Bulkhead, work: () => Promise<void>): Promise<void> {
-    bulkhead.under += 1;
+    bulkhead.running += 1;
     await work();
-    bulkhead.under -= 1;
+    bulkhead.running -= 1;
     bulkhead.stuck = false;
     for (const wake of bulkhead.waiting.splice(0)) wake();
   }
@@ -125,23 +135,24 @@ export function createBulkheads({ slots }: { slots: number }) {
   return {
     isUnderWay: (id: string) => underWay.has(id),
 
-    /** Begins the work, which never rejects; false, and nothing is done, where its bulkhead is stuck. */
+    /** Begins the work, which must never reject. False if its bulkhead is stuck; then nothing is done. */
     async begin(id: string, name: string, work: () => Promise<void>): Promise<boolean> {
-      const bulkhead = bulkheadOf(name);
-      if (!(await hasRoom(bulkhead))) return false;
+      const bulkhead = bulkheadNamed(name);
+      if (!(await hasPlace(bulkhead))) return false;
       const running = run(bulkhead, work).finally(() => underWay.delete(id));
       underWay.set(id, running);
       return true;
     },
 
-    /** Once all that was begun has ended. */
+    /** Resolves once all work that was begun has ended. */
     async idle(): Promise<void> {
       await Promise.all(underWay.values());
     },
   };
 }
 
-function leftInTime({ waiting }: Bulkhead): Promise<boolean> {
+/** Whether some work in the bulkhead ends before it counts as stuck. */
+function endsInTime({ waiting }: Bulkhead): Promise<boolean> {
   return new Promise((resolve) => {
     const timer = setTimeout(() => resolve(false), STUCK_MS);
     waiting.push(() => {

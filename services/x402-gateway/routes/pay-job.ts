@@ -107,7 +107,7 @@ function fieldsOf({ id: callId, terms, replayed, settlement }: PaidCall) {
 }
 
 /** A request with a payment whose payer is recovered. */
-export type PaidRequest = {
+type PaidRequest = {
   ids: JobIds;
   signed: SignedPayment;
   /** Reads the body when it is first called, under the limit of that call; later calls get the same bytes. */
