@@ -29,13 +29,13 @@ type HandlerDeps = {
   clock: Clock;
 };
 
-/** Paths of jobs and calls are matched as they came, before Express; everything else is Express's. */
+/** Matches the paths of jobs and calls as they came; Express answers everything else. */
 export function createHandler(deps: HandlerDeps): RequestListener {
   const { challenge, payJob, dryRun, priceOf, callStatusOf, refuse, isEnding, clock } = deps;
   const others = createOthers(deps.readiness);
   const answerPreflight = createPreflight(deps.metadataPrefix);
 
-  /** Most requests are of this kind. Nothing in it has to be waited for. */
+  /** Answers at once: most requests are of this kind. */
   function askForPayment(req: IncomingMessage, res: ServerResponse, ids: JobIds): void {
     try {
       challenge.ask(req, res, ids);
@@ -47,6 +47,7 @@ export function createHandler(deps: HandlerDeps): RequestListener {
   async function answer(req: IncomingMessage, res: ServerResponse, route: Route): Promise<void> {
     let attempt: PaymentAttempt | undefined;
     try {
+      res.setHeaders(READABLE_BY_PAGES);
       if (req.method === "OPTIONS") return answerPreflight(res);
       assertMethod(req, res, route);
       switch (route.kind) {
@@ -68,9 +69,10 @@ export function createHandler(deps: HandlerDeps): RequestListener {
   return (req, res) => {
     if (isEnding()) res.setHeader("Connection", "close");
     const route = parseRoute(rawPath(req.url ?? ""));
-    if (route !== undefined && isUnpaid(req, route)) return askForPayment(req, res, route);
-    res.setHeaders(READABLE_BY_PAGES);
-    if (route === undefined) others(req, res);
+    if (route === undefined) {
+      res.setHeaders(READABLE_BY_PAGES);
+      others(req, res);
+    } else if (isUnpaid(req, route)) askForPayment(req, res, route);
     else void answer(req, res, route);
   };
 }
