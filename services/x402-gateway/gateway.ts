@@ -2,7 +2,9 @@ import type { RequestListener } from "node:http";
 import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { createEthCall } from "../../shared/ethereum/eth-call.ts";
+import type { Admission } from "../../shared/gateway/admission.ts";
 import { type Gateway, type IngressOptions, openIngress } from "../../shared/gateway/ingress.ts";
+import type { RetryWrite } from "../../shared/gateway/retry-write.ts";
 import type { Readiness } from "../../shared/http/ops.ts";
 import { type ConcurrencyLimit, createConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit.ts";
 import type { Logger } from "../../shared/log/logger.ts";
@@ -10,11 +12,11 @@ import { createPaymentJournal, type PaymentJournal } from "../../shared/payments
 import type { PriceList } from "../../shared/pricing/price-list.ts";
 import { createRates, type ObservedRate, type Rates } from "../../shared/pricing/rates/rates.ts";
 import { isQueued } from "../../shared/queue/is-queued.ts";
-import type { Clock } from "../../shared/time/clock.ts";
+import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { type Catalog, createRequestedJob, type RequestedJob, toCatalog } from "./catalog.ts";
 import { type Chains, createChains } from "./chains.ts";
 import { createFacilitators, createVerifyPayment, type Facilitators } from "./facilitator/pool.ts";
-import { type OfferSettings, toOfferSettings } from "./payment/offer.ts";
+import { toOfferSettings } from "./payment/offer.ts";
 import { createReadOperatorQuote } from "./payment/operator-quote.ts";
 import { createKnownOutcome } from "./payment/outcome.ts";
 import { createClaimPayment, createFinish, createSettle, type Finish } from "./payment/settle.ts";
@@ -54,9 +56,9 @@ export type X402Gateway = Gateway & {
 
 /** The payment gateway, to be mounted in any process. What two replicas have to agree on is in Redis or on the chain. */
 export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
-  const { x402 } = options;
+  const { x402, redis, log, clock = systemClock } = options;
   const ingress = openIngress("x402", options);
-  const { redis, admission, add, beginWrite, clock, log } = ingress;
+  const { admission, add, beginWrite } = ingress;
   const journal = createPaymentJournal(redis);
   const rates = createRates({ tokens: x402.accepted_tokens, redis, clock, log });
   const chains = createChains(x402, { clock, log });
@@ -66,8 +68,8 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     const { ready, checks } = admission.readiness();
     return { ready, checks: { ...checks, ...toSharedChecks(x402, facilitators, chains, rates) } };
   };
-  const background = { journal, rates, chains, facilitators, finish };
-  const { handler, challenge } = createRoutes(options, ingress, background, readiness);
+  const parts = { admission, beginWrite, journal, rates, chains, facilitators, finish, clock, log };
+  const { handler, challenge } = createRoutes(options, parts, readiness);
   const settleTimeoutMs = x402.settle_timeout_secs * 1000;
   const reconcile = createReconcile({
     journal,
@@ -85,9 +87,12 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   chains.start();
   rates.start();
   return {
-    ...ingress.handle,
     handler,
     readiness,
+    firstCheck: ingress.handle.firstCheck,
+    pressure: ingress.handle.pressure,
+    drain: () => admission.drain(),
+    stop: () => admission.stop(),
     rates: rates.observed,
     async close() {
       challenge.flush();
@@ -99,40 +104,41 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   };
 }
 
-type Ingress = ReturnType<typeof openIngress>;
-
-/** The parts that work in the background too. */
-type Background = {
+/** What the routes share with the gateway's work in the background. */
+type Parts = {
+  admission: Admission;
+  beginWrite: () => RetryWrite;
   journal: PaymentJournal;
   rates: Rates<AcceptedToken>;
   chains: Chains;
   facilitators: Facilitators;
   finish: Finish;
+  clock: Clock;
+  log: Logger;
 };
 
 /** Everything the gateway answers. */
 function createRoutes(
-  { x402, prices, metadataPrefix }: X402GatewayOptions,
-  ingress: Ingress,
-  background: Background,
+  options: X402GatewayOptions,
+  parts: Parts,
   readiness: () => Readiness,
 ): { handler: RequestListener; challenge: Challenge } {
-  const { admission, clock, log } = ingress;
-  const catalog = toCatalog(x402, prices, background.rates.of);
+  const { x402, prices, metadataPrefix } = options;
+  const { admission, journal, rates, clock, log } = parts;
+  const catalog = toCatalog(x402, prices, rates.of);
   const { quote_operators: operators, quote_domain: domain } = x402;
   const readOperatorQuote = createReadOperatorQuote({ operators, domain, metadataPrefix, clock });
   const requestedJob = createRequestedJob(catalog, readOperatorQuote);
   const offerSettings = toOfferSettings(x402);
   const challenge = createChallenge({ requestedJob, offerSettings, headers: CORS_HEADERS, clock, log });
   const statusUrlOf = (callId: string) => `${x402.public_url}/x402/calls/${callId}`;
-  const sale = { catalog, requestedJob, offerSettings, statusUrlOf, metadataPrefix };
-  const { payJob, dryRun } = createPaidRoutes(x402, sale, ingress, background);
+  const { payJob, dryRun } = createPaidRoutes(options, parts, catalog, requestedJob, statusUrlOf);
   const handler = createHandler({
     challenge,
     payJob,
     dryRun,
     priceOf: (ids) => toPriceAnswer(catalog.priced(ids), x402.public_url),
-    callStatusOf: (callId) => readCallStatus(background.journal, callId),
+    callStatusOf: (callId) => readCallStatus(journal, callId),
     refuse: createRefuse({ challenge, requestedJob, statusUrlOf, clock, log }),
     readiness,
     isEnding: () => admission.ending,
@@ -142,21 +148,13 @@ function createRoutes(
   return { handler, challenge };
 }
 
-/** What is sold, at which terms. */
-type Sale = {
-  catalog: Catalog;
-  requestedJob: RequestedJob;
-  offerSettings: OfferSettings;
-  statusUrlOf: (callId: string) => string;
-  metadataPrefix: string;
-};
-
 /** The two routes that take a payment. */
 function createPaidRoutes(
-  x402: X402Toml,
-  { catalog, requestedJob, offerSettings, statusUrlOf, metadataPrefix }: Sale,
-  { admission, beginWrite, clock, log }: Ingress,
-  { journal, chains, facilitators, finish }: Background,
+  { x402, metadataPrefix }: X402GatewayOptions,
+  { admission, beginWrite, journal, chains, facilitators, finish, clock, log }: Parts,
+  catalog: Catalog,
+  requestedJob: RequestedJob,
+  statusUrlOf: (callId: string) => string,
 ): { payJob: PayJob; dryRun: DryRun } {
   const { open_payments_per_payer: openMax, body_limit_bytes: bodyBytesMax } = x402;
   const assertOpen = () => admission.assertOpen();
@@ -172,7 +170,7 @@ function createPaidRoutes(
     authorizeCaller,
     verifyPayment: createVerifyPayment(facilitators, log),
     headOf: chains.headOf,
-    offerSettings,
+    offerSettings: toOfferSettings(x402),
     bodyBytesMax,
     clock,
   });
