@@ -41,7 +41,7 @@ type PayJobDeps = {
   log: Logger;
 };
 
-/** A request to the paid route, and what is known of its payment once that is read: the log of its refusal tells it. */
+/** A request to the paid route. `payJob` adds the payment once it is read, so that the log of a refusal can name it. */
 export type PaymentAttempt = { ids: JobIds; startedAt: number; signed: SignedPayment | undefined };
 
 export type PayJob = ReturnType<typeof createPayJob>;
