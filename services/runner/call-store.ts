@@ -1,9 +1,50 @@
+import { messageOf } from "../../shared/errors/app-error.ts";
+import type { Logger } from "../../shared/log/logger.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import type { DurableRedis } from "../../shared/redis/durable-redis.ts";
 import { script } from "../../shared/redis/script.ts";
-import type { Offer } from "./offer.ts";
+import { delay } from "../../shared/time/clock.ts";
+import type { Offer } from "./authenticate.ts";
+import { unavailable } from "./refusals.ts";
 import type { HttpAnswer } from "./router.ts";
-import { keys, NOW } from "./store-keys.ts";
+
+/*
+ * What all runners on one Redis share.
+ *
+ *   {postern-runner}:call:<key>   hash: what is remembered of a call, by its Idempotency-Key
+ *   {postern-runner}:calls        zset: every call remembered, by when it may be forgotten (+inf: not before it ends)
+ *   {postern-runner}:due          zset: long calls, by when a runner should look at them: when they wait, at once or
+ *                                 after a pause; while they run, when their lease lapses
+ *
+ *   (none) ─begin─► RUNNING ─finish─► DONE          a short call; RUNNING holds only while its lease does
+ *                     │  ▲
+ *                fail ▼  │ begin
+ *                   FAILED
+ *
+ *   (none) ─begin─► RUNNING ─store─► STORED ─claim─► RUNNING ─finish─► DONE          a long call
+ *                                      ▲               │ └─fail─► FAILED (begin starts it anew)
+ *                                      ├──retry later──┘               │
+ *                                      └────────────again──────────────┘
+ *
+ * Fields of a call: st, request (job and body sha256), job, bytes, sha256, at; owner and lease while it runs; status,
+ * type and answer (base64) once it has been answered with 2xx; finished, code and reason at its end, of which reason is
+ * never listed, being the handler's own text. A long call also has input (base64), input_type, metadata, traceparent
+ * until it is done, attempts (failed ones) and runs. A FAILED long call has no TTL.
+ *
+ * Leases and due times are by Redis' clock, so that runners need not agree on the time.
+ */
+const PREFIX = "{postern-runner}";
+
+export const keys = {
+  call: (id: string) => `${PREFIX}:call:${id}`,
+  calls: `${PREFIX}:calls`,
+  due: `${PREFIX}:due`,
+} as const;
+
+/** Lua: `now`, in milliseconds. */
+export const NOW = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)`;
 
 const BEGIN = `${NOW}
 local id, request, owner, lease, memory = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
@@ -145,4 +186,28 @@ export function toFields({ status, contentType, body }: HttpAnswer): [number, st
 
 function toAnswer([status, type, body]: string[]): HttpAnswer {
   return { status: Number(status), contentType: type || undefined, body: Buffer.from(body ?? "", "base64") };
+}
+
+const PAUSE_MS_MIN = 25;
+const PAUSE_MS_MAX = 1000;
+
+type Options = { log: Logger; callId: string; signal: AbortSignal };
+
+/**
+ * Repeats an idempotent write until it is on disk, however long Redis is away: what a handler did must not be done again
+ * because its end could not be written down. Gives up only when this runner ends (`signal`), with
+ * `runner.store_unavailable`.
+ */
+export async function untilStored<Result>(write: () => Promise<Result>, options: Options): Promise<Result> {
+  const { log, callId, signal } = options;
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await write();
+    } catch (cause) {
+      const reason = messageOf(cause);
+      if (attempt === 0) log.warn("job.store_delayed", { callId, reason });
+      if (signal.aborted) throw unavailable(reason, cause);
+      await delay(Math.min(PAUSE_MS_MIN * 2 ** attempt, PAUSE_MS_MAX), signal).catch(() => {});
+    }
+  }
 }

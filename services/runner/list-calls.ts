@@ -1,7 +1,7 @@
 import { AppError } from "../../shared/errors/app-error.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import type { Clock } from "../../shared/time/clock.ts";
-import { keys } from "./store-keys.ts";
+import { keys } from "./call-store.ts";
 
 /** Calls that are looked at for one answer, whatever is asked for: anybody who reaches the port may ask. */
 const LOOKED_AT_MAX = 1000;

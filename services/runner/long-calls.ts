@@ -4,11 +4,11 @@ import type { Logger } from "../../shared/log/logger.ts";
 import { type Backoff, backoffMs } from "../../shared/time/backoff.ts";
 import { type Clock, delay } from "../../shared/time/clock.ts";
 import type { CallStore } from "./call-store.ts";
-import type { Execute } from "./execute.ts";
+import { untilStored } from "./call-store.ts";
 import type { Leases } from "./leases.ts";
 import { type LongStore, type StoredCall, storedAnswer } from "./long-store.ts";
 import type { Job, Router } from "./router.ts";
-import { untilStored } from "./until-stored.ts";
+import type { Execute } from "./run-call.ts";
 
 type Options = {
   calls: CallStore;

@@ -1,7 +1,6 @@
 import { script } from "../../shared/redis/script.ts";
-import { type StoreOptions, toFields } from "./call-store.ts";
+import { keys, NOW, type StoreOptions, toFields } from "./call-store.ts";
 import type { HttpAnswer, JobRequest } from "./router.ts";
-import { keys, NOW } from "./store-keys.ts";
 
 const STORE = `${NOW}
 local id = ARGV[1]

@@ -1,9 +1,7 @@
 import { loadConfig } from "../../shared/config/load-config.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
-import { echo } from "./jobs/echo.ts";
-import { keccak256 } from "./jobs/keccak256.ts";
-import { slow } from "./jobs/slow.ts";
+import { echo, keccak256, slow } from "./jobs.ts";
 import { createRouter } from "./router.ts";
 import { createRunner } from "./runner.ts";
 

@@ -10,23 +10,16 @@ import type { Backoff } from "../../shared/time/backoff.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { within } from "../../shared/time/within.ts";
 import { createCallStore } from "./call-store.ts";
-import { createExecute } from "./execute.ts";
-import { bytes, json, text } from "./extractors.ts";
-import { createForget } from "./forget.ts";
 import { Leases } from "./leases.ts";
 import { createListCalls } from "./list-calls.ts";
 import { LongCalls } from "./long-calls.ts";
 import { createLongStore } from "./long-store.ts";
-import { createRouter, type Router } from "./router.ts";
-import { createRoutes } from "./routes.ts";
-import { createRunAgain } from "./run-again.ts";
-import { createRunCall } from "./run-call.ts";
-import { createRunShort } from "./run-short.ts";
-import { createStoreLong } from "./store-long.ts";
-import { createTakeJob } from "./take-job.ts";
+import type { Router } from "./router.ts";
+import { createRoutes, createRunAgain, createTakeJob } from "./routes.ts";
+import { createExecute, createForget, createRunCall, createRunShort, createStoreLong } from "./run-call.ts";
 
 export type { Answer, Call, Job, Router } from "./router.ts";
-export { bytes, createRouter, json, text };
+export { bytes, createRouter, json, text } from "./router.ts";
 
 export type RunnerOptions = {
   jobs: Router;

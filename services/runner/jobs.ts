@@ -1,7 +1,19 @@
 import { z } from "zod";
-import { delay } from "../../../shared/time/clock.ts";
-import { json } from "../extractors.ts";
-import type { LongJob } from "../router.ts";
+import { keccak256Hex } from "../../shared/ethereum/keccak.ts";
+import { delay } from "../../shared/time/clock.ts";
+import { json, type LongJob, type ShortJob } from "./router.ts";
+
+/** Answers the body as it came, under its own Content-Type. */
+export const echo: ShortJob = {
+  name: "echo",
+  handler: ({ body, contentType }) => ({ body, ...(contentType !== undefined && { contentType }) }),
+};
+
+/** Answers the Keccak-256 of the body. */
+export const keccak256: ShortJob = {
+  name: "keccak256",
+  handler: ({ body }) => ({ json: { keccak256: keccak256Hex(body) } }),
+};
 
 const Input = z.strictObject({
   steps: z.int().min(1).max(1000).default(3),
