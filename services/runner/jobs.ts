@@ -3,13 +3,13 @@ import { keccak256Hex } from "../../shared/ethereum/keccak.ts";
 import { delay } from "../../shared/time/clock.ts";
 import { json, type LongJob, type ShortJob } from "./router.ts";
 
-/** Answers the body as it came, under its own Content-Type. */
+/** Answers with the body and its Content-Type, unchanged. */
 export const echo: ShortJob = {
   name: "echo",
   handler: ({ body, contentType }) => ({ body, ...(contentType !== undefined && { contentType }) }),
 };
 
-/** Answers the Keccak-256 of the body. */
+/** Answers with the Keccak-256 of the body. */
 export const keccak256: ShortJob = {
   name: "keccak256",
   handler: ({ body }) => ({ json: { keccak256: keccak256Hex(body) } }),
@@ -20,7 +20,7 @@ const Input = z.strictObject({
   ms_per_step: z.int().min(0).max(60_000).default(100),
 });
 
-/** A long job: does nothing, slowly, and says in the log how far it is. An empty body means the defaults. */
+/** A long job that only waits, and logs its progress. An empty body stands for the defaults. */
 export const slow: LongJob<z.infer<typeof Input>> = {
   name: "slow",
   long: true,
