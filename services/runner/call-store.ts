@@ -24,14 +24,11 @@ import type { HttpAnswer } from "./router.ts";
  *                                      └──────────run again────────────┘
  *
  * The fields of a call:
- *   always                        st, request (job and SHA-256 of the body), job, bytes, sha256, at
- *   while it runs                 owner, lease
- *   after an answer with 2xx      status, type, answer (base64)
- *   at its end                    finished; of a failure also code and reason. The reason is the handler's own text, so
- *                                 it is never listed
- *   of a long call, until it is   input (base64), input_type, metadata, traceparent
- *   done
- *   of a long call                attempts (failed ones), runs
+ *   always          st, request (job and SHA-256 of the body), job, bytes, sha256, at
+ *   while it runs   owner, lease
+ *   once answered   status; after a 2xx also type and answer (base64)
+ *   at its end      finished; if it FAILED also code and reason. The reason is the handler's own text and is never listed
+ *   a long call     attempts (failed ones), runs; until it is DONE also input (base64), input_type, metadata, traceparent
  * A FAILED long call has no TTL.
  *
  * Leases and due times follow Redis' clock, so that runners need not agree on the time.
@@ -102,7 +99,7 @@ redis.call('ZREM', KEYS[2], ARGV[1])
 return 1`;
 
 /** What identifies a call in its record. */
-export type CallSummary = {
+type CallSummary = {
   readonly callId: string;
   readonly jobId: number;
   readonly bytes: number;
@@ -110,7 +107,7 @@ export type CallSummary = {
 };
 
 /** What `begin` found under the key. */
-export type Begun =
+type Begun =
   | { kind: "new" }
   /** The call was answered before, and that answer is final. */
   | { kind: "answered"; answer: HttpAnswer }

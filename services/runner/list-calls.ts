@@ -24,7 +24,7 @@ const LISTED_STATES = ["running", "interrupted", "stored", "done", "failed"] as 
 type ListedState = (typeof LISTED_STATES)[number];
 
 /** What everybody may see of a call: no bytes, no metadata and no text of the handler. */
-export type ListedCall = {
+type ListedCall = {
   readonly id: string;
   readonly job_id: number;
   /** `interrupted` if it is marked as running, but its lease has lapsed. */
@@ -41,8 +41,8 @@ export type ListedCall = {
   readonly attempts_failed?: number;
 };
 
-export type Filter = { limit: number; state?: ListedState; jobId?: number; after?: string };
-export type Page = {
+type Filter = { limit: number; state?: ListedState; jobId?: number; after?: string };
+type Page = {
   readonly calls: readonly ListedCall[];
   /** The `after` of the next page, if there are more calls to look at. With it, even an empty page is not the last. */
   readonly next?: string;

@@ -66,7 +66,7 @@ export type StoredCall = {
 };
 
 /** STORED if the call will run again; otherwise why not: it is unknown, short, or in a state other than FAILED. */
-export type RunAgainResult = "STORED" | "UNKNOWN" | "WAITING" | "RUNNING" | "DONE" | "SHORT";
+type RunAgainResult = "STORED" | "UNKNOWN" | "WAITING" | "RUNNING" | "DONE" | "SHORT";
 
 export type LongStore = ReturnType<typeof createLongStore>;
 

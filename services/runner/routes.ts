@@ -113,7 +113,7 @@ type RequestFields = { jobId: number; callId?: string; job?: string };
 
 type TakeJob = ReturnType<typeof createTakeJob>;
 
-/** POST /jobs/{job_id}: authenticates a request, runs its call or remembers its answer, and logs one line. */
+/** POST /jobs/{job_id}: authenticates a request, runs its call or repeats its answer, and logs one line. */
 export function createTakeJob({
   jobs,
   checks,
