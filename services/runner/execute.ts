@@ -1,5 +1,5 @@
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
-import { platformKeys } from "../../shared/job-call/metadata.ts";
+import { platformKeys } from "../../shared/job-call/job-call.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Fields, Logger } from "../../shared/log/logger.ts";
 import { type HttpAnswer, type Job, type JobContext, type JobRequest, toHttpAnswer } from "./router.ts";

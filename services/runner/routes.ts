@@ -1,7 +1,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
+import { explain } from "../../shared/http/ops.ts";
 import { sendProblem } from "../../shared/http/problem.ts";
-import { explain } from "../../shared/http/readiness.ts";
 import type { DurableRedis } from "../../shared/redis/durable-redis.ts";
 import { type createListCalls, type Filter, LISTED_STATES, type ListedState } from "./list-calls.ts";
 import { unknownCall } from "./refusals.ts";
@@ -83,9 +83,9 @@ export function createRoutes({
       const route = findRoute(req);
       if (route === undefined) throw new AppError("request.not_found", { reason: `nothing at ${req.url}` });
       if (req.method === route.method) await route.serve(req, res);
-      else sendProblem(req, res, { error: wrongMethod(req), extra: { headers: { Allow: route.method } } });
+      else sendProblem(req, res, wrongMethod(req), { headers: { Allow: route.method } });
     } catch (error) {
-      sendProblem(req, res, { error: toAppError(error) });
+      sendProblem(req, res, toAppError(error));
     }
   }
 

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
 import { CODES } from "../../shared/errors/codes.ts";
+import { readBody } from "../../shared/http/body.ts";
 import { sendProblem } from "../../shared/http/problem.ts";
-import { readBody } from "../../shared/http/read-body.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { type LongStore, storedAnswer } from "./long-store.ts";
 import { authenticateBare, type OfferRules } from "./offer.ts";
@@ -41,7 +41,7 @@ export function createRunAgain({ rules, longStore, wake, isDraining, log }: Deps
       log.info("job.run_again", { callId });
     } catch (thrown) {
       const error = toAppError(thrown);
-      sendProblem(req, res, { error });
+      sendProblem(req, res, error);
       logRefusal(log, error, callId);
     }
   };

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { CODES } from "../../shared/errors/codes.ts";
+import { readBody } from "../../shared/http/body.ts";
 import { sendProblem } from "../../shared/http/problem.ts";
-import { readBody } from "../../shared/http/read-body.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { Clock } from "../../shared/time/clock.ts";
@@ -72,7 +72,7 @@ export function createTakeJob(deps: Deps) {
       log[kind === "failed" ? "warn" : "info"](EVENTS[kind], outcome);
     } catch (thrown) {
       const error = toAppError(thrown);
-      sendProblem(req, res, { error });
+      sendProblem(req, res, error);
       logRefusal(log, error, { ...about, ms: clock() - startedAt });
     }
   };

@@ -4,8 +4,8 @@ import type { JobCall } from "../job-call/job-call.ts";
 import { failpoint } from "../lifecycle/failpoint.ts";
 import type { CallRecords } from "../queue/call-record.ts";
 import type { Add } from "../queue/enqueue.ts";
+import type { RetryWrite } from "../redis/retry-write.ts";
 import type { Clock } from "../time/clock.ts";
-import type { RetryWrite } from "./retry-write.ts";
 
 /** What the sender of a call is told: accepted now, or known before and in which state. */
 export type Accepted = { replayed: boolean; status: "accepted" | "failed" | "discarded" };

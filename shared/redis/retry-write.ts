@@ -1,7 +1,6 @@
 import { AppError, messageOf } from "../errors/app-error.ts";
-import type { DurableRedis } from "../redis/durable-redis.ts";
-import { type Clock, delay } from "../time/clock.ts";
-import { within } from "../time/within.ts";
+import { type Clock, delay, within } from "../time/clock.ts";
+import type { DurableRedis } from "./durable-redis.ts";
 
 /** Redis refused these before it wrote anything, so their outcome is known: nothing happened. */
 const REFUSED_UNWRITTEN = /^(OOM|MISCONF|READONLY|NOREPLICAS|LOADING|NOPERM|NOAUTH|MASTERDOWN|CLUSTERDOWN)\b/;
