@@ -1,7 +1,8 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { rawPath } from "../../shared/http/headers.ts";
-import { bareApp, onlyGet, probes, type Readiness, serve } from "../../shared/http/ops.ts";
+import { bareApp, onlyGet, probes, serve } from "../../shared/http/ops.ts";
+import type { Readiness } from "../../shared/http/readiness.ts";
 import type { JobIds } from "../../shared/pricing/price-list.ts";
 import { CORS_HEADERS } from "./cors.ts";
 import { hasPayment } from "./payment/header.ts";

@@ -1,5 +1,5 @@
 import { AppError } from "../errors/app-error.ts";
-import { explain, type Readiness } from "../http/ops.ts";
+import { explain, type Readiness } from "../http/readiness.ts";
 import type { DurableRedis } from "../redis/durable-redis.ts";
 import type { Backpressure } from "./backpressure.ts";
 

@@ -13,7 +13,7 @@ export type Limits = {
   redisMemoryRatioMax: number;
 };
 
-/** What was last seen of the queue behind a gateway. */
+/** The queue behind a gateway, as last seen. */
 export type Pressure = { depth: Depth; oldestAgeMs: number; memoryRatio: number; workersAlive: number };
 
 type Options = {
@@ -25,10 +25,7 @@ type Options = {
   everyMs?: number;
 };
 
-/**
- * Looks at the queue once a second, so that no request pays for it. `assertRoom` throws `queue.overloaded` while a limit
- * is passed.
- */
+/** Looks at the queue once a second, so that no request pays for it. */
 export class Backpressure {
   readonly #options: Options;
   readonly #timer: NodeJS.Timeout;
@@ -42,6 +39,7 @@ export class Backpressure {
     void this.#look();
   }
 
+  /** Throws `queue.overloaded` while a limit is exceeded. */
   assertRoom(): void {
     if (this.#over === undefined) return;
     const { limit, reason } = this.#over;
@@ -49,7 +47,7 @@ export class Backpressure {
     throw new AppError("queue.overloaded", { reason, publicDetail, retryAfterMs: 5000 });
   }
 
-  /** What was seen last; undefined before the first look. */
+  /** Undefined before the first look. */
   seen(): Pressure | undefined {
     return this.#seen;
   }
@@ -90,7 +88,7 @@ export class Backpressure {
   }
 }
 
-/** Senders are told which limit; how far it is passed is for the log. */
+/** Senders are told the limit; the log also says by how much it is exceeded. */
 type OverLimit = { limit: "queue depth" | "age of the oldest call" | "Redis memory"; reason: string };
 
 function overLimit(seen: Pressure, limits: Limits): OverLimit | undefined {

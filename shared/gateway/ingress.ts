@@ -1,5 +1,5 @@
 import type { RequestListener } from "node:http";
-import type { Readiness } from "../http/ops.ts";
+import type { Readiness } from "../http/readiness.ts";
 import type { Origin } from "../job-call/job-call.ts";
 import type { Logger } from "../log/logger.ts";
 import { createDepth } from "../queue/depth.ts";

@@ -4,9 +4,7 @@ import { AppError, toAppError } from "../errors/app-error.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { rawPath } from "./headers.ts";
 import { COMMON_HEADERS, sendProblem } from "./problem.ts";
-
-/** Whether work can be taken now, and what was found of each part. */
-export type Readiness = { ready: boolean; checks: Readonly<Record<string, unknown>> };
+import type { Readiness } from "./readiness.ts";
 
 /** GET /livez: 200 while the event loop turns. GET /readyz: 200 or 503, with the checks as JSON. */
 export function probes(readiness: () => Readiness): Router {
@@ -74,14 +72,4 @@ export function serve(app: Express): RequestListener {
 
 function nothingAt(target: string | undefined): AppError {
   return new AppError("request.not_found", { reason: `nothing at ${target}` });
-}
-
-/** One check of a readiness answer: what was found, or the refusal. */
-export function explain(ask: () => string): { ok: boolean; text: string } {
-  try {
-    return { ok: true, text: ask() };
-  } catch (error) {
-    if (!(error instanceof AppError)) throw error;
-    return { ok: false, text: `${error.code}: ${error.message}` };
-  }
 }

@@ -6,7 +6,7 @@ import { CALL_ID } from "./call-id.ts";
 export const ORIGINS = ["webhook", "x402"] as const;
 export type Origin = (typeof ORIGINS)[number];
 
-/** What crosses the queue, and all that does. The body is any bytes, as base64; `sha256` is theirs, in hex. */
+/** The one message that crosses the queue. The body is any bytes, as base64; `sha256` is theirs, in hex. */
 export const JobCall = z.strictObject({
   v: z.literal(1),
   id: z.string().regex(CALL_ID),
@@ -47,7 +47,7 @@ export function toJobCall(made: NewCall): JobCall {
   return call;
 }
 
-/** What the queue held, checked: refuses with `call.corrupt` when it is no call of this version or its bytes changed. */
+/** Checks what the queue held. Throws `call.corrupt` if it is no call of this version or its bytes changed. */
 export function parseJobCall(stored: unknown): { call: JobCall; body: Buffer } {
   const parsed = JobCall.safeParse(stored);
   if (!parsed.success) {
@@ -61,7 +61,7 @@ export function parseJobCall(stored: unknown): { call: JobCall; body: Buffer } {
   return { call, body };
 }
 
-/** A call's metadata keys, which are also the headers the runner sees (design: "Metadata"). */
+/** A call's metadata keys, which are also headers of the request to the runner. */
 export const WEBHOOK_PATH = "X-WEBHOOK-PATH";
 export const WEBHOOK_NAME = "X-WEBHOOK-NAME";
 export const WEBHOOK_ORIGIN = "X-WEBHOOK-ORIGIN";
@@ -72,7 +72,7 @@ export function platformKeys(prefix: string) {
     serviceId: `${prefix}-SERVICE-ID`,
     callId: `${prefix}-CALL-ID`,
     caller: `${prefix}-CALLER`,
-    /** A request's own; no runner sees it. */
+    /** Of a request only; the runner does not get it. */
     quote: `${prefix}-QUOTE`,
   } as const;
 }

@@ -2,7 +2,7 @@ import type { RequestListener } from "node:http";
 import type { X402Toml } from "../../../shared/config/x402-toml.ts";
 import type { Secret } from "../../../shared/crypto/secret.ts";
 import type { Admission } from "../../../shared/gateway/admission.ts";
-import type { Readiness } from "../../../shared/http/ops.ts";
+import type { Readiness } from "../../../shared/http/readiness.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { RetryWrite } from "../../../shared/redis/retry-write.ts";
