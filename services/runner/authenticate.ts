@@ -4,7 +4,7 @@ import { isContentDigestOf, verifyMessage } from "../../shared/crypto/message-si
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import { headerValues, onlyHeaderValue, traceparentOf } from "../../shared/http/headers.ts";
-import { isMetadataHeader } from "../../shared/job-call/metadata.ts";
+import { isMetadataHeader } from "../../shared/job-call/job-call.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import type { Job, JobRequest, Metadata } from "./router.ts";
 

@@ -44,6 +44,6 @@ export function runRunner(options: RunnerProcess): Promise<number> {
 
     const { address, url } = await runner.listen(options.bindAddress ?? config.bind_address);
     log.info("service.started", { address, url, jobs: jobs.list().map(({ id, name }) => `${id} (${name})`) });
-    return { fatal: runner.firstCheck.then(() => new Promise<never>(() => {})) };
+    return { fatal: runner.firstCheck };
   });
 }

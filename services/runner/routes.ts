@@ -1,8 +1,8 @@
 import { type IncomingMessage, type RequestListener, type ServerResponse, STATUS_CODES } from "node:http";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { CODES } from "../../shared/errors/codes.ts";
+import { readBody } from "../../shared/http/body.ts";
 import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
-import { readBody } from "../../shared/http/read-body.ts";
 import { explain } from "../../shared/http/readiness.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
@@ -89,7 +89,7 @@ export function createRoutes({
       if (req.method === route.method) await route.serve(req, res);
       else refuseMethod(req, res, route.method);
     } catch (thrown) {
-      sendProblem(req, res, { error: toAppError(thrown) });
+      sendProblem(req, res, toAppError(thrown));
     }
   }
 
@@ -98,7 +98,7 @@ export function createRoutes({
 
 function refuseMethod(req: IncomingMessage, res: ServerResponse, allow: string): void {
   const error = new AppError("request.method_not_allowed", { reason: `${req.method} ${req.url}` });
-  sendProblem(req, res, { error, extra: { headers: { Allow: allow } } });
+  sendProblem(req, res, error, { headers: { Allow: allow } });
 }
 
 const EVENTS = {

@@ -1,7 +1,7 @@
 import { validateHeaderValue } from "node:http";
 import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
 import { CODES } from "../../shared/errors/codes.ts";
-import { platformKeys } from "../../shared/job-call/metadata.ts";
+import { platformKeys } from "../../shared/job-call/job-call.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Fields, Logger } from "../../shared/log/logger.ts";
 import type { CheckedRequest } from "./authenticate.ts";
