@@ -4,14 +4,14 @@ import type { Secret } from "../../shared/crypto/secret.ts";
 import { createEthCall } from "../../shared/ethereum/eth-call.ts";
 import type { Admission } from "../../shared/gateway/admission.ts";
 import { type Gateway, type IngressOptions, openIngress } from "../../shared/gateway/ingress.ts";
-import type { RetryWrite } from "../../shared/gateway/retry-write.ts";
-import type { Readiness } from "../../shared/http/ops.ts";
+import type { Readiness } from "../../shared/http/readiness.ts";
 import { type ConcurrencyLimit, createConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { createPaymentJournal, type PaymentJournal } from "../../shared/payments/journal.ts";
 import type { PriceList } from "../../shared/pricing/price-list.ts";
 import { createRates, type ObservedRate, type Rates } from "../../shared/pricing/rates/rates.ts";
 import { isQueued } from "../../shared/queue/is-queued.ts";
+import type { RetryWrite } from "../../shared/redis/retry-write.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { type Catalog, createRequestedJob, type RequestedJob, toCatalog } from "./catalog.ts";
 import { type Chains, createChains } from "./chains.ts";
@@ -89,8 +89,8 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   return {
     handler,
     readiness,
-    firstCheck: ingress.handle.firstCheck,
-    pressure: ingress.handle.pressure,
+    firstCheck: ingress.firstCheck,
+    pressure: ingress.pressure,
     drain: () => admission.drain(),
     stop: () => admission.stop(),
     rates: rates.observed,

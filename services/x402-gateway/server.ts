@@ -1,10 +1,10 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { CODES } from "../../shared/errors/codes.ts";
-import { bareApp, onlyGet, probes, type Readiness, serve } from "../../shared/http/ops.ts";
-import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
-import { rawPath } from "../../shared/http/raw-path.ts";
-import { logRefused } from "../../shared/http/refusal.ts";
+import { rawPath } from "../../shared/http/headers.ts";
+import { bareApp, onlyGet, probes, serve } from "../../shared/http/ops.ts";
+import { COMMON_HEADERS, logRefused, sendProblem } from "../../shared/http/problem.ts";
+import type { Readiness } from "../../shared/http/readiness.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { JobIds } from "../../shared/pricing/price-list.ts";
 import type { Clock } from "../../shared/time/clock.ts";
@@ -83,7 +83,7 @@ function createOthers(readiness: () => Readiness): RequestListener {
   onlyGet(app, "/x402/health", (_req, res) => {
     res.type("text/plain").send("ok");
   });
-  app.use(probes({ readiness }));
+  app.use(probes(readiness));
   return serve(app);
 }
 
@@ -158,14 +158,13 @@ export function createRefuse({ challenge, requestedJob, statusUrlOf, clock, log 
       challenge.askAgain(req, res, job, { code: error.code, detail: error.publicDetail });
     } else {
       const statusUrl = attempt && error instanceof OpenPayment ? statusUrlOf(error.callId) : undefined;
-      sendProblem(req, res, { error, extra: toExtra(error, ids, statusUrl) });
+      sendProblem(req, res, error, toExtra(error, ids, statusUrl));
     }
     if (attempt === undefined) return;
     const { signed, startedAt } = attempt;
-    logRefused(log, "payment.refused", {
+    logRefused(log, "payment.refused", error, {
       ...attempt.ids,
       ...(signed !== undefined && { callId: signed.callId, payer: signed.payer }),
-      error,
       ms: clock() - startedAt,
     });
   };

@@ -1,8 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { AppError } from "../../../shared/errors/app-error.ts";
-import type { RetryWrite } from "../../../shared/gateway/retry-write.ts";
-import { type JobCall, toJobCall } from "../../../shared/job-call/job-call.ts";
-import { platformKeys } from "../../../shared/job-call/metadata.ts";
+import { type JobCall, platformKeys, toJobCall } from "../../../shared/job-call/job-call.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
@@ -15,6 +13,7 @@ import type {
 } from "../../../shared/payments/payment.ts";
 import { toSettlement } from "../../../shared/payments/terms.ts";
 import type { Add } from "../../../shared/queue/enqueue.ts";
+import type { RetryWrite } from "../../../shared/redis/retry-write.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import type { Facilitators } from "../facilitator/pool.ts";
 import { outcomeUnknown, refusedClaim, type SettledPayment } from "./outcome.ts";

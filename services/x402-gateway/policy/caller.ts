@@ -9,7 +9,7 @@ import { personalMessageDigest } from "../../../shared/ethereum/personal-message
 import { recoverAddress } from "../../../shared/ethereum/recover.ts";
 import { addressWord, uintWord } from "../../../shared/ethereum/words.ts";
 import { onlyHeaderValue } from "../../../shared/http/headers.ts";
-import { platformKeys } from "../../../shared/job-call/metadata.ts";
+import { platformKeys } from "../../../shared/job-call/job-call.ts";
 import { createConcurrencyLimit } from "../../../shared/lifecycle/concurrency-limit.ts";
 import { type JobIds, jobKey } from "../../../shared/pricing/price-list.ts";
 import { type Clock, REPLICA_CLOCK_SKEW_MS } from "../../../shared/time/clock.ts";

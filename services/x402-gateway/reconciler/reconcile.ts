@@ -1,10 +1,10 @@
 import type { Chain } from "../../../shared/ethereum/chain.ts";
-import type { RetryWrite } from "../../../shared/gateway/retry-write.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Payment, Settlement } from "../../../shared/payments/payment.ts";
 import { toAuthorization, toSettlement } from "../../../shared/payments/terms.ts";
+import type { RetryWrite } from "../../../shared/redis/retry-write.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import type { PaymentChain } from "../chains.ts";
 import type { Facilitators } from "../facilitator/pool.ts";

@@ -1,9 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
-import { codingUnsupported, contentCoding } from "../../../shared/http/content-coding.ts";
+import { codingUnsupported, contentCoding, readBody } from "../../../shared/http/body.ts";
 import { traceparentOf } from "../../../shared/http/headers.ts";
-import { readBody } from "../../../shared/http/read-body.ts";
 import type { ConcurrencyLimit } from "../../../shared/lifecycle/concurrency-limit.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
