@@ -3,17 +3,13 @@ import { type JobCall, parseJobCall } from "../../shared/job-call/job-call.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { CallRecords } from "../../shared/queue/call-record.ts";
-import type { Deliver, Taken, Verdict } from "../../shared/queue/consume.ts";
-import type { Hold } from "../../shared/queue/hold.ts";
+import type { Deliver, Hold, Taken, Verdict } from "../../shared/queue/consume.ts";
 import type { Clock } from "../../shared/time/clock.ts";
-import type { ConcurrencyLimit } from "./concurrency-limit.ts";
-import type { DeliveredCall, Inject } from "./inject.ts";
-import type { RetryPolicy } from "./retry-policy.ts";
-import type { Throttle } from "./throttle.ts";
+import type { RetryPolicy, Throttle } from "./retry-policy.ts";
 
 const RECORD_PAUSE_MS = 1000;
 
-export type DeliverDeps = {
+type DeliverDeps = {
   inject: Inject;
   /** Those of all calls that are injected at once. */
   slots: ConcurrencyLimit;
@@ -146,3 +142,48 @@ function waitMs(verdict: Verdict, now: number): number {
   if (verdict.kind === "retry") return verdict.afterMs;
   return verdict.kind === "postpone" ? verdict.untilMs - now : 0;
 }
+
+/** A call as the runner is to get it: the stored call, checked, and the bytes of its body. */
+export type DeliveredCall = { readonly call: JobCall; readonly body: Buffer };
+
+/**
+ * Hands a call to a runner. Resolves when the runner owns it; must tolerate seeing the same `call.id` again. A thrown
+ * AppError decides by its code: retryable ones are tried again after `retryAfterMs` or the backoff, whichever is longer,
+ * others fail the call; `runner.throttled` and `runner.busy` only delay it. Anything else thrown is tried again.
+ * `hold` can be lost before that, and `hold.signal` is aborted then: the call is another worker's, so stop if possible.
+ */
+export type Inject = (delivered: DeliveredCall, hold: Hold) => Promise<void>;
+
+/** For an `inject` of one's own: this call will never be taken, so it fails at once. */
+export class Refused extends AppError {
+  constructor(reason: string, options?: { cause?: unknown }) {
+    super("runner.refused", { reason, ...options });
+  }
+}
+
+/** For an `inject` of one's own: not now, but later; no attempt is spent. */
+export class NotNow extends AppError {
+  constructor(reason: string, retryAfterMs: number) {
+    super("runner.busy", { reason, retryAfterMs });
+  }
+}
+
+/** Lets at most `count` callers do something at once; the others wait for their turn, in order. */
+export function createConcurrencyLimit(count: number) {
+  let free = count;
+  const waiting: (() => void)[] = [];
+
+  return async function withinLimit<Result>(work: () => Promise<Result>): Promise<Result> {
+    if (free > 0) free -= 1;
+    else await new Promise<void>((resolve) => waiting.push(resolve));
+    try {
+      return await work();
+    } finally {
+      const next = waiting.shift();
+      if (next === undefined) free += 1;
+      else next();
+    }
+  };
+}
+
+type ConcurrencyLimit = ReturnType<typeof createConcurrencyLimit>;

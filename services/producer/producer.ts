@@ -7,11 +7,9 @@ import { beat } from "../../shared/queue/heartbeat.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import type { Backoff } from "../../shared/time/backoff.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
-import { createConcurrencyLimit } from "./concurrency-limit.ts";
-import { createDeliver } from "./deliver.ts";
-import type { Inject } from "./inject.ts";
-import { createRetryPolicy } from "./retry-policy.ts";
-import { createThrottle } from "./throttle.ts";
+import type { Inject } from "./deliver.ts";
+import { createConcurrencyLimit, createDeliver } from "./deliver.ts";
+import { createRetryPolicy, createThrottle } from "./retry-policy.ts";
 
 /**
  * Calls taken for each one that is injected: while some are with the runner, others are read and checked, which takes
@@ -19,8 +17,8 @@ import { createThrottle } from "./throttle.ts";
  */
 const TAKEN_PER_SLOT = 2;
 
-export type { Hold } from "../../shared/queue/hold.ts";
-export { type DeliveredCall, type Inject, NotNow, Refused } from "./inject.ts";
+export type { Hold } from "../../shared/queue/consume.ts";
+export { type DeliveredCall, type Inject, NotNow, Refused } from "./deliver.ts";
 
 export type ProducerOptions = {
   inject: Inject;

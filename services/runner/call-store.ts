@@ -1,5 +1,5 @@
 import type { Redis } from "../../shared/redis/connect.ts";
-import type { DurableRedis } from "../../shared/redis/durable-redis.ts";
+import type { DurableRedis } from "../../shared/redis/durable.ts";
 import { script } from "../../shared/redis/script.ts";
 import type { Offer } from "./offer.ts";
 import type { HttpAnswer } from "./router.ts";

@@ -2,7 +2,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { sendProblem } from "../../shared/http/problem.ts";
 import { explain } from "../../shared/http/readiness.ts";
-import type { DurableRedis } from "../../shared/redis/durable-redis.ts";
+import type { DurableRedis } from "../../shared/redis/durable.ts";
 import { type createListCalls, type Filter, LISTED_STATES, type ListedState } from "./list-calls.ts";
 import { unknownCall } from "./refusals.ts";
 import type { Router } from "./router.ts";

@@ -5,7 +5,7 @@ import type { Logger } from "../../shared/log/logger.ts";
 import { createPaymentJournal } from "../../shared/payments/journal.ts";
 import type { PriceList } from "../../shared/pricing/price-list.ts";
 import { createRates, type ObservedRate } from "../../shared/pricing/rates/rates.ts";
-import { isQueued } from "../../shared/queue/is-queued.ts";
+import { isQueued } from "../../shared/queue/status.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { toCatalog } from "./catalog.ts";
 import { createChains } from "./chains.ts";

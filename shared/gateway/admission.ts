@@ -1,7 +1,7 @@
 import { AppError } from "../errors/app-error.ts";
 import type { Readiness } from "../http/ops.ts";
 import { explain } from "../http/readiness.ts";
-import type { DurableRedis } from "../redis/durable-redis.ts";
+import type { DurableRedis } from "../redis/durable.ts";
 import type { Backpressure } from "./backpressure.ts";
 
 type Deps = { durable: DurableRedis; backpressure: Backpressure };

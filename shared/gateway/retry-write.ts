@@ -1,5 +1,5 @@
 import { AppError, messageOf } from "../errors/app-error.ts";
-import type { DurableRedis } from "../redis/durable-redis.ts";
+import type { DurableRedis } from "../redis/durable.ts";
 import { type Clock, delay } from "../time/clock.ts";
 import { within } from "../time/within.ts";
 

@@ -3,11 +3,10 @@ import { chainIdOf } from "../ethereum/chain-id.ts";
 import type { Transfer } from "../ethereum/transfers.ts";
 import { countsAsPaid, type PaymentList, type PaymentSummary } from "./list.ts";
 import type { PaymentTerms, Settlement } from "./payment.ts";
-import { paymentCallId } from "./payment-call-id.ts";
-import { toAuthorization } from "./terms.ts";
+import { paymentCallId, toAuthorization } from "./payment.ts";
 
 /** One token, to one recipient, in a range of blocks; both ends are part of it. */
-export type AuditedRange = {
+type AuditedRange = {
   /** CAIP-2. */
   network: string;
   asset: string;
@@ -25,7 +24,7 @@ export type Mismatch =
   /** A payment that the journal holds to be paid, in this range, and whose money the chain does not show. */
   | { kind: "missing"; payment: PaymentSummary };
 
-export type Finding = Mismatch | { kind: "matched"; transfer: Transfer };
+type Finding = Mismatch | { kind: "matched"; transfer: Transfer };
 
 type Deps = { chain: Pick<Chain, "transfersTo" | "blockPaidIn">; payments: PaymentList };
 

@@ -1,6 +1,6 @@
 import type { Redis } from "../redis/connect.ts";
 import { keys } from "../redis/keys.ts";
-import { toScored } from "../redis/scored.ts";
+import { toScored } from "../redis/pages.ts";
 import { script } from "../redis/script.ts";
 import type { Payment, PaymentState, PaymentTerms, Settlement } from "./payment.ts";
 
@@ -150,7 +150,7 @@ function matches(payment: PaymentSummary, { state, payer, open, disputed }: Paym
 }
 
 /** Whether nothing happens to it any more. */
-export function isFinal(state: PaymentState): boolean {
+function isFinal(state: PaymentState): boolean {
   return state === "INJECTED" || state === "DISCARDED" || state === "VOID";
 }
 
@@ -166,4 +166,50 @@ export function isDisputed({
   settlement,
 }: Pick<Payment, "state" | "reason" | "settlement">): boolean {
   return countsAsPaid(state) && reason !== undefined && settlement?.by !== "operator";
+}
+
+const DUE_AT_ONCE = 500;
+
+/** When the gateways' reconciler looks at which payment. */
+export function createDue(redis: Redis) {
+  return {
+    /** Undefined for a payment that needs no looking after. */
+    async at(id: string): Promise<number | undefined> {
+      const score = await redis.zscore(keys.paymentsDue, id);
+      return score === null ? undefined : Number(score);
+    },
+
+    /** All that are looked after, in pages. One that is moved meanwhile may come twice. */
+    async *ids(): AsyncGenerator<string[]> {
+      let cursor = "0";
+      do {
+        const [next, reply] = await redis.zscan(keys.paymentsDue, cursor, "COUNT", DUE_AT_ONCE);
+        cursor = next;
+        if (reply.length > 0) yield toScored(reply).map(({ member }) => member);
+      } while (cursor !== "0");
+    },
+  };
+}
+
+/** How many payments, and when the oldest was claimed (unix milliseconds). */
+type Waiting = { payments: number; oldestAt: number | undefined };
+
+/** Payments on their way to the queue, and those an operator has to decide about. */
+type Unresolved = { settling: Waiting; review: Waiting };
+
+export function createUnresolved(redis: Redis): () => Promise<Unresolved> {
+  async function waiting(key: string): Promise<Waiting> {
+    const [payments, oldest] = await Promise.all([
+      redis.zcard(key),
+      redis.zrangebyscore(key, "-inf", "+inf", "WITHSCORES", "LIMIT", 0, 1),
+    ]);
+    return { payments, oldestAt: toScored(oldest)[0]?.score };
+  }
+  return async () => {
+    const [settling, review] = await Promise.all([
+      waiting(keys.paymentsUnresolved),
+      waiting(keys.paymentsInReview),
+    ]);
+    return { settling, review };
+  };
 }

@@ -1,4 +1,6 @@
-import type { JobCall } from "../job-call/job-call.ts";
+import type { Authorization } from "../ethereum/token-events.ts";
+import { callIdFrom } from "../job-call/call-id.ts";
+import { JobCall } from "../job-call/job-call.ts";
 
 /**
  * The states of a paid call, in one record (`{postern}:call:<id>`) that only moves forward:
@@ -111,3 +113,95 @@ export type NewPayment = {
   /** An operator's quote that this payment uses up. */
   quoteUse: { digest: string; ttlMs: number } | undefined;
 };
+
+/** A new payment as the fields of its hash, names and values by turns. */
+export function fieldsOf(payment: NewPayment, now: number): (string | number)[] {
+  const { call, terms, request, facilitator, sinceBlock, identifier, callerNonce } = payment;
+  const fields = [
+    ["call", JSON.stringify(call)],
+    ["terms", JSON.stringify(terms)],
+    ["request", JSON.stringify(request)],
+    ["facilitator", facilitator],
+    ["since_block", String(sinceBlock)],
+    ["dispatches", 1],
+    ["dispatched_at", now],
+    ["claimed_at", now],
+    ...(identifier === undefined ? [] : [["identifier", identifier]]),
+    ...(callerNonce === undefined ? [] : [["caller_nonce", callerNonce.hash]]),
+  ];
+  return fields.flat() as (string | number)[];
+}
+
+/** The payment of these two hashes, each a list of names and values by turns; undefined where there is none. */
+export function toPayment(
+  id: string,
+  [recordFields, paymentFields]: [string[], string[]],
+): Payment | undefined {
+  const record = toObject(recordFields);
+  const payment = toObject(paymentFields);
+  if (record["st"] === undefined || payment["terms"] === undefined) return undefined;
+  const settlement = parsed<Settlement>(payment["settlement"]);
+  return {
+    id,
+    state: record["st"] as PaymentState,
+    terms: JSON.parse(payment["terms"]) as PaymentTerms,
+    call: payment["call"] === undefined ? undefined : JobCall.parse(JSON.parse(payment["call"])),
+    request: parsed<FacilitatorRequest>(payment["request"]),
+    facilitator: payment["facilitator"] ?? "",
+    sinceBlock: BigInt(payment["since_block"] ?? 0),
+    dispatches: Number(payment["dispatches"]),
+    dispatchedAt: Number(payment["dispatched_at"]),
+    claimedAt: Number(payment["claimed_at"]),
+    changedAt: Number(record["at"]),
+    settlement,
+    proven: payment["proven"] === "1",
+    reason: payment["reason"],
+    decided: settlement?.decided ?? parsed<Decision>(payment["decided"]),
+    identifier: payment["identifier"],
+    callerNonce: payment["caller_nonce"],
+    bodySha256: record["bh"] ?? "",
+    route: record["rt"] ?? "",
+  };
+}
+
+function parsed<Value>(text: string | undefined): Value | undefined {
+  return text === undefined ? undefined : (JSON.parse(text) as Value);
+}
+
+function toObject(fields: readonly string[]): Record<string, string> {
+  const object: Record<string, string> = {};
+  for (let i = 0; i + 1 < fields.length; i += 2) object[fields[i] as string] = fields[i + 1] as string;
+  return object;
+}
+
+/** What the payer signed, as the chain is asked about it. */
+export function toAuthorization(terms: PaymentTerms): Authorization {
+  return {
+    asset: terms.asset as `0x${string}`,
+    from: terms.payer as `0x${string}`,
+    to: terms.pay_to as `0x${string}`,
+    value: BigInt(terms.amount),
+    nonce: terms.nonce as `0x${string}`,
+    validAfter: BigInt(terms.valid_after),
+    validBefore: BigInt(terms.valid_before),
+  };
+}
+
+/** How this payment is known to have happened, as its client is told. */
+export function toSettlement(
+  { terms, request }: Pick<Payment, "terms" | "request">,
+  { transaction, by }: Pick<Settlement, "transaction" | "by">,
+): Settlement {
+  // In version 1 the client knows the network by a name of its own.
+  const asked = request?.paymentRequirements as { network?: unknown } | undefined;
+  const network = typeof asked?.network === "string" ? asked.network : terms.network;
+  return { transaction, network, payer: terms.payer, by };
+}
+
+/** What tells one payment from all others (EIP-3009): its token, its payer and the nonce its payer chose. */
+type PaymentIdentity = { chainId: number; asset: string; payer: string; nonce: string };
+
+/** The call id of a payment: known before it settles, on every replica, and from the chain alone once it has. */
+export function paymentCallId({ chainId, asset, payer, nonce }: PaymentIdentity): string {
+  return callIdFrom(String(chainId), asset.toLowerCase(), payer.toLowerCase(), nonce.toLowerCase());
+}

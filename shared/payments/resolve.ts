@@ -2,12 +2,12 @@ import type { Audit } from "../queue/audit.ts";
 import type { Clock } from "../time/clock.ts";
 import type { PaymentJournal } from "./journal.ts";
 import type { Decision, Payment, PaymentState } from "./payment.ts";
-import { toSettlement } from "./terms.ts";
+import { toSettlement } from "./payment.ts";
 
 /** What an operator says became of a payment in REVIEW. */
 export type Verdict = { kind: "settled"; transaction: string } | { kind: "void" };
 
-export type Resolved = { kind: "done" } | { kind: "left"; state: PaymentState | undefined };
+type Resolved = { kind: "done" } | { kind: "left"; state: PaymentState | undefined };
 
 type Deps = { journal: PaymentJournal; audit: Audit; clock: Clock; by: string };
 

@@ -4,7 +4,7 @@ import type { Redis } from "../redis/connect.ts";
 import { keys } from "../redis/keys.ts";
 import { AUDIT_KEPT } from "./protocol.ts";
 
-export type AuditEntry = {
+type AuditEntry = {
   at: number;
   action: "replay" | "discard" | "settle" | "void";
   callId: string;

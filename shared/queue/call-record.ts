@@ -1,9 +1,9 @@
 import type { Origin } from "../job-call/job-call.ts";
+import { createBatcher } from "../redis/batcher.ts";
 import type { Redis } from "../redis/connect.ts";
 import { keys } from "../redis/keys.ts";
-import { script } from "../redis/script.ts";
-import { ATTEMPTS_KEPT } from "./protocol.ts";
-import { createRecordBatches } from "./record-batches.ts";
+import { type Script, script } from "../redis/script.ts";
+import { ATTEMPTS_KEPT, RANDOM_ID_MARK_MS } from "./protocol.ts";
 
 /*
  * BullMQ forgets an id once its job is removed and swallows a second add without saying so; the record remembers.
@@ -18,12 +18,12 @@ import { createRecordBatches } from "./record-batches.ts";
  * Fields: st state, bh body sha256, w window in ms, at time of the last change, by the request that claimed. A call without
  * evidence has no claim: its record appears with its end.
  */
-export type RecordState = "CLAIMED" | "SETTLED" | "QUEUED" | "FAILED" | "INJECTED" | "DISCARDED";
+type RecordState = "CLAIMED" | "SETTLED" | "QUEUED" | "FAILED" | "INJECTED" | "DISCARDED";
 
 /** A failed attempt, as `postern failed show` prints it. */
 export type FailedAttempt = { at: number; code: string; reason: string; worker: string };
 
-export type Claim =
+type Claim =
   | { kind: "new" }
   | { kind: "conflict" }
   | { kind: "known"; state: Exclude<RecordState, "SETTLED"> };
@@ -147,5 +147,100 @@ export function createCallRecords(redis: Redis) {
     },
 
     state,
+  };
+}
+
+/** A failed call; `failedAt` tells this failure from an earlier or a later one of the same call. */
+export type FailedRef = { id: string; origin: Origin; failedAt: number };
+
+/*
+ * The two ways out of FAILED. Each holds only while the call lies among the failed ones, in the very failure that was
+ * looked at: check and change are one script, so that nothing comes between them.
+ */
+const WHILE_FAILED = `
+local score = redis.call('ZSCORE', KEYS[4], ARGV[4])
+if not score or tonumber(score) ~= tonumber(ARGV[5]) then return 0 end`;
+
+const REPLAY = `${WHILE_FAILED}
+local st = redis.call('HGET', KEYS[1], 'st')
+if st == 'DISCARDED' then return 0 end
+if st == 'CLAIMED' or st == 'FAILED' then
+  redis.call('HSET', KEYS[1], 'st', ARGV[1], 'at', ARGV[2])
+  redis.call('PERSIST', KEYS[1])
+end
+redis.call('ZADD', KEYS[3], ARGV[2], ARGV[4])
+return 1`;
+
+const DISCARD = `${WHILE_FAILED}
+redis.call('HSET', KEYS[1], 'st', ARGV[1], 'at', ARGV[2])
+redis.call('PERSIST', KEYS[1])
+redis.call('ZREM', KEYS[3], ARGV[4])
+return 1`;
+
+/** What an operator's decision does to the record of a failed call. */
+export function createFailedRecords(redis: Redis) {
+  const replay = script(redis, REPLAY);
+  const discard = script(redis, DISCARD);
+  return {
+    /**
+     * FAILED becomes QUEUED, and the call waits from now on. False, and nothing is changed, when it is not failed any
+     * more or is being discarded.
+     */
+    replaying: (call: FailedRef, now: number) => leave(replay, call, ["QUEUED", now]),
+    /** DISCARDED from now on, whoever takes the call. False, and nothing is changed, when it is not failed any more. */
+    discarding: (call: FailedRef, now: number) => leave(discard, call, ["DISCARDED", now]),
+  };
+}
+
+async function leave(by: Script, call: FailedRef, toAndNow: readonly [string, number]): Promise<boolean> {
+  const { id, origin, failedAt } = call;
+  const touched = [keys.record(id), keys.attempts(id), keys.since(origin), keys.failed(origin)];
+  return (await by(touched, [...toAndNow, RANDOM_ID_MARK_MS, id, failedAt])) === 1;
+}
+
+const READ_STATES = `
+local states = {}
+for i, key in ipairs(KEYS) do states[i] = redis.call('HGET', key, 'st') end
+return states`;
+
+/** Three keys of each call, and two arguments: its id and the time. */
+const FINISH = `
+for i = 0, #KEYS / 3 - 1 do
+  local record, attempts, since = KEYS[3 * i + 1], KEYS[3 * i + 2], KEYS[3 * i + 3]
+  local id, now = ARGV[2 * i + 3], ARGV[2 * i + 4]
+  local w = redis.call('HGET', record, 'w') or ARGV[2]
+  redis.call('HSET', record, 'st', ARGV[1], 'at', now)
+  redis.call('PEXPIRE', record, w)
+  redis.call('PEXPIRE', attempts, w)
+  redis.call('ZREM', since, id)
+end`;
+
+type Ended = { id: string; origin: Origin; now: number };
+
+/** What a producer does with the record of every single call, done for many at once: one command costs what one call did. */
+function createRecordBatches(redis: Redis) {
+  const readStates = script(redis, READ_STATES);
+  const finish = script(redis, FINISH);
+
+  /** Ends calls, whatever they were: all of them or, when it fails, possibly some. */
+  async function end(
+    state: "INJECTED" | "DISCARDED",
+    calls: readonly Ended[],
+  ): Promise<readonly undefined[]> {
+    const touched = calls.flatMap(({ id, origin }) => [
+      keys.record(id),
+      keys.attempts(id),
+      keys.since(origin),
+    ]);
+    await finish(touched, [state, RANDOM_ID_MARK_MS, ...calls.flatMap(({ id, now }) => [id, now])]);
+    return [];
+  }
+
+  return {
+    stateOf: createBatcher(async (ids: readonly string[]) => {
+      return (await readStates(ids.map(keys.record), [])) as (string | null)[];
+    }),
+    inject: createBatcher((calls: readonly Ended[]) => end("INJECTED", calls)),
+    end,
   };
 }

@@ -4,9 +4,7 @@ import type { Logger } from "../log/logger.ts";
 import type { Redis } from "../redis/connect.ts";
 import { delay } from "../time/clock.ts";
 import { within } from "../time/within.ts";
-import { Hold } from "./hold.ts";
-import { logErrors } from "./log-errors.ts";
-import { WORKER_OPTIONS } from "./protocol.ts";
+import { logErrors, WORKER_OPTIONS } from "./protocol.ts";
 
 /** What is to become of a call that was taken from the queue. */
 export type Verdict =
@@ -132,4 +130,47 @@ async function close(worker: Worker, holds: ReadonlyMap<string, Hold>, graceMs: 
   if ((await within(graceMs, closed)).kind !== "late") return;
   for (const hold of holds.values()) hold.lose("the worker stops");
   await within(GIVE_BACK_MS, closed);
+}
+
+type Hearer = (reason: Error) => void;
+
+/**
+ * A worker's hold on the call in its hands. It can be lost, once and for good: the worker stops, or could not renew its
+ * lock. A plain object, since an AbortSignal made for each call costs more than reading and parsing the call; who needs
+ * one asks for it.
+ */
+export class Hold {
+  #lost: Error | undefined;
+  #hearers: Set<Hearer> | undefined;
+  #signal: AbortSignal | undefined;
+
+  get lost(): boolean {
+    return this.#lost !== undefined;
+  }
+
+  /** Aborted when the hold is lost. */
+  get signal(): AbortSignal {
+    if (this.#signal !== undefined) return this.#signal;
+    const controller = new AbortController();
+    this.onLost((reason) => controller.abort(reason));
+    this.#signal = controller.signal;
+    return this.#signal;
+  }
+
+  /** Calls `hear` when the hold is lost, at once if it already is. Returns what forgets `hear`. */
+  onLost(hear: Hearer): () => void {
+    if (this.#lost !== undefined) {
+      hear(this.#lost);
+      return () => {};
+    }
+    this.#hearers ??= new Set();
+    this.#hearers.add(hear);
+    return () => this.#hearers?.delete(hear);
+  }
+
+  lose(reason: string): void {
+    if (this.#lost !== undefined) return;
+    this.#lost = new Error(reason);
+    for (const hear of this.#hearers ?? []) hear(this.#lost);
+  }
 }

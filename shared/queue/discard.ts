@@ -1,8 +1,7 @@
 import { ORIGINS } from "../job-call/job-call.ts";
 import { createAudit } from "./audit.ts";
-import { createCallRecords } from "./call-record.ts";
-import { createFailedRecords } from "./failed-record.ts";
-import { openQueue } from "./open-queue.ts";
+import { createCallRecords, createFailedRecords } from "./call-record.ts";
+import { openQueue } from "./protocol.ts";
 import type { Operate, OperateDeps } from "./replay.ts";
 
 /**

@@ -2,8 +2,7 @@ import { Queue } from "bullmq";
 import type { JobCall, Origin } from "../job-call/job-call.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Redis } from "../redis/connect.ts";
-import { logErrors } from "./log-errors.ts";
-import { EVENTS_KEPT, JOB_NAME, JOB_OPTIONS, QUEUE_OPTIONS } from "./protocol.ts";
+import { EVENTS_KEPT, JOB_NAME, JOB_OPTIONS, logErrors, QUEUE_OPTIONS } from "./protocol.ts";
 
 /** Resolves once Redis has replied to the add; adding the same id again is a no-op while the call is queued. */
 export type Add = (call: JobCall) => Promise<void>;

@@ -1,6 +1,6 @@
 import type { Redis } from "../redis/connect.ts";
 import { keys } from "../redis/keys.ts";
-import { toScored } from "../redis/scored.ts";
+import { toScored } from "../redis/pages.ts";
 import { script } from "../redis/script.ts";
 import type { Clock } from "../time/clock.ts";
 import { within } from "../time/within.ts";
@@ -20,7 +20,7 @@ redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, now - 86400000)`;
 const BEATS = `${NOW}
 return {now, redis.call('ZRANGEBYSCORE', KEYS[1], now - ARGV[1], '+inf', 'WITHSCORES')}`;
 
-export type Heartbeat = {
+type Heartbeat = {
   /** Whether a beat has arrived lately. */
   isFresh(): boolean;
   stop(): Promise<void>;

@@ -1,4 +1,7 @@
-import type { JobsOptions, QueueOptions, WorkerOptions } from "bullmq";
+import { type JobsOptions, Queue, type QueueOptions, type WorkerOptions } from "bullmq";
+import type { JobCall, Origin } from "../job-call/job-call.ts";
+import type { Logger } from "../log/logger.ts";
+import type { Redis } from "../redis/connect.ts";
 import { PREFIX } from "../redis/keys.ts";
 
 export const JOB_NAME = "call";
@@ -50,3 +53,23 @@ export const ATTEMPTS_KEPT = 50;
 
 /** Of the audit, about the newest this many lines are kept. */
 export const AUDIT_KEPT = 100_000;
+
+/** An origin's queue, to look into and to operate on; opening it writes nothing. Redis' own errors reach the caller. */
+export function openQueue(redis: Redis, origin: Origin): Queue<JobCall> {
+  const queue = new Queue<JobCall>(origin, { ...QUEUE_OPTIONS, connection: redis });
+  queue.on("error", () => {});
+  return queue;
+}
+
+const CONNECTION =
+  /ECONN|EPIPE|ETIMEDOUT|EAI_AGAIN|ENOTFOUND|Connection is closed|enableOfflineQueue|writeable/;
+
+type Reports = { on(event: "error", listener: (error: Error) => void): unknown };
+
+/** Logs what BullMQ reports, except that Redis is away: the connection says that itself, once, and not per try. */
+export function logErrors(source: Reports, { origin, log }: { origin: Origin; log: Logger }): void {
+  source.on("error", (error: Error) => {
+    if (CONNECTION.test(`${"code" in error ? error.code : ""} ${error.message}`)) return;
+    log.warn("queue.error", { origin, reason: error.message });
+  });
+}

@@ -4,15 +4,14 @@ import type { Logger } from "../log/logger.ts";
 import type { Redis } from "../redis/connect.ts";
 import type { Clock } from "../time/clock.ts";
 import { createAudit } from "./audit.ts";
-import { createFailedRecords, type FailedRef } from "./failed-record.ts";
-import { openQueue } from "./open-queue.ts";
-import { JOB_NAME } from "./protocol.ts";
+import { createFailedRecords, type FailedRef } from "./call-record.ts";
+import { JOB_NAME, openQueue } from "./protocol.ts";
 
 /** What replay and discard need; `by` is who operates. */
 export type OperateDeps = { redis: Redis; clock: Clock; log: Logger; by: string };
 
 /** `left`: somebody else replayed or discarded it meanwhile; nothing was done. */
-export type Operated = "done" | "left";
+type Operated = "done" | "left";
 
 /** For the audit: how the call was chosen and, if said, why. */
 export type Why = { selection: string; reason?: string | undefined };

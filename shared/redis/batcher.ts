@@ -1,5 +1,3 @@
-import { BATCH_MAX } from "./batch-max.ts";
-
 type Batch<Item, Answer> = { items: Item[]; answers: Promise<readonly Answer[]>; send(): void };
 
 /**
@@ -33,3 +31,9 @@ export function createBatcher<Item, Answer>(ask: (items: readonly Item[]) => Pro
     return (await batch.answers)[place] as Answer;
   };
 }
+
+/**
+ * Commands, or askings of one command, that leave together at most. Many replies arrive at once, and what they cause
+ * would leave at once: without a bound this process and Redis would take turns to work instead of working side by side.
+ */
+export const BATCH_MAX = 16;

@@ -1,8 +1,8 @@
 import type { PosternToml } from "../../../shared/config/postern-toml.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { stopSignal } from "../../../shared/lifecycle/stop-signal.ts";
-import { createFailedCalls } from "../../../shared/queue/failed-calls.ts";
-import { type ManyResult, operateMany, type Selected, select } from "../../../shared/queue/operate-many.ts";
+import { createFailedCalls } from "../../../shared/queue/failed.ts";
+import { type ManyResult, operateMany, type Selected, select } from "../../../shared/queue/operate.ts";
 import type { Operate, OperateDeps } from "../../../shared/queue/replay.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import type { ProgramDeps } from "../program-deps.ts";

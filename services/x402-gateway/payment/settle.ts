@@ -3,15 +3,14 @@ import { AppError } from "../../../shared/errors/app-error.ts";
 import type { RetryWrite } from "../../../shared/gateway/retry-write.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
-import type { Claimed } from "../../../shared/payments/claim.ts";
-import type { PaymentJournal } from "../../../shared/payments/journal.ts";
+import type { Claimed, PaymentJournal } from "../../../shared/payments/journal.ts";
 import type {
   FacilitatorRequest,
   NewPayment,
   Payment,
   Settlement,
 } from "../../../shared/payments/payment.ts";
-import { toSettlement } from "../../../shared/payments/terms.ts";
+import { toSettlement } from "../../../shared/payments/payment.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import type { Facilitators } from "../facilitator/pool.ts";
 import type { Finish, Settled } from "./finish.ts";

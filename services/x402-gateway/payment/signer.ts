@@ -3,7 +3,7 @@ import { authorizationDigest } from "../../../shared/ethereum/authorization.ts";
 import { chainIdOf } from "../../../shared/ethereum/chain-id.ts";
 import { recoverAddress } from "../../../shared/ethereum/recover.ts";
 import { domainSeparator } from "../../../shared/ethereum/typed-data.ts";
-import { paymentCallId } from "../../../shared/payments/payment-call-id.ts";
+import { paymentCallId } from "../../../shared/payments/payment.ts";
 import type { Token } from "../catalog.ts";
 import type { DecodedPayment } from "./header.ts";
 

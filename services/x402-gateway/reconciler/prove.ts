@@ -2,7 +2,7 @@ import type { Chain } from "../../../shared/ethereum/chain.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
-import { toAuthorization } from "../../../shared/payments/terms.ts";
+import { toAuthorization } from "../../../shared/payments/payment.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import type { Witness } from "../chains.ts";
 import type { Facilitators } from "../facilitator/pool.ts";

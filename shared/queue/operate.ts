@@ -1,7 +1,7 @@
 import { type AppError, toAppError } from "../errors/app-error.ts";
 import type { ErrorCode } from "../errors/codes.ts";
-import type { CallFilter, FailedCalls } from "./failed-calls.ts";
-import type { FailedRef } from "./failed-record.ts";
+import type { FailedRef } from "./call-record.ts";
+import type { CallFilter, FailedCalls } from "./failed.ts";
 import type { Operate, Why } from "./replay.ts";
 
 /** A failed call that is to be replayed or discarded, without its body. */
@@ -30,7 +30,7 @@ export type Progress = {
   total: number;
 };
 
-export type ManyOptions = {
+type ManyOptions = {
   operate: Operate;
   why: Why;
   concurrency: number;
