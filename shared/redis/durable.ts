@@ -2,14 +2,22 @@ import type { Redis } from "ioredis";
 import { AppError, messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
 
-type Options = {
-  redis: Redis;
-  mode: DurabilityMode;
-  log: Logger;
-  /** How often the server is asked again whether it still keeps promises. */
-  checkEveryMs?: number;
+export type DurabilityMode = "strict" | "relaxed";
+
+/**
+ * How a reply from this Redis proves that the write is on disk. `always`: Redis calls fsync before it replies. `waitaof`:
+ * WAITAOF follows each write on its connection. `none`: nothing proves it (mode relaxed).
+ */
+export type DiskProof = "always" | "waitaof" | "none";
+
+type ServerState = {
+  readonly proof: DiskProof;
+  readonly usedMemoryBytes: number;
+  /** 0 when Redis has no `maxmemory`. */
+  readonly maxMemoryBytes: number;
 };
 
+/** What the last check of the server found. */
 type State =
   | { readonly kind: "starting" }
   | { readonly kind: "away"; readonly reason: string }
@@ -19,13 +27,13 @@ type State =
 const WAITAOF_TIMEOUT_MS = 1400;
 
 /**
- * A connection whose writes are known to be on disk. It watches the server: before the first check has passed, while
- * Redis is away, and while its settings break the promise, `write` refuses.
+ * A connection whose writes are known to be on disk. It checks the server again and again. `write` refuses before the first
+ * check has passed, while Redis is away, and while its settings cannot keep what a 202 promises.
  */
 export class DurableRedis {
   readonly redis: Redis;
   readonly mode: DurabilityMode;
-  /** Resolves when the first check passed; rejects when the first Redis reached cannot keep promises. */
+  /** Resolves when the first check has passed; rejects if the first Redis reached cannot keep what a 202 promises. */
   readonly firstCheck: Promise<void>;
   readonly #log: Logger;
   readonly #timer: NodeJS.Timeout;
@@ -34,7 +42,17 @@ export class DurableRedis {
   #pendingProof: Promise<void> | undefined;
   #settleFirst: { resolve: () => void; reject: (error: AppError) => void } | undefined;
 
-  constructor({ redis, mode, log, checkEveryMs = 1000 }: Options) {
+  constructor({
+    redis,
+    mode,
+    log,
+    checkEveryMs = 1000,
+  }: {
+    redis: Redis;
+    mode: DurabilityMode;
+    log: Logger;
+    checkEveryMs?: number;
+  }) {
     this.redis = redis;
     this.mode = mode;
     this.#log = log;
@@ -48,7 +66,7 @@ export class DurableRedis {
     if (redis.status === "ready") this.#onReady();
   }
 
-  /** The server's state as last seen; throws the reason for which calls cannot be taken now. */
+  /** The server's state at the last check. Throws the reason if calls cannot be taken now. */
   server(): ServerState {
     switch (this.#state.kind) {
       case "ready":
@@ -65,7 +83,7 @@ export class DurableRedis {
     }
   }
 
-  /** Runs a write and resolves once it is on disk. A rejection leaves the outcome open. */
+  /** Runs a write and resolves once it is on disk. After a rejection, the write may have happened or not. */
   async write<Result>(command: () => Promise<Result>): Promise<Result> {
     const { proof } = this.server();
     const connection = this.#connection;
@@ -80,7 +98,7 @@ export class DurableRedis {
     this.redis.off("close", this.#onClose);
   }
 
-  /** WAITAOF speaks only for earlier writes of its own connection: after a reconnect it would prove nothing. */
+  /** WAITAOF proves only earlier writes of its own connection: after a reconnect it would prove nothing. */
   async #proveOnDisk(connection: number): Promise<void> {
     this.#pendingProof ??= new Promise<void>((resolve, reject) => {
       setImmediate(() => {
@@ -129,7 +147,7 @@ export class DurableRedis {
     }
   }
 
-  /** A connection on which nothing comes back may be dead without a word; a new one shows whether Redis is. */
+  /** A connection that answers nothing may be dead without having closed; a new one shows whether Redis is alive. */
   #reconnect(): void {
     this.#log.warn("redis.silent");
     this.redis.disconnect(true);
@@ -143,22 +161,10 @@ export class DurableRedis {
   }
 }
 
-export type DurabilityMode = "strict" | "relaxed";
-
 /**
- * How a reply from this Redis proves that the write is on disk: `always`, Redis fsyncs before it replies; `waitaof`, each
- * write is followed by WAITAOF on its connection; `none`, it does not (mode relaxed).
+ * Asks Redis whether it can keep what a 202 promises now. If it cannot, throws `start.redis_not_durable` with what to do
+ * about it.
  */
-export type DiskProof = "always" | "waitaof" | "none";
-
-type ServerState = {
-  readonly proof: DiskProof;
-  readonly usedMemoryBytes: number;
-  /** 0 when Redis has no `maxmemory`. */
-  readonly maxMemoryBytes: number;
-};
-
-/** Asks Redis whether it can keep promises now; throws `start.redis_not_durable` with what to do when it cannot. */
 export async function readServerState(redis: Redis, mode: DurabilityMode): Promise<ServerState> {
   const info = parseInfo(await redis.info());
   const proof = await diskProof(redis, mode, info);
@@ -211,7 +217,7 @@ function requireAof(info: Record<string, string>): void {
   }
 }
 
-/** Undefined where the ACL, or a managed Redis, forbids CONFIG GET. */
+/** Undefined if the ACL, or a managed Redis, forbids CONFIG GET. */
 async function readConfig(redis: Redis): Promise<Record<string, string> | undefined> {
   try {
     const [fsync, policy] = await Promise.all([
@@ -226,7 +232,7 @@ async function readConfig(redis: Redis): Promise<Record<string, string> | undefi
   }
 }
 
-/** CONFIG GET answers a flat list in RESP2 and a map in RESP3. */
+/** CONFIG GET replies with a flat list in RESP2 and with a map in RESP3. */
 function toPairs(reply: unknown): [string, string][] {
   if (!Array.isArray(reply)) return Object.entries(reply as Record<string, string>);
   const pairs: [string, string][] = [];
