@@ -53,7 +53,7 @@ export function createProducer(options: ProducerOptions): Producer {
   const { redis, log, clock = systemClock } = options;
   const workerId = `${hostname()}:${process.pid}:${clock().toString(36)}`;
   const consumers = (options.origins ?? ORIGINS).map((origin) => startConsumer(origin, workerId, options));
-  const heartbeat = beat({ redis, workerId, clock });
+  const heartbeat = beat(redis, workerId, clock);
   return {
     workerId,
     ready: async () => {

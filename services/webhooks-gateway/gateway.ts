@@ -1,7 +1,7 @@
 import type { WebhooksToml } from "../../shared/config/webhooks-toml.ts";
 import { createAccept } from "../../shared/gateway/accept.ts";
 import { type Gateway, type IngressOptions, openIngress } from "../../shared/gateway/ingress.ts";
-import { createCallRecords } from "../../shared/queue/call-record.ts";
+import { createClaims } from "../../shared/queue/enqueue.ts";
 import { toEndpoints } from "./endpoints.ts";
 import { createReceive } from "./receive.ts";
 import { createHandler } from "./server.ts";
@@ -24,7 +24,7 @@ export type WebhooksGateway = Gateway & {
 export function createWebhooksGateway(options: GatewayOptions): WebhooksGateway {
   const ingress = openIngress("webhook", options);
   const { admission } = ingress;
-  const accept = createAccept({ ...ingress, records: createCallRecords(options.redis) });
+  const accept = createAccept({ ...ingress, claims: createClaims(options.redis) });
   const receive = createReceive({ ...ingress, assertOpen: () => admission.assertOpen(), accept });
   return {
     ...ingress.handle,

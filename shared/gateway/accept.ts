@@ -2,8 +2,7 @@ import { randomUUID } from "node:crypto";
 import { AppError } from "../errors/app-error.ts";
 import type { JobCall } from "../job-call/job-call.ts";
 import { failpoint } from "../lifecycle/failpoint.ts";
-import type { CallRecords } from "../queue/call-record.ts";
-import type { Add } from "../queue/enqueue.ts";
+import type { Add, Claims } from "../queue/enqueue.ts";
 import type { Clock } from "../time/clock.ts";
 import type { RetryWrite } from "./retry-write.ts";
 
@@ -12,7 +11,7 @@ export type Accepted = { replayed: boolean; status: "accepted" | "failed" | "dis
 
 type Deps = {
   add: Add;
-  records: CallRecords;
+  claims: Claims;
   /** Begins the deadline of one call. */
   beginWrite: () => RetryWrite;
   clock: Clock;
@@ -43,10 +42,10 @@ export function createAccept(deps: Deps): Accept {
 type Claiming = { call: JobCall; windowMs: number; write: RetryWrite };
 
 async function acceptOnce(deps: Deps, { call, windowMs, write }: Claiming): Promise<Accepted> {
-  const { add, records, clock } = deps;
+  const { add, claims, clock } = deps;
   const by = randomUUID();
   failpoint("gateway.before_claim");
-  const claim = await write(() => records.claim(call.id, call.sha256, { windowMs, now: clock(), by }));
+  const claim = await write(() => claims.claim(call.id, call.sha256, { windowMs, now: clock(), by }));
   failpoint("gateway.after_claim");
   if (claim.kind === "conflict") {
     throw new AppError("call.conflict", { reason: `${call.id} is known with another body` });
@@ -54,7 +53,7 @@ async function acceptOnce(deps: Deps, { call, windowMs, write }: Claiming): Prom
   if (claim.kind === "known" && claim.state !== "CLAIMED") return toKnown(claim.state);
   await write(() => add(call));
   failpoint("gateway.after_add");
-  await write(() => records.added(call.id, clock()));
+  await write(() => claims.markQueued(call.id, clock()));
   failpoint("gateway.after_queued");
   return { replayed: claim.kind === "known", status: "accepted" };
 }

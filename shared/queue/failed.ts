@@ -4,27 +4,28 @@ import { JobCall, ORIGINS, type Origin } from "../job-call/job-call.ts";
 import { WEBHOOK_PATH } from "../job-call/metadata.ts";
 import type { Redis } from "../redis/connect.ts";
 import { keys } from "../redis/keys.ts";
-import { toScored } from "../redis/pages.ts";
+import { inPages, toScored } from "../redis/pages.ts";
 import type { FailedRef } from "./call-record.ts";
 import { openQueue } from "./protocol.ts";
 
-/** A call that waits for an operator. */
+/** A call that waits for an operator. `acceptedAt` and `failedAt` are unix ms. */
 export type FailedCall = FailedRef & {
   acceptedAt: number;
   /** Attempts spent since it was queued or last replayed. */
   attempts: number;
   code: ErrorCode;
   reason: string;
-  /** Undefined when what is stored is no call of this version; `stored` is what lies there. */
+  /** Undefined if `stored` is not a call of this version. */
   call: JobCall | undefined;
+  /** What lies in the queue. */
   stored: unknown;
 };
 
-/** Which failed calls; every field that is present must hold. times are when a call failed, both ends included. */
+/** Selects failed calls that meet every field present. The times are when a call failed, in unix ms, both inclusive. */
 export type CallFilter = {
   ids?: readonly string[] | undefined;
   origin?: Origin | undefined;
-  /** The webhook path it came in by. */
+  /** The webhook path that received it. */
   endpoint?: string | undefined;
   jobId?: number | undefined;
   code?: ErrorCode | undefined;
@@ -32,16 +33,17 @@ export type CallFilter = {
   until?: number | undefined;
 };
 
-/** Bodies are part of what is read: so many at once bound the memory. */
+/** Limits the memory, because each call is read with its body. */
 const CALLS_AT_ONCE = 25;
+const REFS_AT_ONCE = 500;
 
 export type FailedCalls = ReturnType<typeof createFailedCalls>;
 
-/** Reads the failed calls; changes nothing. */
+/** Reads the failed calls, and changes nothing. */
 export function createFailedCalls(redis: Redis) {
   const queues = Object.fromEntries(ORIGINS.map((origin) => [origin, openQueue(redis, origin)])) as Queues;
 
-  /** The calls that match, oldest failed first unless asked otherwise; few are in memory at a time. */
+  /** The calls that match, by the time they failed, oldest first by default. Only a few are in memory at a time. */
   async function* matching(filter: CallFilter, { newestFirst = false } = {}): AsyncGenerator<FailedCall> {
     const range = { origin: filter.origin, since: filter.since, until: filter.until };
     const refs = filter.ids
@@ -56,7 +58,7 @@ export function createFailedCalls(redis: Redis) {
   return {
     matching,
 
-    /** How many calls match; cheap while only origin and time are asked for. */
+    /** How many calls match. Cheap if the filter has only origin and times. */
     async count(filter: CallFilter): Promise<number> {
       const { ids, endpoint, jobId, code, origin, since, until } = filter;
       const byIndex = [ids, endpoint, jobId, code].every((field) => field === undefined);
@@ -71,7 +73,7 @@ export function createFailedCalls(redis: Redis) {
       return undefined;
     },
 
-    /** Where in the queue a call is that is not failed: `waiting`, `delayed`, `active`; undefined when nowhere. */
+    /** BullMQ's state of a call: `waiting`, `delayed`, `active`, `failed`; undefined if it is in no queue. */
     async placeOf(id: string): Promise<string | undefined> {
       const states = await Promise.all(ORIGINS.map((origin) => queues[origin].getJobState(id)));
       return states.find((state) => state !== "unknown");
@@ -81,7 +83,7 @@ export function createFailedCalls(redis: Redis) {
 
 type Queues = Record<Origin, Queue<JobCall>>;
 
-/** Undefined when it left the failed calls since it was listed. */
+/** Undefined if the call has left the failed calls since it was listed. */
 async function load(queues: Queues, failed: FailedRef): Promise<FailedCall | undefined> {
   const job: Job | undefined = await queues[failed.origin].getJob(failed.id);
   if (job?.finishedOn === undefined) return undefined;
@@ -97,7 +99,7 @@ async function load(queues: Queues, failed: FailedRef): Promise<FailedCall | und
   };
 }
 
-/** A failure is stored as `code: reason` (retry-policy); what BullMQ itself says has no code. */
+/** The producer's retry policy writes `code: reason`. A text without a known code is BullMQ's own. */
 function toFailure(failedReason: string | undefined): { code: ErrorCode; reason: string } {
   const text = failedReason ?? "";
   const end = text.indexOf(": ");
@@ -112,28 +114,15 @@ function matches({ code, call }: FailedCall, filter: CallFilter): boolean {
   return filter.endpoint === undefined || call?.metadata[WEBHOOK_PATH] === filter.endpoint;
 }
 
-async function* inPages<Item>(items: AsyncIterable<Item> | Iterable<Item>, size: number) {
-  let page: Item[] = [];
-  for await (const item of items) {
-    page.push(item);
-    if (page.length < size) continue;
-    yield page;
-    page = [];
-  }
-  if (page.length > 0) yield page;
-}
-
-/** Of which origins, and when failed, both ends included. */
+/** Selects by origin and by the time of the failure, both ends inclusive. */
 type Range = { origin: Origin | undefined; since: number | undefined; until: number | undefined };
 
-const AT_ONCE = 500;
-
 /**
- * The failed calls of a range in the order they failed, or the newest first, without their data. Calls that leave
- * or arrive meanwhile move no other: the walk goes on from the last call seen, not from a position.
+ * The failed calls of a range without their data, oldest or newest first. Calls that leave or arrive during the walk do not
+ * shift the others, because each page begins at the last call seen, not at a position.
  */
 function walkFailed(redis: Redis, range: Range, newestFirst: boolean): AsyncGenerator<FailedRef> {
-  const walks = originsOf(range).map((origin) => walkOrigin(redis, { ...range, origin, newestFirst }));
+  const walks = originsOf(range).map((origin) => walkOrigin(redis, origin, range, newestFirst));
   return merge(walks, (a, b) => (newestFirst ? a.failedAt > b.failedAt : a.failedAt < b.failedAt));
 }
 
@@ -143,14 +132,14 @@ async function countFailed(redis: Redis, range: Range): Promise<number> {
   return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
 }
 
-/** Those of these calls that are failed within the range. */
+/** Finds which of these calls failed within the range. */
 async function findFailed(redis: Redis, ids: readonly string[], range: Range): Promise<FailedRef[]> {
   const { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY } = range;
   const asked = ids.flatMap((id) => originsOf(range).map((origin) => ({ id, origin })));
   const scores = await Promise.all(asked.map(({ id, origin }) => redis.zscore(keys.failed(origin), id)));
-  return asked.flatMap((of, i) => {
+  return asked.flatMap((call, i) => {
     const failedAt = Number(scores[i] ?? Number.NaN);
-    return failedAt >= since && failedAt <= until ? [{ ...of, failedAt }] : [];
+    return failedAt >= since && failedAt <= until ? [{ ...call, failedAt }] : [];
   });
 }
 
@@ -158,39 +147,37 @@ function originsOf({ origin }: Range): readonly Origin[] {
   return origin === undefined ? ORIGINS : [origin];
 }
 
-type Walk = Range & { origin: Origin; newestFirst: boolean };
-
-async function* walkOrigin(redis: Redis, walk: Walk): AsyncGenerator<FailedRef> {
+async function* walkOrigin(
+  redis: Redis,
+  origin: Origin,
+  { since = "-inf", until = "+inf" }: { since: Score | undefined; until: Score | undefined },
+  newestFirst: boolean,
+): AsyncGenerator<FailedRef> {
   let last: FailedRef | undefined;
   let skip = 0;
   for (;;) {
-    const page = await readPage(redis, { walk, last, skip });
-    const fresh = page.filter((call) => isBeyond(call, last, walk.newestFirst));
+    const [from, to] = newestFirst ? [last?.failedAt ?? until, since] : [last?.failedAt ?? since, until];
+    const range = [keys.failed(origin), from, to, "WITHSCORES", "LIMIT", skip, REFS_AT_ONCE] as const;
+    const reply = await (newestFirst ? redis.zrevrangebyscore(...range) : redis.zrangebyscore(...range));
+    const page = toScored(reply).map(({ member, score }) => ({ id: member, origin, failedAt: score }));
+    const fresh = page.filter((call) => isBeyond(call, last, newestFirst));
     yield* fresh;
-    if (page.length < AT_ONCE) return;
-    // A whole page failed in the very millisecond of the last call: only then does the position count.
-    skip = fresh.length === 0 ? skip + AT_ONCE : 0;
+    if (page.length < REFS_AT_ONCE) return;
+    // If a whole page failed in the same millisecond as the last call, only the position leads on.
+    skip = fresh.length === 0 ? skip + REFS_AT_ONCE : 0;
     last = fresh.at(-1) ?? last;
   }
 }
 
-type Place = { walk: Walk; last: FailedRef | undefined; skip: number };
+type Score = number | "-inf" | "+inf";
 
-async function readPage(redis: Redis, { walk, last, skip }: Place): Promise<FailedRef[]> {
-  const { origin, newestFirst, since = "-inf", until = "+inf" } = walk;
-  const key = keys.failed(origin);
-  const reply = newestFirst
-    ? await redis.zrevrangebyscore(key, last?.failedAt ?? until, since, "WITHSCORES", "LIMIT", skip, AT_ONCE)
-    : await redis.zrangebyscore(key, last?.failedAt ?? since, until, "WITHSCORES", "LIMIT", skip, AT_ONCE);
-  return toScored(reply).map(({ member, score }) => ({ id: member, origin, failedAt: score }));
-}
-
-/** Redis orders by score, then by id. */
+/** Whether the call comes after `last` in Redis' order: by score, then by id. */
 function isBeyond(call: FailedRef, last: FailedRef | undefined, newestFirst: boolean): boolean {
   if (last === undefined || call.failedAt !== last.failedAt) return true;
   return newestFirst ? call.id < last.id : call.id > last.id;
 }
 
+/** Merges sources that are each in order. */
 async function* merge<Item>(
   sources: readonly AsyncGenerator<Item>[],
   isBefore: (a: Item, b: Item) => boolean,

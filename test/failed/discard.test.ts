@@ -25,7 +25,7 @@ test("a discarded call is DISCARDED to a repeat of its delivery for the window, 
   expect(await lab.discard(failed, why)).toBe("done");
   expect(await jobIsGone(id)).toBe(true);
   expect(await lab.calls.count({})).toBe(0);
-  const again = await lab.records.claim(id, failed.call?.sha256 ?? "", {
+  const again = await lab.claims.claim(id, failed.call?.sha256 ?? "", {
     windowMs: WINDOW_MS,
     now: Date.now(),
     by: "a test",
