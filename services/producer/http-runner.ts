@@ -3,7 +3,7 @@ import { contentDigest, signMessage } from "../../shared/crypto/message-signatur
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import type { ErrorCode } from "../../shared/errors/codes.ts";
-import { parseRetryAfter } from "../../shared/http/retry-after.ts";
+import { parseRetryAfter } from "../../shared/http/headers.ts";
 import type { Hold } from "../../shared/queue/consume.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import type { DeliveredCall, Inject } from "./deliver.ts";

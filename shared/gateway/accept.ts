@@ -3,8 +3,8 @@ import { AppError } from "../errors/app-error.ts";
 import type { JobCall } from "../job-call/job-call.ts";
 import { failpoint } from "../lifecycle/failpoint.ts";
 import type { Add, Claims } from "../queue/enqueue.ts";
+import type { RetryWrite } from "../redis/retry-write.ts";
 import type { Clock } from "../time/clock.ts";
-import type { RetryWrite } from "./retry-write.ts";
 
 /** What the sender of a call is told: accepted now, or known before and in which state. */
 export type Accepted = { replayed: boolean; status: "accepted" | "failed" | "discarded" };
@@ -21,15 +21,30 @@ export type Accept = (call: JobCall, dedupe: { windowMs: number } | undefined) =
 
 /**
  * Resolves once the call is on disk in Redis. A call with evidence (`dedupe`) is claimed first, so that a repeat within
- * the window is the same call; a repeat that finds a claim whose add may have been lost adds again under the same id.
- * Throws `call.conflict` and the `queue.*` codes.
+ * the window is the same call. A repeat that finds only the claim adds the call again under the same id, since the first
+ * add may have been lost. Throws `call.conflict` and the `queue.*` codes.
  */
-export function createAccept(deps: Deps): Accept {
-  const { add, beginWrite } = deps;
+export function createAccept({ add, claims, beginWrite, clock }: Deps): Accept {
+  async function acceptOnce(call: JobCall, windowMs: number, write: RetryWrite): Promise<Accepted> {
+    const by = randomUUID();
+    failpoint("gateway.before_claim");
+    const claim = await write(() => claims.claim(call.id, call.sha256, { windowMs, now: clock(), by }));
+    failpoint("gateway.after_claim");
+    if (claim.kind === "conflict") {
+      throw new AppError("call.conflict", { reason: `${call.id} is known with another body` });
+    }
+    if (claim.kind === "known" && claim.state !== "CLAIMED") return toKnown(claim.state);
+    await write(() => add(call));
+    failpoint("gateway.after_add");
+    await write(() => claims.markQueued(call.id, clock()));
+    failpoint("gateway.after_queued");
+    return { replayed: claim.kind === "known", status: "accepted" };
+  }
+
   return async function accept(call, dedupe) {
     const write = beginWrite();
     try {
-      if (dedupe !== undefined) return await acceptOnce(deps, { call, windowMs: dedupe.windowMs, write });
+      if (dedupe !== undefined) return await acceptOnce(call, dedupe.windowMs, write);
       await write(() => add(call));
       failpoint("gateway.after_add");
       return { replayed: false, status: "accepted" };
@@ -37,35 +52,6 @@ export function createAccept(deps: Deps): Accept {
       throw withAdvice(error, dedupe !== undefined);
     }
   };
-}
-
-type Claiming = { call: JobCall; windowMs: number; write: RetryWrite };
-
-async function acceptOnce(deps: Deps, { call, windowMs, write }: Claiming): Promise<Accepted> {
-  const { add, claims, clock } = deps;
-  const by = randomUUID();
-  failpoint("gateway.before_claim");
-  const claim = await write(() => claims.claim(call.id, call.sha256, { windowMs, now: clock(), by }));
-  failpoint("gateway.after_claim");
-  if (claim.kind === "conflict") {
-    throw new AppError("call.conflict", { reason: `${call.id} is known with another body` });
-  }
-  if (claim.kind === "known" && claim.state !== "CLAIMED") return toKnown(claim.state);
-  await write(() => add(call));
-  failpoint("gateway.after_add");
-  await write(() => claims.markQueued(call.id, clock()));
-  failpoint("gateway.after_queued");
-  return { replayed: claim.kind === "known", status: "accepted" };
-}
-
-/** An unknown outcome tells the sender what sending again would do. */
-function withAdvice(error: unknown, hasEvidence: boolean): unknown {
-  if (!(error instanceof AppError) || error.code !== "queue.outcome_unknown") return error;
-  const { message: reason, retryAfterMs = 2000 } = error;
-  const publicDetail = hasEvidence
-    ? "Whether the call was queued is unknown; sent again under its delivery id it is the same call."
-    : "Whether the call was queued is unknown; sent again it may run twice, since it has no delivery id.";
-  return new AppError("queue.outcome_unknown", { reason, publicDetail, retryAfterMs, cause: error });
 }
 
 function toKnown(state: "QUEUED" | "FAILED" | "INJECTED" | "DISCARDED"): Accepted {
@@ -78,4 +64,14 @@ function toKnown(state: "QUEUED" | "FAILED" | "INJECTED" | "DISCARDED"): Accepte
     case "INJECTED":
       return { replayed: true, status: "accepted" };
   }
+}
+
+/** Tells the sender of a call with an unknown outcome what sending it again would do. */
+function withAdvice(error: unknown, hasEvidence: boolean): unknown {
+  if (!(error instanceof AppError) || error.code !== "queue.outcome_unknown") return error;
+  const { message: reason, retryAfterMs = 2000 } = error;
+  const publicDetail = hasEvidence
+    ? "Whether the call was queued is unknown; sent again under its delivery id it is the same call."
+    : "Whether the call was queued is unknown; sent again it may run twice, since it has no delivery id.";
+  return new AppError("queue.outcome_unknown", { reason, publicDetail, retryAfterMs, cause: error });
 }

@@ -2,8 +2,7 @@ import { DelayedError, type Job, UnrecoverableError, Worker } from "bullmq";
 import type { Origin } from "../job-call/job-call.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Redis } from "../redis/connect.ts";
-import { delay } from "../time/clock.ts";
-import { within } from "../time/within.ts";
+import { delay, within } from "../time/clock.ts";
 import { logErrors, WORKER_OPTIONS } from "./protocol.ts";
 
 /** What happens to a call that was taken from the queue. */

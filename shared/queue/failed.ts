@@ -1,7 +1,6 @@
 import type { Job, Queue } from "bullmq";
 import { type ErrorCode, isErrorCode } from "../errors/codes.ts";
-import { JobCall, ORIGINS, type Origin } from "../job-call/job-call.ts";
-import { WEBHOOK_PATH } from "../job-call/metadata.ts";
+import { JobCall, ORIGINS, type Origin, WEBHOOK_PATH } from "../job-call/job-call.ts";
 import type { Redis } from "../redis/connect.ts";
 import { keys } from "../redis/keys.ts";
 import { inPages, toScored } from "../redis/pages.ts";

@@ -2,8 +2,7 @@ import type { Redis } from "../redis/connect.ts";
 import { keys } from "../redis/keys.ts";
 import { toScored } from "../redis/pages.ts";
 import { NOW, script } from "../redis/script.ts";
-import type { Clock } from "../time/clock.ts";
-import { within } from "../time/within.ts";
+import { type Clock, within } from "../time/clock.ts";
 
 const HEARTBEAT_EVERY_MS = 2000;
 /** A worker that was silent for three beats counts as gone. */

@@ -1,6 +1,5 @@
 import type { PosternToml } from "../../../shared/config/postern-toml.ts";
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { stopSignal } from "../../../shared/lifecycle/stop-signal.ts";
+import { EXIT, stopSignal } from "../../../shared/lifecycle/run-service.ts";
 import { createFailedCalls } from "../../../shared/queue/failed.ts";
 import type { Operate, OperateDeps } from "../../../shared/queue/operate.ts";
 import { type ManyResult, operateMany, type Selected, select } from "../../../shared/queue/operate.ts";

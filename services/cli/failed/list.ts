@@ -1,4 +1,4 @@
-import { WEBHOOK_PATH } from "../../../shared/job-call/metadata.ts";
+import { WEBHOOK_PATH } from "../../../shared/job-call/job-call.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createFailedCalls, type FailedCall, type FailedCalls } from "../../../shared/queue/failed.ts";
 import { toIso } from "../moment.ts";
