@@ -1,7 +1,6 @@
 import { createAccept } from "../../shared/gateway/accept.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
-import { createCallRecords } from "../../shared/queue/call-record.ts";
-import { createAdd } from "../../shared/queue/enqueue.ts";
+import { createAdd, createClaims } from "../../shared/queue/enqueue.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import type { Counts } from "../support/counts.ts";
 import { fill } from "../support/fill.ts";
@@ -20,7 +19,7 @@ export function measureOfRecords({ quick, nodeArgs }: Setup): Promise<OfRecords>
     const probe = await openProbe(world.redis.url);
     const accept = createAccept({
       add: createAdd(probe.redis, "webhook", silentLogger),
-      records: createCallRecords(probe.redis),
+      claims: createClaims(probe.redis),
       beginWrite: () => (write) => write(),
       clock: systemClock,
     });

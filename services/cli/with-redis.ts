@@ -5,8 +5,7 @@ import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.t
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { createProcessLogger, type ProcessLogger } from "../../shared/log/pino-logger.ts";
-import { connectForRequests, type Redis } from "../../shared/redis/connect.ts";
-import { whenReady } from "../../shared/redis/when-ready.ts";
+import { connectForRequests, type Redis, whenReady } from "../../shared/redis/connect.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 
 export type Session = {

@@ -2,11 +2,9 @@ import { Secret } from "../../shared/crypto/secret.ts";
 import { messageOf } from "../../shared/errors/app-error.ts";
 import { ORIGINS } from "../../shared/job-call/job-call.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
-import { createDepth } from "../../shared/queue/depth.ts";
-import { lastBeats } from "../../shared/queue/heartbeat.ts";
-import { HEARTBEAT_FRESH_MS } from "../../shared/queue/protocol.ts";
-import { connectForRequests } from "../../shared/redis/connect.ts";
-import { whenReady } from "../../shared/redis/when-ready.ts";
+import { HEARTBEAT_FRESH_MS, lastBeats } from "../../shared/queue/heartbeat.ts";
+import { createDepth } from "../../shared/queue/status.ts";
+import { connectForRequests, whenReady } from "../../shared/redis/connect.ts";
 import { delay, systemClock } from "../../shared/time/clock.ts";
 
 /** How many calls are in the queues: on their way (waiting, delayed or in a producer's hands), or failed. */

@@ -3,20 +3,43 @@ import { type JobCall, parseJobCall } from "../../shared/job-call/job-call.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { CallRecords } from "../../shared/queue/call-record.ts";
-import type { Deliver, Taken, Verdict } from "../../shared/queue/consume.ts";
-import type { Hold } from "../../shared/queue/hold.ts";
+import type { Deliver, Hold, Taken, Verdict } from "../../shared/queue/consume.ts";
 import type { Clock } from "../../shared/time/clock.ts";
-import type { ConcurrencyLimit } from "./concurrency-limit.ts";
-import type { DeliveredCall, Inject } from "./inject.ts";
-import type { RetryPolicy } from "./retry-policy.ts";
-import type { Throttle } from "./throttle.ts";
+import type { RetryPolicy, Throttle } from "./retry-policy.ts";
 
+/** What the runner gets: the stored call, checked, and the bytes of its body. */
+export type DeliveredCall = { readonly call: JobCall; readonly body: Buffer };
+
+/**
+ * Hands a call to a runner. Resolves when the runner owns the call; must tolerate the same `call.id` again. The code of a
+ * thrown AppError decides what happens to the call. Retryable codes are tried again after `retryAfterMs` or the backoff,
+ * whichever is longer; `runner.throttled` and `runner.busy` only delay the call; every other code fails it. Any other error
+ * is tried again. `hold` may be lost meanwhile, and `hold.signal` is then aborted: another worker may have the call, so stop
+ * if possible.
+ */
+export type Inject = (delivered: DeliveredCall, hold: Hold) => Promise<void>;
+
+/** For your own `inject`: the runner will never take this call, so it fails at once. */
+export class Refused extends AppError {
+  constructor(reason: string, options?: { cause?: unknown }) {
+    super("runner.refused", { reason, ...options });
+  }
+}
+
+/** For your own `inject`: the runner will take this call later. The attempt does not count. */
+export class NotNow extends AppError {
+  constructor(reason: string, retryAfterMs: number) {
+    super("runner.busy", { reason, retryAfterMs });
+  }
+}
+
+/** How long a call waits if its record could not be written. */
 const RECORD_PAUSE_MS = 1000;
 
-export type DeliverDeps = {
+type DeliverDeps = {
   inject: Inject;
-  /** Those of all calls that are injected at once. */
-  slots: ConcurrencyLimit;
+  /** Calls injected at once. */
+  concurrency: number;
   records: CallRecords;
   policy: RetryPolicy;
   throttle: Throttle;
@@ -25,45 +48,70 @@ export type DeliverDeps = {
   workerId: string;
 };
 
-/** The way of one call from the queue to the runner; every end of it is one verdict, one record and one event. */
+/** Brings one call from the queue to the runner. Every outcome is one verdict, one change of the record and one event. */
 export function createDeliver(deps: DeliverDeps): Deliver {
+  const { inject, records, clock, log } = deps;
+  const withinLimit = createConcurrencyLimit(deps.concurrency);
+  const { injected, failed } = createOutcomes(deps);
+
+  /** Throws only if the record cannot be read or written; what the runner did is in the verdict. */
+  async function attempt(taken: Taken, hold: Hold): Promise<Verdict> {
+    const parsed = parsedOrError(taken.stored);
+    if (parsed instanceof AppError) return failed(taken, parsed, 0);
+    const { call } = parsed;
+    const known = await records.taken(call.id, clock());
+    if (known === "INJECTED" || known === "DISCARDED") return ended(call, known);
+    failpoint("producer.after_take");
+    const injection = await withinLimit(() => injectWhileHeld(parsed, hold));
+    if (injection === "not held") return givenBack(taken);
+    const { error, injectMs } = injection;
+    if (error !== undefined) return failed(taken, error, injectMs);
+    failpoint("producer.after_post");
+    return injected(taken, call, injectMs);
+  }
+
+  async function injectWhileHeld(parsed: DeliveredCall, hold: Hold): Promise<Injection | "not held"> {
+    if (hold.lost) return "not held";
+    failpoint("producer.before_post");
+    const startedAt = clock();
+    const error = await inject(parsed, hold).then(() => undefined, toAppError);
+    if (error !== undefined && hold.lost) return "not held";
+    return { error, injectMs: clock() - startedAt };
+  }
+
+  /** The call was added again after its end. The record says so, and the runner is not asked. */
+  function ended(call: JobCall, state: string): Verdict {
+    log.info("call.known", { callId: call.id, origin: call.origin, state });
+    return { kind: "done" };
+  }
+
+  /** This worker stops, or has lost the call. That is not the runner's fault, so the attempt does not count. */
+  function givenBack({ id, origin }: Taken): Verdict {
+    log.warn("call.given_back", { callId: id, origin });
+    return { kind: "postpone", untilMs: clock() };
+  }
+
+  /**
+   * The outcome could not be recorded. That is not the runner's fault, so the attempt does not count. If the runner already
+   * has the call, it recognises it the next time by its key.
+   */
+  function notRecorded({ id, origin }: Taken, cause: unknown): Verdict {
+    log.error("call.record_failed", { callId: id, origin, reason: messageOf(cause) });
+    return { kind: "postpone", untilMs: clock() + RECORD_PAUSE_MS };
+  }
+
   return async function deliver(taken, hold) {
     try {
-      return await bring(deps, taken, hold);
+      return await attempt(taken, hold);
     } catch (cause) {
-      return notRecorded(deps, taken, cause);
+      return notRecorded(taken, cause);
     }
   };
 }
 
-/** What it throws is trouble of ours, with Redis most likely; what the runner does is in the verdict. */
-async function bring(deps: DeliverDeps, taken: Taken, hold: Hold): Promise<Verdict> {
-  const parsed = parsedOrError(taken.stored);
-  if (parsed instanceof AppError) return failed(deps, { taken, error: parsed, injectMs: 0 });
-  const { call } = parsed;
-  const known = await deps.records.taken(call.id, deps.clock());
-  if (known === "INJECTED" || known === "DISCARDED") return ended(deps, call, known);
-  failpoint("producer.after_take");
-  const injection = await deps.slots(() => inject(deps, parsed, hold));
-  if (injection === "not held") return givenBack(deps, taken);
-  const { error, injectMs } = injection;
-  if (error !== undefined) return failed(deps, { taken, error, injectMs });
-  failpoint("producer.after_post");
-  return injected(deps, { call, taken, injectMs });
-}
-
 type Injection = { error: AppError | undefined; injectMs: number };
 
-async function inject(deps: DeliverDeps, parsed: DeliveredCall, hold: Hold): Promise<Injection | "not held"> {
-  if (hold.lost) return "not held";
-  failpoint("producer.before_post");
-  const startedAt = deps.clock();
-  const error = await deps.inject(parsed, hold).then(() => undefined, toAppError);
-  if (error !== undefined && hold.lost) return "not held";
-  return { error, injectMs: deps.clock() - startedAt };
-}
-
-function parsedOrError(stored: unknown): ReturnType<typeof parseJobCall> | AppError {
+function parsedOrError(stored: unknown): DeliveredCall | AppError {
   try {
     return parseJobCall(stored);
   } catch (error) {
@@ -71,78 +119,71 @@ function parsedOrError(stored: unknown): ReturnType<typeof parseJobCall> | AppEr
   }
 }
 
-/**
- * What came of the call could not be recorded. That is no fault of the runner, so no attempt is spent; offered again,
- * the call is answered from the runner's memory.
- */
-function notRecorded({ log, clock }: DeliverDeps, { id, origin }: Taken, cause: unknown): Verdict {
-  log.error("call.record_failed", { callId: id, origin, reason: messageOf(cause) });
-  return { kind: "postpone", untilMs: clock() + RECORD_PAUSE_MS };
-}
-
-/** Something added it again after its end: the record remembers, the runner is not asked. */
-function ended({ log }: DeliverDeps, call: JobCall, state: string): Verdict {
-  log.info("call.known", { callId: call.id, origin: call.origin, state });
-  return { kind: "done" };
-}
-
-/** Cut short by this worker's stop, or taken from it: no fault of the runner, so no attempt is spent. */
-function givenBack({ log, clock }: DeliverDeps, { id, origin }: Taken): Verdict {
-  log.warn("call.given_back", { callId: id, origin });
-  return { kind: "postpone", untilMs: clock() };
-}
-
-type InHand = { call: JobCall; taken: Taken; injectMs: number };
-
-async function injected(deps: DeliverDeps, { call, taken, injectMs }: InHand): Promise<Verdict> {
-  const now = deps.clock();
-  deps.throttle.succeeded();
-  await deps.records.injected(call, now);
-  failpoint("producer.after_injected");
-  deps.log.info("call.injected", {
-    callId: call.id,
-    origin: call.origin,
-    jobId: call.job_id,
-    attempt: taken.attempt,
-    injectMs,
-    endToEndMs: now - call.accepted_at,
-    ...(call.traceparent !== undefined && { traceparent: call.traceparent }),
-  });
-  return { kind: "done" };
-}
-
-type Failure = { taken: Taken; error: AppError; injectMs: number };
-
-async function failed(deps: DeliverDeps, { taken, error, injectMs }: Failure): Promise<Verdict> {
-  const now = deps.clock();
-  const verdict = deps.policy.judge(error, taken.attempt, now);
-  deps.throttle.failed(taken.id, error);
-  await remember(deps, { taken, error, verdict, now });
-  const { id: callId, origin, attempt } = taken;
-  const fields = { callId, origin, attempt, code: error.code, reason: error.message, injectMs };
-  if (verdict.kind === "fail") deps.log.error("call.failed", fields);
-  else
-    deps.log.warn("call.delayed", {
-      ...fields,
-      spent: verdict.kind === "retry",
-      waitMs: waitMs(verdict, now),
+/** What follows from the runner's decision: the record, the event and the verdict. */
+function createOutcomes({ records, policy, throttle, clock, log, workerId }: DeliverDeps) {
+  async function injected(taken: Taken, call: JobCall, injectMs: number): Promise<Verdict> {
+    const now = clock();
+    throttle.succeeded();
+    await records.injected(call, now);
+    failpoint("producer.after_injected");
+    log.info("call.injected", {
+      callId: call.id,
+      origin: call.origin,
+      jobId: call.job_id,
+      attempt: taken.attempt,
+      injectMs,
+      endToEndMs: now - call.accepted_at,
+      ...(call.traceparent !== undefined && { traceparent: call.traceparent }),
     });
-  return verdict;
-}
+    return { kind: "done" };
+  }
 
-type Outcome = { taken: Taken; error: AppError; verdict: Verdict; now: number };
+  async function failed(taken: Taken, error: AppError, injectMs: number): Promise<Verdict> {
+    const now = clock();
+    const verdict = policy.judge(error, taken.attempt, now);
+    throttle.failed(taken.id, error);
+    await recordFailure(taken, error, verdict, now);
+    const { id: callId, origin, attempt } = taken;
+    const fields = { callId, origin, attempt, code: error.code, reason: error.message, injectMs };
+    if (verdict.kind === "fail") log.error("call.failed", fields);
+    else {
+      const spent = verdict.kind === "retry";
+      log.warn("call.delayed", { ...fields, spent, waitMs: waitMs(verdict, now) });
+    }
+    return verdict;
+  }
 
-async function remember({ records, workerId }: DeliverDeps, outcome: Outcome): Promise<void> {
-  const { taken, error, verdict, now } = outcome;
-  const attempt = { at: now, code: error.code, reason: error.message, worker: workerId };
-  await records.attemptFailed(taken, attempt, taken.queuedAt);
-  failpoint("producer.after_attempt_recorded");
-  if (verdict.kind !== "fail") return;
-  await records.failed(taken, now);
-  failpoint("producer.after_failed");
+  async function recordFailure(taken: Taken, error: AppError, verdict: Verdict, now: number): Promise<void> {
+    const attempt = { at: now, code: error.code, reason: error.message, worker: workerId };
+    await records.attemptFailed(taken, attempt, taken.queuedAt);
+    failpoint("producer.after_attempt_recorded");
+    if (verdict.kind !== "fail") return;
+    await records.failed(taken, now);
+    failpoint("producer.after_failed");
+  }
+
+  return { injected, failed };
 }
 
 function waitMs(verdict: Verdict, now: number): number {
   if (verdict.kind === "retry") return verdict.afterMs;
   return verdict.kind === "postpone" ? verdict.untilMs - now : 0;
+}
+
+/** Lets at most `count` callers work at once. The others wait for their turn, in order. */
+function createConcurrencyLimit(count: number) {
+  let free = count;
+  const waiting: (() => void)[] = [];
+
+  return async function withinLimit<Result>(work: () => Promise<Result>): Promise<Result> {
+    if (free > 0) free -= 1;
+    else await new Promise<void>((resolve) => waiting.push(resolve));
+    try {
+      return await work();
+    } finally {
+      const next = waiting.shift();
+      if (next === undefined) free += 1;
+      else next();
+    }
+  };
 }

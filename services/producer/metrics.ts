@@ -1,6 +1,6 @@
 import type { Meter, Metrics } from "../../shared/metrics/metrics.ts";
 
-/** What the producer's events add to its metrics. */
+/** How the producer's log events change its metrics. */
 export function createMeters(metrics: Metrics): Record<string, Meter> {
   const outcomes = metrics.counter("postern_inject_total", "Attempts to inject a call, by outcome", [
     "origin",

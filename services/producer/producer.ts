@@ -7,20 +7,11 @@ import { beat } from "../../shared/queue/heartbeat.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import type { Backoff } from "../../shared/time/backoff.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
-import { createConcurrencyLimit } from "./concurrency-limit.ts";
-import { createDeliver } from "./deliver.ts";
-import type { Inject } from "./inject.ts";
-import { createRetryPolicy } from "./retry-policy.ts";
-import { createThrottle } from "./throttle.ts";
+import { createDeliver, type Inject } from "./deliver.ts";
+import { createRetryPolicy, createThrottle } from "./retry-policy.ts";
 
-/**
- * Calls taken for each one that is injected: while some are with the runner, others are read and checked, which takes
- * turns with Redis. It waits for the runner no longer than those before it.
- */
-const TAKEN_PER_SLOT = 2;
-
-export type { Hold } from "../../shared/queue/hold.ts";
-export { type DeliveredCall, type Inject, NotNow, Refused } from "./inject.ts";
+export type { Hold } from "../../shared/queue/consume.ts";
+export { type DeliveredCall, type Inject, NotNow, Refused } from "./deliver.ts";
 
 export type ProducerOptions = {
   inject: Inject;
@@ -32,7 +23,7 @@ export type ProducerOptions = {
   concurrency?: number;
   attempts?: number;
   backoff?: Backoff;
-  /** How long a call stays with a worker that no longer renews it; an injection has to end within it. */
+  /** How long a call stays with a worker that has stopped renewing its lock. An injection has to end within it. */
   lockMs?: number;
   clock?: Clock;
   random?: () => number;
@@ -41,21 +32,21 @@ export type ProducerOptions = {
 export type Producer = {
   readonly workerId: string;
   ready(): Promise<void>;
-  /** Whether Redis has answered this worker lately. */
+  /** Whether Redis has answered this worker's heartbeat lately. */
   isAlive(): boolean;
-  /** Stops taking calls, lets those in hand end (at most `graceMs`), then stops beating. */
+  /** Stops taking calls, waits at most `graceMs` for those in hand, then ends the heartbeat. */
   close(graceMs: number): Promise<void>;
 };
 
 /**
- * Takes calls from the queues and injects them, with retries, until the runner owns each or the call fails. Any number of
- * producers may run; a call is offered at least once, always under the same key.
+ * Takes calls from the queues and injects them, with retries, until the runner owns them or they fail. Any number of
+ * producers may run. A call is offered at least once, always under the same idempotency key.
  */
 export function createProducer(options: ProducerOptions): Producer {
   const { redis, log, clock = systemClock } = options;
   const workerId = `${hostname()}:${process.pid}:${clock().toString(36)}`;
   const consumers = (options.origins ?? ORIGINS).map((origin) => startConsumer(origin, workerId, options));
-  const heartbeat = beat({ redis, workerId, clock });
+  const heartbeat = beat(redis, workerId, clock);
   return {
     workerId,
     ready: async () => {
@@ -70,23 +61,24 @@ export function createProducer(options: ProducerOptions): Producer {
   };
 }
 
+/** Calls taken for each call injected at once, so that some are read and checked while others are with the runner. */
+const TAKEN_PER_INJECTED = 2;
+
 function startConsumer(origin: Origin, workerId: string, options: ProducerOptions): Consumer {
   const { redis, log, clock = systemClock, concurrency = 50, lockMs = 20_000 } = options;
-  const policy = createRetryPolicy({
-    attempts: options.attempts ?? 20,
-    backoff: options.backoff ?? { baseMs: 1000, capMs: 900_000 },
-    random: options.random ?? Math.random,
-  });
-  const records = createCallRecords(redis);
   const throttle = createThrottle(async (ms) => {
     log.warn("queue.throttled", { origin, pauseMs: ms });
     await consumer.pauseFor(ms);
   });
   const deliver = createDeliver({
     inject: options.inject,
-    slots: createConcurrencyLimit(concurrency),
-    records,
-    policy,
+    concurrency,
+    records: createCallRecords(redis),
+    policy: createRetryPolicy(
+      options.attempts ?? 20,
+      options.backoff ?? { baseMs: 1000, capMs: 900_000 },
+      options.random ?? Math.random,
+    ),
     throttle,
     clock,
     log,
@@ -96,7 +88,7 @@ function startConsumer(origin: Origin, workerId: string, options: ProducerOption
     redis,
     origin,
     deliver,
-    concurrency: TAKEN_PER_SLOT * concurrency,
+    concurrency: TAKEN_PER_INJECTED * concurrency,
     lockMs,
     workerName: workerId,
     log,

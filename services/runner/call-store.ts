@@ -1,6 +1,6 @@
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import type { Logger } from "../../shared/log/logger.ts";
-import type { DurableRedis } from "../../shared/redis/durable-redis.ts";
+import type { DurableRedis } from "../../shared/redis/durable.ts";
 import { type Script, script } from "../../shared/redis/script.ts";
 import { delay } from "../../shared/time/clock.ts";
 import type { HttpAnswer } from "./router.ts";

@@ -6,7 +6,7 @@ import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
 import { explain } from "../../shared/http/readiness.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
-import type { DurableRedis } from "../../shared/redis/durable-redis.ts";
+import type { DurableRedis } from "../../shared/redis/durable.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { parseKey, type RequestChecks } from "./authenticate.ts";
 import { type ListCalls, parseFilter } from "./list-calls.ts";

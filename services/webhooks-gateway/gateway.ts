@@ -6,7 +6,7 @@ import { type Gateway, type IngressOptions, openIngress } from "../../shared/gat
 import { rawPath } from "../../shared/http/headers.ts";
 import { bareApp, onlyGet, probes, serve } from "../../shared/http/ops.ts";
 import { platformKeys, WEBHOOK_NAME, WEBHOOK_ORIGIN, WEBHOOK_PATH } from "../../shared/job-call/job-call.ts";
-import { createCallRecords } from "../../shared/queue/call-record.ts";
+import { createClaims } from "../../shared/queue/enqueue.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { createReceive, type Endpoint, type Receive } from "./receive.ts";
 
@@ -28,7 +28,7 @@ export type WebhooksGateway = Gateway & {
 export function createWebhooksGateway(options: GatewayOptions): WebhooksGateway {
   const { webhooks, serviceId, metadataPrefix, redis, log, clock = systemClock } = options;
   const { admission, add, beginWrite, firstCheck, pressure, close } = openIngress("webhook", options);
-  const accept = createAccept({ add, records: createCallRecords(redis), beginWrite, clock });
+  const accept = createAccept({ add, claims: createClaims(redis), beginWrite, clock });
   const receive = createReceive({ admission, accept, clock, log });
   const endpoints = toEndpoints(webhooks, serviceId, metadataPrefix);
   return {

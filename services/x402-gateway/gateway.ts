@@ -10,7 +10,7 @@ import type { Logger } from "../../shared/log/logger.ts";
 import { createPaymentJournal, type PaymentJournal } from "../../shared/payments/journal.ts";
 import type { PriceList } from "../../shared/pricing/price-list.ts";
 import { createRates, type ObservedRate, type Rates } from "../../shared/pricing/rates/rates.ts";
-import { isQueued } from "../../shared/queue/is-queued.ts";
+import { isQueued } from "../../shared/queue/status.ts";
 import type { RetryWrite } from "../../shared/redis/retry-write.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { type Catalog, createRequestedJob, type RequestedJob, toCatalog } from "./catalog.ts";

@@ -2,8 +2,7 @@ import { randomUUID } from "node:crypto";
 import { AppError } from "../errors/app-error.ts";
 import type { JobCall } from "../job-call/job-call.ts";
 import { failpoint } from "../lifecycle/failpoint.ts";
-import type { CallRecords } from "../queue/call-record.ts";
-import type { Add } from "../queue/enqueue.ts";
+import type { Add, Claims } from "../queue/enqueue.ts";
 import type { RetryWrite } from "../redis/retry-write.ts";
 import type { Clock } from "../time/clock.ts";
 
@@ -12,7 +11,7 @@ export type Accepted = { replayed: boolean; status: "accepted" | "failed" | "dis
 
 type Deps = {
   add: Add;
-  records: Pick<CallRecords, "claim" | "added">;
+  claims: Claims;
   /** Begins the deadline of one call. */
   beginWrite: () => RetryWrite;
   clock: Clock;
@@ -25,11 +24,11 @@ export type Accept = (call: JobCall, dedupe: { windowMs: number } | undefined) =
  * the window is the same call. A repeat that finds only the claim adds the call again under the same id, since the first
  * add may have been lost. Throws `call.conflict` and the `queue.*` codes.
  */
-export function createAccept({ add, records, beginWrite, clock }: Deps): Accept {
+export function createAccept({ add, claims, beginWrite, clock }: Deps): Accept {
   async function acceptOnce(call: JobCall, windowMs: number, write: RetryWrite): Promise<Accepted> {
     const by = randomUUID();
     failpoint("gateway.before_claim");
-    const claim = await write(() => records.claim(call.id, call.sha256, { windowMs, now: clock(), by }));
+    const claim = await write(() => claims.claim(call.id, call.sha256, { windowMs, now: clock(), by }));
     failpoint("gateway.after_claim");
     if (claim.kind === "conflict") {
       throw new AppError("call.conflict", { reason: `${call.id} is known with another body` });
@@ -37,7 +36,7 @@ export function createAccept({ add, records, beginWrite, clock }: Deps): Accept 
     if (claim.kind === "known" && claim.state !== "CLAIMED") return toKnown(claim.state);
     await write(() => add(call));
     failpoint("gateway.after_add");
-    await write(() => records.added(call.id, clock()));
+    await write(() => claims.markQueued(call.id, clock()));
     failpoint("gateway.after_queued");
     return { replayed: claim.kind === "known", status: "accepted" };
   }

@@ -1,6 +1,6 @@
 import { AppError } from "../errors/app-error.ts";
 import { explain, type Readiness } from "../http/readiness.ts";
-import type { DurableRedis } from "../redis/durable-redis.ts";
+import type { DurableRedis } from "../redis/durable.ts";
 import type { Backpressure } from "./backpressure.ts";
 
 /**

@@ -2,9 +2,9 @@ import { AppError, messageOf } from "../errors/app-error.ts";
 import type { Origin } from "../job-call/job-call.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Metrics } from "../metrics/metrics.ts";
-import type { Depth } from "../queue/depth.ts";
 import { lastBeats } from "../queue/heartbeat.ts";
-import type { DurableRedis } from "../redis/durable-redis.ts";
+import type { Depth } from "../queue/status.ts";
+import type { DurableRedis } from "../redis/durable.ts";
 import type { Clock } from "../time/clock.ts";
 
 export type Limits = {

@@ -1,13 +1,12 @@
 import type { Chain } from "../ethereum/chain.ts";
 import { chainIdOf } from "../ethereum/chain-id.ts";
 import type { Transfer } from "../ethereum/transfers.ts";
+import { inPages } from "../redis/pages.ts";
 import { countsAsPaid, type PaymentList, type PaymentSummary } from "./list.ts";
-import type { PaymentTerms, Settlement } from "./payment.ts";
-import { paymentCallId } from "./payment-call-id.ts";
-import { toAuthorization } from "./terms.ts";
+import { type PaymentTerms, paymentCallId, type Settlement, toAuthorization } from "./payment.ts";
 
-/** One token, to one recipient, in a range of blocks; both ends are part of it. */
-export type AuditedRange = {
+/** The transfers to audit: of one token, to one recipient, in a range of blocks, both ends inclusive. */
+type AuditedRange = {
   /** CAIP-2. */
   network: string;
   asset: string;
@@ -16,26 +15,30 @@ export type AuditedRange = {
   toBlock: bigint;
 };
 
-/** What does not match. */
+/** A transfer and a payment that do not match. */
 export type Mismatch =
-  /** Money that no payment record explains; `callId` is what its record would be called. */
+  /** A transfer without a payment record. `callId` is the id that the record would have, if the transfer can have one. */
   | { kind: "orphan"; transfer: Transfer; callId: string | undefined }
-  /** Money for a payment that the journal does not hold to be paid. */
+  /** A transfer for a payment that does not count as paid in the journal. */
   | { kind: "unsettled"; transfer: Transfer; payment: PaymentSummary }
-  /** A payment that the journal holds to be paid, in this range, and whose money the chain does not show. */
+  /** A payment that counts as paid in the journal, in this range, but has no transfer on the chain. */
   | { kind: "missing"; payment: PaymentSummary };
 
-export type Finding = Mismatch | { kind: "matched"; transfer: Transfer };
+type Finding = Mismatch | { kind: "matched"; transfer: Transfer };
 
-type Deps = { chain: Pick<Chain, "transfersTo" | "blockPaidIn">; payments: PaymentList };
-
-const AT_ONCE = 100;
+const TRANSFERS_AT_ONCE = 100;
 
 /**
  * Matches every transfer to the recipient against the journal, and the journal's payments against the transfers. Throws
- * `payment.unavailable` where the chain cannot be asked.
+ * `payment.unavailable` if the chain cannot be asked.
  */
-export function createMatchTransfers({ chain, payments }: Deps) {
+export function createMatchTransfers({
+  chain,
+  payments,
+}: {
+  chain: Pick<Chain, "transfersTo" | "blockPaidIn">;
+  payments: PaymentList;
+}) {
   return async function* matchTransfers(range: AuditedRange): AsyncGenerator<Finding> {
     const seen = new Set<string>();
     for await (const found of findings(range)) {
@@ -48,13 +51,15 @@ export function createMatchTransfers({ chain, payments }: Deps) {
   async function* findings(range: AuditedRange) {
     const { asset, payTo, fromBlock, toBlock } = range;
     const wanted = { asset: asset as `0x${string}`, payTo: payTo as `0x${string}`, fromBlock, toBlock };
-    for await (const transfers of inPages(chain.transfersTo(wanted))) yield* await judge(transfers, range);
+    for await (const transfers of inPages(chain.transfersTo(wanted), TRANSFERS_AT_ONCE)) {
+      yield* await judge(transfers, range);
+    }
   }
 
   async function* missing(range: AuditedRange, seen: ReadonlySet<string>): AsyncGenerator<Mismatch> {
     for await (const payment of payments.matching({})) {
-      const isAsked = !seen.has(payment.id) && belongsTo(payment, range);
-      if (isAsked && (await isMissing(payment, range))) yield { kind: "missing", payment };
+      const isUnseen = !seen.has(payment.id) && mayBeIn(payment, range);
+      if (isUnseen && (await isMissing(payment, range))) yield { kind: "missing", payment };
     }
   }
 
@@ -65,7 +70,7 @@ export function createMatchTransfers({ chain, payments }: Deps) {
     return transfers.map((transfer, i) => toFinding(transfer, ids[i], byId.get(ids[i] ?? "")));
   }
 
-  /** A payment of an earlier claim than the range may be paid within it: the chain says where it was. */
+  /** A payment claimed before the range may have been made within it: the chain shows in which block. */
   async function isMissing({ settlement, sinceBlock, terms }: PaymentSummary, range: AuditedRange) {
     const { transaction } = settlement as Settlement;
     const block = await chain.blockPaidIn(transaction as `0x${string}`, toAuthorization(terms));
@@ -83,20 +88,20 @@ function toFinding(transfer: Transfer, callId: string | undefined, payment: Paym
   return { kind: "matched", transfer } as const;
 }
 
-/** The id of the call that this transfer pays for; undefined where it was made by no authorization. */
+/** The id of the call that this transfer pays for. Undefined if it was not made with an authorization (EIP-3009). */
 function idOf({ authorization }: Transfer, { network, asset }: AuditedRange): string | undefined {
   if (authorization === undefined) return undefined;
   const { authorizer: payer, nonce } = authorization;
   return paymentCallId({ chainId: chainIdOf(network), asset, payer, nonce });
 }
 
-/** A nonce alone says nothing: its owner may sign another transfer with it. */
+/** The nonce alone is not enough, because its owner may sign another transfer with it. */
 function isFor({ from, to, value }: Transfer, { payer, pay_to, amount }: PaymentTerms): boolean {
   return from === payer && to === pay_to.toLowerCase() && value === BigInt(amount);
 }
 
-/** What was claimed after the range cannot be paid in it. Where no chain was asked, `sinceBlock` is 0 and says nothing. */
-function belongsTo({ state, settlement, sinceBlock, terms }: PaymentSummary, range: AuditedRange): boolean {
+/** A payment claimed after the range cannot be in it. If no chain was asked, `sinceBlock` is 0 and the payment is left out. */
+function mayBeIn({ state, settlement, sinceBlock, terms }: PaymentSummary, range: AuditedRange): boolean {
   return (
     countsAsPaid(state) &&
     settlement !== undefined &&
@@ -106,15 +111,4 @@ function belongsTo({ state, settlement, sinceBlock, terms }: PaymentSummary, ran
     terms.asset.toLowerCase() === range.asset.toLowerCase() &&
     terms.pay_to.toLowerCase() === range.payTo.toLowerCase()
   );
-}
-
-async function* inPages(transfers: AsyncGenerator<Transfer>): AsyncGenerator<Transfer[]> {
-  let page: Transfer[] = [];
-  for await (const transfer of transfers) {
-    page.push(transfer);
-    if (page.length < AT_ONCE) continue;
-    yield page;
-    page = [];
-  }
-  yield page;
 }

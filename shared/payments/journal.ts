@@ -2,17 +2,22 @@ import { AppError } from "../errors/app-error.ts";
 import type { Redis } from "../redis/connect.ts";
 import { keys } from "../redis/keys.ts";
 import { script } from "../redis/script.ts";
-import { createClaim } from "./claim.ts";
-import { toPayment } from "./fields.ts";
-import type { Payment } from "./payment.ts";
-import { LOOK, READ, TAKE_DUE } from "./scripts.ts";
-import { createTransitions } from "./transitions.ts";
+import {
+  type Decision,
+  fieldsOf,
+  type NewPayment,
+  type Payment,
+  type PaymentState,
+  type Settlement,
+  toPayment,
+} from "./payment.ts";
+import { CLAIM, DISPATCHING, ENDED, LOOK, QUEUED, READ, REVIEW, SETTLED, TAKE_DUE, VOID } from "./scripts.ts";
 
 export type PaymentJournal = ReturnType<typeof createPaymentJournal>;
 
 /**
- * The settlement journal: what is on disk of a payment before money moves, and what became of it since. Every change is
- * one atomic script; none is retried here.
+ * The settlement journal: what is on disk of a payment before money moves, and what has happened to it since. The states are
+ * in payment.ts. Every change is one atomic script (scripts.ts); none is retried here.
  */
 export function createPaymentJournal(redis: Redis) {
   const read = script(redis, READ);
@@ -23,30 +28,30 @@ export function createPaymentJournal(redis: Redis) {
     claim: createClaim(redis),
     ...createTransitions(redis),
 
-    /** All of a payment. Reads throw `queue.unavailable`. */
+    /** The whole payment. This and the other reads throw `queue.unavailable`. */
     async find(id: string): Promise<Payment | undefined> {
       const found = await read([keys.record(id), keys.payment(id)], []).catch(unreadable);
       return toPayment(id, found as [string[], string[]]);
     },
 
-    /** As `find`, without `call` and `request`: the same work however large the body is. */
+    /** Like `find`, but without `call` and `request`, so that a large body costs nothing. */
     async look(id: string): Promise<Payment | undefined> {
       const found = await look([keys.record(id), keys.payment(id)], []).catch(unreadable);
       return toPayment(id, found as [string[], string[]]);
     },
 
-    /** The call that this payer bought under this identifier. */
+    /** The id of the call that this payer bought under this identifier. */
     async findIdentified(payer: string, identifier: string): Promise<string | undefined> {
       const id = await redis.hget(keys.paymentIdentifier(payer, identifier), "id").catch(unreadable);
       return id ?? undefined;
     },
 
-    /** Whether a payment has used this caller's nonce up. */
+    /** Whether a payment has used up this caller's nonce. */
     async isNonceUsed(hash: string): Promise<boolean> {
       return (await redis.exists(keys.callerNonce(hash)).catch(unreadable)) === 1;
     },
 
-    /** Whether a payment has used this operator's quote up. */
+    /** Whether a payment has used up this operator's quote. */
     async isQuoteUsed(digest: string): Promise<boolean> {
       return (await redis.exists(keys.usedQuote(digest)).catch(unreadable)) === 1;
     },
@@ -56,17 +61,17 @@ export function createPaymentJournal(redis: Redis) {
       return redis.scard(keys.openPayments(payer)).catch(unreadable);
     },
 
-    /** Up to `count` payments that are due; no other taker gets them before `until`. */
+    /** Ids of up to `count` due payments. No other caller gets them before `until`. */
     async takeDue({ now, until, count }: { now: number; until: number; count: number }): Promise<string[]> {
       return (await takeDue([keys.paymentsDue], [now, until, count])) as string[];
     },
 
-    /** Nothing is known of this call any more, so there is nothing to look after. */
+    /** Takes a payment off the reconciler's list because nothing is known of its call any more. */
     async forget(id: string): Promise<void> {
       await redis.zrem(keys.paymentsDue, id);
     },
 
-    /** When the reconciler is to look again; nothing for a payment that needs no looking after. */
+    /** Sets when the reconciler looks again. Does nothing if the payment is not on its list. */
     async lookAgain(id: string, at: number): Promise<void> {
       await redis.zadd(keys.paymentsDue, "XX", at, id);
     },
@@ -76,4 +81,165 @@ export function createPaymentJournal(redis: Redis) {
 function unreadable(cause: unknown): never {
   const reason = "the journal cannot be read";
   throw new AppError("queue.unavailable", { reason, retryAfterMs: 2000, cause });
+}
+
+/** How long a payment is kept after its call has ended: longer than anybody replays it on purpose. */
+const REMEMBERED_MS = 30 * 86_400_000;
+
+export type Claimed =
+  | { kind: "new" }
+  /** The same request was paid for before, by this payment or under the same identifier. */
+  | { kind: "known"; id: string }
+  | { kind: "conflict" | "identifier_conflict" | "too_many_open" | "nonce_used" | "quote_used" };
+
+/**
+ * Writes a whole paid call before money moves, or returns what is known of it. `by` identifies the claiming request: its own
+ * repeat, after a lost reply, is `new` again. `openMax` limits the payer's open payments; the reconciler looks at `dueAt`.
+ */
+function createClaim(redis: Redis) {
+  const claim = script(redis, CLAIM);
+  return async (
+    payment: NewPayment,
+    { now, by, openMax, dueAt }: { now: number; by: string; openMax: number; dueAt: number },
+  ): Promise<Claimed> => {
+    const { call, route, identifier, callerNonce, quoteUse } = payment;
+    const head = [call.id, call.sha256, route, now, dueAt, REMEMBERED_MS, by, openMax];
+    const flags = [identifier === undefined ? 0 : 1, callerNonce?.ttlMs ?? 0, quoteUse?.ttlMs ?? 0];
+    const reply = await claim(claimKeys(payment), [...head, ...flags, ...fieldsOf(payment, now)]);
+    return toClaimed(reply as string[]);
+  };
+}
+
+/** A key without use here repeats the payment's own key, because Redis Cluster wants every key declared. */
+function claimKeys({ call, terms, identifier, callerNonce, quoteUse }: NewPayment): string[] {
+  const own = keys.payment(call.id);
+  return [
+    keys.record(call.id),
+    own,
+    keys.paymentsDue,
+    keys.payments,
+    keys.openPayments(terms.payer),
+    identifier === undefined ? own : keys.paymentIdentifier(terms.payer, identifier),
+    callerNonce === undefined ? own : keys.callerNonce(callerNonce.hash),
+    keys.paymentsUnresolved,
+    quoteUse === undefined ? own : keys.usedQuote(quoteUse.digest),
+  ];
+}
+
+function toClaimed([kind, id = ""]: string[]): Claimed {
+  switch (kind) {
+    case "NEW":
+      return { kind: "new" };
+    case "KNOWN":
+      return { kind: "known", id };
+    case "CONFLICT":
+      return { kind: "conflict" };
+    case "IDENTIFIER_CONFLICT":
+      return { kind: "identifier_conflict" };
+    case "TOO_MANY_OPEN":
+      return { kind: "too_many_open" };
+    case "NONCE_USED":
+      return { kind: "nonce_used" };
+    case "QUOTE_USED":
+      return { kind: "quote_used" };
+    default:
+      throw new Error(`the claim answered ${kind}`);
+  }
+}
+
+const VOID_REMEMBERED_MS = 86_400_000;
+
+/** The states that a transition leaves. If it finds another one, it changes nothing and returns the state found. */
+type From = { now: number; from?: readonly PaymentState[] };
+
+/** The transitions after the claim, until the call is in the queue or the payment is VOID. */
+function createTransitions(redis: Redis) {
+  const settled = script(redis, SETTLED);
+  const queued = script(redis, QUEUED);
+  const toVoid = script(redis, VOID);
+  const review = script(redis, REVIEW);
+  const dispatching = script(redis, DISPATCHING);
+  const ended = script(redis, ENDED);
+
+  return {
+    /** SETTLING (or, for an operator, REVIEW) becomes SETTLED. */
+    async settled(
+      { id, terms }: Payment,
+      { settlement, proven }: { settlement: Settlement; proven: boolean },
+      { now, from = ["SETTLING"] }: From,
+    ): Promise<PaymentState | undefined> {
+      const touched = [...own(id), keys.paymentsDue, keys.openPayments(terms.payer), ...UNRESOLVED];
+      const args = [id, now, now, JSON.stringify(settlement), proven ? 1 : 0, ...from];
+      return toState(await settled(touched, args));
+    },
+
+    /** SETTLED becomes QUEUED; any other state is newer and stays. The reconciler looks again at `dueAt`. */
+    async queued(id: string, { now, dueAt }: { now: number; dueAt: number }): Promise<void> {
+      await queued([...own(id), keys.paymentsDue, keys.paymentsUnresolved], [id, now, dueAt]);
+    },
+
+    /** SETTLING (or, for an operator, REVIEW) becomes VOID, and the body is dropped. */
+    async void(
+      payment: Payment,
+      { reason, decided }: { reason: string; decided?: Decision },
+      { now, from = ["SETTLING"] }: From,
+    ): Promise<PaymentState | undefined> {
+      const { id, terms } = payment;
+      const ttlMs = Math.max(0, Number(terms.valid_before) * 1000 - now) + VOID_REMEMBERED_MS;
+      const common = [...own(id), keys.paymentsDue, keys.openPayments(terms.payer)];
+      const touched = [...common, identifierKey(payment), ...UNRESOLVED, ...usedKeys(payment)];
+      const decision = decided === undefined ? "" : JSON.stringify(decided);
+      return toState(await toVoid(touched, [id, now, ttlMs, reason, decision, ...from]));
+    },
+
+    /** SETTLING becomes REVIEW, because the evidence is contradictory and an operator has to decide. */
+    async review(
+      id: string,
+      { now, reason }: { now: number; reason: string },
+    ): Promise<PaymentState | undefined> {
+      return toState(await review([...own(id), keys.paymentsDue, ...UNRESOLVED], [id, now, reason]));
+    },
+
+    /** Counts a settle request that is about to be sent again. False if the payment is no longer SETTLING. */
+    async dispatching(id: string, now: number): Promise<boolean> {
+      return (await dispatching(own(id), [now])) === "SETTLING";
+    },
+
+    /** Records that the chain has shown the payment at the configured depth, in this transaction. */
+    async proven({ id, settlement }: Payment, transaction: string): Promise<void> {
+      const shown = settlement && JSON.stringify({ ...settlement, transaction });
+      await redis.hset(keys.payment(id), { proven: 1, ...(shown && { settlement: shown }) });
+    },
+
+    /** Records, for an operator, what contradicts a payment whose call may already be with the runner. */
+    async disputed(id: string, reason: string): Promise<void> {
+      await redis.hset(keys.payment(id), "reason", reason);
+    },
+
+    /** The call has ended: drops what was needed to finish it, and lets the rest expire. */
+    async ended(payment: Payment, now: number): Promise<void> {
+      const { id, identifier } = payment;
+      const touched = [...own(id), keys.paymentsDue, identifierKey(payment), keys.paymentsUnresolved];
+      await ended(touched, [id, now, identifier === undefined ? 0 : 1]);
+    },
+  };
+}
+
+const UNRESOLVED = [keys.paymentsUnresolved, keys.paymentsInReview];
+
+function own(id: string): [string, string] {
+  return [keys.record(id), keys.payment(id)];
+}
+
+function identifierKey({ id, terms, identifier }: Payment): string {
+  return identifier === undefined ? keys.payment(id) : keys.paymentIdentifier(terms.payer, identifier);
+}
+
+/** The keys of what the payment used up. If it used no caller's nonce, the key is one that is never set. */
+function usedKeys({ callerNonce = "none", terms }: Payment): [string, string] {
+  return [keys.callerNonce(callerNonce), keys.usedQuote(terms.quote_digest)];
+}
+
+function toState(reply: unknown): PaymentState | undefined {
+  return (reply as PaymentState | null) ?? undefined;
 }

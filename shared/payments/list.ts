@@ -1,10 +1,10 @@
 import type { Redis } from "../redis/connect.ts";
 import { keys } from "../redis/keys.ts";
-import { toScored } from "../redis/scored.ts";
+import { toScored } from "../redis/pages.ts";
 import { script } from "../redis/script.ts";
 import type { Payment, PaymentState, PaymentTerms, Settlement } from "./payment.ts";
 
-/** A payment without its body and without what only finishing it needs. */
+/** A payment without its body and the other fields that are needed only to finish it. */
 export type PaymentSummary = Pick<
   Payment,
   | "id"
@@ -19,26 +19,24 @@ export type PaymentSummary = Pick<
   | "reason"
 >;
 
-/** Which payments; every field that is present must hold. Times are when it was claimed, both ends included. */
+/** Selects payments that meet every field present. The times are when a payment was claimed, in unix ms, both inclusive. */
 export type PaymentFilter = {
   state?: PaymentState | undefined;
   /** Lower case. */
   payer?: string | undefined;
   since?: number | undefined;
   until?: number | undefined;
-  /** Not at its end yet. */
+  /** Not in a final state. */
   open?: boolean | undefined;
-  /** The chain contradicts it though its call was given to the runner. */
+  /** Evidence contradicts it, although it counts as paid. */
   disputed?: boolean | undefined;
 };
 
-const AT_ONCE = 100;
+const READ_AT_ONCE = 100;
 const PRUNED_AT_ONCE = 500;
+const DUE_AT_ONCE = 500;
 
-/**
- * KEYS payments, then record and payment of each id. ARGV the ids. Answers their fields, and forgets the ids of which
- * nothing is left.
- */
+/** KEYS payments, then record and payment of each id. ARGV ids. Answers their fields; removes ids without a record. */
 const READ_MANY = `
 local found = {}
 for i, id in ipairs(ARGV) do
@@ -53,7 +51,7 @@ for i, id in ipairs(ARGV) do
 end
 return found`;
 
-/** KEYS payments, then the record of each id. ARGV the ids. Answers how many were forgotten. */
+/** KEYS payments, then the record of each id. ARGV ids. Removes ids without a record. Answers how many. */
 const FORGET_GONE = `
 local gone = 0
 for i, id in ipairs(ARGV) do
@@ -63,12 +61,12 @@ return gone`;
 
 export type PaymentList = ReturnType<typeof createPaymentList>;
 
-/** Reads payments by the time they were claimed; few are in memory at a time. */
+/** Reads payments by the time they were claimed. Only a few are in memory at a time. */
 export function createPaymentList(redis: Redis) {
   const readMany = script(redis, READ_MANY);
   const forgetGone = script(redis, FORGET_GONE);
 
-  /** In the order of `ids`; undefined where nothing is known (any more). */
+  /** In the order of `ids`. Undefined for an id that is unknown or has expired. */
   async function read(ids: readonly string[]): Promise<(PaymentSummary | undefined)[]> {
     if (ids.length === 0) return [];
     const touched = ids.flatMap((id) => [keys.record(id), keys.payment(id)]);
@@ -76,7 +74,7 @@ export function createPaymentList(redis: Redis) {
     return ids.map((id, i) => toSummary(id, found[i] ?? []));
   }
 
-  /** The newest first. */
+  /** The payments that match, newest first. */
   async function* matching(filter: PaymentFilter): AsyncGenerator<PaymentSummary> {
     for await (const ids of newestFirst(redis, filter)) {
       const payments = await read(ids);
@@ -85,8 +83,8 @@ export function createPaymentList(redis: Redis) {
   }
 
   /**
-   * Forgets payments of which nothing is left, from this rank on, the oldest first: page after page, up to one in which all
-   * are still there. Answers the rank to go on from; after the newest that is 0.
+   * Removes expired payments from the list, oldest first, beginning at `rank`. Stops after a page in which none had expired,
+   * and returns the rank to begin at next time; that is 0 after the newest payment.
    */
   async function prune(rank: number): Promise<number> {
     for (let from = rank; ; ) {
@@ -101,7 +99,10 @@ export function createPaymentList(redis: Redis) {
   return { read, matching, prune };
 }
 
-/** Ids in pages. It goes on from the time of the last one, so that ids which come or go meanwhile move no other. */
+/**
+ * Ids in pages, newest first. Each page begins at the time of the last id seen, not at a position, so that ids which come or
+ * go in between do not shift the others.
+ */
 async function* newestFirst(
   redis: Redis,
   { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY }: PaymentFilter,
@@ -109,7 +110,7 @@ async function* newestFirst(
   let last: { at: number; ids: ReadonlySet<string> } = { at: until, ids: new Set() };
   for (;;) {
     const [max, min] = [toBound(last.at), toBound(since)];
-    const count = AT_ONCE + last.ids.size;
+    const count = READ_AT_ONCE + last.ids.size;
     const reply = await redis.zrevrangebyscore(keys.payments, max, min, "WITHSCORES", "LIMIT", 0, count);
     const page = toScored(reply);
     const fresh = page.filter(({ member }) => !last.ids.has(member));
@@ -149,21 +150,65 @@ function matches(payment: PaymentSummary, { state, payer, open, disputed }: Paym
   return disputed !== true || isDisputed(payment);
 }
 
-/** Whether nothing happens to it any more. */
-export function isFinal(state: PaymentState): boolean {
+/** Whether the state never changes again. */
+function isFinal(state: PaymentState): boolean {
   return state === "INJECTED" || state === "DISCARDED" || state === "VOID";
 }
 
-/** Whether the journal holds that it was paid. */
+/** Whether the journal says that the payment was made. */
 export function countsAsPaid(state: PaymentState): boolean {
   return state !== "SETTLING" && state !== "REVIEW" && state !== "VOID";
 }
 
-/** Whether evidence contradicts a payment that counts as paid; what an operator has decided is not disputed. */
+/** Whether evidence contradicts a payment that counts as paid. A payment settled by an operator is never disputed. */
 export function isDisputed({
   state,
   reason,
   settlement,
 }: Pick<Payment, "state" | "reason" | "settlement">): boolean {
   return countsAsPaid(state) && reason !== undefined && settlement?.by !== "operator";
+}
+
+/** Reads the reconciler's list: which payments it looks at, and when. */
+export function createDue(redis: Redis) {
+  return {
+    /** When the reconciler looks at this payment, in unix ms; undefined if it is not on the list. */
+    async at(id: string): Promise<number | undefined> {
+      const score = await redis.zscore(keys.paymentsDue, id);
+      return score === null ? undefined : Number(score);
+    },
+
+    /** All ids on the list, in pages. An id whose time changes in between may come twice. */
+    async *ids(): AsyncGenerator<string[]> {
+      let cursor = "0";
+      do {
+        const [next, reply] = await redis.zscan(keys.paymentsDue, cursor, "COUNT", DUE_AT_ONCE);
+        cursor = next;
+        if (reply.length > 0) yield toScored(reply).map(({ member }) => member);
+      } while (cursor !== "0");
+    },
+  };
+}
+
+/** How many payments there are, and when the oldest was claimed (unix ms). */
+type Waiting = { payments: number; oldestAt: number | undefined };
+
+/** `settling`: payments on their way to the queue. `review`: payments that an operator has to decide about. */
+type Unresolved = { settling: Waiting; review: Waiting };
+
+export function createUnresolved(redis: Redis): () => Promise<Unresolved> {
+  async function waiting(key: string): Promise<Waiting> {
+    const [payments, oldest] = await Promise.all([
+      redis.zcard(key),
+      redis.zrangebyscore(key, "-inf", "+inf", "WITHSCORES", "LIMIT", 0, 1),
+    ]);
+    return { payments, oldestAt: toScored(oldest)[0]?.score };
+  }
+  return async () => {
+    const [settling, review] = await Promise.all([
+      waiting(keys.paymentsUnresolved),
+      waiting(keys.paymentsInReview),
+    ]);
+    return { settling, review };
+  };
 }

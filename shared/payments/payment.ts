@@ -1,13 +1,15 @@
-import type { JobCall } from "../job-call/job-call.ts";
+import type { Authorization } from "../ethereum/token-events.ts";
+import { callIdFrom } from "../job-call/call-id.ts";
+import { JobCall } from "../job-call/job-call.ts";
 
 /**
- * The states of a paid call, in one record (`{postern}:call:<id>`) that only moves forward:
+ * The states of a paid call, in its one record (`{postern}:call:<id>`). They only move forward:
  *
  *   (none) ─claim─► SETTLING ─paid─► SETTLED ─added─► QUEUED ─► INJECTED | FAILED ◄─► | DISCARDED
  *                      │  └─ evidence contradicts ─► REVIEW ─ an operator decides ─► SETTLED | VOID
  *                      └─ proven never to pay ─► VOID
  *
- * From QUEUED on it is a call like any other (shared/queue/call-record.ts). Nothing that is not final ever expires.
+ * From QUEUED on it is a call like any other (shared/queue/protocol.ts). A record expires only in a final state.
  */
 export type PaymentState =
   | "SETTLING"
@@ -19,7 +21,7 @@ export type PaymentState =
   | "VOID"
   | "REVIEW";
 
-/** What was signed, and for what. Amounts and times are decimal strings, addresses and nonce 0x hex. */
+/** What the payer signed, and what it pays for. Amounts and times are decimal strings, addresses and nonce 0x hex. */
 export type PaymentTerms = {
   service_id: number;
   job_index: number;
@@ -36,35 +38,35 @@ export type PaymentTerms = {
   valid_before: string;
   quote_digest: string;
   x402_version: 1 | 2;
-  /** Of the request's body. */
+  /** The size of the request's body. */
   body_bytes: number;
 };
 
-/** What a facilitator is asked with: the payload as the client sent it, nothing left out, and what it was offered. */
+/** The body of a request to a facilitator: the client's whole payload as it was sent, and the offer that it accepted. */
 export type FacilitatorRequest = {
   x402Version: 1 | 2;
   paymentPayload: unknown;
   paymentRequirements: unknown;
 };
 
-/** An operator's word on a payment in REVIEW. The reason is the operator's own: no payer is told it. */
+/** An operator's decision on a payment in REVIEW. Its reason is internal and is never shown to the payer. */
 export type Decision = {
   /** `user@host`. */
   by: string;
   reason: string;
 };
 
-/** How the payment is known to have happened. */
+/** How we know that the payment happened. */
 export type Settlement = {
   transaction: string;
-  /** CAIP-2, or the network's name in version 1, as the client is to read it. */
+  /** As the client sees it: CAIP-2, or the network's name in version 1. */
   network: string;
   payer: string;
   by: "facilitator" | "chain" | "operator";
   decided?: Decision;
 };
 
-/** All that is needed to finish a payment, whoever does it. `call` lacks what is only known once it is settled. */
+/** Everything that any gateway needs to finish a payment. `call` lacks what is known only after settlement. Times are unix ms. */
 export type Payment = {
   id: string;
   state: PaymentState;
@@ -74,23 +76,23 @@ export type Payment = {
   request: FacilitatorRequest | undefined;
   /** The facilitator that was asked to settle. */
   facilitator: string;
-  /** A block before the claim: no earlier one can hold the payment. */
+  /** A block before the claim: the payment cannot be in an earlier one. 0 if no chain was asked. */
   sinceBlock: bigint;
   dispatches: number;
   dispatchedAt: number;
   claimedAt: number;
-  /** When the state changed last. */
+  /** The time of the last change of state. */
   changedAt: number;
   settlement: Settlement | undefined;
   /** Whether the chain has shown the payment at the configured depth. */
   proven: boolean;
   /** Why it is VOID or in REVIEW, or what contradicts it. */
   reason: string | undefined;
-  /** What ended its REVIEW. */
+  /** The operator's decision that ended its REVIEW. */
   decided?: Decision | undefined;
   /** The client's own identifier of what it pays for. */
   identifier: string | undefined;
-  /** The hash of the caller's nonce that it used up. */
+  /** The hash of the caller's nonce that this payment used up. */
   callerNonce: string | undefined;
   bodySha256: string;
   route: string;
@@ -111,3 +113,105 @@ export type NewPayment = {
   /** An operator's quote that this payment uses up. */
   quoteUse: { digest: string; ttlMs: number } | undefined;
 };
+
+/** The fields of a new payment's hash, as a flat list in which names and values alternate. */
+export function fieldsOf(payment: NewPayment, now: number): (string | number)[] {
+  const { call, terms, request, facilitator, sinceBlock, identifier, callerNonce } = payment;
+  const fields = [
+    ["call", JSON.stringify(call)],
+    ["terms", JSON.stringify(terms)],
+    ["request", JSON.stringify(request)],
+    ["facilitator", facilitator],
+    ["since_block", String(sinceBlock)],
+    ["dispatches", 1],
+    ["dispatched_at", now],
+    ["claimed_at", now],
+    ...(identifier === undefined ? [] : [["identifier", identifier]]),
+    ...(callerNonce === undefined ? [] : [["caller_nonce", callerNonce.hash]]),
+  ];
+  return fields.flat() as (string | number)[];
+}
+
+/** Reads a payment from its record and its hash, each a flat list of names and values. Undefined if one of them is missing. */
+export function toPayment(
+  id: string,
+  [recordFields, paymentFields]: [string[], string[]],
+): Payment | undefined {
+  const record = toObject(recordFields);
+  const payment = toObject(paymentFields);
+  if (record["st"] === undefined || payment["terms"] === undefined) return undefined;
+  const settlement = parsed<Settlement>(payment["settlement"]);
+  return {
+    id,
+    state: record["st"] as PaymentState,
+    terms: JSON.parse(payment["terms"]) as PaymentTerms,
+    call: payment["call"] === undefined ? undefined : JobCall.parse(JSON.parse(payment["call"])),
+    request: parsed<FacilitatorRequest>(payment["request"]),
+    facilitator: payment["facilitator"] ?? "",
+    sinceBlock: BigInt(payment["since_block"] ?? 0),
+    dispatches: Number(payment["dispatches"]),
+    dispatchedAt: Number(payment["dispatched_at"]),
+    claimedAt: Number(payment["claimed_at"]),
+    changedAt: Number(record["at"]),
+    settlement,
+    proven: payment["proven"] === "1",
+    reason: payment["reason"],
+    decided: settlement?.decided ?? parsed<Decision>(payment["decided"]),
+    identifier: payment["identifier"],
+    callerNonce: payment["caller_nonce"],
+    bodySha256: record["bh"] ?? "",
+    route: record["rt"] ?? "",
+  };
+}
+
+function parsed<Value>(text: string | undefined): Value | undefined {
+  return text === undefined ? undefined : (JSON.parse(text) as Value);
+}
+
+function toObject(fields: readonly string[]): Record<string, string> {
+  const object: Record<string, string> = {};
+  for (let i = 0; i + 1 < fields.length; i += 2) object[fields[i] as string] = fields[i + 1] as string;
+  return object;
+}
+
+/** The authorization that the payer signed (EIP-3009), in the form in which the chain is asked about it. */
+export function toAuthorization(terms: PaymentTerms): Authorization {
+  return {
+    asset: terms.asset as `0x${string}`,
+    from: terms.payer as `0x${string}`,
+    to: terms.pay_to as `0x${string}`,
+    value: BigInt(terms.amount),
+    nonce: terms.nonce as `0x${string}`,
+    validAfter: BigInt(terms.valid_after),
+    validBefore: BigInt(terms.valid_before),
+  };
+}
+
+/** The settlement as the client is told of it. */
+export function toSettlement(
+  { terms, request }: Pick<Payment, "terms" | "request">,
+  { transaction, by }: Pick<Settlement, "transaction" | "by">,
+): Settlement {
+  // In version 1 the offer calls the network by a name, and the client expects that name.
+  const asked = request?.paymentRequirements as { network?: unknown } | undefined;
+  const network = typeof asked?.network === "string" ? asked.network : terms.network;
+  return { transaction, network, payer: terms.payer, by };
+}
+
+/**
+ * The call id of a payment. Token, payer and the nonce that the payer chose identify a payment (EIP-3009), so every replica
+ * knows the id before the payment settles, and afterwards the chain alone is enough to compute it.
+ */
+export function paymentCallId({
+  chainId,
+  asset,
+  payer,
+  nonce,
+}: {
+  chainId: number;
+  asset: string;
+  payer: string;
+  nonce: string;
+}): string {
+  return callIdFrom(String(chainId), asset.toLowerCase(), payer.toLowerCase(), nonce.toLowerCase());
+}

@@ -1,25 +1,33 @@
 import type { Audit } from "../queue/audit.ts";
 import type { Clock } from "../time/clock.ts";
 import type { PaymentJournal } from "./journal.ts";
-import type { Decision, Payment, PaymentState } from "./payment.ts";
-import { toSettlement } from "./terms.ts";
+import { type Decision, type Payment, type PaymentState, toSettlement } from "./payment.ts";
 
-/** What an operator says became of a payment in REVIEW. */
+/** An operator's decision on a payment in REVIEW. */
 export type Verdict = { kind: "settled"; transaction: string } | { kind: "void" };
 
-export type Resolved = { kind: "done" } | { kind: "left"; state: PaymentState | undefined };
+/** `left`: the payment was not in REVIEW any more; nothing was done. */
+type Resolved = { kind: "done" } | { kind: "left"; state: PaymentState | undefined };
 
-type Deps = { journal: PaymentJournal; audit: Audit; clock: Clock; by: string };
-
-/** All that a payer is told of why. */
+/** The reason that the payer sees. */
 const BY_OPERATOR = "by the operator's decision";
 
 /**
- * Ends a REVIEW by hand. A payment that is settled becomes due at once, and a gateway queues its call; one that is void
- * loses its body. Who decided so, and why, is written with the change itself, and into the audit after it. Any other state
- * is left alone, also one that came between.
+ * Ends a REVIEW by an operator's decision; `by` is the operator. A settled payment becomes due at once, and a gateway queues
+ * its call. A void payment loses its body. Operator and reason are stored with the change, and then in the audit. A payment
+ * in any other state is left alone.
  */
-export function createResolve({ journal, audit, clock, by }: Deps) {
+export function createResolve({
+  journal,
+  audit,
+  clock,
+  by,
+}: {
+  journal: PaymentJournal;
+  audit: Audit;
+  clock: Clock;
+  by: string;
+}) {
   return async function resolve(payment: Payment, verdict: Verdict, reason: string): Promise<Resolved> {
     const found = await decide(payment, verdict, { by, reason });
     if (found !== "REVIEW") return { kind: "left", state: found };
@@ -35,15 +43,14 @@ export function createResolve({ journal, audit, clock, by }: Deps) {
     return { kind: "done" };
   };
 
-  /** Answers the state found. */
+  /** Returns the state found. */
   function decide(payment: Payment, verdict: Verdict, decided: Decision): Promise<PaymentState | undefined> {
-    const move = { now: clock(), from: ["REVIEW"] } as const;
+    const fromReview = { now: clock(), from: ["REVIEW"] } as const;
     if (verdict.kind === "void") {
-      const why = { reason: BY_OPERATOR, decided };
-      return journal.void(payment, why, move);
+      return journal.void(payment, { reason: BY_OPERATOR, decided }, fromReview);
     }
     const { transaction } = verdict;
     const settlement = { ...toSettlement(payment, { transaction, by: "operator" }), decided };
-    return journal.settled(payment, { settlement, proven: false }, move);
+    return journal.settled(payment, { settlement, proven: false }, fromReview);
   }
 }

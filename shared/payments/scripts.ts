@@ -1,12 +1,12 @@
 /*
- * Every change of a payment is one script: check and change cannot be parted. KEYS[1] is the call's record and KEYS[2] its
- * payment; the record's `st` is the state of both.
+ * Every change of a payment is one script, so that nothing comes between check and change. KEYS[1] is the call's record and
+ * KEYS[2] its payment; the record's `st` is the state of both.
  */
 
 /**
- * KEYS record, payment, due, payments, open, identifier, nonce, unresolved, quote
- * ARGV id, body sha256, route, now, due at, window ms, claimant, open payments at most, has identifier, nonce's ms to live
- * (0: no nonce), quote's ms to live (0: no quote), then the payment's fields. What is known is answered before anything is tested.
+ * KEYS record, payment, due, payments, open, identifier, nonce, unresolved, quote.
+ * ARGV id, body sha256, route, now, due at, window ms, by, most open payments, has identifier, nonce's ms to live (0: no
+ * nonce), quote's ms to live (0: no quote), then the payment's fields. A known payment is answered before any limit is tested.
  */
 export const CLAIM = `
 local id, bh, rt, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -40,7 +40,7 @@ return {'NEW'}`;
 /** KEYS record, payment. Answers the record's fields and the payment's. */
 export const READ = `return {redis.call('HGETALL', KEYS[1]), redis.call('HGETALL', KEYS[2])}`;
 
-/** KEYS record, payment. As READ, without the payment's fields that hold the body. */
+/** KEYS record, payment. Like READ, without the payment's fields that hold the body. */
 export const LOOK = `
 local names = redis.call('HKEYS', KEYS[2])
 local fields = {}
@@ -53,8 +53,8 @@ end
 return {redis.call('HGETALL', KEYS[1]), fields}`;
 
 /**
- * KEYS record, payment, due, open, unresolved, in review. ARGV id, now, due at, settlement, proven, from states... Answers
- * the state found.
+ * KEYS record, payment, due, open, unresolved, in review. ARGV id, now, due at, settlement, proven, from states... Changes one
+ * of these states to SETTLED. Answers the state found.
  */
 export const SETTLED = `
 local st = redis.call('HGET', KEYS[1], 'st')
@@ -74,7 +74,7 @@ for i = 6, #ARGV do
 end
 return st`;
 
-/** KEYS record, payment, due, unresolved. ARGV id, now, due at. */
+/** KEYS record, payment, due, unresolved. ARGV id, now, due at. Changes SETTLED to QUEUED. */
 export const QUEUED = `
 if redis.call('HGET', KEYS[1], 'st') == 'SETTLED' then
   redis.call('HSET', KEYS[1], 'st', 'QUEUED', 'at', ARGV[2])
@@ -84,8 +84,8 @@ redis.call('ZADD', KEYS[3], 'XX', ARGV[3], ARGV[1])`;
 
 /**
  * KEYS record, payment, due, open, identifier, unresolved, in review, caller nonce, quote. ARGV id, now, ms to live, reason,
- * operator's decision or "", from states... The body is dropped; the payer's identifier, the caller's nonce and the quote
- * are free again. Answers the state found.
+ * operator's decision or "", from states... Changes one of these states to VOID and drops the body; the payer's identifier,
+ * the caller's nonce and the quote can be used again. Answers the state found.
  */
 export const VOID = `
 local st = redis.call('HGET', KEYS[1], 'st')
@@ -111,8 +111,8 @@ end
 return st`;
 
 /**
- * KEYS record, payment, due, unresolved, in review. ARGV id, now, reason. SETTLING goes to REVIEW; it stays open. Answers the
- * state found.
+ * KEYS record, payment, due, unresolved, in review. ARGV id, now, reason. Changes SETTLING to REVIEW; the payment still counts
+ * as open. Answers the state found.
  */
 export const REVIEW = `
 local st = redis.call('HGET', KEYS[1], 'st')
@@ -134,7 +134,7 @@ if st == 'SETTLING' then
 end
 return st`;
 
-/** KEYS record, payment, due, identifier, unresolved. ARGV id, now, has identifier. What is only needed to finish the call is dropped. */
+/** KEYS record, payment, due, identifier, unresolved. ARGV id, now, has identifier. Drops what was needed to finish the call. */
 export const ENDED = `
 local left = redis.call('PTTL', KEYS[1])
 local w = tonumber(redis.call('HGET', KEYS[1], 'w'))
@@ -149,7 +149,7 @@ if ARGV[3] == '1' then redis.call('PEXPIRE', KEYS[4], left) end
 redis.call('ZREM', KEYS[3], ARGV[1])
 redis.call('ZREM', KEYS[5], ARGV[1])`;
 
-/** KEYS due. ARGV now, until, count. Takes those that are due, for a while: another replica takes others. */
+/** KEYS due. ARGV now, until, count. Takes due payments until `until`, so that other replicas take others. */
 export const TAKE_DUE = `
 local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, ARGV[3])
 for _, id in ipairs(ids) do redis.call('ZADD', KEYS[1], ARGV[2], id) end

@@ -3,29 +3,44 @@ import type { Origin } from "../job-call/job-call.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Redis } from "../redis/connect.ts";
 import { delay, within } from "../time/clock.ts";
-import { Hold } from "./hold.ts";
-import { logErrors } from "./log-errors.ts";
-import { WORKER_OPTIONS } from "./protocol.ts";
+import { logErrors, WORKER_OPTIONS } from "./protocol.ts";
 
-/** What is to become of a call that was taken from the queue. */
+/** What happens to a call that was taken from the queue. */
 export type Verdict =
   /** It leaves the queue. */
   | { kind: "done" }
-  /** It waits and is taken again; the attempt is spent. */
+  /** It waits and is taken again; the attempt counts. */
   | { kind: "retry"; afterMs: number; reason: string }
-  /** It waits and is taken again; no attempt is spent. */
+  /** It waits and is taken again; the attempt does not count. */
   | { kind: "postpone"; untilMs: number }
-  /** It stays where an operator sees it, until somebody replays or discards it. `reason` starts with its error code. */
+  /** It stays in the queue as failed, until an operator replays or discards it. `reason` starts with its error code. */
   | { kind: "fail"; reason: string };
 
-/** A call as it lies in the queue: `stored` is what was written there, still unparsed; `attempt` counts from 1. */
+/** A call taken from the queue. `stored` is what was written there, not yet parsed; `attempt` counts from 1. */
 export type Taken = { id: string; origin: Origin; stored: unknown; attempt: number; queuedAt: number };
 
-/** Decides over one call, for as long as this worker has its hold on it. Must not throw. */
+/** Delivers one call and decides what happens to it. Should stop early if `hold` is lost. Must not throw. */
 export type Deliver = (taken: Taken, hold: Hold) => Promise<Verdict>;
 
-type Options = {
-  /** From connectForWork. */
+export type Consumer = {
+  /** Resolves when calls are being taken. */
+  ready(): Promise<void>;
+  /** Takes no new calls for this long. */
+  pauseFor(ms: number): Promise<void>;
+  /** Takes no new calls and waits for those in hand. After `graceMs` their holds are lost. */
+  close(graceMs: number): Promise<void>;
+};
+
+/** Takes calls of one origin and does with each what `deliver` decides. `redis` is from connectForWork. */
+export function consume({
+  redis,
+  origin,
+  deliver,
+  concurrency,
+  lockMs,
+  workerName,
+  log,
+}: {
   redis: Redis;
   origin: Origin;
   deliver: Deliver;
@@ -33,22 +48,10 @@ type Options = {
   lockMs: number;
   workerName: string;
   log: Logger;
-};
-
-export type Consumer = {
-  /** Resolves when calls are being taken. */
-  ready(): Promise<void>;
-  /** Takes no new calls for this long. */
-  pauseFor(ms: number): Promise<void>;
-  /** Takes no new calls and waits for those in hand; after `graceMs` their holds are lost. */
-  close(graceMs: number): Promise<void>;
-};
-
-/** Takes calls of one origin and does with each what `deliver` decides. */
-export function consume({ redis, origin, deliver, concurrency, lockMs, workerName, log }: Options): Consumer {
+}): Consumer {
   const holds = new Map<string, Hold>();
 
-  // BullMQ makes an AbortController for each call when the processor has a third parameter.
+  // Two parameters only: with a third, BullMQ would make an AbortController for each call.
   async function handle(job: Job, token: string | undefined): Promise<void> {
     const taken = toTaken(job, origin);
     const hold = new Hold();
@@ -67,7 +70,7 @@ export function consume({ redis, origin, deliver, concurrency, lockMs, workerNam
     name: workerName,
     settings: { backoffStrategy: (_attempts, _type, error) => (error instanceof Retry ? error.afterMs : 0) },
   });
-  logErrors(worker, { origin, log });
+  logErrors(worker, origin, log);
   worker.on("stalled", (callId) => log.warn("call.taken_back", { origin, callId }));
   worker.on("lockRenewalFailed", (callIds: string[]) => {
     for (const callId of callIds) holds.get(callId)?.lose("the lock on the call was lost");
@@ -81,10 +84,7 @@ export function consume({ redis, origin, deliver, concurrency, lockMs, workerNam
   };
 }
 
-/** Time for aborted injections to put their calls back. */
-const GIVE_BACK_MS = 1000;
-
-/** An attempt that failed; carries its delay to the backoff strategy. */
+/** A failed attempt. It carries its delay to the backoff strategy. */
 class Retry extends Error {
   override readonly name = "Retry";
   readonly afterMs: number;
@@ -126,9 +126,55 @@ async function pause(worker: Worker, ms: number): Promise<void> {
   await worker.resume();
 }
 
+/** Time for aborted injections to put their calls back. */
+const GIVE_BACK_MS = 1000;
+
 async function close(worker: Worker, holds: ReadonlyMap<string, Hold>, graceMs: number): Promise<void> {
   const closed = worker.close();
   if ((await within(graceMs, closed)).kind !== "late") return;
   for (const hold of holds.values()) hold.lose("the worker stops");
   await within(GIVE_BACK_MS, closed);
+}
+
+type Listener = (reason: Error) => void;
+
+/**
+ * A worker's hold on the call it took. It can be lost, once and for good, when the worker stops or could not renew its lock.
+ * It is a plain object, because an AbortSignal for each call costs more than reading and parsing the call; `signal` makes one
+ * on demand.
+ */
+export class Hold {
+  #lost: Error | undefined;
+  #listeners: Set<Listener> | undefined;
+  #signal: AbortSignal | undefined;
+
+  get lost(): boolean {
+    return this.#lost !== undefined;
+  }
+
+  /** Aborted when the hold is lost. */
+  get signal(): AbortSignal {
+    if (this.#signal !== undefined) return this.#signal;
+    const controller = new AbortController();
+    this.onLost((reason) => controller.abort(reason));
+    this.#signal = controller.signal;
+    return this.#signal;
+  }
+
+  /** Calls `listener` when the hold is lost, or at once if it already is. Returns a function that removes it. */
+  onLost(listener: Listener): () => void {
+    if (this.#lost !== undefined) {
+      listener(this.#lost);
+      return () => {};
+    }
+    this.#listeners ??= new Set();
+    this.#listeners.add(listener);
+    return () => this.#listeners?.delete(listener);
+  }
+
+  lose(reason: string): void {
+    if (this.#lost !== undefined) return;
+    this.#lost = new Error(reason);
+    for (const listener of this.#listeners ?? []) listener(this.#lost);
+  }
 }

@@ -1,29 +1,28 @@
 import { ORIGINS } from "../job-call/job-call.ts";
 import { createAudit } from "./audit.ts";
-import { createCallRecords } from "./call-record.ts";
-import { createFailedRecords } from "./failed-record.ts";
-import { openQueue } from "./open-queue.ts";
-import type { Operate, OperateDeps } from "./replay.ts";
+import { createCallRecords, createFailedRecords } from "./call-record.ts";
+import type { Operate, OperateDeps } from "./operate.ts";
+import { openQueue } from "./protocol.ts";
 
 /**
- * Ends a failed call without running it; its body is deleted, and a repeat of the delivery within the window is told.
+ * Ends a failed call without running it, and deletes its body. If its sender repeats it within the window, the answer says
+ * that it was discarded.
  *
- * The record comes first, in one script that holds only while the call is failed: a call that was replayed meanwhile is
- * left alone. From then on the call cannot run: a replay refuses what is DISCARDED, and a producer drops it, even where
- * a replay that had begun before still moves it. So the removal may come second, may be lost in a crash (the call is
- * then still listed, and discarding it again removes it), and need not care when a producer holds the job. The record
- * begins to expire when the job is gone.
+ * First one script changes the record, only while the call is failed: a call that was replayed in between is left alone.
+ * From then on the call cannot run, because replay refuses DISCARDED and a producer drops it, even if a replay that began
+ * earlier still moves the job. So the job may be removed after that, also while a producer holds it. After a crash between
+ * the two the call is still listed, and discarding it again removes it. The record begins to expire when the job is gone.
  */
 export function createDiscard({ redis, clock, log, by }: OperateDeps): Operate {
-  const records = createFailedRecords(redis);
-  const ends = createCallRecords(redis);
+  const failedRecords = createFailedRecords(redis);
+  const records = createCallRecords(redis);
   const audit = createAudit(redis, log);
   const queues = new Map(ORIGINS.map((origin) => [origin, openQueue(redis, origin)]));
 
   return async function discard(failed, { selection, reason }) {
-    if (!(await records.discarding(failed, clock()))) return "left";
+    if (!(await failedRecords.discarding(failed, clock()))) return "left";
     await queues.get(failed.origin)?.remove(failed.id, { removeChildren: false });
-    await ends.discarded(failed, clock());
+    await records.discarded(failed, clock());
     await audit({ at: clock(), action: "discard", callId: failed.id, by, selection, reason });
     return "done";
   };

@@ -2,30 +2,89 @@ import { Queue } from "bullmq";
 import type { JobCall, Origin } from "../job-call/job-call.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Redis } from "../redis/connect.ts";
-import { logErrors } from "./log-errors.ts";
-import { EVENTS_KEPT, JOB_NAME, JOB_OPTIONS, QUEUE_OPTIONS } from "./protocol.ts";
+import { keys } from "../redis/keys.ts";
+import { script } from "../redis/script.ts";
+import {
+  JOB_NAME,
+  JOB_OPTIONS,
+  logErrors,
+  MOVE_TO_QUEUED,
+  QUEUE_OPTIONS,
+  type RecordState,
+} from "./protocol.ts";
 
-/** Resolves once Redis has replied to the add; adding the same id again is a no-op while the call is queued. */
+/** Resolves once Redis has replied to the add. Adding the same id again does nothing while the call is in its queue. */
 export type Add = (call: JobCall) => Promise<void>;
 
-/** With the id's place in it, which makes the copy for each call cheap. */
+/** With `jobId` present from the start, which makes the copy for each call cheap. */
 const OPTIONS = { ...JOB_OPTIONS, jobId: "" };
 
-/** Adds calls of one origin. For ingress: `redis` must fail fast (connectForRequests). */
+/** Adds calls of one origin. For gateways: `redis` must fail fast (connectForRequests). */
 export function createAdd(redis: Redis, origin: Origin, log: Logger): Add {
   const queue = new Queue<JobCall>(origin, { ...QUEUE_OPTIONS, connection: redis });
-  logErrors(queue, { origin, log });
-  keepFewEvents(redis, queue);
+  logErrors(queue, origin, log);
+  limitEvents(redis, queue);
   return async (call) => {
     await queue.add(JOB_NAME, call, { ...OPTIONS, jobId: call.id });
   };
 }
 
-/** Says so whenever the connection is made: Redis may have been away, or emptied. */
-function keepFewEvents(redis: Redis, queue: Queue<JobCall>): void {
-  const say = (): void => {
+/** Nobody here reads BullMQ's event stream, which keeps 10,000 entries by default. */
+const EVENTS_KEPT = 100;
+
+/** Sets the limit each time the connection is made, because Redis may have been away, or may have lost its data. */
+function limitEvents(redis: Redis, queue: Queue<JobCall>): void {
+  const limit = (): void => {
     redis.hset(queue.toKey("meta"), "opts.maxLenEvents", EVENTS_KEPT).catch(() => {});
   };
-  redis.on("ready", say);
-  if (redis.status === "ready") say();
+  redis.on("ready", limit);
+  if (redis.status === "ready") limit();
+}
+
+export type Claim =
+  | { kind: "new" }
+  | { kind: "conflict" }
+  | { kind: "known"; state: Exclude<RecordState, "SETTLED"> };
+
+/** KEYS record. ARGV body sha256, window ms, now, by. Answers NEW, CONFLICT or the state found. */
+const CLAIM = `
+local st = redis.call('HGET', KEYS[1], 'st')
+if not st then
+  redis.call('HSET', KEYS[1], 'st', 'CLAIMED', 'bh', ARGV[1], 'w', ARGV[2], 'at', ARGV[3], 'by', ARGV[4])
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+  return 'NEW'
+end
+local bh = redis.call('HGET', KEYS[1], 'bh')
+if bh and bh ~= ARGV[1] then return 'CONFLICT' end
+if st == 'CLAIMED' and redis.call('HGET', KEYS[1], 'by') == ARGV[4] then return 'NEW' end
+return st`;
+
+export type Claims = ReturnType<typeof createClaims>;
+
+/** A gateway's writes to the record of a call with evidence. Each is one atomic script; none is retried here. */
+export function createClaims(redis: Redis) {
+  const claim = script(redis, CLAIM);
+  const moveToQueued = script(redis, MOVE_TO_QUEUED);
+
+  return {
+    /**
+     * Before the add: makes the record, or returns what is known of the call. `by` identifies the claiming request: its own
+     * repeat, after a lost reply, is `new` again.
+     */
+    async claim(
+      id: string,
+      bodySha256: string,
+      { windowMs, now, by }: { windowMs: number; now: number; by: string },
+    ): Promise<Claim> {
+      const reply = (await claim([keys.record(id)], [bodySha256, windowMs, now, by])) as string;
+      if (reply === "NEW") return { kind: "new" };
+      if (reply === "CONFLICT") return { kind: "conflict" };
+      return { kind: "known", state: reply as Exclude<RecordState, "SETTLED"> };
+    },
+
+    /** After the add: CLAIMED becomes QUEUED. Any other state is newer and stays. */
+    async markQueued(id: string, now: number): Promise<void> {
+      await moveToQueued([keys.record(id)], [now, "CLAIMED"]);
+    },
+  };
 }

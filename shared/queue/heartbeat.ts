@@ -1,38 +1,33 @@
 import type { Redis } from "../redis/connect.ts";
 import { keys } from "../redis/keys.ts";
-import { toScored } from "../redis/scored.ts";
-import { script } from "../redis/script.ts";
-import type { Clock } from "../time/clock.ts";
-import { within } from "../time/clock.ts";
-import { HEARTBEAT_EVERY_MS, HEARTBEAT_FRESH_MS } from "./protocol.ts";
+import { toScored } from "../redis/pages.ts";
+import { NOW, script } from "../redis/script.ts";
+import { type Clock, within } from "../time/clock.ts";
 
-/*
- * Beats are told in Redis' time: the clocks of two machines need not agree.
- */
-const NOW = `
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)`;
+const HEARTBEAT_EVERY_MS = 2000;
+/** A worker that was silent for three beats counts as gone. */
+export const HEARTBEAT_FRESH_MS = 3 * HEARTBEAT_EVERY_MS;
 
+/** KEYS workers. ARGV worker id. */
 const BEAT = `${NOW}
 redis.call('ZADD', KEYS[1], now, ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, now - 86400000)`;
 
+/** KEYS workers. ARGV fresh ms. Answers Redis' time and the beats, oldest first. */
 const BEATS = `${NOW}
 return {now, redis.call('ZRANGEBYSCORE', KEYS[1], now - ARGV[1], '+inf', 'WITHSCORES')}`;
 
-export type Heartbeat = {
-  /** Whether a beat has arrived lately. */
+type Heartbeat = {
+  /** Whether Redis has answered a beat lately. */
   isFresh(): boolean;
   stop(): Promise<void>;
 };
 
-type Options = { redis: Redis; workerId: string; clock: Clock };
-
 /**
- * Says every two seconds that this worker lives, until stopped. A connection on which a beat is not answered is taken for
- * dead and made anew: a worker waits for as long as it takes, and would wait on a silent connection for ever.
+ * Tells Redis every two seconds that this worker is alive, until stopped. If a beat is not answered, the connection counts
+ * as dead and is opened again: a worker's commands have no timeout, and would wait on a silent connection for ever.
  */
-export function beat({ redis, workerId, clock }: Options): Heartbeat {
+export function beat(redis: Redis, workerId: string, clock: Clock): Heartbeat {
   const send = script(redis, BEAT);
   let lastAt: number | undefined;
   let beating = false;
@@ -58,7 +53,7 @@ export function beat({ redis, workerId, clock }: Options): Heartbeat {
 
 export type Beat = { id: string; ageMs: number };
 
-/** The workers heard of lately, the oldest beat first. */
+/** The workers whose last beat is fresh, the oldest beat first. */
 export async function lastBeats(redis: Redis): Promise<Beat[]> {
   const [now, beats] = (await script(redis, BEATS)([keys.workers], [HEARTBEAT_FRESH_MS])) as [
     number,

@@ -1,10 +1,12 @@
-import { BATCH_MAX } from "./batch-max.ts";
-
-type Batch<Item, Answer> = { items: Item[]; answers: Promise<readonly Answer[]>; send(): void };
+/**
+ * The most commands, or items of one command, that leave together. Without a limit, many replies that arrive at once would
+ * cause one large batch, and this process and Redis would take turns to work instead of working side by side.
+ */
+export const BATCH_MAX = 16;
 
 /**
- * Asks for many with one command: what is asked for singly within one turn of the event loop is gathered and asked for
- * together, up to BATCH_MAX of them. `ask` answers in the order of its items; when it fails, it fails for all of them.
+ * Makes one command of many requests: the items requested within one turn of the event loop are gathered, up to BATCH_MAX,
+ * and given to `ask` together. `ask` answers in the order of its items; if it fails, it fails for all of them.
  */
 export function createBatcher<Item, Answer>(ask: (items: readonly Item[]) => Promise<readonly Answer[]>) {
   let open: Batch<Item, Answer> | undefined;
@@ -28,8 +30,10 @@ export function createBatcher<Item, Answer>(ask: (items: readonly Item[]) => Pro
   return async (item: Item): Promise<Answer> => {
     open ??= openBatch();
     const batch = open;
-    const place = batch.items.push(item) - 1;
+    const index = batch.items.push(item) - 1;
     if (batch.items.length === BATCH_MAX) close(batch);
-    return (await batch.answers)[place] as Answer;
+    return (await batch.answers)[index] as Answer;
   };
 }
+
+type Batch<Item, Answer> = { items: Item[]; answers: Promise<readonly Answer[]>; send(): void };

@@ -1,14 +1,14 @@
-import type { Redis, RedisOptions } from "ioredis";
+import { type Command, Redis, type RedisOptions } from "ioredis";
 import type { Secret } from "../crypto/secret.ts";
-import { messageOf } from "../errors/app-error.ts";
+import { AppError, messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
-import { BatchingRedis } from "./batching-redis.ts";
+import { BATCH_MAX } from "./batcher.ts";
 
 export type { Redis } from "ioredis";
 
 const RECONNECT_MS_MAX = 1000;
 
-const always = {
+const COMMON = {
   connectTimeout: 2000,
   keepAlive: 10_000,
   retryStrategy: (attempt: number) =>
@@ -16,17 +16,17 @@ const always = {
 } satisfies RedisOptions;
 
 /**
- * For code that answers a caller: while Redis is away, commands fail at once instead of queueing up, and a command whose
- * reply is lost is not sent again behind the caller's back.
+ * For code that answers a caller. While Redis is away, commands fail at once instead of queueing up. A command whose reply
+ * is lost is not sent again without the caller's knowledge.
  */
 export function connectForRequests(url: Secret, log: Logger): Redis {
   const redis = new BatchingRedis(url.reveal(), {
-    ...always,
+    ...COMMON,
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
     commandTimeout: 1500,
-    // ioredis waits this long for the end of a socket, even of one that never opened, and the process with it.
+    // ioredis waits this long for a socket to end, even for one that never opened, and keeps the process alive meanwhile.
     disconnectTimeout: 500,
     reconnectOnError: (error) => error.message.includes("READONLY"),
   });
@@ -36,14 +36,14 @@ export function connectForRequests(url: Secret, log: Logger): Redis {
 /** For workers: commands wait for Redis to return. Safe to resend only because every id is deterministic. */
 export function connectForWork(url: Secret, log: Logger): Redis {
   const redis = new BatchingRedis(url.reveal(), {
-    ...always,
+    ...COMMON,
     maxRetriesPerRequest: null,
     reconnectOnError: (error) => (error.message.includes("READONLY") ? 2 : false),
   });
   return logged(redis, log);
 }
 
-/** One line when Redis goes and one when it is back, instead of one per attempt to reconnect. */
+/** Logs one line when Redis goes and one when it is back, instead of one for each attempt to reconnect. */
 function logged(redis: Redis, log: Logger): Redis {
   let reachable: boolean | undefined;
   redis.on("ready", () => {
@@ -55,4 +55,63 @@ function logged(redis: Redis, log: Logger): Redis {
     reachable = false;
   });
   return redis;
+}
+
+/** Resolves once commands can be sent. Throws `queue.unavailable` with Redis' last error if that takes too long. */
+export function whenReady(redis: Redis, deadlineMs: number): Promise<void> {
+  if (redis.status === "ready") return Promise.resolve();
+  return new Promise((resolve, reject) => {
+    let last: unknown;
+    const onError = (error: unknown): void => {
+      last = error;
+    };
+    const onReady = (): void => settle(resolve);
+    const timer = setTimeout(() => {
+      const reason = last === undefined ? `no answer within ${deadlineMs} ms` : messageOf(last);
+      settle(() => reject(new AppError("queue.unavailable", { reason, cause: last })));
+    }, deadlineMs);
+    function settle(outcome: () => void): void {
+      clearTimeout(timer);
+      redis.off("error", onError);
+      redis.off("ready", onReady);
+      outcome();
+    }
+    redis.on("error", onError);
+    redis.on("ready", onReady);
+  });
+}
+
+type WriteableStream = Parameters<Redis["sendCommand"]>[1];
+
+/**
+ * A connection that sends the commands of one turn of the event loop in few writes, because each write is a system call and
+ * costs more than most commands. Order, replies and failures are the same as without it. ioredis' auto-pipelining differs:
+ * it holds commands back until the batch before them is answered.
+ */
+class BatchingRedis extends Redis {
+  #held = 0;
+  #release: (() => void) | undefined;
+
+  override sendCommand(command: Command, stream?: WriteableStream): unknown {
+    this.#release ??= this.#hold();
+    const reply = super.sendCommand(command, stream);
+    this.#held += 1;
+    if (this.#held === BATCH_MAX) this.#release?.();
+    return reply;
+  }
+
+  /** Holds back what is written to the current socket until the turn ends or the batch is full. */
+  #hold(): (() => void) | undefined {
+    const { stream: socket } = this;
+    if (!socket?.writable) return undefined;
+    const release = (): void => {
+      if (this.#release !== release) return;
+      this.#release = undefined;
+      socket.uncork();
+    };
+    this.#held = 0;
+    socket.cork();
+    setImmediate(release);
+    return release;
+  }
 }

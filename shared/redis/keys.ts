@@ -4,20 +4,20 @@ import type { Origin } from "../job-call/job-call.ts";
  * Every key in Redis, of every process. What else both sides of a queue must agree on is in shared/queue/protocol.ts.
  *
  *   {postern}:webhook:*  {postern}:x402:*   BullMQ's keys, one queue per origin, so that neither starves the other
- *   {postern}:call:<id>                     hash: the record of a call (call-record.ts)
+ *   {postern}:call:<id>                     hash: the record of a call (shared/queue/protocol.ts)
  *   {postern}:attempts:<id>                 list: the failed attempts of a call, as JSON, oldest first
- *   {postern}:since:<origin>                zset: since when a call that failed once, or was replayed, has waited
+ *   {postern}:since:<origin>                zset: calls that failed once or were replayed, by the time they began to wait
  *   {postern}:payment:<id>                  hash: what a paid call was paid with (shared/payments)
  *   {postern}:payments                      zset: every payment, by the time it was claimed
- *   {postern}:payments:due                  zset: payments the reconciler is to look at, by when
+ *   {postern}:payments:due                  zset: payments the reconciler has to look at, by the time it has to
  *   {postern}:payments:unresolved           zset: payments that are SETTLING or SETTLED, by the time they were claimed
  *   {postern}:payments:review               zset: payments in REVIEW, by the time they were claimed
  *   {postern}:payments:open:<payer>         set: a payer's payments that are SETTLING or in REVIEW
  *   {postern}:payment-id:<payer>:<id>       hash: the call that a payer's own payment identifier stands for
- *   {postern}:quote:<digest>                string: the call that an operator's quote was used up by
- *   {postern}:caller-nonce:<hash>           string: a caller's nonce that was used
+ *   {postern}:quote:<digest>                string: the call that used up an operator's quote
+ *   {postern}:caller-nonce:<hash>           string: the call that used up a caller's nonce
  *   {postern}:pricing:proof:<hash>          string: the first answer a proof of work was used for (services/pricing)
- *   {postern}:rate:<identity>               hash: the last good value of a rate's source (shared/rates)
+ *   {postern}:rate:<identity>               hash: the last good value of a rate's source (shared/pricing/rates)
  *   {postern}:workers                       zset: worker id, by the time of its last heartbeat
  *   {postern}:audit                         stream: who replayed, discarded or resolved what
  *
@@ -26,11 +26,13 @@ import type { Origin } from "../job-call/job-call.ts";
 export const PREFIX = "{postern}";
 
 export const keys = {
+  /** BullMQ's: a call that waits, is delayed, active or failed. */
+  job: (origin: Origin, callId: string) => `${PREFIX}:${origin}:${callId}`,
+  /** BullMQ's: the failed calls of an origin, by the time they failed. */
+  failed: (origin: Origin) => `${PREFIX}:${origin}:failed`,
   record: (callId: string) => `${PREFIX}:call:${callId}`,
   attempts: (callId: string) => `${PREFIX}:attempts:${callId}`,
   since: (origin: Origin) => `${PREFIX}:since:${origin}`,
-  /** BullMQ's own: the failed calls of an origin, by the time they failed. */
-  failed: (origin: Origin) => `${PREFIX}:${origin}:failed`,
   payment: (callId: string) => `${PREFIX}:payment:${callId}`,
   payments: `${PREFIX}:payments`,
   paymentsDue: `${PREFIX}:payments:due`,
@@ -44,4 +46,21 @@ export const keys = {
   rate: (identity: string) => `${PREFIX}:rate:${identity}`,
   workers: `${PREFIX}:workers`,
   audit: `${PREFIX}:audit`,
+} as const;
+
+/*
+ * The keys of the runners on one Redis, which need not be the gateways'. What the fields mean is in services/runner.
+ *
+ *   {postern-runner}:call:<key>   hash: what is remembered of a call, by its Idempotency-Key
+ *   {postern-runner}:calls        zset: every call remembered, by the time it may be forgotten (+inf: not before it ends)
+ *   {postern-runner}:due          zset: long calls, by the time a runner has to look at them; while a call runs, that is
+ *                                 when its lease lapses
+ */
+const RUNNER_PREFIX = "{postern-runner}";
+
+/** @public for services/runner */
+export const runnerKeys = {
+  call: (idempotencyKey: string) => `${RUNNER_PREFIX}:call:${idempotencyKey}`,
+  calls: `${RUNNER_PREFIX}:calls`,
+  due: `${RUNNER_PREFIX}:due`,
 } as const;

@@ -1,6 +1,6 @@
 import { AppError, messageOf } from "../errors/app-error.ts";
 import { type Clock, delay, within } from "../time/clock.ts";
-import type { DurableRedis } from "./durable-redis.ts";
+import type { DurableRedis } from "./durable.ts";
 
 /** Redis refused these before it wrote anything, so nothing happened. */
 const REFUSED_UNWRITTEN = /^(OOM|MISCONF|READONLY|NOREPLICAS|LOADING|NOPERM|NOAUTH|MASTERDOWN|CLUSTERDOWN)\b/;

@@ -3,7 +3,10 @@ import type { Redis } from "ioredis";
 
 export type Script = (keys: readonly string[], args: readonly (string | number)[]) => Promise<unknown>;
 
-/** A Lua script on one connection: sent as its hash, and whole when Redis does not know it (new, restarted, flushed). */
+/**
+ * A Lua script on one connection. It is sent as its hash, and in full only if Redis does not know it because it is new,
+ * was restarted or was flushed.
+ */
 export function script(redis: Redis, lua: string): Script {
   const sha = createHash("sha1").update(lua).digest("hex");
   return async (keys, args) => {
@@ -15,3 +18,8 @@ export function script(redis: Redis, lua: string): Script {
     }
   };
 }
+
+/** Lua that a script may begin with: `now` is Redis' time in unix milliseconds, so that clocks need not agree. */
+export const NOW = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)`;

@@ -8,7 +8,7 @@ import { type Part, startPart } from "../../shared/dev/start-part.ts";
 import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
 import { untilReady } from "../../shared/dev/until-ready.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
-import { isQueued } from "../../shared/queue/is-queued.ts";
+import { isQueued } from "../../shared/queue/status.ts";
 import { connectForWork, type Redis } from "../../shared/redis/connect.ts";
 import { type DevAccount, newPayer, startTestDevnet, type TestDevnet } from "../support/devnet.ts";
 import { eventually } from "../support/eventually.ts";

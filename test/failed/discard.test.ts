@@ -1,8 +1,7 @@
 import { Job } from "bullmq";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { createFailedRecords } from "../../shared/queue/failed-record.ts";
-import { openQueue } from "../../shared/queue/open-queue.ts";
-import { JOB_NAME } from "../../shared/queue/protocol.ts";
+import { createFailedRecords } from "../../shared/queue/call-record.ts";
+import { JOB_NAME, openQueue } from "../../shared/queue/protocol.ts";
 import { keys, PREFIX } from "../../shared/redis/keys.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Lab, startLab, WHY, WINDOW_MS } from "./failed-lab.ts";
@@ -26,7 +25,7 @@ test("a discarded call is DISCARDED to a repeat of its delivery for the window, 
   expect(await lab.discard(failed, why)).toBe("done");
   expect(await jobIsGone(id)).toBe(true);
   expect(await lab.calls.count({})).toBe(0);
-  const again = await lab.records.claim(id, failed.call?.sha256 ?? "", {
+  const again = await lab.claims.claim(id, failed.call?.sha256 ?? "", {
     windowMs: WINDOW_MS,
     now: Date.now(),
     by: "a test",

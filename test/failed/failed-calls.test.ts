@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { CallFilter } from "../../shared/queue/failed-calls.ts";
+import type { CallFilter } from "../../shared/queue/failed.ts";
 import { keys } from "../../shared/redis/keys.ts";
 import { type Lab, type NewCall, startLab } from "./failed-lab.ts";
 

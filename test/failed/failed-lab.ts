@@ -13,11 +13,10 @@ import { type Origin, toJobCall } from "../../shared/job-call/job-call.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { createCallRecords } from "../../shared/queue/call-record.ts";
 import { createDiscard } from "../../shared/queue/discard.ts";
-import { createAdd } from "../../shared/queue/enqueue.ts";
-import { createFailedCalls, type FailedCall } from "../../shared/queue/failed-calls.ts";
+import { createAdd, createClaims } from "../../shared/queue/enqueue.ts";
+import { createFailedCalls, type FailedCall } from "../../shared/queue/failed.ts";
 import { createReplay } from "../../shared/queue/replay.ts";
-import { connectForRequests, connectForWork } from "../../shared/redis/connect.ts";
-import { whenReady } from "../../shared/redis/when-ready.ts";
+import { connectForRequests, connectForWork, whenReady } from "../../shared/redis/connect.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { eventually } from "../support/eventually.ts";
 import { recordingLog } from "../support/recording-log.ts";
@@ -48,6 +47,7 @@ export async function startLab() {
   const deps = { redis, clock: systemClock, log, by: "tester@lab" };
   const calls = createFailedCalls(redis);
   const records = createCallRecords(redis);
+  const claims = createClaims(redis);
   const injected: string[] = [];
   let failure: ErrorCode | undefined;
   let producer: ReturnType<typeof createProducer> | undefined;
@@ -59,7 +59,7 @@ export async function startLab() {
   const adds = { webhook: createAdd(redis, "webhook", log), x402: createAdd(redis, "x402", log) };
 
   const lab = {
-    ...{ server, redis, log, calls, records, injected, attempts: ATTEMPTS },
+    ...{ server, redis, log, calls, records, claims, injected, attempts: ATTEMPTS },
     replay: createReplay(deps),
     discard: createDiscard(deps),
 
@@ -94,9 +94,9 @@ export async function startLab() {
         accepted_at: given.acceptedAt ?? systemClock(),
       });
       if (claimed)
-        await records.claim(id, call.sha256, { windowMs: WINDOW_MS, now: systemClock(), by: "a test" });
+        await claims.claim(id, call.sha256, { windowMs: WINDOW_MS, now: systemClock(), by: "a test" });
       await adds[origin](call);
-      if (claimed) await records.added(id, systemClock());
+      if (claimed) await claims.markQueued(id, systemClock());
       return id;
     },
 

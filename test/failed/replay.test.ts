@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { createFailedRecords } from "../../shared/queue/failed-record.ts";
-import { operateMany, type Selected, select } from "../../shared/queue/operate-many.ts";
+import { createFailedRecords } from "../../shared/queue/call-record.ts";
+import { operateMany, type Selected, select } from "../../shared/queue/operate.ts";
 import { keys } from "../../shared/redis/keys.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Lab, startLab, WHY } from "./failed-lab.ts";

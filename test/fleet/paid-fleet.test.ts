@@ -5,7 +5,7 @@ import { Secret } from "../../shared/crypto/secret.ts";
 import type { Part } from "../../shared/dev/start-part.ts";
 import { untilReady } from "../../shared/dev/until-ready.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
-import { paymentCallId } from "../../shared/payments/payment-call-id.ts";
+import { paymentCallId } from "../../shared/payments/payment.ts";
 import { connectForWork, type Redis } from "../../shared/redis/connect.ts";
 import { keys } from "../../shared/redis/keys.ts";
 import { newPayer, startTestDevnet, type TestDevnet } from "../support/devnet.ts";

@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { Refused } from "../../services/producer/inject.ts";
+import { Refused } from "../../services/producer/deliver.ts";
 import { type DevAccount, newPayer } from "../support/devnet.ts";
 import { eventually } from "../support/eventually.ts";
 import { tempDir } from "../support/temp-dir.ts";

@@ -8,7 +8,7 @@ import { provideRedis } from "../../shared/dev/provide-redis.ts";
 import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
-import { readServerState } from "../../shared/redis/server-state.ts";
+import { readServerState } from "../../shared/redis/durable.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 const started: PrivateRedis[] = [];

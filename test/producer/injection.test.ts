@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { type Inject, Refused } from "../../services/producer/inject.ts";
+import { type Inject, Refused } from "../../services/producer/deliver.ts";
 import { contentDigest, verifyMessage } from "../../shared/crypto/message-signature.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";

@@ -7,7 +7,7 @@ import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
-import { DurableRedis } from "../../shared/redis/durable-redis.ts";
+import { DurableRedis } from "../../shared/redis/durable.ts";
 import { eventually } from "../support/eventually.ts";
 import { gate, onRedis, type Rig, startRig, type TestRunner } from "./runners.ts";
 

@@ -7,7 +7,7 @@ import { type Listening, listen } from "../../shared/http/listen.ts";
 import type { JobCall } from "../../shared/job-call/job-call.ts";
 import { QUEUE_OPTIONS } from "../../shared/queue/protocol.ts";
 import { connectForRequests, connectForWork, type Redis } from "../../shared/redis/connect.ts";
-import type { DurabilityMode } from "../../shared/redis/server-state.ts";
+import type { DurabilityMode } from "../../shared/redis/durable.ts";
 import { eventually } from "./eventually.ts";
 import { type RecordingLog, recordingLog } from "./recording-log.ts";
 

@@ -2,6 +2,7 @@ import { createHmac } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
 import { createCallRecords } from "../../shared/queue/call-record.ts";
+import { createClaims } from "../../shared/queue/enqueue.ts";
 import { keys } from "../../shared/redis/keys.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { send } from "../support/http.ts";
@@ -52,6 +53,7 @@ function post(gateway: TestGateway, path: string, deliveryId: string | string[] 
   });
 }
 const records = () => createCallRecords(first.redis);
+const claims = () => createClaims(first.redis);
 
 test.each(["/key", "/hmac", "/none"])("a delivery repeated to any replica is one call: %s", async (path) => {
   const answers = await Promise.all(
@@ -143,9 +145,9 @@ test("a repeat that finds a claim whose add was lost adds the call", async () =>
 test("a claim lasts for the window, a queued or failed call for ever, and the window runs anew from the end", async () => {
   const ttl = (id: string) => first.redis.pttl(keys.record(id));
   const now = Date.now();
-  await records().claim("c_1", "hash", { windowMs: WINDOW_MS, now, by: "a test" });
+  await claims().claim("c_1", "hash", { windowMs: WINDOW_MS, now, by: "a test" });
   expect(await ttl("c_1")).toBeGreaterThan(WINDOW_MS - 5000);
-  await records().added("c_1", now);
+  await claims().markQueued("c_1", now);
   expect(await ttl("c_1")).toBe(-1);
   await records().failed({ id: "c_1", origin: "webhook" }, now);
   expect(await ttl("c_1")).toBe(-1);
@@ -155,15 +157,15 @@ test("a claim lasts for the window, a queued or failed call for ever, and the wi
 
 test("what is newer wins: a gateway's late mark does not hide that the call is failed", async () => {
   const of = { id: "c_1", origin: "webhook" as const };
-  await records().claim(of.id, "hash", { windowMs: WINDOW_MS, now: Date.now(), by: "a test" });
+  await claims().claim(of.id, "hash", { windowMs: WINDOW_MS, now: Date.now(), by: "a test" });
   await records().failed(of, Date.now());
-  await records().added(of.id, Date.now());
+  await claims().markQueued(of.id, Date.now());
   expect(await records().state(of.id)).toBe("FAILED");
 });
 
 test("what has ended stays ended: a worker that lost its call speaks too late", async () => {
   const of = { id: "c_1", origin: "webhook" as const };
-  await records().claim(of.id, "hash", { windowMs: WINDOW_MS, now: Date.now(), by: "a test" });
+  await claims().claim(of.id, "hash", { windowMs: WINDOW_MS, now: Date.now(), by: "a test" });
   await records().injected(of, Date.now());
   const attempt = { at: Date.now(), code: "runner.timed_out", reason: "late", worker: "w" };
   await records().attemptFailed(of, attempt, Date.now());
@@ -175,7 +177,7 @@ test("what has ended stays ended: a worker that lost its call speaks too late", 
 });
 
 test("a claim whose reply was lost is still one's own, and another's is not", async () => {
-  const claim = (by: string) => records().claim("c_1", "hash", { windowMs: WINDOW_MS, now: Date.now(), by });
+  const claim = (by: string) => claims().claim("c_1", "hash", { windowMs: WINDOW_MS, now: Date.now(), by });
   expect(await claim("one")).toEqual({ kind: "new" });
   expect(await claim("one")).toEqual({ kind: "new" });
   expect(await claim("other")).toEqual({ kind: "known", state: "CLAIMED" });

@@ -1,4 +1,4 @@
-import type { ManyResult, Selected } from "../../../shared/queue/operate-many.ts";
+import type { ManyResult, Selected } from "../../../shared/queue/operate.ts";
 import { plain } from "../plain.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 

@@ -1,8 +1,14 @@
 import type { PosternToml } from "../../../shared/config/postern-toml.ts";
 import { EXIT, stopSignal } from "../../../shared/lifecycle/run-service.ts";
-import { createFailedCalls } from "../../../shared/queue/failed-calls.ts";
-import { type ManyResult, operateMany, type Selected, select } from "../../../shared/queue/operate-many.ts";
-import type { Operate, OperateDeps } from "../../../shared/queue/replay.ts";
+import { createFailedCalls } from "../../../shared/queue/failed.ts";
+import {
+  type ManyResult,
+  type Operate,
+  type OperateDeps,
+  operateMany,
+  type Selected,
+  select,
+} from "../../../shared/queue/operate.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { type Session, withRedis } from "../with-redis.ts";

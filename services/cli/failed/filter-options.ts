@@ -2,7 +2,7 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import { type ErrorCode, isErrorCode } from "../../../shared/errors/codes.ts";
 import { CALL_ID } from "../../../shared/job-call/call-id.ts";
 import { ORIGINS, type Origin } from "../../../shared/job-call/job-call.ts";
-import type { CallFilter } from "../../../shared/queue/failed-calls.ts";
+import type { CallFilter } from "../../../shared/queue/failed.ts";
 import { shellQuote } from "../../../shared/text/shell-quote.ts";
 import { toIso } from "../moment.ts";
 import { parseTime, wholeNumber } from "../options.ts";

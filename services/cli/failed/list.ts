@@ -1,6 +1,6 @@
 import { WEBHOOK_PATH } from "../../../shared/job-call/job-call.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { createFailedCalls, type FailedCall, type FailedCalls } from "../../../shared/queue/failed-calls.ts";
+import { createFailedCalls, type FailedCall, type FailedCalls } from "../../../shared/queue/failed.ts";
 import { toIso } from "../moment.ts";
 import { plain } from "../plain.ts";
 import type { ProgramDeps } from "../program-deps.ts";

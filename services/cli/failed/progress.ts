@@ -1,4 +1,4 @@
-import type { Progress } from "../../../shared/queue/operate-many.ts";
+import type { Progress } from "../../../shared/queue/operate.ts";
 import { type Clock, systemClock } from "../../../shared/time/clock.ts";
 
 export type ProgressBar = {

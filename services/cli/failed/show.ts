@@ -2,7 +2,7 @@ import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import type { JobCall } from "../../../shared/job-call/job-call.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createCallRecords, type FailedAttempt } from "../../../shared/queue/call-record.ts";
-import { createFailedCalls, type FailedCall } from "../../../shared/queue/failed-calls.ts";
+import { createFailedCalls, type FailedCall } from "../../../shared/queue/failed.ts";
 import { toIso } from "../moment.ts";
 import { plain } from "../plain.ts";
 import type { ProgramDeps } from "../program-deps.ts";

@@ -1,5 +1,5 @@
 import { createCallRecords } from "../../../shared/queue/call-record.ts";
-import { createFailedCalls } from "../../../shared/queue/failed-calls.ts";
+import { createFailedCalls } from "../../../shared/queue/failed.ts";
 import type { Redis } from "../../../shared/redis/connect.ts";
 
 /** What is known of a call that is not among the failed ones, as a sentence. */

@@ -1,8 +1,7 @@
 import { Secret } from "../../../shared/crypto/secret.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
 import { createPaymentList } from "../../../shared/payments/list.ts";
-import { connectForRequests } from "../../../shared/redis/connect.ts";
-import { whenReady } from "../../../shared/redis/when-ready.ts";
+import { connectForRequests, whenReady } from "../../../shared/redis/connect.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 
 export type SettledPayment = { id: string; payer: string; units: bigint };

@@ -8,7 +8,7 @@ import { chainIdOf } from "../../../shared/ethereum/chain-id.ts";
 import { recoverAddress } from "../../../shared/ethereum/recover.ts";
 import { domainSeparator } from "../../../shared/ethereum/typed-data.ts";
 import { headerValues } from "../../../shared/http/headers.ts";
-import { paymentCallId } from "../../../shared/payments/payment-call-id.ts";
+import { paymentCallId } from "../../../shared/payments/payment.ts";
 import { UINT256_MAX } from "../../../shared/pricing/token-amount.ts";
 import type { Token } from "../catalog.ts";
 

@@ -3,8 +3,7 @@ import { encodePaymentResponseHeader } from "@x402/core/http";
 import type { Network } from "@x402/core/types";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { COMMON_HEADERS } from "../../../shared/http/problem.ts";
-import type { Claimed } from "../../../shared/payments/claim.ts";
-import type { PaymentJournal } from "../../../shared/payments/journal.ts";
+import type { Claimed, PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Payment, PaymentState, PaymentTerms, Settlement } from "../../../shared/payments/payment.ts";
 import { type Clock, delay } from "../../../shared/time/clock.ts";
 

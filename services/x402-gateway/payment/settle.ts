@@ -4,14 +4,14 @@ import { type JobCall, platformKeys, toJobCall } from "../../../shared/job-call/
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
-import type {
-  FacilitatorRequest,
-  NewPayment,
-  Payment,
-  PaymentTerms,
-  Settlement,
+import {
+  type FacilitatorRequest,
+  type NewPayment,
+  type Payment,
+  type PaymentTerms,
+  type Settlement,
+  toSettlement,
 } from "../../../shared/payments/payment.ts";
-import { toSettlement } from "../../../shared/payments/terms.ts";
 import type { Add } from "../../../shared/queue/enqueue.ts";
 import type { RetryWrite } from "../../../shared/redis/retry-write.ts";
 import type { Clock } from "../../../shared/time/clock.ts";

@@ -2,8 +2,12 @@ import type { Chain } from "../../../shared/ethereum/chain.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
-import type { Payment, Settlement } from "../../../shared/payments/payment.ts";
-import { toAuthorization, toSettlement } from "../../../shared/payments/terms.ts";
+import {
+  type Payment,
+  type Settlement,
+  toAuthorization,
+  toSettlement,
+} from "../../../shared/payments/payment.ts";
 import type { RetryWrite } from "../../../shared/redis/retry-write.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import type { PaymentChain } from "../chains.ts";
