@@ -1,13 +1,24 @@
 import { Command, type CommanderError, Help } from "commander";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
+import { DIFFICULTY_BEARABLE } from "../../shared/pricing/proof-of-work.ts";
 import { checkAllConfig } from "./check-config.ts";
 import { addFailed } from "./failed/command.ts";
-import { bindAddress, configDir, opsAddress, port, serviceId, wholeNumber } from "./options.ts";
+import {
+  assertOneBody,
+  bindAddress,
+  configDir,
+  opsAddress,
+  parseAddress,
+  parseUrl,
+  port,
+  serviceId,
+  wholeNumber,
+} from "./options.ts";
 import { addPay } from "./pay/command.ts";
 import { addPayments } from "./payments/command.ts";
 import type { ProgramDeps } from "./program-deps.ts";
-import { addQuote } from "./quote/command.ts";
-import { addRates } from "./rates/command.ts";
+import type { QuoteOptions } from "./quote.ts";
+import type { RatesOptions } from "./rates.ts";
 import type { StatusOptions } from "./status.ts";
 
 const EXIT_CODES = `
@@ -132,4 +143,48 @@ function usageErrorsExitWith({ exitWith }: ProgramDeps) {
     exitWith(error.exitCode === 0 ? EXIT.ok : EXIT.usage);
     throw error;
   };
+}
+
+/** `postern quote`: asks a pricing engine what a job costs, and gets its signed quote. */
+function addQuote(program: Command, deps: ProgramDeps): void {
+  program
+    .command("quote")
+    .description("ask a pricing engine over HTTP for a signed quote, after doing its proof of work")
+    .argument("<url>", "the engine's HTTP address", parseUrl)
+    .argument("<service-id>", "the job's service", wholeNumber("a service id"))
+    .argument("<job-index>", "the job", wholeNumber("a job index", { max: 2 ** 32 - 1 }))
+    .requiredOption("--requester <address>", "who will redeem the quote, or pay with it", parseAddress)
+    .option("--body <text>", "the inputs the quote is for")
+    .option("--body-file <file>", "the inputs from a file")
+    .option(
+      "--difficulty <bits>",
+      "of the engine's proof of work",
+      wholeNumber("a difficulty", { max: DIFFICULTY_BEARABLE }),
+      20,
+    )
+    .option("--json", "the engine's answer, as one JSON object")
+    .action(async (...[url, serviceId, jobIndex, options, command]: Given) => {
+      assertOneBody(command, options);
+      const { quote } = await import("./quote.ts");
+      deps.exitWith(await quote(deps, { url, serviceId, jobIndex }, options));
+    });
+}
+
+type Given = [url: URL, serviceId: number, jobIndex: number, options: QuoteOptions, command: Command];
+
+/** `postern rates`: what each token's rate is and where it comes from. */
+function addRates(program: Command, deps: ProgramDeps): void {
+  program
+    .command("rates")
+    .description("show what the accepted tokens' rates are, where they come from and how old they are")
+    .option(
+      "--test",
+      "read every source now, and say what each answers; what the gateways use stays as it is",
+    )
+    .option("--json", "one JSON object")
+    .addOption(configDir())
+    .action(async (options: RatesOptions) => {
+      const { showRates } = await import("./rates.ts");
+      deps.exitWith(await showRates(deps, options));
+    });
 }

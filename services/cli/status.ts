@@ -1,10 +1,10 @@
 import { messageOf } from "../../shared/errors/app-error.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { stopSignal } from "../../shared/lifecycle/stop-signal.ts";
-import { createStatus, type Status } from "../../shared/queue/status.ts";
+import { createStatus, type QueueStatus, type RedisStatus, type Status } from "../../shared/queue/status.ts";
 import { delay, systemClock } from "../../shared/time/clock.ts";
 import type { ProgramDeps } from "./program-deps.ts";
-import { statusJson, statusText } from "./status-text.ts";
+import { plain, toIso } from "./text.ts";
 import { withRedis } from "./with-redis.ts";
 
 export type StatusOptions = { configDir: string; json?: boolean; watch?: boolean };
@@ -42,4 +42,98 @@ async function watch({ printError }: ProgramDeps, frame: () => Promise<number>):
     await delay(WATCH_MS - SAMPLE_MS, stopped.signal).catch(() => {});
   }
   return code;
+}
+
+/** A look at the queue for scripts. */
+export function statusJson({ at, queues, workers, redis }: Status) {
+  return {
+    at: toIso(at),
+    queues: queues.map((queue) => ({
+      origin: queue.origin,
+      waiting: queue.waiting,
+      delayed: queue.delayed,
+      active: queue.active,
+      failed: queue.failed,
+      oldest_age_ms: queue.oldestAgeMs ?? null,
+      accepted_per_second: round(queue.acceptedPerSecond),
+      injected_per_minute: round(queue.injectedPerMinute),
+      failed_per_minute: round(queue.failedPerMinute),
+    })),
+    workers: workers.map(({ id, ageMs }) => ({ id, heartbeat_age_ms: ageMs })),
+    redis:
+      "problem" in redis
+        ? { durability: redis.mode, problem: redis.problem }
+        : { durability: redis.mode, proof: redis.proof, memory_ratio: memoryRatio(redis) ?? null },
+  };
+}
+
+/** The same for people. */
+export function statusText({ at, queues, workers, redis }: Status): string {
+  const heads = [
+    "QUEUE",
+    "WAITING",
+    "DELAYED",
+    "ACTIVE",
+    "FAILED",
+    "OLDEST",
+    "ACCEPTED/S",
+    "INJECTED/MIN",
+    "FAILED/MIN",
+  ];
+  return [
+    `${toIso(at)}\n`,
+    `${row(heads, heads)}\n`,
+    ...queues.map((queue) => `${row(heads, queueCells(queue))}\n`),
+    `\nworkers alive: ${workers.length}\n`,
+    ...workers.map(({ id, ageMs }) => `  ${plain(id)}  heard of ${(ageMs / 1000).toFixed(1)} s ago\n`),
+    `\nredis: ${redisLine(redis)}\n`,
+  ].join("");
+}
+
+function queueCells(queue: QueueStatus): string[] {
+  const oldest = queue.oldestAgeMs === undefined ? "-" : duration(queue.oldestAgeMs);
+  const counts = [queue.waiting, queue.delayed, queue.active, queue.failed].map(String);
+  const rates = [queue.acceptedPerSecond, queue.injectedPerMinute, queue.failedPerMinute];
+  return [queue.origin, ...counts, oldest, ...rates.map((rate) => String(round(rate)))];
+}
+
+function row(heads: readonly string[], cells: readonly string[]): string {
+  return cells.map((cell, i) => (i === 0 ? cell.padEnd(8) : cell.padStart(heads[i]?.length ?? 0))).join("  ");
+}
+
+const PROOFS = {
+  always: "fsync before each reply",
+  waitaof: "WAITAOF after each write",
+  none: "none: calls answered with 202 can be lost",
+} as const;
+
+function redisLine(redis: RedisStatus): string {
+  if ("problem" in redis) return `durability ${redis.mode}, NOT KEPT. ${redis.problem}`;
+  const ratio = memoryRatio(redis);
+  const used = `${Math.round(redis.usedMemoryBytes / 1e6)} MB`;
+  const memory =
+    ratio === undefined ? `${used} used, no maxmemory` : `${used} used, ${round(ratio * 100)} % of maxmemory`;
+  return `durability ${redis.mode} (${PROOFS[redis.proof]}); ${memory}`;
+}
+
+function memoryRatio({
+  usedMemoryBytes,
+  maxMemoryBytes,
+}: {
+  usedMemoryBytes: number;
+  maxMemoryBytes: number;
+}) {
+  return maxMemoryBytes === 0 ? undefined : usedMemoryBytes / maxMemoryBytes;
+}
+
+function round(value: number): number {
+  return Math.round(value * 100) / 100;
+}
+
+function duration(ms: number): string {
+  const secs = Math.floor(ms / 1000);
+  if (secs < 60) return `${secs}s`;
+  if (secs < 3600) return `${Math.floor(secs / 60)}m${secs % 60}s`;
+  if (secs < 86_400) return `${Math.floor(secs / 3600)}h${Math.floor((secs % 3600) / 60)}m`;
+  return `${Math.floor(secs / 86_400)}d${Math.floor((secs % 86_400) / 3600)}h`;
 }

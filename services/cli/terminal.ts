@@ -1,3 +1,4 @@
+import { hostname, userInfo } from "node:os";
 import { createInterface } from "node:readline/promises";
 
 /** What a command may know of where its output goes. */
@@ -36,4 +37,17 @@ export function createTerminal({ stdin, stdout, stderr }: Streams): Terminal {
     },
     writeBytes: (bytes) => void stdout.write(bytes),
   };
+}
+
+/** Who sits at this terminal, for the audit: `user@host`. A container's user may have no name. */
+export function operatorName(): string {
+  return `${userName()}@${hostname()}`;
+}
+
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return `uid ${process.getuid?.() ?? "unknown"}`;
+  }
 }

@@ -2,21 +2,24 @@ import type { PosternToml } from "../../../shared/config/postern-toml.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { stopSignal } from "../../../shared/lifecycle/stop-signal.ts";
 import { createFailedCalls } from "../../../shared/queue/failed-calls.ts";
-import { type ManyResult, operateMany, type Selected, select } from "../../../shared/queue/operate-many.ts";
+import {
+  type ManyResult,
+  operateMany,
+  type Progress,
+  type Selected,
+  select,
+} from "../../../shared/queue/operate-many.ts";
 import type { Operate, OperateDeps } from "../../../shared/queue/replay.ts";
-import { systemClock } from "../../../shared/time/clock.ts";
+import { type Clock, systemClock } from "../../../shared/time/clock.ts";
 import type { ProgramDeps } from "../program-deps.ts";
+import { operatorName } from "../terminal.ts";
+import { plain } from "../text.ts";
 import { type Session, withRedis } from "../with-redis.ts";
-import type { BulkOptions } from "./bulk-options.ts";
-import { type BulkReport, report } from "./bulk-report.ts";
-import { selectionWords, shellLine, toFilter } from "./filter-options.ts";
-import { operatorName } from "./operator.ts";
-import { createProgressBar } from "./progress.ts";
-import { resumeLine } from "./resume-line.ts";
-import { whereIs } from "./where-is.ts";
+import { type FilterOptions, selectionWords, shellLine, toFilter } from "./filter.ts";
+import { whereIs } from "./show.ts";
 
 /** What replay and discard do differently. */
-export type BulkKind = {
+type BulkKind = {
   verb: "replay" | "discard";
   create: (deps: OperateDeps) => Operate;
   reason?: string;
@@ -107,4 +110,163 @@ function exitCode({ result, held, missing, interrupted }: Outcome, { dryRun }: B
   if (dryRun) return EXIT.ok;
   const left = held.length > 0 || result === undefined || result.remaining.length > 0;
   return left ? EXIT.failed : EXIT.ok;
+}
+
+/** What replay and discard have in common. */
+export type BulkOptions = FilterOptions & {
+  configDir: string;
+  all?: boolean;
+  dryRun?: boolean;
+  concurrency: number;
+  json?: boolean;
+};
+
+type BulkReport = {
+  verb: "replay" | "discard";
+  selected: readonly Selected[];
+  /** Refused without --force. */
+  held: readonly Selected[];
+  /** Named calls that are not failed: where they are. */
+  missing: readonly string[];
+  /** Undefined when nothing was begun. */
+  result: ManyResult | undefined;
+  interrupted: boolean;
+  /** The command that does what is left. */
+  resume: string | undefined;
+};
+
+const PAST = { replay: "replayed", discard: "discarded" } as const;
+const HELD_LISTED = 20;
+
+/** Says what came of a bulk run: for people, or as one JSON object on stdout. */
+function report(
+  { print, printError }: ProgramDeps,
+  { json, dryRun }: { json?: boolean; dryRun?: boolean },
+  outcome: BulkReport,
+): void {
+  if (json) {
+    print(`${JSON.stringify(toJson(outcome, dryRun ?? false))}\n`);
+    return;
+  }
+  print(summary(outcome, dryRun ?? false));
+  for (const line of problems(outcome)) printError(`${line}\n`);
+}
+
+function toJson({ verb, selected, held, missing, result, interrupted, resume }: BulkReport, dryRun: boolean) {
+  return {
+    action: verb,
+    dry_run: dryRun,
+    matched: selected.length,
+    by_code: byCode(selected),
+    done: result?.done ?? 0,
+    left_meanwhile: result?.left ?? 0,
+    remaining: result?.remaining.length ?? selected.length - held.length,
+    needs_force: held.map(({ id }) => id),
+    missing,
+    interrupted,
+    ...(result?.failure && { failure: { code: result.failure.code, reason: result.failure.message } }),
+    resume,
+  };
+}
+
+function summary({ verb, selected, result, held }: BulkReport, dryRun: boolean): string {
+  const n = selected.length;
+  if (dryRun) {
+    const force = held.length > 0 ? `; ${held.length} of them would need --force` : "";
+    const codes = Object.entries(byCode(selected)).map(([code, count]) => `  ${code}  ${count}\n`);
+    return `${n} ${calls(n)} would be ${PAST[verb]}${force}\n${codes.join("")}`;
+  }
+  if (result === undefined) return `${n} ${calls(n)} match; nothing was changed\n`;
+  const meanwhile =
+    result.left > 0 ? `; ${result.left} left meanwhile (replayed or discarded elsewhere)` : "";
+  return `${PAST[verb]} ${result.done} of ${n} ${calls(n)}${meanwhile}\n`;
+}
+
+function problems({ held, missing, result, interrupted, resume }: BulkReport): string[] {
+  const listed = held.slice(0, HELD_LISTED).map(({ id }) => `  ${id}`);
+  const more = held.length > HELD_LISTED ? [`  … and ${held.length - HELD_LISTED} more`] : [];
+  const why =
+    "accepted longer ago than the runner remembers keys (runner.memory_secs), so it may run it twice";
+  return [
+    ...missing,
+    ...(held.length > 0
+      ? [`${held.length} ${calls(held.length)} needs --force: ${why}`, ...listed, ...more]
+      : []),
+    ...(result?.failure ? [`stopped: ${plain(result.failure.message)}`] : []),
+    ...(interrupted ? ["interrupted"] : []),
+    ...(resume === undefined ? [] : ["the rest is done by:", `  ${resume}`]),
+  ];
+}
+
+function byCode(selected: readonly Selected[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { code } of selected) counts[code] = (counts[code] ?? 0) + 1;
+  return counts;
+}
+
+function calls(count: number): string {
+  return count === 1 ? "call" : "calls";
+}
+
+/** The command that does what a bulk run left; undefined when it left nothing. `flags` are the subcommand's own. */
+function resumeLine(
+  options: BulkOptions,
+  flags: readonly string[],
+  { verb, result, interrupted }: Omit<BulkReport, "resume">,
+): string | undefined {
+  if (!interrupted && (result?.remaining.length ?? 0) === 0) return undefined;
+  const { all, limit, json, concurrency, configDir } = options;
+  const ended = result === undefined ? 0 : result.done + result.left;
+  return shellLine([
+    ...["postern", "failed", verb],
+    ...(all ? ["--all"] : []),
+    ...selectionWords(result === undefined ? options : withoutDone(options, result.remaining)),
+    ...(limit === 0 ? [] : ["--limit", String(limit - ended)]),
+    ...flags,
+    ...(json ? ["--json"] : []),
+    ...["--concurrency", String(concurrency), "--config-dir", configDir],
+  ]);
+}
+
+/** Named calls that are done would only be complained of; those that a filter chose are not failed any more. */
+function withoutDone(options: BulkOptions, remaining: readonly { id: string }[]): BulkOptions {
+  return options.id === undefined ? options : { ...options, id: remaining.map(({ id }) => id) };
+}
+
+type ProgressBar = {
+  update(progress: Progress): void;
+  /** Takes the bar off the screen. */
+  end(): void;
+};
+
+const BAR_CELLS = 30;
+const REDRAW_MS = 100;
+
+/** One line on a screen, drawn over itself. */
+export function createProgressBar(write: (text: string) => void, clock: Clock = systemClock): ProgressBar {
+  const startedAt = clock();
+  let drawnAt = 0;
+  return {
+    update(progress) {
+      const now = clock();
+      const ended = progress.done + progress.left;
+      if (now - drawnAt < REDRAW_MS && ended < progress.total) return;
+      drawnAt = now;
+      write(
+        `\r\x1b[K${bar(ended / progress.total)} ${ended}/${progress.total} ${rate(ended, now - startedAt)}`,
+      );
+    },
+    end() {
+      if (drawnAt !== 0) write("\r\x1b[K");
+    },
+  };
+}
+
+function bar(share: number): string {
+  const full = Math.floor(share * BAR_CELLS);
+  return `[${"#".repeat(full)}${".".repeat(BAR_CELLS - full)}] ${Math.floor(share * 100)} %`;
+}
+
+function rate(ended: number, elapsedMs: number): string {
+  return `${Math.round((ended * 1000) / Math.max(1, elapsedMs))}/s`;
 }

@@ -1,7 +1,7 @@
 import { createDiscard } from "../../../shared/queue/discard.ts";
 import type { ProgramDeps } from "../program-deps.ts";
+import type { BulkOptions } from "./bulk.ts";
 import { runBulk } from "./bulk.ts";
-import type { BulkOptions } from "./bulk-options.ts";
 
 export type DiscardOptions = BulkOptions & { reason: string; yes?: boolean };
 

@@ -1,11 +1,10 @@
 import { WEBHOOK_PATH } from "../../../shared/job-call/metadata.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createFailedCalls, type FailedCall, type FailedCalls } from "../../../shared/queue/failed-calls.ts";
-import { toIso } from "../moment.ts";
-import { plain } from "../plain.ts";
 import type { ProgramDeps } from "../program-deps.ts";
+import { plain, toIso } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
-import { type FilterOptions, toFilter } from "./filter-options.ts";
+import { type FilterOptions, toFilter } from "./filter.ts";
 
 export type ListOptions = FilterOptions & { configDir: string; json?: boolean };
 

@@ -1,7 +1,7 @@
 import { createReplay } from "../../../shared/queue/replay.ts";
 import type { ProgramDeps } from "../program-deps.ts";
+import type { BulkOptions } from "./bulk.ts";
 import { runBulk } from "./bulk.ts";
-import type { BulkOptions } from "./bulk-options.ts";
 
 export type ReplayOptions = BulkOptions & { force?: boolean };
 

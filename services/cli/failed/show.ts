@@ -3,13 +3,11 @@ import type { JobCall } from "../../../shared/job-call/job-call.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createCallRecords, type FailedAttempt } from "../../../shared/queue/call-record.ts";
 import { createFailedCalls, type FailedCall } from "../../../shared/queue/failed-calls.ts";
-import { toIso } from "../moment.ts";
-import { plain } from "../plain.ts";
+import type { Redis } from "../../../shared/redis/connect.ts";
 import type { ProgramDeps } from "../program-deps.ts";
+import { plain, toIso } from "../text.ts";
 import { type Session, withRedis } from "../with-redis.ts";
-import { bodyText } from "./body-text.ts";
 import { toJson } from "./list.ts";
-import { whereIs } from "./where-is.ts";
 
 export type ShowOptions = { configDir: string; json?: boolean; full?: boolean; bodyOnly?: boolean };
 
@@ -106,4 +104,49 @@ function section(heading: string, content: string): string {
 function rows(entries: readonly (readonly [string, string])[], indent: string): string {
   const width = Math.max(...entries.map(([name]) => name.length), 0);
   return entries.map(([name, value]) => `${indent}${name.padEnd(width)}  ${plain(value)}\n`).join("");
+}
+
+/** What is known of a call that is not among the failed ones, as a sentence. */
+export async function whereIs(redis: Redis, id: string): Promise<string> {
+  const place = await createFailedCalls(redis).placeOf(id);
+  if (place !== undefined) return `${id} is not failed: it is ${place} in the queue`;
+  const record = await createCallRecords(redis).state(id);
+  if (record !== undefined) return `${id} is not failed: its record says ${record.toLowerCase()}`;
+  return `${id} is not failed, and nothing is known of it (any more)`;
+}
+
+/** What a screen cannot show as it stands: control characters, except tabs and the ends of lines. */
+const NOT_TEXT = /[^\P{Cc}\t\r\n]|\r(?!\n)/u;
+
+const TEXT_MAX = 4096;
+const HEX_BYTES_MAX = 512;
+const HEX_BYTES_PER_LINE = 32;
+
+/** A body for people: as text where it is text, else in hex; cut, saying so, unless `full`. */
+export function bodyText(body: Buffer, { full }: { full: boolean }): string {
+  if (body.length === 0) return "(empty)\n";
+  const text = asText(body);
+  return text === undefined ? hex(body, full) : cutText(text, full);
+}
+
+function asText(body: Buffer): string | undefined {
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
+    return NOT_TEXT.test(text) ? undefined : text;
+  } catch {
+    return undefined;
+  }
+}
+
+function cutText(text: string, full: boolean): string {
+  if (full || text.length <= TEXT_MAX) return text.endsWith("\n") ? text : `${text}\n`;
+  return `${text.slice(0, TEXT_MAX)}\n… and ${text.length - TEXT_MAX} more characters (--full shows all)\n`;
+}
+
+function hex(body: Buffer, full: boolean): string {
+  const shown = full ? body : body.subarray(0, HEX_BYTES_MAX);
+  const lines = shown.toString("hex").match(new RegExp(`.{1,${2 * HEX_BYTES_PER_LINE}}`, "g")) ?? [];
+  const rest = body.length - shown.length;
+  const more = rest > 0 ? `… and ${rest} more bytes (--full shows all)\n` : "";
+  return `${lines.join("\n")}\n${more}`;
 }

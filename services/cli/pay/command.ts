@@ -1,6 +1,5 @@
 import { type Command, InvalidArgumentError } from "commander";
-import { assertOneBody } from "../body.ts";
-import { parseUrl, wholeNumber } from "../options.ts";
+import { assertOneBody, parseUrl, wholeNumber } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { PayOptions } from "./pay.ts";
 

@@ -2,19 +2,23 @@ import { messageOf } from "../../../shared/errors/app-error.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { shellQuote } from "../../../shared/text/shell-quote.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
-import { type BodyOptions, readBody } from "../body.ts";
-import { toIso } from "../moment.ts";
-import { plain } from "../plain.ts";
+import { type BodyOptions, readBody } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import type { Price } from "./choose-offer.ts";
-import { follow, toFollowed } from "./follow.ts";
-import { interruptible } from "./interruptible.ts";
-import { PayFailure } from "./pay-failure.ts";
-import { createPayer, type Payer, type SignedPayment } from "./payer.ts";
-import { payerKey } from "./payer-key.ts";
-import { type Purchase, toJson } from "./purchase.ts";
-import { receiptText, toReceipt } from "./receipt.ts";
-import { type Answer, post, reasonOf, sendUntilAnswered, textIn, wordsOf } from "./send.ts";
+import { plain, toIso } from "../text.ts";
+import type { Price } from "./payer.ts";
+import { createPayer, type Payer, payerKey, type SignedPayment } from "./payer.ts";
+import { PayFailure, type Purchase, receiptText, toJson, toReceipt } from "./purchase.ts";
+import {
+  type Answer,
+  follow,
+  interruptible,
+  post,
+  reasonOf,
+  sendUntilAnswered,
+  textIn,
+  toFollowed,
+  wordsOf,
+} from "./send.ts";
 
 export type PayOptions = BodyOptions & {
   contentType?: string;

@@ -1,11 +1,11 @@
-import type { Command } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { parseId } from "../failed/filter-options.ts";
-import { configDir, wholeNumber } from "../options.ts";
+import type { PaymentState } from "../../../shared/payments/payment.ts";
+import { parseId } from "../failed/filter.ts";
+import { configDir, parseAddress, parseTime, wholeNumber } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { AuditOptions } from "./audit.ts";
 import type { ListOptions } from "./list.ts";
-import { addFilterOptions, parseBlock, parseTransaction } from "./options.ts";
 import type { ReconcileOptions } from "./reconcile.ts";
 import type { ResolveOptions } from "./resolve.ts";
 import type { ShowOptions } from "./show.ts";
@@ -104,4 +104,46 @@ function addAudit(payments: Command, deps: ProgramDeps): void {
       const { auditPayments } = await import("./audit.ts");
       deps.exitWith(await auditPayments(deps, options));
     });
+}
+
+const STATES = [
+  "SETTLING",
+  "SETTLED",
+  "QUEUED",
+  "FAILED",
+  "INJECTED",
+  "DISCARDED",
+  "VOID",
+  "REVIEW",
+] as const satisfies readonly PaymentState[];
+
+function addFilterOptions(command: Command): Command {
+  return command
+    .addOption(
+      new Option("--state <state>", "in this state")
+        .choices(STATES.map((state) => state.toLowerCase()))
+        .argParser(parseState),
+    )
+    .option("--payer <address>", "paid by this address", parseAddress)
+    .option("--since <time>", "claimed at or after: an ISO date (UTC), or 90s, 30m, 2h, 7d ago", parseTime)
+    .option("--until <time>", "claimed at or before", parseTime)
+    .option("--open", "not at its end yet: settling, review, settled, queued or failed")
+    .option("--disputed", "given to the runner, and contradicted by the chain since")
+    .option("--limit <n>", "at most so many; 0 for all", wholeNumber("a limit"), 50);
+}
+
+function parseTransaction(text: string): string {
+  if (/^0x[0-9a-fA-F]{64}$/.test(text)) return text.toLowerCase();
+  throw new InvalidArgumentError("a transaction is 0x and 64 hex digits");
+}
+
+function parseBlock(text: string): bigint {
+  if (/^\d{1,18}$/.test(text)) return BigInt(text);
+  throw new InvalidArgumentError("a block is a whole number");
+}
+
+function parseState(text: string): PaymentState {
+  const state = STATES.find((each) => each.toLowerCase() === text.toLowerCase());
+  if (state !== undefined) return state;
+  throw new InvalidArgumentError(`a state is one of ${STATES.join(", ").toLowerCase()}`);
 }

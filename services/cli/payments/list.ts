@@ -2,16 +2,16 @@ import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import {
   createPaymentList,
   isDisputed,
+  type PaymentFilter,
   type PaymentList,
   type PaymentSummary,
 } from "../../../shared/payments/list.ts";
-import { toIso } from "../moment.ts";
-import { plain } from "../plain.ts";
 import type { ProgramDeps } from "../program-deps.ts";
+import { plain, toIso } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
-import type { FilterOptions } from "./options.ts";
 
-export type ListOptions = FilterOptions & { configDir: string; json?: boolean };
+/** A limit of 0 is none. */
+export type ListOptions = PaymentFilter & { limit: number; configDir: string; json?: boolean };
 
 /** `postern payments list`: the newest payments first. */
 export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<number> {

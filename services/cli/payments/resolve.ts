@@ -4,8 +4,8 @@ import type { Payment, PaymentState } from "../../../shared/payments/payment.ts"
 import { createResolve, type Verdict } from "../../../shared/payments/resolve.ts";
 import { createAudit } from "../../../shared/queue/audit.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
-import { operatorName } from "../failed/operator.ts";
 import type { ProgramDeps } from "../program-deps.ts";
+import { operatorName } from "../terminal.ts";
 import { withRedis } from "../with-redis.ts";
 import { decisionText, unknown } from "./show.ts";
 

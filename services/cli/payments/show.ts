@@ -2,9 +2,8 @@ import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createPaymentJournal } from "../../../shared/payments/journal.ts";
 import { isDisputed } from "../../../shared/payments/list.ts";
 import type { Decision, Payment, PaymentState, PaymentTerms } from "../../../shared/payments/payment.ts";
-import { toIso } from "../moment.ts";
-import { plain } from "../plain.ts";
 import type { ProgramDeps } from "../program-deps.ts";
+import { plain, toIso } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 import { toJson } from "./list.ts";
 

@@ -4,8 +4,8 @@ import { CALL_ID } from "../../../shared/job-call/call-id.ts";
 import { ORIGINS, type Origin } from "../../../shared/job-call/job-call.ts";
 import type { CallFilter } from "../../../shared/queue/failed-calls.ts";
 import { shellQuote } from "../../../shared/text/shell-quote.ts";
-import { toIso } from "../moment.ts";
 import { parseTime, wholeNumber } from "../options.ts";
+import { toIso } from "../text.ts";
 
 /** What `list`, `replay` and `discard` choose calls by. */
 export type FilterOptions = {
@@ -66,7 +66,7 @@ export function parseId(text: string): string {
   throw new InvalidArgumentError("a call id is c_ and 32 lower-case hex digits");
 }
 
-export function collectId(text: string, before: string[] = []): string[] {
+function collectId(text: string, before: string[] = []): string[] {
   const id = parseId(text);
   return before.includes(id) ? before : [...before, id];
 }

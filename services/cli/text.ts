@@ -1,3 +1,8 @@
+/** Text of somebody else's for a screen: on one line, and without what a terminal would obey. */
+export function plain(text: string): string {
+  return text.replace(/[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]+/gu, " ");
+}
+
 /** An amount in a token's smallest units as people write it: 3200000 of 6 decimals is 3.2. */
 export function inTokens(units: bigint, decimals: number): string {
   const digits = String(units).padStart(decimals + 1, "0");
@@ -10,4 +15,8 @@ export function inTokens(units: bigint, decimals: number): string {
 export function toUnits(text: string, decimals: number): bigint {
   const [whole = "", fraction = ""] = text.split(".");
   return BigInt(whole + fraction.slice(0, decimals).padEnd(decimals, "0"));
+}
+
+export function toIso(at: number): string {
+  return new Date(at).toISOString();
 }
