@@ -1,16 +1,15 @@
 import { Command, type CommanderError, Help } from "commander";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { DIFFICULTY_BEARABLE } from "../../shared/pricing/proof-of-work.ts";
-import { checkAllConfig } from "./check-config.ts";
 import { addFailed } from "./failed/command.ts";
 import {
-  assertOneBody,
   bindAddress,
   configDir,
   opsAddress,
   parseAddress,
   parseUrl,
   port,
+  requireOneBody,
   serviceId,
   wholeNumber,
 } from "./options.ts";
@@ -28,7 +27,7 @@ Exit codes:
   2  the command line is wrong
   3  the configuration is wrong`;
 
-/** The program's command table. */
+/** The table of all commands. Each imports its own file only when it runs, so that `--help` and the others stay quick. */
 export function buildProgram(deps: ProgramDeps): Command {
   const program = new Command("postern")
     .description("The off-chain side gate of a job runner: HTTP requests become durable job calls.")
@@ -36,7 +35,10 @@ export function buildProgram(deps: ProgramDeps): Command {
     .configureOutput({ writeOut: deps.print, writeErr: deps.printError })
     .configureHelp({ sortSubcommands: false, showGlobalOptions: false, subcommandTerm })
     .showHelpAfterError("(see --help)")
-    .exitOverride(usageErrorsExitWith(deps));
+    .exitOverride((error: CommanderError): never => {
+      deps.exitWith(error.exitCode === 0 ? EXIT.ok : EXIT.usage);
+      throw error;
+    });
   addServices(program, deps);
   addDev(program, deps);
   addDevnet(program, deps);
@@ -50,7 +52,7 @@ export function buildProgram(deps: ProgramDeps): Command {
   return program;
 }
 
-/** A command in a list of commands: of many arguments the first, which leaves room for what it does. */
+/** A command's name and arguments in the list of commands. Only the first of many arguments is shown, to leave room. */
 function subcommandTerm(command: Command): string {
   const term = new Help().subcommandTerm(command);
   return term.length <= 30 ? term : term.replace(/>.*$/, "> ...");
@@ -93,6 +95,11 @@ function addServices(program: Command, { services, exitWith }: ProgramDeps): voi
     .action(async (options) => exitWith(await services.runner(withAddresses(options))));
 }
 
+/** Commander leaves out options that were not given; the services want the keys. */
+function withAddresses<Options extends { bindAddress?: string; opsAddress?: string }>(options: Options) {
+  return { ...options, bindAddress: options.bindAddress, opsAddress: options.opsAddress };
+}
+
 function addDev(program: Command, { services, exitWith }: ProgramDeps): void {
   program
     .command("dev")
@@ -113,39 +120,6 @@ function addDevnet(program: Command, { services, exitWith }: ProgramDeps): void 
     .action(async (options) => exitWith(await services.devnet(options)));
 }
 
-function addCheckConfig(program: Command, deps: ProgramDeps): void {
-  program
-    .command("check-config")
-    .description("say everything that is wrong with the configuration, and start nothing")
-    .addOption(configDir())
-    .action(async (options) => deps.exitWith(await checkAllConfig(deps, options)));
-}
-
-function addStatus(program: Command, deps: ProgramDeps): void {
-  program
-    .command("status")
-    .description("show how full the queues are, their rates, the workers alive and what Redis promises")
-    .option("--watch", "again every two seconds, until Ctrl-C")
-    .option("--json", "one JSON object a line")
-    .addOption(configDir())
-    .action(async (options: StatusOptions) => {
-      const { showStatus } = await import("./status.ts");
-      deps.exitWith(await showStatus(deps, options));
-    });
-}
-
-function withAddresses<Options extends { bindAddress?: string; opsAddress?: string }>(options: Options) {
-  return { ...options, bindAddress: options.bindAddress, opsAddress: options.opsAddress };
-}
-
-function usageErrorsExitWith({ exitWith }: ProgramDeps) {
-  return (error: CommanderError): never => {
-    exitWith(error.exitCode === 0 ? EXIT.ok : EXIT.usage);
-    throw error;
-  };
-}
-
-/** `postern quote`: asks a pricing engine what a job costs, and gets its signed quote. */
 function addQuote(program: Command, deps: ProgramDeps): void {
   program
     .command("quote")
@@ -163,16 +137,15 @@ function addQuote(program: Command, deps: ProgramDeps): void {
       20,
     )
     .option("--json", "the engine's answer, as one JSON object")
-    .action(async (...[url, serviceId, jobIndex, options, command]: Given) => {
-      assertOneBody(command, options);
-      const { quote } = await import("./quote.ts");
-      deps.exitWith(await quote(deps, { url, serviceId, jobIndex }, options));
-    });
+    .action(
+      async (url: URL, serviceId: number, jobIndex: number, options: QuoteOptions, command: Command) => {
+        requireOneBody(command, options);
+        const { showQuote } = await import("./quote.ts");
+        deps.exitWith(await showQuote(deps, url, { serviceId, jobIndex }, options));
+      },
+    );
 }
 
-type Given = [url: URL, serviceId: number, jobIndex: number, options: QuoteOptions, command: Command];
-
-/** `postern rates`: what each token's rate is and where it comes from. */
 function addRates(program: Command, deps: ProgramDeps): void {
   program
     .command("rates")
@@ -186,5 +159,29 @@ function addRates(program: Command, deps: ProgramDeps): void {
     .action(async (options: RatesOptions) => {
       const { showRates } = await import("./rates.ts");
       deps.exitWith(await showRates(deps, options));
+    });
+}
+
+function addStatus(program: Command, deps: ProgramDeps): void {
+  program
+    .command("status")
+    .description("show how full the queues are, their rates, the workers alive and what Redis promises")
+    .option("--watch", "again every two seconds, until Ctrl-C")
+    .option("--json", "one JSON object a line")
+    .addOption(configDir())
+    .action(async (options: StatusOptions) => {
+      const { showStatus } = await import("./status.ts");
+      deps.exitWith(await showStatus(deps, options));
+    });
+}
+
+function addCheckConfig(program: Command, deps: ProgramDeps): void {
+  program
+    .command("check-config")
+    .description("say everything that is wrong with the configuration, and start nothing")
+    .addOption(configDir())
+    .action(async (options: { configDir: string }) => {
+      const { checkConfig } = await import("./check-config.ts");
+      deps.exitWith(await checkConfig(deps, options));
     });
 }

@@ -4,7 +4,7 @@ import { stopSignal } from "../../shared/lifecycle/stop-signal.ts";
 import { createStatus, type QueueStatus, type RedisStatus, type Status } from "../../shared/queue/status.ts";
 import { delay, systemClock } from "../../shared/time/clock.ts";
 import type { ProgramDeps } from "./program-deps.ts";
-import { plain, toIso } from "./text.ts";
+import { jsonLine, plain, toIso } from "./text.ts";
 import { withRedis } from "./with-redis.ts";
 
 export type StatusOptions = { configDir: string; json?: boolean; watch?: boolean };
@@ -13,39 +13,46 @@ const SAMPLE_MS = 1000;
 const WATCH_MS = 2000;
 const CLEAR_SCREEN = "\x1b[H\x1b[J";
 
-/** `postern status`: how full the queues are and who works on them. 1 when Redis cannot keep its promises. */
-export function showStatus(deps: ProgramDeps, options: StatusOptions): Promise<number> {
-  return withRedis(deps, options, async ({ redis, postern }) => {
-    const mode = postern.redis.durability;
-    const look = createStatus({ redis, mode, clock: systemClock, sampleMs: SAMPLE_MS });
-    const frame = async () => show(deps, options, await look());
-    return options.watch ? watch(deps, frame) : frame();
+/** `postern status`: how full the queues are and which workers are alive. 1 if Redis cannot keep its promises. */
+export function showStatus(deps: ProgramDeps, { configDir, json, watch }: StatusOptions): Promise<number> {
+  const { print, printError, terminal } = deps;
+  const clear = watch && !json && terminal.columns !== undefined ? CLEAR_SCREEN : "";
+  return withRedis(deps, { configDir }, async ({ redis, postern }) => {
+    const look = createStatus({
+      redis,
+      mode: postern.redis.durability,
+      clock: systemClock,
+      sampleMs: SAMPLE_MS,
+    });
+    const show = async (): Promise<number> => {
+      const status = await look();
+      print(json ? jsonLine(statusJson(status)) : `${clear}${statusText(status)}`);
+      return "problem" in status.redis ? EXIT.failed : EXIT.ok;
+    };
+    if (!watch) return show();
+    return repeat(() =>
+      show().catch((error: unknown) => {
+        printError(`Redis cannot be asked: ${messageOf(error)}\n`);
+        return EXIT.failed;
+      }),
+    );
   });
 }
 
-function show({ print, terminal }: ProgramDeps, { json, watch }: StatusOptions, status: Status): number {
-  const clear = watch && !json && terminal.columns !== undefined ? CLEAR_SCREEN : "";
-  print(json ? `${JSON.stringify(statusJson(status))}\n` : `${clear}${statusText(status)}`);
-  return "problem" in status.redis ? EXIT.failed : EXIT.ok;
-}
-
-/** Goes on while Redis is away: that is when somebody watches. The exit code is that of the last look. */
-async function watch({ printError }: ProgramDeps, frame: () => Promise<number>): Promise<number> {
+/** Until SIGINT or SIGTERM, also while Redis is away: that is when somebody watches. Resolves with the last exit code. */
+async function repeat(show: () => Promise<number>): Promise<number> {
   const stopped = new AbortController();
   void stopSignal().then(() => stopped.abort());
   let code: number = EXIT.ok;
   while (!stopped.signal.aborted) {
-    code = await frame().catch((error: unknown) => {
-      printError(`Redis cannot be asked: ${messageOf(error)}\n`);
-      return EXIT.failed;
-    });
+    code = await show();
     await delay(WATCH_MS - SAMPLE_MS, stopped.signal).catch(() => {});
   }
   return code;
 }
 
-/** A look at the queue for scripts. */
-export function statusJson({ at, queues, workers, redis }: Status) {
+/** For scripts. */
+function statusJson({ at, queues, workers, redis }: Status) {
   return {
     at: toIso(at),
     queues: queues.map((queue) => ({
@@ -67,8 +74,8 @@ export function statusJson({ at, queues, workers, redis }: Status) {
   };
 }
 
-/** The same for people. */
-export function statusText({ at, queues, workers, redis }: Status): string {
+/** For people. */
+function statusText({ at, queues, workers, redis }: Status): string {
   const heads = [
     "QUEUE",
     "WAITING",
@@ -116,13 +123,9 @@ function redisLine(redis: RedisStatus): string {
   return `durability ${redis.mode} (${PROOFS[redis.proof]}); ${memory}`;
 }
 
-function memoryRatio({
-  usedMemoryBytes,
-  maxMemoryBytes,
-}: {
-  usedMemoryBytes: number;
-  maxMemoryBytes: number;
-}) {
+type Memory = { usedMemoryBytes: number; maxMemoryBytes: number };
+
+function memoryRatio({ usedMemoryBytes, maxMemoryBytes }: Memory): number | undefined {
   return maxMemoryBytes === 0 ? undefined : usedMemoryBytes / maxMemoryBytes;
 }
 

@@ -1,9 +1,32 @@
-/** Text of somebody else's for a screen: on one line, and without what a terminal would obey. */
+/** How values are written for people and for scripts. */
+
+/** Puts text from elsewhere on one line and takes out what would control a terminal. */
 export function plain(text: string): string {
   return text.replace(/[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]+/gu, " ");
 }
 
-/** An amount in a token's smallest units as people write it: 3200000 of 6 decimals is 3.2. */
+/** One JSON value on one line. */
+export function jsonLine(value: unknown): string {
+  return `${JSON.stringify(value)}\n`;
+}
+
+/** One line per fact: its name, padded, and its value. Facts without a value are left out. */
+export function facts(entries: readonly (readonly [string, string | undefined])[], indent = ""): string {
+  const known = entries.flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const]));
+  const width = Math.max(0, ...known.map(([name]) => name.length));
+  return known.map(([name, value]) => `${indent}${name.padEnd(width)}  ${plain(value)}\n`).join("");
+}
+
+export function toIso(at: number): string {
+  return new Date(at).toISOString();
+}
+
+/** Without milliseconds. */
+export function toIsoSeconds(at: number): string {
+  return toIso(at).replace(/\.\d+Z$/, "Z");
+}
+
+/** Converts an amount in a token's smallest units to tokens: 3200000 with 6 decimals is 3.2. */
 export function inTokens(units: bigint, decimals: number): string {
   const digits = String(units).padStart(decimals + 1, "0");
   const whole = digits.slice(0, digits.length - decimals);
@@ -11,12 +34,8 @@ export function inTokens(units: bigint, decimals: number): string {
   return fraction === "" ? whole : `${whole}.${fraction}`;
 }
 
-/** The whole units within an amount, a decimal number: what of it is finer than the token is left off. */
+/** Converts a decimal number of tokens to smallest units, rounded down. */
 export function toUnits(text: string, decimals: number): bigint {
   const [whole = "", fraction = ""] = text.split(".");
   return BigInt(whole + fraction.slice(0, decimals).padEnd(decimals, "0"));
-}
-
-export function toIso(at: number): string {
-  return new Date(at).toISOString();
 }

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { createProgressBar } from "../../services/cli/failed/bulk.ts";
-import { shellLine } from "../../services/cli/failed/filter.ts";
+import { createProgressBar, shellLine } from "../../services/cli/failed/bulk.ts";
 import { bodyText } from "../../services/cli/failed/show.ts";
 import { parseMoment } from "../../services/cli/options.ts";
 

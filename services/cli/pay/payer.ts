@@ -8,17 +8,24 @@ import { isPrivateKey } from "../../../shared/ethereum/signer.ts";
 import { inTokens, plain, toUnits } from "../text.ts";
 import { PayFailure } from "./purchase.ts";
 
-export type SignedPayment = {
-  /** Goes with every attempt: it is one payment however often it is sent. */
+type SignedPayment = {
+  /** The same for every attempt: it is one payment, however often it is sent. */
   headers: Record<string, string>;
   nonce: string;
   /** Unix seconds. */
   validBefore: number;
 };
 
+/** Reads the payer's private key: 0x and 64 hex digits. Returns undefined if there is none that can sign. */
+export function payerKey(env: Env): Secret | undefined {
+  const text = env["POSTERN_PAYER_KEY"]?.trim() ?? "";
+  const key = text.startsWith("0x") ? text : `0x${text}`;
+  return isPrivateKey(key) ? new Secret(key) : undefined;
+}
+
 export type Payer = ReturnType<typeof createPayer>;
 
-/** Pays with the official client of x402, version 2, by EIP-3009. */
+/** Chooses an offer and signs its payment, with the official client of x402 version 2, by EIP-3009. */
 export function createPayer(key: Secret) {
   const account = privateKeyToAccount(key.reveal() as `0x${string}`);
   const scheme = new ExactEvmScheme(account);
@@ -28,17 +35,17 @@ export function createPayer(key: Secret) {
   return {
     address: account.address,
 
-    /** What a 402 asks for. */
+    /** Reads what a 402 asks for. */
     readRequired(headers: Headers): PaymentRequired {
       try {
         return http.getPaymentRequiredResponse((name) => headers.get(name));
       } catch (cause) {
-        const message = "the 402 has no PAYMENT-REQUIRED of x402 version 2";
-        throw new PayFailure(message, { outcome: "failed", cause });
+        const reason = "the 402 has no PAYMENT-REQUIRED of x402 version 2";
+        throw new PayFailure("failed", { reason, cause });
       }
     },
 
-    /** What an answer's header says of the settlement, if it has one. */
+    /** Reads the settlement in an answer's payment response header; undefined if there is none. */
     readResponse(headers: Headers): object | undefined {
       try {
         return http.getPaymentSettleResponse((name) => headers.get(name));
@@ -68,13 +75,6 @@ export function createPayer(key: Secret) {
   };
 }
 
-/** The payer's private key as 0x and 64 hex digits; undefined where there is none that can sign. */
-export function payerKey(env: Env): Secret | undefined {
-  const text = env["POSTERN_PAYER_KEY"]?.trim() ?? "";
-  const key = text.startsWith("0x") ? text : `0x${text}`;
-  return isPrivateKey(key) ? new Secret(key) : undefined;
-}
-
 type Limits = {
   /** In tokens, a decimal number. */
   max: string;
@@ -83,7 +83,7 @@ type Limits = {
 };
 
 /** An offer that may be paid. */
-export type Price = {
+type Price = {
   offer: PaymentRequirements;
   /** As people write it: "3.2 USDC". */
   text: string;
@@ -91,20 +91,19 @@ export type Price = {
   cap: bigint;
 };
 
-/** Tokens that the client knows by itself. */
+/** Looks up a token that the client knows by itself. */
 type KnownToken = (offer: PaymentRequirements) => { symbol: string; decimals: number } | undefined;
 
-/** The first offer that can be paid and is within the cap. Throws where there is none: nothing is signed then. */
+/** Returns the first offer that can be paid and is within the cap. Throws if there is none, before anything is signed. */
 function chooseOffer({ accepts }: PaymentRequired, limits: Limits, known: KnownToken): Price {
   const prices = accepts.flatMap((offer) => toPrice(offer, limits, known) ?? []);
   const affordable = prices.find(({ offer, cap }) => BigInt(offer.amount) <= cap);
   if (affordable !== undefined) return affordable;
-  throw new PayFailure(prices.length === 0 ? noneKnown(accepts) : tooDear(prices, limits), {
-    outcome: "refused",
-  });
+  const reason = prices.length === 0 ? noneKnown(accepts) : tooDear(prices, limits);
+  throw new PayFailure("refused", { reason });
 }
 
-/** A signature is good for as long as the offer says: nobody needs longer than this to settle one. */
+/** An offer says how long its signature is good for. No settlement needs longer than this. */
 const TIMEOUT_SECONDS_MAX = 3600;
 
 function toPrice(offer: PaymentRequirements, { max, tokens }: Limits, known: KnownToken): Price | undefined {

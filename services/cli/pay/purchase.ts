@@ -1,7 +1,7 @@
 import type { PaymentRequirements } from "@x402/fetch";
-import { plain, toIso } from "../text.ts";
+import { facts, plain, toIso } from "../text.ts";
 
-/** What is known of a purchase, as far as it came. */
+/** What is known of a purchase so far. */
 export type Purchase = {
   url: string;
   outcome?: string;
@@ -19,7 +19,7 @@ export type Purchase = {
   statusUrl?: string | undefined;
   followedUrl?: string;
   state?: string | undefined;
-  /** The signed payment, where it has to be sent again. */
+  /** The signed payment, if it has to be sent again. */
   paymentHeaders?: Record<string, string>;
 };
 
@@ -59,14 +59,14 @@ const FIELDS = [
   "quote_digest",
 ] as const;
 
-/** What the gateway says of the payment that settled, as far as it says it. `amount` is in the token's smallest units. */
+/** The gateway's account of a settled payment; it may leave fields out. `amount` is in the token's smallest units. */
 type Receipt = { [Field in (typeof FIELDS)[number]]?: string };
 
-/** The receipt in an answer's body; what is not in it is taken from the answer's payment response header. */
+/** Reads the receipt in an answer's body, and takes what it lacks from the answer's payment response header. */
 export function toReceipt(inBody: unknown, inHeader: object | undefined): Receipt {
-  const said = { ...inHeader, ...(inBody as object | undefined) } as Readonly<Record<string, unknown>>;
+  const given = { ...inHeader, ...(inBody as object | undefined) } as Readonly<Record<string, unknown>>;
   const known = FIELDS.flatMap((field) => {
-    const value = said[field];
+    const value = given[field];
     return typeof value === "string" ? [[field, plain(value)]] : [];
   });
   return Object.fromEntries(known) as Receipt;
@@ -83,26 +83,27 @@ export function receiptText({ symbol, asset, ...receipt }: Receipt): string {
     ["transaction", receipt.transaction],
     ["quote", receipt.quote_digest],
   ];
-  const known = rows.filter(([, value]) => value !== undefined);
-  const lines = known.map(([name, value]) => `  ${name.padEnd("transaction".length)}  ${value}\n`);
-  return `receipt:\n${lines.join("")}`;
+  return `receipt:\n${facts(rows, "  ")}`;
 }
 
-type Details = {
-  outcome: "refused" | "unknown" | "failed";
-  /** Where the payment can be followed, if an answer said so. */
-  statusUrl?: string | undefined;
-  cause?: unknown;
-};
+/**
+ * `refused`: nothing was paid. `unknown`: it may have been paid. `failed`: anything else, also a job that is paid for and
+ * has not run.
+ */
+type FailedOutcome = "refused" | "unknown" | "failed";
 
-/** Why a purchase ended without its job, as a sentence for the one who pays. */
+/** Why a purchase ended without its job, as a sentence for the payer. */
 export class PayFailure extends Error {
   override readonly name = "PayFailure";
-  readonly outcome: Details["outcome"];
+  readonly outcome: FailedOutcome;
+  /** Where the payment can be followed, if an answer said so. */
   readonly statusUrl: string | undefined;
 
-  constructor(message: string, { outcome, statusUrl, ...rest }: Details) {
-    super(message, rest);
+  constructor(
+    outcome: FailedOutcome,
+    { reason, statusUrl, cause }: { reason: string; statusUrl?: string | undefined; cause?: unknown },
+  ) {
+    super(reason, { cause });
     this.outcome = outcome;
     this.statusUrl = statusUrl;
   }
