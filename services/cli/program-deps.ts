@@ -6,6 +6,8 @@ type Listens = { bindAddress: string | undefined; opsAddress: string | undefined
 
 /** What the commands need; main.ts provides it. */
 export type ProgramDeps = {
+  /** The version in package.json. */
+  version: string;
   env: Env;
   /** Each runs until it is told to stop and resolves with its exit code. */
   services: {

@@ -31,6 +31,7 @@ Exit codes:
 export function buildProgram(deps: ProgramDeps): Command {
   const program = new Command("postern")
     .description("The off-chain side gate of a job runner: HTTP requests become durable job calls.")
+    .version(deps.version, "-V, --version", "print the version")
     .addHelpText("after", EXIT_CODES)
     .configureOutput({ writeOut: deps.print, writeErr: deps.printError })
     .configureHelp({ sortSubcommands: false, showGlobalOptions: false, subcommandTerm })
