@@ -111,21 +111,20 @@ function howToAskAgain(
   until: string,
   url: URL,
   headers: Record<string, string>,
-  { body, bodyFile }: BodyOptions,
+  options: BodyOptions,
 ): string {
   const flags = Object.entries(headers).map(([name, value]) => `-H ${shellQuote(`${name}: ${value}`)}`);
-  const data =
-    bodyFile !== undefined
-      ? ` --data-binary ${shellQuote(`@${bodyFile}`)}`
-      : body === undefined
-        ? ""
-        : ` --data-raw ${shellQuote(body)}`;
   return [
     `whether the payment settled is unknown (${message}). Do not pay anew: it may have been charged, or be until ${until}.`,
     ...(statusUrl === undefined ? [] : [`Its state: ${statusUrl}`]),
     "The same request with the same header asks what became of it, and is charged once:",
-    `curl -i -X POST ${shellQuote(url.href)} ${flags.join(" ")}${data}`,
+    `curl -i -X POST ${shellQuote(url.href)} ${flags.join(" ")}${dataFlag(options)}`,
   ].join("\n");
+}
+
+function dataFlag({ body, bodyFile }: BodyOptions): string {
+  if (bodyFile !== undefined) return ` --data-binary ${shellQuote(`@${bodyFile}`)}`;
+  return body === undefined ? "" : ` --data-raw ${shellQuote(body)}`;
 }
 
 function requireAccepted(answer: Answer): void {

@@ -36,11 +36,11 @@ export function reconcilePayments(
 ): Promise<number> {
   const { print, printError } = deps;
   return withRedis(deps, { configDir }, async ({ redis }) => {
-    const queue = (all ? await inFlight(redis) : named).values();
+    const pending = (all ? await inFlight(redis) : named).values();
     const push = createPush(redis, systemClock() + timeout * 1000);
     const outcomes: Outcome[] = [];
     const work = async (): Promise<void> => {
-      for (const id of queue) {
+      for (const id of pending) {
         const outcome = await push(id);
         outcomes.push(outcome);
         print(json ? jsonLine(toJson(outcome)) : `${inWords(outcome)}\n`);
