@@ -1,7 +1,13 @@
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { randomCallId } from "../../shared/job-call/call-id.ts";
-import { type JobCall, toJobCall } from "../../shared/job-call/job-call.ts";
-import { platformKeys, WEBHOOK_NAME, WEBHOOK_ORIGIN, WEBHOOK_PATH } from "../../shared/job-call/metadata.ts";
+import {
+  type JobCall,
+  platformKeys,
+  toJobCall,
+  WEBHOOK_NAME,
+  WEBHOOK_ORIGIN,
+  WEBHOOK_PATH,
+} from "../../shared/job-call/job-call.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { BODY, HOOK_PATH } from "./world.ts";
 

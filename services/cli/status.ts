@@ -1,6 +1,5 @@
 import { messageOf } from "../../shared/errors/app-error.ts";
-import { EXIT } from "../../shared/lifecycle/run-service.ts";
-import { stopSignal } from "../../shared/lifecycle/stop-signal.ts";
+import { EXIT, stopSignal } from "../../shared/lifecycle/run-service.ts";
 import { createStatus, type QueueStatus, type RedisStatus, type Status } from "../../shared/queue/status.ts";
 import { delay, systemClock } from "../../shared/time/clock.ts";
 import type { ProgramDeps } from "./program-deps.ts";

@@ -1,4 +1,4 @@
-import type { Shutdown } from "../../shared/lifecycle/shutdown.ts";
+import type { Shutdown } from "../../shared/lifecycle/run-service.ts";
 import { createPostern } from "./postern-command.ts";
 import { createRunnerView } from "./runner-view.ts";
 import type { Demo } from "./scene.ts";

@@ -8,7 +8,7 @@ import { type DevnetPart, startDevnet } from "../../shared/dev/start-devnet.ts";
 import { type Part, startPart } from "../../shared/dev/start-part.ts";
 import { startPricing } from "../../shared/dev/start-pricing.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
-import type { Shutdown } from "../../shared/lifecycle/shutdown.ts";
+import type { Shutdown } from "../../shared/lifecycle/run-service.ts";
 import { demoConfig, RUNNER_SECRET } from "./demo-config.ts";
 import { createPartLog, type PartLog } from "./part-log.ts";
 import { openQueueView, type QueueView } from "./queue-view.ts";

@@ -3,7 +3,7 @@ import { type Part, startPart } from "../../shared/dev/start-part.ts";
 import { startPricing } from "../../shared/dev/start-pricing.ts";
 import { untilReady } from "../../shared/dev/until-ready.ts";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
-import type { Shutdown } from "../../shared/lifecycle/shutdown.ts";
+import type { Shutdown } from "../../shared/lifecycle/run-service.ts";
 
 export type Parts = Record<"webhooks" | "producer" | "runner", Part> &
   Record<"x402" | "pricing", Part | undefined>;

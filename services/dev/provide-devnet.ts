@@ -1,7 +1,7 @@
 import { freePort } from "../../shared/dev/free-port.ts";
 import { type DevnetPart, startDevnet } from "../../shared/dev/start-devnet.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
-import type { Shutdown } from "../../shared/lifecycle/shutdown.ts";
+import type { Shutdown } from "../../shared/lifecycle/run-service.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 
 type Options = {

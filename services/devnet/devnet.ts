@@ -1,5 +1,5 @@
 import { listen } from "../../shared/http/listen.ts";
-import { Shutdown } from "../../shared/lifecycle/shutdown.ts";
+import { Shutdown } from "../../shared/lifecycle/run-service.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { castOf, type DevAccount, type Hex } from "./accounts.ts";
 import { ADDRESSES, CHAIN_ID, connectChain, furnish } from "./chain.ts";

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { AppError } from "../../shared/errors/app-error.ts";
-import { readBody } from "../../shared/http/read-body.ts";
+import { readBody } from "../../shared/http/body.ts";
 
 const BODY_BYTES_MAX = 1024 * 1024;
 

@@ -1,5 +1,5 @@
 import { toAppError } from "../../shared/errors/app-error.ts";
-import { logRefused } from "../../shared/http/refusal.ts";
+import { logRefused } from "../../shared/http/problem.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import type { GetJobPrice, JobPriceAnswer, JobPriceRequest } from "./job-price.ts";
@@ -26,7 +26,7 @@ export function createAsk({ getJobPrice, clock, log }: Deps): Ask {
       return answer;
     } catch (thrown) {
       const error = toAppError(thrown);
-      logRefused(log, "quote.refused", { error, via, ...ids, ms: clock() - startedAt });
+      logRefused(log, "quote.refused", error, { via, ...ids, ms: clock() - startedAt });
       throw error;
     }
   };

@@ -1,9 +1,9 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { toHex } from "../../shared/ethereum/hex.ts";
+import { readBody } from "../../shared/http/body.ts";
+import { rawPath } from "../../shared/http/headers.ts";
 import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
-import { rawPath } from "../../shared/http/raw-path.ts";
-import { readBody } from "../../shared/http/read-body.ts";
 import { encodeQuoteHeader, toQuoteJson } from "../../shared/pricing/quote-header.ts";
 import type { Ask } from "./ask.ts";
 import { parseQuotePath, parseQuoteRequest, type QuotedIds } from "./http-request.ts";
@@ -53,7 +53,7 @@ type Refusal = { error: AppError; ids?: QuotedIds };
 
 function refuse(req: IncomingMessage, res: ServerResponse, { error, ids }: Refusal): void {
   const members = ids && { service_id: String(ids.serviceId), job_index: String(ids.jobIndex) };
-  sendProblem(req, res, { error, extra: { ...(error.code === "job.not_found" && members && { members }) } });
+  sendProblem(req, res, error, error.code === "job.not_found" && members ? { members } : {});
 }
 
 function refuseMethod(req: IncomingMessage, res: ServerResponse): void {
@@ -61,7 +61,7 @@ function refuseMethod(req: IncomingMessage, res: ServerResponse): void {
     reason: `${req.method}`,
     publicDetail: "use POST",
   });
-  sendProblem(req, res, { error, extra: { headers: { Allow: "POST" } } });
+  sendProblem(req, res, error, { headers: { Allow: "POST" } });
 }
 
 function nothingAt(path: string): AppError {

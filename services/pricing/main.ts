@@ -3,8 +3,8 @@ import { loadPricingConfig, type PricingConfig } from "../../shared/config/load-
 import type { PricingToml } from "../../shared/config/pricing-toml.ts";
 import { listen } from "../../shared/http/listen.ts";
 import { createOpsApp } from "../../shared/http/ops.ts";
+import type { Shutdown } from "../../shared/lifecycle/run-service.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
-import type { Shutdown } from "../../shared/lifecycle/shutdown.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
 import { connectForRequests, type Redis } from "../../shared/redis/connect.ts";
@@ -49,7 +49,7 @@ export function runPricing(options: PricingProcess): Promise<number> {
     shutdown.defer("pricing", () => service.close());
 
     const ops = await listen(
-      createOpsApp({ readiness: service.readiness, metrics }),
+      createOpsApp(service.readiness, metrics),
       options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9094",
     );
     shutdown.defer("ops server", () => ops.close(0));
@@ -72,7 +72,7 @@ export function runPricing(options: PricingProcess): Promise<number> {
       operator: service.operator,
       jobs: jobs.size,
     });
-    return { fatal: service.firstCheck.then(() => new Promise<never>(() => {})) };
+    return { fatal: service.firstCheck };
   });
 }
 

@@ -4,7 +4,7 @@ import { AppError } from "../../shared/errors/app-error.ts";
 import type { Address } from "../../shared/ethereum/address.ts";
 import { createSigner, isPrivateKey } from "../../shared/ethereum/signer.ts";
 import { domainSeparator, type Eip712Domain } from "../../shared/ethereum/typed-data.ts";
-import type { Readiness } from "../../shared/http/ops.ts";
+import type { Readiness } from "../../shared/http/readiness.ts";
 import { explain } from "../../shared/http/readiness.ts";
 import { type Logger, silentLogger } from "../../shared/log/logger.ts";
 import { type JobPrice, toPriceList } from "../../shared/pricing/price-list.ts";

@@ -6,7 +6,7 @@ import { decodeQuoteHeader, encodeQuoteHeader, type SignedQuote } from "../../sh
 import type { DurableRedis } from "../../shared/redis/durable-redis.ts";
 import { keys } from "../../shared/redis/keys.ts";
 import { script } from "../../shared/redis/script.ts";
-import { within } from "../../shared/time/within.ts";
+import { within } from "../../shared/time/clock.ts";
 
 /** From its first use a proof is young enough for at most twice the skew; as long again for clocks that differ. */
 const REMEMBERED_MS = 4 * CLOCK_SKEW_SECS * 1000;

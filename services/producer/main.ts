@@ -47,7 +47,7 @@ export function runProducer(options: ProducerProcess): Promise<number> {
       checks: { redis: redis.status, beating: producer.isAlive() },
     });
     const ops = await listen(
-      createOpsApp({ readiness, metrics }),
+      createOpsApp(readiness, metrics),
       options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9092",
     );
     shutdown.defer("ops server", () => ops.close(0));

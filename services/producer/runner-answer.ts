@@ -1,6 +1,6 @@
 import { AppError } from "../../shared/errors/app-error.ts";
 import type { ErrorCode } from "../../shared/errors/codes.ts";
-import { parseRetryAfter } from "../../shared/http/retry-after.ts";
+import { parseRetryAfter } from "../../shared/http/headers.ts";
 
 export type RunnerAnswer = {
   status: number;

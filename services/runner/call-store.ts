@@ -1,10 +1,55 @@
-import type { Redis } from "../../shared/redis/connect.ts";
+import { AppError, messageOf } from "../../shared/errors/app-error.ts";
+import type { Logger } from "../../shared/log/logger.ts";
 import type { DurableRedis } from "../../shared/redis/durable-redis.ts";
-import { script } from "../../shared/redis/script.ts";
-import type { Offer } from "./offer.ts";
+import { type Script, script } from "../../shared/redis/script.ts";
+import { delay } from "../../shared/time/clock.ts";
 import type { HttpAnswer } from "./router.ts";
-import { keys, NOW } from "./store-keys.ts";
 
+/*
+ * What all runners on one Redis share.
+ *
+ *   {postern-runner}:call:<key>   hash: what is remembered of a call, by its Idempotency-Key
+ *   {postern-runner}:calls        zset: every call remembered, by the time it may be forgotten (+inf: not before it ends)
+ *   {postern-runner}:due          zset: long calls, by the time a runner should look at them. A waiting call is due at
+ *                                 once or after a pause, a running one when its lease lapses
+ *
+ *   (none) ─begin─► RUNNING ─finish─► DONE          a short call; RUNNING holds only while its lease does
+ *                     │  ▲
+ *                fail ▼  │ begin
+ *                   FAILED
+ *
+ *   (none) ─begin─► RUNNING ─store─► STORED ─claim─► RUNNING ─finish─► DONE          a long call
+ *                                      ▲               │ └─fail─► FAILED (begin starts it anew)
+ *                                      ├───give back───┘               │
+ *                                      └──────────run again────────────┘
+ *
+ * The fields of a call:
+ *   always          st, request (job and SHA-256 of the body), job, bytes, sha256, at
+ *   while it runs   owner, lease
+ *   once answered   status; after a 2xx also type and answer (base64)
+ *   at its end      finished; if it FAILED also code and reason. The reason is the handler's own text and is never listed
+ *   a long call     attempts (failed ones), runs; until it is DONE also input (base64), input_type, metadata, traceparent
+ * A FAILED long call has no TTL.
+ *
+ * Leases and due times follow Redis' clock, so that runners need not agree on the time.
+ */
+const PREFIX = "{postern-runner}";
+
+export const keys = {
+  call: (id: string) => `${PREFIX}:call:${id}`,
+  calls: `${PREFIX}:calls`,
+  due: `${PREFIX}:due`,
+} as const;
+
+/** Lua: `now`, in milliseconds. */
+export const NOW = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)`;
+
+/*
+ * ARGV: id, fingerprint, owner, leaseMs, memoryMs, job, bytes, sha256. A long call has its answer, the 202, from the moment
+ * it is stored, so a repeat is ANSWERED while it waits and runs.
+ */
 const BEGIN = `${NOW}
 local id, request, owner, lease, memory = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local seen = redis.call('HMGET', KEYS[1], 'st', 'request', 'owner', 'lease', 'status', 'type', 'answer')
@@ -22,6 +67,7 @@ redis.call('ZADD', KEYS[2], now + memory, id)
 redis.call('ZREM', KEYS[3], id)
 return {'NEW'}`;
 
+/* ARGV: id, owner, leaseMs, memoryMs. */
 const RENEW = `${NOW}
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], 'lease', now + ARGV[3])
@@ -29,6 +75,7 @@ redis.call('ZADD', KEYS[2], 'XX', now + ARGV[3], ARGV[1])
 if redis.call('PTTL', KEYS[1]) > 0 then redis.call('PEXPIRE', KEYS[1], ARGV[4] + ARGV[3]) end
 return 1`;
 
+/* ARGV: id, memoryMs, fingerprint, job, bytes, sha256, status, type, answer. Returns the first answer, if there is one. */
 const FINISH = `${NOW}
 local id, memory = ARGV[1], ARGV[2]
 local seen = redis.call('HMGET', KEYS[1], 'st', 'status', 'type', 'answer')
@@ -42,6 +89,7 @@ redis.call('ZADD', KEYS[2], now + memory, id)
 redis.call('ZREM', KEYS[3], id)
 return false`;
 
+/* ARGV: id, owner, code, reason, status, attempts or nothing. */
 const FAIL = `${NOW}
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], 'st', 'FAILED', 'finished', now, 'code', ARGV[3], 'reason', ARGV[4], 'status', ARGV[5])
@@ -50,79 +98,93 @@ redis.call('HDEL', KEYS[1], 'owner', 'lease')
 redis.call('ZREM', KEYS[2], ARGV[1])
 return 1`;
 
-/** What a request to run a call finds. */
-export type Begun =
+/** What identifies a call in its record. */
+type CallSummary = {
+  readonly callId: string;
+  readonly jobId: number;
+  readonly bytes: number;
+  readonly sha256: string;
+};
+
+/** What `begin` found under the key. */
+type Begun =
   | { kind: "new" }
-  /** It was answered before: that answer is the only one. */
+  /** The call was answered before, and that answer is final. */
   | { kind: "answered"; answer: HttpAnswer }
   /** Another runner holds its lease. */
   | { kind: "running" }
-  /** The key stands for another job or other bytes. */
+  /** The key belongs to another job or other bytes. */
   | { kind: "reused" };
 
-/** Why a call failed; `status` is what its sender was answered, `attempts` how many runs of a long call it took. */
+/** Why a call failed. `status` is what its sender was answered, `attempts` how many runs of a long call failed. */
 export type Failure = { code: string; reason: string; status: number; attempts?: number };
 
-/** Of a call, what its record is made of. */
-export type Subject = Pick<Offer, "callId" | "jobId" | "bytes" | "sha256">;
-
-export type CallStore = ReturnType<typeof createCallStore>;
 export type StoreOptions = {
   durable: DurableRedis;
-  /** Unique to this runner: what it left RUNNING is its own to begin again. */
+  /** Unique to this runner: a call that it left RUNNING is its own to begin again. */
   owner: string;
   leaseMs: number;
   memoryMs: number;
 };
 
-/** The durable memory of calls. Every method is one atomic script, on disk when it resolves; none is retried here. */
+export type CallStore = ReturnType<typeof createCallStore>;
+
+/**
+ * The durable memory of calls: one effect for each key. Every method is one atomic script, and its write is on disk when
+ * it resolves, `renew` excepted. Nothing is retried here. Throws `runner.store_unavailable`; the outcome is then unknown.
+ */
 export function createCallStore({ durable, owner, leaseMs, memoryMs }: StoreOptions) {
-  const scripts = loadScripts(durable.redis);
+  const begin = durableScript(durable, BEGIN);
+  const renew = script(durable.redis, RENEW);
+  const finish = durableScript(durable, FINISH);
+  const fail = durableScript(durable, FAIL);
 
   return {
-    /** Marks the call as running here, under a lease; or tells what is known of it. */
-    async begin(call: Subject): Promise<Begun> {
+    /** Marks the call as running here, under a lease, or tells what is known of it. */
+    async begin(call: CallSummary): Promise<Begun> {
       const { callId: id, jobId, bytes, sha256 } = call;
-      const args = [id, requestOf(call), owner, leaseMs, memoryMs, jobId, bytes, sha256];
-      const reply = await durable.write(() => scripts.begin([keys.call(id), keys.calls, keys.due], args));
-      return toBegun(reply as string[]);
+      const args = [id, fingerprint(call), owner, leaseMs, memoryMs, jobId, bytes, sha256];
+      return toBegun((await begin([keys.call(id), keys.calls, keys.due], args)) as string[]);
     },
 
-    /** False when the call is no longer this runner's. */
+    /** Prolongs the lease; false if the call no longer belongs to this runner. */
     async renew(id: string): Promise<boolean> {
-      return (await scripts.renew([keys.call(id), keys.due], [id, owner, leaseMs, memoryMs])) === 1;
+      return (await renew([keys.call(id), keys.due], [id, owner, leaseMs, memoryMs])) === 1;
     },
 
-    /** Remembers the answer of a call that was run, and gives the first one: another runner may have been faster. */
-    async finish(call: Subject, answer: HttpAnswer): Promise<HttpAnswer> {
+    /** Remembers the answer of a call that was run. Returns the first answer: another runner may have been faster. */
+    async finish(call: CallSummary, answer: HttpAnswer): Promise<HttpAnswer> {
       const { callId: id, jobId, bytes, sha256 } = call;
-      const args = [id, memoryMs, requestOf(call), jobId, bytes, sha256, ...toFields(answer)];
-      const reply = await durable.write(() => scripts.finish([keys.call(id), keys.calls, keys.due], args));
-      return reply === null ? answer : toAnswer(reply as string[]);
+      const args = [id, memoryMs, fingerprint(call), jobId, bytes, sha256, ...toFields(answer)];
+      const first = await finish([keys.call(id), keys.calls, keys.due], args);
+      return first === null ? answer : toAnswer(first as string[]);
     },
 
     /**
-     * Ends the run without an answer: the next offer of the call runs it again. A short call is forgotten when it would
-     * have been; a long one is kept, since somebody was told that it will be run.
+     * Ends the run without an answer, so that the next request with this key runs the call again. A short call keeps the
+     * TTL it had. A long call is kept, since its sender was told that it will be run.
      */
     async fail(id: string, { code, reason, status, attempts }: Failure): Promise<void> {
-      const args = [id, owner, code, reason, status, attempts ?? ""];
-      await durable.write(() => scripts.fail([keys.call(id), keys.due], args));
+      await fail([keys.call(id), keys.due], [id, owner, code, reason, status, attempts ?? ""]);
     },
   };
 }
 
-function loadScripts(redis: Redis) {
-  return {
-    begin: script(redis, BEGIN),
-    renew: script(redis, RENEW),
-    finish: script(redis, FINISH),
-    fail: script(redis, FAIL),
+/** A script whose write is on disk when it resolves. Throws `runner.store_unavailable`. */
+export function durableScript(durable: DurableRedis, lua: string): Script {
+  const run = script(durable.redis, lua);
+  return async (keys, args) => {
+    try {
+      return await durable.write(() => run(keys, args));
+    } catch (cause) {
+      const reason = messageOf(cause);
+      throw new AppError("runner.store_unavailable", { reason, retryAfterMs: 2000, cause });
+    }
   };
 }
 
-/** What one key may stand for. */
-export function requestOf({ jobId, sha256 }: Pick<Subject, "jobId" | "sha256">): string {
+/** What a key is bound to: one job and one body. */
+export function fingerprint({ jobId, sha256 }: Pick<CallSummary, "jobId" | "sha256">): string {
   return `${jobId}:${sha256}`;
 }
 
@@ -145,4 +207,27 @@ export function toFields({ status, contentType, body }: HttpAnswer): [number, st
 
 function toAnswer([status, type, body]: string[]): HttpAnswer {
   return { status: Number(status), contentType: type || undefined, body: Buffer.from(body ?? "", "base64") };
+}
+
+const PAUSE_MS_MIN = 25;
+const PAUSE_MS_MAX = 1000;
+
+export type UntilStored = ReturnType<typeof createUntilStored>;
+
+/**
+ * Repeats an idempotent write of a call until it is on disk, however long Redis is away: a handler must not run again
+ * because its end could not be recorded. Gives up, with the write's last error, only once the runner has `ended`.
+ */
+export function createUntilStored({ ended, log }: { ended: AbortSignal; log: Logger }) {
+  return async function untilStored<Result>(callId: string, write: () => Promise<Result>): Promise<Result> {
+    for (let attempt = 0; ; attempt++) {
+      try {
+        return await write();
+      } catch (error) {
+        if (attempt === 0) log.warn("job.store_delayed", { callId, reason: messageOf(error) });
+        if (ended.aborted) throw error;
+        await delay(Math.min(PAUSE_MS_MIN * 2 ** attempt, PAUSE_MS_MAX), ended).catch(() => {});
+      }
+    }
+  };
 }

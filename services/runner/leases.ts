@@ -2,18 +2,18 @@ import type { Redis } from "../../shared/redis/connect.ts";
 
 type Options = {
   redis: Redis;
-  /** False when the lease is no longer ours. */
+  /** Resolves with false if the lease no longer belongs to this runner. */
   renew: (id: string) => Promise<boolean>;
   leaseMs: number;
 };
 
 /**
- * Renews the leases of the calls that run here, three times within a lease, and at once when Redis is back: while it was
- * away no other runner could take them, from then on one may.
+ * Keeps the calls that run here under a lease. A call whose lease lapses may be begun by another runner, so leases are
+ * renewed three times within their length, and at once when Redis is back: while it was away, no runner could take a call.
  */
 export class Leases {
   readonly #options: Options;
-  readonly #held = new Map<string, () => void>();
+  readonly #onLost = new Map<string, () => void>();
   readonly #timer: NodeJS.Timeout;
 
   constructor(options: Options) {
@@ -22,30 +22,30 @@ export class Leases {
     options.redis.on("ready", this.#renewAll);
   }
 
-  /** `onLost` is called when another runner took the call. */
+  /** Renews the lease of this call until `drop`. Calls `onLost` if another runner took the call. */
   hold(id: string, onLost: () => void = () => {}): void {
-    this.#held.set(id, onLost);
+    this.#onLost.set(id, onLost);
   }
 
   drop(id: string): void {
-    this.#held.delete(id);
+    this.#onLost.delete(id);
   }
 
   stop(): void {
     clearInterval(this.#timer);
     this.#options.redis.off("ready", this.#renewAll);
-    this.#held.clear();
+    this.#onLost.clear();
   }
 
   readonly #renewAll = (): void => {
-    for (const id of this.#held.keys()) void this.#renew(id);
+    for (const id of this.#onLost.keys()) void this.#renew(id);
   };
 
   async #renew(id: string): Promise<void> {
     try {
-      if (!(await this.#options.renew(id))) this.#held.get(id)?.();
+      if (!(await this.#options.renew(id))) this.#onLost.get(id)?.();
     } catch {
-      // Redis is away, which it says in the log itself; the next turn renews.
+      // The connection logs by itself that Redis is away; the next turn renews.
     }
   }
 }

@@ -1,11 +1,12 @@
 import { AppError } from "../../shared/errors/app-error.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import type { Clock } from "../../shared/time/clock.ts";
-import { keys } from "./store-keys.ts";
+import { keys } from "./call-store.ts";
 
-/** Calls that are looked at for one answer, whatever is asked for: anybody who reaches the port may ask. */
+/** How many calls one answer looks at, whatever the filter: everybody who reaches the port may ask. */
 const LOOKED_AT_MAX = 1000;
 const PAGE = 100;
+const LIMIT_DEFAULT = 100;
 const FIELDS = [
   "st",
   "job",
@@ -19,18 +20,16 @@ const FIELDS = [
   "attempts",
 ] as const;
 
-export const LISTED_STATES = ["running", "interrupted", "stored", "done", "failed"] as const;
-export type ListedState = (typeof LISTED_STATES)[number];
+const LISTED_STATES = ["running", "interrupted", "stored", "done", "failed"] as const;
+type ListedState = (typeof LISTED_STATES)[number];
 
-/**
- * What is shown of a call, to anybody: no bytes, no metadata, nothing in the handler's own words. `interrupted`: marked
- * running, but its lease has lapsed.
- */
-export type ListedCall = {
+/** What everybody may see of a call: no bytes, no metadata and no text of the handler. */
+type ListedCall = {
   readonly id: string;
   readonly job_id: number;
+  /** `interrupted` if it is marked as running, but its lease has lapsed. */
   readonly state: ListedState;
-  /** Unix milliseconds by Redis' clock, as `finished_at`. */
+  /** Unix milliseconds by Redis' clock, like `finished_at`. */
   readonly started_at: number;
   readonly finished_at?: number;
   /** What the sender was answered. */
@@ -38,34 +37,23 @@ export type ListedCall = {
   readonly bytes: number;
   readonly sha256: string;
   readonly code?: string;
-  /** Of a long call: runs that ended with an error. */
+  /** How many runs of a long call ended with an error. */
   readonly attempts_failed?: number;
 };
 
-export type Filter = { limit: number; state?: ListedState; jobId?: number; after?: string };
-export type Page = {
+type Filter = { limit: number; state?: ListedState; jobId?: number; after?: string };
+type Page = {
   readonly calls: readonly ListedCall[];
-  /** The `after` of the next page, where there is more to look at; this page may be empty all the same. */
+  /** The `after` of the next page, if there are more calls to look at. With it, even an empty page is not the last. */
   readonly next?: string;
 };
+
+export type ListCalls = ReturnType<typeof createListCalls>;
 
 /** Reads what the runners on this Redis ran: first the long calls that are not done, then the newest. */
 export function createListCalls(redis: Redis, clock: Clock) {
   async function one(id: string): Promise<ListedCall | undefined> {
     return toListed(id, await redis.hmget(keys.call(id), ...FIELDS), clock());
-  }
-
-  /** One more than are looked at, which tells whether there is more. */
-  async function idsAfter(after: string | undefined): Promise<string[]> {
-    const rank = after === undefined ? -1 : await redis.zrevrank(keys.calls, after);
-    if (rank === null) throw forgotten();
-    return redis.zrevrange(keys.calls, rank + 1, rank + 1 + LOOKED_AT_MAX);
-  }
-
-  async function* look(ids: readonly string[]): AsyncGenerator<ListedCall | undefined> {
-    for (let start = 0; start < ids.length; start += PAGE) {
-      yield* await Promise.all(ids.slice(start, start + PAGE).map(one));
-    }
   }
 
   async function list({ limit, after, ...filter }: Filter): Promise<Page> {
@@ -77,18 +65,55 @@ export function createListCalls(redis: Redis, clock: Clock) {
       if (matches(call, filter)) calls.push(call);
       if (calls.length >= limit) break;
     }
-    return { calls, ...(lookedAt < ids.length && nextAfter(ids[lookedAt - 1])) };
+    const last = ids[lookedAt - 1];
+    return { calls, ...(lookedAt < ids.length && last !== undefined && { next: last }) };
+  }
+
+  /** One id more than `list` looks at, which tells whether there are more. */
+  async function idsAfter(after: string | undefined): Promise<string[]> {
+    const rank = after === undefined ? -1 : await redis.zrevrank(keys.calls, after);
+    if (rank === null) {
+      throw malformed("the call to go on from is no longer remembered; begin without `after`");
+    }
+    return redis.zrevrange(keys.calls, rank + 1, rank + 1 + LOOKED_AT_MAX);
+  }
+
+  async function* look(ids: readonly string[]): AsyncGenerator<ListedCall | undefined> {
+    for (let start = 0; start < ids.length; start += PAGE) {
+      yield* await Promise.all(ids.slice(start, start + PAGE).map(one));
+    }
   }
 
   return { one, list };
 }
 
-function nextAfter(id: string | undefined): Pick<Page, "next"> {
-  return id === undefined ? {} : { next: id };
+/** Reads `limit`, `state`, `job_id` and `after` from the query of a URL; throws `request.malformed`. */
+export function parseFilter(url: string): Filter {
+  const query = new URL(url, "http://runner").searchParams;
+  const limit = wholeNumber(query.get("limit"), "limit") ?? LIMIT_DEFAULT;
+  const jobId = wholeNumber(query.get("job_id"), "job_id");
+  const state = query.get("state");
+  if (state !== null && !isListedState(state)) throw malformed(`state is one of ${LISTED_STATES.join(", ")}`);
+  const after = query.get("after");
+  return {
+    limit,
+    ...(jobId !== undefined && { jobId }),
+    ...(state !== null && { state }),
+    ...(after !== null && { after }),
+  };
 }
 
-function forgotten(): AppError {
-  const detail = "the call to go on from is no longer remembered; begin without `after`";
+function isListedState(text: string): text is ListedState {
+  return (LISTED_STATES as readonly string[]).includes(text);
+}
+
+function wholeNumber(text: string | null, name: string): number | undefined {
+  if (text === null) return undefined;
+  if (!/^\d{1,16}$/.test(text)) throw malformed(`${name} is not a whole number`);
+  return Number(text);
+}
+
+function malformed(detail: string): AppError {
   return AppError.public("request.malformed", detail);
 }
 

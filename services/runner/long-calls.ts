@@ -3,36 +3,35 @@ import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { type Backoff, backoffMs } from "../../shared/time/backoff.ts";
 import { type Clock, delay } from "../../shared/time/clock.ts";
-import type { CallStore } from "./call-store.ts";
-import type { Execute } from "./execute.ts";
+import type { CallStore, UntilStored } from "./call-store.ts";
 import type { Leases } from "./leases.ts";
 import { type LongStore, type StoredCall, storedAnswer } from "./long-store.ts";
 import type { Job, Router } from "./router.ts";
-import { untilStored } from "./until-stored.ts";
+import type { Execute } from "./run-call.ts";
 
 type Options = {
-  calls: CallStore;
-  store: LongStore;
   jobs: Router;
+  calls: CallStore;
+  longStore: LongStore;
   leases: Leases;
   leaseMs: number;
   execute: Execute;
-  /** Run at once; the others wait in the store. */
+  untilStored: UntilStored;
+  /** How many run at once; the others wait in the store. */
   concurrency: number;
-  /** Runs that end with an error before the call is FAILED. A crash or a stop is no such end. */
+  /** How many runs may end with an error before the call is FAILED. A crash or a stop does not count. */
   attempts: number;
   backoff: Backoff;
-  ended: AbortSignal;
   clock: Clock;
   random: () => number;
   log: Logger;
 };
 
-type About = { callId: string; ms: number };
+type RunFields = { callId: string; jobId: number; job: string; ms: number };
 
 /**
- * Runs the stored long calls. Any number of runners may do so on one store: a call is taken under a lease, and taken
- * again, by whichever runner looks first, once that lapsed.
+ * Runs the stored long calls. Any number of runners may share one store: a runner claims a call under a lease, and once
+ * the lease has lapsed, the runner that looks first claims it again.
  */
 export class LongCalls {
   readonly #options: Options;
@@ -47,7 +46,7 @@ export class LongCalls {
     this.#timer = setInterval(this.wake, options.leaseMs / 3);
   }
 
-  /** Takes what is due, now. */
+  /** Looks now for calls that are due. */
   readonly wake = (): void => {
     this.#lookAgain = true;
     this.#looking ??= this.#look().finally(() => {
@@ -56,7 +55,7 @@ export class LongCalls {
     });
   };
 
-  /** Takes nothing more, aborts what runs and gives it back, to be taken again at once. Resolves when all of it ended. */
+  /** Claims nothing more, aborts what runs and gives it back, due at once. Resolves when all of it has ended. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     this.#stopping.abort(new Error("the runner stops"));
@@ -67,18 +66,18 @@ export class LongCalls {
   async #look(): Promise<void> {
     while (this.#lookAgain && !this.#stopping.signal.aborted) {
       this.#lookAgain = false;
-      await this.#takeDue().catch((error: unknown) => {
+      await this.#claimDue().catch((error: unknown) => {
         this.#options.log.warn("job.look_failed", { reason: messageOf(error) });
       });
     }
   }
 
-  async #takeDue(): Promise<void> {
-    const { store, concurrency } = this.#options;
-    for (const id of await store.due(concurrency + this.#running.size)) {
+  async #claimDue(): Promise<void> {
+    const { longStore, concurrency } = this.#options;
+    for (const id of await longStore.due(concurrency + this.#running.size)) {
       if (this.#running.size >= concurrency || this.#stopping.signal.aborted) return;
       if (this.#running.has(id)) continue;
-      const call = await store.claim(id);
+      const call = await longStore.claim(id);
       if (call !== undefined) this.#start(call);
     }
   }
@@ -95,13 +94,14 @@ export class LongCalls {
 
   async #run(call: StoredCall): Promise<void> {
     const { jobs, leaseMs, log } = this.#options;
-    const job = jobs.find(call.request.jobId);
+    const { callId, jobId } = call.request;
+    const job = jobs.find(jobId);
     try {
       if (job !== undefined) return await this.#runJob(job, call);
-      log.warn("job.unknown", { callId: call.request.callId, jobId: call.request.jobId });
-      await this.#giveBack(call, { pauseMs: leaseMs, attemptsFailed: call.attemptsFailed });
+      log.warn("job.unknown", { callId, jobId });
+      await this.#giveBack(callId, leaseMs, call.attemptsFailed);
     } catch (error) {
-      log.warn("job.left_open", { callId: call.request.callId, reason: messageOf(error) });
+      log.warn("job.left_open", { callId, reason: messageOf(error) });
     }
   }
 
@@ -118,54 +118,47 @@ export class LongCalls {
     try {
       await execute(job, call.request, signal);
     } catch (error) {
-      const ended = { ...about, ms: clock() - startedAt };
-      if (signal.aborted) return await this.#interrupted(call, ended);
-      return await this.#failed(call, error, ended);
+      const fields = { ...about, ms: clock() - startedAt };
+      if (signal.aborted) return await this.#interrupted(call, fields);
+      return await this.#failed(call, error, fields);
     }
     await this.#finish(call);
     failpoint("runner.after_remembered");
     log.info("job.finished", { ...about, status: 202, ms: clock() - startedAt, replayed: false });
   }
 
-  /** The answer was given when the call was stored; it stands. */
+  /** The call was answered when it was stored; that answer remains. */
   async #finish({ request, bytes, sha256 }: StoredCall): Promise<void> {
-    const { calls } = this.#options;
-    const subject = { callId: request.callId, jobId: request.jobId, bytes, sha256 };
-    await this.#untilStored(request.callId, () => calls.finish(subject, storedAnswer(subject.callId)));
+    const { calls, untilStored } = this.#options;
+    const { callId, jobId } = request;
+    await untilStored(callId, () => calls.finish({ callId, jobId, bytes, sha256 }, storedAnswer(callId)));
   }
 
-  /** No failure of the call: the runner stops, or another runner has the call, and then giving it back changes nothing. */
-  async #interrupted(call: StoredCall, about: About): Promise<void> {
-    this.#options.log.info("job.interrupted", about);
-    await this.#giveBack(call, { pauseMs: 0, attemptsFailed: call.attemptsFailed });
+  /** Not a failure of the call: the runner stops, or another runner has the call and giving it back changes nothing. */
+  async #interrupted({ attemptsFailed }: StoredCall, fields: RunFields): Promise<void> {
+    this.#options.log.info("job.interrupted", fields);
+    await this.#giveBack(fields.callId, 0, attemptsFailed);
   }
 
-  async #failed(call: StoredCall, thrown: unknown, about: About): Promise<void> {
-    const { calls, attempts, backoff, random, log } = this.#options;
-    const attemptsFailed = call.attemptsFailed + 1;
+  /** Gives the call back for another run after a pause, or ends it as FAILED once its attempts are spent. */
+  async #failed(call: StoredCall, thrown: unknown, fields: RunFields): Promise<void> {
+    const { calls, untilStored, attempts, backoff, random, log } = this.#options;
+    const { callId } = fields;
+    const attempt = call.attemptsFailed + 1;
+    const final = attempt >= attempts;
     const { code, message: reason } = toAppError(thrown);
-    if (attemptsFailed >= attempts) {
-      log.error("job.failed", { ...about, status: 500, code, reason, attempt: attemptsFailed, final: true });
-      return await this.#untilStored(about.callId, () =>
-        calls.fail(about.callId, { code, reason, status: 500, attempts: attemptsFailed }),
-      );
+    log[final ? "error" : "warn"]("job.failed", { ...fields, status: 500, code, reason, attempt, final });
+    if (final) {
+      await untilStored(callId, () => calls.fail(callId, { code, reason, status: 500, attempts: attempt }));
+      return;
     }
-    log.warn("job.failed", { ...about, status: 500, code, reason, attempt: attemptsFailed, final: false });
-    const pauseMs = backoffMs(backoff, attemptsFailed, random);
-    await this.#giveBack(call, { pauseMs, attemptsFailed });
+    const pauseMs = backoffMs(backoff, attempt, random);
+    await this.#giveBack(callId, pauseMs, attempt);
     delay(pauseMs, this.#stopping.signal).then(this.wake, () => {});
   }
 
-  #giveBack(
-    { request }: StoredCall,
-    { pauseMs, attemptsFailed }: { pauseMs: number; attemptsFailed: number },
-  ) {
-    const { store } = this.#options;
-    return this.#untilStored(request.callId, () => store.later(request.callId, pauseMs, attemptsFailed));
-  }
-
-  #untilStored<Result>(callId: string, write: () => Promise<Result>): Promise<Result> {
-    const { log, ended } = this.#options;
-    return untilStored(write, { log, callId, signal: ended });
+  #giveBack(callId: string, pauseMs: number, attemptsFailed: number): Promise<void> {
+    const { longStore, untilStored } = this.#options;
+    return untilStored(callId, () => longStore.giveBack(callId, pauseMs, attemptsFailed));
   }
 }

@@ -1,8 +1,8 @@
 import { script } from "../../shared/redis/script.ts";
-import { type StoreOptions, toFields } from "./call-store.ts";
+import { durableScript, keys, NOW, type StoreOptions, toFields } from "./call-store.ts";
 import type { HttpAnswer, JobRequest } from "./router.ts";
-import { keys, NOW } from "./store-keys.ts";
 
+/* ARGV: id, owner, status, type, answer, input, input_type, metadata, traceparent. */
 const STORE = `${NOW}
 local id = ARGV[1]
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[2] then return 0 end
@@ -14,9 +14,11 @@ redis.call('ZADD', KEYS[2], '+inf', id)
 redis.call('ZADD', KEYS[3], now, id)
 return 1`;
 
+/* ARGV: how many at most. */
 const DUE = `${NOW}
 return redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[1])`;
 
+/* ARGV: id, owner, leaseMs. KEYS[2] holds the due time; a call that cannot be run leaves it. */
 const CLAIM = `${NOW}
 local id = ARGV[1]
 local due = redis.call('ZSCORE', KEYS[2], id)
@@ -32,14 +34,16 @@ redis.call('ZADD', KEYS[2], now + ARGV[3], id)
 call[10] = redis.call('HINCRBY', KEYS[1], 'runs', 1)
 return call`;
 
-const LATER = `${NOW}
+/* ARGV: id, owner, pauseMs, attempts. */
+const GIVE_BACK = `${NOW}
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], 'st', 'STORED', 'attempts', ARGV[4])
 redis.call('HDEL', KEYS[1], 'owner', 'lease')
 redis.call('ZADD', KEYS[2], now + ARGV[3], ARGV[1])
 return 1`;
 
-const AGAIN = `${NOW}
+/* ARGV: id, status. A short call has no input and cannot be run again. */
+const RUN_AGAIN = `${NOW}
 local call = redis.call('HMGET', KEYS[1], 'st', 'input')
 if not call[1] then return 'UNKNOWN' end
 if call[1] == 'STORED' then return 'WAITING' end
@@ -50,65 +54,66 @@ redis.call('HDEL', KEYS[1], 'finished', 'code', 'reason')
 redis.call('ZADD', KEYS[2], now, ARGV[1])
 return 'STORED'`;
 
-/** A long call taken from the store to be run. */
+/** A long call that this runner claimed in order to run it. */
 export type StoredCall = {
   readonly request: JobRequest;
   readonly bytes: number;
   readonly sha256: string;
-  /** How many runs of it ended with an error. */
+  /** How many of its runs ended with an error. */
   readonly attemptsFailed: number;
-  /** How often it was taken, this time included; above 1 it was interrupted or failed before. */
+  /** How often it was claimed, this time included. Above 1, a run was interrupted or failed before. */
   readonly runs: number;
 };
 
-/** What became of a call that was to run again: STORED, or what it is instead of a FAILED long one. */
-export type Again = "STORED" | "UNKNOWN" | "WAITING" | "RUNNING" | "DONE" | "SHORT";
+/** STORED if the call will run again; otherwise why not: it is unknown, short, or in a state other than FAILED. */
+type RunAgainResult = "STORED" | "UNKNOWN" | "WAITING" | "RUNNING" | "DONE" | "SHORT";
 
 export type LongStore = ReturnType<typeof createLongStore>;
 
-/** Where long calls lie whole until they are done. Every method is one atomic script; none is retried here. */
+/**
+ * Keeps long calls with their input until they are done. Every method is one atomic script, and its write is on disk when
+ * it resolves. Nothing is retried here. Throws `runner.store_unavailable`; the outcome is then unknown.
+ */
 export function createLongStore({ durable, owner, leaseMs }: StoreOptions) {
-  const { redis } = durable;
-  const store = script(redis, STORE);
-  const due = script(redis, DUE);
-  const claim = script(redis, CLAIM);
-  const later = script(redis, LATER);
-  const again = script(redis, AGAIN);
+  const store = durableScript(durable, STORE);
+  const due = script(durable.redis, DUE);
+  const claim = durableScript(durable, CLAIM);
+  const giveBack = durableScript(durable, GIVE_BACK);
+  const runAgain = durableScript(durable, RUN_AGAIN);
 
   return {
-    /** Keeps a call begun here until it is done, on disk when this resolves. False when it is no longer this runner's. */
+    /** Stores a call that was begun here, with its answer; false if the call no longer belongs to this runner. */
     async store(request: JobRequest, answer: HttpAnswer): Promise<boolean> {
       const { callId: id, body, contentType = "", metadata, traceparent = "" } = request;
       const input = [body.toString("base64"), contentType, JSON.stringify(metadata), traceparent];
       const args = [id, owner, ...toFields(answer), ...input];
-      return (await durable.write(() => store([keys.call(id), keys.calls, keys.due], args))) === 1;
+      return (await store([keys.call(id), keys.calls, keys.due], args)) === 1;
     },
 
-    /** Ids of calls that wait or whose lease lapsed, the longest due first. */
+    /** Ids of calls that wait or whose lease lapsed, the longest due first. Only reads. */
     async due(countMax: number): Promise<string[]> {
       return (await due([keys.due], [countMax])) as string[];
     },
 
-    /** Takes a due call under a lease; nothing when another runner was faster. */
+    /** Claims a due call under a lease; undefined if another runner was faster. */
     async claim(id: string): Promise<StoredCall | undefined> {
-      const reply = await durable.write(() => claim([keys.call(id), keys.due], [id, owner, leaseMs]));
-      return reply === null ? undefined : toStoredCall(id, reply as [string, ...string[]]);
+      const reply = await claim([keys.call(id), keys.due], [id, owner, leaseMs]);
+      return reply === null ? undefined : toStoredCall(id, reply as string[]);
     },
 
-    /** Gives a call back, to be taken again after the pause. */
-    async later(id: string, pauseMs: number, attemptsFailed: number): Promise<void> {
-      await durable.write(() => later([keys.call(id), keys.due], [id, owner, pauseMs, attemptsFailed]));
+    /** Gives a call back, so that any runner may claim it after the pause. Changes nothing if another runner has it. */
+    async giveBack(id: string, pauseMs: number, attemptsFailed: number): Promise<void> {
+      await giveBack([keys.call(id), keys.due], [id, owner, pauseMs, attemptsFailed]);
     },
 
     /** Gives a FAILED long call fresh attempts; it is due at once. Changes no other call. */
-    async again(id: string): Promise<Again> {
-      const { status } = storedAnswer(id);
-      return (await durable.write(() => again([keys.call(id), keys.due], [id, status]))) as Again;
+    async runAgain(id: string): Promise<RunAgainResult> {
+      return (await runAgain([keys.call(id), keys.due], [id, storedAnswer(id).status])) as RunAgainResult;
     },
   };
 }
 
-/** What the sender of a long call is answered, at first and ever after. */
+/** The answer to the sender of a long call, which every repeat gets too. */
 export function storedAnswer(callId: string): HttpAnswer {
   const body = JSON.stringify({ status: "stored", call_id: callId });
   return { status: 202, contentType: "application/json", body: Buffer.from(body) };

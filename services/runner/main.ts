@@ -1,9 +1,7 @@
 import { loadConfig } from "../../shared/config/load-config.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
-import { echo } from "./jobs/echo.ts";
-import { keccak256 } from "./jobs/keccak256.ts";
-import { slow } from "./jobs/slow.ts";
+import { echo, keccak256, slow } from "./jobs.ts";
 import { createRouter } from "./router.ts";
 import { createRunner } from "./runner.ts";
 
@@ -46,6 +44,6 @@ export function runRunner(options: RunnerProcess): Promise<number> {
 
     const { address, url } = await runner.listen(options.bindAddress ?? config.bind_address);
     log.info("service.started", { address, url, jobs: jobs.list().map(({ id, name }) => `${id} (${name})`) });
-    return { fatal: runner.firstCheck.then(() => new Promise<never>(() => {})) };
+    return { fatal: runner.firstCheck };
   });
 }

@@ -1,7 +1,6 @@
-import { validateHeaderValue } from "node:http";
-import type { ZodType } from "zod";
+import { type ZodType, z } from "zod";
+import { AppError } from "../../shared/errors/app-error.ts";
 import type { Logger } from "../../shared/log/logger.ts";
-import { type Extractor, toValid } from "./extractors.ts";
 
 export type Metadata = Readonly<Record<string, string>>;
 
@@ -12,21 +11,21 @@ export type JobRequest = {
   /** The bytes as received. */
   readonly body: Buffer;
   readonly contentType: string | undefined;
-  /** The metadata headers, by upper-case name; with signatures on, the producer vouches for them. */
+  /** The metadata headers, by upper-case name. If requests must be signed, the producer vouches for them. */
   readonly metadata: Metadata;
-  /** W3C trace context. Not signed: fit for tracing, for nothing else. */
+  /** W3C trace context. Not signed: use it for tracing only. */
   readonly traceparent: string | undefined;
 };
 
 /** What the runner gives a handler beside the request. */
 export type JobContext = {
-  /** The service the call belongs to, if the metadata says so. */
+  /** The service that the call belongs to, if the metadata names one. */
   readonly serviceId: number | undefined;
   /** Aborted when the runner stops: a long job should end early and will be run again. */
   readonly signal: AbortSignal;
   /** Every line carries the call and the job. */
   readonly log: Logger;
-  /** Says in the log how far the job is. */
+  /** Logs the progress of the job. */
   progress(fields: Readonly<Record<string, unknown>>): void;
 };
 
@@ -34,54 +33,58 @@ export type JobContext = {
 export type Call<Input, Meta> = Omit<JobRequest, "metadata"> &
   JobContext & { readonly input: Input; readonly metadata: Meta };
 
-/** What a handler answers: status 200 unless it says otherwise. Only a 2xx is remembered and ends the call. */
+/** What a handler answers, by default with status 200. Only an answer with 2xx is remembered and ends the call. */
 export type Answer =
   | { readonly status?: number; readonly contentType?: string; readonly body?: Uint8Array | string }
   | { readonly status?: number; readonly json: unknown };
 
-/** An answer as it goes over the wire and into the store. */
+/** An answer in the form in which it is sent and stored. */
 export type HttpAnswer = {
   readonly status: number;
   readonly contentType: string | undefined;
   readonly body: Buffer;
 };
 
+/** Turns the bytes of a body into the input of a handler, or throws `runner.input_rejected`. */
+type Extractor<Input> = (request: { readonly body: Buffer }) => Input;
+
 type Shape<Input, Meta> = {
   name: string;
-  /** Turns the body into `input`; without it the handler has `body` alone. What it refuses is answered with 422. */
+  /** Turns the body into `input`; without it the handler has only `body`. A body that it refuses is answered with 422. */
   input?: Extractor<Input>;
   /** Checks and types `metadata`. */
   metadata?: ZodType<Meta>;
 };
 
-/** Its caller waits for the answer. */
+/** The caller waits for the answer. */
 export type ShortJob<Input = undefined, Meta = Metadata> = Shape<Input, Meta> & {
   long?: false;
   handler(call: Call<Input, Meta>): Answer | Promise<Answer>;
 };
 
-/** Its caller has a 202 once the call is stored; it is run until the handler returns, across crashes and restarts. */
+/** The caller gets a 202 once the call is stored. The job runs until the handler returns, across crashes and restarts. */
 export type LongJob<Input = undefined, Meta = Metadata> = Shape<Input, Meta> & {
   long: true;
   handler(call: Call<Input, Meta>): void | Promise<void>;
 };
 
-/** A job with its types forgotten. */
+/** A job as the runner sees it, whatever the types of its input and metadata. */
 export type Job = {
   readonly id: number;
   readonly name: string;
   readonly long: boolean;
-  /** Extracts what the handler takes; throws `runner.input_rejected`. What it returns runs the handler. */
+  /** Extracts input and metadata; throws `runner.input_rejected`. The function it returns runs the handler. */
   prepare(request: JobRequest): (context: JobContext) => Promise<Answer>;
 };
 
 export type Router = {
-  /** Adds the job that `POST /jobs/{id}` runs. */
+  /** Adds the job that `POST /jobs/{id}` runs. Throws if the id is taken or is no whole number from 0 to 2^53-1. */
   job<Input = undefined, Meta = Metadata>(
     id: number,
     job: ShortJob<Input, Meta> | LongJob<Input, Meta>,
   ): Router;
   find(id: number): Job | undefined;
+  /** Every job, by id. */
   list(): readonly Job[];
 };
 
@@ -118,18 +121,46 @@ function toJob<Input, Meta>(id: number, definition: ShortJob<Input, Meta> | Long
   };
 }
 
-/** Throws when a handler's answer cannot be sent. */
-export function toHttpAnswer(answer: Answer): HttpAnswer {
-  const status = answer.status ?? 200;
-  if (!Number.isInteger(status) || status < 200 || status > 599)
-    throw new RangeError(`${status} is not a status to answer`);
-  if ("json" in answer) {
-    return { status, contentType: "application/json", body: Buffer.from(JSON.stringify(answer.json)) };
-  }
-  if (answer.contentType !== undefined) validateHeaderValue("Content-Type", answer.contentType);
-  return { status, contentType: answer.contentType, body: Buffer.from(answer.body ?? "") };
+/** The bytes as received. */
+export function bytes(): Extractor<Buffer> {
+  return ({ body }) => body;
 }
 
-export function isSuccess({ status }: HttpAnswer): boolean {
-  return status >= 200 && status < 300;
+/** The body as text; refuses a body that is not UTF-8. */
+export function text(): Extractor<string> {
+  return ({ body }) => decode(body);
+}
+
+/** The body as JSON, whatever its Content-Type, checked by the schema. */
+export function json<Input>(schema: ZodType<Input>): Extractor<Input> {
+  return ({ body }) => toValid(schema, parse(decode(body)), "body");
+}
+
+/** Returns the output of the schema; refuses with the schema's own message. */
+function toValid<Value>(schema: ZodType<Value>, value: unknown, what: string): Value {
+  const result = schema.safeParse(value);
+  if (!result.success) throw rejected(`${what}: ${z.prettifyError(result.error)}`, result.error);
+  return result.data;
+}
+
+const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+function decode(body: Buffer): string {
+  try {
+    return utf8.decode(body);
+  } catch (cause) {
+    throw rejected("body: is not UTF-8", cause);
+  }
+}
+
+function parse(json: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch (cause) {
+    throw rejected("body: is not JSON", cause);
+  }
+}
+
+function rejected(detail: string, cause: unknown): AppError {
+  return AppError.public("runner.input_rejected", detail, { cause });
 }

@@ -1,33 +1,28 @@
-import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
+import { type IncomingMessage, type RequestListener, type ServerResponse, STATUS_CODES } from "node:http";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
-import { sendProblem } from "../../shared/http/problem.ts";
+import { CODES } from "../../shared/errors/codes.ts";
+import { readBody } from "../../shared/http/body.ts";
+import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
 import { explain } from "../../shared/http/readiness.ts";
+import { failpoint } from "../../shared/lifecycle/failpoint.ts";
+import type { Logger } from "../../shared/log/logger.ts";
 import type { DurableRedis } from "../../shared/redis/durable-redis.ts";
-import { type createListCalls, type Filter, LISTED_STATES, type ListedState } from "./list-calls.ts";
-import { unknownCall } from "./refusals.ts";
-import type { Router } from "./router.ts";
-import type { createRunAgain } from "./run-again.ts";
-import { sendAnswer, sendJson } from "./send-answer.ts";
-import type { createTakeJob } from "./take-job.ts";
+import type { Clock } from "../../shared/time/clock.ts";
+import { parseKey, type RequestChecks } from "./authenticate.ts";
+import { type ListCalls, parseFilter } from "./list-calls.ts";
+import { type LongStore, storedAnswer } from "./long-store.ts";
+import type { HttpAnswer, Job, Router } from "./router.ts";
+import type { Outcome, RunCall } from "./run-call.ts";
 
-type Deps = {
-  jobs: Router;
-  durable: DurableRedis;
-  listCalls: ReturnType<typeof createListCalls>;
-  takeJob: ReturnType<typeof createTakeJob>;
-  runAgain: ReturnType<typeof createRunAgain>;
-  isDraining: () => boolean;
-};
-
-type Route = { method: "GET" | "POST"; serve: (req: IncomingMessage, res: ServerResponse) => unknown };
+type Serve = (req: IncomingMessage, res: ServerResponse) => void | Promise<void>;
+type Route = { method: "GET" | "POST"; serve: Serve };
 
 const JOB_PATH = /^\/jobs\/(0|[1-9][0-9]{0,15})$/;
 const CALL_PATH = /^\/calls\/([\x21-\x7e]{1,128})$/;
 const RUN_PATH = /^\/calls\/([\x21-\x3e\x40-\x7e]{1,128})\/run$/;
-const LIMIT_DEFAULT = 100;
 const LIVE = { status: 200, contentType: "text/plain", body: Buffer.from("ok") };
 
-/** The runner's HTTP surface. Paths are matched exactly, on the raw path. */
+/** The runner's HTTP surface. Paths are matched exactly, as they came. Every refusal is answered here. */
 export function createRoutes({
   jobs,
   durable,
@@ -35,15 +30,19 @@ export function createRoutes({
   takeJob,
   runAgain,
   isDraining,
-}: Deps): RequestListener {
+}: {
+  jobs: Router;
+  durable: DurableRedis;
+  listCalls: ListCalls;
+  takeJob: TakeJob;
+  runAgain: RunAgain;
+  isDraining: () => boolean;
+}): RequestListener {
   const fixed: Readonly<Record<string, Route>> = {
     "/livez": { method: "GET", serve: (_req, res) => sendAnswer(res, LIVE) },
-    "/readyz": { method: "GET", serve: (_req, res) => showReadiness(res) },
-    "/jobs": { method: "GET", serve: (_req, res) => sendJson(res, { jobs: jobs.list().map(toCatalog) }) },
-    "/calls": {
-      method: "GET",
-      serve: async (req, res) => sendJson(res, await listCalls.list(parseFilter(req))),
-    },
+    "/readyz": { method: "GET", serve: showReadiness },
+    "/jobs": { method: "GET", serve: showJobs },
+    "/calls": { method: "GET", serve: showCalls },
   };
 
   function findRoute({ url = "", method }: IncomingMessage): Route | undefined {
@@ -54,22 +53,27 @@ export function createRoutes({
       return { method: "POST", serve: (req, res) => takeJob(req, res, Number(job)) };
     }
     // A key may itself end in `/run`, and GET reads it.
-    return (method !== "GET" && findRun(url)) || findCall(path);
-  }
-
-  function findRun(url: string): Route | undefined {
-    const id = RUN_PATH.exec(url)?.[1];
-    return id === undefined ? undefined : { method: "POST", serve: (req, res) => runAgain(req, res, id) };
-  }
-
-  function findCall(path: string): Route | undefined {
+    const again = method === "GET" ? undefined : RUN_PATH.exec(url)?.[1];
+    if (again !== undefined) return { method: "POST", serve: (req, res) => runAgain(req, res, again) };
     const id = CALL_PATH.exec(path)?.[1];
     return id === undefined ? undefined : { method: "GET", serve: (_req, res) => showCall(res, id) };
   }
 
-  function showReadiness(res: ServerResponse): void {
-    const readiness = toReadiness(durable, isDraining());
-    sendJson(res, readiness, readiness.status === "ready" ? 200 : 503);
+  /** Says whether calls are taken now, and if not, why. */
+  function showReadiness(_req: IncomingMessage, res: ServerResponse): void {
+    const redis = explain(() => durable.server().proof);
+    const draining = isDraining();
+    const isReady = redis.ok && !draining;
+    const status = isReady ? "ready" : "not ready";
+    sendJson(res, { status, redis: redis.text, durability: durable.mode, draining }, isReady ? 200 : 503);
+  }
+
+  function showJobs(_req: IncomingMessage, res: ServerResponse): void {
+    sendJson(res, { jobs: jobs.list().map(({ id, name, long }) => ({ id, name, long })) });
+  }
+
+  async function showCalls(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    sendJson(res, await listCalls.list(parseFilter(req.url ?? "")));
   }
 
   async function showCall(res: ServerResponse, id: string): Promise<void> {
@@ -78,60 +82,183 @@ export function createRoutes({
     sendJson(res, call);
   }
 
-  async function answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
+  async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
     try {
       const route = findRoute(req);
       if (route === undefined) throw new AppError("request.not_found", { reason: `nothing at ${req.url}` });
       if (req.method === route.method) await route.serve(req, res);
-      else sendProblem(req, res, { error: wrongMethod(req), extra: { headers: { Allow: route.method } } });
-    } catch (error) {
-      sendProblem(req, res, { error: toAppError(error) });
+      else refuseMethod(req, res, route.method);
+    } catch (thrown) {
+      sendProblem(req, res, toAppError(thrown));
     }
   }
 
-  return (req, res) => void answer(req, res);
+  return (req, res) => void serve(req, res);
 }
 
-function toCatalog({ id, name, long }: ReturnType<Router["list"]>[number]) {
-  return { id, name, long };
+function refuseMethod(req: IncomingMessage, res: ServerResponse, allow: string): void {
+  const error = new AppError("request.method_not_allowed", { reason: `${req.method} ${req.url}` });
+  sendProblem(req, res, error, { headers: { Allow: allow } });
 }
 
-/** Whether calls are taken now, and what keeps them from being taken. */
-function toReadiness(durable: DurableRedis, isDraining: boolean) {
-  const redis = explain(() => durable.server().proof);
-  const status = redis.ok && !isDraining ? "ready" : "not ready";
-  return { status, redis: redis.text, durability: durable.mode, draining: isDraining };
-}
+const EVENTS = {
+  finished: "job.finished",
+  replayed: "job.finished",
+  failed: "job.failed",
+  stored: "job.stored",
+} as const;
 
-function wrongMethod(req: IncomingMessage): AppError {
-  return new AppError("request.method_not_allowed", { reason: `${req.method} ${req.url}` });
-}
+/** What is known of a request so far, for its line in the log. */
+type RequestFields = { jobId: number; callId?: string; job?: string };
 
-function parseFilter(req: IncomingMessage): Filter {
-  const asked = new URL(req.url ?? "", "http://runner").searchParams;
-  const limit = wholeNumber(asked.get("limit"), "limit") ?? LIMIT_DEFAULT;
-  const jobId = wholeNumber(asked.get("job_id"), "job_id");
-  const state = asked.get("state");
-  if (state !== null && !isListedState(state)) throw malformed(`state is one of ${LISTED_STATES.join(", ")}`);
-  const after = asked.get("after");
-  return {
-    limit,
-    ...(jobId !== undefined && { jobId }),
-    ...(state !== null && { state }),
-    ...(after !== null && { after }),
+type TakeJob = ReturnType<typeof createTakeJob>;
+
+/** POST /jobs/{job_id}: authenticates a request, runs its call or repeats its answer, and logs one line. */
+export function createTakeJob({
+  jobs,
+  checks,
+  runCall,
+  concurrency,
+  bodyBytesMax,
+  isDraining,
+  clock,
+  log,
+}: {
+  jobs: Router;
+  checks: RequestChecks;
+  runCall: RunCall;
+  /** How many requests are taken at once; the others are told to come again. */
+  concurrency: number;
+  bodyBytesMax: number;
+  isDraining: () => boolean;
+  clock: Clock;
+  log: Logger;
+}) {
+  let taken = 0;
+
+  async function take(req: IncomingMessage, res: ServerResponse, fields: RequestFields): Promise<Outcome> {
+    if (isDraining()) throw draining();
+    checks.authenticate(req);
+    const job = findJob(jobs, fields.jobId);
+    fields.job = job.name;
+    const callId = parseKey(req);
+    fields.callId = callId;
+    if (taken >= concurrency) throw throttled(concurrency);
+    taken += 1;
+    try {
+      const body = await readBody(req, res, bodyBytesMax);
+      return await runCall(checks.toChecked(req, body, callId, job));
+    } finally {
+      taken -= 1;
+    }
+  }
+
+  function logRefused(fields: RequestFields & { ms: number }, { code, message: reason }: AppError): void {
+    const line = { ...fields, status: CODES[code].status, code, reason };
+    if (code === "runner.handler_failed" || code === "internal.unexpected") log.error("job.failed", line);
+    else log.warn("job.refused", line);
+  }
+
+  return async function takeJob(req: IncomingMessage, res: ServerResponse, jobId: number): Promise<void> {
+    const fields: RequestFields = { jobId };
+    const startedAt = clock();
+    try {
+      const { answer, kind } = await take(req, res, fields);
+      const replayed = kind === "replayed";
+      res.once("finish", () => failpoint("runner.after_answer"));
+      sendAnswer(res, answer, replayed);
+      const line = { ...fields, status: answer.status, ms: clock() - startedAt, replayed };
+      log[kind === "failed" ? "warn" : "info"](EVENTS[kind], line);
+    } catch (thrown) {
+      const error = toAppError(thrown);
+      logRefused({ ...fields, ms: clock() - startedAt }, error);
+      throw error;
+    }
   };
 }
 
-function isListedState(text: string): text is ListedState {
-  return (LISTED_STATES as readonly string[]).includes(text);
+function findJob(jobs: Router, jobId: number): Job {
+  const job = jobs.find(jobId);
+  if (job === undefined) throw new AppError("runner.job_unknown", { reason: `there is no job ${jobId}` });
+  return job;
 }
 
-function wholeNumber(text: string | null, name: string): number | undefined {
-  if (text === null) return undefined;
-  if (!/^\d{1,16}$/.test(text)) throw malformed(`${name} is not a whole number`);
-  return Number(text);
+function throttled(concurrency: number): AppError {
+  return new AppError("runner.throttled", { reason: `${concurrency} calls run already`, retryAfterMs: 1000 });
 }
 
-function malformed(detail: string): AppError {
-  return AppError.public("request.malformed", detail);
+type RunAgain = ReturnType<typeof createRunAgain>;
+
+/**
+ * POST /calls/{id}/run: gives a FAILED long call fresh attempts, once an operator has removed the cause. Its sender was
+ * answered with 202 and does not send it again.
+ */
+export function createRunAgain({
+  checks,
+  longStore,
+  wake,
+  isDraining,
+  log,
+}: {
+  checks: RequestChecks;
+  longStore: LongStore;
+  /** Tells this runner that a long call waits. */
+  wake: () => void;
+  isDraining: () => boolean;
+  log: Logger;
+}) {
+  return async function runAgain(req: IncomingMessage, res: ServerResponse, callId: string): Promise<void> {
+    try {
+      if (isDraining()) throw draining();
+      await readBody(req, res, 0);
+      checks.authenticateBare(req, callId);
+      const result = await longStore.runAgain(callId);
+      if (result === "UNKNOWN") throw unknownCall(callId);
+      if (result !== "STORED") throw notFailed(callId, result);
+      wake();
+      sendAnswer(res, storedAnswer(callId));
+      log.info("job.run_again", { callId });
+    } catch (thrown) {
+      const error = toAppError(thrown);
+      const { code, message: reason } = error;
+      log.warn("job.refused", { callId, status: CODES[code].status, code, reason });
+      throw error;
+    }
+  };
+}
+
+function unknownCall(callId: string): AppError {
+  return new AppError("request.not_found", { reason: `no call ${callId} is remembered` });
+}
+
+function notFailed(callId: string, found: string): AppError {
+  const detail = `only a failed long call can be run again; this is a ${found.toLowerCase()} one`;
+  return new AppError("runner.busy", { reason: `${callId}: ${detail}`, publicDetail: detail });
+}
+
+function draining(): AppError {
+  return new AppError("service.draining", { reason: "the runner stops", retryAfterMs: 1000 });
+}
+
+/** Sends an answer as it stands; does nothing if the caller went away. */
+function sendAnswer(res: ServerResponse, { status, contentType, body }: HttpAnswer, replayed = false): void {
+  if (res.destroyed) return;
+  const hasBody = mayHaveBody(status);
+  res.writeHead(status, STATUS_CODES[status], {
+    ...COMMON_HEADERS,
+    ...(contentType !== undefined && { "Content-Type": contentType }),
+    ...(hasBody && { "Content-Length": body.length }),
+    ...(replayed && { "Idempotent-Replayed": "true" }),
+  });
+  res.end(hasBody ? body : undefined);
+}
+
+/** RFC 9110, section 6.4.1. */
+function mayHaveBody(status: number): boolean {
+  return status !== 204 && status !== 205 && status !== 304;
+}
+
+function sendJson(res: ServerResponse, value: unknown, status = 200): void {
+  const body = Buffer.from(JSON.stringify(value));
+  sendAnswer(res, { status, contentType: "application/json", body });
 }

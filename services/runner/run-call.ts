@@ -1,69 +1,218 @@
-import { messageOf } from "../../shared/errors/app-error.ts";
+import { validateHeaderValue } from "node:http";
+import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
+import { CODES } from "../../shared/errors/codes.ts";
+import { platformKeys } from "../../shared/job-call/job-call.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
-import { type CallStore, requestOf } from "./call-store.ts";
+import type { Fields, Logger } from "../../shared/log/logger.ts";
+import type { CheckedRequest } from "./authenticate.ts";
+import { type CallStore, type Failure, fingerprint, type UntilStored } from "./call-store.ts";
 import type { Leases } from "./leases.ts";
-import type { Offer } from "./offer.ts";
-import { busy, reused, unavailable } from "./refusals.ts";
-import { type HttpAnswer, isSuccess } from "./router.ts";
+import { type LongStore, storedAnswer } from "./long-store.ts";
+import type { Answer, HttpAnswer, Job, JobContext, JobRequest } from "./router.ts";
 
 export type Outcome = {
   readonly answer: HttpAnswer;
   readonly kind: "finished" | "failed" | "stored" | "replayed";
 };
 
-type Deps = {
-  calls: CallStore;
-  leases: Leases;
-  runShort: (offer: Offer) => Promise<HttpAnswer>;
-  storeLong: (offer: Offer) => Promise<HttpAnswer>;
-};
-
-export type RunCall = (offer: Offer) => Promise<Outcome>;
+export type RunCall = (request: CheckedRequest) => Promise<Outcome>;
 
 /**
- * Runs an offered call, or answers it from memory. A call that succeeded is never run again while it is remembered; one
- * that runs, here or under another runner's lease, is `runner.busy`. Of a call it began, this runner knows by itself
- * until the end is on disk, so that no lapse of a lease makes it begin the same call twice.
+ * Gives each key one effect: runs the call, or answers it from memory. A call that succeeded never runs again while it is
+ * remembered. Throws `runner.busy` if the call runs already, here or under another runner's lease, and `runner.key_reused`
+ * if the key belongs to another request. The runner also knows by itself what it began, until the end is on disk: even if
+ * a lease lapses, it does not begin the same call twice.
  */
-export function createRunCall({ calls, leases, runShort, storeLong }: Deps) {
-  const underway = new Map<string, { request: string; done: Promise<Outcome> }>();
+export function createRunCall({
+  calls,
+  leases,
+  runShort,
+  storeLong,
+}: {
+  calls: CallStore;
+  leases: Leases;
+  runShort: (request: CheckedRequest) => Promise<HttpAnswer>;
+  storeLong: (request: CheckedRequest) => Promise<HttpAnswer>;
+}) {
+  const underway = new Map<string, { boundTo: string; done: Promise<Outcome> }>();
 
-  async function begin(offer: Offer): Promise<Outcome> {
-    const begun = await calls.begin(offer).catch((cause: unknown) => {
-      throw unavailable(messageOf(cause), cause);
-    });
-    if (begun.kind === "answered") return { answer: begun.answer, kind: "replayed" };
-    if (begun.kind === "running") throw busy(offer.callId);
-    if (begun.kind === "reused") throw reused(offer.callId);
-    failpoint("runner.after_begin");
-    return await run(offer);
-  }
-
-  async function run(offer: Offer): Promise<Outcome> {
-    leases.hold(offer.callId);
-    try {
-      if (offer.job.long) return { answer: await storeLong(offer), kind: "stored" };
-      const answer = await runShort(offer);
-      return { answer, kind: isSuccess(answer) ? "finished" : "failed" };
-    } finally {
-      leases.drop(offer.callId);
-    }
-  }
-
-  const runCall: RunCall = async (offer) => {
-    const { callId } = offer;
-    const request = requestOf(offer);
+  const runCall: RunCall = async (request) => {
+    const { callId } = request;
+    const boundTo = fingerprint(request);
     const here = underway.get(callId);
-    if (here !== undefined) throw here.request === request ? busy(callId) : reused(callId);
-    const done = begin(offer).finally(() => underway.delete(callId));
-    underway.set(callId, { request, done });
+    if (here !== undefined) throw here.boundTo === boundTo ? busy(callId) : reused(callId);
+    const done = begin(request).finally(() => underway.delete(callId));
+    underway.set(callId, { boundTo, done });
     return await done;
   };
 
-  /** Resolves when nothing that was begun is open. */
+  async function begin(request: CheckedRequest): Promise<Outcome> {
+    const begun = await calls.begin(request);
+    if (begun.kind === "answered") return { answer: begun.answer, kind: "replayed" };
+    if (begun.kind === "running") throw busy(request.callId);
+    if (begun.kind === "reused") throw reused(request.callId);
+    failpoint("runner.after_begin");
+    return await run(request);
+  }
+
+  async function run(request: CheckedRequest): Promise<Outcome> {
+    leases.hold(request.callId);
+    try {
+      if (request.job.long) return { answer: await storeLong(request), kind: "stored" };
+      const answer = await runShort(request);
+      return { answer, kind: isSuccess(answer) ? "finished" : "failed" };
+    } finally {
+      leases.drop(request.callId);
+    }
+  }
+
+  /** Resolves once every call that was begun has ended. */
   async function idle(): Promise<void> {
     await Promise.allSettled([...underway.values()].map(({ done }) => done));
   }
 
   return { runCall, idle };
+}
+
+function busy(callId: string): AppError {
+  return new AppError("runner.busy", { reason: `${callId} is running`, retryAfterMs: 1000 });
+}
+
+function reused(callId: string): AppError {
+  const detail = "the Idempotency-Key stands for another job or other bytes";
+  return new AppError("runner.key_reused", { reason: `${detail}: ${callId}`, publicDetail: detail });
+}
+
+/** The two ways to go on with a call that was begun. Both leave a call that fails to be run by the next request. */
+export function createRunBegun({
+  calls,
+  longStore,
+  execute,
+  untilStored,
+  wake,
+  log,
+}: {
+  calls: CallStore;
+  longStore: LongStore;
+  execute: Execute;
+  untilStored: UntilStored;
+  /** Tells this runner that a long call waits. */
+  wake: () => void;
+  log: Logger;
+}) {
+  /** Runs a short call. An answer with 2xx is on disk when this resolves, and is final; any other is not remembered. */
+  async function runShort(request: CheckedRequest): Promise<HttpAnswer> {
+    const { callId, job } = request;
+    const answer = await orFail(callId, () => execute(job, request));
+    if (!isSuccess(answer)) {
+      const { status } = answer;
+      await fail(callId, { code: "runner.handler_failed", reason: `the job answered ${status}`, status });
+      return answer;
+    }
+    const first = await untilStored(callId, () => calls.finish(request, answer));
+    failpoint("runner.after_remembered");
+    return first;
+  }
+
+  /** Stores a long call with its input, on disk when this resolves, once the job has accepted the input. */
+  async function storeLong(request: CheckedRequest): Promise<HttpAnswer> {
+    const { callId, job } = request;
+    const answer = storedAnswer(callId);
+    const stored = await orFail(callId, async () => {
+      job.prepare(request);
+      return await longStore.store(request, answer);
+    });
+    if (!stored) throw busy(callId);
+    failpoint("runner.after_stored");
+    wake();
+    return answer;
+  }
+
+  async function orFail<Result>(callId: string, work: () => Promise<Result>): Promise<Result> {
+    try {
+      return await work();
+    } catch (thrown) {
+      const error = toAppError(thrown);
+      await fail(callId, { code: error.code, reason: error.message, status: CODES[error.code].status });
+      throw error;
+    }
+  }
+
+  /**
+   * Never rejects. A failure that cannot be written down needs no second try: the lease lapses, and this runner may begin
+   * its own call anew at once.
+   */
+  async function fail(callId: string, failure: Failure): Promise<void> {
+    try {
+      await calls.fail(callId, failure);
+    } catch (error) {
+      log.warn("job.store_delayed", { callId, reason: messageOf(error) });
+    }
+  }
+
+  return { runShort, storeLong };
+}
+
+/** Runs a handler once. Throws `runner.input_rejected` before the handler runs, `runner.handler_failed` for all it throws. */
+export type Execute = (job: Job, request: JobRequest, signal?: AbortSignal) => Promise<HttpAnswer>;
+
+export function createExecute({
+  metadataPrefix,
+  ended,
+  log,
+}: {
+  metadataPrefix: string;
+  /** Aborted once this runner no longer waits for handlers. */
+  ended: AbortSignal;
+  log: Logger;
+}): Execute {
+  const serviceKey = platformKeys(metadataPrefix).serviceId.toUpperCase();
+
+  function toContext(job: Job, { callId, jobId, metadata }: JobRequest, signal: AbortSignal): JobContext {
+    const callLog = withFields(log, { callId, jobId, job: job.name });
+    const serviceId = Number(metadata[serviceKey] ?? Number.NaN);
+    return {
+      serviceId: Number.isSafeInteger(serviceId) ? serviceId : undefined,
+      signal,
+      log: callLog,
+      progress: (fields) => callLog.info("job.progressed", fields),
+    };
+  }
+
+  return async function execute(job, request, signal = ended) {
+    const run = job.prepare(request);
+    try {
+      const answer = run(toContext(job, request, signal));
+      failpoint("runner.in_handler");
+      return toHttpAnswer(await answer);
+    } catch (cause) {
+      throw new AppError("runner.handler_failed", { reason: messageOf(cause), cause });
+    } finally {
+      failpoint("runner.after_handler");
+    }
+  };
+}
+
+function withFields(log: Logger, bound: Fields): Logger {
+  return {
+    info: (event, fields) => log.info(event, { ...fields, ...bound }),
+    warn: (event, fields) => log.warn(event, { ...fields, ...bound }),
+    error: (event, fields) => log.error(event, { ...fields, ...bound }),
+  };
+}
+
+/** Throws if a handler's answer cannot be sent. */
+function toHttpAnswer(answer: Answer): HttpAnswer {
+  const status = answer.status ?? 200;
+  if (!Number.isInteger(status) || status < 200 || status > 599)
+    throw new RangeError(`${status} is not a status to answer`);
+  if ("json" in answer) {
+    return { status, contentType: "application/json", body: Buffer.from(JSON.stringify(answer.json)) };
+  }
+  if (answer.contentType !== undefined) validateHeaderValue("Content-Type", answer.contentType);
+  return { status, contentType: answer.contentType, body: Buffer.from(answer.body ?? "") };
+}
+
+function isSuccess({ status }: HttpAnswer): boolean {
+  return status >= 200 && status < 300;
 }

@@ -6,14 +6,14 @@ import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import { headerBytes, onlyHeaderValue } from "../../shared/http/headers.ts";
 
-/** What of a credential only the body can prove. */
+/** The part of a credential that only the body can prove. */
 export type BodyProof = { covers: "received" | "decoded"; check(bytes: Buffer): void };
 
 type Reason = "missing" | "repeated" | "malformed" | "mismatch";
 
 /**
- * Checks all that can be checked of a request's credential before its body is read, and returns what is left to check.
- * Throws `webhook.credential_rejected`; the reason is for the log, the caller is told only that it is unauthorized.
+ * Checks a request's credential as far as possible before its body is read, and returns the check that needs the body.
+ * Throws `webhook.credential_rejected` with the reason for the log; the caller is told only "unauthorized".
  */
 export function checkCredential(req: IncomingMessage, endpoint: EndpointToml): BodyProof | undefined {
   switch (endpoint.auth) {
@@ -30,7 +30,7 @@ export function checkCredential(req: IncomingMessage, endpoint: EndpointToml): B
   }
 }
 
-/** RFC 6750: the scheme's case does not matter, the token's does. */
+/** RFC 6750: the scheme is case-insensitive, the token is not. */
 function bearerToken(req: IncomingMessage): string {
   const header = onlyCredential(req, "authorization");
   const token = /^bearer +(\S.*)$/i.exec(header)?.[1];
@@ -38,7 +38,7 @@ function bearerToken(req: IncomingMessage): string {
   return token;
 }
 
-/** All secrets are compared, whichever fits, in a time that depends on none of them. */
+/** Compares every secret, also after a match, so that the time depends on none of them. */
 function requireSecret(presented: string, secrets: readonly Secret[]): void {
   const bytes = headerBytes(presented);
   let matches = false;

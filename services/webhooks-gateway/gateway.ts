@@ -1,10 +1,14 @@
-import type { WebhooksToml } from "../../shared/config/webhooks-toml.ts";
+import type { RequestListener } from "node:http";
+import type { EndpointToml, WebhooksToml } from "../../shared/config/webhooks-toml.ts";
 import { createAccept } from "../../shared/gateway/accept.ts";
+import type { Admission } from "../../shared/gateway/admission.ts";
 import { type Gateway, type IngressOptions, openIngress } from "../../shared/gateway/ingress.ts";
+import { rawPath } from "../../shared/http/headers.ts";
+import { bareApp, onlyGet, probes, serve } from "../../shared/http/ops.ts";
+import { platformKeys, WEBHOOK_NAME, WEBHOOK_ORIGIN, WEBHOOK_PATH } from "../../shared/job-call/job-call.ts";
 import { createCallRecords } from "../../shared/queue/call-record.ts";
-import { toEndpoints } from "./endpoints.ts";
-import { createReceive } from "./receive.ts";
-import { createHandler } from "./server.ts";
+import { systemClock } from "../../shared/time/clock.ts";
+import { createReceive, type Endpoint, type Receive } from "./receive.ts";
 
 /** Checks a `webhooks.toml` table: `webhooksToml(env).parse(table)`. */
 export { webhooksToml } from "../../shared/config/webhooks-toml.ts";
@@ -16,20 +20,74 @@ export type GatewayOptions = IngressOptions & {
 };
 
 export type WebhooksGateway = Gateway & {
-  /** Ends the gateway's timers. Call it last, when nothing more can arrive. */
+  /** Ends the gateway's timers. Call it last, when no more requests can arrive. */
   close(): void;
 };
 
-/** The webhooks gateway, to be mounted in any process; it holds nothing that two replicas would have to agree on. */
+/** The webhooks gateway, to be mounted in any process. It holds no state that two replicas would have to share. */
 export function createWebhooksGateway(options: GatewayOptions): WebhooksGateway {
-  const ingress = openIngress("webhook", options);
-  const { admission } = ingress;
-  const accept = createAccept({ ...ingress, records: createCallRecords(options.redis) });
-  const receive = createReceive({ ...ingress, assertOpen: () => admission.assertOpen(), accept });
+  const { webhooks, serviceId, metadataPrefix, redis, log, clock = systemClock } = options;
+  const { admission, add, beginWrite, firstCheck, pressure, close } = openIngress("webhook", options);
+  const accept = createAccept({ add, records: createCallRecords(redis), beginWrite, clock });
+  const receive = createReceive({ admission, accept, clock, log });
+  const endpoints = toEndpoints(webhooks, serviceId, metadataPrefix);
   return {
-    ...ingress.handle,
-    handler: createHandler({ endpoints: toEndpoints(options.webhooks, options), receive, admission }),
+    handler: createHandler(endpoints, receive, admission),
     readiness: () => admission.readiness(),
-    close: ingress.close,
+    firstCheck,
+    pressure,
+    drain: () => admission.drain(),
+    stop: () => admission.stop(),
+    close,
   };
+}
+
+/**
+ * Configured paths are looked up in the raw request target: no decoding, no case folding, no trailing slash, the query
+ * ignored. Express would cost more than the rest of a webhook; it serves only the other paths.
+ */
+function createHandler(
+  endpoints: ReadonlyMap<string, Endpoint>,
+  receive: Receive,
+  admission: Admission,
+): RequestListener {
+  const app = bareApp();
+  onlyGet(app, "/webhooks/health", (_req, res) => {
+    res.type("text/plain").send("ok");
+  });
+  app.use(probes(() => admission.readiness()));
+  const others = serve(app);
+
+  return (req, res) => {
+    if (admission.ending) res.setHeader("Connection", "close");
+    const endpoint = endpoints.get(rawPath(req.url ?? ""));
+    if (endpoint === undefined) others(req, res);
+    else void receive(req, res, endpoint);
+  };
+}
+
+/** The endpoints by path, with their defaults resolved. */
+function toEndpoints(
+  webhooks: WebhooksToml,
+  serviceId: number,
+  metadataPrefix: string,
+): ReadonlyMap<string, Endpoint> {
+  const keys = platformKeys(metadataPrefix);
+  const toEndpoint = (config: EndpointToml): Endpoint => {
+    // It has a place for the call id, since an object that grows a computed key is slow to make and to write as JSON.
+    const template = {
+      [keys.serviceId]: String(serviceId),
+      [WEBHOOK_PATH]: config.path,
+      ...(config.name !== undefined && { [WEBHOOK_NAME]: config.name }),
+      [WEBHOOK_ORIGIN]: "webhook",
+      [keys.callId]: "",
+    };
+    return {
+      config,
+      bodyBytesMax: config.body_limit_bytes ?? webhooks.body_limit_bytes,
+      windowMs: (config.idempotency_window_secs ?? webhooks.idempotency_window_secs) * 1000,
+      metadataOf: (callId) => ({ ...template, [keys.callId]: callId }),
+    };
+  };
+  return new Map(webhooks.endpoints.map((config) => [config.path, toEndpoint(config)]));
 }

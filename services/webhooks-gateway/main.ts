@@ -1,7 +1,7 @@
 import { withoutFile } from "../../shared/config/config-dir.ts";
 import { loadConfig } from "../../shared/config/load-config.ts";
 import { toLimits } from "../../shared/config/postern-toml.ts";
-import { registerPressure } from "../../shared/gateway/pressure-gauges.ts";
+import { registerPressure } from "../../shared/gateway/backpressure.ts";
 import { serveGateway } from "../../shared/gateway/serve.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
 import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
@@ -17,10 +17,10 @@ export type WebhooksProcess = ServiceOptions & {
 };
 
 export function runWebhooks(options: WebhooksProcess): Promise<number> {
-  const { serviceId } = options;
+  const { configDir, env, serviceId } = options;
   return runService("webhooks", options, async ({ log: plainLog, shutdown }) => {
-    const { postern, webhooks, warnings } = loadConfig({ dir: options.configDir, env: options.env });
-    if (webhooks === undefined) throw withoutFile(options.configDir, "webhooks.toml", "webhooks gateway");
+    const { postern, webhooks, warnings } = loadConfig({ dir: configDir, env });
+    if (webhooks === undefined) throw withoutFile(configDir, "webhooks.toml", "webhooks gateway");
     for (const warning of warnings) plainLog.warn("config.warning", { warning });
     if (serviceId === 0)
       plainLog.warn("config.warning", { warning: "service id is 0; set --service-id or POSTERN_SERVICE_ID" });
@@ -40,23 +40,18 @@ export function runWebhooks(options: WebhooksProcess): Promise<number> {
       enqueueTimeoutMs: postern.limits.enqueue_timeout_ms,
       log,
     });
-    shutdown.defer("gateway", () => gateway.close());
     registerPressure(metrics, "webhook", gateway.pressure);
-
-    const addresses = await serveGateway({
+    return serveGateway({
       gateway,
       metrics,
       shutdown,
+      log,
+      postern,
       bindAddress: options.bindAddress ?? webhooks.bind_address,
       opsAddress: options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9091",
       requestTimeoutMs: webhooks.request_timeout_secs * 1000,
       graceMs: postern.limits.enqueue_timeout_ms + 5000,
-      drainMs: postern.drain_secs * 1000,
+      about: { endpoints: webhooks.endpoints.map(({ path, auth }) => `${path} (${auth})`) },
     });
-    log.info("service.started", {
-      ...addresses,
-      endpoints: webhooks.endpoints.map(({ path, auth }) => `${path} (${auth})`),
-    });
-    return { fatal: gateway.firstCheck.then(() => new Promise<never>(() => {})) };
   });
 }

@@ -6,7 +6,8 @@ import { createPaymentJournal } from "../../shared/payments/journal.ts";
 import type { PriceList } from "../../shared/pricing/price-list.ts";
 import { createRates, type ObservedRate } from "../../shared/pricing/rates/rates.ts";
 import { isQueued } from "../../shared/queue/is-queued.ts";
-import type { Clock } from "../../shared/time/clock.ts";
+import type { Redis } from "../../shared/redis/connect.ts";
+import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { toCatalog } from "./catalog.ts";
 import { createChains } from "./chains.ts";
 import { createFacilitators } from "./facilitator/pool.ts";
@@ -40,7 +41,12 @@ export type X402Gateway = Gateway & {
 
 /** The payment gateway, to be mounted in any process; what two replicas have to agree on is in Redis or on the chain. */
 export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
-  const ingress = openIngress("x402", options);
+  const ingress = {
+    ...openIngress("x402", options),
+    redis: options.redis,
+    clock: options.clock ?? systemClock,
+    log: options.log,
+  };
   const parts = { ...ingress, ...makeParts(options, ingress) };
   const { admission, chains, facilitators, rates } = parts;
   const { trust_facilitator: trustFacilitator, settle_timeout_secs } = options.x402;
@@ -63,7 +69,10 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   chains.start();
   rates.start();
   return {
-    ...ingress.handle,
+    firstCheck: ingress.firstCheck,
+    pressure: ingress.pressure,
+    drain: () => admission.drain(),
+    stop: () => admission.stop(),
     handler,
     readiness: readinessNow,
     rates: rates.observed,
@@ -77,7 +86,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   };
 }
 
-type Ingress = ReturnType<typeof openIngress>;
+type Ingress = ReturnType<typeof openIngress> & { redis: Redis; clock: Clock; log: Logger };
 
 function makeParts({ x402, prices, metadataPrefix }: X402GatewayOptions, ingress: Ingress) {
   const { redis, clock, log } = ingress;

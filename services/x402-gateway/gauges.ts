@@ -1,4 +1,4 @@
-import { registerPressure } from "../../shared/gateway/pressure-gauges.ts";
+import { registerPressure } from "../../shared/gateway/backpressure.ts";
 import type { Metrics } from "../../shared/metrics/metrics.ts";
 import { createUnresolved } from "../../shared/payments/unresolved.ts";
 import { registerRates } from "../../shared/pricing/rates/rate-gauges.ts";

@@ -16,9 +16,10 @@ export type X402Process = ServiceOptions & {
 };
 
 export function runX402(options: X402Process): Promise<number> {
+  const { configDir, env } = options;
   return runService("x402", options, async ({ log: plainLog, shutdown }) => {
-    const { postern, x402, prices, warnings } = loadX402Config({ dir: options.configDir, env: options.env });
-    if (x402 === undefined) throw withoutFile(options.configDir, "x402.toml", "x402 gateway");
+    const { postern, x402, prices, warnings } = loadX402Config({ dir: configDir, env });
+    if (x402 === undefined) throw withoutFile(configDir, "x402.toml", "x402 gateway");
     for (const warning of warnings) plainLog.warn("config.warning", { warning });
     const metrics = createMetrics();
     const log = metered(plainLog, createMeters(metrics));
@@ -36,26 +37,24 @@ export function runX402(options: X402Process): Promise<number> {
       enqueueTimeoutMs: postern.limits.enqueue_timeout_ms,
       log,
     });
-    shutdown.defer("gateway", () => gateway.close());
     registerGauges(metrics, gateway, redis);
 
-    const endMs = (x402.facilitator_timeout_secs + x402.settle_timeout_secs) * 1000;
-    const addresses = await serveGateway({
+    const settlingMs = (x402.facilitator_timeout_secs + x402.settle_timeout_secs) * 1000;
+    return serveGateway({
       gateway,
       metrics,
       shutdown,
+      log,
+      postern,
       bindAddress: options.bindAddress ?? x402.bind_address,
       opsAddress: options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9093",
       requestTimeoutMs: x402.request_timeout_secs * 1000,
-      graceMs: endMs + 2 * postern.limits.enqueue_timeout_ms,
-      drainMs: postern.drain_secs * 1000,
+      graceMs: settlingMs + 2 * postern.limits.enqueue_timeout_ms,
+      about: {
+        publicUrl: x402.public_url,
+        jobs: prices.size,
+        tokens: x402.accepted_tokens.map(({ symbol, network }) => `${symbol} (${network})`),
+      },
     });
-    log.info("service.started", {
-      ...addresses,
-      publicUrl: x402.public_url,
-      jobs: prices.size,
-      tokens: x402.accepted_tokens.map(({ symbol, network }) => `${symbol} (${network})`),
-    });
-    return { fatal: gateway.firstCheck.then(() => new Promise<never>(() => {})) };
   });
 }

@@ -1,4 +1,4 @@
-import type { Readiness } from "../../shared/http/ops.ts";
+import type { Readiness } from "../../shared/http/readiness.ts";
 import type { ObservedRate } from "../../shared/pricing/rates/rates.ts";
 import type { Chains } from "./chains.ts";
 import type { Facilitators } from "./facilitator/pool.ts";

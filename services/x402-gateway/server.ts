@@ -1,7 +1,8 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
-import { bareApp, onlyGet, probes, type Readiness, serve } from "../../shared/http/ops.ts";
-import { rawPath } from "../../shared/http/raw-path.ts";
+import { rawPath } from "../../shared/http/headers.ts";
+import { bareApp, onlyGet, probes, serve } from "../../shared/http/ops.ts";
+import type { Readiness } from "../../shared/http/readiness.ts";
 import type { JobIds } from "../../shared/pricing/price-list.ts";
 import { CORS_HEADERS } from "./cors.ts";
 import { hasPayment } from "./payment/header.ts";
@@ -33,7 +34,7 @@ export function createHandler(deps: Deps): RequestListener {
   onlyGet(app, "/x402/health", (_req, res) => {
     res.type("text/plain").send("ok");
   });
-  app.use(probes(deps));
+  app.use(probes(deps.readiness));
   const others = serve(app);
 
   return (req, res) => {

@@ -5,16 +5,16 @@ import type { Secret } from "./secret.ts";
 
 /*
  * HTTP Message Signatures (RFC 9421) as producer and runner use them: algorithm hmac-sha256, one signature labelled and
- * tagged `postern`, over @method, @path and headers. Only what signMessage writes is understood: one member in each of
- * the two headers, no component parameters, no derived component but these two. Everything else is refused.
+ * tagged `postern`, over @method, @path and headers. Only the form that signMessage writes is accepted: one member in each
+ * of the two headers, no component parameters, no other derived component.
  */
 const LABEL = "postern";
 const ALGORITHM = "hmac-sha256";
 
-/** How far ahead of ours a producer's clock may be. */
+/** How far a producer's clock may be ahead of ours. */
 const SKEW_SEC_MAX = 60;
 
-/** What every signature has to cover, whatever the request looks like. */
+/** Components that every signature must cover. */
 const ALWAYS_COVERED = ["@method", "@path", "content-digest", "idempotency-key"] as const;
 
 const COMPONENT = String.raw`"[a-z0-9!#$%&'*+.^_|~@\x60-]+"`;
@@ -52,8 +52,8 @@ export function contentDigest(sha256Hex: string): string {
 }
 
 /**
- * Whether a received `Content-Digest` vouches for bytes with this SHA-256: its `sha-256` member, which has to be there
- * once, is theirs. Members of other algorithms may stand beside it and are not looked at.
+ * Whether a received `Content-Digest` (RFC 9530) has exactly one `sha-256` member and it is this SHA-256. Members of other
+ * algorithms are ignored.
  */
 export function isContentDigestOf(values: readonly string[], sha256Hex: string): boolean {
   const members = values.flatMap((value) => value.split(",")).map((member) => member.trim());
@@ -71,22 +71,22 @@ export function signMessage(secret: Secret, message: SignedMessage, createdSec: 
     lines += `"${name}": ${message.headers[name]}\n`;
   }
   const params = `(${covered});created=${createdSec};alg="${ALGORITHM}";tag="${LABEL}"`;
-  // The wire carries header values as latin1, and so does the base: a value that is no ASCII still signs the same bytes.
+  // The wire carries header values as latin1, and so does the base: a value outside ASCII signs the same bytes.
   const mac = createHmac("sha256", secret.reveal())
     .update(signatureBase(lines, params), "latin1")
     .digest("base64");
   return { "Signature-Input": `${LABEL}=${params}`, Signature: `${LABEL}=:${mac}:` };
 }
 
-/** The signature base (RFC 9421, section 2.5): a line `"name": value\n` per component, then the parameters as they stand. */
+/** The signature base (RFC 9421, section 2.5): a line `"name": value\n` per component, then the parameters. */
 export function signatureBase(lines: string, params: string): string {
   return `${lines}"@signature-params": ${params}`;
 }
 
 /**
- * Returns if one of the secrets signed this very message, recently, and the signature covers all it has to; throws
- * `runner.signature_rejected` with the reason otherwise. Of the body it proves what `content-digest` says; comparing
- * that with the bytes is the caller's part.
+ * Checks that one of the secrets signed this message, recently, and that the signature covers all it must. Throws
+ * `runner.signature_rejected` with the reason. The body is proven only through `content-digest`, which the caller must
+ * compare with the bytes.
  */
 export function verifyMessage(secrets: readonly Secret[], request: ReceivedMessage, rules: Rules): void {
   const { params, covered, created } = parseInput(only(request, "signature-input"));

@@ -5,7 +5,7 @@ type Details = {
   reason: string;
   /** For callers; without it they get the code's title. */
   publicDetail?: string;
-  /** After how long the same thing may succeed. */
+  /** After this long the same attempt may succeed. */
   retryAfterMs?: number;
   cause?: unknown;
 };
@@ -38,7 +38,7 @@ export class AppError extends Error {
   }
 }
 
-/** Anything thrown, as an AppError: what nobody foresaw is `internal.unexpected`. */
+/** Anything thrown as an AppError; an unforeseen error is `internal.unexpected`. */
 export function toAppError(thrown: unknown): AppError {
   if (thrown instanceof AppError) return thrown;
   return new AppError("internal.unexpected", { reason: messageOf(thrown), cause: thrown });

@@ -1,12 +1,12 @@
 type Entry = {
-  /** What an HTTP client of ours is answered with. */
+  /** The HTTP status of our answer. */
   readonly status: number;
-  /** Whether the same thing, tried again later, may succeed. The producer retries by this alone. */
+  /** Whether the same attempt may succeed later. The producer retries by this alone. */
   readonly retryable: boolean;
   readonly title: string;
 };
 
-/** Every way in which Postern fails. Codes are never renamed; README.md lists them all, and a test compares. */
+/** Every failure of Postern. A code never changes its name; the documentation lists them all, and a test compares. */
 export const CODES = {
   // what a sender did
   "request.malformed": { status: 400, retryable: false, title: "Request is malformed" },

@@ -4,15 +4,15 @@ import type { JobCall } from "../job-call/job-call.ts";
 import { failpoint } from "../lifecycle/failpoint.ts";
 import type { CallRecords } from "../queue/call-record.ts";
 import type { Add } from "../queue/enqueue.ts";
+import type { RetryWrite } from "../redis/retry-write.ts";
 import type { Clock } from "../time/clock.ts";
-import type { RetryWrite } from "./retry-write.ts";
 
 /** What the sender of a call is told: accepted now, or known before and in which state. */
 export type Accepted = { replayed: boolean; status: "accepted" | "failed" | "discarded" };
 
 type Deps = {
   add: Add;
-  records: CallRecords;
+  records: Pick<CallRecords, "claim" | "added">;
   /** Begins the deadline of one call. */
   beginWrite: () => RetryWrite;
   clock: Clock;
@@ -22,15 +22,30 @@ export type Accept = (call: JobCall, dedupe: { windowMs: number } | undefined) =
 
 /**
  * Resolves once the call is on disk in Redis. A call with evidence (`dedupe`) is claimed first, so that a repeat within
- * the window is the same call; a repeat that finds a claim whose add may have been lost adds again under the same id.
- * Throws `call.conflict` and the `queue.*` codes.
+ * the window is the same call. A repeat that finds only the claim adds the call again under the same id, since the first
+ * add may have been lost. Throws `call.conflict` and the `queue.*` codes.
  */
-export function createAccept(deps: Deps): Accept {
-  const { add, beginWrite } = deps;
+export function createAccept({ add, records, beginWrite, clock }: Deps): Accept {
+  async function acceptOnce(call: JobCall, windowMs: number, write: RetryWrite): Promise<Accepted> {
+    const by = randomUUID();
+    failpoint("gateway.before_claim");
+    const claim = await write(() => records.claim(call.id, call.sha256, { windowMs, now: clock(), by }));
+    failpoint("gateway.after_claim");
+    if (claim.kind === "conflict") {
+      throw new AppError("call.conflict", { reason: `${call.id} is known with another body` });
+    }
+    if (claim.kind === "known" && claim.state !== "CLAIMED") return toKnown(claim.state);
+    await write(() => add(call));
+    failpoint("gateway.after_add");
+    await write(() => records.added(call.id, clock()));
+    failpoint("gateway.after_queued");
+    return { replayed: claim.kind === "known", status: "accepted" };
+  }
+
   return async function accept(call, dedupe) {
     const write = beginWrite();
     try {
-      if (dedupe !== undefined) return await acceptOnce(deps, { call, windowMs: dedupe.windowMs, write });
+      if (dedupe !== undefined) return await acceptOnce(call, dedupe.windowMs, write);
       await write(() => add(call));
       failpoint("gateway.after_add");
       return { replayed: false, status: "accepted" };
@@ -38,35 +53,6 @@ export function createAccept(deps: Deps): Accept {
       throw withAdvice(error, dedupe !== undefined);
     }
   };
-}
-
-type Claiming = { call: JobCall; windowMs: number; write: RetryWrite };
-
-async function acceptOnce(deps: Deps, { call, windowMs, write }: Claiming): Promise<Accepted> {
-  const { add, records, clock } = deps;
-  const by = randomUUID();
-  failpoint("gateway.before_claim");
-  const claim = await write(() => records.claim(call.id, call.sha256, { windowMs, now: clock(), by }));
-  failpoint("gateway.after_claim");
-  if (claim.kind === "conflict") {
-    throw new AppError("call.conflict", { reason: `${call.id} is known with another body` });
-  }
-  if (claim.kind === "known" && claim.state !== "CLAIMED") return toKnown(claim.state);
-  await write(() => add(call));
-  failpoint("gateway.after_add");
-  await write(() => records.added(call.id, clock()));
-  failpoint("gateway.after_queued");
-  return { replayed: claim.kind === "known", status: "accepted" };
-}
-
-/** An unknown outcome tells the sender what sending again would do. */
-function withAdvice(error: unknown, hasEvidence: boolean): unknown {
-  if (!(error instanceof AppError) || error.code !== "queue.outcome_unknown") return error;
-  const { message: reason, retryAfterMs = 2000 } = error;
-  const publicDetail = hasEvidence
-    ? "Whether the call was queued is unknown; sent again under its delivery id it is the same call."
-    : "Whether the call was queued is unknown; sent again it may run twice, since it has no delivery id.";
-  return new AppError("queue.outcome_unknown", { reason, publicDetail, retryAfterMs, cause: error });
 }
 
 function toKnown(state: "QUEUED" | "FAILED" | "INJECTED" | "DISCARDED"): Accepted {
@@ -79,4 +65,14 @@ function toKnown(state: "QUEUED" | "FAILED" | "INJECTED" | "DISCARDED"): Accepte
     case "INJECTED":
       return { replayed: true, status: "accepted" };
   }
+}
+
+/** Tells the sender of a call with an unknown outcome what sending it again would do. */
+function withAdvice(error: unknown, hasEvidence: boolean): unknown {
+  if (!(error instanceof AppError) || error.code !== "queue.outcome_unknown") return error;
+  const { message: reason, retryAfterMs = 2000 } = error;
+  const publicDetail = hasEvidence
+    ? "Whether the call was queued is unknown; sent again under its delivery id it is the same call."
+    : "Whether the call was queued is unknown; sent again it may run twice, since it has no delivery id.";
+  return new AppError("queue.outcome_unknown", { reason, publicDetail, retryAfterMs, cause: error });
 }

@@ -1,24 +1,23 @@
 import { AppError } from "../errors/app-error.ts";
-import type { Readiness } from "../http/ops.ts";
-import { explain } from "../http/readiness.ts";
+import { explain, type Readiness } from "../http/readiness.ts";
 import type { DurableRedis } from "../redis/durable-redis.ts";
 import type { Backpressure } from "./backpressure.ts";
 
-type Deps = { durable: DurableRedis; backpressure: Backpressure };
-
 /**
- * Whether this replica takes calls now. It ends in two steps: while it drains it is not ready and still takes what
- * arrives, since a load balancer sends on for some seconds; once it is stopped it takes nothing.
+ * Whether this replica takes calls now. It ends in two steps: while it drains it is not ready but still takes requests,
+ * since a load balancer sends them for some seconds more; once it is stopped it takes none.
  */
 export class Admission {
-  readonly #deps: Deps;
+  readonly #durable: DurableRedis;
+  readonly #backpressure: Backpressure;
   #state: "open" | "draining" | "stopped" = "open";
 
-  constructor(deps: Deps) {
-    this.#deps = deps;
+  constructor(durable: DurableRedis, backpressure: Backpressure) {
+    this.#durable = durable;
+    this.#backpressure = backpressure;
   }
 
-  /** Whether the end has begun: every answer is then the last of its connection. */
+  /** While it ends, every answer is the last of its connection. */
   get ending(): boolean {
     return this.#state !== "open";
   }
@@ -31,28 +30,27 @@ export class Admission {
     this.#state = "stopped";
   }
 
-  /** Throws what a sender is answered with: `service.draining` once stopped, `service.starting` and `queue.*`. */
+  /** Throws `service.draining`, `service.starting` or `queue.*` while calls cannot be taken. */
   assertOpen(): void {
     if (this.#state === "stopped") throw new AppError("service.draining", { reason: "the gateway stops" });
-    this.#deps.durable.server();
-    this.#deps.backpressure.assertRoom();
+    this.#durable.server();
+    this.#backpressure.assertRoom();
   }
 
   /**
-   * Not ready only for reasons of this replica's own: its Redis, its drain, its start. Backpressure and silent workers
-   * are the same for every replica, so they are reported and change nothing here.
+   * Not ready only for this replica's own reasons: its Redis, its drain, its start. Backpressure and silent workers are the
+   * same for every replica, so they are only reported.
    */
   readiness(): Readiness {
-    const { durable, backpressure } = this.#deps;
-    const redis = explain(() => durable.server().proof);
-    const pressure = backpressure.seen();
+    const redis = explain(() => this.#durable.server().proof);
+    const pressure = this.#backpressure.seen();
     return {
       ready: redis.ok && !this.ending,
       checks: {
         redis: redis.text,
-        durability: durable.mode,
+        durability: this.#durable.mode,
         draining: this.ending,
-        backpressure: explain(() => backpressure.assertRoom() ?? "none").text,
+        backpressure: explain(() => this.#backpressure.assertRoom() ?? "none").text,
         workers_alive: pressure?.workersAlive ?? null,
       },
     };

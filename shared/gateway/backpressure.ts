@@ -1,5 +1,7 @@
 import { AppError, messageOf } from "../errors/app-error.ts";
+import type { Origin } from "../job-call/job-call.ts";
 import type { Logger } from "../log/logger.ts";
+import type { Metrics } from "../metrics/metrics.ts";
 import type { Depth } from "../queue/depth.ts";
 import { lastBeats } from "../queue/heartbeat.ts";
 import type { DurableRedis } from "../redis/durable-redis.ts";
@@ -11,7 +13,7 @@ export type Limits = {
   redisMemoryRatioMax: number;
 };
 
-/** What was last seen of the queue behind a gateway. */
+/** The queue behind a gateway, as last seen. */
 export type Pressure = { depth: Depth; oldestAgeMs: number; memoryRatio: number; workersAlive: number };
 
 type Options = {
@@ -23,10 +25,7 @@ type Options = {
   everyMs?: number;
 };
 
-/**
- * Looks at the queue once a second, so that no request pays for it. `assertRoom` throws `queue.overloaded` while a limit
- * is passed.
- */
+/** Looks at the queue once a second, so that no request pays for it. */
 export class Backpressure {
   readonly #options: Options;
   readonly #timer: NodeJS.Timeout;
@@ -40,6 +39,7 @@ export class Backpressure {
     void this.#look();
   }
 
+  /** Throws `queue.overloaded` while a limit is exceeded. */
   assertRoom(): void {
     if (this.#over === undefined) return;
     const { limit, reason } = this.#over;
@@ -47,7 +47,7 @@ export class Backpressure {
     throw new AppError("queue.overloaded", { reason, publicDetail, retryAfterMs: 5000 });
   }
 
-  /** What was seen last; undefined before the first look. */
+  /** Undefined before the first look. */
   seen(): Pressure | undefined {
     return this.#seen;
   }
@@ -88,7 +88,7 @@ export class Backpressure {
   }
 }
 
-/** Senders are told which limit; how far it is passed is for the log. */
+/** Senders are told the limit; the log also says by how much it is exceeded. */
 type OverLimit = { limit: "queue depth" | "age of the oldest call" | "Redis memory"; reason: string };
 
 function overLimit(seen: Pressure, limits: Limits): OverLimit | undefined {
@@ -106,4 +106,34 @@ function overLimit(seen: Pressure, limits: Limits): OverLimit | undefined {
     return { limit: "Redis memory", reason };
   }
   return undefined;
+}
+
+/** Gauges of the queue behind the gateway, as last seen. */
+export function registerPressure(
+  metrics: Metrics,
+  origin: Origin,
+  pressure: () => Pressure | undefined,
+): void {
+  const jobs = metrics.gauge("postern_queue_calls", "Calls in the queue, by state", ["origin", "state"]);
+  const oldest = metrics.gauge(
+    "postern_queue_oldest_age_seconds",
+    "Age of the oldest waiting or delayed call",
+    ["origin"],
+  );
+  const memory = metrics.gauge(
+    "postern_redis_memory_ratio",
+    "Redis' used memory by its maxmemory; 0 without one",
+  );
+  const workers = metrics.gauge("postern_workers_alive", "Producers heard of lately");
+  metrics.beforeScrape(() => {
+    const seen = pressure();
+    if (seen === undefined) return;
+    const { depth, oldestAgeMs, memoryRatio, workersAlive } = seen;
+    for (const state of ["waiting", "delayed", "active", "failed"] as const) {
+      jobs.set({ origin, state }, depth[state]);
+    }
+    oldest.set({ origin }, oldestAgeMs / 1000);
+    memory.set(memoryRatio);
+    workers.set(workersAlive);
+  });
 }

@@ -1,34 +1,44 @@
+import type { PosternToml } from "../config/postern-toml.ts";
 import { listen } from "../http/listen.ts";
 import { createOpsApp } from "../http/ops.ts";
-import type { Shutdown } from "../lifecycle/shutdown.ts";
+import type { Shutdown } from "../lifecycle/run-service.ts";
+import type { Fields, Logger } from "../log/logger.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { delay } from "../time/clock.ts";
 import type { Gateway } from "./ingress.ts";
 
 type Options = {
-  gateway: Gateway;
+  gateway: Gateway & { close(): void | Promise<void> };
   metrics: Metrics;
   shutdown: Shutdown;
+  log: Logger;
+  postern: PosternToml;
   bindAddress: string;
+  /** Of the probes and metrics. */
   opsAddress: string;
   requestTimeoutMs: number;
-  /** How long requests in flight have to end, once nothing more is taken. */
+  /** How long requests under way have to end, once no more are taken. */
   graceMs: number;
-  /** How long it serves on, not ready, before it stops. */
-  drainMs: number;
+  /** What `service.started` says beside the addresses. */
+  about: Fields;
 };
 
-/** Serves a gateway and, on the private address, its probes and metrics; ends as a load balancer wants it to. */
-export async function serveGateway(options: Options): Promise<{ address: string; opsAddress: string }> {
-  const { gateway, metrics, shutdown, bindAddress, requestTimeoutMs, graceMs, drainMs } = options;
-  const ops = await listen(createOpsApp({ readiness: gateway.readiness, metrics }), options.opsAddress);
+/**
+ * Serves a gateway as its process: on its public address, and with probes and metrics on the private one. On shutdown it
+ * drains for `drain_secs`, stops, lets requests end and closes. `fatal` rejects if its Redis cannot keep promises.
+ */
+export async function serveGateway(options: Options): Promise<{ fatal: Promise<void> }> {
+  const { gateway, metrics, shutdown, log, postern, requestTimeoutMs, graceMs } = options;
+  shutdown.defer("gateway", () => gateway.close());
+  const ops = await listen(createOpsApp(gateway.readiness, metrics), options.opsAddress);
   shutdown.defer("ops server", () => ops.close(0));
-  const server = await listen(gateway.handler, bindAddress, { requestTimeoutMs });
+  const server = await listen(gateway.handler, options.bindAddress, { requestTimeoutMs });
   shutdown.defer("http server", () => server.close(graceMs));
   shutdown.defer("drain", async () => {
     gateway.drain();
-    await delay(drainMs);
+    await delay(postern.drain_secs * 1000);
     gateway.stop();
   });
-  return { address: server.address, opsAddress: ops.address };
+  log.info("service.started", { address: server.address, opsAddress: ops.address, ...options.about });
+  return { fatal: gateway.firstCheck };
 }

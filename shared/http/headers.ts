@@ -1,8 +1,8 @@
 import type { IncomingMessage } from "node:http";
 
 /**
- * Every value of a header, in order. Node joins or drops repeated headers in `req.headers`; a credential that came twice
- * must be seen as two. `name` in lower case.
+ * Every value of a header, in order; `name` in lower case. `req.headers` joins or drops repeated headers, and a credential
+ * that came twice must be seen as two.
  */
 export function headerValues(req: IncomingMessage, name: string): string[] {
   const values: string[] = [];
@@ -15,8 +15,8 @@ export function headerValues(req: IncomingMessage, name: string): string[] {
 }
 
 /**
- * The one value of a header that must come exactly once: two programs on the way might each trust another one of several.
- * `name` in lower case.
+ * The value of a header that must come exactly once; `name` in lower case. If it came twice, two programs on the way could
+ * each trust a different one.
  */
 export function onlyHeaderValue(
   req: IncomingMessage,
@@ -38,4 +38,19 @@ const TRACEPARENT = /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 export function traceparentOf(req: IncomingMessage): string | undefined {
   const value = req.headers["traceparent"];
   return typeof value === "string" && TRACEPARENT.test(value) ? value : undefined;
+}
+
+/** Retry-After (RFC 9110, section 10.2.3), in milliseconds: seconds, or an HTTP date. */
+export function parseRetryAfter(value: string | undefined, now: number): number | undefined {
+  if (value === undefined) return undefined;
+  const text = value.trim();
+  if (/^\d+$/.test(text)) return Number(text) * 1000;
+  const date = Date.parse(text);
+  return Number.isNaN(date) ? undefined : Math.max(0, date - now);
+}
+
+/** The path of a request target as it came, without its query: nothing is decoded, folded or resolved. */
+export function rawPath(target: string): string {
+  const query = target.indexOf("?");
+  return query === -1 ? target : target.slice(0, query);
 }

@@ -3,9 +3,8 @@ import type { Duplex } from "node:stream";
 const LINGER_MS = 1000;
 
 /**
- * Ends our side, after `last` where it is given, and waits a moment for the peer to end its own (RFC 9112, section 9.6):
- * closing at once with bytes still arriving resets the connection, and the peer may lose the answer. Then the socket is
- * gone, whatever the peer does.
+ * Sends `last`, if given, ends our side, and gives the peer a second to end its own before the socket is destroyed
+ * (RFC 9112, section 9.6). To close while bytes still arrive would reset the connection, and the peer could lose the answer.
  */
 export function endAndLinger(socket: Duplex, last?: string): void {
   if (socket.destroyed) return;
@@ -15,7 +14,7 @@ export function endAndLinger(socket: Duplex, last?: string): void {
   socket.once("close", () => clearTimeout(timer));
 }
 
-/** The same, in place of the abrupt end that Node gives a connection after an answer with `Connection: close`. */
+/** Lets a connection linger after an answer with `Connection: close`; Node would destroy it at once. */
 export function lingerOnClose(socket: Duplex & { destroySoon?: () => void }): void {
   socket.destroySoon = () => endAndLinger(socket);
 }

@@ -1,9 +1,18 @@
-import { createServer, type RequestListener, type Server } from "node:http";
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+  STATUS_CODES,
+} from "node:http";
 import type { AddressInfo } from "node:net";
+import type { Duplex } from "node:stream";
 import { AppError, messageOf } from "../errors/app-error.ts";
-import { createAnswerClientError } from "./client-error.ts";
-import { Exchanges } from "./exchanges.ts";
-import { sendProblem } from "./problem.ts";
+import { CODES, type ErrorCode } from "../errors/codes.ts";
+import { abortRequest } from "./body.ts";
+import { endAndLinger, lingerOnClose } from "./linger.ts";
+import { problemBody, sendProblem } from "./problem.ts";
 
 export type Listening = {
   /** `host:port` as bound, with the port that was chosen where 0 was asked for. */
@@ -22,11 +31,10 @@ type Options = {
 export async function listen(
   handler: RequestListener,
   address: string,
-  options: Options = {},
+  { requestTimeoutMs: requestTimeout = 15_000 }: Options = {},
 ): Promise<Listening> {
-  const requestTimeout = options.requestTimeoutMs ?? 15_000;
   const exchanges = new Exchanges();
-  const known = (next: RequestListener): RequestListener => {
+  const tracked = (next: RequestListener): RequestListener => {
     return (req, res) => {
       exchanges.begin(req, res);
       next(req, res);
@@ -40,13 +48,13 @@ export async function listen(
       keepAliveTimeout: 65_000,
       noDelay: true,
     },
-    known(handler),
+    tracked(handler),
   );
-  server.on("checkContinue", known(handler));
-  server.on("checkExpectation", known(refuseExpectation));
+  server.on("checkContinue", tracked(handler));
+  server.on("checkExpectation", tracked(refuseExpectation));
   server.on("clientError", createAnswerClientError(exchanges));
   const { host, port } = parseAddress(address);
-  await bound(server, { host, port, address });
+  await bind(server, host, port);
   const chosen = (server.address() as AddressInfo).port;
   const shown = host.includes(":") ? `[${host}]:${chosen}` : `${host}:${chosen}`;
   return {
@@ -57,12 +65,9 @@ export async function listen(
 }
 
 const refuseExpectation: RequestListener = (req, res) => {
+  const reason = `Expect: ${req.headers.expect}`;
   const publicDetail = "the only expectation that is met is 100-continue";
-  const error = new AppError("request.expectation_failed", {
-    reason: `Expect: ${req.headers.expect}`,
-    publicDetail,
-  });
-  sendProblem(req, res, { error });
+  sendProblem(req, res, new AppError("request.expectation_failed", { reason, publicDetail }));
 };
 
 /** `host:port` or `[ipv6]:port`. */
@@ -71,13 +76,10 @@ export function parseAddress(address: string): { host: string; port: number } {
   return { host: match?.[1] ?? match?.[2] ?? "127.0.0.1", port: Number(match?.[3] ?? 0) };
 }
 
-function bound(
-  server: Server,
-  { host, port, address }: { host: string; port: number; address: string },
-): Promise<void> {
+function bind(server: Server, host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", (cause) => {
-      const reason = `cannot listen on ${address}: ${messageOf(cause)}`;
+      const reason = `cannot listen on ${host}:${port}: ${messageOf(cause)}`;
       reject(new AppError("start.address_unavailable", { reason, cause }));
     });
     server.listen(port, host, resolve);
@@ -93,4 +95,87 @@ function closeServer(server: Server, graceMs: number): Promise<void> {
     });
     server.closeIdleConnections();
   });
+}
+
+type UnderWay = { last: IncomingMessage; unanswered: Set<ServerResponse> };
+
+/**
+ * The requests under way on each connection. A client may pipeline (RFC 9112, section 9.3.2), so there may be several, and
+ * an answer written to the socket itself must wait for theirs.
+ */
+class Exchanges {
+  readonly #bySocket = new WeakMap<Duplex, UnderWay>();
+
+  begin(req: IncomingMessage, res: ServerResponse): void {
+    const { socket } = req;
+    const known = this.#bySocket.get(socket);
+    const underWay = known ?? { last: req, unanswered: new Set() };
+    if (known === undefined) this.#bySocket.set(socket, underWay);
+    underWay.last = req;
+    underWay.unanswered.add(res);
+    res.once("close", () => underWay.unanswered.delete(res));
+  }
+
+  /** The request of this connection that has begun to arrive and is not complete. */
+  unfinished(socket: Duplex): IncomingMessage | undefined {
+    const last = this.#bySocket.get(socket)?.last;
+    return last === undefined || last.complete ? undefined : last;
+  }
+
+  /** Resolves when every request that has begun is answered, or the connection is gone. */
+  async answered(socket: Duplex): Promise<void> {
+    const waiting = [...(this.#bySocket.get(socket)?.unanswered ?? [])];
+    await Promise.all(waiting.map((res) => new Promise((resolve) => res.once("close", resolve))));
+  }
+}
+
+/**
+ * Answers a request that Node's parser refused or timed out with a problem document, after the answers still owed on the
+ * connection, and ends the connection. If a handler already has the request, it is aborted and the handler answers it: a
+ * request that is refused here is never accepted afterwards.
+ */
+function createAnswerClientError(exchanges: Exchanges) {
+  const refused = new WeakSet<Duplex>();
+
+  return function answerClientError(error: NodeJS.ErrnoException, socket: Duplex): void {
+    if (error.code === "ECONNRESET" || socket.destroyed) {
+      socket.destroy();
+      return;
+    }
+    if (refused.has(socket)) return; // more bytes of the same request
+    refused.add(socket);
+    void refuse(exchanges, socket, codeOf(error));
+  };
+}
+
+async function refuse(exchanges: Exchanges, socket: Duplex, code: ErrorCode): Promise<void> {
+  lingerOnClose(socket);
+  const unfinished = exchanges.unfinished(socket);
+  if (unfinished !== undefined) {
+    const { title } = CODES[code];
+    abortRequest(unfinished, new AppError(code, { reason: title.toLowerCase(), publicDetail: title }));
+  }
+  socket.pause();
+  await exchanges.answered(socket);
+  endAndLinger(socket, unfinished === undefined && socket.writable ? problemAnswer(code) : undefined);
+}
+
+function problemAnswer(code: ErrorCode): string {
+  const { status, title } = CODES[code];
+  const body = problemBody(code, title);
+  const head = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    "Connection: close",
+    "Cache-Control: no-store",
+    "X-Content-Type-Options: nosniff",
+    "Content-Type: application/problem+json",
+    `Content-Length: ${Buffer.byteLength(body)}`,
+  ];
+  return `${head.join("\r\n")}\r\n\r\n${body}`;
+}
+
+function codeOf(error: NodeJS.ErrnoException): ErrorCode {
+  if (error.code === "ERR_HTTP_REQUEST_TIMEOUT") return "request.timed_out";
+  if (error.code === "HPE_HEADER_OVERFLOW") return "request.headers_too_large";
+  return "request.malformed";
 }

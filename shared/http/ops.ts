@@ -2,18 +2,12 @@ import type { RequestListener } from "node:http";
 import express, { type Express, type IRouter, type RequestHandler, Router } from "express";
 import { AppError, toAppError } from "../errors/app-error.ts";
 import type { Metrics } from "../metrics/metrics.ts";
+import { rawPath } from "./headers.ts";
 import { COMMON_HEADERS, sendProblem } from "./problem.ts";
-import { rawPath } from "./raw-path.ts";
+import type { Readiness } from "./readiness.ts";
 
-/** Whether work can be taken now; `checks` says of each part what was found. */
-export type Readiness = { ready: boolean; checks: Readonly<Record<string, unknown>> };
-
-type Deps = { readiness: () => Readiness };
-
-/**
- * GET /livez: the process turns its event loop, and nothing else. GET /readyz: 200 or 503, with the checks as JSON.
- */
-export function probes({ readiness }: Deps): Router {
+/** GET /livez: 200 while the event loop turns. GET /readyz: 200 or 503, with the checks as JSON. */
+export function probes(readiness: () => Readiness): Router {
   const router = Router({ caseSensitive: true, strict: true });
   onlyGet(router, "/livez", (_req, res) => {
     res.type("text/plain").send("ok");
@@ -26,16 +20,16 @@ export function probes({ readiness }: Deps): Router {
 }
 
 /** The private address of a process: the probes, and GET /metrics in Prometheus' text format. */
-export function createOpsApp({ readiness, metrics }: Deps & { metrics: Metrics }): RequestListener {
+export function createOpsApp(readiness: () => Readiness, metrics: Metrics): RequestListener {
   const app = bareApp();
-  app.use(probes({ readiness }));
+  app.use(probes(readiness));
   onlyGet(app, "/metrics", async (_req, res) => {
     res.type(metrics.contentType).send(await metrics.text());
   });
   return serve(app);
 }
 
-/** An Express app without its tolerance: exact paths, no advertising, no ETags, nothing cached. */
+/** An Express app with exact paths only, and without caching, ETags and the X-Powered-By header. */
 export function bareApp(): Express {
   const app = express();
   app
@@ -50,7 +44,7 @@ export function bareApp(): Express {
   return app;
 }
 
-/** GET and HEAD of a path; 405 for all else, OPTIONS too, which Express would answer by itself. */
+/** Routes GET and HEAD of a path, and answers 405 to every other method, also to OPTIONS, which Express answers itself. */
 export function onlyGet(router: IRouter, path: string, handler: RequestHandler): void {
   router
     .route(path)
@@ -58,21 +52,20 @@ export function onlyGet(router: IRouter, path: string, handler: RequestHandler):
     .all((req, res) => {
       const reason = `${req.method} ${path}`;
       const error = new AppError("request.method_not_allowed", { reason, publicDetail: "use GET" });
-      sendProblem(req, res, { error, extra: { headers: { Allow: "GET, HEAD" } } });
+      sendProblem(req, res, error, { headers: { Allow: "GET, HEAD" } });
     });
 }
 
 /**
- * Serves an app, with a problem document for what it does not answer and for what fails in it. Express itself would
- * answer with a page, even past an app's own error handler, where the request's target is no URL.
+ * Serves an app, with a problem document for a path it does not know and for an error it throws. Express would answer with
+ * a page, and bypass the app's own error handler if the request's target is no URL.
  */
 export function serve(app: Express): RequestListener {
   return (req, res) => {
     const last = (thrown?: unknown): void => {
-      const error = thrown === undefined ? nothingAt(req.url) : toAppError(thrown);
-      sendProblem(req, res, { error });
+      sendProblem(req, res, thrown === undefined ? nothingAt(req.url) : toAppError(thrown));
     };
-    // Express' own types give an app no third argument, though its router calls it as its last word.
+    // Express' types lack the third argument, which its router calls when nothing else has answered.
     (app as unknown as (...args: [...Parameters<RequestListener>, typeof last]) => void)(req, res, last);
   };
 }

@@ -1,25 +1,27 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import type { AppError } from "../errors/app-error.ts";
 import { CODES, type ErrorCode } from "../errors/codes.ts";
-import { leaveUnread } from "./unread-body.ts";
+import type { Fields, Logger } from "../log/logger.ts";
+import { leaveUnread } from "./body.ts";
 
-export type Extra = {
+type Extra = {
   headers?: Readonly<Record<string, string>>;
   /** Further members of the problem document. */
   members?: Readonly<Record<string, unknown>>;
 };
 
-/** Headers of every answer: nothing here may be cached or sniffed. */
+/** Headers of every answer: none may be cached or sniffed. */
 export const COMMON_HEADERS = { "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff" } as const;
 
 /**
  * Answers with a problem document (RFC 9457): `type, title, status, detail, code`, and `error` with the detail again.
- * What is left of the request's body is not read.
+ * The rest of the request's body is not read.
  */
 export function sendProblem(
   req: IncomingMessage,
   res: ServerResponse,
-  { error, extra = {} }: ProblemAnswer,
+  error: AppError,
+  extra: Extra = {},
 ): void {
   if (res.headersSent || res.destroyed) return;
   const { status } = CODES[error.code];
@@ -48,9 +50,19 @@ export function problemBody(code: ErrorCode, detail: string, members?: Extra["me
   });
 }
 
-type ProblemAnswer = { error: AppError; extra?: Extra };
-
 function retryAfter(error: AppError, status: number): Record<string, string> {
   const ms = error.retryAfterMs ?? (status === 503 ? 2000 : undefined);
   return ms === undefined ? {} : { "Retry-After": String(Math.max(1, Math.ceil(ms / 1000))) };
+}
+
+/** Logs a refusal after its answer, with the internal reason; an unforeseen error also with its stack. */
+export function logRefused(log: Logger, event: string, error: AppError, fields: Fields): void {
+  const { status } = CODES[error.code];
+  log[status >= 500 ? "error" : "warn"](event, {
+    ...fields,
+    code: error.code,
+    status,
+    reason: error.message,
+    ...(error.code === "internal.unexpected" && { stack: error.stack }),
+  });
 }

@@ -1,6 +1,9 @@
 import { AppError } from "../errors/app-error.ts";
 
-/** One check of a readiness answer: what was found, or the refusal that asking for it ended with. */
+/** Whether work can be taken now, and what was found of each part. */
+export type Readiness = { ready: boolean; checks: Readonly<Record<string, unknown>> };
+
+/** One check of a readiness answer: what was found, or the refusal. */
 export function explain(ask: () => string): { ok: boolean; text: string } {
   try {
     return { ok: true, text: ask() };

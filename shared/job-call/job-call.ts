@@ -6,7 +6,7 @@ import { CALL_ID } from "./call-id.ts";
 export const ORIGINS = ["webhook", "x402"] as const;
 export type Origin = (typeof ORIGINS)[number];
 
-/** What crosses the queue, and all that does. The body is any bytes, as base64; `sha256` is theirs, in hex. */
+/** The one message that crosses the queue. The body is any bytes, as base64; `sha256` is theirs, in hex. */
 export const JobCall = z.strictObject({
   v: z.literal(1),
   id: z.string().regex(CALL_ID),
@@ -47,7 +47,7 @@ export function toJobCall(made: NewCall): JobCall {
   return call;
 }
 
-/** What the queue held, checked: refuses with `call.corrupt` when it is no call of this version or its bytes changed. */
+/** Checks what the queue held. Throws `call.corrupt` if it is no call of this version or its bytes changed. */
 export function parseJobCall(stored: unknown): { call: JobCall; body: Buffer } {
   const parsed = JobCall.safeParse(stored);
   if (!parsed.success) {
@@ -59,4 +59,26 @@ export function parseJobCall(stored: unknown): { call: JobCall; body: Buffer } {
     throw new AppError("call.corrupt", { reason: `body does not match its sha256 ${call.sha256}` });
   }
   return { call, body };
+}
+
+/** A call's metadata keys, which are also headers of the request to the runner. */
+export const WEBHOOK_PATH = "X-WEBHOOK-PATH";
+export const WEBHOOK_NAME = "X-WEBHOOK-NAME";
+export const WEBHOOK_ORIGIN = "X-WEBHOOK-ORIGIN";
+
+/** The prefix is a setting (`metadata_prefix`), for runners that use another brand. */
+export function platformKeys(prefix: string) {
+  return {
+    serviceId: `${prefix}-SERVICE-ID`,
+    callId: `${prefix}-CALL-ID`,
+    caller: `${prefix}-CALLER`,
+    /** Of a request only; the runner does not get it. */
+    quote: `${prefix}-QUOTE`,
+  } as const;
+}
+
+/** Whether a header a runner receives is metadata, and must therefore be covered by the producer's signature. */
+export function isMetadataHeader(name: string, prefix: string): boolean {
+  const lower = name.toLowerCase();
+  return [`${prefix}-`, "X-X402-", "X-WEBHOOK-"].some((start) => lower.startsWith(start.toLowerCase()));
 }

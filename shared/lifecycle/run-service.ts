@@ -1,10 +1,8 @@
 import type { Env } from "../config/secret-value.ts";
-import { type AppError, toAppError } from "../errors/app-error.ts";
+import { type AppError, messageOf, toAppError } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
 import { createProcessLogger } from "../log/pino-logger.ts";
 import { armFailpoint } from "./failpoint.ts";
-import { Shutdown } from "./shutdown.ts";
-import { stopSignal } from "./stop-signal.ts";
 
 /** What every process is started with. */
 export type ServiceOptions = { env: Env; pretty: boolean };
@@ -15,13 +13,13 @@ export type Service = { log: Logger; shutdown: Shutdown };
 export const EXIT = { ok: 0, failed: 1, usage: 2, config: 3 } as const;
 
 /**
- * The life of one process: `start` composes it, then it runs until SIGTERM or SIGINT, or until `fatal` rejects, and
- * closes in reverse order what was started. Resolves with the exit code. POSTERN_FAILPOINT arms a failpoint, for tests.
+ * The life of one process: `start` composes it, it runs until SIGTERM or SIGINT or until `fatal` rejects, and what was
+ * started is closed in reverse order. Resolves with the exit code. POSTERN_FAILPOINT arms a failpoint, for tests.
  */
 export async function runService(
   name: string,
   { env, pretty }: ServiceOptions,
-  start: (service: Service) => Promise<{ fatal?: Promise<never> }>,
+  start: (service: Service) => Promise<{ fatal?: Promise<void> }>,
 ): Promise<number> {
   const log = createProcessLogger(name, { pretty, level: env["POSTERN_LOG_LEVEL"] ?? "info" });
   const shutdown = new Shutdown();
@@ -30,7 +28,8 @@ export async function runService(
   try {
     const stopped = stopSignal();
     const { fatal } = await start({ log, shutdown });
-    const signal = await Promise.race(fatal === undefined ? [stopped] : [stopped, fatal]);
+    const failed = new Promise<never>((_, reject) => fatal?.catch(reject));
+    const signal = await Promise.race([stopped, failed]);
     log.info("service.stopping", { signal });
   } catch (error) {
     exitCode = refuse(log, toAppError(error));
@@ -46,8 +45,45 @@ function refuse(log: Logger, error: AppError): number {
   return error.code === "start.config_invalid" ? EXIT.config : EXIT.failed;
 }
 
-/** Only what nobody foresaw needs a stack. */
+/** Only an unforeseen error needs its stack. */
 function stackOf(error: AppError): string | undefined {
   if (error.code !== "internal.unexpected") return undefined;
   return error.cause instanceof Error ? error.cause.stack : error.stack;
+}
+
+/** Resolves with the name of the first SIGTERM or SIGINT; the second one ends the process at once with exit code 1. */
+export function stopSignal(): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    let seen = false;
+    const onSignal = (signal: NodeJS.Signals): void => {
+      if (seen) process.exit(1);
+      seen = true;
+      resolve(signal);
+    };
+    process.on("SIGTERM", onSignal);
+    process.on("SIGINT", onSignal);
+  });
+}
+
+/** How each part that was started is closed: last registered, first closed. */
+export class Shutdown {
+  readonly #steps: { name: string; close: () => Promise<unknown> | unknown }[] = [];
+
+  defer(name: string, close: () => Promise<unknown> | unknown): void {
+    this.#steps.push({ name, close });
+  }
+
+  /** Closes every part, even if another fails to close; true if all closed. */
+  async run(log: Logger): Promise<boolean> {
+    let clean = true;
+    for (const { name, close } of this.#steps.splice(0).reverse()) {
+      try {
+        await close();
+      } catch (error) {
+        clean = false;
+        log.error("shutdown.step_failed", { step: name, reason: messageOf(error) });
+      }
+    }
+    return clean;
+  }
 }

@@ -1,17 +1,16 @@
 import { pino } from "pino";
 import { PinoPretty } from "pino-pretty";
-import { batchedLines } from "./batched-lines.ts";
 import type { Fields, Logger } from "./logger.ts";
 
 export type ProcessLogger = Logger & {
-  /** Writes what is still in memory; the last thing a process does. */
+  /** Writes the lines still in memory; the last thing a process does. */
   flush(): void;
 };
 
 /**
- * JSON lines on stdout, or readable lines on a terminal. Lines are written behind the caller's back, many at a time under
- * load, so that a log line costs a request no system call; a killed process may lose its last lines. On stderr, beside
- * what a command says there itself, each line is written at once and so in order.
+ * JSON lines on stdout, or readable lines on a terminal. Lines are written later, many at a time under load, so that a line
+ * costs a request no system call; a killed process may lose its last lines. On stderr, among a command's own messages, each
+ * line is written at once.
  */
 export function createProcessLogger(
   service: string,
@@ -43,5 +42,34 @@ export function createProcessLogger(
     warn: (event, fields: Fields = {}) => log.warn(fields, event),
     error: (event, fields: Fields = {}) => log.error(fields, event),
     flush: () => "flushSync" in destination && destination.flushSync(),
+  };
+}
+
+type Sink = { write(text: string): unknown; flushSync(): void };
+
+type BatchedLines = Sink & { write(line: string): void };
+
+const GATHER_MS = 20;
+
+/** Gathers lines for a moment, so that under load one write takes many of them. */
+function batchedLines(sink: Sink): BatchedLines {
+  let gathered = "";
+  let timer: NodeJS.Timeout | undefined;
+  const pass = (): void => {
+    timer = undefined;
+    if (gathered === "") return;
+    sink.write(gathered);
+    gathered = "";
+  };
+  return {
+    write(line) {
+      gathered += line;
+      timer ??= setTimeout(pass, GATHER_MS).unref();
+    },
+    flushSync() {
+      clearTimeout(timer);
+      pass();
+      sink.flushSync();
+    },
   };
 }

@@ -10,7 +10,7 @@ const SECONDS_BUCKETS = [
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
-/** The metrics of one process, in Prometheus' text format, with those of the Node process itself. */
+/** The metrics of one process in Prometheus' text format, with those of Node itself. */
 export function createMetrics() {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
@@ -38,7 +38,7 @@ export function createMetrics() {
   };
 }
 
-/** A logger whose events also move the metrics: what is counted and what is logged are the same facts. */
+/** A logger whose events also count in the metrics, so that log and metrics cannot disagree. */
 export function metered(log: Logger, meters: Readonly<Record<string, Meter>>): Logger {
   const through = (write: Logger["info"]): Logger["info"] => {
     return (event, fields = {}) => {

@@ -1,7 +1,6 @@
 import type { Job, Queue } from "bullmq";
 import { type ErrorCode, isErrorCode } from "../errors/codes.ts";
-import { JobCall, ORIGINS, type Origin } from "../job-call/job-call.ts";
-import { WEBHOOK_PATH } from "../job-call/metadata.ts";
+import { JobCall, ORIGINS, type Origin, WEBHOOK_PATH } from "../job-call/job-call.ts";
 import type { Redis } from "../redis/connect.ts";
 import { countFailed, findFailed, walkFailed } from "./failed-index.ts";
 import type { FailedRef } from "./failed-record.ts";

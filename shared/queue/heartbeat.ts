@@ -3,7 +3,7 @@ import { keys } from "../redis/keys.ts";
 import { toScored } from "../redis/scored.ts";
 import { script } from "../redis/script.ts";
 import type { Clock } from "../time/clock.ts";
-import { within } from "../time/within.ts";
+import { within } from "../time/clock.ts";
 import { HEARTBEAT_EVERY_MS, HEARTBEAT_FRESH_MS } from "./protocol.ts";
 
 /*

@@ -7,7 +7,7 @@ import { silentLogger } from "../../shared/log/logger.ts";
 import { createPaymentJournal } from "../../shared/payments/journal.ts";
 import type { PaymentState } from "../../shared/payments/payment.ts";
 import { connectForWork, type Redis } from "../../shared/redis/connect.ts";
-import { within } from "../../shared/time/within.ts";
+import { within } from "../../shared/time/clock.ts";
 import { newPayer, startTestDevnet, type TestDevnet } from "../support/devnet.ts";
 import { effectRunner, readEffects } from "../support/effects.ts";
 import { eventually } from "../support/eventually.ts";

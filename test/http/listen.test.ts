@@ -1,9 +1,9 @@
 import { Agent, type IncomingMessage, type ServerResponse } from "node:http";
 import { afterEach, describe, expect, test } from "vitest";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
+import { readBody } from "../../shared/http/body.ts";
 import { type Listening, listen } from "../../shared/http/listen.ts";
 import { sendProblem } from "../../shared/http/problem.ts";
-import { readBody } from "../../shared/http/read-body.ts";
 import { eventually } from "../support/eventually.ts";
 import { openRaw, send, sendRaw } from "../support/http.ts";
 
@@ -35,12 +35,12 @@ async function serve(handler: Handler, requestTimeoutMs = 300): Promise<Listenin
 }
 
 const refuse: Handler = (req, res) =>
-  sendProblem(req, res, { error: new AppError("request.not_found", { reason: "nothing here" }) });
+  sendProblem(req, res, new AppError("request.not_found", { reason: "nothing here" }));
 
 const echo: Handler = (req, res) => {
   readBody(req, res, 1000).then(
     (body) => res.end(body),
-    (thrown: unknown) => sendProblem(req, res, { error: toAppError(thrown) }),
+    (thrown: unknown) => sendProblem(req, res, toAppError(thrown)),
   );
 };
 
@@ -67,7 +67,7 @@ describe("a request that did not arrive in time", () => {
       const asked = () => readBody(req, res, 1000).catch((error: AppError) => reasons.push(error.code));
       void asked()
         .then(asked)
-        .then(() => sendProblem(req, res, { error: new AppError("request.timed_out", { reason: "late" }) }));
+        .then(() => sendProblem(req, res, new AppError("request.timed_out", { reason: "late" })));
     });
     const sender = openRaw(server.address, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabcde");
     await eventually("it is answered", () => sender.received().includes("HTTP/1.1 408"));
@@ -125,7 +125,7 @@ describe("pipelined requests", () => {
         (body) => held.push(() => res.end(body)),
         (thrown: unknown) => {
           refused.push(toAppError(thrown));
-          sendProblem(req, res, { error: toAppError(thrown) });
+          sendProblem(req, res, toAppError(thrown));
         },
       );
     });

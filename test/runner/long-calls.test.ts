@@ -1,9 +1,8 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { z } from "zod";
-import { createCallStore } from "../../services/runner/call-store.ts";
+import { createCallStore, keys } from "../../services/runner/call-store.ts";
 import { createLongStore, storedAnswer } from "../../services/runner/long-store.ts";
 import { type Call, createRouter, json } from "../../services/runner/runner.ts";
-import { keys } from "../../services/runner/store-keys.ts";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { silentLogger } from "../../shared/log/logger.ts";

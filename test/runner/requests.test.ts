@@ -1,11 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { echo } from "../../services/runner/jobs/echo.ts";
-import { keccak256 } from "../../services/runner/jobs/keccak256.ts";
-import { slow } from "../../services/runner/jobs/slow.ts";
+import { keys } from "../../services/runner/call-store.ts";
+import { echo, keccak256, slow } from "../../services/runner/jobs.ts";
 import { createRouter, json, text } from "../../services/runner/runner.ts";
-import { keys } from "../../services/runner/store-keys.ts";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { eventually } from "../support/eventually.ts";

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { keys } from "../../services/runner/call-store.ts";
 import { createRouter } from "../../services/runner/runner.ts";
-import { keys } from "../../services/runner/store-keys.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { eventually } from "../support/eventually.ts";
 import { gate, onRedis, type Rig, signedHeaders, startRig, type TestRunner } from "./runners.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { within } from "../../shared/time/within.ts";
+import { within } from "../../shared/time/clock.ts";
 
 test("work that ends in time gives its result, or its error", async () => {
   const error = new Error("broken");

@@ -1,6 +1,5 @@
 import type { PosternToml } from "../../../shared/config/postern-toml.ts";
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { stopSignal } from "../../../shared/lifecycle/stop-signal.ts";
+import { EXIT, stopSignal } from "../../../shared/lifecycle/run-service.ts";
 import { createFailedCalls } from "../../../shared/queue/failed-calls.ts";
 import {
   type ManyResult,

@@ -1,4 +1,4 @@
-import { WEBHOOK_PATH } from "../../../shared/job-call/metadata.ts";
+import { WEBHOOK_PATH } from "../../../shared/job-call/job-call.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createFailedCalls, type FailedCall } from "../../../shared/queue/failed-calls.ts";
 import { createListing } from "../listing.ts";

@@ -1,6 +1,6 @@
 import type { DevnetPart } from "../../../shared/dev/start-devnet.ts";
 import type { Part } from "../../../shared/dev/start-part.ts";
-import type { Shutdown } from "../../../shared/lifecycle/shutdown.ts";
+import type { Shutdown } from "../../../shared/lifecycle/run-service.ts";
 import { SERVICE_ID } from "../demo-config.ts";
 import { httpRequest } from "../http-request.ts";
 import type { Demo } from "../scene.ts";

@@ -1,7 +1,7 @@
 import { Pool } from "undici";
 import type { Secret } from "../../../shared/crypto/secret.ts";
 import { messageOf } from "../../../shared/errors/app-error.ts";
-import { parseRetryAfter } from "../../../shared/http/retry-after.ts";
+import { parseRetryAfter } from "../../../shared/http/headers.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 
 const CONNECT_TIMEOUT_MS = 3000;

@@ -1,8 +1,8 @@
-import type { RetryWrite } from "../../../shared/gateway/retry-write.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Payment, Settlement } from "../../../shared/payments/payment.ts";
 import type { Add } from "../../../shared/queue/enqueue.ts";
+import type { RetryWrite } from "../../../shared/redis/retry-write.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import { toSettledCall } from "./paid-call.ts";
 

@@ -6,7 +6,7 @@ import { keccak256Hex } from "../../../shared/ethereum/keccak.ts";
 import { recoverAddress } from "../../../shared/ethereum/recover.ts";
 import { domainSeparator, type Eip712Domain } from "../../../shared/ethereum/typed-data.ts";
 import { headerValues } from "../../../shared/http/headers.ts";
-import { platformKeys } from "../../../shared/job-call/metadata.ts";
+import { platformKeys } from "../../../shared/job-call/job-call.ts";
 import { type JobQuote, jobQuoteDigest } from "../../../shared/pricing/job-quote.ts";
 import type { JobIds } from "../../../shared/pricing/price-list.ts";
 import { decodeQuoteHeader, type SignedQuote } from "../../../shared/pricing/quote-header.ts";

@@ -1,5 +1,4 @@
-import { type JobCall, toJobCall } from "../../../shared/job-call/job-call.ts";
-import { platformKeys } from "../../../shared/job-call/metadata.ts";
+import { type JobCall, platformKeys, toJobCall } from "../../../shared/job-call/job-call.ts";
 import type { PaymentTerms, Settlement } from "../../../shared/payments/payment.ts";
 
 type Made = {

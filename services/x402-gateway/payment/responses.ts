@@ -71,14 +71,11 @@ export function answerRefused(
     challenge.send(req, res, { job, why: { code: error.code, detail: error.publicDetail } });
     return;
   }
-  sendProblem(req, res, {
-    error,
-    extra: {
-      headers: { ...CORS_HEADERS, ...(statusUrl !== undefined && { Location: statusUrl }) },
-      members: {
-        ...(ids !== undefined && error.code.startsWith("job.") && toMembers(ids)),
-        ...(statusUrl !== undefined && { status_url: statusUrl }),
-      },
+  sendProblem(req, res, error, {
+    headers: { ...CORS_HEADERS, ...(statusUrl !== undefined && { Location: statusUrl }) },
+    members: {
+      ...(ids !== undefined && error.code.startsWith("job.") && toMembers(ids)),
+      ...(statusUrl !== undefined && { status_url: statusUrl }),
     },
   });
 }

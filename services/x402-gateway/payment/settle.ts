@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import { AppError } from "../../../shared/errors/app-error.ts";
-import type { RetryWrite } from "../../../shared/gateway/retry-write.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { Claimed } from "../../../shared/payments/claim.ts";
@@ -12,6 +11,7 @@ import type {
   Settlement,
 } from "../../../shared/payments/payment.ts";
 import { toSettlement } from "../../../shared/payments/terms.ts";
+import type { RetryWrite } from "../../../shared/redis/retry-write.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import type { Facilitators } from "../facilitator/pool.ts";
 import type { Finish, Settled } from "./finish.ts";

@@ -5,7 +5,7 @@ import { keccak256Hex } from "../../../shared/ethereum/keccak.ts";
 import { personalMessageDigest } from "../../../shared/ethereum/personal-message.ts";
 import { recoverAddress } from "../../../shared/ethereum/recover.ts";
 import { onlyHeaderValue } from "../../../shared/http/headers.ts";
-import { platformKeys } from "../../../shared/job-call/metadata.ts";
+import { platformKeys } from "../../../shared/job-call/job-call.ts";
 import type { JobIds } from "../../../shared/pricing/price-list.ts";
 
 /** What a caller signs for: this body for this job, once (by the nonce), until `expirySecs` (unix seconds). */

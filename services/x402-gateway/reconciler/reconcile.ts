@@ -1,7 +1,7 @@
-import type { RetryWrite } from "../../../shared/gateway/retry-write.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Payment, Settlement } from "../../../shared/payments/payment.ts";
 import { toAuthorization, toSettlement } from "../../../shared/payments/terms.ts";
+import type { RetryWrite } from "../../../shared/redis/retry-write.ts";
 import type { Finish } from "../payment/finish.ts";
 import { isSettled } from "../payment/outcome.ts";
 import { type ProveDeps, prove } from "./prove.ts";

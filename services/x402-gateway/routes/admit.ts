@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { codingUnsupported, contentCoding } from "../../../shared/http/content-coding.ts";
+import { codingUnsupported, contentCoding } from "../../../shared/http/body.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { Clock } from "../../../shared/time/clock.ts";

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { AppError } from "../../../shared/errors/app-error.ts";
-import { readBody } from "../../../shared/http/read-body.ts";
+import { readBody } from "../../../shared/http/body.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { JobIds } from "../../../shared/pricing/price-list.ts";
 import type { AskedJob } from "../asked-job.ts";

@@ -3,7 +3,7 @@ import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { type AppError, toAppError } from "../../../shared/errors/app-error.ts";
 import { CODES } from "../../../shared/errors/codes.ts";
 import { traceparentOf } from "../../../shared/http/headers.ts";
-import { logRefused } from "../../../shared/http/refusal.ts";
+import { logRefused } from "../../../shared/http/problem.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
@@ -174,10 +174,9 @@ function refuse(deps: PayJobDeps, { req, res, ids, signed, thrown, startedAt }: 
     job,
     statusUrl: error instanceof OpenPayment ? deps.statusUrlOf(error.callId) : undefined,
   });
-  logRefused(deps.log, "payment.refused", {
+  logRefused(deps.log, "payment.refused", error, {
     ...ids,
     ...(signed !== undefined && { callId: signed.callId, payer: signed.payer }),
-    error,
     ms: deps.clock() - startedAt,
   });
 }

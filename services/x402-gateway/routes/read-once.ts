@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { readBody } from "../../../shared/http/read-body.ts";
+import { readBody } from "../../../shared/http/body.ts";
 
 export type ReadBody = (limitBytes: number) => Promise<Buffer>;
 

@@ -1,0 +1,125 @@
+import type { IncomingMessage } from "node:http";
+import { sha256Hex } from "../../shared/crypto/compare.ts";
+import { isContentDigestOf, verifyMessage } from "../../shared/crypto/message-signature.ts";
+import type { Secret } from "../../shared/crypto/secret.ts";
+import { AppError } from "../../shared/errors/app-error.ts";
+import { headerValues, onlyHeaderValue, traceparentOf } from "../../shared/http/headers.ts";
+import { isMetadataHeader } from "../../shared/job-call/job-call.ts";
+import type { Clock } from "../../shared/time/clock.ts";
+import type { Job, JobRequest, Metadata } from "./router.ts";
+
+/** A request that passed every check, for a job that this runner has. */
+export type CheckedRequest = JobRequest & {
+  readonly job: Job;
+  readonly bytes: number;
+  /** SHA-256 of the body, in hex. */
+  readonly sha256: string;
+};
+
+const SIGNATURE_AGE_SEC_MAX = 300;
+const KEY = /^[\x21-\x7e]{1,128}$/;
+const NO_BODY_SHA256 = sha256Hex(Buffer.alloc(0));
+
+export type RequestChecks = ReturnType<typeof createRequestChecks>;
+
+/**
+ * Checks who sent a request, in two steps. `authenticate` verifies the signature (RFC 9421) over the headers, so that the
+ * body of an unknown sender is never read. `toChecked` compares the body with the `Content-Digest` (RFC 9530) that the
+ * signature covers. Without secrets, requests need no signature.
+ */
+export function createRequestChecks({
+  secrets,
+  metadataPrefix,
+  clock,
+}: {
+  /** The producer may have signed with any of them, so that a secret can be replaced while calls are on their way. */
+  secrets: readonly Secret[];
+  metadataPrefix: string;
+  clock: Clock;
+}) {
+  const isSigned = secrets.length > 0;
+
+  /** Throws `runner.signature_rejected` unless one of the secrets signed this request. */
+  function authenticate(req: IncomingMessage): void {
+    if (!isSigned) return;
+    const request = { method: req.method ?? "", path: req.url ?? "", headers: allHeaders(req) };
+    verifyMessage(secrets, request, {
+      nowSec: Math.floor(clock() / 1000),
+      maxAgeSec: SIGNATURE_AGE_SEC_MAX,
+      mustCover: (name) => isMetadataHeader(name, metadataPrefix),
+    });
+  }
+
+  /**
+   * Authenticates a request without a body whose path names the call. Its Idempotency-Key must be the id of the call. The
+   * key may only be missing if no signature is needed.
+   */
+  function authenticateBare(req: IncomingMessage, callId: string): void {
+    authenticate(req);
+    const hasKey = isSigned || headerValues(req, "idempotency-key").length > 0;
+    if (hasKey && parseKey(req) !== callId) {
+      throw AppError.public("request.malformed", "Idempotency-Key is not the id of the call");
+    }
+    checkDigest(req, NO_BODY_SHA256);
+  }
+
+  /** Joins an authenticated request with its body; throws if the body does not match its Content-Digest. */
+  function toChecked(req: IncomingMessage, body: Buffer, callId: string, job: Job): CheckedRequest {
+    const sha256 = sha256Hex(body);
+    checkDigest(req, sha256);
+    return {
+      callId,
+      jobId: job.id,
+      job,
+      body,
+      bytes: body.length,
+      sha256,
+      contentType: req.headers["content-type"],
+      metadata: parseMetadata(req, metadataPrefix),
+      traceparent: traceparentOf(req),
+    };
+  }
+
+  /** A signature covers the body only through its digest, so a wrong digest is a wrong signature. */
+  function checkDigest(req: IncomingMessage, sha256: string): void {
+    const digests = headerValues(req, "content-digest");
+    if (digests.length === 0 && !isSigned) return;
+    if (isContentDigestOf(digests, sha256)) return;
+    const reason = "the body is not the one that Content-Digest speaks of";
+    if (isSigned) throw new AppError("runner.signature_rejected", { reason });
+    throw AppError.public("request.malformed", reason);
+  }
+
+  return { authenticate, authenticateBare, toChecked };
+}
+
+/** The call's key, which the producer made; throws `runner.key_missing`. */
+export function parseKey(req: IncomingMessage): string {
+  const key = onlyHeaderValue(req, "idempotency-key");
+  if ("value" in key && KEY.test(key.value)) return key.value;
+  const detail = "Idempotency-Key has to come once, as 1 to 128 visible ASCII characters";
+  throw AppError.public("runner.key_missing", detail);
+}
+
+function parseMetadata(req: IncomingMessage, prefix: string): Metadata {
+  const metadata: Record<string, string> = {};
+  for (const [name, values] of Object.entries(allHeaders(req))) {
+    if (!isMetadataHeader(name, prefix)) continue;
+    if (values.length > 1) {
+      throw new AppError("request.malformed", { reason: `${name} comes more than once` });
+    }
+    metadata[name.toUpperCase()] = values[0] as string;
+  }
+  return metadata;
+}
+
+/** Every value of every header, by lower-case name; Node's own `req.headers` joins or drops repeated ones. */
+function allHeaders({ rawHeaders }: IncomingMessage): Record<string, string[]> {
+  const headers: Record<string, string[]> = Object.create(null);
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    const name = (rawHeaders[i] as string).toLowerCase();
+    headers[name] ??= [];
+    headers[name].push(rawHeaders[i + 1] as string);
+  }
+  return headers;
+}

@@ -1,0 +1,109 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { AppError } from "../errors/app-error.ts";
+import { lingerOnClose } from "./linger.ts";
+
+const NOTHING = Buffer.alloc(0);
+
+/**
+ * Reads the request's bytes as they came, of any type and in any framing; no body is an empty buffer. Throws
+ * `request.too_large`, from the declared length if there is one, else as soon as the limit is passed, and reads no further.
+ * Rejects with the reason when the request is aborted.
+ */
+export function readBody(req: IncomingMessage, res: ServerResponse, limitBytes: number): Promise<Buffer> {
+  const reason = abortReasons.get(req);
+  if (reason !== undefined) return Promise.reject(reason);
+  const declared = declaredBytes(req);
+  if (declared === 0) return Promise.resolve(NOTHING);
+  if (Number.isFinite(declared) && declared > limitBytes) return Promise.reject(tooLarge(limitBytes));
+  if (req.headers.expect !== undefined) res.writeContinue();
+  return collect(req, limitBytes);
+}
+
+function collect(req: IncomingMessage, limitBytes: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    const stop = (reason: AppError): void => {
+      req.removeAllListeners("data");
+      req.pause();
+      reject(reason);
+    };
+    req.once(ABORTED, stop);
+    req.on("data", (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes > limitBytes) {
+        stop(tooLarge(limitBytes));
+        return;
+      }
+      chunks.push(chunk);
+    });
+    req.on("end", () => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, bytes)));
+    req.on("error", (cause) => reject(clientGone(cause)));
+    req.on("close", () => {
+      if (!req.complete) reject(clientGone());
+    });
+  });
+}
+
+export function tooLarge(limitBytes: number): AppError {
+  const detail = `the body is over ${limitBytes} bytes`;
+  return AppError.public("request.too_large", detail);
+}
+
+function clientGone(cause?: unknown): AppError {
+  return new AppError("request.malformed", {
+    reason: "the client went away before its body was whole",
+    cause,
+  });
+}
+
+/** A body with a declared length up to this is drained, so that the connection can be used again. */
+const DRAINED_BYTES_MAX = 64 * 1024;
+
+/**
+ * Prepares the answer to a request whose body will not be read. A short body is drained; after a large, unbounded or
+ * aborted one the connection ends with the answer. Call it before the headers are written.
+ */
+export function leaveUnread(req: IncomingMessage, res: ServerResponse): void {
+  if (req.complete || req.destroyed || declaredBytes(req) === 0) return;
+  if (isWorthDraining(req)) {
+    req.resume();
+    return;
+  }
+  req.pause();
+  res.setHeader("Connection", "close");
+  lingerOnClose(req.socket);
+}
+
+/** The length of the body by the headers; without either header there is none (RFC 9112, section 6.3). */
+function declaredBytes(req: IncomingMessage): number {
+  if (req.headers["transfer-encoding"] !== undefined) return Number.POSITIVE_INFINITY;
+  return Number(req.headers["content-length"] ?? 0);
+}
+
+function isWorthDraining(req: IncomingMessage): boolean {
+  if (req.headers.expect !== undefined || abortReasons.has(req)) return false;
+  return declaredBytes(req) <= DRAINED_BYTES_MAX;
+}
+
+const ABORTED = Symbol("aborted");
+const abortReasons = new WeakMap<IncomingMessage, AppError>();
+
+/** Ends the reading of this request for good: `readBody` rejects with the reason, now and later. */
+export function abortRequest(req: IncomingMessage, reason: AppError): void {
+  abortReasons.set(req, reason);
+  req.emit(ABORTED, reason);
+}
+
+/** The body's content coding in lower case, if it has one (RFC 9110, section 8.4). */
+export function contentCoding(req: IncomingMessage): string | undefined {
+  const coding = req.headers["content-encoding"]?.trim().toLowerCase();
+  return coding === undefined || coding === "" || coding === "identity" ? undefined : coding;
+}
+
+export function codingUnsupported(coding: string, detail: string): AppError {
+  return new AppError("request.encoding_unsupported", {
+    reason: `${detail}; it is ${coding}`,
+    publicDetail: detail,
+  });
+}
