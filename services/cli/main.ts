@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import { createRequire } from "node:module";
 import { CommanderError } from "commander";
 import { buildProgram } from "./program.ts";
 import { createTerminal } from "./terminal.ts";
@@ -6,14 +7,15 @@ import { createTerminal } from "./terminal.ts";
 const { env } = process;
 const pretty = process.stdout.isTTY === true && env["NO_COLOR"] === undefined;
 
-/**
- * A service that has closed what it opened ends the process, whatever a library may still wait for: BullMQ, for one, for a
- * Redis that is away.
- */
+/** Found by the package's own name, so from the sources and from dist/ alike. */
+const { version } = createRequire(import.meta.url)("postern/package.json") as { version: string };
+
+/** Ends the process once the service has closed what it opened: BullMQ would go on waiting for a Redis that is away. */
 const end = async (service: Promise<number>): Promise<never> => process.exit(await service);
 
 /** Each command loads only the service it starts. */
 const program = buildProgram({
+  version,
   env,
   services: {
     webhooks: async (options) =>
@@ -38,7 +40,7 @@ const program = buildProgram({
   },
 });
 
-// Whoever reads the output may have had enough, as `head` does.
+// The reader of the output may close it early, as `head` does.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code !== "EPIPE") throw error;
   process.exit();

@@ -1,9 +1,12 @@
-import { InvalidArgumentError, Option } from "commander";
+import { readFileSync } from "node:fs";
+import { Argument, type Command, InvalidArgumentError, Option } from "commander";
+import { messageOf } from "../../shared/errors/app-error.ts";
 import { isAddress } from "../../shared/ethereum/address.ts";
+import { CALL_ID } from "../../shared/job-call/call-id.ts";
+import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { systemClock } from "../../shared/time/clock.ts";
-import { parseMoment } from "./moment.ts";
 
-/** The options that more than one command has. */
+/** The options and arguments that more than one command has, and how their values are read. */
 export function configDir(): Option {
   return new Option("--config-dir <dir>", "where the configuration is")
     .env("POSTERN_CONFIG_DIR")
@@ -35,6 +38,44 @@ export function port(name: string, otherwise: number, what: string): Option {
     .default(otherwise);
 }
 
+/** The beginning of a time range; `event` says what happened at that time, as "claimed". */
+export function sinceOption(event: string): Option {
+  const what = `${event} at this time or later: an ISO date (UTC), or 90s, 30m, 2h, 7d ago`;
+  return new Option("--since <time>", what).argParser(parseTime);
+}
+
+/** The end of a time range. */
+export function untilOption(event: string): Option {
+  return new Option("--until <time>", `${event} at this time or earlier`).argParser(parseTime);
+}
+
+/** 0 is no limit. */
+export function limitOption(otherwise: number): Option {
+  return new Option("--limit <n>", "at most this many; 0 for all")
+    .argParser(wholeNumber("a limit"))
+    .default(otherwise);
+}
+
+export function callId(): Argument {
+  return new Argument("<id>", "the call id").argParser(parseCallId);
+}
+
+/** Any number of call ids, each once. */
+export function callIds(): Argument {
+  return new Argument("[ids...]", "call ids").argParser(collectCallId);
+}
+
+/** For arguments and options that may be repeated. */
+export function collectCallId(text: string, before: string[] = []): string[] {
+  const id = parseCallId(text);
+  return before.includes(id) ? before : [...before, id];
+}
+
+function parseCallId(text: string): string {
+  if (CALL_ID.test(text)) return text;
+  throw new InvalidArgumentError("a call id is c_ and 32 lower-case hex digits");
+}
+
 export function wholeNumber(what: string, { min = 0, max = Number.MAX_SAFE_INTEGER } = {}) {
   return (text: string): number => {
     const value = Number(text);
@@ -50,15 +91,54 @@ export function parseUrl(text: string): URL {
   throw new InvalidArgumentError("it is not an http or https URL");
 }
 
-/** In lower case. */
+/** Returns the address in lower case. */
 export function parseAddress(text: string): string {
   if (isAddress(text)) return text.toLowerCase();
   throw new InvalidArgumentError("an address is 0x and 40 hex digits");
 }
 
-/** A point in time on the command line (moment.ts), in unix milliseconds. */
-export function parseTime(text: string): number {
+function parseTime(text: string): number {
   const at = parseMoment(text, systemClock());
   if (at !== undefined) return at;
   throw new InvalidArgumentError("a time is an ISO date such as 2026-01-31 or 2026-01-31T18:00, or 2h, 7d");
+}
+
+const UNIT_MS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const;
+
+const DATE = /^\d{4}-\d{2}-\d{2}(?<time>T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?<zone>Z|[+-]\d{2}:\d{2})?)?$/;
+
+/**
+ * Reads an ISO date (UTC unless it names a zone) or how long ago (`90s`, `30m`, `2h`, `7d`, `1w`). Returns unix
+ * milliseconds, or undefined for anything else.
+ */
+export function parseMoment(text: string, now: number): number | undefined {
+  const ago = /^(?<count>\d{1,9})(?<unit>[smhdw])$/.exec(text)?.groups;
+  if (ago) return now - Number(ago["count"]) * UNIT_MS[ago["unit"] as keyof typeof UNIT_MS];
+  const date = DATE.exec(text)?.groups;
+  if (!date) return undefined;
+  const at = Date.parse(date["time"] && !date["zone"] ? `${text}Z` : text);
+  return Number.isNaN(at) ? undefined : at;
+}
+
+/** The options of a command that sends a body: the text itself, or the file that holds it. */
+export type BodyOptions = { body?: string; bodyFile?: string };
+
+/** Ends the command if both are given. */
+export function requireOneBody(command: Command, { body, bodyFile }: BodyOptions): void {
+  if (body !== undefined && bodyFile !== undefined) usageError(command, "either --body or --body-file");
+}
+
+/** Returns undefined if no body was given. */
+export function readBody({ body, bodyFile }: BodyOptions): Uint8Array | undefined {
+  if (bodyFile === undefined) return body === undefined ? undefined : Buffer.from(body);
+  try {
+    return readFileSync(bodyFile);
+  } catch (cause) {
+    throw new Error(`the body cannot be read: ${messageOf(cause)}`, { cause });
+  }
+}
+
+/** Ends the command: its options do not go together. */
+export function usageError(command: Command, message: string): never {
+  return command.error(`error: ${message}`, { exitCode: EXIT.usage });
 }

@@ -1,17 +1,13 @@
 import type { Env } from "../../shared/config/secret-value.ts";
 import type { Terminal } from "./terminal.ts";
 
-type Listens = { bindAddress: string | undefined; opsAddress: string | undefined };
 type Configured = { configDir: string };
-type DevnetOptions = {
-  rpcPort: number;
-  facilitatorPort: number;
-  controlPort: number;
-  blockTimeMs: number;
-};
+type Listens = { bindAddress: string | undefined; opsAddress: string | undefined };
 
 /** What the commands need; main.ts provides it. */
 export type ProgramDeps = {
+  /** The version in package.json. */
+  version: string;
   env: Env;
   /** Each runs until it is told to stop and resolves with its exit code. */
   services: {
@@ -20,7 +16,12 @@ export type ProgramDeps = {
     pricing(options: Configured & Listens): Promise<number>;
     producer(options: Configured & { opsAddress: string | undefined }): Promise<number>;
     runner(options: Configured & { bindAddress: string | undefined }): Promise<number>;
-    devnet(options: DevnetOptions): Promise<number>;
+    devnet(options: {
+      rpcPort: number;
+      facilitatorPort: number;
+      controlPort: number;
+      blockTimeMs: number;
+    }): Promise<number>;
     dev(options: { configDir: string | undefined; serviceId: string | undefined }): Promise<number>;
   };
   terminal: Terminal;

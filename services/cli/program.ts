@@ -1,13 +1,23 @@
 import { Command, type CommanderError, Help } from "commander";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
-import { checkAllConfig } from "./check-config.ts";
+import { DIFFICULTY_BEARABLE } from "../../shared/pricing/proof-of-work.ts";
 import { addFailed } from "./failed/command.ts";
-import { bindAddress, configDir, opsAddress, port, serviceId, wholeNumber } from "./options.ts";
+import {
+  bindAddress,
+  configDir,
+  opsAddress,
+  parseAddress,
+  parseUrl,
+  port,
+  requireOneBody,
+  serviceId,
+  wholeNumber,
+} from "./options.ts";
 import { addPay } from "./pay/command.ts";
 import { addPayments } from "./payments/command.ts";
 import type { ProgramDeps } from "./program-deps.ts";
-import { addQuote } from "./quote/command.ts";
-import { addRates } from "./rates/command.ts";
+import type { QuoteOptions } from "./quote.ts";
+import type { RatesOptions } from "./rates.ts";
 import type { StatusOptions } from "./status.ts";
 
 const EXIT_CODES = `
@@ -17,15 +27,19 @@ Exit codes:
   2  the command line is wrong
   3  the configuration is wrong`;
 
-/** The program's command table. */
+/** The table of all commands. Each imports its own file only when it runs, so that `--help` and the others stay quick. */
 export function buildProgram(deps: ProgramDeps): Command {
   const program = new Command("postern")
     .description("The off-chain side gate of a job runner: HTTP requests become durable job calls.")
+    .version(deps.version, "-V, --version", "print the version")
     .addHelpText("after", EXIT_CODES)
     .configureOutput({ writeOut: deps.print, writeErr: deps.printError })
     .configureHelp({ sortSubcommands: false, showGlobalOptions: false, subcommandTerm })
     .showHelpAfterError("(see --help)")
-    .exitOverride(usageErrorsExitWith(deps));
+    .exitOverride((error: CommanderError): never => {
+      deps.exitWith(error.exitCode === 0 ? EXIT.ok : EXIT.usage);
+      throw error;
+    });
   addServices(program, deps);
   addDev(program, deps);
   addDevnet(program, deps);
@@ -39,7 +53,7 @@ export function buildProgram(deps: ProgramDeps): Command {
   return program;
 }
 
-/** A command in a list of commands: of many arguments the first, which leaves room for what it does. */
+/** A command's name and arguments in the list of commands. Only the first of many arguments is shown, to leave room. */
 function subcommandTerm(command: Command): string {
   const term = new Help().subcommandTerm(command);
   return term.length <= 30 ? term : term.replace(/>.*$/, "> ...");
@@ -82,6 +96,11 @@ function addServices(program: Command, { services, exitWith }: ProgramDeps): voi
     .action(async (options) => exitWith(await services.runner(withAddresses(options))));
 }
 
+/** Commander leaves out options that were not given; the services want the keys. */
+function withAddresses<Options extends { bindAddress?: string; opsAddress?: string }>(options: Options) {
+  return { ...options, bindAddress: options.bindAddress, opsAddress: options.opsAddress };
+}
+
 function addDev(program: Command, { services, exitWith }: ProgramDeps): void {
   program
     .command("dev")
@@ -102,12 +121,46 @@ function addDevnet(program: Command, { services, exitWith }: ProgramDeps): void 
     .action(async (options) => exitWith(await services.devnet(options)));
 }
 
-function addCheckConfig(program: Command, deps: ProgramDeps): void {
+function addQuote(program: Command, deps: ProgramDeps): void {
   program
-    .command("check-config")
-    .description("say everything that is wrong with the configuration, and start nothing")
+    .command("quote")
+    .description("ask a pricing engine over HTTP for a signed quote, after doing its proof of work")
+    .argument("<url>", "the engine's HTTP address", parseUrl)
+    .argument("<service-id>", "the job's service", wholeNumber("a service id"))
+    .argument("<job-index>", "the job", wholeNumber("a job index", { max: 2 ** 32 - 1 }))
+    .requiredOption("--requester <address>", "who will redeem the quote, or pay with it", parseAddress)
+    .option("--body <text>", "the inputs the quote is for")
+    .option("--body-file <file>", "the inputs from a file")
+    .option(
+      "--difficulty <bits>",
+      "of the engine's proof of work",
+      wholeNumber("a difficulty", { max: DIFFICULTY_BEARABLE }),
+      20,
+    )
+    .option("--json", "the engine's answer, as one JSON object")
+    .action(
+      async (url: URL, serviceId: number, jobIndex: number, options: QuoteOptions, command: Command) => {
+        requireOneBody(command, options);
+        const { showQuote } = await import("./quote.ts");
+        deps.exitWith(await showQuote(deps, url, { serviceId, jobIndex }, options));
+      },
+    );
+}
+
+function addRates(program: Command, deps: ProgramDeps): void {
+  program
+    .command("rates")
+    .description("show what the accepted tokens' rates are, where they come from and how old they are")
+    .option(
+      "--test",
+      "read every source now, and say what each answers; what the gateways use stays as it is",
+    )
+    .option("--json", "one JSON object")
     .addOption(configDir())
-    .action(async (options) => deps.exitWith(await checkAllConfig(deps, options)));
+    .action(async (options: RatesOptions) => {
+      const { showRates } = await import("./rates.ts");
+      deps.exitWith(await showRates(deps, options));
+    });
 }
 
 function addStatus(program: Command, deps: ProgramDeps): void {
@@ -123,13 +176,13 @@ function addStatus(program: Command, deps: ProgramDeps): void {
     });
 }
 
-function withAddresses<Options extends { bindAddress?: string; opsAddress?: string }>(options: Options) {
-  return { ...options, bindAddress: options.bindAddress, opsAddress: options.opsAddress };
-}
-
-function usageErrorsExitWith({ exitWith }: ProgramDeps) {
-  return (error: CommanderError): never => {
-    exitWith(error.exitCode === 0 ? EXIT.ok : EXIT.usage);
-    throw error;
-  };
+function addCheckConfig(program: Command, deps: ProgramDeps): void {
+  program
+    .command("check-config")
+    .description("say everything that is wrong with the configuration, and start nothing")
+    .addOption(configDir())
+    .action(async (options: { configDir: string }) => {
+      const { checkConfig } = await import("./check-config.ts");
+      deps.exitWith(await checkConfig(deps, options));
+    });
 }

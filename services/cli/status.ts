@@ -1,9 +1,9 @@
 import { messageOf } from "../../shared/errors/app-error.ts";
 import { EXIT, stopSignal } from "../../shared/lifecycle/run-service.ts";
-import { createStatus, type Status } from "../../shared/queue/status.ts";
+import { createStatus, type QueueStatus, type RedisStatus, type Status } from "../../shared/queue/status.ts";
 import { delay, systemClock } from "../../shared/time/clock.ts";
 import type { ProgramDeps } from "./program-deps.ts";
-import { statusJson, statusText } from "./status-text.ts";
+import { jsonLine, plain, toIso } from "./text.ts";
 import { withRedis } from "./with-redis.ts";
 
 export type StatusOptions = { configDir: string; json?: boolean; watch?: boolean };
@@ -12,33 +12,130 @@ const SAMPLE_MS = 1000;
 const WATCH_MS = 2000;
 const CLEAR_SCREEN = "\x1b[H\x1b[J";
 
-/** `postern status`: how full the queues are and who works on them. 1 when Redis cannot keep its promises. */
-export function showStatus(deps: ProgramDeps, options: StatusOptions): Promise<number> {
-  return withRedis(deps, options, async ({ redis, postern }) => {
-    const mode = postern.redis.durability;
-    const look = createStatus({ redis, mode, clock: systemClock, sampleMs: SAMPLE_MS });
-    const frame = async () => show(deps, options, await look());
-    return options.watch ? watch(deps, frame) : frame();
+/** `postern status`: how full the queues are and which workers are alive. 1 if Redis cannot keep its promises. */
+export function showStatus(deps: ProgramDeps, { configDir, json, watch }: StatusOptions): Promise<number> {
+  const { print, printError, terminal } = deps;
+  const clear = watch && !json && terminal.columns !== undefined ? CLEAR_SCREEN : "";
+  return withRedis(deps, { configDir }, async ({ redis, postern }) => {
+    const look = createStatus({
+      redis,
+      mode: postern.redis.durability,
+      clock: systemClock,
+      sampleMs: SAMPLE_MS,
+    });
+    const show = async (): Promise<number> => {
+      const status = await look();
+      print(json ? jsonLine(statusJson(status)) : `${clear}${statusText(status)}`);
+      return "problem" in status.redis ? EXIT.failed : EXIT.ok;
+    };
+    if (!watch) return show();
+    return repeat(() =>
+      show().catch((error: unknown) => {
+        printError(`Redis cannot be asked: ${messageOf(error)}\n`);
+        return EXIT.failed;
+      }),
+    );
   });
 }
 
-function show({ print, terminal }: ProgramDeps, { json, watch }: StatusOptions, status: Status): number {
-  const clear = watch && !json && terminal.columns !== undefined ? CLEAR_SCREEN : "";
-  print(json ? `${JSON.stringify(statusJson(status))}\n` : `${clear}${statusText(status)}`);
-  return "problem" in status.redis ? EXIT.failed : EXIT.ok;
-}
-
-/** Goes on while Redis is away: that is when somebody watches. The exit code is that of the last look. */
-async function watch({ printError }: ProgramDeps, frame: () => Promise<number>): Promise<number> {
+/** Until SIGINT or SIGTERM, also while Redis is away: that is when somebody watches. Resolves with the last exit code. */
+async function repeat(show: () => Promise<number>): Promise<number> {
   const stopped = new AbortController();
   void stopSignal().then(() => stopped.abort());
   let code: number = EXIT.ok;
   while (!stopped.signal.aborted) {
-    code = await frame().catch((error: unknown) => {
-      printError(`Redis cannot be asked: ${messageOf(error)}\n`);
-      return EXIT.failed;
-    });
+    code = await show();
     await delay(WATCH_MS - SAMPLE_MS, stopped.signal).catch(() => {});
   }
   return code;
+}
+
+/** For scripts. */
+function statusJson({ at, queues, workers, redis }: Status) {
+  return {
+    at: toIso(at),
+    queues: queues.map((queue) => ({
+      origin: queue.origin,
+      waiting: queue.waiting,
+      delayed: queue.delayed,
+      active: queue.active,
+      failed: queue.failed,
+      oldest_age_ms: queue.oldestAgeMs ?? null,
+      accepted_per_second: round(queue.acceptedPerSecond),
+      injected_per_minute: round(queue.injectedPerMinute),
+      failed_per_minute: round(queue.failedPerMinute),
+    })),
+    workers: workers.map(({ id, ageMs }) => ({ id, heartbeat_age_ms: ageMs })),
+    redis:
+      "problem" in redis
+        ? { durability: redis.mode, problem: redis.problem }
+        : { durability: redis.mode, proof: redis.proof, memory_ratio: memoryRatio(redis) ?? null },
+  };
+}
+
+/** For people. */
+function statusText({ at, queues, workers, redis }: Status): string {
+  const heads = [
+    "QUEUE",
+    "WAITING",
+    "DELAYED",
+    "ACTIVE",
+    "FAILED",
+    "OLDEST",
+    "ACCEPTED/S",
+    "INJECTED/MIN",
+    "FAILED/MIN",
+  ];
+  return [
+    `${toIso(at)}\n`,
+    `${row(heads, heads)}\n`,
+    ...queues.map((queue) => `${row(heads, queueCells(queue))}\n`),
+    `\nworkers alive: ${workers.length}\n`,
+    ...workers.map(({ id, ageMs }) => `  ${plain(id)}  heard of ${(ageMs / 1000).toFixed(1)} s ago\n`),
+    `\nredis: ${redisLine(redis)}\n`,
+  ].join("");
+}
+
+function queueCells(queue: QueueStatus): string[] {
+  const oldest = queue.oldestAgeMs === undefined ? "-" : duration(queue.oldestAgeMs);
+  const counts = [queue.waiting, queue.delayed, queue.active, queue.failed].map(String);
+  const rates = [queue.acceptedPerSecond, queue.injectedPerMinute, queue.failedPerMinute];
+  return [queue.origin, ...counts, oldest, ...rates.map((rate) => String(round(rate)))];
+}
+
+function row(heads: readonly string[], cells: readonly string[]): string {
+  return cells.map((cell, i) => (i === 0 ? cell.padEnd(8) : cell.padStart(heads[i]?.length ?? 0))).join("  ");
+}
+
+const PROOFS = {
+  always: "fsync before each reply",
+  waitaof: "WAITAOF after each write",
+  none: "none: calls answered with 202 can be lost",
+} as const;
+
+function redisLine(redis: RedisStatus): string {
+  if ("problem" in redis) return `durability ${redis.mode}, NOT KEPT. ${redis.problem}`;
+  const ratio = memoryRatio(redis);
+  const used = `${Math.round(redis.usedMemoryBytes / 1e6)} MB`;
+  const memory =
+    ratio === undefined ? `${used} used, no maxmemory` : `${used} used, ${round(ratio * 100)} % of maxmemory`;
+  return `durability ${redis.mode} (${PROOFS[redis.proof]}); ${memory}`;
+}
+
+type Memory = { usedMemoryBytes: number; maxMemoryBytes: number };
+
+function memoryRatio({ usedMemoryBytes, maxMemoryBytes }: Memory): number | undefined {
+  return maxMemoryBytes === 0 ? undefined : usedMemoryBytes / maxMemoryBytes;
+}
+
+function round(value: number): number {
+  return Math.round(value * 100) / 100;
+}
+
+function duration(ms: number): string {
+  const secs = Math.floor(ms / 1000);
+  if (secs < 60) return `${secs}s`;
+  if (secs < 3600) return `${Math.floor(secs / 60)}m${secs % 60}s`;
+  if (secs < 86_400) return `${Math.floor(secs / 3600)}h${Math.floor((secs % 3600) / 60)}m`;
+  return `${Math.floor(secs / 86_400)}d${Math.floor((secs % 86_400) / 3600)}h`;
 }

@@ -1,14 +1,15 @@
+import { hostname, userInfo } from "node:os";
 import { createInterface } from "node:readline/promises";
 
-/** What a command may know of where its output goes. */
+/** What a command may know about the terminal it runs in. */
 export type Terminal = {
   /** The width of the screen that stdout goes to; undefined when it goes elsewhere. */
   columns: number | undefined;
-  /** Whether stderr goes to a screen, so that a line may be drawn over and over. */
+  /** Whether stderr is a screen, so that a progress bar can redraw its line. */
   drawsProgress: boolean;
-  /** Whether somebody is there to answer a question. */
+  /** Whether stdin is a terminal, so that questions can be answered. */
   canAsk: boolean;
-  /** The answer, trimmed; empty when the person leaves. */
+  /** Resolves with the trimmed answer; empty after Ctrl-C or Ctrl-D. */
   ask(question: string): Promise<string>;
   writeBytes(bytes: Uint8Array): void;
 };
@@ -36,4 +37,17 @@ export function createTerminal({ stdin, stdout, stderr }: Streams): Terminal {
     },
     writeBytes: (bytes) => void stdout.write(bytes),
   };
+}
+
+/** The operator at this terminal as `user@host`, for the audit. A container's user may have no name. */
+export function operatorName(): string {
+  return `${userName()}@${hostname()}`;
+}
+
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return `uid ${process.getuid?.() ?? "unknown"}`;
+  }
 }

@@ -12,7 +12,8 @@ import { eventually } from "../support/eventually.ts";
 import { send } from "../support/http.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
-const program = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const program = join(root, "dist/services/cli/main.js");
 
 function postern(args: readonly string[], env: NodeJS.ProcessEnv = {}) {
   return spawnSync(process.execPath, [program, ...args], {
@@ -40,6 +41,20 @@ describe("the command line", () => {
     const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
     expect(status).toBe(0);
     expect(readme).toContain(`\`\`\`\n${stdout.trimEnd()}\n\`\`\``);
+  });
+
+  test("--version prints the version of package.json, from the sources as from dist, and exits with 0", () => {
+    const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
+    const printed = { status: 0, stdout: `${version}\n`, stderr: "" };
+    expect(postern(["--version"])).toMatchObject(printed);
+    expect(postern(["-V"])).toMatchObject(printed);
+    const source = ["--import", "tsx", join(root, "services/cli/main.ts"), "--version"];
+    const ran = spawnSync(process.execPath, source, { encoding: "utf8", cwd: root });
+    expect(ran).toMatchObject(printed);
+    // The image has the file that the version is read from.
+    const dockerfile = readFileSync(join(root, "Dockerfile"), "utf8");
+    const image = dockerfile.slice(dockerfile.lastIndexOf("\nFROM "));
+    expect(image).toMatch(/^COPY .*\/package\.json \.\/$/m);
   });
 
   test.each([

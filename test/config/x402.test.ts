@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { inspect } from "node:util";
 import { describe, expect, test } from "vitest";
-import { checkAllConfig } from "../../services/cli/check-config.ts";
+import { checkConfig } from "../../services/cli/check-config.ts";
 import type { ProgramDeps } from "../../services/cli/program-deps.ts";
 import { loadX402Config } from "../../shared/config/load-x402.ts";
 import { currentOffers } from "../../shared/pricing/current-offers.ts";
@@ -427,7 +427,7 @@ describe("check-config", () => {
     const said: string[] = [];
     const print = (line: string) => said.push(line);
     const deps = { env: {}, print, printError: print } as unknown as ProgramDeps;
-    const code = await checkAllConfig(deps, { configDir: dirWith(files) });
+    const code = await checkConfig(deps, { configDir: dirWith(files) });
     return { code, text: said.join("") };
   }
 

@@ -44,7 +44,7 @@ test("the table has a line a call, free of what a terminal would obey, and says 
   expect(lines[1]).toMatch(
     /^c_[0-9a-f]{32} {2}\S+Z {2}webhook \/hooks\/a +1 +1 +runner\.refused +the runner said no {2}\[31m$/,
   );
-  expect(lines[3]).toBe("3 of 3 failed calls match, of which 2 are listed (--limit 0 lists all)");
+  expect(lines[3]).toBe("3 of 3 failed calls match; 2 are listed (--limit 0 lists all)");
 });
 
 test("show prints a text body as text and any other as hex with its size", async () => {
@@ -79,18 +79,18 @@ test("show prints metadata, failed attempts, record and trace; --body-only the v
   expect(json?.["failed_attempts"]).toHaveLength(lab.attempts);
 });
 
-test("show of a call that is not failed exits 1 and says where it is", async () => {
+test("show of a call that is not among the failed ones exits 1 and says where it is", async () => {
   const [id = ""] = await lab.fail([{}]);
   await lab.replay(await lab.find(id), { selection: "test" });
   expect(await postern(["failed", "show", id])).toMatchObject({
     code: 1,
-    stderr: `${id} is not failed: it is waiting in the queue\n`,
+    stderr: `${id} is not among the failed calls: it is waiting in the queue\n`,
   });
   await lab.startProducer();
   await eventually("injected", async () => (await lab.records.state(id)) === "INJECTED");
   await lab.stopProducer();
   expect((await postern(["failed", "show", id])).stderr).toBe(
-    `${id} is not failed: its record says injected\n`,
+    `${id} is not among the failed calls: its record says injected\n`,
   );
   const unknown = `c_${"0".repeat(32)}`;
   expect(await postern(["failed", "show", unknown])).toMatchObject({ code: 1 });
@@ -138,13 +138,13 @@ test("a call older than the runner's memory of keys is not replayed without --fo
   });
 });
 
-test("a named call that is not failed exits 1, the others are replayed", async () => {
+test("a named call that is not among the failed ones exits 1, the others are replayed", async () => {
   const [id = ""] = await lab.fail([{}]);
   const unknown = `c_${"0".repeat(32)}`;
   const ran = await postern(["failed", "replay", unknown, "--id", id]);
   expect(ran.code).toBe(1);
   expect(ran.stdout.toString()).toBe("replayed 1 of 1 call\n");
-  expect(ran.stderr).toContain(`${unknown} is not failed, and nothing is known of it`);
+  expect(ran.stderr).toContain(`${unknown} is not among the failed calls, and nothing is known of it`);
   expect(await postern(["failed", "replay", "meta"])).toMatchObject({ code: 2 });
 });
 
@@ -181,7 +181,7 @@ test("a run ended by Ctrl-C says what is done and how to go on, and that command
   // What was done fails again: failed after the first run began, it is no part of the rest.
   lab.runnerAnswers("runner.refused");
   await lab.startProducer();
-  await lab.failedAre(1500);
+  await lab.untilFailed(1500);
   await lab.stopProducer();
   const rest = await postern([
     "failed",

@@ -106,19 +106,19 @@ export async function startLab() {
       lab.runnerAnswers(code);
       await lab.startProducer();
       const ids = await Promise.all(given.map((call) => lab.add(call)));
-      await lab.failedAre(before + ids.length);
+      await lab.untilFailed(before + ids.length);
       await lab.stopProducer();
       lab.runnerAnswers();
       return ids;
     },
 
-    async failedAre(count: number): Promise<void> {
-      await eventually(`${count} calls are failed`, async () => (await calls.count({})) === count);
+    async untilFailed(count: number): Promise<void> {
+      await eventually(`${count} calls have failed`, async () => (await calls.count({})) === count);
     },
 
     async find(id: string): Promise<FailedCall> {
       const failed = await calls.find(id);
-      if (failed === undefined) throw new Error(`${id} is not failed`);
+      if (failed === undefined) throw new Error(`${id} is not among the failed calls`);
       return failed;
     },
 

@@ -125,7 +125,7 @@ test("a bulk replay that is interrupted and taken up again replays each call exa
   });
   expect(first.remaining).toHaveLength(60 - first.done);
   expect(first.done).toBeLessThan(60);
-  await lab.failedAre(60);
+  await lab.untilFailed(60);
   const rest = await select(lab.calls, filter, everything);
   expect(rest.map(({ id }) => id).toSorted()).toEqual(first.remaining.map(({ id }) => id).toSorted());
   await operateMany(rest, { ...many, operate: lab.replay, signal: everything.signal });

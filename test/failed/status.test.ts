@@ -17,7 +17,7 @@ afterAll(() => lab.stop());
 const look = (sampleMs = 10) =>
   createStatus({ redis: lab.redis, mode: "strict", clock: systemClock, sampleMs })();
 
-test("status counts what waits and what is failed, each origin by itself, and how long the oldest has waited", async () => {
+test("status counts the calls that wait and those that failed, each origin by itself, and how long the oldest has waited", async () => {
   await lab.fail([{}, { origin: "x402" }]);
   await Promise.all([lab.add(), lab.add()]);
   const { queues, redis, workers } = await look();
@@ -36,7 +36,7 @@ test("status counts every call accepted during its sample", async () => {
   expect(queues[1]?.acceptedPerSecond).toBe(0);
 });
 
-test("status names the workers alive, and the rates at which calls are injected and failed", async () => {
+test("status names the workers alive, and the rates at which calls are injected and fail", async () => {
   await lab.fail([{}, {}]);
   await lab.startProducer();
   const id = await lab.add();

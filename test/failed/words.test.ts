@@ -1,8 +1,7 @@
 import { expect, test } from "vitest";
-import { bodyText } from "../../services/cli/failed/body-text.ts";
-import { shellLine } from "../../services/cli/failed/filter-options.ts";
-import { createProgressBar } from "../../services/cli/failed/progress.ts";
-import { parseMoment } from "../../services/cli/moment.ts";
+import { createProgressBar, shellLine } from "../../services/cli/failed/bulk.ts";
+import { bodyText } from "../../services/cli/failed/show.ts";
+import { parseMoment } from "../../services/cli/options.ts";
 
 const NOW = Date.UTC(2026, 0, 31, 12);
 

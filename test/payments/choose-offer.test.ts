@@ -1,8 +1,8 @@
 import type { PaymentRequired, PaymentRequirements } from "@x402/core/types";
 import { generatePrivateKey } from "viem/accounts";
 import { expect, test } from "vitest";
-import { inTokens, toUnits } from "../../services/cli/in-tokens.ts";
 import { createPayer } from "../../services/cli/pay/payer.ts";
+import { inTokens, toUnits } from "../../services/cli/text.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 
 const payer = createPayer(new Secret(generatePrivateKey()));

@@ -188,13 +188,13 @@ test.each([
   expect(await charged()).toEqual([PRICE]);
 });
 
-test("a job that is failed exits 1 though it is paid", async () => {
+test("a job that fails exits 1 although it is paid for", async () => {
   await lab.startProducer(async () => {
     throw new Refused("no such job");
   });
   const ran = await pay("--max", "5");
   expect(ran).toMatchObject({ code: 1 });
-  expect(ran.stderr).toMatch(/^the job is paid for, and it is failed; http/);
+  expect(ran.stderr).toMatch(/^the job is paid for, and its state is failed; http/);
 });
 
 test("--no-follow ends with 0 once the job is accepted; a job that is not injected in time exits 1", async () => {

@@ -1,15 +1,14 @@
 import type { Command } from "commander";
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { configDir, wholeNumber } from "../options.ts";
+import { callId, callIds, configDir, usageError, wholeNumber } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import type { BulkOptions } from "./bulk-options.ts";
+import type { BulkOptions } from "./bulk.ts";
 import type { DiscardOptions } from "./discard.ts";
-import { addFilterOptions, isFiltered, parseId } from "./filter-options.ts";
+import { addFilterOptions, isFiltered } from "./filter.ts";
 import type { ListOptions } from "./list.ts";
 import type { ReplayOptions } from "./replay.ts";
 import type { ShowOptions } from "./show.ts";
 
-/** `postern failed ...`: what an operator does with failed calls. Each loads only what it needs. */
+/** `postern failed ...`: its subcommands and their options. Each subcommand's work is in the file of its name. */
 export function addFailed(program: Command, deps: ProgramDeps): void {
   const failed = program.command("failed").description("look at, replay or discard failed calls");
   addList(failed, deps);
@@ -33,7 +32,7 @@ function addShow(failed: Command, deps: ProgramDeps): void {
   failed
     .command("show")
     .description("show one failed call: metadata, failed attempts, body")
-    .argument("<id>", "the call id", parseId)
+    .addArgument(callId())
     .option("--full", "the whole body, however long")
     .option("--body-only", "the raw bytes of the body and nothing else")
     .option("--json", "one JSON object, the body in base64")
@@ -47,12 +46,12 @@ function addShow(failed: Command, deps: ProgramDeps): void {
 function addReplay(failed: Command, deps: ProgramDeps): void {
   addBulkOptions(failed.command("replay"))
     .description(
-      "let failed calls wait again, with all their attempts, under the same keys; the oldest first",
+      "put failed calls back into the queue, with all their attempts, under the same keys; the oldest first",
     )
     .option("--force", "also calls older than the runner's memory of keys, which it may run twice")
     .action(async (ids: string[], given: ReplayOptions, command: Command) => {
       const options = withIds(ids, given);
-      requireSelection(options, command);
+      requireSelection(command, options);
       const { replayFailed } = await import("./replay.ts");
       deps.exitWith(await replayFailed(deps, options));
     });
@@ -65,31 +64,32 @@ function addDiscard(failed: Command, deps: ProgramDeps): void {
     .option("--yes", "do not ask")
     .action(async (ids: string[], given: DiscardOptions, command: Command) => {
       const options = withIds(ids, given);
-      requireSelection(options, command);
-      if (!options.yes && !options.dryRun && !deps.terminal.canAsk) {
-        command.error("error: nobody is there to be asked; --yes discards without", { exitCode: EXIT.usage });
-      }
+      requireSelection(command, options);
+      if (!options.yes && !options.dryRun && !deps.terminal.canAsk)
+        usageError(command, "nobody is there to be asked; --yes discards without asking");
       const { discardFailed } = await import("./discard.ts");
       deps.exitWith(await discardFailed(deps, options));
     });
 }
 
+/** The options that replay and discard have in common. */
 function addBulkOptions(command: Command): Command {
   return addFilterOptions(command, { limit: 0 })
-    .argument("[ids...]", "call ids", (id: string, before: string[] = []) => [...before, parseId(id)])
-    .option("--all", "every failed call; needed where nothing else chooses")
+    .addArgument(callIds())
+    .option("--all", "every failed call; needed if no call is named and no filter is given")
     .option("--dry-run", "say how many calls it would be, and change nothing")
     .option("--concurrency <n>", "calls at a time", wholeNumber("concurrency", { min: 1, max: 100 }), 8)
     .option("--json", "the outcome as one JSON object")
     .addOption(configDir());
 }
 
+/** Calls can be named as arguments and by --id. */
 function withIds<Options extends BulkOptions>(ids: readonly string[], options: Options): Options {
   const all = new Set([...(options.id ?? []), ...ids]);
   return all.size === 0 ? options : { ...options, id: [...all] };
 }
 
-function requireSelection(options: BulkOptions, command: Command): void {
+function requireSelection(command: Command, options: BulkOptions): void {
   if (options.all || isFiltered(options)) return;
-  command.error("error: name calls or filters; --all means every failed call", { exitCode: EXIT.usage });
+  usageError(command, "name calls or filters; --all means every failed call");
 }

@@ -1,7 +1,6 @@
 import { createDiscard } from "../../../shared/queue/discard.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { runBulk } from "./bulk.ts";
-import type { BulkOptions } from "./bulk-options.ts";
+import { type BulkOptions, runBulk } from "./bulk.ts";
 
 export type DiscardOptions = BulkOptions & { reason: string; yes?: boolean };
 
@@ -13,7 +12,7 @@ export function discardFailed(deps: ProgramDeps, options: DiscardOptions): Promi
     create: createDiscard,
     reason,
     flags: ["--reason", reason, ...(yes ? ["--yes"] : [])],
-    holdsBack: () => false,
+    needsForce: () => false,
     isConfirmed: async (count) => {
       if (yes) return true;
       const what = count === 1 ? "1 failed call and its body" : `${count} failed calls and their bodies`;

@@ -1,71 +1,53 @@
 import { WEBHOOK_PATH } from "../../../shared/job-call/job-call.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { createFailedCalls, type FailedCall, type FailedCalls } from "../../../shared/queue/failed.ts";
-import { toIso } from "../moment.ts";
-import { plain } from "../plain.ts";
+import { createFailedCalls, type FailedCall } from "../../../shared/queue/failed.ts";
+import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
+import { toIso, toIsoSeconds } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
-import { type FilterOptions, toFilter } from "./filter-options.ts";
+import { type FilterOptions, toFilter } from "./filter.ts";
 
 export type ListOptions = FilterOptions & { configDir: string; json?: boolean };
 
-/** `postern failed list`: the newest failed calls first, and how many there are. */
+/** `postern failed list`: the newest failed calls first, then how many match. */
 export function listFailed(deps: ProgramDeps, options: ListOptions): Promise<number> {
+  const { limit, json } = options;
+  const filter = toFilter(options);
   return withRedis(deps, options, async ({ redis }) => {
     const calls = createFailedCalls(redis);
-    const shown = await printCalls(deps, options, calls);
-    const matching = shown === options.limit ? await calls.count(toFilter(options)) : shown;
-    const listed = shown < matching ? `, of which ${shown} are listed (--limit 0 lists all)` : "";
-    const count = `${matching} of ${await calls.count({})} failed calls match${listed}\n`;
-    if (options.json) deps.printError(count);
-    else deps.print(count);
+    const listing = createListing(deps, json, {
+      headings: ["CALL", "FAILED AT", "FROM", "JOB", "TRIES", "CODE", "REASON"],
+      widths: [34, 20, 20, 3, 5, 16],
+      toCells,
+      trim: (row) => cut(row, deps.terminal.columns),
+      toJson,
+    });
+    let shown = 0;
+    for await (const call of calls.matching(filter, { newestFirst: true })) {
+      listing.add(call);
+      shown += 1;
+      if (shown === limit) break;
+    }
+    const matching = shown === limit ? await calls.count(filter) : shown;
+    const listed = shown < matching ? `; ${shown} are listed (--limit 0 lists all)` : "";
+    listing.end(`${matching} of ${await calls.count({})} failed calls match${listed}`);
     return EXIT.ok;
   });
 }
 
-async function printCalls(deps: ProgramDeps, options: ListOptions, calls: FailedCalls): Promise<number> {
-  const { print, terminal } = deps;
-  const toLine = (call: FailedCall) =>
-    options.json ? `${JSON.stringify(toJson(call))}\n` : toRow(call, terminal.columns);
-  if (!options.json) print(cut(HEADINGS, terminal.columns));
-  let shown = 0;
-  for await (const call of calls.matching(toFilter(options), { newestFirst: true })) {
-    print(toLine(call));
-    shown += 1;
-    if (shown === options.limit) break;
-  }
-  return shown;
+function toCells({ id, origin, failedAt, attempts, code, reason, call }: FailedCall): string[] {
+  const path = call?.metadata[WEBHOOK_PATH];
+  const from = path === undefined ? origin : `${origin} ${path}`;
+  return [id, toIsoSeconds(failedAt), from, String(call?.job_id ?? "?"), String(attempts), code, reason];
 }
 
-const WIDTHS = [34, 20, 20, 3, 5, 16];
-/** What a narrow screen wraps rather than lose: all columns and the beginning of the reason. */
+/** All columns and the beginning of the reason. A screen narrower than this wraps its rows. */
 const ROW_MIN = 130;
-const HEADINGS = cells(["CALL", "FAILED", "FROM", "JOB", "TRIES", "CODE", "REASON"]);
 
-function toRow(call: FailedCall, columns: number | undefined): string {
-  const from = [call.origin, call.call?.metadata[WEBHOOK_PATH]]
-    .filter((part) => part !== undefined)
-    .join(" ");
-  const { id, failedAt, attempts, code, reason } = call;
-  const job = call.call?.job_id ?? "?";
-  return cut(
-    cells([id, toSeconds(failedAt), from, String(job), String(attempts), code, reason].map(plain)),
-    columns,
-  );
-}
-
-function cells(texts: readonly string[]): string {
-  return texts.map((text, i) => text.padEnd(WIDTHS[i] ?? 0)).join("  ");
-}
-
-/** On a screen the reason is cut where the line ends; elsewhere nothing is. */
+/** Cuts the reason at the edge of the screen. Output that does not go to a screen is left whole. */
 function cut(row: string, columns: number | undefined): string {
   const max = Math.max(columns ?? Number.POSITIVE_INFINITY, ROW_MIN);
-  return row.length <= max ? `${row}\n` : `${row.slice(0, max - 1)}…\n`;
-}
-
-function toSeconds(at: number): string {
-  return toIso(at).replace(/\.\d+Z$/, "Z");
+  return row.length <= max ? row : `${row.slice(0, max - 1)}…`;
 }
 
 /** A failed call for scripts, without its body. */

@@ -1,17 +1,16 @@
 import { createReplay } from "../../../shared/queue/replay.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { runBulk } from "./bulk.ts";
-import type { BulkOptions } from "./bulk-options.ts";
+import { type BulkOptions, runBulk } from "./bulk.ts";
 
 export type ReplayOptions = BulkOptions & { force?: boolean };
 
-/** `postern failed replay`: lets failed calls wait again, with all their attempts, under the same keys. */
+/** `postern failed replay`: puts failed calls back into the queue, with all their attempts, under the same keys. */
 export function replayFailed(deps: ProgramDeps, options: ReplayOptions): Promise<number> {
   return runBulk(deps, options, {
     verb: "replay",
     create: createReplay,
     flags: options.force ? ["--force"] : [],
-    holdsBack: ({ acceptedAt }, { runner }, now) =>
+    needsForce: ({ acceptedAt }, { runner }, now) =>
       !options.force && now - acceptedAt > runner.memory_secs * 1000,
     isConfirmed: async () => true,
   });

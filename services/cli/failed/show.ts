@@ -3,47 +3,46 @@ import type { JobCall } from "../../../shared/job-call/job-call.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createCallRecords, type FailedAttempt } from "../../../shared/queue/call-record.ts";
 import { createFailedCalls, type FailedCall } from "../../../shared/queue/failed.ts";
-import { toIso } from "../moment.ts";
-import { plain } from "../plain.ts";
+import type { Redis } from "../../../shared/redis/connect.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { type Session, withRedis } from "../with-redis.ts";
-import { bodyText } from "./body-text.ts";
+import { facts, jsonLine, plain, toIso } from "../text.ts";
+import { withRedis } from "../with-redis.ts";
 import { toJson } from "./list.ts";
-import { whereIs } from "./where-is.ts";
 
 export type ShowOptions = { configDir: string; json?: boolean; full?: boolean; bodyOnly?: boolean };
 
 type Shown = { failed: FailedCall; record: string | undefined; attempts: FailedAttempt[] };
 
-/** `postern failed show`: all that is known of one failed call. */
+/** `postern failed show`: all that is known of one failed call. 1 if the call is not among the failed ones. */
 export function showFailed(deps: ProgramDeps, id: string, options: ShowOptions): Promise<number> {
   return withRedis(deps, options, async ({ redis }) => {
-    const shown = await look(redis, id);
-    if (shown === undefined) {
-      deps.printError(`${await whereIs(redis, id)}\n`);
-      return EXIT.failed;
+    const failed = await createFailedCalls(redis).find(id);
+    if (failed === undefined) throw new Error(await whereIs(redis, id));
+    if (options.bodyOnly) {
+      deps.terminal.writeBytes(bodyOf(storedCall(failed)));
+      return EXIT.ok;
     }
-    if (options.bodyOnly) return printBody(deps, shown.failed);
-    deps.print(options.json ? `${JSON.stringify(allOf(shown))}\n` : inWords(shown, options.full ?? false));
+    const records = createCallRecords(redis);
+    const [record, attempts] = await Promise.all([records.state(id), records.attempts(id)]);
+    const shown = { failed, record, attempts };
+    deps.print(options.json ? jsonLine(allOf(shown)) : inWords(shown, options.full ?? false));
     return EXIT.ok;
   });
 }
 
-async function look(redis: Session["redis"], id: string): Promise<Shown | undefined> {
-  const failed = await createFailedCalls(redis).find(id);
-  if (failed === undefined) return undefined;
-  const records = createCallRecords(redis);
-  const [record, attempts] = await Promise.all([records.state(id), records.attempts(id)]);
-  return { failed, record, attempts };
+/** Says in a sentence where a call is that is not among the failed ones. */
+export async function whereIs(redis: Redis, id: string): Promise<string> {
+  const place = await createFailedCalls(redis).placeOf(id);
+  if (place !== undefined) return `${id} is not among the failed calls: it is ${place} in the queue`;
+  const record = await createCallRecords(redis).state(id);
+  if (record !== undefined)
+    return `${id} is not among the failed calls: its record says ${record.toLowerCase()}`;
+  return `${id} is not among the failed calls, and nothing is known of it (any more)`;
 }
 
-function printBody({ terminal, printError }: ProgramDeps, { id, call }: FailedCall): number {
-  if (call === undefined) {
-    printError(`${id}: what is stored is no call of this version; --json shows it\n`);
-    return EXIT.failed;
-  }
-  terminal.writeBytes(bodyOf(call));
-  return EXIT.ok;
+function storedCall({ id, call }: FailedCall): JobCall {
+  if (call !== undefined) return call;
+  throw new Error(`${id}: what is stored is no call of this version; --json shows it`);
 }
 
 function bodyOf(call: JobCall): Buffer {
@@ -62,35 +61,30 @@ function allOf({ failed, record, attempts }: Shown) {
 }
 
 function inWords({ failed, record, attempts }: Shown, full: boolean): string {
-  const { id, origin, call, code, reason } = failed;
-  const facts: [string, string | undefined][] = [
+  const { id, origin, call, code, reason, stored } = failed;
+  const known = facts([
     ["call", id],
-    ["failed", toIso(failed.failedAt)],
+    ["failed at", toIso(failed.failedAt)],
     ["code", code],
     ["reason", reason],
     ["record", record ?? "none (the call came without evidence of its identity)"],
     ["origin", origin],
     ["job", call?.job_id.toString()],
-    ["accepted", toIso(failed.acceptedAt)],
+    ["accepted at", toIso(failed.acceptedAt)],
     ["traceparent", call?.traceparent],
     ["attempts", `${failed.attempts} since it was queued or last replayed`],
-  ];
-  const known = facts.flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const]));
-  return [
-    rows(known, ""),
-    section("failed attempts", attempts.map(attemptRow).join("")),
-    call === undefined ? section("stored (no call of this version)", unread(failed.stored, full)) : "",
-    call === undefined ? "" : section("metadata", rows(Object.entries(call.metadata), "  ")),
-    call === undefined ? "" : section(bodyHeading(call), bodyText(bodyOf(call), { full })),
-  ].join("");
+  ]);
+  const history = section("failed attempts", attempts.map(attemptRow).join(""));
+  if (call === undefined) {
+    const unread = bodyText(Buffer.from(JSON.stringify(stored) ?? ""), { full });
+    return known + history + section("stored (no call of this version)", unread);
+  }
+  const metadata = section("metadata", facts(Object.entries(call.metadata), "  "));
+  return known + history + metadata + section(bodyHeading(call), bodyText(bodyOf(call), { full }));
 }
 
 function attemptRow({ at, code, reason, worker }: FailedAttempt): string {
   return `  ${toIso(at)}  ${plain(`${code}: ${reason}`)}  (worker ${plain(worker)})\n`;
-}
-
-function unread(stored: unknown, full: boolean): string {
-  return bodyText(Buffer.from(JSON.stringify(stored) ?? ""), { full });
 }
 
 function bodyHeading(call: JobCall): string {
@@ -103,7 +97,38 @@ function section(heading: string, content: string): string {
   return content === "" ? "" : `\n${heading}\n${content}`;
 }
 
-function rows(entries: readonly (readonly [string, string])[], indent: string): string {
-  const width = Math.max(...entries.map(([name]) => name.length), 0);
-  return entries.map(([name, value]) => `${indent}${name.padEnd(width)}  ${plain(value)}\n`).join("");
+/** Matches what a screen cannot show as it stands: control characters, except tabs and line ends. */
+const NOT_TEXT = /[^\P{Cc}\t\r\n]|\r(?!\n)/u;
+
+const TEXT_MAX = 4096;
+const HEX_BYTES_MAX = 512;
+const HEX_BYTES_PER_LINE = 32;
+
+/** A body for people: as text if it is text, else in hex. A long body is cut, and says so, unless `full`. */
+export function bodyText(body: Buffer, { full }: { full: boolean }): string {
+  if (body.length === 0) return "(empty)\n";
+  const text = asText(body);
+  return text === undefined ? hex(body, full) : cutText(text, full);
+}
+
+function asText(body: Buffer): string | undefined {
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
+    return NOT_TEXT.test(text) ? undefined : text;
+  } catch {
+    return undefined;
+  }
+}
+
+function cutText(text: string, full: boolean): string {
+  if (full || text.length <= TEXT_MAX) return text.endsWith("\n") ? text : `${text}\n`;
+  return `${text.slice(0, TEXT_MAX)}\n… and ${text.length - TEXT_MAX} more characters (--full shows all)\n`;
+}
+
+function hex(body: Buffer, full: boolean): string {
+  const shown = full ? body : body.subarray(0, HEX_BYTES_MAX);
+  const lines = shown.toString("hex").match(new RegExp(`.{1,${2 * HEX_BYTES_PER_LINE}}`, "g")) ?? [];
+  const rest = body.length - shown.length;
+  const more = rest > 0 ? `… and ${rest} more bytes (--full shows all)\n` : "";
+  return `${lines.join("\n")}\n${more}`;
 }

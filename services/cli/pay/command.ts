@@ -1,10 +1,9 @@
 import { type Command, InvalidArgumentError } from "commander";
-import { assertOneBody } from "../body.ts";
-import { parseUrl, wholeNumber } from "../options.ts";
+import { parseUrl, requireOneBody, wholeNumber } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { PayOptions } from "./pay.ts";
 
-/** `postern pay`: buys one job. The payer's key comes from the environment and from nowhere else. */
+/** `postern pay` and its options. The payer's key comes from the environment and from nowhere else. */
 export function addPay(program: Command, deps: ProgramDeps): void {
   program
     .command("pay")
@@ -29,7 +28,7 @@ export function addPay(program: Command, deps: ProgramDeps): void {
     .option("--json", "the outcome as one JSON object")
     .addHelpText("after", "\nPOSTERN_PAYER_KEY holds the payer's private key: 0x and 64 hex digits.")
     .action(async (url: URL, options: PayOptions, command: Command) => {
-      assertOneBody(command, options);
+      requireOneBody(command, options);
       const { pay } = await import("./pay.ts");
       deps.exitWith(await pay(deps, url, options));
     });

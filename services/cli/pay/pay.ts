@@ -2,19 +2,13 @@ import { messageOf } from "../../../shared/errors/app-error.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { shellQuote } from "../../../shared/text/shell-quote.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
-import { type BodyOptions, readBody } from "../body.ts";
-import { toIso } from "../moment.ts";
-import { plain } from "../plain.ts";
+import { type Answer, post, reasonOf, textIn, wordsOf } from "../http.ts";
+import { type BodyOptions, readBody } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import type { Price } from "./choose-offer.ts";
-import { follow, toFollowed } from "./follow.ts";
-import { interruptible } from "./interruptible.ts";
-import { PayFailure } from "./pay-failure.ts";
-import { createPayer, type Payer, type SignedPayment } from "./payer.ts";
-import { payerKey } from "./payer-key.ts";
-import { type Purchase, toJson } from "./purchase.ts";
-import { receiptText, toReceipt } from "./receipt.ts";
-import { type Answer, post, reasonOf, sendUntilAnswered, textIn, wordsOf } from "./send.ts";
+import { jsonLine, plain, toIso } from "../text.ts";
+import { createPayer, type Payer, payerKey } from "./payer.ts";
+import { PayFailure, type Purchase, receiptText, toJson, toReceipt } from "./purchase.ts";
+import { follow, interruptible, sendUntilAnswered, toFollowed } from "./send.ts";
 
 export type PayOptions = BodyOptions & {
   contentType?: string;
@@ -26,7 +20,9 @@ export type PayOptions = BodyOptions & {
   json?: boolean;
 };
 
-/** `postern pay`: one purchase. 0 once the runner has the job, or with --no-follow once it is accepted. */
+type Say = (text: string) => void;
+
+/** `postern pay`: buys one job. 0 once the runner has the job, or with --no-follow once it is accepted. */
 export async function pay(deps: ProgramDeps, url: URL, options: PayOptions): Promise<number> {
   const key = payerKey(deps.env);
   if (key === undefined) {
@@ -34,133 +30,129 @@ export async function pay(deps: ProgramDeps, url: URL, options: PayOptions): Pro
     return EXIT.config;
   }
   const purchase: Purchase = { url: url.href };
-  const say = (text: string) => (options.json ? undefined : deps.print(text));
+  const say: Say = (text) => (options.json ? undefined : deps.print(text));
   try {
-    const buying = { url, options, purchase, say, deadline: systemClock() + options.timeout * 1000 };
-    await buy(createPayer(key), buying);
-    purchase.outcome = await followUp(buying);
+    purchase.outcome = await buy(createPayer(key), url, options, purchase, say);
   } catch (error) {
     purchase.outcome = error instanceof PayFailure ? error.outcome : "failed";
     purchase.error = messageOf(error);
     deps.printError(`${purchase.error}\n`);
   }
-  if (options.json) deps.print(`${JSON.stringify(toJson(purchase))}\n`);
+  if (options.json) deps.print(jsonLine(toJson(purchase)));
   return purchase.outcome === "injected" || purchase.outcome === "accepted" ? EXIT.ok : EXIT.failed;
 }
 
-type Buying = {
-  url: URL;
-  options: PayOptions;
-  purchase: Purchase;
-  say: (text: string) => void;
-  deadline: number;
-};
-
-/** From the price to the receipt. */
-async function buy(payer: Payer, buying: Buying): Promise<void> {
-  const { url, options, purchase, say, deadline } = buying;
+/** From the price to the call's end. Writes each thing it learns into `purchase`, and resolves with the outcome. */
+async function buy(
+  payer: Payer,
+  url: URL,
+  options: PayOptions,
+  purchase: Purchase,
+  say: Say,
+): Promise<"accepted" | "injected"> {
+  const deadline = systemClock() + options.timeout * 1000;
   const body = readBody(options);
-  const required = payer.readRequired((await ask(buying)).headers);
+  const quote: Record<string, string> =
+    options.quote === undefined ? {} : { "X-PLATFORM-QUOTE": options.quote };
+
+  const required = payer.readRequired((await askPrice(url, quote, deadline)).headers);
   const price = payer.choose(required, { max: options.max, tokens: options.token ?? {} });
-  Object.assign(purchase, { payer: payer.address, price: price.text, offer: price.offer });
-  say(`price: ${price.text} on ${plain(price.offer.network)}, to ${plain(price.offer.payTo)}\n`);
+  const { offer } = price;
+  Object.assign(purchase, { payer: payer.address, price: price.text, offer });
+  say(`price: ${price.text} on ${plain(offer.network)}, to ${plain(offer.payTo)}\n`);
 
   const signed = await payer.sign(required, price);
-  Object.assign(purchase, { nonce: signed.nonce, validBefore: signed.validBefore });
-
+  const { nonce, validBefore } = signed;
+  Object.assign(purchase, { nonce, validBefore });
+  const until = toIso(validBefore * 1000);
   const headers = {
     ...signed.headers,
-    ...quoteHeader(options),
+    ...quote,
     "Content-Type": options.contentType ?? typeOf(body),
   };
-  const request = { url, headers, body };
   const answer = await interruptible((signal) => {
-    say(signedText(payer, price, signed));
-    return sendUntilAnswered(request, { deadline, signal, say });
+    say(
+      `signed: ${price.text} from ${payer.address} to ${plain(offer.payTo)}, valid until ${until}, nonce ${nonce}\n`,
+    );
+    return sendUntilAnswered({ url, headers, body }, deadline, signal, say);
   }).catch((error: unknown) => {
-    throw error instanceof PayFailure ? unanswered(error, buying, { signed, headers }) : error;
+    if (!(error instanceof PayFailure)) throw error;
+    purchase.paymentHeaders = signed.headers;
+    purchase.statusUrl = error.statusUrl;
+    const reason = howToAskAgain(error, until, url, headers, options);
+    throw new PayFailure("unknown", { reason, cause: error });
   });
-  takeAnswer(payer, answer, buying);
+
+  purchase.status = answer.status;
+  purchase.statusUrl = textIn(answer, "status_url");
+  requireAccepted(answer);
+  purchase.callId = textIn(answer, "call_id");
+  purchase.transaction = textIn(answer, "transaction");
+  say(`accepted: call ${purchase.callId ?? "?"}, transaction ${purchase.transaction ?? "?"}\n`);
+  purchase.receipt = toReceipt(answer.json["receipt"], payer.readResponse(answer.headers));
+  say(receiptText(purchase.receipt));
+  return options.follow ? followCall(url, purchase, deadline, say) : "accepted";
 }
 
-/** The price does not depend on the body, so it is not sent twice. */
-async function ask({ url, options, deadline }: Buying): Promise<Answer> {
-  const request = { url, headers: quoteHeader(options), body: undefined };
-  const answer = await post(request, deadline).catch((cause: unknown) => {
-    throw new PayFailure(`${url.host} cannot be asked for the price: ${reasonOf(cause)}`, {
-      outcome: "failed",
-      cause,
-    });
+/** Gets the 402. The price does not depend on the body, so the body is not sent. */
+async function askPrice(url: URL, headers: Record<string, string>, deadline: number): Promise<Answer> {
+  const answer = await post({ url, headers, body: undefined }, deadline).catch((cause: unknown) => {
+    const reason = `${url.host} cannot be asked for the price: ${reasonOf(cause)}`;
+    throw new PayFailure("failed", { reason, cause });
   });
   if (answer.status === 402) return answer;
-  throw new PayFailure(`${url.href} asks for no payment, it answers ${wordsOf(answer)}; nothing was signed`, {
-    outcome: "refused",
-  });
+  const reason = `${url.href} asks for no payment, it answers ${wordsOf(answer)}; nothing was signed`;
+  throw new PayFailure("refused", { reason });
 }
 
-function quoteHeader({ quote }: PayOptions): Record<string, string> {
-  return quote === undefined ? {} : { "X-PLATFORM-QUOTE": quote };
-}
-
-function signedText(
-  { address }: Payer,
-  { text, offer }: Price,
-  { nonce, validBefore }: SignedPayment,
+/** Nobody may take this for "not paid", so it says how to send the same payment again. */
+function howToAskAgain(
+  { message, statusUrl }: PayFailure,
+  until: string,
+  url: URL,
+  headers: Record<string, string>,
+  options: BodyOptions,
 ): string {
-  const until = toIso(validBefore * 1000);
-  return `signed: ${text} from ${address} to ${plain(offer.payTo)}, valid until ${until}, nonce ${nonce}\n`;
-}
-
-/** Nobody may take this for "not paid": what it takes to ask again is handed over. */
-function unanswered(
-  why: PayFailure,
-  { url, options, purchase }: Buying,
-  { signed, headers }: { signed: SignedPayment; headers: Record<string, string> },
-): PayFailure {
-  purchase.paymentHeaders = signed.headers;
-  purchase.statusUrl = why.statusUrl;
   const flags = Object.entries(headers).map(([name, value]) => `-H ${shellQuote(`${name}: ${value}`)}`);
-  const text = [
-    `whether the payment settled is unknown (${why.message}). Do not pay anew: it may have been charged, or be until ${toIso(signed.validBefore * 1000)}.`,
-    ...(why.statusUrl === undefined ? [] : [`Its state: ${why.statusUrl}`]),
+  return [
+    `whether the payment settled is unknown (${message}). Do not pay anew: it may have been charged, or be until ${until}.`,
+    ...(statusUrl === undefined ? [] : [`Its state: ${statusUrl}`]),
     "The same request with the same header asks what became of it, and is charged once:",
     `curl -i -X POST ${shellQuote(url.href)} ${flags.join(" ")}${dataFlag(options)}`,
-  ];
-  return new PayFailure(text.join("\n"), { outcome: "unknown", cause: why });
+  ].join("\n");
 }
 
-function dataFlag({ body, bodyFile }: PayOptions): string {
+function dataFlag({ body, bodyFile }: BodyOptions): string {
   if (bodyFile !== undefined) return ` --data-binary ${shellQuote(`@${bodyFile}`)}`;
   return body === undefined ? "" : ` --data-raw ${shellQuote(body)}`;
 }
 
-function takeAnswer(payer: Payer, answer: Answer, { purchase, say }: Buying): void {
+function requireAccepted(answer: Answer): void {
   const { status, json } = answer;
-  purchase.status = status;
-  purchase.statusUrl = textIn(answer, "status_url");
   if (json["code"] === "payment.in_review")
-    throw new PayFailure(`in review: ${wordsOf(answer)}`, { outcome: "unknown" });
+    throw new PayFailure("unknown", { reason: `in review: ${wordsOf(answer)}` });
   if (status < 200 || status > 299)
-    throw new PayFailure(`refused: ${wordsOf(answer)}`, { outcome: "refused" });
-  purchase.callId = textIn(answer, "call_id");
-  purchase.transaction = textIn(answer, "transaction");
-  say(`accepted: call ${purchase.callId ?? "?"}, transaction ${purchase.transaction ?? "?"}\n`);
-  purchase.receipt = toReceipt(json["receipt"], payer.readResponse(answer.headers));
-  say(receiptText(purchase.receipt));
+    throw new PayFailure("refused", { reason: `refused: ${wordsOf(answer)}` });
 }
 
-async function followUp({ url, options, purchase, say, deadline }: Buying): Promise<string> {
+async function followCall(
+  url: URL,
+  purchase: Purchase,
+  deadline: number,
+  say: Say,
+): Promise<"accepted" | "injected"> {
   const { statusUrl } = purchase;
   const followed = statusUrl === undefined ? undefined : toFollowed(statusUrl, url);
-  if (!options.follow || followed === undefined) return "accepted";
+  if (followed === undefined) return "accepted";
   if (followed.href !== statusUrl)
     say(`followed at ${followed.href}, not at ${statusUrl}: only ${url.host} was paid\n`);
   purchase.followedUrl = followed.href;
-  const state = await follow(followed, { deadline, onState: (told) => say(`state: ${plain(told)}\n`) });
+  const state = await follow(followed, deadline, (told) => say(`state: ${plain(told)}\n`));
   purchase.state = state;
   if (state === "injected") return state;
-  const ended = `the job is paid for, and it is ${state === undefined ? "in no state that could be read" : plain(state)}`;
-  throw new PayFailure(`${ended}; ${followed.href} tells more later`, { outcome: "failed" });
+  const end = state === undefined ? "its state could not be read" : `its state is ${plain(state)}`;
+  const reason = `the job is paid for, and ${end}; ${followed.href} tells more later`;
+  throw new PayFailure("failed", { reason });
 }
 
 function typeOf(body: Uint8Array | undefined): string {

@@ -1,22 +1,31 @@
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { appendPaymentIdentifierToExtensions } from "@x402/extensions/payment-identifier";
-import { type PaymentRequired, x402Client, x402HTTPClient } from "@x402/fetch";
+import { type PaymentRequired, type PaymentRequirements, x402Client, x402HTTPClient } from "@x402/fetch";
 import { privateKeyToAccount } from "viem/accounts";
-import type { Secret } from "../../../shared/crypto/secret.ts";
-import { chooseOffer, type Limits, type Price } from "./choose-offer.ts";
-import { PayFailure } from "./pay-failure.ts";
+import type { Env } from "../../../shared/config/secret-value.ts";
+import { Secret } from "../../../shared/crypto/secret.ts";
+import { isPrivateKey } from "../../../shared/ethereum/signer.ts";
+import { inTokens, plain, toUnits } from "../text.ts";
+import { PayFailure } from "./purchase.ts";
 
-export type SignedPayment = {
-  /** Goes with every attempt: it is one payment however often it is sent. */
+type SignedPayment = {
+  /** The same for every attempt: it is one payment, however often it is sent. */
   headers: Record<string, string>;
   nonce: string;
   /** Unix seconds. */
   validBefore: number;
 };
 
+/** Reads the payer's private key: 0x and 64 hex digits. Returns undefined if there is none that can sign. */
+export function payerKey(env: Env): Secret | undefined {
+  const text = env["POSTERN_PAYER_KEY"]?.trim() ?? "";
+  const key = text.startsWith("0x") ? text : `0x${text}`;
+  return isPrivateKey(key) ? new Secret(key) : undefined;
+}
+
 export type Payer = ReturnType<typeof createPayer>;
 
-/** Pays with the official client of x402, version 2, by EIP-3009. */
+/** Chooses an offer and signs its payment, with the official client of x402 version 2, by EIP-3009. */
 export function createPayer(key: Secret) {
   const account = privateKeyToAccount(key.reveal() as `0x${string}`);
   const scheme = new ExactEvmScheme(account);
@@ -26,17 +35,17 @@ export function createPayer(key: Secret) {
   return {
     address: account.address,
 
-    /** What a 402 asks for. */
+    /** Reads what a 402 asks for. */
     readRequired(headers: Headers): PaymentRequired {
       try {
         return http.getPaymentRequiredResponse((name) => headers.get(name));
       } catch (cause) {
-        const message = "the 402 has no PAYMENT-REQUIRED of x402 version 2";
-        throw new PayFailure(message, { outcome: "failed", cause });
+        const reason = "the 402 has no PAYMENT-REQUIRED of x402 version 2";
+        throw new PayFailure("failed", { reason, cause });
       }
     },
 
-    /** What an answer's header says of the settlement, if it has one. */
+    /** Reads the settlement in an answer's payment response header; undefined if there is none. */
     readResponse(headers: Headers): object | undefined {
       try {
         return http.getPaymentSettleResponse((name) => headers.get(name));
@@ -64,4 +73,59 @@ export function createPayer(key: Secret) {
       };
     },
   };
+}
+
+type Limits = {
+  /** In tokens, a decimal number. */
+  max: string;
+  /** Decimals of tokens that the client does not know by itself, by lower-case address. */
+  tokens: Readonly<Record<string, number>>;
+};
+
+/** An offer that may be paid. */
+type Price = {
+  offer: PaymentRequirements;
+  /** As people write it: "3.2 USDC". */
+  text: string;
+  /** The cap, in the token's smallest units. */
+  cap: bigint;
+};
+
+/** Looks up a token that the client knows by itself. */
+type KnownToken = (offer: PaymentRequirements) => { symbol: string; decimals: number } | undefined;
+
+/** Returns the first offer that can be paid and is within the cap. Throws if there is none, before anything is signed. */
+function chooseOffer({ accepts }: PaymentRequired, limits: Limits, known: KnownToken): Price {
+  const prices = accepts.flatMap((offer) => toPrice(offer, limits, known) ?? []);
+  const affordable = prices.find(({ offer, cap }) => BigInt(offer.amount) <= cap);
+  if (affordable !== undefined) return affordable;
+  const reason = prices.length === 0 ? noneKnown(accepts) : tooDear(prices, limits);
+  throw new PayFailure("refused", { reason });
+}
+
+/** An offer says how long its signature is good for. No settlement needs longer than this. */
+const TIMEOUT_SECONDS_MAX = 3600;
+
+function toPrice(offer: PaymentRequirements, { max, tokens }: Limits, known: KnownToken): Price | undefined {
+  const token = known(offer);
+  const decimals = tokens[offer.asset.toLowerCase()] ?? token?.decimals;
+  if (decimals === undefined || !isPayable(offer)) return undefined;
+  const text = `${inTokens(BigInt(offer.amount), decimals)} ${token?.symbol ?? `of ${offer.asset}`}`;
+  return { offer, text, cap: toUnits(max, decimals) };
+}
+
+function isPayable({ scheme, network, amount, maxTimeoutSeconds, extra }: PaymentRequirements): boolean {
+  const method = extra?.["assetTransferMethod"] ?? "eip3009";
+  const isExact = scheme === "exact" && method === "eip3009" && /^\d{1,78}$/.test(amount);
+  return isExact && network.startsWith("eip155:") && maxTimeoutSeconds <= TIMEOUT_SECONDS_MAX;
+}
+
+function tooDear(prices: readonly Price[], { max }: Limits): string {
+  return `the price is ${prices.map(({ text }) => text).join(" or ")}, over --max ${max}; nothing was signed`;
+}
+
+function noneKnown(accepts: readonly PaymentRequirements[]): string {
+  const offers = accepts.map(({ scheme, network, asset }) => plain(`${scheme} on ${network} in ${asset}`));
+  const offered = offers.join("; ") || "there are none";
+  return `no offer can be paid from here (${offered}); --token takes a token that is not known; nothing was signed`;
 }

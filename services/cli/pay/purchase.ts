@@ -1,8 +1,7 @@
 import type { PaymentRequirements } from "@x402/fetch";
-import { toIso } from "../moment.ts";
-import type { Receipt } from "./receipt.ts";
+import { facts, plain, toIso } from "../text.ts";
 
-/** What is known of a purchase, as far as it came. */
+/** What is known of a purchase so far. */
 export type Purchase = {
   url: string;
   outcome?: string;
@@ -20,7 +19,7 @@ export type Purchase = {
   statusUrl?: string | undefined;
   followedUrl?: string;
   state?: string | undefined;
-  /** The signed payment, where it has to be sent again. */
+  /** The signed payment, if it has to be sent again. */
   paymentHeaders?: Record<string, string>;
 };
 
@@ -47,4 +46,65 @@ export function toJson(purchase: Purchase) {
     followed_url: purchase.followedUrl,
     payment_headers: purchase.paymentHeaders,
   };
+}
+
+const FIELDS = [
+  "network",
+  "asset",
+  "symbol",
+  "amount",
+  "payer",
+  "pay_to",
+  "transaction",
+  "quote_digest",
+] as const;
+
+/** The gateway's account of a settled payment; it may leave fields out. `amount` is in the token's smallest units. */
+type Receipt = { [Field in (typeof FIELDS)[number]]?: string };
+
+/** Reads the receipt in an answer's body, and takes what it lacks from the answer's payment response header. */
+export function toReceipt(inBody: unknown, inHeader: object | undefined): Receipt {
+  const given = { ...inHeader, ...(inBody as object | undefined) } as Readonly<Record<string, unknown>>;
+  const known = FIELDS.flatMap((field) => {
+    const value = given[field];
+    return typeof value === "string" ? [[field, plain(value)]] : [];
+  });
+  return Object.fromEntries(known) as Receipt;
+}
+
+export function receiptText({ symbol, asset, ...receipt }: Receipt): string {
+  const token = [symbol, asset].filter((part) => part !== undefined).join(" ");
+  const rows: [string, string | undefined][] = [
+    ["network", receipt.network],
+    ["token", token === "" ? undefined : token],
+    ["amount", receipt.amount && `${receipt.amount} (smallest units)`],
+    ["payer", receipt.payer],
+    ["paid to", receipt.pay_to],
+    ["transaction", receipt.transaction],
+    ["quote", receipt.quote_digest],
+  ];
+  return `receipt:\n${facts(rows, "  ")}`;
+}
+
+/**
+ * `refused`: nothing was paid. `unknown`: it may have been paid. `failed`: anything else, also a job that is paid for and
+ * has not run.
+ */
+type FailedOutcome = "refused" | "unknown" | "failed";
+
+/** Why a purchase ended without its job, as a sentence for the payer. */
+export class PayFailure extends Error {
+  override readonly name = "PayFailure";
+  readonly outcome: FailedOutcome;
+  /** Where the payment can be followed, if an answer said so. */
+  readonly statusUrl: string | undefined;
+
+  constructor(
+    outcome: FailedOutcome,
+    { reason, statusUrl, cause }: { reason: string; statusUrl?: string | undefined; cause?: unknown },
+  ) {
+    super(reason, { cause });
+    this.outcome = outcome;
+    this.statusUrl = statusUrl;
+  }
 }

@@ -1,92 +1,37 @@
-import { messageOf } from "../../../shared/errors/app-error.ts";
 import { delay, systemClock } from "../../../shared/time/clock.ts";
-import { plain } from "../plain.ts";
-import { PayFailure } from "./pay-failure.ts";
+import { type Answer, get, type Post, post, reasonOf, textIn, wordsOf } from "../http.ts";
+import { PayFailure } from "./purchase.ts";
 
-export type Request = { url: URL; headers: Record<string, string>; body: Uint8Array | undefined };
-
-export type Answer = { status: number; headers: Headers; json: Readonly<Record<string, unknown>> };
-
-type Trying = {
-  deadline: number;
-  /** Aborted, with the failure to throw, where nobody waits for the answer any more. */
-  signal: AbortSignal;
-  say: (text: string) => void;
-};
-
-const ATTEMPT_MS = 60_000;
 const WAIT_MS_MIN = 200;
 const WAIT_MS_MAX = 30_000;
 const WAIT_MS_OTHERWISE = 1000;
 
-/** One POST; no redirect is followed, since a payment is for one place. */
-export async function post(
-  { url, headers, body }: Request,
-  deadline: number,
-  signal?: AbortSignal,
-): Promise<Answer> {
-  const late = AbortSignal.timeout(Math.max(1, Math.min(ATTEMPT_MS, deadline - systemClock())));
-  const response = await fetch(url, {
-    method: "POST",
-    headers,
-    ...(body !== undefined && { body }),
-    redirect: "error",
-    signal: signal === undefined ? late : AbortSignal.any([late, signal]),
-  });
-  return toAnswer(response);
-}
-
 /**
- * Sends a paid request until it has an answer. Whatever leaves open whether money moved is followed by the very same
- * request: the gateway charges it once, where a new payment would be charged again. Throws at the deadline and when
- * the signal is aborted.
+ * Sends a paid request until the answer says whether money moved. Every repeat is the very same request: the gateway
+ * charges it once, while a new payment would be charged again. Throws PayFailure at the deadline (unix ms), and the
+ * signal's reason when the signal is aborted.
  */
 export async function sendUntilAnswered(
-  request: Request,
-  { deadline, signal, say }: Trying,
+  request: Post,
+  deadline: number,
+  signal: AbortSignal,
+  say: (text: string) => void,
 ): Promise<Answer> {
   let statusUrl: string | undefined;
   for (;;) {
-    const attempt = await post(request, deadline, signal).catch((error: unknown) => reasonOf(error));
-    if (typeof attempt !== "string" && !isOpen(attempt)) return attempt;
+    const answer = await post(request, deadline, signal).catch((error: unknown) => reasonOf(error));
+    if (typeof answer !== "string" && !isOpen(answer)) return answer;
     signal.throwIfAborted();
-    const { why, waitMs, ...told } = typeof attempt === "string" ? noAnswer(attempt) : openAnswer(attempt);
-    statusUrl = told.statusUrl ?? statusUrl;
-    if (systemClock() + waitMs >= deadline) throw new PayFailure(why, { outcome: "unknown", statusUrl });
-    say(`no answer yet (${why}); the same payment again in ${(waitMs / 1000).toFixed(1)} s\n`);
+    const reason = typeof answer === "string" ? answer : wordsOf(answer);
+    const waitMs = typeof answer === "string" ? WAIT_MS_OTHERWISE : retryAfterMs(answer);
+    if (typeof answer !== "string") statusUrl = textIn(answer, "status_url") ?? statusUrl;
+    if (systemClock() + waitMs >= deadline) throw new PayFailure("unknown", { reason, statusUrl });
+    say(`no answer yet (${reason}); the same payment again in ${(waitMs / 1000).toFixed(1)} s\n`);
     await delay(waitMs, signal);
   }
 }
 
-function noAnswer(why: string) {
-  return { why, waitMs: WAIT_MS_OTHERWISE, statusUrl: undefined };
-}
-
-function openAnswer(answer: Answer) {
-  return {
-    why: wordsOf(answer),
-    waitMs: retryAfterMs(answer),
-    statusUrl: textIn(answer, "status_url"),
-  };
-}
-
-export async function toAnswer(response: Response): Promise<Answer> {
-  const text = await response.text();
-  return { status: response.status, headers: response.headers, json: parsed(text) };
-}
-
-/** A text member of an answer, as a terminal may show it. */
-export function textIn({ json }: Answer, name: string): string | undefined {
-  return typeof json[name] === "string" ? plain(json[name]) : undefined;
-}
-
-/** What an answer says of itself, for people. */
-export function wordsOf({ status, json }: Answer): string {
-  const said = [json["code"], json["detail"] ?? json["error"]].filter((part) => typeof part === "string");
-  return plain([status, ...said].join(" "));
-}
-
-/** Codes of failures that asking again does not mend soon: an operator has to, and two of them say that nothing is charged. */
+/** An operator has to mend these failures, so that asking again is of no use. */
 const FINAL: readonly unknown[] = ["payment.in_review", "payment.unavailable", "price.unavailable"];
 
 function isOpen({ status, json }: Answer): boolean {
@@ -99,17 +44,54 @@ function retryAfterMs({ headers }: Answer): number {
   return Math.min(WAIT_MS_MAX, Math.max(WAIT_MS_MIN, ms));
 }
 
-/** `fetch failed` has its reason one deeper. */
-export function reasonOf(error: unknown): string {
-  const cause = error instanceof Error ? error.cause : undefined;
-  return plain(cause === undefined ? messageOf(error) : messageOf(cause));
+/**
+ * Runs work whose outcome is unknown until it ends. A Ctrl-C aborts its signal with a PayFailure that says so; a second one
+ * ends the process.
+ */
+export async function interruptible<Result>(work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
+  const controller = new AbortController();
+  const interrupt = () => controller.abort(new PayFailure("unknown", { reason: "interrupted" }));
+  process.once("SIGINT", interrupt);
+  try {
+    return await work(controller.signal);
+  } finally {
+    process.off("SIGINT", interrupt);
+  }
 }
 
-function parsed(text: string): Record<string, unknown> {
-  try {
-    const json: unknown = JSON.parse(text);
-    return typeof json === "object" && json !== null ? (json as Record<string, unknown>) : {};
-  } catch {
-    return {};
+const POLL_MS = 500;
+
+/** States after which nothing happens by itself. */
+const ENDS = ["injected", "failed", "discarded", "void", "review"];
+
+/** Asks for a call's state until the call ends or the deadline passes. Resolves with the last state, if any was read. */
+export async function follow(
+  url: URL,
+  deadline: number,
+  onState: (state: string) => void,
+): Promise<string | undefined> {
+  let last: string | undefined;
+  while (systemClock() < deadline) {
+    const state = await readState(url, deadline).catch(() => undefined);
+    if (state !== undefined && state !== last) onState(state);
+    last = state ?? last;
+    if (last !== undefined && ENDS.includes(last)) return last;
+    await delay(Math.min(POLL_MS, Math.max(1, deadline - systemClock())));
   }
+  return last;
+}
+
+async function readState(url: URL, deadline: number): Promise<string | undefined> {
+  const { status, json } = await get(url, deadline);
+  return status === 200 && typeof json["state"] === "string" ? json["state"] : undefined;
+}
+
+/**
+ * Where a call is followed: on the origin that was paid, whatever host the answer names. A gateway behind a proxy names its
+ * public address, which may not be reachable from here, and no other host is to be trusted.
+ */
+export function toFollowed(statusUrl: string, paid: URL): URL | undefined {
+  if (!URL.canParse(statusUrl, paid.href)) return undefined;
+  const { pathname, search } = new URL(statusUrl, paid.href);
+  return new URL(`${pathname}${search}`, paid.origin);
 }

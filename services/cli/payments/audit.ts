@@ -1,17 +1,17 @@
-import { loadX402Config } from "../../../shared/config/load-x402.ts";
 import type { AcceptedToken } from "../../../shared/config/x402-toml.ts";
-import { toAppError } from "../../../shared/errors/app-error.ts";
 import { type Chain, createChain } from "../../../shared/ethereum/chain.ts";
 import { chainIdOf } from "../../../shared/ethereum/chain-id.ts";
+import type { Transfer } from "../../../shared/ethereum/transfers.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
-import { createMatchTransfers } from "../../../shared/payments/audit.ts";
+import { createMatchTransfers, type Mismatch } from "../../../shared/payments/audit.ts";
 import { createPaymentList } from "../../../shared/payments/list.ts";
-import type { Redis } from "../../../shared/redis/connect.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
+import { readAcceptedTokens } from "../accepted-tokens.ts";
 import type { ProgramDeps } from "../program-deps.ts";
+import { inTokens, jsonLine } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
-import { auditJson, auditText, type TokenAudit } from "./audit-report.ts";
+import { toJson } from "./list.ts";
 
 export type AuditOptions = {
   configDir: string;
@@ -21,85 +21,147 @@ export type AuditOptions = {
   json?: boolean;
 };
 
+type TokenAudit = {
+  token: Pick<AcceptedToken, "network" | "asset" | "symbol" | "decimals" | "pay_to">;
+  fromBlock: bigint;
+  toBlock: bigint;
+  matched: number;
+  mismatches: Mismatch[];
+};
+
 const RPC_TIMEOUT_MS = 15_000;
 
-/** `postern payments audit`: 0 when all money in the range has its payment, and all payments have their money. */
+/** `postern payments audit`: 0 if all money in the range has its payment, and all payments have their money. */
 export async function auditPayments(deps: ProgramDeps, options: AuditOptions): Promise<number> {
-  const tokens = chooseTokens(deps, options);
-  if (typeof tokens === "number") return tokens;
+  const { fromBlock, json } = options;
+  const chosen = chooseTokens(deps, options);
+  if (typeof chosen === "number") return chosen;
   return withRedis(deps, options, async ({ redis }) => {
-    const toBlock = options.toBlock ?? (await latestOf(tokens));
-    if (toBlock < options.fromBlock) {
-      deps.printError(`--from-block ${options.fromBlock} is after block ${toBlock}\n`);
-      return EXIT.failed;
-    }
+    const payments = createPaymentList(redis);
+    const toBlock = options.toBlock ?? (await latestOf(chosen.map(({ chain }) => chain)));
+    if (toBlock < fromBlock) throw new Error(`--from-block ${fromBlock} is after block ${toBlock}`);
     const audits: TokenAudit[] = [];
-    for (const token of tokens) {
-      audits.push(await auditToken(redis, token, { fromBlock: options.fromBlock, toBlock }));
+    for (const { token, chain } of chosen) {
+      const audit: TokenAudit = { token, fromBlock, toBlock, matched: 0, mismatches: [] };
+      const { network, asset, pay_to: payTo } = token;
+      const matchTransfers = createMatchTransfers({ chain, payments });
+      for await (const found of matchTransfers({ network, asset, payTo, fromBlock, toBlock })) {
+        if (found.kind === "matched") audit.matched += 1;
+        else audit.mismatches.push(found);
+      }
+      audits.push(audit);
     }
-    deps.print(options.json ? `${JSON.stringify(auditJson(audits))}\n` : auditText(audits));
-    const isClean = audits.every(({ mismatches }) => mismatches.length === 0);
-    return isClean ? EXIT.ok : EXIT.failed;
+    deps.print(json ? jsonLine(auditJson(audits)) : audits.map(tokenText).join("\n"));
+    return audits.every(({ mismatches }) => mismatches.length === 0) ? EXIT.ok : EXIT.failed;
   });
 }
 
-/** The configured tokens of one network, or with what the command ends. */
+/** The configured tokens of one network with their chains, or the exit code of the command. */
 function chooseTokens(
-  { env, printError }: ProgramDeps,
+  deps: ProgramDeps,
   { configDir, network }: AuditOptions,
-): readonly AcceptedToken[] | number {
-  const refuse = (message: string, code: number): number => {
-    printError(`${message}\n`);
-    return code;
-  };
-  try {
-    const { x402 } = loadX402Config({ dir: configDir, env });
-    if (x402 === undefined) return refuse(`${configDir}/x402.toml: there is no such file`, EXIT.config);
-    const networks = [...new Set(x402.accepted_tokens.map((token) => token.network))];
-    const chosen = network ?? (networks.length === 1 ? networks[0] : undefined);
-    const tokens = x402.accepted_tokens.filter((token) => token.network === chosen);
-    if (tokens.length > 0) return tokens.some(isBlind) ? refuse(BLIND, EXIT.config) : tokens;
-    return refuse(`error: choose a network with --network: ${networks.join(", ")}`, EXIT.usage);
-  } catch (thrown) {
-    return refuse(toAppError(thrown).message, EXIT.config);
+): { token: AcceptedToken; chain: Chain }[] | number {
+  const accepted = readAcceptedTokens(deps, configDir);
+  if (accepted === undefined) return EXIT.config;
+  const networks = [...new Set(accepted.map((token) => token.network))];
+  const chosen = network ?? (networks.length === 1 ? networks[0] : undefined);
+  const tokens = accepted.filter((token) => token.network === chosen);
+  if (tokens.length === 0) {
+    deps.printError(`error: choose a network with --network: ${networks.join(", ")}\n`);
+    return EXIT.usage;
   }
-}
-
-const BLIND = "x402.toml: a token of this network has no rpc_url, so its chain cannot be asked";
-
-function isBlind({ rpc_url }: AcceptedToken): boolean {
-  return rpc_url === undefined;
-}
-
-function chainOf({ network, rpc_url, confirmations }: AcceptedToken): Chain {
-  if (rpc_url === undefined) throw new Error(BLIND);
-  return createChain({
-    rpcUrl: rpc_url,
-    chainId: chainIdOf(network),
-    confirmations,
-    timeoutMs: RPC_TIMEOUT_MS,
-    clock: systemClock,
-    log: silentLogger,
+  const audited = tokens.flatMap((token) => {
+    const chain = chainOf(token);
+    return chain === undefined ? [] : [{ token, chain }];
   });
+  if (audited.length === tokens.length) return audited;
+  deps.printError("x402.toml: a token of this network has no rpc_url, so its chain cannot be asked\n");
+  return EXIT.config;
+}
+
+function chainOf({ network, rpc_url: rpcUrl, confirmations }: AcceptedToken): Chain | undefined {
+  if (rpcUrl === undefined) return undefined;
+  const chainId = chainIdOf(network);
+  const log = silentLogger;
+  return createChain({ rpcUrl, chainId, confirmations, timeoutMs: RPC_TIMEOUT_MS, clock: systemClock, log });
 }
 
 /** Nodes differ by some blocks: the range ends where all have been. */
-async function latestOf(tokens: readonly AcceptedToken[]): Promise<bigint> {
-  const heads = await Promise.all(tokens.map((token) => chainOf(token).freshHead()));
+async function latestOf(chains: readonly Chain[]): Promise<bigint> {
+  const heads = await Promise.all(chains.map((chain) => chain.freshHead()));
   return heads.reduce((least, { number }) => (number < least ? number : least), heads[0]?.number ?? 0n);
 }
 
-async function auditToken(
-  redis: Redis,
-  token: AcceptedToken,
-  blocks: { fromBlock: bigint; toBlock: bigint },
-): Promise<TokenAudit> {
-  const matchTransfers = createMatchTransfers({ chain: chainOf(token), payments: createPaymentList(redis) });
-  const audit: TokenAudit = { token, ...blocks, matched: 0, mismatches: [] };
-  const { network, asset, pay_to: payTo } = token;
-  for await (const found of matchTransfers({ network, asset, payTo, ...blocks })) {
-    if (found.kind === "matched") audit.matched += 1;
-    else audit.mismatches.push(found);
+/** For scripts. */
+/** For scripts. */
+function auditJson(audits: readonly TokenAudit[]) {
+  return {
+    tokens: audits.map(({ token, fromBlock, toBlock, matched, mismatches }) => ({
+      network: token.network,
+      asset: token.asset,
+      symbol: token.symbol,
+      pay_to: token.pay_to,
+      from_block: String(fromBlock),
+      to_block: String(toBlock),
+      matched,
+      orphans: mismatches.flatMap((each) =>
+        each.kind === "orphan" ? [{ ...transferJson(each.transfer), call_id: each.callId ?? null }] : [],
+      ),
+      unsettled: mismatches.flatMap((each) =>
+        each.kind === "unsettled" ? [{ ...transferJson(each.transfer), payment: toJson(each.payment) }] : [],
+      ),
+      missing: mismatches.flatMap((each) =>
+        each.kind === "missing" ? [{ payment: toJson(each.payment) }] : [],
+      ),
+    })),
+  };
+}
+
+function transferJson({ transaction, block, from, value, authorization }: Transfer) {
+  return {
+    transaction,
+    block: String(block),
+    from,
+    amount: String(value),
+    nonce: authorization?.nonce ?? null,
+  };
+}
+
+/** For people. */
+function tokenText(audit: TokenAudit): string {
+  const { token, fromBlock, toBlock, matched, mismatches } = audit;
+  const count = (kind: Mismatch["kind"]) => mismatches.filter((each) => each.kind === kind).length;
+  return [
+    `${token.symbol} ${token.asset} on ${token.network}, to ${token.pay_to}, blocks ${fromBlock} to ${toBlock}\n`,
+    `  ${matched} matched, ${count("orphan")} orphans, ${count("unsettled")} unsettled, ${count("missing")} missing\n`,
+    ...mismatches.map((mismatch) => `${lineOf(mismatch, token)}\n`),
+  ].join("");
+}
+
+function lineOf(mismatch: Mismatch, token: TokenAudit["token"]): string {
+  switch (mismatch.kind) {
+    case "orphan":
+      return `  orphan: ${moneyOf(mismatch.transfer, token)}; ${whyOrphan(mismatch.callId)}`;
+    case "unsettled": {
+      const { id, state } = mismatch.payment;
+      return `  unsettled: ${moneyOf(mismatch.transfer, token)}; the journal says that ${id} is ${state.toLowerCase()}`;
+    }
+    case "missing": {
+      const { id, state, settlement, terms } = mismatch.payment;
+      const amount = `${inTokens(BigInt(terms.amount), token.decimals)} ${token.symbol}`;
+      return `  missing: ${id} is ${state.toLowerCase()}, ${amount} from ${terms.payer} in transaction ${settlement?.transaction}, which the chain does not show`;
+    }
   }
-  return audit;
+}
+
+function moneyOf(transfer: Transfer, { decimals, symbol }: TokenAudit["token"]): string {
+  const { value, from, transaction, block, authorization } = transfer;
+  const nonce = authorization === undefined ? "no authorization" : `nonce ${authorization.nonce}`;
+  return `${inTokens(value, decimals)} ${symbol} from ${from} in transaction ${transaction}, block ${block}, ${nonce}`;
+}
+
+function whyOrphan(callId: string | undefined): string {
+  return callId === undefined
+    ? "it came by no authorization, so it paid for no job"
+    : `unknown payment ${callId} (or is it older than the journal remembers, 30 days?)`;
 }

@@ -2,65 +2,47 @@ import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import {
   createPaymentList,
   isDisputed,
-  type PaymentList,
+  type PaymentFilter,
   type PaymentSummary,
 } from "../../../shared/payments/list.ts";
-import { toIso } from "../moment.ts";
-import { plain } from "../plain.ts";
+import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
+import { toIso, toIsoSeconds } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
-import type { FilterOptions } from "./options.ts";
 
-export type ListOptions = FilterOptions & { configDir: string; json?: boolean };
+/** A limit of 0 is none. */
+export type ListOptions = PaymentFilter & { limit: number; configDir: string; json?: boolean };
 
-/** `postern payments list`: the newest payments first. */
+/** `postern payments list`: the newest payments first, then how many were listed. */
 export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<number> {
+  const limit = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
   return withRedis(deps, options, async ({ redis }) => {
-    const printed = await printPayments(deps, options, createPaymentList(redis));
-    if (options.json) deps.printError(countText(printed));
-    else deps.print(countText(printed));
+    const listing = createListing(deps, options.json, {
+      headings: ["CALL", "CLAIMED", "STATE", "PAYER", "AMOUNT", "JOB", "REMARK"],
+      widths: [34, 20, 9, 42, 24, 8],
+      toCells,
+      trim: (row) => row.trimEnd(),
+      toJson,
+    });
+    let found = 0;
+    for await (const payment of createPaymentList(redis).matching(options)) {
+      found += 1;
+      if (found > limit) break;
+      listing.add(payment);
+    }
+    const listed = Math.min(found, limit);
+    const more = found > limit ? ", and there are more (--limit 0 lists all)" : "";
+    listing.end(`${listed} ${listed === 1 ? "payment" : "payments"}${more}`);
     return EXIT.ok;
   });
 }
 
-type Printed = { listed: number; more: boolean };
-
-async function printPayments(
-  { print }: ProgramDeps,
-  { json, limit, ...filter }: ListOptions,
-  payments: PaymentList,
-): Promise<Printed> {
-  const toLine = (payment: PaymentSummary) =>
-    json ? `${JSON.stringify(toJson(payment))}\n` : toRow(payment);
-  if (!json) print(row(["CALL", "CLAIMED", "STATE", "PAYER", "AMOUNT", "JOB", "REMARK"]));
-  let listed = 0;
-  for await (const payment of payments.matching(filter)) {
-    if (listed === limit && limit !== 0) return { listed, more: true };
-    print(toLine(payment));
-    listed += 1;
-  }
-  return { listed, more: false };
-}
-
-function countText({ listed, more }: Printed): string {
-  const rest = more ? ", and there are more (--limit 0 lists all)" : "";
-  return `${listed} ${listed === 1 ? "payment" : "payments"}${rest}\n`;
-}
-
-const WIDTHS = [34, 20, 9, 42, 24, 8];
-
-function toRow(payment: PaymentSummary): string {
+function toCells(payment: PaymentSummary): string[] {
   const { id, state, claimedAt, terms, reason } = payment;
-  const claimed = toIso(claimedAt).replace(/\.\d+Z$/, "Z");
   const amount = `${terms.amount} ${terms.symbol} units`;
-  const remark = `${isDisputed(payment) ? "DISPUTED: " : ""}${reason ?? ""}`;
   const job = `${terms.service_id}/${terms.job_index}`;
-  return row([id, claimed, state.toLowerCase(), terms.payer, amount, job, remark]);
-}
-
-function row(cells: readonly string[]): string {
-  const line = cells.map((text, i) => plain(text).padEnd(WIDTHS[i] ?? 0)).join("  ");
-  return `${line.trimEnd()}\n`;
+  const remark = `${isDisputed(payment) ? "DISPUTED: " : ""}${reason ?? ""}`;
+  return [id, toIsoSeconds(claimedAt), state.toLowerCase(), terms.payer, amount, job, remark];
 }
 
 /** A payment for scripts. Amounts are in the token's smallest unit. */

@@ -1,11 +1,10 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createPaymentJournal } from "../../../shared/payments/journal.ts";
-import type { Payment, PaymentState } from "../../../shared/payments/payment.ts";
 import { createResolve, type Verdict } from "../../../shared/payments/resolve.ts";
 import { createAudit } from "../../../shared/queue/audit.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
-import { operatorName } from "../failed/operator.ts";
 import type { ProgramDeps } from "../program-deps.ts";
+import { operatorName } from "../terminal.ts";
 import { withRedis } from "../with-redis.ts";
 import { decisionText, unknown } from "./show.ts";
 
@@ -17,22 +16,24 @@ export type ResolveOptions = {
   reason: string;
 };
 
-/** `postern payments resolve`: an operator's word on a payment in REVIEW. 1 for one in any other state. */
+/** `postern payments resolve`: an operator decides on a payment in REVIEW. 1 if it is in any other state. */
 export function resolvePayment(deps: ProgramDeps, id: string, options: ResolveOptions): Promise<number> {
-  const verdict: Verdict =
-    options.transaction === undefined
-      ? { kind: "void" }
-      : { kind: "settled", transaction: options.transaction };
+  const { transaction, reason } = options;
+  const verdict: Verdict = transaction === undefined ? { kind: "void" } : { kind: "settled", transaction };
   return withRedis(deps, options, async ({ redis, log }) => {
     const journal = createPaymentJournal(redis);
     const payment = await journal.find(id);
-    if (payment === undefined) return refuse(deps, unknown(id));
+    if (payment === undefined) throw new Error(unknown(id));
     const audit = createAudit(redis, log);
     const resolve = createResolve({ journal, audit, clock: systemClock, by: operatorName() });
-    const resolved = await resolve(payment, verdict, options.reason);
+    const resolved = await resolve(payment, verdict, reason);
     log.flush();
     if (resolved.kind === "left") {
-      return refuse(deps, leftText(payment, resolved.state));
+      const state = resolved.state?.toLowerCase() ?? "gone";
+      const left = `${id} is ${state}: only a payment in review can be resolved; nothing was changed`;
+      // An earlier run may have died between its decision and its line in the audit.
+      const { decided } = payment;
+      throw new Error(decided === undefined ? left : `${left}. It was decided ${decisionText(decided)}`);
     }
     deps.print(`${id} is ${verdict.kind === "void" ? VOIDED : SETTLED}\n`);
     return EXIT.ok;
@@ -41,14 +42,3 @@ export function resolvePayment(deps: ProgramDeps, id: string, options: ResolveOp
 
 const VOIDED = "void, by your word";
 const SETTLED = "settled, by your word; a running gateway queues its call";
-
-/** A run before this one may have ended after the decision and before its line in the audit. */
-function leftText({ id, decided }: Payment, state: PaymentState | undefined): string {
-  const left = `${id} is ${state?.toLowerCase() ?? "gone"}: only a payment in review can be resolved; nothing was changed`;
-  return decided === undefined ? left : `${left}. It was decided ${decisionText(decided)}`;
-}
-
-function refuse({ printError }: ProgramDeps, message: string): number {
-  printError(`${message}\n`);
-  return EXIT.failed;
-}

@@ -2,33 +2,29 @@ import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createPaymentJournal } from "../../../shared/payments/journal.ts";
 import { isDisputed } from "../../../shared/payments/list.ts";
 import type { Decision, Payment, PaymentState, PaymentTerms } from "../../../shared/payments/payment.ts";
-import { toIso } from "../moment.ts";
-import { plain } from "../plain.ts";
 import type { ProgramDeps } from "../program-deps.ts";
+import { facts, jsonLine, plain, toIso } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 import { toJson } from "./list.ts";
 
 export type ShowOptions = { configDir: string; json?: boolean };
 
-/** `postern payments show`: all that is known of one payment, but its body. */
+/** `postern payments show`: all that is known of one payment except its body. 1 if it is unknown. */
 export function showPayment(deps: ProgramDeps, id: string, options: ShowOptions): Promise<number> {
   return withRedis(deps, options, async ({ redis }) => {
     const payment = await createPaymentJournal(redis).find(id);
-    if (payment === undefined) {
-      deps.printError(`${unknown(id)}\n`);
-      return EXIT.failed;
-    }
-    deps.print(options.json ? `${JSON.stringify(allOf(payment))}\n` : inWords(payment));
+    if (payment === undefined) throw new Error(unknown(id));
+    deps.print(options.json ? jsonLine(allOf(payment)) : inWords(payment));
     return EXIT.ok;
   });
 }
 
-/** What is said of an id that is not in the journal. */
+/** Says that an id is not in the journal. */
 export function unknown(id: string): string {
   return `${id} is unknown: there was no such payment, or it is older than the journal remembers (30 days from its call's end)`;
 }
 
-/** Who decided, and why: for operators. */
+/** Says who decided, and why. */
 export function decisionText({ by, reason }: Decision): string {
   return `by ${plain(by)}: ${plain(reason)}`;
 }
@@ -52,7 +48,7 @@ const MEANING: Record<PaymentState, string> = {
   SETTLING: "whether it is paid is not known yet",
   SETTLED: "paid; its call is still to be queued",
   QUEUED: "paid; its call is in the queue",
-  FAILED: "paid; its call waits for an operator (postern failed show)",
+  FAILED: "paid; its call failed and waits for an operator (postern failed show)",
   INJECTED: "paid; its call was given to the runner",
   DISCARDED: "paid; its call was discarded by an operator",
   VOID: "not paid, and it cannot be any more",
@@ -62,7 +58,7 @@ const MEANING: Record<PaymentState, string> = {
 function inWords(payment: Payment): string {
   const { id, state, claimedAt, changedAt, settlement, facilitator, dispatches, dispatchedAt } = payment;
   const { terms, decided } = payment;
-  return rows([
+  return facts([
     ["call", id],
     ["state", `${state.toLowerCase()} since ${toIso(changedAt)}: ${MEANING[state]}`],
     [isDisputed(payment) ? "DISPUTED" : "reason", payment.reason],
@@ -101,14 +97,8 @@ function times(count: number): string {
   return count === 1 ? "once" : `${count} times`;
 }
 
-/** Payers may sign any uint256. */
+/** Keeps seconds that are no date as they are: payers may sign any uint256. */
 function secondsToIso(seconds: string): string {
   const ms = Number(seconds) * 1000;
   return ms <= 8.64e15 ? toIso(ms) : `${seconds} s`;
-}
-
-function rows(entries: readonly (readonly [string, string | undefined])[]): string {
-  const known = entries.flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const]));
-  const width = Math.max(...known.map(([name]) => name.length));
-  return known.map(([name, value]) => `${name.padEnd(width)}  ${plain(value)}\n`).join("");
 }

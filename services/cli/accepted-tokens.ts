@@ -1,0 +1,19 @@
+import { loadX402Config } from "../../shared/config/load-x402.ts";
+import type { AcceptedToken } from "../../shared/config/x402-toml.ts";
+import { toAppError } from "../../shared/errors/app-error.ts";
+import type { ProgramDeps } from "./program-deps.ts";
+
+/** Reads the accepted tokens of x402.toml. If they cannot be read it prints why and returns undefined. */
+export function readAcceptedTokens(
+  { env, printError }: ProgramDeps,
+  configDir: string,
+): readonly AcceptedToken[] | undefined {
+  try {
+    const { x402 } = loadX402Config({ dir: configDir, env });
+    if (x402 !== undefined) return x402.accepted_tokens;
+    printError(`${configDir}/x402.toml: there is no such file\n`);
+  } catch (thrown) {
+    printError(`${toAppError(thrown).message}\n`);
+  }
+  return undefined;
+}

@@ -1,0 +1,64 @@
+import { messageOf } from "../../shared/errors/app-error.ts";
+import { systemClock } from "../../shared/time/clock.ts";
+import { plain } from "./text.ts";
+
+export type Post = { url: URL; headers: Record<string, string>; body: Uint8Array | undefined };
+
+/** An answer with its body parsed; `json` is empty if the body is not a JSON object. */
+export type Answer = { status: number; headers: Headers; json: Readonly<Record<string, unknown>> };
+
+const ATTEMPT_MS = 60_000;
+
+/** Sends one POST. Follows no redirect, because a payment is meant for one place. Rejects at the deadline (unix ms). */
+export async function post(
+  { url, headers, body }: Post,
+  deadline: number,
+  signal?: AbortSignal,
+): Promise<Answer> {
+  const late = AbortSignal.timeout(Math.max(1, Math.min(ATTEMPT_MS, deadline - systemClock())));
+  const response = await fetch(url, {
+    method: "POST",
+    headers,
+    ...(body !== undefined && { body }),
+    redirect: "error",
+    signal: signal === undefined ? late : AbortSignal.any([late, signal]),
+  });
+  return toAnswer(response);
+}
+
+/** Sends one GET. Follows no redirect. Rejects at the deadline (unix ms). */
+export async function get(url: URL, deadline: number): Promise<Answer> {
+  const signal = AbortSignal.timeout(Math.max(1, deadline - systemClock()));
+  return toAnswer(await fetch(url.href, { redirect: "error", signal }));
+}
+
+async function toAnswer(response: Response): Promise<Answer> {
+  const text = await response.text();
+  return { status: response.status, headers: response.headers, json: parsed(text) };
+}
+
+function parsed(text: string): Record<string, unknown> {
+  try {
+    const json: unknown = JSON.parse(text);
+    return typeof json === "object" && json !== null ? (json as Record<string, unknown>) : {};
+  } catch {
+    return {};
+  }
+}
+
+/** A text member of an answer, safe for a terminal. */
+export function textIn({ json }: Answer, name: string): string | undefined {
+  return typeof json[name] === "string" ? plain(json[name]) : undefined;
+}
+
+/** An answer's status, code and detail on one line. */
+export function wordsOf({ status, json }: Answer): string {
+  const words = [json["code"], json["detail"] ?? json["error"]].filter((part) => typeof part === "string");
+  return plain([status, ...words].join(" "));
+}
+
+/** Why a request got no answer. The reason of `fetch failed` is in its cause. */
+export function reasonOf(error: unknown): string {
+  const cause = error instanceof Error ? error.cause : undefined;
+  return plain(cause === undefined ? messageOf(error) : messageOf(cause));
+}

@@ -1,0 +1,93 @@
+import { z } from "zod";
+import { messageOf } from "../../shared/errors/app-error.ts";
+import { EXIT } from "../../shared/lifecycle/run-service.ts";
+import { askForQuote } from "../../shared/pricing/ask-for-quote.ts";
+import { systemClock } from "../../shared/time/clock.ts";
+import { post, reasonOf, wordsOf } from "./http.ts";
+import { type BodyOptions, readBody } from "./options.ts";
+import type { ProgramDeps } from "./program-deps.ts";
+import { jsonLine, plain, toIso } from "./text.ts";
+
+export type QuoteOptions = BodyOptions & {
+  requester: string;
+  difficulty: number;
+  json?: boolean;
+};
+
+const ANSWER_WITHIN_MS = 10_000;
+
+/** `postern quote`: asks a pricing engine for one signed quote. 0 once it is there. */
+export async function showQuote(
+  { print, printError }: ProgramDeps,
+  url: URL,
+  job: { serviceId: number; jobIndex: number },
+  options: QuoteOptions,
+): Promise<number> {
+  const onStale = (secs: number) =>
+    printError(`no proof of work after ${secs} s; again with a new timestamp\n`);
+  try {
+    const { requester, difficulty, json } = options;
+    const inputs = readBody(options) ?? new Uint8Array();
+    const { path, body } = askForQuote(
+      { ...job, requester, inputs, difficulty },
+      { clock: systemClock, onStale },
+    );
+    const request = {
+      url: new URL(`${url.href.replace(/\/$/, "")}${path}`),
+      headers: { "Content-Type": "application/json" },
+      body: Buffer.from(body),
+    };
+    const answer = await post(request, systemClock() + ANSWER_WITHIN_MS).catch((cause: unknown) => {
+      throw new Error(`${url.host} cannot be asked: ${reasonOf(cause)}`, { cause });
+    });
+    if (answer.status !== 200) throw new Error(`refused: ${wordsOf(answer)}`);
+    print(json ? jsonLine(answer.json) : quoteText(answer.json));
+    return EXIT.ok;
+  } catch (error) {
+    printError(`${messageOf(error)}\n`);
+    return EXIT.failed;
+  }
+}
+
+/** The part of an engine's answer that people see. */
+const Quoted = z.object({
+  quote_details: z.object({
+    price: z.string(),
+    expiry: z.string().regex(/^\d{1,12}$/),
+    inputs_hash: z.string(),
+  }),
+  operator_id: z.string(),
+  settlement_options: z
+    .array(
+      z.object({
+        network: z.string(),
+        asset: z.string(),
+        symbol: z.string(),
+        amount: z.string(),
+        pay_to: z.string(),
+      }),
+    )
+    .default([]),
+  x402_endpoint: z.string().optional(),
+  quote_header: z.string(),
+});
+
+/** A quote for people, with the header that an x402 gateway takes. Throws if the answer is not a quote. */
+function quoteText(json: unknown): string {
+  const parsed = Quoted.safeParse(json);
+  if (!parsed.success) throw new Error(`the answer is no quote: ${parsed.error.issues[0]?.path.join(".")}`);
+  const { quote_details, operator_id, settlement_options, x402_endpoint, quote_header } = parsed.data;
+  const { price, expiry, inputs_hash } = quote_details;
+  const lines = [
+    `price: ${price} wei, until ${toIso(Number(expiry) * 1000)}`,
+    `inputs: ${inputs_hash}`,
+    `signed by: ${operator_id}`,
+    ...settlement_options.map(
+      ({ network, asset, symbol, amount, pay_to }) =>
+        `or: ${amount} units of ${symbol} (${asset}) on ${network}, to ${pay_to}`,
+    ),
+    ...(x402_endpoint === undefined ? [] : [`at: ${x402_endpoint}`]),
+    `X-PLATFORM-QUOTE: ${quote_header}`,
+  ];
+  return lines.map((line) => `${plain(line)}\n`).join("");
+}

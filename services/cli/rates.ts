@@ -1,0 +1,112 @@
+import type { AcceptedToken } from "../../shared/config/x402-toml.ts";
+import { EXIT } from "../../shared/lifecycle/run-service.ts";
+import { outsideOf } from "../../shared/pricing/rates/bounds.ts";
+import { describeSource } from "../../shared/pricing/rates/describe-source.ts";
+import { isLive, type LiveToken } from "../../shared/pricing/rates/rated-token.ts";
+import { READ_TIMEOUT_MS } from "../../shared/pricing/rates/rates.ts";
+import { createJudge, type Verdict } from "../../shared/pricing/rates/read-rate.ts";
+import { createSharedValue } from "../../shared/pricing/rates/shared-value.ts";
+import type { Redis } from "../../shared/redis/connect.ts";
+import { systemClock } from "../../shared/time/clock.ts";
+import { readAcceptedTokens } from "./accepted-tokens.ts";
+import type { ProgramDeps } from "./program-deps.ts";
+import { jsonLine, plain } from "./text.ts";
+import { withRedis } from "./with-redis.ts";
+
+export type RatesOptions = { configDir: string; test?: boolean; json?: boolean };
+
+/** A token's rate: a value that can be used, or the reason why there is none. */
+type TokenReport = Verdict & {
+  token: Pick<AcceptedToken, "network" | "asset" | "symbol">;
+  min_rate: string | undefined;
+  max_rate: string | undefined;
+  ageMs?: number;
+};
+
+/** `postern rates`: 0 if every token has a rate that can be used, else 1. */
+export async function showRates(deps: ProgramDeps, options: RatesOptions): Promise<number> {
+  const tokens = readAcceptedTokens(deps, options.configDir);
+  if (tokens === undefined) return EXIT.config;
+
+  const show = (reports: readonly TokenReport[]): number => {
+    deps.print(options.json ? jsonLine(ratesJson(reports)) : reports.map(tokenText).join(""));
+    return reports.every(({ value }) => value !== undefined) ? EXIT.ok : EXIT.failed;
+  };
+  if (options.test) return show(await Promise.all(tokens.map(askSource)));
+  if (!tokens.some(isLive)) return show(tokens.map(fixedRate));
+  return withRedis(deps, options, async ({ redis }) =>
+    show(
+      await Promise.all(tokens.map((token) => (isLive(token) ? sharedRate(redis, token) : fixedRate(token)))),
+    ),
+  );
+}
+
+function fixedRate(token: AcceptedToken): TokenReport {
+  const { rate_per_native_unit: rate } = token;
+  return { ...reportOf(token), value: typeof rate === "string" ? rate : undefined, ageMs: 0 };
+}
+
+/** The rate that the gateways share, and whether they offer the token for it. */
+async function sharedRate(redis: Redis, token: AcceptedToken & LiveToken): Promise<TokenReport> {
+  const { known } = await createSharedValue(redis, token).peek();
+  const report = reportOf(token);
+  if (known === undefined) return { ...report, reason: "no gateway has read it yet, or not for long" };
+  const { value: last, ageMs } = known;
+  const tooOld = ageMs > token.max_rate_age_secs * 1000;
+  const reason = tooOld ? `${last} is older than max_rate_age_secs` : outsideOf(last, token);
+  return reason === undefined ? { ...report, value: last, ageMs } : { ...report, reason, ageMs };
+}
+
+async function askSource(token: AcceptedToken): Promise<TokenReport> {
+  if (!isLive(token)) return fixedRate(token);
+  const options = { clock: systemClock, timeoutMs: READ_TIMEOUT_MS };
+  const verdict = await createJudge(token.rate_per_native_unit, token, options)();
+  return { ...reportOf(token), ...verdict };
+}
+
+function reportOf(token: AcceptedToken): TokenReport {
+  const { rate_per_native_unit: rate, min_rate, max_rate } = token;
+  return { token, source: typeof rate === "string" ? "fixed" : describeSource(rate), min_rate, max_rate };
+}
+
+/** For scripts. Rates are decimal strings: tokens for 10^18 wei. */
+function ratesJson(reports: readonly TokenReport[]) {
+  return {
+    rates: reports.map(({ token, min_rate, max_rate, ageMs, ...verdict }) => ({
+      network: token.network,
+      asset: token.asset,
+      symbol: token.symbol,
+      min_rate: min_rate ?? null,
+      max_rate: max_rate ?? null,
+      age_ms: ageMs ?? null,
+      offered: verdict.value !== undefined,
+      ...verdictJson(verdict),
+    })),
+  };
+}
+
+function verdictJson({ source, value, reason, legs }: Verdict): object {
+  const own = { source, value: value ?? null, reason: reason ?? null };
+  return legs === undefined ? own : { ...own, legs: legs.map(verdictJson) };
+}
+
+/** For people. */
+function tokenText({ token, min_rate, max_rate, ageMs, source, value, reason, legs }: TokenReport): string {
+  const parts = [
+    source,
+    ...(ageMs === undefined || source === "fixed" ? [] : [`read ${(ageMs / 1000).toFixed(1)} s ago`]),
+    `bounds: ${min_rate ?? "none"} to ${max_rate ?? "none"}`,
+    value === undefined ? "NOT OFFERED" : "offered",
+  ];
+  return [
+    `${token.symbol} (${token.network}): ${value ?? "no rate"}\n`,
+    `  ${plain(parts.join("; "))}\n`,
+    reason === undefined ? "" : `  ${plain(reason)}\n`,
+    ...(legs ?? []).map(legText),
+  ].join("");
+}
+
+function legText({ source, value, reason }: Verdict): string {
+  const parts = [value, reason].filter((part) => part !== undefined);
+  return `    ${plain(`${source}: ${parts.join("; ")}`)}\n`;
+}

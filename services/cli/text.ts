@@ -1,0 +1,41 @@
+/** How values are written for people and for scripts. */
+
+/** Puts text from elsewhere on one line and takes out what would control a terminal. */
+export function plain(text: string): string {
+  return text.replace(/[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]+/gu, " ");
+}
+
+/** One JSON value on one line. */
+export function jsonLine(value: unknown): string {
+  return `${JSON.stringify(value)}\n`;
+}
+
+/** One line per fact: its name, padded, and its value. Facts without a value are left out. */
+export function facts(entries: readonly (readonly [string, string | undefined])[], indent = ""): string {
+  const known = entries.flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const]));
+  const width = Math.max(0, ...known.map(([name]) => name.length));
+  return known.map(([name, value]) => `${indent}${name.padEnd(width)}  ${plain(value)}\n`).join("");
+}
+
+export function toIso(at: number): string {
+  return new Date(at).toISOString();
+}
+
+/** Without milliseconds. */
+export function toIsoSeconds(at: number): string {
+  return toIso(at).replace(/\.\d+Z$/, "Z");
+}
+
+/** Converts an amount in a token's smallest units to tokens: 3200000 with 6 decimals is 3.2. */
+export function inTokens(units: bigint, decimals: number): string {
+  const digits = String(units).padStart(decimals + 1, "0");
+  const whole = digits.slice(0, digits.length - decimals);
+  const fraction = digits.slice(digits.length - decimals).replace(/0+$/, "");
+  return fraction === "" ? whole : `${whole}.${fraction}`;
+}
+
+/** Converts a decimal number of tokens to smallest units, rounded down. */
+export function toUnits(text: string, decimals: number): bigint {
+  const [whole = "", fraction = ""] = text.split(".");
+  return BigInt(whole + fraction.slice(0, decimals).padEnd(decimals, "0"));
+}
