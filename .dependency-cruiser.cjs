@@ -45,6 +45,7 @@ module.exports = {
     home("pino-pretty", "^shared/log/"),
     home("prom-client", "^shared/metrics/"),
     home("commander", "^services/cli/"),
+    home("@noble/hashes", "^shared/ethereum/"),
     home("viem", "^(shared/ethereum/|services/(runner/jobs|demo/shop|devnet|cli/pay)/)"),
     home("@grpc", "^services/pricing/"),
     home("grpc-health-check", "^services/pricing/"),
