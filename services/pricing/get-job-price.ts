@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { AppError } from "../../shared/errors/app-error.ts";
-import { toHex } from "../../shared/ethereum/hex.ts";
-import type { Signer } from "../../shared/ethereum/signer.ts";
+import { toHex } from "../../shared/ethereum/encoding.ts";
+import type { Signer } from "../../shared/ethereum/signatures.ts";
 import { type JobQuote, jobQuoteDigest, QUOTED_JOB_INDEX_MAX } from "../../shared/pricing/job-quote.ts";
 import { type JobPrice, jobKey, type PriceList } from "../../shared/pricing/price-list.ts";
 import { CLOCK_SKEW_SECS, checkProof } from "../../shared/pricing/proof-of-work.ts";

@@ -1,6 +1,6 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
-import { toHex } from "../../shared/ethereum/hex.ts";
+import { toHex } from "../../shared/ethereum/encoding.ts";
 import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
 import { rawPath } from "../../shared/http/raw-path.ts";
 import { readBody } from "../../shared/http/read-body.ts";

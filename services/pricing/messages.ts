@@ -1,4 +1,4 @@
-import { uintWord } from "../../shared/ethereum/words.ts";
+import { uintWord } from "../../shared/ethereum/encoding.ts";
 import type { JobPriceAnswer, JobPriceRequest } from "./job-price.ts";
 
 /** GetJobPriceRequest as proto-loader reads it: all fields are there, a uint64 is a decimal string. */

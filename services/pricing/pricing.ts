@@ -2,7 +2,7 @@ import type { RequestListener } from "node:http";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import type { Address } from "../../shared/ethereum/address.ts";
-import { createSigner, isPrivateKey } from "../../shared/ethereum/signer.ts";
+import { createSigner, isPrivateKey } from "../../shared/ethereum/signatures.ts";
 import { domainSeparator, type Eip712Domain } from "../../shared/ethereum/typed-data.ts";
 import type { Readiness } from "../../shared/http/ops.ts";
 import { explain } from "../../shared/http/readiness.ts";

@@ -1,5 +1,5 @@
 import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
-import { chainIdOf } from "../../shared/ethereum/chain-id.ts";
+import { chainIdOf } from "../../shared/ethereum/encoding.ts";
 import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
 import { currentOffers, type RateOf } from "../../shared/pricing/current-offers.ts";
 import { type JobIds, type JobPrice, jobKey, type PriceList } from "../../shared/pricing/price-list.ts";

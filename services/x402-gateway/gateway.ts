@@ -1,5 +1,5 @@
 import type { X402Toml } from "../../shared/config/x402-toml.ts";
-import { createEthCall } from "../../shared/ethereum/eth-call.ts";
+import { createEthCall } from "../../shared/ethereum/rpc.ts";
 import { type Gateway, type IngressOptions, openIngress } from "../../shared/gateway/ingress.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { createPaymentJournal } from "../../shared/payments/journal.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { isPrivateKey } from "../ethereum/signer.ts";
+import { isPrivateKey } from "../ethereum/signatures.ts";
 import { DIFFICULTY_MAX } from "../pricing/proof-of-work.ts";
 import { address, positive } from "./fields.ts";
 import { quoteDomain } from "./quote-domain.ts";

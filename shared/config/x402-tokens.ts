@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { checksummed, hasRightChecksum, isAddress, ZERO_ADDRESS } from "../ethereum/address.ts";
-import { isEvmNetwork } from "../ethereum/chain-id.ts";
+import { isEvmNetwork } from "../ethereum/encoding.ts";
 import { isPrivateUrl } from "./fields.ts";
 import { type Env, secretValue } from "./secret-value.ts";
 

@@ -1,4 +1,4 @@
-import { keccak256Hex } from "./keccak.ts";
+import { keccak256Hex } from "./encoding.ts";
 
 export type Address = `0x${string}`;
 

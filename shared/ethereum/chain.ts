@@ -1,13 +1,10 @@
 import type { Secret } from "../crypto/secret.ts";
+import { messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Clock } from "../time/clock.ts";
 import { createEvidence, type EvidenceOf } from "./evidence.ts";
-import { createHeadWatch, type Head } from "./head-watch.ts";
-import { createLogSearch } from "./log-search.ts";
-import { ChainId, type Hex } from "./node-answers.ts";
-import { createReads } from "./reads.ts";
-import { createRpc, type Rpc, unavailable } from "./rpc.ts";
-import { type Authorization, isPayment } from "./token-events.ts";
+import { createLogSearch, isPayment, type TokenAuthorization } from "./logs.ts";
+import { ChainId, createReads, createRpc, type Hex, type Reads, type Rpc, unavailable } from "./rpc.ts";
 import { createTransfers, type Transfer, type TransferRange } from "./transfers.ts";
 
 const HEAD_EVERY_MS = 2000;
@@ -33,9 +30,9 @@ export type Chain = {
   freshHead(): Promise<Head>;
   transfersTo(range: TransferRange): AsyncGenerator<Transfer>;
   /** The block in which this transaction pays, whatever its depth; undefined where it is in no block or pays otherwise. */
-  blockPaidIn(transaction: Hex, authorization: Authorization): Promise<bigint | undefined>;
+  blockPaidIn(transaction: Hex, authorization: TokenAuthorization): Promise<bigint | undefined>;
   /** Whether this transaction pays, as deep as configured by the head last read; false proves nothing. */
-  showsPaid(transaction: Hex, authorization: Authorization): Promise<boolean>;
+  showsPaid(transaction: Hex, authorization: TokenAuthorization): Promise<boolean>;
   start(): void;
   close(): Promise<void>;
 };
@@ -47,7 +44,10 @@ export function createChain(options: Options): Chain {
   const search = createLogSearch(rpc);
   const heads = createHeadWatch({ reads, clock, log, chainId, everyMs: HEAD_EVERY_MS });
 
-  async function blockPaidIn(transaction: Hex, authorization: Authorization): Promise<bigint | undefined> {
+  async function blockPaidIn(
+    transaction: Hex,
+    authorization: TokenAuthorization,
+  ): Promise<bigint | undefined> {
     const receipt = await reads.receipt(transaction);
     return receipt && isPayment(receipt, authorization) ? receipt.blockNumber : undefined;
   }
@@ -82,5 +82,62 @@ function onlyOf(chainId: number, rpc: Rpc): Rpc {
       throw error;
     });
     return rpc(call);
+  };
+}
+
+/** The chain's newest block, read at `at` (unix milliseconds, our clock). */
+export type Head = { number: bigint; timestamp: bigint; at: number };
+
+type Deps = { reads: Reads; clock: Clock; log: Logger; chainId: number; everyMs: number };
+
+export type HeadWatch = {
+  /** The newest head that was read; `at` says when. */
+  last(): Head | undefined;
+  /** Reads it now. */
+  read(): Promise<Head>;
+  start(): void;
+  close(): Promise<void>;
+};
+
+/** Follows the head in the background; says once that the node is lost, and once that it is back. */
+export function createHeadWatch({ reads, clock, log, chainId, everyMs }: Deps): HeadWatch {
+  let head: Head | undefined;
+  let lost = false;
+  let timer: NodeJS.Timeout | undefined;
+  let polling: Promise<void> | undefined;
+
+  async function read(): Promise<Head> {
+    head = { ...(await reads.block("latest")), at: clock() };
+    return head;
+  }
+
+  async function poll(): Promise<void> {
+    try {
+      await read();
+      if (lost) log.info("chain.returned", { chainId });
+      lost = false;
+    } catch (error) {
+      if (!lost) log.warn("chain.lost", { chainId, reason: messageOf(error) });
+      lost = true;
+    }
+    if (timer !== undefined) timer = setTimeout(next, everyMs);
+  }
+
+  function next(): void {
+    polling = poll();
+  }
+
+  return {
+    last: () => head,
+    read,
+    start() {
+      if (timer !== undefined) return;
+      timer = setTimeout(next, 0);
+    },
+    async close() {
+      clearTimeout(timer);
+      timer = undefined;
+      await polling;
+    },
   };
 }

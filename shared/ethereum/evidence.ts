@@ -1,15 +1,14 @@
-import type { LogSearch } from "./log-search.ts";
-import type { Block, Hex, Log } from "./node-answers.ts";
-import type { Reads } from "./reads.ts";
-import { unavailable } from "./rpc.ts";
+import type { LogSearch } from "./logs.ts";
 import {
   AUTHORIZATION_CANCELED,
   AUTHORIZATION_USED,
-  type Authorization,
   addressTopic,
   authorizationStateOf,
   isPayment,
-} from "./token-events.ts";
+  type TokenAuthorization,
+} from "./logs.ts";
+import type { Block, Hex, Log, Reads } from "./rpc.ts";
+import { unavailable } from "./rpc.ts";
 
 /** What the chain says of one authorization. */
 export type Evidence =
@@ -23,7 +22,7 @@ export type Evidence =
   | { kind: "contradiction"; reason: string };
 
 /** A payment from before `sinceBlock` is none for what is asked about. */
-export type EvidenceOf = (authorization: Authorization, sinceBlock: bigint) => Promise<Evidence>;
+export type EvidenceOf = (authorization: TokenAuthorization, sinceBlock: bigint) => Promise<Evidence>;
 
 type Deps = {
   reads: Reads;
@@ -36,7 +35,7 @@ type Deps = {
 const LAG_SECONDS_MAX = 300n;
 
 /** All that one judgement is based on: nothing above `head` is looked at, and `finalized` is not above it. */
-type View = { authorization: Authorization; since: bigint; head: Block; finalized: Block };
+type View = { authorization: TokenAuthorization; since: bigint; head: Block; finalized: Block };
 
 /** Behind one URL are several nodes: each question may be answered by one that is behind the one that answered before. */
 export function createEvidence(deps: Deps): EvidenceOf {
@@ -96,7 +95,7 @@ async function judgeSilence(reads: Reads, { authorization, since, finalized }: V
   return { kind: "contradiction", reason };
 }
 
-async function isSpent(reads: Reads, authorization: Authorization, block: bigint): Promise<boolean> {
+async function isSpent(reads: Reads, authorization: TokenAuthorization, block: bigint): Promise<boolean> {
   const state = await reads.call(
     { to: authorization.asset, data: authorizationStateOf(authorization) },
     block,

@@ -1,5 +1,5 @@
 import { getHttpRpcClient } from "viem/utils";
-import type { z } from "zod";
+import { z } from "zod";
 import type { Secret } from "../crypto/secret.ts";
 import { AppError } from "../errors/app-error.ts";
 
@@ -93,4 +93,80 @@ function redactor(secret: Secret): (text: string) => string {
       plain = plain.replaceAll(key, "[key]").replaceAll(decodeURIComponent(key), "[key]");
     return plain.slice(0, EXCERPT_CHARS);
   };
+}
+
+/** The questions that are asked of a node about its blocks. */
+export type Reads = {
+  block(tag: "latest" | "finalized"): Promise<Block>;
+  /** Null where the node knows no such transaction in its chain. */
+  receipt(transaction: Hex): Promise<Receipt | null>;
+  call(call: { to: Hex; data: Hex }, block: bigint): Promise<Hex>;
+};
+
+export function createReads(rpc: Rpc): Reads {
+  return {
+    block: (tag) => rpc({ method: "eth_getBlockByNumber", params: [tag, false], answer: Block }),
+    receipt: (hash) => rpc({ method: "eth_getTransactionReceipt", params: [hash], answer: Receipt }),
+    call: (call, block) => {
+      return rpc({ method: "eth_call", params: [call, toQuantity(block)], answer: Bytes });
+    },
+  };
+}
+
+/** `eth_call` at the head of whatever chain the node is of. Throws `payment.unavailable`. */
+export function createEthCall({ rpcUrl, timeoutMs }: { rpcUrl: Secret; timeoutMs: number }) {
+  const rpc = createRpc({ url: rpcUrl, timeoutMs });
+  return (call: { to: Hex; data: Hex }): Promise<Hex> => {
+    return rpc({ method: "eth_call", params: [call, "latest"], answer: Bytes });
+  };
+}
+
+/** 0x and hex digits, in lower case. */
+export type Hex = `0x${string}`;
+
+const hex = z
+  .string()
+  .regex(/^0x[0-9a-fA-F]*$/)
+  .transform((text) => text.toLowerCase() as Hex);
+
+const quantity = z
+  .string()
+  .regex(/^0x[0-9a-fA-F]+$/)
+  .transform(BigInt);
+
+/** Of a block: what evidence needs. */
+export const Block = z.object({ number: quantity, timestamp: quantity });
+export type Block = z.infer<typeof Block>;
+
+/** A log of the contract ABI, as eth_getLogs and receipts have it. */
+export const Log = z.object({
+  address: hex,
+  topics: z.array(hex),
+  data: hex,
+  blockNumber: quantity,
+  blockHash: hex,
+  transactionHash: hex,
+  logIndex: quantity.transform(Number),
+});
+export type Log = z.infer<typeof Log>;
+
+export const Logs = z.array(Log);
+
+/** Null where the node knows no such transaction in its chain. */
+export const Receipt = z.nullable(
+  z.object({
+    status: quantity,
+    blockNumber: quantity,
+    blockHash: hex,
+    transactionHash: hex,
+    logs: Logs,
+  }),
+);
+export type Receipt = NonNullable<z.infer<typeof Receipt>>;
+
+export const Bytes = hex;
+export const ChainId = quantity;
+
+export function toQuantity(value: bigint): Hex {
+  return `0x${value.toString(16)}`;
 }

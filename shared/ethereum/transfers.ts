@@ -1,8 +1,7 @@
-import type { LogSearch } from "./log-search.ts";
-import type { Hex, Log, Receipt } from "./node-answers.ts";
-import type { Reads } from "./reads.ts";
+import type { LogSearch } from "./logs.ts";
+import { AUTHORIZATION_USED, addressIn, addressTopic, adjacent, TRANSFER } from "./logs.ts";
+import type { Hex, Log, Reads, Receipt } from "./rpc.ts";
 import { unavailable } from "./rpc.ts";
-import { AUTHORIZATION_USED, addressIn, addressTopic, adjacent, TRANSFER } from "./token-events.ts";
 
 export type Transfer = {
   transaction: Hex;

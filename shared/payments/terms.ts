@@ -1,8 +1,8 @@
-import type { Authorization } from "../ethereum/token-events.ts";
+import type { TokenAuthorization } from "../ethereum/logs.ts";
 import type { Payment, PaymentTerms, Settlement } from "./payment.ts";
 
 /** What the payer signed, as the chain is asked about it. */
-export function toAuthorization(terms: PaymentTerms): Authorization {
+export function toAuthorization(terms: PaymentTerms): TokenAuthorization {
   return {
     asset: terms.asset as `0x${string}`,
     from: terms.payer as `0x${string}`,

@@ -1,5 +1,4 @@
-import { toHex } from "../ethereum/hex.ts";
-import { keccak256Hex } from "../ethereum/keccak.ts";
+import { keccak256Hex, toHex } from "../ethereum/encoding.ts";
 import { type Solving, solveNow } from "./solve.ts";
 
 /** A job on these inputs, for who will redeem its quote or pay with it. */

@@ -1,6 +1,6 @@
 import type { Address } from "../ethereum/address.ts";
+import { addressWord, bytes32Word, uintWord } from "../ethereum/encoding.ts";
 import { hashOfText, typedDataDigest } from "../ethereum/typed-data.ts";
-import { addressWord, bytes32Word, uintWord } from "../ethereum/words.ts";
 
 /** What an operator signs: the price of one job on these inputs, for this requester, until its expiry. */
 export type JobQuote = {

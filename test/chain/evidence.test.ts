@@ -2,9 +2,8 @@ import { inspect } from "node:util";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { type Chain, createChain } from "../../shared/ethereum/chain.ts";
-import { createEthCall } from "../../shared/ethereum/eth-call.ts";
-import { toQuantity } from "../../shared/ethereum/node-answers.ts";
-import type { Authorization } from "../../shared/ethereum/token-events.ts";
+import type { TokenAuthorization } from "../../shared/ethereum/logs.ts";
+import { createEthCall, toQuantity } from "../../shared/ethereum/rpc.ts";
 import { eventually } from "../support/eventually.ts";
 import { recordingLog } from "../support/recording-log.ts";
 import { ASSET, type ChainLab, payer, SELLER, startChainLab } from "./chain-lab.ts";
@@ -130,7 +129,7 @@ test("one that expired first and is cancelled now never paid either", async () =
   expect(await chain.evidenceOf(its, since)).toMatchObject({ kind: "unpaid", reason: "expired" });
 });
 
-type Spend = (its: Authorization) => Promise<unknown>;
+type Spend = (its: TokenAuthorization) => Promise<unknown>;
 const OTHERWISE: [string, Spend][] = [
   ["by receiveWithAuthorization, to the payer himself", (its) => lab.receive({ ...its, to: payer.address })],
   ["to another address", (its) => lab.pay({ ...its, to: ASSET })],
@@ -214,7 +213,7 @@ test("every transfer to the seller is told, with the authorization that made it"
   const range = { asset: ASSET, payTo: SELLER, fromBlock, toBlock } as const;
   for await (const transfer of chain.transfersTo(range)) transfers.push(transfer);
 
-  const signed = ({ nonce }: Authorization) => ({ authorizer: lower(payer.address), nonce });
+  const signed = ({ nonce }: TokenAuthorization) => ({ authorizer: lower(payer.address), nonce });
   const common = { from: lower(payer.address), to: lower(SELLER) };
   expect(transfers).toMatchObject([
     { transaction: batch, value: 5n, ...common },

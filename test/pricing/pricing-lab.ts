@@ -4,7 +4,7 @@ import {
   type PricingService,
 } from "../../services/pricing/pricing.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { toHex } from "../../shared/ethereum/hex.ts";
+import { toHex } from "../../shared/ethereum/encoding.ts";
 import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
 import { listen } from "../../shared/http/listen.ts";
 import type { JobQuote } from "../../shared/pricing/job-quote.ts";

@@ -1,8 +1,8 @@
 import type { PaymentRequirements } from "@x402/core/types";
 import { generatePrivateKey } from "viem/accounts";
 import { beforeEach, describe, expect, test } from "vitest";
-import { keccak256Hex } from "../../shared/ethereum/keccak.ts";
-import { createSigner } from "../../shared/ethereum/signer.ts";
+import { keccak256Hex } from "../../shared/ethereum/encoding.ts";
+import { createSigner } from "../../shared/ethereum/signatures.ts";
 import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
 import { type JobQuote, jobQuoteDigest } from "../../shared/pricing/job-quote.ts";
 import { encodeQuoteHeader, toQuoteJson } from "../../shared/pricing/quote-header.ts";

@@ -1,6 +1,6 @@
 import type { Env } from "../../../shared/config/secret-value.ts";
 import { Secret } from "../../../shared/crypto/secret.ts";
-import { isPrivateKey } from "../../../shared/ethereum/signer.ts";
+import { isPrivateKey } from "../../../shared/ethereum/signatures.ts";
 
 /** The payer's private key as 0x and 64 hex digits; undefined where there is none that can sign. */
 export function payerKey(env: Env): Secret | undefined {

@@ -2,7 +2,7 @@ import { loadX402Config } from "../../../shared/config/load-x402.ts";
 import type { AcceptedToken } from "../../../shared/config/x402-toml.ts";
 import { toAppError } from "../../../shared/errors/app-error.ts";
 import { type Chain, createChain } from "../../../shared/ethereum/chain.ts";
-import { chainIdOf } from "../../../shared/ethereum/chain-id.ts";
+import { chainIdOf } from "../../../shared/ethereum/encoding.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
 import { createMatchTransfers } from "../../../shared/payments/audit.ts";

@@ -3,7 +3,7 @@ import { extractPaymentIdentifier, isValidPaymentId } from "@x402/extensions/pay
 import { z } from "zod";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { type Address, isAddress } from "../../../shared/ethereum/address.ts";
-import type { Authorization } from "../../../shared/ethereum/authorization.ts";
+import type { Authorization } from "../../../shared/ethereum/typed-data.ts";
 import { headerValues } from "../../../shared/http/headers.ts";
 import { UINT256_MAX } from "../../../shared/pricing/token-amount.ts";
 

@@ -1,9 +1,8 @@
 import type { IncomingMessage } from "node:http";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import type { Address } from "../../../shared/ethereum/address.ts";
-import { toHex } from "../../../shared/ethereum/hex.ts";
-import { keccak256Hex } from "../../../shared/ethereum/keccak.ts";
-import { recoverAddress } from "../../../shared/ethereum/recover.ts";
+import { keccak256Hex, toHex } from "../../../shared/ethereum/encoding.ts";
+import { recoverAddress } from "../../../shared/ethereum/signatures.ts";
 import { domainSeparator, type Eip712Domain } from "../../../shared/ethereum/typed-data.ts";
 import { headerValues } from "../../../shared/http/headers.ts";
 import { platformKeys } from "../../../shared/job-call/metadata.ts";

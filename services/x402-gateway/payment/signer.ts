@@ -1,8 +1,7 @@
 import { AppError } from "../../../shared/errors/app-error.ts";
-import { authorizationDigest } from "../../../shared/ethereum/authorization.ts";
-import { chainIdOf } from "../../../shared/ethereum/chain-id.ts";
-import { recoverAddress } from "../../../shared/ethereum/recover.ts";
-import { domainSeparator } from "../../../shared/ethereum/typed-data.ts";
+import { chainIdOf } from "../../../shared/ethereum/encoding.ts";
+import { recoverAddress } from "../../../shared/ethereum/signatures.ts";
+import { authorizationDigest, domainSeparator } from "../../../shared/ethereum/typed-data.ts";
 import { paymentCallId } from "../../../shared/payments/payment-call-id.ts";
 import type { Token } from "../catalog.ts";
 import type { DecodedPayment } from "./header.ts";

@@ -1,9 +1,8 @@
 import type { IncomingMessage } from "node:http";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { type Address, isAddress } from "../../../shared/ethereum/address.ts";
-import { keccak256Hex } from "../../../shared/ethereum/keccak.ts";
-import { personalMessageDigest } from "../../../shared/ethereum/personal-message.ts";
-import { recoverAddress } from "../../../shared/ethereum/recover.ts";
+import { keccak256Hex } from "../../../shared/ethereum/encoding.ts";
+import { personalMessageDigest, recoverAddress } from "../../../shared/ethereum/signatures.ts";
 import { onlyHeaderValue } from "../../../shared/http/headers.ts";
 import { platformKeys } from "../../../shared/job-call/metadata.ts";
 import type { JobIds } from "../../../shared/pricing/price-list.ts";

@@ -1,8 +1,7 @@
 import type { Secret } from "../../../shared/crypto/secret.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import type { Address } from "../../../shared/ethereum/address.ts";
-import { keccak256Hex } from "../../../shared/ethereum/keccak.ts";
-import { addressWord, uintWord } from "../../../shared/ethereum/words.ts";
+import { addressWord, keccak256Hex, uintWord } from "../../../shared/ethereum/encoding.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import { createConcurrencyLimit } from "../concurrency-limit.ts";
 

@@ -1,10 +1,8 @@
 import type { Secret } from "../../crypto/secret.ts";
 import { messageOf } from "../../errors/app-error.ts";
-import { createEthCall } from "../../ethereum/eth-call.ts";
-import { keccak256Hex } from "../../ethereum/keccak.ts";
-import type { Block } from "../../ethereum/node-answers.ts";
-import { createReads } from "../../ethereum/reads.ts";
-import { createRpc } from "../../ethereum/rpc.ts";
+import { keccak256Hex } from "../../ethereum/encoding.ts";
+import type { Block } from "../../ethereum/rpc.ts";
+import { createEthCall, createReads, createRpc } from "../../ethereum/rpc.ts";
 import { noRate } from "./failure.ts";
 
 type Hex = `0x${string}`;

@@ -1,5 +1,5 @@
 import type { TwapSource } from "../../config/rate-source.ts";
-import { uintWord } from "../../ethereum/words.ts";
+import { uintWord } from "../../ethereum/encoding.ts";
 import { type Contracts, contractsAt, decimalsOf } from "./contract.ts";
 import { inverse, type Ratio, toDecimal } from "./decimal.ts";
 import { noRate } from "./failure.ts";

@@ -1,10 +1,60 @@
-import type { Authorization as Signed } from "./authorization.ts";
-import { keccak256Hex } from "./keccak.ts";
-import type { Hex, Log, Receipt } from "./node-answers.ts";
-import { addressWord, bytes32Word } from "./words.ts";
+import { addressWord, bytes32Word, keccak256Hex } from "./encoding.ts";
+import { type Hex, type Log, Logs, type Receipt, Refused, type Rpc, toQuantity } from "./rpc.ts";
+import type { Authorization } from "./typed-data.ts";
+
+/** More than this at once is refused by most providers. */
+const SPAN_MAX = 10_000n;
+
+export type LogFilter = {
+  address: Hex;
+  topics: readonly (Hex | readonly Hex[] | null)[];
+  fromBlock: bigint;
+  /** Inclusive. */
+  toBlock: bigint;
+};
+
+/** The logs that fit, the oldest first, a list for each range of blocks that was asked for. */
+export type LogSearch = (filter: LogFilter) => AsyncGenerator<Log[]>;
+
+/**
+ * Searches block ranges as large as the node takes: providers allow from 10 to 10,000 blocks in one question, and some
+ * bound the number of logs instead. A refused range is halved; what was taken last is where the next search starts.
+ */
+export function createLogSearch(rpc: Rpc): LogSearch {
+  let taken = SPAN_MAX;
+
+  return async function* search({ address, topics, fromBlock, toBlock }) {
+    let span = min(SPAN_MAX, taken * 2n);
+    let from = fromBlock;
+    while (from <= toBlock) {
+      const to = min(toBlock, from + span - 1n);
+      const range = { fromBlock: toQuantity(from), toBlock: toQuantity(to) };
+      const logs = await rpc({
+        method: "eth_getLogs",
+        params: [{ address, topics, ...range }],
+        answer: Logs,
+      }).catch((error: unknown) => {
+        if (!(error instanceof Refused) || from === to) throw error;
+        return undefined;
+      });
+      if (logs === undefined) {
+        span = (to - from + 1n) / 2n;
+        taken = span;
+        continue;
+      }
+      if (to - from + 1n > taken) taken = to - from + 1n;
+      from = to + 1n;
+      yield logs;
+    }
+  };
+}
+
+function min(a: bigint, b: bigint): bigint {
+  return a < b ? a : b;
+}
 
 /** An EIP-3009 authorization of the token at `asset`. */
-export type Authorization = Signed & { asset: Hex };
+export type TokenAuthorization = Authorization & { asset: Hex };
 
 export const TRANSFER = topicOf("Transfer(address,address,uint256)");
 export const AUTHORIZATION_USED = topicOf("AuthorizationUsed(address,bytes32)");
@@ -13,7 +63,7 @@ export const AUTHORIZATION_CANCELED = topicOf("AuthorizationCanceled(address,byt
 const AUTHORIZATION_STATE = topicOf("authorizationState(address,bytes32)").slice(0, 10);
 
 /** Call data of `authorizationState(from, nonce)`: true once the nonce is used, and once it is cancelled too. */
-export function authorizationStateOf({ from, nonce }: Authorization): Hex {
+export function authorizationStateOf({ from, nonce }: TokenAuthorization): Hex {
   return `${AUTHORIZATION_STATE}${addressWord(from)}${bytes32Word(nonce)}` as Hex;
 }
 
@@ -26,14 +76,14 @@ export function addressTopic(address: string): Hex {
  * `Transfer(from, to, value)`. A nonce alone proves nothing, since its owner can spend it on himself; nor does a
  * transfer alone, since a batch may have others to the same recipient.
  */
-export function isPayment({ status, logs }: Receipt, authorization: Authorization): boolean {
+export function isPayment({ status, logs }: Receipt, authorization: TokenAuthorization): boolean {
   if (status !== 1n) return false;
   return adjacent(logs).some(
     ([used, next]) => isUseOf(used, authorization) && isTransferOf(next, authorization),
   );
 }
 
-function isUseOf(log: Log, { asset, from, nonce }: Authorization): boolean {
+function isUseOf(log: Log, { asset, from, nonce }: TokenAuthorization): boolean {
   const [event, authorizer, its] = log.topics;
   return (
     log.address === asset.toLowerCase() &&
@@ -43,7 +93,7 @@ function isUseOf(log: Log, { asset, from, nonce }: Authorization): boolean {
   );
 }
 
-function isTransferOf(log: Log, { asset, from, to, value }: Authorization): boolean {
+function isTransferOf(log: Log, { asset, from, to, value }: TokenAuthorization): boolean {
   const [event, sender, recipient] = log.topics;
   return (
     log.address === asset.toLowerCase() &&
