@@ -1,10 +1,10 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { type Config, loadConfig } from "../../shared/config/load-config.ts";
-import type { PricingConfig } from "../../shared/config/load-pricing.ts";
-import type { X402Config } from "../../shared/config/load-x402.ts";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
+import type { PricingConfig } from "../../shared/pricing/load-pricing-config.ts";
+import type { X402Config } from "../../shared/pricing/load-x402-config.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 
 /** `postern check-config`: what a start would say of the configuration, without starting. */
@@ -31,9 +31,9 @@ async function loadAll(options: Parameters<typeof loadConfig>[0]): Promise<All> 
   const isThere = (name: string): boolean => existsSync(join(options.dir, name));
   const loads: Load[] = [loadConfig];
   if (isThere("x402.toml") || isThere("job_pricing.toml"))
-    loads.push((await import("../../shared/config/load-x402.ts")).loadX402Config);
+    loads.push((await import("../../shared/pricing/load-x402-config.ts")).loadX402Config);
   if (isThere("pricing.toml"))
-    loads.push((await import("../../shared/config/load-pricing.ts")).loadPricingConfig);
+    loads.push((await import("../../shared/pricing/load-pricing-config.ts")).loadPricingConfig);
   const loaded = loads.map((load) => outcomeOf(() => load(options)));
   const problems = loaded.flatMap((each) => (each instanceof AppError ? each.message.split("\n") : []));
   if (problems.length > 0)

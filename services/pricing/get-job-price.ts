@@ -1,9 +1,10 @@
 import { createHash } from "node:crypto";
+import type { JobPrice, PriceList } from "../../shared/config/job-pricing-toml.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import { toHex } from "../../shared/ethereum/encoding.ts";
 import type { Signer } from "../../shared/ethereum/signatures.ts";
+import { jobKey } from "../../shared/job-call/job-ids.ts";
 import { type JobQuote, jobQuoteDigest, QUOTED_JOB_INDEX_MAX } from "../../shared/pricing/job-quote.ts";
-import { type JobPrice, jobKey, type PriceList } from "../../shared/pricing/price-list.ts";
 import { CLOCK_SKEW_SECS, checkProof } from "../../shared/pricing/proof-of-work.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import type { GetJobPrice, JobPriceRequest, Settlement } from "./job-price.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { UINT64_MAX } from "../../shared/pricing/job-quote.ts";
+import { UINT64_MAX } from "../../shared/ethereum/encoding.ts";
 import type { JobPriceRequest } from "./job-price.ts";
 import { invalid } from "./refusals.ts";
 

@@ -1,4 +1,4 @@
-import { loadX402Config } from "../../shared/config/load-x402.ts";
+import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
 import { type HostParts, runPricing } from "./main.ts";
 import { createRates, type PricingService } from "./pricing.ts";
 

@@ -1,5 +1,4 @@
 import { withoutFile } from "../../shared/config/config-dir.ts";
-import { loadPricingConfig, type PricingConfig } from "../../shared/config/load-pricing.ts";
 import type { PricingToml } from "../../shared/config/pricing-toml.ts";
 import { listen } from "../../shared/http/listen.ts";
 import { createOpsApp } from "../../shared/http/ops.ts";
@@ -7,6 +6,7 @@ import { runService, type ServiceOptions } from "../../shared/lifecycle/run-serv
 import type { Shutdown } from "../../shared/lifecycle/shutdown.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
+import { loadPricingConfig, type PricingConfig } from "../../shared/pricing/load-pricing-config.ts";
 import { connectForRequests, type Redis } from "../../shared/redis/connect.ts";
 import { type Clock, delay, systemClock } from "../../shared/time/clock.ts";
 import { logGrpc } from "./grpc-log.ts";

@@ -1,4 +1,5 @@
 import type { RequestListener } from "node:http";
+import type { JobPrice } from "../../shared/config/job-pricing-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import type { Address } from "../../shared/ethereum/address.ts";
@@ -7,7 +8,7 @@ import { domainSeparator, type Eip712Domain } from "../../shared/ethereum/typed-
 import type { Readiness } from "../../shared/http/ops.ts";
 import { explain } from "../../shared/http/readiness.ts";
 import { type Logger, silentLogger } from "../../shared/log/logger.ts";
-import { type JobPrice, toPriceList } from "../../shared/pricing/price-list.ts";
+import { toPriceList } from "../../shared/pricing/price-list.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable-redis.ts";
 import type { DurabilityMode } from "../../shared/redis/server-state.ts";

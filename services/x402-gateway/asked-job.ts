@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import type { JobIds } from "../../shared/pricing/price-list.ts";
+import type { JobIds } from "../../shared/job-call/job-ids.ts";
 import type { Catalog, Job } from "./catalog.ts";
 import { type ReadQuote, rejectedQuote } from "./payment/operator-quote.ts";
 import { soldJob } from "./sold-job.ts";

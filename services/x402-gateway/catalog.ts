@@ -1,8 +1,9 @@
+import type { JobPrice, PriceList } from "../../shared/config/job-pricing-toml.ts";
 import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
 import { chainIdOf } from "../../shared/ethereum/encoding.ts";
 import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
+import { type JobIds, jobKey } from "../../shared/job-call/job-ids.ts";
 import { currentOffers, type RateOf } from "../../shared/pricing/current-offers.ts";
-import { type JobIds, type JobPrice, jobKey, type PriceList } from "../../shared/pricing/price-list.ts";
 import { fixedRateOf } from "../../shared/pricing/rates/rated-token.ts";
 import type { PlatformQuote } from "./payment/operator-quote.ts";
 import { createPolicies, type JobPolicy } from "./policy/caller.ts";

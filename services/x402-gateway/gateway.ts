@@ -1,9 +1,9 @@
+import type { PriceList } from "../../shared/config/job-pricing-toml.ts";
 import type { X402Toml } from "../../shared/config/x402-toml.ts";
 import { createEthCall } from "../../shared/ethereum/rpc.ts";
 import { type Gateway, type IngressOptions, openIngress } from "../../shared/gateway/ingress.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { createPaymentJournal } from "../../shared/payments/journal.ts";
-import type { PriceList } from "../../shared/pricing/price-list.ts";
 import { createRates, type ObservedRate } from "../../shared/pricing/rates/rates.ts";
 import { isQueued } from "../../shared/queue/is-queued.ts";
 import type { Clock } from "../../shared/time/clock.ts";

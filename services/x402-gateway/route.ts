@@ -1,4 +1,4 @@
-import { type JobIds, jobKey } from "../../shared/pricing/price-list.ts";
+import { JOB_INDEX_MAX, type JobIds, jobKey } from "../../shared/job-call/job-ids.ts";
 
 /** What a request's raw path names. */
 export type Route = ({ kind: "job" | "price" | "dry_run" } & JobIds) | { kind: "call"; callId: string };
@@ -6,8 +6,6 @@ export type Route = ({ kind: "job" | "price" | "dry_run" } & JobIds) | { kind: "
 /** Ids in their one decimal form: no sign, no padding, nothing encoded. */
 const JOB = /^\/x402\/jobs\/(0|[1-9]\d{0,15})\/(0|[1-9]\d{0,9})(\/price|\/auth-dry-run)?$/;
 const CALL = /^\/x402\/calls\/(c_[0-9a-f]{32})$/;
-
-const JOB_INDEX_MAX = 2 ** 32 - 1;
 
 /** Parses the ids of a raw path, once; undefined where it names nothing of this gateway's. */
 export function parseRoute(path: string): Route | undefined {

@@ -2,7 +2,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { bareApp, onlyGet, probes, type Readiness, serve } from "../../shared/http/ops.ts";
 import { rawPath } from "../../shared/http/raw-path.ts";
-import type { JobIds } from "../../shared/pricing/price-list.ts";
+import type { JobIds } from "../../shared/job-call/job-ids.ts";
 import { CORS_HEADERS } from "./cors.ts";
 import { hasPayment } from "./payment/header.ts";
 import { parseRoute, type Route } from "./route.ts";

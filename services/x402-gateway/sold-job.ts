@@ -1,5 +1,5 @@
 import { AppError } from "../../shared/errors/app-error.ts";
-import type { JobIds } from "../../shared/pricing/price-list.ts";
+import type { JobIds } from "../../shared/job-call/job-ids.ts";
 import type { Catalog, Job } from "./catalog.ts";
 
 /** The job of these ids, if it has a price. Throws `job.not_found`. */

@@ -39,3 +39,8 @@ export function isPrivateUrl(url: string): boolean {
   const { protocol } = new URL(url);
   return protocol === "https:" || (protocol === "http:" && isLoopback(url));
 }
+
+/** Whether this is a table of a TOML file, as the parser reads it. */
+export function isTable(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date);
+}

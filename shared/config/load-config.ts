@@ -1,7 +1,7 @@
 import { type ConfigDir, openConfigDir } from "./config-dir.ts";
 import { type PosternToml, posternToml } from "./postern-toml.ts";
-import type { Env } from "./secret-value.ts";
-import { shortSecrets } from "./short-secrets.ts";
+import type { Env } from "./secrets.ts";
+import { shortSecrets } from "./secrets.ts";
 import { repeatedPaths, type WebhooksToml, webhooksToml } from "./webhooks-toml.ts";
 
 export type Config = {

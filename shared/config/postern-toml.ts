@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { Secret } from "../crypto/secret.ts";
 import { address, headerName, httpUrl, positive } from "./fields.ts";
-import { type Env, secretValue, secretValues } from "./secret-value.ts";
+import { type Env, secretValue, secretValues } from "./secrets.ts";
 
 const THIRTY_DAYS_SECS = 30 * 86_400;
 

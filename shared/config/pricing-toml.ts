@@ -1,11 +1,12 @@
 import { z } from "zod";
 import { isPrivateKey } from "../ethereum/signatures.ts";
-import { DIFFICULTY_MAX } from "../pricing/proof-of-work.ts";
+import { quoteDomain } from "./evm-fields.ts";
 import { address, positive } from "./fields.ts";
-import { quoteDomain } from "./quote-domain.ts";
-import { type Env, secretValue } from "./secret-value.ts";
+import { type Env, secretValue } from "./secrets.ts";
 
 const DAY_SECS = 86_400;
+/** No client finds this many zero bits in the time it has, unless it has hardware for it. */
+const DIFFICULTY_MAX = 32;
 
 /** `pricing.toml`. Without the file the pricing engine is off. */
 export function pricingToml(env: Env) {

@@ -1,10 +1,9 @@
 import { z } from "zod";
-import { outsideOf } from "../pricing/rates/bounds.ts";
-import { compare, parseDecimal } from "../pricing/rates/decimal.ts";
+import { compare, parseDecimal } from "../text/decimal.ts";
 import type { Problem } from "./config-dir.ts";
-import { secretHeaders } from "./secret-headers.ts";
-import { type Env, secretValue } from "./secret-value.ts";
-import { evmAddress, rate, rpcUrl } from "./x402-tokens.ts";
+import { evmAddress, rate, rpcUrl } from "./evm-fields.ts";
+import { isTable } from "./fields.ts";
+import { type Env, secretHeaders, secretValue } from "./secrets.ts";
 
 const YEAR_SECS = 365 * 86_400;
 const secs = z.int().min(1).max(YEAR_SECS);
@@ -116,10 +115,6 @@ function plainIfFixed(source: string | RateSource): string | LiveSource {
 
 type Issue = z.core.$ZodRawIssue;
 
-function isTable(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date);
-}
-
 /** What stands beside a token's rate. */
 export const rateBounds = {
   min_rate: rate.optional(),
@@ -164,4 +159,22 @@ export function rateProblems(row: Row, index: number): Problem[] {
 function isAbove(low: string | undefined, high: string | undefined): boolean {
   const [least, most] = [low, high].map((text) => (text === undefined ? undefined : parseDecimal(text)));
   return least !== undefined && most !== undefined && compare(least, most) > 0;
+}
+
+/** What a token's rate has to be between, both included. */
+export type Bounds = { min_rate?: string | undefined; max_rate?: string | undefined };
+
+/** Why a rate is not to be used, if it is not. */
+export function outsideOf(value: string, { min_rate, max_rate }: Bounds): string | undefined {
+  const rate = parseDecimal(value);
+  if (rate === undefined || rate.numerator === 0n) return "the rate is no number above 0";
+  const [least, most] = [min_rate, max_rate].map((text) => (text === undefined ? text : parseDecimal(text)));
+  if (least !== undefined && compare(rate, least) < 0)
+    return `${short(value)} is below min_rate (${min_rate})`;
+  if (most !== undefined && compare(rate, most) > 0) return `${short(value)} is above max_rate (${max_rate})`;
+  return undefined;
+}
+
+function short(value: string): string {
+  return value.length > 40 ? `${value.slice(0, 40)}...` : value;
 }

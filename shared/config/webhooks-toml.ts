@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { address, headerName, headerText, id, visibleAscii } from "./fields.ts";
-import { type Env, secretValues } from "./secret-value.ts";
+import { type Env, secretValues } from "./secrets.ts";
 
 export const RESERVED_PATHS = ["/webhooks/health", "/livez", "/readyz", "/metrics"] as const;
 

@@ -1,14 +1,10 @@
 import { z } from "zod";
-import { jobKey } from "../pricing/price-list.ts";
-import { acceptedToken } from "./accepted-token.ts";
+import { JOB_INDEX_MAX, jobKey } from "../job-call/job-ids.ts";
 import type { Problem } from "./config-dir.ts";
-import { address, httpUrl, isPrivateUrl, positive } from "./fields.ts";
-import { quoteDomain } from "./quote-domain.ts";
-import { ratePerNativeUnit, rateProblems } from "./rate-source.ts";
-import { secretHeaders } from "./secret-headers.ts";
-import { type Env, secretValues } from "./secret-value.ts";
-import { jobPolicy } from "./x402-policies.ts";
-import { evmAddress, markupBps } from "./x402-tokens.ts";
+import { decimals, evmAddress, markupBps, network, quoteDomain, rpcUrl } from "./evm-fields.ts";
+import { address, domainText, headerText, httpUrl, id, isPrivateUrl, positive } from "./fields.ts";
+import { rateBounds, ratePerNativeUnit, rateProblems } from "./rate-source.ts";
+import { type Env, secretHeaders, secretValues } from "./secrets.ts";
 
 const MAX_TIMEOUT_SECS = 120;
 const SETTLE_TIMEOUT_SECS = 20;
@@ -142,3 +138,53 @@ const facilitatorUrls = z.preprocess(
     .array(httpUrl.refine(isPrivateUrl, "must be an https URL, or an http URL on this machine"))
     .min(1, "needs at least one facilitator"),
 );
+
+const transferMethod = z.literal("eip3009", {
+  error: ({ input }) => (input === "permit2" ? "permit2 is not supported yet" : 'must be "eip3009"'),
+});
+
+/** One of `[[accepted_tokens]]`. What stands between its keys is `x402Problems`' to say. */
+export function acceptedToken(env: Env) {
+  return z.strictObject({
+    network,
+    asset: evmAddress,
+    symbol: headerText.max(32),
+    decimals,
+    pay_to: evmAddress,
+    rate_per_native_unit: ratePerNativeUnit(env),
+    ...rateBounds,
+    markup_bps: markupBps.default(0),
+    transfer_method: transferMethod.default("eip3009"),
+    eip3009_name: domainText,
+    eip3009_version: domainText,
+    rpc_url: rpcUrl(env).optional(),
+    confirmations: z.int().min(0).max(1000).default(2),
+  });
+}
+
+const job = { service_id: id, job_index: z.int().min(0).max(JOB_INDEX_MAX) };
+
+/** Far enough for any date a signer writes; the default is an hour. */
+const TEN_BILLION_SECS = 10_000_000_000;
+
+/** Who may buy a job. A `restricted_paid` job asks the contract whether it permits the caller. */
+export function jobPolicy(env: Env) {
+  const restricted = {
+    ...job,
+    invocation_mode: z.literal("restricted_paid"),
+    rpc_url: rpcUrl(env),
+    contract: evmAddress,
+  };
+  return z.discriminatedUnion("invocation_mode", [
+    z.strictObject({ ...job, invocation_mode: z.literal("public_paid") }),
+    z.strictObject({ ...job, invocation_mode: z.literal("disabled") }),
+    z.discriminatedUnion("auth_mode", [
+      z.strictObject({ ...restricted, auth_mode: z.literal("payer_is_caller") }),
+      z.strictObject({
+        ...restricted,
+        auth_mode: z.literal("delegated_caller_signature"),
+        caller_expiry_secs_max: z.int().min(1).max(TEN_BILLION_SECS).default(3600),
+      }),
+    ]),
+  ]);
+}

@@ -5,6 +5,9 @@ export function toHex(bytes: Uint8Array): `0x${string}` {
   return `0x${Buffer.from(bytes).toString("hex")}`;
 }
 
+export const UINT64_MAX = 2n ** 64n - 1n;
+export const UINT256_MAX = 2n ** 256n - 1n;
+
 /** A 32-byte word of the contract ABI, in hex without 0x: an unsigned integer. */
 export function uintWord(value: bigint): string {
   return value.toString(16).padStart(64, "0");

@@ -26,9 +26,6 @@ const QUOTE_TYPE = hashOfText(
 /** The largest job index a quote can name: the chain's side keeps it in eight bits. */
 export const QUOTED_JOB_INDEX_MAX = 255;
 
-/** The largest service id, and the latest time, that a quote can name. */
-export const UINT64_MAX = 2n ** 64n - 1n;
-
 /** The 32 bytes an operator signs for a quote (EIP-712), and the name of the quote everywhere else. */
 export function jobQuoteDigest(separator: string, quote: JobQuote): Uint8Array {
   return typedDataDigest(separator, [

@@ -1,18 +1,10 @@
-import { type TokenRate, tokenAmount, UINT256_MAX } from "./token-amount.ts";
-
-export type JobIds = { serviceId: number; jobIndex: number };
-export type JobPrice = JobIds & { priceWei: bigint };
+import type { JobPrice, PriceList } from "../config/job-pricing-toml.ts";
+import { UINT256_MAX } from "../ethereum/encoding.ts";
+import { jobKey } from "../job-call/job-ids.ts";
+import { type TokenRate, tokenAmount } from "./token-amount.ts";
 
 /** What a job costs in one token: `amount` in the token's smallest units. */
 export type Offer<Token> = { token: Token; amount: bigint };
-
-/** Every job that has a price, by `jobKey`. */
-export type PriceList = ReadonlyMap<string, JobPrice>;
-
-/** A job's key: the two ids as they stand in its path. */
-export function jobKey({ serviceId, jobIndex }: { [Id in keyof JobIds]: number | bigint }): string {
-  return `${serviceId}/${jobIndex}`;
-}
 
 export function toPriceList(jobs: Iterable<JobPrice>): PriceList {
   return new Map([...jobs].map((job) => [jobKey(job), job]));

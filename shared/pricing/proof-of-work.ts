@@ -9,9 +9,6 @@ export const CLOCK_SKEW_SECS = 30;
 /** At a few hundred thousand hashes a second, as here, this takes a client nearly a minute: twice what it has. */
 export const DIFFICULTY_BEARABLE = 24;
 
-/** A client without hardware for it does not do this much within the skew. */
-export const DIFFICULTY_MAX = 32;
-
 const HASH_BYTES = 32;
 const PROOF_BYTES = 8 + HASH_BYTES + 8;
 

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { Address } from "../ethereum/address.ts";
-import { type JobQuote, QUOTED_JOB_INDEX_MAX, UINT64_MAX } from "./job-quote.ts";
-import { UINT256_MAX } from "./token-amount.ts";
+import { UINT64_MAX, UINT256_MAX } from "../ethereum/encoding.ts";
+import { type JobQuote, QUOTED_JOB_INDEX_MAX } from "./job-quote.ts";
 
 /** A quote with its operator's signature: 65 bytes (r, s, v) in 0x hex. */
 export type SignedQuote = { quote: JobQuote; signature: `0x${string}` };

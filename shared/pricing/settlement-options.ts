@@ -1,4 +1,5 @@
-import { type JobIds, jobKey, type Offer } from "./price-list.ts";
+import { type JobIds, jobKey } from "../job-call/job-ids.ts";
+import type { Offer } from "./price-list.ts";
 
 /** A token as far as its payer needs it. */
 export type SettlementToken = { network: string; asset: string; symbol: string; payTo: string };

@@ -6,8 +6,6 @@ export type TokenRate = {
   markup_bps: number;
 };
 
-export const UINT256_MAX = 2n ** 256n - 1n;
-
 const WEI_PER_NATIVE_UNIT = 10n ** 18n;
 const BPS = 10_000n;
 

@@ -4,8 +4,8 @@ import { inspect } from "node:util";
 import { describe, expect, test } from "vitest";
 import { checkAllConfig } from "../../services/cli/check-config.ts";
 import type { ProgramDeps } from "../../services/cli/program-deps.ts";
-import { loadX402Config } from "../../shared/config/load-x402.ts";
 import { currentOffers } from "../../shared/pricing/current-offers.ts";
+import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
 import { fixedRateOf } from "../../shared/pricing/rates/rated-token.ts";
 import { tempDir } from "../support/temp-dir.ts";
 

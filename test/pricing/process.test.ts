@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { writeConfig } from "../../shared/config/write-config.ts";
+import { writeConfig } from "../../shared/config/config-tables.ts";
 import { startProcess } from "../../shared/dev/start-process.ts";
 import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
 import { keccak256Hex } from "../../shared/ethereum/encoding.ts";

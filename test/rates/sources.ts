@@ -1,5 +1,5 @@
-import { acceptedToken } from "../../shared/config/accepted-token.ts";
 import type { LiveSource } from "../../shared/config/rate-source.ts";
+import { acceptedToken } from "../../shared/config/x402-toml.ts";
 import { createJudge, type Verdict } from "../../shared/pricing/rates/read-rate.ts";
 import type { ReadOptions } from "../../shared/pricing/rates/reader.ts";
 

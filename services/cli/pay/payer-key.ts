@@ -1,4 +1,4 @@
-import type { Env } from "../../../shared/config/secret-value.ts";
+import type { Env } from "../../../shared/config/secrets.ts";
 import { Secret } from "../../../shared/crypto/secret.ts";
 import { isPrivateKey } from "../../../shared/ethereum/signatures.ts";
 

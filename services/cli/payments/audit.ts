@@ -1,4 +1,3 @@
-import { loadX402Config } from "../../../shared/config/load-x402.ts";
 import type { AcceptedToken } from "../../../shared/config/x402-toml.ts";
 import { toAppError } from "../../../shared/errors/app-error.ts";
 import { type Chain, createChain } from "../../../shared/ethereum/chain.ts";
@@ -7,6 +6,7 @@ import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
 import { createMatchTransfers } from "../../../shared/payments/audit.ts";
 import { createPaymentList } from "../../../shared/payments/list.ts";
+import { loadX402Config } from "../../../shared/pricing/load-x402-config.ts";
 import type { Redis } from "../../../shared/redis/connect.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import type { ProgramDeps } from "../program-deps.ts";

@@ -1,8 +1,8 @@
-import { loadX402Config } from "../../../shared/config/load-x402.ts";
+import { outsideOf } from "../../../shared/config/rate-source.ts";
 import type { AcceptedToken } from "../../../shared/config/x402-toml.ts";
 import { toAppError } from "../../../shared/errors/app-error.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { outsideOf } from "../../../shared/pricing/rates/bounds.ts";
+import { loadX402Config } from "../../../shared/pricing/load-x402-config.ts";
 import { describeSource } from "../../../shared/pricing/rates/describe-source.ts";
 import { isLive, type LiveToken } from "../../../shared/pricing/rates/rated-token.ts";
 import { READ_TIMEOUT_MS } from "../../../shared/pricing/rates/rates.ts";

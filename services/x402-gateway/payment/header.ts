@@ -3,9 +3,9 @@ import { extractPaymentIdentifier, isValidPaymentId } from "@x402/extensions/pay
 import { z } from "zod";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { type Address, isAddress } from "../../../shared/ethereum/address.ts";
+import { UINT256_MAX } from "../../../shared/ethereum/encoding.ts";
 import type { Authorization } from "../../../shared/ethereum/typed-data.ts";
 import { headerValues } from "../../../shared/http/headers.ts";
-import { UINT256_MAX } from "../../../shared/pricing/token-amount.ts";
 
 const V2_HEADER = "payment-signature";
 const V1_HEADER = "x-payment";

@@ -5,9 +5,9 @@ import { keccak256Hex, toHex } from "../../../shared/ethereum/encoding.ts";
 import { recoverAddress } from "../../../shared/ethereum/signatures.ts";
 import { domainSeparator, type Eip712Domain } from "../../../shared/ethereum/typed-data.ts";
 import { headerValues } from "../../../shared/http/headers.ts";
+import type { JobIds } from "../../../shared/job-call/job-ids.ts";
 import { platformKeys } from "../../../shared/job-call/metadata.ts";
 import { type JobQuote, jobQuoteDigest } from "../../../shared/pricing/job-quote.ts";
-import type { JobIds } from "../../../shared/pricing/price-list.ts";
 import { decodeQuoteHeader, type SignedQuote } from "../../../shared/pricing/quote-header.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import type { JobIds } from "../../../shared/pricing/price-list.ts";
+import type { JobIds } from "../../../shared/job-call/job-ids.ts";
 import type { Catalog } from "../catalog.ts";
 import { soldJob } from "../sold-job.ts";
 import { readPayment } from "./header.ts";

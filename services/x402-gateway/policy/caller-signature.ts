@@ -4,8 +4,8 @@ import { type Address, isAddress } from "../../../shared/ethereum/address.ts";
 import { keccak256Hex } from "../../../shared/ethereum/encoding.ts";
 import { personalMessageDigest, recoverAddress } from "../../../shared/ethereum/signatures.ts";
 import { onlyHeaderValue } from "../../../shared/http/headers.ts";
+import type { JobIds } from "../../../shared/job-call/job-ids.ts";
 import { platformKeys } from "../../../shared/job-call/metadata.ts";
-import type { JobIds } from "../../../shared/pricing/price-list.ts";
 
 /** What a caller signs for: this body for this job, once (by the nonce), until `expirySecs` (unix seconds). */
 export type CallerProof = { caller: Address; nonce: string; expirySecs: number; signature: string };

@@ -4,7 +4,7 @@ import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import type { Secret } from "../../../shared/crypto/secret.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import type { Address } from "../../../shared/ethereum/address.ts";
-import { type JobIds, jobKey } from "../../../shared/pricing/price-list.ts";
+import { type JobIds, jobKey } from "../../../shared/job-call/job-ids.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import { type CallerProof, invalidProof, isSignedByCaller, readCallerProof } from "./caller-signature.ts";
 import type { IsPermittedCaller } from "./permitted-callers.ts";

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { JobIds } from "../../../shared/pricing/price-list.ts";
+import type { JobIds } from "../../../shared/job-call/job-ids.ts";
 import type { AskedJob } from "../asked-job.ts";
 import { assertOffered } from "../sold-job.ts";
 import type { AskedTally } from "./asked-tally.ts";

@@ -1,5 +1,5 @@
+import type { JobIds } from "../../../shared/job-call/job-ids.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
-import type { JobIds } from "../../../shared/pricing/price-list.ts";
 import { jobPath } from "../route.ts";
 
 const EVERY_MS = 1000;

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { readBody } from "../../../shared/http/read-body.ts";
+import type { JobIds } from "../../../shared/job-call/job-ids.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
-import type { JobIds } from "../../../shared/pricing/price-list.ts";
 import type { AskedJob } from "../asked-job.ts";
 import type { Catalog, Job } from "../catalog.ts";
 import type { ConcurrencyLimit } from "../concurrency-limit.ts";

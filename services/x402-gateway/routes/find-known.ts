@@ -1,6 +1,6 @@
+import type { JobIds } from "../../../shared/job-call/job-ids.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
-import type { JobIds } from "../../../shared/pricing/price-list.ts";
 import type { KnownPayment } from "../payment/outcome.ts";
 import type { SignedPayment } from "../payment/signer.ts";
 import { jobPath } from "../route.ts";

@@ -1,6 +1,6 @@
 import type { ChainlinkSource } from "../../config/rate-source.ts";
+import { inverse, scaled, toDecimal } from "../../text/decimal.ts";
 import { type Contracts, contractsAt, decimalsOf } from "./contract.ts";
-import { inverse, scaled, toDecimal } from "./decimal.ts";
 import { noRate } from "./failure.ts";
 import type { ReadOptions, ReadRate } from "./reader.ts";
 import { assertRecent, nowSecs } from "./recent.ts";

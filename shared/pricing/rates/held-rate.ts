@@ -1,5 +1,5 @@
+import { outsideOf } from "../../config/rate-source.ts";
 import type { Clock } from "../../time/clock.ts";
-import { outsideOf } from "./bounds.ts";
 import type { LiveToken } from "./rated-token.ts";
 import type { SharedValue } from "./shared-value.ts";
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { request } from "node:https";
 import type { HttpJsonSource } from "../../config/rate-source.ts";
-import { parseDecimal, toDecimal } from "./decimal.ts";
+import { parseDecimal, toDecimal } from "../../text/decimal.ts";
 import { noRate } from "./failure.ts";
 import { textAt } from "./json-pointer.ts";
 import type { ReadOptions, ReadRate } from "./reader.ts";

@@ -1,5 +1,4 @@
-import type { LiveSource } from "../../config/rate-source.ts";
-import type { Bounds } from "./bounds.ts";
+import type { Bounds, LiveSource } from "../../config/rate-source.ts";
 
 /** What of a token says what it is worth. */
 export type RatedToken = Bounds & {

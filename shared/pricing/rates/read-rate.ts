@@ -1,7 +1,7 @@
 import type { LeafSource, RateSource } from "../../config/rate-source.ts";
+import { type Bounds, outsideOf } from "../../config/rate-source.ts";
 import { AppError } from "../../errors/app-error.ts";
 import { within } from "../../time/within.ts";
-import { type Bounds, outsideOf } from "./bounds.ts";
 import { chainlinkReader } from "./chainlink.ts";
 import { describeSource } from "./describe-source.ts";
 import { noRate } from "./failure.ts";

@@ -1,4 +1,4 @@
-import { UINT256_MAX } from "../token-amount.ts";
+import { UINT256_MAX } from "../../ethereum/encoding.ts";
 
 /** The ticks a Uniswap v3 pool can be at. */
 export const MAX_TICK = 887_272;

@@ -1,7 +1,7 @@
 import type { TwapSource } from "../../config/rate-source.ts";
 import { uintWord } from "../../ethereum/encoding.ts";
+import { inverse, type Ratio, toDecimal } from "../../text/decimal.ts";
 import { type Contracts, contractsAt, decimalsOf } from "./contract.ts";
-import { inverse, type Ratio, toDecimal } from "./decimal.ts";
 import { noRate } from "./failure.ts";
 import type { ReadOptions, ReadRate } from "./reader.ts";
 import { assertRecent } from "./recent.ts";

@@ -1,12 +1,12 @@
-import { QUOTED_JOB_INDEX_MAX } from "../pricing/job-quote.ts";
-import { type JobPrice, jobKey } from "../pricing/price-list.ts";
-import { CLOCK_SKEW_SECS, DIFFICULTY_BEARABLE } from "../pricing/proof-of-work.ts";
-import { openConfigDir, type Problem } from "./config-dir.ts";
-import { parseJobPricing } from "./job-pricing-toml.ts";
-import { type Config, readConfig } from "./load-config.ts";
-import { type PricingToml, pricingToml } from "./pricing-toml.ts";
-import type { Env } from "./secret-value.ts";
-import { shortSecrets } from "./short-secrets.ts";
+import { openConfigDir, type Problem } from "../config/config-dir.ts";
+import { type JobPrice, parseJobPricing } from "../config/job-pricing-toml.ts";
+import { type Config, readConfig } from "../config/load-config.ts";
+import { type PricingToml, pricingToml } from "../config/pricing-toml.ts";
+import type { Env } from "../config/secrets.ts";
+import { shortSecrets } from "../config/secrets.ts";
+import { jobKey } from "../job-call/job-ids.ts";
+import { QUOTED_JOB_INDEX_MAX } from "./job-quote.ts";
+import { CLOCK_SKEW_SECS, DIFFICULTY_BEARABLE } from "./proof-of-work.ts";
 
 const PRICING = "pricing.toml";
 const JOB_PRICING = "job_pricing.toml";

@@ -2,6 +2,8 @@ import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { Secret } from "../crypto/secret.ts";
 import { messageOf } from "../errors/app-error.ts";
+import { keyOf } from "./config-dir.ts";
+import { headerName } from "./fields.ts";
 
 export type Env = Readonly<Record<string, string | undefined>>;
 
@@ -71,4 +73,52 @@ function readSecretFile(path: string): Resolved {
   } catch (error) {
     return { problem: `names a file that cannot be read (${messageOf(error)})` };
   }
+}
+
+/** What every request says of itself (RFC 9110, sections 7 and 8). */
+const OWN_HEADERS = ["connection", "content-length", "content-type", "host", "transfer-encoding"];
+
+/** Headers for every request to somebody else, by lower-case name: credentials, as most of them want some. */
+export function secretHeaders(env: Env) {
+  const value = secretValue(env).refine(
+    (secret) => /^[!-~]+(?: [!-~]+)*$/.test(secret.reveal()),
+    "must be visible ASCII, since it becomes a header value",
+  );
+  return z
+    .record(z.string(), value)
+    .default({})
+    .superRefine((headers, context) => {
+      const names = Object.keys(headers).map((name) => name.toLowerCase());
+      Object.keys(headers).forEach((name, index) => {
+        const problem = headerNameProblem(name, names.indexOf(name.toLowerCase()) < index);
+        if (problem !== undefined) context.addIssue({ code: "custom", path: [name], message: problem });
+      });
+    })
+    .transform((headers) => lowerCased(headers));
+}
+
+function headerNameProblem(name: string, repeats: boolean): string | undefined {
+  if (!headerName.safeParse(name).success) return "is not a header name (RFC 9110)";
+  if (OWN_HEADERS.includes(name.toLowerCase())) return "is set by the gateway itself";
+  return repeats ? "is there twice" : undefined;
+}
+
+function lowerCased<Value>(headers: Readonly<Record<string, Value>>): Readonly<Record<string, Value>> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+}
+
+const SHORT_SECRET_BYTES = 16;
+
+/** A warning for every secret of a file that is short enough to be guessed. URLs are secret for what they may hold. */
+export function shortSecrets(file: string, value: unknown, path: readonly PropertyKey[] = []): string[] {
+  if (value instanceof Secret) {
+    const bytes = value.bytes().length;
+    if (bytes >= SHORT_SECRET_BYTES || /(?:^|_)url$/.test(String(path.at(-1)))) return [];
+    return [`${file}: ${keyOf(path)}: the secret has only ${bytes} bytes; 32 random ones are hard to guess`];
+  }
+  if (typeof value !== "object" || value === null) return [];
+  return Object.entries(value).flatMap(([key, inner]) => {
+    const part = Array.isArray(value) ? Number(key) : key;
+    return shortSecrets(file, inner, [...path, part]);
+  });
 }

@@ -1,14 +1,15 @@
 import { z } from "zod";
-import { jobKey, type PriceList, priceProblems, type RateAt, toPriceList } from "../pricing/price-list.ts";
-import { openConfigDir } from "./config-dir.ts";
-import { isLoopback } from "./fields.ts";
-import { parseJobPricing } from "./job-pricing-toml.ts";
-import { type Config, readConfig } from "./load-config.ts";
-import { fixedRateIn } from "./rate-source.ts";
-import type { Env } from "./secret-value.ts";
-import { shortSecrets } from "./short-secrets.ts";
-import { decimals, markupBps, rate } from "./x402-tokens.ts";
-import { withTokenDefaults, type X402Toml, x402Problems, x402Toml } from "./x402-toml.ts";
+import { openConfigDir } from "../config/config-dir.ts";
+import { decimals, markupBps, rate } from "../config/evm-fields.ts";
+import { isLoopback } from "../config/fields.ts";
+import { type PriceList, parseJobPricing } from "../config/job-pricing-toml.ts";
+import { type Config, readConfig } from "../config/load-config.ts";
+import { fixedRateIn } from "../config/rate-source.ts";
+import type { Env } from "../config/secrets.ts";
+import { shortSecrets } from "../config/secrets.ts";
+import { withTokenDefaults, type X402Toml, x402Problems, x402Toml } from "../config/x402-toml.ts";
+import { jobKey } from "../job-call/job-ids.ts";
+import { priceProblems, type RateAt, toPriceList } from "./price-list.ts";
 
 const X402 = "x402.toml";
 const JOB_PRICING = "job_pricing.toml";

@@ -1,8 +1,9 @@
 import { z } from "zod";
 import { checksummed, hasRightChecksum, isAddress, ZERO_ADDRESS } from "../ethereum/address.ts";
 import { isEvmNetwork } from "../ethereum/encoding.ts";
-import { isPrivateUrl } from "./fields.ts";
-import { type Env, secretValue } from "./secret-value.ts";
+import type { Eip712Domain } from "../ethereum/typed-data.ts";
+import { domainText, isPrivateUrl, positive } from "./fields.ts";
+import { type Env, secretValue } from "./secrets.ts";
 
 /** An address, as EIP-55 writes it whatever case it was given in. */
 export const evmAddress = z.string().transform((text, context) => {
@@ -39,3 +40,15 @@ export const rate = z
   .regex(/[1-9]/, "must be above 0");
 export const markupBps = z.int().min(0).max(1_000_000);
 export const decimals = z.int().min(0).max(36);
+
+/** The EIP-712 domain that a pricing engine signs its quotes for, and the chain's side checks them by. */
+export const quoteDomain = z
+  .strictObject({
+    name: domainText.default("TangleQuote"),
+    version: domainText.default("1"),
+    chain_id: positive.max(Number.MAX_SAFE_INTEGER),
+    verifying_contract: evmAddress,
+  })
+  .transform(({ chain_id: chainId, verifying_contract: verifyingContract, ...named }): Eip712Domain => {
+    return { ...named, chainId, verifyingContract };
+  });
