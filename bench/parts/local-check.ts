@@ -7,7 +7,7 @@ import { identifyPayment, inTakenToken } from "../../services/x402-gateway/payme
 import { parseJobPricing } from "../../shared/config/job-pricing-toml.ts";
 import { x402Toml } from "../../shared/config/x402-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
-import { toPriceList } from "../../shared/pricing/price-list.ts";
+import { toPriceList } from "../../shared/pricing/prices.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { type Signed, toHeader } from "../support/payments.ts";
 import { PRICING, x402Table } from "../support/sale.ts";

@@ -1,13 +1,13 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
+import { z } from "zod";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
-import { toHex } from "../../shared/ethereum/encoding.ts";
+import { toHex, UINT64_MAX } from "../../shared/ethereum/encoding.ts";
 import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
 import { rawPath } from "../../shared/http/raw-path.ts";
 import { readBody } from "../../shared/http/read-body.ts";
-import { encodeQuoteHeader, toQuoteJson } from "../../shared/pricing/quote-header.ts";
-import type { Ask } from "./ask.ts";
-import { parseQuotePath, parseQuoteRequest, type QuotedIds } from "./http-request.ts";
-import type { JobPriceAnswer } from "./job-price.ts";
+import { encodeQuoteHeader, toQuoteJson } from "../../shared/pricing/job-quote.ts";
+import type { Ask, JobPriceAnswer, JobPriceRequest } from "./job-price.ts";
+import { invalid } from "./job-price.ts";
 
 const BODY_BYTES_MAX = 16 * 1024;
 
@@ -66,4 +66,70 @@ function refuseMethod(req: IncomingMessage, res: ServerResponse): void {
 
 function nothingAt(path: string): AppError {
   return new AppError("request.not_found", { reason: `nothing at ${path}` });
+}
+
+export type QuotedIds = { serviceId: bigint; jobIndex: number };
+
+/** Ids in their one decimal form: no sign, no padding, nothing encoded. */
+const QUOTE = /^\/pricing\/jobs\/(0|[1-9]\d{0,19})\/(0|[1-9]\d{0,9})\/quote$/;
+
+const UINT32_MAX = 2 ** 32 - 1;
+
+/** The ids of a raw path; undefined where it names nothing of this engine's. */
+export function parseQuotePath(path: string): QuotedIds | undefined {
+  const [, service, index] = QUOTE.exec(path) ?? [];
+  if (service === undefined || index === undefined) return undefined;
+  const ids = { serviceId: BigInt(service), jobIndex: Number(index) };
+  return ids.serviceId <= UINT64_MAX && ids.jobIndex <= UINT32_MAX ? ids : undefined;
+}
+
+const NOTHING = Buffer.alloc(0);
+
+const bytes = z
+  .string("must be text: 0x and hex digits")
+  .regex(/^0x(?:[0-9a-fA-F]{2})*$/, "must be 0x and hex digits, two for each byte")
+  .transform((text) => Buffer.from(text.slice(2), "hex"));
+
+const uint64 = z
+  .union([z.string().regex(/^(?:0|[1-9]\d{0,19})$/), z.int().min(0)], "must be an integer in decimal")
+  .transform(BigInt)
+  .refine((value) => value <= UINT64_MAX, "is above 2^64-1");
+
+/** What is left out is empty, 0 or false, as in proto3. */
+const quoteBody = z.strictObject({
+  proof_of_work: bytes.default(NOTHING),
+  challenge_timestamp: uint64.default(0n),
+  require_tee: z.boolean().default(false),
+  requester: bytes.default(NOTHING),
+  inputs_hash: bytes.default(NOTHING),
+});
+
+/** GetJobPriceRequest as JSON; the ids are the path's. Throws `pricing.request_invalid`, which names the field. */
+export function parseQuoteRequest(ids: QuotedIds, body: Buffer): JobPriceRequest {
+  const parsed = quoteBody.safeParse(jsonIn(body));
+  if (!parsed.success) throw problemOf(parsed.error.issues[0]);
+  const { proof_of_work, challenge_timestamp, require_tee, requester, inputs_hash } = parsed.data;
+  return {
+    ...ids,
+    proofOfWork: proof_of_work,
+    challengeTimestamp: challenge_timestamp,
+    requireTee: require_tee,
+    requester,
+    inputsHash: inputs_hash,
+  };
+}
+
+function problemOf(issue: z.core.$ZodIssue | undefined) {
+  if (issue?.code === "unrecognized_keys")
+    return invalid(String(issue.keys[0]), "is not a field of this request");
+  const field = issue === undefined || issue.path.length === 0 ? "body" : issue.path.join(".");
+  return invalid(field, issue?.message ?? "is malformed");
+}
+
+function jsonIn(body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString("utf8"));
+  } catch (cause) {
+    throw invalid("body", "is not JSON", cause);
+  }
 }

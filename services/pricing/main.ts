@@ -9,7 +9,7 @@ import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
 import { loadPricingConfig, type PricingConfig } from "../../shared/pricing/load-pricing-config.ts";
 import { connectForRequests, type Redis } from "../../shared/redis/connect.ts";
 import { type Clock, delay, systemClock } from "../../shared/time/clock.ts";
-import { logGrpc } from "./grpc-log.ts";
+import { logGrpc } from "./grpc.ts";
 import { createMeters } from "./metrics.ts";
 import { createPricingService, type PricingService } from "./pricing.ts";
 

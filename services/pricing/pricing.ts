@@ -8,18 +8,29 @@ import { domainSeparator, type Eip712Domain } from "../../shared/ethereum/typed-
 import type { Readiness } from "../../shared/http/ops.ts";
 import { explain } from "../../shared/http/readiness.ts";
 import { type Logger, silentLogger } from "../../shared/log/logger.ts";
-import { toPriceList } from "../../shared/pricing/price-list.ts";
+import type { JobQuote } from "../../shared/pricing/job-quote.ts";
+import {
+  currentOffers,
+  type RateOf,
+  settlementEndpoint,
+  toPriceList,
+  toSettlementOption,
+} from "../../shared/pricing/prices.ts";
+import { fixedRateOf } from "../../shared/pricing/rates/source.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable-redis.ts";
 import type { DurabilityMode } from "../../shared/redis/server-state.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
-import { createAsk } from "./ask.ts";
-import { createGetJobPrice, type GetJobPriceDeps } from "./get-job-price.ts";
-import { type GrpcListening, listenGrpc } from "./grpc-server.ts";
+import { type GrpcListening, listenGrpc } from "./grpc.ts";
 import { createHttpHandler } from "./http.ts";
-import type { GetJobPrice } from "./job-price.ts";
+import {
+  createAsk,
+  createGetJobPrice,
+  type GetJobPrice,
+  type GetJobPriceDeps,
+  type Settlement,
+} from "./job-price.ts";
 import { createProofMemory } from "./proof-memory.ts";
-import { type AcceptedToken, createSettle, type X402Settlement } from "./settlement.ts";
 
 /** Keeps the rates of tokens current: `of` is what `rateOf` of an x402 settlement takes. */
 export { createRates } from "../../shared/pricing/rates/rates.ts";
@@ -107,4 +118,35 @@ function toService(parts: Parts): PricingService {
 
 function noKey(): AppError {
   return new AppError("start.config_invalid", { reason: "key: must be a private key: 0x and 64 hex digits" });
+}
+
+/** A token that a gateway takes, as x402.toml has it. */
+export type AcceptedToken = {
+  network: string;
+  asset: string;
+  symbol: string;
+  decimals: number;
+  markup_bps: number;
+  pay_to: string;
+  rate_per_native_unit: unknown;
+};
+
+export type X402Settlement<Token extends AcceptedToken> = {
+  /** The public URL of the x402 gateway that takes the quotes. */
+  endpoint: string;
+  acceptedTokens: readonly Token[];
+  /** What a token is worth now, as `createRates` has it; by default its `rate_per_native_unit`, where that is a text. */
+  rateOf?: RateOf<Token>;
+};
+
+/** How a quote can be settled at an x402 gateway now: in every token whose rate is known. */
+export function createSettle<Token extends AcceptedToken>(settlement: X402Settlement<Token>) {
+  const { acceptedTokens, rateOf = fixedRateOf } = settlement;
+  const endpoint = settlement.endpoint.replace(/\/$/, "");
+  return (quote: JobQuote): Settlement => ({
+    options: currentOffers(quote.priceWei, acceptedTokens, rateOf).map(({ token, amount }) =>
+      toSettlementOption({ token: { ...token, payTo: token.pay_to }, amount }),
+    ),
+    endpoint: settlementEndpoint(endpoint, quote),
+  });
 }

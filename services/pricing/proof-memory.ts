@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import type { Address } from "../../shared/ethereum/address.ts";
+import { decodeQuoteHeader, encodeQuoteHeader, type SignedQuote } from "../../shared/pricing/job-quote.ts";
 import { CLOCK_SKEW_SECS, type Puzzle } from "../../shared/pricing/proof-of-work.ts";
-import { decodeQuoteHeader, encodeQuoteHeader, type SignedQuote } from "../../shared/pricing/quote-header.ts";
 import type { DurableRedis } from "../../shared/redis/durable-redis.ts";
 import { keys } from "../../shared/redis/keys.ts";
 import { script } from "../../shared/redis/script.ts";

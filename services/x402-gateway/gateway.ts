@@ -21,7 +21,7 @@ import { createAnswerAll } from "./routes/routes.ts";
 /** Check tables of `x402.toml` and `job_pricing.toml`, and put prices on jobs. */
 export { parseJobPricing } from "../../shared/config/job-pricing-toml.ts";
 export { x402Toml } from "../../shared/config/x402-toml.ts";
-export { toPriceList } from "../../shared/pricing/price-list.ts";
+export { toPriceList } from "../../shared/pricing/prices.ts";
 
 const CALLER_CHECK_TIMEOUT_MS = 3000;
 

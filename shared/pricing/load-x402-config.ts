@@ -9,7 +9,7 @@ import type { Env } from "../config/secrets.ts";
 import { shortSecrets } from "../config/secrets.ts";
 import { withTokenDefaults, type X402Toml, x402Problems, x402Toml } from "../config/x402-toml.ts";
 import { jobKey } from "../job-call/job-ids.ts";
-import { priceProblems, type RateAt, toPriceList } from "./price-list.ts";
+import { priceProblems, type RateAt, toPriceList } from "./prices.ts";
 
 const X402 = "x402.toml";
 const JOB_PRICING = "job_pricing.toml";

@@ -9,7 +9,7 @@ import { toHex } from "../../shared/ethereum/encoding.ts";
 import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
 import { listen } from "../../shared/http/listen.ts";
 import type { JobQuote } from "../../shared/pricing/job-quote.ts";
-import { randomNonce, solve } from "../../shared/pricing/solve.ts";
+import { randomNonce, solve } from "../../shared/pricing/proof-of-work.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
 import { eventually } from "../support/eventually.ts";
 import { recordingLog } from "../support/recording-log.ts";

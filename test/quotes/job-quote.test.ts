@@ -5,8 +5,12 @@ import { expect, test } from "vitest";
 import { keccak256Hex } from "../../shared/ethereum/encoding.ts";
 import { createSigner, recoverAddress } from "../../shared/ethereum/signatures.ts";
 import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
-import { type JobQuote, jobQuoteDigest } from "../../shared/pricing/job-quote.ts";
-import { decodeQuoteHeader, encodeQuoteHeader } from "../../shared/pricing/quote-header.ts";
+import {
+  decodeQuoteHeader,
+  encodeQuoteHeader,
+  type JobQuote,
+  jobQuoteDigest,
+} from "../../shared/pricing/job-quote.ts";
 
 const DOMAIN = {
   name: "TangleQuote",

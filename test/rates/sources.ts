@@ -1,7 +1,7 @@
 import type { LiveSource } from "../../shared/config/rate-source.ts";
 import { acceptedToken } from "../../shared/config/x402-toml.ts";
-import { createJudge, type Verdict } from "../../shared/pricing/rates/read-rate.ts";
-import type { ReadOptions } from "../../shared/pricing/rates/reader.ts";
+import { createJudge, type Verdict } from "../../shared/pricing/rates/registry.ts";
+import type { ReadOptions } from "../../shared/pricing/rates/source.ts";
 
 /** A token of x402.toml with this rate, as the configuration reads it. */
 export function tokenWith(rate: unknown, more: Record<string, unknown> = {}) {

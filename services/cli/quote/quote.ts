@@ -1,6 +1,6 @@
 import { messageOf } from "../../../shared/errors/app-error.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { askForQuote } from "../../../shared/pricing/ask-for-quote.ts";
+import { askForQuote } from "../../../shared/pricing/job-quote.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { type BodyOptions, readBody } from "../body.ts";
 import { type Answer, post, reasonOf, wordsOf } from "../pay/send.ts";

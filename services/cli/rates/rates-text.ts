@@ -1,5 +1,5 @@
 import type { AcceptedToken } from "../../../shared/config/x402-toml.ts";
-import type { Verdict } from "../../../shared/pricing/rates/read-rate.ts";
+import type { Verdict } from "../../../shared/pricing/rates/registry.ts";
 import { plain } from "../plain.ts";
 
 /** A token's rate: a value that is usable, or the reason why there is none. */

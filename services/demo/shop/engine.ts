@@ -1,6 +1,6 @@
 import type { Part } from "../../../shared/dev/start-part.ts";
 import type { Eip712Domain } from "../../../shared/ethereum/typed-data.ts";
-import { askForQuote } from "../../../shared/pricing/ask-for-quote.ts";
+import { askForQuote } from "../../../shared/pricing/job-quote.ts";
 import { loadPricingConfig } from "../../../shared/pricing/load-pricing-config.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { SERVICE_ID } from "../demo-config.ts";

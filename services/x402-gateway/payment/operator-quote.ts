@@ -7,8 +7,12 @@ import { domainSeparator, type Eip712Domain } from "../../../shared/ethereum/typ
 import { headerValues } from "../../../shared/http/headers.ts";
 import type { JobIds } from "../../../shared/job-call/job-ids.ts";
 import { platformKeys } from "../../../shared/job-call/metadata.ts";
-import { type JobQuote, jobQuoteDigest } from "../../../shared/pricing/job-quote.ts";
-import { decodeQuoteHeader, type SignedQuote } from "../../../shared/pricing/quote-header.ts";
+import {
+  decodeQuoteHeader,
+  type JobQuote,
+  jobQuoteDigest,
+  type SignedQuote,
+} from "../../../shared/pricing/job-quote.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 
 /** A quote of an operator's pricing engine, brought to be honoured at its price. */

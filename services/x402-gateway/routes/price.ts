@@ -1,5 +1,5 @@
 import type { ServerResponse } from "node:http";
-import { settlementEndpoint, toSettlementOption } from "../../../shared/pricing/settlement-options.ts";
+import { settlementEndpoint, toSettlementOption } from "../../../shared/pricing/prices.ts";
 import type { Job } from "../catalog.ts";
 import { sendJson } from "../send-json.ts";
 import { assertOffered } from "../sold-job.ts";

@@ -1,11 +1,11 @@
+import { outsideOf } from "../../config/rate-source.ts";
 import { messageOf } from "../../errors/app-error.ts";
 import type { Logger } from "../../log/logger.ts";
 import type { Clock } from "../../time/clock.ts";
-import { describeSource } from "./describe-source.ts";
-import { createHeldRate } from "./held-rate.ts";
-import type { LiveToken } from "./rated-token.ts";
-import type { Judge } from "./read-rate.ts";
-import type { createSharedValue } from "./shared-value.ts";
+import type { Judge } from "./registry.ts";
+import { describeSource } from "./registry.ts";
+import type { createSharedValue, SharedValue } from "./shared-value.ts";
+import type { LiveToken } from "./source.ts";
 
 /** How often what the replicas share is looked at; a replica without a rate looks more often. */
 const LOOK_MS = 5000;
@@ -124,4 +124,30 @@ const ABSENCE_NAMES = ["Error", "AbortError", "MaxRetriesPerRequestError"];
 function isAbsence(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   return ABSENCE_NAMES.includes(error.name) || /^(?:LOADING|MASTERDOWN)\b/.test(error.message);
+}
+
+/** `readAt` by Redis' time, `bornAt` by ours: both are when the read of the source began, or earlier. */
+type Held = { value: string; readAt: number; bornAt: number };
+
+/** The last good value of a rate, as this process knows it; it counts until it is too old. */
+export function createHeldRate(token: LiveToken, clock: Clock) {
+  const maxAgeMs = token.max_rate_age_secs * 1000;
+  let held: Held | undefined;
+
+  const ageMs = () => held && Math.max(0, clock() - held.bornAt);
+  const current = () => ((ageMs() ?? Number.POSITIVE_INFINITY) <= maxAgeMs ? held?.value : undefined);
+
+  return {
+    current,
+    ageMs,
+    hold(value: string, at: Omit<Held, "value">): void {
+      held = { value, ...at };
+    },
+    /** What the replicas share counts, unless Redis has lost a write since. */
+    adopt({ known }: SharedValue, askedAt: number): void {
+      if (known === undefined || outsideOf(known.value, token) !== undefined) return;
+      if (held !== undefined && current() !== undefined && known.readAt < held.readAt) return;
+      held = { value: known.value, readAt: known.readAt, bornAt: askedAt - known.ageMs };
+    },
+  };
 }

@@ -1,12 +1,11 @@
 import type { Logger } from "../../log/logger.ts";
+import type { Metrics } from "../../metrics/metrics.ts";
 import type { Redis } from "../../redis/connect.ts";
 import type { Clock } from "../../time/clock.ts";
-import { describeSource } from "./describe-source.ts";
 import { createFeed, type Feed } from "./feed.ts";
-import { identityOf } from "./identity.ts";
-import { isLive, type LiveToken, type RatedToken } from "./rated-token.ts";
-import { createJudge } from "./read-rate.ts";
-import { createSharedValue } from "./shared-value.ts";
+import { createJudge, describeSource } from "./registry.ts";
+import { createSharedValue, identityOf } from "./shared-value.ts";
+import { isLive, type LiveToken, type RatedToken } from "./source.ts";
 
 /** Time for one exchange with a source. */
 export const READ_TIMEOUT_MS = 5000;
@@ -96,5 +95,20 @@ function toFeed<Token>(group: Group, { redis, clock, log, timeoutMs }: Options<T
     shared: createSharedValue(redis, token),
     clock,
     log,
+  });
+}
+
+/** Gauges of each token's rate; the value is there only while the rate is young enough to be used. */
+export function registerRates(metrics: Metrics, observed: () => readonly ObservedRate[]): void {
+  const labels = ["network", "asset", "symbol"] as const;
+  const value = metrics.gauge("postern_rate_value", "Tokens for 10^18 wei, while that is known", labels);
+  const age = metrics.gauge("postern_rate_age_seconds", "Age of the last good rate; 0 if fixed", labels);
+  metrics.beforeScrape(() => {
+    value.reset();
+    age.reset();
+    for (const { network, asset, symbol, ...rate } of observed()) {
+      if (rate.value !== undefined) value.set({ network, asset, symbol }, Number(rate.value));
+      if (rate.ageMs !== undefined) age.set({ network, asset, symbol }, rate.ageMs / 1000);
+    }
   });
 }

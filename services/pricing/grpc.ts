@@ -5,14 +5,17 @@ import {
   type ServerUnaryCall,
   type ServiceDefinition,
   type sendUnaryData,
+  setLogger,
+  status,
 } from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
 import { ReflectionService } from "@grpc/reflection";
 import { HealthImplementation, protoPath as healthProto } from "grpc-health-check";
 import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
-import type { Ask } from "./ask.ts";
-import { toGrpcStatus } from "./grpc-status.ts";
-import { type RequestMessage, type ResponseMessage, toRequest, toResponse } from "./messages.ts";
+import type { ErrorCode } from "../../shared/errors/codes.ts";
+import { uintWord } from "../../shared/ethereum/encoding.ts";
+import type { Logger } from "../../shared/log/logger.ts";
+import type { Ask, JobPriceAnswer, JobPriceRequest } from "./job-price.ts";
 import { PROTO_OPTIONS, pricingEngineProto, SERVICE_NAME } from "./pricing-engine-proto.ts";
 
 /**
@@ -120,4 +123,74 @@ function closeServer(server: Server, graceMs: number): Promise<void> {
       resolve();
     });
   });
+}
+
+/** GetJobPriceRequest as proto-loader reads it: all fields are there, a uint64 is a decimal string. */
+export type RequestMessage = {
+  service_id: string;
+  job_index: number;
+  proof_of_work: Buffer;
+  challenge_timestamp: string;
+  require_tee: boolean;
+  requester: Buffer;
+  inputs_hash: Buffer;
+};
+
+export function toRequest(message: RequestMessage): JobPriceRequest {
+  return {
+    serviceId: BigInt(message.service_id),
+    jobIndex: message.job_index,
+    proofOfWork: message.proof_of_work,
+    challengeTimestamp: BigInt(message.challenge_timestamp),
+    requireTee: message.require_tee,
+    requester: message.requester,
+    inputsHash: message.inputs_hash,
+  };
+}
+
+/** GetJobPriceResponse for proto-loader to write. */
+export function toResponse({ signed, operator, proofOfWork, settlement }: JobPriceAnswer) {
+  const { quote, signature } = signed;
+  return {
+    quote_details: {
+      service_id: String(quote.serviceId),
+      job_index: quote.jobIndex,
+      price: Buffer.from(uintWord(quote.priceWei), "hex"),
+      timestamp: String(quote.timestamp),
+      expiry: String(quote.expiry),
+      confidentiality: quote.confidentiality,
+      requester: toBytes(quote.requester),
+      inputs_hash: toBytes(quote.inputsHash),
+    },
+    signature: toBytes(signature),
+    operator_id: toBytes(operator),
+    proof_of_work: proofOfWork,
+    ...(settlement && { settlement_options: settlement.options, x402_endpoint: settlement.endpoint }),
+    tee_attested: false,
+    tee_provider: "",
+  };
+}
+
+export type ResponseMessage = ReturnType<typeof toResponse>;
+
+function toBytes(hex: `0x${string}`): Buffer {
+  return Buffer.from(hex.slice(2), "hex");
+}
+
+/** What gRPC calls each refusal; whatever else fails is INTERNAL. */
+const STATUSES: Readonly<Partial<Record<ErrorCode, status>>> = {
+  "pricing.request_invalid": status.INVALID_ARGUMENT,
+  "pricing.tee_unavailable": status.UNAVAILABLE,
+  "pricing.unavailable": status.UNAVAILABLE,
+  "job.not_found": status.NOT_FOUND,
+};
+
+export function toGrpcStatus({ code, publicDetail }: AppError): { code: status; details: string } {
+  return { code: STATUSES[code] ?? status.INTERNAL, details: publicDetail };
+}
+
+/** Makes what the gRPC library says for itself, on stderr otherwise, lines of this process' log. */
+export function logGrpc(log: Logger): void {
+  const say = (...words: unknown[]): void => log.warn("grpc.said", { reason: words.map(String).join(" ") });
+  setLogger({ error: say, info: say, debug: say });
 }

@@ -1,4 +1,4 @@
-import { compare, mean, parseDecimal, quotient, type Ratio, toDecimal } from "../../text/decimal.ts";
+import { compare, mean, parseDecimal, quotient, type Ratio, toDecimal } from "../../../text/decimal.ts";
 
 type Rules = {
   /** In 1/10000 of the median of all that answered. */

@@ -1,9 +1,9 @@
 import type { Secret } from "../../crypto/secret.ts";
 import { messageOf } from "../../errors/app-error.ts";
 import { keccak256Hex } from "../../ethereum/encoding.ts";
-import type { Block } from "../../ethereum/rpc.ts";
-import { createEthCall, createReads, createRpc } from "../../ethereum/rpc.ts";
-import { noRate } from "./failure.ts";
+import { type Block, createEthCall, createReads, createRpc } from "../../ethereum/rpc.ts";
+import type { Clock } from "../../time/clock.ts";
+import { noRate } from "./source.ts";
 
 type Hex = `0x${string}`;
 
@@ -64,4 +64,21 @@ export async function decimalsOf(contracts: Contracts, address: Hex): Promise<nu
   const decimals = (await contracts.view(address, "decimals()")).uint(0);
   if (decimals > 77n) throw noRate(`decimals of ${address}: ${decimals} is more than 77`);
   return Number(decimals);
+}
+
+/** How far a chain's clock may be ahead of ours. */
+const SKEW_SECS = 60n;
+
+type Limits = { what: string; maxAgeSecs: number; clock: Clock };
+
+/** Throws `price.unavailable` for a moment of a chain, in Unix seconds, that is too old or in the future. */
+export function assertRecent(moment: bigint, { what, maxAgeSecs, clock }: Limits): void {
+  const now = nowSecs(clock);
+  if (moment > now + SKEW_SECS) throw noRate(`${what} is ${moment - now} s in the future`);
+  if (now - moment > BigInt(maxAgeSecs))
+    throw noRate(`${what} is older than max_age_secs: ${now - moment} s`);
+}
+
+export function nowSecs(clock: Clock): bigint {
+  return BigInt(Math.floor(clock() / 1000));
 }

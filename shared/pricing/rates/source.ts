@@ -1,4 +1,22 @@
 import type { Bounds, LiveSource } from "../../config/rate-source.ts";
+import { AppError } from "../../errors/app-error.ts";
+import type { Clock } from "../../time/clock.ts";
+
+export type ReadOptions = {
+  clock: Clock;
+  /** Time for one exchange with a source; a read ends after twice that at the latest, whoever else is slow. */
+  timeoutMs: number;
+  /** Certificates to trust instead of the system's, in PEM. */
+  ca?: string | undefined;
+};
+
+/** Reads one source once: a rate as decimal text, or it throws `price.unavailable`. */
+export type ReadRate = () => Promise<string>;
+
+/** Why a source gives no rate. The reason is for operators: it has no URL and no credential in it. */
+export function noRate(reason: string, cause?: unknown): AppError {
+  return new AppError("price.unavailable", { reason, cause });
+}
 
 /** What of a token says what it is worth. */
 export type RatedToken = Bounds & {

@@ -1,14 +1,12 @@
-import type { LeafSource, RateSource } from "../../config/rate-source.ts";
-import { type Bounds, outsideOf } from "../../config/rate-source.ts";
+import { type Bounds, type LeafSource, outsideOf, type RateSource } from "../../config/rate-source.ts";
 import { AppError } from "../../errors/app-error.ts";
 import { within } from "../../time/within.ts";
-import { chainlinkReader } from "./chainlink.ts";
-import { describeSource } from "./describe-source.ts";
-import { noRate } from "./failure.ts";
-import { httpJsonReader } from "./http-json.ts";
-import { agreedMedian } from "./median.ts";
-import type { ReadOptions, ReadRate } from "./reader.ts";
-import { twapReader } from "./uniswap-v3-twap.ts";
+import type { ReadOptions, ReadRate } from "./source.ts";
+import { noRate } from "./source.ts";
+import { chainlinkReader } from "./sources/chainlink.ts";
+import { httpJsonReader } from "./sources/http-json.ts";
+import { agreedMedian } from "./sources/median.ts";
+import { twapReader } from "./sources/uniswap-v3-twap.ts";
 
 /** What came of one look at a source: a value, or the reason why there is none; of a median also of each of its sources. */
 export type Verdict = {
@@ -99,4 +97,20 @@ function tooFew(
 ): string {
   const out = legs.flatMap(({ source, reason }) => (reason === undefined ? [] : [`${source}: ${reason}`]));
   return `${agreeing} of ${legs.length} sources agree, and min_sources is ${min_sources} (${out.join("; ")})`;
+}
+
+/** A source in a few words, none of them secret. */
+export function describeSource(source: RateSource): string {
+  switch (source.source) {
+    case "fixed":
+      return "fixed";
+    case "chainlink":
+      return `chainlink ${source.feed}`;
+    case "uniswap_v3_twap":
+      return `uniswap_v3_twap ${source.pool}`;
+    case "http_json":
+      return `http_json ${new URL(source.url.reveal()).host}`;
+    case "median":
+      return `median of ${source.of.length}`;
+  }
 }

@@ -1,9 +1,8 @@
-import type { ChainlinkSource } from "../../config/rate-source.ts";
-import { inverse, scaled, toDecimal } from "../../text/decimal.ts";
-import { type Contracts, contractsAt, decimalsOf } from "./contract.ts";
-import { noRate } from "./failure.ts";
-import type { ReadOptions, ReadRate } from "./reader.ts";
-import { assertRecent, nowSecs } from "./recent.ts";
+import type { ChainlinkSource } from "../../../config/rate-source.ts";
+import { inverse, scaled, toDecimal } from "../../../text/decimal.ts";
+import { assertRecent, type Contracts, contractsAt, decimalsOf, nowSecs } from "../evm-contract.ts";
+import type { ReadOptions, ReadRate } from "../source.ts";
+import { noRate } from "../source.ts";
 
 /** The answer of a Chainlink aggregator (AggregatorV3Interface), once its round, its age and its sequencer are sane. */
 export function chainlinkReader(source: ChainlinkSource, { clock, timeoutMs }: ReadOptions): ReadRate {
