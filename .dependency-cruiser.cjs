@@ -46,7 +46,7 @@ module.exports = {
     home("prom-client", "^shared/metrics/"),
     home("commander", "^services/cli/"),
     home("@noble/hashes", "^shared/ethereum/"),
-    home("viem", "^(shared/ethereum/|services/(runner/jobs|demo/shop|devnet|cli/pay)/)"),
+    home("viem", "^(services/(runner/jobs|demo/shop|devnet|cli/pay)/)"),
     home("@grpc", "^services/pricing/"),
     home("grpc-health-check", "^services/pricing/"),
     home("secp256k1", "^shared/ethereum/"),

@@ -2,9 +2,10 @@ import type { Secret } from "../crypto/secret.ts";
 import { messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Clock } from "../time/clock.ts";
+import type { Hex } from "./encoding.ts";
 import { createEvidence, type EvidenceOf } from "./evidence.ts";
 import { createLogSearch, isPayment, type TokenAuthorization } from "./logs.ts";
-import { ChainId, createReads, createRpc, type Hex, type Reads, type Rpc, unavailable } from "./rpc.ts";
+import { ChainId, createReads, createRpc, type Reads, type Rpc, unavailable } from "./rpc.ts";
 import { createTransfers, type Transfer, type TransferRange } from "./transfers.ts";
 
 const HEAD_EVERY_MS = 2000;

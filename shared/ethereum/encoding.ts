@@ -1,7 +1,10 @@
 import { keccak_256 } from "@noble/hashes/sha3.js";
 
+/** 0x and hex digits. */
+export type Hex = `0x${string}`;
+
 /** The bytes as 0x and lower-case hex digits. */
-export function toHex(bytes: Uint8Array): `0x${string}` {
+export function toHex(bytes: Uint8Array): Hex {
   return `0x${Buffer.from(bytes).toString("hex")}`;
 }
 
@@ -39,6 +42,6 @@ export function keccak256(bytes: Uint8Array): Uint8Array {
 }
 
 /** Keccak-256 as 0x and 64 lower-case hex digits. */
-export function keccak256Hex(bytes: Uint8Array): `0x${string}` {
+export function keccak256Hex(bytes: Uint8Array): Hex {
   return toHex(keccak_256(bytes));
 }

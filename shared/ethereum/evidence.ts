@@ -1,3 +1,4 @@
+import type { Hex } from "./encoding.ts";
 import type { LogSearch } from "./logs.ts";
 import {
   AUTHORIZATION_CANCELED,
@@ -7,7 +8,7 @@ import {
   isPayment,
   type TokenAuthorization,
 } from "./logs.ts";
-import type { Block, Hex, Log, Reads } from "./rpc.ts";
+import type { Block, Log, Reads } from "./rpc.ts";
 import { unavailable } from "./rpc.ts";
 
 /** What the chain says of one authorization. */

@@ -1,5 +1,5 @@
-import { addressWord, bytes32Word, keccak256Hex } from "./encoding.ts";
-import { type Hex, type Log, Logs, type Receipt, Refused, type Rpc, toQuantity } from "./rpc.ts";
+import { addressWord, bytes32Word, type Hex, keccak256Hex } from "./encoding.ts";
+import { type Log, Logs, type Receipt, Refused, type Rpc, toQuantity } from "./rpc.ts";
 import type { Authorization } from "./typed-data.ts";
 
 /** More than this at once is refused by most providers. */

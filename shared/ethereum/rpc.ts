@@ -1,52 +1,57 @@
-import { getHttpRpcClient } from "viem/utils";
 import { z } from "zod";
 import type { Secret } from "../crypto/secret.ts";
 import { AppError } from "../errors/app-error.ts";
+import type { Hex } from "./encoding.ts";
 
 const ANSWER_BYTES_MAX = 8 * 1024 * 1024;
 const EXCERPT_CHARS = 200;
-/** Parts of the URL shorter than this are words like `v1`, not keys. */
+/** Shorter parts of the URL are words like `v1`, not keys. */
 const KEY_CHARS_MIN = 8;
 
-export type Call<Schema extends z.ZodType> = {
+type Call<Schema extends z.ZodType> = {
   method: string;
   params: readonly unknown[];
   answer: Schema;
 };
 
 /**
- * Asks an EVM node once. Throws `payment.unavailable`: no reason, and no cause, has the node's URL in it, since the key
- * of a provider is commonly a part of it.
+ * Asks an EVM node once. Throws `payment.unavailable`. No reason and no cause contains the node's URL, because that
+ * commonly contains the provider's key.
  */
 export type Rpc = <Schema extends z.ZodType>(call: Call<Schema>) => Promise<z.output<Schema>>;
 
-type Options = { url: Secret; timeoutMs: number };
-
-/** The node did answer, with a refusal: of a smaller question it may think otherwise. */
+/** The node answered with a refusal: it may answer a smaller question. */
 export class Refused extends AppError {
   constructor(reason: string) {
     super("payment.unavailable", { reason });
   }
 }
 
+export function unavailable(reason: string): AppError {
+  return new AppError("payment.unavailable", { reason });
+}
+
 /** JSON-RPC over HTTP: one request for each call, no batches, no retries, no redirects, a deadline on the whole exchange. */
-export function createRpc({ url, timeoutMs }: Options): Rpc {
-  const client = getHttpRpcClient(url.reveal(), {
-    fetchOptions: { redirect: "error" },
-    maxResponseBodySize: ANSWER_BYTES_MAX,
-    timeout: 0,
-  });
+export function createRpc({ url, timeoutMs }: { url: Secret; timeoutMs: number }): Rpc {
+  const { endpoint, headers } = addressee(url);
   const redact = redactor(url);
+  let id = 0;
+
+  async function exchange(method: string, params: readonly unknown[], signal: AbortSignal): Promise<Answer> {
+    const body = JSON.stringify({ jsonrpc: "2.0", id: id++, method, params });
+    const response = await fetch(endpoint, { method: "POST", headers, body, redirect: "error", signal });
+    const message = parse(await readText(response, method), response);
+    if (response.ok || isError(message)) return message ?? {};
+    throw refusal(method, response.status);
+  }
 
   return async ({ method, params, answer }) => {
-    // viem's own deadline ends with the answer's headers.
-    const fetchOptions = { signal: AbortSignal.timeout(timeoutMs) };
-    const response = await client.request({ body: { method, params }, fetchOptions }).catch((thrown) => {
-      throw toFailure(method, thrown, timeoutMs);
+    const signal = AbortSignal.timeout(timeoutMs);
+    const { error, result } = await exchange(method, params, signal).catch((thrown: unknown) => {
+      if (thrown instanceof AppError) throw thrown;
+      if (signal.aborted) throw unavailable(`${method}: no answer within ${timeoutMs} ms`);
+      throw unavailable(`${method}: the exchange with the node failed (${codeOf(thrown)})`);
     });
-    const { error, result } = (response ?? {}) as { error?: { code?: unknown; message?: unknown } } & {
-      result?: unknown;
-    };
     if (error) throw new Refused(`${method}: error ${error.code}: ${redact(String(error.message))}`);
     const parsed = answer.safeParse(result);
     if (parsed.success) return parsed.data;
@@ -54,32 +59,62 @@ export function createRpc({ url, timeoutMs }: Options): Rpc {
   };
 }
 
-export function unavailable(reason: string): AppError {
-  return new AppError("payment.unavailable", { reason });
+/** A JSON-RPC response, unchecked. */
+type Answer = { error?: { code?: unknown; message?: unknown }; result?: unknown };
+
+/** `fetch` takes no credentials in a URL: they become a header. */
+function addressee(secret: Secret): { endpoint: string; headers: Record<string, string> } {
+  const url = new URL(secret.reveal());
+  const json = { "Content-Type": "application/json" };
+  if (url.username === "") return { endpoint: url.href, headers: json };
+  const credentials = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
+  [url.username, url.password] = ["", ""];
+  const authorization = `Basic ${Buffer.from(credentials).toString("base64")}`;
+  return { endpoint: url.href, headers: { ...json, Authorization: authorization } };
 }
 
-/** What went wrong, in words of our own: those of the library have the URL in them. */
-function toFailure(method: string, thrown: unknown, timeoutMs: number): AppError {
-  const { name, status, cause } = thrown as { name?: string; status?: number; cause?: unknown };
-  if (name === "AbortError" || name === "TimeoutError") {
-    return unavailable(`${method}: no answer within ${timeoutMs} ms`);
+async function readText(response: Response, method: string): Promise<string> {
+  const tooLong = () => new Refused(`${method}: the answer is too long`);
+  if (Number(response.headers.get("content-length")) > ANSWER_BYTES_MAX) {
+    await response.body?.cancel();
+    throw tooLong();
   }
-  if (name === "ResponseBodyTooLargeError") return new Refused(`${method}: the answer is too long`);
-  if (status !== undefined) return refusal(method, status);
-  return unavailable(`${method}: the exchange with the node failed (${codeOf(cause)})`);
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of response.body ?? []) {
+    bytes += chunk.length;
+    if (bytes > ANSWER_BYTES_MAX) throw tooLong(); // leaving the loop cancels the stream
+    chunks.push(chunk);
+  }
+  return new TextDecoder().decode(Buffer.concat(chunks));
 }
 
-/** Statuses that are about the one who asks, or how often, are none about the question. */
+/** Throws unless the body is JSON; only the body of a refusal may be anything. */
+function parse(text: string, { ok, headers }: Response): Answer | undefined {
+  const isJson = headers.get("content-type")?.startsWith("application/json") === true;
+  try {
+    return JSON.parse(isJson ? text : text || "{}");
+  } catch (error) {
+    if (isJson || ok) throw error;
+    return undefined;
+  }
+}
+
+function isError(message: Answer | undefined): boolean {
+  return typeof message?.error?.code === "number" && typeof message.error.message === "string";
+}
+
+/** Some statuses are about the caller, or how often it calls, and not about the question. */
 function refusal(method: string, status: number): AppError {
   const reason = `${method}: status ${status}`;
   return [401, 403, 404, 429].includes(status) ? unavailable(reason) : new Refused(reason);
 }
 
-/** `fetch failed` has its reason one deeper; only codes such as ECONNREFUSED are told. */
-function codeOf(cause: unknown): string {
-  const { code, cause: deeper } = (cause ?? {}) as { code?: unknown; cause?: unknown };
+/** `fetch failed` has its reason one level deeper. Only codes such as ECONNREFUSED are safe to repeat. */
+function codeOf(thrown: unknown): string {
+  const { code, cause } = (thrown ?? {}) as { code?: unknown; cause?: unknown };
   if (typeof code === "string") return code;
-  return deeper === undefined ? "no reason given" : codeOf(deeper);
+  return cause === undefined ? "no reason given" : codeOf(cause);
 }
 
 /** Nodes repeat in their errors what they were asked, and by whom. */
@@ -95,35 +130,6 @@ function redactor(secret: Secret): (text: string) => string {
   };
 }
 
-/** The questions that are asked of a node about its blocks. */
-export type Reads = {
-  block(tag: "latest" | "finalized"): Promise<Block>;
-  /** Null where the node knows no such transaction in its chain. */
-  receipt(transaction: Hex): Promise<Receipt | null>;
-  call(call: { to: Hex; data: Hex }, block: bigint): Promise<Hex>;
-};
-
-export function createReads(rpc: Rpc): Reads {
-  return {
-    block: (tag) => rpc({ method: "eth_getBlockByNumber", params: [tag, false], answer: Block }),
-    receipt: (hash) => rpc({ method: "eth_getTransactionReceipt", params: [hash], answer: Receipt }),
-    call: (call, block) => {
-      return rpc({ method: "eth_call", params: [call, toQuantity(block)], answer: Bytes });
-    },
-  };
-}
-
-/** `eth_call` at the head of whatever chain the node is of. Throws `payment.unavailable`. */
-export function createEthCall({ rpcUrl, timeoutMs }: { rpcUrl: Secret; timeoutMs: number }) {
-  const rpc = createRpc({ url: rpcUrl, timeoutMs });
-  return (call: { to: Hex; data: Hex }): Promise<Hex> => {
-    return rpc({ method: "eth_call", params: [call, "latest"], answer: Bytes });
-  };
-}
-
-/** 0x and hex digits, in lower case. */
-export type Hex = `0x${string}`;
-
 const hex = z
   .string()
   .regex(/^0x[0-9a-fA-F]*$/)
@@ -134,7 +140,7 @@ const quantity = z
   .regex(/^0x[0-9a-fA-F]+$/)
   .transform(BigInt);
 
-/** Of a block: what evidence needs. */
+/** The part of a block that evidence needs. */
 export const Block = z.object({ number: quantity, timestamp: quantity });
 export type Block = z.infer<typeof Block>;
 
@@ -152,7 +158,7 @@ export type Log = z.infer<typeof Log>;
 
 export const Logs = z.array(Log);
 
-/** Null where the node knows no such transaction in its chain. */
+/** Null if the node knows no such transaction in its chain. */
 export const Receipt = z.nullable(
   z.object({
     status: quantity,
@@ -164,9 +170,34 @@ export const Receipt = z.nullable(
 );
 export type Receipt = NonNullable<z.infer<typeof Receipt>>;
 
-export const Bytes = hex;
 export const ChainId = quantity;
 
 export function toQuantity(value: bigint): Hex {
   return `0x${value.toString(16)}`;
+}
+
+/** The questions that are asked of a node about its blocks. */
+export type Reads = {
+  block(tag: "latest" | "finalized"): Promise<Block>;
+  /** Null if the node knows no such transaction in its chain. */
+  receipt(transaction: Hex): Promise<Receipt | null>;
+  /** `eth_call` at this block. */
+  call(call: { to: Hex; data: Hex }, block: bigint | "latest"): Promise<Hex>;
+};
+
+export function createReads(rpc: Rpc): Reads {
+  return {
+    block: (tag) => rpc({ method: "eth_getBlockByNumber", params: [tag, false], answer: Block }),
+    receipt: (hash) => rpc({ method: "eth_getTransactionReceipt", params: [hash], answer: Receipt }),
+    call: (call, block) => {
+      const at = block === "latest" ? block : toQuantity(block);
+      return rpc({ method: "eth_call", params: [call, at], answer: hex });
+    },
+  };
+}
+
+/** `eth_call` at the latest block of any chain. Throws `payment.unavailable`. */
+export function createEthCall({ rpcUrl, timeoutMs }: { rpcUrl: Secret; timeoutMs: number }) {
+  const reads = createReads(createRpc({ url: rpcUrl, timeoutMs }));
+  return (call: { to: Hex; data: Hex }): Promise<Hex> => reads.call(call, "latest");
 }

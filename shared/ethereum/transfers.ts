@@ -1,6 +1,7 @@
+import type { Hex } from "./encoding.ts";
 import type { LogSearch } from "./logs.ts";
 import { AUTHORIZATION_USED, addressIn, addressTopic, adjacent, TRANSFER } from "./logs.ts";
-import type { Hex, Log, Reads, Receipt } from "./rpc.ts";
+import type { Log, Reads, Receipt } from "./rpc.ts";
 import { unavailable } from "./rpc.ts";
 
 export type Transfer = {

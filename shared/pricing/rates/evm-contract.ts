@@ -1,33 +1,29 @@
 import type { Secret } from "../../crypto/secret.ts";
 import { messageOf } from "../../errors/app-error.ts";
-import { keccak256Hex } from "../../ethereum/encoding.ts";
-import { type Block, createEthCall, createReads, createRpc } from "../../ethereum/rpc.ts";
+import { type Hex, keccak256Hex } from "../../ethereum/encoding.ts";
+import { type Block, createReads, createRpc } from "../../ethereum/rpc.ts";
 import type { Clock } from "../../time/clock.ts";
 import { noRate } from "./source.ts";
-
-type Hex = `0x${string}`;
 
 export type Contracts = ReturnType<typeof contractsAt>;
 
 type ViewOptions = {
   /** Words of the contract ABI, in hex without 0x. */
   args?: string;
-  /** As of this block; of the node's latest one otherwise. */
+  /** The block to read at; the node's latest one by default. */
   block?: bigint;
 };
 
-/** What a node says of contracts, and its latest block. All of it throws `price.unavailable`. */
-export function contractsAt({ rpcUrl, timeoutMs }: { rpcUrl: Secret; timeoutMs: number }) {
-  const ethCall = createEthCall({ rpcUrl, timeoutMs });
+/** Reads contracts, and the latest block, of one node. Every read may throw `price.unavailable`. */
+export function contractsAt(rpcUrl: Secret, timeoutMs: number) {
   const reads = createReads(createRpc({ url: rpcUrl, timeoutMs }));
   return {
-    /** A view of a contract, by its signature; the answer is its words of the contract ABI. */
-    async view(address: Hex, signature: string, { args = "", block }: ViewOptions = {}): Promise<Words> {
+    /** Calls a view of a contract by its signature, as "decimals()". The answer is in words of the contract ABI. */
+    async view(address: Hex, signature: string, options: ViewOptions = {}): Promise<Words> {
+      const { args = "", block = "latest" } = options;
       const data: Hex = `${keccak256Hex(Buffer.from(signature)).slice(0, 10) as Hex}${args}`;
       const what = `${signature.replace(/\(.*/, "")} of ${address}`;
-      const call = { to: address, data };
-      const asked = block === undefined ? ethCall(call) : reads.call(call, block);
-      return wordsOf(await asked.catch(toNoRate(what)), what);
+      return wordsOf(await reads.call({ to: address, data }, block).catch(toNoRate(what)), what);
     },
     latestBlock: (): Promise<Block> => reads.block("latest").catch(toNoRate("the node's latest block")),
   };
@@ -39,7 +35,7 @@ function toNoRate(what: string) {
   };
 }
 
-export type Words = {
+type Words = {
   uint(index: number): bigint;
   int(index: number): bigint;
   /** The address in a word, in lower case. */
@@ -69,10 +65,8 @@ export async function decimalsOf(contracts: Contracts, address: Hex): Promise<nu
 /** How far a chain's clock may be ahead of ours. */
 const SKEW_SECS = 60n;
 
-type Limits = { what: string; maxAgeSecs: number; clock: Clock };
-
-/** Throws `price.unavailable` for a moment of a chain, in Unix seconds, that is too old or in the future. */
-export function assertRecent(moment: bigint, { what, maxAgeSecs, clock }: Limits): void {
+/** Throws `price.unavailable` if a chain's time stamp (Unix seconds) is too old, or in the future. */
+export function assertRecent(what: string, moment: bigint, maxAgeSecs: number, clock: Clock): void {
   const now = nowSecs(clock);
   if (moment > now + SKEW_SECS) throw noRate(`${what} is ${moment - now} s in the future`);
   if (now - moment > BigInt(maxAgeSecs))
