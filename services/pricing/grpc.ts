@@ -15,12 +15,12 @@ import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.t
 import type { ErrorCode } from "../../shared/errors/codes.ts";
 import { uintWord } from "../../shared/ethereum/encoding.ts";
 import type { Logger } from "../../shared/log/logger.ts";
-import type { Ask, JobPriceAnswer, JobPriceRequest } from "./job-price.ts";
+import type { AskPrice, JobPriceAnswer, JobPriceRequest } from "./job-price.ts";
 import { PROTO_OPTIONS, pricingEngineProto, SERVICE_NAME } from "./pricing-engine-proto.ts";
 
 /**
- * What one client may hold. gRPC has no limit of its own to how long a request may take to arrive: the age of a connection
- * is that limit. Clients connect anew without losing a call that ends within the grace.
+ * Limits for each client. gRPC does not limit how long a request may take to arrive, so the age of its connection does.
+ * Clients reconnect without losing a call that ends within the grace.
  */
 const LIMITS = {
   "grpc.max_receive_message_length": 16 * 1024,
@@ -34,14 +34,14 @@ const LIMITS = {
 const HEALTH_EVERY_MS = 200;
 
 export type GrpcListening = {
-  /** `host:port` as bound, with the port that was chosen where 0 was asked for. */
+  /** `host:port` as bound; if port 0 was asked for, the port that was chosen. */
   readonly address: string;
-  /** Takes no more calls, lets those in flight end (at most `graceMs`), then ends what is left. */
+  /** Takes no more calls, lets those in flight end for at most `graceMs`, then aborts the rest. */
   close(graceMs: number): Promise<void>;
 };
 
 type Deps = {
-  ask: Ask;
+  ask: AskPrice;
   isReady: () => boolean;
   limits?: ServerOptions;
 };
@@ -64,7 +64,7 @@ export async function listenGrpc(address: string, { ask, isReady, limits }: Deps
   };
 }
 
-function answerWith(ask: Ask) {
+function answerWith(ask: AskPrice) {
   return async (
     { request }: ServerUnaryCall<RequestMessage, ResponseMessage>,
     reply: sendUnaryData<ResponseMessage>,
@@ -78,25 +78,25 @@ function answerWith(ask: Ask) {
 }
 
 /**
- * grpc.health.v1: the server as a whole and its one service are SERVING while quotes can be given. `follow` keeps that
- * up to date; what it returns ends that, and says so to who watches.
+ * grpc.health.v1: the server and its one service are SERVING while quotes can be given. `follow` keeps the status up to
+ * date; the function it returns ends that, with NOT_SERVING for all who watch.
  */
 function serveHealth(server: Server, isReady: () => boolean): { follow: () => () => void } {
   const health = new HealthImplementation();
   let known: boolean | undefined;
-  const tell = (ready: boolean): void => {
+  const report = (ready: boolean): void => {
     if (ready === known) return;
     known = ready;
     for (const name of ["", SERVICE_NAME]) health.setStatus(name, ready ? "SERVING" : "NOT_SERVING");
   };
-  tell(isReady());
+  report(isReady());
   health.addToServer(server);
   return {
     follow() {
-      const timer = setInterval(() => tell(isReady()), HEALTH_EVERY_MS);
+      const timer = setInterval(() => report(isReady()), HEALTH_EVERY_MS);
       return () => {
         clearInterval(timer);
-        tell(false);
+        report(false);
       };
     },
   };
@@ -125,8 +125,8 @@ function closeServer(server: Server, graceMs: number): Promise<void> {
   });
 }
 
-/** GetJobPriceRequest as proto-loader reads it: all fields are there, a uint64 is a decimal string. */
-export type RequestMessage = {
+/** GetJobPriceRequest as proto-loader reads it: no field is missing, a uint64 is a decimal string. */
+type RequestMessage = {
   service_id: string;
   job_index: number;
   proof_of_work: Buffer;
@@ -136,7 +136,7 @@ export type RequestMessage = {
   inputs_hash: Buffer;
 };
 
-export function toRequest(message: RequestMessage): JobPriceRequest {
+function toRequest(message: RequestMessage): JobPriceRequest {
   return {
     serviceId: BigInt(message.service_id),
     jobIndex: message.job_index,
@@ -148,7 +148,7 @@ export function toRequest(message: RequestMessage): JobPriceRequest {
   };
 }
 
-/** GetJobPriceResponse for proto-loader to write. */
+/** GetJobPriceResponse as proto-loader writes it. */
 export function toResponse({ signed, operator, proofOfWork, settlement }: JobPriceAnswer) {
   const { quote, signature } = signed;
   return {
@@ -171,13 +171,13 @@ export function toResponse({ signed, operator, proofOfWork, settlement }: JobPri
   };
 }
 
-export type ResponseMessage = ReturnType<typeof toResponse>;
+type ResponseMessage = ReturnType<typeof toResponse>;
 
 function toBytes(hex: `0x${string}`): Buffer {
   return Buffer.from(hex.slice(2), "hex");
 }
 
-/** What gRPC calls each refusal; whatever else fails is INTERNAL. */
+/** The gRPC status of each refusal; all other failures are INTERNAL. */
 const STATUSES: Readonly<Partial<Record<ErrorCode, status>>> = {
   "pricing.request_invalid": status.INVALID_ARGUMENT,
   "pricing.tee_unavailable": status.UNAVAILABLE,
@@ -185,11 +185,11 @@ const STATUSES: Readonly<Partial<Record<ErrorCode, status>>> = {
   "job.not_found": status.NOT_FOUND,
 };
 
-export function toGrpcStatus({ code, publicDetail }: AppError): { code: status; details: string } {
+function toGrpcStatus({ code, publicDetail }: AppError): { code: status; details: string } {
   return { code: STATUSES[code] ?? status.INTERNAL, details: publicDetail };
 }
 
-/** Makes what the gRPC library says for itself, on stderr otherwise, lines of this process' log. */
+/** Sends the gRPC library's own messages to this process' log; by default it writes them to stderr. */
 export function logGrpc(log: Logger): void {
   const say = (...words: unknown[]): void => log.warn("grpc.said", { reason: words.map(String).join(" ") });
   setLogger({ error: say, info: say, debug: say });

@@ -6,31 +6,28 @@ import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
 import { rawPath } from "../../shared/http/raw-path.ts";
 import { readBody } from "../../shared/http/read-body.ts";
 import { encodeQuoteHeader, toQuoteJson } from "../../shared/pricing/job-quote.ts";
-import type { Ask, JobPriceAnswer, JobPriceRequest } from "./job-price.ts";
-import { invalid } from "./job-price.ts";
+import { type AskPrice, invalid, type JobPriceAnswer, type JobPriceRequest } from "./job-price.ts";
 
 const BODY_BYTES_MAX = 16 * 1024;
 
-type Deps = { ask: Ask; isEnding: () => boolean };
-
-/** POST /pricing/jobs/{service_id}/{job_index}/quote: GetJobPrice for who speaks JSON. */
-export function createHttpHandler({ ask, isEnding }: Deps): RequestListener {
+/** POST /pricing/jobs/{service_id}/{job_index}/quote: GetJobPrice over HTTP and JSON. */
+export function createHttpHandler(ask: AskPrice, isEnding: () => boolean): RequestListener {
   return async (req, res) => {
     if (isEnding()) res.setHeader("Connection", "close");
     const path = rawPath(req.url ?? "");
     const ids = parseQuotePath(path);
-    if (ids === undefined) return refuse(req, res, { error: nothingAt(path) });
+    if (ids === undefined) return refuse(req, res, nothingAt(path));
     if (req.method !== "POST") return refuseMethod(req, res);
     try {
       const read = async () => parseQuoteRequest(ids, await readBody(req, res, BODY_BYTES_MAX));
       sendAnswer(res, await ask("http", read));
     } catch (thrown) {
-      refuse(req, res, { error: toAppError(thrown), ids });
+      refuse(req, res, toAppError(thrown), ids);
     }
   };
 }
 
-/** Integers are decimal strings, bytes are 0x hex; `quote_header` is what an x402 gateway takes. */
+/** Integers are decimal strings, bytes are 0x hex. `quote_header` is the value of the header for an x402 gateway. */
 function sendAnswer(res: ServerResponse, answer: JobPriceAnswer): void {
   const { signed, operator, proofOfWork, settlement } = answer;
   const { details, signature } = toQuoteJson(signed);
@@ -49,9 +46,7 @@ function sendAnswer(res: ServerResponse, answer: JobPriceAnswer): void {
   res.end(body);
 }
 
-type Refusal = { error: AppError; ids?: QuotedIds };
-
-function refuse(req: IncomingMessage, res: ServerResponse, { error, ids }: Refusal): void {
+function refuse(req: IncomingMessage, res: ServerResponse, error: AppError, ids?: QuotedIds): void {
   const members = ids && { service_id: String(ids.serviceId), job_index: String(ids.jobIndex) };
   sendProblem(req, res, { error, extra: { ...(error.code === "job.not_found" && members && { members }) } });
 }
@@ -68,15 +63,15 @@ function nothingAt(path: string): AppError {
   return new AppError("request.not_found", { reason: `nothing at ${path}` });
 }
 
-export type QuotedIds = { serviceId: bigint; jobIndex: number };
+type QuotedIds = { serviceId: bigint; jobIndex: number };
 
 /** Ids in their one decimal form: no sign, no padding, nothing encoded. */
 const QUOTE = /^\/pricing\/jobs\/(0|[1-9]\d{0,19})\/(0|[1-9]\d{0,9})\/quote$/;
 
 const UINT32_MAX = 2 ** 32 - 1;
 
-/** The ids of a raw path; undefined where it names nothing of this engine's. */
-export function parseQuotePath(path: string): QuotedIds | undefined {
+/** The ids in a raw path; undefined if it is no path of this engine. */
+function parseQuotePath(path: string): QuotedIds | undefined {
   const [, service, index] = QUOTE.exec(path) ?? [];
   if (service === undefined || index === undefined) return undefined;
   const ids = { serviceId: BigInt(service), jobIndex: Number(index) };
@@ -95,7 +90,7 @@ const uint64 = z
   .transform(BigInt)
   .refine((value) => value <= UINT64_MAX, "is above 2^64-1");
 
-/** What is left out is empty, 0 or false, as in proto3. */
+/** A field that is left out is empty, 0 or false, as in proto3. */
 const quoteBody = z.strictObject({
   proof_of_work: bytes.default(NOTHING),
   challenge_timestamp: uint64.default(0n),
@@ -104,8 +99,8 @@ const quoteBody = z.strictObject({
   inputs_hash: bytes.default(NOTHING),
 });
 
-/** GetJobPriceRequest as JSON; the ids are the path's. Throws `pricing.request_invalid`, which names the field. */
-export function parseQuoteRequest(ids: QuotedIds, body: Buffer): JobPriceRequest {
+/** Reads a GetJobPriceRequest in JSON; the ids come from the path. Throws `pricing.request_invalid`, which names the field. */
+function parseQuoteRequest(ids: QuotedIds, body: Buffer): JobPriceRequest {
   const parsed = quoteBody.safeParse(jsonIn(body));
   if (!parsed.success) throw problemOf(parsed.error.issues[0]);
   const { proof_of_work, challenge_timestamp, require_tee, requester, inputs_hash } = parsed.data;

@@ -18,12 +18,12 @@ import { CLOCK_SKEW_SECS, checkProof } from "../../shared/pricing/proof-of-work.
 import type { Clock } from "../../shared/time/clock.ts";
 import type { ProofMemory } from "./proof-memory.ts";
 
-/** What a client asks, as it came: nothing is checked. */
+/** What a client asks for, unchecked. */
 export type JobPriceRequest = {
   serviceId: bigint;
   jobIndex: number;
   proofOfWork: Uint8Array;
-  /** Unix seconds; 0 where there was none. */
+  /** Unix seconds; 0 if the client sent none. */
   challengeTimestamp: bigint;
   requireTee: boolean;
   requester: Uint8Array;
@@ -33,9 +33,9 @@ export type JobPriceRequest = {
 export type JobPriceAnswer = {
   signed: SignedQuote;
   operator: Address;
-  /** The request's. */
+  /** As in the request. */
   proofOfWork: Uint8Array;
-  /** How and where the quote can be settled off chain; absent where the engine says nothing of it. */
+  /** How and where the quote can be settled off chain; undefined if the engine has no x402 settlement. */
   settlement: Settlement | undefined;
 };
 
@@ -43,13 +43,13 @@ export type Settlement = { options: readonly SettlementOption[]; endpoint: strin
 
 export type GetJobPrice = (request: JobPriceRequest) => Promise<JobPriceAnswer>;
 
-export type GetJobPriceDeps = {
+type Deps = {
   jobs: PriceList;
   signer: Signer;
-  /** The EIP-712 domain's. */
+  /** Of the EIP-712 domain that quotes are signed for. */
   separator: string;
   powDifficulty: number;
-  /** How long a quote is good. */
+  /** How long a quote is valid. */
   quoteSecs: number;
   memory: ProofMemory;
   settle: (quote: JobQuote) => Settlement | undefined;
@@ -57,11 +57,11 @@ export type GetJobPriceDeps = {
 };
 
 /**
- * A request for a price from top to bottom; the checks are in the order that clients may rely on. Throws
- * `pricing.request_invalid`, `pricing.tee_unavailable`, `job.not_found` and `pricing.unavailable`. Until the proof of work
- * is checked nothing is asked of anybody.
+ * Answers a request for a price with a signed job quote. Clients may rely on the order of the checks; Redis is asked last,
+ * after the proof of work. Throws `pricing.request_invalid`, `pricing.tee_unavailable`, `job.not_found` and
+ * `pricing.unavailable`.
  */
-export function createGetJobPrice(deps: GetJobPriceDeps): GetJobPrice {
+export function createGetJobPrice(deps: Deps): GetJobPrice {
   const { jobs, signer, separator, powDifficulty, quoteSecs, memory, settle, clock } = deps;
   return async (request) => {
     const nowSecs = Math.floor(clock() / 1000);
@@ -88,6 +88,32 @@ export function createGetJobPrice(deps: GetJobPriceDeps): GetJobPrice {
     if (signed === undefined) throw invalid("proof_of_work", "was used for another request");
     const { proofOfWork } = request;
     return { signed, operator: signer.address, proofOfWork, settlement: settle(signed.quote) };
+  };
+}
+
+/** Asks for a price on behalf of one of the two protocols, and logs the outcome as one event. Throws an AppError. */
+export type AskPrice = (
+  via: "grpc" | "http",
+  read: () => JobPriceRequest | Promise<JobPriceRequest>,
+) => Promise<JobPriceAnswer>;
+
+export function createAskPrice(getJobPrice: GetJobPrice, clock: Clock, log: Logger): AskPrice {
+  return async (via, read) => {
+    const startedAt = clock();
+    let ids: object = {};
+    try {
+      const request = await read();
+      ids = { serviceId: String(request.serviceId), jobIndex: request.jobIndex };
+      const answer = await getJobPrice(request);
+      const { requester, priceWei, expiry } = answer.signed.quote;
+      const terms = { requester, priceWei: String(priceWei), expiry: Number(expiry) };
+      log.info("quote.issued", { via, ...ids, ...terms, ms: clock() - startedAt });
+      return answer;
+    } catch (thrown) {
+      const error = toAppError(thrown);
+      logRefused(log, "quote.refused", { error, via, ...ids, ms: clock() - startedAt });
+      throw error;
+    }
   };
 }
 
@@ -134,7 +160,7 @@ function assertQuotable({ jobIndex }: JobPriceRequest): void {
   throw invalid("job_index", `is above ${QUOTED_JOB_INDEX_MAX}, the highest that a quote can name`);
 }
 
-/** What a proof is used for: all of the request. Each part has one length by now, so they need no separators. */
+/** The hash of all that a proof is used for. Each part has one length by now, so they need no separators. */
 function contentOf(request: JobPriceRequest): string {
   const numbers = Buffer.alloc(20);
   numbers.writeBigUInt64BE(request.serviceId, 0);
@@ -143,34 +169,6 @@ function contentOf(request: JobPriceRequest): string {
   const { requester, inputsHash, proofOfWork } = request;
   const content = Buffer.concat([numbers, requester, inputsHash, proofOfWork]);
   return createHash("sha256").update(content).digest("hex");
-}
-
-type Deps = { getJobPrice: GetJobPrice; clock: Clock; log: Logger };
-
-/** Asks for a price, whichever way the request came; each outcome is one event. Throws an AppError. */
-export type Ask = (
-  via: "grpc" | "http",
-  read: () => JobPriceRequest | Promise<JobPriceRequest>,
-) => Promise<JobPriceAnswer>;
-
-export function createAsk({ getJobPrice, clock, log }: Deps): Ask {
-  return async (via, read) => {
-    const startedAt = clock();
-    let ids: object = {};
-    try {
-      const request = await read();
-      ids = { serviceId: String(request.serviceId), jobIndex: request.jobIndex };
-      const answer = await getJobPrice(request);
-      const { requester, priceWei, expiry } = answer.signed.quote;
-      const terms = { requester, priceWei: String(priceWei), expiry: Number(expiry) };
-      log.info("quote.issued", { via, ...ids, ...terms, ms: clock() - startedAt });
-      return answer;
-    } catch (thrown) {
-      const error = toAppError(thrown);
-      logRefused(log, "quote.refused", { error, via, ...ids, ms: clock() - startedAt });
-      throw error;
-    }
-  };
 }
 
 /** A refusal that names its field. */

@@ -16,23 +16,17 @@ import {
   toPriceList,
   toSettlementOption,
 } from "../../shared/pricing/prices.ts";
-import { fixedRateOf } from "../../shared/pricing/rates/source.ts";
+import { fixedRateOf } from "../../shared/pricing/rates/sources/fixed.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable-redis.ts";
 import type { DurabilityMode } from "../../shared/redis/server-state.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { type GrpcListening, listenGrpc } from "./grpc.ts";
 import { createHttpHandler } from "./http.ts";
-import {
-  createAsk,
-  createGetJobPrice,
-  type GetJobPrice,
-  type GetJobPriceDeps,
-  type Settlement,
-} from "./job-price.ts";
+import { createAskPrice, createGetJobPrice, type GetJobPrice, type Settlement } from "./job-price.ts";
 import { createProofMemory } from "./proof-memory.ts";
 
-/** Keeps the rates of tokens current: `of` is what `rateOf` of an x402 settlement takes. */
+/** Keeps the rates of tokens current; its `of` is the `rateOf` of an x402 settlement. */
 export { createRates } from "../../shared/pricing/rates/rates.ts";
 
 export type PricingOptions = {
@@ -44,83 +38,14 @@ export type PricingOptions = {
   powDifficulty: number;
   quoteTtlSecs: number;
   maxQuoteAgeSecs: number;
-  /** For what all replicas remember. Commands have to fail, not wait, while it is away. */
+  /** Holds what all replicas remember. While it is away, commands must fail instead of waiting. */
   redis: Redis;
   durability: DurabilityMode;
   log?: Logger;
   clock?: Clock;
 };
 
-export type PricingService = {
-  /** Who signs the quotes. */
-  readonly operator: Address;
-  getJobPrice: GetJobPrice;
-  /** Serves PricingEngine over gRPC, with health and reflection. */
-  listenGrpc(address: string): Promise<GrpcListening>;
-  /** The same over HTTP and JSON, to be mounted on any server. */
-  readonly handler: RequestListener;
-  /** The same service, whose answers also say how and where a quote can be settled off chain. This one stays as it is. */
-  withX402Settlement<Token extends AcceptedToken>(settlement: X402Settlement<Token>): PricingService;
-  /** Resolves when the first Redis reached keeps promises; rejects when it does not. */
-  readonly firstCheck: Promise<void>;
-  readiness(): Readiness;
-  /** Says that it is not ready, and answers on. */
-  drain(): void;
-  /** Ends the service's timers. Call it last, when nothing more can arrive. */
-  close(): void;
-};
-
-/** A pricing engine, to be mounted in any process; what two replicas have to agree on is in Redis. */
-export function createPricingService(options: PricingOptions): PricingService {
-  const { key, domain, redis, durability, log = silentLogger, clock = systemClock } = options;
-  if (!isPrivateKey(key.reveal())) throw noKey();
-  const durable = new DurableRedis({ redis, mode: durability, log });
-  const signer = createSigner(key.reveal());
-  const separator = domainSeparator(domain);
-  const deps = {
-    jobs: toPriceList(options.jobs),
-    signer,
-    separator,
-    powDifficulty: options.powDifficulty,
-    quoteSecs: Math.min(options.quoteTtlSecs, options.maxQuoteAgeSecs),
-    memory: createProofMemory(durable, { operator: signer.address, separator }),
-    settle: () => undefined,
-    clock,
-  };
-  return toService({ deps, durable, log, life: { draining: false } });
-}
-
-type Parts = { deps: GetJobPriceDeps; durable: DurableRedis; log: Logger; life: { draining: boolean } };
-
-function toService(parts: Parts): PricingService {
-  const { deps, durable, log, life } = parts;
-  const getJobPrice = createGetJobPrice(deps);
-  const ask = createAsk({ getJobPrice, clock: deps.clock, log });
-  const readinessNow = (): Readiness => {
-    const redis = explain(() => `ok (${durable.server().proof})`);
-    return { ready: redis.ok && !life.draining, checks: { redis: redis.text, draining: life.draining } };
-  };
-  return {
-    operator: deps.signer.address,
-    getJobPrice,
-    listenGrpc: (address) => listenGrpc(address, { ask, isReady: () => readinessNow().ready }),
-    handler: createHttpHandler({ ask, isEnding: () => life.draining }),
-    withX402Settlement: (settlement) =>
-      toService({ ...parts, deps: { ...deps, settle: createSettle(settlement) } }),
-    firstCheck: durable.firstCheck,
-    readiness: readinessNow,
-    drain() {
-      life.draining = true;
-    },
-    close: () => durable.stop(),
-  };
-}
-
-function noKey(): AppError {
-  return new AppError("start.config_invalid", { reason: "key: must be a private key: 0x and 64 hex digits" });
-}
-
-/** A token that a gateway takes, as x402.toml has it. */
+/** A token that an x402 gateway accepts, as in x402.toml. */
 export type AcceptedToken = {
   network: string;
   asset: string;
@@ -135,12 +60,82 @@ export type X402Settlement<Token extends AcceptedToken> = {
   /** The public URL of the x402 gateway that takes the quotes. */
   endpoint: string;
   acceptedTokens: readonly Token[];
-  /** What a token is worth now, as `createRates` has it; by default its `rate_per_native_unit`, where that is a text. */
+  /** What a token is worth now, as `createRates` knows it. By default its `rate_per_native_unit`, if that is text. */
   rateOf?: RateOf<Token>;
 };
 
+export type PricingService = {
+  /** The address that signs the quotes. */
+  readonly operator: Address;
+  getJobPrice: GetJobPrice;
+  /** Serves PricingEngine over gRPC, with health and reflection. */
+  listenGrpc(address: string): Promise<GrpcListening>;
+  /** The same over HTTP and JSON, to be mounted on any server. */
+  readonly handler: RequestListener;
+  /** Returns the same service with answers that also say how and where a quote can be settled off chain. */
+  withX402Settlement<Token extends AcceptedToken>(settlement: X402Settlement<Token>): PricingService;
+  /** Resolves if the first Redis that is reached is durable; rejects if it is not. */
+  readonly firstCheck: Promise<void>;
+  readiness(): Readiness;
+  /** From now on it reports that it is not ready, but goes on answering. */
+  drain(): void;
+  /** Ends the service's timers. Call it last, when no more requests can arrive. */
+  close(): void;
+};
+
+/** A pricing engine, to be mounted in any process. What its replicas must agree on is in Redis. */
+export function createPricingService(options: PricingOptions): PricingService {
+  const { key, domain, powDifficulty, redis, durability, log = silentLogger, clock = systemClock } = options;
+  if (!isPrivateKey(key.reveal())) throw noKey();
+  const jobs = toPriceList(options.jobs);
+  const signer = createSigner(key.reveal());
+  const separator = domainSeparator(domain);
+  const quoteSecs = Math.min(options.quoteTtlSecs, options.maxQuoteAgeSecs);
+  const durable = new DurableRedis({ redis, mode: durability, log });
+  const memory = createProofMemory(durable, signer.address, separator);
+  let draining = false;
+
+  function readiness(): Readiness {
+    const found = explain(() => `ok (${durable.server().proof})`);
+    return { ready: found.ok && !draining, checks: { redis: found.text, draining } };
+  }
+
+  function serviceWith(settle: (quote: JobQuote) => Settlement | undefined): PricingService {
+    const getJobPrice = createGetJobPrice({
+      jobs,
+      signer,
+      separator,
+      powDifficulty,
+      quoteSecs,
+      memory,
+      settle,
+      clock,
+    });
+    const ask = createAskPrice(getJobPrice, clock, log);
+    return {
+      operator: signer.address,
+      getJobPrice,
+      listenGrpc: (address) => listenGrpc(address, { ask, isReady: () => readiness().ready }),
+      handler: createHttpHandler(ask, () => draining),
+      withX402Settlement: (settlement) => serviceWith(createSettle(settlement)),
+      firstCheck: durable.firstCheck,
+      readiness,
+      drain() {
+        draining = true;
+      },
+      close: () => durable.stop(),
+    };
+  }
+
+  return serviceWith(() => undefined);
+}
+
+function noKey(): AppError {
+  return new AppError("start.config_invalid", { reason: "key: must be a private key: 0x and 64 hex digits" });
+}
+
 /** How a quote can be settled at an x402 gateway now: in every token whose rate is known. */
-export function createSettle<Token extends AcceptedToken>(settlement: X402Settlement<Token>) {
+function createSettle<Token extends AcceptedToken>(settlement: X402Settlement<Token>) {
   const { acceptedTokens, rateOf = fixedRateOf } = settlement;
   const endpoint = settlement.endpoint.replace(/\/$/, "");
   return (quote: JobQuote): Settlement => ({

@@ -4,7 +4,7 @@ import { chainIdOf } from "../../shared/ethereum/encoding.ts";
 import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
 import { type JobIds, jobKey } from "../../shared/job-call/job-ids.ts";
 import { currentOffers, type RateOf } from "../../shared/pricing/prices.ts";
-import { fixedRateOf } from "../../shared/pricing/rates/source.ts";
+import { fixedRateOf } from "../../shared/pricing/rates/sources/fixed.ts";
 import type { PlatformQuote } from "./payment/operator-quote.ts";
 import { createPolicies, type JobPolicy } from "./policy/caller.ts";
 import { v1NetworkOf } from "./v1-networks.ts";

@@ -21,7 +21,7 @@ export function writeConfig(dir: string, { postern = {}, ...optional }: ConfigTa
   for (const [name, table] of Object.entries(optional)) write(`${name}.toml`, table);
 }
 
-/** The tables of a configuration directory as they are written, unchecked: for who writes a changed copy of it. */
+/** Reads the unchecked tables of a configuration directory, to write a changed copy of it. */
 export function readTables(dir: string): ConfigTables {
   const read = (name: string): TomlTable | undefined => {
     const path = join(dir, name);

@@ -5,7 +5,7 @@ import type { Eip712Domain } from "../ethereum/typed-data.ts";
 import { domainText, isPrivateUrl, positive } from "./fields.ts";
 import { type Env, secretValue } from "./secrets.ts";
 
-/** An address, as EIP-55 writes it whatever case it was given in. */
+/** An address in any case; it becomes the form of EIP-55. */
 export const evmAddress = z.string().transform((text, context) => {
   const problem = addressProblem(text);
   if (problem === undefined && isAddress(text)) return checksummed(text);
@@ -41,7 +41,7 @@ export const rate = z
 export const markupBps = z.int().min(0).max(1_000_000);
 export const decimals = z.int().min(0).max(36);
 
-/** The EIP-712 domain that a pricing engine signs its quotes for, and the chain's side checks them by. */
+/** The EIP-712 domain of operators' job quotes: pricing engines sign for it, and contracts check against it. */
 export const quoteDomain = z
   .strictObject({
     name: domainText.default("TangleQuote"),

@@ -24,7 +24,7 @@ export function pricingToml(env: Env) {
 }
 export type PricingToml = z.output<ReturnType<typeof pricingToml>>;
 
-/** The key whose signature binds the operator's money: never in a file that is copied, reviewed and shown. */
+/** Its signature binds the operator's money, so the key may not stand in a file that people copy, review and show. */
 function signingKey(env: Env) {
   return z
     .unknown()

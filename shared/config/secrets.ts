@@ -2,12 +2,11 @@ import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { Secret } from "../crypto/secret.ts";
 import { messageOf } from "../errors/app-error.ts";
-import { keyOf } from "./config-dir.ts";
 import { headerName } from "./fields.ts";
 
 export type Env = Readonly<Record<string, string | undefined>>;
 
-/** The values that stand for a secret in the example files: left in place, they are refused. */
+/** The values that stand for secrets in the example files. They are refused, so that nobody runs with them. */
 export const PLACEHOLDERS = [
   "replace-this-bearer-token",
   "replace-this-hmac-secret",
@@ -17,14 +16,14 @@ export const PLACEHOLDERS = [
   "replace-this-rpc-url",
 ] as const;
 
-/** A secret in a configuration file: literal, `env:VAR` or `file:/path` (one trailing newline of the file is not part of it). */
+/** A secret in a configuration file: literal, `env:VAR` or `file:/path` (a newline at the end of the file is not part of it). */
 export function secretValue(env: Env) {
   return z
     .unknown()
     .transform((value, context) => toSecret(value, env, (message) => context.addIssue(message)));
 }
 
-/** One secret or several; several are all active, so that one can be rotated without a gap. */
+/** One secret or several. Several are all active, so that one can be rotated without a gap. */
 export function secretValues(env: Env) {
   return z.unknown().transform((value, context) => {
     if (!Array.isArray(value)) return [toSecret(value, env, (message) => context.addIssue(message))];
@@ -75,10 +74,10 @@ function readSecretFile(path: string): Resolved {
   }
 }
 
-/** What every request says of itself (RFC 9110, sections 7 and 8). */
+/** Headers that every request sets itself (RFC 9110, sections 7 and 8). */
 const OWN_HEADERS = ["connection", "content-length", "content-type", "host", "transfer-encoding"];
 
-/** Headers for every request to somebody else, by lower-case name: credentials, as most of them want some. */
+/** Headers for the requests to another service, such as its credential; by lower-case name. */
 export function secretHeaders(env: Env) {
   const value = secretValue(env).refine(
     (secret) => /^[!-~]+(?: [!-~]+)*$/.test(secret.reveal()),
@@ -105,20 +104,4 @@ function headerNameProblem(name: string, repeats: boolean): string | undefined {
 
 function lowerCased<Value>(headers: Readonly<Record<string, Value>>): Readonly<Record<string, Value>> {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
-}
-
-const SHORT_SECRET_BYTES = 16;
-
-/** A warning for every secret of a file that is short enough to be guessed. URLs are secret for what they may hold. */
-export function shortSecrets(file: string, value: unknown, path: readonly PropertyKey[] = []): string[] {
-  if (value instanceof Secret) {
-    const bytes = value.bytes().length;
-    if (bytes >= SHORT_SECRET_BYTES || /(?:^|_)url$/.test(String(path.at(-1)))) return [];
-    return [`${file}: ${keyOf(path)}: the secret has only ${bytes} bytes; 32 random ones are hard to guess`];
-  }
-  if (typeof value !== "object" || value === null) return [];
-  return Object.entries(value).flatMap(([key, inner]) => {
-    const part = Array.isArray(value) ? Number(key) : key;
-    return shortSecrets(file, inner, [...path, part]);
-  });
 }

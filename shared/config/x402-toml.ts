@@ -3,7 +3,7 @@ import { JOB_INDEX_MAX, jobKey } from "../job-call/job-ids.ts";
 import type { Problem } from "./config-dir.ts";
 import { decimals, evmAddress, markupBps, network, quoteDomain, rpcUrl } from "./evm-fields.ts";
 import { address, domainText, headerText, httpUrl, id, isPrivateUrl, positive } from "./fields.ts";
-import { rateBounds, ratePerNativeUnit, rateProblems } from "./rate-source.ts";
+import { ratePerNativeUnit, rateProblems, rateSettings } from "./rate-source.ts";
 import { type Env, secretHeaders, secretValues } from "./secrets.ts";
 
 const MAX_TIMEOUT_SECS = 120;
@@ -11,7 +11,7 @@ const SETTLE_TIMEOUT_SECS = 20;
 /** An authorization has to outlive its settle request by this long, or it is refused. */
 export const SETTLE_MARGIN_SECS = 10;
 
-/** `x402.toml`. Without the file the x402 gateway is off. What stands between its keys is `x402Problems`' to say. */
+/** `x402.toml`. Without the file the x402 gateway is off. `x402Problems` checks what lies between its keys. */
 export function x402Toml(env: Env) {
   const file = z
     .strictObject({
@@ -43,7 +43,7 @@ export type X402Toml = z.output<ReturnType<typeof x402Toml>>;
 export type AcceptedToken = X402Toml["accepted_tokens"][number];
 export type JobPolicy = X402Toml["job_policies"][number];
 
-/** The file as read, with the defaults at its top in every token that says nothing else. */
+/** The unchecked file, with the defaults at its top in every token that does not set them itself. */
 export function withTokenDefaults(table: unknown): unknown {
   const { accepted_tokens, rate_per_native_unit, markup_bps } = table as Record<string, unknown>;
   if (!Array.isArray(accepted_tokens)) return table;
@@ -59,15 +59,16 @@ export function withTokenDefaults(table: unknown): unknown {
 
 type Row = Readonly<Record<string, unknown>>;
 
-/** What is wrong between keys: asked of the file as read, so that other problems do not hide it. */
+/** What is wrong between keys. It takes the file unchecked, so that other problems do not hide these. */
 export function x402Problems(table: unknown): Problem[] {
   const { accepted_tokens, job_policies, trust_facilitator, ...rest } = withTokenDefaults(table) as Row;
   const [tokens, policies] = [rowsOf(accepted_tokens), rowsOf(job_policies)];
-  const blind = trust_facilitator === true ? [] : tokens.filter(({ row }) => row["rpc_url"] === undefined);
+  const unwatched =
+    trust_facilitator === true ? [] : tokens.filter(({ row }) => row["rpc_url"] === undefined);
   return [
-    ...repeated(tokens, { key: "asset", list: "accepted_tokens", identity: tokenIdentity }),
-    ...repeated(policies, { key: "job_index", list: "job_policies", identity: jobIdentity }),
-    ...blind.map(({ index }) => ({
+    ...repeated(tokens, "accepted_tokens", "asset", tokenIdentity),
+    ...repeated(policies, "job_policies", "job_index", jobIdentity),
+    ...unwatched.map(({ index }) => ({
       path: ["accepted_tokens", index, "rpc_url"],
       message: "is missing: the chain says what was paid; only trust_facilitator = true does without it",
     })),
@@ -107,9 +108,13 @@ function jobIdentity({ service_id: serviceId, job_index: jobIndex }: Row): strin
   return areIds ? jobKey({ serviceId, jobIndex }) : undefined;
 }
 
-type Repeats = { key: string; list: string; identity: (row: Row) => string | undefined };
-
-function repeated(rows: ReturnType<typeof rowsOf>, { key, list, identity }: Repeats): Problem[] {
+/** The rows of `list` that have the identity of an earlier one; `key` is where that shows. */
+function repeated(
+  rows: ReturnType<typeof rowsOf>,
+  list: string,
+  key: string,
+  identity: (row: Row) => string | undefined,
+): Problem[] {
   const known = rows.map(({ row }) => identity(row));
   return known.flatMap((each, index) => {
     const first = known.indexOf(each);
@@ -143,7 +148,7 @@ const transferMethod = z.literal("eip3009", {
   error: ({ input }) => (input === "permit2" ? "permit2 is not supported yet" : 'must be "eip3009"'),
 });
 
-/** One of `[[accepted_tokens]]`. What stands between its keys is `x402Problems`' to say. */
+/** One of `[[accepted_tokens]]`. `x402Problems` checks what lies between its keys. */
 export function acceptedToken(env: Env) {
   return z.strictObject({
     network,
@@ -152,7 +157,7 @@ export function acceptedToken(env: Env) {
     decimals,
     pay_to: evmAddress,
     rate_per_native_unit: ratePerNativeUnit(env),
-    ...rateBounds,
+    ...rateSettings,
     markup_bps: markupBps.default(0),
     transfer_method: transferMethod.default("eip3009"),
     eip3009_name: domainText,
@@ -164,10 +169,10 @@ export function acceptedToken(env: Env) {
 
 const job = { service_id: id, job_index: z.int().min(0).max(JOB_INDEX_MAX) };
 
-/** Far enough for any date a signer writes; the default is an hour. */
+/** Far enough for any date that a signer writes. */
 const TEN_BILLION_SECS = 10_000_000_000;
 
-/** Who may buy a job. A `restricted_paid` job asks the contract whether it permits the caller. */
+/** One of `[[job_policies]]`: who may buy a job. For a `restricted_paid` job the contract says whether it permits the caller. */
 export function jobPolicy(env: Env) {
   const restricted = {
     ...job,

@@ -1,9 +1,8 @@
-import { openConfigDir, type Problem } from "../config/config-dir.ts";
+import { openConfigDir, type Problem, shortSecrets } from "../config/config-dir.ts";
 import { type JobPrice, parseJobPricing } from "../config/job-pricing-toml.ts";
 import { type Config, readConfig } from "../config/load-config.ts";
 import { type PricingToml, pricingToml } from "../config/pricing-toml.ts";
 import type { Env } from "../config/secrets.ts";
-import { shortSecrets } from "../config/secrets.ts";
 import { jobKey } from "../job-call/job-ids.ts";
 import { QUOTED_JOB_INDEX_MAX } from "./job-quote.ts";
 import { CLOCK_SKEW_SECS, DIFFICULTY_BEARABLE } from "./proof-of-work.ts";

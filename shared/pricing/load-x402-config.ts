@@ -1,12 +1,11 @@
 import { z } from "zod";
-import { openConfigDir } from "../config/config-dir.ts";
+import { openConfigDir, shortSecrets } from "../config/config-dir.ts";
 import { decimals, markupBps, rate } from "../config/evm-fields.ts";
 import { isLoopback } from "../config/fields.ts";
 import { type PriceList, parseJobPricing } from "../config/job-pricing-toml.ts";
 import { type Config, readConfig } from "../config/load-config.ts";
 import { fixedRateIn } from "../config/rate-source.ts";
 import type { Env } from "../config/secrets.ts";
-import { shortSecrets } from "../config/secrets.ts";
 import { withTokenDefaults, type X402Toml, x402Problems, x402Toml } from "../config/x402-toml.ts";
 import { jobKey } from "../job-call/job-ids.ts";
 import { priceProblems, type RateAt, toPriceList } from "./prices.ts";
@@ -25,7 +24,7 @@ export type X402Config = Config & {
 export function loadX402Config({ dir, env }: { dir: string; env: Env }): X402Config {
   const files = openConfigDir(dir);
   const config = readConfig(files, env);
-  const x402 = files.read({ name: X402, schema: x402Toml(env), optional: true, alsoAsk: x402Problems });
+  const x402 = files.read({ name: X402, schema: x402Toml(env), optional: true, problemsIn: x402Problems });
   const { jobs, problems } = parseJobPricing(files.table(JOB_PRICING) ?? {});
   files.report(JOB_PRICING, [...problems, ...priceProblems(jobs.values(), ratesOf(files.table(X402)))]);
 

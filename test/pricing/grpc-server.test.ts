@@ -57,7 +57,7 @@ test("a process whose engine cannot listen is not kept from ending", async () =>
   const taken = createServer().listen(0, "127.0.0.1");
   await once(taken, "listening");
   const address = `127.0.0.1:${(taken.address() as AddressInfo).port}`;
-  const module = new URL("../../dist/services/pricing/grpc-server.js", import.meta.url);
+  const module = new URL("../../dist/services/pricing/grpc.js", import.meta.url);
   const program = `import { listenGrpc } from "${module}";
     await listenGrpc("${address}", { isReady: () => true }).catch(({ code }) => console.log(code));`;
   const args = ["--input-type=module", "-e", program];

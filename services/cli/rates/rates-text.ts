@@ -1,9 +1,9 @@
 import type { AcceptedToken } from "../../../shared/config/x402-toml.ts";
-import type { Verdict } from "../../../shared/pricing/rates/registry.ts";
+import type { RateReading } from "../../../shared/pricing/rates/source.ts";
 import { plain } from "../plain.ts";
 
 /** A token's rate: a value that is usable, or the reason why there is none. */
-export type TokenReport = Verdict & {
+export type TokenReport = RateReading & {
   token: Pick<AcceptedToken, "network" | "asset" | "symbol">;
   min_rate: string | undefined;
   max_rate: string | undefined;
@@ -26,7 +26,7 @@ export function ratesJson(reports: readonly TokenReport[]) {
   };
 }
 
-function verdictJson({ source, value, reason, legs }: Verdict): object {
+function verdictJson({ source, value, reason, legs }: RateReading): object {
   const own = { source, value: value ?? null, reason: reason ?? null };
   return legs === undefined ? own : { ...own, legs: legs.map(verdictJson) };
 }
@@ -48,7 +48,7 @@ function tokenText({ token, min_rate, max_rate, ageMs, ...verdict }: TokenReport
   return head + why + (verdict.legs ?? []).map(legText).join("");
 }
 
-function legText({ source, value, reason }: Verdict): string {
+function legText({ source, value, reason }: RateReading): string {
   const parts = [value, reason].filter((part) => part !== undefined);
   return `    ${plain(`${source}: ${parts.join("; ")}`)}\n`;
 }

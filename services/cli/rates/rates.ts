@@ -4,9 +4,9 @@ import { toAppError } from "../../../shared/errors/app-error.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { loadX402Config } from "../../../shared/pricing/load-x402-config.ts";
 import { READ_TIMEOUT_MS } from "../../../shared/pricing/rates/rates.ts";
-import { createJudge, describeSource, type Verdict } from "../../../shared/pricing/rates/registry.ts";
+import { createRateReader, describeSource } from "../../../shared/pricing/rates/registry.ts";
 import { createSharedValue } from "../../../shared/pricing/rates/shared-value.ts";
-import { isLive, type LiveToken } from "../../../shared/pricing/rates/source.ts";
+import { isLive, type LiveToken, type RateReading } from "../../../shared/pricing/rates/source.ts";
 import type { Redis } from "../../../shared/redis/connect.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import type { ProgramDeps } from "../program-deps.ts";
@@ -67,6 +67,6 @@ async function shared(redis: Redis, token: AcceptedToken & LiveToken): Promise<T
 async function tested(token: AcceptedToken): Promise<TokenReport> {
   if (!isLive(token)) return fixed(token);
   const options = { clock: systemClock, timeoutMs: READ_TIMEOUT_MS };
-  const verdict: Verdict = await createJudge(token.rate_per_native_unit, token, options)();
+  const verdict: RateReading = await createRateReader(token.rate_per_native_unit, token, options)();
   return { ...reportOf(token), ...verdict };
 }

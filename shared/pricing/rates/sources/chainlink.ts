@@ -1,12 +1,11 @@
 import type { ChainlinkSource } from "../../../config/rate-source.ts";
 import { inverse, scaled, toDecimal } from "../../../text/decimal.ts";
 import { assertRecent, type Contracts, contractsAt, decimalsOf, nowSecs } from "../evm-contract.ts";
-import type { ReadOptions, ReadRate } from "../source.ts";
-import { noRate } from "../source.ts";
+import { noRate, type ReadOptions, type ReadRate } from "../source.ts";
 
-/** The answer of a Chainlink aggregator (AggregatorV3Interface), once its round, its age and its sequencer are sane. */
+/** The answer of a Chainlink aggregator (AggregatorV3Interface), if its round, its age and its sequencer are sound. */
 export function chainlinkReader(source: ChainlinkSource, { clock, timeoutMs }: ReadOptions): ReadRate {
-  const contracts = contractsAt({ rpcUrl: source.rpc_url, timeoutMs });
+  const contracts = contractsAt(source.rpc_url, timeoutMs);
   return async () => {
     const [round, decimals] = await Promise.all([
       latestRound(contracts, source.feed),
@@ -14,11 +13,7 @@ export function chainlinkReader(source: ChainlinkSource, { clock, timeoutMs }: R
       assertSequencerUp(contracts, source, clock),
     ]);
     assertSound(round);
-    assertRecent(round.updatedAt, {
-      what: "the feed's answer",
-      maxAgeSecs: source.max_age_secs,
-      clock,
-    });
+    assertRecent("the feed's answer", round.updatedAt, source.max_age_secs, clock);
     const answer = scaled(round.answer, -decimals);
     return toDecimal(source.invert ? inverse(answer) : answer);
   };
@@ -50,7 +45,7 @@ function assertSound({ roundId, answer, updatedAt, answeredInRound }: Round): vo
     throw noRate(`the feed answers of round ${answeredInRound}, and round ${roundId} is the latest`);
 }
 
-/** While a rollup's sequencer is down, and for some time after, nobody could write to the feed: its answer may be old. */
+/** Nobody can write to the feed while a rollup's sequencer is down: its answer may be old then, and for some time after. */
 async function assertSequencerUp(
   contracts: Contracts,
   { sequencer_feed, sequencer_grace_secs }: ChainlinkSource,

@@ -6,7 +6,7 @@ import { noRate, type ReadOptions, type ReadRate } from "../source.ts";
 
 const ANSWER_BYTES_MAX = 64 * 1024;
 
-/** A number in a JSON document, fetched over https: 200 or nothing, no redirects, no more than 64 KiB, one deadline. */
+/** A number in a JSON document, fetched over https: status 200 only, no redirects, at most 64 KiB, one deadline. */
 export function httpJsonReader(source: HttpJsonSource, options: ReadOptions): ReadRate {
   return async () => {
     const text = textAt(await fetchText(source, options), source.pointer);
@@ -21,7 +21,7 @@ export function httpJsonReader(source: HttpJsonSource, options: ReadOptions): Re
 async function fetchText(source: HttpJsonSource, { timeoutMs, ca }: ReadOptions): Promise<string> {
   const signal = AbortSignal.timeout(timeoutMs);
   try {
-    const response = await get(source, { signal, ca });
+    const response = await get(source, signal, ca);
     return await readText(response);
   } catch (error) {
     if (signal.aborted) throw noRate(`no answer within ${timeoutMs} ms`);
@@ -29,9 +29,11 @@ async function fetchText(source: HttpJsonSource, { timeoutMs, ca }: ReadOptions)
   }
 }
 
-type Get = { signal: AbortSignal; ca: string | undefined };
-
-function get({ url, headers }: HttpJsonSource, { signal, ca }: Get): Promise<IncomingMessage> {
+function get(
+  { url, headers }: HttpJsonSource,
+  signal: AbortSignal,
+  ca: string | undefined,
+): Promise<IncomingMessage> {
   const own = Object.entries(headers).map(([name, secret]): [string, string] => [name, secret.reveal()]);
   const sent = { accept: "application/json", ...Object.fromEntries(own), "accept-encoding": "identity" };
   return new Promise((resolve, reject) => {
@@ -65,9 +67,8 @@ async function readText(response: IncomingMessage): Promise<string> {
 }
 
 /**
- * What a JSON pointer (RFC 6901) points at in a JSON text, where that is a number or a string: its characters as they are
- * written, since a number that went through a double would be another one. Undefined where the text is no JSON, or
- * nothing of that kind is there.
+ * The number or string that a JSON pointer (RFC 6901) points at, in the characters of the text itself: a number that went
+ * through a double would be another one. Undefined if the text is no JSON, or if no number or string is there.
  */
 export function textAt(json: string, pointer: string): string | undefined {
   const document = withNumbersAsText(json);
@@ -75,7 +76,7 @@ export function textAt(json: string, pointer: string): string | undefined {
   return typeof found === "string" ? found : undefined;
 }
 
-/** Strings first, so that the digits inside of them stay. */
+/** Strings come first, so that digits inside them stay as they are. */
 const TOKENS = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g;
 
 function withNumbersAsText(json: string): unknown {

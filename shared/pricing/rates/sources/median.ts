@@ -1,20 +1,47 @@
+import type { MedianSource } from "../../../config/rate-source.ts";
 import { compare, mean, parseDecimal, quotient, type Ratio, toDecimal } from "../../../text/decimal.ts";
+import type { RateReader, RateReading } from "../source.ts";
+
+/** The median of several sources: those that answer and agree, if they are enough. */
+export function medianReader(median: MedianSource, legs: readonly RateReader[], name: string): RateReader {
+  const rules = { maxDeviationBps: median.max_deviation_bps, sourcesMin: median.min_sources };
+  return async () => {
+    const read = await Promise.all(legs.map((leg) => leg()));
+    const answered = read.filter((each) => each.value !== undefined);
+    const { agrees, value } = agreedMedian(
+      answered.map((each) => each.value ?? ""),
+      rules,
+    );
+    const outliers = new Set(answered.filter((_, index) => !agrees[index]));
+    const reported = read.map((each) =>
+      outliers.has(each) ? { ...each, reason: "left out: more than max_deviation_bps off" } : each,
+    );
+    if (value !== undefined) return { source: name, legs: reported, value };
+    const agreeing = agrees.filter(Boolean).length;
+    return { source: name, legs: reported, reason: tooFew(agreeing, median.min_sources, reported) };
+  };
+}
+
+function tooFew(agreeing: number, sourcesMin: number, legs: readonly RateReading[]): string {
+  const out = legs.flatMap(({ source, reason }) => (reason === undefined ? [] : [`${source}: ${reason}`]));
+  return `${agreeing} of ${legs.length} sources agree, and min_sources is ${sourcesMin} (${out.join("; ")})`;
+}
 
 type Rules = {
   /** In 1/10000 of the median of all that answered. */
   maxDeviationBps: number;
-  /** With fewer that answered and agree there is no value. */
+  /** If fewer sources answer and agree, there is no value. */
   sourcesMin: number;
 };
 
-export type Agreement = {
-  /** Of each value, in its order: whether it is near enough to the median of all. */
+type Agreement = {
+  /** For each value, in its order: whether it is near enough to the median of all. */
   agrees: readonly boolean[];
-  /** The median of those that agree; undefined where they are too few. */
+  /** The median of those that agree; undefined if they are too few. */
   value: string | undefined;
 };
 
-/** The median of the values that are near it; exact. */
+/** The median of the values that are near the median of all; exact. */
 export function agreedMedian(values: readonly string[], { maxDeviationBps, sourcesMin }: Rules): Agreement {
   const numbers = values.map((text) => parseDecimal(text) ?? { numerator: 0n, denominator: 1n });
   const middle = medianOf(numbers);

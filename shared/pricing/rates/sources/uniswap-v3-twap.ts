@@ -1,4 +1,5 @@
 import type { TwapSource } from "../../../config/rate-source.ts";
+import type { Hex } from "../../../ethereum/encoding.ts";
 import { UINT256_MAX, uintWord } from "../../../ethereum/encoding.ts";
 import { inverse, type Ratio, toDecimal } from "../../../text/decimal.ts";
 import { assertRecent, type Contracts, contractsAt, decimalsOf } from "../evm-contract.ts";
@@ -7,18 +8,14 @@ import { noRate, type ReadOptions, type ReadRate } from "../source.ts";
 const Q192 = 2n ** 192n;
 
 /**
- * The time-weighted average price of a Uniswap v3 pool: the geometric mean over the window, by its own oracle, as of the
- * node's latest block, once that is young enough.
+ * The time-weighted average price of a Uniswap v3 pool: the geometric mean over the window, by the pool's own oracle, at
+ * the node's latest block. A latest block that is too old gives no rate.
  */
 export function twapReader(source: TwapSource, { clock, timeoutMs }: ReadOptions): ReadRate {
-  const contracts = contractsAt({ rpcUrl: source.rpc_url, timeoutMs });
+  const contracts = contractsAt(source.rpc_url, timeoutMs);
   return async () => {
     const [pair, latest] = await Promise.all([pairOf(contracts, source), contracts.latestBlock()]);
-    assertRecent(latest.timestamp, {
-      what: "the node's latest block",
-      maxAgeSecs: source.max_age_secs,
-      clock,
-    });
+    assertRecent("the node's latest block", latest.timestamp, source.max_age_secs, clock);
     const [tick, decimals0, decimals1] = await Promise.all([
       meanTick(contracts, source, latest.number),
       decimalsOf(contracts, pair[0]),
@@ -29,8 +26,7 @@ export function twapReader(source: TwapSource, { clock, timeoutMs }: ReadOptions
   };
 }
 
-type Address = `0x${string}`;
-type Pair = readonly [Address, Address];
+type Pair = readonly [Hex, Hex];
 
 async function pairOf(contracts: Contracts, source: TwapSource): Promise<Pair> {
   const [first, second] = await Promise.all([
@@ -43,11 +39,11 @@ async function pairOf(contracts: Contracts, source: TwapSource): Promise<Pair> {
   return pair;
 }
 
-function isNative({ native_token }: TwapSource, token: Address): boolean {
+function isNative({ native_token }: TwapSource, token: Hex): boolean {
   return token === native_token.toLowerCase();
 }
 
-/** `observe([window, 0])`, whose difference is divided towards negative infinity, as Uniswap's OracleLibrary does. */
+/** The mean tick of `observe([window, 0])`, rounded towards negative infinity, as Uniswap's OracleLibrary does. */
 async function meanTick(
   contracts: Contracts,
   { pool, window_secs }: TwapSource,
@@ -64,7 +60,7 @@ async function meanTick(
   return Number(tick);
 }
 
-/** What one token0 is worth in token1, both whole tokens. */
+/** What one whole token0 is worth in whole token1. */
 export function priceAt(tick: number, tokens: { decimals0: number; decimals1: number }): Ratio {
   const root = sqrtRatioAtTick(tick);
   return {
