@@ -99,7 +99,7 @@ const quoteBody = z.strictObject({
   inputs_hash: bytes.default(NOTHING),
 });
 
-/** Reads a GetJobPriceRequest in JSON; the ids come from the path. Throws `pricing.request_invalid`, which names the field. */
+/** Reads a GetJobPriceRequest in JSON, with the path's ids. Throws `pricing.request_invalid`, which names the field. */
 function parseQuoteRequest(ids: QuotedIds, body: Buffer): JobPriceRequest {
   const parsed = quoteBody.safeParse(jsonIn(body));
   if (!parsed.success) throw problemOf(parsed.error.issues[0]);

@@ -11,7 +11,7 @@ import {
   type JobQuote,
   jobQuoteDigest,
   QUOTED_JOB_INDEX_MAX,
-  type SignedQuote,
+  type SignedJobQuote,
 } from "../../shared/pricing/job-quote.ts";
 import type { SettlementOption } from "../../shared/pricing/prices.ts";
 import { CLOCK_SKEW_SECS, checkProof } from "../../shared/pricing/proof-of-work.ts";
@@ -31,7 +31,7 @@ export type JobPriceRequest = {
 };
 
 export type JobPriceAnswer = {
-  signed: SignedQuote;
+  signed: SignedJobQuote;
   operator: Address;
   /** As in the request. */
   proofOfWork: Uint8Array;

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import type { Address } from "../../shared/ethereum/address.ts";
-import { decodeQuoteHeader, encodeQuoteHeader, type SignedQuote } from "../../shared/pricing/job-quote.ts";
+import { decodeQuoteHeader, encodeQuoteHeader, type SignedJobQuote } from "../../shared/pricing/job-quote.ts";
 import { CLOCK_SKEW_SECS, type Puzzle } from "../../shared/pricing/proof-of-work.ts";
 import type { DurableRedis } from "../../shared/redis/durable-redis.ts";
 import { keys } from "../../shared/redis/keys.ts";
@@ -45,7 +45,11 @@ export function createProofMemory(durable: DurableRedis, operator: Address, sepa
      * The quote that this engine first issued for this proof: `signed`, or an earlier one for the same content. Undefined
      * if the proof was used for another content. Throws `pricing.unavailable` after 2 s if Redis does not answer.
      */
-    async firstIssued(proof: Proof, content: string, signed: SignedQuote): Promise<SignedQuote | undefined> {
+    async firstIssued(
+      proof: Proof,
+      content: string,
+      signed: SignedJobQuote,
+    ): Promise<SignedJobQuote | undefined> {
       const key = keys.pricingProof(hashOf(proof));
       const value = `${content} ${encodeQuoteHeader(signed)}`;
       const asked = durable.write(() => firstOrThis([key], [value, REMEMBERED_MS]));
@@ -60,7 +64,7 @@ export function createProofMemory(durable: DurableRedis, operator: Address, sepa
   };
 }
 
-function readIssued(value: string, content: string): SignedQuote | undefined {
+function readIssued(value: string, content: string): SignedJobQuote | undefined {
   const [firstContent, header = ""] = value.split(" ");
   if (firstContent !== content) return undefined;
   const decoded = decodeQuoteHeader(header);

@@ -104,7 +104,7 @@ function lineOf({ path, message }: Problem): string {
   return `${path.length === 0 ? "(the file)" : keyOf(path)}: ${message}`;
 }
 
-/** A warning for each secret of a file that is short enough to be guessed. URLs are left out: they are secret only for the key they may hold. */
+/** A warning for each secret that is short enough to be guessed. URLs are secret only for the key they may hold. */
 export function shortSecrets(file: string, value: unknown, path: readonly PropertyKey[] = []): string[] {
   if (value instanceof Secret) {
     const bytes = value.bytes().length;

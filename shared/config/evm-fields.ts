@@ -42,7 +42,7 @@ export const markupBps = z.int().min(0).max(1_000_000);
 export const decimals = z.int().min(0).max(36);
 
 /** The EIP-712 domain of operators' job quotes: pricing engines sign for it, and contracts check against it. */
-export const quoteDomain = z
+export const jobQuoteDomain = z
   .strictObject({
     name: domainText.default("TangleQuote"),
     version: domainText.default("1"),

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { isPrivateKey } from "../ethereum/signatures.ts";
-import { quoteDomain } from "./evm-fields.ts";
+import { jobQuoteDomain } from "./evm-fields.ts";
 import { address, positive } from "./fields.ts";
 import { type Env, secretValue } from "./secrets.ts";
 
@@ -16,7 +16,7 @@ export function pricingToml(env: Env) {
       .union([address, z.literal(false)], 'must be "host:port", or false')
       .default("0.0.0.0:8404"),
     key: signingKey(env),
-    domain: quoteDomain,
+    domain: jobQuoteDomain,
     pow_difficulty: z.int().min(0).max(DIFFICULTY_MAX).default(20),
     quote_ttl_secs: positive.max(DAY_SECS).default(300),
     max_quote_age_secs: positive.max(DAY_SECS).default(3600),

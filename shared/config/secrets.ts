@@ -16,7 +16,7 @@ export const PLACEHOLDERS = [
   "replace-this-rpc-url",
 ] as const;
 
-/** A secret in a configuration file: literal, `env:VAR` or `file:/path` (a newline at the end of the file is not part of it). */
+/** A secret: literal, `env:VAR` or `file:/path` (a newline at the end of that file is not part of it). */
 export function secretValue(env: Env) {
   return z
     .unknown()

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { address, headerName, headerText, id, visibleAscii } from "./fields.ts";
 import { type Env, secretValues } from "./secrets.ts";
 
-export const RESERVED_PATHS = ["/webhooks/health", "/livez", "/readyz", "/metrics"] as const;
+const RESERVED_PATHS = ["/webhooks/health", "/livez", "/readyz", "/metrics"] as const;
 
 /** The first of these that a request has decides (GitHub sends the second). */
 export const SIGNATURE_HEADERS = ["x-signature-256", "x-hub-signature-256", "x-webhook-signature"] as const;

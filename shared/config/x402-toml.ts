@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { JOB_INDEX_MAX, jobKey } from "../job-call/job-ids.ts";
 import type { Problem } from "./config-dir.ts";
-import { decimals, evmAddress, markupBps, network, quoteDomain, rpcUrl } from "./evm-fields.ts";
+import { decimals, evmAddress, jobQuoteDomain, markupBps, network, rpcUrl } from "./evm-fields.ts";
 import { address, domainText, headerText, httpUrl, id, isPrivateUrl, positive } from "./fields.ts";
 import { ratePerNativeUnit, rateProblems, rateSettings } from "./rate-source.ts";
 import { type Env, secretHeaders, secretValues } from "./secrets.ts";
@@ -25,7 +25,7 @@ export function x402Toml(env: Env) {
       open_payments_per_payer: positive.default(8),
       trust_facilitator: z.boolean().default(false),
       quote_operators: z.array(evmAddress).default([]),
-      quote_domain: quoteDomain.optional(),
+      quote_domain: jobQuoteDomain.optional(),
       default_invocation_mode: defaultMode.default("public_paid"),
       body_limit_bytes: bodyLimit.default(1024 * 1024),
       request_timeout_secs: z.number().min(0.1).max(300).default(15),
@@ -172,8 +172,8 @@ const job = { service_id: id, job_index: z.int().min(0).max(JOB_INDEX_MAX) };
 /** Far enough for any date that a signer writes. */
 const TEN_BILLION_SECS = 10_000_000_000;
 
-/** One of `[[job_policies]]`: who may buy a job. For a `restricted_paid` job the contract says whether it permits the caller. */
-export function jobPolicy(env: Env) {
+/** One of `[[job_policies]]`: who may buy a job. A contract decides that for a `restricted_paid` job. */
+function jobPolicy(env: Env) {
   const restricted = {
     ...job,
     invocation_mode: z.literal("restricted_paid"),

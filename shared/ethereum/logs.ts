@@ -2,10 +2,10 @@ import { addressWord, bytes32Word, type Hex, keccak256Hex } from "./encoding.ts"
 import { type Log, Logs, type Receipt, Refused, type Rpc, toQuantity } from "./rpc.ts";
 import type { Authorization } from "./typed-data.ts";
 
-/** More than this at once is refused by most providers. */
+/** Most providers refuse more blocks than this at once. */
 const SPAN_MAX = 10_000n;
 
-export type LogFilter = {
+type LogFilter = {
   address: Hex;
   topics: readonly (Hex | readonly Hex[] | null)[];
   fromBlock: bigint;
@@ -13,12 +13,12 @@ export type LogFilter = {
   toBlock: bigint;
 };
 
-/** The logs that fit, the oldest first, a list for each range of blocks that was asked for. */
+/** Yields the matching logs, the oldest first: a list for each range of blocks that was asked for. */
 export type LogSearch = (filter: LogFilter) => AsyncGenerator<Log[]>;
 
 /**
- * Searches block ranges as large as the node takes: providers allow from 10 to 10,000 blocks in one question, and some
- * bound the number of logs instead. A refused range is halved; what was taken last is where the next search starts.
+ * Searches block ranges as large as the node allows: providers take 10 to 10,000 blocks at once, and some limit the number
+ * of logs instead. A refused range is halved, and the next search starts near the size that was taken last.
  */
 export function createLogSearch(rpc: Rpc): LogSearch {
   let taken = SPAN_MAX;
@@ -62,7 +62,7 @@ export const AUTHORIZATION_CANCELED = topicOf("AuthorizationCanceled(address,byt
 
 const AUTHORIZATION_STATE = topicOf("authorizationState(address,bytes32)").slice(0, 10);
 
-/** Call data of `authorizationState(from, nonce)`: true once the nonce is used, and once it is cancelled too. */
+/** Call data of `authorizationState(from, nonce)`, which is true once the nonce is used or cancelled. */
 export function authorizationStateOf({ from, nonce }: TokenAuthorization): Hex {
   return `${AUTHORIZATION_STATE}${addressWord(from)}${bytes32Word(nonce)}` as Hex;
 }
@@ -73,8 +73,8 @@ export function addressTopic(address: string): Hex {
 
 /**
  * Whether this receipt is the payment: `AuthorizationUsed(from, nonce)` and, as the very next log, the exact
- * `Transfer(from, to, value)`. A nonce alone proves nothing, since its owner can spend it on himself; nor does a
- * transfer alone, since a batch may have others to the same recipient.
+ * `Transfer(from, to, value)`. A nonce alone proves nothing, because its owner can spend it on a transfer to itself. A
+ * transfer alone proves nothing, because a batch may have others to the same recipient.
  */
 export function isPayment({ status, logs }: Receipt, authorization: TokenAuthorization): boolean {
   if (status !== 1n) return false;
@@ -104,7 +104,7 @@ function isTransferOf(log: Log, { asset, from, to, value }: TokenAuthorization):
   );
 }
 
-/** The logs in pairs, each with the one right before it, where the token itself wrote both. */
+/** The pairs of consecutive logs of which one contract wrote both. */
 export function adjacent(logs: readonly Log[]): [before: Log, next: Log][] {
   const byIndex = new Map(logs.map((log) => [log.logIndex, log]));
   return logs.flatMap((next): [Log, Log][] => {

@@ -2,11 +2,11 @@ import secp256k1 from "secp256k1";
 import type { Address } from "./address.ts";
 import { keccak256 } from "./encoding.ts";
 
-/** Signs 32-byte digests with a key that it shows to nobody. */
+/** Signs 32-byte digests with a key that it does not reveal. */
 export type Signer = {
   /** In lower case. */
   address: Address;
-  /** 65 bytes: r, s (low, EIP-2), v 27 or 28. The same digest has the same signature (RFC 6979). */
+  /** Returns 65 bytes: r, s (low, EIP-2), v 27 or 28. The same digest has the same signature (RFC 6979). */
   sign(digest: Uint8Array): Buffer;
 };
 
@@ -17,13 +17,11 @@ export function isPrivateKey(text: string): boolean {
   return PRIVATE_KEY.test(text) && secp256k1.privateKeyVerify(bytesOf(text));
 }
 
-/** `privateKey` as `isPrivateKey` wants it. */
+/** `privateKey` must satisfy `isPrivateKey`. */
 export function createSigner(privateKey: string): Signer {
   const key = bytesOf(privateKey);
-  const publicKey = secp256k1.publicKeyCreate(key, false);
-  const hash = Buffer.from(keccak256(publicKey.subarray(1)));
   return {
-    address: `0x${hash.toString("hex", 12)}`,
+    address: addressOf(secp256k1.publicKeyCreate(key, false)),
     sign(digest) {
       const { signature, recid } = secp256k1.ecdsaSign(digest, key);
       return Buffer.concat([signature, Buffer.of(27 + recid)]);
@@ -35,32 +33,31 @@ function bytesOf(privateKey: string): Buffer {
   return Buffer.from(privateKey.slice(2), "hex");
 }
 
-/** Half of the curve's order (SEC 2, secp256k1), rounded down: EIP-2 takes no `s` above it. */
+/** Half of the curve's order (SEC 2, secp256k1), rounded down: EIP-2 refuses an `s` above it. */
 const HALF_ORDER = 0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0n;
 
 const SIGNATURE = /^0x[0-9a-fA-F]{130}$/;
 
 /**
  * The lower-case address whose key made this signature over this 32-byte digest. `signature` is 65 bytes in hex (r, s, v)
- * with v 27 or 28 and a low s (EIP-2); undefined for any other form and where nothing can be recovered.
+ * with v 27 or 28 and a low s (EIP-2). Undefined for any other form, and if no key can be recovered.
  */
-export function recoverAddress(digest: Uint8Array, signature: string): `0x${string}` | undefined {
+export function recoverAddress(digest: Uint8Array, signature: string): Address | undefined {
   if (!SIGNATURE.test(signature)) return undefined;
   const bytes = Buffer.from(signature.slice(2), "hex");
   const recoveryId = Number(bytes[64]) - 27;
   if (recoveryId !== 0 && recoveryId !== 1) return undefined;
   if (BigInt(`0x${bytes.toString("hex", 32, 64)}`) > HALF_ORDER) return undefined;
-  return addressOf(bytes.subarray(0, 64), recoveryId, digest);
-}
-
-function addressOf(rs: Uint8Array, recoveryId: number, digest: Uint8Array): `0x${string}` | undefined {
   try {
-    const key = secp256k1.ecdsaRecover(rs, recoveryId, digest, false);
-    const hash = Buffer.from(keccak256(key.subarray(1)));
-    return `0x${hash.toString("hex", 12)}`;
+    return addressOf(secp256k1.ecdsaRecover(bytes.subarray(0, 64), recoveryId, digest, false));
   } catch {
     return undefined;
   }
+}
+
+/** The lower-case address of a public key in its uncompressed form, 65 bytes. */
+function addressOf(publicKey: Uint8Array): Address {
+  return `0x${Buffer.from(keccak256(publicKey.subarray(1))).toString("hex", 12)}`;
 }
 
 /** The 32 bytes that `personal_sign` signs for a text (EIP-191, version 0x45). */

@@ -1,13 +1,13 @@
 import { addressWord, bytes32Word, keccak256, keccak256Hex, uintWord } from "./encoding.ts";
 
-/** What signatures are bound to (EIP-712, definition of domainSeparator). */
+/** The domain that signatures are bound to (EIP-712, definition of domainSeparator). */
 export type Eip712Domain = { name: string; version: string; chainId: number; verifyingContract: string };
 
 const DOMAIN_TYPE = hashOfText(
   "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)",
 );
 
-/** The domain separator of EIP-712, 32 bytes in hex without 0x: made once for each domain. */
+/** The domain separator of EIP-712, 32 bytes in hex without 0x. Compute it once for each domain. */
 export function domainSeparator({ name, version, chainId, verifyingContract }: Eip712Domain): string {
   const chain = uintWord(BigInt(chainId));
   return hashOfWords(
@@ -33,7 +33,7 @@ function hashOfWords(...words: readonly string[]): string {
   return keccak256Hex(Buffer.from(words.join(""), "hex")).slice(2);
 }
 
-/** An EIP-3009 authorization: who may be charged what, when, once. Addresses and nonce are 0x hex; times unix seconds. */
+/** An EIP-3009 authorization to charge `from` once. Addresses and nonce are 0x hex, times are unix seconds. */
 export type Authorization = {
   from: `0x${string}`;
   to: `0x${string}`;

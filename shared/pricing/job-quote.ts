@@ -12,7 +12,7 @@ import {
 import { hashOfText, typedDataDigest } from "../ethereum/typed-data.ts";
 import { type Solving, solveNow } from "./proof-of-work.ts";
 
-/** What an operator signs: the price of one job on these inputs, for this requester, until its expiry. */
+/** An operator's quote: the price of one job on these inputs, for this requester, until its expiry. */
 export type JobQuote = {
   /** In lower case. */
   requester: Address;
@@ -21,7 +21,7 @@ export type JobQuote = {
   priceWei: bigint;
   /** Unix seconds. */
   timestamp: bigint;
-  /** Unix seconds; at this second the quote is still good. */
+  /** Unix seconds; in this second the quote is still valid. */
   expiry: bigint;
   /** 0: no confidentiality is promised. */
   confidentiality: number;
@@ -33,10 +33,10 @@ const QUOTE_TYPE = hashOfText(
   "JobQuoteDetails(address requester,uint64 serviceId,uint8 jobIndex,uint256 price,uint64 timestamp,uint64 expiry,uint8 confidentiality,bytes32 inputsHash)",
 );
 
-/** The largest job index a quote can name: the chain's side keeps it in eight bits. */
+/** The largest job index that a quote can name: the contracts keep it in eight bits. */
 export const QUOTED_JOB_INDEX_MAX = 255;
 
-/** The 32 bytes an operator signs for a quote (EIP-712), and the name of the quote everywhere else. */
+/** The 32 bytes that an operator signs for a quote (EIP-712). They also identify the quote. */
 export function jobQuoteDigest(separator: string, quote: JobQuote): Uint8Array {
   return typedDataDigest(separator, [
     QUOTE_TYPE,
@@ -52,7 +52,7 @@ export function jobQuoteDigest(separator: string, quote: JobQuote): Uint8Array {
 }
 
 /** A quote with its operator's signature: 65 bytes (r, s, v) in 0x hex. */
-export type SignedQuote = { quote: JobQuote; signature: `0x${string}` };
+export type SignedJobQuote = { quote: JobQuote; signature: `0x${string}` };
 
 const signedQuote = z.strictObject({
   details: z.strictObject({
@@ -69,14 +69,14 @@ const signedQuote = z.strictObject({
 });
 
 /** The JSON of a signed quote: integers are decimal strings, bytes are 0x hex. */
-export type SignedQuoteJson = z.input<typeof signedQuote>;
+type SignedJobQuoteJson = z.input<typeof signedQuote>;
 
 /** The value of a quote header: base64 of the JSON `{details, signature}`. */
-export function encodeQuoteHeader(signed: SignedQuote): string {
+export function encodeQuoteHeader(signed: SignedJobQuote): string {
   return Buffer.from(JSON.stringify(toQuoteJson(signed))).toString("base64");
 }
 
-export function toQuoteJson({ quote, signature }: SignedQuote): SignedQuoteJson {
+export function toQuoteJson({ quote, signature }: SignedJobQuote): SignedJobQuoteJson {
   return {
     details: {
       requester: quote.requester,
@@ -92,9 +92,9 @@ export function toQuoteJson({ quote, signature }: SignedQuote): SignedQuoteJson 
   };
 }
 
-export type DecodedQuote = { ok: true; signed: SignedQuote } | { ok: false; problem: string };
+type DecodedQuote = { ok: true; signed: SignedJobQuote } | { ok: false; problem: string };
 
-/** Reads what `encodeQuoteHeader` writes, strictly; whoever signed it. */
+/** Reads strictly what `encodeQuoteHeader` writes. It does not check the signature. */
 export function decodeQuoteHeader(value: string): DecodedQuote {
   const parsed = signedQuote.safeParse(jsonIn(value));
   if (parsed.success) return { ok: true, signed: toSigned(parsed.data) };
@@ -103,7 +103,7 @@ export function decodeQuoteHeader(value: string): DecodedQuote {
   return { ok: false, problem: `${where}: ${issue?.message ?? "is malformed"}` };
 }
 
-function toSigned({ details, signature }: z.output<typeof signedQuote>): SignedQuote {
+function toSigned({ details, signature }: z.output<typeof signedQuote>): SignedJobQuote {
   const { requester, service_id, job_index, price, timestamp, expiry, confidentiality, inputs_hash } =
     details;
   const quote = {
@@ -119,7 +119,7 @@ function toSigned({ details, signature }: z.output<typeof signedQuote>): SignedQ
   return { quote, signature };
 }
 
-/** Only the one encoding of each JSON is read (RFC 4648, section 3.5). */
+/** Reads base64 in its one canonical form only (RFC 4648, section 3.5). */
 function jsonIn(value: string): unknown {
   const bytes = Buffer.from(value, "base64");
   if (bytes.toString("base64") !== value) return undefined;
@@ -145,17 +145,17 @@ function hex(bytes: number) {
     .transform((text) => text.toLowerCase() as `0x${string}`);
 }
 
-/** A job on these inputs, for who will redeem its quote or pay with it. */
-export type QuoteWanted = {
+type QuoteWanted = {
   serviceId: number;
   jobIndex: number;
+  /** The address that will redeem the quote or pay with it. */
   requester: string;
   inputs: Uint8Array;
-  /** Of the engine's proof of work. */
+  /** Of the engine's proof of work, in leading zero bits. */
   difficulty: number;
 };
 
-/** What asks a pricing engine over HTTP for a quote, its proof of work done: to be sent as JSON with POST, at once. */
+/** The request to a pricing engine for a quote, with its proof of work done: send it at once, as JSON with POST. */
 export function askForQuote(wanted: QuoteWanted, solving: Solving): { path: string; body: string } {
   const { serviceId, jobIndex, requester, inputs, difficulty } = wanted;
   const { timestamp, proof } = solveNow({ serviceId: BigInt(serviceId), difficulty }, solving);

@@ -1,5 +1,5 @@
 import { openConfigDir, type Problem, shortSecrets } from "../config/config-dir.ts";
-import { type JobPrice, parseJobPricing } from "../config/job-pricing-toml.ts";
+import { type JobPrice, type PriceList, parseJobPricing } from "../config/job-pricing-toml.ts";
 import { type Config, readConfig } from "../config/load-config.ts";
 import { type PricingToml, pricingToml } from "../config/pricing-toml.ts";
 import type { Env } from "../config/secrets.ts";
@@ -10,17 +10,17 @@ import { CLOCK_SKEW_SECS, DIFFICULTY_BEARABLE } from "./proof-of-work.ts";
 const PRICING = "pricing.toml";
 const JOB_PRICING = "job_pricing.toml";
 
-/** The chain's side refuses quotes of less. */
+/** The contracts refuse quotes of less. */
 const QUOTED_PRICE_WEI_MIN = 100n;
 
 export type PricingConfig = Config & {
   /** Absent without the file: the pricing engine is off. */
   pricing: PricingToml | undefined;
-  /** Every job of job_pricing.toml, by `jobKey`. */
-  jobs: ReadonlyMap<string, JobPrice>;
+  /** Every job of job_pricing.toml. */
+  jobs: PriceList;
 };
 
-/** As `loadConfig`, with the files of the pricing engine: what is wrong with any file is reported at once. */
+/** Like `loadConfig`, with the files of the pricing engine: one error lists the problems of all files. */
 export function loadPricingConfig({ dir, env }: { dir: string; env: Env }): PricingConfig {
   const files = openConfigDir(dir);
   const config = readConfig(files, env);
@@ -46,7 +46,7 @@ function tooCheap(jobs: Iterable<JobPrice>): Problem[] {
     }));
 }
 
-function warningsOf(pricing: PricingToml, jobs: ReadonlyMap<string, JobPrice>): string[] {
+function warningsOf(pricing: PricingToml, jobs: PriceList): string[] {
   const { pow_difficulty } = pricing;
   const unquotable = [...jobs.values()].filter(({ jobIndex }) => jobIndex > QUOTED_JOB_INDEX_MAX);
   return [

@@ -8,7 +8,7 @@ import { fixedRateIn } from "../config/rate-source.ts";
 import type { Env } from "../config/secrets.ts";
 import { withTokenDefaults, type X402Toml, x402Problems, x402Toml } from "../config/x402-toml.ts";
 import { jobKey } from "../job-call/job-ids.ts";
-import { priceProblems, type RateAt, toPriceList } from "./prices.ts";
+import { priceProblems, type RateAt } from "./prices.ts";
 
 const X402 = "x402.toml";
 const JOB_PRICING = "job_pricing.toml";
@@ -20,24 +20,23 @@ export type X402Config = Config & {
   prices: PriceList;
 };
 
-/** As `loadConfig`, with the files of the x402 gateway: what is wrong with any file is reported at once. */
+/** Like `loadConfig`, with the files of the x402 gateway: one error lists the problems of all files. */
 export function loadX402Config({ dir, env }: { dir: string; env: Env }): X402Config {
   const files = openConfigDir(dir);
   const config = readConfig(files, env);
   const x402 = files.read({ name: X402, schema: x402Toml(env), optional: true, problemsIn: x402Problems });
-  const { jobs, problems } = parseJobPricing(files.table(JOB_PRICING) ?? {});
-  files.report(JOB_PRICING, [...problems, ...priceProblems(jobs.values(), ratesOf(files.table(X402)))]);
+  const { jobs: prices, problems } = parseJobPricing(files.table(JOB_PRICING) ?? {});
+  files.report(JOB_PRICING, [...problems, ...priceProblems(prices.values(), ratesOf(files.table(X402)))]);
 
   const { warnings, ...common } = files.checked(config);
-  const prices = toPriceList(jobs.values());
   return { ...common, x402, prices, warnings: [...warnings, ...(x402 ? warningsOf(x402, prices) : [])] };
 }
 
 const priced = z.object({ decimals, markup_bps: markupBps.default(0) });
 
 /**
- * The rates that can be read, and the bounds of those that are asked for later, by the token's index: a mistake elsewhere
- * in the file hides no price's problem.
+ * The fixed rates of the file, and the bounds of the others. It takes the file unchecked, so that a mistake elsewhere in it
+ * hides no problem of a price.
  */
 function ratesOf(table: unknown): RateAt[] {
   const tokens = (withTokenDefaults(table ?? {}) as { accepted_tokens?: unknown }).accepted_tokens;

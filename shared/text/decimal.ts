@@ -7,7 +7,7 @@ const EXPONENT_MAX = 200;
 /** As JSON writes numbers (RFC 8259, section 6), without a sign. */
 const NUMBER = /^(0|[1-9]\d*)(?:\.(\d+))?(?:[eE]([+-]?\d{1,4}))?$/;
 
-/** The number a text writes, exactly; undefined for a negative one, for what is none, and for one of absurd length. */
+/** The exact number that a text writes; undefined if it is negative, no number, or of absurd length. */
 export function parseDecimal(text: string): Ratio | undefined {
   if (text.length > TEXT_CHARS_MAX) return undefined;
   const [, whole, fraction = "", exponent = "0"] = NUMBER.exec(text) ?? [];
@@ -23,7 +23,7 @@ export function scaled(digits: bigint, exponent: number): Ratio {
     : { numerator: digits * power, denominator: 1n };
 }
 
-/** Below 0 where `a` is less than `b`, above 0 where it is more. */
+/** Below 0 if `a` is less than `b`, above 0 if it is more. */
 export function compare(a: Ratio, b: Ratio): number {
   const [left, right] = [a.numerator * b.denominator, b.numerator * a.denominator];
   if (left === right) return 0;
@@ -42,7 +42,7 @@ export function quotient(a: Ratio, b: Ratio): Ratio {
   return { numerator: a.numerator * b.denominator, denominator: a.denominator * b.numerator };
 }
 
-/** One through the ratio; it is above 0. */
+/** One divided by the ratio, which must be above 0. */
 export function inverse({ numerator, denominator }: Ratio): Ratio {
   return { numerator: denominator, denominator: numerator };
 }
@@ -50,8 +50,8 @@ export function inverse({ numerator, denominator }: Ratio): Ratio {
 const DIGITS = 30;
 
 /**
- * The ratio as plain decimal text: exactly where its denominator divides a power of ten, else with 30 significant digits
- * or more, rounded up, so that no price computed with it is too low.
+ * The ratio as plain decimal text: exact if its denominator divides a power of ten, else with at least 30 significant
+ * digits, rounded up, so that no price computed with it is too low.
  */
 export function toDecimal({ numerator, denominator }: Ratio): string {
   const exact = exactScale(denominator);
@@ -64,7 +64,7 @@ export function toDecimal({ numerator, denominator }: Ratio): string {
   return fraction === "" ? digits.slice(0, at) : `${digits.slice(0, at)}.${fraction}`;
 }
 
-/** How many decimals a fraction with this denominator has, where it has an end. */
+/** How many decimals a fraction with this denominator has; undefined if they never end. */
 function exactScale(denominator: bigint): number | undefined {
   let [rest, twos, fives] = [denominator, 0, 0];
   for (; rest % 2n === 0n; twos += 1) rest /= 2n;

@@ -1,3 +1,5 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { inspect } from "node:util";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { Secret } from "../../shared/crypto/secret.ts";
@@ -316,6 +318,23 @@ test.each(ILL_NODES)(
     expect(ill.head()).toBeUndefined();
   },
 );
+
+test("user and password of a node's URL are sent as basic authentication (RFC 7617)", async () => {
+  let sent: string | undefined;
+  const node = createServer((req, res) => {
+    sent = req.headers.authorization;
+    res.end('{"jsonrpc":"2.0","id":0,"result":"0x12"}');
+  });
+  await new Promise<void>((resolve) => node.listen(0, "127.0.0.1", resolve));
+  closers.push(() => node.close());
+  const { port } = node.address() as AddressInfo;
+  const ethCall = createEthCall({
+    rpcUrl: new Secret(`http://me:a%3Ab@127.0.0.1:${port}/`),
+    timeoutMs: 5000,
+  });
+  expect(await ethCall({ to: ASSET, data: "0x" })).toBe("0x12");
+  expect(sent).toBe(`Basic ${Buffer.from("me:a:b").toString("base64")}`);
+});
 
 test("a node of another chain is not asked for evidence: every payment would look unpaid there", async () => {
   const other = chainOf({ chainId: 8453 });

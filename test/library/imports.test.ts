@@ -64,10 +64,7 @@ const heavy = [
 
 test.each([
   ["postern/webhooks", ["express", "bullmq", "zod"]],
-  [
-    "postern/x402",
-    ["@x402/core", "@x402/extensions", "bullmq", "express", "secp256k1", "undici", "viem", "zod"],
-  ],
+  ["postern/x402", ["@x402/core", "@x402/extensions", "bullmq", "express", "secp256k1", "undici", "zod"]],
   ["postern/pricing", ["@grpc/grpc-js", "grpc-health-check", "secp256k1", "zod"]],
   ["postern/producer", ["bullmq", "zod"]],
   ["postern/runner", ["zod"]],
@@ -82,7 +79,7 @@ test("the program loads no viem to parse its command line", () => {
   expect(loaded).not.toContain("viem");
 });
 
-test.each(["webhooks-gateway", "producer", "pricing"])("%s loads no viem", (service) => {
+test.each(["webhooks-gateway", "x402-gateway", "pricing", "producer"])("%s loads no viem", (service) => {
   const loaded = packagesLoadedByImporting(built(`services/${service}/main.js`));
   expect(loaded).toContain("ioredis");
   expect(loaded).not.toContain("viem");

@@ -11,7 +11,7 @@ import {
   decodeQuoteHeader,
   type JobQuote,
   jobQuoteDigest,
-  type SignedQuote,
+  type SignedJobQuote,
 } from "../../../shared/pricing/job-quote.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 
@@ -79,7 +79,7 @@ export function assertInputs({ quote }: PlatformQuote, body: Uint8Array): void {
     throw rejectedQuote("the body is not the inputs it was made for");
 }
 
-function decoded([value, ...more]: readonly string[]): SignedQuote {
+function decoded([value, ...more]: readonly string[]): SignedJobQuote {
   if (value === undefined || more.length > 0) throw malformed("the quote's header came more than once");
   if (value.length > HEADER_BYTES_MAX)
     throw malformed(`the quote's header is over ${HEADER_BYTES_MAX} bytes`);

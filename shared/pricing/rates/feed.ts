@@ -30,7 +30,7 @@ export type Feed = {
   close(): void;
 };
 
-/** Keeps one source's rate current in the background. While the source or Redis is away, the last good value stays in force. */
+/** Keeps one rate current in the background. While its source or Redis is away, the last good value stays in force. */
 export function createFeed({ token, names, read, shared, clock, log }: Deps): Feed {
   const held = createHeldRate(token, clock);
   const reports = createReports(describeSource(token.rate_per_native_unit), names, log);

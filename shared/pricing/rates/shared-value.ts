@@ -91,7 +91,7 @@ function toShared(reply: unknown): SharedValue {
 
 /**
  * Names what replicas and tokens must have in common to share a rate: source, bounds and times. URLs and headers count as
- * a whole, because any part of them may change the answer. While a credential is rotated, old and new replicas share nothing.
+ * a whole, because any part of them may change the answer. Replicas with an old and a new credential share nothing.
  */
 export function identityOf(token: RatedToken): string {
   const { rate_per_native_unit, min_rate, max_rate, rate_refresh_secs, max_rate_age_secs } = token;
