@@ -34,6 +34,18 @@ module.exports = {
       from: { path: "^shared/(errors|time)/" },
       to: { path: "^(services|shared)/", pathNot: "^shared/(errors|time)/" },
     },
+    {
+      name: "ethereum-is-below-config",
+      severity: "error",
+      from: { path: "^shared/ethereum/" },
+      to: { path: "^shared/", pathNot: "^shared/(crypto|errors|ethereum|log|time)/" },
+    },
+    {
+      name: "config-is-below-pricing",
+      severity: "error",
+      from: { path: "^shared/config/" },
+      to: { path: "^shared/", pathNot: "^shared/(config|crypto|errors|ethereum|job-call|text|time)/" },
+    },
     { name: "no-cycles", severity: "error", from: {}, to: { circular: true } },
     { name: "resolvable", severity: "error", from: {}, to: { couldNotResolve: true } },
     home("bullmq", "^shared/queue/"),
