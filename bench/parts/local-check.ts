@@ -5,7 +5,7 @@ import { identifyPayment, inTakenToken, readPayment } from "../../services/x402-
 import { matchOffer, toOfferSettings } from "../../services/x402-gateway/payment/offer.ts";
 import { parseJobPricing } from "../../shared/config/job-pricing-toml.ts";
 import { x402Toml } from "../../shared/config/x402-toml.ts";
-import { toPriceList } from "../../shared/pricing/price-list.ts";
+import { toPriceList } from "../../shared/pricing/prices.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { type Signed, toHeader } from "../support/payments.ts";
 import { PRICING, x402Table } from "../support/sale.ts";

@@ -1,5 +1,4 @@
-import { keccak256Hex } from "../../shared/ethereum/keccak.ts";
-import { addressWord, uintWord } from "../../shared/ethereum/words.ts";
+import { addressWord, keccak256Hex, uintWord } from "../../shared/ethereum/encoding.ts";
 
 type Settled = { asset: string; from: string; to: string; value: string; nonce: string; block: number };
 

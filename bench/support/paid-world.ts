@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { writeConfig } from "../../shared/config/write-config.ts";
+import { writeConfig } from "../../shared/config/config-tables.ts";
 import type { LoggedProcess } from "./logged-process.ts";
 import { JOB_PATH, MAX_TIMEOUT_SECS, NETWORK, PAY_TO, PRICE, PRICING, x402Table } from "./sale.ts";
 import { until } from "./until.ts";

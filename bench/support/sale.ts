@@ -1,4 +1,4 @@
-import type { Table } from "../../shared/config/write-config.ts";
+import type { Table } from "../../shared/config/config-tables.ts";
 
 /** One job, sold for one token; whom it pays does not matter, since nothing settles. */
 export const JOB_PATH = "/x402/jobs/1/7";

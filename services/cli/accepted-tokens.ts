@@ -1,6 +1,6 @@
-import { loadX402Config } from "../../shared/config/load-x402.ts";
 import type { AcceptedToken } from "../../shared/config/x402-toml.ts";
 import { toAppError } from "../../shared/errors/app-error.ts";
+import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 
 /** Reads the accepted tokens of x402.toml. If they cannot be read it prints why and returns undefined. */

@@ -1,11 +1,11 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { type Config, loadConfig } from "../../shared/config/load-config.ts";
-import type { PricingConfig } from "../../shared/config/load-pricing.ts";
-import type { X402Config } from "../../shared/config/load-x402.ts";
-import type { Env } from "../../shared/config/secret-value.ts";
+import type { Env } from "../../shared/config/secrets.ts";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
+import type { PricingConfig } from "../../shared/pricing/load-pricing-config.ts";
+import type { X402Config } from "../../shared/pricing/load-x402-config.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 
 /** `postern check-config`: prints the problems that a start would find, and starts nothing. */
@@ -32,9 +32,9 @@ async function loadAll(dir: string, env: Env): Promise<AllConfig> {
   const isThere = (name: string): boolean => existsSync(join(dir, name));
   const loads: Load[] = [loadConfig];
   if (isThere("x402.toml") || isThere("job_pricing.toml"))
-    loads.push((await import("../../shared/config/load-x402.ts")).loadX402Config);
+    loads.push((await import("../../shared/pricing/load-x402-config.ts")).loadX402Config);
   if (isThere("pricing.toml"))
-    loads.push((await import("../../shared/config/load-pricing.ts")).loadPricingConfig);
+    loads.push((await import("../../shared/pricing/load-pricing-config.ts")).loadPricingConfig);
 
   const configs: AllConfig[] = [];
   const problems: string[] = [];

@@ -1,4 +1,4 @@
-import type { Env } from "../../shared/config/secret-value.ts";
+import type { Env } from "../../shared/config/secrets.ts";
 import type { Terminal } from "./terminal.ts";
 
 type Configured = { configDir: string };

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { messageOf } from "../../shared/errors/app-error.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
-import { askForQuote } from "../../shared/pricing/ask-for-quote.ts";
+import { askForQuote } from "../../shared/pricing/job-quote.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { post, reasonOf, wordsOf } from "./http.ts";
 import { type BodyOptions, readBody } from "./options.ts";

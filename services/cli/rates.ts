@@ -1,11 +1,10 @@
+import { outsideOf } from "../../shared/config/rate-source.ts";
 import type { AcceptedToken } from "../../shared/config/x402-toml.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
-import { outsideOf } from "../../shared/pricing/rates/bounds.ts";
-import { describeSource } from "../../shared/pricing/rates/describe-source.ts";
-import { isLive, type LiveToken } from "../../shared/pricing/rates/rated-token.ts";
 import { READ_TIMEOUT_MS } from "../../shared/pricing/rates/rates.ts";
-import { createJudge, type Verdict } from "../../shared/pricing/rates/read-rate.ts";
+import { createRateReader, describeSource } from "../../shared/pricing/rates/registry.ts";
 import { createSharedValue } from "../../shared/pricing/rates/shared-value.ts";
+import { isLive, type LiveToken, type RateReading } from "../../shared/pricing/rates/source.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { readAcceptedTokens } from "./accepted-tokens.ts";
@@ -16,7 +15,7 @@ import { withRedis } from "./with-redis.ts";
 export type RatesOptions = { configDir: string; test?: boolean; json?: boolean };
 
 /** A token's rate: a value that can be used, or the reason why there is none. */
-type TokenReport = Verdict & {
+type TokenReport = RateReading & {
   token: Pick<AcceptedToken, "network" | "asset" | "symbol">;
   min_rate: string | undefined;
   max_rate: string | undefined;
@@ -60,7 +59,7 @@ async function sharedRate(redis: Redis, token: AcceptedToken & LiveToken): Promi
 async function askSource(token: AcceptedToken): Promise<TokenReport> {
   if (!isLive(token)) return fixedRate(token);
   const options = { clock: systemClock, timeoutMs: READ_TIMEOUT_MS };
-  const verdict = await createJudge(token.rate_per_native_unit, token, options)();
+  const verdict = await createRateReader(token.rate_per_native_unit, token, options)();
   return { ...reportOf(token), ...verdict };
 }
 
@@ -85,7 +84,7 @@ function ratesJson(reports: readonly TokenReport[]) {
   };
 }
 
-function verdictJson({ source, value, reason, legs }: Verdict): object {
+function verdictJson({ source, value, reason, legs }: RateReading): object {
   const own = { source, value: value ?? null, reason: reason ?? null };
   return legs === undefined ? own : { ...own, legs: legs.map(verdictJson) };
 }
@@ -106,7 +105,7 @@ function tokenText({ token, min_rate, max_rate, ageMs, source, value, reason, le
   ].join("");
 }
 
-function legText({ source, value, reason }: Verdict): string {
+function legText({ source, value, reason }: RateReading): string {
   const parts = [value, reason].filter((part) => part !== undefined);
   return `    ${plain(`${source}: ${parts.join("; ")}`)}\n`;
 }

@@ -1,4 +1,4 @@
-import type { ConfigTables } from "../../shared/config/write-config.ts";
+import type { ConfigTables } from "../../shared/config/config-tables.ts";
 import { createDevConfig, DEV_JOBS } from "../../shared/dev/dev-config.ts";
 import { createDevPayments } from "../../shared/dev/dev-payments.ts";
 import { createDevPricing } from "../../shared/dev/dev-pricing.ts";

@@ -1,7 +1,7 @@
 import { join } from "node:path";
+import { writeConfig } from "../../shared/config/config-tables.ts";
 import { loadConfig } from "../../shared/config/load-config.ts";
 import type { EndpointToml } from "../../shared/config/webhooks-toml.ts";
-import { writeConfig } from "../../shared/config/write-config.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { provideRedis } from "../../shared/dev/provide-redis.ts";
 import { type DevnetPart, startDevnet } from "../../shared/dev/start-devnet.ts";

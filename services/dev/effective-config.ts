@@ -1,14 +1,13 @@
 import { existsSync } from "node:fs";
-import { loadPricingConfig } from "../../shared/config/load-pricing.ts";
-import { loadX402Config, type X402Config } from "../../shared/config/load-x402.ts";
+import { type ConfigTables, readTables, type Table, writeConfig } from "../../shared/config/config-tables.ts";
 import type { PricingToml } from "../../shared/config/pricing-toml.ts";
-import { readTables } from "../../shared/config/read-tables.ts";
-import { type ConfigTables, type Table, writeConfig } from "../../shared/config/write-config.ts";
 import { createDevConfig, newSecret } from "../../shared/dev/dev-config.ts";
 import { createDevPayments } from "../../shared/dev/dev-payments.ts";
 import { createDevPricing } from "../../shared/dev/dev-pricing.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
 import type { Devnet } from "../../shared/dev/start-devnet.ts";
+import { loadPricingConfig } from "../../shared/pricing/load-pricing-config.ts";
+import { loadX402Config, type X402Config } from "../../shared/pricing/load-x402-config.ts";
 
 export type Effective = X402Config & {
   dir: string;

@@ -1,5 +1,5 @@
 import { mnemonicToAccount, privateKeyToAccount } from "viem/accounts";
-import { toHex } from "../../shared/ethereum/hex.ts";
+import { toHex } from "../../shared/ethereum/encoding.ts";
 
 export type Hex = `0x${string}`;
 

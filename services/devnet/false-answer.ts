@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { ServerResponse } from "node:http";
 import { pipeline } from "node:stream/promises";
-import { toHex } from "../../shared/ethereum/hex.ts";
+import { toHex } from "../../shared/ethereum/encoding.ts";
 import type { Facilitator, FacilitatorRequest } from "./facilitator.ts";
 import type { Fault } from "./faults.ts";
 import { describeRequest } from "./payment.ts";

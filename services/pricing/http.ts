@@ -1,36 +1,33 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
+import { z } from "zod";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
-import { toHex } from "../../shared/ethereum/hex.ts";
+import { toHex, UINT64_MAX } from "../../shared/ethereum/encoding.ts";
 import { readBody } from "../../shared/http/body.ts";
 import { rawPath } from "../../shared/http/headers.ts";
 import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
-import { encodeQuoteHeader, toQuoteJson } from "../../shared/pricing/quote-header.ts";
-import type { Ask } from "./ask.ts";
-import { parseQuotePath, parseQuoteRequest, type QuotedIds } from "./http-request.ts";
-import type { JobPriceAnswer } from "./job-price.ts";
+import { encodeQuoteHeader, toQuoteJson } from "../../shared/pricing/job-quote.ts";
+import { type AskPrice, invalid, type JobPriceAnswer, type JobPriceRequest } from "./job-price.ts";
 
 const BODY_BYTES_MAX = 16 * 1024;
 
-type Deps = { ask: Ask; isEnding: () => boolean };
-
-/** POST /pricing/jobs/{service_id}/{job_index}/quote: GetJobPrice for who speaks JSON. */
-export function createHttpHandler({ ask, isEnding }: Deps): RequestListener {
+/** POST /pricing/jobs/{service_id}/{job_index}/quote: GetJobPrice over HTTP and JSON. */
+export function createHttpHandler(ask: AskPrice, isEnding: () => boolean): RequestListener {
   return async (req, res) => {
     if (isEnding()) res.setHeader("Connection", "close");
     const path = rawPath(req.url ?? "");
     const ids = parseQuotePath(path);
-    if (ids === undefined) return refuse(req, res, { error: nothingAt(path) });
+    if (ids === undefined) return refuse(req, res, nothingAt(path));
     if (req.method !== "POST") return refuseMethod(req, res);
     try {
       const read = async () => parseQuoteRequest(ids, await readBody(req, res, BODY_BYTES_MAX));
       sendAnswer(res, await ask("http", read));
     } catch (thrown) {
-      refuse(req, res, { error: toAppError(thrown), ids });
+      refuse(req, res, toAppError(thrown), ids);
     }
   };
 }
 
-/** Integers are decimal strings, bytes are 0x hex; `quote_header` is what an x402 gateway takes. */
+/** Integers are decimal strings, bytes are 0x hex. `quote_header` is the value of the header for an x402 gateway. */
 function sendAnswer(res: ServerResponse, answer: JobPriceAnswer): void {
   const { signed, operator, proofOfWork, settlement } = answer;
   const { details, signature } = toQuoteJson(signed);
@@ -49,9 +46,7 @@ function sendAnswer(res: ServerResponse, answer: JobPriceAnswer): void {
   res.end(body);
 }
 
-type Refusal = { error: AppError; ids?: QuotedIds };
-
-function refuse(req: IncomingMessage, res: ServerResponse, { error, ids }: Refusal): void {
+function refuse(req: IncomingMessage, res: ServerResponse, error: AppError, ids?: QuotedIds): void {
   const members = ids && { service_id: String(ids.serviceId), job_index: String(ids.jobIndex) };
   sendProblem(req, res, error, error.code === "job.not_found" && members ? { members } : {});
 }
@@ -66,4 +61,70 @@ function refuseMethod(req: IncomingMessage, res: ServerResponse): void {
 
 function nothingAt(path: string): AppError {
   return new AppError("request.not_found", { reason: `nothing at ${path}` });
+}
+
+type QuotedIds = { serviceId: bigint; jobIndex: number };
+
+/** Ids in their one decimal form: no sign, no padding, nothing encoded. */
+const QUOTE = /^\/pricing\/jobs\/(0|[1-9]\d{0,19})\/(0|[1-9]\d{0,9})\/quote$/;
+
+const UINT32_MAX = 2 ** 32 - 1;
+
+/** The ids in a raw path; undefined if it is no path of this engine. */
+function parseQuotePath(path: string): QuotedIds | undefined {
+  const [, service, index] = QUOTE.exec(path) ?? [];
+  if (service === undefined || index === undefined) return undefined;
+  const ids = { serviceId: BigInt(service), jobIndex: Number(index) };
+  return ids.serviceId <= UINT64_MAX && ids.jobIndex <= UINT32_MAX ? ids : undefined;
+}
+
+const NOTHING = Buffer.alloc(0);
+
+const bytes = z
+  .string("must be text: 0x and hex digits")
+  .regex(/^0x(?:[0-9a-fA-F]{2})*$/, "must be 0x and hex digits, two for each byte")
+  .transform((text) => Buffer.from(text.slice(2), "hex"));
+
+const uint64 = z
+  .union([z.string().regex(/^(?:0|[1-9]\d{0,19})$/), z.int().min(0)], "must be an integer in decimal")
+  .transform(BigInt)
+  .refine((value) => value <= UINT64_MAX, "is above 2^64-1");
+
+/** A field that is left out is empty, 0 or false, as in proto3. */
+const quoteBody = z.strictObject({
+  proof_of_work: bytes.default(NOTHING),
+  challenge_timestamp: uint64.default(0n),
+  require_tee: z.boolean().default(false),
+  requester: bytes.default(NOTHING),
+  inputs_hash: bytes.default(NOTHING),
+});
+
+/** Reads a GetJobPriceRequest in JSON, with the path's ids. Throws `pricing.request_invalid`, which names the field. */
+function parseQuoteRequest(ids: QuotedIds, body: Buffer): JobPriceRequest {
+  const parsed = quoteBody.safeParse(jsonIn(body));
+  if (!parsed.success) throw problemOf(parsed.error.issues[0]);
+  const { proof_of_work, challenge_timestamp, require_tee, requester, inputs_hash } = parsed.data;
+  return {
+    ...ids,
+    proofOfWork: proof_of_work,
+    challengeTimestamp: challenge_timestamp,
+    requireTee: require_tee,
+    requester,
+    inputsHash: inputs_hash,
+  };
+}
+
+function problemOf(issue: z.core.$ZodIssue | undefined) {
+  if (issue?.code === "unrecognized_keys")
+    return invalid(String(issue.keys[0]), "is not a field of this request");
+  const field = issue === undefined || issue.path.length === 0 ? "body" : issue.path.join(".");
+  return invalid(field, issue?.message ?? "is malformed");
+}
+
+function jsonIn(body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString("utf8"));
+  } catch (cause) {
+    throw invalid("body", "is not JSON", cause);
+  }
 }

@@ -1,13 +1,29 @@
+import { createHash } from "node:crypto";
+import type { JobPrice, PriceList } from "../../shared/config/job-pricing-toml.ts";
+import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import type { Address } from "../../shared/ethereum/address.ts";
-import type { SignedQuote } from "../../shared/pricing/quote-header.ts";
-import type { SettlementOption } from "../../shared/pricing/settlement-options.ts";
+import { toHex } from "../../shared/ethereum/encoding.ts";
+import type { Signer } from "../../shared/ethereum/signatures.ts";
+import { logRefused } from "../../shared/http/problem.ts";
+import { jobKey } from "../../shared/job-call/job-ids.ts";
+import type { Logger } from "../../shared/log/logger.ts";
+import {
+  type JobQuote,
+  jobQuoteDigest,
+  QUOTED_JOB_INDEX_MAX,
+  type SignedJobQuote,
+} from "../../shared/pricing/job-quote.ts";
+import type { SettlementOption } from "../../shared/pricing/prices.ts";
+import { CLOCK_SKEW_SECS, checkProof } from "../../shared/pricing/proof-of-work.ts";
+import type { Clock } from "../../shared/time/clock.ts";
+import type { ProofMemory } from "./proof-memory.ts";
 
-/** What a client asks, as it came: nothing is checked. */
+/** What a client asks for, unchecked. */
 export type JobPriceRequest = {
   serviceId: bigint;
   jobIndex: number;
   proofOfWork: Uint8Array;
-  /** Unix seconds; 0 where there was none. */
+  /** Unix seconds; 0 if the client sent none. */
   challengeTimestamp: bigint;
   requireTee: boolean;
   requester: Uint8Array;
@@ -15,14 +31,148 @@ export type JobPriceRequest = {
 };
 
 export type JobPriceAnswer = {
-  signed: SignedQuote;
+  signed: SignedJobQuote;
   operator: Address;
-  /** The request's. */
+  /** As in the request. */
   proofOfWork: Uint8Array;
-  /** How and where the quote can be settled off chain; absent where the engine says nothing of it. */
+  /** How and where the quote can be settled off chain; undefined if the engine has no x402 settlement. */
   settlement: Settlement | undefined;
 };
 
 export type Settlement = { options: readonly SettlementOption[]; endpoint: string };
 
 export type GetJobPrice = (request: JobPriceRequest) => Promise<JobPriceAnswer>;
+
+type Deps = {
+  jobs: PriceList;
+  signer: Signer;
+  /** Of the EIP-712 domain that quotes are signed for. */
+  separator: string;
+  powDifficulty: number;
+  /** How long a quote is valid. */
+  quoteSecs: number;
+  memory: ProofMemory;
+  settle: (quote: JobQuote) => Settlement | undefined;
+  clock: Clock;
+};
+
+/**
+ * Answers a request for a price with a signed job quote. Clients may rely on the order of the checks; Redis is asked last,
+ * after the proof of work. Throws `pricing.request_invalid`, `pricing.tee_unavailable`, `job.not_found` and
+ * `pricing.unavailable`.
+ */
+export function createGetJobPrice(deps: Deps): GetJobPrice {
+  const { jobs, signer, separator, powDifficulty, quoteSecs, memory, settle, clock } = deps;
+  return async (request) => {
+    const nowSecs = Math.floor(clock() / 1000);
+    const requester = requesterOf(request);
+    const inputsHash = inputsHashOf(request);
+    assertFresh(request, nowSecs);
+    const proof = proofOf(request, powDifficulty);
+    if (request.requireTee) throw noTee();
+    const { priceWei } = pricedJob(jobs, request);
+    assertQuotable(request);
+
+    const timestamp = BigInt(nowSecs);
+    const terms = {
+      serviceId: request.serviceId,
+      jobIndex: request.jobIndex,
+      priceWei,
+      requester,
+      inputsHash,
+    };
+    const quote = { ...terms, timestamp, expiry: timestamp + BigInt(quoteSecs), confidentiality: 0 };
+    const signature = toHex(signer.sign(jobQuoteDigest(separator, quote)));
+
+    const signed = await memory.firstIssued(proof, contentOf(request), { quote, signature });
+    if (signed === undefined) throw invalid("proof_of_work", "was used for another request");
+    const { proofOfWork } = request;
+    return { signed, operator: signer.address, proofOfWork, settlement: settle(signed.quote) };
+  };
+}
+
+/** Asks for a price on behalf of one of the two protocols, and logs the outcome as one event. Throws an AppError. */
+export type AskPrice = (
+  via: "grpc" | "http",
+  read: () => JobPriceRequest | Promise<JobPriceRequest>,
+) => Promise<JobPriceAnswer>;
+
+export function createAskPrice(getJobPrice: GetJobPrice, clock: Clock, log: Logger): AskPrice {
+  return async (via, read) => {
+    const startedAt = clock();
+    let ids: object = {};
+    try {
+      const request = await read();
+      ids = { serviceId: String(request.serviceId), jobIndex: request.jobIndex };
+      const answer = await getJobPrice(request);
+      const { requester, priceWei, expiry } = answer.signed.quote;
+      const terms = { requester, priceWei: String(priceWei), expiry: Number(expiry) };
+      log.info("quote.issued", { via, ...ids, ...terms, ms: clock() - startedAt });
+      return answer;
+    } catch (thrown) {
+      const error = toAppError(thrown);
+      logRefused(log, "quote.refused", error, { via, ...ids, ms: clock() - startedAt });
+      throw error;
+    }
+  };
+}
+
+function requesterOf({ requester }: JobPriceRequest): `0x${string}` {
+  if (requester.length !== 20) throw invalid("requester", "must be 20 bytes");
+  if (requester.every((byte) => byte === 0)) throw invalid("requester", "is the zero address");
+  return toHex(requester);
+}
+
+function inputsHashOf({ inputsHash }: JobPriceRequest): `0x${string}` {
+  if (inputsHash.length !== 32) throw invalid("inputs_hash", "must be 32 bytes");
+  return toHex(inputsHash);
+}
+
+function assertFresh({ challengeTimestamp }: JobPriceRequest, nowSecs: number): void {
+  if (challengeTimestamp === 0n) throw invalid("challenge_timestamp", "is missing");
+  const ageSecs = BigInt(nowSecs) - challengeTimestamp;
+  if (ageSecs > CLOCK_SKEW_SECS || -ageSecs > CLOCK_SKEW_SECS) {
+    throw invalid("challenge_timestamp", `is not within ${CLOCK_SKEW_SECS} s of now`);
+  }
+}
+
+function proofOf({ serviceId, challengeTimestamp, proofOfWork }: JobPriceRequest, difficulty: number) {
+  const puzzle = { serviceId, timestamp: challengeTimestamp };
+  const checked = checkProof(proofOfWork, puzzle, difficulty);
+  if (!checked.ok) throw invalid("proof_of_work", checked.problem);
+  return { ...puzzle, nonce: checked.nonce };
+}
+
+function noTee(): AppError {
+  const detail = "require_tee: no trusted execution environment is available here";
+  return AppError.public("pricing.tee_unavailable", detail);
+}
+
+function pricedJob(jobs: PriceList, request: JobPriceRequest): JobPrice {
+  const job = jobs.get(jobKey(request));
+  if (job !== undefined) return job;
+  const detail = `No pricing configured for service ${request.serviceId} job index ${request.jobIndex}`;
+  throw AppError.public("job.not_found", detail);
+}
+
+function assertQuotable({ jobIndex }: JobPriceRequest): void {
+  if (jobIndex <= QUOTED_JOB_INDEX_MAX) return;
+  throw invalid("job_index", `is above ${QUOTED_JOB_INDEX_MAX}, the highest that a quote can name`);
+}
+
+/** The hash of all that a proof is used for. Each part has one length by now, so they need no separators. */
+function contentOf(request: JobPriceRequest): string {
+  const numbers = Buffer.alloc(20);
+  numbers.writeBigUInt64BE(request.serviceId, 0);
+  numbers.writeUInt32BE(request.jobIndex, 8);
+  numbers.writeBigUInt64BE(request.challengeTimestamp, 12);
+  const { requester, inputsHash, proofOfWork } = request;
+  const content = Buffer.concat([numbers, requester, inputsHash, proofOfWork]);
+  return createHash("sha256").update(content).digest("hex");
+}
+
+/** A refusal that names its field. */
+export function invalid(field: string, problem: string, cause?: unknown): AppError {
+  const detail = `${field}: ${problem}`;
+  return AppError.public("pricing.request_invalid", detail, { cause });
+}

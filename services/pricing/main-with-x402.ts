@@ -1,19 +1,19 @@
-import { loadX402Config } from "../../shared/config/load-x402.ts";
+import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
 import { type HostParts, runPricing } from "./main.ts";
 import { createRates, type PricingService } from "./pricing.ts";
 
 /*
- * The pricing engine with its x402 settlement extension, which no flag turns on: what a host does in code, and `postern dev`
- * and the demo run. The one argument is the configuration directory.
+ * A process of its own: the pricing engine with its x402 settlement extension, which only code can turn on. `postern dev`
+ * and the demo run it. Its one argument is the configuration directory.
  */
 const { argv, env } = process;
 const [configDir = "config"] = argv.slice(2);
 const { x402 } = loadX402Config({ dir: configDir, env });
 
-function withSettlement(service: PricingService, { shutdown, ...parts }: HostParts): PricingService {
+function withSettlement(service: PricingService, { redis, clock, log, shutdown }: HostParts): PricingService {
   if (x402 === undefined) return service;
   const { public_url: endpoint, accepted_tokens: acceptedTokens } = x402;
-  const rates = createRates({ tokens: acceptedTokens, ...parts });
+  const rates = createRates({ tokens: acceptedTokens, redis, clock, log });
   rates.start();
   shutdown.defer("rates", rates.close);
   return service.withX402Settlement({ endpoint, acceptedTokens, rateOf: rates.of });

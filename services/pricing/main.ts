@@ -1,36 +1,34 @@
 import { withoutFile } from "../../shared/config/config-dir.ts";
-import { loadPricingConfig, type PricingConfig } from "../../shared/config/load-pricing.ts";
-import type { PricingToml } from "../../shared/config/pricing-toml.ts";
 import { listen } from "../../shared/http/listen.ts";
 import { createOpsApp } from "../../shared/http/ops.ts";
 import type { Shutdown } from "../../shared/lifecycle/run-service.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
 import type { Logger } from "../../shared/log/logger.ts";
-import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
+import { createMetrics, type Meter, type Metrics, metered } from "../../shared/metrics/metrics.ts";
+import { loadPricingConfig } from "../../shared/pricing/load-pricing-config.ts";
 import { connectForRequests, type Redis } from "../../shared/redis/connect.ts";
 import { type Clock, delay, systemClock } from "../../shared/time/clock.ts";
-import { logGrpc } from "./grpc-log.ts";
-import { createMeters } from "./metrics.ts";
+import { logGrpc } from "./grpc.ts";
 import { createPricingService, type PricingService } from "./pricing.ts";
 
 export type PricingProcess = ServiceOptions & {
   configDir: string;
   bindAddress: string | undefined;
   opsAddress: string | undefined;
-  /** What a host makes of the service before it is served, in code: no flag does. */
-  extend?: (service: PricingService, parts: HostParts) => PricingService;
+  /** Changes the service before it is served. Only code can ask for it: there is no flag. */
+  extend?: (service: PricingService, host: HostParts) => PricingService;
 };
 
-/** What of the process an extension may use; what it starts it also defers the end of. */
+/** The parts of the process that an extension may use. It must defer the end of everything that it starts. */
 export type HostParts = { redis: Redis; clock: Clock; log: Logger; shutdown: Shutdown };
 
 const CLOSE_GRACE_MS = 5000;
 
 export function runPricing(options: PricingProcess): Promise<number> {
   return runService("pricing", options, async ({ log: plainLog, shutdown }) => {
-    const config = loadPricingConfig({ dir: options.configDir, env: options.env });
-    const { postern, pricing, jobs, warnings } = config;
-    if (pricing === undefined) throw withoutFile(options.configDir, "pricing.toml", "pricing engine");
+    const { configDir: dir, env } = options;
+    const { postern, pricing, jobs, warnings } = loadPricingConfig({ dir, env });
+    if (pricing === undefined) throw withoutFile(dir, "pricing.toml", "pricing engine");
     for (const warning of warnings) plainLog.warn("config.warning", { warning });
     const metrics = createMetrics();
     const log = metered(plainLog, createMeters(metrics));
@@ -39,13 +37,19 @@ export function runPricing(options: PricingProcess): Promise<number> {
     const redis = connectForRequests(postern.redis.url, log);
     shutdown.defer("redis", () => redis.disconnect());
 
-    const { extend = (service: PricingService) => service } = options;
-    const service = extend(createPricingService({ ...toOptions(config, pricing), redis, log }), {
+    const plainService = createPricingService({
+      jobs: jobs.values(),
+      key: pricing.key,
+      domain: pricing.domain,
+      powDifficulty: pricing.pow_difficulty,
+      quoteTtlSecs: pricing.quote_ttl_secs,
+      maxQuoteAgeSecs: pricing.max_quote_age_secs,
       redis,
-      clock: systemClock,
+      durability: postern.redis.durability,
       log,
-      shutdown,
     });
+    const host: HostParts = { redis, clock: systemClock, log, shutdown };
+    const service = options.extend?.(plainService, host) ?? plainService;
     shutdown.defer("pricing", () => service.close());
 
     const ops = await listen(
@@ -76,14 +80,13 @@ export function runPricing(options: PricingProcess): Promise<number> {
   });
 }
 
-function toOptions({ postern, jobs }: PricingConfig, pricing: PricingToml) {
+/** What each event adds to the metrics. */
+function createMeters(metrics: Metrics): Record<string, Meter> {
+  const quotes = metrics.counter("postern_pricing_quotes_total", "Requests for a price, by outcome", [
+    "code",
+  ]);
   return {
-    jobs: jobs.values(),
-    key: pricing.key,
-    domain: pricing.domain,
-    powDifficulty: pricing.pow_difficulty,
-    quoteTtlSecs: pricing.quote_ttl_secs,
-    maxQuoteAgeSecs: pricing.max_quote_age_secs,
-    durability: postern.redis.durability,
+    "quote.issued": () => quotes.inc({ code: "issued" }),
+    "quote.refused": ({ code }) => quotes.inc({ code: String(code) }),
   };
 }

@@ -1,9 +1,9 @@
 import { fromJSON, type Options, type PackageDefinition } from "@grpc/proto-loader";
 
-/** No bit of a uint64 is lost: it is a decimal string here. Fields have the names of the .proto file. */
+/** A uint64 is a decimal string, so that no bit is lost. Fields keep their names of the .proto file. */
 export const PROTO_OPTIONS: Options = { keepCase: true, longs: String, defaults: true };
 
-/** Type and number of each field, as in pricing-engine.proto: here, so that the built program is one kind of file. */
+/** Type and number of each field, as in pricing-engine.proto. They are code, because the build copies no .proto file. */
 const MESSAGES = {
   GetJobPriceRequest: {
     service_id: ["uint64", 1],
@@ -50,7 +50,7 @@ const PricingEngine = {
 
 export const SERVICE_NAME = "pricing_engine.PricingEngine";
 
-/** The package `pricing_engine`, as a server or a client of gRPC takes it. */
+/** The package `pricing_engine`, for a gRPC server or client. */
 export function pricingEngineProto(): PackageDefinition {
   const messages = Object.entries(MESSAGES).map(([name, fields]) => [name, { fields: toFields(fields) }]);
   const nested = { PricingEngine, ...Object.fromEntries(messages) };

@@ -1,24 +1,30 @@
 import type { RequestListener } from "node:http";
+import type { JobPrice } from "../../shared/config/job-pricing-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import type { Address } from "../../shared/ethereum/address.ts";
-import { createSigner, isPrivateKey } from "../../shared/ethereum/signer.ts";
+import { createSigner, isPrivateKey } from "../../shared/ethereum/signatures.ts";
 import { domainSeparator, type Eip712Domain } from "../../shared/ethereum/typed-data.ts";
 import { explain, type Readiness } from "../../shared/http/readiness.ts";
 import { type Logger, silentLogger } from "../../shared/log/logger.ts";
-import { type JobPrice, toPriceList } from "../../shared/pricing/price-list.ts";
+import type { JobQuote } from "../../shared/pricing/job-quote.ts";
+import {
+  currentOffers,
+  type RateOf,
+  settlementEndpoint,
+  toPriceList,
+  toSettlementOption,
+} from "../../shared/pricing/prices.ts";
+import { fixedRateOf } from "../../shared/pricing/rates/sources/fixed.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { type DurabilityMode, DurableRedis } from "../../shared/redis/durable.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
-import { createAsk } from "./ask.ts";
-import { createGetJobPrice, type GetJobPriceDeps } from "./get-job-price.ts";
-import { type GrpcListening, listenGrpc } from "./grpc-server.ts";
+import { type GrpcListening, listenGrpc } from "./grpc.ts";
 import { createHttpHandler } from "./http.ts";
-import type { GetJobPrice } from "./job-price.ts";
+import { createAskPrice, createGetJobPrice, type GetJobPrice, type Settlement } from "./job-price.ts";
 import { createProofMemory } from "./proof-memory.ts";
-import { type AcceptedToken, createSettle, type X402Settlement } from "./settlement.ts";
 
-/** Keeps the rates of tokens current: `of` is what `rateOf` of an x402 settlement takes. */
+/** Keeps the rates of tokens current; its `of` is the `rateOf` of an x402 settlement. */
 export { createRates } from "../../shared/pricing/rates/rates.ts";
 
 export type PricingOptions = {
@@ -30,78 +36,110 @@ export type PricingOptions = {
   powDifficulty: number;
   quoteTtlSecs: number;
   maxQuoteAgeSecs: number;
-  /** For what all replicas remember. Commands have to fail, not wait, while it is away. */
+  /** Holds what all replicas remember. While it is away, commands must fail instead of waiting. */
   redis: Redis;
   durability: DurabilityMode;
   log?: Logger;
   clock?: Clock;
 };
 
+/** A token that an x402 gateway accepts, as in x402.toml. */
+export type AcceptedToken = {
+  network: string;
+  asset: string;
+  symbol: string;
+  decimals: number;
+  markup_bps: number;
+  pay_to: string;
+  rate_per_native_unit: unknown;
+};
+
+export type X402Settlement<Token extends AcceptedToken> = {
+  /** The public URL of the x402 gateway that takes the quotes. */
+  endpoint: string;
+  acceptedTokens: readonly Token[];
+  /** What a token is worth now, as `createRates` knows it. By default its `rate_per_native_unit`, if that is text. */
+  rateOf?: RateOf<Token>;
+};
+
 export type PricingService = {
-  /** Who signs the quotes. */
+  /** The address that signs the quotes. */
   readonly operator: Address;
   getJobPrice: GetJobPrice;
   /** Serves PricingEngine over gRPC, with health and reflection. */
   listenGrpc(address: string): Promise<GrpcListening>;
   /** The same over HTTP and JSON, to be mounted on any server. */
   readonly handler: RequestListener;
-  /** The same service, whose answers also say how and where a quote can be settled off chain. This one stays as it is. */
+  /** Returns the same service with answers that also say how and where a quote can be settled off chain. */
   withX402Settlement<Token extends AcceptedToken>(settlement: X402Settlement<Token>): PricingService;
-  /** Resolves when the first Redis reached keeps promises; rejects when it does not. */
+  /** Resolves if the first Redis that is reached is durable; rejects if it is not. */
   readonly firstCheck: Promise<void>;
   readiness(): Readiness;
-  /** Says that it is not ready, and answers on. */
+  /** From now on it reports that it is not ready, but goes on answering. */
   drain(): void;
-  /** Ends the service's timers. Call it last, when nothing more can arrive. */
+  /** Ends the service's timers. Call it last, when no more requests can arrive. */
   close(): void;
 };
 
-/** A pricing engine, to be mounted in any process; what two replicas have to agree on is in Redis. */
+/** A pricing engine, to be mounted in any process. What its replicas must agree on is in Redis. */
 export function createPricingService(options: PricingOptions): PricingService {
-  const { key, domain, redis, durability, log = silentLogger, clock = systemClock } = options;
+  const { key, domain, powDifficulty, redis, durability, log = silentLogger, clock = systemClock } = options;
   if (!isPrivateKey(key.reveal())) throw noKey();
-  const durable = new DurableRedis({ redis, mode: durability, log });
+  const jobs = toPriceList(options.jobs);
   const signer = createSigner(key.reveal());
   const separator = domainSeparator(domain);
-  const deps = {
-    jobs: toPriceList(options.jobs),
-    signer,
-    separator,
-    powDifficulty: options.powDifficulty,
-    quoteSecs: Math.min(options.quoteTtlSecs, options.maxQuoteAgeSecs),
-    memory: createProofMemory(durable, { operator: signer.address, separator }),
-    settle: () => undefined,
-    clock,
-  };
-  return toService({ deps, durable, log, life: { draining: false } });
-}
+  const quoteSecs = Math.min(options.quoteTtlSecs, options.maxQuoteAgeSecs);
+  const durable = new DurableRedis({ redis, mode: durability, log });
+  const memory = createProofMemory(durable, signer.address, separator);
+  let draining = false;
 
-type Parts = { deps: GetJobPriceDeps; durable: DurableRedis; log: Logger; life: { draining: boolean } };
+  function readiness(): Readiness {
+    const found = explain(() => `ok (${durable.server().proof})`);
+    return { ready: found.ok && !draining, checks: { redis: found.text, draining } };
+  }
 
-function toService(parts: Parts): PricingService {
-  const { deps, durable, log, life } = parts;
-  const getJobPrice = createGetJobPrice(deps);
-  const ask = createAsk({ getJobPrice, clock: deps.clock, log });
-  const readinessNow = (): Readiness => {
-    const redis = explain(() => `ok (${durable.server().proof})`);
-    return { ready: redis.ok && !life.draining, checks: { redis: redis.text, draining: life.draining } };
-  };
-  return {
-    operator: deps.signer.address,
-    getJobPrice,
-    listenGrpc: (address) => listenGrpc(address, { ask, isReady: () => readinessNow().ready }),
-    handler: createHttpHandler({ ask, isEnding: () => life.draining }),
-    withX402Settlement: (settlement) =>
-      toService({ ...parts, deps: { ...deps, settle: createSettle(settlement) } }),
-    firstCheck: durable.firstCheck,
-    readiness: readinessNow,
-    drain() {
-      life.draining = true;
-    },
-    close: () => durable.stop(),
-  };
+  function serviceWith(settle: (quote: JobQuote) => Settlement | undefined): PricingService {
+    const getJobPrice = createGetJobPrice({
+      jobs,
+      signer,
+      separator,
+      powDifficulty,
+      quoteSecs,
+      memory,
+      settle,
+      clock,
+    });
+    const ask = createAskPrice(getJobPrice, clock, log);
+    return {
+      operator: signer.address,
+      getJobPrice,
+      listenGrpc: (address) => listenGrpc(address, { ask, isReady: () => readiness().ready }),
+      handler: createHttpHandler(ask, () => draining),
+      withX402Settlement: (settlement) => serviceWith(createSettle(settlement)),
+      firstCheck: durable.firstCheck,
+      readiness,
+      drain() {
+        draining = true;
+      },
+      close: () => durable.stop(),
+    };
+  }
+
+  return serviceWith(() => undefined);
 }
 
 function noKey(): AppError {
   return new AppError("start.config_invalid", { reason: "key: must be a private key: 0x and 64 hex digits" });
+}
+
+/** How a quote can be settled at an x402 gateway now: in every token whose rate is known. */
+function createSettle<Token extends AcceptedToken>(settlement: X402Settlement<Token>) {
+  const { acceptedTokens, rateOf = fixedRateOf } = settlement;
+  const endpoint = settlement.endpoint.replace(/\/$/, "");
+  return (quote: JobQuote): Settlement => ({
+    options: currentOffers(quote.priceWei, acceptedTokens, rateOf).map(({ token, amount }) =>
+      toSettlementOption({ token: { ...token, payTo: token.pay_to }, amount }),
+    ),
+    endpoint: settlementEndpoint(endpoint, quote),
+  });
 }

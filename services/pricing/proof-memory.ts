@@ -1,14 +1,14 @@
 import { createHash } from "node:crypto";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import type { Address } from "../../shared/ethereum/address.ts";
+import { decodeQuoteHeader, encodeQuoteHeader, type SignedJobQuote } from "../../shared/pricing/job-quote.ts";
 import { CLOCK_SKEW_SECS, type Puzzle } from "../../shared/pricing/proof-of-work.ts";
-import { decodeQuoteHeader, encodeQuoteHeader, type SignedQuote } from "../../shared/pricing/quote-header.ts";
 import type { DurableRedis } from "../../shared/redis/durable.ts";
 import { keys } from "../../shared/redis/keys.ts";
 import { script } from "../../shared/redis/script.ts";
 import { within } from "../../shared/time/clock.ts";
 
-/** From its first use a proof is young enough for at most twice the skew; as long again for clocks that differ. */
+/** After its first use a proof stays fresh for at most twice the skew; twice that, in case the replicas' clocks differ. */
 const REMEMBERED_MS = 4 * CLOCK_SKEW_SECS * 1000;
 
 const ANSWER_WITHIN_MS = 2000;
@@ -20,24 +20,37 @@ redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return ARGV[1]`;
 
 /** A proof of work that was checked. */
-export type Proof = Puzzle & { nonce: bigint };
-
-/** Whose quotes are remembered, and the EIP-712 domain that they are for. Another engine on this Redis has another. */
-export type Engine = { operator: Address; separator: string };
+type Proof = Puzzle & { nonce: bigint };
 
 export type ProofMemory = ReturnType<typeof createProofMemory>;
 
-/** What each proof was used for, in Redis, so that all replicas of an engine know. */
-export function createProofMemory(durable: DurableRedis, engine: Engine) {
+/**
+ * Remembers in Redis what each proof was used for, so that all replicas of an engine know. Other engines may use the same
+ * Redis: the operator and the separator of the EIP-712 domain tell them apart.
+ */
+export function createProofMemory(durable: DurableRedis, operator: Address, separator: string) {
   const firstOrThis = script(durable.redis, FIRST_OR_THIS);
+
+  /** Each part has one length, so they need no separators. */
+  function hashOf({ serviceId, timestamp, nonce }: Proof): string {
+    const bytes = Buffer.alloc(24);
+    bytes.writeBigUInt64BE(serviceId, 0);
+    bytes.writeBigUInt64BE(timestamp, 8);
+    bytes.writeBigUInt64BE(nonce, 16);
+    return createHash("sha256").update(operator).update(separator).update(bytes).digest("hex");
+  }
 
   return {
     /**
      * The quote that this engine first issued for this proof: `signed`, or an earlier one for the same content. Undefined
-     * where the proof was used for another content. Throws `pricing.unavailable`, in time, when Redis does not say.
+     * if the proof was used for another content. Throws `pricing.unavailable` after 2 s if Redis does not answer.
      */
-    async firstIssued(proof: Proof, content: string, signed: SignedQuote): Promise<SignedQuote | undefined> {
-      const key = keys.pricingProof(hashOf(engine, proof));
+    async firstIssued(
+      proof: Proof,
+      content: string,
+      signed: SignedJobQuote,
+    ): Promise<SignedJobQuote | undefined> {
+      const key = keys.pricingProof(hashOf(proof));
       const value = `${content} ${encodeQuoteHeader(signed)}`;
       const asked = durable.write(() => firstOrThis([key], [value, REMEMBERED_MS]));
       const outcome = await within(ANSWER_WITHIN_MS, asked);
@@ -51,16 +64,7 @@ export function createProofMemory(durable: DurableRedis, engine: Engine) {
   };
 }
 
-/** Each part has one length, so they need no separators. */
-function hashOf({ operator, separator }: Engine, { serviceId, timestamp, nonce }: Proof): string {
-  const bytes = Buffer.alloc(24);
-  bytes.writeBigUInt64BE(serviceId, 0);
-  bytes.writeBigUInt64BE(timestamp, 8);
-  bytes.writeBigUInt64BE(nonce, 16);
-  return createHash("sha256").update(operator).update(separator).update(bytes).digest("hex");
-}
-
-function readIssued(value: string, content: string): SignedQuote | undefined {
+function readIssued(value: string, content: string): SignedJobQuote | undefined {
   const [firstContent, header = ""] = value.split(" ");
   if (firstContent !== content) return undefined;
   const decoded = decodeQuoteHeader(header);

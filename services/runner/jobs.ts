@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { keccak256Hex } from "../../shared/ethereum/keccak.ts";
+import { keccak256Hex } from "../../shared/ethereum/encoding.ts";
 import { delay } from "../../shared/time/clock.ts";
 import { json, type LongJob, type ShortJob } from "./router.ts";
 

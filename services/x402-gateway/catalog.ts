@@ -1,11 +1,12 @@
 import type { IncomingMessage } from "node:http";
+import type { JobPrice, PriceList } from "../../shared/config/job-pricing-toml.ts";
 import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
-import { chainIdOf } from "../../shared/ethereum/chain-id.ts";
+import { chainIdOf } from "../../shared/ethereum/encoding.ts";
 import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
-import { currentOffers, type RateOf } from "../../shared/pricing/current-offers.ts";
-import { type JobIds, type JobPrice, jobKey, type PriceList } from "../../shared/pricing/price-list.ts";
-import { fixedRateOf } from "../../shared/pricing/rates/rated-token.ts";
+import { type JobIds, jobKey } from "../../shared/job-call/job-ids.ts";
+import { currentOffers, type RateOf } from "../../shared/pricing/prices.ts";
+import { fixedRateOf } from "../../shared/pricing/rates/sources/fixed.ts";
 import { type OperatorQuote, type ReadOperatorQuote, rejectedQuote } from "./payment/operator-quote.ts";
 import { createPolicies, type JobPolicy } from "./policy/caller.ts";
 

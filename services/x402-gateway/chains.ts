@@ -1,7 +1,7 @@
 import type { X402Toml } from "../../shared/config/x402-toml.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import { type Chain, createChain } from "../../shared/ethereum/chain.ts";
-import { chainIdOf } from "../../shared/ethereum/chain-id.ts";
+import { chainIdOf } from "../../shared/ethereum/encoding.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 

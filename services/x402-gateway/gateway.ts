@@ -1,14 +1,14 @@
 import type { RequestListener } from "node:http";
+import type { PriceList } from "../../shared/config/job-pricing-toml.ts";
 import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
-import { createEthCall } from "../../shared/ethereum/eth-call.ts";
+import { createEthCall } from "../../shared/ethereum/rpc.ts";
 import type { Admission } from "../../shared/gateway/admission.ts";
 import { type Gateway, type IngressOptions, openIngress } from "../../shared/gateway/ingress.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import { type ConcurrencyLimit, createConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { createPaymentJournal, type PaymentJournal } from "../../shared/payments/journal.ts";
-import type { PriceList } from "../../shared/pricing/price-list.ts";
 import { createRates, type ObservedRate, type Rates } from "../../shared/pricing/rates/rates.ts";
 import { isQueued } from "../../shared/queue/status.ts";
 import type { RetryWrite } from "../../shared/redis/retry-write.ts";
@@ -39,7 +39,7 @@ import { CORS_HEADERS, createHandler, createRefuse } from "./server.ts";
 /** Check tables of `x402.toml` and `job_pricing.toml`, and put prices on jobs. */
 export { parseJobPricing } from "../../shared/config/job-pricing-toml.ts";
 export { x402Toml } from "../../shared/config/x402-toml.ts";
-export { toPriceList } from "../../shared/pricing/price-list.ts";
+export { toPriceList } from "../../shared/pricing/prices.ts";
 
 export type X402GatewayOptions = IngressOptions & {
   x402: X402Toml;

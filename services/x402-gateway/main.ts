@@ -1,9 +1,9 @@
 import { withoutFile } from "../../shared/config/config-dir.ts";
-import { loadX402Config } from "../../shared/config/load-x402.ts";
 import { toLimits } from "../../shared/config/postern-toml.ts";
 import { serveGateway } from "../../shared/gateway/serve.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
 import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
+import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
 import { createX402Gateway } from "./gateway.ts";
 import { createMeters, registerGauges } from "./metrics.ts";

@@ -1,7 +1,7 @@
 import { registerPressure } from "../../shared/gateway/backpressure.ts";
 import type { Meter, Metrics } from "../../shared/metrics/metrics.ts";
 import { createUnresolved } from "../../shared/payments/list.ts";
-import { registerRates } from "../../shared/pricing/rates/rate-gauges.ts";
+import { registerRates } from "../../shared/pricing/rates/rates.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import type { X402Gateway } from "./gateway.ts";

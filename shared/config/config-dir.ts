@@ -2,34 +2,36 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse, TomlError } from "smol-toml";
 import type { z } from "zod";
+import { Secret } from "../crypto/secret.ts";
 import { AppError, messageOf } from "../errors/app-error.ts";
 
+const SHORT_SECRET_BYTES = 16;
 const KNOWN_FILES = ["postern.toml", "webhooks.toml", "x402.toml", "pricing.toml", "job_pricing.toml"];
 
-/** What is wrong, and at which key. */
+/** What is wrong, and at which key of the file. */
 export type Problem = { path: readonly PropertyKey[]; message: string };
 
-export type File<Schema extends z.ZodType> = {
+type File<Schema extends z.ZodType> = {
   name: string;
   schema: Schema;
-  /** An absent file is `undefined` instead of a file without keys. */
+  /** If the file is absent, the result is `undefined` instead of a file without keys. */
   optional?: boolean;
-  /** What the schema would not say once it has found other problems. */
-  alsoAsk?: (table: unknown) => readonly Problem[];
+  /** Finds what the schema does not report once it has found other problems; it takes the unchecked table. */
+  problemsIn?: (table: unknown) => readonly Problem[];
 };
 
 export type ConfigDir = ReturnType<typeof openConfigDir>;
 
-/** Why a service does not start whose file is not there. */
+/** The failure of a service that cannot start because its file is absent. */
 export function withoutFile(dir: string, name: string, service: string): AppError {
   const reason = `${dir}/${name}: there is no such file; without it the ${service} is off`;
   return new AppError("start.config_invalid", { reason });
 }
 
-/** Reads the files of a configuration directory and gathers all that is wrong with them. */
+/** Reads the files of a configuration directory and collects all that is wrong with them. */
 export function openConfigDir(dir: string) {
   const problems = existsSync(dir)
-    ? strangers(dir)
+    ? unknownFiles(dir)
     : [`${dir}: there is no such directory; name another with --config-dir`];
 
   function report(name: string, found: readonly Problem[]): void {
@@ -54,20 +56,20 @@ export function openConfigDir(dir: string) {
 
     report,
 
-    /** The file as it is written, an absent one as `{}`; undefined, and reported once, where it cannot be read. */
+    /** The unchecked file; `{}` if it is absent. If it cannot be read: undefined, and reported once. */
     table,
 
-    /** The file, checked; undefined where it is absent and optional, and where anything in it is wrong. */
-    read<Schema extends z.ZodType>({ name, schema, optional, alsoAsk }: File<Schema>) {
+    /** The checked file; undefined if it is absent and optional, or if anything in it is wrong. */
+    read<Schema extends z.ZodType>({ name, schema, optional, problemsIn }: File<Schema>) {
       if (optional && !existsSync(join(dir, name))) return undefined;
       const raw = table(name);
       if (raw === undefined) return undefined;
       const result = schema.safeParse(raw);
-      report(name, [...(result.error?.issues.flatMap(problemsOf) ?? []), ...(alsoAsk?.(raw) ?? [])]);
+      report(name, [...(result.error?.issues.flatMap(problemsOf) ?? []), ...(problemsIn?.(raw) ?? [])]);
       return result.data;
     },
 
-    /** `config` once nothing is wrong; else throws `start.config_invalid`, which lists every problem, one a line. */
+    /** Returns `config` if nothing is wrong; else throws `start.config_invalid`, which lists every problem, one a line. */
     checked<Config>(config: Config | undefined): Config {
       if (problems.length === 0 && config !== undefined) return config;
       throw new AppError("start.config_invalid", { reason: problems.join("\n") });
@@ -75,7 +77,7 @@ export function openConfigDir(dir: string) {
   };
 }
 
-/** Integers too large for a double come as bigint, so that they meet the file's own message. */
+/** Integers too large for a double become bigint, so that the file's own check reports them. */
 function readTable(path: string): unknown {
   return existsSync(path) ? parse(readFileSync(path, "utf8"), { integersAsBigInt: "asNeeded" }) : {};
 }
@@ -85,8 +87,8 @@ function tomlProblem(error: unknown): string {
   return error instanceof TomlError ? `line ${error.line}: ${first}` : messageOf(error);
 }
 
-/** A file the program would ignore is a typing error or belongs to a newer version; either way somebody relies on it. */
-function strangers(dir: string): string[] {
+/** A .toml file that the program would ignore is misspelt, or of a newer version: somebody relies on it either way. */
+function unknownFiles(dir: string): string[] {
   const names = readdirSync(dir).filter((name) => name.endsWith(".toml") && !KNOWN_FILES.includes(name));
   return names.map(
     (name) => `${join(dir, name)}: is not a file of Postern (known: ${KNOWN_FILES.join(", ")})`,
@@ -102,8 +104,22 @@ function lineOf({ path, message }: Problem): string {
   return `${path.length === 0 ? "(the file)" : keyOf(path)}: ${message}`;
 }
 
-/** A key as it is written in problems and warnings: `endpoints[0].path`. */
-export function keyOf(path: readonly PropertyKey[]): string {
+/** A warning for each secret that is short enough to be guessed. URLs are secret only for the key they may hold. */
+export function shortSecrets(file: string, value: unknown, path: readonly PropertyKey[] = []): string[] {
+  if (value instanceof Secret) {
+    const bytes = value.bytes().length;
+    if (bytes >= SHORT_SECRET_BYTES || /(?:^|_)url$/.test(String(path.at(-1)))) return [];
+    return [`${file}: ${keyOf(path)}: the secret has only ${bytes} bytes; 32 random ones are hard to guess`];
+  }
+  if (typeof value !== "object" || value === null) return [];
+  return Object.entries(value).flatMap(([key, inner]) => {
+    const part = Array.isArray(value) ? Number(key) : key;
+    return shortSecrets(file, inner, [...path, part]);
+  });
+}
+
+/** A key as problems and warnings write it: `endpoints[0].path`. */
+function keyOf(path: readonly PropertyKey[]): string {
   return path.reduce<string>((text, part) => {
     if (typeof part === "number") return `${text}[${part}]`;
     return text === "" ? String(part) : `${text}.${String(part)}`;

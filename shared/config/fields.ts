@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** Fields that more than one file has. */
+/** `host:port`, to listen on. */
 export const address = z.string().refine((text) => {
   const port = /^(?:\[[0-9a-fA-F:]+\]|[^:\s]+):(\d{1,5})$/.exec(text)?.[1];
   return port !== undefined && Number(port) <= 65_535;
@@ -33,9 +33,14 @@ export function isLoopback(url: string): boolean {
   return host === "localhost" || host === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(host);
 }
 
-/** What carries money or credentials goes over TLS, unless it does not leave this machine. */
+/** Whether a URL is fit for money and credentials: TLS, or not beyond this machine. */
 export function isPrivateUrl(url: string): boolean {
   if (!URL.canParse(url)) return false;
   const { protocol } = new URL(url);
   return protocol === "https:" || (protocol === "http:" && isLoopback(url));
+}
+
+/** Whether this is a table of a TOML file, as the parser reads it. */
+export function isTable(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date);
 }

@@ -1,15 +1,17 @@
-import { type JobPrice, jobKey } from "../pricing/price-list.ts";
-import { UINT256_MAX } from "../pricing/token-amount.ts";
+import { UINT256_MAX } from "../ethereum/encoding.ts";
+import { JOB_INDEX_MAX, type JobIds, jobKey } from "../job-call/job-ids.ts";
 import type { Problem } from "./config-dir.ts";
+import { isTable } from "./fields.ts";
 
 const SERVICE_ID_MAX = Number.MAX_SAFE_INTEGER;
-export const JOB_INDEX_MAX = 2 ** 32 - 1;
 
-/** `job_pricing.toml`: the prices by `jobKey`, and all that is wrong with the others. */
-export function parseJobPricing(table: unknown): {
-  jobs: ReadonlyMap<string, JobPrice>;
-  problems: readonly Problem[];
-} {
+export type JobPrice = JobIds & { priceWei: bigint };
+
+/** Every job that has a price, by `jobKey`. */
+export type PriceList = ReadonlyMap<string, JobPrice>;
+
+/** `job_pricing.toml`: the prices that can be read, and what is wrong with the others. */
+export function parseJobPricing(table: unknown): { jobs: PriceList; problems: readonly Problem[] } {
   const rows = Object.entries(table as object).flatMap(parseService);
   const jobs = rows.filter((row) => "priceWei" in row);
   return {
@@ -47,15 +49,11 @@ function parsePrice(price: unknown): bigint | string {
   return BigInt(price);
 }
 
-/** An id in the one form it has in a path. */
+/** Reads an id in the one form that it has in a path. */
 function parseId(text: string, max: number): number | undefined {
   return DECIMAL.test(text) && Number(text) <= max ? Number(text) : undefined;
 }
 
 function idProblem(what: string, max: string): string {
   return `is not a ${what}: 0 to ${max}, in decimal, without leading zeros`;
-}
-
-function isTable(value: unknown): value is object {
-  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date);
 }

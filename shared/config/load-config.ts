@@ -1,7 +1,6 @@
-import { type ConfigDir, openConfigDir } from "./config-dir.ts";
+import { type ConfigDir, openConfigDir, shortSecrets } from "./config-dir.ts";
 import { type PosternToml, posternToml } from "./postern-toml.ts";
-import type { Env } from "./secret-value.ts";
-import { shortSecrets } from "./short-secrets.ts";
+import type { Env } from "./secrets.ts";
 import { repeatedPaths, type WebhooksToml, webhooksToml } from "./webhooks-toml.ts";
 
 export type Config = {
@@ -13,23 +12,23 @@ export type Config = {
 };
 
 /**
- * Reads what every process needs of the configuration directory. Throws `start.config_invalid` whose message lists every
- * problem of these files, one a line, as `file: key: what is wrong`. The files of the x402 gateway are `loadX402Config`'s:
- * their checks need libraries, and their secrets belong to no other process.
+ * Reads the files that every process needs. Throws `start.config_invalid`, whose message lists every problem of these
+ * files, one a line, as `file: key: what is wrong`. shared/pricing loads the files of the x402 gateway and of the pricing
+ * engine: their checks compute prices, and no other process should hold their secrets.
  */
 export function loadConfig({ dir, env }: { dir: string; env: Env }): Config {
   const files = openConfigDir(dir);
   return files.checked(readConfig(files, env));
 }
 
-/** As `loadConfig`, for who reads more files and throws once: what is wrong is reported to `files`. */
+/** Reads the same for a loader of more files: problems go to `files`, which throws once for all. */
 export function readConfig(files: ConfigDir, env: Env): Config | undefined {
   const postern = files.read({ name: "postern.toml", schema: posternToml(env) });
   const webhooks = files.read({
     name: "webhooks.toml",
     schema: webhooksToml(env),
     optional: true,
-    alsoAsk: repeatedPaths,
+    problemsIn: repeatedPaths,
   });
   if (postern === undefined) return undefined;
   return {

@@ -1,11 +1,11 @@
 import { z } from "zod";
 import { Secret } from "../crypto/secret.ts";
 import { address, headerName, httpUrl, positive } from "./fields.ts";
-import { type Env, secretValue, secretValues } from "./secret-value.ts";
+import { type Env, secretValue, secretValues } from "./secrets.ts";
 
 const THIRTY_DAYS_SECS = 30 * 86_400;
 
-/** `postern.toml`: what all processes share. Every key has a default; the file may be absent. */
+/** `postern.toml`: the settings that all processes share. Every key has a default; the file may be absent. */
 export function posternToml(env: Env) {
   return z
     .strictObject({

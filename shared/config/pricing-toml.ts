@@ -1,11 +1,12 @@
 import { z } from "zod";
-import { isPrivateKey } from "../ethereum/signer.ts";
-import { DIFFICULTY_MAX } from "../pricing/proof-of-work.ts";
+import { isPrivateKey } from "../ethereum/signatures.ts";
+import { jobQuoteDomain } from "./evm-fields.ts";
 import { address, positive } from "./fields.ts";
-import { quoteDomain } from "./quote-domain.ts";
-import { type Env, secretValue } from "./secret-value.ts";
+import { type Env, secretValue } from "./secrets.ts";
 
 const DAY_SECS = 86_400;
+/** No client finds this many zero bits in the time it has, unless it has hardware for it. */
+const DIFFICULTY_MAX = 32;
 
 /** `pricing.toml`. Without the file the pricing engine is off. */
 export function pricingToml(env: Env) {
@@ -15,7 +16,7 @@ export function pricingToml(env: Env) {
       .union([address, z.literal(false)], 'must be "host:port", or false')
       .default("0.0.0.0:8404"),
     key: signingKey(env),
-    domain: quoteDomain,
+    domain: jobQuoteDomain,
     pow_difficulty: z.int().min(0).max(DIFFICULTY_MAX).default(20),
     quote_ttl_secs: positive.max(DAY_SECS).default(300),
     max_quote_age_secs: positive.max(DAY_SECS).default(3600),
@@ -23,7 +24,7 @@ export function pricingToml(env: Env) {
 }
 export type PricingToml = z.output<ReturnType<typeof pricingToml>>;
 
-/** The key whose signature binds the operator's money: never in a file that is copied, reviewed and shown. */
+/** Its signature binds the operator's money, so the key may not stand in a file that people copy, review and show. */
 function signingKey(env: Env) {
   return z
     .unknown()

@@ -1,10 +1,9 @@
 import { z } from "zod";
-import { outsideOf } from "../pricing/rates/bounds.ts";
-import { compare, parseDecimal } from "../pricing/rates/decimal.ts";
+import { compare, parseDecimal } from "../text/decimal.ts";
 import type { Problem } from "./config-dir.ts";
-import { secretHeaders } from "./secret-headers.ts";
-import { type Env, secretValue } from "./secret-value.ts";
-import { evmAddress, rate, rpcUrl } from "./x402-tokens.ts";
+import { evmAddress, rate, rpcUrl } from "./evm-fields.ts";
+import { isTable } from "./fields.ts";
+import { type Env, secretHeaders, secretValue } from "./secrets.ts";
 
 const YEAR_SECS = 365 * 86_400;
 const secs = z.int().min(1).max(YEAR_SECS);
@@ -17,9 +16,9 @@ function chainlink(env: Env) {
     source: z.literal("chainlink"),
     rpc_url: rpcUrl(env),
     feed: evmAddress,
-    /** The feed's heartbeat, and a little. */
+    /** The feed's heartbeat and a little more. */
     max_age_secs: secs,
-    /** Whether the feed says native units for a token instead of tokens for a native unit. */
+    /** True if the feed answers native units for a token instead of tokens for a native unit. */
     invert: z.boolean().default(false),
     sequencer_feed: evmAddress.optional(),
     sequencer_grace_secs: z.int().min(0).max(YEAR_SECS).default(3600),
@@ -34,7 +33,7 @@ function twap(env: Env) {
     /** The wrapped native coin: one of the pool's two tokens. */
     native_token: evmAddress,
     window_secs: z.int().min(60).max(86_400).default(1800),
-    /** Of the node's latest block: a node that stands still is no source. */
+    /** The age of the node's latest block: a node that stands still is no source. */
     max_age_secs: secs.default(600),
   });
 }
@@ -42,7 +41,7 @@ function twap(env: Env) {
 function httpJson(env: Env) {
   return z.strictObject({
     source: z.literal("http_json"),
-    /** May hold a credential, as its query does at some providers. */
+    /** It may hold a credential: some providers take one in the query. */
     url: secretValue(env).refine(
       (url) => isHttpsUrl(url.reveal()),
       "must be an https URL without user, password and fragment",
@@ -58,7 +57,7 @@ function isHttpsUrl(text: string): boolean {
   return protocol === "https:" && username === "" && password === "" && hash === "";
 }
 
-function leaf(env: Env) {
+function single(env: Env) {
   return z.discriminatedUnion("source", [fixed, chainlink(env), twap(env), httpJson(env)], {
     error: 'must name a source: "fixed", "chainlink", "uniswap_v3_twap" or "http_json"',
   });
@@ -68,7 +67,7 @@ function median(env: Env) {
   return z
     .strictObject({
       source: z.literal("median"),
-      of: z.array(leaf(env)).min(2, "needs at least two sources").max(15),
+      of: z.array(single(env)).min(2, "needs at least two sources").max(15),
       max_deviation_bps: z.int().min(0).max(10_000),
       min_sources: z.int().min(1).optional(),
     })
@@ -84,15 +83,18 @@ function median(env: Env) {
     });
 }
 
-export type LeafSource = z.output<ReturnType<typeof leaf>>;
-export type ChainlinkSource = Extract<LeafSource, { source: "chainlink" }>;
-export type TwapSource = Extract<LeafSource, { source: "uniswap_v3_twap" }>;
-export type HttpJsonSource = Extract<LeafSource, { source: "http_json" }>;
-export type RateSource = LeafSource | z.output<ReturnType<typeof median>>;
-/** A source that has to be asked. */
+/** A source that is not made of others. */
+export type SingleSource = z.output<ReturnType<typeof single>>;
+export type FixedSource = Extract<SingleSource, { source: "fixed" }>;
+export type ChainlinkSource = Extract<SingleSource, { source: "chainlink" }>;
+export type TwapSource = Extract<SingleSource, { source: "uniswap_v3_twap" }>;
+export type HttpJsonSource = Extract<SingleSource, { source: "http_json" }>;
+export type MedianSource = z.output<ReturnType<typeof median>>;
+export type RateSource = SingleSource | MedianSource;
+/** A source that has to be read. */
 export type LiveSource = Exclude<RateSource, { source: "fixed" }>;
 
-/** Tokens for 10^18 wei: a number, or where it comes from. A fixed source comes out as its number. */
+/** Tokens for 10^18 wei: a number, or the source of one. A fixed source becomes its number. */
 export function ratePerNativeUnit(env: Env) {
   const table = z.discriminatedUnion(
     "source",
@@ -116,37 +118,34 @@ function plainIfFixed(source: string | RateSource): string | LiveSource {
 
 type Issue = z.core.$ZodRawIssue;
 
-function isTable(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date);
-}
-
-/** What stands beside a token's rate. */
-export const rateBounds = {
+/** The keys beside a token's `rate_per_native_unit`. */
+export const rateSettings = {
   min_rate: rate.optional(),
   max_rate: rate.optional(),
   rate_refresh_secs: z.int().min(1).max(86_400).default(60),
   max_rate_age_secs: secs.default(900),
 };
 
-/** Up to 5 s until a replica sees that a read is due, and up to 10 s for the read; the second period is for one missed. */
-const LOOK_AND_READ_SECS = 15;
+/** A replica sees after up to 5 s that a read is due, and the read takes up to 10 s. */
+const POLL_AND_READ_SECS = 15;
 
 type Row = Readonly<Record<string, unknown>>;
 
-/** The number a rate is, whatever it looks like in the file; undefined where it has to be asked for, or is no rate. */
+/** The number of a rate that the file itself states, in either form; undefined if it has to be read, or is no rate. */
 export function fixedRateIn(value: unknown): string | undefined {
   const text = isTable(value) && value["source"] === "fixed" ? value["rate"] : value;
   return rate.safeParse(text).data;
 }
 
-/** What is wrong between a token's rate and what stands beside it: asked of the file as read. */
+/** What is wrong between a token's rate and the keys beside it. It takes the row as it is in the file, unchecked. */
 export function rateProblems(row: Row, index: number): Problem[] {
   const at = (key: string, message: string): Problem => ({ path: ["accepted_tokens", index, key], message });
   const [min_rate, max_rate] = [rate.safeParse(row["min_rate"]).data, rate.safeParse(row["max_rate"]).data];
   const fixedRate = fixedRateIn(row["rate_per_native_unit"]);
   const outside = fixedRate === undefined ? undefined : outsideOf(fixedRate, { min_rate, max_rate });
   const { rate_refresh_secs = 60, max_rate_age_secs = 900 } = row;
-  const leastAgeSecs = 2 * Number(rate_refresh_secs) + LOOK_AND_READ_SECS;
+  // The second period lets a rate outlive one failed read.
+  const leastAgeSecs = 2 * Number(rate_refresh_secs) + POLL_AND_READ_SECS;
   return [
     ...(isAbove(min_rate, max_rate) ? [at("min_rate", "is above max_rate")] : []),
     ...(outside === undefined || isAbove(min_rate, max_rate) ? [] : [at("rate_per_native_unit", outside)]),
@@ -154,7 +153,7 @@ export function rateProblems(row: Row, index: number): Problem[] {
       ? [
           at(
             "max_rate_age_secs",
-            `must be at least ${leastAgeSecs}, 2 * rate_refresh_secs + ${LOOK_AND_READ_SECS}: else a rate is too old before the next is there`,
+            `must be at least ${leastAgeSecs}, 2 * rate_refresh_secs + ${POLL_AND_READ_SECS}: else a rate is too old before the next is there`,
           ),
         ]
       : []),
@@ -164,4 +163,22 @@ export function rateProblems(row: Row, index: number): Problem[] {
 function isAbove(low: string | undefined, high: string | undefined): boolean {
   const [least, most] = [low, high].map((text) => (text === undefined ? undefined : parseDecimal(text)));
   return least !== undefined && most !== undefined && compare(least, most) > 0;
+}
+
+/** The limits of a token's rate, both included. */
+export type RateBounds = { min_rate?: string | undefined; max_rate?: string | undefined };
+
+/** Why a rate must not be used: it is outside its bounds, or no number. Undefined if it may be used. */
+export function outsideOf(value: string, { min_rate, max_rate }: RateBounds): string | undefined {
+  const rate = parseDecimal(value);
+  if (rate === undefined || rate.numerator === 0n) return "the rate is no number above 0";
+  const [least, most] = [min_rate, max_rate].map((text) => (text === undefined ? text : parseDecimal(text)));
+  if (least !== undefined && compare(rate, least) < 0)
+    return `${short(value)} is below min_rate (${min_rate})`;
+  if (most !== undefined && compare(rate, most) > 0) return `${short(value)} is above max_rate (${max_rate})`;
+  return undefined;
+}
+
+function short(value: string): string {
+  return value.length > 40 ? `${value.slice(0, 40)}...` : value;
 }

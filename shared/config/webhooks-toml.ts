@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { address, headerName, headerText, id, visibleAscii } from "./fields.ts";
-import { type Env, secretValues } from "./secret-value.ts";
+import { type Env, secretValues } from "./secrets.ts";
 
-export const RESERVED_PATHS = ["/webhooks/health", "/livez", "/readyz", "/metrics"] as const;
+const RESERVED_PATHS = ["/webhooks/health", "/livez", "/readyz", "/metrics"] as const;
 
 /** The first of these that a request has decides (GitHub sends the second). */
 export const SIGNATURE_HEADERS = ["x-signature-256", "x-hub-signature-256", "x-webhook-signature"] as const;
@@ -20,7 +20,7 @@ export function webhooksToml(env: Env) {
 export type WebhooksToml = z.output<ReturnType<typeof webhooksToml>>;
 export type EndpointToml = WebhooksToml["endpoints"][number];
 
-/** Paths that stand twice in the file as read: asked of the raw table, so that other problems do not hide them. */
+/** Endpoints with the path of an earlier one. It takes the file unchecked, so that other problems do not hide these. */
 export function repeatedPaths(table: unknown): { path: PropertyKey[]; message: string }[] {
   const endpoints = (table as { endpoints?: unknown }).endpoints;
   if (!Array.isArray(endpoints)) return [];
@@ -36,7 +36,7 @@ const bodyLimit = z
   .int()
   .min(0)
   .max(64 * 1024 * 1024);
-/** A minute at least: much longer than a claim waits for its add. */
+/** At least a minute: much longer than the time between a claim and its add to the queue. */
 const window = z
   .int()
   .min(60)

@@ -1,21 +1,17 @@
 import { z } from "zod";
-import { jobKey } from "../pricing/price-list.ts";
-import { acceptedToken } from "./accepted-token.ts";
+import { JOB_INDEX_MAX, jobKey } from "../job-call/job-ids.ts";
 import type { Problem } from "./config-dir.ts";
-import { address, httpUrl, isPrivateUrl, positive } from "./fields.ts";
-import { quoteDomain } from "./quote-domain.ts";
-import { ratePerNativeUnit, rateProblems } from "./rate-source.ts";
-import { secretHeaders } from "./secret-headers.ts";
-import { type Env, secretValues } from "./secret-value.ts";
-import { jobPolicy } from "./x402-policies.ts";
-import { evmAddress, markupBps } from "./x402-tokens.ts";
+import { decimals, evmAddress, jobQuoteDomain, markupBps, network, rpcUrl } from "./evm-fields.ts";
+import { address, domainText, headerText, httpUrl, id, isPrivateUrl, positive } from "./fields.ts";
+import { ratePerNativeUnit, rateProblems, rateSettings } from "./rate-source.ts";
+import { type Env, secretHeaders, secretValues } from "./secrets.ts";
 
 const MAX_TIMEOUT_SECS = 120;
 const SETTLE_TIMEOUT_SECS = 20;
 /** An authorization has to outlive its settle request by this long, or it is refused. */
 export const SETTLE_MARGIN_SECS = 10;
 
-/** `x402.toml`. Without the file the x402 gateway is off. What stands between its keys is `x402Problems`' to say. */
+/** `x402.toml`. Without the file the x402 gateway is off. `x402Problems` checks what lies between its keys. */
 export function x402Toml(env: Env) {
   const file = z
     .strictObject({
@@ -29,7 +25,7 @@ export function x402Toml(env: Env) {
       open_payments_per_payer: positive.default(8),
       trust_facilitator: z.boolean().default(false),
       quote_operators: z.array(evmAddress).default([]),
-      quote_domain: quoteDomain.optional(),
+      quote_domain: jobQuoteDomain.optional(),
       default_invocation_mode: defaultMode.default("public_paid"),
       body_limit_bytes: bodyLimit.default(1024 * 1024),
       request_timeout_secs: z.number().min(0.1).max(300).default(15),
@@ -47,7 +43,7 @@ export type X402Toml = z.output<ReturnType<typeof x402Toml>>;
 export type AcceptedToken = X402Toml["accepted_tokens"][number];
 export type JobPolicy = X402Toml["job_policies"][number];
 
-/** The file as read, with the defaults at its top in every token that says nothing else. */
+/** The unchecked file, with the defaults at its top in every token that does not set them itself. */
 export function withTokenDefaults(table: unknown): unknown {
   const { accepted_tokens, rate_per_native_unit, markup_bps } = table as Record<string, unknown>;
   if (!Array.isArray(accepted_tokens)) return table;
@@ -63,15 +59,16 @@ export function withTokenDefaults(table: unknown): unknown {
 
 type Row = Readonly<Record<string, unknown>>;
 
-/** What is wrong between keys: asked of the file as read, so that other problems do not hide it. */
+/** What is wrong between keys. It takes the file unchecked, so that other problems do not hide these. */
 export function x402Problems(table: unknown): Problem[] {
   const { accepted_tokens, job_policies, trust_facilitator, ...rest } = withTokenDefaults(table) as Row;
   const [tokens, policies] = [rowsOf(accepted_tokens), rowsOf(job_policies)];
-  const blind = trust_facilitator === true ? [] : tokens.filter(({ row }) => row["rpc_url"] === undefined);
+  const unwatched =
+    trust_facilitator === true ? [] : tokens.filter(({ row }) => row["rpc_url"] === undefined);
   return [
-    ...repeated(tokens, { key: "asset", list: "accepted_tokens", identity: tokenIdentity }),
-    ...repeated(policies, { key: "job_index", list: "job_policies", identity: jobIdentity }),
-    ...blind.map(({ index }) => ({
+    ...repeated(tokens, "accepted_tokens", "asset", tokenIdentity),
+    ...repeated(policies, "job_policies", "job_index", jobIdentity),
+    ...unwatched.map(({ index }) => ({
       path: ["accepted_tokens", index, "rpc_url"],
       message: "is missing: the chain says what was paid; only trust_facilitator = true does without it",
     })),
@@ -111,9 +108,13 @@ function jobIdentity({ service_id: serviceId, job_index: jobIndex }: Row): strin
   return areIds ? jobKey({ serviceId, jobIndex }) : undefined;
 }
 
-type Repeats = { key: string; list: string; identity: (row: Row) => string | undefined };
-
-function repeated(rows: ReturnType<typeof rowsOf>, { key, list, identity }: Repeats): Problem[] {
+/** The rows of `list` that have the identity of an earlier one; `key` is where that shows. */
+function repeated(
+  rows: ReturnType<typeof rowsOf>,
+  list: string,
+  key: string,
+  identity: (row: Row) => string | undefined,
+): Problem[] {
   const known = rows.map(({ row }) => identity(row));
   return known.flatMap((each, index) => {
     const first = known.indexOf(each);
@@ -142,3 +143,53 @@ const facilitatorUrls = z.preprocess(
     .array(httpUrl.refine(isPrivateUrl, "must be an https URL, or an http URL on this machine"))
     .min(1, "needs at least one facilitator"),
 );
+
+const transferMethod = z.literal("eip3009", {
+  error: ({ input }) => (input === "permit2" ? "permit2 is not supported yet" : 'must be "eip3009"'),
+});
+
+/** One of `[[accepted_tokens]]`. `x402Problems` checks what lies between its keys. */
+export function acceptedToken(env: Env) {
+  return z.strictObject({
+    network,
+    asset: evmAddress,
+    symbol: headerText.max(32),
+    decimals,
+    pay_to: evmAddress,
+    rate_per_native_unit: ratePerNativeUnit(env),
+    ...rateSettings,
+    markup_bps: markupBps.default(0),
+    transfer_method: transferMethod.default("eip3009"),
+    eip3009_name: domainText,
+    eip3009_version: domainText,
+    rpc_url: rpcUrl(env).optional(),
+    confirmations: z.int().min(0).max(1000).default(2),
+  });
+}
+
+const job = { service_id: id, job_index: z.int().min(0).max(JOB_INDEX_MAX) };
+
+/** Far enough for any date that a signer writes. */
+const TEN_BILLION_SECS = 10_000_000_000;
+
+/** One of `[[job_policies]]`: who may buy a job. A contract decides that for a `restricted_paid` job. */
+function jobPolicy(env: Env) {
+  const restricted = {
+    ...job,
+    invocation_mode: z.literal("restricted_paid"),
+    rpc_url: rpcUrl(env),
+    contract: evmAddress,
+  };
+  return z.discriminatedUnion("invocation_mode", [
+    z.strictObject({ ...job, invocation_mode: z.literal("public_paid") }),
+    z.strictObject({ ...job, invocation_mode: z.literal("disabled") }),
+    z.discriminatedUnion("auth_mode", [
+      z.strictObject({ ...restricted, auth_mode: z.literal("payer_is_caller") }),
+      z.strictObject({
+        ...restricted,
+        auth_mode: z.literal("delegated_caller_signature"),
+        caller_expiry_secs_max: z.int().min(1).max(TEN_BILLION_SECS).default(3600),
+      }),
+    ]),
+  ]);
+}

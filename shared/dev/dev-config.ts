@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type { ConfigTables } from "../config/write-config.ts";
+import type { ConfigTables } from "../config/config-tables.ts";
 
 /** Where the parts of one machine's own Postern are. */
 export type DevAddresses = {

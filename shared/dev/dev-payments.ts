@@ -1,4 +1,4 @@
-import type { ConfigTables } from "../config/write-config.ts";
+import type { ConfigTables } from "../config/config-tables.ts";
 import { DEV_JOBS, newSecret } from "./dev-config.ts";
 import type { Devnet } from "./start-devnet.ts";
 

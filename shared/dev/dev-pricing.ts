@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { ConfigTables } from "../config/write-config.ts";
-import { toHex } from "../ethereum/hex.ts";
-import { createSigner } from "../ethereum/signer.ts";
+import type { ConfigTables } from "../config/config-tables.ts";
+import { toHex } from "../ethereum/encoding.ts";
+import { createSigner } from "../ethereum/signatures.ts";
 import type { Devnet } from "./start-devnet.ts";
 
 /** Bits of a proof of work that takes a moment. */

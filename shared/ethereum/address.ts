@@ -1,4 +1,4 @@
-import { keccak256Hex } from "./keccak.ts";
+import { keccak256Hex } from "./encoding.ts";
 
 export type Address = `0x${string}`;
 
@@ -11,7 +11,7 @@ export function isAddress(text: string): text is Address {
   return ADDRESS.test(text);
 }
 
-/** The address as EIP-55 writes it: the case of its letters is its checksum. */
+/** The address in the form of EIP-55: the case of its letters is a checksum. */
 export function checksummed(address: Address): Address {
   const digits = address.slice(2).toLowerCase();
   const hash = keccak256Hex(Buffer.from(digits)).slice(2);
@@ -21,7 +21,7 @@ export function checksummed(address: Address): Address {
   return `0x${raised.join("")}`;
 }
 
-/** False where letters of both cases are not those of EIP-55: a digit is wrong. One case alone carries no checksum. */
+/** False if the letters have both cases, but not those of EIP-55. Letters of one case carry no checksum. */
 export function hasRightChecksum(address: Address): boolean {
   const digits = address.slice(2);
   const oneCase = digits === digits.toLowerCase() || digits === digits.toUpperCase();

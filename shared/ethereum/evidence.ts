@@ -1,53 +1,72 @@
-import type { LogSearch } from "./log-search.ts";
-import type { Block, Hex, Log } from "./node-answers.ts";
-import type { Reads } from "./reads.ts";
-import { unavailable } from "./rpc.ts";
+import type { Hex } from "./encoding.ts";
+import type { LogSearch } from "./logs.ts";
 import {
   AUTHORIZATION_CANCELED,
   AUTHORIZATION_USED,
-  type Authorization,
   addressTopic,
   authorizationStateOf,
   isPayment,
-} from "./token-events.ts";
+  type TokenAuthorization,
+} from "./logs.ts";
+import type { Block, Log, Reads } from "./rpc.ts";
+import { unavailable } from "./rpc.ts";
 
-/** What the chain says of one authorization. */
-export type Evidence =
+/** What the chain says about one authorization. */
+type Evidence =
   /** It paid, and the transaction is as deep as configured. */
   | { kind: "paid"; transaction: Hex; block: bigint }
   /** It did not pay and never will: proven by the finalized block `block`. */
   | { kind: "unpaid"; reason: "expired" | "cancelled" | "spent_otherwise"; block: bigint }
-  /** Nothing conclusive yet; `seen` is a transaction that pays and is not deep enough. */
+  /** Nothing conclusive yet; `seen` is a transaction that pays but is not deep enough. */
   | { kind: "open"; seen?: { transaction: Hex; block: bigint } }
-  /** Spent, by nothing that was found, though all that could be is older than any node's lag: for a human. */
+  /** Spent, but no use is found, although every possible use is older than any node's lag: a human must decide. */
   | { kind: "contradiction"; reason: string };
 
-/** A payment from before `sinceBlock` is none for what is asked about. */
-export type EvidenceOf = (authorization: Authorization, sinceBlock: bigint) => Promise<Evidence>;
+/** A payment before `sinceBlock` does not count as one for this authorization. */
+export type EvidenceOf = (authorization: TokenAuthorization, sinceBlock: bigint) => Promise<Evidence>;
 
-type Deps = {
-  reads: Reads;
-  search: LogSearch;
-  /** How many blocks must be on top of the one that pays; 0 means the latest block will do. */
-  confirmations: number;
-};
-
-/** Every use lies before `validBefore`: so long after it, only a node that is further behind than this lacks its log. */
+/** All uses lie before `validBefore`. This long after it, only a node that is further behind may lack their logs. */
 const LAG_SECONDS_MAX = 300n;
 
-/** All that one judgement is based on: nothing above `head` is looked at, and `finalized` is not above it. */
-type View = { authorization: Authorization; since: bigint; head: Block; finalized: Block };
+/** The basis of one judgement: nothing above `head` is looked at, and `finalized` is not above it. */
+type View = { authorization: TokenAuthorization; since: bigint; head: Block; finalized: Block };
 
-/** Behind one URL are several nodes: each question may be answered by one that is behind the one that answered before. */
-export function createEvidence(deps: Deps): EvidenceOf {
+/**
+ * Behind one URL are several nodes: each question may go to one that is behind the node that answered before.
+ * `confirmations` is how many blocks must be on top of the one that pays; with 0 the latest block will do.
+ */
+export function createEvidence(reads: Reads, search: LogSearch, confirmations: number): EvidenceOf {
+  async function spendsIn(view: View): Promise<{ used?: Log; canceled?: Log }> {
+    const { asset, from, nonce } = view.authorization;
+    const topics = [[AUTHORIZATION_USED, AUTHORIZATION_CANCELED], addressTopic(from), nonce];
+    const range = { fromBlock: view.since, toBlock: view.head.number };
+    const found: { used?: Log; canceled?: Log } = {};
+    for await (const logs of search({ address: asset, topics, ...range })) {
+      for (const log of logs) found[log.topics[0] === AUTHORIZATION_USED ? "used" : "canceled"] = log;
+    }
+    return found;
+  }
+
+  async function judgeUse(used: Log, { authorization, head, finalized }: View): Promise<Evidence> {
+    const receipt = await reads.receipt(used.transactionHash);
+    if (receipt?.blockHash !== used.blockHash) return { kind: "open" }; // the chain changed between two questions
+    const { transactionHash: transaction, blockNumber: block } = receipt;
+    if (!isPayment(receipt, authorization)) {
+      return block <= finalized.number
+        ? { kind: "unpaid", reason: "spent_otherwise", block }
+        : { kind: "open" };
+    }
+    if (head.number - block >= BigInt(confirmations)) return { kind: "paid", transaction, block };
+    return { kind: "open", seen: { transaction, block } };
+  }
+
   return async function evidenceOf(authorization, since) {
-    const { reads, search } = deps;
     const finalized = await reads.block("finalized");
     const head = await reads.block("latest");
     if (head.number < finalized.number) return { kind: "open" };
     const view: View = { authorization, since, head, finalized };
-    const { used, canceled } = await spendsIn(search, view);
-    if (used !== undefined) return judgeUse(deps, used, view);
+    const { used, canceled } = await spendsIn(view);
+    if (used !== undefined) return judgeUse(used, view);
     if (canceled !== undefined && canceled.blockNumber <= finalized.number) {
       return { kind: "unpaid", reason: "cancelled", block: canceled.blockNumber };
     }
@@ -55,35 +74,10 @@ export function createEvidence(deps: Deps): EvidenceOf {
   };
 }
 
-async function spendsIn(search: LogSearch, view: View): Promise<{ used?: Log; canceled?: Log }> {
-  const { asset, from, nonce } = view.authorization;
-  const topics = [[AUTHORIZATION_USED, AUTHORIZATION_CANCELED], addressTopic(from), nonce];
-  const range = { fromBlock: view.since, toBlock: view.head.number };
-  const found: { used?: Log; canceled?: Log } = {};
-  for await (const logs of search({ address: asset, topics, ...range })) {
-    for (const log of logs) found[log.topics[0] === AUTHORIZATION_USED ? "used" : "canceled"] = log;
-  }
-  return found;
-}
-
-async function judgeUse({ reads, confirmations }: Deps, used: Log, view: View): Promise<Evidence> {
-  const { authorization, head, finalized } = view;
-  const receipt = await reads.receipt(used.transactionHash);
-  if (receipt?.blockHash !== used.blockHash) return { kind: "open" }; // the chain changed between two questions
-  const { transactionHash: transaction, blockNumber: block } = receipt;
-  if (!isPayment(receipt, authorization)) {
-    return block <= finalized.number
-      ? { kind: "unpaid", reason: "spent_otherwise", block }
-      : { kind: "open" };
-  }
-  if (head.number - block >= BigInt(confirmations)) return { kind: "paid", transaction, block };
-  return { kind: "open", seen: { transaction, block } };
-}
-
 /**
- * No use was found, which a node that is behind with its logs would say as well: what proves that there is none is
- * `authorizationState`, asked at a finalized block that is past `validBefore`, since no later block takes the authorization
- * and no clock but the chain's is asked. Where it is true, that alone is no payment: a cancelled authorization is spent too.
+ * No use was found; a node whose logs are behind would say the same. `authorizationState` is the proof, read at a finalized
+ * block past `validBefore`: no later block takes the authorization, and only the chain's clock counts. If it is true, that
+ * alone proves no payment, because a cancelled authorization is spent too.
  */
 async function judgeSilence(reads: Reads, { authorization, since, finalized }: View): Promise<Evidence> {
   const endedFor = finalized.timestamp - authorization.validBefore;
@@ -96,7 +90,7 @@ async function judgeSilence(reads: Reads, { authorization, since, finalized }: V
   return { kind: "contradiction", reason };
 }
 
-async function isSpent(reads: Reads, authorization: Authorization, block: bigint): Promise<boolean> {
+async function isSpent(reads: Reads, authorization: TokenAuthorization, block: bigint): Promise<boolean> {
   const state = await reads.call(
     { to: authorization.asset, data: authorizationStateOf(authorization) },
     block,

@@ -1,36 +1,39 @@
 import { getHttpRpcClient } from "viem/utils";
-import type { z } from "zod";
+import { z } from "zod";
 import type { Secret } from "../crypto/secret.ts";
 import { AppError } from "../errors/app-error.ts";
+import type { Hex } from "./encoding.ts";
 
 const ANSWER_BYTES_MAX = 8 * 1024 * 1024;
 const EXCERPT_CHARS = 200;
-/** Parts of the URL shorter than this are words like `v1`, not keys. */
+/** Shorter parts of the URL are words like `v1`, not keys. */
 const KEY_CHARS_MIN = 8;
 
-export type Call<Schema extends z.ZodType> = {
+type Call<Schema extends z.ZodType> = {
   method: string;
   params: readonly unknown[];
   answer: Schema;
 };
 
 /**
- * Asks an EVM node once. Throws `payment.unavailable`: no reason, and no cause, has the node's URL in it, since the key
- * of a provider is commonly a part of it.
+ * Asks an EVM node once. Throws `payment.unavailable`. No reason and no cause contains the node's URL, because that
+ * commonly contains the provider's key.
  */
 export type Rpc = <Schema extends z.ZodType>(call: Call<Schema>) => Promise<z.output<Schema>>;
 
-type Options = { url: Secret; timeoutMs: number };
-
-/** The node did answer, with a refusal: of a smaller question it may think otherwise. */
+/** The node answered with a refusal: it may answer a smaller question. */
 export class Refused extends AppError {
   constructor(reason: string) {
     super("payment.unavailable", { reason });
   }
 }
 
+export function unavailable(reason: string): AppError {
+  return new AppError("payment.unavailable", { reason });
+}
+
 /** JSON-RPC over HTTP: one request for each call, no batches, no retries, no redirects, a deadline on the whole exchange. */
-export function createRpc({ url, timeoutMs }: Options): Rpc {
+export function createRpc({ url, timeoutMs }: { url: Secret; timeoutMs: number }): Rpc {
   const client = getHttpRpcClient(url.reveal(), {
     fetchOptions: { redirect: "error" },
     maxResponseBodySize: ANSWER_BYTES_MAX,
@@ -39,7 +42,7 @@ export function createRpc({ url, timeoutMs }: Options): Rpc {
   const redact = redactor(url);
 
   return async ({ method, params, answer }) => {
-    // viem's own deadline ends with the answer's headers.
+    // viem's own deadline ends with the headers of the answer.
     const fetchOptions = { signal: AbortSignal.timeout(timeoutMs) };
     const response = await client.request({ body: { method, params }, fetchOptions }).catch((thrown) => {
       throw toFailure(method, thrown, timeoutMs);
@@ -54,11 +57,7 @@ export function createRpc({ url, timeoutMs }: Options): Rpc {
   };
 }
 
-export function unavailable(reason: string): AppError {
-  return new AppError("payment.unavailable", { reason });
-}
-
-/** What went wrong, in words of our own: those of the library have the URL in them. */
+/** The failure in our own words: the library's contain the URL. */
 function toFailure(method: string, thrown: unknown, timeoutMs: number): AppError {
   const { name, status, cause } = thrown as { name?: string; status?: number; cause?: unknown };
   if (name === "AbortError" || name === "TimeoutError") {
@@ -69,13 +68,13 @@ function toFailure(method: string, thrown: unknown, timeoutMs: number): AppError
   return unavailable(`${method}: the exchange with the node failed (${codeOf(cause)})`);
 }
 
-/** Statuses that are about the one who asks, or how often, are none about the question. */
+/** Some statuses are about the caller, or how often it calls, and not about the question. */
 function refusal(method: string, status: number): AppError {
   const reason = `${method}: status ${status}`;
   return [401, 403, 404, 429].includes(status) ? unavailable(reason) : new Refused(reason);
 }
 
-/** `fetch failed` has its reason one deeper; only codes such as ECONNREFUSED are told. */
+/** `fetch failed` has its reason one level deeper. Only codes such as ECONNREFUSED are safe to repeat. */
 function codeOf(cause: unknown): string {
   const { code, cause: deeper } = (cause ?? {}) as { code?: unknown; cause?: unknown };
   if (typeof code === "string") return code;
@@ -93,4 +92,76 @@ function redactor(secret: Secret): (text: string) => string {
       plain = plain.replaceAll(key, "[key]").replaceAll(decodeURIComponent(key), "[key]");
     return plain.slice(0, EXCERPT_CHARS);
   };
+}
+
+const hex = z
+  .string()
+  .regex(/^0x[0-9a-fA-F]*$/)
+  .transform((text) => text.toLowerCase() as Hex);
+
+const quantity = z
+  .string()
+  .regex(/^0x[0-9a-fA-F]+$/)
+  .transform(BigInt);
+
+/** The part of a block that evidence needs. */
+export const Block = z.object({ number: quantity, timestamp: quantity });
+export type Block = z.infer<typeof Block>;
+
+/** A log of the contract ABI, as eth_getLogs and receipts have it. */
+export const Log = z.object({
+  address: hex,
+  topics: z.array(hex),
+  data: hex,
+  blockNumber: quantity,
+  blockHash: hex,
+  transactionHash: hex,
+  logIndex: quantity.transform(Number),
+});
+export type Log = z.infer<typeof Log>;
+
+export const Logs = z.array(Log);
+
+/** Null if the node knows no such transaction in its chain. */
+export const Receipt = z.nullable(
+  z.object({
+    status: quantity,
+    blockNumber: quantity,
+    blockHash: hex,
+    transactionHash: hex,
+    logs: Logs,
+  }),
+);
+export type Receipt = NonNullable<z.infer<typeof Receipt>>;
+
+export const ChainId = quantity;
+
+export function toQuantity(value: bigint): Hex {
+  return `0x${value.toString(16)}`;
+}
+
+/** The questions that are asked of a node about its blocks. */
+export type Reads = {
+  block(tag: "latest" | "finalized"): Promise<Block>;
+  /** Null if the node knows no such transaction in its chain. */
+  receipt(transaction: Hex): Promise<Receipt | null>;
+  /** `eth_call` at this block. */
+  call(call: { to: Hex; data: Hex }, block: bigint | "latest"): Promise<Hex>;
+};
+
+export function createReads(rpc: Rpc): Reads {
+  return {
+    block: (tag) => rpc({ method: "eth_getBlockByNumber", params: [tag, false], answer: Block }),
+    receipt: (hash) => rpc({ method: "eth_getTransactionReceipt", params: [hash], answer: Receipt }),
+    call: (call, block) => {
+      const at = block === "latest" ? block : toQuantity(block);
+      return rpc({ method: "eth_call", params: [call, at], answer: hex });
+    },
+  };
+}
+
+/** `eth_call` at the latest block of any chain. Throws `payment.unavailable`. */
+export function createEthCall({ rpcUrl, timeoutMs }: { rpcUrl: Secret; timeoutMs: number }) {
+  const reads = createReads(createRpc({ url: rpcUrl, timeoutMs }));
+  return (call: { to: Hex; data: Hex }): Promise<Hex> => reads.call(call, "latest");
 }

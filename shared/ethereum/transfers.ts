@@ -1,8 +1,8 @@
-import type { LogSearch } from "./log-search.ts";
-import type { Hex, Log, Receipt } from "./node-answers.ts";
-import type { Reads } from "./reads.ts";
+import type { Hex } from "./encoding.ts";
+import type { LogSearch } from "./logs.ts";
+import { AUTHORIZATION_USED, addressIn, addressTopic, adjacent, TRANSFER } from "./logs.ts";
+import type { Log, Reads, Receipt } from "./rpc.ts";
 import { unavailable } from "./rpc.ts";
-import { AUTHORIZATION_USED, addressIn, addressTopic, adjacent, TRANSFER } from "./token-events.ts";
 
 export type Transfer = {
   transaction: Hex;
@@ -11,16 +11,14 @@ export type Transfer = {
   from: Hex;
   to: Hex;
   value: bigint;
-  /** Which authorization moved it; absent for a transfer that came by another way. */
+  /** The authorization that moved it; absent if the transfer was made in another way. */
   authorization?: { authorizer: Hex; nonce: Hex };
 };
 
 export type TransferRange = { asset: Hex; payTo: Hex; fromBlock: bigint; toBlock: bigint };
 
-type Deps = { reads: Reads; search: LogSearch };
-
-/** Every transfer of `asset` to `payTo` in a range of blocks, both ends included, the oldest first. */
-export function createTransfers({ reads, search }: Deps) {
+/** Yields every transfer of `asset` to `payTo` in a range of blocks, both ends included, the oldest first. */
+export function createTransfers(reads: Reads, search: LogSearch) {
   return async function* transfersTo(range: TransferRange): AsyncGenerator<Transfer> {
     const { asset, payTo, fromBlock, toBlock } = range;
     const topics = [TRANSFER, null, addressTopic(payTo)];

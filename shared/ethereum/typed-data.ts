@@ -1,14 +1,13 @@
-import { keccak256, keccak256Hex } from "./keccak.ts";
-import { addressWord, uintWord } from "./words.ts";
+import { addressWord, bytes32Word, keccak256, keccak256Hex, uintWord } from "./encoding.ts";
 
-/** What signatures are bound to (EIP-712, definition of domainSeparator). */
+/** The domain that signatures are bound to (EIP-712, definition of domainSeparator). */
 export type Eip712Domain = { name: string; version: string; chainId: number; verifyingContract: string };
 
 const DOMAIN_TYPE = hashOfText(
   "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)",
 );
 
-/** The domain separator of EIP-712, 32 bytes in hex without 0x: made once for each domain. */
+/** The domain separator of EIP-712, 32 bytes in hex without 0x. Compute it once for each domain. */
 export function domainSeparator({ name, version, chainId, verifyingContract }: Eip712Domain): string {
   const chain = uintWord(BigInt(chainId));
   return hashOfWords(
@@ -32,4 +31,32 @@ export function hashOfText(text: string): string {
 
 function hashOfWords(...words: readonly string[]): string {
   return keccak256Hex(Buffer.from(words.join(""), "hex")).slice(2);
+}
+
+/** An EIP-3009 authorization to charge `from` once. Addresses and nonce are 0x hex, times are unix seconds. */
+export type Authorization = {
+  from: `0x${string}`;
+  to: `0x${string}`;
+  value: bigint;
+  validAfter: bigint;
+  validBefore: bigint;
+  nonce: `0x${string}`;
+};
+
+const TRANSFER_TYPE = hashOfText(
+  "TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)",
+);
+
+/** The 32 bytes a payer signs to authorize a transfer (EIP-3009, EIP-712). */
+export function authorizationDigest(separator: string, authorization: Authorization): Uint8Array {
+  const { from, to, value, validAfter, validBefore, nonce } = authorization;
+  return typedDataDigest(separator, [
+    TRANSFER_TYPE,
+    addressWord(from),
+    addressWord(to),
+    uintWord(value),
+    uintWord(validAfter),
+    uintWord(validBefore),
+    bytes32Word(nonce),
+  ]);
 }

@@ -1,4 +1,4 @@
-import type { Env } from "../config/secret-value.ts";
+import type { Env } from "../config/secrets.ts";
 import { type AppError, messageOf, toAppError } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
 import { createProcessLogger } from "../log/pino-logger.ts";

@@ -1,5 +1,5 @@
 import type { Chain } from "../ethereum/chain.ts";
-import { chainIdOf } from "../ethereum/chain-id.ts";
+import { chainIdOf } from "../ethereum/encoding.ts";
 import type { Transfer } from "../ethereum/transfers.ts";
 import { inPages } from "../redis/pages.ts";
 import { countsAsPaid, type PaymentList, type PaymentSummary } from "./list.ts";

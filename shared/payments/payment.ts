@@ -1,4 +1,4 @@
-import type { Authorization } from "../ethereum/token-events.ts";
+import type { TokenAuthorization } from "../ethereum/logs.ts";
 import { callIdFrom } from "../job-call/call-id.ts";
 import { JobCall } from "../job-call/job-call.ts";
 
@@ -175,7 +175,7 @@ function toObject(fields: readonly string[]): Record<string, string> {
 }
 
 /** The authorization that the payer signed (EIP-3009), in the form in which the chain is asked about it. */
-export function toAuthorization(terms: PaymentTerms): Authorization {
+export function toAuthorization(terms: PaymentTerms): TokenAuthorization {
   return {
     asset: terms.asset as `0x${string}`,
     from: terms.payer as `0x${string}`,

@@ -1,8 +1,18 @@
+import { z } from "zod";
 import type { Address } from "../ethereum/address.ts";
+import {
+  addressWord,
+  bytes32Word,
+  keccak256Hex,
+  toHex,
+  UINT64_MAX,
+  UINT256_MAX,
+  uintWord,
+} from "../ethereum/encoding.ts";
 import { hashOfText, typedDataDigest } from "../ethereum/typed-data.ts";
-import { addressWord, bytes32Word, uintWord } from "../ethereum/words.ts";
+import { type Solving, solveNow } from "./proof-of-work.ts";
 
-/** What an operator signs: the price of one job on these inputs, for this requester, until its expiry. */
+/** An operator's quote: the price of one job on these inputs, for this requester, until its expiry. */
 export type JobQuote = {
   /** In lower case. */
   requester: Address;
@@ -11,7 +21,7 @@ export type JobQuote = {
   priceWei: bigint;
   /** Unix seconds. */
   timestamp: bigint;
-  /** Unix seconds; at this second the quote is still good. */
+  /** Unix seconds; in this second the quote is still valid. */
   expiry: bigint;
   /** 0: no confidentiality is promised. */
   confidentiality: number;
@@ -23,13 +33,10 @@ const QUOTE_TYPE = hashOfText(
   "JobQuoteDetails(address requester,uint64 serviceId,uint8 jobIndex,uint256 price,uint64 timestamp,uint64 expiry,uint8 confidentiality,bytes32 inputsHash)",
 );
 
-/** The largest job index a quote can name: the chain's side keeps it in eight bits. */
+/** The largest job index that a quote can name: the contracts keep it in eight bits. */
 export const QUOTED_JOB_INDEX_MAX = 255;
 
-/** The largest service id, and the latest time, that a quote can name. */
-export const UINT64_MAX = 2n ** 64n - 1n;
-
-/** The 32 bytes an operator signs for a quote (EIP-712), and the name of the quote everywhere else. */
+/** The 32 bytes that an operator signs for a quote (EIP-712). They also identify the quote. */
 export function jobQuoteDigest(separator: string, quote: JobQuote): Uint8Array {
   return typedDataDigest(separator, [
     QUOTE_TYPE,
@@ -42,4 +49,121 @@ export function jobQuoteDigest(separator: string, quote: JobQuote): Uint8Array {
     uintWord(BigInt(quote.confidentiality)),
     bytes32Word(quote.inputsHash),
   ]);
+}
+
+/** A quote with its operator's signature: 65 bytes (r, s, v) in 0x hex. */
+export type SignedJobQuote = { quote: JobQuote; signature: `0x${string}` };
+
+const signedQuote = z.strictObject({
+  details: z.strictObject({
+    requester: hex(20),
+    service_id: decimal(UINT64_MAX),
+    job_index: decimal(BigInt(QUOTED_JOB_INDEX_MAX)),
+    price: decimal(UINT256_MAX),
+    timestamp: decimal(UINT64_MAX),
+    expiry: decimal(UINT64_MAX),
+    confidentiality: decimal(255n),
+    inputs_hash: hex(32),
+  }),
+  signature: hex(65),
+});
+
+/** The JSON of a signed quote: integers are decimal strings, bytes are 0x hex. */
+type SignedJobQuoteJson = z.input<typeof signedQuote>;
+
+/** The value of a quote header: base64 of the JSON `{details, signature}`. */
+export function encodeQuoteHeader(signed: SignedJobQuote): string {
+  return Buffer.from(JSON.stringify(toQuoteJson(signed))).toString("base64");
+}
+
+export function toQuoteJson({ quote, signature }: SignedJobQuote): SignedJobQuoteJson {
+  return {
+    details: {
+      requester: quote.requester,
+      service_id: String(quote.serviceId),
+      job_index: String(quote.jobIndex),
+      price: String(quote.priceWei),
+      timestamp: String(quote.timestamp),
+      expiry: String(quote.expiry),
+      confidentiality: String(quote.confidentiality),
+      inputs_hash: quote.inputsHash,
+    },
+    signature,
+  };
+}
+
+type DecodedQuote = { ok: true; signed: SignedJobQuote } | { ok: false; problem: string };
+
+/** Reads strictly what `encodeQuoteHeader` writes. It does not check the signature. */
+export function decodeQuoteHeader(value: string): DecodedQuote {
+  const parsed = signedQuote.safeParse(jsonIn(value));
+  if (parsed.success) return { ok: true, signed: toSigned(parsed.data) };
+  const [issue] = parsed.error.issues;
+  const where = issue === undefined || issue.path.length === 0 ? "the quote" : issue.path.join(".");
+  return { ok: false, problem: `${where}: ${issue?.message ?? "is malformed"}` };
+}
+
+function toSigned({ details, signature }: z.output<typeof signedQuote>): SignedJobQuote {
+  const { requester, service_id, job_index, price, timestamp, expiry, confidentiality, inputs_hash } =
+    details;
+  const quote = {
+    requester: requester as Address,
+    serviceId: service_id,
+    jobIndex: Number(job_index),
+    priceWei: price,
+    timestamp,
+    expiry,
+    confidentiality: Number(confidentiality),
+    inputsHash: inputs_hash,
+  };
+  return { quote, signature };
+}
+
+/** Reads base64 in its one canonical form only (RFC 4648, section 3.5). */
+function jsonIn(value: string): unknown {
+  const bytes = Buffer.from(value, "base64");
+  if (bytes.toString("base64") !== value) return undefined;
+  try {
+    return JSON.parse(bytes.toString("utf8"));
+  } catch {
+    return undefined;
+  }
+}
+
+function decimal(max: bigint) {
+  return z
+    .string()
+    .regex(/^(?:0|[1-9]\d{0,77})$/, "must be an integer in decimal, as a string")
+    .transform(BigInt)
+    .refine((value) => value <= max, "is too large");
+}
+
+function hex(bytes: number) {
+  return z
+    .string()
+    .regex(new RegExp(`^0x[0-9a-fA-F]{${bytes * 2}}$`), `must be 0x and ${bytes * 2} hex digits`)
+    .transform((text) => text.toLowerCase() as `0x${string}`);
+}
+
+type QuoteWanted = {
+  serviceId: number;
+  jobIndex: number;
+  /** The address that will redeem the quote or pay with it. */
+  requester: string;
+  inputs: Uint8Array;
+  /** Of the engine's proof of work, in leading zero bits. */
+  difficulty: number;
+};
+
+/** The request to a pricing engine for a quote, with its proof of work done: send it at once, as JSON with POST. */
+export function askForQuote(wanted: QuoteWanted, solving: Solving): { path: string; body: string } {
+  const { serviceId, jobIndex, requester, inputs, difficulty } = wanted;
+  const { timestamp, proof } = solveNow({ serviceId: BigInt(serviceId), difficulty }, solving);
+  const body = JSON.stringify({
+    requester,
+    inputs_hash: keccak256Hex(inputs),
+    challenge_timestamp: String(timestamp),
+    proof_of_work: toHex(proof),
+  });
+  return { path: `/pricing/jobs/${serviceId}/${jobIndex}/quote`, body };
 }

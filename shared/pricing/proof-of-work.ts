@@ -1,16 +1,14 @@
-import { createHash } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
+import type { Clock } from "../time/clock.ts";
 
-/** What a proof is about: the service that is asked, and when the client began to ask (unix seconds). */
+/** What a proof is for: the service that is asked, and when the client began to work (unix seconds). */
 export type Puzzle = { serviceId: bigint; timestamp: bigint };
 
-/** How far a puzzle's timestamp may be from the clock of who checks its proof. */
+/** How far a puzzle's timestamp may be from the clock of the engine that checks its proof. */
 export const CLOCK_SKEW_SECS = 30;
 
-/** At a few hundred thousand hashes a second, as here, this takes a client nearly a minute: twice what it has. */
+/** A client that does a few hundred thousand hashes a second needs nearly a minute for this: twice the time it has. */
 export const DIFFICULTY_BEARABLE = 24;
-
-/** A client without hardware for it does not do this much within the skew. */
-export const DIFFICULTY_MAX = 32;
 
 const HASH_BYTES = 32;
 const PROOF_BYTES = 8 + HASH_BYTES + 8;
@@ -30,8 +28,8 @@ export function workHash(challenge: Uint8Array, nonce: bigint): Buffer {
   return createHash("sha256").update(challenge).update(bytes).digest();
 }
 
-/** Whether a hash begins with so many bits that are zero; at most 64 are looked at. */
-export function hasLeadingZeroBits(hash: Buffer, bits: number): boolean {
+/** Whether a hash begins with this many zero bits; at most 64. */
+function hasLeadingZeroBits(hash: Buffer, bits: number): boolean {
   return hash.readBigUInt64BE() >> BigInt(64 - bits) === 0n;
 }
 
@@ -44,7 +42,7 @@ export function encodeProof(hash: Uint8Array, nonce: bigint): Buffer {
   return proof;
 }
 
-export type CheckedProof = { ok: true; nonce: bigint } | { ok: false; problem: string };
+type CheckedProof = { ok: true; nonce: bigint } | { ok: false; problem: string };
 
 /** Whether the work was done for this puzzle, at this difficulty in leading zero bits. */
 export function checkProof(proof: Uint8Array, puzzle: Puzzle, difficulty: number): CheckedProof {
@@ -59,4 +57,55 @@ export function checkProof(proof: Uint8Array, puzzle: Puzzle, difficulty: number
     return { ok: false, problem: `must have ${difficulty} leading zero bits in its hash` };
   }
   return { ok: true, nonce };
+}
+
+/** The work on one timestamp ends after this time, so that there is time left to send the proof. */
+const FRESH_FOR_SECS = CLOCK_SKEW_SECS - 10;
+
+/**
+ * Does a client's work: finds the proof with the first good nonce from `from` on. It takes about 2^difficulty hashes and
+ * blocks the event loop meanwhile.
+ */
+export function solve(puzzle: Puzzle, difficulty: number, from = 0n): Buffer {
+  const challenge = challengeOf(puzzle);
+  for (let nonce = from; ; nonce++) {
+    const proof = proofAt(challenge, nonce, difficulty);
+    if (proof !== undefined) return proof;
+  }
+}
+
+export type Solving = {
+  clock: Clock;
+  /** Called each time a timestamp gets too old, and the work begins again with a new one. */
+  onStale?: (afterSecs: number) => void;
+};
+
+/**
+ * Like `solve`, with the timestamp of now, which is still fresh at the end. Beginning again loses nothing: every nonce is
+ * equally likely to be good, whatever was tried before.
+ */
+export function solveNow(
+  { serviceId, difficulty }: { serviceId: bigint; difficulty: number },
+  { clock, onStale = () => {} }: Solving,
+) {
+  for (;;) {
+    const timestamp = BigInt(Math.floor(clock() / 1000));
+    const challenge = challengeOf({ serviceId, timestamp });
+    const staleAt = (Number(timestamp) + FRESH_FOR_SECS) * 1000;
+    for (let nonce = randomNonce(); clock() < staleAt; nonce++) {
+      const proof = proofAt(challenge, nonce, difficulty);
+      if (proof !== undefined) return { timestamp, proof };
+    }
+    onStale(FRESH_FOR_SECS);
+  }
+}
+
+function proofAt(challenge: Uint8Array, nonce: bigint, difficulty: number): Buffer | undefined {
+  const hash = workHash(challenge, nonce);
+  return hasLeadingZeroBits(hash, difficulty) ? encodeProof(hash, nonce) : undefined;
+}
+
+/** A nonce to begin with. Clients that began at the same one would find the same proof, and only one would be served. */
+export function randomNonce(): bigint {
+  return randomBytes(8).readBigUInt64BE() >> 1n;
 }

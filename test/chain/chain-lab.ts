@@ -14,7 +14,7 @@ import { mnemonicToAccount } from "viem/accounts";
 import { multicall3Code } from "../../services/devnet/contracts/multicall3.ts";
 import { tokenAbi, tokenCode } from "../../services/devnet/contracts/token.ts";
 import { startAnvil } from "../../services/devnet/start-anvil.ts";
-import type { Authorization } from "../../shared/ethereum/token-events.ts";
+import type { TokenAuthorization } from "../../shared/ethereum/logs.ts";
 import { TRANSFER_TYPES } from "../support/transfer-types.ts";
 
 const PHRASE = "test test test test test test test test test test test junk";
@@ -70,9 +70,9 @@ export async function startChainLab() {
 
   /** An authorization of `payer` to the seller, good for `seconds` of the chain's time. */
   async function authorization(
-    changes: Partial<Authorization> = {},
+    changes: Partial<TokenAuthorization> = {},
     seconds = 3600n,
-  ): Promise<Authorization> {
+  ): Promise<TokenAuthorization> {
     const validBefore = (await block()).timestamp + seconds;
     const nonce: Hex = `0x${randomBytes(32).toString("hex")}`;
     const given = { asset: ASSET, from: payer.address, to: SELLER, value: 1000n, validAfter: 0n } as const;
@@ -81,7 +81,7 @@ export async function startChainLab() {
 
   type Kind = "TransferWithAuthorization" | "ReceiveWithAuthorization";
 
-  async function spendData(message: Authorization, primaryType: Kind): Promise<Hex> {
+  async function spendData(message: TokenAuthorization, primaryType: Kind): Promise<Hex> {
     const signature = await payer.signTypedData({ domain, types, primaryType, message });
     const { r, s, v } = parseSignature(signature);
     const { from, to, value, validAfter, validBefore, nonce } = message;
@@ -104,11 +104,11 @@ export async function startChainLab() {
       await client.setNextBlockTimestamp({ timestamp });
       await client.mine({ blocks: 1 });
     },
-    pay: async (its: Authorization) => sendToToken(await spendData(its, "TransferWithAuthorization")),
+    pay: async (its: TokenAuthorization) => sendToToken(await spendData(its, "TransferWithAuthorization")),
     /** Only its recipient can: the payer, where he pays himself. */
-    receive: async (its: Authorization) =>
+    receive: async (its: TokenAuthorization) =>
       sendToToken(await spendData(its, "ReceiveWithAuthorization"), payer),
-    async cancel({ from, nonce }: Authorization): Promise<Hex> {
+    async cancel({ from, nonce }: TokenAuthorization): Promise<Hex> {
       const message = { authorizer: from, nonce };
       const primaryType = "CancelAuthorization";
       const { r, s, v } = parseSignature(await payer.signTypedData({ domain, types, primaryType, message }));
@@ -116,7 +116,7 @@ export async function startChainLab() {
       return sendToToken(encodeFunctionData({ abi: tokenAbi, functionName: "cancelAuthorization", args }));
     },
     /** One transaction: a transfer by allowance where a number stands, an authorization where one does. */
-    async batch(parts: readonly (bigint | Authorization)[]): Promise<Hex> {
+    async batch(parts: readonly (bigint | TokenAuthorization)[]): Promise<Hex> {
       const calls = parts.map(async (part) => {
         const args = [payer.address, SELLER, part as bigint] as const;
         const callData =

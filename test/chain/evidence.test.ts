@@ -1,10 +1,11 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { inspect } from "node:util";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { type Chain, createChain } from "../../shared/ethereum/chain.ts";
-import { createEthCall } from "../../shared/ethereum/eth-call.ts";
-import { toQuantity } from "../../shared/ethereum/node-answers.ts";
-import type { Authorization } from "../../shared/ethereum/token-events.ts";
+import type { TokenAuthorization } from "../../shared/ethereum/logs.ts";
+import { createEthCall, toQuantity } from "../../shared/ethereum/rpc.ts";
 import { eventually } from "../support/eventually.ts";
 import { recordingLog } from "../support/recording-log.ts";
 import { ASSET, type ChainLab, payer, SELLER, startChainLab } from "./chain-lab.ts";
@@ -130,7 +131,7 @@ test("one that expired first and is cancelled now never paid either", async () =
   expect(await chain.evidenceOf(its, since)).toMatchObject({ kind: "unpaid", reason: "expired" });
 });
 
-type Spend = (its: Authorization) => Promise<unknown>;
+type Spend = (its: TokenAuthorization) => Promise<unknown>;
 const OTHERWISE: [string, Spend][] = [
   ["by receiveWithAuthorization, to the payer himself", (its) => lab.receive({ ...its, to: payer.address })],
   ["to another address", (its) => lab.pay({ ...its, to: ASSET })],
@@ -214,7 +215,7 @@ test("every transfer to the seller is told, with the authorization that made it"
   const range = { asset: ASSET, payTo: SELLER, fromBlock, toBlock } as const;
   for await (const transfer of chain.transfersTo(range)) transfers.push(transfer);
 
-  const signed = ({ nonce }: Authorization) => ({ authorizer: lower(payer.address), nonce });
+  const signed = ({ nonce }: TokenAuthorization) => ({ authorizer: lower(payer.address), nonce });
   const common = { from: lower(payer.address), to: lower(SELLER) };
   expect(transfers).toMatchObject([
     { transaction: batch, value: 5n, ...common },
@@ -317,6 +318,23 @@ test.each(ILL_NODES)(
     expect(ill.head()).toBeUndefined();
   },
 );
+
+test("user and password of a node's URL are sent as basic authentication (RFC 7617)", async () => {
+  let sent: string | undefined;
+  const node = createServer((req, res) => {
+    sent = req.headers.authorization;
+    res.end('{"jsonrpc":"2.0","id":0,"result":"0x12"}');
+  });
+  await new Promise<void>((resolve) => node.listen(0, "127.0.0.1", resolve));
+  closers.push(() => node.close());
+  const { port } = node.address() as AddressInfo;
+  const ethCall = createEthCall({
+    rpcUrl: new Secret(`http://me:a%3Ab@127.0.0.1:${port}/`),
+    timeoutMs: 5000,
+  });
+  expect(await ethCall({ to: ASSET, data: "0x" })).toBe("0x12");
+  expect(sent).toBe(`Basic ${Buffer.from("me:a:b").toString("base64")}`);
+});
 
 test("a node of another chain is not asked for evidence: every payment would look unpaid there", async () => {
   const other = chainOf({ chainId: 8453 });

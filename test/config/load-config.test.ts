@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { inspect } from "node:util";
 import { describe, expect, test } from "vitest";
 import { loadConfig } from "../../shared/config/load-config.ts";
-import { loadX402Config } from "../../shared/config/load-x402.ts";
-import { PLACEHOLDERS } from "../../shared/config/secret-value.ts";
+import { PLACEHOLDERS } from "../../shared/config/secrets.ts";
+import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 type Files = Record<string, string>;

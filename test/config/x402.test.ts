@@ -4,9 +4,9 @@ import { inspect } from "node:util";
 import { describe, expect, test } from "vitest";
 import { checkConfig } from "../../services/cli/check-config.ts";
 import type { ProgramDeps } from "../../services/cli/program-deps.ts";
-import { loadX402Config } from "../../shared/config/load-x402.ts";
-import { currentOffers } from "../../shared/pricing/current-offers.ts";
-import { fixedRateOf } from "../../shared/pricing/rates/rated-token.ts";
+import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
+import { currentOffers } from "../../shared/pricing/prices.ts";
+import { fixedRateOf } from "../../shared/pricing/rates/sources/fixed.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 const USDC = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";

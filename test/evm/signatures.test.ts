@@ -2,10 +2,12 @@ import fc from "fast-check";
 import { hashTypedData, recoverTypedDataAddress } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
 import { expect, test } from "vitest";
-import { type Authorization, authorizationDigest } from "../../shared/ethereum/authorization.ts";
-import { personalMessageDigest } from "../../shared/ethereum/personal-message.ts";
-import { recoverAddress } from "../../shared/ethereum/recover.ts";
-import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
+import { personalMessageDigest, recoverAddress } from "../../shared/ethereum/signatures.ts";
+import {
+  type Authorization,
+  authorizationDigest,
+  domainSeparator,
+} from "../../shared/ethereum/typed-data.ts";
 import { TRANSFER_TYPES } from "../support/transfer-types.ts";
 
 const KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";

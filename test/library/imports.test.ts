@@ -6,33 +6,41 @@ import { expect, test } from "vitest";
 import { tempDir } from "../support/temp-dir.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
+const built = (file: string): string => join(root, "dist", file);
 
-/** The packages that importing a subpath of the built package loads, seen by a hook on Node's own resolution. */
-function packagesLoadedBy(subpath: string): string[] {
+/** The packages that a Node process with these arguments loads, seen by a hook on Node's own resolution. */
+function packagesLoadedBy(...args: string[]): string[] {
   const dir = tempDir();
   const hook = join(dir, "hook.mjs");
+  const preload = join(dir, "preload.mjs");
   const report = 'writeSync(2, "loaded " + url + "\\n");';
   writeFileSync(
     hook,
     `import { writeSync } from "node:fs";\nexport async function load(url, context, next) { ${report} return next(url, context); }\n`,
   );
-  const program = `
-    import Module, { register } from "node:module";
+  writeFileSync(
+    preload,
+    `import Module, { register } from "node:module";
     import { pathToFileURL } from "node:url";
     register(pathToFileURL(${JSON.stringify(hook)}));
-    const loaded = await import(${JSON.stringify(subpath)});
-    if (Object.keys(loaded).length === 0) throw new Error("exports nothing");
-    for (const file of Object.keys(Module._cache)) console.error("loaded file://" + file);
-    process.exit(0);`;
-  const run = spawnSync(process.execPath, ["--input-type=module", "-e", program], {
-    cwd: root,
-    encoding: "utf8",
-  });
+    process.on("exit", () => {
+      for (const file of Object.keys(Module._cache)) console.error("loaded file://" + file);
+    });`,
+  );
+  const run = spawnSync(process.execPath, ["--import", preload, ...args], { cwd: root, encoding: "utf8" });
   if (run.status !== 0) throw new Error(run.stderr);
   const names = [...run.stderr.matchAll(/^loaded file:.*\/node_modules\/((?:@[^/]+\/)?[^/]+)/gm)].map(
     (match) => match[1]!,
   );
   return [...new Set(names)].sort();
+}
+
+function packagesLoadedByImporting(module: string): string[] {
+  const program = `
+    const loaded = await import(${JSON.stringify(module)});
+    if (Object.keys(loaded).length === 0) throw new Error("exports nothing");
+    process.exit(0);`;
+  return packagesLoadedBy("--input-type=module", "-e", program);
 }
 
 const heavy = [
@@ -64,6 +72,18 @@ test.each([
   ["postern/producer", ["bullmq", "zod"]],
   ["postern/runner", ["zod"]],
 ])("importing %s loads only what it needs", (subpath, needed) => {
-  const loaded = packagesLoadedBy(subpath);
+  const loaded = packagesLoadedByImporting(subpath);
   expect(loaded.filter((name) => heavy.includes(name))).toEqual([...needed].sort());
+});
+
+test("the program loads no viem to parse its command line", () => {
+  const loaded = packagesLoadedBy(built("services/cli/main.js"), "--help");
+  expect(loaded).toContain("commander");
+  expect(loaded).not.toContain("viem");
+});
+
+test.each(["webhooks-gateway", "producer", "runner"])("%s loads no viem", (service) => {
+  const loaded = packagesLoadedByImporting(built(`services/${service}/main.js`));
+  expect(loaded).toContain("ioredis");
+  expect(loaded).not.toContain("viem");
 });

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { TomlTable } from "smol-toml";
 import { createProducer, type Inject, type Producer } from "../../services/producer/producer.ts";
-import { writeConfig } from "../../shared/config/write-config.ts";
+import { writeConfig } from "../../shared/config/config-tables.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { startRedis } from "../../shared/dev/start-redis.ts";
 import { silentLogger } from "../../shared/log/logger.ts";

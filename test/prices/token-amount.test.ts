@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { jobKey, priceProblems, toPriceList } from "../../shared/pricing/price-list.ts";
-import { type TokenRate, tokenAmount, UINT256_MAX } from "../../shared/pricing/token-amount.ts";
+import { UINT256_MAX } from "../../shared/ethereum/encoding.ts";
+import { jobKey } from "../../shared/job-call/job-ids.ts";
+import { priceProblems, type TokenRate, tokenAmount, toPriceList } from "../../shared/pricing/prices.ts";
 
 const rateOf = (rate: string, markup_bps: number, decimals: number): TokenRate => ({
   rate_per_native_unit: rate,

@@ -1,8 +1,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { loadPricingConfig } from "../../shared/config/load-pricing.ts";
 import { messageOf } from "../../shared/errors/app-error.ts";
+import { loadPricingConfig } from "../../shared/pricing/load-pricing-config.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { KEY } from "./pricing-lab.ts";
 

@@ -3,13 +3,13 @@ import { status } from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { toResponse } from "../../services/pricing/messages.ts";
+import { toResponse } from "../../services/pricing/grpc.ts";
 import { createPricingService } from "../../services/pricing/pricing.ts";
 import { PROTO_OPTIONS, pricingEngineProto } from "../../services/pricing/pricing-engine-proto.ts";
 import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
-import { recoverAddress } from "../../shared/ethereum/recover.ts";
+import { recoverAddress } from "../../shared/ethereum/signatures.ts";
 import { type JobQuote, jobQuoteDigest } from "../../shared/pricing/job-quote.ts";
-import { solve } from "../../shared/pricing/solve.ts";
+import { solve } from "../../shared/pricing/proof-of-work.ts";
 import { eventually } from "../support/eventually.ts";
 import {
   DIFFICULTY,

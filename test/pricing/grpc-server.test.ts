@@ -5,7 +5,7 @@ import { type AddressInfo, createServer } from "node:net";
 import { promisify } from "node:util";
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { listenGrpc } from "../../services/pricing/grpc-server.ts";
+import { listenGrpc } from "../../services/pricing/grpc.ts";
 import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import { ENGINE, startEngine, wireRequest } from "./pricing-lab.ts";
@@ -57,7 +57,7 @@ test("a process whose engine cannot listen is not kept from ending", async () =>
   const taken = createServer().listen(0, "127.0.0.1");
   await once(taken, "listening");
   const address = `127.0.0.1:${(taken.address() as AddressInfo).port}`;
-  const module = new URL("../../dist/services/pricing/grpc-server.js", import.meta.url);
+  const module = new URL("../../dist/services/pricing/grpc.js", import.meta.url);
   const program = `import { listenGrpc } from "${module}";
     await listenGrpc("${address}", { isReady: () => true }).catch(({ code }) => console.log(code));`;
   const args = ["--input-type=module", "-e", program];

@@ -1,8 +1,14 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { challengeOf, checkProof, encodeProof, workHash } from "../../shared/pricing/proof-of-work.ts";
-import { solve, solveNow } from "../../shared/pricing/solve.ts";
+import {
+  challengeOf,
+  checkProof,
+  encodeProof,
+  solve,
+  solveNow,
+  workHash,
+} from "../../shared/pricing/proof-of-work.ts";
 
 const puzzle = { serviceId: 42n, timestamp: 1_700_000_000n };
 

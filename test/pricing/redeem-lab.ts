@@ -12,7 +12,7 @@ import {
 } from "viem";
 import { mnemonicToAccount } from "viem/accounts";
 import { startAnvil } from "../../services/devnet/start-anvil.ts";
-import { keccak256Hex } from "../../shared/ethereum/keccak.ts";
+import { keccak256Hex } from "../../shared/ethereum/encoding.ts";
 import { type Compiled, compileSolidity } from "../support/compile-solidity.ts";
 import { type Engine, OPERATOR, type Wire, wireRequest } from "./pricing-lab.ts";
 

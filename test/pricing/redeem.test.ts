@@ -3,8 +3,8 @@ import { type Hex, parseSignature, recoverAddress, toFunctionSelector, toHex } f
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
-import { keccak256Hex } from "../../shared/ethereum/keccak.ts";
-import { createSigner } from "../../shared/ethereum/signer.ts";
+import { keccak256Hex } from "../../shared/ethereum/encoding.ts";
+import { createSigner } from "../../shared/ethereum/signatures.ts";
 import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
 import { jobQuoteDigest } from "../../shared/pricing/job-quote.ts";
 import { DOMAIN, type Engine, KEY, OPERATOR, startEngine, type Wire, wireRequest } from "./pricing-lab.ts";

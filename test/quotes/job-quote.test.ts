@@ -2,12 +2,15 @@ import fc from "fast-check";
 import { hashTypedData } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
 import { expect, test } from "vitest";
-import { keccak256Hex } from "../../shared/ethereum/keccak.ts";
-import { recoverAddress } from "../../shared/ethereum/recover.ts";
-import { createSigner } from "../../shared/ethereum/signer.ts";
+import { keccak256Hex } from "../../shared/ethereum/encoding.ts";
+import { createSigner, recoverAddress } from "../../shared/ethereum/signatures.ts";
 import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
-import { type JobQuote, jobQuoteDigest } from "../../shared/pricing/job-quote.ts";
-import { decodeQuoteHeader, encodeQuoteHeader } from "../../shared/pricing/quote-header.ts";
+import {
+  decodeQuoteHeader,
+  encodeQuoteHeader,
+  type JobQuote,
+  jobQuoteDigest,
+} from "../../shared/pricing/job-quote.ts";
 
 const DOMAIN = {
   name: "TangleQuote",

@@ -1,10 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { compare, parseDecimal, type Ratio, scaled, toDecimal } from "../../shared/pricing/rates/decimal.ts";
-import { textAt } from "../../shared/pricing/rates/json-pointer.ts";
-import { agreedMedian } from "../../shared/pricing/rates/median.ts";
-import { MAX_TICK, sqrtRatioAtTick } from "../../shared/pricing/rates/tick-math.ts";
-import { priceAt } from "../../shared/pricing/rates/uniswap-v3-twap.ts";
+import { textAt } from "../../shared/pricing/rates/sources/http-json.ts";
+import { agreedMedian } from "../../shared/pricing/rates/sources/median.ts";
+import { MAX_TICK, priceAt, sqrtRatioAtTick } from "../../shared/pricing/rates/sources/uniswap-v3-twap.ts";
+import { compare, parseDecimal, type Ratio, scaled, toDecimal } from "../../shared/text/decimal.ts";
 
 const equal = (a: Ratio | undefined, b: Ratio | undefined) =>
   a !== undefined && b !== undefined && compare(a, b) === 0;

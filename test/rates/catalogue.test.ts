@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { toCatalog } from "../../services/x402-gateway/catalog.ts";
 import { x402Toml } from "../../shared/config/x402-toml.ts";
-import { toPriceList } from "../../shared/pricing/price-list.ts";
+import { toPriceList } from "../../shared/pricing/prices.ts";
 import { tokenWith } from "./sources.ts";
 
 const ids = { serviceId: 1, jobIndex: 7 };

@@ -2,8 +2,8 @@ import { join } from "node:path";
 import { inspect } from "node:util";
 import type { TomlTable } from "smol-toml";
 import { describe, expect, test } from "vitest";
-import { loadX402Config } from "../../shared/config/load-x402.ts";
-import { writeConfig } from "../../shared/config/write-config.ts";
+import { writeConfig } from "../../shared/config/config-tables.ts";
+import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 const FEED = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";

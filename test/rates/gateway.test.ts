@@ -4,7 +4,7 @@ import type { TomlTable } from "smol-toml";
 import type { Hex } from "viem";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createMetrics } from "../../shared/metrics/metrics.ts";
-import { registerRates } from "../../shared/pricing/rates/rate-gauges.ts";
+import { registerRates } from "../../shared/pricing/rates/rates.ts";
 import { type PaymentChoice, signPayment, signPaymentV1 } from "../support/devnet.ts";
 import { eventually } from "../support/eventually.ts";
 import { send } from "../support/http.ts";

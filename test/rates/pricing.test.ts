@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { writeConfig } from "../../shared/config/write-config.ts";
+import { writeConfig } from "../../shared/config/config-tables.ts";
 import { builtEntry, startProcess } from "../../shared/dev/start-process.ts";
 import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
 import { DOMAIN, ENGINE, KEY, wireRequest } from "../pricing/pricing-lab.ts";

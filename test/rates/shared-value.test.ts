@@ -2,9 +2,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { Secret } from "../../shared/crypto/secret.ts";
 import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
-import { identityOf } from "../../shared/pricing/rates/identity.ts";
-import type { LiveToken } from "../../shared/pricing/rates/rated-token.ts";
-import { createSharedValue } from "../../shared/pricing/rates/shared-value.ts";
+import { createSharedValue, identityOf } from "../../shared/pricing/rates/shared-value.ts";
+import type { LiveToken } from "../../shared/pricing/rates/source.ts";
 import { connectForWork, type Redis } from "../../shared/redis/connect.ts";
 import { tokenWith } from "./sources.ts";
 

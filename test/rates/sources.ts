@@ -1,7 +1,7 @@
-import { acceptedToken } from "../../shared/config/accepted-token.ts";
 import type { LiveSource } from "../../shared/config/rate-source.ts";
-import { createJudge, type Verdict } from "../../shared/pricing/rates/read-rate.ts";
-import type { ReadOptions } from "../../shared/pricing/rates/reader.ts";
+import { acceptedToken } from "../../shared/config/x402-toml.ts";
+import { createRateReader } from "../../shared/pricing/rates/registry.ts";
+import type { RateReading, ReadOptions } from "../../shared/pricing/rates/source.ts";
 
 /** A token of x402.toml with this rate, as the configuration reads it. */
 export function tokenWith(rate: unknown, more: Record<string, unknown> = {}) {
@@ -19,8 +19,8 @@ export function tokenWith(rate: unknown, more: Record<string, unknown> = {}) {
 }
 
 /** What one look at this source says, as it stands in x402.toml. */
-export function judge(rate: unknown, options: Partial<ReadOptions> = {}, bounds = {}): Promise<Verdict> {
+export function judge(rate: unknown, options: Partial<ReadOptions> = {}, bounds = {}): Promise<RateReading> {
   const token = tokenWith(rate, bounds);
   const source = token.rate_per_native_unit as LiveSource;
-  return createJudge(source, token, { clock: () => Date.now(), timeoutMs: 5000, ...options })();
+  return createRateReader(source, token, { clock: () => Date.now(), timeoutMs: 5000, ...options })();
 }

@@ -1,6 +1,6 @@
 import type { Hex } from "viem";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { parseDecimal } from "../../shared/pricing/rates/decimal.ts";
+import { parseDecimal } from "../../shared/text/decimal.ts";
 import { type RatesLab, startRatesLab } from "./rates-lab.ts";
 import { judge } from "./sources.ts";
 

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { writeConfig } from "../../shared/config/write-config.ts";
+import { writeConfig } from "../../shared/config/config-tables.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
 import { type Part, startPart } from "../../shared/dev/start-part.ts";
 import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";

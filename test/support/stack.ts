@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import type { TomlTable } from "smol-toml";
-import { writeConfig } from "../../shared/config/write-config.ts";
+import { writeConfig } from "../../shared/config/config-tables.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
 import { type Part, startPart } from "../../shared/dev/start-part.ts";
 import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";

@@ -11,7 +11,7 @@ import type { Limits } from "../../shared/gateway/backpressure.ts";
 import { listen } from "../../shared/http/listen.ts";
 import type { JobCall } from "../../shared/job-call/job-call.ts";
 import { createPaymentJournal, type PaymentJournal } from "../../shared/payments/journal.ts";
-import { toPriceList } from "../../shared/pricing/price-list.ts";
+import { toPriceList } from "../../shared/pricing/prices.ts";
 import { QUEUE_OPTIONS } from "../../shared/queue/protocol.ts";
 import { connectForRequests, connectForWork, type Redis } from "../../shared/redis/connect.ts";
 import type { Clock } from "../../shared/time/clock.ts";

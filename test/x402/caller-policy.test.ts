@@ -17,7 +17,7 @@ import {
 } from "../../services/x402-gateway/policy/caller.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
-import { createEthCall } from "../../shared/ethereum/eth-call.ts";
+import { createEthCall } from "../../shared/ethereum/rpc.ts";
 import { eventually } from "../support/eventually.ts";
 
 const KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";

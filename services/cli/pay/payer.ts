@@ -2,9 +2,9 @@ import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { appendPaymentIdentifierToExtensions } from "@x402/extensions/payment-identifier";
 import { type PaymentRequired, type PaymentRequirements, x402Client, x402HTTPClient } from "@x402/fetch";
 import { privateKeyToAccount } from "viem/accounts";
-import type { Env } from "../../../shared/config/secret-value.ts";
+import type { Env } from "../../../shared/config/secrets.ts";
 import { Secret } from "../../../shared/crypto/secret.ts";
-import { isPrivateKey } from "../../../shared/ethereum/signer.ts";
+import { isPrivateKey } from "../../../shared/ethereum/signatures.ts";
 import { inTokens, plain, toUnits } from "../text.ts";
 import { PayFailure } from "./purchase.ts";
 

@@ -1,6 +1,6 @@
 import type { AcceptedToken } from "../../../shared/config/x402-toml.ts";
 import { type Chain, createChain } from "../../../shared/ethereum/chain.ts";
-import { chainIdOf } from "../../../shared/ethereum/chain-id.ts";
+import { chainIdOf } from "../../../shared/ethereum/encoding.ts";
 import type { Transfer } from "../../../shared/ethereum/transfers.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";

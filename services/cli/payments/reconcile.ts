@@ -1,6 +1,6 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createPaymentJournal } from "../../../shared/payments/journal.ts";
-import { createPaymentList } from "../../../shared/payments/list.ts";
+import { createDue, createPaymentList } from "../../../shared/payments/list.ts";
 import type { PaymentState } from "../../../shared/payments/payment.ts";
 import type { Redis } from "../../../shared/redis/connect.ts";
 import { delay, systemClock } from "../../../shared/time/clock.ts";

@@ -1,7 +1,7 @@
-import { loadPricingConfig } from "../../../shared/config/load-pricing.ts";
 import type { Part } from "../../../shared/dev/start-part.ts";
 import type { Eip712Domain } from "../../../shared/ethereum/typed-data.ts";
-import { askForQuote } from "../../../shared/pricing/ask-for-quote.ts";
+import { askForQuote } from "../../../shared/pricing/job-quote.ts";
+import { loadPricingConfig } from "../../../shared/pricing/load-pricing-config.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { SERVICE_ID } from "../demo-config.ts";
 import { httpRequest } from "../http-request.ts";

@@ -3,13 +3,15 @@ import { extractPaymentIdentifier, isValidPaymentId } from "@x402/extensions/pay
 import { z } from "zod";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { type Address, isAddress } from "../../../shared/ethereum/address.ts";
-import { type Authorization, authorizationDigest } from "../../../shared/ethereum/authorization.ts";
-import { chainIdOf } from "../../../shared/ethereum/chain-id.ts";
-import { recoverAddress } from "../../../shared/ethereum/recover.ts";
-import { domainSeparator } from "../../../shared/ethereum/typed-data.ts";
+import { chainIdOf, UINT256_MAX } from "../../../shared/ethereum/encoding.ts";
+import { recoverAddress } from "../../../shared/ethereum/signatures.ts";
+import {
+  type Authorization,
+  authorizationDigest,
+  domainSeparator,
+} from "../../../shared/ethereum/typed-data.ts";
 import { headerValues } from "../../../shared/http/headers.ts";
 import { paymentCallId } from "../../../shared/payments/payment.ts";
-import { UINT256_MAX } from "../../../shared/pricing/token-amount.ts";
 import type { Token } from "../catalog.ts";
 
 const V2_HEADER = "payment-signature";

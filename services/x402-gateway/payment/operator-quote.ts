@@ -1,15 +1,18 @@
 import type { IncomingMessage } from "node:http";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import type { Address } from "../../../shared/ethereum/address.ts";
-import { toHex } from "../../../shared/ethereum/hex.ts";
-import { keccak256Hex } from "../../../shared/ethereum/keccak.ts";
-import { recoverAddress } from "../../../shared/ethereum/recover.ts";
+import { keccak256Hex, toHex } from "../../../shared/ethereum/encoding.ts";
+import { recoverAddress } from "../../../shared/ethereum/signatures.ts";
 import { domainSeparator, type Eip712Domain } from "../../../shared/ethereum/typed-data.ts";
 import { headerValues } from "../../../shared/http/headers.ts";
 import { platformKeys } from "../../../shared/job-call/job-call.ts";
-import { type JobQuote, jobQuoteDigest } from "../../../shared/pricing/job-quote.ts";
-import type { JobIds } from "../../../shared/pricing/price-list.ts";
-import { decodeQuoteHeader, type SignedQuote } from "../../../shared/pricing/quote-header.ts";
+import type { JobIds } from "../../../shared/job-call/job-ids.ts";
+import {
+  decodeQuoteHeader,
+  type JobQuote,
+  jobQuoteDigest,
+  type SignedJobQuote,
+} from "../../../shared/pricing/job-quote.ts";
 import { type Clock, REPLICA_CLOCK_SKEW_MS } from "../../../shared/time/clock.ts";
 
 /** A quote of an operator's pricing engine, which a request brings to buy at its price. */
@@ -75,7 +78,7 @@ export function assertInputs({ quote }: OperatorQuote, body: Uint8Array): void {
     throw rejectedQuote("the body is not the inputs it was made for");
 }
 
-function decoded([value, ...more]: readonly string[]): SignedQuote {
+function decoded([value, ...more]: readonly string[]): SignedJobQuote {
   if (value === undefined || more.length > 0) throw malformed("the quote's header came more than once");
   if (value.length > HEADER_BYTES_MAX)
     throw malformed(`the quote's header is over ${HEADER_BYTES_MAX} bytes`);

@@ -4,14 +4,12 @@ import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import type { Secret } from "../../../shared/crypto/secret.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { type Address, isAddress } from "../../../shared/ethereum/address.ts";
-import { keccak256Hex } from "../../../shared/ethereum/keccak.ts";
-import { personalMessageDigest } from "../../../shared/ethereum/personal-message.ts";
-import { recoverAddress } from "../../../shared/ethereum/recover.ts";
-import { addressWord, uintWord } from "../../../shared/ethereum/words.ts";
+import { addressWord, keccak256Hex, uintWord } from "../../../shared/ethereum/encoding.ts";
+import { personalMessageDigest, recoverAddress } from "../../../shared/ethereum/signatures.ts";
 import { onlyHeaderValue } from "../../../shared/http/headers.ts";
 import { platformKeys } from "../../../shared/job-call/job-call.ts";
+import { type JobIds, jobKey } from "../../../shared/job-call/job-ids.ts";
 import { createConcurrencyLimit } from "../../../shared/lifecycle/concurrency-limit.ts";
-import { type JobIds, jobKey } from "../../../shared/pricing/price-list.ts";
 import { type Clock, REPLICA_CLOCK_SKEW_MS } from "../../../shared/time/clock.ts";
 
 type Restricted = { mode: "restricted_paid"; contract: Address; rpcUrl: Secret };

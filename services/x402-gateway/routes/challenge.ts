@@ -5,8 +5,8 @@ import { declarePaymentIdentifierExtension, PAYMENT_IDENTIFIER } from "@x402/ext
 import type { ErrorCode } from "../../../shared/errors/codes.ts";
 import { leaveUnread } from "../../../shared/http/body.ts";
 import { COMMON_HEADERS, problemBody } from "../../../shared/http/problem.ts";
+import type { JobIds } from "../../../shared/job-call/job-ids.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
-import type { JobIds } from "../../../shared/pricing/price-list.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import { assertOffered, type Job, jobPath, type RequestedJob } from "../catalog.ts";
 import { expiryOf, type OfferSettings, resourceOf, toOffers, toOffersV1 } from "../payment/offer.ts";

@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { readBody } from "../../../shared/http/body.ts";
+import type { JobIds } from "../../../shared/job-call/job-ids.ts";
 import type { ConcurrencyLimit } from "../../../shared/lifecycle/concurrency-limit.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
-import type { JobIds } from "../../../shared/pricing/price-list.ts";
 import { assertOffered, type Catalog, type Job, type RequestedJob } from "../catalog.ts";
 import { hasPayment } from "../payment/header.ts";
 import { assertInputs } from "../payment/operator-quote.ts";

@@ -1,4 +1,4 @@
-import { settlementEndpoint, toSettlementOption } from "../../../shared/pricing/settlement-options.ts";
+import { settlementEndpoint, toSettlementOption } from "../../../shared/pricing/prices.ts";
 import { assertOffered, type Job } from "../catalog.ts";
 
 /** GET …/price: what a job costs, in wei and in each token that is taken. Throws `price.unavailable`. */

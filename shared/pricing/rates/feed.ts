@@ -1,22 +1,21 @@
+import { outsideOf } from "../../config/rate-source.ts";
 import { messageOf } from "../../errors/app-error.ts";
 import type { Logger } from "../../log/logger.ts";
 import type { Clock } from "../../time/clock.ts";
-import { describeSource } from "./describe-source.ts";
-import { createHeldRate } from "./held-rate.ts";
-import type { LiveToken } from "./rated-token.ts";
-import type { Judge } from "./read-rate.ts";
-import type { createSharedValue } from "./shared-value.ts";
+import { describeSource } from "./registry.ts";
+import type { SharedRate, SharedValue } from "./shared-value.ts";
+import type { LiveToken, RateReader } from "./source.ts";
 
-/** How often what the replicas share is looked at; a replica without a rate looks more often. */
-const LOOK_MS = 5000;
-const LOOK_AGAIN_MS = 1000;
+/** How often a replica looks at the shared value; a replica without a rate looks more often. */
+const POLL_MS = 5000;
+const POLL_WITHOUT_RATE_MS = 1000;
 
 type Deps = {
   token: LiveToken;
   /** The tokens that have this rate, for the log. */
   names: readonly string[];
-  judge: Judge;
-  shared: ReturnType<typeof createSharedValue>;
+  read: RateReader;
+  shared: SharedRate;
   clock: Clock;
   log: Logger;
 };
@@ -24,39 +23,38 @@ type Deps = {
 export type Feed = {
   /** The rate, while it is young enough. */
   current(): string | undefined;
-  /** Of the last good value, whether it is young enough or not. */
+  /** The age of the last good value, whether it is young enough or not. */
   ageMs(): number | undefined;
   start(): void;
-  /** What is being read is given up. */
+  /** Ends the feed; the result of a read that is under way is dropped. */
   close(): void;
 };
 
-/** Keeps one source's rate current in the background. What is away for a while leaves the last good value in force. */
-export function createFeed(deps: Deps): Feed {
-  const { token, clock } = deps;
+/** Keeps one rate current in the background. While its source or Redis is away, the last good value stays in force. */
+export function createFeed({ token, names, read, shared, clock, log }: Deps): Feed {
   const held = createHeldRate(token, clock);
-  const tell = createTeller(deps);
+  const reports = createReports(describeSource(token.rate_per_native_unit), names, log);
   let timer: NodeJS.Timeout | undefined;
   let open = true;
 
-  async function look(): Promise<void> {
+  async function poll(): Promise<void> {
     const askedAt = clock();
-    const shared = await deps.shared.takeDue();
-    held.adopt(shared, askedAt);
-    if (!shared.due) return;
-    const { value, reason } = await deps.judge();
+    const found = await shared.takeDue();
+    held.adopt(found, askedAt);
+    if (!found.due) return;
+    const { value, reason } = await read();
     if (!open) return;
-    tell.outcome(reason);
-    if (value === undefined) return deps.shared.failed(shared.now);
-    held.hold(value, { readAt: shared.now, bornAt: askedAt });
-    await deps.shared.put(value, shared.now);
+    reports.reading(reason);
+    if (value === undefined) return shared.failed(found.now);
+    held.hold(value, { readAt: found.now, bornAt: askedAt });
+    await shared.put(value, found.now);
   }
 
   async function next(): Promise<void> {
-    await look().then(() => tell.sharing(undefined), tell.sharing);
-    tell.availability(held.current());
-    const lookMs = held.current() === undefined ? LOOK_AGAIN_MS : LOOK_MS;
-    if (open) timer = setTimeout(begin, Math.min(token.rate_refresh_secs * 1000, lookMs));
+    await poll().then(() => reports.sharing(undefined), reports.sharing);
+    reports.availability(held.current());
+    const pollMs = held.current() === undefined ? POLL_WITHOUT_RATE_MS : POLL_MS;
+    if (open) timer = setTimeout(begin, Math.min(token.rate_refresh_secs * 1000, pollMs));
   }
 
   function begin(): void {
@@ -76,51 +74,77 @@ export function createFeed(deps: Deps): Feed {
   };
 }
 
-/** Says each change once. */
-function createTeller({ token, names, log }: Deps) {
-  const source = describeSource(token.rate_per_native_unit);
-  const reading = createChanges((reason) => log.warn("rate.failed", { source, tokens: names, reason }));
-  const sharing = createChanges((reason) => log.warn("rate.failed", { source, tokens: names, reason }));
+/** When the read of the source began, or earlier: `readAt` by Redis' time, `bornAt` by ours. */
+type ReadTimes = { readAt: number; bornAt: number };
+
+/** The last good value of a rate, as this process knows it; it counts until it is too old. */
+function createHeldRate(token: LiveToken, clock: Clock) {
+  const maxAgeMs = token.max_rate_age_secs * 1000;
+  let held: ({ value: string } & ReadTimes) | undefined;
+
+  const ageMs = () => held && Math.max(0, clock() - held.bornAt);
+  const current = () => ((ageMs() ?? Number.POSITIVE_INFINITY) <= maxAgeMs ? held?.value : undefined);
+
+  return {
+    current,
+    ageMs,
+    hold(value: string, times: ReadTimes): void {
+      held = { value, ...times };
+    },
+    /** Takes over the shared value, unless it is older than ours because Redis has lost a write since. */
+    adopt({ known }: SharedValue, askedAt: number): void {
+      if (known === undefined || outsideOf(known.value, token) !== undefined) return;
+      if (held !== undefined && current() !== undefined && known.readAt < held.readAt) return;
+      held = { value: known.value, readAt: known.readAt, bornAt: askedAt - known.ageMs };
+    },
+  };
+}
+
+/** Logs each change once. */
+function createReports(source: string, names: readonly string[], log: Logger) {
+  const failed = (reason: string) => log.warn("rate.failed", { source, tokens: names, reason });
+  const readings = createChanges(failed);
+  const sharings = createChanges(failed);
   let available: boolean | undefined;
   return {
-    outcome: reading.is,
-    /** What came of asking Redis. */
+    reading: readings.now,
+    /** The outcome of the exchange with Redis; undefined if it worked. */
     sharing(error: unknown): void {
-      if (error === undefined) sharing.is(undefined);
-      else if (!isAbsence(error)) sharing.is(`the shared rate: ${messageOf(error)}`);
+      if (error === undefined) sharings.now(undefined);
+      else if (!isAbsence(error)) sharings.now(`the shared rate: ${messageOf(error)}`);
     },
     availability(rate: string | undefined): void {
       const isAvailable = rate !== undefined;
       if (isAvailable === available) return;
       if (isAvailable) log.info("rate.available", { source, tokens: names, rate });
       else if (available)
-        log.error("rate.stale", { source, tokens: names, reason: reading.last() ?? sharing.last() });
+        log.error("rate.stale", { source, tokens: names, reason: readings.last() ?? sharings.last() });
       available = isAvailable;
     },
   };
 }
 
-/** Calls `tell` with each reason that is of another kind than the last. */
-function createChanges(tell: (reason: string) => void) {
+/** Calls `report` with each reason that is of another kind than the last one. */
+function createChanges(report: (reason: string) => void) {
   let last: string | undefined;
   return {
     last: () => last,
-    is(reason: string | undefined): void {
-      if (reason !== undefined && kindOf(reason) !== kindOf(last)) tell(reason);
+    now(reason: string | undefined): void {
+      if (reason !== undefined && kindOf(reason) !== kindOf(last)) report(reason);
       last = reason;
     },
   };
 }
 
-/** Of one reason the numbers change with every look. */
+/** A reason without its numbers, which may change with every poll. */
 function kindOf(reason: string | undefined): string | undefined {
   return reason?.replace(/\d+/g, "");
 }
 
-/** What ioredis rejects with while there is no connection; what Redis itself says is a ReplyError. */
+/** What ioredis rejects with while there is no connection; an answer of Redis itself is a ReplyError. */
 const ABSENCE_NAMES = ["Error", "AbortError", "MaxRetriesPerRequestError"];
 
-/** Redis' absence is told by its connection, and changes nothing here; a refusal, and a mistake of ours, is told. */
+/** Whether Redis is away: its connection logs that already. Refusals of Redis and mistakes of ours are logged here. */
 function isAbsence(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   return ABSENCE_NAMES.includes(error.name) || /^(?:LOADING|MASTERDOWN)\b/.test(error.message);

@@ -1,12 +1,11 @@
 import type { Logger } from "../../log/logger.ts";
+import type { Metrics } from "../../metrics/metrics.ts";
 import type { Redis } from "../../redis/connect.ts";
 import type { Clock } from "../../time/clock.ts";
-import { describeSource } from "./describe-source.ts";
 import { createFeed, type Feed } from "./feed.ts";
-import { identityOf } from "./identity.ts";
-import { isLive, type LiveToken, type RatedToken } from "./rated-token.ts";
-import { createJudge } from "./read-rate.ts";
-import { createSharedValue } from "./shared-value.ts";
+import { createRateReader, describeSource } from "./registry.ts";
+import { createSharedValue, identityOf } from "./shared-value.ts";
+import { isLive, type LiveToken, type RatedToken } from "./source.ts";
 
 /** Time for one exchange with a source. */
 export const READ_TIMEOUT_MS = 5000;
@@ -17,17 +16,17 @@ export type ObservedRate = {
   asset: string;
   symbol: string;
   source: string;
-  /** Undefined where there is none that is young enough: the token is not offered. */
+  /** Undefined if no value is young enough: the token is not offered. */
   value: string | undefined;
-  /** Of the last good value; 0 for a fixed one. */
+  /** Age of the last good value; 0 for a fixed one. */
   ageMs: number | undefined;
 };
 
 export type Rates<Token> = {
-  /** What 10^18 wei are worth in the token now; undefined where nobody knows. Costs no more than a look into memory. */
+  /** What 10^18 wei are worth in the token now; undefined if that is not known. Reads memory only. */
   of(token: Token): string | undefined;
   observed(): ObservedRate[];
-  /** Begins to read the sources; with fixed rates only nothing is begun, and Redis is not asked. */
+  /** Begins to read the sources. If all rates are fixed, it starts nothing and asks Redis nothing. */
   start(): void;
   close(): void;
 };
@@ -40,15 +39,24 @@ type Options<Token> = {
   timeoutMs?: number;
 };
 
-/** The rates of these tokens, kept current in the background; tokens with the same settings share one. */
+/** The rates of these tokens, kept current in the background; tokens with the same settings share one feed. */
 export function createRates<Token extends RatedToken>(options: Options<Token>): Rates<Token> {
-  const { tokens } = options;
+  const { tokens, redis, clock, log, timeoutMs = READ_TIMEOUT_MS } = options;
+  const feeds: Feed[] = [];
   const byToken = new Map<RatedToken, Feed>();
-  const feeds = [...groupsOf(tokens)].map((group) => {
-    const feed = toFeed(group, options);
-    for (const token of group) byToken.set(token, feed);
-    return feed;
-  });
+  for (const group of groupsOf(tokens)) {
+    const [token] = group;
+    const feed = createFeed({
+      token,
+      names: group.map(({ symbol, network }) => `${symbol} (${network})`),
+      read: createRateReader(token.rate_per_native_unit, token, { clock, timeoutMs }),
+      shared: createSharedValue(redis, token),
+      clock,
+      log,
+    });
+    feeds.push(feed);
+    for (const each of group) byToken.set(each, feed);
+  }
 
   function of(token: Token): string | undefined {
     const { rate_per_native_unit: rate } = token;
@@ -76,6 +84,7 @@ export function createRates<Token extends RatedToken>(options: Options<Token>): 
 
 type Group = [LiveToken, ...LiveToken[]];
 
+/** The tokens whose rate has to be read, in groups that share one feed. */
 function groupsOf(tokens: readonly RatedToken[]): Iterable<Group> {
   const groups = new Map<string, Group>();
   for (const token of tokens.filter(isLive)) {
@@ -87,14 +96,17 @@ function groupsOf(tokens: readonly RatedToken[]): Iterable<Group> {
   return groups.values();
 }
 
-function toFeed<Token>(group: Group, { redis, clock, log, timeoutMs }: Options<Token>): Feed {
-  const [token] = group;
-  return createFeed({
-    token,
-    names: group.map(({ symbol, network }) => `${symbol} (${network})`),
-    judge: createJudge(token.rate_per_native_unit, token, { clock, timeoutMs: timeoutMs ?? READ_TIMEOUT_MS }),
-    shared: createSharedValue(redis, token),
-    clock,
-    log,
+/** Registers gauges of each token's rate; the value is there only while the rate is young enough to be used. */
+export function registerRates(metrics: Metrics, observed: () => readonly ObservedRate[]): void {
+  const labels = ["network", "asset", "symbol"] as const;
+  const value = metrics.gauge("postern_rate_value", "Tokens for 10^18 wei, while that is known", labels);
+  const age = metrics.gauge("postern_rate_age_seconds", "Age of the last good rate; 0 if fixed", labels);
+  metrics.beforeScrape(() => {
+    value.reset();
+    age.reset();
+    for (const { network, asset, symbol, ...rate } of observed()) {
+      if (rate.value !== undefined) value.set({ network, asset, symbol }, Number(rate.value));
+      if (rate.ageMs !== undefined) age.set({ network, asset, symbol }, rate.ageMs / 1000);
+    }
   });
 }

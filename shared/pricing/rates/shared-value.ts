@@ -1,20 +1,21 @@
+import { sha256Hex } from "../../crypto/compare.ts";
+import { Secret } from "../../crypto/secret.ts";
 import type { Redis } from "../../redis/connect.ts";
 import { keys } from "../../redis/keys.ts";
 import { script } from "../../redis/script.ts";
-import { identityOf } from "./identity.ts";
-import type { LiveToken } from "./rated-token.ts";
+import type { LiveToken, RatedToken } from "./source.ts";
 
 /*
- * Of each rate its value, read_at (when its read began), due_at (when the next is to begin) and how many reads have failed
- * since the last good one, in Redis' time: the clocks of two machines need not agree.
+ * Redis holds for each rate: value, read_at (when its read began), due_at (when the next read may begin) and failures (the
+ * failed reads since the last good one). All times are Redis' own, so the clocks of two machines need not agree.
  */
 
-/** Longer than any read takes: whoever took a turn and says nothing by then does not live to say it. */
-const TURN_MS = 15_000;
-/** After a read that failed; twice as long after each further one, until it is the usual period. */
+/** How long a replica has a due read to itself. Longer than any read takes: a replica that is silent by then has died. */
+const LEASE_MS = 15_000;
+/** The wait after a failed read. It doubles with each further one, up to the usual period. */
 const RETRY_MS = 5000;
 
-/** A clock that was set back by a change of server must not make an old value young. */
+/** If a change of server set the clock back, an old value must not look young. */
 const NOW = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -22,7 +23,7 @@ local found = redis.call('HMGET', KEYS[1], 'value', 'read_at', 'due_at')
 local value, read_at, due_at = found[1], tonumber(found[2] or ''), tonumber(found[3] or '')
 if not read_at or read_at > now + 5000 then value, read_at = '', 0 end`;
 
-/** ARGV: how long a turn is, the longest that anything is not due, how long to keep. */
+/** ARGV: the lease, the longest time until the next read is due, how long to keep. */
 const TAKE_DUE = `${NOW}
 local due = not due_at or due_at <= now or due_at > now + tonumber(ARGV[2])
 if due then
@@ -34,7 +35,7 @@ return {value, read_at, now, due and 1 or 0}`;
 const PEEK = `${NOW}
 return {value, read_at, now, 0}`;
 
-/** ARGV: when the read began, the period, how long to keep, the value. A read that took long does not undo a later one. */
+/** ARGV: when the read began, the period, how long to keep, the value. A slow read does not undo a later one. */
 const PUT = `${NOW}
 if read_at > tonumber(ARGV[1]) then return 0 end
 redis.call('HSET', KEYS[1], 'value', ARGV[4], 'read_at', ARGV[1], 'due_at', ARGV[1] + ARGV[2])
@@ -52,12 +53,14 @@ redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1`;
 
 export type SharedValue = {
-  /** The last good value, with when its read began by Redis' time, and how old it is. */
+  /** The last good value, when its read began by Redis' time, and its age. */
   known: { value: string; readAt: number; ageMs: number } | undefined;
   now: number;
-  /** Whether the one who asked is to read the source now: one of all replicas, once in a period, and sooner after a failure. */
+  /** Whether the caller has the lease and reads the source now: one replica in each period, and sooner after a failure. */
   due: boolean;
 };
+
+export type SharedRate = ReturnType<typeof createSharedValue>;
 
 /** The rate of a source as all replicas share it. Every call rejects while Redis is away. */
 export function createSharedValue(redis: Redis, token: LiveToken) {
@@ -67,13 +70,13 @@ export function createSharedValue(redis: Redis, token: LiveToken) {
   const [takeDue, peek] = [script(redis, TAKE_DUE), script(redis, PEEK)];
   const [put, failed] = [script(redis, PUT), script(redis, FAILED)];
   return {
-    takeDue: async () => toShared(await takeDue(key, [TURN_MS, Math.max(TURN_MS, refreshMs), keepMs])),
-    /** As `takeDue`, for who only looks. */
+    takeDue: async () => toShared(await takeDue(key, [LEASE_MS, Math.max(LEASE_MS, refreshMs), keepMs])),
+    /** Reads the value without taking the lease. */
     peek: async () => toShared(await peek(key, [])),
     async put(value: string, readAt: number): Promise<void> {
       await put(key, [readAt, refreshMs, keepMs, value]);
     },
-    /** The read that began then came to nothing: the next is due soon, of whichever replica. */
+    /** Records that the read that began at `readAt` failed: the next one is due soon, for any replica. */
     async failed(readAt: number): Promise<void> {
       await failed(key, [readAt, refreshMs, keepMs, RETRY_MS]);
     },
@@ -84,4 +87,23 @@ function toShared(reply: unknown): SharedValue {
   const [value, readAt, now, due] = reply as [string, number, number, number];
   const known = value === "" ? undefined : { value, readAt, ageMs: Math.max(0, now - readAt) };
   return { known, now, due: due === 1 };
+}
+
+/**
+ * Names what replicas and tokens must have in common to share a rate: source, bounds and times. URLs and headers count as
+ * a whole, because any part of them may change the answer. Replicas with an old and a new credential share nothing.
+ */
+export function identityOf(token: RatedToken): string {
+  const { rate_per_native_unit, min_rate, max_rate, rate_refresh_secs, max_rate_age_secs } = token;
+  const settings = { rate_per_native_unit, min_rate, max_rate, rate_refresh_secs, max_rate_age_secs };
+  return sha256Hex(Buffer.from(JSON.stringify(plain(settings)))).slice(0, 32);
+}
+
+/** The settings with their keys sorted, and with the SHA-256 of each secret in its place. */
+function plain(value: unknown): unknown {
+  if (value instanceof Secret) return sha256Hex(Buffer.from(value.reveal()));
+  if (Array.isArray(value)) return value.map(plain);
+  if (typeof value !== "object" || value === null) return value;
+  const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
+  return entries.map(([name, inner]) => [name, plain(inner)]);
 }

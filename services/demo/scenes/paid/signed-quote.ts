@@ -1,9 +1,8 @@
 import { DEV_JOBS } from "../../../../shared/dev/dev-config.ts";
-import { toHex } from "../../../../shared/ethereum/hex.ts";
-import { recoverAddress } from "../../../../shared/ethereum/recover.ts";
+import { toHex } from "../../../../shared/ethereum/encoding.ts";
+import { recoverAddress } from "../../../../shared/ethereum/signatures.ts";
 import { domainSeparator } from "../../../../shared/ethereum/typed-data.ts";
-import { jobQuoteDigest } from "../../../../shared/pricing/job-quote.ts";
-import { decodeQuoteHeader } from "../../../../shared/pricing/quote-header.ts";
+import { decodeQuoteHeader, jobQuoteDigest } from "../../../../shared/pricing/job-quote.ts";
 import type { PaidScene } from "../../scene.ts";
 import type { Buyer, Order } from "../../shop/buyer.ts";
 import type { Engine, Quoted } from "../../shop/engine.ts";

@@ -1,0 +1,196 @@
+import {
+  Server,
+  ServerCredentials,
+  type ServerOptions,
+  type ServerUnaryCall,
+  type ServiceDefinition,
+  type sendUnaryData,
+  setLogger,
+  status,
+} from "@grpc/grpc-js";
+import { loadSync } from "@grpc/proto-loader";
+import { ReflectionService } from "@grpc/reflection";
+import { HealthImplementation, protoPath as healthProto } from "grpc-health-check";
+import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
+import type { ErrorCode } from "../../shared/errors/codes.ts";
+import { uintWord } from "../../shared/ethereum/encoding.ts";
+import type { Logger } from "../../shared/log/logger.ts";
+import type { AskPrice, JobPriceAnswer, JobPriceRequest } from "./job-price.ts";
+import { PROTO_OPTIONS, pricingEngineProto, SERVICE_NAME } from "./pricing-engine-proto.ts";
+
+/**
+ * Limits for each client. gRPC does not limit how long a request may take to arrive, so the age of its connection does.
+ * Clients reconnect without losing a call that ends within the grace.
+ */
+const LIMITS = {
+  "grpc.max_receive_message_length": 16 * 1024,
+  "grpc.max_concurrent_streams": 100,
+  "grpc.max_connection_idle_ms": 5 * 60_000,
+  "grpc.max_connection_age_ms": 5 * 60_000,
+  "grpc.max_connection_age_grace_ms": 10_000,
+  "grpc.keepalive_time_ms": 60_000,
+  "grpc.keepalive_timeout_ms": 20_000,
+};
+const HEALTH_EVERY_MS = 200;
+
+export type GrpcListening = {
+  /** `host:port` as bound; if port 0 was asked for, the port that was chosen. */
+  readonly address: string;
+  /** Takes no more calls, lets those in flight end for at most `graceMs`, then aborts the rest. */
+  close(graceMs: number): Promise<void>;
+};
+
+type Deps = {
+  ask: AskPrice;
+  isReady: () => boolean;
+  limits?: ServerOptions;
+};
+
+/** Serves PricingEngine, health and reflection on `host:port`, without TLS. Throws `start.address_unavailable`. */
+export async function listenGrpc(address: string, { ask, isReady, limits }: Deps): Promise<GrpcListening> {
+  const server = new Server({ ...LIMITS, ...limits });
+  const engine = pricingEngineProto();
+  server.addService(engine[SERVICE_NAME] as ServiceDefinition, { GetJobPrice: answerWith(ask) });
+  const health = serveHealth(server, isReady);
+  new ReflectionService({ ...engine, ...loadSync(healthProto, PROTO_OPTIONS) }).addToServer(server);
+  const port = await bound(server, address);
+  const endHealth = health.follow();
+  return {
+    address: address.replace(/\d+$/, String(port)),
+    close(graceMs) {
+      endHealth();
+      return closeServer(server, graceMs);
+    },
+  };
+}
+
+function answerWith(ask: AskPrice) {
+  return async (
+    { request }: ServerUnaryCall<RequestMessage, ResponseMessage>,
+    reply: sendUnaryData<ResponseMessage>,
+  ): Promise<void> => {
+    try {
+      reply(null, toResponse(await ask("grpc", () => toRequest(request))));
+    } catch (thrown) {
+      reply(toGrpcStatus(toAppError(thrown)));
+    }
+  };
+}
+
+/**
+ * grpc.health.v1: the server and its one service are SERVING while quotes can be given. `follow` keeps the status up to
+ * date; the function it returns ends that, with NOT_SERVING for all who watch.
+ */
+function serveHealth(server: Server, isReady: () => boolean): { follow: () => () => void } {
+  const health = new HealthImplementation();
+  let known: boolean | undefined;
+  const report = (ready: boolean): void => {
+    if (ready === known) return;
+    known = ready;
+    for (const name of ["", SERVICE_NAME]) health.setStatus(name, ready ? "SERVING" : "NOT_SERVING");
+  };
+  report(isReady());
+  health.addToServer(server);
+  return {
+    follow() {
+      const timer = setInterval(() => report(isReady()), HEALTH_EVERY_MS);
+      return () => {
+        clearInterval(timer);
+        report(false);
+      };
+    },
+  };
+}
+
+function bound(server: Server, address: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.bindAsync(address, ServerCredentials.createInsecure(), (cause, port) => {
+      if (cause === null) return resolve(port);
+      const reason = `cannot listen on ${address}: ${messageOf(cause)}`;
+      reject(new AppError("start.address_unavailable", { reason, cause }));
+    });
+  });
+}
+
+function closeServer(server: Server, graceMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => {
+      server.forceShutdown();
+      resolve();
+    }, graceMs);
+    server.tryShutdown(() => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}
+
+/** GetJobPriceRequest as proto-loader reads it: no field is missing, a uint64 is a decimal string. */
+type RequestMessage = {
+  service_id: string;
+  job_index: number;
+  proof_of_work: Buffer;
+  challenge_timestamp: string;
+  require_tee: boolean;
+  requester: Buffer;
+  inputs_hash: Buffer;
+};
+
+function toRequest(message: RequestMessage): JobPriceRequest {
+  return {
+    serviceId: BigInt(message.service_id),
+    jobIndex: message.job_index,
+    proofOfWork: message.proof_of_work,
+    challengeTimestamp: BigInt(message.challenge_timestamp),
+    requireTee: message.require_tee,
+    requester: message.requester,
+    inputsHash: message.inputs_hash,
+  };
+}
+
+/** GetJobPriceResponse as proto-loader writes it. */
+export function toResponse({ signed, operator, proofOfWork, settlement }: JobPriceAnswer) {
+  const { quote, signature } = signed;
+  return {
+    quote_details: {
+      service_id: String(quote.serviceId),
+      job_index: quote.jobIndex,
+      price: Buffer.from(uintWord(quote.priceWei), "hex"),
+      timestamp: String(quote.timestamp),
+      expiry: String(quote.expiry),
+      confidentiality: quote.confidentiality,
+      requester: toBytes(quote.requester),
+      inputs_hash: toBytes(quote.inputsHash),
+    },
+    signature: toBytes(signature),
+    operator_id: toBytes(operator),
+    proof_of_work: proofOfWork,
+    ...(settlement && { settlement_options: settlement.options, x402_endpoint: settlement.endpoint }),
+    tee_attested: false,
+    tee_provider: "",
+  };
+}
+
+type ResponseMessage = ReturnType<typeof toResponse>;
+
+function toBytes(hex: `0x${string}`): Buffer {
+  return Buffer.from(hex.slice(2), "hex");
+}
+
+/** The gRPC status of each refusal; all other failures are INTERNAL. */
+const STATUSES: Readonly<Partial<Record<ErrorCode, status>>> = {
+  "pricing.request_invalid": status.INVALID_ARGUMENT,
+  "pricing.tee_unavailable": status.UNAVAILABLE,
+  "pricing.unavailable": status.UNAVAILABLE,
+  "job.not_found": status.NOT_FOUND,
+};
+
+function toGrpcStatus({ code, publicDetail }: AppError): { code: status; details: string } {
+  return { code: STATUSES[code] ?? status.INTERNAL, details: publicDetail };
+}
+
+/** Sends the gRPC library's own messages to this process' log; by default it writes them to stderr. */
+export function logGrpc(log: Logger): void {
+  const say = (...words: unknown[]): void => log.warn("grpc.said", { reason: words.map(String).join(" ") });
+  setLogger({ error: say, info: say, debug: say });
+}

@@ -1,0 +1,40 @@
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { parse, stringify, type TomlTable } from "smol-toml";
+
+/** The tables of a configuration directory, by file. */
+export type ConfigTables = {
+  postern?: Table;
+  webhooks?: Table;
+  x402?: Table;
+  pricing?: Table;
+  job_pricing?: Table;
+};
+export type Table = TomlTable;
+
+/** Writes a configuration directory for `loadConfig`; only its owner may read it, since it holds secrets. */
+export function writeConfig(dir: string, { postern = {}, ...optional }: ConfigTables): void {
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  const write = (name: string, table: TomlTable) =>
+    writeFileSync(join(dir, name), `${stringify(table)}\n`, { mode: 0o600 });
+  write("postern.toml", postern);
+  for (const [name, table] of Object.entries(optional)) write(`${name}.toml`, table);
+}
+
+/** Reads the unchecked tables of a configuration directory, to write a changed copy of it. */
+export function readTables(dir: string): ConfigTables {
+  const read = (name: string): TomlTable | undefined => {
+    const path = join(dir, name);
+    return existsSync(path) ? parse(readFileSync(path, "utf8")) : undefined;
+  };
+  const [postern, webhooks] = [read("postern.toml"), read("webhooks.toml")];
+  const [x402, pricing] = [read("x402.toml"), read("pricing.toml")];
+  const prices = read("job_pricing.toml");
+  return {
+    ...(postern && { postern }),
+    ...(webhooks && { webhooks }),
+    ...(x402 && { x402 }),
+    ...(pricing && { pricing }),
+    ...(prices && { job_pricing: prices }),
+  };
+}

@@ -1,0 +1,107 @@
+import { readFileSync } from "node:fs";
+import { z } from "zod";
+import { Secret } from "../crypto/secret.ts";
+import { messageOf } from "../errors/app-error.ts";
+import { headerName } from "./fields.ts";
+
+export type Env = Readonly<Record<string, string | undefined>>;
+
+/** The values that stand for secrets in the example files. They are refused, so that nobody runs with them. */
+export const PLACEHOLDERS = [
+  "replace-this-bearer-token",
+  "replace-this-hmac-secret",
+  "replace-this-api-key",
+  "replace-this-quote-secret",
+  "replace-this-facilitator-credential",
+  "replace-this-rpc-url",
+] as const;
+
+/** A secret: literal, `env:VAR` or `file:/path` (a newline at the end of that file is not part of it). */
+export function secretValue(env: Env) {
+  return z
+    .unknown()
+    .transform((value, context) => toSecret(value, env, (message) => context.addIssue(message)));
+}
+
+/** One secret or several. Several are all active, so that one can be rotated without a gap. */
+export function secretValues(env: Env) {
+  return z.unknown().transform((value, context) => {
+    if (!Array.isArray(value)) return [toSecret(value, env, (message) => context.addIssue(message))];
+    if (value.length === 0) context.addIssue("needs at least one secret");
+    return value.map((item, index) =>
+      toSecret(item, env, (message) => context.addIssue({ code: "custom", path: [index], message })),
+    );
+  });
+}
+
+function toSecret(value: unknown, env: Env, report: (message: string) => void): Secret {
+  const resolved = typeof value === "string" ? resolve(value, env) : { problem: missing(value) };
+  if (typeof resolved === "string") return new Secret(resolved);
+  report(resolved.problem);
+  return z.NEVER;
+}
+
+function missing(value: unknown): string {
+  return value === undefined ? "is missing" : "must be text: the secret, env:VAR or file:/path";
+}
+
+type Resolved = string | { problem: string };
+
+function resolve(text: string, env: Env): Resolved {
+  const value = read(text, env);
+  if (typeof value !== "string") return value;
+  if (value === "") return { problem: "is empty" };
+  if ((PLACEHOLDERS as readonly string[]).includes(value)) {
+    return { problem: "is the placeholder of the example file; put a secret of your own here" };
+  }
+  return value;
+}
+
+function read(text: string, env: Env): Resolved {
+  if (text.startsWith("env:")) {
+    const name = text.slice("env:".length);
+    return env[name] ?? { problem: `names the environment variable ${name}, which is not set` };
+  }
+  if (text.startsWith("file:")) return readSecretFile(text.slice("file:".length));
+  return text;
+}
+
+function readSecretFile(path: string): Resolved {
+  try {
+    return readFileSync(path, "utf8").replace(/\r?\n$/, "");
+  } catch (error) {
+    return { problem: `names a file that cannot be read (${messageOf(error)})` };
+  }
+}
+
+/** Headers that every request sets itself (RFC 9110, sections 7 and 8). */
+const OWN_HEADERS = ["connection", "content-length", "content-type", "host", "transfer-encoding"];
+
+/** Headers for the requests to another service, such as its credential; by lower-case name. */
+export function secretHeaders(env: Env) {
+  const value = secretValue(env).refine(
+    (secret) => /^[!-~]+(?: [!-~]+)*$/.test(secret.reveal()),
+    "must be visible ASCII, since it becomes a header value",
+  );
+  return z
+    .record(z.string(), value)
+    .default({})
+    .superRefine((headers, context) => {
+      const names = Object.keys(headers).map((name) => name.toLowerCase());
+      Object.keys(headers).forEach((name, index) => {
+        const problem = headerNameProblem(name, names.indexOf(name.toLowerCase()) < index);
+        if (problem !== undefined) context.addIssue({ code: "custom", path: [name], message: problem });
+      });
+    })
+    .transform((headers) => lowerCased(headers));
+}
+
+function headerNameProblem(name: string, repeats: boolean): string | undefined {
+  if (!headerName.safeParse(name).success) return "is not a header name (RFC 9110)";
+  if (OWN_HEADERS.includes(name.toLowerCase())) return "is set by the gateway itself";
+  return repeats ? "is there twice" : undefined;
+}
+
+function lowerCased<Value>(headers: Readonly<Record<string, Value>>): Readonly<Record<string, Value>> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+}

@@ -1,0 +1,47 @@
+import { keccak_256 } from "@noble/hashes/sha3.js";
+
+/** 0x and hex digits. */
+export type Hex = `0x${string}`;
+
+/** The bytes as 0x and lower-case hex digits. */
+export function toHex(bytes: Uint8Array): Hex {
+  return `0x${Buffer.from(bytes).toString("hex")}`;
+}
+
+export const UINT64_MAX = 2n ** 64n - 1n;
+export const UINT256_MAX = 2n ** 256n - 1n;
+
+/** A 32-byte word of the contract ABI, in hex without 0x: an unsigned integer. */
+export function uintWord(value: bigint): string {
+  return value.toString(16).padStart(64, "0");
+}
+
+/** A 32-byte word of the contract ABI, in hex without 0x: an address. */
+export function addressWord(address: string): string {
+  return address.slice(2).toLowerCase().padStart(64, "0");
+}
+
+/** A 32-byte word of the contract ABI, in hex without 0x: 32 bytes given as 0x and 64 hex digits. */
+export function bytes32Word(hex: string): string {
+  return hex.slice(2).toLowerCase();
+}
+
+/** Whether this is `eip155:N` (CAIP-2, namespace eip155), N in decimal and a number that JavaScript holds exactly. */
+export function isEvmNetwork(text: string): text is `eip155:${number}` {
+  return /^eip155:[1-9]\d{0,15}$/.test(text) && Number.isSafeInteger(chainIdOf(text));
+}
+
+/** N of a network that is known to be `eip155:N`. */
+export function chainIdOf(network: string): number {
+  return Number(network.slice("eip155:".length));
+}
+
+/** Keccak-256, as Ethereum uses it: 32 bytes. */
+export function keccak256(bytes: Uint8Array): Uint8Array {
+  return keccak_256(bytes);
+}
+
+/** Keccak-256 as 0x and 64 lower-case hex digits. */
+export function keccak256Hex(bytes: Uint8Array): Hex {
+  return toHex(keccak_256(bytes));
+}

@@ -1,0 +1,65 @@
+import { openConfigDir, type Problem, shortSecrets } from "../config/config-dir.ts";
+import { type JobPrice, type PriceList, parseJobPricing } from "../config/job-pricing-toml.ts";
+import { type Config, readConfig } from "../config/load-config.ts";
+import { type PricingToml, pricingToml } from "../config/pricing-toml.ts";
+import type { Env } from "../config/secrets.ts";
+import { jobKey } from "../job-call/job-ids.ts";
+import { QUOTED_JOB_INDEX_MAX } from "./job-quote.ts";
+import { CLOCK_SKEW_SECS, DIFFICULTY_BEARABLE } from "./proof-of-work.ts";
+
+const PRICING = "pricing.toml";
+const JOB_PRICING = "job_pricing.toml";
+
+/** The contracts refuse quotes of less. */
+const QUOTED_PRICE_WEI_MIN = 100n;
+
+export type PricingConfig = Config & {
+  /** Absent without the file: the pricing engine is off. */
+  pricing: PricingToml | undefined;
+  /** Every job of job_pricing.toml. */
+  jobs: PriceList;
+};
+
+/** Like `loadConfig`, with the files of the pricing engine: one error lists the problems of all files. */
+export function loadPricingConfig({ dir, env }: { dir: string; env: Env }): PricingConfig {
+  const files = openConfigDir(dir);
+  const config = readConfig(files, env);
+  const pricing = files.read({ name: PRICING, schema: pricingToml(env), optional: true });
+  const { jobs, problems } = parseJobPricing(files.table(JOB_PRICING) ?? {});
+  files.report(JOB_PRICING, [...problems, ...(files.has(PRICING) ? tooCheap(jobs.values()) : [])]);
+
+  const { warnings, ...common } = files.checked(config);
+  return {
+    ...common,
+    pricing,
+    jobs,
+    warnings: [...warnings, ...(pricing === undefined ? [] : warningsOf(pricing, jobs))],
+  };
+}
+
+function tooCheap(jobs: Iterable<JobPrice>): Problem[] {
+  return [...jobs]
+    .filter(({ priceWei }) => priceWei < QUOTED_PRICE_WEI_MIN)
+    .map(({ serviceId, jobIndex }) => ({
+      path: [String(serviceId), String(jobIndex)],
+      message: `is below ${QUOTED_PRICE_WEI_MIN} wei, which the chain's side refuses in a quote`,
+    }));
+}
+
+function warningsOf(pricing: PricingToml, jobs: PriceList): string[] {
+  const { pow_difficulty } = pricing;
+  const unquotable = [...jobs.values()].filter(({ jobIndex }) => jobIndex > QUOTED_JOB_INDEX_MAX);
+  return [
+    ...(jobs.size === 0 ? [`${PRICING}: no job has a price in ${JOB_PRICING}, so none is quoted`] : []),
+    ...unquotable.map(
+      (job) =>
+        `${JOB_PRICING}: job ${jobKey(job)} is never quoted: a quote's job index is at most ${QUOTED_JOB_INDEX_MAX}`,
+    ),
+    ...(pow_difficulty <= DIFFICULTY_BEARABLE
+      ? []
+      : [
+          `${PRICING}: pow_difficulty: few clients find ${pow_difficulty} zero bits in the ${CLOCK_SKEW_SECS} s that they have`,
+        ]),
+    ...shortSecrets(PRICING, pricing),
+  ];
+}

@@ -1,0 +1,93 @@
+import { z } from "zod";
+import { openConfigDir, shortSecrets } from "../config/config-dir.ts";
+import { decimals, markupBps, rate } from "../config/evm-fields.ts";
+import { isLoopback } from "../config/fields.ts";
+import { type PriceList, parseJobPricing } from "../config/job-pricing-toml.ts";
+import { type Config, readConfig } from "../config/load-config.ts";
+import { fixedRateIn } from "../config/rate-source.ts";
+import type { Env } from "../config/secrets.ts";
+import { withTokenDefaults, type X402Toml, x402Problems, x402Toml } from "../config/x402-toml.ts";
+import { jobKey } from "../job-call/job-ids.ts";
+import { priceProblems, type RateAt } from "./prices.ts";
+
+const X402 = "x402.toml";
+const JOB_PRICING = "job_pricing.toml";
+
+export type X402Config = Config & {
+  /** Absent without the file: the gateway is off. */
+  x402: X402Toml | undefined;
+  /** Every job of job_pricing.toml. */
+  prices: PriceList;
+};
+
+/** Like `loadConfig`, with the files of the x402 gateway: one error lists the problems of all files. */
+export function loadX402Config({ dir, env }: { dir: string; env: Env }): X402Config {
+  const files = openConfigDir(dir);
+  const config = readConfig(files, env);
+  const x402 = files.read({ name: X402, schema: x402Toml(env), optional: true, problemsIn: x402Problems });
+  const { jobs: prices, problems } = parseJobPricing(files.table(JOB_PRICING) ?? {});
+  files.report(JOB_PRICING, [...problems, ...priceProblems(prices.values(), ratesOf(files.table(X402)))]);
+
+  const { warnings, ...common } = files.checked(config);
+  return { ...common, x402, prices, warnings: [...warnings, ...(x402 ? warningsOf(x402, prices) : [])] };
+}
+
+const priced = z.object({ decimals, markup_bps: markupBps.default(0) });
+
+/**
+ * The fixed rates of the file, and the bounds of the others. It takes the file unchecked, so that a mistake elsewhere in it
+ * hides no problem of a price.
+ */
+function ratesOf(table: unknown): RateAt[] {
+  const tokens = (withTokenDefaults(table ?? {}) as { accepted_tokens?: unknown }).accepted_tokens;
+  if (!Array.isArray(tokens)) return [];
+  return tokens.flatMap((token: Readonly<Record<string, unknown>>, index) => {
+    const read = priced.safeParse(token).data;
+    return read === undefined ? [] : ratesIn(token).map((each) => ({ index, ...each, ...read }));
+  });
+}
+
+function ratesIn(token: Readonly<Record<string, unknown>>) {
+  const fixed = fixedRateIn(token["rate_per_native_unit"]);
+  if (fixed !== undefined) return [{ rate_per_native_unit: fixed }];
+  return (["min_rate", "max_rate"] as const).flatMap((bound) => {
+    const text = rate.safeParse(token[bound]).data;
+    return text === undefined ? [] : [{ rate_per_native_unit: text, bound }];
+  });
+}
+
+function warningsOf(x402: X402Toml, prices: PriceList): string[] {
+  const unpriced = x402.job_policies.filter(
+    ({ service_id: serviceId, job_index: jobIndex }) => !prices.has(jobKey({ serviceId, jobIndex })),
+  );
+  const warnings = [
+    ...(isPlainHttp(x402.public_url) ? ["public_url: is http; whoever is on the way can read payments"] : []),
+    ...(x402.trust_facilitator
+      ? ["trust_facilitator: is on; a facilitator is believed where the chain could be asked"]
+      : []),
+    ...x402.accepted_tokens.flatMap(unboundedRate),
+    ...(prices.size === 0 ? [`accepted_tokens: no job has a price in ${JOB_PRICING}, so none is sold`] : []),
+    ...unpriced.map(
+      ({ service_id, job_index }) =>
+        `job_policies: job ${job_index} of service ${service_id} has no price in ${JOB_PRICING}`,
+    ),
+  ];
+  return [...warnings.map((warning) => `${X402}: ${warning}`), ...shortSecrets(X402, x402)];
+}
+
+type Token = X402Toml["accepted_tokens"][number];
+
+function unboundedRate({ rate_per_native_unit, min_rate, max_rate }: Token, index: number): string[] {
+  const missing = [
+    ...(min_rate === undefined ? ["min_rate"] : []),
+    ...(max_rate === undefined ? ["max_rate"] : []),
+  ];
+  if (typeof rate_per_native_unit === "string" || missing.length === 0) return [];
+  return [
+    `accepted_tokens[${index}]: its rate comes from ${rate_per_native_unit.source}, and has no ${missing.join(" and no ")}; a source that is wrong sets any price`,
+  ];
+}
+
+function isPlainHttp(url: string): boolean {
+  return url.startsWith("http:") && !isLoopback(url);
+}

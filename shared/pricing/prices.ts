@@ -1,0 +1,100 @@
+import type { JobPrice, PriceList } from "../config/job-pricing-toml.ts";
+import { UINT256_MAX } from "../ethereum/encoding.ts";
+import { type JobIds, jobKey } from "../job-call/job-ids.ts";
+
+export function toPriceList(jobs: Iterable<JobPrice>): PriceList {
+  return new Map([...jobs].map((job) => [jobKey(job), job]));
+}
+
+/** What a token is worth, in the words of x402.toml. */
+export type TokenRate = {
+  decimals: number;
+  /** Tokens for 10^18 wei, a decimal number: "3200", "0.5". */
+  rate_per_native_unit: string;
+  markup_bps: number;
+};
+
+const WEI_PER_NATIVE_UNIT = 10n ** 18n;
+const BPS = 10_000n;
+
+/**
+ * Converts a price in wei to the token's smallest units: exact, then rounded up, so that nothing is sold for less (design
+ * section 11). The amount may be above uint256; `amountProblem` finds that.
+ */
+export function tokenAmount(priceWei: bigint, token: TokenRate): bigint {
+  const [whole = "0", fraction = ""] = token.rate_per_native_unit.split(".");
+  const rateScale = 10n ** BigInt(fraction.length);
+  const rate = BigInt(whole + fraction);
+  const units = priceWei * rate * (BPS + BigInt(token.markup_bps)) * 10n ** BigInt(token.decimals);
+  return dividedUp(units, WEI_PER_NATIVE_UNIT * BPS * rateScale);
+}
+
+function dividedUp(dividend: bigint, divisor: bigint): bigint {
+  return (dividend + divisor - 1n) / divisor;
+}
+
+/** Why an authorization cannot carry this amount; undefined if it can. */
+function amountProblem(amount: bigint): string | undefined {
+  if (amount < 1n) return "comes to no unit";
+  return amount > UINT256_MAX ? "comes to more than 2^256-1 units" : undefined;
+}
+
+/** A rate of the token at `index` in x402.toml. If the rate changes, it is one of the bounds of the token's rate. */
+export type RateAt = TokenRate & { index: number; bound?: "min_rate" | "max_rate" };
+
+/** Finds the prices that come to an amount that no authorization can carry, or to nothing. */
+export function priceProblems(jobs: Iterable<JobPrice>, rates: readonly RateAt[]) {
+  return [...jobs].flatMap(({ serviceId, jobIndex, priceWei }) =>
+    rates.flatMap(({ index, bound, ...token }) => {
+      const problem = amountProblem(tokenAmount(priceWei, token));
+      if (problem === undefined) return [];
+      const message = `${problem} of accepted_tokens[${index}] in x402.toml${bound ? ` at its ${bound}` : ""}`;
+      return [{ path: [String(serviceId), String(jobIndex)], message }];
+    }),
+  );
+}
+
+/** What a job costs in one token: `amount` in the token's smallest units. */
+type Offer<Token> = { token: Token; amount: bigint };
+
+/** What a token is worth now, in tokens for 10^18 wei; undefined if that is not known. */
+export type RateOf<Token> = (token: Token) => string | undefined;
+
+/** The offers for a price in wei: one for each token whose rate is known now, unless no authorization can carry it. */
+export function currentOffers<Token extends Omit<TokenRate, "rate_per_native_unit">>(
+  priceWei: bigint,
+  tokens: readonly Token[],
+  rateOf: RateOf<Token>,
+): Offer<Token>[] {
+  return tokens.flatMap((token) => {
+    const rate = rateOf(token);
+    if (rate === undefined) return [];
+    const { decimals, markup_bps } = token;
+    const amount = tokenAmount(priceWei, { decimals, markup_bps, rate_per_native_unit: rate });
+    return amountProblem(amount) === undefined ? [{ token, amount }] : [];
+  });
+}
+
+/** The part of a token that its payer needs. */
+type SettlementToken = { network: string; asset: string; symbol: string; payTo: string };
+
+/** One way to pay for a job off chain: `amount` in the token's smallest units. */
+export type SettlementOption = {
+  network: string;
+  asset: string;
+  symbol: string;
+  amount: string;
+  pay_to: string;
+  scheme: "exact";
+};
+
+/** An offer in the form of the gateway's price list and of a pricing engine's answer. */
+export function toSettlementOption({ token, amount }: Offer<SettlementToken>): SettlementOption {
+  const { network, asset, symbol, payTo } = token;
+  return { network, asset, symbol, amount: String(amount), pay_to: payTo, scheme: "exact" };
+}
+
+/** The URL at which a job is paid for; `endpoint` is the gateway's public URL. */
+export function settlementEndpoint(endpoint: string, ids: { [Id in keyof JobIds]: number | bigint }): string {
+  return `${endpoint}/x402/jobs/${jobKey(ids)}`;
+}

@@ -1,0 +1,94 @@
+import {
+  type MedianSource,
+  outsideOf,
+  type RateBounds,
+  type RateSource,
+  type SingleSource,
+} from "../../config/rate-source.ts";
+import { AppError } from "../../errors/app-error.ts";
+import { within } from "../../time/clock.ts";
+import type { RateReader, ReadOptions, ReadRate } from "./source.ts";
+import { chainlinkReader } from "./sources/chainlink.ts";
+import { fixedReader } from "./sources/fixed.ts";
+import { httpJsonReader } from "./sources/http-json.ts";
+import { medianReader } from "./sources/median.ts";
+import { twapReader } from "./sources/uniswap-v3-twap.ts";
+
+/*
+ * Every source of rates. A new one has a file in sources/, its keys in shared/config/rate-source.ts, and a case in both
+ * switches here; the compiler points at each switch that lacks it.
+ */
+
+function readerOf(source: SingleSource, options: ReadOptions): ReadRate {
+  switch (source.source) {
+    case "fixed":
+      return fixedReader(source);
+    case "chainlink":
+      return chainlinkReader(source, options);
+    case "uniswap_v3_twap":
+      return twapReader(source, options);
+    case "http_json":
+      return httpJsonReader(source, options);
+  }
+}
+
+/** A source in a few words, none of them secret. */
+export function describeSource(source: RateSource): string {
+  switch (source.source) {
+    case "fixed":
+      return "fixed";
+    case "chainlink":
+      return `chainlink ${source.feed}`;
+    case "uniswap_v3_twap":
+      return `uniswap_v3_twap ${source.pool}`;
+    case "http_json":
+      return `http_json ${new URL(source.url.reveal()).host}`;
+    case "median":
+      return `median of ${source.of.length}`;
+  }
+}
+
+/** Reads this source, within its deadline; a value outside the bounds counts as none. */
+export function createRateReader(source: RateSource, bounds: RateBounds, options: ReadOptions): RateReader {
+  const read = source.source === "median" ? readerOfMedian(source, options) : readerOfOne(source, options);
+  return async () => {
+    const reading = await read();
+    if (reading.value === undefined) return reading;
+    const problem = outsideOf(reading.value, bounds);
+    return problem === undefined ? reading : { ...reading, value: undefined, reason: problem };
+  };
+}
+
+function readerOfMedian(source: MedianSource, options: ReadOptions): RateReader {
+  return medianReader(
+    source,
+    source.of.map((each) => readerOfOne(each, options)),
+    describeSource(source),
+  );
+}
+
+/** How many exchanges with its source a read needs at most, one after the other. */
+const EXCHANGES_MAX = 2;
+
+function readerOfOne(single: SingleSource, options: ReadOptions): RateReader {
+  const read = readerOf(single, options);
+  const source = describeSource(single);
+  const deadlineMs = options.timeoutMs * EXCHANGES_MAX;
+  return async () => {
+    const outcome = await within(deadlineMs, read());
+    switch (outcome.kind) {
+      case "done":
+        return { source, value: outcome.result };
+      case "late":
+        return { source, reason: `no rate within ${deadlineMs} ms` };
+      case "failed":
+        return { source, reason: safeReason(outcome.error) };
+    }
+  };
+}
+
+/** Our own reasons have no URL in them; of any other error only the name is told. */
+function safeReason(error: unknown): string {
+  if (error instanceof AppError) return error.message;
+  return error instanceof Error ? error.name : "it failed";
+}

@@ -1,0 +1,60 @@
+import type { ChainlinkSource } from "../../../config/rate-source.ts";
+import { inverse, scaled, toDecimal } from "../../../text/decimal.ts";
+import { assertRecent, type Contracts, contractsAt, decimalsOf, nowSecs } from "../evm-contract.ts";
+import { noRate, type ReadOptions, type ReadRate } from "../source.ts";
+
+/** The answer of a Chainlink aggregator (AggregatorV3Interface), if its round, its age and its sequencer are sound. */
+export function chainlinkReader(source: ChainlinkSource, { clock, timeoutMs }: ReadOptions): ReadRate {
+  const contracts = contractsAt(source.rpc_url, timeoutMs);
+  return async () => {
+    const [round, decimals] = await Promise.all([
+      latestRound(contracts, source.feed),
+      decimalsOf(contracts, source.feed),
+      assertSequencerUp(contracts, source, clock),
+    ]);
+    assertSound(round);
+    assertRecent("the feed's answer", round.updatedAt, source.max_age_secs, clock);
+    const answer = scaled(round.answer, -decimals);
+    return toDecimal(source.invert ? inverse(answer) : answer);
+  };
+}
+
+type Round = {
+  roundId: bigint;
+  answer: bigint;
+  startedAt: bigint;
+  updatedAt: bigint;
+  answeredInRound: bigint;
+};
+
+async function latestRound(contracts: Contracts, feed: `0x${string}`): Promise<Round> {
+  const words = await contracts.view(feed, "latestRoundData()");
+  return {
+    roundId: words.uint(0),
+    answer: words.int(1),
+    startedAt: words.uint(2),
+    updatedAt: words.uint(3),
+    answeredInRound: words.uint(4),
+  };
+}
+
+function assertSound({ roundId, answer, updatedAt, answeredInRound }: Round): void {
+  if (answer <= 0n) throw noRate(`the feed answers ${answer}`);
+  if (updatedAt === 0n) throw noRate("the feed's round is not complete");
+  if (answeredInRound < roundId)
+    throw noRate(`the feed answers of round ${answeredInRound}, and round ${roundId} is the latest`);
+}
+
+/** Nobody can write to the feed while a rollup's sequencer is down: its answer may be old then, and for some time after. */
+async function assertSequencerUp(
+  contracts: Contracts,
+  { sequencer_feed, sequencer_grace_secs }: ChainlinkSource,
+  clock: () => number,
+): Promise<void> {
+  if (sequencer_feed === undefined) return;
+  const { answer, startedAt } = await latestRound(contracts, sequencer_feed);
+  if (answer !== 0n) throw noRate("the sequencer is down");
+  const upSecs = nowSecs(clock) - startedAt;
+  if (startedAt === 0n || upSecs <= BigInt(sequencer_grace_secs))
+    throw noRate("the sequencer is up for no longer than sequencer_grace_secs");
+}

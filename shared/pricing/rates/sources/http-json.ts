@@ -1,0 +1,99 @@
+import type { IncomingMessage } from "node:http";
+import { request } from "node:https";
+import type { HttpJsonSource } from "../../../config/rate-source.ts";
+import { parseDecimal, toDecimal } from "../../../text/decimal.ts";
+import { noRate, type ReadOptions, type ReadRate } from "../source.ts";
+
+const ANSWER_BYTES_MAX = 64 * 1024;
+
+/** A number in a JSON document, fetched over https: status 200 only, no redirects, at most 64 KiB, one deadline. */
+export function httpJsonReader(source: HttpJsonSource, options: ReadOptions): ReadRate {
+  return async () => {
+    const text = textAt(await fetchText(source, options), source.pointer);
+    if (text === undefined) throw noRate(`there is no number at ${source.pointer || "the root"}`);
+    const value = parseDecimal(text);
+    if (value === undefined || value.numerator === 0n)
+      throw noRate(`what is at ${source.pointer || "the root"} is no number above 0`);
+    return toDecimal(value);
+  };
+}
+
+async function fetchText(source: HttpJsonSource, { timeoutMs, ca }: ReadOptions): Promise<string> {
+  const signal = AbortSignal.timeout(timeoutMs);
+  try {
+    const response = await get(source, signal, ca);
+    return await readText(response);
+  } catch (error) {
+    if (signal.aborted) throw noRate(`no answer within ${timeoutMs} ms`);
+    throw error;
+  }
+}
+
+function get(
+  { url, headers }: HttpJsonSource,
+  signal: AbortSignal,
+  ca: string | undefined,
+): Promise<IncomingMessage> {
+  const own = Object.entries(headers).map(([name, secret]): [string, string] => [name, secret.reveal()]);
+  const sent = { accept: "application/json", ...Object.fromEntries(own), "accept-encoding": "identity" };
+  return new Promise((resolve, reject) => {
+    const options = { headers: sent, signal, agent: false, ...(ca !== undefined && { ca }) };
+    const req = request(url.reveal(), options, resolve);
+    req.on("error", (error: NodeJS.ErrnoException) => {
+      reject(noRate(`the exchange failed (${error.code ?? error.name})`));
+    });
+    req.end();
+  });
+}
+
+async function readText(response: IncomingMessage): Promise<string> {
+  if (response.statusCode !== 200) {
+    response.destroy();
+    throw noRate(`status ${response.statusCode}`);
+  }
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  try {
+    for await (const chunk of response as AsyncIterable<Buffer>) {
+      bytes += chunk.length;
+      if (bytes > ANSWER_BYTES_MAX) break; // leaving the loop destroys the stream
+      chunks.push(chunk);
+    }
+  } catch (cause) {
+    throw noRate("the exchange broke off", cause);
+  }
+  if (bytes > ANSWER_BYTES_MAX) throw noRate(`its answer is over ${ANSWER_BYTES_MAX} bytes`);
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+/**
+ * The number or string that a JSON pointer (RFC 6901) points at, in the characters of the text itself: a number that went
+ * through a double would be another one. Undefined if the text is no JSON, or if no number or string is there.
+ */
+export function textAt(json: string, pointer: string): string | undefined {
+  const document = withNumbersAsText(json);
+  const found = pointer.split("/").slice(1).map(unescaped).reduce<unknown>(member, document);
+  return typeof found === "string" ? found : undefined;
+}
+
+/** Strings come first, so that digits inside them stay as they are. */
+const TOKENS = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g;
+
+function withNumbersAsText(json: string): unknown {
+  try {
+    JSON.parse(json);
+    return JSON.parse(json.replace(TOKENS, (token) => (token.startsWith('"') ? token : `"${token}"`)));
+  } catch {
+    return undefined;
+  }
+}
+
+function unescaped(token: string): string {
+  return token.replaceAll("~1", "/").replaceAll("~0", "~");
+}
+
+function member(value: unknown, key: string): unknown {
+  if (typeof value !== "object" || value === null) return undefined;
+  if (Array.isArray(value) && !/^(?:0|[1-9]\d*)$/.test(key)) return undefined;
+  return Object.hasOwn(value, key) ? (value as Record<string, unknown>)[key] : undefined;
+}

@@ -1,0 +1,111 @@
+import type { TwapSource } from "../../../config/rate-source.ts";
+import type { Hex } from "../../../ethereum/encoding.ts";
+import { UINT256_MAX, uintWord } from "../../../ethereum/encoding.ts";
+import { inverse, type Ratio, toDecimal } from "../../../text/decimal.ts";
+import { assertRecent, type Contracts, contractsAt, decimalsOf } from "../evm-contract.ts";
+import { noRate, type ReadOptions, type ReadRate } from "../source.ts";
+
+const Q192 = 2n ** 192n;
+
+/**
+ * The time-weighted average price of a Uniswap v3 pool: the geometric mean over the window, by the pool's own oracle, at
+ * the node's latest block. A latest block that is too old gives no rate.
+ */
+export function twapReader(source: TwapSource, { clock, timeoutMs }: ReadOptions): ReadRate {
+  const contracts = contractsAt(source.rpc_url, timeoutMs);
+  return async () => {
+    const [pair, latest] = await Promise.all([pairOf(contracts, source), contracts.latestBlock()]);
+    assertRecent("the node's latest block", latest.timestamp, source.max_age_secs, clock);
+    const [tick, decimals0, decimals1] = await Promise.all([
+      meanTick(contracts, source, latest.number),
+      decimalsOf(contracts, pair[0]),
+      decimalsOf(contracts, pair[1]),
+    ]);
+    const price = priceAt(tick, { decimals0, decimals1 });
+    return toDecimal(isNative(source, pair[0]) ? price : inverse(price));
+  };
+}
+
+type Pair = readonly [Hex, Hex];
+
+async function pairOf(contracts: Contracts, source: TwapSource): Promise<Pair> {
+  const [first, second] = await Promise.all([
+    contracts.view(source.pool, "token0()"),
+    contracts.view(source.pool, "token1()"),
+  ]);
+  const pair: Pair = [first.address(0), second.address(0)];
+  if (pair.filter((token) => isNative(source, token)).length !== 1)
+    throw noRate(`the pool trades ${pair.join(" and ")}: native_token is none of them`);
+  return pair;
+}
+
+function isNative({ native_token }: TwapSource, token: Hex): boolean {
+  return token === native_token.toLowerCase();
+}
+
+/** The mean tick of `observe([window, 0])`, rounded towards negative infinity, as Uniswap's OracleLibrary does. */
+async function meanTick(
+  contracts: Contracts,
+  { pool, window_secs }: TwapSource,
+  block: bigint,
+): Promise<number> {
+  const args = [32n, 2n, BigInt(window_secs), 0n].map(uintWord).join("");
+  const words = await contracts.view(pool, "observe(uint32[])", { args, block });
+  const at = Number(words.uint(0) / 32n);
+  if (at > 16 || words.uint(at) !== 2n) throw noRate("the pool's answer to observe is not of two moments");
+  const window = BigInt(window_secs);
+  const moved = words.int(at + 2) - words.int(at + 1);
+  const tick = moved / window - (moved < 0n && moved % window !== 0n ? 1n : 0n);
+  if (tick < -MAX_TICK || tick > MAX_TICK) throw noRate(`the pool's mean tick is ${tick}`);
+  return Number(tick);
+}
+
+/** What one whole token0 is worth in whole token1. */
+export function priceAt(tick: number, tokens: { decimals0: number; decimals1: number }): Ratio {
+  const root = sqrtRatioAtTick(tick);
+  return {
+    numerator: root * root * 10n ** BigInt(tokens.decimals0),
+    denominator: Q192 * 10n ** BigInt(tokens.decimals1),
+  };
+}
+
+/** The ticks a Uniswap v3 pool can be at. */
+export const MAX_TICK = 887_272;
+
+const Q128 = 2n ** 128n;
+
+/** 1.0001^(-2^i / 2) in Q128, by i (Uniswap v3-core, TickMath.sol). */
+const FACTORS = [
+  0xfffcb933bd6fad37aa2d162d1a594001n,
+  0xfff97272373d413259a46990580e213an,
+  0xfff2e50f5f656932ef12357cf3c7fdccn,
+  0xffe5caca7e10e4e61c3624eaa0941cd0n,
+  0xffcb9843d60f6159c9db58835c926644n,
+  0xff973b41fa98c081472e6896dfb254c0n,
+  0xff2ea16466c96a3843ec78b326b52861n,
+  0xfe5dee046a99a2a811c461f1969c3053n,
+  0xfcbe86c7900a88aedcffc83b479aa3a4n,
+  0xf987a7253ac413176f2b074cf7815e54n,
+  0xf3392b0822b70005940c7a398e4b70f3n,
+  0xe7159475a2c29b7443b29c7fa6e889d9n,
+  0xd097f3bdfd2022b8845ad8f792aa5825n,
+  0xa9f746462d870fdf8a65dc1f90e061e5n,
+  0x70d869a156d2a1b890bb3df62baf32f7n,
+  0x31be135f97d08fd981231505542fcfa6n,
+  0x9aa508b5b7a84e1c677de54f3e99bc9n,
+  0x5d6af8dedb81196699c329225ee604n,
+  0x2216e584f5fa1ea926041bedfe98n,
+  0x48a170391f7dc42444e8fa2n,
+];
+
+/** sqrt(1.0001^tick) in Q64.96, as the pool's own `getSqrtRatioAtTick` has it, to the last bit. */
+export function sqrtRatioAtTick(tick: number): bigint {
+  if (!Number.isInteger(tick) || Math.abs(tick) > MAX_TICK) throw new RangeError(`no tick: ${tick}`);
+  const steps = Math.abs(tick);
+  const inverse = FACTORS.reduce(
+    (ratio, factor, bit) => ((steps >> bit) & 1 ? (ratio * factor) >> 128n : ratio),
+    Q128,
+  );
+  const ratio = tick > 0 ? UINT256_MAX / inverse : inverse;
+  return (ratio + 2n ** 32n - 1n) >> 32n;
+}
