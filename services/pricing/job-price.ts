@@ -74,14 +74,16 @@ export function createGetJobPrice(deps: Deps): GetJobPrice {
     assertQuotable(request);
 
     const timestamp = BigInt(nowSecs);
-    const terms = {
+    const quote: JobQuote = {
+      requester,
       serviceId: request.serviceId,
       jobIndex: request.jobIndex,
       priceWei,
-      requester,
+      timestamp,
+      expiry: timestamp + BigInt(quoteSecs),
+      confidentiality: 0,
       inputsHash,
     };
-    const quote = { ...terms, timestamp, expiry: timestamp + BigInt(quoteSecs), confidentiality: 0 };
     const signature = toHex(signer.sign(jobQuoteDigest(separator, quote)));
 
     const signed = await memory.firstIssued(proof, contentOf(request), { quote, signature });
