@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { endWithParent } from "../../shared/dev/end-with-parent.ts";
+import { endWithParent } from "../../shared/dev/child.ts";
 import { compiled } from "./build.ts";
 import { cpuMsOf, rssBytesOf } from "./proc.ts";
 import { until } from "./until.ts";

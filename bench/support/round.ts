@@ -1,4 +1,4 @@
-import type { PrivateRedis } from "../../shared/dev/start-redis.ts";
+import type { PrivateRedis } from "../../shared/dev/redis.ts";
 import type { LoadResult } from "../processes/load-protocol.ts";
 import type { LoggedProcess } from "./logged-process.ts";
 import { cpuMsOf } from "./proc.ts";

@@ -1,9 +1,7 @@
 import type { ConfigTables } from "../../shared/config/write-config.ts";
-import { createDevConfig, DEV_JOBS } from "../../shared/dev/dev-config.ts";
-import { createDevPayments } from "../../shared/dev/dev-payments.ts";
-import { createDevPricing } from "../../shared/dev/dev-pricing.ts";
+import { createDevConfig, createDevPayments, createDevPricing, DEV_JOBS } from "../../shared/dev/config.ts";
+import type { Devnet } from "../../shared/dev/devnet.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
-import type { Devnet } from "../../shared/dev/start-devnet.ts";
 
 /** The variable that holds the secret of runner and producer, so that one of them can be started with another. */
 export const RUNNER_SECRET = "POSTERN_DEMO_RUNNER_SECRET";
@@ -47,8 +45,8 @@ export async function demoConfig({
 /** A time-out that is soon over, so that an unknown outcome is soon known, and one job that is not for everybody. */
 async function demoPayments(devnet: Devnet, dir: string): Promise<ConfigTables> {
   const address = `127.0.0.1:${await freePort()}`;
-  const engine = createDevPricing({ devnet, grpc: "127.0.0.1:0", http: "127.0.0.1:0", dir });
-  const { x402, job_pricing } = createDevPayments({ devnet, address, serviceId: SERVICE_ID });
+  const engine = createDevPricing(devnet, { grpc: "127.0.0.1:0", http: "127.0.0.1:0" }, dir);
+  const { x402, job_pricing } = createDevPayments(devnet, address, SERVICE_ID);
   const restricted = {
     service_id: Number(SERVICE_ID),
     job_index: RESTRICTED_JOB,

@@ -1,4 +1,4 @@
-import type { LoggedEvent } from "../../shared/dev/event-log.ts";
+import type { LoggedEvent } from "../../shared/dev/process.ts";
 
 /** On every line of a process, or the same for all calls of the demo. */
 const LEFT_OUT: readonly string[] = ["level", "time", "service", "pid", "event", "origin"];

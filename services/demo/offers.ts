@@ -1,4 +1,4 @@
-import type { LoggedEvent } from "../../shared/dev/event-log.ts";
+import type { LoggedEvent } from "../../shared/dev/process.ts";
 import type { PartLog } from "./part-log.ts";
 
 /** What the runner did with the calls it was offered, by its own log. */

@@ -1,4 +1,4 @@
-import { EventLog, type LoggedEvent, type Matches } from "../../shared/dev/event-log.ts";
+import { EventLog, type LoggedEvent, type Matches } from "../../shared/dev/process.ts";
 import { within } from "./until.ts";
 
 /** What a part of Postern logged, over all its restarts. */

@@ -1,4 +1,4 @@
-import { startProcess } from "../../shared/dev/start-process.ts";
+import { startProcess } from "../../shared/dev/process.ts";
 import { within } from "./until.ts";
 
 export type CommandResult = { exitCode: number | null; lines: readonly string[] };

@@ -1,6 +1,5 @@
-import { DEV_JOBS, exampleBody } from "../../shared/dev/dev-config.ts";
-import { readyCurl } from "../../shared/dev/ready-curl.ts";
-import { readyPay } from "../../shared/dev/ready-pay.ts";
+import { DEV_JOBS, exampleBody } from "../../shared/dev/config.ts";
+import { readyCurl, readyPay } from "../../shared/dev/ready-commands.ts";
 import type { Demo } from "./scene.ts";
 import type { Shop } from "./shop/shop.ts";
 import type { Stage } from "./stage.ts";

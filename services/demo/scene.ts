@@ -1,5 +1,5 @@
 import type { EndpointToml } from "../../shared/config/webhooks-toml.ts";
-import type { Part } from "../../shared/dev/start-part.ts";
+import type { Part } from "../../shared/dev/process.ts";
 import type { Postern } from "./postern-command.ts";
 import type { RunnerView } from "./runner-view.ts";
 import type { Sender } from "./sender.ts";

@@ -1,5 +1,5 @@
 import type { EndpointToml } from "../../shared/config/webhooks-toml.ts";
-import { credentialHeader } from "../../shared/dev/credential-header.ts";
+import { credentialHeader } from "../../shared/dev/ready-commands.ts";
 import { httpRequest, type Reply } from "./http-request.ts";
 import type { Tally } from "./tally.ts";
 

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import type { LoggedEvent } from "../../shared/dev/event-log.ts";
+import type { LoggedEvent } from "../../shared/dev/process.ts";
 import { eventLine } from "./event-line.ts";
 
 /** What the demo says, line by line; every statement is checked before it is said. */

@@ -4,11 +4,9 @@ import { loadX402Config, type X402Config } from "../../shared/config/load-x402.t
 import type { PricingToml } from "../../shared/config/pricing-toml.ts";
 import { readTables } from "../../shared/config/read-tables.ts";
 import { type ConfigTables, type Table, writeConfig } from "../../shared/config/write-config.ts";
-import { createDevConfig, newSecret } from "../../shared/dev/dev-config.ts";
-import { createDevPayments } from "../../shared/dev/dev-payments.ts";
-import { createDevPricing } from "../../shared/dev/dev-pricing.ts";
+import { createDevConfig, createDevPayments, createDevPricing, newSecret } from "../../shared/dev/config.ts";
+import type { Devnet } from "../../shared/dev/devnet.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
-import type { Devnet } from "../../shared/dev/start-devnet.ts";
 
 export type Effective = X402Config & {
   dir: string;
@@ -76,8 +74,8 @@ async function onDevnet({
 }: Pick<Options, "devnet" | "env" | "serviceId" | "target">): Promise<ConfigTables> {
   if (devnet === undefined) return {};
   const at = async (port: number) => `127.0.0.1:${await freePort(port)}`;
-  const { x402, job_pricing } = createDevPayments({ devnet, address: await at(8402), serviceId });
-  const engine = createDevPricing({ devnet, grpc: await at(50_051), http: await at(8404), dir: target });
+  const { x402, job_pricing } = createDevPayments(devnet, await at(8402), serviceId);
+  const engine = createDevPricing(devnet, { grpc: await at(50_051), http: await at(8404) }, target);
   return { x402: { ...x402, ...engine.x402 }, pricing: engine.pricing, job_pricing };
 }
 

@@ -1,15 +1,19 @@
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type ProvidedRedis, provideRedis } from "../../shared/dev/provide-redis.ts";
-import type { Exit } from "../../shared/dev/spawn-child.ts";
-import type { Part } from "../../shared/dev/start-part.ts";
+import type { Exit } from "../../shared/dev/child.ts";
+import { type DevnetPart, startDevnet } from "../../shared/dev/devnet.ts";
+import { freePort } from "../../shared/dev/free-port.ts";
+import type { Part } from "../../shared/dev/process.ts";
+import { type ProvidedRedis, provideRedis } from "../../shared/dev/redis.ts";
+import { AppError } from "../../shared/errors/app-error.ts";
 import { runService, type Service, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
-import { describe, summarise } from "./describe-dev.ts";
+import type { Shutdown } from "../../shared/lifecycle/shutdown.ts";
+import type { Logger } from "../../shared/log/logger.ts";
+import { createPrettyLine } from "../../shared/log/pretty-line.ts";
 import { readOwn, wantsDevnet, writeEffectiveConfig } from "./effective-config.ts";
 import { endedByItself, type Parts, startParts } from "./parts.ts";
-import { createPrinter } from "./printer.ts";
-import { provideDevnet } from "./provide-devnet.ts";
+import { describe, summarise } from "./summary.ts";
 
 export type DevProcess = ServiceOptions & { configDir: string | undefined; serviceId: string | undefined };
 
@@ -59,4 +63,42 @@ function endsOf(parts: Parts & { devnet: Part | undefined }, redis: ProvidedRedi
   );
   if (redis.private !== undefined) ends.push([["redis", redis.private.exit]]);
   return ends.flat();
+}
+
+type Options = {
+  env: NodeJS.ProcessEnv;
+  log: Logger;
+  shutdown: Shutdown;
+  print: (part: string) => (line: string) => void;
+};
+
+const BLOCK_TIME_MS = 1000;
+
+/** A devnet that ends with dev; undefined, and said in the log, where what it needs is not installed. */
+export async function provideDevnet({ env, log, shutdown, print }: Options): Promise<DevnetPart | undefined> {
+  try {
+    const devnet = await startDevnet({
+      env,
+      ports: {
+        rpc: await freePort(8545),
+        facilitator: await freePort(8546),
+        control: await freePort(8547),
+      },
+      blockTimeMs: BLOCK_TIME_MS,
+      onLine: print("devnet"),
+    });
+    shutdown.defer("devnet", () => devnet.part.kill("SIGTERM"));
+    return devnet;
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== "start.program_missing") throw error;
+    log.warn("dev.without_payments", { reason: error.message });
+    return undefined;
+  }
+}
+
+/** Passes a part's lines on: as they are, or, for a terminal, readable and with the part's name before them. */
+export function createPrinter(pretty: boolean, print: (line: string) => void) {
+  if (!pretty) return () => print;
+  const toText = createPrettyLine({ colour: true });
+  return (part: string) => (line: string) => print(`${part.padEnd(9)} ${toText(line)}`);
 }

@@ -1,7 +1,6 @@
-import type { Exit } from "../../shared/dev/spawn-child.ts";
-import { type Part, startPart } from "../../shared/dev/start-part.ts";
-import { startPricing } from "../../shared/dev/start-pricing.ts";
-import { untilReady } from "../../shared/dev/until-ready.ts";
+import type { Exit } from "../../shared/dev/child.ts";
+import { type Part, startPart } from "../../shared/dev/process.ts";
+import { startPricing, untilReady } from "../../shared/dev/stack.ts";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import type { Shutdown } from "../../shared/lifecycle/shutdown.ts";
 

@@ -11,8 +11,11 @@ import {
   type WalletActions,
   walletActions,
 } from "viem";
-import { type PrivateKeyAccount, privateKeyToAccount } from "viem/accounts";
-import type { Cast, DevAccount, Hex } from "./accounts.ts";
+import { mnemonicToAccount, type PrivateKeyAccount, privateKeyToAccount } from "viem/accounts";
+import { messageOf } from "../../shared/errors/app-error.ts";
+import { toHex } from "../../shared/ethereum/hex.ts";
+import type { Logger } from "../../shared/log/logger.ts";
+import { delay } from "../../shared/time/clock.ts";
 import { registryCode } from "./contracts/caller-registry.ts";
 import { multicall3Code } from "./contracts/multicall3.ts";
 import { tokenAbi, tokenCode } from "./contracts/token.ts";
@@ -74,4 +77,116 @@ export async function furnish(chain: Chain, { payers }: Cast): Promise<void> {
     });
     await chain.waitForTransactionReceipt({ hash });
   }
+}
+
+export type Hex = `0x${string}`;
+
+export type DevAccount = { readonly address: Hex; readonly privateKey: Hex };
+
+/** The phrase from which anvil makes its accounts, known to everybody: each holds 10000 worthless ether. */
+const MNEMONIC = "test test test test test test test test test test test junk";
+
+/**
+ * Who is who among the phrase's accounts, the first ten of which are anvil's. The very first is left to tests and examples,
+ * which sign as it; a payer needs no ether.
+ */
+const FACILITATOR = 1;
+const THIRD_PARTY = 2;
+const SELLER = 3;
+const PAYERS = [4, 5, 6, 7, 8, 9, 10];
+
+export type Cast = {
+  facilitator: DevAccount;
+  /** For acting from outside: furnishing the chain, sending somebody else's authorization. */
+  thirdParty: DevAccount;
+  seller: Hex;
+  payers: readonly DevAccount[];
+};
+
+export function castOf(): Cast {
+  return {
+    facilitator: accountAt(FACILITATOR),
+    thirdParty: accountAt(THIRD_PARTY),
+    seller: accountAt(SELLER).address,
+    payers: PAYERS.map(accountAt),
+  };
+}
+
+function accountAt(addressIndex: number): DevAccount {
+  const key = mnemonicToAccount(MNEMONIC, { addressIndex }).getHdKey().privateKey;
+  if (key === null) throw new Error(`anvil's account ${addressIndex} has no private key`);
+  const privateKey = toHex(key);
+  return { address: privateKeyToAccount(privateKey).address, privateKey };
+}
+
+/**
+ * One after the other, in the order they were asked for. For the transactions of an account, each of which then takes the
+ * nonce that the chain expects. A nonce counted here, as by viem's nonce manager, goes wrong in ways that hold up all that
+ * is sent later: it leaves a gap where one of several is refused, and is ahead of a chain that was set back.
+ */
+export function createTurns() {
+  let last: Promise<unknown> = Promise.resolve();
+  return <Result>(work: () => Promise<Result>): Promise<Result> => {
+    const mine = last.then(work, work);
+    last = mine.catch(() => {});
+    return mine;
+  };
+}
+
+/** How the chain moves on: a block at once for each transaction, and one at intervals, so that what is old becomes final. */
+export type Mining = {
+  readonly running: boolean;
+  /** No block is made but by `evm_mine`; transactions wait in the pool. */
+  pause(): Promise<void>;
+  /** Mines what waits and goes on. */
+  resume(): Promise<void>;
+  stop(): void;
+};
+
+type Options = {
+  chain: Chain;
+  /** 0: no blocks but those of transactions. */
+  blockTimeMs: number;
+  log: Logger;
+};
+
+/**
+ * The intervals are kept here and not by anvil: its mixed mode, once switched off for a pause, cannot be switched on
+ * again over RPC.
+ */
+export function startMining({ chain, blockTimeMs, log }: Options): Mining {
+  const ended = new AbortController();
+  let running = true;
+  let ticking: Promise<void> = Promise.resolve();
+  const tick = async (): Promise<void> => {
+    try {
+      if (running) await chain.mine({ blocks: 1 });
+    } catch (error) {
+      if (!ended.signal.aborted) log.warn("devnet.block_failed", { reason: messageOf(error) });
+    }
+  };
+  const keepTicking = async (): Promise<void> => {
+    while (!ended.signal.aborted) {
+      await delay(blockTimeMs, ended.signal).catch(() => {});
+      ticking = ended.signal.aborted ? Promise.resolve() : tick();
+      await ticking;
+    }
+  };
+  if (blockTimeMs > 0) void keepTicking();
+  return {
+    get running() {
+      return running;
+    },
+    async pause() {
+      running = false;
+      await ticking;
+      await chain.setAutomine(false);
+    },
+    async resume() {
+      await chain.setAutomine(true);
+      await chain.mine({ blocks: 1 });
+      running = true;
+    },
+    stop: () => ended.abort(),
+  };
 }

@@ -2,10 +2,10 @@ import type { RequestListener } from "node:http";
 import { z } from "zod";
 import { AppError } from "../../shared/errors/app-error.ts";
 import { bareApp, serve } from "../../shared/http/ops.ts";
+import type { Mining } from "./chain.ts";
+import type { Counter } from "./facilitator-server.ts";
+import { readJson } from "./facilitator-server.ts";
 import { Fault, type Faults } from "./faults.ts";
-import type { Mining } from "./mining.ts";
-import { readJson } from "./read-json.ts";
-import type { Counter } from "./received.ts";
 
 type Deps = { faults: Faults; counter: Counter; mining: Mining; describe: () => object };
 

@@ -1,15 +1,21 @@
 import { listen } from "../../shared/http/listen.ts";
 import { Shutdown } from "../../shared/lifecycle/shutdown.ts";
 import type { Logger } from "../../shared/log/logger.ts";
-import { castOf, type DevAccount, type Hex } from "./accounts.ts";
-import { ADDRESSES, CHAIN_ID, connectChain, furnish } from "./chain.ts";
+import { startAnvil } from "./anvil.ts";
+import {
+  ADDRESSES,
+  CHAIN_ID,
+  castOf,
+  connectChain,
+  type DevAccount,
+  furnish,
+  type Hex,
+  startMining,
+} from "./chain.ts";
 import { createControlHandler } from "./control.ts";
 import { createFacilitator } from "./facilitator.ts";
+import { Counter, createFacilitatorHandler } from "./facilitator-server.ts";
 import { Faults } from "./faults.ts";
-import { startMining } from "./mining.ts";
-import { Counter } from "./received.ts";
-import { createFacilitatorHandler } from "./server.ts";
-import { startAnvil } from "./start-anvil.ts";
 
 /** What is where on a devnet. */
 export type DevnetPlaces = {

@@ -8,10 +8,12 @@ import type {
 } from "@x402/core/types";
 import { ExactEvmScheme } from "@x402/evm/exact/facilitator";
 import { ExactEvmSchemeV1 } from "@x402/evm/exact/v1/facilitator";
-import { CHAIN_ID, type Chain } from "./chain.ts";
-import { createLateTransfers } from "./late-transfer.ts";
-import { type Payment, paymentOf } from "./payment.ts";
-import { createTurns } from "./turns.ts";
+import { encodeFunctionData, keccak256, parseEther, parseGwei } from "viem";
+import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
+import { z } from "zod";
+import { delay } from "../../shared/time/clock.ts";
+import { CHAIN_ID, type Chain, createTurns, type Hex } from "./chain.ts";
+import { tokenAbi } from "./contracts/token.ts";
 
 /** The body of POST /verify and POST /settle, of either version; that it has this shape is for the SDK to find out. */
 export type FacilitatorRequest = {
@@ -93,4 +95,95 @@ function pending(
     network: paymentRequirements.network,
     payer: from,
   };
+}
+
+const hex = z.custom<Hex>((value) => typeof value === "string" && /^0x[0-9a-fA-F]*$/.test(value));
+const uint = z.string().transform((digits) => BigInt(digits));
+
+const Request = z.object({
+  paymentPayload: z.object({
+    x402Version: z.number(),
+    payload: z.object({
+      signature: hex,
+      authorization: z.object({
+        from: hex,
+        to: hex,
+        value: uint,
+        validAfter: uint,
+        validBefore: uint,
+        nonce: hex,
+      }),
+    }),
+  }),
+  paymentRequirements: z.object({ asset: hex }),
+});
+
+/** An EIP-3009 authorization as a facilitator is given it, with its signature and its token. */
+export type Payment = {
+  from: Hex;
+  to: Hex;
+  value: bigint;
+  validAfter: bigint;
+  validBefore: bigint;
+  nonce: Hex;
+  signature: Hex;
+  asset: Hex;
+};
+
+/** Reads the authorization in a request to verify or settle, of either version. Throws when there is none. */
+export function paymentOf(request: unknown): Payment {
+  const { paymentPayload, paymentRequirements } = Request.parse(request);
+  const { authorization, signature } = paymentPayload.payload;
+  return { ...authorization, signature, asset: paymentRequirements.asset };
+}
+
+/** What a request says of itself, however little that is. */
+export function describeRequest(request: unknown) {
+  const read = Request.safeParse(request);
+  if (!read.success) return { payer: undefined, nonce: undefined, x402Version: undefined };
+  const { x402Version, payload } = read.data.paymentPayload;
+  const { from, nonce } = payload.authorization;
+  return { payer: from.toLowerCase(), nonce: nonce.toLowerCase(), x402Version };
+}
+
+export type LateTransaction = { readonly hash: Hex; readonly raw: Hex };
+
+/**
+ * Transactions whose hash is known before they are sent. Each has an account of its own, so that one that is never sent
+ * holds nothing up.
+ */
+export function createLateTransfers(chain: Chain) {
+  const stopped = new AbortController();
+  return {
+    async prepare(payment: Payment): Promise<LateTransaction> {
+      const account = privateKeyToAccount(generatePrivateKey());
+      await chain.setBalance({ address: account.address, value: parseEther("1") });
+      const raw = await account.signTransaction({
+        chainId: CHAIN_ID,
+        type: "eip1559",
+        nonce: 0,
+        to: payment.asset,
+        data: transferData(payment),
+        gas: 300_000n,
+        maxFeePerGas: parseGwei("100"),
+        maxPriorityFeePerGas: parseGwei("1"),
+      });
+      return { raw, hash: keccak256(raw) };
+    },
+    /** Sends it after this time; that the chain then refuses it is nobody's concern here. */
+    send({ raw }: LateTransaction, afterMs: number): void {
+      delay(afterMs, stopped.signal)
+        .then(() => chain.sendRawTransaction({ serializedTransaction: raw }))
+        .catch(() => {});
+    },
+    stop: () => stopped.abort(),
+  };
+}
+
+function transferData({ from, to, value, validAfter, validBefore, nonce, signature }: Payment): Hex {
+  return encodeFunctionData({
+    abi: tokenAbi,
+    functionName: "transferWithAuthorization",
+    args: [from, to, value, validAfter, validBefore, nonce, signature],
+  });
 }

@@ -4,9 +4,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { writeConfig } from "../../shared/config/write-config.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
-import { type Part, startPart } from "../../shared/dev/start-part.ts";
-import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
-import { untilReady } from "../../shared/dev/until-ready.ts";
+import { type Part, startPart } from "../../shared/dev/process.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
+import { untilReady } from "../../shared/dev/stack.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { isQueued } from "../../shared/queue/is-queued.ts";
 import { connectForWork, type Redis } from "../../shared/redis/connect.ts";

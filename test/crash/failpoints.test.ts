@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { Queue } from "bullmq";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Secret } from "../../shared/crypto/secret.ts";
-import type { Part } from "../../shared/dev/start-part.ts";
+import type { Part } from "../../shared/dev/process.ts";
 import type { JobCall } from "../../shared/job-call/job-call.ts";
 import { FAILPOINTS, type Failpoint } from "../../shared/lifecycle/failpoint.ts";
 import { silentLogger } from "../../shared/log/logger.ts";

@@ -7,7 +7,7 @@ import { afterEach, expect, test } from "vitest";
 import { loadX402Config } from "../../shared/config/load-x402.ts";
 import { type ConfigTables, writeConfig } from "../../shared/config/write-config.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
-import { type PosternProcess, startProcess } from "../../shared/dev/start-process.ts";
+import { type PosternProcess, startProcess } from "../../shared/dev/process.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Answer, send } from "../support/http.ts";
 import { tempDir } from "../support/temp-dir.ts";

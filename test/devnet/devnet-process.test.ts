@@ -1,8 +1,8 @@
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { findAnvil } from "../../services/devnet/anvil.ts";
 import type { DevnetPlaces } from "../../services/devnet/devnet.ts";
-import { findAnvil } from "../../services/devnet/find-anvil.ts";
-import { type PosternProcess, startProcess } from "../../shared/dev/start-process.ts";
+import { type PosternProcess, startProcess } from "../../shared/dev/process.ts";
 import { connectDevnet, type DevnetChain, startTestDevnet } from "../support/devnet.ts";
 import { eventually } from "../support/eventually.ts";
 

@@ -5,7 +5,7 @@ import { createProducer, type Inject } from "../../services/producer/producer.ts
 import { writeConfig } from "../../shared/config/write-config.ts";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { startRedis } from "../../shared/dev/start-redis.ts";
+import { startRedis } from "../../shared/dev/redis.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import type { ErrorCode } from "../../shared/errors/codes.ts";
 import { randomCallId } from "../../shared/job-call/call-id.ts";

@@ -1,7 +1,7 @@
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { PricingOptions } from "../../services/pricing/pricing.ts";
-import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
 import { toHex } from "../../shared/ethereum/hex.ts";
 import { recoverAddress } from "../../shared/ethereum/recover.ts";
 import { createSigner } from "../../shared/ethereum/signer.ts";

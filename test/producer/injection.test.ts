@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { type Inject, Refused } from "../../services/producer/inject.ts";
 import { contentDigest, verifyMessage } from "../../shared/crypto/message-signature.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
 import { isMetadataHeader } from "../../shared/job-call/metadata.ts";
 import { JOB_NAME, JOB_OPTIONS } from "../../shared/queue/protocol.ts";
 import { eventually } from "../support/eventually.ts";

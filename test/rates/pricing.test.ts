@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { writeConfig } from "../../shared/config/write-config.ts";
-import { builtEntry, startProcess } from "../../shared/dev/start-process.ts";
-import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
+import { builtEntry, startProcess } from "../../shared/dev/process.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
 import { DOMAIN, ENGINE, KEY, wireRequest } from "../pricing/pricing-lab.ts";
 import { eventually } from "../support/eventually.ts";
 import { reflectedClient } from "../support/reflected.ts";

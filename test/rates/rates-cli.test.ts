@@ -6,7 +6,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { loadX402Config } from "../../shared/config/load-x402.ts";
 import { writeConfig } from "../../shared/config/write-config.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { isLive } from "../../shared/pricing/rates/rated-token.ts";
 import { createRates } from "../../shared/pricing/rates/rates.ts";

@@ -2,14 +2,12 @@ import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
 import type { PaymentPayloadV1, PaymentRequirementsV1 } from "@x402/core/types/v1";
 import { parseEventLogs, parseGwei, parseSignature } from "viem";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
-import { castOf, type DevAccount, type Hex } from "../../services/devnet/accounts.ts";
-import { connectChain } from "../../services/devnet/chain.ts";
+import { castOf, connectChain, createTurns, type DevAccount, type Hex } from "../../services/devnet/chain.ts";
 import { registryAbi } from "../../services/devnet/contracts/caller-registry.ts";
 import { tokenAbi } from "../../services/devnet/contracts/token.ts";
 import { type DevnetOptions, type DevnetPlaces, startDevnet } from "../../services/devnet/devnet.ts";
+import type { Received } from "../../services/devnet/facilitator-server.ts";
 import type { FaultOrder } from "../../services/devnet/faults.ts";
-import type { Received } from "../../services/devnet/received.ts";
-import { createTurns } from "../../services/devnet/turns.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { TRANSFER_TYPES } from "./transfer-types.ts";
 

@@ -6,7 +6,7 @@ import { createX402Gateway, type X402Gateway } from "../../services/x402-gateway
 import { parseJobPricing } from "../../shared/config/job-pricing-toml.ts";
 import { x402Toml } from "../../shared/config/x402-toml.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { devToken } from "../../shared/dev/dev-payments.ts";
+import { devToken } from "../../shared/dev/config.ts";
 import type { Limits } from "../../shared/gateway/backpressure.ts";
 import { listen } from "../../shared/http/listen.ts";
 import type { JobCall } from "../../shared/job-call/job-call.ts";

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from "vitest";
-import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
 import { callIdFrom } from "../../shared/job-call/call-id.ts";
 import { type DevAccount, newPayer, startTestDevnet, type TestDevnet } from "../support/devnet.ts";
 import { eventually } from "../support/eventually.ts";

@@ -1,7 +1,7 @@
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { createPaymentJournal, type PaymentJournal } from "../../shared/payments/journal.ts";
 import { createPaymentList } from "../../shared/payments/list.ts";

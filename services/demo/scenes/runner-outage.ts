@@ -1,4 +1,4 @@
-import type { LoggedEvent } from "../../../shared/dev/event-log.ts";
+import type { LoggedEvent } from "../../../shared/dev/process.ts";
 import type { Scene } from "../scene.ts";
 import { sendSeveral } from "../send-several.ts";
 

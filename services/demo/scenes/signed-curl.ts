@@ -1,7 +1,7 @@
-import { exampleBody } from "../../../shared/dev/dev-config.ts";
+import { spawnChild } from "../../../shared/dev/child.ts";
+import { exampleBody } from "../../../shared/dev/config.ts";
 import { findProgram } from "../../../shared/dev/find-program.ts";
-import { readyCurl } from "../../../shared/dev/ready-curl.ts";
-import { spawnChild } from "../../../shared/dev/spawn-child.ts";
+import { readyCurl } from "../../../shared/dev/ready-commands.ts";
 import { shortId } from "../event-line.ts";
 import type { Reply } from "../http-request.ts";
 import type { Demo, Scene } from "../scene.ts";

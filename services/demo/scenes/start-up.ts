@@ -1,5 +1,5 @@
-import type { DevnetPart } from "../../../shared/dev/start-devnet.ts";
-import type { Part } from "../../../shared/dev/start-part.ts";
+import type { DevnetPart } from "../../../shared/dev/devnet.ts";
+import type { Part } from "../../../shared/dev/process.ts";
 import type { Shutdown } from "../../../shared/lifecycle/shutdown.ts";
 import { SERVICE_ID } from "../demo-config.ts";
 import { httpRequest } from "../http-request.ts";

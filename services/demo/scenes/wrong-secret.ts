@@ -1,4 +1,4 @@
-import { newSecret } from "../../../shared/dev/dev-config.ts";
+import { newSecret } from "../../../shared/dev/config.ts";
 import { RUNNER_SECRET } from "../demo-config.ts";
 import { shortId } from "../event-line.ts";
 import type { Demo, Scene } from "../scene.ts";

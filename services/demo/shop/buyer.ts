@@ -2,7 +2,7 @@ import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { ExactEvmSchemeV1 } from "@x402/evm/exact/v1/client";
 import { type PaymentRequirements, wrapFetchWithPayment, x402Client, x402HTTPClient } from "@x402/fetch";
 import { privateKeyToAccount } from "viem/accounts";
-import type { Devnet } from "../../../shared/dev/start-devnet.ts";
+import type { Devnet } from "../../../shared/dev/devnet.ts";
 import { callIdFrom } from "../../../shared/job-call/call-id.ts";
 import { httpRequest, type Reply } from "../http-request.ts";
 import type { AcceptedCall } from "../tally.ts";

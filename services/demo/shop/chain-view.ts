@@ -1,5 +1,5 @@
 import { createPublicClient, http, parseAbi, parseAbiItem } from "viem";
-import type { Devnet } from "../../../shared/dev/start-devnet.ts";
+import type { Devnet } from "../../../shared/dev/devnet.ts";
 
 type Hex = `0x${string}`;
 

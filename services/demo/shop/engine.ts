@@ -1,5 +1,5 @@
 import { loadPricingConfig } from "../../../shared/config/load-pricing.ts";
-import type { Part } from "../../../shared/dev/start-part.ts";
+import type { Part } from "../../../shared/dev/process.ts";
 import type { Eip712Domain } from "../../../shared/ethereum/typed-data.ts";
 import { askForQuote } from "../../../shared/pricing/ask-for-quote.ts";
 import { systemClock } from "../../../shared/time/clock.ts";

@@ -1,4 +1,4 @@
-import type { Devnet } from "../../../shared/dev/start-devnet.ts";
+import type { Devnet } from "../../../shared/dev/devnet.ts";
 import { httpRequest } from "../http-request.ts";
 
 /** How often the facilitator was asked about a payer. */

@@ -1,4 +1,4 @@
-import { DEV_JOBS } from "../../../../shared/dev/dev-config.ts";
+import { DEV_JOBS } from "../../../../shared/dev/config.ts";
 import type { PaidScene } from "../../scene.ts";
 import { within } from "../../until.ts";
 import { showOneChargeOneJob } from "./one-charge-one-job.ts";

@@ -1,4 +1,4 @@
-import { DEV_JOBS } from "../../../../shared/dev/dev-config.ts";
+import { DEV_JOBS } from "../../../../shared/dev/config.ts";
 import { httpRequest, type Reply } from "../../http-request.ts";
 import type { Demo, PaidScene } from "../../scene.ts";
 import type { Buyer, Payment } from "../../shop/buyer.ts";

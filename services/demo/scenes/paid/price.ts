@@ -1,4 +1,4 @@
-import { DEV_JOBS } from "../../../../shared/dev/dev-config.ts";
+import { DEV_JOBS } from "../../../../shared/dev/config.ts";
 import { httpRequest } from "../../http-request.ts";
 import type { PaidScene } from "../../scene.ts";
 import { usdc } from "../../shop/usdc.ts";

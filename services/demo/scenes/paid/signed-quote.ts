@@ -1,4 +1,4 @@
-import { DEV_JOBS } from "../../../../shared/dev/dev-config.ts";
+import { DEV_JOBS } from "../../../../shared/dev/config.ts";
 import { toHex } from "../../../../shared/ethereum/hex.ts";
 import { recoverAddress } from "../../../../shared/ethereum/recover.ts";
 import { domainSeparator } from "../../../../shared/ethereum/typed-data.ts";

@@ -1,4 +1,4 @@
-import { DEV_JOBS } from "../../../../shared/dev/dev-config.ts";
+import { DEV_JOBS } from "../../../../shared/dev/config.ts";
 import { shortId } from "../../event-line.ts";
 import { KECCAK256_OF_HELLO } from "../../known-answer.ts";
 import type { PaidScene } from "../../scene.ts";

@@ -1,11 +1,12 @@
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { AppError } from "../errors/app-error.ts";
 import { delay, systemClock } from "../time/clock.ts";
-import { answers } from "./answers.ts";
-import { findRedisServer } from "./find-redis-server.ts";
+import { type Child, type Exit, spawnChild } from "./child.ts";
+import { findProgram, installPackage } from "./find-program.ts";
 import { freePort } from "./free-port.ts";
-import { type Child, type Exit, spawnChild } from "./spawn-child.ts";
 
 export type RedisServerOptions = {
   env: NodeJS.ProcessEnv;
@@ -117,4 +118,67 @@ async function ready(launch: Launch): Promise<Launch> {
     await delay(20);
   }
   return launch;
+}
+
+const PATIENCE_MS = 1000;
+
+/**
+ * Whether the Redis at this port has loaded its data, takes commands and is the process `pid`: another server may have
+ * taken the port in the meantime. Speaks the protocol itself, since a client library would go on to reconnect.
+ */
+export function answers(port: number, pid: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    let reply = "";
+    const socket = connect(port, "127.0.0.1", () => socket.write("PING\r\nINFO server\r\n"));
+    const settle = (outcome: boolean) => {
+      socket.destroy();
+      resolve(outcome);
+    };
+    socket.setTimeout(PATIENCE_MS, () => settle(false));
+    socket.on("error", () => settle(false));
+    socket.on("close", () => settle(false));
+    socket.on("data", (chunk) => {
+      reply += chunk.toString("latin1");
+      if (reply.startsWith("-")) settle(false);
+      const answered = /^process_id:(\d+)\r$/m.exec(reply)?.[1];
+      if (answered !== undefined) settle(reply.startsWith("+PONG") && Number(answered) === pid);
+    });
+  });
+}
+
+const NAMES = ["redis-server", "valkey-server"];
+
+/**
+ * The path of a Redis or Valkey server: from the PATH, else installed from the distribution's packages where that is
+ * allowed. Throws `start.program_missing` with what to run.
+ */
+export function findRedisServer(env: NodeJS.ProcessEnv): string {
+  const present = findProgram(NAMES, env);
+  if (present !== undefined) return present;
+  installPackage("redis-server", env);
+  const installed = findProgram(NAMES, env);
+  if (installed !== undefined) return installed;
+  throw new AppError("start.program_missing", {
+    reason: [
+      "No redis-server or valkey-server on the PATH. Install one and run this again:",
+      "  Debian, Ubuntu  sudo apt-get install -y redis-server",
+      "  Fedora          sudo dnf install -y valkey",
+      "  macOS           brew install redis",
+      "or set REDIS_URL to a Redis that may be used, for example REDIS_URL=redis://127.0.0.1:6379",
+    ].join("\n"),
+  });
+}
+
+export type ProvidedRedis = {
+  readonly url: string;
+  /** Absent where the Redis is REDIS_URL's, which is nobody's to stop. */
+  readonly private?: PrivateRedis;
+};
+
+/** The Redis of REDIS_URL if that is set, else a private one. */
+export async function provideRedis(options: RedisServerOptions): Promise<ProvidedRedis> {
+  const url = options.env["REDIS_URL"];
+  if (url) return { url };
+  const redis = await startRedis(options);
+  return { url: redis.url, private: redis };
 }

@@ -1,8 +1,7 @@
-import { exampleBody } from "../../shared/dev/dev-config.ts";
-import { readyCurl } from "../../shared/dev/ready-curl.ts";
-import { readyPay } from "../../shared/dev/ready-pay.ts";
-import type { Devnet } from "../../shared/dev/start-devnet.ts";
-import type { Part } from "../../shared/dev/start-part.ts";
+import { exampleBody } from "../../shared/dev/config.ts";
+import type { Devnet } from "../../shared/dev/devnet.ts";
+import type { Part } from "../../shared/dev/process.ts";
+import { readyCurl, readyPay } from "../../shared/dev/ready-commands.ts";
 import type { Effective } from "./effective-config.ts";
 import type { Parts } from "./parts.ts";
 

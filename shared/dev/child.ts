@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
-import { endWithParent } from "./end-with-parent.ts";
 
 export type Exit = { readonly code: number | null; readonly signal: NodeJS.Signals | null };
 
@@ -66,5 +65,22 @@ function ended(child: ChildProcess, onError: (error: Error) => void): Promise<Ex
       if (child.pid === undefined) resolve({ code: null, signal: null });
     });
     child.once("close", (code, signal) => resolve({ code, signal }));
+  });
+}
+
+const running = new Map<ChildProcess, NodeJS.Signals>();
+let watching = false;
+
+/**
+ * The child gets this signal when this process exits, so that no failed test and no crashed demo leaves processes behind.
+ * SIGTERM is for one that has children of its own to end.
+ */
+export function endWithParent(child: ChildProcess, signal: NodeJS.Signals = "SIGKILL"): void {
+  running.set(child, signal);
+  child.once("close", () => running.delete(child));
+  if (watching) return;
+  watching = true;
+  process.on("exit", () => {
+    for (const [each, last] of running) each.kill(last);
   });
 }

@@ -1,5 +1,5 @@
 import { delay, systemClock } from "../time/clock.ts";
-import type { Part } from "./start-part.ts";
+import { builtEntry, type Part, type ProcessOptions, startPart } from "./process.ts";
 
 const DEADLINE_MS = 30_000;
 
@@ -27,4 +27,12 @@ async function isOk(url: string): Promise<boolean> {
   } catch {
     return false;
   }
+}
+
+type Options = Pick<ProcessOptions, "env" | "onLine"> & { configDir: string };
+
+/** Runs the pricing engine with its x402 settlement extension, out of reach of the terminal's Ctrl-C. */
+export function startPricing({ configDir, ...options }: Options): Promise<Part> {
+  const entry = builtEntry("services/pricing/main-with-x402.js");
+  return startPart({ name: "pricing", entry, args: [configDir], detached: true, ...options });
 }

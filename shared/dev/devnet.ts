@@ -1,7 +1,6 @@
 import { AppError, messageOf } from "../errors/app-error.ts";
-import type { LoggedEvent } from "./event-log.ts";
-import { type Part, startPart } from "./start-part.ts";
-import type { ProcessOptions } from "./start-process.ts";
+import type { LoggedEvent, ProcessOptions } from "./process.ts";
+import { type Part, startPart } from "./process.ts";
 
 type Hex = `0x${string}`;
 
