@@ -1,7 +1,7 @@
+import { eventually } from "../../shared/dev/wait.ts";
 import { offersOf } from "./offers.ts";
 import type { Demo } from "./scene.ts";
 import { type Accounts, account } from "./shop/accounts.ts";
-import { until } from "./until.ts";
 
 /** The whole demo in numbers, each counted where it happened: by the sender, in the queue, at the runner. */
 export type Counts = {
@@ -31,7 +31,7 @@ export type Counts = {
 /** Counts once the queue is empty, or when it does not become so. */
 export async function count(demo: Demo): Promise<{ counts: Counts; accounts: Accounts | undefined }> {
   const { tally, world, runner, shop } = demo;
-  await until("an empty queue", async () => (await world.queue.look()).waiting === 0).catch(() => {});
+  await eventually("an empty queue", async () => (await world.queue.look()).waiting === 0).catch(() => {});
   const accounts = shop && (await account(demo, shop));
   const ids = new Set([...tally.accepted.keys(), ...(accounts?.settled.ids ?? [])]);
   const states = await Promise.all([...ids].map((id) => runner.stateOf(id).catch(() => "unknown")));

@@ -1,5 +1,5 @@
 import { EventLog, type LoggedEvent, type Matches } from "../../shared/dev/process.ts";
-import { within } from "./until.ts";
+import { beforeDeadline } from "../../shared/dev/wait.ts";
 
 /** What a part of Postern logged, over all its restarts. */
 export type PartLog = {
@@ -15,7 +15,7 @@ export type PartLog = {
 export function createPartLog(): PartLog {
   const log = new EventLog();
   const never = new Promise<never>(() => {});
-  const first = (what: string, matches: Matches) => within(what, log.first(matches, never));
+  const first = (what: string, matches: Matches) => beforeDeadline(what, log.first(matches, never));
   return {
     take: (line) => log.take(line),
     named: (event) => log.named(event),

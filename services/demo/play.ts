@@ -1,3 +1,4 @@
+import { beforeDeadline } from "../../shared/dev/wait.ts";
 import { messageOf } from "../../shared/errors/app-error.ts";
 import type { Demo, PaidScene, Scene } from "./scene.ts";
 import { badSignature } from "./scenes/bad-signature.ts";
@@ -15,7 +16,6 @@ import { versionTwo } from "./scenes/paid/version-two.ts";
 import { runnerOutage } from "./scenes/runner-outage.ts";
 import { signedCurl } from "./scenes/signed-curl.ts";
 import { wrongSecret } from "./scenes/wrong-secret.ts";
-import { within } from "./until.ts";
 
 const SCENES = [signedCurl, fourCredentials, badSignature, runnerOutage, wrongSecret, killedProducer];
 const PAID_SCENES = [
@@ -47,7 +47,7 @@ function paidScenes({ shop }: Demo): Scene[] {
 async function playOne(demo: Demo, scene: Scene): Promise<boolean> {
   demo.stage.scene(scene.title);
   try {
-    await within(`the end of "${scene.title}"`, scene.play(demo), SCENE_DEADLINE_MS);
+    await beforeDeadline(`the end of "${scene.title}"`, scene.play(demo), SCENE_DEADLINE_MS);
     return true;
   } catch (error) {
     for (const line of messageOf(error).split("\n", 1)) demo.stage.fail(line);

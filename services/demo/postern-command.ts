@@ -1,5 +1,5 @@
 import { startProcess } from "../../shared/dev/process.ts";
-import { within } from "./until.ts";
+import { beforeDeadline } from "../../shared/dev/wait.ts";
 
 export type CommandResult = { exitCode: number | null; lines: readonly string[] };
 
@@ -16,7 +16,7 @@ export function createPostern({ env, configDir }: { env: NodeJS.ProcessEnv; conf
       detached: true,
       onLine: (line) => lines.push(line),
     });
-    const { code } = await within(`postern ${args.join(" ")} ends`, command.exit);
+    const { code } = await beforeDeadline(`postern ${args.join(" ")} ends`, command.exit);
     return { exitCode: code, lines };
   };
 }

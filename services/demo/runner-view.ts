@@ -1,10 +1,10 @@
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { contentDigest, signMessage } from "../../shared/crypto/message-signature.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { httpRequest, type Reply } from "./http-request.ts";
 import type { AcceptedCall, Tally } from "./tally.ts";
-import { until } from "./until.ts";
 
 export type RunnerView = {
   /** What the runner says of a call at GET /calls/{id}: its state, or `unknown`. */
@@ -33,7 +33,7 @@ export function createRunnerView(address: string, secret: Secret, tally: Tally):
     stateOf: async (callId) => String((await look(callId))["state"]),
     async untilDone(calls) {
       for (const call of calls) {
-        await until(`the runner lists ${call.callId} as done, with the bytes that were sent`, () =>
+        await eventually(`the runner lists ${call.callId} as done, with the bytes that were sent`, () =>
           isDone(call),
         );
       }

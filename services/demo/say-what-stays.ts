@@ -36,5 +36,5 @@ function sayHowToBuy(stage: Stage, { gateway, devnet, order }: Shop): void {
   const url = `http://${gateway.address}${path}`;
   stage.say("");
   stage.say(`${path}  (x402, job ${jobId}; price: ${url}/price)`);
-  stage.say(readyPay({ url, jobId, payerKey: devnet.payers[0]?.privateKey ?? "" }));
+  stage.say(readyPay(url, jobId, devnet.payers[0]?.privateKey ?? ""));
 }

@@ -3,16 +3,15 @@ import { loadConfig } from "../../shared/config/load-config.ts";
 import type { EndpointToml } from "../../shared/config/webhooks-toml.ts";
 import { writeConfig } from "../../shared/config/write-config.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { type DevnetPart, startDevnet } from "../../shared/dev/devnet.ts";
-import { type Part, startPart } from "../../shared/dev/process.ts";
+import { type DevnetPart, provideDevnet } from "../../shared/dev/devnet.ts";
+import type { Part } from "../../shared/dev/process.ts";
 import { provideRedis } from "../../shared/dev/redis.ts";
-import { startPricing } from "../../shared/dev/stack.ts";
-import { AppError } from "../../shared/errors/app-error.ts";
+import { createStack } from "../../shared/dev/stack.ts";
+import { beforeDeadline } from "../../shared/dev/wait.ts";
 import type { Shutdown } from "../../shared/lifecycle/shutdown.ts";
 import { demoConfig, RUNNER_SECRET } from "./demo-config.ts";
 import { createPartLog, type PartLog } from "./part-log.ts";
 import { openQueueView, type QueueView } from "./queue-view.ts";
-import { within } from "./until.ts";
 
 /** The parts that read the configuration. */
 export type PartName = "runner" | "producer" | "webhooks" | "x402" | "pricing";
@@ -32,16 +31,13 @@ export type World = {
   readonly devnet: DevnetPart | { missing: string };
   readonly logs: Readonly<Record<PartName, PartLog>>;
   /** Starts a part of the built program and resolves once it listens. */
-  start(name: Exclude<PartName, "pricing">, args: readonly string[]): Promise<Part>;
-  /** Starts the pricing engine, with its x402 settlement extension. */
-  startPricing(): Promise<Part>;
+  start(name: PartName, args: readonly string[]): Promise<Part>;
 };
 
 /** What has not ended by itself by then is killed. */
 const END_DEADLINE_MS = 10_000;
 /** A payment is deep enough in the chain after two blocks. */
 const BLOCK_TIME_MS = 250;
-const FREE_PORTS = { rpc: 0, facilitator: 0, control: 0 };
 
 type Options = { home: string; env: NodeJS.ProcessEnv; shutdown: Shutdown };
 
@@ -57,7 +53,7 @@ export async function createWorld({ home, env, shutdown }: Options): Promise<Wor
   if (redis.private === undefined) await queue.assertUnused();
 
   const { POSTERN_FAILPOINT: _, ...rest } = env;
-  const devnet = await provideDevnet(rest, shutdown);
+  const devnet = await startDevnet(rest, shutdown);
   const configDir = join(home, "config");
   const { runnerSecret, ...tables } = await demoConfig({
     redisUrl: redis.url,
@@ -67,6 +63,12 @@ export async function createWorld({ home, env, shutdown }: Options): Promise<Wor
   writeConfig(configDir, tables);
   const partEnv = { ...rest, [RUNNER_SECRET]: runnerSecret, POSTERN_LOG_LEVEL: "info" };
   const logs = createLogs();
+  const stack = createStack({
+    configDir,
+    env: partEnv,
+    detached: true,
+    onLine: (part, line) => logs[part as PartName].take(line),
+  });
   return {
     redisUrl: redis.url,
     ownRedis: redis.private !== undefined,
@@ -78,16 +80,8 @@ export async function createWorld({ home, env, shutdown }: Options): Promise<Wor
     devnet,
     logs,
     async start(name, args) {
-      const all = [name, "--config-dir", configDir, ...args];
-      const onLine = (line: string) => logs[name].take(line);
-      const part = await startPart({ name, args: all, env: partEnv, detached: true, onLine });
+      const part = await stack.start(name, { args });
       shutdown.defer(name, () => endPart(name, part));
-      return part;
-    },
-    async startPricing() {
-      const onLine = (line: string) => logs.pricing.take(line);
-      const part = await startPricing({ configDir, env: partEnv, onLine });
-      shutdown.defer("pricing", () => endPart("pricing", part));
       return part;
     },
   };
@@ -103,19 +97,18 @@ function createLogs(): World["logs"] {
   };
 }
 
-async function provideDevnet(env: NodeJS.ProcessEnv, shutdown: Shutdown): Promise<World["devnet"]> {
-  try {
-    const options = { ports: FREE_PORTS, blockTimeMs: BLOCK_TIME_MS };
-    const devnet = await startDevnet({ env: { ...env, POSTERN_LOG_LEVEL: "info" }, ...options });
-    shutdown.defer("devnet", () => endPart("devnet", devnet.part));
-    return devnet;
-  } catch (error) {
-    if (!(error instanceof AppError) || error.code !== "start.program_missing") throw error;
-    return { missing: error.message };
-  }
+async function startDevnet(env: NodeJS.ProcessEnv, shutdown: Shutdown): Promise<World["devnet"]> {
+  const ports = { rpc: 0, facilitator: 0, control: 0 };
+  const devnet = await provideDevnet({
+    env: { ...env, POSTERN_LOG_LEVEL: "info" },
+    ports,
+    blockTimeMs: BLOCK_TIME_MS,
+  });
+  if (!("missing" in devnet)) shutdown.defer("devnet", () => endPart("devnet", devnet.part));
+  return devnet;
 }
 
 function endPart(name: string, part: Part): Promise<unknown> {
-  const ended = within(`${name} ends`, part.kill("SIGTERM"), END_DEADLINE_MS);
+  const ended = beforeDeadline(`${name} ends`, part.kill("SIGTERM"), END_DEADLINE_MS);
   return ended.catch(() => part.kill("SIGKILL"));
 }

@@ -2,8 +2,8 @@ import { exampleBody } from "../../shared/dev/config.ts";
 import type { Devnet } from "../../shared/dev/devnet.ts";
 import type { Part } from "../../shared/dev/process.ts";
 import { readyCurl, readyPay } from "../../shared/dev/ready-commands.ts";
+import { readinessUrl } from "../../shared/dev/stack.ts";
 import type { Effective } from "./effective-config.ts";
-import type { Parts } from "./parts.ts";
 
 type Probes = Record<"webhooks" | "producer" | "runner", string> & { x402?: string; pricing?: string };
 
@@ -15,38 +15,44 @@ export type DevSummary = {
   config: string;
   probes: Probes;
   endpoints: { path: string; auth: string; job: number; curl: string }[];
-  /** The x402 gateway, where jobs are sold. */
+  /** The x402 gateway, if jobs are sold. */
   x402?: string;
   devnet?: { rpc: string; facilitator: string; control: string };
-  /** The pricing engine: where gRPC is spoken, and HTTP. */
+  /** The pricing engine: its gRPC server and its HTTP server. */
   pricing?: { grpc: string; http: string };
-  /** What is sold: where the price is to be read and, on a devnet, a command that buys. */
+  /** What is sold: the URL of the job, of its price and, on a devnet, a command that buys it. */
   jobs: { url: string; price: string; pay?: string }[];
 };
 
-type Running = { parts: Parts; redisUrl: string; devnet: Devnet | undefined };
+export type Parts = Record<"webhooks" | "producer" | "runner", Part> &
+  Record<"x402" | "pricing", Part | undefined>;
+
+type Running = { config: Effective; parts: Parts; redisUrl: string; devnet: Devnet | undefined };
 
 /** Where everything is, and a command for each endpoint and each job that is sold. */
-export function summarise(config: Effective, { parts, redisUrl, devnet }: Running): DevSummary {
+export function summarise({ config, parts, redisUrl, devnet }: Running): DevSummary {
   const { webhooks, producer, runner, x402, pricing } = parts;
-  const probe = (part: Part) => `http://${part.opsAddress ?? part.address}/readyz`;
   return {
     webhooks: `http://${webhooks.address}`,
     runner: `http://${runner.address}`,
     redis: redisUrl,
     config: config.dir,
     probes: {
-      webhooks: probe(webhooks),
-      producer: probe(producer),
-      runner: probe(runner),
-      ...(x402 && { x402: probe(x402) }),
-      ...(pricing && { pricing: probe(pricing) }),
+      webhooks: readinessUrl(webhooks),
+      producer: readinessUrl(producer),
+      runner: readinessUrl(runner),
+      ...(x402 && { x402: readinessUrl(x402) }),
+      ...(pricing && { pricing: readinessUrl(pricing) }),
     },
     endpoints: endpointsOf(config, reachable(webhooks.address)),
     ...(x402 && { x402: `http://${x402.address}` }),
-    ...(devnet && { devnet: placesOf(devnet) }),
-    ...(pricing && { pricing: enginePlaces(pricing) }),
-    jobs: x402 === undefined ? [] : jobsOf(config, { address: reachable(x402.address), devnet }),
+    ...(devnet && {
+      devnet: { rpc: devnet.rpcUrl, facilitator: devnet.facilitatorUrl, control: devnet.controlUrl },
+    }),
+    ...(pricing && {
+      pricing: { grpc: pricing.address, http: `http://${reachable(httpAddressOf(pricing))}` },
+    }),
+    jobs: x402 === undefined ? [] : jobsOf(config, reachable(x402.address), devnet?.payers[0]?.privateKey),
   };
 }
 
@@ -59,27 +65,19 @@ function endpointsOf({ webhooks, madeUp }: Effective, address: string): DevSumma
   }));
 }
 
-type Shop = { address: string; devnet: Devnet | undefined };
-
-function jobsOf({ prices }: Effective, { address, devnet }: Shop): DevSummary["jobs"] {
-  const payerKey = devnet?.payers[0]?.privateKey;
+function jobsOf({ prices }: Effective, address: string, payerKey: string | undefined): DevSummary["jobs"] {
   return [...prices.values()].map(({ serviceId, jobIndex }) => {
     const url = `http://${address}/x402/jobs/${serviceId}/${jobIndex}`;
     return {
       url,
       price: `${url}/price`,
-      ...(payerKey && { pay: readyPay({ url, jobId: jobIndex, payerKey }) }),
+      ...(payerKey && { pay: readyPay(url, jobIndex, payerKey) }),
     };
   });
 }
 
-function enginePlaces({ address, process }: Part): NonNullable<DevSummary["pricing"]> {
-  const http = process.events("service.started").at(-1)?.["httpAddress"];
-  return { grpc: address, http: `http://${reachable(String(http))}` };
-}
-
-function placesOf({ rpcUrl, facilitatorUrl, controlUrl }: Devnet): NonNullable<DevSummary["devnet"]> {
-  return { rpc: rpcUrl, facilitator: facilitatorUrl, control: controlUrl };
+function httpAddressOf({ process }: Part): string {
+  return String(process.events("service.started").at(-1)?.["httpAddress"]);
 }
 
 /** The summary as a text for a terminal. */

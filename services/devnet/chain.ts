@@ -22,7 +22,7 @@ import { tokenAbi, tokenCode } from "./contracts/token.ts";
 
 export const CHAIN_ID = 84_532;
 
-/** Where things are. The token is where Base Sepolia has its USDC, so that unmodified clients accept it. */
+/** The addresses of the contracts. The token has the address of USDC on Base Sepolia, so that unmodified clients accept it. */
 export const ADDRESSES = {
   token: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
   multicall3: "0xcA11bde05977b3631167028862bE2a173976CA11",
@@ -64,7 +64,7 @@ export function connectChain(rpcUrl: string, account: DevAccount): Chain {
 }
 
 /** Puts the contracts at their addresses and gives each payer a million tokens. */
-export async function furnish(chain: Chain, { payers }: Cast): Promise<void> {
+export async function furnish(chain: Chain, { payers }: Accounts): Promise<void> {
   await chain.setCode({ address: ADDRESSES.token, bytecode: tokenCode });
   await chain.setCode({ address: ADDRESSES.multicall3, bytecode: multicall3Code });
   await chain.setCode({ address: ADDRESSES.callerRegistry, bytecode: registryCode });
@@ -83,27 +83,27 @@ export type Hex = `0x${string}`;
 
 export type DevAccount = { readonly address: Hex; readonly privateKey: Hex };
 
-/** The phrase from which anvil makes its accounts, known to everybody: each holds 10000 worthless ether. */
+/** The public phrase from which anvil makes its accounts. Each of them holds 10000 worthless ether. */
 const MNEMONIC = "test test test test test test test test test test test junk";
 
-/**
- * Who is who among the phrase's accounts, the first ten of which are anvil's. The very first is left to tests and examples,
- * which sign as it; a payer needs no ether.
+/*
+ * The numbers of the phrase's accounts; anvil funds the first ten. Tests and examples sign as number 0. A payer needs no
+ * ether.
  */
 const FACILITATOR = 1;
 const THIRD_PARTY = 2;
 const SELLER = 3;
 const PAYERS = [4, 5, 6, 7, 8, 9, 10];
 
-export type Cast = {
+export type Accounts = {
   facilitator: DevAccount;
-  /** For acting from outside: furnishing the chain, sending somebody else's authorization. */
+  /** Sets the chain up, and sends authorizations of others. */
   thirdParty: DevAccount;
   seller: Hex;
   payers: readonly DevAccount[];
 };
 
-export function castOf(): Cast {
+export function devnetAccounts(): Accounts {
   return {
     facilitator: accountAt(FACILITATOR),
     thirdParty: accountAt(THIRD_PARTY),
@@ -120,9 +120,9 @@ function accountAt(addressIndex: number): DevAccount {
 }
 
 /**
- * One after the other, in the order they were asked for. For the transactions of an account, each of which then takes the
- * nonce that the chain expects. A nonce counted here, as by viem's nonce manager, goes wrong in ways that hold up all that
- * is sent later: it leaves a gap where one of several is refused, and is ahead of a chain that was set back.
+ * Does one piece of work after the other, in the order of the calls: for the transactions of one account, so that each takes
+ * the nonce that the chain expects. viem's nonce manager counts nonces itself: it leaves a gap if one of several is refused,
+ * and is ahead of a chain that was set back. Either holds up all later transactions.
  */
 export function createTurns() {
   let last: Promise<unknown> = Promise.resolve();
@@ -133,28 +133,21 @@ export function createTurns() {
   };
 }
 
-/** How the chain moves on: a block at once for each transaction, and one at intervals, so that what is old becomes final. */
+/** Makes a block at once for each transaction, and one at intervals, so that older blocks become final. */
 export type Mining = {
   readonly running: boolean;
-  /** No block is made but by `evm_mine`; transactions wait in the pool. */
+  /** From now on only `evm_mine` makes a block; transactions wait in the pool. */
   pause(): Promise<void>;
-  /** Mines what waits and goes on. */
+  /** Mines the transactions that wait, and goes on. */
   resume(): Promise<void>;
   stop(): void;
 };
 
-type Options = {
-  chain: Chain;
-  /** 0: no blocks but those of transactions. */
-  blockTimeMs: number;
-  log: Logger;
-};
-
 /**
- * The intervals are kept here and not by anvil: its mixed mode, once switched off for a pause, cannot be switched on
- * again over RPC.
+ * Starts mining every `blockTimeMs`; 0 makes no blocks but those of transactions. The interval is kept here, because anvil's
+ * mixed mode cannot be switched on again over RPC after a pause.
  */
-export function startMining({ chain, blockTimeMs, log }: Options): Mining {
+export function startMining(chain: Chain, blockTimeMs: number, log: Logger): Mining {
   const ended = new AbortController();
   let running = true;
   let ticking: Promise<void> = Promise.resolve();

@@ -9,24 +9,69 @@ import { delay } from "../../shared/time/clock.ts";
 import { describeRequest, type Facilitator, type FacilitatorRequest } from "./facilitator.ts";
 import type { Fault, Faults, Operation } from "./faults.ts";
 
-type Deps = { facilitator: Facilitator; faults: Faults; counter: Counter };
+type JsonResponse = { status: number; body: object };
 
 /** The HTTP API of an x402 facilitator, with the faults that are ordered. */
-export function createFacilitatorHandler({ facilitator, faults, counter }: Deps): RequestListener {
+export function createFacilitatorHandler(
+  facilitator: Facilitator,
+  faults: Faults,
+  counter: Counter,
+): RequestListener {
   const handle = (on: Operation) => async (req: IncomingMessage, res: ServerResponse) => {
     const request = (await readJson(req, res)) as FacilitatorRequest;
     counter.take({ on, ...describeRequest(request), headers: req.headers });
     const fault = faults.take(on);
     if (fault === undefined) {
-      sendAnswer(res, await trueAnswer(facilitator, on, request));
+      sendJson(res, await perform(on, request));
       return;
     }
     await delay(fault.delayMs);
-    let truth: Answer | undefined;
-    if (fault.acts) truth = await trueAnswer(facilitator, on, request);
+    const performed = fault.acts ? await perform(on, request) : undefined;
     await delay(fault.replyDelayMs);
-    await sendFault(res, fault, { facilitator, request, truth });
+    await sendFault(res, fault, request, performed);
   };
+
+  /** Does what is asked: 500 if the SDK throws, as the reference server answers. */
+  async function perform(on: Operation, request: FacilitatorRequest): Promise<JsonResponse> {
+    try {
+      return { status: 200, body: await facilitator[on](request) };
+    } catch (error) {
+      return { status: 500, body: { error: messageOf(error) } };
+    }
+  }
+
+  /** Answers as the fault says. `performed` is the true response, if the fault lets the facilitator act. */
+  async function sendFault(
+    res: ServerResponse,
+    fault: Fault,
+    request: FacilitatorRequest,
+    performed: JsonResponse | undefined,
+  ): Promise<void> {
+    switch (fault.kind) {
+      case "slow":
+        return sendJson(res, performed ?? { status: 500, body: { error: "nothing was done" } });
+      case "drop":
+        res.socket?.destroy();
+        return;
+      case "status":
+        return sendStatus(res, fault);
+      case "not_json":
+        return send(res, 200, "text/html", "<html><body>Welcome</body></html>");
+      case "refuse":
+        return sendJson(res, { status: 200, body: refused(fault.on, fault.reason, request) });
+      case "accept":
+        return sendJson(res, { status: 200, body: accepted(fault.on, request) });
+      case "pending":
+        return sendJson(res, {
+          status: 200,
+          body: await facilitator.settleLater(request, fault.landsAfterMs),
+        });
+      case "redirect":
+        return send(res, fault.status, "text/plain", "", { Location: fault.location });
+      case "huge":
+        return sendHuge(res, fault.bytes);
+    }
+  }
 
   const app = bareApp();
   app.get("/supported", handle("supported"));
@@ -39,33 +84,37 @@ export function createFacilitatorHandler({ facilitator, faults, counter }: Deps)
   return serve(app);
 }
 
-export type Answer = { status: number; body: object };
-
-/** What the facilitator answers when nothing is wrong with it: 500 when the SDK throws, as the reference server does. */
-export async function trueAnswer(
-  facilitator: Facilitator,
-  on: Operation,
-  request: FacilitatorRequest,
-): Promise<Answer> {
-  try {
-    return { status: 200, body: await facilitator[on](request) };
-  } catch (error) {
-    return { status: 500, body: { error: messageOf(error) } };
-  }
+function refused(on: Operation, reason: string, request: FacilitatorRequest): object {
+  const { payer } = describeRequest(request);
+  if (on === "verify") return { isValid: false, invalidReason: reason, payer };
+  const { network } = request.paymentRequirements;
+  return { success: false, errorReason: reason, transaction: "", network, payer };
 }
 
-export function sendAnswer(res: ServerResponse, { status, body }: Answer): void {
-  send(res, { status, contentType: "application/json", text: JSON.stringify(body) });
+function accepted(on: Operation, request: FacilitatorRequest): object {
+  const { payer } = describeRequest(request);
+  if (on === "verify") return { isValid: true, payer };
+  const transaction = toHex(randomBytes(32));
+  return { success: true, transaction, network: request.paymentRequirements.network, payer };
 }
 
-export type Plain = {
-  status: number;
-  contentType: string;
-  text: string;
-  headers?: Readonly<Record<string, string | number>>;
-};
+function sendStatus(res: ServerResponse, fault: Extract<Fault, { kind: "status" }>): void {
+  const { status, body, retryAfterSecs } = fault;
+  const headers = retryAfterSecs === undefined ? {} : { "Retry-After": retryAfterSecs };
+  send(res, status, isJson(body) ? "application/json" : "text/plain", body, headers);
+}
 
-export function send(res: ServerResponse, { status, contentType, text, headers = {} }: Plain): void {
+function sendJson(res: ServerResponse, { status, body }: JsonResponse): void {
+  send(res, status, "application/json", JSON.stringify(body));
+}
+
+function send(
+  res: ServerResponse,
+  status: number,
+  contentType: string,
+  text: string,
+  headers: Readonly<Record<string, string | number>> = {},
+): void {
   res.writeHead(status, {
     "Content-Type": contentType,
     "Content-Length": Buffer.byteLength(text),
@@ -74,67 +123,9 @@ export function send(res: ServerResponse, { status, contentType, text, headers =
   res.end(text);
 }
 
-type Exchange = {
-  facilitator: Facilitator;
-  request: FacilitatorRequest;
-  /** What came of it, where the real thing was done. */
-  truth: Answer | undefined;
-};
-
-/** Answers a request as the fault says. */
-export async function sendFault(res: ServerResponse, fault: Fault, exchange: Exchange): Promise<void> {
-  const { facilitator, request, truth } = exchange;
-  switch (fault.kind) {
-    case "slow":
-      return sendAnswer(res, truth ?? { status: 500, body: { error: "nothing was done" } });
-    case "drop":
-      res.socket?.destroy();
-      return;
-    case "status":
-      return sendStatus(res, fault);
-    case "not_json":
-      return send(res, { status: 200, contentType: "text/html", text: "<html><body>Welcome</body></html>" });
-    case "refuse":
-      return sendAnswer(res, { status: 200, body: refused(fault, request) });
-    case "accept":
-      return sendAnswer(res, { status: 200, body: accepted(fault, request) });
-    case "pending":
-      return sendAnswer(res, {
-        status: 200,
-        body: await facilitator.settleLater(request, fault.landsAfterMs),
-      });
-    case "redirect": {
-      const { status, location } = fault;
-      return send(res, { status, contentType: "text/plain", text: "", headers: { Location: location } });
-    }
-    case "huge":
-      return sendHuge(res, fault.bytes);
-  }
-}
-
-function sendStatus(res: ServerResponse, fault: Extract<Fault, { kind: "status" }>): void {
-  const { status, body: text, retryAfterSecs } = fault;
-  const headers = retryAfterSecs === undefined ? {} : { "Retry-After": retryAfterSecs };
-  send(res, { status, contentType: isJson(text) ? "application/json" : "text/plain", text, headers });
-}
-
-function refused({ on, reason }: Extract<Fault, { kind: "refuse" }>, request: FacilitatorRequest): object {
-  const { payer } = describeRequest(request);
-  if (on === "verify") return { isValid: false, invalidReason: reason, payer };
-  const network = request.paymentRequirements.network;
-  return { success: false, errorReason: reason, transaction: "", network, payer };
-}
-
-function accepted({ on }: Fault, request: FacilitatorRequest): object {
-  const { payer } = describeRequest(request);
-  if (on === "verify") return { isValid: true, payer };
-  const transaction = toHex(randomBytes(32));
-  return { success: true, transaction, network: request.paymentRequirements.network, payer };
-}
-
 const CHUNK = Buffer.alloc(64 * 1024, "a");
 
-/** Ends early, without complaint, where the client has had enough. */
+/** Ends early, without complaint, if the client has had enough. */
 async function sendHuge(res: ServerResponse, bytes: number): Promise<void> {
   res.writeHead(200, { "Content-Type": "application/json" });
   await pipeline(hugeJson(bytes), res).catch(() => {});
@@ -156,9 +147,9 @@ function isJson(text: string): boolean {
 }
 
 /** A request to verify or settle, as it came. */
-export type ReceivedRequest = {
+type ReceivedRequest = {
   on: Operation;
-  /** Lower-case; undefined where the request has no EIP-3009 authorization. */
+  /** Lower-case; undefined if the request has no EIP-3009 authorization. */
   payer: string | undefined;
   nonce: string | undefined;
   x402Version: number | undefined;
@@ -169,15 +160,15 @@ export type Received = {
   supported: number;
   verify: number;
   settle: number;
-  /** Requests that followed a redirect given on command. */
+  /** Requests that followed the redirect of a fault. */
   redirected: number;
-  /** Those to verify and settle, oldest first: the newest some thousand. */
+  /** Those to verify and settle, oldest first: the newest 10,000, at least. */
   requests: readonly ReceivedRequest[];
 };
 
 const KEPT = 10_000;
 
-/** Counts what the facilitator receives, before it does anything with it. */
+/** Counts the requests to the facilitator, before it acts on them. */
 export class Counter {
   #counts = nothing();
   #requests: ReceivedRequest[] = [];
@@ -206,17 +197,13 @@ const nothing = () => ({ supported: 0, verify: 0, settle: 0, redirected: 0 });
 
 const BODY_BYTES_MAX = 1024 * 1024;
 
-/** The JSON of a request's body; an empty body is undefined. Throws `request.malformed`. */
+/** The JSON of a request's body; undefined if the body is empty. Throws `request.malformed`. */
 export async function readJson(req: IncomingMessage, res: ServerResponse): Promise<unknown> {
   const body = await readBody(req, res, BODY_BYTES_MAX);
   if (body.length === 0) return undefined;
   try {
     return JSON.parse(body.toString("utf8"));
   } catch (cause) {
-    throw new AppError("request.malformed", {
-      reason: "the body is no JSON",
-      publicDetail: "the body is no JSON",
-      cause,
-    });
+    throw AppError.public("request.malformed", "the body is no JSON", { cause });
   }
 }

@@ -15,7 +15,7 @@ import { delay } from "../../shared/time/clock.ts";
 import { CHAIN_ID, type Chain, createTurns, type Hex } from "./chain.ts";
 import { tokenAbi } from "./contracts/token.ts";
 
-/** The body of POST /verify and POST /settle, of either version; that it has this shape is for the SDK to find out. */
+/** The body of POST /verify and POST /settle, of either version. The SDK checks that it has this shape. */
 export type FacilitatorRequest = {
   paymentPayload: PaymentPayload;
   paymentRequirements: PaymentRequirements;
@@ -26,27 +26,24 @@ export type Facilitator = {
   verify(request: FacilitatorRequest): Promise<VerifyResponse>;
   settle(request: FacilitatorRequest): Promise<SettleResponse>;
   /**
-   * Answers `settlement_pending` at once; the transaction it names is sent after this time, or never. A version 2
-   * payment whose transaction comes is remembered as the SDK does: settling it again waits for that transaction.
+   * Answers `settlement_pending` at once and sends the transaction after this time, or never. As in the SDK, settling a
+   * version 2 payment again then waits for that transaction.
    */
   settleLater(request: FacilitatorRequest, landsAfterMs: number | undefined): Promise<SettleResponse>;
   stop(): void;
 };
 
-type Options = {
-  /** Connected as the facilitator's account. */
-  chain: Chain;
-  /** For how long a settle waits for its transaction before it answers `settlement_pending`. */
-  confirmationTimeoutMs: number;
-};
-
-/** The reference facilitator of the x402 packages, for the exact scheme of versions 1 and 2 on the devnet's chain. */
-export function createFacilitator({ chain, confirmationTimeoutMs }: Options): Facilitator {
+/**
+ * The reference facilitator of the x402 packages, for the exact scheme of versions 1 and 2 on the devnet's chain. It sends as
+ * the account that `chain` is connected as. A settle waits `confirmationTimeoutMs` for its transaction and then answers
+ * `settlement_pending`.
+ */
+export function createFacilitator(chain: Chain, confirmationTimeoutMs: number): Facilitator {
   const signer = createSigner(chain, confirmationTimeoutMs);
   const pendingSettlementStore = new InMemoryPendingSettlementStore();
   const sdk = new x402Facilitator()
     .register(`eip155:${CHAIN_ID}`, new ExactEvmScheme(signer, { pendingSettlementStore }))
-    // A name of version 1, which the packages type as if it were one of version 2.
+    // The packages type this name of version 1 as if it were one of version 2.
     .registerV1("base-sepolia" as `${string}:${string}`, new ExactEvmSchemeV1(signer));
   const late = createLateTransfers(chain);
   return {
@@ -118,7 +115,7 @@ const Request = z.object({
   paymentRequirements: z.object({ asset: hex }),
 });
 
-/** An EIP-3009 authorization as a facilitator is given it, with its signature and its token. */
+/** An EIP-3009 authorization with its signature and its token. */
 export type Payment = {
   from: Hex;
   to: Hex;
@@ -130,14 +127,14 @@ export type Payment = {
   asset: Hex;
 };
 
-/** Reads the authorization in a request to verify or settle, of either version. Throws when there is none. */
+/** Reads the authorization in a request to verify or settle, of either version. Throws if there is none. */
 export function paymentOf(request: unknown): Payment {
   const { paymentPayload, paymentRequirements } = Request.parse(request);
   const { authorization, signature } = paymentPayload.payload;
   return { ...authorization, signature, asset: paymentRequirements.asset };
 }
 
-/** What a request says of itself, however little that is. */
+/** The payer, the nonce and the version of a request; undefined if it has no EIP-3009 authorization. */
 export function describeRequest(request: unknown) {
   const read = Request.safeParse(request);
   if (!read.success) return { payer: undefined, nonce: undefined, x402Version: undefined };
@@ -149,8 +146,8 @@ export function describeRequest(request: unknown) {
 export type LateTransaction = { readonly hash: Hex; readonly raw: Hex };
 
 /**
- * Transactions whose hash is known before they are sent. Each has an account of its own, so that one that is never sent
- * holds nothing up.
+ * Makes transactions whose hash is known before they are sent. Each has an account of its own: one that is never sent would
+ * otherwise hold up all later ones of the account.
  */
 export function createLateTransfers(chain: Chain) {
   const stopped = new AbortController();
@@ -170,7 +167,7 @@ export function createLateTransfers(chain: Chain) {
       });
       return { raw, hash: keccak256(raw) };
     },
-    /** Sends it after this time; that the chain then refuses it is nobody's concern here. */
+    /** Sends it after this time; whether the chain takes it does not matter here. */
     send({ raw }: LateTransaction, afterMs: number): void {
       delay(afterMs, stopped.signal)
         .then(() => chain.sendRawTransaction({ serializedTransaction: raw }))

@@ -6,19 +6,18 @@ import { toHex } from "../ethereum/hex.ts";
 import { createSigner } from "../ethereum/signer.ts";
 import type { Devnet } from "./devnet.ts";
 
-/** Where the parts of one machine's own Postern are. */
-export type DevAddresses = {
-  redisUrl: string;
-  /** `host:port` of the webhooks gateway and of the runner. */
-  webhooks: string;
-  runner: string;
-};
-
 /** The jobs of the reference runner. */
 export const DEV_JOBS = { echo: 1, keccak256: 2, slow: 3 } as const;
 
-/** A configuration to try things with: one endpoint per way to authenticate, under secrets made for this one run. */
-export function createDevConfig({ redisUrl, webhooks, runner }: DevAddresses) {
+/**
+ * A configuration to try things with: one endpoint for each way to authenticate, with secrets made for this one run.
+ * `webhooks` and `runner` are the `host:port` of the webhooks gateway and of the runner.
+ */
+export function createDevConfig({
+  redisUrl,
+  webhooks,
+  runner,
+}: Record<"redisUrl" | "webhooks" | "runner", string>) {
   return {
     postern: {
       drain_secs: 0,
@@ -66,7 +65,7 @@ export function newSecret(): string {
   return randomBytes(32).toString("hex");
 }
 
-/** In wei. At the rate below from three to eight cents: less than what official clients pay without being told to. */
+/** In wei. At the rate below three to eight cents, which official clients pay without being told to. */
 const PRICES: Readonly<Record<number, string>> = {
   [DEV_JOBS.echo]: "10000000000000",
   [DEV_JOBS.keccak256]: "20000000000000",
@@ -74,8 +73,8 @@ const PRICES: Readonly<Record<number, string>> = {
 };
 
 /**
- * What an x402 gateway needs to sell the reference runner's jobs for the devnet's tokens. `address` is the `host:port` of the
- * gateway, `serviceId` is the service that the jobs belong to.
+ * The configuration of an x402 gateway that sells the reference runner's jobs, as those of service `serviceId`, for the
+ * devnet's tokens. `address` is the gateway's `host:port`.
  */
 export function createDevPayments(devnet: Devnet, address: string, serviceId: string) {
   return {
@@ -90,7 +89,7 @@ export function createDevPayments(devnet: Devnet, address: string, serviceId: st
   } satisfies ConfigTables;
 }
 
-/** The devnet's token as an x402.toml has it, at 3200 for 10^18 wei. */
+/** The devnet's token as an accepted token of x402.toml, at 3200 for 10^18 wei. */
 export function devToken({
   network,
   token,
@@ -110,15 +109,15 @@ export function devToken({
   };
 }
 
-/** No contract redeems quotes on a devnet: there they are paid through x402. */
+/** No contract redeems quotes on a devnet: they are paid through x402. */
 const REDEEMED_BY = "0x1111111111111111111111111111111111111111";
 
 /** Bits of a proof of work that takes a moment. */
-export const DEV_DIFFICULTY = 14;
+const DEV_DIFFICULTY = 14;
 
 /**
- * What a pricing engine needs, and what an x402 gateway needs to honour its quotes. `grpc` and `http` are the `host:port` of
- * the engine's two servers. The operator's key, made for this one run, is written to `dir`: pricing.toml holds no key.
+ * The configuration of a pricing engine, and of an x402 gateway that honours its quotes. `grpc` and `http` are the `host:port`
+ * of the engine's two servers. The operator's key, made for this one run, is written to `dir`: pricing.toml holds no key.
  */
 export function createDevPricing(
   devnet: Devnet,

@@ -1,21 +1,23 @@
 import { AppError, messageOf } from "../errors/app-error.ts";
-import type { LoggedEvent, ProcessOptions } from "./process.ts";
-import { type Part, startPart } from "./process.ts";
+import { type Part, type ProcessOptions, startPart } from "./process.ts";
 
 type Hex = `0x${string}`;
 
-/** What `postern devnet` says of itself once it runs. */
+/** A devnet, as its `service.started` and its control port describe it. */
 export type Devnet = {
   readonly rpcUrl: string;
   readonly facilitatorUrl: string;
   readonly controlUrl: string;
   readonly chainId: number;
-  /** CAIP-2. */
+  /** The network's name in version 2 of x402 (CAIP-2) and in version 1. */
   readonly network: string;
+  readonly networkV1: string;
+  /** USDC: 6 decimals, EIP-712 domain name "USDC", version "2". */
   readonly token: Hex;
   readonly callerRegistry: Hex;
-  /** Their keys are known to everybody. */
+  /** Each holds a million tokens; everybody knows the keys. */
   readonly payers: readonly { readonly address: Hex; readonly privateKey: Hex }[];
+  /** Has no tokens. */
   readonly seller: Hex;
 };
 
@@ -28,15 +30,12 @@ type Options = Pick<ProcessOptions, "env" | "onLine"> & {
 };
 
 /**
- * Runs `postern devnet` out of reach of the terminal's Ctrl-C. Throws `start.program_missing`, with what to install, where
- * there is no anvil, and `start.part_ended` where it does not start for another reason.
+ * Runs `postern devnet` out of reach of the terminal's Ctrl-C. Without anvil there is no devnet: `missing` then says what to
+ * install. Throws `start.part_ended` if it does not start for another reason.
  */
-export async function startDevnet({ env, ports, blockTimeMs, onLine }: Options): Promise<DevnetPart> {
-  let failed: Record<string, unknown> | undefined;
-  const take = (line: string): void => {
-    if (line.includes('"service.failed"')) failed = JSON.parse(line) as LoggedEvent;
-    onLine?.(line);
-  };
+export async function provideDevnet(options: Options): Promise<DevnetPart | { missing: string }> {
+  const { env, ports, blockTimeMs, onLine } = options;
+  let failed: Record<string, unknown> = {};
   const args = [
     ...["devnet", "--rpc-port", String(ports.rpc), "--facilitator-port", String(ports.facilitator)],
     ...["--control-port", String(ports.control), "--block-time-ms", String(blockTimeMs)],
@@ -48,13 +47,15 @@ export async function startDevnet({ env, ports, blockTimeMs, onLine }: Options):
       env,
       detached: true,
       lastSignal: "SIGTERM",
-      onLine: take,
+      onLine(line) {
+        if (line.includes('"service.failed"')) failed = JSON.parse(line) as typeof failed;
+        onLine?.(line);
+      },
     });
-    const started = part.process.events("service.started").at(-1);
-    return { part, devnet: started as unknown as Devnet };
+    return { part, devnet: part.process.events("service.started").at(-1) as unknown as Devnet };
   } catch (cause) {
-    const code = failed?.["code"] === "start.program_missing" ? "start.program_missing" : "start.part_ended";
-    const reason = String(failed?.["reason"] ?? messageOf(cause));
-    throw new AppError(code, { reason, cause });
+    const reason = String(failed["reason"] ?? messageOf(cause));
+    if (failed["code"] === "start.program_missing") return { missing: reason };
+    throw new AppError("start.part_ended", { reason, cause });
   }
 }

@@ -4,14 +4,14 @@ import type { Secret } from "../crypto/secret.ts";
 import { shellQuote } from "../text/shell-quote.ts";
 import { DEV_JOBS, exampleBody } from "./config.ts";
 
-export type CurlOptions = {
+type CurlOptions = {
   /** `host:port` of the gateway. */
   address: string;
   body: string;
   contentType?: string;
   /**
-   * Whether the credential itself may be shown: only one that was made for this run. Otherwise the shell's $SECRET
-   * stands in its place; a signature is shown always, since it holds for this body only.
+   * Whether the credential may be shown: only one that was made for this run may. Otherwise the command has the shell's
+   * $SECRET instead. A signature is always shown, because it is valid for this body only.
    */
   showSecret: boolean;
 };
@@ -38,25 +38,17 @@ function credential(endpoint: EndpointToml, { body, showSecret }: CurlOptions): 
   return [line.endsWith("$SECRET") && !showSecret ? `"${line}"` : shellQuote(line)];
 }
 
-export type PayLine = {
-  /** Of the job. */
-  url: string;
-  jobId: number;
-  /** Only one of a devnet's: it is shown. */
-  payerKey: string;
-};
-
-/** A command that a terminal takes as it stands and that buys the job. */
-export function readyPay({ url, jobId, payerKey }: PayLine): string {
+/** A command that a terminal takes as it stands and that buys the job. It shows the payer's key, so only a devnet's will do. */
+export function readyPay(jobUrl: string, jobId: number, payerKey: string): string {
   const body = jobId === DEV_JOBS.slow ? exampleBody(jobId) : "hi";
-  return `POSTERN_PAYER_KEY=${payerKey} npm run postern -- pay ${shellQuote(url)} --body ${shellQuote(body)}`;
+  return `POSTERN_PAYER_KEY=${payerKey} npm run postern -- pay ${shellQuote(jobUrl)} --body ${shellQuote(body)}`;
 }
 
-export type CredentialHeader = { name: string; value: string };
+type CredentialHeader = { name: string; value: string };
 
 /**
- * The header that lets a webhook with this body in at the endpoint, by its first secret; none is needed under `none`.
- * `shownAs` stands in the place of a secret that may not be shown; a signature is always the real one.
+ * The credential header of a webhook with this body, made with the endpoint's first secret; undefined for `none`. `shownAs`
+ * replaces a secret that may not be shown; a signature is always the real one.
  */
 export function credentialHeader(
   endpoint: EndpointToml,

@@ -3,14 +3,13 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { AppError } from "../errors/app-error.ts";
-import { delay, systemClock } from "../time/clock.ts";
-import { type Child, type Exit, spawnChild } from "./child.ts";
+import { type Exit, spawnChild, untilAnswers } from "./child.ts";
 import { findProgram, installPackage } from "./find-program.ts";
-import { freePort } from "./free-port.ts";
+import { onFreePort } from "./free-port.ts";
 
 export type RedisServerOptions = {
   env: NodeJS.ProcessEnv;
-  /** Where its data lies; without it a new temporary folder, which `stop` removes. */
+  /** The folder of its data; without it a new temporary one, which `stop` removes. */
   dir?: string | undefined;
   /** Without it a free one. */
   port?: number | undefined;
@@ -19,7 +18,7 @@ export type RedisServerOptions = {
   detached?: boolean;
 };
 
-/** A Redis of one's own on 127.0.0.1, with the settings that the strict mode asks for. It ends with this process. */
+/** A Redis on 127.0.0.1 with the settings that the strict mode asks for. It ends with this process. */
 export type PrivateRedis = {
   readonly url: string;
   readonly port: number;
@@ -34,54 +33,58 @@ export type PrivateRedis = {
   stop(): Promise<void>;
 };
 
-const START_DEADLINE_MS = 15_000;
-const BIND_TRIES = 5;
+export type ProvidedRedis = {
+  readonly url: string;
+  /** Absent if the Redis is the one of REDIS_URL, which nobody here may stop. */
+  readonly private?: PrivateRedis;
+};
+
+/** The Redis of REDIS_URL if that is set, else a private one. */
+export async function provideRedis(options: RedisServerOptions): Promise<ProvidedRedis> {
+  const url = options.env["REDIS_URL"];
+  if (url) return { url };
+  const redis = await startRedis(options);
+  return { url: redis.url, private: redis };
+}
 
 /** Starts a private Redis and resolves once it answers. */
-export async function startRedis({
-  env,
-  dir,
-  port,
-  args = [],
-  detached,
-}: RedisServerOptions): Promise<PrivateRedis> {
+export async function startRedis(options: RedisServerOptions): Promise<PrivateRedis> {
+  const { env, dir, port: wanted, args = [], detached } = options;
   const command = findRedisServer(env);
   const home = dir ?? mkdtempSync(join(tmpdir(), "postern-redis-"));
   mkdirSync(home, { recursive: true });
-  const launch = (chosen: number): Launch => ({
-    port: chosen,
-    child: spawnChild({ command, args: [...settings(chosen, home), ...args], env, cwd: home, detached }),
-  });
+  const launch = async (port: number) => {
+    const child = spawnChild({ command, args: [...settings(port, home), ...args], env, cwd: home, detached });
+    await untilAnswers(`redis-server on port ${port}`, child, () => answers(port, child.pid));
+    return { port, child };
+  };
   const removeOwn = () => dir === undefined && rmSync(home, { recursive: true, force: true });
-  const first = port === undefined ? onAFreePort(launch) : ready(launch(port));
-  let running = await first.catch((error: unknown) => {
+  const first = wanted === undefined ? onFreePort(launch) : launch(wanted);
+  let { port, child } = await first.catch((error: unknown) => {
     removeOwn();
     throw error;
   });
-  const chosen = running.port;
   return {
-    url: `redis://127.0.0.1:${chosen}`,
-    port: chosen,
+    url: `redis://127.0.0.1:${port}`,
+    port,
     get pid() {
-      return running.child.pid;
+      return child.pid;
     },
     dir: home,
     get exit() {
-      return running.child.exit;
+      return child.exit;
     },
-    kill: (signal) => running.child.kill(signal),
+    kill: (signal) => child.kill(signal),
     async restart() {
-      await running.child.kill("SIGTERM");
-      running = await ready(launch(chosen));
+      await child.kill("SIGTERM");
+      ({ port, child } = await launch(port));
     },
     async stop() {
-      await running.child.kill("SIGTERM");
+      await child.kill("SIGTERM");
       removeOwn();
     },
   };
 }
-
-type Launch = { port: number; child: Child };
 
 /** The same as in config/docker/redis.conf; a test compares. */
 function settings(port: number, dir: string): string[] {
@@ -91,42 +94,13 @@ function settings(port: number, dir: string): string[] {
   ];
 }
 
-async function onAFreePort(launch: (port: number) => Launch): Promise<Launch> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await ready(launch(await freePort()));
-    } catch (error) {
-      const lostRace = error instanceof Error && /address already in use/i.test(error.message);
-      if (!lostRace || attempt === BIND_TRIES) throw error;
-    }
-  }
-}
-
-async function ready(launch: Launch): Promise<Launch> {
-  const { child, port } = launch;
-  const deadline = systemClock() + START_DEADLINE_MS;
-  let ended = false;
-  void child.exit.then(() => {
-    ended = true;
-  });
-  while (!(await answers(port, child.pid))) {
-    if (ended) throw new Error(`redis-server on port ${port} ended at once:\n${child.tail()}`);
-    if (systemClock() > deadline) {
-      await child.kill("SIGKILL");
-      throw new Error(`redis-server on port ${port} does not answer:\n${child.tail()}`);
-    }
-    await delay(20);
-  }
-  return launch;
-}
-
-const PATIENCE_MS = 1000;
+const ANSWER_TIMEOUT_MS = 1000;
 
 /**
  * Whether the Redis at this port has loaded its data, takes commands and is the process `pid`: another server may have
- * taken the port in the meantime. Speaks the protocol itself, since a client library would go on to reconnect.
+ * taken the port meanwhile. Speaks the protocol itself, because a client library would keep reconnecting.
  */
-export function answers(port: number, pid: number): Promise<boolean> {
+function answers(port: number, pid: number): Promise<boolean> {
   return new Promise((resolve) => {
     let reply = "";
     const socket = connect(port, "127.0.0.1", () => socket.write("PING\r\nINFO server\r\n"));
@@ -134,7 +108,7 @@ export function answers(port: number, pid: number): Promise<boolean> {
       socket.destroy();
       resolve(outcome);
     };
-    socket.setTimeout(PATIENCE_MS, () => settle(false));
+    socket.setTimeout(ANSWER_TIMEOUT_MS, () => settle(false));
     socket.on("error", () => settle(false));
     socket.on("close", () => settle(false));
     socket.on("data", (chunk) => {
@@ -149,8 +123,8 @@ export function answers(port: number, pid: number): Promise<boolean> {
 const NAMES = ["redis-server", "valkey-server"];
 
 /**
- * The path of a Redis or Valkey server: from the PATH, else installed from the distribution's packages where that is
- * allowed. Throws `start.program_missing` with what to run.
+ * The path of a Redis or Valkey server: from the PATH, else installed from the distribution's packages if that is allowed.
+ * Throws `start.program_missing` with what to run.
  */
 export function findRedisServer(env: NodeJS.ProcessEnv): string {
   const present = findProgram(NAMES, env);
@@ -167,18 +141,4 @@ export function findRedisServer(env: NodeJS.ProcessEnv): string {
       "or set REDIS_URL to a Redis that may be used, for example REDIS_URL=redis://127.0.0.1:6379",
     ].join("\n"),
   });
-}
-
-export type ProvidedRedis = {
-  readonly url: string;
-  /** Absent where the Redis is REDIS_URL's, which is nobody's to stop. */
-  readonly private?: PrivateRedis;
-};
-
-/** The Redis of REDIS_URL if that is set, else a private one. */
-export async function provideRedis(options: RedisServerOptions): Promise<ProvidedRedis> {
-  const url = options.env["REDIS_URL"];
-  if (url) return { url };
-  const redis = await startRedis(options);
-  return { url: redis.url, private: redis };
 }

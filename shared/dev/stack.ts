@@ -1,38 +1,113 @@
-import { delay, systemClock } from "../time/clock.ts";
-import { builtEntry, type Part, type ProcessOptions, startPart } from "./process.ts";
+import { join } from "node:path";
+import { messageOf } from "../errors/app-error.ts";
+import { builtEntry, type Part, startPart } from "./process.ts";
+import { eventually } from "./wait.ts";
 
-const DEADLINE_MS = 30_000;
+export type ServiceName = "runner" | "producer" | "webhooks" | "x402" | "pricing";
 
-/** Resolves once the part's readiness probe answers 200: it listens before Redis is there. Rejects with its newest lines. */
-export async function untilReady(part: Part): Promise<void> {
-  const url = `http://${part.opsAddress ?? part.address}/readyz`;
-  const deadline = systemClock() + DEADLINE_MS;
-  let ended = false;
-  void part.process.exit.then(() => {
-    ended = true;
+type StackOptions = {
+  /** The configuration that all services of the stack read. */
+  configDir: string;
+  env: NodeJS.ProcessEnv;
+  /** Out of reach of the terminal's Ctrl-C. */
+  detached?: boolean;
+  /** Node's own arguments and the script of the program; else the program as built. */
+  entry?: readonly string[];
+  /** Every line that a part logs. */
+  onLine?: (part: string, line: string) => void;
+  /** Each part logs to a file of its name in this folder, at no cost to this process; `onLine` is then not called. */
+  logDir?: string;
+};
+
+type StartOptions = {
+  /** For messages; without it the service's name. */
+  name?: string;
+  /** Further arguments; they win over the stack's own. */
+  args?: readonly string[];
+  /** In place of the stack's. */
+  entry?: readonly string[] | undefined;
+};
+
+/** Services of the program, each as a process, under one configuration. */
+export type Stack = {
+  /** Every part that was started, oldest first. */
+  readonly parts: readonly Part[];
+  /** Starts a service and resolves once it listens, its probes on a free port; `untilReady` says when it is ready. */
+  start(service: ServiceName, options?: StartOptions): Promise<Part>;
+};
+
+export function createStack(options: StackOptions): Stack {
+  const { configDir, env, detached, onLine, logDir } = options;
+  const parts: Part[] = [];
+  return {
+    parts,
+    async start(service, { name = service, args = [], entry = options.entry } = {}) {
+      const part = await startPart({
+        name,
+        ...commandOf(service, configDir, args, entry),
+        env,
+        detached,
+        onLine: onLine && ((line) => onLine(name, line)),
+        logFile: logDir && join(logDir, `${name}.log`),
+      });
+      parts.push(part);
+      return part;
+    },
+  };
+}
+
+/** No subcommand runs the pricing engine with its x402 settlement extension; it takes no options. */
+function commandOf(
+  service: ServiceName,
+  configDir: string,
+  args: readonly string[],
+  entry: readonly string[] | undefined,
+) {
+  if (service === "pricing") {
+    return { entry: builtEntry("services/pricing/main-with-x402.js"), args: [configDir] };
+  }
+  const probes = service === "runner" ? [] : ["--ops-address", "127.0.0.1:0"];
+  return { entry, args: [service, "--config-dir", configDir, ...probes, ...args] };
+}
+
+const READY_DEADLINE_MS = 30_000;
+
+/**
+ * Resolves with the checks of the part's readiness probe once it answers 200: a part listens before it has reached Redis.
+ * Rejects with the part's newest lines.
+ */
+export async function untilReady(part: Part): Promise<Record<string, unknown>> {
+  const { process } = part;
+  const ended = process.exit.then((): never => {
+    const reason = process.events("service.failed").at(-1)?.["reason"] ?? "no reason was logged";
+    throw new Error(`${process.name} ended before it was ready: ${reason}`);
   });
-  while (!(await isOk(url))) {
-    if (ended) throw new Error(`${part.process.name} ended before it was ready\n${part.process.tail()}`);
-    if (systemClock() > deadline)
-      throw new Error(`${part.process.name} is not ready\n${part.process.tail()}`);
-    await delay(25);
-  }
-}
-
-async function isOk(url: string): Promise<boolean> {
   try {
-    const answer = await fetch(url);
-    await answer.body?.cancel();
-    return answer.ok;
-  } catch {
-    return false;
+    const ready = async () => {
+      const { ok, checks } = await probe(part);
+      return ok ? checks : undefined;
+    };
+    return await eventually(`${process.name} is ready`, ready, READY_DEADLINE_MS, ended);
+  } catch (cause) {
+    throw new Error(`${messageOf(cause)}\n${process.tail()}`, { cause });
   }
 }
 
-type Options = Pick<ProcessOptions, "env" | "onLine"> & { configDir: string };
+/** Resolves once the x402 gateway has reached its facilitators and its chains: until then it sells nothing. */
+export async function untilSelling(x402: Part): Promise<void> {
+  await eventually("the x402 gateway has facilitators and chains", async () => {
+    const { ok, checks } = await probe(x402);
+    const { facilitators, chains } = checks as Record<"facilitators" | "chains", readonly { ok: boolean }[]>;
+    return ok && [...facilitators, ...chains].every((each) => each.ok);
+  });
+}
 
-/** Runs the pricing engine with its x402 settlement extension, out of reach of the terminal's Ctrl-C. */
-export function startPricing({ configDir, ...options }: Options): Promise<Part> {
-  const entry = builtEntry("services/pricing/main-with-x402.js");
-  return startPart({ name: "pricing", entry, args: [configDir], detached: true, ...options });
+/** The URL of the part's readiness probe. */
+export function readinessUrl({ opsAddress, address }: Part): string {
+  return `http://${opsAddress ?? address}/readyz`;
+}
+
+async function probe(part: Part) {
+  const answer = await fetch(readinessUrl(part));
+  return { ok: answer.ok, checks: (await answer.json()) as Record<string, unknown> };
 }

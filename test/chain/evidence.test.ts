@@ -1,11 +1,11 @@
 import { inspect } from "node:util";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { Secret } from "../../shared/crypto/secret.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { type Chain, createChain } from "../../shared/ethereum/chain.ts";
 import { createEthCall } from "../../shared/ethereum/eth-call.ts";
 import { toQuantity } from "../../shared/ethereum/node-answers.ts";
 import type { Authorization } from "../../shared/ethereum/token-events.ts";
-import { eventually } from "../support/eventually.ts";
 import { recordingLog } from "../support/recording-log.ts";
 import { ASSET, type ChainLab, payer, SELLER, startChainLab } from "./chain-lab.ts";
 import { answerWith, forward, type Rpc, startNodeBefore } from "./node-before.ts";

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { expect, test } from "vitest";
 import { freePort } from "../../shared/dev/free-port.ts";
 import { startProcess } from "../../shared/dev/process.ts";
-import { eventually } from "../support/eventually.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 
 /** A process that runs this script. */
 function run(script: string, onLine?: (line: string) => void) {

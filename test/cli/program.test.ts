@@ -8,7 +8,7 @@ import { writeConfig } from "../../shared/config/write-config.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
 import { startProcess } from "../../shared/dev/process.ts";
 import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
-import { eventually } from "../support/eventually.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { send } from "../support/http.ts";
 import { tempDir } from "../support/temp-dir.ts";
 

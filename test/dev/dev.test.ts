@@ -8,7 +8,7 @@ import { loadX402Config } from "../../shared/config/load-x402.ts";
 import { type ConfigTables, writeConfig } from "../../shared/config/write-config.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
 import { type PosternProcess, startProcess } from "../../shared/dev/process.ts";
-import { eventually } from "../support/eventually.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { type Answer, send } from "../support/http.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { withoutAnvil } from "./without-anvil.ts";

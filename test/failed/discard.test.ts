@@ -1,10 +1,10 @@
 import { Job } from "bullmq";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { eventually } from "../../shared/dev/wait.ts";
 import { createFailedRecords } from "../../shared/queue/failed-record.ts";
 import { openQueue } from "../../shared/queue/open-queue.ts";
 import { JOB_NAME } from "../../shared/queue/protocol.ts";
 import { keys, PREFIX } from "../../shared/redis/keys.ts";
-import { eventually } from "../support/eventually.ts";
 import { type Lab, startLab, WHY, WINDOW_MS } from "./failed-lab.ts";
 
 let lab: Lab;

@@ -6,6 +6,7 @@ import { writeConfig } from "../../shared/config/write-config.ts";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { startRedis } from "../../shared/dev/redis.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import type { ErrorCode } from "../../shared/errors/codes.ts";
 import { randomCallId } from "../../shared/job-call/call-id.ts";
@@ -19,7 +20,6 @@ import { createReplay } from "../../shared/queue/replay.ts";
 import { connectForRequests, connectForWork } from "../../shared/redis/connect.ts";
 import { whenReady } from "../../shared/redis/when-ready.ts";
 import { systemClock } from "../../shared/time/clock.ts";
-import { eventually } from "../support/eventually.ts";
 import { recordingLog } from "../support/recording-log.ts";
 import { tempDir } from "../support/temp-dir.ts";
 

@@ -7,10 +7,10 @@ import { toResponse } from "../../services/pricing/messages.ts";
 import { createPricingService } from "../../services/pricing/pricing.ts";
 import { PROTO_OPTIONS, pricingEngineProto } from "../../services/pricing/pricing-engine-proto.ts";
 import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { recoverAddress } from "../../shared/ethereum/recover.ts";
 import { type JobQuote, jobQuoteDigest } from "../../shared/pricing/job-quote.ts";
 import { solve } from "../../shared/pricing/solve.ts";
-import { eventually } from "../support/eventually.ts";
 import {
   DIFFICULTY,
   DOMAIN,

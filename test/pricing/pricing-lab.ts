@@ -4,6 +4,7 @@ import {
   type PricingService,
 } from "../../services/pricing/pricing.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { toHex } from "../../shared/ethereum/hex.ts";
 import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
 import { listen } from "../../shared/http/listen.ts";
@@ -11,7 +12,6 @@ import type { JobQuote } from "../../shared/pricing/job-quote.ts";
 import type { JobPrice } from "../../shared/pricing/price-list.ts";
 import { randomNonce, solve } from "../../shared/pricing/solve.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
-import { eventually } from "../support/eventually.ts";
 import { recordingLog } from "../support/recording-log.ts";
 import { reflectedClient } from "../support/reflected.ts";
 

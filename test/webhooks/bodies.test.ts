@@ -3,7 +3,7 @@ import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
-import { eventually } from "../support/eventually.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { openRaw, send, sendRaw } from "../support/http.ts";
 

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { freePort } from "../../shared/dev/free-port.ts";
 import { startProcess } from "../../shared/dev/process.ts";
 import { startRedis } from "../../shared/dev/redis.ts";
-import { eventually } from "../support/eventually.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { canConnect, openRaw } from "../support/http.ts";
 import { tempDir } from "../support/temp-dir.ts";
 

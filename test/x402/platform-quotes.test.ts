@@ -1,13 +1,13 @@
 import type { PaymentRequirements } from "@x402/core/types";
 import { generatePrivateKey } from "viem/accounts";
 import { beforeEach, describe, expect, test } from "vitest";
+import { eventually } from "../../shared/dev/wait.ts";
 import { keccak256Hex } from "../../shared/ethereum/keccak.ts";
 import { createSigner } from "../../shared/ethereum/signer.ts";
 import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
 import { type JobQuote, jobQuoteDigest } from "../../shared/pricing/job-quote.ts";
 import { encodeQuoteHeader, toQuoteJson } from "../../shared/pricing/quote-header.ts";
 import { newPayer, signPayment, signPaymentV1 } from "../support/devnet.ts";
-import { eventually } from "../support/eventually.ts";
 import { inTime, JOB_PATH, type TestX402, type TestX402Options } from "../support/x402.ts";
 import { PRICE, useLab } from "./lab.ts";
 

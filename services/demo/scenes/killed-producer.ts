@@ -1,7 +1,7 @@
+import { beforeDeadline, eventually } from "../../../shared/dev/wait.ts";
 import { offersOf } from "../offers.ts";
 import type { Demo, Scene } from "../scene.ts";
 import { sendSeveral } from "../send-several.ts";
-import { until, within } from "../until.ts";
 
 const CALLS = 5;
 
@@ -17,7 +17,7 @@ export const killedProducer: Scene = {
     );
 
     const calls = await sendSeveral(demo, { count: CALLS, about: "kill" });
-    const exit = await within("the producer is killed", parts.producer.process.exit);
+    const exit = await beforeDeadline("the producer is killed", parts.producer.process.exit);
     stage.check("the producer is killed by SIGKILL", exit.signal, "SIGKILL");
     const queued = await world.queue.look();
     stage.check(`all ${CALLS} calls are still in the queue`, queued, { waiting: CALLS, failed: 0 });
@@ -34,7 +34,7 @@ export const killedProducer: Scene = {
 
 async function showOffers({ stage, world }: Demo, ids: readonly string[]): Promise<void> {
   const offers = () => offersOf(world.logs.runner, (callId) => ids.includes(callId));
-  await until("the runner's log has a run of each call, and a repeat", () => {
+  await eventually("the runner's log has a run of each call, and a repeat", () => {
     const { runs, remembered } = offers();
     return runs.size >= ids.length && remembered.length > 0;
   });

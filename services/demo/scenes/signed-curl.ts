@@ -2,11 +2,11 @@ import { spawnChild } from "../../../shared/dev/child.ts";
 import { exampleBody } from "../../../shared/dev/config.ts";
 import { findProgram } from "../../../shared/dev/find-program.ts";
 import { readyCurl } from "../../../shared/dev/ready-commands.ts";
+import { beforeDeadline } from "../../../shared/dev/wait.ts";
 import { shortId } from "../event-line.ts";
 import type { Reply } from "../http-request.ts";
 import type { Demo, Scene } from "../scene.ts";
 import type { Answered, Webhook } from "../sender.ts";
-import { within } from "../until.ts";
 
 /** Prints a signed curl and runs that very line; without curl, sends the same request. */
 export const signedCurl: Scene = {
@@ -40,7 +40,7 @@ async function runCurl({ sender, world }: Demo, line: string, webhook: Webhook):
   const env = { ...world.env, NO_PROXY: "127.0.0.1", no_proxy: "127.0.0.1" };
   const onLine = (text: string, from: "stdout" | "stderr") => from === "stdout" && output.push(text);
   const shell = spawnChild({ command: "sh", args: ["-c", line], env, detached: true, onLine });
-  await within("curl ends", shell.exit);
+  await beforeDeadline("curl ends", shell.exit);
   return sender.count(webhook, parseReply(output));
 }
 

@@ -1,5 +1,6 @@
 import type { DevnetPart } from "../../../shared/dev/devnet.ts";
 import type { Part } from "../../../shared/dev/process.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
 import type { Shutdown } from "../../../shared/lifecycle/shutdown.ts";
 import { SERVICE_ID } from "../demo-config.ts";
 import { httpRequest } from "../http-request.ts";
@@ -8,7 +9,6 @@ import { openEngine } from "../shop/engine.ts";
 import { openShop, type Shop } from "../shop/shop.ts";
 import { usdc } from "../shop/usdc.ts";
 import type { Stage } from "../stage.ts";
-import { until } from "../until.ts";
 import type { PartName, World } from "../world.ts";
 
 type Opened = Demo["parts"] & { shop: Shop | undefined };
@@ -51,7 +51,7 @@ async function startShop({ world, stage, shutdown }: Options): Promise<Shop | un
   }
   const gateway = await world.start("x402", FREE_OPS_PORT);
   await sayReady({ world, stage, name: "x402", part: gateway });
-  const pricing = await world.startPricing();
+  const pricing = await world.start("pricing", []);
   await sayReady({ world, stage, name: "pricing", part: pricing });
   const engine = openEngine(pricing, world);
   const shop = await openShop({ part: world.devnet, gateway, engine, redisUrl: world.redisUrl, shutdown });
@@ -78,7 +78,7 @@ type Started = { world: World; stage: Stage; name: PartName; part: Part };
 async function sayReady({ world, stage, name, part }: Started): Promise<string> {
   const probes = part.opsAddress ?? part.address;
   const probe = () => httpRequest(probes, { method: "GET", path: "/readyz" });
-  const ready = until(`${name} is ready`, async () => (await probe()).status === 200);
+  const ready = eventually(`${name} is ready`, async () => (await probe()).status === 200);
   const ended = part.process.exit.then((): never => {
     const reason = world.logs[name].named("service.failed").at(-1)?.["reason"];
     throw new Error(`expected: ${name} keeps running; it ended: ${reason}`);

@@ -1,9 +1,8 @@
 import type { Devnet, DevnetPart } from "../../../shared/dev/devnet.ts";
 import type { Part } from "../../../shared/dev/process.ts";
+import { untilSelling } from "../../../shared/dev/stack.ts";
 import type { Shutdown } from "../../../shared/lifecycle/shutdown.ts";
 import { SERVICE_ID } from "../demo-config.ts";
-import { httpRequest } from "../http-request.ts";
-import { until } from "../until.ts";
 import { type Buyer, createBuyer, type Order } from "./buyer.ts";
 import { type ChainView, createChainView } from "./chain-view.ts";
 import type { Engine } from "./engine.ts";
@@ -76,7 +75,7 @@ export async function openShop({ part, gateway, engine, redisUrl, shutdown }: Op
     },
     order: (jobId, body) => ({ jobId, path: `/x402/jobs/${SERVICE_ID}/${jobId}`, body }),
     balances,
-    untilSelling: () => until("the x402 gateway has facilitator and chain", () => isSelling(gateway)),
+    untilSelling: () => untilSelling(gateway),
   };
 }
 
@@ -86,10 +85,4 @@ async function readBalances(chain: ChainView, { buyers, devnet }: { buyers: Buye
     async ({ name, address }) => [name, await chain.balanceOf(address)] as [string, bigint],
   );
   return new Map(await Promise.all(read));
-}
-
-async function isSelling({ opsAddress = "" }: Part): Promise<boolean> {
-  const { status, text } = await httpRequest(opsAddress, { method: "GET", path: "/readyz" });
-  const { facilitators, chains } = JSON.parse(text) as Record<"facilitators" | "chains", { ok: boolean }[]>;
-  return status === 200 && [...facilitators, ...chains].every(({ ok }) => ok);
 }

@@ -1,6 +1,6 @@
 import { DEV_JOBS } from "../../../../shared/dev/config.ts";
+import { beforeDeadline } from "../../../../shared/dev/wait.ts";
 import type { PaidScene } from "../../scene.ts";
-import { within } from "../../until.ts";
 import { showOneChargeOneJob } from "./one-charge-one-job.ts";
 import { ECHO_UNITS } from "./terms.ts";
 
@@ -19,7 +19,7 @@ export const killedGateway: PaidScene = {
     const payment = await buyer.sign(order, await buyer.ask(order));
     const { callId } = payment.call;
     const reply = await buyer.send(payment);
-    const exit = await within("the gateway is killed", shop.gateway.process.exit);
+    const exit = await beforeDeadline("the gateway is killed", shop.gateway.process.exit);
     stage.check(
       "the gateway is killed by SIGKILL, and the client has no answer",
       [exit.signal, reply],

@@ -1,9 +1,9 @@
 import { DEV_JOBS } from "../../../../shared/dev/config.ts";
+import { eventually } from "../../../../shared/dev/wait.ts";
 import { httpRequest, type Reply } from "../../http-request.ts";
 import type { Demo, PaidScene } from "../../scene.ts";
 import type { Buyer, Payment } from "../../shop/buyer.ts";
 import type { Shop } from "../../shop/shop.ts";
-import { until } from "../../until.ts";
 import { showOneChargeOneJob } from "./one-charge-one-job.ts";
 import { ECHO_UNITS } from "./terms.ts";
 
@@ -35,7 +35,7 @@ type Open = { buyer: Buyer; payment: Payment; statusUrl: string };
 async function askAgain({ stage, world }: Demo, { gateway }: Shop, open: Open): Promise<void> {
   const { buyer, payment, statusUrl } = open;
   let reply: Reply | undefined;
-  await until("the same payment is answered 202", async () => {
+  await eventually("the same payment is answered 202", async () => {
     reply = await buyer.send(payment);
     return reply?.status !== 503;
   });
@@ -51,7 +51,7 @@ async function askAgain({ stage, world }: Demo, { gateway }: Shop, open: Open): 
 
   const { pathname } = new URL(statusUrl);
   let state: unknown;
-  await until("its status_url says injected", async () => {
+  await eventually("its status_url says injected", async () => {
     const { text } = await httpRequest(gateway.address, { method: "GET", path: pathname });
     state = JSON.parse(text).state;
     return state === "injected";
