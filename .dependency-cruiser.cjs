@@ -45,11 +45,11 @@ module.exports = {
     home("pino-pretty", "^shared/log/"),
     home("prom-client", "^shared/metrics/"),
     home("commander", "^services/cli/"),
-    home("viem", "^(shared/ethereum/|services/(runner/jobs|demo/shop|devnet|cli/pay)/)"),
+    home("viem", "^(shared/ethereum/|services/(runner/jobs|demo|devnet|cli/pay)/)"),
     home("@grpc", "^services/pricing/"),
     home("grpc-health-check", "^services/pricing/"),
     home("secp256k1", "^shared/ethereum/"),
-    home("@x402", "^services/(x402-gateway|devnet|cli/pay|demo/shop)/"),
+    home("@x402", "^services/(x402-gateway|devnet|cli/pay|demo)/"),
   ],
   options: {
     parser: "swc",
