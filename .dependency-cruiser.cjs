@@ -58,11 +58,11 @@ module.exports = {
     home("prom-client", "^shared/metrics/"),
     home("commander", "^services/cli/"),
     home("@noble/hashes", "^shared/ethereum/"),
-    home("viem", "^(shared/ethereum/rpc\\.ts$|services/(demo/shop|devnet|cli/pay)/)"),
+    home("viem", "^(shared/ethereum/rpc\\.ts$|services/(demo|devnet|cli/pay)/)"),
     home("@grpc", "^services/pricing/"),
     home("grpc-health-check", "^services/pricing/"),
     home("secp256k1", "^shared/ethereum/"),
-    home("@x402", "^services/(x402-gateway|devnet|cli/pay|demo/shop)/"),
+    home("@x402", "^services/(x402-gateway|devnet|cli/pay|demo)/"),
   ],
   options: {
     parser: "swc",

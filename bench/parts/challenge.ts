@@ -1,7 +1,7 @@
 import { request } from "node:http";
+import type { Part } from "../../shared/dev/process.ts";
 import { type Comparison, compare, comparisonTable } from "../support/compare.ts";
 import { send } from "../support/load.ts";
-import type { LoggedProcess } from "../support/logged-process.ts";
 import { inPaidWorld, type PaidWorld } from "../support/paid-world.ts";
 import { COLUMNS, type Round, type Size, timed } from "../support/round.ts";
 import { JOB_PATH } from "../support/sale.ts";
@@ -18,7 +18,7 @@ export function measureChallenge({ quick, nodeArgs }: Setup): Promise<ChallengeF
   const rounds = quick ? 3 : 7;
   return inPaidWorld(nodeArgs, async (world) => {
     const gateway = await world.startX402();
-    const bare = await world.startBaselineChallenge(addressOf(gateway));
+    const bare = await world.startBaselineChallenge(gateway.address);
     const bytes = await sameBytes(gateway, bare);
     const ours: Round[] = [];
     const baseline: Round[] = [];
@@ -30,16 +30,14 @@ export function measureChallenge({ quick, nodeArgs }: Setup): Promise<ChallengeF
   });
 }
 
-const addressOf = ({ started }: LoggedProcess) => String(started["address"]);
-
 /** Throws when an answer is not 402. */
-function oneRound({ redis }: PaidWorld, server: LoggedProcess, size: Size): Promise<Round> {
-  const wanted = { address: addressOf(server), path: JOB_PATH, status: 402, ...size };
+function oneRound({ redis }: PaidWorld, server: Part, size: Size): Promise<Round> {
+  const wanted = { address: server.address, path: JOB_PATH, status: 402, ...size };
   return timed({ redis, server, size }, () => send(wanted));
 }
 
-async function sameBytes(one: LoggedProcess, other: LoggedProcess): Promise<number> {
-  const [ours, theirs] = [await bytesOf(addressOf(one)), await bytesOf(addressOf(other))];
+async function sameBytes(one: Part, other: Part): Promise<number> {
+  const [ours, theirs] = [await bytesOf(one.address), await bytesOf(other.address)];
   if (ours !== theirs) throw new Error(`the baseline sends ${theirs} bytes where the gateway sends ${ours}`);
   return ours;
 }

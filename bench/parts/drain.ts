@@ -1,7 +1,7 @@
+import type { Part } from "../../shared/dev/process.ts";
 import { type Comparison, compare, comparisonTable } from "../support/compare.ts";
 import type { Counts } from "../support/counts.ts";
 import { load } from "../support/load.ts";
-import type { LoggedProcess } from "../support/logged-process.ts";
 import { cpuMsOf } from "../support/proc.ts";
 import type { Setup } from "../support/setup.ts";
 import { inWorld, type World } from "../support/world.ts";
@@ -35,11 +35,11 @@ export function measureDrain({ quick, nodeArgs }: Setup): Promise<DrainFigures> 
   });
 }
 
-type Start = () => Promise<LoggedProcess>;
+type Start = () => Promise<Part>;
 
-async function fill(ingress: LoggedProcess, { warmUp, calls }: Size): Promise<void> {
-  await load({ address: String(ingress.started["address"]), warmUp: 0, calls: warmUp + calls });
-  await ingress.stop();
+async function fill(ingress: Part, { warmUp, calls }: Size): Promise<void> {
+  await load({ address: ingress.address, warmUp: 0, calls: warmUp + calls });
+  await ingress.kill();
 }
 
 /** A fresh process each time; its first calls, while its code is still cold, are not measured. */
@@ -47,11 +47,11 @@ async function drain({ sink, redis }: World, start: Start, { warmUp, calls }: Si
   const perCall = (ms: number) => (ms * 1000) / (warmUp + calls);
   await sink.reset();
   const worker = await start();
-  const before = { worker: worker.cpuMs(), redis: cpuMsOf(redis.pid) };
+  const before = { worker: cpuMsOf(worker.process.pid), redis: cpuMsOf(redis.pid) };
   await sink.arrived(warmUp + calls);
-  const cpuUs = perCall(worker.cpuMs() - before.worker);
+  const cpuUs = perCall(cpuMsOf(worker.process.pid) - before.worker);
   const redisUs = perCall(cpuMsOf(redis.pid) - before.redis);
-  await worker.stop();
+  await worker.kill();
   return { ...(await sink.count(warmUp)), cpuUs, redisUs };
 }
 

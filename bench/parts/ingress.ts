@@ -1,7 +1,7 @@
+import type { Part } from "../../shared/dev/process.ts";
 import { type Comparison, compare, comparisonTable } from "../support/compare.ts";
 import type { Counts } from "../support/counts.ts";
 import { load } from "../support/load.ts";
-import type { LoggedProcess } from "../support/logged-process.ts";
 import { cpuMsOf } from "../support/proc.ts";
 import type { Setup } from "../support/setup.ts";
 import { inWorld, type World } from "../support/world.ts";
@@ -24,22 +24,22 @@ export function measureIngress({ quick, nodeArgs }: Setup): Promise<IngressFigur
       ours.push(await oneRound(world, gateway, size));
       baseline.push(await oneRound(world, bare, size));
     }
-    await gateway.stop();
+    await gateway.kill();
     const counts = await countAgain(world, rounds * (size.warmUp + size.calls));
     return { ...compare(ours, baseline), ...counts };
   });
 }
 
 /** Throws when a call is not accepted. */
-async function oneRound({ redis }: World, server: LoggedProcess, { warmUp, calls }: Size): Promise<Round> {
-  const before = { server: server.cpuMs(), redis: cpuMsOf(redis.pid) };
+async function oneRound({ redis }: World, server: Part, { warmUp, calls }: Size): Promise<Round> {
+  const before = { server: cpuMsOf(server.process.pid), redis: cpuMsOf(redis.pid) };
   const perCall = (ms: number) => (ms * 1000) / (warmUp + calls);
   const { perSecond, p50Ms, p99Ms } = await load({
-    address: String(server.started["address"]),
+    address: server.address,
     warmUp,
     calls,
   });
-  const cpuUs = perCall(server.cpuMs() - before.server);
+  const cpuUs = perCall(cpuMsOf(server.process.pid) - before.server);
   const redisUs = perCall(cpuMsOf(redis.pid) - before.redis);
   return { perSecond, p50Ms, p99Ms, cpuUs, redisUs };
 }
@@ -48,7 +48,7 @@ async function oneRound({ redis }: World, server: LoggedProcess, { warmUp, calls
 async function countAgain({ sink, startProducer }: World, accepted: number): Promise<Counts> {
   const producer = await startProducer();
   const { calls: counted, duplicates } = await sink.arrived(accepted);
-  await producer.stop();
+  await producer.kill();
   return { accepted, counted, duplicates };
 }
 

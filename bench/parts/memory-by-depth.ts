@@ -1,9 +1,10 @@
+import type { Part } from "../../shared/dev/process.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { createAdd } from "../../shared/queue/enqueue.ts";
 import type { Counts } from "../support/counts.ts";
 import { fill, timeEach } from "../support/fill.ts";
 import { load } from "../support/load.ts";
-import type { LoggedProcess } from "../support/logged-process.ts";
+import { rssBytesOf } from "../support/proc.ts";
 import { openProbe } from "../support/redis-probe.ts";
 import type { Setup } from "../support/setup.ts";
 import { quantile } from "../support/statistics.ts";
@@ -34,7 +35,7 @@ export function measureByDepth({ quick, nodeArgs }: Setup): Promise<ByDepth> {
   return inWorld(nodeArgs, async (world) => {
     const idleRssBytes = await idleProducer(world);
     const gateway = await world.startGateway();
-    await load({ address: addressOf(gateway), warmUp: 0, calls: 1 });
+    await load({ address: gateway.address, warmUp: 0, calls: 1 });
     const probe = await openProbe(world.redis.url);
     const add = createAdd(probe.redis, "webhook", silentLogger);
     const emptyBytes = await probe.usedBytes();
@@ -50,11 +51,11 @@ export function measureByDepth({ quick, nodeArgs }: Setup): Promise<ByDepth> {
         waiting: depth,
         redisBytes,
         bytesPerCall,
-        gatewayRssBytes: gateway.rssBytes(),
+        gatewayRssBytes: rssBytesOf(gateway.process.pid),
         ...figures,
       });
     }
-    await gateway.stop();
+    await gateway.kill();
     const { drainingRssBytes, ...counts } = await drainAll(world, accepted);
     const finishedBytesPerCall = ((await probe.usedBytes()) - emptyBytes) / accepted;
     probe.close();
@@ -62,19 +63,17 @@ export function measureByDepth({ quick, nodeArgs }: Setup): Promise<ByDepth> {
   });
 }
 
-const addressOf = ({ started }: LoggedProcess) => String(started["address"]);
-
 async function idleProducer({ startProducer }: World): Promise<number> {
   const producer = await startProducer();
-  const rssBytes = producer.rssBytes();
-  await producer.stop();
+  const rssBytes = rssBytesOf(producer.process.pid);
+  await producer.kill();
   return rssBytes;
 }
 
-async function timeAdds(gateway: LoggedProcess, add: ReturnType<typeof createAdd>) {
+async function timeAdds(gateway: Part, add: ReturnType<typeof createAdd>) {
   const [singly, together] = [300, 600];
   const took = await timeEach(singly, add);
-  const { p50Ms, p99Ms } = await load({ address: addressOf(gateway), warmUp: 0, calls: together });
+  const { p50Ms, p99Ms } = await load({ address: gateway.address, warmUp: 0, calls: together });
   const figures = {
     addP50Ms: quantile(took, 0.5),
     addP99Ms: quantile(took, 0.99),
@@ -88,8 +87,8 @@ async function timeAdds(gateway: LoggedProcess, add: ReturnType<typeof createAdd
 async function drainAll(world: World, accepted: number): Promise<Counts & { drainingRssBytes: number }> {
   const producer = await world.startProducer();
   await world.sink.arrived(accepted / 2);
-  const drainingRssBytes = producer.rssBytes();
+  const drainingRssBytes = rssBytesOf(producer.process.pid);
   const { calls: counted, duplicates } = await world.sink.arrived(accepted);
-  await producer.stop();
+  await producer.kill();
   return { accepted, counted, duplicates, drainingRssBytes };
 }

@@ -29,7 +29,7 @@ export function measureOfRecords({ quick, nodeArgs }: Setup): Promise<OfRecords>
     const waitingBytesPerCall = await bytesPerCall();
     const producer = await world.startProducer();
     const { calls: counted, duplicates } = await world.sink.arrived(accepted);
-    await producer.stop();
+    await producer.kill();
     const finishedBytesPerCall = await bytesPerCall();
     probe.close();
     return { accepted, counted, duplicates, waitingBytesPerCall, finishedBytesPerCall };

@@ -1,10 +1,10 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { PaymentRequired } from "@x402/core/types";
+import type { Part } from "../../shared/dev/process.ts";
 import { type Comparison, compare, comparisonTable } from "../support/compare.ts";
 import type { Counts } from "../support/counts.ts";
 import { send } from "../support/load.ts";
-import type { LoggedProcess } from "../support/logged-process.ts";
 import { inPaidWorld, type PaidWorld } from "../support/paid-world.ts";
 import { ask, isSameSale, type Signed, signMany, toHeader } from "../support/payments.ts";
 import { COLUMNS, type Size, type Round as TimedRound, timed } from "../support/round.ts";
@@ -18,7 +18,7 @@ type Round = TimedRound & { verifies: number; settles: number };
 
 export type PaidFigures = Comparison<Round> & Counts & { localCheck: LocalCheck };
 
-type Seller = { server: LoggedProcess; address: string; required: PaymentRequired };
+type Seller = { server: Part; address: string; required: PaymentRequired };
 
 /** Paid requests answered per second: the gateway and the official middleware by turns, with the same facilitator. */
 export function measurePaid({ quick, nodeArgs }: Setup): Promise<PaidFigures> {
@@ -37,15 +37,15 @@ export function measurePaid({ quick, nodeArgs }: Setup): Promise<PaidFigures> {
       ours.push(await oneRound(world, gateway, { size, signed: own }));
       baseline.push(await oneRound(world, middleware, { size, signed: own }));
     }
-    await gateway.server.stop();
+    await gateway.server.kill();
     const counts = await countAgain(world, signed.length);
     const localCheck = measureLocalCheck(gateway.required, signed.slice(0, 5000));
     return { ...compare(ours, baseline), ...counts, localCheck };
   });
 }
 
-async function toSeller(server: LoggedProcess): Promise<Seller> {
-  const address = String(server.started["address"]);
+async function toSeller(server: Part): Promise<Seller> {
+  const address = server.address;
   return { server, address, required: await ask(address, JOB_PATH) };
 }
 
@@ -75,7 +75,7 @@ async function oneRound(
 async function countAgain({ sink, startProducer }: PaidWorld, accepted: number): Promise<Counts> {
   const producer = await startProducer();
   const { calls: counted, duplicates } = await sink.arrived(accepted);
-  await producer.stop();
+  await producer.kill();
   return { accepted, counted, duplicates };
 }
 

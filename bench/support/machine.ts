@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { availableParallelism, cpus, loadavg } from "node:os";
-import { findRedisServer } from "../../shared/dev/find-redis-server.ts";
+import { findRedisServer } from "../../shared/dev/redis.ts";
 
 export type Machine = { cores: number; processor: string; node: string; redis: string; load: number };
 

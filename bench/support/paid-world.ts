@@ -1,9 +1,8 @@
-import { join } from "node:path";
 import { writeConfig } from "../../shared/config/config-tables.ts";
-import type { LoggedProcess } from "./logged-process.ts";
+import type { Part } from "../../shared/dev/process.ts";
+import { untilSelling } from "../../shared/dev/stack.ts";
 import { JOB_PATH, MAX_TIMEOUT_SECS, NETWORK, PAY_TO, PRICE, PRICING, x402Table } from "./sale.ts";
-import { until } from "./until.ts";
-import { inWorld, PROGRAM, posternTable, type World } from "./world.ts";
+import { inWorld, posternTable, type World } from "./world.ts";
 
 export type FacilitatorCounts = {
   payments: number;
@@ -17,10 +16,10 @@ export type FacilitatorCounts = {
 export type PaidWorld = World & {
   facilitator: { count(): Promise<FacilitatorCounts>; reset(): Promise<void> };
   /** Resolves once it takes payments. */
-  startX402(): Promise<LoggedProcess>;
+  startX402(): Promise<Part>;
   /** Replays the 402 of this server. */
-  startBaselineChallenge(address: string): Promise<LoggedProcess>;
-  startBaselinePaid(): Promise<LoggedProcess>;
+  startBaselineChallenge(address: string): Promise<Part>;
+  startBaselinePaid(): Promise<Part>;
 };
 
 /** Runs `measure` in a world of its own and takes the world down, whatever happens. */
@@ -29,13 +28,11 @@ export function inPaidWorld<Result>(
   measure: (world: PaidWorld) => Promise<Result>,
 ): Promise<Result> {
   return inWorld(nodeArgs, async (world) => {
-    const { redis, sink, dir, start } = world;
-    const { started } = await start("facilitator", "bench/processes/facilitator.ts", [NETWORK]);
-    const facilitatorUrl = `http://${started["address"]}`;
-    const configDir = join(dir, "x402-config");
+    const { redis, sink, configDir, stack, start } = world;
+    const { address } = await start("facilitator", "bench/processes/facilitator.ts", [NETWORK]);
+    const facilitatorUrl = `http://${address}`;
     const postern = posternTable(redis.url, sink.url);
     writeConfig(configDir, { postern, x402: x402Table(facilitatorUrl), job_pricing: PRICING });
-    const bind = ["--bind-address", "127.0.0.1:0", "--ops-address", "127.0.0.1:0"];
     const sale = { redisUrl: redis.url, facilitatorUrl, path: JOB_PATH, network: NETWORK, payTo: PAY_TO };
     const terms = JSON.stringify({ ...sale, price: PRICE, maxTimeoutSeconds: MAX_TIMEOUT_SECS });
     return measure({
@@ -45,8 +42,8 @@ export function inPaidWorld<Result>(
         reset: async () => void (await fetch(`${facilitatorUrl}/reset`, { method: "POST" })),
       },
       async startX402() {
-        const gateway = await start("x402", PROGRAM, ["x402", "--config-dir", configDir, ...bind]);
-        await until("the gateway takes payments", () => takesPayments(String(gateway.started["opsAddress"])));
+        const gateway = await stack.start("x402", { args: ["--bind-address", "127.0.0.1:0"] });
+        await untilSelling(gateway);
         return gateway;
       },
       startBaselineChallenge: (address) =>
@@ -54,12 +51,4 @@ export function inPaidWorld<Result>(
       startBaselinePaid: () => start("baseline-paid", "bench/baselines/paid.ts", [terms]),
     });
   });
-}
-
-type Checks = Record<"facilitators" | "chains", readonly { ok: boolean }[]>;
-
-async function takesPayments(opsAddress: string): Promise<boolean> {
-  const answer = await fetch(`http://${opsAddress}/readyz`);
-  const { facilitators, chains } = (await answer.json()) as Checks;
-  return answer.ok && [...facilitators, ...chains].every(({ ok }) => ok);
 }

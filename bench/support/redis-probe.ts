@@ -1,7 +1,7 @@
 import { Secret } from "../../shared/crypto/secret.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { connectForRequests, type Redis } from "../../shared/redis/connect.ts";
-import { until } from "./until.ts";
 
 export type Probe = {
   readonly redis: Redis;
@@ -13,7 +13,7 @@ export type Probe = {
 /** The bench's own connection, of the kind a gateway has. */
 export async function openProbe(url: string): Promise<Probe> {
   const redis = connectForRequests(new Secret(url), silentLogger);
-  await until("Redis is reached", () => redis.status === "ready");
+  await eventually("Redis is reached", () => redis.status === "ready");
   return {
     redis,
     usedBytes: async () => Number(/^used_memory:(\d+)/m.exec(await redis.info("memory"))?.[1]),

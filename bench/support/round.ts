@@ -1,6 +1,6 @@
-import type { PrivateRedis } from "../../shared/dev/start-redis.ts";
+import type { Part } from "../../shared/dev/process.ts";
+import type { PrivateRedis } from "../../shared/dev/redis.ts";
 import type { LoadResult } from "../processes/load-protocol.ts";
-import type { LoggedProcess } from "./logged-process.ts";
 import { cpuMsOf } from "./proc.ts";
 
 export type Round = { perSecond: number; p50Ms: number; p99Ms: number; cpuUs: number; redisUs: number };
@@ -12,16 +12,16 @@ export const COLUMNS = [
   ["cpu µs/request", "cpuUs"],
 ] as const;
 
-type Measured = { redis: PrivateRedis; server: LoggedProcess; size: Size };
+type Measured = { redis: PrivateRedis; server: Part; size: Size };
 
 /** What sending says, and what server and Redis spent on each request meanwhile. */
 export async function timed(
   { redis, server, size }: Measured,
   sendAll: () => Promise<LoadResult>,
 ): Promise<Round> {
-  const before = { server: server.cpuMs(), redis: cpuMsOf(redis.pid) };
+  const before = { server: cpuMsOf(server.process.pid), redis: cpuMsOf(redis.pid) };
   const perRequest = (ms: number) => (ms * 1000) / (size.warmUp + size.calls);
   const { perSecond, p50Ms, p99Ms } = await sendAll();
-  const cpuUs = perRequest(server.cpuMs() - before.server);
+  const cpuUs = perRequest(cpuMsOf(server.process.pid) - before.server);
   return { perSecond, p50Ms, p99Ms, cpuUs, redisUs: perRequest(cpuMsOf(redis.pid) - before.redis) };
 }

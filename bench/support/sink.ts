@@ -1,5 +1,5 @@
+import type { Part } from "../../shared/dev/process.ts";
 import { delay } from "../../shared/time/clock.ts";
-import type { LoggedProcess } from "./logged-process.ts";
 
 export type Counted = {
   /** Different call ids. */
@@ -23,11 +23,11 @@ const POLL_MS = 250;
 /** Longer than a worker takes to notice that another one died. */
 const PATIENCE_MS = 45_000;
 
-type Start = (name: string, script: string, args: readonly string[]) => Promise<LoggedProcess>;
+type Start = (name: string, script: string, args: readonly string[]) => Promise<Part>;
 
 export async function startSink(start: Start): Promise<Sink> {
-  const { started } = await start("sink", "bench/processes/sink.ts", []);
-  const url = `http://${started["address"]}`;
+  const { address } = await start("sink", "bench/processes/sink.ts", []);
+  const url = `http://${address}`;
   const count: Sink["count"] = async (skip = 0) =>
     (await fetch(`${url}/count?skip=${skip}`)).json() as Promise<Counted>;
   return {

@@ -2,8 +2,10 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { writeConfig } from "../../shared/config/config-tables.ts";
-import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
-import { type LoggedProcess, startLogged } from "./logged-process.ts";
+import { type Part, startPart } from "../../shared/dev/process.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
+import { createStack, type Stack } from "../../shared/dev/stack.ts";
+import { compiled } from "./build.ts";
 import { type Sink, startSink } from "./sink.ts";
 
 export const HOOK_PATH = "/hooks/bench";
@@ -17,20 +19,22 @@ export const BODY = JSON.stringify({ event: "push", id: 4_711, text: "" }).repla
   quotes.replace('""', `"${"x".repeat(300 - 35)}"`),
 );
 
-/** A Redis as strict durability wants it, a sink in the runner's place, and whatever a part starts beside them. */
+/** A Redis as strict durability wants it, a sink instead of a runner, and the services and baselines that a part starts. */
 export type World = {
   readonly redis: PrivateRedis;
   readonly sink: Sink;
   /** Files may be left here: it goes with the world. */
   readonly dir: string;
-  start(name: string, script: string, args: readonly string[]): Promise<LoggedProcess>;
-  startGateway(): Promise<LoggedProcess>;
-  startProducer(): Promise<LoggedProcess>;
-  startBaselineIngress(): Promise<LoggedProcess>;
-  startBaselineDrain(): Promise<LoggedProcess>;
+  /** The services of the program, under the configuration in `configDir`. */
+  readonly stack: Stack;
+  readonly configDir: string;
+  /** Starts a compiled script of the bench, which logs that it has started as a service does. */
+  start(name: string, script: string, args: readonly string[]): Promise<Part>;
+  startGateway(): Promise<Part>;
+  startProducer(): Promise<Part>;
+  startBaselineIngress(): Promise<Part>;
+  startBaselineDrain(): Promise<Part>;
 };
-
-export const PROGRAM = "services/cli/main.ts";
 
 /** Runs `measure` in a world of its own and takes the world down, whatever happens. */
 export async function inWorld<Result>(
@@ -38,34 +42,44 @@ export async function inWorld<Result>(
   measure: (world: World) => Promise<Result>,
 ): Promise<Result> {
   const dir = mkdtempSync(join(tmpdir(), "postern-bench-"));
-  const running: LoggedProcess[] = [];
+  const configDir = join(dir, "config");
+  const { env } = process;
   // A rewrite of the append-only file would fall into some round, and onto one side of the comparison.
-  const redis = await startRedis({ env: process.env, args: ["--auto-aof-rewrite-percentage", "0"] });
+  const redis = await startRedis({ env, args: ["--auto-aof-rewrite-percentage", "0"] });
+  // Logs go to files, as cheap as in production.
+  const stack = createStack({
+    configDir,
+    env,
+    entry: [...nodeArgs, compiled("services/cli/main.ts")],
+    logDir: dir,
+  });
+  const scripts: Part[] = [];
   const start: World["start"] = async (name, script, args) => {
     const profiled = script.startsWith("bench/processes") ? [] : nodeArgs;
-    const process = await startLogged({ name, script, args, dir, nodeArgs: profiled });
-    running.push(process);
-    return process;
+    const entry = [...profiled, compiled(script)];
+    const part = await startPart({ name, entry, args, env, logFile: join(dir, `${name}.log`) });
+    scripts.push(part);
+    return part;
   };
   try {
     const sink = await startSink(start);
-    const configDir = join(dir, "config");
     writeConfig(configDir, configOf(redis.url, sink.url));
-    const ops = ["--config-dir", configDir, "--ops-address", "127.0.0.1:0"];
-    const gateway = ["webhooks", ...ops, "--bind-address", "127.0.0.1:0", "--service-id", "1"];
+    const gateway = ["--bind-address", "127.0.0.1:0", "--service-id", "1"];
     return await measure({
       redis,
       sink,
       dir,
+      stack,
+      configDir,
       start,
-      startGateway: () => start("gateway", PROGRAM, gateway),
-      startProducer: () => start("producer", PROGRAM, ["producer", ...ops]),
+      startGateway: () => stack.start("webhooks", { name: "gateway", args: gateway }),
+      startProducer: () => stack.start("producer"),
       startBaselineIngress: () => start("baseline", "bench/baselines/ingress.ts", [redis.url, SECRET]),
       startBaselineDrain: () =>
         start("baseline-drain", "bench/baselines/drain.ts", [redis.url, sink.url, String(CONCURRENCY)]),
     });
   } finally {
-    await Promise.all(running.map((process) => process.stop()));
+    await Promise.all([...stack.parts, ...scripts].map((part) => part.kill()));
     await redis.stop();
     rmSync(dir, { recursive: true, force: true });
   }

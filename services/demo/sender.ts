@@ -1,38 +1,68 @@
+import { type IncomingHttpHeaders, request } from "node:http";
 import type { EndpointToml } from "../../shared/config/webhooks-toml.ts";
-import { credentialHeader } from "../../shared/dev/credential-header.ts";
-import { httpRequest, type Reply } from "./http-request.ts";
-import type { Tally } from "./tally.ts";
+import { credentialHeader } from "../../shared/dev/ready-commands.ts";
+
+/** A call that was accepted, and what is needed to offer it again. */
+export type AcceptedCall = {
+  readonly callId: string;
+  readonly jobId: number;
+  readonly path: string;
+  readonly contentType: string;
+  readonly body: string;
+};
+
+/** The webhooks that the demo sent, and how they were answered. */
+export type WebhookLedger = {
+  /** Requests sent to the gateway. */
+  sent: number;
+  /** Calls that were answered with 202, by id. */
+  accepted: Map<string, AcceptedCall>;
+  /** 202 for a delivery that was known. */
+  repeats: number;
+  /** Anything but 202. */
+  refused: number;
+  /** Failed calls that an operator has replayed. */
+  replayed: number;
+  /** Calls that the demo itself offered to the runner once more, to see what the runner remembers. */
+  askedAgain: number;
+};
+
+export function createWebhookLedger(): WebhookLedger {
+  return { sent: 0, accepted: new Map(), repeats: 0, refused: 0, replayed: 0, askedAgain: 0 };
+}
 
 export type Webhook = {
   endpoint: EndpointToml;
   body: string;
   contentType?: string;
-  /** Further headers; they win over those that would be sent anyway. */
+  /** Further headers; they win over the sender's own. */
   headers?: Readonly<Record<string, string>>;
 };
 
-export type Answered = Pick<Reply, "status" | "headers" | "text"> & {
-  /** Of the accepted call. */
-  callId: string;
-};
+/** `callId` is empty unless the webhook was accepted. */
+export type Answered = Reply & { callId: string };
 
 export type Sender = {
   /** Sends a webhook with the endpoint's credential. */
   send(webhook: Webhook): Promise<Answered>;
-  /** Counts what another program sent. */
+  /** Counts a webhook that another program sent. */
   count(webhook: Webhook, reply: Reply): Answered;
+  /** The webhook's call. Throws if the webhook was not accepted. */
+  accepted(answered: Answered): AcceptedCall;
 };
 
-/** The demo's part of the outside world: sends webhooks, and counts every answer. */
-export function createSender(address: string, tally: Tally): Sender {
-  function count({ endpoint, body, contentType }: Webhook, reply: Reply): Answered {
-    tally.sent += 1;
+const JSON_TYPE = "application/json";
+
+/** Sends webhooks as somebody outside would, and counts every answer. */
+export function createSender(address: string, ledger: WebhookLedger): Sender {
+  function count({ endpoint, body, contentType = JSON_TYPE }: Webhook, reply: Reply): Answered {
+    ledger.sent += 1;
     const callId = reply.status === 202 ? String(JSON.parse(reply.text)["call_id"]) : "";
-    if (reply.status !== 202) tally.refused += 1;
-    else if (tally.accepted.has(callId)) tally.repeats += 1;
+    if (reply.status !== 202) ledger.refused += 1;
+    else if (ledger.accepted.has(callId)) ledger.repeats += 1;
     else {
       const { path, job_id: jobId } = endpoint;
-      tally.accepted.set(callId, { callId, jobId, path, contentType: contentType ?? JSON_TYPE, body });
+      ledger.accepted.set(callId, { callId, jobId, path, contentType, body });
     }
     return { ...reply, callId };
   }
@@ -54,7 +84,43 @@ export function createSender(address: string, tally: Tally): Sender {
       });
       return count(webhook, reply);
     },
+    accepted({ callId, status }) {
+      const call = ledger.accepted.get(callId);
+      if (call === undefined) throw new Error(`expected: an accepted call; the gateway answers ${status}`);
+      return call;
+    },
   };
 }
 
-const JSON_TYPE = "application/json";
+export type Reply = { status: number; headers: IncomingHttpHeaders; text: string };
+
+type HttpRequest = {
+  method: "GET" | "POST";
+  path: string;
+  headers?: Readonly<Record<string, string>>;
+  body?: string;
+};
+
+const REQUEST_TIMEOUT_MS = 10_000;
+
+/** One request to `host:port` on a connection of its own. */
+export function httpRequest(
+  address: string,
+  { method, path, headers = {}, body }: HttpRequest,
+): Promise<Reply> {
+  const url = new URL(path, `http://${address}`);
+  const signal = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
+  return new Promise((resolve, reject) => {
+    const outgoing = request(url, { method, headers, agent: false, signal }, async (res) => {
+      try {
+        let text = "";
+        for await (const chunk of res.setEncoding("utf8")) text += chunk;
+        resolve({ status: res.statusCode ?? 0, headers: res.headers, text });
+      } catch (error) {
+        reject(error);
+      }
+    });
+    outgoing.on("error", reject);
+    outgoing.end(body);
+  });
+}

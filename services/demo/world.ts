@@ -1,23 +1,27 @@
 import { join } from "node:path";
-import { writeConfig } from "../../shared/config/config-tables.ts";
+import { type ConfigTables, writeConfig } from "../../shared/config/config-tables.ts";
 import { loadConfig } from "../../shared/config/load-config.ts";
 import type { EndpointToml } from "../../shared/config/webhooks-toml.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { provideRedis } from "../../shared/dev/provide-redis.ts";
-import { type DevnetPart, startDevnet } from "../../shared/dev/start-devnet.ts";
-import { type Part, startPart } from "../../shared/dev/start-part.ts";
-import { startPricing } from "../../shared/dev/start-pricing.ts";
-import { AppError } from "../../shared/errors/app-error.ts";
+import { createDevConfig, createDevPayments, createDevPricing, DEV_JOBS } from "../../shared/dev/config.ts";
+import { type Devnet, type DevnetPart, provideDevnet } from "../../shared/dev/devnet.ts";
+import { freePort } from "../../shared/dev/free-port.ts";
+import type { Part } from "../../shared/dev/process.ts";
+import { provideRedis } from "../../shared/dev/redis.ts";
+import { createStack, type ServiceName } from "../../shared/dev/stack.ts";
+import { beforeDeadline } from "../../shared/dev/wait.ts";
 import type { Shutdown } from "../../shared/lifecycle/run-service.ts";
-import { demoConfig, RUNNER_SECRET } from "./demo-config.ts";
-import { createPartLog, type PartLog } from "./part-log.ts";
-import { openQueueView, type QueueView } from "./queue-view.ts";
-import { within } from "./until.ts";
+import { openQueueView, PartLog, type QueueView } from "./views.ts";
 
-/** The parts that read the configuration. */
-export type PartName = "runner" | "producer" | "webhooks" | "x402" | "pricing";
+/** This variable holds the secret of runner and producer, so that one of them can be started with another secret. */
+export const RUNNER_SECRET = "POSTERN_DEMO_RUNNER_SECRET";
 
-/** What runs for the demo. */
+/** The service that all jobs belong to. */
+export const SERVICE_ID = "7";
+/** Sold only to callers whom the devnet's registry permits. */
+export const RESTRICTED_JOB = DEV_JOBS.slow;
+
+/** Everything outside of this process that the demo runs on. */
 export type World = {
   readonly redisUrl: string;
   /** Whether Redis was started for the demo; else it is REDIS_URL's. */
@@ -25,48 +29,59 @@ export type World = {
   readonly configDir: string;
   readonly endpoints: readonly EndpointToml[];
   readonly runnerSecret: Secret;
-  /** What the parts and `postern` run with. */
+  /** The environment of the parts and of `postern`. */
   readonly env: NodeJS.ProcessEnv;
   readonly queue: QueueView;
-  /** The chain and the facilitator that jobs are paid with, or what to install for there to be one. */
+  /** The chain and the facilitator that jobs are paid with, or what to install to have them. */
   readonly devnet: DevnetPart | { missing: string };
-  readonly logs: Readonly<Record<PartName, PartLog>>;
+  readonly logs: Readonly<Record<ServiceName, PartLog>>;
   /** Starts a part of the built program and resolves once it listens. */
-  start(name: Exclude<PartName, "pricing">, args: readonly string[]): Promise<Part>;
-  /** Starts the pricing engine, with its x402 settlement extension. */
-  startPricing(): Promise<Part>;
+  start(service: ServiceName, args?: readonly string[]): Promise<Part>;
 };
 
-/** What has not ended by itself by then is killed. */
+/** A part that has not ended by itself by then is killed. */
 const END_DEADLINE_MS = 10_000;
 /** A payment is deep enough in the chain after two blocks. */
 const BLOCK_TIME_MS = 250;
-const FREE_PORTS = { rpc: 0, facilitator: 0, control: 0 };
-
-type Options = { home: string; env: NodeJS.ProcessEnv; shutdown: Shutdown };
 
 /**
- * Redis, a devnet and a configuration; the parts are the first scene's to start. Throws when the Redis of REDIS_URL is in
- * use: the demo's runner would run calls that are another's.
+ * Provides Redis, a devnet and a configuration. Throws if the Redis of REDIS_URL is in use: the demo's runner would run the
+ * calls of others.
  */
-export async function createWorld({ home, env, shutdown }: Options): Promise<World> {
+export async function createWorld(
+  home: string,
+  { POSTERN_FAILPOINT: _, ...env }: NodeJS.ProcessEnv,
+  shutdown: Shutdown,
+): Promise<World> {
+  const endLater = (name: string, part: Part) => shutdown.defer(name, () => endPart(name, part));
   const redis = await provideRedis({ env, dir: join(home, "redis"), detached: true });
   shutdown.defer("redis", () => redis.private?.stop());
   const queue = await openQueueView(redis.url);
   shutdown.defer("queue view", () => queue.close());
   if (redis.private === undefined) await queue.assertUnused();
 
-  const { POSTERN_FAILPOINT: _, ...rest } = env;
-  const devnet = await provideDevnet(rest, shutdown);
-  const configDir = join(home, "config");
-  const { runnerSecret, ...tables } = await demoConfig({
-    redisUrl: redis.url,
-    dir: configDir,
-    devnet: "missing" in devnet ? undefined : devnet.devnet,
+  const devnet = await provideDevnet({
+    env: { ...env, POSTERN_LOG_LEVEL: "info" },
+    ports: { rpc: 0, facilitator: 0, control: 0 },
+    blockTimeMs: BLOCK_TIME_MS,
   });
-  writeConfig(configDir, tables);
-  const partEnv = { ...rest, [RUNNER_SECRET]: runnerSecret, POSTERN_LOG_LEVEL: "info" };
-  const logs = createLogs();
+  if (!("missing" in devnet)) endLater("devnet", devnet.part);
+
+  const configDir = join(home, "config");
+  const { tables, runnerSecret } = await demoConfig(redis.url);
+  const paid = "missing" in devnet ? {} : await demoPayments(devnet.devnet, configDir);
+  writeConfig(configDir, { ...tables, ...paid });
+
+  const partEnv = { ...env, [RUNNER_SECRET]: runnerSecret, POSTERN_LOG_LEVEL: "info" };
+  const logs = {
+    runner: new PartLog(),
+    producer: new PartLog(),
+    webhooks: new PartLog(),
+    x402: new PartLog(),
+    pricing: new PartLog(),
+  };
+  const onLine = (part: string, line: string) => logs[part as ServiceName].take(line);
+  const stack = createStack({ configDir, env: partEnv, detached: true, onLine });
   return {
     redisUrl: redis.url,
     ownRedis: redis.private !== undefined,
@@ -77,45 +92,50 @@ export async function createWorld({ home, env, shutdown }: Options): Promise<Wor
     queue,
     devnet,
     logs,
-    async start(name, args) {
-      const all = [name, "--config-dir", configDir, ...args];
-      const onLine = (line: string) => logs[name].take(line);
-      const part = await startPart({ name, args: all, env: partEnv, detached: true, onLine });
-      shutdown.defer(name, () => endPart(name, part));
-      return part;
-    },
-    async startPricing() {
-      const onLine = (line: string) => logs.pricing.take(line);
-      const part = await startPricing({ configDir, env: partEnv, onLine });
-      shutdown.defer("pricing", () => endPart("pricing", part));
+    async start(service, args = []) {
+      const part = await stack.start(service, { args });
+      endLater(service, part);
       return part;
     },
   };
-}
-
-function createLogs(): World["logs"] {
-  return {
-    runner: createPartLog(),
-    producer: createPartLog(),
-    webhooks: createPartLog(),
-    x402: createPartLog(),
-    pricing: createPartLog(),
-  };
-}
-
-async function provideDevnet(env: NodeJS.ProcessEnv, shutdown: Shutdown): Promise<World["devnet"]> {
-  try {
-    const options = { ports: FREE_PORTS, blockTimeMs: BLOCK_TIME_MS };
-    const devnet = await startDevnet({ env: { ...env, POSTERN_LOG_LEVEL: "info" }, ...options });
-    shutdown.defer("devnet", () => endPart("devnet", devnet.part));
-    return devnet;
-  } catch (error) {
-    if (!(error instanceof AppError) || error.code !== "start.program_missing") throw error;
-    return { missing: error.message };
-  }
 }
 
 function endPart(name: string, part: Part): Promise<unknown> {
-  const ended = within(`${name} ends`, part.kill("SIGTERM"), END_DEADLINE_MS);
+  const ended = beforeDeadline(`${name} ends`, part.kill("SIGTERM"), END_DEADLINE_MS);
   return ended.catch(() => part.kill("SIGKILL"));
+}
+
+/** Retries come within a second, and locks are short, so that a killed producer's calls are taken back soon. */
+async function demoConfig(redisUrl: string): Promise<{ tables: ConfigTables; runnerSecret: string }> {
+  const runner = `127.0.0.1:${await freePort()}`;
+  const { postern, webhooks } = createDevConfig({ redisUrl, webhooks: "127.0.0.1:0", runner });
+  const tables = {
+    webhooks,
+    postern: {
+      ...postern,
+      runner: { ...postern.runner, secret: `env:${RUNNER_SECRET}`, timeout_ms: 2000 },
+      producer: { attempts: 40, lock_ms: 3000, backoff: { base_ms: 200, cap_ms: 1000 } },
+    },
+  };
+  return { tables, runnerSecret: postern.runner.secret };
+}
+
+/** The time-out is short, so that an unknown outcome is soon known; one job is not for everybody. */
+async function demoPayments(devnet: Devnet, dir: string): Promise<ConfigTables> {
+  const address = `127.0.0.1:${await freePort()}`;
+  const engine = createDevPricing(devnet, { grpc: "127.0.0.1:0", http: "127.0.0.1:0" }, dir);
+  const { x402, job_pricing } = createDevPayments(devnet, address, SERVICE_ID);
+  const restricted = {
+    service_id: Number(SERVICE_ID),
+    job_index: RESTRICTED_JOB,
+    invocation_mode: "restricted_paid",
+    auth_mode: "payer_is_caller",
+    rpc_url: devnet.rpcUrl,
+    contract: devnet.callerRegistry,
+  };
+  return {
+    x402: { ...x402, ...engine.x402, settle_timeout_secs: 2, job_policies: [restricted] },
+    pricing: engine.pricing,
+    job_pricing,
+  };
 }

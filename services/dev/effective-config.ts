@@ -1,11 +1,9 @@
 import { existsSync } from "node:fs";
 import { type ConfigTables, readTables, type Table, writeConfig } from "../../shared/config/config-tables.ts";
 import type { PricingToml } from "../../shared/config/pricing-toml.ts";
-import { createDevConfig, newSecret } from "../../shared/dev/dev-config.ts";
-import { createDevPayments } from "../../shared/dev/dev-payments.ts";
-import { createDevPricing } from "../../shared/dev/dev-pricing.ts";
+import { createDevConfig, createDevPayments, createDevPricing, newSecret } from "../../shared/dev/config.ts";
+import type { Devnet } from "../../shared/dev/devnet.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
-import type { Devnet } from "../../shared/dev/start-devnet.ts";
 import { loadPricingConfig } from "../../shared/pricing/load-pricing-config.ts";
 import { loadX402Config, type X402Config } from "../../shared/pricing/load-x402-config.ts";
 
@@ -17,7 +15,7 @@ export type Effective = X402Config & {
   pricing: PricingToml | undefined;
 };
 
-/** The operator's files, none where there is no such directory. Throws `start.config_invalid`, with their own names. */
+/** The operator's files; none if there is no such directory. Throws `start.config_invalid`, which names these files. */
 export function readOwn(dir: string | undefined, env: NodeJS.ProcessEnv): ConfigTables {
   if (dir === undefined || !existsSync(dir)) return {};
   loadX402Config({ dir, env });
@@ -25,7 +23,7 @@ export function readOwn(dir: string | undefined, env: NodeJS.ProcessEnv): Config
   return readTables(dir);
 }
 
-/** Whether nothing of the operator's own says what is served, so that jobs may be sold for a devnet's tokens. */
+/** Whether the operator's files do not say what is served, so that jobs may be sold for a devnet's tokens. */
 export function wantsDevnet({ webhooks, x402, pricing }: ConfigTables): boolean {
   return webhooks === undefined && x402 === undefined && pricing === undefined;
 }
@@ -34,50 +32,42 @@ type Options = {
   own: ConfigTables;
   target: string;
   redisUrl: string;
-  /** Where jobs are to be sold for its tokens. */
+  /** If there is one, jobs are sold for its tokens. */
   devnet: Devnet | undefined;
   serviceId: string | undefined;
   env: NodeJS.ProcessEnv;
 };
 
 /**
- * Writes to `target` what the parts shall run with: the operator's files where there are some, with dev's Redis in
- * place of theirs and no time to drain, else a configuration made up for this run. Throws `start.config_invalid`.
+ * Writes to `target` the configuration that the parts run with: the operator's files if there are some, but with dev's Redis
+ * and no time to drain; else a configuration made up for this run. Throws `start.config_invalid`.
  */
-export async function writeEffectiveConfig({
-  own,
-  target,
-  redisUrl,
-  ...options
-}: Options): Promise<Effective> {
+export async function writeEffectiveConfig(options: Options): Promise<Effective> {
+  const { own, target, redisUrl, devnet, serviceId, env } = options;
   const madeUp = own.webhooks === undefined;
-  const made = madeUp ? await madeUpTables(redisUrl) : {};
+  const made: ConfigTables = madeUp
+    ? createDevConfig({ redisUrl, webhooks: await at(9090), runner: await at(8645) })
+    : {};
+  const sold = devnet && (await paymentTables(devnet, serviceId ?? env["POSTERN_SERVICE_ID"] ?? "0", target));
   writeConfig(target, {
     ...made,
-    ...(await onDevnet({ ...options, target })),
+    ...sold,
     ...own,
     postern: adapted({ ...made.postern, ...own.postern }, redisUrl),
   });
-  const { pricing } = loadPricingConfig({ dir: target, env: options.env });
-  return { ...loadX402Config({ dir: target, env: options.env }), pricing, dir: target, madeUp };
+  const { pricing } = loadPricingConfig({ dir: target, env });
+  return { ...loadX402Config({ dir: target, env }), pricing, dir: target, madeUp };
 }
 
-async function madeUpTables(redisUrl: string): Promise<ConfigTables> {
-  const [webhooks, runner] = [`127.0.0.1:${await freePort(9090)}`, `127.0.0.1:${await freePort(8645)}`];
-  return createDevConfig({ redisUrl, webhooks, runner });
-}
-
-async function onDevnet({
-  devnet,
-  env,
-  serviceId = env["POSTERN_SERVICE_ID"] ?? "0",
-  target,
-}: Pick<Options, "devnet" | "env" | "serviceId" | "target">): Promise<ConfigTables> {
-  if (devnet === undefined) return {};
-  const at = async (port: number) => `127.0.0.1:${await freePort(port)}`;
-  const { x402, job_pricing } = createDevPayments({ devnet, address: await at(8402), serviceId });
-  const engine = createDevPricing({ devnet, grpc: await at(50_051), http: await at(8404), dir: target });
+async function paymentTables(devnet: Devnet, serviceId: string, dir: string): Promise<ConfigTables> {
+  const { x402, job_pricing } = createDevPayments(devnet, await at(8402), serviceId);
+  const engine = createDevPricing(devnet, { grpc: await at(50_051), http: await at(8404) }, dir);
   return { x402: { ...x402, ...engine.x402 }, pricing: engine.pricing, job_pricing };
+}
+
+/** This port of 127.0.0.1 if it is free, else another one. */
+async function at(port: number): Promise<string> {
+  return `127.0.0.1:${await freePort(port)}`;
 }
 
 function adapted(postern: Table, redisUrl: string): Table {

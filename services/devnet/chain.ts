@@ -11,15 +11,18 @@ import {
   type WalletActions,
   walletActions,
 } from "viem";
-import { type PrivateKeyAccount, privateKeyToAccount } from "viem/accounts";
-import type { Cast, DevAccount, Hex } from "./accounts.ts";
+import { mnemonicToAccount, type PrivateKeyAccount, privateKeyToAccount } from "viem/accounts";
+import { messageOf } from "../../shared/errors/app-error.ts";
+import { toHex } from "../../shared/ethereum/encoding.ts";
+import type { Logger } from "../../shared/log/logger.ts";
+import { delay } from "../../shared/time/clock.ts";
 import { registryCode } from "./contracts/caller-registry.ts";
 import { multicall3Code } from "./contracts/multicall3.ts";
 import { tokenAbi, tokenCode } from "./contracts/token.ts";
 
 export const CHAIN_ID = 84_532;
 
-/** Where things are. The token is where Base Sepolia has its USDC, so that unmodified clients accept it. */
+/** The addresses of the contracts. The token has the address of USDC on Base Sepolia, so that unmodified clients accept it. */
 export const ADDRESSES = {
   token: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
   multicall3: "0xcA11bde05977b3631167028862bE2a173976CA11",
@@ -61,7 +64,7 @@ export function connectChain(rpcUrl: string, account: DevAccount): Chain {
 }
 
 /** Puts the contracts at their addresses and gives each payer a million tokens. */
-export async function furnish(chain: Chain, { payers }: Cast): Promise<void> {
+export async function furnish(chain: Chain, { payers }: Accounts): Promise<void> {
   await chain.setCode({ address: ADDRESSES.token, bytecode: tokenCode });
   await chain.setCode({ address: ADDRESSES.multicall3, bytecode: multicall3Code });
   await chain.setCode({ address: ADDRESSES.callerRegistry, bytecode: registryCode });
@@ -74,4 +77,109 @@ export async function furnish(chain: Chain, { payers }: Cast): Promise<void> {
     });
     await chain.waitForTransactionReceipt({ hash });
   }
+}
+
+export type Hex = `0x${string}`;
+
+export type DevAccount = { readonly address: Hex; readonly privateKey: Hex };
+
+/** The public phrase from which anvil makes its accounts. Each of them holds 10000 worthless ether. */
+const MNEMONIC = "test test test test test test test test test test test junk";
+
+/*
+ * The numbers of the phrase's accounts; anvil funds the first ten. Tests and examples sign as number 0. A payer needs no
+ * ether.
+ */
+const FACILITATOR = 1;
+const THIRD_PARTY = 2;
+const SELLER = 3;
+const PAYERS = [4, 5, 6, 7, 8, 9, 10];
+
+export type Accounts = {
+  facilitator: DevAccount;
+  /** Sets the chain up, and sends authorizations of others. */
+  thirdParty: DevAccount;
+  seller: Hex;
+  payers: readonly DevAccount[];
+};
+
+export function devnetAccounts(): Accounts {
+  return {
+    facilitator: accountAt(FACILITATOR),
+    thirdParty: accountAt(THIRD_PARTY),
+    seller: accountAt(SELLER).address,
+    payers: PAYERS.map(accountAt),
+  };
+}
+
+function accountAt(addressIndex: number): DevAccount {
+  const key = mnemonicToAccount(MNEMONIC, { addressIndex }).getHdKey().privateKey;
+  if (key === null) throw new Error(`anvil's account ${addressIndex} has no private key`);
+  const privateKey = toHex(key);
+  return { address: privateKeyToAccount(privateKey).address, privateKey };
+}
+
+/**
+ * Does one piece of work after the other, in the order of the calls: for the transactions of one account, so that each takes
+ * the nonce that the chain expects. viem's nonce manager counts nonces itself: it leaves a gap if one of several is refused,
+ * and is ahead of a chain that was set back. Either holds up all later transactions.
+ */
+export function createTurns() {
+  let last: Promise<unknown> = Promise.resolve();
+  return <Result>(work: () => Promise<Result>): Promise<Result> => {
+    const mine = last.then(work, work);
+    last = mine.catch(() => {});
+    return mine;
+  };
+}
+
+/** Makes a block at once for each transaction, and one at intervals, so that older blocks become final. */
+export type Mining = {
+  readonly running: boolean;
+  /** From now on only `evm_mine` makes a block; transactions wait in the pool. */
+  pause(): Promise<void>;
+  /** Mines the transactions that wait, and goes on. */
+  resume(): Promise<void>;
+  stop(): void;
+};
+
+/**
+ * Starts mining every `blockTimeMs`; 0 makes no blocks but those of transactions. The interval is kept here, because anvil's
+ * mixed mode cannot be switched on again over RPC after a pause.
+ */
+export function startMining(chain: Chain, blockTimeMs: number, log: Logger): Mining {
+  const ended = new AbortController();
+  let running = true;
+  let ticking: Promise<void> = Promise.resolve();
+  const tick = async (): Promise<void> => {
+    try {
+      if (running) await chain.mine({ blocks: 1 });
+    } catch (error) {
+      if (!ended.signal.aborted) log.warn("devnet.block_failed", { reason: messageOf(error) });
+    }
+  };
+  const keepTicking = async (): Promise<void> => {
+    while (!ended.signal.aborted) {
+      await delay(blockTimeMs, ended.signal).catch(() => {});
+      ticking = ended.signal.aborted ? Promise.resolve() : tick();
+      await ticking;
+    }
+  };
+  if (blockTimeMs > 0) void keepTicking();
+  return {
+    get running() {
+      return running;
+    },
+    async pause() {
+      running = false;
+      await ticking;
+      await chain.setAutomine(false);
+    },
+    async resume() {
+      await chain.setAutomine(true);
+      await chain.mine({ blocks: 1 });
+      running = true;
+    },
+    stop: () => ended.abort(),
+  };
 }

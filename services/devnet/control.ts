@@ -2,23 +2,26 @@ import type { RequestListener } from "node:http";
 import { z } from "zod";
 import { AppError } from "../../shared/errors/app-error.ts";
 import { bareApp, serve } from "../../shared/http/ops.ts";
+import type { Mining } from "./chain.ts";
+import type { Counter } from "./facilitator-server.ts";
+import { readJson } from "./facilitator-server.ts";
 import { Fault, type Faults } from "./faults.ts";
-import type { Mining } from "./mining.ts";
-import { readJson } from "./read-json.ts";
-import type { Counter } from "./received.ts";
-
-type Deps = { faults: Faults; counter: Counter; mining: Mining; describe: () => object };
 
 const MiningOrder = z.strictObject({ running: z.boolean() });
 
 /**
  * The control port, for tests and for playing:
- *   GET /                              what is where
- *   POST | GET | DELETE /faults        order one, list those not used up, forget them
- *   GET | DELETE /requests             what the facilitator received, start counting anew
+ *   GET /                              describes the devnet
+ *   POST | GET | DELETE /faults        orders one, lists those that are not used up, forgets them
+ *   GET | DELETE /requests             lists what the facilitator received, starts counting anew
  *   GET | PUT /mining {running}        whether blocks are made by themselves
  */
-export function createControlHandler({ faults, counter, mining, describe }: Deps): RequestListener {
+export function createControlHandler(
+  faults: Faults,
+  counter: Counter,
+  mining: Mining,
+  describe: () => object,
+): RequestListener {
   const app = bareApp();
   app.get("/", (_req, res) => {
     res.json(describe());
@@ -63,5 +66,5 @@ function parseOrder<Schema extends z.ZodType>(schema: Schema, input: unknown): z
   const read = schema.safeParse(input);
   if (read.success) return read.data;
   const detail = z.prettifyError(read.error);
-  throw new AppError("request.malformed", { reason: detail, publicDetail: detail, cause: read.error });
+  throw AppError.public("request.malformed", detail, { cause: read.error });
 }

@@ -1,36 +1,16 @@
+import type { Devnet } from "../../shared/dev/devnet.ts";
 import { listen } from "../../shared/http/listen.ts";
 import { Shutdown } from "../../shared/lifecycle/run-service.ts";
 import type { Logger } from "../../shared/log/logger.ts";
-import { castOf, type DevAccount, type Hex } from "./accounts.ts";
-import { ADDRESSES, CHAIN_ID, connectChain, furnish } from "./chain.ts";
+import { startAnvil } from "./anvil.ts";
+import { ADDRESSES, CHAIN_ID, connectChain, devnetAccounts, furnish, startMining } from "./chain.ts";
 import { createControlHandler } from "./control.ts";
 import { createFacilitator } from "./facilitator.ts";
+import { Counter, createFacilitatorHandler } from "./facilitator-server.ts";
 import { Faults } from "./faults.ts";
-import { startMining } from "./mining.ts";
-import { Counter } from "./received.ts";
-import { createFacilitatorHandler } from "./server.ts";
-import { startAnvil } from "./start-anvil.ts";
 
-/** What is where on a devnet. */
-export type DevnetPlaces = {
-  readonly rpcUrl: string;
-  readonly facilitatorUrl: string;
-  readonly controlUrl: string;
-  readonly chainId: number;
-  /** The network's name in version 2 of x402 and in version 1. */
-  readonly network: string;
-  readonly networkV1: string;
-  /** USDC: 6 decimals, EIP-712 domain name "USDC", version "2". */
-  readonly token: Hex;
-  readonly callerRegistry: Hex;
-  /** Each holds a million tokens. */
-  readonly payers: readonly DevAccount[];
-  /** Has no tokens. */
-  readonly seller: Hex;
-};
-
-export type Devnet = DevnetPlaces & {
-  /** Rejects when the chain ends without having been stopped. */
+export type RunningDevnet = Devnet & {
+  /** Rejects if the chain ends without having been stopped. */
   readonly fatal: Promise<never>;
   stop(): Promise<void>;
 };
@@ -40,13 +20,13 @@ export type DevnetOptions = {
   log: Logger;
   /** Each on 127.0.0.1; without it, or with 0, a free one. */
   ports?: { rpc?: number | undefined; facilitator?: number | undefined; control?: number | undefined };
-  /** How often a block is made where there is no transaction; 0 is never. */
+  /** The interval of blocks without a transaction; 0 is never. */
   blockTimeMs?: number | undefined;
   confirmationTimeoutMs?: number | undefined;
 };
 
-/** A chain with a token, funded payers and a facilitator, all in this process but anvil, which ends with it. */
-export async function startDevnet(options: DevnetOptions): Promise<Devnet> {
+/** A chain with a token, funded payers and a facilitator: anvil as a child process, the rest in this one. */
+export async function startDevnet(options: DevnetOptions): Promise<RunningDevnet> {
   const shutdown = new Shutdown();
   try {
     return await start(options, shutdown);
@@ -56,38 +36,37 @@ export async function startDevnet(options: DevnetOptions): Promise<Devnet> {
   }
 }
 
-async function start(options: DevnetOptions, shutdown: Shutdown): Promise<Devnet> {
+async function start(options: DevnetOptions, shutdown: Shutdown): Promise<RunningDevnet> {
   const { env, log, ports = {}, blockTimeMs = 1000, confirmationTimeoutMs = 10_000 } = options;
   const anvil = await startAnvil({ env, chainId: CHAIN_ID, port: ports.rpc });
   shutdown.defer("anvil", anvil.stop);
 
-  const cast = castOf();
-  const chain = connectChain(anvil.rpcUrl, cast.thirdParty);
-  await furnish(chain, cast);
-  const mining = startMining({ chain, blockTimeMs, log });
+  const accounts = devnetAccounts();
+  const chain = connectChain(anvil.rpcUrl, accounts.thirdParty);
+  await furnish(chain, accounts);
+  const mining = startMining(chain, blockTimeMs, log);
   shutdown.defer("mining", mining.stop);
 
   const faults = new Faults();
   const counter = new Counter();
-  const facilitator = createFacilitator({
-    chain: connectChain(anvil.rpcUrl, cast.facilitator),
+  const facilitator = createFacilitator(
+    connectChain(anvil.rpcUrl, accounts.facilitator),
     confirmationTimeoutMs,
-  });
+  );
   shutdown.defer("late transactions", facilitator.stop);
   const server = await listen(
-    createFacilitatorHandler({ facilitator, faults, counter }),
+    createFacilitatorHandler(facilitator, faults, counter),
     `127.0.0.1:${ports.facilitator ?? 0}`,
   );
   shutdown.defer("facilitator", () => server.close(0));
 
-  const describe = (): object => places;
   const control = await listen(
-    createControlHandler({ faults, counter, mining, describe }),
+    createControlHandler(faults, counter, mining, () => devnet),
     `127.0.0.1:${ports.control ?? 0}`,
   );
   shutdown.defer("control port", () => control.close(0));
 
-  const places: DevnetPlaces = {
+  const devnet: Devnet = {
     rpcUrl: anvil.rpcUrl,
     facilitatorUrl: server.url,
     controlUrl: control.url,
@@ -96,11 +75,11 @@ async function start(options: DevnetOptions, shutdown: Shutdown): Promise<Devnet
     networkV1: "base-sepolia",
     token: ADDRESSES.token,
     callerRegistry: ADDRESSES.callerRegistry,
-    payers: cast.payers,
-    seller: cast.seller,
+    payers: accounts.payers,
+    seller: accounts.seller,
   };
   const stop = async (): Promise<void> => {
     await shutdown.run(log);
   };
-  return { ...places, fatal: anvil.fatal, stop };
+  return { ...devnet, fatal: anvil.fatal, stop };
 }

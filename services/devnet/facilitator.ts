@@ -8,12 +8,14 @@ import type {
 } from "@x402/core/types";
 import { ExactEvmScheme } from "@x402/evm/exact/facilitator";
 import { ExactEvmSchemeV1 } from "@x402/evm/exact/v1/facilitator";
-import { CHAIN_ID, type Chain } from "./chain.ts";
-import { createLateTransfers } from "./late-transfer.ts";
-import { type Payment, paymentOf } from "./payment.ts";
-import { createTurns } from "./turns.ts";
+import { encodeFunctionData, keccak256, parseEther, parseGwei } from "viem";
+import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
+import { z } from "zod";
+import { delay } from "../../shared/time/clock.ts";
+import { CHAIN_ID, type Chain, createTurns, type Hex } from "./chain.ts";
+import { tokenAbi } from "./contracts/token.ts";
 
-/** The body of POST /verify and POST /settle, of either version; that it has this shape is for the SDK to find out. */
+/** The body of POST /verify and POST /settle, of either version. The SDK checks that it has this shape. */
 export type FacilitatorRequest = {
   paymentPayload: PaymentPayload;
   paymentRequirements: PaymentRequirements;
@@ -24,27 +26,24 @@ export type Facilitator = {
   verify(request: FacilitatorRequest): Promise<VerifyResponse>;
   settle(request: FacilitatorRequest): Promise<SettleResponse>;
   /**
-   * Answers `settlement_pending` at once; the transaction it names is sent after this time, or never. A version 2
-   * payment whose transaction comes is remembered as the SDK does: settling it again waits for that transaction.
+   * Answers `settlement_pending` at once and sends the transaction after this time, or never. As in the SDK, settling a
+   * version 2 payment again then waits for that transaction.
    */
   settleLater(request: FacilitatorRequest, landsAfterMs: number | undefined): Promise<SettleResponse>;
   stop(): void;
 };
 
-type Options = {
-  /** Connected as the facilitator's account. */
-  chain: Chain;
-  /** For how long a settle waits for its transaction before it answers `settlement_pending`. */
-  confirmationTimeoutMs: number;
-};
-
-/** The reference facilitator of the x402 packages, for the exact scheme of versions 1 and 2 on the devnet's chain. */
-export function createFacilitator({ chain, confirmationTimeoutMs }: Options): Facilitator {
+/**
+ * The reference facilitator of the x402 packages, for the exact scheme of versions 1 and 2 on the devnet's chain. It sends as
+ * the account that `chain` is connected as. A settle waits `confirmationTimeoutMs` for its transaction and then answers
+ * `settlement_pending`.
+ */
+export function createFacilitator(chain: Chain, confirmationTimeoutMs: number): Facilitator {
   const signer = createSigner(chain, confirmationTimeoutMs);
   const pendingSettlementStore = new InMemoryPendingSettlementStore();
   const sdk = new x402Facilitator()
     .register(`eip155:${CHAIN_ID}`, new ExactEvmScheme(signer, { pendingSettlementStore }))
-    // A name of version 1, which the packages type as if it were one of version 2.
+    // The packages type this name of version 1 as if it were one of version 2.
     .registerV1("base-sepolia" as `${string}:${string}`, new ExactEvmSchemeV1(signer));
   const late = createLateTransfers(chain);
   return {
@@ -93,4 +92,95 @@ function pending(
     network: paymentRequirements.network,
     payer: from,
   };
+}
+
+const hex = z.custom<Hex>((value) => typeof value === "string" && /^0x[0-9a-fA-F]*$/.test(value));
+const uint = z.string().transform((digits) => BigInt(digits));
+
+const Request = z.object({
+  paymentPayload: z.object({
+    x402Version: z.number(),
+    payload: z.object({
+      signature: hex,
+      authorization: z.object({
+        from: hex,
+        to: hex,
+        value: uint,
+        validAfter: uint,
+        validBefore: uint,
+        nonce: hex,
+      }),
+    }),
+  }),
+  paymentRequirements: z.object({ asset: hex }),
+});
+
+/** An EIP-3009 authorization with its signature and its token. */
+export type Payment = {
+  from: Hex;
+  to: Hex;
+  value: bigint;
+  validAfter: bigint;
+  validBefore: bigint;
+  nonce: Hex;
+  signature: Hex;
+  asset: Hex;
+};
+
+/** Reads the authorization in a request to verify or settle, of either version. Throws if there is none. */
+export function paymentOf(request: unknown): Payment {
+  const { paymentPayload, paymentRequirements } = Request.parse(request);
+  const { authorization, signature } = paymentPayload.payload;
+  return { ...authorization, signature, asset: paymentRequirements.asset };
+}
+
+/** The payer, the nonce and the version of a request; undefined if it has no EIP-3009 authorization. */
+export function describeRequest(request: unknown) {
+  const read = Request.safeParse(request);
+  if (!read.success) return { payer: undefined, nonce: undefined, x402Version: undefined };
+  const { x402Version, payload } = read.data.paymentPayload;
+  const { from, nonce } = payload.authorization;
+  return { payer: from.toLowerCase(), nonce: nonce.toLowerCase(), x402Version };
+}
+
+export type LateTransaction = { readonly hash: Hex; readonly raw: Hex };
+
+/**
+ * Makes transactions whose hash is known before they are sent. Each has an account of its own: one that is never sent would
+ * otherwise hold up all later ones of the account.
+ */
+export function createLateTransfers(chain: Chain) {
+  const stopped = new AbortController();
+  return {
+    async prepare(payment: Payment): Promise<LateTransaction> {
+      const account = privateKeyToAccount(generatePrivateKey());
+      await chain.setBalance({ address: account.address, value: parseEther("1") });
+      const raw = await account.signTransaction({
+        chainId: CHAIN_ID,
+        type: "eip1559",
+        nonce: 0,
+        to: payment.asset,
+        data: transferData(payment),
+        gas: 300_000n,
+        maxFeePerGas: parseGwei("100"),
+        maxPriorityFeePerGas: parseGwei("1"),
+      });
+      return { raw, hash: keccak256(raw) };
+    },
+    /** Sends it after this time; whether the chain takes it does not matter here. */
+    send({ raw }: LateTransaction, afterMs: number): void {
+      delay(afterMs, stopped.signal)
+        .then(() => chain.sendRawTransaction({ serializedTransaction: raw }))
+        .catch(() => {});
+    },
+    stop: () => stopped.abort(),
+  };
+}
+
+function transferData({ from, to, value, validAfter, validBefore, nonce, signature }: Payment): Hex {
+  return encodeFunctionData({
+    abi: tokenAbi,
+    functionName: "transferWithAuthorization",
+    args: [from, to, value, validAfter, validBefore, nonce, signature],
+  });
 }

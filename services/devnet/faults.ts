@@ -5,19 +5,19 @@ const statusCode = z.number().int().min(200).max(599);
 
 const common = {
   on: z.enum(["supported", "verify", "settle"]),
-  /** For how many requests; without it, until the faults are cleared. */
+  /** The number of requests that meet it; without it, all until the faults are cleared. */
   times: z.number().int().positive().optional(),
   /** A wait before anything is done. */
   delayMs: ms.default(0),
-  /** A wait after what is done and before the answer. */
+  /** A wait before the answer. */
   replyDelayMs: ms.default(0),
-  /** Whether the real thing is done behind the false answer: with settle, the transaction lands. */
+  /** Whether the facilitator acts in spite of the false answer: with settle, the transaction lands. */
   acts: z.boolean().default(false),
 };
 
-/** What goes wrong with requests to the facilitator. */
+/** A way in which requests to the facilitator go wrong. */
 export const Fault = z.discriminatedUnion("kind", [
-  /** Nothing but the waits: done and answered as it should be. */
+  /** The waits only: the true answer, late. */
   z.strictObject({ ...common, kind: z.literal("slow"), acts: z.literal(true).default(true) }),
   /** The connection is broken instead of an answer. */
   z.strictObject({ ...common, kind: z.literal("drop") }),
@@ -25,7 +25,7 @@ export const Fault = z.discriminatedUnion("kind", [
     ...common,
     kind: z.literal("status"),
     status: statusCode,
-    /** JSON when it parses, with that content type; else plain text. */
+    /** Sent as JSON if it is JSON; else as plain text. */
     body: z.string().default('{"error":"fault on command"}'),
     retryAfterSecs: z.number().int().nonnegative().optional(),
   }),
@@ -47,7 +47,7 @@ export const Fault = z.discriminatedUnion("kind", [
     acts: z.literal(false).default(false),
     landsAfterMs: ms.optional(),
   }),
-  /** To a path of the facilitator itself, unless told; who follows is counted. */
+  /** Without a location, to a path of the facilitator that counts the requests that follow. */
   z.strictObject({
     ...common,
     kind: z.literal("redirect"),
@@ -66,11 +66,11 @@ export const Fault = z.discriminatedUnion("kind", [
   }),
 ]);
 export type Fault = z.output<typeof Fault>;
-/** A fault as it is ordered: what has a default may be left out. */
+/** A fault as it is ordered: fields with a default may be left out. */
 export type FaultOrder = z.input<typeof Fault>;
 export type Operation = Fault["on"];
 
-/** The faults that are ordered and not used up, oldest first: a request meets the first one of its operation. */
+/** The faults that are not used up, oldest first. A request meets the first one of its operation. */
 export class Faults {
   #ordered: Fault[] = [];
 
@@ -78,7 +78,7 @@ export class Faults {
     this.#ordered.push(fault);
   }
 
-  /** The fault this request meets; one of a number of requests is then one less. */
+  /** The fault that this request meets; uses it up if this was its last request. */
   take(on: Operation): Fault | undefined {
     const fault = this.#ordered.find((each) => each.on === on);
     if (fault?.times === undefined) return fault;

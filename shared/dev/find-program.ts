@@ -19,8 +19,8 @@ function isExecutable(path: string): boolean {
 }
 
 /**
- * Installs a Debian package where that needs no question: apt-get is there, this user is root or may use sudo without a
- * password, and POSTERN_NO_INSTALL is not set. Whether it worked shows in `findProgram`.
+ * Installs a Debian package if nobody has to be asked: apt-get is there, this user is root or may use sudo without a
+ * password, and POSTERN_NO_INSTALL is not set. `findProgram` then says whether it worked.
  */
 export function installPackage(name: string, env: NodeJS.ProcessEnv): void {
   const apt = findProgram(["apt-get"], env);
@@ -37,7 +37,7 @@ export function installPackage(name: string, env: NodeJS.ProcessEnv): void {
   }
 }
 
-/** What stands before a command to run it as root; undefined when this user cannot. */
+/** The words before a command that run it as root; undefined if this user cannot. */
 function asRoot(env: NodeJS.ProcessEnv): string[] | undefined {
   if (process.getuid?.() === 0) return [];
   return spawnSync("sudo", ["-n", "true"], { env, stdio: "ignore" }).status === 0

@@ -11,9 +11,9 @@ import {
   walletActions,
 } from "viem";
 import { mnemonicToAccount } from "viem/accounts";
+import { startAnvil } from "../../services/devnet/anvil.ts";
 import { multicall3Code } from "../../services/devnet/contracts/multicall3.ts";
 import { tokenAbi, tokenCode } from "../../services/devnet/contracts/token.ts";
-import { startAnvil } from "../../services/devnet/start-anvil.ts";
 import type { TokenAuthorization } from "../../shared/ethereum/logs.ts";
 import { TRANSFER_TYPES } from "../support/transfer-types.ts";
 

@@ -2,8 +2,8 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { expect, test } from "vitest";
 import { freePort } from "../../shared/dev/free-port.ts";
-import { startProcess } from "../../shared/dev/start-process.ts";
-import { eventually } from "../support/eventually.ts";
+import { startProcess } from "../../shared/dev/process.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 
 /** A process that runs this script. */
 function run(script: string, onLine?: (line: string) => void) {
@@ -47,7 +47,7 @@ test("an event logged just before the end is not lost to who waits for it", asyn
 });
 
 test("children end with the process that started them", async () => {
-  const spawnChild = new URL("../../shared/dev/spawn-child.ts", import.meta.url).href;
+  const spawnChild = new URL("../../shared/dev/child.ts", import.meta.url).href;
   const script = `
     const { spawnChild } = await import(${JSON.stringify(spawnChild)});
     const args = ["-e", ${JSON.stringify(FOREVER)}];

@@ -6,9 +6,9 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { writeConfig } from "../../shared/config/config-tables.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
-import { startProcess } from "../../shared/dev/start-process.ts";
-import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
-import { eventually } from "../support/eventually.ts";
+import { startProcess } from "../../shared/dev/process.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { send } from "../support/http.ts";
 import { tempDir } from "../support/temp-dir.ts";
 

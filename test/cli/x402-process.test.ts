@@ -4,16 +4,15 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { writeConfig } from "../../shared/config/config-tables.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
-import { type Part, startPart } from "../../shared/dev/start-part.ts";
-import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
-import { untilReady } from "../../shared/dev/until-ready.ts";
+import { type Part, startPart } from "../../shared/dev/process.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
+import { untilReady, untilSelling } from "../../shared/dev/stack.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { isQueued } from "../../shared/queue/status.ts";
 import { connectForWork, type Redis } from "../../shared/redis/connect.ts";
 import { type DevAccount, newPayer, startTestDevnet, type TestDevnet } from "../support/devnet.ts";
-import { eventually } from "../support/eventually.ts";
 import { canConnect, openRaw, send } from "../support/http.ts";
-import { untilSelling } from "../support/stack.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { JOB_PATH, signOffer, x402Table } from "../support/x402.ts";
 

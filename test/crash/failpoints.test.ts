@@ -2,29 +2,29 @@ import { join } from "node:path";
 import { Queue } from "bullmq";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Secret } from "../../shared/crypto/secret.ts";
-import type { Part } from "../../shared/dev/start-part.ts";
+import type { Part } from "../../shared/dev/process.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import type { JobCall } from "../../shared/job-call/job-call.ts";
 import { FAILPOINTS, type Failpoint } from "../../shared/lifecycle/failpoint.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { QUEUE_OPTIONS } from "../../shared/queue/protocol.ts";
 import { connectForWork, type Redis } from "../../shared/redis/connect.ts";
 import { effectRunner, readEffects } from "../support/effects.ts";
-import { eventually } from "../support/eventually.ts";
 import { send } from "../support/http.ts";
-import { type Stack, startStack } from "../support/stack.ts";
+import { startTestStack, type TestStack } from "../support/stack.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 const effectsFile = join(tempDir(), "effects.jsonl");
 const CALLS = 5;
 const ID_HEADER = "X-Delivery-Id";
 
-let stack: Stack;
+let stack: TestStack;
 let redis: Redis;
 let queue: Queue<JobCall>;
 
 beforeAll(async () => {
   const endpoint = { auth: "none", idempotency_header: ID_HEADER };
-  stack = await startStack({
+  stack = await startTestStack({
     endpoints: [
       { ...endpoint, path: "/effect", job_id: 1 },
       { ...endpoint, path: "/long", job_id: 2 },

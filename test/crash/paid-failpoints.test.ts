@@ -1,7 +1,9 @@
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { Secret } from "../../shared/crypto/secret.ts";
-import type { Part } from "../../shared/dev/start-part.ts";
+import type { Part } from "../../shared/dev/process.ts";
+import { untilSelling } from "../../shared/dev/stack.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { FAILPOINTS } from "../../shared/lifecycle/failpoint.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { createPaymentJournal } from "../../shared/payments/journal.ts";
@@ -10,9 +12,8 @@ import { connectForWork, type Redis } from "../../shared/redis/connect.ts";
 import { within } from "../../shared/time/clock.ts";
 import { newPayer, startTestDevnet, type TestDevnet } from "../support/devnet.ts";
 import { effectRunner, readEffects } from "../support/effects.ts";
-import { eventually } from "../support/eventually.ts";
 import { send } from "../support/http.ts";
-import { type Stack, startStack, untilSelling } from "../support/stack.ts";
+import { startTestStack, type TestStack } from "../support/stack.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { signOffer, x402Table } from "../support/x402.ts";
 
@@ -20,14 +21,14 @@ const effectsFile = join(tempDir(), "paid-effects.jsonl");
 const PATH = "/x402/jobs/1/1";
 
 let devnet: TestDevnet;
-let stack: Stack;
+let stack: TestStack;
 let redis: Redis;
 let gateway: Part;
 
 beforeAll(async () => {
   devnet = await startTestDevnet();
   const toml = x402Table({ devnet, x402: { settle_timeout_secs: 2, max_timeout_secs: 60 } });
-  stack = await startStack({
+  stack = await startTestStack({
     endpoints: [{ path: "/hook", job_id: 1, auth: "none" }],
     x402: { toml, prices: { "1": { "1": "1000000000000000" } }, gateways: 1 },
     runnerEntry: effectRunner(),

@@ -3,14 +3,14 @@ import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, expect, test } from "vitest";
 import { Secret } from "../../shared/crypto/secret.ts";
-import type { Child } from "../../shared/dev/spawn-child.ts";
-import { startProcess } from "../../shared/dev/start-process.ts";
-import { startRedis } from "../../shared/dev/start-redis.ts";
+import type { Child } from "../../shared/dev/child.ts";
+import { startProcess } from "../../shared/dev/process.ts";
+import { startRedis } from "../../shared/dev/redis.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
 import { keys } from "../../shared/redis/keys.ts";
 import { withoutAnvil } from "../dev/without-anvil.ts";
-import { eventually } from "../support/eventually.ts";
 import { canConnect } from "../support/http.ts";
 import { tempDir } from "../support/temp-dir.ts";
 

@@ -1,19 +1,19 @@
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { DevnetPlaces } from "../../services/devnet/devnet.ts";
-import { findAnvil } from "../../services/devnet/find-anvil.ts";
-import { type PosternProcess, startProcess } from "../../shared/dev/start-process.ts";
+import { findAnvil } from "../../services/devnet/anvil.ts";
+import type { Devnet } from "../../shared/dev/devnet.ts";
+import { type PosternProcess, startProcess } from "../../shared/dev/process.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { connectDevnet, type DevnetChain, startTestDevnet } from "../support/devnet.ts";
-import { eventually } from "../support/eventually.ts";
 
 const entry = ["--import", "tsx", fileURLToPath(new URL("run-devnet.ts", import.meta.url))];
 
 let devnet: PosternProcess;
-let places: DevnetPlaces;
+let places: Devnet;
 let chain: DevnetChain;
 beforeAll(async () => {
   devnet = startProcess({ name: "devnet", args: [], env: process.env, entry });
-  places = (await devnet.waitForEvent("service.started")) as unknown as DevnetPlaces;
+  places = (await devnet.waitForEvent("service.started")) as unknown as Devnet;
   chain = connectDevnet(places).chain;
 });
 afterAll(() => devnet?.kill());

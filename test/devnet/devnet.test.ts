@@ -10,6 +10,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { registryAbi } from "../../services/devnet/contracts/caller-registry.ts";
 import { multicall3Code } from "../../services/devnet/contracts/multicall3.ts";
 import type { FaultOrder } from "../../services/devnet/faults.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import {
   type DevAccount,
   newPayer,
@@ -19,7 +20,6 @@ import {
   startTestDevnet,
   type TestDevnet,
 } from "../support/devnet.ts";
-import { eventually } from "../support/eventually.ts";
 
 let devnet: TestDevnet;
 beforeAll(async () => {

@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { loadConfig } from "../../shared/config/load-config.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { startRedis } from "../../shared/dev/start-redis.ts";
+import { startRedis } from "../../shared/dev/redis.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
 import { tempDir } from "../support/temp-dir.ts";

@@ -1,9 +1,9 @@
 import { Job } from "bullmq";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { eventually } from "../../shared/dev/wait.ts";
 import { createFailedRecords } from "../../shared/queue/call-record.ts";
 import { JOB_NAME, openQueue } from "../../shared/queue/protocol.ts";
 import { keys, PREFIX } from "../../shared/redis/keys.ts";
-import { eventually } from "../support/eventually.ts";
 import { type Lab, startLab, WHY, WINDOW_MS } from "./failed-lab.ts";
 
 let lab: Lab;

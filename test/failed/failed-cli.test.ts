@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { eventually } from "../../shared/dev/wait.ts";
 import { keys } from "../../shared/redis/keys.ts";
-import { eventually } from "../support/eventually.ts";
 import { cliOf, type Lab, type Ran, startLab } from "./failed-lab.ts";
 
 let lab: Lab;

@@ -5,7 +5,8 @@ import { createProducer, type Inject } from "../../services/producer/producer.ts
 import { writeConfig } from "../../shared/config/config-tables.ts";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { startRedis } from "../../shared/dev/start-redis.ts";
+import { startRedis } from "../../shared/dev/redis.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import type { ErrorCode } from "../../shared/errors/codes.ts";
 import { randomCallId } from "../../shared/job-call/call-id.ts";
@@ -18,7 +19,6 @@ import { createFailedCalls, type FailedCall } from "../../shared/queue/failed.ts
 import { createReplay } from "../../shared/queue/replay.ts";
 import { connectForRequests, connectForWork, whenReady } from "../../shared/redis/connect.ts";
 import { systemClock } from "../../shared/time/clock.ts";
-import { eventually } from "../support/eventually.ts";
 import { recordingLog } from "../support/recording-log.ts";
 import { tempDir } from "../support/temp-dir.ts";
 

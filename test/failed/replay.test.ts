@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { eventually } from "../../shared/dev/wait.ts";
 import { createFailedRecords } from "../../shared/queue/call-record.ts";
 import { operateMany, type Selected, select } from "../../shared/queue/operate.ts";
 import { keys } from "../../shared/redis/keys.ts";
-import { eventually } from "../support/eventually.ts";
 import { type Lab, startLab, WHY } from "./failed-lab.ts";
 
 let lab: Lab;

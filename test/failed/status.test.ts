@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { eventually } from "../../shared/dev/wait.ts";
 import { createStatus, perMinute } from "../../shared/queue/status.ts";
 import { systemClock } from "../../shared/time/clock.ts";
-import { eventually } from "../support/eventually.ts";
 import { cliOf, type Lab, startLab } from "./failed-lab.ts";
 
 let lab: Lab;

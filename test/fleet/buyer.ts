@@ -1,9 +1,9 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { PaymentRequirementsV1 } from "@x402/core/types/v1";
 import type { FaultOrder } from "../../services/devnet/faults.ts";
-import type { Part } from "../../shared/dev/start-part.ts";
+import type { Part } from "../../shared/dev/process.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { type DevAccount, signPaymentV1, type TestDevnet } from "../support/devnet.ts";
-import { eventually } from "../support/eventually.ts";
 import { type Answer, send } from "../support/http.ts";
 import { inTime, signOffer } from "../support/x402.ts";
 import { codeOf, type PaymentName, paymentIn, type Told } from "../support/x402-audit.ts";

@@ -7,7 +7,7 @@ import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { type Effect, effectRunner, readEffects } from "../support/effects.ts";
 import { send } from "../support/http.ts";
 import { findNginx, type Nginx, startNginx } from "../support/nginx.ts";
-import { type Stack, startStack } from "../support/stack.ts";
+import { startTestStack, type TestStack } from "../support/stack.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { untilDrained } from "./until-drained.ts";
 
@@ -31,12 +31,12 @@ const deliveries: Delivery[] = Array.from({ length: CALLS }, (_, i) => ({
 describe.skipIf(nginxProgram === undefined)(
   "two gateways behind nginx, two producers, a runner and Redis",
   () => {
-    let stack: Stack;
+    let stack: TestStack;
     let nginx: Nginx;
     const agent = new Agent({ keepAlive: true, maxSockets: SENDERS });
 
     beforeAll(async () => {
-      stack = await startStack({
+      stack = await startTestStack({
         endpoints: [
           {
             path: "/hooks/fleet",

@@ -2,16 +2,16 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
-import type { Part } from "../../shared/dev/start-part.ts";
-import { untilReady } from "../../shared/dev/until-ready.ts";
+import type { Part } from "../../shared/dev/process.ts";
+import { untilReady, untilSelling } from "../../shared/dev/stack.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { paymentCallId } from "../../shared/payments/payment.ts";
 import { connectForWork, type Redis } from "../../shared/redis/connect.ts";
 import { keys } from "../../shared/redis/keys.ts";
 import { newPayer, startTestDevnet, type TestDevnet } from "../support/devnet.ts";
 import { effectRunner, readEffects } from "../support/effects.ts";
-import { eventually } from "../support/eventually.ts";
-import { type Stack, startStack, untilSelling } from "../support/stack.ts";
+import { startTestStack, type TestStack } from "../support/stack.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { x402Table } from "../support/x402.ts";
 import { type Books, violationsIn } from "../support/x402-audit.ts";
@@ -32,7 +32,7 @@ const chance = seeded(SEED);
 const effectsFile = join(tempDir(), "paid-fleet-effects.jsonl");
 
 let devnet: TestDevnet;
-let stack: Stack;
+let stack: TestStack;
 let redis: Redis;
 let buyer: Buyer;
 let plans: (Plan & { poor: boolean })[];
@@ -44,7 +44,7 @@ beforeAll(async () => {
   buyer = createBuyer({ devnet, path: PATH });
   const toml = x402Table({ devnet, x402: { settle_timeout_secs: 2 } });
   const [started, payers] = await Promise.all([
-    startStack({
+    startTestStack({
       endpoints: [{ path: "/hook", job_id: 1, auth: "none" }],
       x402: { toml, prices: { "1": { "1": "1000000000000000" } }, gateways: 2 },
       producers: 2,

@@ -1,10 +1,10 @@
 import { Queue } from "bullmq";
 import { Secret } from "../../shared/crypto/secret.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import type { Origin } from "../../shared/job-call/job-call.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { QUEUE_OPTIONS } from "../../shared/queue/protocol.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
-import { eventually } from "../support/eventually.ts";
 
 /** Waits until no call of this origin waits, runs or is delayed; failed calls stay and are in the answer. */
 export async function untilDrained(redisUrl: string, origin: Origin): Promise<Record<string, number>> {

@@ -1,10 +1,10 @@
 import { Agent, type IncomingMessage, type ServerResponse } from "node:http";
 import { afterEach, describe, expect, test } from "vitest";
+import { eventually } from "../../shared/dev/wait.ts";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { readBody } from "../../shared/http/body.ts";
 import { type Listening, listen } from "../../shared/http/listen.ts";
 import { sendProblem } from "../../shared/http/problem.ts";
-import { eventually } from "../support/eventually.ts";
 import { openRaw, send, sendRaw } from "../support/http.ts";
 
 const open: Listening[] = [];

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { eventually } from "../../shared/dev/wait.ts";
 import { keys } from "../../shared/redis/keys.ts";
 import { type DevAccount, newPayer } from "../support/devnet.ts";
-import { eventually } from "../support/eventually.ts";
 import { jsonLines, type Lab, payOnChain, startLab } from "./payments-lab.ts";
 
 let lab: Lab;

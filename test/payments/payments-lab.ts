@@ -5,7 +5,7 @@ import type { TomlTable } from "smol-toml";
 import { createProducer, type Inject, type Producer } from "../../services/producer/producer.ts";
 import { writeConfig } from "../../shared/config/config-tables.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { startRedis } from "../../shared/dev/start-redis.ts";
+import { startRedis } from "../../shared/dev/redis.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
 import {

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { registerGauges } from "../../services/x402-gateway/metrics.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { createMetrics } from "../../shared/metrics/metrics.ts";
-import { eventually } from "../support/eventually.ts";
 import { type Lab, startLab } from "./payments-lab.ts";
 
 let lab: Lab;

@@ -6,11 +6,11 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { toResponse } from "../../services/pricing/grpc.ts";
 import { createPricingService } from "../../services/pricing/pricing.ts";
 import { PROTO_OPTIONS, pricingEngineProto } from "../../services/pricing/pricing-engine-proto.ts";
-import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { recoverAddress } from "../../shared/ethereum/signatures.ts";
 import { type JobQuote, jobQuoteDigest } from "../../shared/pricing/job-quote.ts";
 import { solve } from "../../shared/pricing/proof-of-work.ts";
-import { eventually } from "../support/eventually.ts";
 import {
   DIFFICULTY,
   DOMAIN,

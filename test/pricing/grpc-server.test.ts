@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { listenGrpc } from "../../services/pricing/grpc.ts";
-import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import { ENGINE, startEngine, wireRequest } from "./pricing-lab.ts";
 

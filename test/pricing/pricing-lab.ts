@@ -5,13 +5,13 @@ import {
 } from "../../services/pricing/pricing.ts";
 import type { JobPrice } from "../../shared/config/job-pricing-toml.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { toHex } from "../../shared/ethereum/encoding.ts";
 import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
 import { listen } from "../../shared/http/listen.ts";
 import type { JobQuote } from "../../shared/pricing/job-quote.ts";
 import { randomNonce, solve } from "../../shared/pricing/proof-of-work.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
-import { eventually } from "../support/eventually.ts";
 import { recordingLog } from "../support/recording-log.ts";
 import { reflectedClient } from "../support/reflected.ts";
 

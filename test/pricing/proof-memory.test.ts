@@ -1,12 +1,12 @@
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { PricingOptions } from "../../services/pricing/pricing.ts";
-import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { toHex } from "../../shared/ethereum/encoding.ts";
 import { createSigner, recoverAddress } from "../../shared/ethereum/signatures.ts";
 import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
 import { jobQuoteDigest } from "../../shared/pricing/job-quote.ts";
-import { eventually } from "../support/eventually.ts";
 import { startRedisProxy } from "../support/redis-proxy.ts";
 import type { Unary } from "../support/reflected.ts";
 import {

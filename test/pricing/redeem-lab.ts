@@ -11,7 +11,7 @@ import {
   walletActions,
 } from "viem";
 import { mnemonicToAccount } from "viem/accounts";
-import { startAnvil } from "../../services/devnet/start-anvil.ts";
+import { startAnvil } from "../../services/devnet/anvil.ts";
 import { keccak256Hex } from "../../shared/ethereum/encoding.ts";
 import { type Compiled, compileSolidity } from "../support/compile-solidity.ts";
 import { type Engine, OPERATOR, type Wire, wireRequest } from "./pricing-lab.ts";

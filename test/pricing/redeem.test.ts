@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { type Hex, parseSignature, recoverAddress, toFunctionSelector, toHex } from "viem";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
 import { keccak256Hex } from "../../shared/ethereum/encoding.ts";
 import { createSigner } from "../../shared/ethereum/signatures.ts";
 import { domainSeparator } from "../../shared/ethereum/typed-data.ts";

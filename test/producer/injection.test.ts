@@ -3,10 +3,10 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { type Inject, Refused } from "../../services/producer/deliver.ts";
 import { contentDigest, verifyMessage } from "../../shared/crypto/message-signature.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { isMetadataHeader } from "../../shared/job-call/job-call.ts";
 import { JOB_NAME, JOB_OPTIONS } from "../../shared/queue/protocol.ts";
-import { eventually } from "../support/eventually.ts";
 import { type FakeAnswer, type FakeRunner, startFakeRunner } from "../support/fake-runner.ts";
 import { aCall, RUNNER_SECRET, startProducer } from "../support/producer.ts";
 import { type Fault, type RedisProxy, startRedisProxy } from "../support/redis-proxy.ts";

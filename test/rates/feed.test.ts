@@ -1,9 +1,9 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { createRates, type Rates } from "../../shared/pricing/rates/rates.ts";
 import { connectForRequests, connectForWork, type Redis } from "../../shared/redis/connect.ts";
-import { eventually } from "../support/eventually.ts";
 import { recordingLog } from "../support/recording-log.ts";
 import { type RatesLab, startRatesLab } from "./rates-lab.ts";
 import { tokenWith } from "./sources.ts";

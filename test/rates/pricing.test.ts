@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { writeConfig } from "../../shared/config/config-tables.ts";
-import { builtEntry, startProcess } from "../../shared/dev/start-process.ts";
-import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
+import { builtEntry, startProcess } from "../../shared/dev/process.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { DOMAIN, ENGINE, KEY, wireRequest } from "../pricing/pricing-lab.ts";
-import { eventually } from "../support/eventually.ts";
 import { reflectedClient } from "../support/reflected.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { x402Table } from "../support/x402.ts";

@@ -2,7 +2,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createTestClient, type Hex, http, publicActions, walletActions } from "viem";
 import { mnemonicToAccount } from "viem/accounts";
-import { startAnvil } from "../../services/devnet/start-anvil.ts";
+import { startAnvil } from "../../services/devnet/anvil.ts";
 import { type Compiled, compileSolidity } from "../support/compile-solidity.ts";
 
 const account = mnemonicToAccount("test test test test test test test test test test test junk");

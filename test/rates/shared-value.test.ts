@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { createSharedValue, identityOf } from "../../shared/pricing/rates/shared-value.ts";
 import type { LiveToken } from "../../shared/pricing/rates/source.ts";

@@ -3,10 +3,10 @@ import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { writeConfig } from "../../shared/config/config-tables.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
-import { type Part, startPart } from "../../shared/dev/start-part.ts";
-import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
+import { type Part, startPart } from "../../shared/dev/process.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { readEffects } from "../support/effects.ts";
-import { eventually } from "../support/eventually.ts";
 import { type Answer, send } from "../support/http.ts";
 import { tempDir } from "../support/temp-dir.ts";
 

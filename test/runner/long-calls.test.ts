@@ -5,10 +5,10 @@ import { createLongStore, storedAnswer } from "../../services/runner/long-store.
 import { type Call, createRouter, json } from "../../services/runner/runner.ts";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
-import { eventually } from "../support/eventually.ts";
 import { gate, onRedis, type Rig, startRig, type TestRunner } from "./runners.ts";
 
 let rig: Rig;

@@ -6,7 +6,7 @@ import { echo, keccak256, slow } from "../../services/runner/jobs.ts";
 import { createRouter, json, text } from "../../services/runner/runner.ts";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { eventually } from "../support/eventually.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { send } from "../support/http.ts";
 import { type Offered, onRedis, type Rig, signedHeaders, startRig, type TestRunner } from "./runners.ts";
 

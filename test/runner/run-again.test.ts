@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { keys } from "../../services/runner/call-store.ts";
 import { createRouter } from "../../services/runner/runner.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { eventually } from "../support/eventually.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { gate, onRedis, type Rig, signedHeaders, startRig, type TestRunner } from "./runners.ts";
 
 const SECRET = new Secret("of producer and runner");

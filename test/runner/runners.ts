@@ -2,10 +2,10 @@ import { createRunner, type Runner, type RunnerOptions } from "../../services/ru
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { contentDigest, signMessage } from "../../shared/crypto/message-signature.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { connectForRequests, type Redis } from "../../shared/redis/connect.ts";
-import { eventually } from "../support/eventually.ts";
 import { type Answer, send } from "../support/http.ts";
 import { type RecordingLog, recordingLog } from "../support/recording-log.ts";
 

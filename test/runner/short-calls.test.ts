@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createRouter } from "../../services/runner/runner.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
-import { eventually } from "../support/eventually.ts";
 import { gate, type Rig, startRig } from "./runners.ts";
 
 let rig: Rig;

@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import { findRedisServer } from "../../shared/dev/find-redis-server.ts";
+import { findRedisServer } from "../../shared/dev/redis.ts";
 import { installNginx } from "./nginx.ts";
 
 /**

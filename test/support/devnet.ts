@@ -2,20 +2,25 @@ import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
 import type { PaymentPayloadV1, PaymentRequirementsV1 } from "@x402/core/types/v1";
 import { parseEventLogs, parseGwei, parseSignature } from "viem";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
-import { castOf, type DevAccount, type Hex } from "../../services/devnet/accounts.ts";
-import { connectChain } from "../../services/devnet/chain.ts";
+import {
+  connectChain,
+  createTurns,
+  type DevAccount,
+  devnetAccounts,
+  type Hex,
+} from "../../services/devnet/chain.ts";
 import { registryAbi } from "../../services/devnet/contracts/caller-registry.ts";
 import { tokenAbi } from "../../services/devnet/contracts/token.ts";
-import { type DevnetOptions, type DevnetPlaces, startDevnet } from "../../services/devnet/devnet.ts";
+import { type DevnetOptions, startDevnet } from "../../services/devnet/devnet.ts";
+import type { Received } from "../../services/devnet/facilitator-server.ts";
 import type { FaultOrder } from "../../services/devnet/faults.ts";
-import type { Received } from "../../services/devnet/received.ts";
-import { createTurns } from "../../services/devnet/turns.ts";
+import type { Devnet } from "../../shared/dev/devnet.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { TRANSFER_TYPES } from "./transfer-types.ts";
 
 export type { DevAccount, Hex };
 
-export type TestDevnet = DevnetPlaces & {
+export type TestDevnet = Devnet & {
   control: DevnetControl;
   chain: DevnetChain;
   stop(): Promise<void>;
@@ -28,7 +33,7 @@ export async function startTestDevnet(options: Partial<DevnetOptions> = {}): Pro
 }
 
 /** The same hands on a devnet that runs elsewhere: `places` is what its `service.started` says. */
-export function connectDevnet(places: DevnetPlaces): { control: DevnetControl; chain: DevnetChain } {
+export function connectDevnet(places: Devnet): { control: DevnetControl; chain: DevnetChain } {
   const control = connectControl(places.controlUrl);
   return { control, chain: connectDevnetChain(places, control) };
 }
@@ -81,9 +86,9 @@ export type TokenTransfer = {
 export type DevnetChain = ReturnType<typeof connectDevnetChain>;
 
 /** The chain of a devnet, read and moved from outside. */
-export function connectDevnetChain(places: DevnetPlaces, control: DevnetControl) {
+export function connectDevnetChain(places: Devnet, control: DevnetControl) {
   const { token } = places;
-  const { thirdParty } = castOf();
+  const { thirdParty } = devnetAccounts();
   const client = connectChain(places.rpcUrl, thirdParty);
   const mined = (hash: Hex) => client.waitForTransactionReceipt({ hash });
   const inTurn = createTurns();

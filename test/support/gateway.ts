@@ -2,13 +2,13 @@ import { Queue } from "bullmq";
 import { createWebhooksGateway, type WebhooksGateway } from "../../services/webhooks-gateway/gateway.ts";
 import { webhooksToml } from "../../shared/config/webhooks-toml.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import type { Limits } from "../../shared/gateway/backpressure.ts";
 import { type Listening, listen } from "../../shared/http/listen.ts";
 import type { JobCall } from "../../shared/job-call/job-call.ts";
 import { QUEUE_OPTIONS } from "../../shared/queue/protocol.ts";
 import { connectForRequests, connectForWork, type Redis } from "../../shared/redis/connect.ts";
 import type { DurabilityMode } from "../../shared/redis/durable.ts";
-import { eventually } from "./eventually.ts";
 import { type RecordingLog, recordingLog } from "./recording-log.ts";
 
 export type TestGateway = {

@@ -1,6 +1,6 @@
 import { type Agent, type IncomingMessage, request } from "node:http";
 import { connect, type Socket } from "node:net";
-import { eventually } from "./eventually.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 
 export type Answer = {
   status: number;

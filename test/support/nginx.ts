@@ -1,10 +1,10 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { spawnChild } from "../../shared/dev/child.ts";
 import { findProgram, installPackage } from "../../shared/dev/find-program.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
-import { spawnChild } from "../../shared/dev/spawn-child.ts";
-import { eventually } from "./eventually.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { canConnect } from "./http.ts";
 
 /** Debian keeps it where only root's PATH looks. */

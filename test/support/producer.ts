@@ -3,6 +3,7 @@ import { createHttpInject } from "../../services/producer/http-runner.ts";
 import { createProducer, type Producer, type ProducerOptions } from "../../services/producer/producer.ts";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { randomCallId } from "../../shared/job-call/call-id.ts";
 import { type JobCall, toJobCall } from "../../shared/job-call/job-call.ts";
 import { createCallRecords } from "../../shared/queue/call-record.ts";
@@ -10,7 +11,6 @@ import { createAdd } from "../../shared/queue/enqueue.ts";
 import { QUEUE_OPTIONS } from "../../shared/queue/protocol.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
 import { systemClock } from "../../shared/time/clock.ts";
-import { eventually } from "./eventually.ts";
 import { recordingLog } from "./recording-log.ts";
 
 export const RUNNER_SECRET = "the secret that runner and producer share";

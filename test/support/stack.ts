@@ -2,14 +2,12 @@ import { join } from "node:path";
 import type { TomlTable } from "smol-toml";
 import { writeConfig } from "../../shared/config/config-tables.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
-import { type Part, startPart } from "../../shared/dev/start-part.ts";
-import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
-import { untilReady } from "../../shared/dev/until-ready.ts";
-import { eventually } from "./eventually.ts";
-import { send } from "./http.ts";
+import type { Part } from "../../shared/dev/process.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
+import { createStack, untilReady } from "../../shared/dev/stack.ts";
 import { tempDir } from "./temp-dir.ts";
 
-export type Stack = {
+export type TestStack = {
   readonly redis: PrivateRedis;
   readonly configDir: string;
   readonly runner: Part;
@@ -18,12 +16,10 @@ export type Stack = {
   readonly x402: readonly Part[];
   /** The first gateway's `host:port`. */
   readonly address: string;
-  /** Further parts by the program's own arguments, e.g. `["producer"]`. */
-  start(name: string, args: readonly string[], env?: NodeJS.ProcessEnv): Promise<Part>;
   stop(): Promise<void>;
 };
 
-export type StackOptions = {
+export type TestStackOptions = {
   endpoints: readonly TomlTable[];
   /** Keys of webhooks.toml beside the endpoints. */
   webhooks?: TomlTable;
@@ -41,7 +37,7 @@ export type StackOptions = {
 };
 
 /** A private Redis, a runner, gateways and producers, as real processes of the built program; ready when this resolves. */
-export async function startStack(options: StackOptions): Promise<Stack> {
+export async function startTestStack(options: TestStackOptions): Promise<TestStack> {
   const { gateways = 1, producers = 1, env = {} } = options;
   const redis = await startRedis({ env: process.env });
   const configDir = join(tempDir(), "config");
@@ -54,64 +50,48 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     webhooks: { ...options.webhooks, endpoints: [...options.endpoints] },
     ...(options.x402 && { x402: options.x402.toml, job_pricing: options.x402.prices }),
   });
-  const parts: Part[] = [];
-  const start = async (name: string, args: readonly string[], { entry, ...more }: Extra = {}) => {
-    const ops = args[0] === "runner" ? [] : ["--ops-address", `127.0.0.1:${await freePort()}`];
-    const common = ["--config-dir", configDir, ...ops];
-    const part = await startPart({
-      name,
-      args: [...args, ...common],
-      env: { ...process.env, ...env, ...more.env },
-      ...(entry && { entry }),
-    });
-    parts.push(part);
-    return part;
-  };
-  const runner = await start("runner", ["runner"], options.runnerEntry && { entry: options.runnerEntry });
-  const started = await Promise.all([
-    ...times(gateways, async (i) =>
-      start(`gateway ${i}`, ["webhooks", "--bind-address", `127.0.0.1:${await freePort()}`]),
+  const stack = createStack({ configDir, env: { ...process.env, ...env } });
+  const runner = await stack.start("runner", { entry: options.runnerEntry });
+  const [webhooks, working, x402] = await Promise.all([
+    times(gateways, async (i) =>
+      stack.start("webhooks", { name: `gateway ${i}`, args: await ownPorts("--bind-address") }),
     ),
-    ...times(producers, (i) => start(`producer ${i}`, ["producer"])),
-    ...times(options.x402?.gateways ?? 0, async (i) =>
-      start(`x402 ${i}`, ["x402", "--bind-address", `127.0.0.1:${await freePort()}`]),
+    times(producers, async (i) => stack.start("producer", { name: `producer ${i}`, args: await ownPorts() })),
+    times(options.x402?.gateways ?? 0, async (i) =>
+      stack.start("x402", { name: `x402 ${i}`, args: await ownPorts("--bind-address") }),
     ),
   ]);
-  await Promise.all([runner, ...started].map(untilReady));
-  const [first, ...rest] = started.slice(0, gateways);
+  await Promise.all(stack.parts.map(untilReady));
+  const [first] = webhooks;
   if (first === undefined) throw new Error("a stack needs a gateway");
   return {
     redis,
     configDir,
     runner,
-    gateways: [first, ...rest],
-    producers: started.slice(gateways, gateways + producers),
-    x402: started.slice(gateways + producers),
+    gateways: webhooks,
+    producers: working,
+    x402,
     address: first.address,
-    start: (name, args, moreEnv) => start(name, args, moreEnv && { env: moreEnv }),
     async stop() {
-      await Promise.all(parts.map((part) => part.kill("SIGKILL")));
+      await Promise.all(stack.parts.map((part) => part.kill("SIGKILL")));
       await redis.stop();
     },
   };
 }
 
-/** Resolves once an x402 gateway has heard of its facilitators and its chains: until then it sells nothing. */
-export async function untilSelling({ opsAddress = "" }: Part): Promise<void> {
-  await eventually("the gateway sells", async () => {
-    const { facilitators, chains } = (await send(opsAddress, { method: "GET", path: "/readyz" })).json<
-      Record<string, { ok: boolean }[]>
-    >();
-    return [...(facilitators ?? []), ...(chains ?? [])].every(({ ok }) => ok);
-  });
+/** Addresses that a part keeps over a restart. */
+async function ownPorts(...options: string[]): Promise<string[]> {
+  const ports = ["--ops-address", ...options].map(async (option) => [
+    option,
+    `127.0.0.1:${await freePort()}`,
+  ]);
+  return (await Promise.all(ports)).flat();
 }
-
-type Extra = { entry?: readonly string[]; env?: NodeJS.ProcessEnv };
 
 function posternTable(
   redisUrl: string,
   runnerAddress: string,
-  given: StackOptions["postern"] = {},
+  given: TestStackOptions["postern"] = {},
 ): TomlTable {
   const { redis, runner, producer, ...rest } = given;
   return {
@@ -128,6 +108,6 @@ function posternTable(
   };
 }
 
-function times<Made>(count: number, make: (i: number) => Promise<Made>): Promise<Made>[] {
-  return Array.from({ length: count }, (_, i) => make(i));
+function times<Made>(count: number, make: (i: number) => Promise<Made>): Promise<Made[]> {
+  return Promise.all(Array.from({ length: count }, (_, i) => make(i)));
 }

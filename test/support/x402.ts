@@ -6,7 +6,8 @@ import { createX402Gateway, type X402Gateway } from "../../services/x402-gateway
 import { parseJobPricing } from "../../shared/config/job-pricing-toml.ts";
 import { x402Toml } from "../../shared/config/x402-toml.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { devToken } from "../../shared/dev/dev-payments.ts";
+import { devToken } from "../../shared/dev/config.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import type { Limits } from "../../shared/gateway/backpressure.ts";
 import { listen } from "../../shared/http/listen.ts";
 import type { JobCall } from "../../shared/job-call/job-call.ts";
@@ -16,7 +17,6 @@ import { QUEUE_OPTIONS } from "../../shared/queue/protocol.ts";
 import { connectForRequests, connectForWork, type Redis } from "../../shared/redis/connect.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { type PaymentChoice, signPayment, signPaymentV1, type TestDevnet } from "./devnet.ts";
-import { eventually } from "./eventually.ts";
 import { type Answer, send } from "./http.ts";
 import { type RecordingLog, recordingLog } from "./recording-log.ts";
 

@@ -2,8 +2,8 @@ import { createHash, createHmac, randomBytes } from "node:crypto";
 import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
-import { eventually } from "../support/eventually.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { openRaw, send, sendRaw } from "../support/http.ts";
 

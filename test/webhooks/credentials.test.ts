@@ -1,6 +1,6 @@
 import { createHmac } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { send } from "../support/http.ts";
 

@@ -1,6 +1,6 @@
 import { createHmac } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
 import { createCallRecords } from "../../shared/queue/call-record.ts";
 import { createClaims } from "../../shared/queue/enqueue.ts";
 import { keys } from "../../shared/redis/keys.ts";

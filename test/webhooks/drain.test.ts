@@ -2,9 +2,9 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { freePort } from "../../shared/dev/free-port.ts";
-import { startProcess } from "../../shared/dev/start-process.ts";
-import { startRedis } from "../../shared/dev/start-redis.ts";
-import { eventually } from "../support/eventually.ts";
+import { startProcess } from "../../shared/dev/process.ts";
+import { startRedis } from "../../shared/dev/redis.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { canConnect, openRaw } from "../support/http.ts";
 import { tempDir } from "../support/temp-dir.ts";
 

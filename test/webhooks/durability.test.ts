@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
-import { eventually } from "../support/eventually.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
 import { send } from "../support/http.ts";
 import { type Fault, type RedisProxy, startRedisProxy } from "../support/redis-proxy.ts";

@@ -1,6 +1,6 @@
 import { Agent } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { send, sendRaw } from "../support/http.ts";
 

@@ -1,10 +1,10 @@
 import type { ServerResponse } from "node:http";
 import { afterEach, expect, test } from "vitest";
 import { createFacilitators } from "../../services/x402-gateway/facilitator/pool.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { createConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit.ts";
 import type { FacilitatorRequest } from "../../shared/payments/payment.ts";
 import { systemClock } from "../../shared/time/clock.ts";
-import { eventually } from "../support/eventually.ts";
 import { recordingLog } from "../support/recording-log.ts";
 import { answerJson, startFaultyFacilitator, TRANSACTION } from "./faulty-facilitator.ts";
 

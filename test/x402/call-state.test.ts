@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createProducer, type Inject, Refused } from "../../services/producer/producer.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { createDiscard } from "../../shared/queue/discard.ts";
 import { createFailedCalls } from "../../shared/queue/failed.ts";
 import { isQueued } from "../../shared/queue/status.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
 import { keys } from "../../shared/redis/keys.ts";
 import { systemClock } from "../../shared/time/clock.ts";
-import { eventually } from "../support/eventually.ts";
 import { type Answer, send } from "../support/http.ts";
 import { recordingLog } from "../support/recording-log.ts";
 import { type RedisProxy, startRedisProxy } from "../support/redis-proxy.ts";

@@ -16,9 +16,9 @@ import {
   type JobPolicy,
 } from "../../services/x402-gateway/policy/caller.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import { createEthCall } from "../../shared/ethereum/rpc.ts";
-import { eventually } from "../support/eventually.ts";
 
 const KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
 const CALLER = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";

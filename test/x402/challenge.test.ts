@@ -1,6 +1,6 @@
 import { declarePaymentIdentifierExtension } from "@x402/extensions/payment-identifier";
 import { describe, expect, test } from "vitest";
-import { eventually } from "../support/eventually.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { openRaw, send } from "../support/http.ts";
 import { JOB_PATH, PUBLIC_URL, requiredIn } from "../support/x402.ts";
 import { useLab } from "./lab.ts";

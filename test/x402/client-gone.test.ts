@@ -1,6 +1,6 @@
 import { request } from "node:http";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { eventually } from "../support/eventually.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { send } from "../support/http.ts";
 import { type RedisProxy, startRedisProxy } from "../support/redis-proxy.ts";
 import { JOB_PATH, type TestX402 } from "../support/x402.ts";

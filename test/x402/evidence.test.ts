@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { eventually } from "../../shared/dev/wait.ts";
 import { keys } from "../../shared/redis/keys.ts";
-import { eventually } from "../support/eventually.ts";
 import type { TestX402 } from "../support/x402.ts";
 import { PRICE, useLab } from "./lab.ts";
 

@@ -2,11 +2,11 @@ import type { PaymentRequirements } from "@x402/core/types";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createFacilitators, type Facilitators } from "../../services/x402-gateway/facilitator/pool.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { createChain } from "../../shared/ethereum/chain.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { signPayment, signPaymentV1, startTestDevnet, type TestDevnet } from "../support/devnet.ts";
-import { eventually } from "../support/eventually.ts";
 
 let devnet: TestDevnet;
 let facilitators: Facilitators;

@@ -3,9 +3,9 @@ import { afterEach, expect, test } from "vitest";
 import { createFacilitators, type Facilitators } from "../../services/x402-gateway/facilitator/pool.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import type { FacilitatorRequest } from "../../shared/payments/payment.ts";
 import { systemClock } from "../../shared/time/clock.ts";
-import { eventually } from "../support/eventually.ts";
 import { recordingLog } from "../support/recording-log.ts";
 import {
   answerJson,

@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from "vitest";
-import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { callIdFrom } from "../../shared/job-call/call-id.ts";
 import { type DevAccount, newPayer, startTestDevnet, type TestDevnet } from "../support/devnet.ts";
-import { eventually } from "../support/eventually.ts";
 import type { Answer } from "../support/http.ts";
 import { startX402, type TestX402, type TestX402Options } from "../support/x402.ts";
 import { type Books, codeOf, paymentIn, type Told, violationsIn } from "../support/x402-audit.ts";

@@ -1,6 +1,7 @@
 import type { PaymentRequirements } from "@x402/core/types";
 import { generatePrivateKey } from "viem/accounts";
 import { beforeEach, describe, expect, test } from "vitest";
+import { eventually } from "../../shared/dev/wait.ts";
 import { keccak256Hex } from "../../shared/ethereum/encoding.ts";
 import { createSigner } from "../../shared/ethereum/signatures.ts";
 import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
@@ -11,7 +12,6 @@ import {
   toQuoteJson,
 } from "../../shared/pricing/job-quote.ts";
 import { newPayer, signPayment, signPaymentV1 } from "../support/devnet.ts";
-import { eventually } from "../support/eventually.ts";
 import { inTime, JOB_PATH, type TestX402, type TestX402Options } from "../support/x402.ts";
 import { PRICE, useLab } from "./lab.ts";
 

@@ -1,7 +1,8 @@
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { type PrivateRedis, startRedis } from "../../shared/dev/start-redis.ts";
+import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { createPaymentJournal, type PaymentJournal } from "../../shared/payments/journal.ts";
 import { createPaymentList } from "../../shared/payments/list.ts";
@@ -9,7 +10,6 @@ import { connectForWork, type Redis } from "../../shared/redis/connect.ts";
 import { keys } from "../../shared/redis/keys.ts";
 import { type Rpc, startNodeBefore } from "../chain/node-before.ts";
 import { newPayer, signAuthorization, startTestDevnet, type TestDevnet } from "../support/devnet.ts";
-import { eventually } from "../support/eventually.ts";
 import { claimed, settled } from "../support/made-payment.ts";
 import { startX402, type TestX402, x402Table } from "../support/x402.ts";
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { eventually } from "../support/eventually.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { send } from "../support/http.ts";
 import { type Fault, type RedisProxy, startRedisProxy } from "../support/redis-proxy.ts";
 import { PRICE, useLab } from "./lab.ts";

@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, test } from "vitest";
+import { eventually } from "../../shared/dev/wait.ts";
 import { isDisputed } from "../../shared/payments/list.ts";
 import { createResolve } from "../../shared/payments/resolve.ts";
 import { keys } from "../../shared/redis/keys.ts";
 import { answerWith, type NodeBefore, startNodeBefore } from "../chain/node-before.ts";
-import { eventually } from "../support/eventually.ts";
 import type { TestX402 } from "../support/x402.ts";
 import { PRICE, useLab } from "./lab.ts";
 

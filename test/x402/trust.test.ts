@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { eventually } from "../support/eventually.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import { requiredIn, type TestX402Options } from "../support/x402.ts";
 import { PRICE, useLab } from "./lab.ts";
 

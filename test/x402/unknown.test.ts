@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { FaultOrder } from "../../services/devnet/faults.ts";
-import { eventually } from "../support/eventually.ts";
+import { eventually } from "../../shared/dev/wait.ts";
 import type { Answer } from "../support/http.ts";
 import type { TestX402 } from "../support/x402.ts";
 import { PRICE, useLab } from "./lab.ts";

@@ -1,7 +1,7 @@
 /**
- * Writes the compiled contracts beside their sources, so that only who changes a contract needs a compiler:
+ * Writes the compiled contracts beside their sources, so that a compiler is needed only to change a contract:
  *   node services/devnet/contracts/compile.mjs            writes
- *   node services/devnet/contracts/compile.mjs --check    exits with 1 when what is written is not what the sources give
+ *   node services/devnet/contracts/compile.mjs --check    exits with 1 if the written files are not what the sources give
  */
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -24,7 +24,7 @@ const ours = [
   },
 ];
 
-/** Without metadata and immutables, the runtime code is the same for whoever compiles it and runs at any address. */
+/** Without metadata and immutables, every compilation gives the same runtime code, and it runs at any address. */
 function compile() {
   const input = {
     language: "Solidity",
@@ -44,7 +44,7 @@ function compile() {
   return output.contracts;
 }
 
-/** Multicall3 (MIT, github.com/mds1/multicall3), of which viem carries the creation code: 32 bytes, then what runs. */
+/** The runtime code of Multicall3 (MIT, github.com/mds1/multicall3), which follows 32 bytes in viem's creation code. */
 function multicall3() {
   const text = readFileSync(resolve("viem").replace(/_cjs.*$/, "_esm/constants/contracts.js"), "utf8");
   const creation = /multicall3Bytecode = '0x([0-9a-f]+)'/.exec(text)[1];

@@ -1,0 +1,76 @@
+import type { EndpointToml } from "../config/webhooks-toml.ts";
+import { hmacSha256 } from "../crypto/hmac.ts";
+import type { Secret } from "../crypto/secret.ts";
+import { shellQuote } from "../text/shell-quote.ts";
+import { DEV_JOBS, exampleBody } from "./config.ts";
+
+type CurlOptions = {
+  /** `host:port` of the gateway. */
+  address: string;
+  body: string;
+  contentType?: string;
+  /**
+   * Whether the credential may be shown: only one that was made for this run may. Otherwise the command has the shell's
+   * $SECRET instead. A signature is always shown, because it is valid for this body only.
+   */
+  showSecret: boolean;
+};
+
+/** A command that a terminal takes as it stands and the gateway answers with 202. */
+export function readyCurl(endpoint: EndpointToml, options: CurlOptions): string {
+  const { address, body, contentType = "application/json" } = options;
+  const headers = [shellQuote(`Content-Type: ${contentType}`), ...credential(endpoint, options)];
+  const flags = headers.map((header) => `-H ${header}`);
+  return [
+    "curl",
+    "-i",
+    shellQuote(`http://${address}${endpoint.path}`),
+    ...flags,
+    "--data-raw",
+    shellQuote(body),
+  ].join(" ");
+}
+
+function credential(endpoint: EndpointToml, { body, showSecret }: CurlOptions): string[] {
+  const header = credentialHeader(endpoint, body, showSecret ? undefined : "$SECRET");
+  if (header === undefined) return [];
+  const line = `${header.name}: ${header.value}`;
+  return [line.endsWith("$SECRET") && !showSecret ? `"${line}"` : shellQuote(line)];
+}
+
+/** A command that a terminal takes as it stands and that buys the job. It shows the payer's key, so only a devnet's will do. */
+export function readyPay(jobUrl: string, jobId: number, payerKey: string): string {
+  const body = jobId === DEV_JOBS.slow ? exampleBody(jobId) : "hi";
+  return `POSTERN_PAYER_KEY=${payerKey} npm run postern -- pay ${shellQuote(jobUrl)} --body ${shellQuote(body)}`;
+}
+
+type CredentialHeader = { name: string; value: string };
+
+/**
+ * The credential header of a webhook with this body, made with the endpoint's first secret; undefined for `none`. `shownAs`
+ * replaces a secret that may not be shown; a signature is always the real one.
+ */
+export function credentialHeader(
+  endpoint: EndpointToml,
+  body: string,
+  shownAs?: string,
+): CredentialHeader | undefined {
+  switch (endpoint.auth) {
+    case "none":
+      return undefined;
+    case "bearer":
+      return { name: "Authorization", value: `Bearer ${shownAs ?? first(endpoint.secret)}` };
+    case "api-key":
+      return { name: endpoint.api_key_header, value: shownAs ?? first(endpoint.secret) };
+    case "hmac-sha256":
+      return { name: "X-Signature-256", value: `sha256=${signature(endpoint.secret, body)}` };
+  }
+}
+
+function first([secret]: readonly Secret[]): string {
+  return secret?.reveal() ?? "";
+}
+
+function signature([secret]: readonly Secret[], body: string): string {
+  return secret === undefined ? "" : hmacSha256(secret, Buffer.from(body)).toString("hex");
+}

@@ -1,0 +1,113 @@
+import { join } from "node:path";
+import { messageOf } from "../errors/app-error.ts";
+import { builtEntry, type Part, startPart } from "./process.ts";
+import { eventually } from "./wait.ts";
+
+export type ServiceName = "runner" | "producer" | "webhooks" | "x402" | "pricing";
+
+type StackOptions = {
+  /** The configuration that all services of the stack read. */
+  configDir: string;
+  env: NodeJS.ProcessEnv;
+  /** Out of reach of the terminal's Ctrl-C. */
+  detached?: boolean;
+  /** Node's own arguments and the script of the program; else the program as built. */
+  entry?: readonly string[];
+  /** Every line that a part logs. */
+  onLine?: (part: string, line: string) => void;
+  /** Each part logs to a file of its name in this folder, at no cost to this process; `onLine` is then not called. */
+  logDir?: string;
+};
+
+type StartOptions = {
+  /** For messages; without it the service's name. */
+  name?: string;
+  /** Further arguments; they win over the stack's own. */
+  args?: readonly string[];
+  /** In place of the stack's. */
+  entry?: readonly string[] | undefined;
+};
+
+/** Services of the program, each as a process, under one configuration. */
+export type Stack = {
+  /** Every part that was started, oldest first. */
+  readonly parts: readonly Part[];
+  /** Starts a service and resolves once it listens, its probes on a free port; `untilReady` says when it is ready. */
+  start(service: ServiceName, options?: StartOptions): Promise<Part>;
+};
+
+export function createStack(options: StackOptions): Stack {
+  const { configDir, env, detached, onLine, logDir } = options;
+  const parts: Part[] = [];
+  return {
+    parts,
+    async start(service, { name = service, args = [], entry = options.entry } = {}) {
+      const part = await startPart({
+        name,
+        ...commandOf(service, configDir, args, entry),
+        env,
+        detached,
+        onLine: onLine && ((line) => onLine(name, line)),
+        logFile: logDir && join(logDir, `${name}.log`),
+      });
+      parts.push(part);
+      return part;
+    },
+  };
+}
+
+/** No subcommand runs the pricing engine with its x402 settlement extension; it takes no options. */
+function commandOf(
+  service: ServiceName,
+  configDir: string,
+  args: readonly string[],
+  entry: readonly string[] | undefined,
+) {
+  if (service === "pricing") {
+    return { entry: builtEntry("services/pricing/main-with-x402.js"), args: [configDir] };
+  }
+  const probes = service === "runner" ? [] : ["--ops-address", "127.0.0.1:0"];
+  return { entry, args: [service, "--config-dir", configDir, ...probes, ...args] };
+}
+
+const READY_DEADLINE_MS = 30_000;
+
+/**
+ * Resolves with the checks of the part's readiness probe once it answers 200: a part listens before it has reached Redis.
+ * Rejects with the part's newest lines.
+ */
+export async function untilReady(part: Part): Promise<Record<string, unknown>> {
+  const { process } = part;
+  const ended = process.exit.then((): never => {
+    const reason = process.events("service.failed").at(-1)?.["reason"] ?? "no reason was logged";
+    throw new Error(`${process.name} ended before it was ready: ${reason}`);
+  });
+  try {
+    const ready = async () => {
+      const { ok, checks } = await probe(part);
+      return ok ? checks : undefined;
+    };
+    return await eventually(`${process.name} is ready`, ready, READY_DEADLINE_MS, ended);
+  } catch (cause) {
+    throw new Error(`${messageOf(cause)}\n${process.tail()}`, { cause });
+  }
+}
+
+/** Resolves once the x402 gateway has reached its facilitators and its chains: until then it sells nothing. */
+export async function untilSelling(x402: Part): Promise<void> {
+  await eventually("the x402 gateway has facilitators and chains", async () => {
+    const { ok, checks } = await probe(x402);
+    const { facilitators, chains } = checks as Record<"facilitators" | "chains", readonly { ok: boolean }[]>;
+    return ok && [...facilitators, ...chains].every((each) => each.ok);
+  });
+}
+
+/** The URL of the part's readiness probe. */
+export function readinessUrl({ opsAddress, address }: Part): string {
+  return `http://${opsAddress ?? address}/readyz`;
+}
+
+async function probe(part: Part) {
+  const answer = await fetch(readinessUrl(part));
+  return { ok: answer.ok, checks: (await answer.json()) as Record<string, unknown> };
+}
