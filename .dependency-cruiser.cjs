@@ -46,11 +46,19 @@ module.exports = {
       from: { path: "^shared/config/" },
       to: { path: "^shared/", pathNot: "^shared/(config|crypto|errors|ethereum|job-call|text|time)/" },
     },
+    {
+      name: "dev-is-for-trying",
+      comment: "What starts a stack on one machine is no part of what an operator runs.",
+      severity: "error",
+      from: { path: "^(services|shared)/", pathNot: "^(shared/dev|services/(dev|demo|devnet))/" },
+      to: { path: "^shared/dev/" },
+    },
     { name: "no-cycles", severity: "error", from: {}, to: { circular: true } },
+    { name: "no-folder-cycles", severity: "error", scope: "folder", from: {}, to: { circular: true } },
     { name: "resolvable", severity: "error", from: {}, to: { couldNotResolve: true } },
     home("bullmq", "^shared/queue/"),
     home("ioredis", "^shared/redis/"),
-    home("express", "^(shared/http/|services/[^/]+/server\\.ts$)"),
+    home("express", "^shared/http/"),
     home("undici", "^services/(producer|demo|x402-gateway)/"),
     home("smol-toml", "^shared/config/"),
     home("pino", "^shared/log/"),
@@ -67,6 +75,7 @@ module.exports = {
   options: {
     parser: "swc",
     tsPreCompilationDeps: true,
+    metrics: true, // without it a rule about folders is not checked
     doNotFollow: { path: "node_modules" },
     tsConfig: { fileName: "tsconfig.json" },
     enhancedResolveOptions: {

@@ -1,37 +1,32 @@
-import type { RequestListener } from "node:http";
 import type { PriceList } from "../../shared/config/job-pricing-toml.ts";
 import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { createEthCall } from "../../shared/ethereum/rpc.ts";
-import type { Admission } from "../../shared/gateway/admission.ts";
 import { type Gateway, type IngressOptions, openIngress } from "../../shared/gateway/ingress.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import { type ConcurrencyLimit, createConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit.ts";
-import type { Logger } from "../../shared/log/logger.ts";
-import { createPaymentJournal, type PaymentJournal } from "../../shared/payments/journal.ts";
+import { createPaymentJournal } from "../../shared/payments/journal.ts";
 import { createRates, type ObservedRate, type Rates } from "../../shared/pricing/rates/rates.ts";
 import { isQueued } from "../../shared/queue/status.ts";
-import type { RetryWrite } from "../../shared/redis/retry-write.ts";
-import { type Clock, systemClock } from "../../shared/time/clock.ts";
-import { type Catalog, createRequestedJob, type RequestedJob, toCatalog } from "./catalog.ts";
+import { systemClock } from "../../shared/time/clock.ts";
+import { createRequestedJob, toCatalog } from "./catalog.ts";
 import { type Chains, createChains } from "./chains.ts";
 import { createFacilitators, createVerifyPayment, type Facilitators } from "./facilitator/pool.ts";
 import { toOfferSettings } from "./payment/offer.ts";
 import { createReadOperatorQuote } from "./payment/operator-quote.ts";
 import { createKnownOutcome } from "./payment/outcome.ts";
-import { createClaimPayment, createFinish, createSettle, type Finish } from "./payment/settle.ts";
+import { createClaimPayment, createFinish, createSettle } from "./payment/settle.ts";
 import { type ContractCalls, createCallerPolicy, createIsPermittedCaller } from "./policy/caller.ts";
 import { createReconcile } from "./reconciler/reconcile.ts";
 import { startReconciler } from "./reconciler/reconciler.ts";
 import { readCallStatus } from "./routes/call-status.ts";
-import { type Challenge, createChallenge } from "./routes/challenge.ts";
-import { createDryRun, type DryRun } from "./routes/dry-run.ts";
+import { createChallenge } from "./routes/challenge.ts";
+import { createDryRun } from "./routes/dry-run.ts";
 import {
   createCheckPayment,
   createFindKnown,
   createPayJob,
   createReadPaidRequest,
-  type PayJob,
 } from "./routes/pay-job.ts";
 import { toPriceAnswer } from "./routes/price.ts";
 import { CORS_HEADERS, createHandler, createRefuse } from "./server.ts";
@@ -56,127 +51,68 @@ export type X402Gateway = Gateway & {
 
 /** The payment gateway, to be mounted in any process. What two replicas have to agree on is in Redis or on the chain. */
 export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
-  const { x402, redis, log, clock = systemClock } = options;
-  const ingress = openIngress("x402", options);
-  const { admission, add, beginWrite } = ingress;
+  const { x402, prices, metadataPrefix, redis, log, clock = systemClock } = options;
+  const settleTimeoutMs = x402.settle_timeout_secs * 1000;
+  const openMax = x402.open_payments_per_payer;
+  const bodyBytesMax = x402.body_limit_bytes;
+  const offerSettings = toOfferSettings(x402);
+  const statusUrlOf = (callId: string) => `${x402.public_url}/x402/calls/${callId}`;
+
+  // What it stands on: the queue, the journal, chains, facilitators and rates.
+  const { admission, add, beginWrite, firstCheck, pressure, close } = openIngress("x402", options);
   const journal = createPaymentJournal(redis);
   const rates = createRates({ tokens: x402.accepted_tokens, redis, clock, log });
   const chains = createChains(x402, { clock, log });
-  const facilitators = createConfiguredFacilitators(x402, clock, log);
-  const finish = createFinish({ journal, add, clock });
-  const readiness = (): Readiness => {
-    const { ready, checks } = admission.readiness();
-    return { ready, checks: { ...checks, ...toSharedChecks(x402, facilitators, chains, rates) } };
-  };
-  const parts = { admission, beginWrite, journal, rates, chains, facilitators, finish, clock, log };
-  const { handler, challenge } = createRoutes(options, parts, readiness);
-  const settleTimeoutMs = x402.settle_timeout_secs * 1000;
-  const reconcile = createReconcile({
-    journal,
-    chainOf: ({ terms }) => chains.of(terms),
-    facilitators,
-    finish,
-    beginWrite,
-    isQueued: (id) => isQueued(redis, "x402", id),
+  const facilitators = createFacilitators({
+    urls: x402.facilitator_url,
+    headers: x402.facilitator_headers,
+    verifyTimeoutMs: x402.facilitator_timeout_secs * 1000,
     settleTimeoutMs,
     clock,
     log,
   });
-  const reconciler = startReconciler({ reconcile, journal, redis, settleTimeoutMs, clock, log });
-  facilitators.start();
-  chains.start();
-  rates.start();
-  return {
-    handler,
-    readiness,
-    firstCheck: ingress.firstCheck,
-    pressure: ingress.pressure,
-    drain: () => admission.drain(),
-    stop: () => admission.stop(),
-    rates: rates.observed,
-    async close() {
-      challenge.flush();
-      await reconciler.stop();
-      rates.close();
-      await Promise.all([facilitators.close(), chains.close()]);
-      ingress.close();
-    },
-  };
-}
 
-/** What the routes share with the gateway's work in the background. */
-type Parts = {
-  admission: Admission;
-  beginWrite: () => RetryWrite;
-  journal: PaymentJournal;
-  rates: Rates<AcceptedToken>;
-  chains: Chains;
-  facilitators: Facilitators;
-  finish: Finish;
-  clock: Clock;
-  log: Logger;
-};
-
-/** Everything the gateway answers. */
-function createRoutes(
-  options: X402GatewayOptions,
-  parts: Parts,
-  readiness: () => Readiness,
-): { handler: RequestListener; challenge: Challenge } {
-  const { x402, prices, metadataPrefix } = options;
-  const { admission, journal, rates, clock, log } = parts;
+  // What is sold, and to whom.
   const catalog = toCatalog(x402, prices, rates.of);
-  const { quote_operators: operators, quote_domain: domain } = x402;
-  const readOperatorQuote = createReadOperatorQuote({ operators, domain, metadataPrefix, clock });
-  const requestedJob = createRequestedJob(catalog, readOperatorQuote);
-  const offerSettings = toOfferSettings(x402);
-  const challenge = createChallenge({ requestedJob, offerSettings, headers: CORS_HEADERS, clock, log });
-  const statusUrlOf = (callId: string) => `${x402.public_url}/x402/calls/${callId}`;
-  const { payJob, dryRun } = createPaidRoutes(options, parts, catalog, requestedJob, statusUrlOf);
-  const handler = createHandler({
-    challenge,
-    payJob,
-    dryRun,
-    priceOf: (ids) => toPriceAnswer(catalog.priced(ids), x402.public_url),
-    callStatusOf: (callId) => readCallStatus(journal, callId),
-    refuse: createRefuse({ challenge, requestedJob, statusUrlOf, clock, log }),
-    readiness,
-    isEnding: () => admission.ending,
+  const readOperatorQuote = createReadOperatorQuote({
+    operators: x402.quote_operators,
+    domain: x402.quote_domain,
     metadataPrefix,
     clock,
   });
-  return { handler, challenge };
-}
-
-/** The two routes that take a payment. */
-function createPaidRoutes(
-  { x402, metadataPrefix }: X402GatewayOptions,
-  { admission, beginWrite, journal, chains, facilitators, finish, clock, log }: Parts,
-  catalog: Catalog,
-  requestedJob: RequestedJob,
-  statusUrlOf: (callId: string) => string,
-): { payJob: PayJob; dryRun: DryRun } {
-  const { open_payments_per_payer: openMax, body_limit_bytes: bodyBytesMax } = x402;
-  const assertOpen = () => admission.assertOpen();
+  const requestedJob = createRequestedJob(catalog, readOperatorQuote);
   const isPermittedCaller = createIsPermittedCaller({ chainAt: toContractCalls, clock });
   const authorizeCaller = createCallerPolicy({ metadataPrefix, clock, isPermittedCaller });
-  const paymentsInFlight = createPaymentsInFlight(bodyBytesMax);
-  const readPaidRequest = createReadPaidRequest(catalog, assertOpen);
+
+  // A payment, from its header to its call.
+  const readPaidRequest = createReadPaidRequest(catalog, admission);
   const findKnown = createFindKnown(journal);
-  const knownOutcome = createKnownOutcome({ journal, clock, patienceMs: x402.settle_timeout_secs * 1000 });
+  const knownOutcome = createKnownOutcome({ journal, clock, patienceMs: settleTimeoutMs });
+  const paymentsInFlight = createPaymentsInFlight(bodyBytesMax);
   const check = createCheckPayment({
     requestedJob,
-    assertOpen,
+    admission,
     authorizeCaller,
     verifyPayment: createVerifyPayment(facilitators, log),
     headOf: chains.headOf,
-    offerSettings: toOfferSettings(x402),
+    offerSettings,
     bodyBytesMax,
     clock,
   });
+  const finish = createFinish({ journal, add, clock });
   const claim = createClaimPayment({ journal, beginWrite, openMax, clock });
-  const { trust_facilitator: trustFacilitator } = x402;
-  const settle = createSettle({ journal, facilitators, finish, beginWrite, trustFacilitator, clock, log });
+  const settle = createSettle({
+    journal,
+    facilitators,
+    finish,
+    beginWrite,
+    trustFacilitator: x402.trust_facilitator,
+    clock,
+    log,
+  });
+
+  // The routes.
+  const challenge = createChallenge({ requestedJob, offerSettings, headers: CORS_HEADERS, clock, log });
   const payJob = createPayJob({
     readPaidRequest,
     findKnown,
@@ -198,13 +134,62 @@ function createPaidRoutes(
     knownOutcome,
     paymentsInFlight,
     check,
-    assertOpen,
+    admission,
     authorizeCaller,
     journal,
     openMax,
     bodyBytesMax,
   });
-  return { payJob, dryRun };
+  const readiness = (): Readiness => {
+    const { ready, checks } = admission.readiness();
+    return { ready, checks: { ...checks, ...toSharedChecks(x402, facilitators, chains, rates) } };
+  };
+  const handler = createHandler({
+    challenge,
+    payJob,
+    dryRun,
+    priceOf: (ids) => toPriceAnswer(catalog.priced(ids), x402.public_url),
+    callStatusOf: (callId) => readCallStatus(journal, callId),
+    refuse: createRefuse({ challenge, requestedJob, statusUrlOf, clock, log }),
+    readiness,
+    isEnding: () => admission.ending,
+    metadataPrefix,
+    clock,
+  });
+
+  // What is still open, on any replica.
+  const reconcile = createReconcile({
+    journal,
+    chainOf: ({ terms }) => chains.of(terms),
+    facilitators,
+    finish,
+    beginWrite,
+    isQueued: (id) => isQueued(redis, "x402", id),
+    settleTimeoutMs,
+    clock,
+    log,
+  });
+  const reconciler = startReconciler({ reconcile, journal, redis, settleTimeoutMs, clock, log });
+  facilitators.start();
+  chains.start();
+  rates.start();
+
+  return {
+    handler,
+    readiness,
+    firstCheck,
+    pressure,
+    drain: () => admission.drain(),
+    stop: () => admission.stop(),
+    rates: rates.observed,
+    async close() {
+      challenge.flush();
+      await reconciler.stop();
+      rates.close();
+      await Promise.all([facilitators.close(), chains.close()]);
+      close();
+    },
+  };
 }
 
 /** All bodies of new payments together stay under this. */
@@ -220,17 +205,6 @@ const CALLER_CHECK_TIMEOUT_MS = 3000;
 
 function toContractCalls(rpcUrl: Secret): ContractCalls {
   return { ethCall: createEthCall({ rpcUrl, timeoutMs: CALLER_CHECK_TIMEOUT_MS }) };
-}
-
-function createConfiguredFacilitators(x402: X402Toml, clock: Clock, log: Logger): Facilitators {
-  return createFacilitators({
-    urls: x402.facilitator_url,
-    headers: x402.facilitator_headers,
-    verifyTimeoutMs: x402.facilitator_timeout_secs * 1000,
-    settleTimeoutMs: x402.settle_timeout_secs * 1000,
-    clock,
-    log,
-  });
 }
 
 /**

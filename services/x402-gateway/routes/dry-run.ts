@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { AppError } from "../../../shared/errors/app-error.ts";
+import type { Admission } from "../../../shared/gateway/admission.ts";
 import { readBody } from "../../../shared/http/body.ts";
 import type { JobIds } from "../../../shared/job-call/job-ids.ts";
 import type { ConcurrencyLimit } from "../../../shared/lifecycle/concurrency-limit.ts";
@@ -19,7 +20,7 @@ type Deps = {
   knownOutcome: KnownOutcome;
   paymentsInFlight: ConcurrencyLimit;
   check: CheckPayment;
-  assertOpen: () => void;
+  admission: Admission;
   authorizeCaller: AuthorizeCaller;
   journal: PaymentJournal;
   openMax: number;
@@ -35,7 +36,7 @@ export type DryRun = ReturnType<typeof createDryRun>;
  */
 export function createDryRun(deps: Deps) {
   const { catalog, requestedJob, readPaidRequest, findKnown, knownOutcome, paymentsInFlight, check } = deps;
-  const { assertOpen, authorizeCaller, journal, openMax, bodyBytesMax } = deps;
+  const { admission, authorizeCaller, journal, openMax, bodyBytesMax } = deps;
 
   async function tryPayment(req: IncomingMessage, res: ServerResponse, ids: JobIds) {
     const request = readPaidRequest(req, res, ids);
@@ -56,7 +57,7 @@ export function createDryRun(deps: Deps) {
   async function tryCaller(req: IncomingMessage, res: ServerResponse, ids: JobIds) {
     const job = requestedJob(req, ids);
     assertOffered(job);
-    assertOpen();
+    admission.assertOpen();
     assertPayerNotAsked(job);
     const body = await readBody(req, res, bodyBytesMax);
     if (job.operatorQuote !== undefined) assertInputs(job.operatorQuote, body);

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
+import type { Admission } from "../../../shared/gateway/admission.ts";
 import { codingUnsupported, contentCoding, readBody } from "../../../shared/http/body.ts";
 import { traceparentOf } from "../../../shared/http/headers.ts";
 import type { JobIds } from "../../../shared/job-call/job-ids.ts";
@@ -119,13 +120,13 @@ export type ReadPaidRequest = ReturnType<typeof createReadPaidRequest>;
  * Reads the payment of a request, and who signed it; the body stays unread. A payment that cannot be read has no answer of
  * its own to look for, so the job, its policy and the limits refuse it first.
  */
-export function createReadPaidRequest(catalog: Catalog, assertOpen: () => void) {
+export function createReadPaidRequest(catalog: Catalog, admission: Admission) {
   function readSigned(req: IncomingMessage, ids: JobIds): SignedPayment {
     try {
       return identifyPayment(readPayment(req), catalog.tokens);
     } catch (refusal) {
       catalog.sold(ids);
-      assertOpen();
+      admission.assertOpen();
       throw refusal;
     }
   }
@@ -175,8 +176,7 @@ export function createFindKnown(journal: PaymentJournal) {
 
 type CheckDeps = {
   requestedJob: RequestedJob;
-  /** Throws what keeps calls from being taken now: start, stop, Redis, backpressure. */
-  assertOpen: () => void;
+  admission: Admission;
   authorizeCaller: AuthorizeCaller;
   verifyPayment: VerifyPayment;
   /** A block of the token's chain that comes before every payment claimed from now on. */
@@ -204,12 +204,12 @@ export type CheckPayment = ReturnType<typeof createCheckPayment>;
 
 /** Everything that can refuse a new payment, in this order. None of it moves money. */
 export function createCheckPayment(deps: CheckDeps) {
-  const { requestedJob, assertOpen, authorizeCaller, verifyPayment, headOf } = deps;
+  const { requestedJob, admission, authorizeCaller, verifyPayment, headOf } = deps;
   const { offerSettings, bodyBytesMax, clock } = deps;
 
   return async function check(req: IncomingMessage, paid: PaidRequest): Promise<Admitted> {
     const job = requestedJob(req, paid.ids);
-    assertOpen();
+    admission.assertOpen();
     assertNotEncoded(req);
     const signed = inTakenToken(paid.signed);
     const { decoded, token, payer } = signed;

@@ -1,0 +1,61 @@
+import { existsSync, readFileSync } from "node:fs";
+import { posix } from "node:path";
+import { expect, test } from "vitest";
+
+const root = new URL("../../", import.meta.url);
+const read = (file: string) => readFileSync(new URL(file, root), "utf8");
+
+/** Tools, which do the same for all who use them, and files of types, constants and Lua. The document names both. */
+const TOOLS = [
+  /^shared\/(config|crypto|errors|ethereum|http|job-call|lifecycle|log|metrics|pricing|redis|text|time)\//,
+  /^shared\/(queue\/protocol|payments\/(payment|scripts))\.ts$/,
+];
+
+/** The files of the ordered list under this heading of docs/architecture.md. */
+function listedUnder(heading: string): string[] {
+  const [, section = ""] = read("docs/architecture.md").split(`### ${heading}\n`);
+  const [list = ""] = section.split("\n#");
+  return [...list.matchAll(/^\d+\. `([^`]+)`/gm)].map(([, file]) => String(file));
+}
+
+type Import = { target: string; isType: boolean };
+
+function importsOf(file: string): Import[] {
+  return [...read(file).matchAll(/^import (type )?([^;]*?) from "(\.[^"]+)";$/gm)].map(
+    ([, whole, names = "", path = ""]) => ({
+      target: posix.join(posix.dirname(file), path),
+      isType: whole !== undefined || /^\{(\s*type \w+,?)+\s*\}$/.test(names),
+    }),
+  );
+}
+
+test.each([
+  { heading: "The path of a webhook", line: "services/webhooks-gateway/receive.ts", most: 8 },
+  { heading: "The path of a payment", line: "services/x402-gateway/routes/pay-job.ts", most: 14 },
+])("$heading is the list that the imports tell, of at most $most files", ({ heading, line, most }) => {
+  const listed = listedUnder(heading);
+  expect(listed).toContain(line);
+  expect(listed.length).toBeLessThanOrEqual(most);
+  expect(listed.filter((file) => !existsSync(new URL(file, root)))).toEqual([]);
+  expect(new Set(listed).size).toBe(listed.length);
+
+  // All that the straight line names, and all that a stage calls, is a stage or a tool.
+  const [entry] = listed;
+  const used = listed
+    .filter((file) => file !== entry)
+    .flatMap((file) => importsOf(file).filter(({ isType }) => !isType || file === line))
+    .map(({ target }) => target)
+    .filter((target) => !TOOLS.some((tool) => tool.test(target)));
+  expect(
+    [...new Set(used)].filter((file) => !listed.includes(file)),
+    "on the way, and not listed",
+  ).toEqual([]);
+
+  // No file is listed that no stage names and the composition does not make.
+  const composition = importsOf(posix.join(posix.dirname(entry ?? ""), "gateway.ts"));
+  const reached = [...listed.flatMap(importsOf), ...composition].map(({ target }) => target);
+  expect(
+    listed.slice(1).filter((file) => !reached.includes(file)),
+    "listed, and used by none",
+  ).toEqual([]);
+});
