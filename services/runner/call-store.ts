@@ -1,17 +1,13 @@
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { DurableRedis } from "../../shared/redis/durable.ts";
-import { type Script, script } from "../../shared/redis/script.ts";
+import { runnerKeys } from "../../shared/redis/keys.ts";
+import { NOW, type Script, script } from "../../shared/redis/script.ts";
 import { delay } from "../../shared/time/clock.ts";
 import type { HttpAnswer } from "./router.ts";
 
 /*
- * What all runners on one Redis share.
- *
- *   {postern-runner}:call:<key>   hash: what is remembered of a call, by its Idempotency-Key
- *   {postern-runner}:calls        zset: every call remembered, by the time it may be forgotten (+inf: not before it ends)
- *   {postern-runner}:due          zset: long calls, by the time a runner should look at them. A waiting call is due at
- *                                 once or after a pause, a running one when its lease lapses
+ * What all runners on one Redis share of a call. The keys are in shared/redis/keys.ts.
  *
  *   (none) ─begin─► RUNNING ─finish─► DONE          a short call; RUNNING holds only while its lease does
  *                     │  ▲
@@ -33,19 +29,6 @@ import type { HttpAnswer } from "./router.ts";
  *
  * Leases and due times follow Redis' clock, so that runners need not agree on the time.
  */
-const PREFIX = "{postern-runner}";
-
-export const keys = {
-  call: (id: string) => `${PREFIX}:call:${id}`,
-  calls: `${PREFIX}:calls`,
-  due: `${PREFIX}:due`,
-} as const;
-
-/** Lua: `now`, in milliseconds. */
-export const NOW = `
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)`;
-
 /*
  * ARGV: id, fingerprint, owner, leaseMs, memoryMs, job, bytes, sha256. A long call has its answer, the 202, from the moment
  * it is stored, so a repeat is ANSWERED while it waits and runs.
@@ -144,19 +127,21 @@ export function createCallStore({ durable, owner, leaseMs, memoryMs }: StoreOpti
     async begin(call: CallSummary): Promise<Begun> {
       const { callId: id, jobId, bytes, sha256 } = call;
       const args = [id, fingerprint(call), owner, leaseMs, memoryMs, jobId, bytes, sha256];
-      return toBegun((await begin([keys.call(id), keys.calls, keys.due], args)) as string[]);
+      return toBegun(
+        (await begin([runnerKeys.call(id), runnerKeys.calls, runnerKeys.due], args)) as string[],
+      );
     },
 
     /** Prolongs the lease; false if the call no longer belongs to this runner. */
     async renew(id: string): Promise<boolean> {
-      return (await renew([keys.call(id), keys.due], [id, owner, leaseMs, memoryMs])) === 1;
+      return (await renew([runnerKeys.call(id), runnerKeys.due], [id, owner, leaseMs, memoryMs])) === 1;
     },
 
     /** Remembers the answer of a call that was run. Returns the first answer: another runner may have been faster. */
     async finish(call: CallSummary, answer: HttpAnswer): Promise<HttpAnswer> {
       const { callId: id, jobId, bytes, sha256 } = call;
       const args = [id, memoryMs, fingerprint(call), jobId, bytes, sha256, ...toFields(answer)];
-      const first = await finish([keys.call(id), keys.calls, keys.due], args);
+      const first = await finish([runnerKeys.call(id), runnerKeys.calls, runnerKeys.due], args);
       return first === null ? answer : toAnswer(first as string[]);
     },
 
@@ -165,7 +150,7 @@ export function createCallStore({ durable, owner, leaseMs, memoryMs }: StoreOpti
      * TTL it had. A long call is kept, since its sender was told that it will be run.
      */
     async fail(id: string, { code, reason, status, attempts }: Failure): Promise<void> {
-      await fail([keys.call(id), keys.due], [id, owner, code, reason, status, attempts ?? ""]);
+      await fail([runnerKeys.call(id), runnerKeys.due], [id, owner, code, reason, status, attempts ?? ""]);
     },
   };
 }

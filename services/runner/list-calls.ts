@@ -1,7 +1,7 @@
 import { AppError } from "../../shared/errors/app-error.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
+import { runnerKeys } from "../../shared/redis/keys.ts";
 import type { Clock } from "../../shared/time/clock.ts";
-import { keys } from "./call-store.ts";
 
 /** How many calls one answer looks at, whatever the filter: everybody who reaches the port may ask. */
 const LOOKED_AT_MAX = 1000;
@@ -53,7 +53,7 @@ export type ListCalls = ReturnType<typeof createListCalls>;
 /** Reads what the runners on this Redis ran: first the long calls that are not done, then the newest. */
 export function createListCalls(redis: Redis, clock: Clock) {
   async function one(id: string): Promise<ListedCall | undefined> {
-    return toListed(id, await redis.hmget(keys.call(id), ...FIELDS), clock());
+    return toListed(id, await redis.hmget(runnerKeys.call(id), ...FIELDS), clock());
   }
 
   async function list({ limit, after, ...filter }: Filter): Promise<Page> {
@@ -71,11 +71,11 @@ export function createListCalls(redis: Redis, clock: Clock) {
 
   /** One id more than `list` looks at, which tells whether there are more. */
   async function idsAfter(after: string | undefined): Promise<string[]> {
-    const rank = after === undefined ? -1 : await redis.zrevrank(keys.calls, after);
+    const rank = after === undefined ? -1 : await redis.zrevrank(runnerKeys.calls, after);
     if (rank === null) {
       throw malformed("the call to go on from is no longer remembered; begin without `after`");
     }
-    return redis.zrevrange(keys.calls, rank + 1, rank + 1 + LOOKED_AT_MAX);
+    return redis.zrevrange(runnerKeys.calls, rank + 1, rank + 1 + LOOKED_AT_MAX);
   }
 
   async function* look(ids: readonly string[]): AsyncGenerator<ListedCall | undefined> {

@@ -1,5 +1,6 @@
-import { script } from "../../shared/redis/script.ts";
-import { durableScript, keys, NOW, type StoreOptions, toFields } from "./call-store.ts";
+import { runnerKeys } from "../../shared/redis/keys.ts";
+import { NOW, script } from "../../shared/redis/script.ts";
+import { durableScript, type StoreOptions, toFields } from "./call-store.ts";
 import type { HttpAnswer, JobRequest } from "./router.ts";
 
 /* ARGV: id, owner, status, type, answer, input, input_type, metadata, traceparent. */
@@ -87,28 +88,31 @@ export function createLongStore({ durable, owner, leaseMs }: StoreOptions) {
       const { callId: id, body, contentType = "", metadata, traceparent = "" } = request;
       const input = [body.toString("base64"), contentType, JSON.stringify(metadata), traceparent];
       const args = [id, owner, ...toFields(answer), ...input];
-      return (await store([keys.call(id), keys.calls, keys.due], args)) === 1;
+      return (await store([runnerKeys.call(id), runnerKeys.calls, runnerKeys.due], args)) === 1;
     },
 
     /** Ids of calls that wait or whose lease lapsed, the longest due first. Only reads. */
     async due(countMax: number): Promise<string[]> {
-      return (await due([keys.due], [countMax])) as string[];
+      return (await due([runnerKeys.due], [countMax])) as string[];
     },
 
     /** Claims a due call under a lease; undefined if another runner was faster. */
     async claim(id: string): Promise<StoredCall | undefined> {
-      const reply = await claim([keys.call(id), keys.due], [id, owner, leaseMs]);
+      const reply = await claim([runnerKeys.call(id), runnerKeys.due], [id, owner, leaseMs]);
       return reply === null ? undefined : toStoredCall(id, reply as string[]);
     },
 
     /** Gives a call back, so that any runner may claim it after the pause. Changes nothing if another runner has it. */
     async giveBack(id: string, pauseMs: number, attemptsFailed: number): Promise<void> {
-      await giveBack([keys.call(id), keys.due], [id, owner, pauseMs, attemptsFailed]);
+      await giveBack([runnerKeys.call(id), runnerKeys.due], [id, owner, pauseMs, attemptsFailed]);
     },
 
     /** Gives a FAILED long call fresh attempts; it is due at once. Changes no other call. */
     async runAgain(id: string): Promise<RunAgainResult> {
-      return (await runAgain([keys.call(id), keys.due], [id, storedAnswer(id).status])) as RunAgainResult;
+      return (await runAgain(
+        [runnerKeys.call(id), runnerKeys.due],
+        [id, storedAnswer(id).status],
+      )) as RunAgainResult;
     },
   };
 }

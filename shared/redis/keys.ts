@@ -49,16 +49,15 @@ export const keys = {
 } as const;
 
 /*
- * The keys of the runners on one Redis, which need not be the gateways'. What the fields mean is in services/runner.
+ * The keys of the runners on one Redis, which need not be the gateways'. services/runner/call-store.ts has the fields.
  *
  *   {postern-runner}:call:<key>   hash: what is remembered of a call, by its Idempotency-Key
  *   {postern-runner}:calls        zset: every call remembered, by the time it may be forgotten (+inf: not before it ends)
- *   {postern-runner}:due          zset: long calls, by the time a runner has to look at them; while a call runs, that is
- *                                 when its lease lapses
+ *   {postern-runner}:due          zset: long calls, by the time a runner has to look at them. A waiting call is due at once
+ *                                 or after a pause, a running one when its lease lapses
  */
 const RUNNER_PREFIX = "{postern-runner}";
 
-/** @public for services/runner */
 export const runnerKeys = {
   call: (idempotencyKey: string) => `${RUNNER_PREFIX}:call:${idempotencyKey}`,
   calls: `${RUNNER_PREFIX}:calls`,

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { z } from "zod";
-import { createCallStore, keys } from "../../services/runner/call-store.ts";
+import { createCallStore } from "../../services/runner/call-store.ts";
 import { createLongStore, storedAnswer } from "../../services/runner/long-store.ts";
 import { type Call, createRouter, json } from "../../services/runner/runner.ts";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
@@ -9,6 +9,7 @@ import { eventually } from "../../shared/dev/wait.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
+import { runnerKeys } from "../../shared/redis/keys.ts";
 import { gate, onRedis, type Rig, startRig, type TestRunner } from "./runners.ts";
 
 let rig: Rig;
@@ -255,7 +256,9 @@ test("a run that another runner took over is no failure of the call", async () =
   const runner = await rig.start({ jobs, longAttempts: 1, leaseMs: 300 });
   await runner.offer("k");
   await eventually("it runs", () => at.runs === 1);
-  await onRedis(rig, (redis) => redis.hset(keys.call("k"), { owner: "another", lease: Date.now() + 60_000 }));
+  await onRedis(rig, (redis) =>
+    redis.hset(runnerKeys.call("k"), { owner: "another", lease: Date.now() + 60_000 }),
+  );
   const ended = () => runner.log.events.filter(({ event }) => /^job\.(failed|interrupted)$/.test(event));
   await eventually("the run has ended", () => ended().length > 0);
   expect(ended().map(({ event }) => event)).toEqual(["job.interrupted"]);

@@ -1,12 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { keys } from "../../services/runner/call-store.ts";
 import { echo, keccak256, slow } from "../../services/runner/jobs.ts";
 import { createRouter, json, text } from "../../services/runner/runner.ts";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { eventually } from "../../shared/dev/wait.ts";
+import { runnerKeys } from "../../shared/redis/keys.ts";
 import { send } from "../support/http.ts";
 import { type Offered, onRedis, type Rig, signedHeaders, startRig, type TestRunner } from "./runners.ts";
 
@@ -233,9 +233,9 @@ describe("the list of what it ran", () => {
       const ids = Array.from({ length: 2500 }, (_, i) => `call-${i}`);
       await onRedis(many, async (redis) => {
         const later = Date.now() + 3_600_000;
-        await Promise.all(ids.map((id, i) => redis.zadd(keys.calls, later + i, id)));
-        await Promise.all(ids.map((id) => redis.hset(keys.call(id), { st: "DONE", job: 1 })));
-        await redis.hset(keys.call("call-700"), { st: "FAILED" });
+        await Promise.all(ids.map((id, i) => redis.zadd(runnerKeys.calls, later + i, id)));
+        await Promise.all(ids.map((id) => redis.hset(runnerKeys.call(id), { st: "DONE", job: 1 })));
+        await redis.hset(runnerKeys.call("call-700"), { st: "FAILED" });
         await redis.config("RESETSTAT");
       });
       const { get } = await many.start({ jobs });

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { keys } from "../../services/runner/call-store.ts";
 import { createRouter } from "../../services/runner/runner.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { eventually } from "../../shared/dev/wait.ts";
+import { runnerKeys } from "../../shared/redis/keys.ts";
 import { gate, onRedis, type Rig, signedHeaders, startRig, type TestRunner } from "./runners.ts";
 
 const SECRET = new Secret("of producer and runner");
@@ -98,7 +98,7 @@ test("a failed long call is kept and shows how often it was tried; a failed shor
   await until("passing", "failed");
   expect(await look("kept")).toMatchObject({ status: 500, attempts_failed: 2 });
   const [kept, passing] = await onRedis(rig, (redis) =>
-    Promise.all([redis.pttl(keys.call("kept")), redis.pttl(keys.call("passing"))]),
+    Promise.all([redis.pttl(runnerKeys.call("kept")), redis.pttl(runnerKeys.call("passing"))]),
   );
   expect(kept).toBe(-1);
   expect(passing).toBeGreaterThan(0);

@@ -2,7 +2,7 @@ import { sha256Hex } from "../../crypto/compare.ts";
 import { Secret } from "../../crypto/secret.ts";
 import type { Redis } from "../../redis/connect.ts";
 import { keys } from "../../redis/keys.ts";
-import { script } from "../../redis/script.ts";
+import { NOW, script } from "../../redis/script.ts";
 import type { LiveToken, RatedToken } from "./source.ts";
 
 /*
@@ -16,15 +16,13 @@ const LEASE_MS = 15_000;
 const RETRY_MS = 5000;
 
 /** If a change of server set the clock back, an old value must not look young. */
-const NOW = `
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+const STORED = `${NOW}
 local found = redis.call('HMGET', KEYS[1], 'value', 'read_at', 'due_at')
 local value, read_at, due_at = found[1], tonumber(found[2] or ''), tonumber(found[3] or '')
 if not read_at or read_at > now + 5000 then value, read_at = '', 0 end`;
 
 /** ARGV: the lease, the longest time until the next read is due, how long to keep. */
-const TAKE_DUE = `${NOW}
+const TAKE_DUE = `${STORED}
 local due = not due_at or due_at <= now or due_at > now + tonumber(ARGV[2])
 if due then
   redis.call('HSET', KEYS[1], 'due_at', now + tonumber(ARGV[1]))
@@ -32,11 +30,11 @@ if due then
 end
 return {value, read_at, now, due and 1 or 0}`;
 
-const PEEK = `${NOW}
+const PEEK = `${STORED}
 return {value, read_at, now, 0}`;
 
 /** ARGV: when the read began, the period, how long to keep, the value. A slow read does not undo a later one. */
-const PUT = `${NOW}
+const PUT = `${STORED}
 if read_at > tonumber(ARGV[1]) then return 0 end
 redis.call('HSET', KEYS[1], 'value', ARGV[4], 'read_at', ARGV[1], 'due_at', ARGV[1] + ARGV[2])
 redis.call('HDEL', KEYS[1], 'failures')
@@ -44,7 +42,7 @@ redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1`;
 
 /** ARGV: when the read began, the period, how long to keep, the first wait. */
-const FAILED = `${NOW}
+const FAILED = `${STORED}
 if read_at > tonumber(ARGV[1]) then return 0 end
 local failures = redis.call('HINCRBY', KEYS[1], 'failures', 1)
 local wait = math.min(tonumber(ARGV[2]), ARGV[4] * 2 ^ math.min(failures - 1, 30))
