@@ -29,6 +29,14 @@ module.exports = {
       to: { path: "^(services|test|bench)/" },
     },
     {
+      name: "only-dev-starts-processes",
+      comment:
+        "shared/dev starts Redis, a devnet and a stack for dev, the demo, tests and the bench; nothing else needs it.",
+      severity: "error",
+      from: { path: "^(services|shared)/", pathNot: "^(services/(dev|demo|devnet)|shared/dev)/" },
+      to: { path: "^shared/dev/" },
+    },
+    {
       name: "the-ground-knows-nothing",
       severity: "error",
       from: { path: "^shared/(errors|time)/" },

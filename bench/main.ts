@@ -8,7 +8,7 @@ import { measurePaid, paidTable } from "./parts/paid.ts";
 import { buildProcesses } from "./support/build.ts";
 import { type Counts, countsLine, lostOf } from "./support/counts.ts";
 import { describeMachine, machineLine } from "./support/machine.ts";
-import { type BenchOptions, type Part, parseOptions, USAGE } from "./support/options.ts";
+import { type BenchOptions, type PartName, parseOptions, USAGE } from "./support/options.ts";
 import type { Setup } from "./support/setup.ts";
 
 const TARGET = 0.85;
@@ -17,7 +17,7 @@ const PAID_TARGET = 0.7;
 
 type Measured = { figures: object; text: string; counts?: Counts };
 
-const measure: Readonly<Record<Part, (setup: Setup) => Promise<Measured>>> = {
+const measure: Readonly<Record<PartName, (setup: Setup) => Promise<Measured>>> = {
   async ingress(setup) {
     const figures = await measureIngress(setup);
     return { figures, counts: figures, text: `${ingressTable(figures)}\n\n${ratioLine(figures, TARGET)}` };

@@ -1,10 +1,10 @@
 import { parseArgs } from "node:util";
 
 export const PARTS = ["ingress", "drain", "memory", "challenge", "paid"] as const;
-export type Part = (typeof PARTS)[number];
+export type PartName = (typeof PARTS)[number];
 
 export type BenchOptions = {
-  parts: readonly Part[];
+  parts: readonly PartName[];
   quick: boolean;
   help: boolean;
   jsonFile: string | undefined;
@@ -53,6 +53,6 @@ export function parseOptions(args: readonly string[]): BenchOptions {
   };
 }
 
-function isPart(name: string): name is Part {
+function isPart(name: string): name is PartName {
   return (PARTS as readonly string[]).includes(name);
 }

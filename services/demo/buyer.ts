@@ -16,7 +16,7 @@ export type Order = {
 };
 
 /** A signed payment, which can be sent several times, and the call that it buys. */
-export type Payment = { headers: Record<string, string>; call: AcceptedCall };
+type Payment = { headers: Record<string, string>; call: AcceptedCall };
 
 /** How the demo's paid requests were answered. */
 export type PaymentLedger = {

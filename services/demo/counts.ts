@@ -39,7 +39,7 @@ function checkSums(show: Show, line: string, { found, expected }: { found: objec
 
 type Counts = Awaited<ReturnType<typeof count>>;
 
-/** Counts calls and offers, each where it happened: at the sender, in the queue, at the runner. */
+/** Counts calls and offers at their sources: the sender, the queue and the runner. */
 async function count({ ledger, world, runner }: Demo, settled: Accounts["settled"] | undefined) {
   const ids = new Set([...ledger.accepted.keys(), ...(settled?.ids ?? [])]);
   const states = await Promise.all([...ids].map((id) => runner.stateOf(id).catch(() => "unknown")));

@@ -7,7 +7,7 @@ import type { Effective } from "./effective-config.ts";
 
 type Probes = Record<"webhooks" | "producer" | "runner", string> & { x402?: string; pricing?: string };
 
-export type DevSummary = {
+type DevSummary = {
   webhooks: string;
   runner: string;
   redis: string;

@@ -95,7 +95,7 @@ const THIRD_PARTY = 2;
 const SELLER = 3;
 const PAYERS = [4, 5, 6, 7, 8, 9, 10];
 
-export type Accounts = {
+type Accounts = {
   facilitator: DevAccount;
   /** Sets the chain up, and sends authorizations of others. */
   thirdParty: DevAccount;

@@ -9,7 +9,7 @@ import { createFacilitator } from "./facilitator.ts";
 import { Counter, createFacilitatorHandler } from "./facilitator-server.ts";
 import { Faults } from "./faults.ts";
 
-export type RunningDevnet = Devnet & {
+type RunningDevnet = Devnet & {
   /** Rejects if the chain ends without having been stopped. */
   readonly fatal: Promise<never>;
   stop(): Promise<void>;

@@ -116,7 +116,7 @@ const Request = z.object({
 });
 
 /** An EIP-3009 authorization with its signature and its token. */
-export type Payment = {
+type Payment = {
   from: Hex;
   to: Hex;
   value: bigint;
@@ -128,7 +128,7 @@ export type Payment = {
 };
 
 /** Reads the authorization in a request to verify or settle, of either version. Throws if there is none. */
-export function paymentOf(request: unknown): Payment {
+function paymentOf(request: unknown): Payment {
   const { paymentPayload, paymentRequirements } = Request.parse(request);
   const { authorization, signature } = paymentPayload.payload;
   return { ...authorization, signature, asset: paymentRequirements.asset };
@@ -143,13 +143,13 @@ export function describeRequest(request: unknown) {
   return { payer: from.toLowerCase(), nonce: nonce.toLowerCase(), x402Version };
 }
 
-export type LateTransaction = { readonly hash: Hex; readonly raw: Hex };
+type LateTransaction = { readonly hash: Hex; readonly raw: Hex };
 
 /**
  * Makes transactions whose hash is known before they are sent. Each has an account of its own: one that is never sent would
  * otherwise hold up all later ones of the account.
  */
-export function createLateTransfers(chain: Chain) {
+function createLateTransfers(chain: Chain) {
   const stopped = new AbortController();
   return {
     async prepare(payment: Payment): Promise<LateTransaction> {

@@ -125,7 +125,7 @@ export function builtEntry(file: string): string[] {
 }
 
 export type LoggedEvent = Fields & { readonly event: string };
-export type Matches = (event: LoggedEvent) => boolean;
+type Matches = (event: LoggedEvent) => boolean;
 
 type EventSource = {
   /** Oldest first; without a name, all of them. */

@@ -7,7 +7,7 @@ import { type Exit, spawnChild, untilAnswers } from "./child.ts";
 import { findProgram, installPackage } from "./find-program.ts";
 import { onFreePort } from "./free-port.ts";
 
-export type RedisServerOptions = {
+type RedisServerOptions = {
   env: NodeJS.ProcessEnv;
   /** The folder of its data; without it a new temporary one, which `stop` removes. */
   dir?: string | undefined;
@@ -33,7 +33,7 @@ export type PrivateRedis = {
   stop(): Promise<void>;
 };
 
-export type ProvidedRedis = {
+type ProvidedRedis = {
   readonly url: string;
   /** Absent if the Redis is the one of REDIS_URL, which nobody here may stop. */
   readonly private?: PrivateRedis;

@@ -30,7 +30,7 @@ type StartOptions = {
 
 /** Services of the program, each as a process, under one configuration. */
 export type Stack = {
-  /** Every part that was started, oldest first. */
+  /** Every part that was started. */
   readonly parts: readonly Part[];
   /** Starts a service and resolves once it listens, its probes on a free port; `untilReady` says when it is ready. */
   start(service: ServiceName, options?: StartOptions): Promise<Part>;

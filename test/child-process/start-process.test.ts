@@ -28,19 +28,19 @@ test("of events of one name the condition picks", async () => {
   await sample.kill("SIGKILL");
 });
 
-test("who waits is told of the process's end, with its last lines", async () => {
+test("waiting for an event rejects when the process ends, with its last lines", async () => {
   const sample = run(`console.log("not JSON"); console.error("the reason"); process.exitCode = 3;`);
   await expect(sample.waitForEvent("a")).rejects.toThrow(/sample: a was not logged.*code 3[\s\S]*the reason/);
   expect(await sample.exit).toEqual({ code: 3, signal: null });
 });
 
-test("who waits is told when the time is over", async () => {
+test("waiting for an event rejects when the time is over", async () => {
   const sample = run(FOREVER);
   await expect(sample.waitForEvent("a", { deadlineMs: 50 })).rejects.toThrow(/within 50 ms/);
   await sample.kill("SIGKILL");
 });
 
-test("an event logged just before the end is not lost to who waits for it", async () => {
+test("an event logged just before the end is not lost", async () => {
   const sample = run(`${LOG} log("a", {});`);
   await sample.exit;
   expect(await sample.waitForEvent("a")).toMatchObject({ event: "a" });

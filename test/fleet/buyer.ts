@@ -24,7 +24,7 @@ export type Purchase = {
 
 export type Plan = { payer: DevAccount; version: 1 | 2; body: string };
 
-/** The clients of a shop with several gateways at once, who believe nobody but what they are answered. */
+/** The clients of several gateways at once. They believe nothing but the answers they get. */
 export function createBuyer({ devnet, path }: { devnet: TestDevnet; path: string }) {
   /** Signed for what this gateway asks, as soon as it asks. */
   async function sign(gateway: Part, { payer, version, body }: Plan): Promise<Purchase> {

@@ -32,10 +32,10 @@ export async function startTestDevnet(options: Partial<DevnetOptions> = {}): Pro
   return { ...devnet, ...connectDevnet(devnet) };
 }
 
-/** The same hands on a devnet that runs elsewhere: `places` is what its `service.started` says. */
-export function connectDevnet(places: Devnet): { control: DevnetControl; chain: DevnetChain } {
-  const control = connectControl(places.controlUrl);
-  return { control, chain: connectDevnetChain(places, control) };
+/** The same for a devnet that runs elsewhere: `devnet` are the fields of its `service.started`. */
+export function connectDevnet(devnet: Devnet): { control: DevnetControl; chain: DevnetChain } {
+  const control = connectControl(devnet.controlUrl);
+  return { control, chain: connectDevnetChain(devnet, control) };
 }
 
 export type DevnetControl = ReturnType<typeof connectControl>;
@@ -86,10 +86,10 @@ export type TokenTransfer = {
 export type DevnetChain = ReturnType<typeof connectDevnetChain>;
 
 /** The chain of a devnet, read and moved from outside. */
-export function connectDevnetChain(places: Devnet, control: DevnetControl) {
-  const { token } = places;
+export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
+  const { token } = devnet;
   const { thirdParty } = devnetAccounts();
-  const client = connectChain(places.rpcUrl, thirdParty);
+  const client = connectChain(devnet.rpcUrl, thirdParty);
   const mined = (hash: Hex) => client.waitForTransactionReceipt({ hash });
   const inTurn = createTurns();
   const contract = { address: token, abi: tokenAbi };
@@ -156,10 +156,10 @@ export function connectDevnetChain(places: Devnet, control: DevnetControl) {
       await mined(await inTurn(() => client.writeContract({ ...contract, functionName: "mint", args })));
     },
 
-    /** The payer takes the authorization back. Resolves with the transaction, which may wait where mining is paused. */
+    /** The payer takes the authorization back. Resolves with the transaction, which waits while mining is paused. */
     async cancelAuthorization(payer: DevAccount, nonce: Hex): Promise<Hex> {
       const signature = await privateKeyToAccount(payer.privateKey).signTypedData({
-        domain: domainOf(places),
+        domain: domainOf(devnet),
         types: CANCEL_TYPES,
         primaryType: "CancelAuthorization",
         message: { authorizer: payer.address, nonce },
@@ -170,7 +170,7 @@ export function connectDevnetChain(places: Devnet, control: DevnetControl) {
       return inTurn(() => client.writeContract({ ...first, functionName: "cancelAuthorization", args }));
     },
 
-    /** A third party sends the authorization, as anybody may who has seen it. */
+    /** A third party sends the authorization: anybody who has seen it may. */
     frontRun({ authorization, signature }: SignedAuthorization): Promise<Hex> {
       const { from, to, value, validAfter, validBefore, nonce } = authorization;
       const amounts = [BigInt(value), BigInt(validAfter), BigInt(validBefore)] as const;
@@ -183,7 +183,7 @@ export function connectDevnetChain(places: Devnet, control: DevnetControl) {
 
     /** Lets the registry say whether this caller may call this service. */
     async permitCaller(serviceId: bigint, caller: Hex, allowed = true): Promise<void> {
-      const call = { address: places.callerRegistry, abi: registryAbi } as const;
+      const call = { address: devnet.callerRegistry, abi: registryAbi } as const;
       const args = [serviceId, caller, allowed] as const;
       await mined(await inTurn(() => client.writeContract({ ...call, functionName: "permit", args })));
     },
@@ -221,7 +221,7 @@ export type AuthorizationChoice = {
   validBefore?: bigint;
   /** Without it, a random one. */
   nonce?: Hex;
-  /** The token's EIP-712 domain, where it is to be wrong. */
+  /** The token's EIP-712 domain, if it is to be wrong. */
   name?: string;
   version?: string;
 };
@@ -304,8 +304,8 @@ export function randomNonce(): Hex {
 }
 
 /**
- * Blocks are ordered by what is paid for being in them. Gas is given, since anvil would estimate it behind what already
- * waits, where the transaction that this one is to precede makes it fail.
+ * A high tip puts a transaction first in its block. The gas is given, because anvil would estimate it after the waiting
+ * transactions, and the one that this transaction is to precede makes the estimate fail.
  */
 const FIRST_IN_ITS_BLOCK = {
   maxPriorityFeePerGas: parseGwei("50"),

@@ -25,7 +25,7 @@ export type TestGateway = {
 
 export type TestGatewayOptions = {
   redisUrl: string;
-  /** For looking into the queue, where the gateway itself goes through a proxy. */
+  /** For looking into the queue, if the gateway itself goes through a proxy. */
   directUrl?: string;
   webhooks: Record<string, unknown>;
   durability?: DurabilityMode;

@@ -1,20 +1,19 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { spawnChild } from "../../shared/dev/child.ts";
+import { spawnChild, untilAnswers } from "../../shared/dev/child.ts";
 import { findProgram, installPackage } from "../../shared/dev/find-program.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
-import { eventually } from "../../shared/dev/wait.ts";
 import { canConnect } from "./http.ts";
 
-/** Debian keeps it where only root's PATH looks. */
+/** Debian installs it in a folder that is on root's PATH only. */
 const env = { ...process.env, PATH: `${process.env["PATH"] ?? ""}:/usr/sbin:/usr/local/sbin` };
 
 export function installNginx(): void {
   if (findProgram(["nginx"], env) === undefined) installPackage("nginx", env);
 }
 
-/** The path of nginx; undefined where there is none, so that a test can be skipped with a word, but never under CI=true. */
+/** The path of nginx; undefined if there is none, so that a test can say so and be skipped. Throws with CI=true. */
 export function findNginx(): string | undefined {
   const path = findProgram(["nginx"], env);
   if (path === undefined && process.env["CI"] === "true")
@@ -37,9 +36,7 @@ export async function startNginx(program: string, gateways: readonly string[]): 
   const asThisUser = process.getuid?.() === 0 ? "user root;" : "";
   const args = ["-p", dir, "-c", join(dir, "nginx.conf"), "-e", "stderr", "-g", `daemon off; ${asThisUser}`];
   const child = spawnChild({ command: program, args, env });
-  const ended = child.exit.then(() => Promise.reject(new Error(`nginx ended:\n${child.tail()}`)));
-  await Promise.race([eventually("nginx listens", () => canConnect(port)), ended]);
-  ended.catch(() => {});
+  await untilAnswers("nginx", child, () => canConnect(port));
   return {
     address: `127.0.0.1:${port}`,
     async stop() {
