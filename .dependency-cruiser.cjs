@@ -54,13 +54,6 @@ module.exports = {
       from: { path: "^shared/config/" },
       to: { path: "^shared/", pathNot: "^shared/(config|crypto|errors|ethereum|job-call|text|time)/" },
     },
-    {
-      name: "dev-is-for-trying",
-      comment: "What starts a stack on one machine is no part of what an operator runs.",
-      severity: "error",
-      from: { path: "^(services|shared)/", pathNot: "^(shared/dev|services/(dev|demo|devnet))/" },
-      to: { path: "^shared/dev/" },
-    },
     { name: "no-cycles", severity: "error", from: {}, to: { circular: true } },
     { name: "no-folder-cycles", severity: "error", scope: "folder", from: {}, to: { circular: true } },
     { name: "resolvable", severity: "error", from: {}, to: { couldNotResolve: true } },
