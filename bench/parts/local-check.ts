@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { PaymentRequired } from "@x402/core/types";
 import { toCatalog } from "../../services/x402-gateway/catalog.ts";
-import { identifyPayment, inTakenToken, readPayment } from "../../services/x402-gateway/payment/header.ts";
+import { identifyPayment, inAcceptedToken, readPayment } from "../../services/x402-gateway/payment/header.ts";
 import { matchOffer, toOfferSettings } from "../../services/x402-gateway/payment/offer.ts";
 import { parseJobPricing } from "../../shared/config/job-pricing-toml.ts";
 import { x402Toml } from "../../shared/config/x402-toml.ts";
@@ -31,7 +31,7 @@ export function measureLocalCheck(required: PaymentRequired, signed: readonly Si
   const requests = signed.map((each) => toRequest(toHeader(required, each)));
   const decoded = timeBatches(requests, (req) => readPayment(req) ?? fail());
   const identified = timeBatches(decoded.results, (payment) =>
-    inTakenToken(identifyPayment(payment, tokens)),
+    inAcceptedToken(identifyPayment(payment, tokens)),
   );
   const agreed = timeBatches(identified.results, (payment) => matchOffer(payment, job, settings, now));
   return {

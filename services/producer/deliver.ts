@@ -51,7 +51,7 @@ type DeliverDeps = {
 /** Brings one call from the queue to the runner. Every outcome is one verdict, one change of the record and one event. */
 export function createDeliver(deps: DeliverDeps): Deliver {
   const { inject, records, clock, log } = deps;
-  const withinLimit = createConcurrencyLimit(deps.concurrency);
+  const withinLimit = createSemaphore(deps.concurrency);
   const { injected, failed } = createOutcomes(deps);
 
   /** Throws only if the record cannot be read or written; what the runner did is in the verdict. */
@@ -171,7 +171,7 @@ function waitMs(verdict: Verdict, now: number): number {
 }
 
 /** Lets at most `count` callers work at once. The others wait for their turn, in order. */
-function createConcurrencyLimit(count: number) {
+function createSemaphore(count: number) {
   let free = count;
   const waiting: (() => void)[] = [];
 

@@ -16,7 +16,7 @@ import type { DeliveredCall, Inject } from "./deliver.ts";
  *   runner.throttled   the same; if several calls in a row are throttled, the whole queue pauses
  *   runner.refused     it fails at once
  */
-const CODES: Readonly<Record<string, ErrorCode>> = {
+const CODE_OF_STATUS: Readonly<Record<string, ErrorCode>> = {
   "408": "runner.failed",
   "409": "runner.failed",
   "409 with Retry-After": "runner.busy",
@@ -113,9 +113,10 @@ function toError({ status, retryAfter, excerpt }: RunnerResponse, now: number): 
 }
 
 function codeOf(status: number, retryAfterMs: number | undefined): ErrorCode {
-  const withRetryAfter = retryAfterMs === undefined ? undefined : CODES[`${status} with Retry-After`];
-  const other = status >= 400 && status < 500 ? CODES["other 4xx"] : undefined;
-  return withRetryAfter ?? CODES[status] ?? other ?? OTHER_CODE;
+  const withRetryAfter =
+    retryAfterMs === undefined ? undefined : CODE_OF_STATUS[`${status} with Retry-After`];
+  const other = status >= 400 && status < 500 ? CODE_OF_STATUS["other 4xx"] : undefined;
+  return withRetryAfter ?? CODE_OF_STATUS[status] ?? other ?? OTHER_CODE;
 }
 
 function noResponse(cause: unknown): never {

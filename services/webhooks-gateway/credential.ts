@@ -81,7 +81,7 @@ export function challengeOf(endpoint: EndpointToml): string {
     case "api-key":
       return `ApiKey realm="postern", header="${endpoint.api_key_header}"`;
     case "hmac-sha256":
-    case "none":
+    case "none": // never refused, so never challenged
       return 'HMAC-SHA256 realm="postern"';
   }
 }

@@ -53,7 +53,7 @@ export function createReceive({ admission, accept, clock, log }: Deps): Receive 
         accepted_at: clock(),
         traceparent: traceparentOf(req),
       });
-      const accepted = await accept(call, deliveryId === undefined ? undefined : endpoint);
+      const accepted = await accept(call, deliveryId === undefined ? undefined : endpoint.windowMs);
 
       sendAccepted(res, call, accepted);
       failpoint("gateway.after_answer");

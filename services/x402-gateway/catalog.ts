@@ -59,7 +59,7 @@ export function toCatalog(
   const policyOf = createPolicies(x402);
   const listed = [...prices].map(([key, job]): [string, ListedJob] => [
     key,
-    { ...job, policy: policyOf(job), priced: undefined },
+    { ...job, policy: policyOf(job), cached: undefined },
   ]);
   const byKey = new Map(listed);
   const ratesNow = createRatesNow(x402.accepted_tokens, rateOf);
@@ -77,10 +77,10 @@ export function toCatalog(
     const job = byKey.get(jobKey(ids));
     if (job === undefined) return undefined;
     const rates = ratesNow();
-    if (job.priced?.rates === rates) return job.priced.job;
-    const { priced: _, ...rest } = job;
-    job.priced = { rates, job: { ...rest, prices: pricesOf(job.priceWei, rates) } };
-    return job.priced.job;
+    if (job.cached?.rates === rates) return job.cached.job;
+    const { cached: _, ...listed } = job;
+    job.cached = { rates, job: { ...listed, prices: pricesOf(job.priceWei, rates) } };
+    return job.cached.job;
   }
 
   function priced(ids: JobIds): Job {
@@ -112,7 +112,7 @@ export function toCatalog(
 }
 
 /** A job of the price list, and what it cost at the rates that were looked at last. */
-type ListedJob = JobPrice & Pick<Job, "policy"> & { priced: { rates: RatesNow; job: Job } | undefined };
+type ListedJob = JobPrice & Pick<Job, "policy"> & { cached: { rates: RatesNow; job: Job } | undefined };
 
 type RatesNow = ReadonlyMap<AcceptedToken, string | undefined>;
 

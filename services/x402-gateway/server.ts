@@ -10,7 +10,7 @@ import type { Logger } from "../../shared/log/logger.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { type Job, noOffer, type RequestedJob } from "./catalog.ts";
 import { hasPayment } from "./payment/header.ts";
-import { OpenPayment } from "./payment/outcome.ts";
+import { OpenPaymentError } from "./payment/outcome.ts";
 import type { Challenge } from "./routes/challenge.ts";
 import type { DryRun } from "./routes/dry-run.ts";
 import type { PayJob, PaymentAttempt } from "./routes/pay-job.ts";
@@ -47,7 +47,7 @@ export function createHandler(deps: HandlerDeps): RequestListener {
   async function answer(req: IncomingMessage, res: ServerResponse, route: Route): Promise<void> {
     let attempt: PaymentAttempt | undefined;
     try {
-      res.setHeaders(READABLE_BY_PAGES);
+      res.setHeaders(CORS_HEADER_MAP);
       if (req.method === "OPTIONS") return answerPreflight(res);
       assertMethod(req, res, route);
       switch (route.kind) {
@@ -70,7 +70,7 @@ export function createHandler(deps: HandlerDeps): RequestListener {
     if (isEnding()) res.setHeader("Connection", "close");
     const route = parseRoute(rawPath(req.url ?? ""));
     if (route === undefined) {
-      res.setHeaders(READABLE_BY_PAGES);
+      res.setHeaders(CORS_HEADER_MAP);
       others(req, res);
     } else if (isUnpaid(req, route)) askForPayment(req, res, route);
     else void answer(req, res, route);
@@ -152,12 +152,11 @@ export function createRefuse({ challenge, requestedJob, statusUrlOf, clock, log 
   ): void {
     const refusal = toAppError(thrown);
     const job = attempt && isPaymentRequired(refusal) ? jobOnOffer(req, attempt.ids) : undefined;
-    // A 402 needs something to offer, unless it tells the end of the payment itself.
-    const error = (refusal.code !== "payment.void" && job && noOffer(job)) || refusal;
+    const error = withOffer(refusal, job);
     if (isPaymentRequired(error) && job !== undefined && job.prices.length > 0) {
       challenge.askAgain(req, res, job, { code: error.code, detail: error.publicDetail });
     } else {
-      const statusUrl = attempt && error instanceof OpenPayment ? statusUrlOf(error.callId) : undefined;
+      const statusUrl = attempt && error instanceof OpenPaymentError ? statusUrlOf(error.callId) : undefined;
       sendProblem(req, res, error, toExtra(error, ids, statusUrl));
     }
     if (attempt === undefined) return;
@@ -168,6 +167,12 @@ export function createRefuse({ challenge, requestedJob, statusUrlOf, clock, log 
       ms: clock() - startedAt,
     });
   };
+}
+
+/** A 402 with nothing to offer becomes `price.unavailable`. Only `payment.void` stays: it is about this payment. */
+function withOffer(refusal: AppError, job: Job | undefined): AppError {
+  if (job === undefined || refusal.code === "payment.void") return refusal;
+  return noOffer(job) ?? refusal;
 }
 
 function isPaymentRequired({ code }: AppError): boolean {
@@ -211,7 +216,7 @@ export const CORS_HEADERS = {
 } as const;
 
 /** A page that buys can also read its mistakes: a 404, a 405. */
-const READABLE_BY_PAGES = new Map(Object.entries(CORS_HEADERS));
+const CORS_HEADER_MAP = new Map(Object.entries(CORS_HEADERS));
 
 /** `Access-Control-Expose-Headers` is a response header, and yet `@x402/fetch` sends it with its requests. */
 const ALLOWED = [

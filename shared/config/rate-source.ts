@@ -57,9 +57,16 @@ function isHttpsUrl(text: string): boolean {
   return protocol === "https:" && username === "" && password === "" && hash === "";
 }
 
+/** The sources that are not made of others. A new one is added here, and the compiler names the other places. */
+function singles(env: Env) {
+  return [fixed, chainlink(env), twap(env), httpJson(env)] as const;
+}
+
+const SINGLE_NAMES = '"fixed", "chainlink", "uniswap_v3_twap"';
+
 function single(env: Env) {
-  return z.discriminatedUnion("source", [fixed, chainlink(env), twap(env), httpJson(env)], {
-    error: 'must name a source: "fixed", "chainlink", "uniswap_v3_twap" or "http_json"',
+  return z.discriminatedUnion("source", singles(env), {
+    error: `must name a source: ${SINGLE_NAMES} or "http_json"`,
   });
 }
 
@@ -96,13 +103,9 @@ export type LiveSource = Exclude<RateSource, { source: "fixed" }>;
 
 /** Tokens for 10^18 wei: a number, or the source of one. A fixed source becomes its number. */
 export function ratePerNativeUnit(env: Env) {
-  const table = z.discriminatedUnion(
-    "source",
-    [fixed, chainlink(env), twap(env), httpJson(env), median(env)],
-    {
-      error: 'must name a source: "fixed", "chainlink", "uniswap_v3_twap", "http_json" or "median"',
-    },
-  );
+  const table = z.discriminatedUnion("source", [...singles(env), median(env)], {
+    error: `must name a source: ${SINGLE_NAMES}, "http_json" or "median"`,
+  });
   return z.unknown().transform((value, context) => {
     const read = isTable(value) ? table.safeParse(value) : rate.safeParse(value);
     if (read.success) return plainIfFixed(read.data);

@@ -57,41 +57,51 @@ const everyEndpoint = {
   encoded_bodies: z.enum(["refuse", "decode"]).default("refuse"),
 };
 
-function endpoint(env: Env) {
+/** The ways to authenticate. For a new one the compiler names every place that has to know it. */
+function authentications(env: Env) {
   const secret = secretValues(env);
-  return z
-    .discriminatedUnion("auth", [
-      z.strictObject({ ...everyEndpoint, auth: z.literal("none") }),
-      z.strictObject({ ...everyEndpoint, auth: z.literal("bearer"), secret }),
-      z.strictObject({
-        ...everyEndpoint,
-        auth: z.literal("hmac-sha256"),
-        secret,
-        signature_over: z.enum(["received", "decoded"]).default("received"),
-      }),
-      z.strictObject({
-        ...everyEndpoint,
-        auth: z.literal("api-key"),
-        secret,
-        api_key_header: headerName.default("X-API-Key").transform((name) => name.toLowerCase()),
-      }),
-    ])
-    .superRefine((parsed, context) => {
-      const { idempotency_header } = parsed;
-      if (idempotency_header === undefined || !credentialHeaders(parsed).includes(idempotency_header)) return;
-      context.addIssue({
-        code: "custom",
-        path: ["idempotency_header"],
-        message: "is the header of the credential",
-      });
-    });
+  return z.discriminatedUnion("auth", [
+    z.strictObject({ ...everyEndpoint, auth: z.literal("none") }),
+    z.strictObject({ ...everyEndpoint, auth: z.literal("bearer"), secret }),
+    z.strictObject({
+      ...everyEndpoint,
+      auth: z.literal("hmac-sha256"),
+      secret,
+      signature_over: z.enum(["received", "decoded"]).default("received"),
+    }),
+    z.strictObject({
+      ...everyEndpoint,
+      auth: z.literal("api-key"),
+      secret,
+      api_key_header: headerName.default("X-API-Key").transform((name) => name.toLowerCase()),
+    }),
+  ]);
 }
 
-function credentialHeaders(endpoint: { auth: string; api_key_header?: string }): readonly string[] {
-  return [
-    "authorization",
-    "cookie",
-    ...SIGNATURE_HEADERS,
-    ...(endpoint.api_key_header ? [endpoint.api_key_header] : []),
-  ];
+type ParsedEndpoint = z.output<ReturnType<typeof authentications>>;
+
+function endpoint(env: Env) {
+  return authentications(env).superRefine((parsed, context) => {
+    const { idempotency_header } = parsed;
+    if (idempotency_header === undefined || !mayCarryCredential(idempotency_header, parsed)) return;
+    context.addIssue({
+      code: "custom",
+      path: ["idempotency_header"],
+      message: "is the header of the credential",
+    });
+  });
+}
+
+const CREDENTIAL_HEADERS: readonly string[] = ["authorization", "cookie", ...SIGNATURE_HEADERS];
+
+function mayCarryCredential(header: string, endpoint: ParsedEndpoint): boolean {
+  if (CREDENTIAL_HEADERS.includes(header)) return true;
+  switch (endpoint.auth) {
+    case "api-key":
+      return header === endpoint.api_key_header;
+    case "none":
+    case "bearer":
+    case "hmac-sha256":
+      return false;
+  }
 }

@@ -17,12 +17,13 @@ type Deps = {
   clock: Clock;
 };
 
-export type Accept = (call: JobCall, dedupe: { windowMs: number } | undefined) => Promise<Accepted>;
+/** `windowMs` says how long a delivery id is remembered; undefined for a call without one. */
+export type Accept = (call: JobCall, windowMs: number | undefined) => Promise<Accepted>;
 
 /**
- * Resolves once the call is on disk in Redis. A call with evidence (`dedupe`) is claimed first, so that a repeat within
- * the window is the same call. A repeat that finds only the claim adds the call again under the same id, since the first
- * add may have been lost. Throws `call.conflict` and the `queue.*` codes.
+ * Resolves once the call is on disk in Redis. A call with a delivery id is claimed first, so that a repeat within the window
+ * is the same call. A repeat that finds only the claim adds the call again under the same id, since the first add may have
+ * been lost. Throws `call.conflict` and the `queue.*` codes.
  */
 export function createAccept({ add, claims, beginWrite, clock }: Deps): Accept {
   async function acceptOnce(call: JobCall, windowMs: number, write: RetryWrite): Promise<Accepted> {
@@ -41,15 +42,15 @@ export function createAccept({ add, claims, beginWrite, clock }: Deps): Accept {
     return { replayed: claim.kind === "known", status: "accepted" };
   }
 
-  return async function accept(call, dedupe) {
+  return async function accept(call, windowMs) {
     const write = beginWrite();
     try {
-      if (dedupe !== undefined) return await acceptOnce(call, dedupe.windowMs, write);
+      if (windowMs !== undefined) return await acceptOnce(call, windowMs, write);
       await write(() => add(call));
       failpoint("gateway.after_add");
       return { replayed: false, status: "accepted" };
     } catch (error) {
-      throw withAdvice(error, dedupe !== undefined);
+      throw withAdvice(error, windowMs !== undefined);
     }
   };
 }
@@ -67,10 +68,10 @@ function toKnown(state: "QUEUED" | "FAILED" | "INJECTED" | "DISCARDED"): Accepte
 }
 
 /** Tells the sender of a call with an unknown outcome what sending it again would do. */
-function withAdvice(error: unknown, hasEvidence: boolean): unknown {
+function withAdvice(error: unknown, hasDeliveryId: boolean): unknown {
   if (!(error instanceof AppError) || error.code !== "queue.outcome_unknown") return error;
   const { message: reason, retryAfterMs = 2000 } = error;
-  const publicDetail = hasEvidence
+  const publicDetail = hasDeliveryId
     ? "Whether the call was queued is unknown; sent again under its delivery id it is the same call."
     : "Whether the call was queued is unknown; sent again it may run twice, since it has no delivery id.";
   return new AppError("queue.outcome_unknown", { reason, publicDetail, retryAfterMs, cause: error });

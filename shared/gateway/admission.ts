@@ -33,7 +33,7 @@ export class Admission {
   /** Throws `service.draining`, `service.starting` or `queue.*` while calls cannot be taken. */
   assertOpen(): void {
     if (this.#state === "stopped") throw new AppError("service.draining", { reason: "the gateway stops" });
-    this.#durable.server();
+    this.#durable.assertUsable();
     this.#backpressure.assertRoom();
   }
 
@@ -50,7 +50,10 @@ export class Admission {
         redis: redis.text,
         durability: this.#durable.mode,
         draining: this.ending,
-        backpressure: explain(() => this.#backpressure.assertRoom() ?? "none").text,
+        backpressure: explain(() => {
+          this.#backpressure.assertRoom();
+          return "none";
+        }).text,
         workers_alive: pressure?.workersAlive ?? null,
       },
     };

@@ -3,12 +3,12 @@ import { createHash, randomFillSync } from "node:crypto";
 export const CALL_ID = /^c_[0-9a-f]{32}$/;
 
 /**
- * The id of a call with evidence: the same evidence is the same call on every replica, for ever. The first 128 bits of
+ * The id of a call that can be told again: the same parts are the same call on every replica, for ever. The first 128 bits of
  * SHA-256 over the parts, each preceded by its length in UTF-8 bytes and a colon, so that ("ab","c") differs from ("a","bc").
  */
-export function callIdFrom(...evidence: readonly string[]): string {
+export function callIdFrom(...parts: readonly string[]): string {
   const hash = createHash("sha256");
-  for (const part of evidence) hash.update(`${Buffer.byteLength(part)}:${part}`);
+  for (const part of parts) hash.update(`${Buffer.byteLength(part)}:${part}`);
   return `c_${hash.digest("hex").slice(0, 32)}`;
 }
 
@@ -16,7 +16,7 @@ const ID_BYTES = 16;
 const random = Buffer.alloc(256 * ID_BYTES);
 let used = random.length;
 
-/** The id of a call without evidence: 128 random bits. They are drawn from the system for many ids at a time. */
+/** The id of any other call: 128 random bits. They are drawn from the system for many ids at a time. */
 export function randomCallId(): string {
   if (used === random.length) {
     randomFillSync(random);

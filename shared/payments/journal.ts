@@ -106,7 +106,7 @@ function createClaim(redis: Redis) {
     const head = [call.id, call.sha256, route, now, dueAt, REMEMBERED_MS, by, openMax];
     const flags = [identifier === undefined ? 0 : 1, callerNonce?.ttlMs ?? 0, quoteUse?.ttlMs ?? 0];
     const reply = await claim(claimKeys(payment), [...head, ...flags, ...fieldsOf(payment, now)]);
-    return toClaimed(reply as string[]);
+    return toClaimResult(reply as string[]);
   };
 }
 
@@ -126,7 +126,7 @@ function claimKeys({ call, terms, identifier, callerNonce, quoteUse }: NewPaymen
   ];
 }
 
-function toClaimed([kind, id = ""]: string[]): Claimed {
+function toClaimResult([kind, id = ""]: string[]): Claimed {
   switch (kind) {
     case "NEW":
       return { kind: "new" };
@@ -149,10 +149,13 @@ function toClaimed([kind, id = ""]: string[]): Claimed {
 
 const VOID_REMEMBERED_MS = 86_400_000;
 
-/** The states that a transition leaves. If it finds another one, it changes nothing and returns the state found. */
+/** The states that a transition leaves. If it finds another one, it changes nothing. */
 type From = { now: number; from?: readonly PaymentState[] };
 
-/** The transitions after the claim, until the call is in the queue or the payment is VOID. */
+/**
+ * The transitions after the claim, until the call is in the queue or the payment is VOID. They resolve with the state before:
+ * one of `from` means that the transition was made; undefined, that there is no such payment.
+ */
 function createTransitions(redis: Redis) {
   const settled = script(redis, SETTLED);
   const queued = script(redis, QUEUED);
@@ -163,7 +166,7 @@ function createTransitions(redis: Redis) {
 
   return {
     /** SETTLING (or, for an operator, REVIEW) becomes SETTLED. */
-    async settled(
+    async markSettled(
       { id, terms }: Payment,
       { settlement, proven }: { settlement: Settlement; proven: boolean },
       { now, from = ["SETTLING"] }: From,
@@ -174,12 +177,12 @@ function createTransitions(redis: Redis) {
     },
 
     /** SETTLED becomes QUEUED; any other state is newer and stays. The reconciler looks again at `dueAt`. */
-    async queued(id: string, { now, dueAt }: { now: number; dueAt: number }): Promise<void> {
+    async markQueued(id: string, { now, dueAt }: { now: number; dueAt: number }): Promise<void> {
       await queued([...own(id), keys.paymentsDue, keys.paymentsUnresolved], [id, now, dueAt]);
     },
 
     /** SETTLING (or, for an operator, REVIEW) becomes VOID, and the body is dropped. */
-    async void(
+    async markVoid(
       payment: Payment,
       { reason, decided }: { reason: string; decided?: Decision },
       { now, from = ["SETTLING"] }: From,
@@ -193,7 +196,7 @@ function createTransitions(redis: Redis) {
     },
 
     /** SETTLING becomes REVIEW, because the evidence is contradictory and an operator has to decide. */
-    async review(
+    async markForReview(
       id: string,
       { now, reason }: { now: number; reason: string },
     ): Promise<PaymentState | undefined> {
@@ -201,23 +204,23 @@ function createTransitions(redis: Redis) {
     },
 
     /** Counts a settle request that is about to be sent again. False if the payment is no longer SETTLING. */
-    async dispatching(id: string, now: number): Promise<boolean> {
+    async markDispatching(id: string, now: number): Promise<boolean> {
       return (await dispatching(own(id), [now])) === "SETTLING";
     },
 
     /** Records that the chain has shown the payment at the configured depth, in this transaction. */
-    async proven({ id, settlement }: Payment, transaction: string): Promise<void> {
+    async markProven({ id, settlement }: Payment, transaction: string): Promise<void> {
       const shown = settlement && JSON.stringify({ ...settlement, transaction });
       await redis.hset(keys.payment(id), { proven: 1, ...(shown && { settlement: shown }) });
     },
 
     /** Records, for an operator, what contradicts a payment whose call may already be with the runner. */
-    async disputed(id: string, reason: string): Promise<void> {
+    async markDisputed(id: string, reason: string): Promise<void> {
       await redis.hset(keys.payment(id), "reason", reason);
     },
 
     /** The call has ended: drops what was needed to finish it, and lets the rest expire. */
-    async ended(payment: Payment, now: number): Promise<void> {
+    async markEnded(payment: Payment, now: number): Promise<void> {
       const { id, identifier } = payment;
       const touched = [...own(id), keys.paymentsDue, identifierKey(payment), keys.paymentsUnresolved];
       await ended(touched, [id, now, identifier === undefined ? 0 : 1]);

@@ -215,3 +215,10 @@ export function paymentCallId({
 }): string {
   return callIdFrom(String(chainId), asset.toLowerCase(), payer.toLowerCase(), nonce.toLowerCase());
 }
+
+/** A payment that has moved money, whatever its state is now. */
+export type SettledPayment = Payment & { settlement: Settlement };
+
+export function hasSettlement(payment: Payment): payment is SettledPayment {
+  return payment.settlement !== undefined;
+}

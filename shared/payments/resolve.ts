@@ -47,10 +47,10 @@ export function createResolve({
   function decide(payment: Payment, verdict: Verdict, decided: Decision): Promise<PaymentState | undefined> {
     const fromReview = { now: clock(), from: ["REVIEW"] } as const;
     if (verdict.kind === "void") {
-      return journal.void(payment, { reason: BY_OPERATOR, decided }, fromReview);
+      return journal.markVoid(payment, { reason: BY_OPERATOR, decided }, fromReview);
     }
     const { transaction } = verdict;
     const settlement = { ...toSettlement(payment, { transaction, by: "operator" }), decided };
-    return journal.settled(payment, { settlement, proven: false }, fromReview);
+    return journal.markSettled(payment, { settlement, proven: false }, fromReview);
   }
 }

@@ -18,8 +18,8 @@ const WEI_PER_NATIVE_UNIT = 10n ** 18n;
 const BPS = 10_000n;
 
 /**
- * Converts a price in wei to the token's smallest units: exact, then rounded up, so that nothing is sold for less (design
- * section 11). The amount may be above uint256; `amountProblem` finds that.
+ * Converts a price in wei to the token's smallest units: exact, then rounded up, so that nothing is sold for less. The
+ * amount may be above uint256; `amountProblem` finds that.
  */
 export function tokenAmount(priceWei: bigint, token: TokenRate): bigint {
   const [whole = "0", fraction = ""] = token.rate_per_native_unit.split(".");
@@ -55,7 +55,7 @@ export function priceProblems(jobs: Iterable<JobPrice>, rates: readonly RateAt[]
 }
 
 /** What a job costs in one token: `amount` in the token's smallest units. */
-type Offer<Token> = { token: Token; amount: bigint };
+type TokenPrice<Token> = { token: Token; amount: bigint };
 
 /** What a token is worth now, in tokens for 10^18 wei; undefined if that is not known. */
 export type RateOf<Token> = (token: Token) => string | undefined;
@@ -65,7 +65,7 @@ export function currentOffers<Token extends Omit<TokenRate, "rate_per_native_uni
   priceWei: bigint,
   tokens: readonly Token[],
   rateOf: RateOf<Token>,
-): Offer<Token>[] {
+): TokenPrice<Token>[] {
   return tokens.flatMap((token) => {
     const rate = rateOf(token);
     if (rate === undefined) return [];
@@ -89,7 +89,7 @@ export type SettlementOption = {
 };
 
 /** An offer in the form of the gateway's price list and of a pricing engine's answer. */
-export function toSettlementOption({ token, amount }: Offer<SettlementToken>): SettlementOption {
+export function toSettlementOption({ token, amount }: TokenPrice<SettlementToken>): SettlementOption {
   const { network, asset, symbol, payTo } = token;
   return { network, asset, symbol, amount: String(amount), pay_to: payTo, scheme: "exact" };
 }

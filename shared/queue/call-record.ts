@@ -16,7 +16,7 @@ export type FailedAttempt = { at: number; code: string; reason: string; worker: 
 /** The call whose record is meant. */
 type CallRef = { id: string; origin: Origin };
 
-/** How long the INJECTED record of a call without evidence lives: longer than any late repeat of its add takes. */
+/** How long the INJECTED record of a call without a delivery id lives: longer than any late repeat of its add takes. */
 const RANDOM_ID_MARK_MS = 3_600_000;
 
 /** So many of a call's failed attempts are kept, the newest. */

@@ -61,7 +61,7 @@ return st`;
 
 export type Claims = ReturnType<typeof createClaims>;
 
-/** A gateway's writes to the record of a call with evidence. Each is one atomic script; none is retried here. */
+/** A gateway's writes to the record of a call with a delivery id. Each is one atomic script; none is retried here. */
 export function createClaims(redis: Redis) {
   const claim = script(redis, CLAIM);
   const moveToQueued = script(redis, MOVE_TO_QUEUED);

@@ -15,11 +15,12 @@ import { PREFIX } from "../redis/keys.ts";
  *                                    ▼  │ replay
  *                                  FAILED ─► DISCARDED
  *
- * A paid call begins as a payment (shared/payments/payment.ts) and comes here as SETTLED. A call without evidence is not
+ * A paid call begins as a payment (shared/payments/payment.ts) and comes here as SETTLED. A call without a delivery id is not
  * claimed: its record appears when it ends.
  * A CLAIMED record lives for the deduplication window. QUEUED and FAILED records do not expire. At INJECTED and DISCARDED
  * the window begins again.
- * Fields: st state, bh body sha256, w window in ms, at time of the last change, by the request that claimed the call.
+ * Fields: st state, bh body sha256, w window in ms, at time of the last change, by the request that claimed the call; of a
+ * paid call also rt, the route that it was bought at.
  */
 export type RecordState = "CLAIMED" | "SETTLED" | "QUEUED" | "FAILED" | "INJECTED" | "DISCARDED";
 

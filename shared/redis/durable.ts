@@ -83,6 +83,11 @@ export class DurableRedis {
     }
   }
 
+  /** Throws the reason if calls cannot be taken now. */
+  assertUsable(): void {
+    this.server();
+  }
+
   /** Runs a write and resolves once it is on disk. After a rejection, the write may have happened or not. */
   async write<Result>(command: () => Promise<Result>): Promise<Result> {
     const { proof } = this.server();

@@ -85,7 +85,7 @@ test("an authorization spent on another amount than its payment's explains no mo
 
 test("money for a payment that the journal does not hold to be paid is told, with its state", async () => {
   const id = await lab.claim({ payer: payer.address, nonce: await payOnChain(lab.devnet, payer) });
-  await lab.x402().journal.review(id, { now: Date.now(), reason: "x" });
+  await lab.x402().journal.markForReview(id, { now: Date.now(), reason: "x" });
   const ran = await audit("--json");
   expect(ran.code).toBe(1);
   expect(found(ran).unsettled).toEqual([

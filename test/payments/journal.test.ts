@@ -32,20 +32,20 @@ test("nothing that is not final ever expires; what is final is remembered for as
   const { journal } = lab.x402();
   const id = await lab.claim({ payer: PAYER });
   expect(await ttls(id)).toEqual([-1, -1]);
-  await journal.review(id, { now: Date.now(), reason: "the node lacks logs" });
+  await journal.markForReview(id, { now: Date.now(), reason: "the node lacks logs" });
   expect(await ttls(id)).toEqual([-1, -1]);
   const settled = { settlement, proven: true };
-  await journal.settled(await found(id), settled, { now: Date.now(), from: ["REVIEW"] });
+  await journal.markSettled(await found(id), settled, { now: Date.now(), from: ["REVIEW"] });
   expect(await ttls(id)).toEqual([-1, -1]);
-  await journal.queued(id, { now: Date.now(), dueAt: Date.now() + DAY_MS });
+  await journal.markQueued(id, { now: Date.now(), dueAt: Date.now() + DAY_MS });
   expect(await ttls(id)).toEqual([-1, -1]);
 
-  await journal.ended(await found(id), Date.now());
+  await journal.markEnded(await found(id), Date.now());
   for (const ttl of await ttls(id)) expect(Math.round(ttl / DAY_MS)).toBe(30);
 
   const voided = await lab.claim({ payer: PAYER });
   const { terms } = await found(voided);
-  await journal.void(await found(voided), { reason: "it expired" }, { now: Date.now() });
+  await journal.markVoid(await found(voided), { reason: "it expired" }, { now: Date.now() });
   const untilEndMs = Math.max(0, Number(terms.valid_before) * 1000 - Date.now());
   for (const ttl of await ttls(voided)) expect(Math.round((ttl - untilEndMs) / DAY_MS)).toBe(1);
 });
@@ -56,7 +56,7 @@ test("a payment that is void uses up no caller's nonce, whatever another payment
   const id = await lab.claim({ payer: PAYER, callerNonce: mine });
   await lab.claim({ payer: PAYER, callerNonce: theirs });
   expect([await journal.isNonceUsed(mine), await journal.isNonceUsed(theirs)]).toEqual([true, true]);
-  await journal.void(await found(id), { reason: "it expired" }, { now: Date.now() });
+  await journal.markVoid(await found(id), { reason: "it expired" }, { now: Date.now() });
   expect([await journal.isNonceUsed(mine), await journal.isNonceUsed(theirs)]).toEqual([false, true]);
 });
 

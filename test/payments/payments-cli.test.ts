@@ -27,7 +27,7 @@ async function paid(): Promise<string> {
 
 async function inReview(reason = "the node lacks logs"): Promise<string> {
   const id = await lab.claim({ payer: payer.address });
-  await lab.x402().journal.review(id, { now: Date.now(), reason });
+  await lab.x402().journal.markForReview(id, { now: Date.now(), reason });
   return id;
 }
 
@@ -56,10 +56,10 @@ test("payments are listed the newest first, by state, payer, time, openness and 
     payer: "0x",
     by: "facilitator",
   } as const;
-  await journal.settled(await found(disputed), { settlement, proven: false }, { now: 1 });
-  await journal.disputed(disputed, "the chain says: expired");
-  await journal.void(await found(voided), { reason: "expired" }, { now: Date.now() });
-  await journal.review(review, { now: 1, reason: "spent" });
+  await journal.markSettled(await found(disputed), { settlement, proven: false }, { now: 1 });
+  await journal.markDisputed(disputed, "the chain says: expired");
+  await journal.markVoid(await found(voided), { reason: "expired" }, { now: Date.now() });
+  await journal.markForReview(review, { now: 1, reason: "spent" });
   const all = [review, voided, disputed, other];
   expect(await listed()).toEqual(all);
   expect(await listed("--limit", "2")).toEqual(all.slice(0, 2));
@@ -133,7 +133,7 @@ test("the payer of a voided payment is told that an operator decided, and not th
   const payload = Buffer.from(headers["PAYMENT-SIGNATURE"] ?? "", "base64").toString();
   const { nonce } = JSON.parse(payload).payload.authorization as { nonce: string };
   const id = await lab.claim({ payer: payer.address, nonce });
-  await lab.x402().journal.review(id, { now: Date.now(), reason: "x" });
+  await lab.x402().journal.markForReview(id, { now: Date.now(), reason: "x" });
   await lab.postern(["payments", "resolve", id, "--void", "--reason", "this payer is a fraud"]);
   const answer = await lab.x402().post(headers);
   expect([answer.status, answer.json()["code"]]).toEqual([402, "payment.void"]);

@@ -40,17 +40,17 @@ test("payments that wait for an end are counted by state, with the age of the ol
   const reviewed = await lab.claim({ payer: PAYER, now: agoMs(500_000) });
   expect(await gauges()).toEqual({ settling: [2, 9], review: [0, 0] });
 
-  await journal.review(reviewed, { now: Date.now(), reason: "the node lacks logs" });
+  await journal.markForReview(reviewed, { now: Date.now(), reason: "the node lacks logs" });
   expect(await gauges()).toEqual({ settling: [1, 9], review: [1, 5] });
 
   const found = await journal.find(oldest);
   if (found === undefined) throw new Error("it is not there");
-  await journal.void(found, { reason: "it expired" }, { now: Date.now() });
+  await journal.markVoid(found, { reason: "it expired" }, { now: Date.now() });
   expect(await gauges()).toEqual({ settling: [0, 0], review: [1, 5] });
 
   const inReview = await journal.find(reviewed);
   if (inReview === undefined) throw new Error("it is not there");
-  await journal.settled(
+  await journal.markSettled(
     inReview,
     { settlement: SETTLEMENT, proven: false },
     { now: Date.now(), from: ["REVIEW"] },

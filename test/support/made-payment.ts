@@ -69,6 +69,6 @@ export async function settled(journal: PaymentJournal, made: Made): Promise<stri
   if (payment === undefined) throw new Error(`${id} was not claimed`);
   const { network, payer } = payment.terms;
   const settlement = { transaction: randomNonce(), network, payer, by: "facilitator" } as const;
-  await journal.settled(payment, { settlement, proven: false }, { now: Date.now() });
+  await journal.markSettled(payment, { settlement, proven: false }, { now: Date.now() });
   return id;
 }

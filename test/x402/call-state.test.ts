@@ -111,7 +111,7 @@ describe("GET /x402/calls/{call_id} says where a paid call is", () => {
       await lab.devnet.control.fault({ on: "settle", kind: "drop" });
       const answer = await x402.post(headers);
       const id = String(answer.json()["status_url"]).split("/").at(-1) ?? "";
-      await x402.journal.review(id, { now: Date.now(), reason: "a contradiction" });
+      await x402.journal.markForReview(id, { now: Date.now(), reason: "a contradiction" });
       return answer;
     },
   };

@@ -67,7 +67,7 @@ function inWords({ failed, record, attempts }: Shown, full: boolean): string {
     ["failed at", toIso(failed.failedAt)],
     ["code", code],
     ["reason", reason],
-    ["record", record ?? "none (the call came without evidence of its identity)"],
+    ["record", record ?? "none (the call came without a delivery id)"],
     ["origin", origin],
     ["job", call?.job_id.toString()],
     ["accepted at", toIso(failed.acceptedAt)],

@@ -151,7 +151,7 @@ export function createVerifyPayment(facilitators: Facilitators, log: Logger) {
   };
 }
 
-/** The pauses between two probes of a lost facilitator. The attempts count on until it has judged a payment. */
+/** The pauses between two probes of a lost facilitator. Only an answer to verify or settle begins them anew. */
 const PROBE_BACKOFF: Backoff = { baseMs: 500, capMs: 30_000 };
 const PROBE_MIN_MS = 100;
 const REFRESH_MS = 5 * 60_000;
@@ -238,7 +238,10 @@ class Facilitator {
     this.#lost = undefined;
   }
 
-  /** Logs the loss once, until it is back. Only the first failure and each probe put off the next probe. */
+  /**
+   * Logs only the first failure of a loss. That one and each failed probe schedule the next probe; further failed requests do
+   * not postpone it.
+   */
   #lose(reason: string, { probe }: { probe: boolean }): void {
     if (this.#closed) return;
     const before = this.#lost;

@@ -158,12 +158,12 @@ export type SignedPayment = {
   /** Lower case. */
   payer: `0x${string}`;
   decoded: DecodedPayment;
-  /** The token that it pays with, or the error if this token is not taken. */
+  /** The accepted token that it pays with, or the refusal. That is thrown only if the payment turns out to be new. */
   token: Token | AppError;
 };
 
-/** A payment in a token that is taken. */
-export type TakenPayment = SignedPayment & { token: Token };
+/** A payment in an accepted token. */
+export type AcceptedPayment = SignedPayment & { token: Token };
 
 /**
  * Recovers who signed the payment, and so which call it is. The same payment is the same call on every replica, for ever:
@@ -171,27 +171,23 @@ export type TakenPayment = SignedPayment & { token: Token };
  * `payment.signature_invalid` if the signature fits no token.
  */
 export function identifyPayment(decoded: DecodedPayment, tokens: readonly Token[]): SignedPayment {
-  const payer = decoded.authorization.from.toLowerCase() as `0x${string}`;
+  const { from, nonce } = decoded.authorization;
+  const payer = from.toLowerCase() as `0x${string}`;
+  const callIdIn = ({ chainId, asset }: { chainId: number; asset: string }) =>
+    paymentCallId({ chainId, asset, payer, nonce });
   const candidates = tokens.filter((token) => isPaidIn(token, decoded));
   const token = candidates.find(({ separator }) => signerOf(decoded, separator) === payer);
-  if (token !== undefined) return { callId: callIdOf(decoded, token), payer, decoded, token };
-  const refusal = candidates.length === 0 ? notTaken() : notSigned();
+  if (token !== undefined) return { callId: callIdIn(token), payer, decoded, token };
+  const refusal = candidates.length === 0 ? notAccepted() : notSigned();
   const described = describedToken(decoded);
   if (described === undefined || signerOf(decoded, described.separator) !== payer) throw refusal;
-  return { callId: callIdOf(decoded, described), payer, decoded, token: refusal };
+  return { callId: callIdIn(described), payer, decoded, token: refusal };
 }
 
-/** The payment, if its token is taken. Throws what `identifyPayment` found. */
-export function inTakenToken({ token, ...payment }: SignedPayment): TakenPayment {
+/** Throws the refusal that `identifyPayment` found, if the token is not an accepted one. */
+export function inAcceptedToken({ token, ...payment }: SignedPayment): AcceptedPayment {
   if (token instanceof AppError) throw token;
   return { ...payment, token };
-}
-
-function callIdOf(
-  { authorization: { from, nonce } }: DecodedPayment,
-  { chainId, asset }: { chainId: number; asset: string },
-): string {
-  return paymentCallId({ chainId, asset, payer: from.toLowerCase(), nonce });
 }
 
 /** Version 1 names no asset: it means the token on its network whose domain the payer signed. */
@@ -216,7 +212,7 @@ function signerOf({ authorization, signature }: DecodedPayment, separator: strin
   return recoverAddress(authorizationDigest(separator, authorization), signature);
 }
 
-function notTaken(): AppError {
+function notAccepted(): AppError {
   return AppError.public("payment.not_offered", "this token is not taken on this network");
 }
 

@@ -7,7 +7,7 @@ import { hmacSha256, isSignedByAny } from "../../../shared/crypto/hmac.ts";
 import type { Secret } from "../../../shared/crypto/secret.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { assertOffered, type Job, jobPath, type Token } from "../catalog.ts";
-import type { DecodedPayment, TakenPayment } from "./header.ts";
+import type { AcceptedPayment, DecodedPayment } from "./header.ts";
 
 /** Without `outputSchema`, which version 1's clients take absent and refuse as null. */
 type PaymentRequirementsV1 = Omit<Sdk, "outputSchema">;
@@ -54,7 +54,7 @@ export function toOffers(job: Job, settings: OfferSettings, expiry: number): Pay
   });
 }
 
-/** Version 1: one offer for each token whose network its clients know; a single other one would spoil them all. */
+/** Version 1: one offer for each token on a network that its clients know. They reject a whole 402 with one unknown name. */
 export function toOffersV1(job: Job, settings: OfferSettings): PaymentRequirementsV1[] {
   return job.prices.flatMap(({ token, amount }) => {
     const offer = toRequirementsV1(job, token, String(amount), settings);
@@ -71,6 +71,10 @@ export function resourceOf(job: Job, publicUrl: string) {
   };
 }
 
+/**
+ * The offer as clients get it and give it back. A new field beside `extra` must also be in `accepted` of header.ts, which is
+ * strict; a field that binds us must be in the terms and in their digest, under a new version of the digest's text.
+ */
 function toRequirements(terms: OfferTerms, { name, version }: Token, extra: OfferExtra) {
   const { network, asset, payTo, amount, maxTimeoutSeconds } = terms;
   return {
@@ -120,7 +124,7 @@ const CLOCK_SKEW_SECONDS = 30;
  * window. `now` is in unix milliseconds. Throws `payment.not_offered`, `payment.quote_expired` and `payment.window_unusable`.
  */
 export function matchOffer(
-  { decoded, token }: TakenPayment,
+  { decoded, token }: AcceptedPayment,
   job: Job,
   settings: OfferSettings,
   now: number,
@@ -166,8 +170,9 @@ function matchV1({ scheme }: PaymentV1, token: Token, job: Job, settings: OfferS
   if (scheme !== "exact") throw notOffered("its scheme is another one");
   assertOffered(job);
   const price = job.prices.find((each) => each.token === token);
-  const amount = String(price?.amount);
-  const requirements = price && toRequirementsV1(job, token, amount, settings);
+  if (price === undefined) throw notOffered("this job is not sold for this token");
+  const amount = String(price.amount);
+  const requirements = toRequirementsV1(job, token, amount, settings);
   if (requirements === undefined) throw notOffered("this job is not sold for this token");
   const terms = termsOf(job, token, amount, settings.maxTimeoutSeconds, NO_EXPIRY);
   return { requirements, digest: offerDigest(terms), amount };

@@ -4,15 +4,15 @@ import type { Network } from "@x402/core/types";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { COMMON_HEADERS } from "../../../shared/http/problem.ts";
 import type { Claimed, PaymentJournal } from "../../../shared/payments/journal.ts";
-import type { Payment, PaymentState, PaymentTerms, Settlement } from "../../../shared/payments/payment.ts";
+import {
+  hasSettlement,
+  type Payment,
+  type PaymentState,
+  type PaymentTerms,
+  type SettledPayment,
+  type Settlement,
+} from "../../../shared/payments/payment.ts";
 import { type Clock, delay } from "../../../shared/time/clock.ts";
-
-/** A payment that has moved money. */
-export type SettledPayment = Payment & { settlement: Settlement };
-
-export function isSettled(payment: Payment): payment is SettledPayment {
-  return payment.settlement !== undefined;
-}
 
 /** What a 202 tells of a payment. */
 export type PaidCall = {
@@ -81,8 +81,8 @@ export type KnownOutcome = ReturnType<typeof createKnownOutcome>;
  * Throws `payment.void`, `payment.in_review` and `payment.outcome_unknown`.
  */
 export function createKnownOutcome({ journal, clock, patienceMs }: Deps) {
-  /** Waits while another request settles it. A settled payment that is not queued in time is on disk all the same. */
-  async function whenEnded(id: string): Promise<Payment | undefined> {
+  /** Waits, at most `patienceMs`, until no request is settling or queueing it. If it is SETTLED by then, it is on disk. */
+  async function whenDecided(id: string): Promise<Payment | undefined> {
     const deadline = clock() + patienceMs;
     for (;;) {
       const payment = await journal.look(id).catch((cause) => {
@@ -94,17 +94,17 @@ export function createKnownOutcome({ journal, clock, patienceMs }: Deps) {
   }
 
   return async function knownOutcome(id: string): Promise<PaidCall> {
-    const payment = await whenEnded(id);
-    if (payment === undefined) throw outcomeUnknown(id, `${id} is known, and not found`);
+    const payment = await whenDecided(id);
+    if (payment === undefined) throw outcomeUnknown(id, `${id} was in the journal, and is gone`);
     if (payment.state === "VOID") throw voided(payment);
     if (payment.state === "REVIEW") throw inReview(payment);
-    if (!isSettled(payment)) throw outcomeUnknown(id, `${id} is still ${payment.state}`);
+    if (!hasSettlement(payment)) throw outcomeUnknown(id, `${id} is still ${payment.state}`);
     return toPaidCall(payment, { replayed: true });
   };
 }
 
 /** The error of a payment whose outcome is open. The answer also tells where the payment can be followed. */
-export class OpenPayment extends AppError {
+export class OpenPaymentError extends AppError {
   readonly callId: string;
 
   constructor(
@@ -118,8 +118,8 @@ export class OpenPayment extends AppError {
 }
 
 /** For money that may have moved or may yet move: such a payment is never answered as if nothing had been paid. */
-export function outcomeUnknown(callId: string, reason: string, cause?: unknown): OpenPayment {
-  return new OpenPayment("payment.outcome_unknown", callId, {
+export function outcomeUnknown(callId: string, reason: string, cause?: unknown): OpenPaymentError {
+  return new OpenPaymentError("payment.outcome_unknown", callId, {
     reason,
     publicDetail:
       "Whether the payment settled is unknown. Send the same payment again, never a new one: it is charged once.",
@@ -128,8 +128,8 @@ export function outcomeUnknown(callId: string, reason: string, cause?: unknown):
   });
 }
 
-function inReview({ id, reason }: Payment): OpenPayment {
-  return new OpenPayment("payment.in_review", id, {
+function inReview({ id, reason }: Payment): OpenPaymentError {
+  return new OpenPaymentError("payment.in_review", id, {
     reason: `${id}: ${reason}`,
     publicDetail:
       "Nothing tells for sure whether this payment happened; an operator decides. Do not pay again.",

@@ -9,6 +9,7 @@ import {
   type NewPayment,
   type Payment,
   type PaymentTerms,
+  type SettledPayment,
   type Settlement,
   toSettlement,
 } from "../../../shared/payments/payment.ts";
@@ -16,16 +17,16 @@ import type { Add } from "../../../shared/queue/enqueue.ts";
 import type { RetryWrite } from "../../../shared/redis/retry-write.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import type { Facilitators } from "../facilitator/pool.ts";
-import { outcomeUnknown, refusedClaim, type SettledPayment } from "./outcome.ts";
+import { outcomeUnknown, refusedClaim } from "./outcome.ts";
 
 /** The reconciler looks at a payment this soon after its claim, in case the request that claimed it has died. */
 const FIRST_LOOK_MS = 3000;
-/** When the chain is asked whether it has the payment: while one that has vanished can still be settled again. */
+/** How long after queueing the chain is asked: early enough to settle a payment again if its transaction has vanished. */
 const PROVE_AFTER_MS = 30_000;
 
 type ClaimDeps = { journal: PaymentJournal; beginWrite: () => RetryWrite; openMax: number; clock: Clock };
 
-export type Claim = ReturnType<typeof createClaimPayment>;
+export type ClaimPayment = ReturnType<typeof createClaimPayment>;
 
 /**
  * Writes the whole call to disk before money moves, or tells that the payment was known before. Throws the error of a refused
@@ -67,8 +68,8 @@ type SettleDeps = {
 export type Settle = ReturnType<typeof createSettle>;
 
 /**
- * Sends the settle request of a claimed payment, and does all that follows from its answer. From here on nothing refuses:
- * what is not known is said to be unknown.
+ * Sends the settle request of a claimed payment, and does all that follows from its answer. From here on only proof that no
+ * money moved refuses: with `trustFacilitator`, the facilitator's refusal. What is not known is said to be unknown.
  */
 export function createSettle(deps: SettleDeps) {
   const { journal, facilitators, finish, beginWrite, trustFacilitator, clock, log } = deps;
@@ -92,7 +93,7 @@ export function createSettle(deps: SettleDeps) {
   /** If the facilitator's word is the last: 402, but only once the end is on disk. */
   async function endRefused(payment: Payment, reason: string): Promise<void> {
     const write = beginWrite();
-    const ended = write(() => journal.void(payment, { reason }, { now: clock() }));
+    const ended = write(() => journal.markVoid(payment, { reason }, { now: clock() }));
     const found = await ended.catch((cause) => {
       throw outcomeUnknown(payment.id, "the facilitator refused, and that could not be written down", cause);
     });
@@ -101,7 +102,7 @@ export function createSettle(deps: SettleDeps) {
   }
 
   return async function settle(payment: NewPayment): Promise<SettledPayment> {
-    const claimed = toClaimed(payment, clock());
+    const claimed = toSettling(payment, clock());
     const settlement = await askToSettle(claimed, payment.request);
     const settled = { ...claimed, settlement };
     try {
@@ -117,7 +118,7 @@ export function createSettle(deps: SettleDeps) {
 }
 
 /** The payment as its claim has just made it. */
-function toClaimed(payment: NewPayment, now: number): Payment {
+function toSettling(payment: NewPayment, now: number): Payment {
   const { call, terms, request, facilitator, sinceBlock, route, identifier, callerNonce } = payment;
   return {
     id: call.id,
@@ -146,8 +147,8 @@ type FinishDeps = { journal: PaymentJournal; add: Add; clock: Clock };
 export type Finish = ReturnType<typeof createFinish>;
 
 /**
- * From money to job. The request that settled does it, or the reconciler of any replica. Each step may be done again and by
- * several at once; none undoes a later one.
+ * Records the settlement and enqueues the call, for the request that settled or the reconciler of any replica. Each step may
+ * be done again and by several at once; none undoes a later one.
  */
 export function createFinish({ journal, add, clock }: FinishDeps) {
   /** Records SETTLED, unless that is recorded already. False if the payment has ended otherwise: VOID or in REVIEW. */
@@ -157,24 +158,24 @@ export function createFinish({ journal, add, clock }: FinishDeps) {
     write: RetryWrite,
   ): Promise<boolean> {
     const proven = settlement.by === "chain";
-    const found = await write(() => journal.settled(payment, { settlement, proven }, { now: clock() }));
+    const found = await write(() => journal.markSettled(payment, { settlement, proven }, { now: clock() }));
     failpoint("x402.after_settled");
     return found !== undefined && found !== "VOID" && found !== "REVIEW";
   }
 
   /** Adds the call to the queue, under the payment's id. */
   async function enqueue({ id, call, settlement }: SettledPayment, write: RetryWrite): Promise<void> {
-    if (call === undefined) return;
+    if (call === undefined) return; // its call has ended already
     await write(() => add(toSettledCall(call, settlement)));
     failpoint("x402.after_add");
-    await write(() => journal.queued(id, { now: clock(), dueAt: clock() + PROVE_AFTER_MS }));
+    await write(() => journal.markQueued(id, { now: clock(), dueAt: clock() + PROVE_AFTER_MS }));
     failpoint("x402.after_queued");
   }
 
   return { recordSettled, enqueue };
 }
 
-type ClaimedCallOptions = {
+type UnsettledCallOptions = {
   id: string;
   terms: PaymentTerms;
   /** Of a restricted job. */
@@ -188,7 +189,7 @@ type ClaimedCallOptions = {
 };
 
 /** The call as the claim writes it before money moves; it lacks only the transaction. */
-export function toClaimedCall(options: ClaimedCallOptions): JobCall {
+export function toUnsettledCall(options: UnsettledCallOptions): JobCall {
   const { id, terms, caller, metadataPrefix, acceptedAt, ...rest } = options;
   const keys = platformKeys(metadataPrefix);
   const metadata = {

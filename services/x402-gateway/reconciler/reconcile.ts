@@ -3,6 +3,7 @@ import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import {
+  hasSettlement,
   type Payment,
   type Settlement,
   toAuthorization,
@@ -12,7 +13,6 @@ import type { RetryWrite } from "../../../shared/redis/retry-write.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import type { PaymentChain } from "../chains.ts";
 import type { Facilitators } from "../facilitator/pool.ts";
-import { isSettled } from "../payment/outcome.ts";
 import type { Finish } from "../payment/settle.ts";
 
 const LOOK_MS_MIN = 2000;
@@ -48,7 +48,7 @@ export function createReconcile(deps: ReconcileDeps) {
   const prove = createProve({ journal, chainOf, facilitators, clock, log });
 
   async function enqueueSettled(payment: Payment): Promise<void> {
-    if (!isSettled(payment)) throw new Error(`${payment.id} is SETTLED without a settlement`);
+    if (!hasSettlement(payment)) throw new Error(`${payment.id} is SETTLED without a settlement`);
     await finish.enqueue(payment, beginWrite());
     log.info("payment.enqueued_again", { callId: payment.id });
   }
@@ -57,7 +57,7 @@ export function createReconcile(deps: ReconcileDeps) {
   async function watchQueued(payment: Payment): Promise<void> {
     if (!(await isQueued(payment.id))) {
       const now = await journal.find(payment.id);
-      if (now?.state === "QUEUED" && isSettled(now)) {
+      if (now?.state === "QUEUED" && hasSettlement(now)) {
         log.error("payment.call_missing", { callId: payment.id });
         await finish.enqueue(now, beginWrite());
         return;
@@ -69,7 +69,7 @@ export function createReconcile(deps: ReconcileDeps) {
   }
 
   async function conclude(payment: Payment): Promise<void> {
-    if (await prove(payment)) return journal.ended(payment, clock());
+    if (await prove(payment)) return journal.markEnded(payment, clock());
     return lookAgain(payment);
   }
 
@@ -106,7 +106,7 @@ function createSettleOpen(deps: ReconcileDeps, lookAgain: (payment: Payment) => 
         return settleAndEnqueue(payment, { transaction: evidence.transaction, by: "chain" });
       case "unpaid": {
         const { reason } = evidence;
-        await journal.void(payment, { reason }, { now: clock() });
+        await journal.markVoid(payment, { reason }, { now: clock() });
         failpoint("x402.after_void");
         log.warn("payment.void", { callId: payment.id, payer: payment.terms.payer, reason });
         return;
@@ -124,7 +124,7 @@ function createSettleOpen(deps: ReconcileDeps, lookAgain: (payment: Payment) => 
     const now = clock();
     const mayBeUnderWay = now < dispatchedAt + settleTimeoutMs;
     if (request === undefined || mayBeUnderWay || isOver(payment, now)) return lookAgain(payment);
-    if (!(await journal.dispatching(id, now))) return lookAgain(payment);
+    if (!(await journal.markDispatching(id, now))) return lookAgain(payment);
     const outcome = await facilitators.settle(request, facilitator);
     log.info("payment.settled_again", { callId: id, outcome: outcome.kind });
     if (outcome.kind !== "settled") return lookAgain(payment);
@@ -132,7 +132,7 @@ function createSettleOpen(deps: ReconcileDeps, lookAgain: (payment: Payment) => 
   }
 
   async function review({ id }: Payment, reason: string): Promise<void> {
-    await journal.review(id, { now: clock(), reason });
+    await journal.markForReview(id, { now: clock(), reason });
     log.error("payment.in_review", { callId: id, reason });
   }
 
@@ -202,7 +202,7 @@ function createProve({ journal, chainOf, facilitators, clock, log }: ProveDeps) 
     if (chain === "unknown") return false;
     const { settlement } = payment;
     if (settlement !== undefined && (await isShown(chain, payment))) {
-      await journal.proven(payment, settlement.transaction);
+      await journal.markProven(payment, settlement.transaction);
       return true;
     }
     const evidence = await chain.evidenceOf(toAuthorization(payment.terms), payment.sinceBlock);
@@ -211,11 +211,11 @@ function createProve({ journal, chainOf, facilitators, clock, log }: ProveDeps) 
       return false;
     }
     if (evidence.kind === "paid") {
-      await journal.proven(payment, evidence.transaction);
+      await journal.markProven(payment, evidence.transaction);
       return true;
     }
     const reason = `the call was given to the runner, and the chain says: ${evidence.reason}`;
-    await journal.disputed(payment.id, reason);
+    await journal.markDisputed(payment.id, reason);
     log.error("payment.contradicted", { callId: payment.id, payer: payment.terms.payer, reason });
     return true;
   };

@@ -14,16 +14,16 @@ import type { Clock } from "../../../shared/time/clock.ts";
 import { type Catalog, type Job, jobPath, type RequestedJob, type Token } from "../catalog.ts";
 import type { VerifyPayment } from "../facilitator/pool.ts";
 import {
+  type AcceptedPayment,
   identifyPayment,
-  inTakenToken,
+  inAcceptedToken,
   readPayment,
   type SignedPayment,
-  type TakenPayment,
 } from "../payment/header.ts";
 import { type MatchedOffer, matchOffer, type OfferSettings } from "../payment/offer.ts";
 import { assertInputs, assertRequester, toQuoteUse } from "../payment/operator-quote.ts";
 import { answerPaid, type KnownOutcome, type PaidCall, toPaidCall } from "../payment/outcome.ts";
-import { type Claim, type Settle, toClaimedCall } from "../payment/settle.ts";
+import { type ClaimPayment, type Settle, toUnsettledCall } from "../payment/settle.ts";
 import type { AuthorizeCaller, AuthorizedCaller } from "../policy/caller.ts";
 
 type PayJobDeps = {
@@ -33,7 +33,7 @@ type PayJobDeps = {
   /** How many new payments may be under way, each with its body in memory. */
   paymentsInFlight: ConcurrencyLimit;
   check: CheckPayment;
-  claim: Claim;
+  claim: ClaimPayment;
   settle: Settle;
   statusUrlOf: (callId: string) => string;
   metadataPrefix: string;
@@ -46,7 +46,10 @@ export type PaymentAttempt = { ids: JobIds; startedAt: number; signed: SignedPay
 
 export type PayJob = ReturnType<typeof createPayJob>;
 
-/** One request with a payment. Everything that can refuse it comes before money moves; after that nothing does. */
+/**
+ * One request with a payment: `payJob` and `payNew` are its line, and `check` below has everything that can refuse it, before
+ * money moves.
+ */
 export function createPayJob(deps: PayJobDeps) {
   const { readPaidRequest, findKnown, knownOutcome, paymentsInFlight, check, claim, settle } = deps;
   const { statusUrlOf, metadataPrefix, clock, log } = deps;
@@ -70,9 +73,9 @@ export function createPayJob(deps: PayJobDeps) {
   };
 
   async function payNew(req: IncomingMessage, request: PaidRequest): Promise<PaidCall> {
-    const admission = await admit(req, request);
-    if (admission.kind === "known") return knownOutcome(admission.id);
-    const payment = toNewPayment(req, admission, metadataPrefix, clock());
+    const admitted = await admit(req, request);
+    if (admitted.kind === "known") return knownOutcome(admitted.id);
+    const payment = toNewPayment(req, admitted, metadataPrefix, clock());
     const claimed = await claim(payment);
     if (claimed.kind === "known") return knownOutcome(claimed.id);
     const settled = await settle(payment);
@@ -189,7 +192,7 @@ type CheckDeps = {
 /** A new payment that nothing refuses, and what was found out on the way. */
 type Admitted = {
   kind: "admitted";
-  signed: TakenPayment;
+  signed: AcceptedPayment;
   job: Job;
   offer: MatchedOffer;
   body: Buffer;
@@ -211,7 +214,7 @@ export function createCheckPayment(deps: CheckDeps) {
     const job = requestedJob(req, paid.ids);
     admission.assertOpen();
     assertNotEncoded(req);
-    const signed = inTakenToken(paid.signed);
+    const signed = inAcceptedToken(paid.signed);
     const { decoded, token, payer } = signed;
     const offer = matchOffer(signed, job, offerSettings, clock());
     if (job.operatorQuote !== undefined) assertRequester(job.operatorQuote, payer);
@@ -263,7 +266,7 @@ function toNewPayment(
     x402_version: version,
     body_bytes: body.length,
   };
-  const call = toClaimedCall({
+  const call = toUnsettledCall({
     id: callId,
     terms,
     caller: caller?.address,
