@@ -8,21 +8,21 @@ import { type Chain, createChain } from "../../shared/ethereum/chain.ts";
 import type { TokenAuthorization } from "../../shared/ethereum/logs.ts";
 import { createEthCall, toQuantity } from "../../shared/ethereum/rpc.ts";
 import { recordingLog } from "../support/recording-log.ts";
-import { ASSET, type ChainLab, payer, SELLER, startChainLab } from "./chain-lab.ts";
+import { ASSET, type ChainFixture, payer, SELLER, startChainFixture } from "./chain-fixture.ts";
 import { answerWith, forward, type Rpc, startNodeBefore } from "./node-before.ts";
 
-let lab: ChainLab;
+let fixture: ChainFixture;
 let chain: Chain;
 let since: bigint;
 const closers: (() => unknown)[] = [];
 
 beforeAll(async () => {
-  lab = await startChainLab();
+  fixture = await startChainFixture();
 });
-afterAll(() => lab?.stop());
+afterAll(() => fixture?.stop());
 beforeEach(async () => {
   chain = chainOf({ confirmations: 1 });
-  since = (await lab.block()).number;
+  since = (await fixture.block()).number;
 });
 afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
@@ -32,7 +32,7 @@ type Given = { confirmations?: number; rpcUrl?: string; chainId?: number; timeou
 
 /** Its clock is a century ahead: no evidence may depend on it. */
 function chainOf(
-  { confirmations = 1, rpcUrl = lab.rpcUrl, chainId = lab.chainId, timeoutMs = 5000 }: Given,
+  { confirmations = 1, rpcUrl = fixture.rpcUrl, chainId = fixture.chainId, timeoutMs = 5000 }: Given,
   log = recordingLog(),
 ): Chain {
   const clock = () => Date.now() + 3_155_760_000_000;
@@ -45,16 +45,16 @@ function chainOf(
 const LONG_AFTER = 301n;
 
 /** Makes what has happened final. */
-const finalize = () => lab.mine(2);
+const finalize = () => fixture.mine(2);
 
 const lower = (text: string) => text.toLowerCase();
 
 test("a payment is paid once it is as deep as configured; before, it is only seen", async () => {
-  const its = await lab.authorization();
+  const its = await fixture.authorization();
   expect(await chain.evidenceOf(its, since)).toEqual({ kind: "open" });
 
-  const transaction = await lab.pay(its);
-  const { number: block } = await lab.block();
+  const transaction = await fixture.pay(its);
+  const { number: block } = await fixture.block();
   expect(await chain.evidenceOf(its, since)).toEqual({ kind: "open", seen: { transaction, block } });
   expect(await chainOf({ confirmations: 0 }).evidenceOf(its, since)).toEqual({
     kind: "paid",
@@ -62,17 +62,17 @@ test("a payment is paid once it is as deep as configured; before, it is only see
     block,
   });
 
-  await lab.mine(1);
+  await fixture.mine(1);
   expect(await chain.evidenceOf(its, since)).toEqual({ kind: "paid", transaction, block });
   expect(await chainOf({ confirmations: 2 }).evidenceOf(its, since)).toMatchObject({ kind: "open" });
   expect(await chain.blockPaidIn(transaction, its)).toBe(block);
 });
 
 test("an authorization is found whatever the case of its hex digits", async () => {
-  const its = await lab.authorization();
-  const transaction = await lab.pay(its);
-  const block = (await lab.block()).number;
-  await lab.mine(1);
+  const its = await fixture.authorization();
+  const transaction = await fixture.pay(its);
+  const block = (await fixture.block()).number;
+  await fixture.mine(1);
   const upper = (hex: string) => `0x${hex.slice(2).toUpperCase()}` as const;
   const lowered = {
     from: upper(its.from),
@@ -84,132 +84,135 @@ test("an authorization is found whatever the case of its hex digits", async () =
 });
 
 test("an unused authorization is expired by the time of a finalized block and by nothing else", async () => {
-  const its = await lab.authorization({}, 1000n);
-  await lab.mine(5);
+  const its = await fixture.authorization({}, 1000n);
+  await fixture.mine(5);
   expect(await chain.evidenceOf(its, since)).toEqual({ kind: "open" }); // though our clock is a century ahead
 
-  await lab.mineAt(its.validBefore);
+  await fixture.mineAt(its.validBefore);
   await finalize();
   // the finalized block is of that second, the last that is not past it
-  expect((await lab.block("finalized")).timestamp).toBe(its.validBefore);
+  expect((await fixture.block("finalized")).timestamp).toBe(its.validBefore);
   expect(await chain.evidenceOf(its, since)).toEqual({ kind: "open" });
 
-  const late = await lab.authorization({}, 1000n);
-  await lab.mineAt(late.validBefore + 1n);
+  const late = await fixture.authorization({}, 1000n);
+  await fixture.mineAt(late.validBefore + 1n);
   expect(await chain.evidenceOf(late, since)).toEqual({ kind: "open" });
-  await lab.mine(1);
+  await fixture.mine(1);
   expect(await chain.evidenceOf(late, since)).toEqual({ kind: "open" });
-  await lab.mine(1);
-  const { number: block } = await lab.block("finalized");
+  await fixture.mine(1);
+  const { number: block } = await fixture.block("finalized");
   expect(await chain.evidenceOf(late, since)).toEqual({ kind: "unpaid", reason: "expired", block });
 });
 
 test("a payment stays paid after its window", async () => {
-  const its = await lab.authorization({}, 1000n);
-  const transaction = await lab.pay(its);
-  await lab.mineAt(its.validBefore + 1n);
+  const its = await fixture.authorization({}, 1000n);
+  const transaction = await fixture.pay(its);
+  await fixture.mineAt(its.validBefore + 1n);
   await finalize();
   expect(await chain.evidenceOf(its, since)).toMatchObject({ kind: "paid", transaction });
 });
 
 test("a cancelled authorization never paid, once its cancellation is final", async () => {
-  const its = await lab.authorization();
-  await lab.cancel(its);
-  const { number: block } = await lab.block();
+  const its = await fixture.authorization();
+  await fixture.cancel(its);
+  const { number: block } = await fixture.block();
   expect(await chain.evidenceOf(its, since)).toEqual({ kind: "open" });
-  await lab.mine(1);
+  await fixture.mine(1);
   expect(await chain.evidenceOf(its, since)).toEqual({ kind: "open" });
-  await lab.mine(1);
+  await fixture.mine(1);
   expect(await chain.evidenceOf(its, since)).toEqual({ kind: "unpaid", reason: "cancelled", block });
 });
 
 test("one that expired first and is cancelled now never paid either", async () => {
-  const its = await lab.authorization({}, 1000n);
-  await lab.mineAt(its.validBefore + 1n);
+  const its = await fixture.authorization({}, 1000n);
+  await fixture.mineAt(its.validBefore + 1n);
   await finalize();
-  await lab.cancel(its);
+  await fixture.cancel(its);
   expect(await chain.evidenceOf(its, since)).toMatchObject({ kind: "unpaid", reason: "expired" });
 });
 
 type Spend = (its: TokenAuthorization) => Promise<unknown>;
 const OTHERWISE: [string, Spend][] = [
-  ["by receiveWithAuthorization, to the payer himself", (its) => lab.receive({ ...its, to: payer.address })],
-  ["to another address", (its) => lab.pay({ ...its, to: ASSET })],
-  ["with another value", (its) => lab.pay({ ...its, value: its.value - 1n })],
+  [
+    "by receiveWithAuthorization, to the payer himself",
+    (its) => fixture.receive({ ...its, to: payer.address }),
+  ],
+  ["to another address", (its) => fixture.pay({ ...its, to: ASSET })],
+  ["with another value", (its) => fixture.pay({ ...its, value: its.value - 1n })],
   [
     "in a batch with the same transfer right before it and another after it",
-    (its) => lab.batch([its.value, { ...its, to: payer.address }, its.value]),
+    (its) => fixture.batch([its.value, { ...its, to: payer.address }, its.value]),
   ],
   [
     "in a batch with another authorization that does pay",
-    async (its) => lab.batch([{ ...its, to: payer.address }, await lab.authorization()]),
+    async (its) => fixture.batch([{ ...its, to: payer.address }, await fixture.authorization()]),
   ],
 ];
 
 test.each(OTHERWISE)("an authorization whose nonce is spent %s has not paid", async (_how, spend) => {
-  const its = await lab.authorization();
+  const its = await fixture.authorization();
   await spend(its);
-  const { number: block } = await lab.block();
-  await lab.mine(1);
+  const { number: block } = await fixture.block();
+  await fixture.mine(1);
   expect(await chain.evidenceOf(its, since)).toEqual({ kind: "open" });
-  await lab.mine(1);
+  await fixture.mine(1);
   expect(await chain.evidenceOf(its, since)).toEqual({ kind: "unpaid", reason: "spent_otherwise", block });
 });
 
 test("each authorization of a batch is paid by the same transaction", async () => {
-  const [one, two] = [await lab.authorization(), await lab.authorization({ value: 7n })];
-  const transaction = await lab.batch([5n, one, two, 6n]);
-  await lab.mine(1);
+  const [one, two] = [await fixture.authorization(), await fixture.authorization({ value: 7n })];
+  const transaction = await fixture.batch([5n, one, two, 6n]);
+  await fixture.mine(1);
   for (const its of [one, two]) {
     expect(await chain.evidenceOf(its, since)).toMatchObject({ kind: "paid", transaction });
   }
 });
 
 test("what was spent before the claim is no payment, and a human's to look at", async () => {
-  for (const spend of [lab.pay, lab.cancel]) {
-    const its = await lab.authorization({}, 1000n);
+  for (const spend of [fixture.pay, fixture.cancel]) {
+    const its = await fixture.authorization({}, 1000n);
     await spend(its);
-    const later = (await lab.block()).number + 1n;
-    await lab.mine(1);
+    const later = (await fixture.block()).number + 1n;
+    await fixture.mine(1);
     expect(await chain.evidenceOf(its, later)).toEqual({ kind: "open" });
-    await lab.mineAt(its.validBefore + LONG_AFTER);
+    await fixture.mineAt(its.validBefore + LONG_AFTER);
     await finalize();
     expect(await chain.evidenceOf(its, later)).toMatchObject({ kind: "contradiction" });
   }
 });
 
 test("a reorganized payment is paid no more", async () => {
-  const its = await lab.authorization({}, 5000n);
-  const id = await lab.client.snapshot();
-  const transaction = await lab.pay(its);
-  await lab.mine(1);
+  const its = await fixture.authorization({}, 5000n);
+  const id = await fixture.client.snapshot();
+  const transaction = await fixture.pay(its);
+  await fixture.mine(1);
   expect(await chain.evidenceOf(its, since)).toMatchObject({ kind: "paid", transaction });
 
-  await lab.client.revert({ id });
+  await fixture.client.revert({ id });
   expect(await chain.blockPaidIn(transaction, its)).toBeUndefined();
   expect(await chain.evidenceOf(its, since)).toEqual({ kind: "open" });
   expect(await chain.evidenceOf(its, since + 99n)).toEqual({ kind: "open" }); // claimed on a head that is gone
-  await lab.mineAt(its.validBefore + 1n);
+  await fixture.mineAt(its.validBefore + 1n);
   await finalize();
   expect(await chain.evidenceOf(its, since)).toMatchObject({ kind: "unpaid", reason: "expired" });
 });
 
 test("a transaction that does not pay this authorization is no payment for it", async () => {
-  const [one, two] = [await lab.authorization(), await lab.authorization()];
-  const transaction = await lab.pay(one);
+  const [one, two] = [await fixture.authorization(), await fixture.authorization()];
+  const transaction = await fixture.pay(one);
   expect(await chain.blockPaidIn(transaction, two)).toBeUndefined();
   expect(await chain.blockPaidIn(`0x${"12".repeat(32)}`, one)).toBeUndefined();
 });
 
 test("every transfer to the seller is told, with the authorization that made it", async () => {
-  const [one, two] = [await lab.authorization(), await lab.authorization({ value: 7n })];
+  const [one, two] = [await fixture.authorization(), await fixture.authorization({ value: 7n })];
   const fromBlock = since + 1n;
-  const batch = await lab.batch([5n, one, two, 6n]);
-  await lab.mine(3);
-  const three = await lab.authorization({ value: 9n });
-  const single = await lab.pay(three);
-  await lab.pay(await lab.authorization({ to: payer.address }));
-  const toBlock = (await lab.block()).number;
+  const batch = await fixture.batch([5n, one, two, 6n]);
+  await fixture.mine(3);
+  const three = await fixture.authorization({ value: 9n });
+  const single = await fixture.pay(three);
+  await fixture.pay(await fixture.authorization({ to: payer.address }));
+  const toBlock = (await fixture.block()).number;
 
   const transfers = [];
   const range = { asset: ASSET, payTo: SELLER, fromBlock, toBlock } as const;
@@ -227,9 +230,9 @@ test("every transfer to the seller is told, with the authorization that made it"
   for (const i of [0, 3]) expect(transfers[i]).not.toHaveProperty("authorization");
 });
 
-/** A node in front of the lab's, which answers some requests by itself. */
+/** A node in front of the fixture's, which answers some requests by itself. */
 async function nodeThat(answer: Parameters<typeof startNodeBefore>[1]) {
-  const node = await startNodeBefore(lab.rpcUrl, answer);
+  const node = await startNodeBefore(fixture.rpcUrl, answer);
   closers.push(() => node.close());
   return node;
 }
@@ -245,12 +248,15 @@ test.each([10n, 1n])("a provider that takes %s blocks at a time is asked for no 
     res.end(JSON.stringify({ jsonrpc: "2.0", id, error: { code: -32600, message: "range too large" } }));
     return true;
   });
-  const its = await lab.authorization();
-  const others = [await lab.authorization({ value: 1n }), await lab.authorization({ value: 2n })] as const;
-  await lab.pay(others[0]);
-  await lab.mine(30);
-  const transaction = await lab.pay(its);
-  await lab.pay(others[1]);
+  const its = await fixture.authorization();
+  const others = [
+    await fixture.authorization({ value: 1n }),
+    await fixture.authorization({ value: 2n }),
+  ] as const;
+  await fixture.pay(others[0]);
+  await fixture.mine(30);
+  const transaction = await fixture.pay(its);
+  await fixture.pay(others[1]);
   const limited = chainOf({ rpcUrl: url });
   expect(await limited.evidenceOf(its, since)).toMatchObject({ kind: "paid", transaction });
 
@@ -259,7 +265,7 @@ test.each([10n, 1n])("a provider that takes %s blocks at a time is asked for no 
     asset: ASSET,
     payTo: SELLER,
     fromBlock: since + 1n,
-    toBlock: (await lab.block()).number,
+    toBlock: (await fixture.block()).number,
   } as const;
   for await (const { value } of limited.transfersTo(range)) values.push(value);
   expect(values).toEqual([1n, 1000n, 2n]);
@@ -277,7 +283,7 @@ const ILL_NODES: [string, Parameters<typeof nodeThat>[0]][] = [
   ["answers a page", (_, res) => Boolean(res.end("<h1>no</h1>"))],
   ["answers null", (_, res) => Boolean(res.end("null"))],
   ["answers an empty object", (_, res) => Boolean(res.end("{}"))],
-  ["redirects", (_, res) => Boolean(res.writeHead(307, { location: lab.rpcUrl }).end())],
+  ["redirects", (_, res) => Boolean(res.writeHead(307, { location: fixture.rpcUrl }).end())],
   [
     "repeats its URL in an error",
     ({ id }, res) => {
@@ -293,7 +299,7 @@ test.each(ILL_NODES)(
     const { url } = await nodeThat(answer);
     const log = recordingLog();
     const ill = chainOf({ rpcUrl: url, timeoutMs: 300 }, log);
-    const its = await lab.authorization();
+    const its = await fixture.authorization();
     ill.start();
 
     const calls = [
@@ -338,13 +344,13 @@ test("user and password of a node's URL are sent as basic authentication (RFC 76
 
 test("a node of another chain is not asked for evidence: every payment would look unpaid there", async () => {
   const other = chainOf({ chainId: 8453 });
-  const its = await lab.authorization();
+  const its = await fixture.authorization();
   await expect(other.evidenceOf(its, since)).rejects.toThrow("the node serves chain 84532, not 8453");
 });
 
 test("an asset without authorizationState is evidence of nothing", async () => {
-  const its = await lab.authorization({ asset: SELLER }, 1000n);
-  await lab.mineAt(its.validBefore + 1n);
+  const its = await fixture.authorization({ asset: SELLER }, 1000n);
+  await fixture.mineAt(its.validBefore + 1n);
   await finalize();
   await expect(chain.evidenceOf(its, since)).rejects.toMatchObject({ code: "payment.unavailable" });
 });
@@ -352,14 +358,14 @@ test("an asset without authorizationState is evidence of nothing", async () => {
 test("a node that is behind with its logs makes no unpaid authorization of a paid one", async () => {
   const { url } = await nodeThat((rpc, res) => rpc.method === "eth_getLogs" && answerWith([], rpc, res));
   const behind = chainOf({ rpcUrl: url });
-  const its = await lab.authorization({}, 1000n);
-  await lab.pay(its);
+  const its = await fixture.authorization({}, 1000n);
+  await fixture.pay(its);
   await finalize();
   expect(await behind.evidenceOf(its, since)).toEqual({ kind: "open" });
-  await lab.mineAt(its.validBefore + LONG_AFTER - 1n);
+  await fixture.mineAt(its.validBefore + LONG_AFTER - 1n);
   await finalize();
   expect(await behind.evidenceOf(its, since)).toEqual({ kind: "open" });
-  await lab.mineAt(its.validBefore + LONG_AFTER);
+  await fixture.mineAt(its.validBefore + LONG_AFTER);
   await finalize();
   expect(await behind.evidenceOf(its, since)).toMatchObject({ kind: "contradiction" });
 });
@@ -369,7 +375,7 @@ function nodesOneBehindAt(block: bigint, isBehind: (rpc: Rpc) => boolean) {
   return nodeThat((rpc, res) => {
     if (!isBehind(rpc)) return false;
     const params = rpc.params.map((param) => capped(param, block));
-    void forward(lab.rpcUrl, { ...rpc, params }, res);
+    void forward(fixture.rpcUrl, { ...rpc, params }, res);
     return true;
   });
 }
@@ -381,18 +387,18 @@ function capped(param: unknown, block: bigint): unknown {
 }
 
 test("a payment is not void where the head is told by a node that is behind the one that told what is final", async () => {
-  const its = await lab.authorization({}, 1000n);
-  const before = (await lab.block()).number;
+  const its = await fixture.authorization({}, 1000n);
+  const before = (await fixture.block()).number;
   const { url } = await nodesOneBehindAt(before, ({ params }) => (params as unknown[])[0] === "latest");
-  await lab.pay(its);
-  await lab.mineAt(its.validBefore + LONG_AFTER);
+  await fixture.pay(its);
+  await fixture.mineAt(its.validBefore + LONG_AFTER);
   await finalize();
   expect(await chainOf({ rpcUrl: url }).evidenceOf(its, since)).toEqual({ kind: "open" });
   expect(await chain.evidenceOf(its, since)).toMatchObject({ kind: "paid" });
 });
 
 test("a payment whose log is not told is not void, though its cancellation is: of what ended, the final state is asked", async () => {
-  const its = await lab.authorization({}, 1000n);
+  const its = await fixture.authorization({}, 1000n);
   const { url } = await nodeThat((rpc, res) => {
     if (rpc.method !== "eth_getLogs") return false;
     const [filter] = rpc.params as unknown as [{ topics: string[][]; toBlock: string }];
@@ -400,8 +406,8 @@ test("a payment whose log is not told is not void, though its cancellation is: o
     const canceled = { topics: [filter.topics[0]?.[1]], blockNumber: filter.toBlock };
     return answerWith([{ ...log, ...canceled, transactionHash: `0x${"2".repeat(64)}` }], rpc, res);
   });
-  await lab.pay(its);
-  await lab.mineAt(its.validBefore + 1n);
+  await fixture.pay(its);
+  await fixture.mineAt(its.validBefore + 1n);
   await finalize();
   expect(await chainOf({ rpcUrl: url }).evidenceOf(its, since)).toEqual({ kind: "open" });
 });
@@ -412,14 +418,14 @@ test("where finality is instant, one empty answer from a node that is behind wit
     const [tag] = rpc.params as unknown[];
     if (rpc.method === "eth_getLogs" && isBehind) return answerWith([], rpc, res);
     if (tag !== "finalized") return false;
-    void forward(lab.rpcUrl, { ...rpc, params: ["latest", false] }, res);
+    void forward(fixture.rpcUrl, { ...rpc, params: ["latest", false] }, res);
     return true;
   });
   const instant = chainOf({ rpcUrl: url, confirmations: 0 });
-  const its = await lab.authorization({}, 1000n);
-  const transaction = await lab.pay(its);
+  const its = await fixture.authorization({}, 1000n);
+  const transaction = await fixture.pay(its);
   expect(await instant.evidenceOf(its, since)).toEqual({ kind: "open" });
-  await lab.mineAt(its.validBefore + 1n);
+  await fixture.mineAt(its.validBefore + 1n);
   expect(await instant.evidenceOf(its, since)).toEqual({ kind: "open" });
   isBehind = false;
   expect(await instant.evidenceOf(its, since)).toMatchObject({ kind: "paid", transaction });
@@ -435,11 +441,11 @@ test("the head follows the chain once started, says when it was read, and recove
   expect(its.head()).toBeUndefined();
 
   away = false;
-  const { number, timestamp } = await lab.block();
+  const { number, timestamp } = await fixture.block();
   await eventually("the node is back", () => its.head());
   expect(its.head()).toMatchObject({ number, timestamp });
   expect(its.head()?.at).toBeGreaterThan(Date.now() + 3_155_000_000_000);
-  await lab.mine(1);
+  await fixture.mine(1);
   await eventually("the head has moved", () => its.head()?.number === number + 1n);
   expect((await its.freshHead()).number).toBe(number + 1n);
   await eventually("its return is logged", () => log.events.length > 1);

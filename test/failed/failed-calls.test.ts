@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { CallFilter } from "../../shared/queue/failed.ts";
 import { keys } from "../../shared/redis/keys.ts";
-import { type Lab, type NewCall, startLab } from "./failed-lab.ts";
+import { type Fixture, type NewCall, startFixture } from "./failed-fixture.ts";
 
-let lab: Lab;
+let fixture: Fixture;
 let ids: string[];
 
 const FAILED: NewCall[] = [
@@ -13,17 +13,18 @@ const FAILED: NewCall[] = [
 ];
 
 beforeAll(async () => {
-  lab = await startLab();
-  ids = [...(await lab.fail(FAILED, "runner.refused")), ...(await lab.fail(FAILED, "runner.failed"))];
+  fixture = await startFixture();
+  ids = [...(await fixture.fail(FAILED, "runner.refused")), ...(await fixture.fail(FAILED, "runner.failed"))];
   // Failed at 1000, 2000, ... so that times can be named.
   const places = ids.map((id, i) => ({ id, origin: FAILED[i % 3]?.origin ?? ("webhook" as const), i }));
-  for (const { id, origin, i } of places) await lab.redis.zadd(keys.failed(origin), "XX", (i + 1) * 1000, id);
+  for (const { id, origin, i } of places)
+    await fixture.redis.zadd(keys.failed(origin), "XX", (i + 1) * 1000, id);
 });
-afterAll(() => lab.stop());
+afterAll(() => fixture.stop());
 
 async function found(filter: CallFilter, newestFirst = false): Promise<number[]> {
   const places: number[] = [];
-  for await (const { id } of lab.calls.matching(filter, { newestFirst })) places.push(ids.indexOf(id));
+  for await (const { id } of fixture.calls.matching(filter, { newestFirst })) places.push(ids.indexOf(id));
   return places;
 }
 
@@ -39,7 +40,7 @@ test.each<[string, CallFilter, number[]]>([
 ])("failed calls are found, oldest first, by %s, and counted", async (_, filter, expected) => {
   expect(await found(filter)).toEqual(expected);
   expect(await found(filter, true)).toEqual(expected.toReversed());
-  expect(await lab.calls.count(filter)).toBe(expected.length);
+  expect(await fixture.calls.count(filter)).toBe(expected.length);
 });
 
 test("failed calls are found by id, together with other filters, and ids of nothing are ignored", async () => {
@@ -47,46 +48,46 @@ test("failed calls are found by id, together with other filters, and ids of noth
   expect(await found({ ids: wanted })).toEqual([4, 2]);
   expect(await found({ ids: wanted, origin: "x402" })).toEqual([2]);
   expect(await found({ ids: wanted, until: 3000 })).toEqual([2]);
-  expect(await lab.calls.count({ ids: wanted })).toBe(2);
+  expect(await fixture.calls.count({ ids: wanted })).toBe(2);
 });
 
 test("a failed call says why it failed, after how many attempts, and what was to be run", async () => {
-  expect(await lab.find(ids[3] ?? "")).toMatchObject({
+  expect(await fixture.find(ids[3] ?? "")).toMatchObject({
     code: "runner.failed",
     reason: "the runner said\nno \u001b[31m",
-    attempts: lab.attempts,
+    attempts: fixture.attempts,
     call: { job_id: 1, content_type: "application/json" },
   });
 });
 
 test("a stored call that no longer parses is listed all the same", async () => {
-  const [id = ""] = await lab.fail([{}]);
-  await lab.redis.hset(`{postern}:webhook:${id}`, "data", '{"v":99}');
-  expect(await lab.find(id)).toMatchObject({ call: undefined, stored: { v: 99 } });
-  await lab.redis.zrem(keys.failed("webhook"), id);
+  const [id = ""] = await fixture.fail([{}]);
+  await fixture.redis.hset(`{postern}:webhook:${id}`, "data", '{"v":99}');
+  expect(await fixture.find(id)).toMatchObject({ call: undefined, stored: { v: 99 } });
+  await fixture.redis.zrem(keys.failed("webhook"), id);
 });
 
 test("a walk meets every call once, even where many failed in one millisecond", async () => {
-  const many = await lab.fail(Array.from({ length: 1100 }, () => ({ path: "/hooks/many" })));
-  await lab.redis.zadd(keys.failed("webhook"), "XX", ...many.flatMap((id) => [10_000, id]));
+  const many = await fixture.fail(Array.from({ length: 1100 }, () => ({ path: "/hooks/many" })));
+  await fixture.redis.zadd(keys.failed("webhook"), "XX", ...many.flatMap((id) => [10_000, id]));
   for (const newestFirst of [true, false]) {
     const met: string[] = [];
-    for await (const { id } of lab.calls.matching({ since: 10_000 }, { newestFirst })) met.push(id);
+    for await (const { id } of fixture.calls.matching({ since: 10_000 }, { newestFirst })) met.push(id);
     expect(met.toSorted()).toEqual(many.toSorted());
   }
 });
 
 test("calls that leave behind a walk make it skip none of those before it", async () => {
-  const many = await lab.redis.zrangebyscore(keys.failed("webhook"), 10_000, "+inf");
-  await lab.redis.zadd(
+  const many = await fixture.redis.zrangebyscore(keys.failed("webhook"), 10_000, "+inf");
+  await fixture.redis.zadd(
     keys.failed("webhook"),
     "XX",
     ...many.flatMap((id, i) => [10_000 + Math.floor(i / 10), id]),
   );
   const met = new Set<string>();
-  for await (const { id } of lab.calls.matching({ since: 10_000 })) {
+  for await (const { id } of fixture.calls.matching({ since: 10_000 })) {
     met.add(id);
-    await lab.redis.zrem(keys.failed("webhook"), id);
+    await fixture.redis.zrem(keys.failed("webhook"), id);
   }
   expect(met).toEqual(new Set(many));
 });

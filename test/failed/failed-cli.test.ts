@@ -1,16 +1,16 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { eventually } from "../../shared/dev/wait.ts";
 import { keys } from "../../shared/redis/keys.ts";
-import { cliOf, type Lab, type Ran, startLab } from "./failed-lab.ts";
+import { cliOf, type Fixture, type Ran, startFixture } from "./failed-fixture.ts";
 
-let lab: Lab;
+let fixture: Fixture;
 let postern: ReturnType<typeof cliOf>;
 beforeAll(async () => {
-  lab = await startLab();
-  postern = cliOf(lab.server.url);
+  fixture = await startFixture();
+  postern = cliOf(fixture.server.url);
 });
-afterEach(() => lab.clear());
-afterAll(() => lab.stop());
+afterEach(() => fixture.clear());
+afterAll(() => fixture.stop());
 
 const DAY_MS = 86_400_000;
 const jsonLines = ({ stdout }: Ran) =>
@@ -21,7 +21,10 @@ const jsonLines = ({ stdout }: Ran) =>
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 
 test("list --json prints one object a line on stdout, newest first, and nothing else there", async () => {
-  const ids = [...(await lab.fail([{ path: "/a" }])), ...(await lab.fail([{ path: "/b" }, { path: "/b" }]))];
+  const ids = [
+    ...(await fixture.fail([{ path: "/a" }])),
+    ...(await fixture.fail([{ path: "/b" }, { path: "/b" }])),
+  ];
   const ran = await postern(["failed", "list", "--endpoint", "/b", "--json"]);
   expect(ran.code).toBe(0);
   const lines = jsonLines(ran);
@@ -37,7 +40,7 @@ test("list --json prints one object a line on stdout, newest first, and nothing 
 });
 
 test("the table has a line a call, free of what a terminal would obey, and says how many more match", async () => {
-  await lab.fail([{}, {}, {}]);
+  await fixture.fail([{}, {}, {}]);
   const ran = await postern(["failed", "list", "--limit", "2"]);
   const lines = ran.stdout.toString().trimEnd().split("\n");
   expect(lines).toHaveLength(4);
@@ -54,7 +57,7 @@ test("show prints a text body as text and any other as hex with its size", async
     Buffer.from("\u001b[2J"),
     Buffer.from(""),
   ];
-  const ids = await lab.fail(bodies.map((body) => ({ body })));
+  const ids = await fixture.fail(bodies.map((body) => ({ body })));
   const shown = await Promise.all(
     ids.map(async (id) => (await postern(["failed", "show", id])).stdout.toString()),
   );
@@ -67,28 +70,28 @@ test("show prints a text body as text and any other as hex with its size", async
 
 test("show prints metadata, failed attempts, record and trace; --body-only the very bytes", async () => {
   const body = Buffer.from(Array.from({ length: 256 }, (_, i) => i));
-  const [id = ""] = await lab.fail([{ body }], "runner.failed");
+  const [id = ""] = await fixture.fail([{ body }], "runner.failed");
   const text = (await postern(["failed", "show", id])).stdout.toString();
   expect(text).toMatch(/\nX-WEBHOOK-PATH|\n {2}X-WEBHOOK-PATH {2}\/hooks\/a\n/);
   expect(text).toMatch(/record +FAILED\n/);
   expect(text).toMatch(/traceparent +00-0af7651916cd43dd8448eb211c80319c-/);
-  expect(text.match(/\n {2}\S+Z {2}runner\.failed: the runner said no/g)).toHaveLength(lab.attempts);
+  expect(text.match(/\n {2}\S+Z {2}runner\.failed: the runner said no/g)).toHaveLength(fixture.attempts);
   expect((await postern(["failed", "show", id, "--body-only"])).stdout.equals(body)).toBe(true);
   const [json] = jsonLines(await postern(["failed", "show", id, "--json"]));
   expect(json).toMatchObject({ id, record: "FAILED", body_base64: body.toString("base64"), bytes: 256 });
-  expect(json?.["failed_attempts"]).toHaveLength(lab.attempts);
+  expect(json?.["failed_attempts"]).toHaveLength(fixture.attempts);
 });
 
 test("show of a call that is not among the failed ones exits 1 and says where it is", async () => {
-  const [id = ""] = await lab.fail([{}]);
-  await lab.replay(await lab.find(id), { selection: "test" });
+  const [id = ""] = await fixture.fail([{}]);
+  await fixture.replay(await fixture.find(id), { selection: "test" });
   expect(await postern(["failed", "show", id])).toMatchObject({
     code: 1,
     stderr: `${id} is not among the failed calls: it is waiting in the queue\n`,
   });
-  await lab.startProducer();
-  await eventually("injected", async () => (await lab.records.state(id)) === "INJECTED");
-  await lab.stopProducer();
+  await fixture.startProducer();
+  await eventually("injected", async () => (await fixture.records.state(id)) === "INJECTED");
+  await fixture.stopProducer();
   expect((await postern(["failed", "show", id])).stderr).toBe(
     `${id} is not among the failed calls: its record says injected\n`,
   );
@@ -97,8 +100,8 @@ test("show of a call that is not among the failed ones exits 1 and says where it
 });
 
 test("an unfiltered bulk wants --all, and --dry-run counts by code and changes nothing", async () => {
-  await lab.fail([{}, {}]);
-  await lab.fail([{}], "runner.failed");
+  await fixture.fail([{}, {}]);
+  await fixture.fail([{}], "runner.failed");
   expect(await postern(["failed", "replay"])).toMatchObject({
     code: 2,
     stderr: expect.stringContaining("--all"),
@@ -109,24 +112,24 @@ test("an unfiltered bulk wants --all, and --dry-run counts by code and changes n
   expect(dry.stdout.toString()).toMatch(
     /^3 calls would be replayed\n {2}runner\.(refused {2}2|failed {2}1)\n/,
   );
-  expect(await lab.calls.count({})).toBe(3);
+  expect(await fixture.calls.count({})).toBe(3);
   const some = await postern(["failed", "replay", "--code", "runner.refused"]);
   expect(some).toMatchObject({ code: 0 });
   expect(some.stdout.toString()).toBe("replayed 2 of 2 calls\n");
-  const [entry] = await lab.redis.xrange(keys.audit, "-", "+");
+  const [entry] = await fixture.redis.xrange(keys.audit, "-", "+");
   expect(entry?.[1].join(" ")).toMatch(/by \S+@\S+ selection --code runner\.refused --until \S+Z$/);
   expect(await postern(["failed", "replay", "--all"])).toMatchObject({ code: 0 });
-  expect(await lab.calls.count({})).toBe(0);
+  expect(await fixture.calls.count({})).toBe(0);
 });
 
 test("a call older than the runner's memory of keys is not replayed without --force", async () => {
-  const [old = "", young = ""] = await lab.fail([{ acceptedAt: Date.now() - 31 * DAY_MS }, {}]);
+  const [old = "", young = ""] = await fixture.fail([{ acceptedAt: Date.now() - 31 * DAY_MS }, {}]);
   const ran = await postern(["failed", "replay", "--all"]);
   expect(ran.code).toBe(1);
   expect(ran.stdout.toString()).toBe("replayed 1 of 2 calls\n");
   expect(ran.stderr).toContain(`1 call needs --force`);
   expect(ran.stderr).toContain(`\n  ${old}\n`);
-  expect(await lab.calls.find(young)).toBeUndefined();
+  expect(await fixture.calls.find(young)).toBeUndefined();
   const forced = await postern(["failed", "replay", old, "--force", "--json"]);
   expect(forced.code).toBe(0);
   expect(jsonLines(forced)[0]).toMatchObject({
@@ -139,7 +142,7 @@ test("a call older than the runner's memory of keys is not replayed without --fo
 });
 
 test("a named call that is not among the failed ones exits 1, the others are replayed", async () => {
-  const [id = ""] = await lab.fail([{}]);
+  const [id = ""] = await fixture.fail([{}]);
   const unknown = `c_${"0".repeat(32)}`;
   const ran = await postern(["failed", "replay", unknown, "--id", id]);
   expect(ran.code).toBe(1);
@@ -149,18 +152,18 @@ test("a named call that is not among the failed ones exits 1, the others are rep
 });
 
 test("discard wants a reason and somebody's yes", async () => {
-  const [id = ""] = await lab.fail([{}]);
+  const [id = ""] = await fixture.fail([{}]);
   expect(await postern(["failed", "discard", id, "--yes"])).toMatchObject({ code: 2 });
   expect(await postern(["failed", "discard", id, "--reason", "x"])).toMatchObject({ code: 2 });
   expect(await postern(["failed", "discard", "--yes", "--reason", "x"])).toMatchObject({ code: 2 });
   expect(await postern(["failed", "discard", id, "--reason", "x", "--dry-run"])).toMatchObject({ code: 0 });
-  expect(await lab.calls.count({})).toBe(1);
+  expect(await fixture.calls.count({})).toBe(1);
   expect(await postern(["failed", "discard", id, "--reason", "x", "--yes"])).toMatchObject({ code: 0 });
-  expect(await lab.records.state(id)).toBe("DISCARDED");
+  expect(await fixture.records.state(id)).toBe("DISCARDED");
 });
 
 test("a run ended by Ctrl-C says what is done and how to go on, and that command does exactly the rest", async () => {
-  const ids = await lab.fail(Array.from({ length: 1500 }, () => ({ path: "/it's" })));
+  const ids = await fixture.fail(Array.from({ length: 1500 }, () => ({ path: "/it's" })));
   let sent = false;
   const first = await postern(["failed", "replay", "--endpoint", "/it's", "--concurrency", "1"], {
     onStderr(soFar, kill) {
@@ -173,16 +176,16 @@ test("a run ended by Ctrl-C says what is done and how to go on, and that command
   const done = Number(/^replayed (\d+) of 1500 calls\n$/.exec(first.stdout.toString())?.[1]);
   expect(done).toBeGreaterThan(0);
   expect(done).toBeLessThan(1500);
-  expect(await lab.calls.count({})).toBe(1500 - done);
+  expect(await fixture.calls.count({})).toBe(1500 - done);
   const line = first.stderr.trimEnd().split("\n").at(-1) ?? "";
   expect(line).toMatch(
     /^ {2}postern failed replay --endpoint '\/it'\\''s' --until \S+Z --concurrency 1 --config-dir \S+$/,
   );
   // What was done fails again: failed after the first run began, it is no part of the rest.
-  lab.runnerAnswers("runner.refused");
-  await lab.startProducer();
-  await lab.untilFailed(1500);
-  await lab.stopProducer();
+  fixture.runnerAnswers("runner.refused");
+  await fixture.startProducer();
+  await fixture.untilFailed(1500);
+  await fixture.stopProducer();
   const rest = await postern([
     "failed",
     "replay",
@@ -192,8 +195,8 @@ test("a run ended by Ctrl-C says what is done and how to go on, and that command
     / --until (\S+)/.exec(line)?.[1] ?? "",
   ]);
   expect(rest.stdout.toString()).toBe(`replayed ${1500 - done} of ${1500 - done} calls\n`);
-  expect(await lab.calls.count({})).toBe(done);
-  const audited = (await lab.redis.xrange(keys.audit, "-", "+")).map(
+  expect(await fixture.calls.count({})).toBe(done);
+  const audited = (await fixture.redis.xrange(keys.audit, "-", "+")).map(
     ([, fields]) => fields[fields.indexOf("call_id") + 1],
   );
   expect(audited.toSorted()).toEqual(ids.toSorted());

@@ -2,24 +2,24 @@ import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { eventually } from "../../shared/dev/wait.ts";
 import { createStatus, perMinute } from "../../shared/queue/status.ts";
 import { systemClock } from "../../shared/time/clock.ts";
-import { cliOf, type Lab, startLab } from "./failed-lab.ts";
+import { cliOf, type Fixture, startFixture } from "./failed-fixture.ts";
 
-let lab: Lab;
+let fixture: Fixture;
 beforeAll(async () => {
-  lab = await startLab();
+  fixture = await startFixture();
 });
 afterEach(async () => {
-  await lab.redis.config("SET", "appendfsync", "always");
-  await lab.clear();
+  await fixture.redis.config("SET", "appendfsync", "always");
+  await fixture.clear();
 });
-afterAll(() => lab.stop());
+afterAll(() => fixture.stop());
 
 const look = (sampleMs = 10) =>
-  createStatus({ redis: lab.redis, mode: "strict", clock: systemClock, sampleMs })();
+  createStatus({ redis: fixture.redis, mode: "strict", clock: systemClock, sampleMs })();
 
 test("status counts the calls that wait and those that failed, each origin by itself, and how long the oldest has waited", async () => {
-  await lab.fail([{}, { origin: "x402" }]);
-  await Promise.all([lab.add(), lab.add()]);
+  await fixture.fail([{}, { origin: "x402" }]);
+  await Promise.all([fixture.add(), fixture.add()]);
   const { queues, redis, workers } = await look();
   expect(queues).toMatchObject([
     { origin: "webhook", waiting: 2, failed: 1, active: 0, delayed: 0, oldestAgeMs: expect.any(Number) },
@@ -30,17 +30,17 @@ test("status counts the calls that wait and those that failed, each origin by it
 });
 
 test("status counts every call accepted during its sample", async () => {
-  const [{ queues }] = await Promise.all([look(300), eventually("added", () => lab.add())]);
+  const [{ queues }] = await Promise.all([look(300), eventually("added", () => fixture.add())]);
   expect(queues[0]?.acceptedPerSecond).toBeGreaterThan(2);
   expect(queues[0]?.acceptedPerSecond).toBeLessThan(3.5);
   expect(queues[1]?.acceptedPerSecond).toBe(0);
 });
 
 test("status names the workers alive, and the rates at which calls are injected and fail", async () => {
-  await lab.fail([{}, {}]);
-  await lab.startProducer();
-  const id = await lab.add();
-  await eventually("injected", async () => (await lab.records.state(id)) === "INJECTED");
+  await fixture.fail([{}, {}]);
+  await fixture.startProducer();
+  const id = await fixture.add();
+  await eventually("injected", async () => (await fixture.records.state(id)) === "INJECTED");
   const status = await eventually("a worker and its rate are seen", async () => {
     const seen = await look();
     return seen.workers.length === 1 && (seen.queues[0]?.injectedPerMinute ?? 0) > 0 ? seen : undefined;
@@ -63,15 +63,15 @@ test("rates are the mean of the last five minutes and the one that runs, also wh
 });
 
 test("postern status exits 0 while Redis keeps its promises and 1, saying what to do, when it cannot", async () => {
-  await lab.fail([{}]);
-  const postern = cliOf(lab.server.url);
+  await fixture.fail([{}]);
+  const postern = cliOf(fixture.server.url);
   const well = await postern(["status", "--json"]);
   expect(well.code).toBe(0);
   expect(JSON.parse(well.stdout.toString())).toMatchObject({
     queues: [{ origin: "webhook", failed: 1, oldest_age_ms: null }, { origin: "x402" }],
     redis: { durability: "strict", proof: "always" },
   });
-  await lab.redis.config("SET", "appendfsync", "everysec");
+  await fixture.redis.config("SET", "appendfsync", "everysec");
   const broken = await postern(["status"]);
   expect(broken.code).toBe(1);
   expect(broken.stdout.toString()).toMatch(/webhook +0 +0 +0 +1/);

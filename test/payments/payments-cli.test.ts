@@ -2,47 +2,47 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest
 import { eventually } from "../../shared/dev/wait.ts";
 import { keys } from "../../shared/redis/keys.ts";
 import { type DevAccount, newPayer } from "../support/devnet.ts";
-import { jsonLines, type Lab, payOnChain, startLab } from "./payments-lab.ts";
+import { type Fixture, jsonLines, payOnChain, startFixture } from "./payments-fixture.ts";
 
-let lab: Lab;
+let fixture: Fixture;
 let payer: DevAccount;
 beforeAll(async () => {
-  lab = await startLab();
+  fixture = await startFixture();
 });
 beforeEach(async () => {
-  payer = await newPayer(lab.devnet);
+  payer = await newPayer(fixture.devnet);
 });
-afterEach(() => lab.clear());
-afterAll(() => lab.stop());
+afterEach(() => fixture.clear());
+afterAll(() => fixture.stop());
 
 const TRANSACTION = `0x${"ab".repeat(32)}`;
 const UNKNOWN = `c_${"0".repeat(32)}`;
 
 /** A paid call that waits in the queue. */
 async function paid(): Promise<string> {
-  const answer = await lab.x402().post(await lab.x402().pay({ payer }));
+  const answer = await fixture.x402().post(await fixture.x402().pay({ payer }));
   expect(answer.status).toBe(202);
   return String(answer.json()["call_id"]);
 }
 
 async function inReview(reason = "the node lacks logs"): Promise<string> {
-  const id = await lab.claim({ payer: payer.address });
-  await lab.x402().journal.markForReview(id, { now: Date.now(), reason });
+  const id = await fixture.claim({ payer: payer.address });
+  await fixture.x402().journal.markForReview(id, { now: Date.now(), reason });
   return id;
 }
 
 async function listed(...args: string[]): Promise<unknown[]> {
-  const ran = await lab.postern(["payments", "list", "--json", ...args]);
+  const ran = await fixture.postern(["payments", "list", "--json", ...args]);
   expect(ran.code).toBe(0);
   return jsonLines(ran).map((line) => line["call_id"]);
 }
 
-const stateOf = async (id: string) => (await lab.x402().journal.find(id))?.state;
+const stateOf = async (id: string) => (await fixture.x402().journal.find(id))?.state;
 
 test("payments are listed the newest first, by state, payer, time, openness and dispute", async () => {
-  const { journal } = lab.x402();
-  const claim = (now: number) => lab.claim({ payer: payer.address, now });
-  const other = await lab.claim({ payer: `0x${"11".repeat(20)}`, now: 1000 });
+  const { journal } = fixture.x402();
+  const claim = (now: number) => fixture.claim({ payer: payer.address, now });
+  const other = await fixture.claim({ payer: `0x${"11".repeat(20)}`, now: 1000 });
   const [disputed, voided] = [await claim(2000), await claim(3000)];
   const review = await claim(4000);
   const found = async (id: string) => {
@@ -74,26 +74,26 @@ test("payments are listed the newest first, by state, payer, time, openness and 
 test("a list meets every payment once, also of many in one millisecond, and forgets those that have expired", async () => {
   const ids = await Promise.all(
     Array.from({ length: 250 }, (_, i) =>
-      lab.claim({ payer: `0x${String(i).padStart(40, "0")}`, now: 1000 + (i < 200 ? 0 : i) }),
+      fixture.claim({ payer: `0x${String(i).padStart(40, "0")}`, now: 1000 + (i < 200 ? 0 : i) }),
     ),
   );
   const [gone = "", ...left] = ids;
-  await lab.redis.del(keys.record(gone), keys.payment(gone));
+  await fixture.redis.del(keys.record(gone), keys.payment(gone));
   expect((await listed("--limit", "0")).toSorted()).toEqual(left.toSorted());
-  expect(await lab.redis.zscore(keys.payments, gone)).toBeNull();
-  expect(await lab.redis.zcard(keys.payments)).toBe(left.length);
+  expect(await fixture.redis.zscore(keys.payments, gone)).toBeNull();
+  expect(await fixture.redis.zcard(keys.payments)).toBe(left.length);
 });
 
 test("show tells state, terms, settlement and body size; an id that is not known exits 1 and says since when", async () => {
   const id = await paid();
-  const text = (await lab.postern(["payments", "show", id])).stdout;
+  const text = (await fixture.postern(["payments", "show", id])).stdout;
   for (const part of [id, "queued since", payer.address.toLowerCase(), "3200000", "body ", "5 bytes"]) {
     expect(text).toContain(part);
   }
-  const [json] = jsonLines(await lab.postern(["payments", "show", id, "--json"]));
+  const [json] = jsonLines(await fixture.postern(["payments", "show", id, "--json"]));
   expect(json).toMatchObject({ call_id: id, state: "queued", dispatches: 1, terms: { body_bytes: 5 } });
   expect(json?.["settlement"]).toMatchObject({ by: "facilitator" });
-  const ran = await lab.postern(["payments", "show", UNKNOWN]);
+  const ran = await fixture.postern(["payments", "show", UNKNOWN]);
   expect(ran).toMatchObject({ code: 1, stdout: "" });
   expect(ran.stderr).toMatch(/is unknown: .* older than the journal remembers/);
 });
@@ -101,15 +101,17 @@ test("show tells state, terms, settlement and body size; an id that is not known
 test("a payment in review that is resolved as settled gets its job from the running gateway, and the audit says who", async () => {
   const id = await inReview();
   const args = ["--settled", "--transaction", TRANSACTION, "--reason", "seen on the explorer"];
-  expect(await lab.postern(["payments", "resolve", id, ...args])).toMatchObject({ code: 0 });
-  await eventually("its call waits", async () => (await lab.x402().waiting()).some((call) => call.id === id));
-  const [call] = await lab.x402().waiting();
+  expect(await fixture.postern(["payments", "resolve", id, ...args])).toMatchObject({ code: 0 });
+  await eventually("its call waits", async () =>
+    (await fixture.x402().waiting()).some((call) => call.id === id),
+  );
+  const [call] = await fixture.x402().waiting();
   expect(call?.metadata["X-X402-TRANSACTION"]).toBe(TRANSACTION);
-  expect((await lab.x402().journal.find(id))?.settlement).toMatchObject({
+  expect((await fixture.x402().journal.find(id))?.settlement).toMatchObject({
     by: "operator",
-    network: lab.devnet.network,
+    network: fixture.devnet.network,
   });
-  const [entry] = await lab.redis.xrange(keys.audit, "-", "+");
+  const [entry] = await fixture.redis.xrange(keys.audit, "-", "+");
   const line = entry?.[1].join(" ") ?? "";
   expect(line).toContain(`action settle call_id ${id} by `);
   expect(line).toMatch(/by \S+@\S+ selection by id/);
@@ -120,22 +122,22 @@ test("a payment in review that is resolved as settled gets its job from the runn
 
 test("a payment in review that is resolved as void loses its body and is open no more", async () => {
   const id = await inReview();
-  expect(await lab.postern(["payments", "resolve", id, "--void", "--reason", "x"])).toMatchObject({
+  expect(await fixture.postern(["payments", "resolve", id, "--void", "--reason", "x"])).toMatchObject({
     code: 0,
   });
-  const payment = await lab.x402().journal.find(id);
+  const payment = await fixture.x402().journal.find(id);
   expect(payment).toMatchObject({ state: "VOID", reason: "by the operator's decision", call: undefined });
-  expect(await lab.redis.scard(keys.openPayments(payer.address.toLowerCase()))).toBe(0);
+  expect(await fixture.redis.scard(keys.openPayments(payer.address.toLowerCase()))).toBe(0);
 });
 
 test("the payer of a voided payment is told that an operator decided, and not the operator's reason", async () => {
-  const headers = await lab.x402().pay({ payer });
+  const headers = await fixture.x402().pay({ payer });
   const payload = Buffer.from(headers["PAYMENT-SIGNATURE"] ?? "", "base64").toString();
   const { nonce } = JSON.parse(payload).payload.authorization as { nonce: string };
-  const id = await lab.claim({ payer: payer.address, nonce });
-  await lab.x402().journal.markForReview(id, { now: Date.now(), reason: "x" });
-  await lab.postern(["payments", "resolve", id, "--void", "--reason", "this payer is a fraud"]);
-  const answer = await lab.x402().post(headers);
+  const id = await fixture.claim({ payer: payer.address, nonce });
+  await fixture.x402().journal.markForReview(id, { now: Date.now(), reason: "x" });
+  await fixture.postern(["payments", "resolve", id, "--void", "--reason", "this payer is a fraud"]);
+  const answer = await fixture.x402().post(headers);
   expect([answer.status, answer.json()["code"]]).toEqual([402, "payment.void"]);
   expect(answer.text).toContain("by the operator's decision");
   expect(answer.text + JSON.stringify(answer.headers)).not.toContain("fraud");
@@ -146,16 +148,16 @@ test.each([
   ["void", ["--void"]],
 ])("a decision that is not in the audit is in the journal all the same: %s", async (_, verdict) => {
   const id = await inReview();
-  await lab.redis.set(keys.audit, "no stream");
+  await fixture.redis.set(keys.audit, "no stream");
   const resolve = (reason: string) =>
-    lab.postern(["payments", "resolve", id, ...verdict, "--reason", reason]);
+    fixture.postern(["payments", "resolve", id, ...verdict, "--reason", reason]);
   const first = await resolve("seen on the explorer");
   expect(first).toMatchObject({ code: 1, stdout: "" });
   expect(first.stderr).toContain(`of ${id} is done, but its audit line could not be written`);
 
   const told = /\bby \S+@\S+: seen on the explorer\n/;
-  expect((await lab.postern(["payments", "show", id])).stdout).toMatch(told);
-  const [json] = jsonLines(await lab.postern(["payments", "show", id, "--json"]));
+  expect((await fixture.postern(["payments", "show", id])).stdout).toMatch(told);
+  const [json] = jsonLines(await fixture.postern(["payments", "show", id, "--json"]));
   expect(json?.["decided"]).toEqual({
     by: expect.stringMatching(/^\S+@\S+$/),
     reason: "seen on the explorer",
@@ -167,15 +169,15 @@ test.each([
 });
 
 test.each([
-  ["one that is settling", () => lab.claim({ payer: payer.address }), "settling"],
+  ["one that is settling", () => fixture.claim({ payer: payer.address }), "settling"],
   ["one whose call is queued", paid, "queued"],
 ])("only a payment in review can be resolved: %s is left as it is", async (_, make, state) => {
   const id = await make();
-  const ran = await lab.postern(["payments", "resolve", id, "--void", "--reason", "x"]);
+  const ran = await fixture.postern(["payments", "resolve", id, "--void", "--reason", "x"]);
   expect(ran).toMatchObject({ code: 1, stdout: "" });
   expect(ran.stderr).toContain(`${id} is ${state}: only a payment in review can be resolved`);
   expect((await stateOf(id))?.toLowerCase()).toBe(state);
-  expect(await lab.redis.xlen(keys.audit)).toBe(0);
+  expect(await fixture.redis.xlen(keys.audit)).toBe(0);
 });
 
 test.each([
@@ -187,36 +189,45 @@ test.each([
   [["--settled", "--transaction", "0x12", "--reason", "x"]],
   [["--void", "--reason", " "]],
 ])("a verdict that is not clear exits 2: %j", async (args) => {
-  expect(await lab.postern(["payments", "resolve", UNKNOWN, ...args])).toMatchObject({ code: 2 });
+  expect(await fixture.postern(["payments", "resolve", UNKNOWN, ...args])).toMatchObject({ code: 2 });
 });
 
 test("reconcile has a running gateway look at once, and prints what came of it", async () => {
-  const id = await lab.claim({ payer: payer.address, nonce: await payOnChain(lab.devnet, payer) });
-  const ran = await lab.postern(["payments", "reconcile", id]);
+  const id = await fixture.claim({ payer: payer.address, nonce: await payOnChain(fixture.devnet, payer) });
+  const ran = await fixture.postern(["payments", "reconcile", id]);
   expect(ran).toMatchObject({ code: 0 });
   expect(ran.stdout).toMatch(new RegExp(`^${id}: settling is now (settled|queued)\n$`));
   await eventually("queued", async () => (await stateOf(id)) === "QUEUED");
 });
 
 test("reconcile says when no gateway runs, and what there is nothing to look after of", async () => {
-  const [open, review] = [await lab.claim({ payer: payer.address }), await inReview()];
-  await lab.stopGateway();
-  const ran = await lab.postern(["payments", "reconcile", open, review, UNKNOWN, "--timeout", "1", "--json"]);
-  await lab.startGateway();
+  const [open, review] = [await fixture.claim({ payer: payer.address }), await inReview()];
+  await fixture.stopGateway();
+  const ran = await fixture.postern([
+    "payments",
+    "reconcile",
+    open,
+    review,
+    UNKNOWN,
+    "--timeout",
+    "1",
+    "--json",
+  ]);
+  await fixture.startGateway();
   expect(ran.code).toBe(1);
   expect(ran.stderr).toMatch(/^no gateway has looked at 1 of them within 1 s: is a gateway running\?/);
   const byId = new Map(jsonLines(ran).map((line) => [line["call_id"], line]));
   expect(byId.get(open)).toMatchObject({ state: "settling", looked: false });
   expect(byId.get(review)).toMatchObject({ state: "review", looked: null });
   expect(byId.get(UNKNOWN)).toMatchObject({ state: null });
-  expect(await lab.postern(["payments", "reconcile"])).toMatchObject({ code: 2 });
-  expect(await lab.postern(["payments", "reconcile", open, "--all"])).toMatchObject({ code: 2 });
+  expect(await fixture.postern(["payments", "reconcile"])).toMatchObject({ code: 2 });
+  expect(await fixture.postern(["payments", "reconcile", open, "--all"])).toMatchObject({ code: 2 });
 });
 
 test("reconcile --all pushes what is under way and leaves calls in their queue alone", async () => {
-  const [open, queued] = [await lab.claim({ payer: payer.address }), await paid()];
-  const dueAt = await lab.redis.zscore(keys.paymentsDue, queued);
-  const ran = await lab.postern(["payments", "reconcile", "--all"]);
+  const [open, queued] = [await fixture.claim({ payer: payer.address }), await paid()];
+  const dueAt = await fixture.redis.zscore(keys.paymentsDue, queued);
+  const ran = await fixture.postern(["payments", "reconcile", "--all"]);
   expect(ran).toMatchObject({ code: 0, stdout: `${open}: looked at, still settling\n` });
-  expect(await lab.redis.zscore(keys.paymentsDue, queued)).toBe(dueAt);
+  expect(await fixture.redis.zscore(keys.paymentsDue, queued)).toBe(dueAt);
 });

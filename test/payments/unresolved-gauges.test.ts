@@ -2,14 +2,14 @@ import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { registerGauges } from "../../services/x402-gateway/metrics.ts";
 import { eventually } from "../../shared/dev/wait.ts";
 import { createMetrics } from "../../shared/metrics/metrics.ts";
-import { type Lab, startLab } from "./payments-lab.ts";
+import { type Fixture, startFixture } from "./payments-fixture.ts";
 
-let lab: Lab;
+let fixture: Fixture;
 beforeAll(async () => {
-  lab = await startLab();
+  fixture = await startFixture();
 });
-afterEach(() => lab.clear());
-afterAll(() => lab.stop());
+afterEach(() => fixture.clear());
+afterAll(() => fixture.stop());
 
 const PAYER = `0x${"22".repeat(20)}`;
 const SETTLEMENT = {
@@ -20,7 +20,7 @@ const SETTLEMENT = {
 } as const;
 
 test("payments that wait for an end are counted by state, with the age of the oldest, and leave with their end", async () => {
-  const { journal, gateway, redis } = lab.x402();
+  const { journal, gateway, redis } = fixture.x402();
   const metrics = createMetrics();
   registerGauges(metrics, gateway, redis);
   const gauges = async () => {
@@ -36,8 +36,8 @@ test("payments that wait for an end are counted by state, with the age of the ol
   const agoMs = (ms: number) => Date.now() - ms;
   expect(await gauges()).toEqual({ settling: [0, 0], review: [0, 0] });
 
-  const oldest = await lab.claim({ payer: PAYER, now: agoMs(900_000) });
-  const reviewed = await lab.claim({ payer: PAYER, now: agoMs(500_000) });
+  const oldest = await fixture.claim({ payer: PAYER, now: agoMs(900_000) });
+  const reviewed = await fixture.claim({ payer: PAYER, now: agoMs(500_000) });
   expect(await gauges()).toEqual({ settling: [2, 9], review: [0, 0] });
 
   await journal.markForReview(reviewed, { now: Date.now(), reason: "the node lacks logs" });

@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { messageOf } from "../../shared/errors/app-error.ts";
 import { loadPricingConfig } from "../../shared/pricing/load-pricing-config.ts";
 import { tempDir } from "../support/temp-dir.ts";
-import { KEY } from "./pricing-lab.ts";
+import { KEY } from "./pricing-fixture.ts";
 
 const CONTRACT = "0xDeaDbeefdEAdbeefdEadbEEFdeadbeEFdEaDbeeF";
 const ENV = { KEY, EMPTY: "", SHORT: "0x12", ZERO: `0x${"0".repeat(64)}`, BARE: KEY.slice(2) };

@@ -26,7 +26,7 @@ import {
   toQuote,
   type Wire,
   wireRequest,
-} from "./pricing-lab.ts";
+} from "./pricing-fixture.ts";
 
 let redis: PrivateRedis;
 let engine: Engine;

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { listenGrpc } from "../../services/pricing/grpc.ts";
 import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
-import { ENGINE, startEngine, wireRequest } from "./pricing-lab.ts";
+import { ENGINE, startEngine, wireRequest } from "./pricing-fixture.ts";
 
 let redis: PrivateRedis;
 beforeAll(async () => {

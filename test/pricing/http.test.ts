@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
 import { decodeQuoteHeader } from "../../shared/pricing/job-quote.ts";
 import { send } from "../support/http.ts";
-import { type Engine, NOW_SECS, OPERATOR, startEngine, type Wire, wireRequest } from "./pricing-lab.ts";
+import { type Engine, NOW_SECS, OPERATOR, startEngine, type Wire, wireRequest } from "./pricing-fixture.ts";
 
 const TOKENS = [
   {

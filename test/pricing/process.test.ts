@@ -14,7 +14,7 @@ import { decodeQuoteHeader, jobQuoteDigest } from "../../shared/pricing/job-quot
 import { send } from "../support/http.ts";
 import { reflectedClient } from "../support/reflected.ts";
 import { tempDir } from "../support/temp-dir.ts";
-import { DOMAIN, ENGINE, KEY, OPERATOR, SEPARATOR, wireRequest } from "./pricing-lab.ts";
+import { DOMAIN, ENGINE, KEY, OPERATOR, SEPARATOR, wireRequest } from "./pricing-fixture.ts";
 
 const program = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
 const env = { ...process.env, POSTERN_PRICING_KEY: KEY };

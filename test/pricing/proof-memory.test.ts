@@ -21,7 +21,7 @@ import {
   startEngine,
   toQuote,
   wireRequest,
-} from "./pricing-lab.ts";
+} from "./pricing-fixture.ts";
 
 let redis: PrivateRedis;
 let now = NOW_SECS * 1000;

@@ -7,16 +7,24 @@ import { keccak256Hex } from "../../shared/ethereum/encoding.ts";
 import { createSigner } from "../../shared/ethereum/signatures.ts";
 import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
 import { jobQuoteDigest } from "../../shared/pricing/job-quote.ts";
-import { DOMAIN, type Engine, KEY, OPERATOR, startEngine, type Wire, wireRequest } from "./pricing-lab.ts";
+import {
+  DOMAIN,
+  type Engine,
+  KEY,
+  OPERATOR,
+  startEngine,
+  type Wire,
+  wireRequest,
+} from "./pricing-fixture.ts";
 import {
   askForRedemption,
   type Outcome,
-  type RedeemLab,
+  type RedeemFixture,
   type Redemption,
   requester,
-  startRedeemLab,
+  startRedeemFixture,
   stranger,
-} from "./redeem-lab.ts";
+} from "./redeem-fixture.ts";
 
 const PRICE = 10n ** 15n;
 const LIFE_SECS = 300n;
@@ -26,8 +34,8 @@ const HALF_ORDER = ORDER / 2n;
 type Quote = Redemption["quote"];
 
 let redis: PrivateRedis;
-let chain: RedeemLab;
-let twin: RedeemLab;
+let chain: RedeemFixture;
+let twin: RedeemFixture;
 let engine: Engine;
 /** The engine's clock is the chain's: of its latest block, as of the last question. */
 let now = 0n;
@@ -36,8 +44,8 @@ let separator: string;
 beforeAll(async () => {
   [redis, chain, twin] = await Promise.all([
     startRedis({ env: process.env }),
-    startRedeemLab(DOMAIN.chainId),
-    startRedeemLab(DOMAIN.chainId + 1),
+    startRedeemFixture(DOMAIN.chainId),
+    startRedeemFixture(DOMAIN.chainId + 1),
   ]);
   separator = domainSeparator(domain());
   engine = await start();

@@ -1,34 +1,34 @@
 import type { Hex } from "viem";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { freePort } from "../../shared/dev/free-port.ts";
-import { type RatesLab, type Round, startRatesLab } from "./rates-lab.ts";
+import { type RatesFixture, type Round, startRatesFixture } from "./rates-fixture.ts";
 import { judge } from "./sources.ts";
 
-let lab: RatesLab;
+let fixture: RatesFixture;
 let feed: Hex;
 let sequencer: Hex;
 beforeAll(async () => {
-  lab = await startRatesLab();
-  feed = await lab.feed();
-  sequencer = await lab.feed(0);
+  fixture = await startRatesFixture();
+  feed = await fixture.feed();
+  sequencer = await fixture.feed(0);
 });
 beforeEach(async () => {
-  lab.proxy.answer = "well";
-  await lab.breakFeed(feed, false);
+  fixture.proxy.answer = "well";
+  await fixture.breakFeed(feed, false);
 });
-afterAll(() => lab.stop());
+afterAll(() => fixture.stop());
 
 const now = () => BigInt(Math.floor(Date.now() / 1000));
 const source = (more: object = {}) => ({
   source: "chainlink",
-  rpc_url: lab.proxy.url,
+  rpc_url: fixture.proxy.url,
   feed,
   max_age_secs: 3600,
   ...more,
 });
 
 test("a feed's answer is scaled by its decimals, exactly", async () => {
-  await lab.write(feed, { answer: 320012345678n });
+  await fixture.write(feed, { answer: 320012345678n });
   expect(await judge(source())).toEqual({
     source: expect.stringMatching(/^chainlink 0x/),
     value: "3200.12345678",
@@ -36,15 +36,15 @@ test("a feed's answer is scaled by its decimals, exactly", async () => {
 });
 
 test("an answer beyond every double keeps all its digits", async () => {
-  const wide = await lab.feed(18);
-  await lab.write(wide, { answer: 3200123456789012345678n });
+  const wide = await fixture.feed(18);
+  await fixture.write(wide, { answer: 3200123456789012345678n });
   expect((await judge(source({ feed: wide }))).value).toBe("3200.123456789012345678");
 });
 
 test("an inverted feed is a number of native units for a token", async () => {
-  await lab.write(feed, { answer: 25_000n });
+  await fixture.write(feed, { answer: 25_000n });
   expect((await judge(source({ invert: true }))).value).toBe("4000");
-  await lab.write(feed, { answer: 30_000n });
+  await fixture.write(feed, { answer: 30_000n });
   expect((await judge(source({ invert: true }))).value).toBe(`3333.${"3".repeat(25)}4`);
 });
 
@@ -57,7 +57,7 @@ describe("there is no rate from", () => {
     ["an answer from the future", { updatedAt: now() + 120n }, /in the future/],
     ["an answer older than max_age_secs", { updatedAt: now() - 3700n }, /older than max_age_secs/],
   ] as [string, Round, RegExp][])("%s", async (_what, round, reason) => {
-    await lab.write(feed, round);
+    await fixture.write(feed, round);
     expect(await judge(source())).toEqual({
       source: expect.anything(),
       reason: expect.stringMatching(reason),
@@ -65,7 +65,7 @@ describe("there is no rate from", () => {
   });
 
   test("a feed that reverts", async () => {
-    await lab.breakFeed(feed);
+    await fixture.breakFeed(feed);
     expect((await judge(source())).reason).toMatch(/latestRoundData of 0x.*No data present/);
   });
 
@@ -75,10 +75,10 @@ describe("there is no rate from", () => {
   });
 
   test("a node that fails, is silent or is not there, and its URL is told to nobody", async () => {
-    await lab.write(feed);
-    lab.proxy.answer = "failing";
+    await fixture.write(feed);
+    fixture.proxy.answer = "failing";
     const failing = await judge(source());
-    lab.proxy.answer = "silent";
+    fixture.proxy.answer = "silent";
     const silent = await judge(source(), { timeoutMs: 100 });
     const absent = await judge(source({ rpc_url: `http://127.0.0.1:${await freePort()}/canary-canary-key` }));
     expect(failing.reason).toMatch(/status 500/);
@@ -91,7 +91,7 @@ describe("there is no rate from", () => {
 test("an answer is good up to max_age_secs, and up to a minute ahead of us", async () => {
   const at = now();
   const read = async (offset: bigint) => {
-    await lab.write(feed, { updatedAt: at - offset });
+    await fixture.write(feed, { updatedAt: at - offset });
     return (await judge(source(), { clock: () => Number(at) * 1000 })).value;
   };
   expect([await read(3600n), await read(-60n)]).toEqual(["3200", "3200"]);
@@ -106,8 +106,8 @@ describe("a rollup's sequencer", () => {
     ["up again, within the grace", { answer: 0n, startedAt: now() - 500n }, /sequencer_grace_secs/],
     ["not known to have started", { answer: 0n, startedAt: 0n }, /sequencer_grace_secs/],
   ] as [string, Round, RegExp | undefined][])("%s", async (_what, round, reason) => {
-    await lab.write(feed);
-    await lab.write(sequencer, round);
+    await fixture.write(feed);
+    await fixture.write(sequencer, round);
     const verdict = await judge(watched());
     if (reason === undefined) expect(verdict.value).toBe("3200");
     else expect([verdict.value, verdict.reason]).toEqual([undefined, expect.stringMatching(reason)]);
@@ -115,7 +115,7 @@ describe("a rollup's sequencer", () => {
 });
 
 test("a rate outside its bounds is none; one on them is", async () => {
-  await lab.write(feed, { answer: 320000000001n });
+  await fixture.write(feed, { answer: 320000000001n });
   expect((await judge(source(), {}, { max_rate: "3200" })).reason).toMatch(/above max_rate/);
   expect((await judge(source(), {}, { max_rate: "3200.00000001" })).value).toBe("3200.00000001");
   expect((await judge(source(), {}, { min_rate: "3200.00000001" })).value).toBe("3200.00000001");
@@ -126,16 +126,16 @@ test("a rate outside its bounds is none; one on them is", async () => {
 
 test("a median lives with one liar and one dead source, and says of each what it did", async () => {
   const [honest, honester, liar, dead] = [
-    await lab.feed(),
-    await lab.feed(),
-    await lab.feed(),
-    await lab.feed(),
+    await fixture.feed(),
+    await fixture.feed(),
+    await fixture.feed(),
+    await fixture.feed(),
   ];
-  await lab.write(feed, { answer: 320000000000n });
-  await lab.write(honest, { answer: 320200000000n });
-  await lab.write(honester, { answer: 320100000000n });
-  await lab.write(liar, { answer: 100000000n });
-  await lab.breakFeed(dead);
+  await fixture.write(feed, { answer: 320000000000n });
+  await fixture.write(honest, { answer: 320200000000n });
+  await fixture.write(honester, { answer: 320100000000n });
+  await fixture.write(liar, { answer: 100000000n });
+  await fixture.breakFeed(dead);
   const of = [feed, dead, honest, liar, honester].map((each) => source({ feed: each }));
   const verdict = await judge({ source: "median", of, max_deviation_bps: 100 });
   expect(verdict.value).toBe("3201");
@@ -149,9 +149,9 @@ test("a median lives with one liar and one dead source, and says of each what it
 });
 
 test("a median of too few is no rate, and a slow source of it delays nobody for longer than its own time", async () => {
-  await lab.write(feed);
-  lab.proxy.answer = "silent";
-  const of = [source({ rpc_url: lab.rpcUrl }), source(), source()];
+  await fixture.write(feed);
+  fixture.proxy.answer = "silent";
+  const of = [source({ rpc_url: fixture.rpcUrl }), source(), source()];
   const startedAt = performance.now();
   const verdict = await judge({ source: "median", of, max_deviation_bps: 100 }, { timeoutMs: 200 });
   expect(performance.now() - startedAt).toBeLessThan(2000);

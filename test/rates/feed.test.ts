@@ -5,12 +5,12 @@ import { eventually } from "../../shared/dev/wait.ts";
 import { createRates, type Rates } from "../../shared/pricing/rates/rates.ts";
 import { connectForRequests, connectForWork, type Redis } from "../../shared/redis/connect.ts";
 import { recordingLog } from "../support/recording-log.ts";
-import { type RatesLab, startRatesLab } from "./rates-lab.ts";
+import { type RatesFixture, startRatesFixture } from "./rates-fixture.ts";
 import { tokenWith } from "./sources.ts";
 
 type Token = ReturnType<typeof tokenWith>;
 
-let lab: RatesLab;
+let fixture: RatesFixture;
 let server: PrivateRedis;
 let redis: Redis;
 let requests: Redis;
@@ -18,16 +18,16 @@ let token: Token;
 let running: Rates<Token> | undefined;
 let log: ReturnType<typeof recordingLog>;
 beforeAll(async () => {
-  [lab, server] = await Promise.all([startRatesLab(), startRedis({ env: process.env })]);
+  [fixture, server] = await Promise.all([startRatesFixture(), startRedis({ env: process.env })]);
   redis = connectForWork(new Secret(server.url), recordingLog());
-  const feed = await lab.feed();
-  await lab.write(feed);
-  const source = { source: "chainlink", rpc_url: lab.proxy.url, feed, max_age_secs: 86_400 };
+  const feed = await fixture.feed();
+  await fixture.write(feed);
+  const source = { source: "chainlink", rpc_url: fixture.proxy.url, feed, max_age_secs: 86_400 };
   token = tokenWith(source, { rate_refresh_secs: 600, max_rate_age_secs: 1300 });
 });
 beforeEach(async () => {
   await redis.flushdb();
-  lab.proxy.answer = "well";
+  fixture.proxy.answer = "well";
   log = recordingLog();
   requests = connectForRequests(new Secret(server.url), log);
   running = createRates({ tokens: [token], redis: requests, clock: () => Date.now(), log });
@@ -38,7 +38,7 @@ afterEach(() => {
 });
 afterAll(async () => {
   redis.disconnect();
-  await lab.stop();
+  await fixture.stop();
   await server.stop();
 });
 
@@ -46,10 +46,10 @@ const failures = () => log.events.filter(({ event }) => event === "rate.failed")
 const beginWrite = () => eventually("there is a rate", () => running?.of(token) === "3200");
 
 test("a source that failed is asked again long before the period is over", async () => {
-  lab.proxy.answer = "failing";
+  fixture.proxy.answer = "failing";
   running?.start();
   await eventually("it is told", () => failures().length > 0);
-  lab.proxy.answer = "well";
+  fixture.proxy.answer = "well";
   await beginWrite();
 });
 

@@ -11,17 +11,17 @@ import { send } from "../support/http.ts";
 import { startRedisProxy } from "../support/redis-proxy.ts";
 import { JOB_PATH, requiredIn, type TestX402, type TestX402Options, x402Table } from "../support/x402.ts";
 import { codeOf } from "../support/x402-audit.ts";
-import { useLab } from "../x402/lab.ts";
-import { type RatesLab, startRatesLab } from "./rates-lab.ts";
+import { useFixture } from "../x402/fixture.ts";
+import { type RatesFixture, startRatesFixture } from "./rates-fixture.ts";
 
-const lab = useLab();
-let chain: RatesLab;
+const fixture = useFixture();
+let chain: RatesFixture;
 let feed: Hex;
 let skewMs = 0;
 const clock = () => Date.now() + skewMs;
 
 beforeAll(async () => {
-  chain = await startRatesLab();
+  chain = await startRatesFixture();
 });
 afterAll(() => chain.stop());
 beforeEach(async () => {
@@ -42,7 +42,7 @@ const live = (more: TomlTable = {}): TomlTable => ({
   ...more,
 });
 
-const start = (more: Partial<TestX402Options> = {}) => lab.gateway({ token: live(), clock, ...more });
+const start = (more: Partial<TestX402Options> = {}) => fixture.gateway({ token: live(), clock, ...more });
 
 async function amounts(x402: TestX402): Promise<string[] | string> {
   const answer = await x402.post();
@@ -71,7 +71,7 @@ test("offers follow the rate, and what was quoted before is still paid at its pr
   await untilOffered(x402, "3200000");
   const before = await x402.ask();
   const paid = await signPayment(before.v2.accepts[0] as PaymentRequirements, {
-    payer: lab.payer,
+    payer: fixture.payer,
     validBefore: BigInt(Math.floor(Date.now() / 1000) + 120),
   });
   await chain.write(feed, { answer: usd(3300) });
@@ -85,7 +85,7 @@ test("offers follow the rate, and what was quoted before is still paid at its pr
     202,
     "3200000",
   ]);
-  expect(await lab.charged()).toEqual([3_200_000n]);
+  expect(await fixture.charged()).toEqual([3_200_000n]);
   expect(x402.log.text()).not.toContain("canary");
 });
 
@@ -105,7 +105,7 @@ test("of two gateways one reads the source in a period, and the other takes its 
 });
 
 test("tokens with the same source share one read, each with its own decimals", async () => {
-  const [token] = x402Table({ devnet: lab.devnet })["accepted_tokens"] as [TomlTable];
+  const [token] = x402Table({ devnet: fixture.devnet })["accepted_tokens"] as [TomlTable];
   const slow = live({ rate_refresh_secs: 400 });
   const other = { ...token, ...slow, asset: `0x${"22".repeat(20)}`, symbol: "OTHER", decimals: 18 };
   const x402 = await start({ x402: { accepted_tokens: [{ ...token, ...slow }, other] } });
@@ -137,7 +137,7 @@ test("a dead source's last value counts until max_rate_age_secs and no longer, a
       checks: { rates: [{ symbol: "USDC", ok: false }] },
     });
   }
-  const late = { payer: lab.payer, validBefore: BigInt(Math.floor(clock() / 1000) + 120) };
+  const late = { payer: fixture.payer, validBefore: BigInt(Math.floor(clock() / 1000) + 120) };
   const v1 = await payV1(quoted.v1[0], late);
   const refused = await one.post(v1);
   expect([refused.status, codeOf(refused)]).toEqual([503, "price.unavailable"]);
@@ -175,8 +175,8 @@ test("what was written into Redis by somebody who does not know the bounds is no
 });
 
 test("without Redis the last value counts until it is too old, and no replica reads the source for itself", async () => {
-  const proxy = await startRedisProxy(lab.redis.url);
-  const x402 = await start({ redisUrl: proxy.url, directUrl: lab.redis.url });
+  const proxy = await startRedisProxy(fixture.redis.url);
+  const x402 = await start({ redisUrl: proxy.url, directUrl: fixture.redis.url });
   await untilOffered(x402, "3200000");
   let lost = 0;
   proxy.onCommand = (words) => {
@@ -197,13 +197,13 @@ test("without Redis the last value counts until it is too old, and no replica re
   expect(chain.proxy.calls).toBe(0);
   proxy.onCommand = () => undefined;
   await untilOffered(x402, "3300000");
-  await lab.stop(x402);
+  await fixture.stop(x402);
   await proxy.close();
 });
 
 describe("beside a token with a fixed rate", () => {
   const two = (): TomlTable => {
-    const [token] = x402Table({ devnet: lab.devnet })["accepted_tokens"] as [TomlTable];
+    const [token] = x402Table({ devnet: fixture.devnet })["accepted_tokens"] as [TomlTable];
     const other = { ...token, asset: `0x${"22".repeat(20)}`, symbol: "OTHER", rate_per_native_unit: "1" };
     return { accepted_tokens: [{ ...token, ...live() }, other] };
   };
@@ -217,11 +217,11 @@ describe("beside a token with a fixed rate", () => {
     expect(price.settlement_options.map(({ symbol }) => symbol)).toEqual(["OTHER"]);
     const requirements = {
       ...(await x402.ask()).v1[0]!,
-      asset: lab.devnet.token,
+      asset: fixture.devnet.token,
       maxAmountRequired: "3200000",
     };
     const paid = await payV1(requirements, {
-      payer: lab.payer,
+      payer: fixture.payer,
       validBefore: BigInt(Math.floor(Date.now() / 1000) + 120),
     });
     const refused = await x402.post(paid);
@@ -233,7 +233,7 @@ describe("beside a token with a fixed rate", () => {
     const metrics = createMetrics();
     registerRates(metrics, x402.gateway.rates);
     await eventually("it is offered", async () => (await amounts(x402)).length === 2);
-    const { network, token } = lab.devnet;
+    const { network, token } = fixture.devnet;
     const known = await metrics.text();
     const other = `network="${network}",asset="0x${"22".repeat(20)}",symbol="OTHER"`;
     expect(known).toContain(`postern_rate_value{network="${network}",asset="${token}",symbol="USDC"} 3200\n`);
@@ -249,8 +249,8 @@ describe("beside a token with a fixed rate", () => {
 });
 
 test("two tokens of one symbol are told apart by their asset, in metrics and in readiness", async () => {
-  const [token] = x402Table({ devnet: lab.devnet })["accepted_tokens"] as [TomlTable];
-  const [one, other] = [lab.devnet.token, `0x${"22".repeat(20)}`];
+  const [token] = x402Table({ devnet: fixture.devnet })["accepted_tokens"] as [TomlTable];
+  const [one, other] = [fixture.devnet.token, `0x${"22".repeat(20)}`];
   const x402 = await start({
     x402: {
       accepted_tokens: [

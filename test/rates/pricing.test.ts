@@ -3,19 +3,19 @@ import { writeConfig } from "../../shared/config/config-tables.ts";
 import { builtEntry, startProcess } from "../../shared/dev/process.ts";
 import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
 import { eventually } from "../../shared/dev/wait.ts";
-import { DOMAIN, ENGINE, KEY, wireRequest } from "../pricing/pricing-lab.ts";
+import { DOMAIN, ENGINE, KEY, wireRequest } from "../pricing/pricing-fixture.ts";
 import { reflectedClient } from "../support/reflected.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { x402Table } from "../support/x402.ts";
-import { type RatesLab, startRatesLab } from "./rates-lab.ts";
+import { type RatesFixture, startRatesFixture } from "./rates-fixture.ts";
 
-let lab: RatesLab;
+let fixture: RatesFixture;
 let redis: PrivateRedis;
 beforeAll(async () => {
-  [lab, redis] = await Promise.all([startRatesLab(), startRedis({ env: process.env })]);
+  [fixture, redis] = await Promise.all([startRatesFixture(), startRedis({ env: process.env })]);
 });
 afterAll(async () => {
-  await lab.stop();
+  await fixture.stop();
   await redis.stop();
 });
 
@@ -29,9 +29,9 @@ const devnet = {
 
 /** A price of a thousandth, and a token whose rate is the feed's. */
 async function configure(): Promise<string> {
-  const feed = await lab.feed();
-  await lab.write(feed);
-  const rate = { source: "chainlink", rpc_url: lab.proxy.url, feed, max_age_secs: 86_400 };
+  const feed = await fixture.feed();
+  await fixture.write(feed);
+  const rate = { source: "chainlink", rpc_url: fixture.proxy.url, feed, max_age_secs: 86_400 };
   const dir = tempDir();
   writeConfig(dir, {
     postern: { drain_secs: 0, redis: { url: redis.url } },

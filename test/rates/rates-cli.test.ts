@@ -15,23 +15,23 @@ import { isLive } from "../../shared/pricing/rates/source.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { x402Table } from "../support/x402.ts";
-import { type RatesLab, startRatesLab } from "./rates-lab.ts";
+import { type RatesFixture, startRatesFixture } from "./rates-fixture.ts";
 
-let lab: RatesLab;
+let fixture: RatesFixture;
 let redis: PrivateRedis;
 let feeds: Hex[];
 let dir: string;
 beforeAll(async () => {
-  [lab, redis] = await Promise.all([startRatesLab(), startRedis({ env: process.env })]);
-  feeds = [await lab.feed(), await lab.feed(), await lab.feed()];
+  [fixture, redis] = await Promise.all([startRatesFixture(), startRedis({ env: process.env })]);
+  feeds = [await fixture.feed(), await fixture.feed(), await fixture.feed()];
 });
 afterAll(async () => {
-  await lab.stop();
+  await fixture.stop();
   await redis.stop();
 });
 beforeEach(async () => {
   dir = join(tempDir(), "config");
-  for (const feed of feeds) await lab.write(feed);
+  for (const feed of feeds) await fixture.write(feed);
 });
 
 const devnet = {
@@ -44,7 +44,7 @@ const devnet = {
 
 const chainlink = (feed = feeds[0]) => ({
   source: "chainlink",
-  rpc_url: lab.proxy.url,
+  rpc_url: fixture.proxy.url,
   feed: String(feed),
   max_age_secs: 86_400,
 });
@@ -144,21 +144,21 @@ test("--test asks every source now, each with its own verdict, and tells no secr
     { rate_per_native_unit: { source: "median", of, max_deviation_bps: 100 } },
     "redis://127.0.0.1:1",
   );
-  await lab.write(feeds[1]!, { answer: 1n });
+  await fixture.write(feeds[1]!, { answer: 1n });
   const one = await rates("--test");
   expect(one.code).toBe(0);
   expect(one.stdout).toMatch(/^USDC \(eip155:8453\): 3200\n {2}median of 3; /);
   expect(
     one.stdout.match(/^ {4}chainlink 0x\w+: (.*)$/gm)?.map((line) => line.replace(/.*: (?=\d)/, "")),
   ).toEqual(["3200", expect.stringMatching(/^0.00000001; left out/), "3200"]);
-  await lab.write(feeds[2]!, { answer: -5n });
+  await fixture.write(feeds[2]!, { answer: -5n });
   const two = await rates("--test", "--json");
   const [rate] = (JSON.parse(two.stdout) as { rates: { value: unknown; legs: { reason: string }[] }[] })
     .rates;
   expect([two.code, rate?.value, rate?.legs[2]?.reason]).toEqual([1, null, "the feed answers -5"]);
-  lab.proxy.answer = "failing";
+  fixture.proxy.answer = "failing";
   const three = await rates("--test");
-  lab.proxy.answer = "well";
+  fixture.proxy.answer = "well";
   expect([three.code, three.stdout]).toEqual([1, expect.stringContaining("status 500")]);
   expect(JSON.stringify([one, two, three])).not.toMatch(/canary|127\.0\.0\.1/);
 });

@@ -1,24 +1,24 @@
 import type { Hex } from "viem";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parseDecimal } from "../../shared/text/decimal.ts";
-import { type RatesLab, startRatesLab } from "./rates-lab.ts";
+import { type RatesFixture, startRatesFixture } from "./rates-fixture.ts";
 import { judge } from "./sources.ts";
 
-let lab: RatesLab;
+let fixture: RatesFixture;
 let native: Hex;
 let usd: Hex;
 let other: Hex;
 beforeAll(async () => {
-  lab = await startRatesLab();
-  native = await lab.token(18);
-  usd = await lab.token(6);
-  other = await lab.token(8);
+  fixture = await startRatesFixture();
+  native = await fixture.token(18);
+  usd = await fixture.token(6);
+  other = await fixture.token(8);
 });
-afterAll(() => lab.stop());
+afterAll(() => fixture.stop());
 
 const source = (pool: Hex, more: object = {}) => ({
   source: "uniswap_v3_twap",
-  rpc_url: lab.rpcUrl,
+  rpc_url: fixture.rpcUrl,
   pool,
   native_token: native,
   window_secs: 600,
@@ -27,7 +27,7 @@ const source = (pool: Hex, more: object = {}) => ({
 
 /** One look when our clock and the chain's agree, or ours is ahead by so much. */
 async function look(rate: object, aheadSecs = 0) {
-  const nowMs = (Number(await lab.timestamp()) + aheadSecs) * 1000;
+  const nowMs = (Number(await fixture.timestamp()) + aheadSecs) * 1000;
   return judge(rate, { clock: () => nowMs });
 }
 
@@ -52,8 +52,8 @@ describe("the average of a pool that stands still is its price", () => {
     ["native second, a negative tick", -1, false],
     ["native first, tick zero", 0, true],
   ])("%s", async (_what, tick, nativeFirst) => {
-    const pool = nativeFirst ? await lab.pool(native, usd, tick) : await lab.pool(usd, native, tick);
-    await lab.pass(700);
+    const pool = nativeFirst ? await fixture.pool(native, usd, tick) : await fixture.pool(usd, native, tick);
+    await fixture.pass(700);
     const { value } = await look(source(pool));
     // 18 decimals of the native coin against 6: a factor of 10^12.
     const expected = powerDigits(nativeFirst ? tick : -tick) * 10n ** 12n;
@@ -65,22 +65,22 @@ describe("the average of a pool that stands still is its price", () => {
 });
 
 test("the decimals of both tokens are the contracts' own", async () => {
-  const pool = await lab.pool(other, native, 0);
-  await lab.pass(700);
+  const pool = await fixture.pool(other, native, 0);
+  await fixture.pass(700);
   expect((await look(source(pool))).value).toBe("10000000000");
 });
 
 test("the mean tick is rounded towards negative infinity, and counts each price for its time", async () => {
-  const pool = await lab.pool(native, usd, -196_000);
-  await lab.pass(1000);
-  const movedAt = await lab.timestamp().then(async () => {
-    await lab.trade(pool, -196_007);
-    return lab.timestamp();
+  const pool = await fixture.pool(native, usd, -196_000);
+  await fixture.pass(1000);
+  const movedAt = await fixture.timestamp().then(async () => {
+    await fixture.trade(pool, -196_007);
+    return fixture.timestamp();
   });
-  await lab.pass(123);
+  await fixture.pass(123);
   // An eth_call's own block is the latest one: all times are the chain's.
   const { value } = await look(source(pool));
-  const end = await lab.timestamp();
+  const end = await fixture.timestamp();
   const after = Number(end - movedAt);
   const exact = (-196_000 * (600 - after) - 196_007 * after) / 600;
   expect(Number.isInteger(exact)).toBe(false);
@@ -89,12 +89,12 @@ test("the mean tick is rounded towards negative infinity, and counts each price 
 });
 
 test("the average is the one at the block whose time was looked at", async () => {
-  const pool = await lab.pool(native, usd, -196_256);
-  await lab.pass(700);
-  lab.proxy.asked.length = 0;
-  expect((await look(source(pool, { rpc_url: lab.proxy.url }))).value).toBeDefined();
-  const head = await lab.client.getBlockNumber();
-  const observed = lab.proxy.asked.filter(({ params: [call] }) =>
+  const pool = await fixture.pool(native, usd, -196_256);
+  await fixture.pass(700);
+  fixture.proxy.asked.length = 0;
+  expect((await look(source(pool, { rpc_url: fixture.proxy.url }))).value).toBeDefined();
+  const head = await fixture.client.getBlockNumber();
+  const observed = fixture.proxy.asked.filter(({ params: [call] }) =>
     JSON.stringify(call).includes("0x883bdbfd"),
   );
   expect(observed.map(({ params }) => params[1])).toEqual([`0x${head.toString(16)}`]);
@@ -102,8 +102,8 @@ test("the average is the one at the block whose time was looked at", async () =>
 
 describe("there is no rate from", () => {
   test("a node that stands still, however often it is asked", async () => {
-    const pool = await lab.pool(native, usd, -196_256);
-    await lab.pass(700);
+    const pool = await fixture.pool(native, usd, -196_256);
+    await fixture.pass(700);
     expect((await look(source(pool), 600)).value).toBeDefined();
     expect((await look(source(pool), 601)).reason).toMatch(/latest block is older than max_age_secs: 601 s/);
     const strict = source(pool, { max_age_secs: 30 });
@@ -111,21 +111,21 @@ describe("there is no rate from", () => {
   });
 
   test("a node whose clock is ahead of ours", async () => {
-    const pool = await lab.pool(native, usd, -196_256);
-    await lab.pass(700);
+    const pool = await fixture.pool(native, usd, -196_256);
+    await fixture.pass(700);
     expect((await look(source(pool), -60)).value).toBeDefined();
     expect((await look(source(pool), -61)).reason).toMatch(/latest block is 61 s in the future/);
   });
 
   test("a pool whose history is shorter than the window", async () => {
-    const pool = await lab.pool(native, usd, 5);
-    await lab.pass(60);
+    const pool = await fixture.pool(native, usd, 5);
+    await fixture.pass(60);
     expect((await look(source(pool))).reason).toMatch(/observe of 0x.*OLD/);
   });
 
   test("a pool of other tokens", async () => {
-    const pool = await lab.pool(other, usd, 5);
-    await lab.pass(700);
+    const pool = await fixture.pool(other, usd, 5);
+    await fixture.pass(700);
     expect((await look(source(pool))).reason).toMatch(/native_token is none of them/);
   });
 

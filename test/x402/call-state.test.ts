@@ -13,19 +13,19 @@ import { recordingLog } from "../support/recording-log.ts";
 import { type RedisProxy, startRedisProxy } from "../support/redis-proxy.ts";
 import type { TestX402 } from "../support/x402.ts";
 import { paymentIn } from "../support/x402-audit.ts";
-import { useLab } from "./lab.ts";
+import { useFixture } from "./fixture.ts";
 import { STEPS } from "./redis-steps.ts";
 
-const lab = useLab();
+const fixture = useFixture();
 let proxy: RedisProxy;
 let x402: TestX402;
 let headers: Record<string, string>;
 const closers: (() => Promise<unknown>)[] = [];
 
 beforeEach(async () => {
-  proxy = await startRedisProxy(lab.redis.url);
-  x402 = await lab.gateway({ redisUrl: proxy.url, directUrl: lab.redis.url });
-  headers = await x402.pay({ payer: lab.payer });
+  proxy = await startRedisProxy(fixture.redis.url);
+  x402 = await fixture.gateway({ redisUrl: proxy.url, directUrl: fixture.redis.url });
+  headers = await x402.pay({ payer: fixture.payer });
 });
 afterEach(async () => {
   for (const close of closers.splice(0)) await close();
@@ -42,8 +42,8 @@ async function stateOf(answer: Answer): Promise<unknown> {
 
 /** A producer takes the calls from here on, so they are no longer among those that wait. */
 async function producer(inject: Inject): Promise<void> {
-  lab.foreign.push(paymentIn(headers)?.nonce ?? "");
-  const redis = connectForWork(new Secret(lab.redis.url), recordingLog());
+  fixture.foreign.push(paymentIn(headers)?.nonce ?? "");
+  const redis = connectForWork(new Secret(fixture.redis.url), recordingLog());
   const started = createProducer({ inject, redis, log: recordingLog(), origins: ["x402"] });
   closers.push(async () => {
     await started.close(2000);
@@ -76,7 +76,7 @@ const isFailed = async () => (await x402.queue.getFailedCount()) === 1;
 describe("GET /x402/calls/{call_id} says where a paid call is", () => {
   const states: Record<string, () => Promise<Answer>> = {
     async settling() {
-      await lab.devnet.control.fault({ on: "settle", kind: "drop" });
+      await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
       return x402.post(headers);
     },
     async settled() {
@@ -102,13 +102,16 @@ describe("GET /x402/calls/{call_id} says where a paid call is", () => {
       return answer;
     },
     async void() {
-      await lab.devnet.control.fault({ on: "settle", kind: "drop" });
+      await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
       const answer = await x402.post(headers);
-      await lab.devnet.chain.cancelAuthorization(lab.payer, paymentIn(headers)?.nonce as `0x${string}`);
+      await fixture.devnet.chain.cancelAuthorization(
+        fixture.payer,
+        paymentIn(headers)?.nonce as `0x${string}`,
+      );
       return answer;
     },
     async review() {
-      await lab.devnet.control.fault({ on: "settle", kind: "drop" });
+      await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
       const answer = await x402.post(headers);
       const id = String(answer.json()["status_url"]).split("/").at(-1) ?? "";
       await x402.journal.markForReview(id, { now: Date.now(), reason: "a contradiction" });
@@ -119,7 +122,7 @@ describe("GET /x402/calls/{call_id} says where a paid call is", () => {
     const answer = await bring();
     await eventually(`it says ${state}`, async () => (await stateOf(answer)) === state);
     proxy.onCommand = () => undefined;
-    await lab.devnet.control.clearFaults();
+    await fixture.devnet.control.clearFaults();
     await eventually("what was under way has ended", async () => {
       const now = await stateOf(answer);
       return now !== "settling" && now !== "settled";
@@ -144,5 +147,5 @@ test("a paid call that an operator discards is over: a repeat is told so, and th
   expect(await isQueued(x402.redis, "x402", id)).toBe(false);
   const payment = await x402.journal.find(id);
   expect([payment?.state, payment?.call]).toEqual(["DISCARDED", undefined]);
-  expect((await lab.asked()).settle).toBe(1);
+  expect((await fixture.asked()).settle).toBe(1);
 });

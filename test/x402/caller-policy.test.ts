@@ -283,7 +283,7 @@ const word = (value: number): `0x${string}` => `0x${value.toString(16).padStart(
 describe("isPermittedCaller", () => {
   type Ask = (call: { to: string; data: `0x${string}` }) => Promise<`0x${string}`>;
 
-  function lab(ask: Ask, options: { callersMax?: number } = {}) {
+  function fixture(ask: Ask, options: { callersMax?: number } = {}) {
     const calls: { to: string; data: `0x${string}` }[] = [];
     const nodes: string[] = [];
     let now = NOW;
@@ -317,7 +317,7 @@ describe("isPermittedCaller", () => {
     );
 
   test("is asked of the policy's contract, as the ABI encodes it", async () => {
-    const { ask, calls } = lab(async () => word(1));
+    const { ask, calls } = fixture(async () => word(1));
     await ask({ serviceId: Number.MAX_SAFE_INTEGER });
     const abi = parseAbi([
       "function isPermittedCaller(uint64 serviceId, address caller) view returns (bool)",
@@ -331,7 +331,7 @@ describe("isPermittedCaller", () => {
   });
 
   test("remembers a yes for half a minute and asks again after it, on the same client of the node", async () => {
-    const { ask, calls, nodes, pass } = lab(async () => word(1));
+    const { ask, calls, nodes, pass } = fixture(async () => word(1));
     expect([await ask(), await ask()]).toEqual([true, true]);
     pass(29_999);
     await ask();
@@ -345,7 +345,7 @@ describe("isPermittedCaller", () => {
   test("believes a caller who has just been permitted, and strangers displace nobody who is", async () => {
     const permitted = new Set([CALLER.slice(2).toLowerCase()]);
     const isIn = ({ data }: { data: string }) => permitted.has(data.slice(-40));
-    const { ask, calls } = lab(async (call) => word(isIn(call) ? 1 : 0), { callersMax: 2 });
+    const { ask, calls } = fixture(async (call) => word(isIn(call) ? 1 : 0), { callersMax: 2 });
     await ask();
     for (let i = 0; i < 5; i++) await ask({ caller: `0x${String(i).repeat(40)}` });
     expect(await ask()).toBe(true);
@@ -358,7 +358,7 @@ describe("isPermittedCaller", () => {
   test("asks no more than 64 questions at a time: others are told to come back, and those known need none", async () => {
     const held: (() => void)[] = [];
     let holds = false;
-    const { ask, calls } = lab(
+    const { ask, calls } = fixture(
       () => new Promise((resolve) => (holds ? held.push(() => resolve(word(1))) : resolve(word(1)))),
     );
     await ask({ serviceId: 1000 });
@@ -377,17 +377,17 @@ describe("isPermittedCaller", () => {
   });
 
   test("keeps the answers of different callers and services apart", async () => {
-    const { ask } = lab(async ({ data }) => word(data.endsWith(PAYER.slice(2).toLowerCase()) ? 1 : 0));
+    const { ask } = fixture(async ({ data }) => word(data.endsWith(PAYER.slice(2).toLowerCase()) ? 1 : 0));
     expect(await ask()).toBe(false);
     expect(await ask({ caller: PAYER })).toBe(true);
-    const { ask: ofService, calls } = lab(async () => word(1));
+    const { ask: ofService, calls } = fixture(async () => word(1));
     await ofService({ serviceId: 1 });
     await ofService({ serviceId: 2 });
     expect(calls).toHaveLength(2);
   });
 
   test("forgets the oldest yes beyond its bound", async () => {
-    const { ask, calls } = lab(async () => word(1), { callersMax: 2 });
+    const { ask, calls } = fixture(async () => word(1), { callersMax: 2 });
     for (const serviceId of [1, 2, 3, 2, 3]) await ask({ serviceId });
     expect(calls).toHaveLength(3);
     await ask({ serviceId: 1 });
@@ -395,7 +395,7 @@ describe("isPermittedCaller", () => {
   });
 
   test("asks once for all who ask the same at a time", async () => {
-    const { ask, calls } = lab(async () => {
+    const { ask, calls } = fixture(async () => {
       await setImmediate();
       return word(1);
     });
@@ -419,7 +419,7 @@ describe("isPermittedCaller", () => {
     ["answers the URL", async () => RPC.reveal() as `0x${string}`],
   ])("says that it does not know, without the RPC URL, where the node %s", async (_what, misbehave) => {
     let well = false;
-    const { ask } = lab((call) => (well ? Promise.resolve(word(1)) : misbehave(call)));
+    const { ask } = fixture((call) => (well ? Promise.resolve(word(1)) : misbehave(call)));
     const error = await failureOf(ask());
     expect(error.code).toBe("caller.check_unavailable");
     expect(inspect(error, { depth: 10 }) + error.publicDetail).not.toContain("canary");
@@ -435,7 +435,7 @@ describe("isPermittedCaller", () => {
     await once(node.listen(0, "127.0.0.1"), "listening");
     const rpcUrl = new Secret(`http://127.0.0.1:${(node.address() as AddressInfo).port}/canary-key`);
     const ethCall = createEthCall({ rpcUrl, timeoutMs: 30 });
-    const { ask } = lab(ethCall as Ask);
+    const { ask } = fixture(ethCall as Ask);
     const errors = await Promise.all([failureOf(ask()), failureOf(ask())]);
     for (const error of errors) {
       expect(error.code).toBe("caller.check_unavailable");

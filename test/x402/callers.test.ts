@@ -4,9 +4,9 @@ import { keccak256 } from "viem/utils";
 import { beforeEach, describe, expect, test } from "vitest";
 import { type DevAccount, newPayer, signPayment } from "../support/devnet.ts";
 import { inTime, type TestX402 } from "../support/x402.ts";
-import { PRICE, useLab } from "./lab.ts";
+import { PRICE, useFixture } from "./fixture.ts";
 
-const lab = useLab();
+const fixture = useFixture();
 const BY_PAYER = "/x402/jobs/1/8";
 const DELEGATED = "/x402/jobs/1/9";
 const prices = { "7": "1000000000000000", "8": "1000000000000000", "9": "1000000000000000" };
@@ -17,9 +17,9 @@ let caller: DevAccount;
 
 /** Job 8 is for payers who are permitted, job 9 for callers who are, whoever pays. */
 beforeEach(async () => {
-  const { callerRegistry: contract, rpcUrl: rpc_url } = lab.devnet;
+  const { callerRegistry: contract, rpcUrl: rpc_url } = fixture.devnet;
   const restricted = { service_id: 1, invocation_mode: "restricted_paid", contract, rpc_url };
-  x402 = await lab.gateway({
+  x402 = await fixture.gateway({
     prices,
     x402: {
       job_policies: [
@@ -33,10 +33,10 @@ beforeEach(async () => {
       ],
     },
   });
-  caller = await newPayer(lab.devnet, 0n);
+  caller = await newPayer(fixture.devnet, 0n);
 });
 
-async function payFor(path: string, payer = lab.payer): Promise<Record<string, string>> {
+async function payFor(path: string, payer = fixture.payer): Promise<Record<string, string>> {
   const offer = (await x402.ask(path)).v2.accepts[0] as PaymentRequirements;
   return { "PAYMENT-SIGNATURE": (await signPayment(offer, inTime({ payer }))).header };
 }
@@ -67,24 +67,24 @@ async function outcome(headers: Record<string, string>, path: string): Promise<u
 }
 
 async function expectFree({ verify = 0 } = {}): Promise<void> {
-  expect(await lab.asked()).toEqual({ verify, settle: 0 });
-  expect(await lab.charged()).toEqual([]);
+  expect(await fixture.asked()).toEqual({ verify, settle: 0 });
+  expect(await fixture.charged()).toEqual([]);
   expect(await x402.waiting()).toEqual([]);
 }
 
 describe("a job whose payer must be permitted", () => {
   test("is sold to one who is, and the runner is told the caller", async () => {
-    await lab.devnet.chain.permitCaller(1n, lab.payer.address);
+    await fixture.devnet.chain.permitCaller(1n, fixture.payer.address);
     expect(await outcome(await payFor(BY_PAYER), BY_PAYER)).toEqual([202, "accepted"]);
     const [call] = await x402.waiting();
-    expect(call?.metadata["X-PLATFORM-CALLER"]).toBe(lab.payer.address.toLowerCase());
-    expect(await lab.charged()).toEqual([PRICE]);
+    expect(call?.metadata["X-PLATFORM-CALLER"]).toBe(fixture.payer.address.toLowerCase());
+    expect(await fixture.charged()).toEqual([PRICE]);
   });
 
   test("is refused to others, who are not charged, whoever they say they are", async () => {
     const headers = { ...(await payFor(BY_PAYER)), "X-PLATFORM-CALLER": caller.address };
-    await lab.devnet.chain.permitCaller(1n, caller.address);
-    await lab.devnet.chain.permitCaller(2n, lab.payer.address);
+    await fixture.devnet.chain.permitCaller(1n, caller.address);
+    await fixture.devnet.chain.permitCaller(2n, fixture.payer.address);
     expect(await outcome(headers, BY_PAYER)).toEqual([403, "caller.not_permitted"]);
     await expectFree();
   });
@@ -93,22 +93,22 @@ describe("a job whose payer must be permitted", () => {
     const dryRun = `${BY_PAYER}/auth-dry-run`;
     const headers = await payFor(BY_PAYER);
     expect((await x402.post({}, { path: dryRun })).json()).toMatchObject({ code: "payment.required" });
-    await lab.devnet.chain.permitCaller(1n, lab.payer.address);
+    await fixture.devnet.chain.permitCaller(1n, fixture.payer.address);
     const answer = await x402.post(headers, { path: dryRun });
     expect(answer.status).toBe(200);
     expect(answer.json()).toEqual({
       allowed: true,
       mode: "restricted_paid",
-      caller: lab.payer.address.toLowerCase(),
+      caller: fixture.payer.address.toLowerCase(),
     });
-    const stranger = await newPayer(lab.devnet);
+    const stranger = await newPayer(fixture.devnet);
     expect(await outcome(await payFor(BY_PAYER, stranger), dryRun)).toEqual([403, "caller.not_permitted"]);
     await expectFree({ verify: 1 });
   });
 });
 
 describe("a job whose caller must have signed", () => {
-  beforeEach(() => lab.devnet.chain.permitCaller(1n, caller.address));
+  beforeEach(() => fixture.devnet.chain.permitCaller(1n, caller.address));
 
   test("is sold to anybody who pays with a permitted caller's proof", async () => {
     const headers = { ...(await payFor(DELEGATED)), ...(await proofOf()) };
@@ -116,7 +116,7 @@ describe("a job whose caller must have signed", () => {
     const [call] = await x402.waiting();
     expect(call?.metadata).toMatchObject({
       "X-PLATFORM-CALLER": caller.address.toLowerCase(),
-      "X-X402-PAYER": lab.payer.address.toLowerCase(),
+      "X-X402-PAYER": fixture.payer.address.toLowerCase(),
     });
   });
 
@@ -126,9 +126,9 @@ describe("a job whose caller must have signed", () => {
     "another job": [() => proofOf({ job: 8 }), "caller.proof_invalid"],
     "an expired proof": [() => proofOf({ expiresIn: -1 }), "caller.proof_invalid"],
     "a proof that lasts too long": [() => proofOf({ expiresIn: EXPIRY_MAX + 60 }), "caller.proof_invalid"],
-    "a caller who is not permitted": [() => proofOf({ by: lab.payer }), "caller.not_permitted"],
+    "a caller who is not permitted": [() => proofOf({ by: fixture.payer }), "caller.not_permitted"],
     "somebody else's address": [
-      async () => ({ ...(await proofOf({ by: lab.payer })), "X-PLATFORM-CALLER": caller.address }),
+      async () => ({ ...(await proofOf({ by: fixture.payer })), "X-PLATFORM-CALLER": caller.address }),
       "caller.proof_invalid",
     ],
   };
@@ -156,8 +156,8 @@ describe("a job whose caller must have signed", () => {
     const second = { ...(await payFor(DELEGATED)), ...proof };
     expect(await outcome(second, DELEGATED)).toEqual([403, "caller.nonce_used"]);
     expect(await outcome(proof, dryRun)).toEqual([403, "caller.nonce_used"]);
-    expect((await lab.asked()).settle).toBe(1);
-    expect(await lab.charged()).toEqual([PRICE]);
+    expect((await fixture.asked()).settle).toBe(1);
+    expect(await fixture.charged()).toEqual([PRICE]);
     // The payment itself, sent again, is no second use.
     expect(await outcome(first, DELEGATED)).toEqual([202, "accepted"]);
     expect(await outcome({ ...second, ...(await proofOf({ nonce: "nonce-2" })) }, DELEGATED)).toEqual([
@@ -173,7 +173,7 @@ describe("a job whose caller must have signed", () => {
       payments.map((headers) => outcome({ ...headers, ...proof }, DELEGATED)),
     );
     expect(outcomes.map(([status]) => status).sort()).toEqual([202, 403, 403]);
-    expect(await lab.charged()).toEqual([PRICE]);
+    expect(await fixture.charged()).toEqual([PRICE]);
   });
 });
 
@@ -185,8 +185,8 @@ test("a registry that cannot be asked is 503, nothing is charged, and its URL is
     invocation_mode: "restricted_paid",
     auth_mode: "payer_is_caller",
   };
-  const contract = lab.devnet.callerRegistry;
-  const blind = await lab.gateway({ prices, x402: { job_policies: [{ ...policy, contract, rpc_url }] } });
+  const contract = fixture.devnet.callerRegistry;
+  const blind = await fixture.gateway({ prices, x402: { job_policies: [{ ...policy, contract, rpc_url }] } });
   const answer = await blind.post(await payFor(BY_PAYER), { path: BY_PAYER });
   expect([answer.status, answer.json()["code"]]).toEqual([503, "caller.check_unavailable"]);
   expect(answer.text + blind.log.text()).not.toContain("canary-key");

@@ -3,14 +3,14 @@ import { describe, expect, test } from "vitest";
 import { eventually } from "../../shared/dev/wait.ts";
 import { openRaw, send } from "../support/http.ts";
 import { JOB_PATH, PUBLIC_URL, requiredIn } from "../support/x402.ts";
-import { useLab } from "./lab.ts";
+import { useFixture } from "./fixture.ts";
 
-const lab = useLab();
+const fixture = useFixture();
 const ASSET_18 = "0x1111111111111111111111111111111111111111";
 
 /** A second token, of 18 decimals and on a chain that version 1 has no name for. */
 function twoTokens() {
-  const { network, token, seller, rpcUrl } = lab.devnet;
+  const { network, token, seller, rpcUrl } = fixture.devnet;
   const shared = { pay_to: seller, rate_per_native_unit: "3200", eip3009_version: "2", rpc_url: rpcUrl };
   return {
     accepted_tokens: [
@@ -29,7 +29,7 @@ function twoTokens() {
 
 describe("an unpaid request is told how to pay", () => {
   test("in both versions at once, one offer for each token", async () => {
-    const x402 = await lab.gateway({ x402: twoTokens(), early: true });
+    const x402 = await fixture.gateway({ x402: twoTokens(), early: true });
     const answer = await x402.post();
     expect(answer.status).toBe(402);
     const required = requiredIn(answer);
@@ -41,10 +41,10 @@ describe("an unpaid request is told how to pay", () => {
     expect(required.accepts).toHaveLength(2);
     expect(required.accepts[0]).toEqual({
       scheme: "exact",
-      network: lab.devnet.network,
-      asset: lab.devnet.token,
+      network: fixture.devnet.network,
+      asset: fixture.devnet.token,
       amount: "3200000",
-      payTo: lab.devnet.seller,
+      payTo: fixture.devnet.seller,
       maxTimeoutSeconds: 120,
       extra: {
         name: "USDC",
@@ -65,16 +65,16 @@ describe("an unpaid request is told how to pay", () => {
         resource: `${PUBLIC_URL}${JOB_PATH}`,
         description: "Job 7 of service 1",
         mimeType: "application/json",
-        payTo: lab.devnet.seller,
+        payTo: fixture.devnet.seller,
         maxTimeoutSeconds: 120,
-        asset: lab.devnet.token,
+        asset: fixture.devnet.token,
         extra: { name: "USDC", version: "2" },
       },
     ]);
   });
 
   test("the price holds for at least as long as promised", async () => {
-    const x402 = await lab.gateway({ x402: { quote_ttl_secs: 300 } });
+    const x402 = await fixture.gateway({ x402: { quote_ttl_secs: 300 } });
     const before = Date.now() / 1000;
     const [offer] = (await x402.ask()).v2.accepts;
     const left = Number(offer?.extra["quoteExpiry"]) - before;
@@ -83,7 +83,7 @@ describe("an unpaid request is told how to pay", () => {
   });
 
   test("no cache keeps it, and a browser's page may read it", async () => {
-    const { headers } = await (await lab.gateway()).post();
+    const { headers } = await (await fixture.gateway()).post();
     expect(headers["cache-control"]).toBe("no-store");
     expect(headers["content-type"]).toBe("application/problem+json");
     expect(headers["access-control-allow-origin"]).toBe("*");
@@ -94,7 +94,7 @@ describe("an unpaid request is told how to pay", () => {
   });
 
   test("a browser's page may read that there is nothing, too", async () => {
-    const x402 = await lab.gateway();
+    const x402 = await fixture.gateway();
     for (const path of ["/x402/jobs/1/%37", "/x402/calls/nothing", "/x402/jobs/1/99"]) {
       const { status, headers } = await x402.post({}, { path });
       expect([status, headers["access-control-allow-origin"]]).toEqual([404, "*"]);
@@ -102,7 +102,7 @@ describe("an unpaid request is told how to pay", () => {
   });
 
   test("a browser's preflight is answered without a word about payment", async () => {
-    const x402 = await lab.gateway();
+    const x402 = await fixture.gateway();
     const wanted = [
       ...["payment-signature", "x-payment", "content-type", "access-control-expose-headers"],
       ...["sign-in-with-x", "x-platform-quote", "x-platform-caller-sig"],
@@ -124,7 +124,7 @@ describe("an unpaid request is told how to pay", () => {
   });
 
   test("before its body is read: of ten megabytes nothing is taken, and the connection ends", async () => {
-    const x402 = await lab.gateway();
+    const x402 = await fixture.gateway();
     const bytes = 10 * 1024 * 1024;
     const head = `POST ${JOB_PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: ${bytes}\r\n\r\n`;
     const raw = openRaw(x402.address, head);
@@ -136,7 +136,7 @@ describe("an unpaid request is told how to pay", () => {
   });
 
   test("a client that waits for 100-continue gets the 402 instead", async () => {
-    const x402 = await lab.gateway();
+    const x402 = await fixture.gateway();
     const head = `POST ${JOB_PATH} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n`;
     const raw = openRaw(x402.address, head);
     await eventually("an answer", () => raw.received().endsWith("}"));
@@ -147,10 +147,10 @@ describe("an unpaid request is told how to pay", () => {
 
 describe("the price", () => {
   test("names the endpoint by the public URL, never by a Host header", async () => {
-    const x402 = await lab.gateway({ x402: twoTokens(), early: true });
+    const x402 = await fixture.gateway({ x402: twoTokens(), early: true });
     const headers = { Host: "evil.test", "X-Forwarded-Host": "evil.test" };
     const answer = await send(x402.address, { method: "GET", path: `${JOB_PATH}/price`, headers });
-    const { network, token, seller } = lab.devnet;
+    const { network, token, seller } = fixture.devnet;
     const common = {
       protocol: "x402",
       pay_to: seller,

@@ -4,10 +4,10 @@ import { eventually } from "../../shared/dev/wait.ts";
 import { send } from "../support/http.ts";
 import { type RedisProxy, startRedisProxy } from "../support/redis-proxy.ts";
 import { JOB_PATH, type TestX402 } from "../support/x402.ts";
-import { PRICE, useLab } from "./lab.ts";
+import { PRICE, useFixture } from "./fixture.ts";
 import { STEPS, type Step } from "./redis-steps.ts";
 
-const lab = useLab();
+const fixture = useFixture();
 
 /** Begins a request and hangs up once `until` says so; `whole` is whether its body was sent to the end. */
 async function hangUp(
@@ -36,24 +36,25 @@ describe("a client that goes away", () => {
   test.each(["verify", "settle"] as const)(
     "while the facilitator is asked to %s: its payment is one charge and one job",
     async (on) => {
-      const x402 = await lab.gateway();
-      const header = await x402.pay({ payer: lab.payer });
-      await lab.devnet.control.fault({ on, kind: "slow", delayMs: 500, times: 1 });
-      const asked = () => eventually("the facilitator is asked", async () => (await lab.asked())[on] === 1);
+      const x402 = await fixture.gateway();
+      const header = await x402.pay({ payer: fixture.payer });
+      await fixture.devnet.control.fault({ on, kind: "slow", delayMs: 500, times: 1 });
+      const asked = () =>
+        eventually("the facilitator is asked", async () => (await fixture.asked())[on] === 1);
       await hangUp(x402.address, header, { whole: true, until: asked });
       await eventually("its call waits", async () => (await x402.waiting()).length === 1);
       const again = await x402.post(header);
       expect([again.status, again.json()["call_id"]]).toEqual([202, (await x402.waiting())[0]?.id]);
-      expect(await lab.charged()).toEqual([PRICE]);
+      expect(await fixture.charged()).toEqual([PRICE]);
     },
   );
 
   test("before its body was whole: nobody is asked and nothing is charged", async () => {
-    const x402 = await lab.gateway();
-    const header = await x402.pay({ payer: lab.payer });
+    const x402 = await fixture.gateway();
+    const header = await x402.pay({ payer: fixture.payer });
     await hangUp(x402.address, header, { whole: false, until: async () => {} });
     await eventually("it is refused", () => x402.log.events.some(({ event }) => event === "payment.refused"));
-    expect([await lab.asked(), await lab.charged()]).toEqual([{ verify: 0, settle: 0 }, []]);
+    expect([await fixture.asked(), await fixture.charged()]).toEqual([{ verify: 0, settle: 0 }, []]);
     expect((await x402.post(header)).status).toBe(202);
   });
 });
@@ -61,14 +62,14 @@ describe("a client that goes away", () => {
 describe("a client that goes away once Redis is asked for a step of its request", () => {
   let proxy: RedisProxy;
   beforeEach(async () => {
-    proxy = await startRedisProxy(lab.redis.url);
+    proxy = await startRedisProxy(fixture.redis.url);
   });
   afterEach(async () => {
-    process.kill(lab.redis.pid, "SIGCONT");
+    process.kill(fixture.redis.pid, "SIGCONT");
     await proxy.close();
   });
 
-  const gateway = () => lab.gateway({ redisUrl: proxy.url, directUrl: lab.redis.url });
+  const gateway = () => fixture.gateway({ redisUrl: proxy.url, directUrl: fixture.redis.url });
 
   /** Resolves once this step was asked for so many times; `act` is called before Redis sees the last of them. */
   function onStep(step: Step, { times = 1, act = () => {} }: { times?: number; act?: () => void } = {}) {
@@ -82,17 +83,17 @@ describe("a client that goes away once Redis is asked for a step of its request"
 
   /** Redis stands still from the step on, until the gateway has seen that its client is gone. */
   async function hangUpAt(step: Step, x402: TestX402, header: Record<string, string>): Promise<void> {
-    const until = onStep(step, { act: () => process.kill(lab.redis.pid, "SIGSTOP") });
+    const until = onStep(step, { act: () => process.kill(fixture.redis.pid, "SIGSTOP") });
     await hangUp(x402.address, header, { whole: true, until });
     await send(x402.address, { method: "GET", path: "/x402/health" }); // answered after the hanging up was heard of
-    process.kill(lab.redis.pid, "SIGCONT");
+    process.kill(fixture.redis.pid, "SIGCONT");
   }
 
   test.each(["claim", "settled", "add"] as const)(
     "%s: the request goes on by itself, and is one charge and one job",
     async (step) => {
       const x402 = await gateway();
-      const header = await x402.pay({ payer: lab.payer });
+      const header = await x402.pay({ payer: fixture.payer });
       await hangUpAt(STEPS[step], x402, header);
       await eventually("it is done", () => x402.log.text().includes("payment.accepted"));
       expect(x402.log.text(), "nobody else had to finish it").not.toMatch(
@@ -101,20 +102,20 @@ describe("a client that goes away once Redis is asked for a step of its request"
       const [call] = await x402.waiting();
       const again = await x402.post(header);
       expect([again.status, again.json()["call_id"]]).toEqual([202, call?.id]);
-      expect([await lab.charged(), await lab.asked()]).toEqual([[PRICE], { verify: 1, settle: 1 }]);
+      expect([await fixture.charged(), await fixture.asked()]).toEqual([[PRICE], { verify: 1, settle: 1 }]);
     },
   );
 
   test("while it waits as a repeat, the first is answered, and it is one charge and one job", async () => {
-    const [x402, replica] = [await lab.gateway(), await gateway()];
-    const header = await x402.pay({ payer: lab.payer });
-    await lab.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 1500, times: 1 });
+    const [x402, replica] = [await fixture.gateway(), await gateway()];
+    const header = await x402.pay({ payer: fixture.payer });
+    await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 1500, times: 1 });
     const first = x402.post(header);
-    await eventually("it is being settled", async () => (await lab.asked()).settle === 1);
+    await eventually("it is being settled", async () => (await fixture.asked()).settle === 1);
     await hangUp(replica.address, header, { whole: true, until: onStep(STEPS.find, { times: 3 }) });
     const answer = await first;
     expect([answer.status, answer.headers["idempotent-replayed"]]).toEqual([202, undefined]);
     expect((await replica.post(header)).json()["call_id"]).toBe(answer.json()["call_id"]);
-    expect([await lab.charged(), await lab.asked()]).toEqual([[PRICE], { verify: 1, settle: 1 }]);
+    expect([await fixture.charged(), await fixture.asked()]).toEqual([[PRICE], { verify: 1, settle: 1 }]);
   });
 });

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { newPayer } from "../support/devnet.ts";
 import { JOB_PATH, type TestX402, type TestX402Options } from "../support/x402.ts";
-import { PRICE, useLab } from "./lab.ts";
+import { PRICE, useFixture } from "./fixture.ts";
 
-const lab = useLab();
+const fixture = useFixture();
 const DRY_RUN = `${JOB_PATH}/auth-dry-run`;
 const policies = [{ service_id: 1, job_index: 8, invocation_mode: "disabled" }];
 const prices = { "7": "1000000000000000", "8": "1000000000000000" };
@@ -12,7 +12,7 @@ type Request = { headers: Record<string, string>; path?: string; body?: string }
 type Case = { options?: Partial<TestX402Options>; request: (x402: TestX402) => Promise<Request> };
 
 const bought = async (x402: TestX402): Promise<Record<string, string>> => {
-  const headers = await x402.pay({ payer: lab.payer });
+  const headers = await x402.pay({ payer: fixture.payer });
   expect((await x402.post(headers)).status).toBe(202);
   return headers;
 };
@@ -23,7 +23,7 @@ const refused: Record<string, Case> = {
     request: async (x402) => ({ headers: await bought(x402), body: "other" }),
   },
   "a payer without money": {
-    request: async (x402) => ({ headers: await x402.pay({ payer: await newPayer(lab.devnet, 0n) }) }),
+    request: async (x402) => ({ headers: await x402.pay({ payer: await newPayer(fixture.devnet, 0n) }) }),
   },
   "a payment header that is none": { request: async () => ({ headers: { "PAYMENT-SIGNATURE": "AAAA" } }) },
   "a payment header that is none, for a disabled job": {
@@ -33,26 +33,26 @@ const refused: Record<string, Case> = {
     request: async () => ({ headers: { "X-PAYMENT": "AAAA" }, path: "/x402/jobs/1/9" }),
   },
   "a payment for a disabled job": {
-    request: async (x402) => ({ headers: await x402.pay({ payer: lab.payer }), path: "/x402/jobs/1/8" }),
+    request: async (x402) => ({ headers: await x402.pay({ payer: fixture.payer }), path: "/x402/jobs/1/8" }),
   },
   "a body in a content coding": {
     request: async (x402) => ({
-      headers: { ...(await x402.pay({ payer: lab.payer })), "Content-Encoding": "gzip" },
+      headers: { ...(await x402.pay({ payer: fixture.payer })), "Content-Encoding": "gzip" },
     }),
   },
   "a payer with as many open payments as are allowed": {
     options: { x402: { open_payments_per_payer: 1, settle_timeout_secs: 1 } },
     request: async (x402) => {
-      await lab.devnet.control.fault({ on: "settle", kind: "drop" });
-      expect((await x402.post(await x402.pay({ payer: lab.payer }))).status).toBe(503);
-      return { headers: await x402.pay({ payer: lab.payer }) };
+      await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
+      expect((await x402.post(await x402.pay({ payer: fixture.payer }))).status).toBe(503);
+      return { headers: await x402.pay({ payer: fixture.payer }) };
     },
   },
 };
 
 describe("a dry-run is refused as the paid request would be, and charges nothing", () => {
   test.each(Object.entries(refused))("%s", async (_name, { options = {}, request }) => {
-    const x402 = await lab.gateway({
+    const x402 = await fixture.gateway({
       prices,
       ...options,
       x402: { job_policies: policies, ...options.x402 },
@@ -62,21 +62,21 @@ describe("a dry-run is refused as the paid request would be, and charges nothing
     const paid = await x402.post(headers, { path, body });
     expect(dry.status).toBeGreaterThanOrEqual(400);
     expect([dry.status, dry.json()["code"]]).toEqual([paid.status, paid.json()["code"]]);
-    await lab.devnet.control.clearFaults();
+    await fixture.devnet.control.clearFaults();
   });
 });
 
 test("a payment that would be taken is allowed, as often as it is asked, and then bought", async () => {
-  const x402 = await lab.gateway();
-  const headers = await x402.pay({ payer: lab.payer });
+  const x402 = await fixture.gateway();
+  const headers = await x402.pay({ payer: fixture.payer });
   for (let i = 0; i < 2; i++) {
     expect((await x402.post(headers, { path: DRY_RUN })).json()).toEqual({
       allowed: true,
       mode: "public_paid",
     });
   }
-  expect((await lab.asked()).settle).toBe(0);
+  expect((await fixture.asked()).settle).toBe(0);
   expect((await x402.post(headers)).status).toBe(202);
   expect((await x402.post(headers, { path: DRY_RUN })).json()).toMatchObject({ allowed: true });
-  expect(await lab.charged()).toEqual([PRICE]);
+  expect(await fixture.charged()).toEqual([PRICE]);
 });

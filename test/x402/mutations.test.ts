@@ -4,9 +4,9 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { encodeHeader, signPayment, signPaymentV1 } from "../support/devnet.ts";
 import { inTime, type TestX402 } from "../support/x402.ts";
-import { useLab } from "./lab.ts";
+import { useFixture } from "./fixture.ts";
 
-const lab = useLab();
+const fixture = useFixture();
 
 type Path = readonly string[];
 type Leaf = string | number;
@@ -75,26 +75,26 @@ async function expectEachRefused(
     }),
     { numRuns },
   );
-  expect(await lab.asked()).toEqual({ verify: 0, settle: 0 });
+  expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
   expect(await x402.waiting()).toEqual([]);
   expect((await x402.post({ [header]: encodeHeader(payload) })).status).toBe(202);
 }
 
 describe("any change of a single field of a payment is refused, without asking a facilitator", () => {
   test("version 2", async () => {
-    const x402 = await lab.gateway();
+    const x402 = await fixture.gateway();
     const required = (await x402.ask()).v2;
     const offer = required.accepts[0] as PaymentRequirements;
     const resource = { url: String(required.resource?.url) };
     const more = { resource } as Partial<PaymentPayload>;
-    const { payload } = await signPayment(offer, inTime({ payer: lab.payer }), more);
+    const { payload } = await signPayment(offer, inTime({ payer: fixture.payer }), more);
     await expectEachRefused(x402, payload, { header: "PAYMENT-SIGNATURE", leaves: 20, numRuns: 600 });
   });
 
   test("version 1", async () => {
-    const x402 = await lab.gateway();
+    const x402 = await fixture.gateway();
     const offer = (await x402.ask()).v1[0] as PaymentRequirementsV1;
-    const { payload } = await signPaymentV1(offer, inTime({ payer: lab.payer }));
+    const { payload } = await signPaymentV1(offer, inTime({ payer: fixture.payer }));
     await expectEachRefused(x402, payload, { header: "X-PAYMENT", leaves: 10, numRuns: 300 });
   });
 });

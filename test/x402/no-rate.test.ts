@@ -2,16 +2,16 @@ import type { TomlTable } from "smol-toml";
 import { expect, test } from "vitest";
 import { send } from "../support/http.ts";
 import { JOB_PATH } from "../support/x402.ts";
-import { PRICE, useLab } from "./lab.ts";
+import { PRICE, useFixture } from "./fixture.ts";
 
-const lab = useLab();
+const fixture = useFixture();
 /** A source that nobody ever answers for. */
 const rateless: TomlTable = {
   rate_per_native_unit: { source: "http_json", url: "https://127.0.0.1:1/", pointer: "/rate" },
 };
 
 test("without a rate nothing is offered anywhere: 503, whatever is asked, and no facilitator hears of it", async () => {
-  const x402 = await lab.gateway({ token: rateless });
+  const x402 = await fixture.gateway({ token: rateless });
   const asked = {
     unpaid: await x402.post(),
     "a payment that is none": await x402.post({ "PAYMENT-SIGNATURE": "AAAA" }),
@@ -23,15 +23,15 @@ test("without a rate nothing is offered anywhere: 503, whatever is asked, and no
     expect([what, answer.headers["retry-after"]]).toEqual([what, expect.any(String)]);
     expect(answer.headers["payment-required"]).toBeUndefined();
   }
-  expect(await lab.asked()).toEqual({ verify: 0, settle: 0 });
+  expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
 });
 
 test("what was offered while there was a rate is paid at its price; version 1, which was quoted nothing, is not", async () => {
-  const before = await lab.gateway();
-  const [v2, v1] = [await before.pay({ payer: lab.payer }), await before.payV1({ payer: lab.payer })];
-  const after = await lab.gateway({ token: rateless });
+  const before = await fixture.gateway();
+  const [v2, v1] = [await before.pay({ payer: fixture.payer }), await before.payV1({ payer: fixture.payer })];
+  const after = await fixture.gateway({ token: rateless });
   const refused = await after.post(v1);
   expect([refused.status, refused.json()["code"]]).toEqual([503, "price.unavailable"]);
   expect((await after.post(v2)).status).toBe(202);
-  expect(await lab.charged()).toEqual([PRICE]);
+  expect(await fixture.charged()).toEqual([PRICE]);
 });

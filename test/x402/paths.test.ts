@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { type Sent, send } from "../support/http.ts";
 import { JOB_PATH } from "../support/x402.ts";
-import { useLab } from "./lab.ts";
+import { useFixture } from "./fixture.ts";
 
-const lab = useLab();
+const fixture = useFixture();
 const PERMITTED = "0x2222222222222222222222222222222222222222";
 
 const policies = [
@@ -43,22 +43,22 @@ describe("paths", () => {
     "/x402/jobs/1/7%00",
     "/x402/jobs/1/7/settle",
   ])("%s is 404 with or without a payment, and never a job", async (path) => {
-    const x402 = await lab.gateway();
-    const payment = await x402.pay({ payer: lab.payer });
+    const x402 = await fixture.gateway();
+    const payment = await x402.pay({ payer: fixture.payer });
     for (const headers of [{}, payment, { "PAYMENT-SIGNATURE": "no payment" }]) {
       const answer = await x402.post(headers, { path });
       expect([answer.status, answer.json()["code"]]).toEqual([404, "request.not_found"]);
     }
     expect(await x402.waiting()).toEqual([]);
-    expect(await lab.asked()).toEqual({ verify: 0, settle: 0 });
+    expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
   });
 
   test("a query is no part of the path", async () => {
-    expect((await (await lab.gateway()).post({}, { path: `${JOB_PATH}?a=/../8` })).status).toBe(402);
+    expect((await (await fixture.gateway()).post({}, { path: `${JOB_PATH}?a=/../8` })).status).toBe(402);
   });
 
   test("a job without a price is 404, and the answer names it", async () => {
-    const x402 = await lab.gateway();
+    const x402 = await fixture.gateway();
     const paths = ["/x402/jobs/1/4294967295", "/x402/jobs/2/7", "/x402/jobs/0/0"];
     const payments: Record<string, string>[] = [{}, { "PAYMENT-SIGNATURE": "no payment" }];
     for (const [path, headers] of paths.flatMap((each) =>
@@ -77,15 +77,15 @@ describe("paths", () => {
   });
 
   test("a disabled job is 403, paid or not, and its price says so", async () => {
-    const x402 = await lab.gateway({ prices, x402: { job_policies: policies } });
+    const x402 = await fixture.gateway({ prices, x402: { job_policies: policies } });
     const path = "/x402/jobs/1/8";
-    const payment = await x402.pay({ payer: lab.payer });
+    const payment = await x402.pay({ payer: fixture.payer });
     for (const headers of [{}, payment, { "PAYMENT-SIGNATURE": "no payment" }]) {
       const answer = await x402.post(headers, { path });
       expect([answer.status, answer.json()["code"]]).toEqual([403, "job.disabled"]);
       expect(answer.headers["payment-required"]).toBeUndefined();
     }
-    expect(await lab.asked()).toEqual({ verify: 0, settle: 0 });
+    expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
     const price = await send(x402.address, { method: "GET", path: `${path}/price` });
     expect(price.json()["policy"]).toBe("disabled");
     const restricted = await send(x402.address, { method: "GET", path: "/x402/jobs/1/9/price" });
@@ -101,16 +101,16 @@ describe("paths", () => {
     ["POST", `/x402/calls/c_${"0".repeat(32)}`, "GET, HEAD, OPTIONS"],
   ];
   test.each(others)("%s %s is 405, which allows %s", async (method, path, allowed) => {
-    const x402 = await lab.gateway();
-    const sent: Sent = { method, path, headers: await x402.pay({ payer: lab.payer }) };
+    const x402 = await fixture.gateway();
+    const sent: Sent = { method, path, headers: await x402.pay({ payer: fixture.payer }) };
     const answer = await send(x402.address, sent);
     expect(answer.status).toBe(405);
     expect(answer.headers.allow).toBe(allowed);
-    expect(await lab.asked()).toEqual({ verify: 0, settle: 0 });
+    expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
   });
 
   test("health is text, and a call that nobody paid for is 404", async () => {
-    const x402 = await lab.gateway();
+    const x402 = await fixture.gateway();
     const health = await send(x402.address, { method: "GET", path: "/x402/health" });
     expect([health.status, health.text]).toEqual([200, "ok"]);
     const call = await send(x402.address, { method: "GET", path: `/x402/calls/c_${"0".repeat(32)}` });

@@ -13,9 +13,9 @@ import {
 } from "../../shared/pricing/job-quote.ts";
 import { newPayer, signPayment, signPaymentV1 } from "../support/devnet.ts";
 import { inTime, JOB_PATH, type TestX402, type TestX402Options } from "../support/x402.ts";
-import { PRICE, useLab } from "./lab.ts";
+import { PRICE, useFixture } from "./fixture.ts";
 
-const lab = useLab();
+const fixture = useFixture();
 const operator = createSigner(generatePrivateKey());
 const DOMAIN = {
   name: "TangleQuote",
@@ -39,7 +39,7 @@ const now = () => BigInt(Math.floor(Date.now() / 1000));
 
 function quoteFor(change: Partial<JobQuote> = {}): JobQuote {
   return {
-    requester: lab.payer.address.toLowerCase() as `0x${string}`,
+    requester: fixture.payer.address.toLowerCase() as `0x${string}`,
     serviceId: 1n,
     jobIndex: 7,
     priceWei: QUOTED_WEI,
@@ -75,7 +75,11 @@ async function offersIn(x402: TestX402, headers: Record<string, string>) {
   return { v2, v1: answer.json<{ accepts: Parameters<typeof signPaymentV1>[0][] }>().accepts };
 }
 
-async function payBy(x402: TestX402, { header }: Signed, payer = lab.payer): Promise<Record<string, string>> {
+async function payBy(
+  x402: TestX402,
+  { header }: Signed,
+  payer = fixture.payer,
+): Promise<Record<string, string>> {
   const [offer] = (await offersIn(x402, header)).v2;
   const signed = await signPayment(offer as PaymentRequirements, inTime({ payer }));
   return { ...header, "PAYMENT-SIGNATURE": signed.header };
@@ -83,7 +87,7 @@ async function payBy(x402: TestX402, { header }: Signed, payer = lab.payer): Pro
 
 let x402: TestX402;
 beforeEach(async () => {
-  x402 = await lab.gateway(honouring);
+  x402 = await fixture.gateway(honouring);
 });
 
 describe("an operator's quote", () => {
@@ -102,7 +106,7 @@ describe("an operator's quote", () => {
     const [call] = await x402.waiting();
     expect(call?.metadata["X-X402-QUOTE-DIGEST"]).toBe(signed.digest);
     expect(JSON.stringify(call?.metadata)).not.toContain("X-PLATFORM-QUOTE");
-    expect(await lab.charged()).toEqual([QUOTED]);
+    expect(await fixture.charged()).toEqual([QUOTED]);
 
     const second = await payBy(x402, signed);
     expect(await codeAt(x402, second)).toEqual([409, "quote.used"]);
@@ -110,7 +114,7 @@ describe("an operator's quote", () => {
     // The payment itself, sent again, is no second use; nor does it need the quote.
     const again = await x402.post({ "PAYMENT-SIGNATURE": String(headers["PAYMENT-SIGNATURE"]) });
     expect([again.status, again.text]).toEqual([202, answer.text]);
-    expect(await lab.charged()).toEqual([QUOTED]);
+    expect(await fixture.charged()).toEqual([QUOTED]);
   });
 
   test("is bought by version 1, at its price and with its digest", async () => {
@@ -118,25 +122,25 @@ describe("an operator's quote", () => {
     const [offer] = (await offersIn(x402, signed.header)).v1;
     if (offer === undefined) throw new Error("there is no offer of version 1");
     expect(offer.maxAmountRequired).toBe(String(QUOTED));
-    const payment = await signPaymentV1(offer, inTime({ payer: lab.payer }));
+    const payment = await signPaymentV1(offer, inTime({ payer: fixture.payer }));
     const answer = await x402.post({ ...signed.header, "X-PAYMENT": payment.header });
     expect(answer.status).toBe(202);
     const [call] = await x402.waiting();
     expect(call?.metadata["X-X402-QUOTE-DIGEST"]).toBe(signed.digest);
-    expect(await lab.charged()).toEqual([QUOTED]);
+    expect(await fixture.charged()).toEqual([QUOTED]);
   });
 
   test("used ten times at once, on two replicas, is one job and one charge", async () => {
-    const other = await lab.gateway(honouring);
+    const other = await fixture.gateway(honouring);
     const signed = signQuote(quoteFor());
     const payments = await Promise.all(Array.from({ length: 10 }, () => payBy(x402, signed)));
     const answers = await Promise.all(payments.map((headers, i) => [x402, other][i % 2]?.post(headers)));
     expect(answers.map((answer) => answer?.status).sort()).toEqual([202, ...Array(9).fill(409)]);
-    expect(await lab.charged()).toEqual([QUOTED]);
+    expect(await fixture.charged()).toEqual([QUOTED]);
   });
 
   test("is free again once the payment that used it is void", async () => {
-    const trusting = await lab.gateway({
+    const trusting = await fixture.gateway({
       ...honouring,
       x402: { ...honouring.x402, trust_facilitator: true },
       token: { rpc_url: undefined as never },
@@ -147,10 +151,15 @@ describe("an operator's quote", () => {
       return ready && (checks["facilitators"] as { ok: boolean }[]).every(({ ok }) => ok);
     });
     const signed = signQuote(quoteFor());
-    await lab.devnet.control.fault({ on: "settle", kind: "refuse", reason: "insufficient_funds", times: 1 });
+    await fixture.devnet.control.fault({
+      on: "settle",
+      kind: "refuse",
+      reason: "insufficient_funds",
+      times: 1,
+    });
     expect(await codeAt(trusting, await payBy(trusting, signed))).toEqual([402, "payment.rejected"]);
     expect((await trusting.post(await payBy(trusting, signed))).status).toBe(202);
-    expect(await lab.charged()).toEqual([QUOTED]);
+    expect(await fixture.charged()).toEqual([QUOTED]);
   });
 });
 
@@ -180,10 +189,10 @@ describe("a quote that is not honoured is no 402, which a client would pay at an
   };
   test.each(Object.entries(refused))("%s: unpaid and paid alike", async (_name, [make, status, code]) => {
     const { header } = make();
-    const payment = await x402.pay({ payer: lab.payer });
+    const payment = await x402.pay({ payer: fixture.payer });
     expect(await codeAt(x402, header)).toEqual([status, code]);
     expect(await codeAt(x402, { ...header, ...payment })).toEqual([status, code]);
-    expect(await lab.asked()).toEqual({ verify: 0, settle: 0 });
+    expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
   });
 
   const fields: Record<string, (details: Record<string, string>) => void> = {
@@ -218,22 +227,22 @@ describe("a quote that is not honoured is no 402, which a client would pay at an
   });
 
   test("where no quotes are honoured", async () => {
-    const plain = await lab.gateway();
+    const plain = await fixture.gateway();
     expect(await codeAt(plain, signQuote(quoteFor()).header)).toEqual([403, "quote.rejected"]);
   });
 
   test("paid by another than its requester, or for another body", async () => {
     const signed = signQuote(quoteFor());
-    const stranger = await newPayer(lab.devnet);
+    const stranger = await newPayer(fixture.devnet);
     expect(await codeAt(x402, await payBy(x402, signed, stranger))).toEqual([403, "quote.rejected"]);
     expect(await codeAt(x402, await payBy(x402, signed), "jello")).toEqual([403, "quote.rejected"]);
-    expect(await lab.asked()).toEqual({ verify: 0, settle: 0 });
-    expect(await lab.charged(stranger)).toEqual([]);
+    expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+    expect(await fixture.charged(stranger)).toEqual([]);
   });
 });
 
 test("under another brand it is taken from that brand's header, and from the default one; not from both", async () => {
-  const branded = await lab.gateway({ ...honouring, metadataPrefix: "X-ACME" });
+  const branded = await fixture.gateway({ ...honouring, metadataPrefix: "X-ACME" });
   const { header, digest } = signQuote(quoteFor());
   const { "X-PLATFORM-QUOTE": value = "" } = header;
   for (const name of ["X-ACME-QUOTE", "X-PLATFORM-QUOTE"]) {
@@ -248,12 +257,12 @@ test("an offer by a quote is nothing without it, and no list price is paid by on
   const signed = signQuote(quoteFor());
   const { "PAYMENT-SIGNATURE": cheap = "" } = await payBy(x402, signed);
   expect(await codeAt(x402, { "PAYMENT-SIGNATURE": cheap })).toEqual([402, "payment.not_offered"]);
-  const listed = await x402.pay({ payer: lab.payer });
+  const listed = await x402.pay({ payer: fixture.payer });
   expect(await codeAt(x402, { ...signed.header, ...listed })).toEqual([402, "payment.not_offered"]);
   const another = signQuote(quoteFor({ priceWei: QUOTED_WEI / 2n }));
   expect(await codeAt(x402, { ...another.header, "PAYMENT-SIGNATURE": cheap })).toEqual([
     402,
     "payment.not_offered",
   ]);
-  expect(await lab.asked()).toEqual({ verify: 0, settle: 0 });
+  expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
 });

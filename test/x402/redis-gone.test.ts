@@ -2,14 +2,14 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { eventually } from "../../shared/dev/wait.ts";
 import { send } from "../support/http.ts";
 import { type Fault, type RedisProxy, startRedisProxy } from "../support/redis-proxy.ts";
-import { PRICE, useLab } from "./lab.ts";
+import { PRICE, useFixture } from "./fixture.ts";
 import { STEPS, type Step } from "./redis-steps.ts";
 
-const lab = useLab();
+const fixture = useFixture();
 let proxy: RedisProxy;
 
 beforeEach(async () => {
-  proxy = await startRedisProxy(lab.redis.url);
+  proxy = await startRedisProxy(fixture.redis.url);
 });
 afterEach(async () => {
   proxy.onCommand = () => undefined;
@@ -29,7 +29,7 @@ function fault(step: Step, kind: Fault["kind"], times: number): () => number {
 
 const NAMES = Object.keys(STEPS) as (keyof typeof STEPS)[];
 
-const gateway = () => lab.gateway({ redisUrl: proxy.url, directUrl: lab.redis.url });
+const gateway = () => fixture.gateway({ redisUrl: proxy.url, directUrl: fixture.redis.url });
 
 describe("Redis gone once, at this step of a paid request: one charge and one job", () => {
   const kinds = ["lose-reply", "lose-command", "hang"] as const;
@@ -37,7 +37,7 @@ describe("Redis gone once, at this step of a paid request: one charge and one jo
     "%s, %s",
     async (step, kind) => {
       const x402 = await gateway();
-      const header = await x402.pay({ payer: lab.payer });
+      const header = await x402.pay({ payer: fixture.payer });
       const befell = fault(STEPS[step], kind, 1);
       const first = await x402.post(header);
       expect(befell()).toBe(1);
@@ -48,7 +48,7 @@ describe("Redis gone once, at this step of a paid request: one charge and one jo
       });
       await eventually("its call waits", async () => (await x402.waiting()).length > 0, 30_000);
       expect((await x402.waiting()).map(({ id }) => id)).toEqual([(last || first).json()["call_id"]]);
-      expect(await lab.charged()).toEqual([PRICE]);
+      expect(await fixture.charged()).toEqual([PRICE]);
     },
   );
 });
@@ -56,17 +56,17 @@ describe("Redis gone once, at this step of a paid request: one charge and one jo
 describe("Redis gone for good", () => {
   test.each(["find", "claim"] as const)("at %s: 503, and no settle request is ever sent", async (step) => {
     const x402 = await gateway();
-    const header = await x402.pay({ payer: lab.payer });
+    const header = await x402.pay({ payer: fixture.payer });
     fault(STEPS[step], "lose-command", Number.POSITIVE_INFINITY);
     const answer = await x402.post(header);
     expect(answer.status).toBe(503);
     expect(answer.headers["retry-after"]).toBeDefined();
-    expect([(await lab.asked()).settle, await lab.charged()]).toEqual([0, []]);
+    expect([(await fixture.asked()).settle, await fixture.charged()]).toEqual([0, []]);
   });
 
   test("after the claim was written: 503 that tells to send the same payment again, which is then one charge", async () => {
     const x402 = await gateway();
-    const header = await x402.pay({ payer: lab.payer });
+    const header = await x402.pay({ payer: fixture.payer });
     fault(STEPS.claim, "lose-reply", Number.POSITIVE_INFINITY);
     const answer = await x402.post(header);
     expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.outcome_unknown"]);
@@ -78,15 +78,15 @@ describe("Redis gone for good", () => {
       return again.status === 202 ? again : undefined;
     });
     expect(last.json()["status_url"]).toBe(answer.json()["status_url"]);
-    expect(await lab.charged()).toEqual([PRICE]);
+    expect(await fixture.charged()).toEqual([PRICE]);
   });
 
   test("while a repeat waits for the settlement: 503 that tells to send the same payment again", async () => {
     const x402 = await gateway();
-    const header = await x402.pay({ payer: lab.payer });
-    await lab.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 1500, times: 1 });
+    const header = await x402.pay({ payer: fixture.payer });
+    await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 1500, times: 1 });
     const first = x402.post(header);
-    await eventually("it is being settled", async () => (await lab.asked()).settle === 1);
+    await eventually("it is being settled", async () => (await fixture.asked()).settle === 1);
     // The first look finds the payment, the next ones find no Redis.
     let looks = 0;
     proxy.onCommand = (words) => (STEPS.find(words) && ++looks > 1 ? { kind: "lose-command" } : undefined);
@@ -109,7 +109,7 @@ describe("Redis gone for good", () => {
 
   test("after the settle request: 503 that tells to send the same payment again, and never a 402", async () => {
     const x402 = await gateway();
-    const header = await x402.pay({ payer: lab.payer });
+    const header = await x402.pay({ payer: fixture.payer });
     fault(STEPS.settled, "lose-command", Number.POSITIVE_INFINITY);
     const answer = await x402.post(header);
     expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.outcome_unknown"]);
@@ -120,6 +120,6 @@ describe("Redis gone for good", () => {
       async () => (await x402.waiting()).length === 1,
       30_000,
     );
-    expect(await lab.charged()).toEqual([PRICE]);
+    expect(await fixture.charged()).toEqual([PRICE]);
   });
 });

@@ -2,9 +2,9 @@ import type { PaymentRequirements } from "@x402/core/types";
 import { describe, expect, test } from "vitest";
 import { encodeHeader, type PaymentChoice, signPayment, signPaymentV1 } from "../support/devnet.ts";
 import { inTime, JOB_PATH, PUBLIC_URL, requiredIn, type TestX402 } from "../support/x402.ts";
-import { PRICE, useLab } from "./lab.ts";
+import { PRICE, useFixture } from "./fixture.ts";
 
-const lab = useLab();
+const fixture = useFixture();
 const OTHER = "0x2222222222222222222222222222222222222222";
 const ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n;
 const now = () => BigInt(Math.floor(Date.now() / 1000));
@@ -18,8 +18,8 @@ async function expectRefused(x402: TestX402, headers: Record<string, string>, co
   const answer = await x402.post(headers);
   expect([answer.status, answer.json()["code"]]).toEqual([402, code]);
   expect(requiredIn(answer).error).toMatch(new RegExp(`^${code}: `));
-  expect(await lab.asked()).toEqual({ verify: 0, settle: 0 });
-  expect(await lab.charged()).toEqual([]);
+  expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+  expect(await fixture.charged()).toEqual([]);
 }
 
 type Change = (offer: PaymentRequirements) => Partial<PaymentRequirements>;
@@ -52,14 +52,14 @@ const lies: Record<string, Change> = {
 
 describe("what a payment accepts must be what was offered", () => {
   test.each(Object.entries(lies))("%s", async (_name, change) => {
-    const x402 = await lab.gateway();
+    const x402 = await fixture.gateway();
     const offer = await offerOf(x402);
     const accepted = { ...offer, ...change(offer) };
     // Signed for the true offer too, lest only the signature be what refuses it.
     for (const signedFor of [accepted, offer]) {
       const { payload } = await signPayment(
         signedFor,
-        inTime({ payer: lab.payer, name: "USDC", version: "2" }),
+        inTime({ payer: fixture.payer, name: "USDC", version: "2" }),
       );
       const headers = { "PAYMENT-SIGNATURE": encodeHeader({ ...payload, accepted }) };
       const answer = await x402.post(headers);
@@ -67,14 +67,14 @@ describe("what a payment accepts must be what was offered", () => {
       expect(answer.json()["code"]).toMatch(/^payment\.(not_offered|signature_invalid|quote_expired)$/);
       expect(answer.headers["payment-required"]).toBeDefined();
     }
-    expect(await lab.asked()).toEqual({ verify: 0, settle: 0 });
-    expect(await lab.charged()).toEqual([]);
+    expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+    expect(await fixture.charged()).toEqual([]);
   });
 
   test("an extra without the offer's is malformed, one with more is taken", async () => {
-    const x402 = await lab.gateway();
+    const x402 = await fixture.gateway();
     const offer = await offerOf(x402);
-    const { payload } = await signPayment(offer, inTime({ payer: lab.payer }));
+    const { payload } = await signPayment(offer, inTime({ payer: fixture.payer }));
     const { extra, ...bare } = offer;
     await expectRefused(
       x402,
@@ -88,24 +88,27 @@ describe("what a payment accepts must be what was offered", () => {
   });
 
   test("another job's quote, at the same price", async () => {
-    const x402 = await lab.gateway({ prices: { "7": "1000000000000000", "8": "1000000000000000" } });
-    const { header } = await signPayment(await offerOf(x402, "/x402/jobs/1/8"), inTime({ payer: lab.payer }));
+    const x402 = await fixture.gateway({ prices: { "7": "1000000000000000", "8": "1000000000000000" } });
+    const { header } = await signPayment(
+      await offerOf(x402, "/x402/jobs/1/8"),
+      inTime({ payer: fixture.payer }),
+    );
     await expectRefused(x402, { "PAYMENT-SIGNATURE": header }, "payment.not_offered");
   });
 
   test("another shop's quote, signed with another secret", async () => {
-    const x402 = await lab.gateway();
-    const shop = await lab.gateway({ x402: { quote_secret: "the secret of another shop" } });
-    await expectRefused(x402, await shop.pay({ payer: lab.payer }), "payment.not_offered");
+    const x402 = await fixture.gateway();
+    const shop = await fixture.gateway({ x402: { quote_secret: "the secret of another shop" } });
+    await expectRefused(x402, await shop.pay({ payer: fixture.payer }), "payment.not_offered");
   });
 
   test.each([`${PUBLIC_URL}/x402/jobs/1/8`, `http://other.test${JOB_PATH}`, `${PUBLIC_URL}${JOB_PATH}?a=b`])(
     "a resource of %s",
     async (url) => {
-      const x402 = await lab.gateway();
+      const x402 = await fixture.gateway();
       await expectRefused(
         x402,
-        await x402.pay({ payer: lab.payer }, { resource: { url } }),
+        await x402.pay({ payer: fixture.payer }, { resource: { url } }),
         "payment.not_offered",
       );
     },
@@ -113,10 +116,10 @@ describe("what a payment accepts must be what was offered", () => {
 
   test("an expired quote, whose 402 has a new one that can be paid", async () => {
     let ahead = 0;
-    const x402 = await lab.gateway({ clock: () => Date.now() + ahead, x402: { quote_ttl_secs: 30 } });
+    const x402 = await fixture.gateway({ clock: () => Date.now() + ahead, x402: { quote_ttl_secs: 30 } });
     const offer = await offerOf(x402);
     ahead = 41_000;
-    const later = { payer: lab.payer, validBefore: now() + 160n };
+    const later = { payer: fixture.payer, validBefore: now() + 160n };
     const { header } = await signPayment(offer, later);
     await expectRefused(x402, { "PAYMENT-SIGNATURE": header }, "payment.quote_expired");
     const [renewed] = requiredIn(await x402.post({ "PAYMENT-SIGNATURE": header })).accepts;
@@ -138,14 +141,14 @@ describe("what a payment authorizes must be what it accepts", () => {
     "another token's domain": [{ name: "USD Coin" }, "payment.signature_invalid"],
   };
   test.each(Object.entries(choices))("%s", async (_name, [choice, code]) => {
-    const x402 = await lab.gateway();
-    await expectRefused(x402, await x402.pay({ payer: lab.payer, ...choice }), code);
-    await expectRefused(x402, await x402.payV1({ payer: lab.payer, ...choice }), code);
+    const x402 = await fixture.gateway();
+    await expectRefused(x402, await x402.pay({ payer: fixture.payer, ...choice }), code);
+    await expectRefused(x402, await x402.payV1({ payer: fixture.payer, ...choice }), code);
   });
 
   test("a signature in its other form, with a high s, is none", async () => {
-    const x402 = await lab.gateway();
-    const { payload, signed } = await signPayment(await offerOf(x402), inTime({ payer: lab.payer }));
+    const x402 = await fixture.gateway();
+    const { payload, signed } = await signPayment(await offerOf(x402), inTime({ payer: fixture.payer }));
     const [r, s, v] = [
       signed.signature.slice(2, 66),
       signed.signature.slice(66, 130),
@@ -163,17 +166,17 @@ describe("what a payment authorizes must be what it accepts", () => {
   });
 
   test("version 1 pays today's price or none, on a network of its own name", async () => {
-    const x402 = await lab.gateway();
+    const x402 = await fixture.gateway();
     const [offer] = (await x402.ask()).v1;
     for (const change of [{ network: "base" }, { network: "eip155:84532" }, { scheme: "upto" }]) {
-      const { payload } = await signPaymentV1(offer as never, inTime({ payer: lab.payer }));
+      const { payload } = await signPaymentV1(offer as never, inTime({ payer: fixture.payer }));
       await expectRefused(
         x402,
         { "X-PAYMENT": encodeHeader({ ...payload, ...change }) },
         "payment.not_offered",
       );
     }
-    const cheaper = await lab.gateway({ prices: { "7": "500000000000000" } });
-    await expectRefused(x402, await cheaper.payV1({ payer: lab.payer }), "payment.not_offered");
+    const cheaper = await fixture.gateway({ prices: { "7": "500000000000000" } });
+    await expectRefused(x402, await cheaper.payV1({ payer: fixture.payer }), "payment.not_offered");
   });
 });

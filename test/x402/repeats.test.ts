@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import type { Answer } from "../support/http.ts";
 import { JOB_PATH, type TestX402Options } from "../support/x402.ts";
-import { PRICE, useLab } from "./lab.ts";
+import { PRICE, useFixture } from "./fixture.ts";
 
-const lab = useLab();
+const fixture = useFixture();
 
 /** All that an answer says but for when, and whether it was said before. */
 function told({ status, headers, text }: Answer) {
@@ -15,9 +15,9 @@ const isReplayed = ({ headers }: Answer) => headers["idempotent-replayed"] === "
 
 describe("the same payment again is the same job, and its answer", () => {
   test.each(["pay", "payV1"] as const)("ten times at once, to two replicas (%s)", async (pay) => {
-    const replicas = [await lab.gateway(), await lab.gateway()];
-    const headers = (await replicas[0]?.[pay]({ payer: lab.payer })) ?? {};
-    await lab.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 300 });
+    const replicas = [await fixture.gateway(), await fixture.gateway()];
+    const headers = (await replicas[0]?.[pay]({ payer: fixture.payer })) ?? {};
+    await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 300 });
     const answers = await Promise.all(
       Array.from({ length: 10 }, (_, i) => replicas[i % 2]?.post(headers) as Promise<Answer>),
     );
@@ -25,26 +25,26 @@ describe("the same payment again is the same job, and its answer", () => {
     expect(first.status).toBe(202);
     for (const answer of answers) expect(told(answer)).toEqual(told(first));
     expect(answers.filter(isReplayed)).toHaveLength(9);
-    expect((await lab.asked()).settle).toBe(1);
-    expect(await lab.charged()).toEqual([PRICE]);
+    expect((await fixture.asked()).settle).toBe(1);
+    expect(await fixture.charged()).toEqual([PRICE]);
     expect(await replicas[1]?.waiting()).toHaveLength(1);
   });
 
   test("a second time, without asking anybody", async () => {
-    const x402 = await lab.gateway();
-    const headers = await x402.pay({ payer: lab.payer });
+    const x402 = await fixture.gateway();
+    const headers = await x402.pay({ payer: fixture.payer });
     const first = await x402.post(headers);
-    await lab.devnet.control.clearRequests();
+    await fixture.devnet.control.clearRequests();
     const again = await x402.post(headers);
     expect(told(again)).toEqual(told(first));
     expect([isReplayed(first), isReplayed(again)]).toEqual([false, true]);
-    expect(await lab.asked()).toEqual({ verify: 0, settle: 0 });
+    expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
   });
 
   test("with another body or for another job it is 409, whoever it reaches first", async () => {
     const prices = { "7": "1000000000000000", "8": "1000000000000000" };
-    const x402 = await lab.gateway({ prices });
-    const headers = await x402.pay({ payer: lab.payer });
+    const x402 = await fixture.gateway({ prices });
+    const headers = await x402.pay({ payer: fixture.payer });
     await x402.post(headers);
     const others: Parameters<typeof x402.post>[1][] = [
       { body: "jello" },
@@ -58,12 +58,12 @@ describe("the same payment again is the same job, and its answer", () => {
       expect(answer.headers["payment-required"]).toBeUndefined();
     }
     expect(await x402.waiting()).toHaveLength(1);
-    expect((await lab.asked()).settle).toBe(1);
+    expect((await fixture.asked()).settle).toBe(1);
   });
 
   test("two bodies at once: one is paid for, the other is 409", async () => {
-    const replicas = [await lab.gateway(), await lab.gateway()];
-    const headers = (await replicas[0]?.pay({ payer: lab.payer })) ?? {};
+    const replicas = [await fixture.gateway(), await fixture.gateway()];
+    const headers = (await replicas[0]?.pay({ payer: fixture.payer })) ?? {};
     const answers = await Promise.all(
       ["one", "two"].map((body, i) => replicas[i]?.post(headers, { body }) as Promise<Answer>),
     );
@@ -71,7 +71,7 @@ describe("the same payment again is the same job, and its answer", () => {
     const [call] = (await replicas[0]?.waiting()) ?? [];
     const winner = answers.findIndex(({ status }) => status === 202);
     expect(Buffer.from(String(call?.body), "base64").toString()).toBe(["one", "two"][winner]);
-    expect((await lab.asked()).settle).toBe(1);
+    expect((await fixture.asked()).settle).toBe(1);
   });
 });
 
@@ -90,36 +90,36 @@ describe("a paid request is answered as it was, whatever has changed since", () 
     "the facilitator is gone": { x402: { facilitator_url: "http://127.0.0.1:1" }, early: true },
   };
   test.each(Object.entries(changes))("%s", async (_name, change) => {
-    const before = await lab.gateway();
-    const headers = await before.pay({ payer: lab.payer });
+    const before = await fixture.gateway();
+    const headers = await before.pay({ payer: fixture.payer });
     const first = await before.post(headers);
     // Of version 1, which no quote holds a price for; but a quote's secret is nothing to it.
-    const other = await before["x402" in change ? "pay" : "payV1"]({ payer: lab.payer });
-    await lab.stop(before);
+    const other = await before["x402" in change ? "pay" : "payV1"]({ payer: fixture.payer });
+    await fixture.stop(before);
 
-    const after = await lab.gateway(change);
+    const after = await fixture.gateway(change);
     await expect.poll(() => after.gateway.pressure(), { timeout: 10_000 }).toBeDefined();
     const again = await after.post(headers);
     expect(told(again)).toEqual(told(first));
     expect(isReplayed(again)).toBe(true);
     expect((await after.post(other)).status).not.toBe(202);
-    expect(await lab.charged()).toEqual([PRICE]);
+    expect(await fixture.charged()).toEqual([PRICE]);
   });
 
   test("a conflict stays one, even where the new request could not be sold", async () => {
-    const before = await lab.gateway();
-    const headers = await before.pay({ payer: lab.payer });
+    const before = await fixture.gateway();
+    const headers = await before.pay({ payer: fixture.payer });
     await before.post(headers);
-    await lab.stop(before);
-    const after = await lab.gateway({ x402: { job_policies: disabled } });
+    await fixture.stop(before);
+    const after = await fixture.gateway({ x402: { job_policies: disabled } });
     expect((await after.post(headers, { path: JOB_PATH, body: "other" })).status).toBe(409);
   });
 });
 
 test("a quoted price is what is charged, on a replica that sells for another one", async () => {
-  const before = await lab.gateway();
-  const headers = await before.pay({ payer: lab.payer });
-  const after = await lab.gateway({
+  const before = await fixture.gateway();
+  const headers = await before.pay({ payer: fixture.payer });
+  const after = await fixture.gateway({
     prices: { "7": "9000000000000000" },
     x402: { quote_secret: ["new", "a quote secret for these tests"] },
   });
@@ -128,5 +128,5 @@ test("a quoted price is what is charged, on a replica that sells for another one
     202,
     "3200000",
   ]);
-  expect(await lab.charged()).toEqual([PRICE]);
+  expect(await fixture.charged()).toEqual([PRICE]);
 });

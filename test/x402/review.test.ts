@@ -5,9 +5,9 @@ import { createResolve } from "../../shared/payments/resolve.ts";
 import { keys } from "../../shared/redis/keys.ts";
 import { answerWith, type NodeBefore, startNodeBefore } from "../chain/node-before.ts";
 import type { TestX402 } from "../support/x402.ts";
-import { PRICE, useLab } from "./lab.ts";
+import { PRICE, useFixture } from "./fixture.ts";
 
-const lab = useLab({ devnetPerTest: true });
+const fixture = useFixture({ devnetPerTest: true });
 const nodes: NodeBefore[] = [];
 
 afterEach(async () => {
@@ -16,15 +16,15 @@ afterEach(async () => {
 
 /** The devnet's node, as it looks through one that answers some requests by itself. */
 async function nodeThat(answer: Parameters<typeof startNodeBefore>[1]): Promise<string> {
-  const node = await startNodeBefore(lab.devnet.rpcUrl, answer);
+  const node = await startNodeBefore(fixture.devnet.rpcUrl, answer);
   nodes.push(node);
   return node.url;
 }
 
 /** A gateway whose clock can be put ahead, so that what it does seldom is done now. */
-async function clocked(options: Parameters<typeof lab.gateway>[0] = {}, start = 0) {
+async function clocked(options: Parameters<typeof fixture.gateway>[0] = {}, start = 0) {
   let ahead = start;
-  const x402 = await lab.gateway({ ...options, clock: () => Date.now() + ahead });
+  const x402 = await fixture.gateway({ ...options, clock: () => Date.now() + ahead });
   return {
     x402,
     skip: (ms: number) => {
@@ -46,11 +46,11 @@ function idIn(text: string): string {
 test("a payment that the chain contradicts is never called void: an operator decides, and his word brings its job", async () => {
   const rpc_url = await nodeThat((rpc, res) => rpc.method === "eth_getLogs" && answerWith([], rpc, res));
   const { x402, skip } = await clocked({ token: { rpc_url } });
-  const headers = await x402.pay({ payer: lab.payer });
-  await lab.devnet.control.fault(SAYS_SETTLED);
+  const headers = await x402.pay({ payer: fixture.payer });
+  await fixture.devnet.control.fault(SAYS_SETTLED);
   const id = idIn((await x402.post(headers)).text);
-  await lab.devnet.chain.increaseTime(500);
-  await lab.devnet.chain.mine(5);
+  await fixture.devnet.chain.increaseTime(500);
+  await fixture.devnet.chain.mine(5);
   await eventually("it is at its end", async () => {
     skip(30_000);
     return (await x402.journal.find(id))?.state !== "SETTLING";
@@ -59,20 +59,20 @@ test("a payment that the chain contradicts is never called void: an operator dec
   expect(hasLogged(x402, "payment.in_review")).toBe(true);
   const answer = await x402.post(headers);
   expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.in_review"]);
-  expect([await x402.waiting(), await lab.charged()]).toEqual([[], [PRICE]]);
+  expect([await x402.waiting(), await fixture.charged()]).toEqual([[], [PRICE]]);
 
   const payment = await x402.journal.find(id);
   if (payment === undefined) throw new Error("it is gone");
   const resolve = createResolve({ journal: x402.journal, audit: async () => {}, clock: Date.now, by: "me" });
-  const [transfer] = await lab.devnet.chain.transfers(lab.devnet.seller);
+  const [transfer] = await fixture.devnet.chain.transfers(fixture.devnet.seller);
   await resolve(payment, { kind: "settled", transaction: String(transfer?.transaction) }, "seen");
   await eventually("its call waits", async () => (await x402.waiting()).length === 1);
 });
 
 test("a payment that the chain shows, though not deep enough yet, is waited for and not settled again", async () => {
   const { x402, skip } = await clocked({ token: { confirmations: 50 } });
-  await lab.devnet.control.fault(SAYS_SETTLED);
-  const headers = await x402.pay({ payer: lab.payer });
+  await fixture.devnet.control.fault(SAYS_SETTLED);
+  const headers = await x402.pay({ payer: fixture.payer });
   const id = idIn((await x402.post(headers)).text);
   let looked = String(await x402.redis.zscore(keys.paymentsDue, id));
   for (let look = 0; look < 4; look++) {
@@ -82,14 +82,14 @@ test("a payment that the chain shows, though not deep enough yet, is waited for 
       return due === looked ? undefined : due;
     });
   }
-  expect([(await x402.journal.find(id))?.state, (await lab.asked()).settle]).toEqual(["SETTLING", 1]);
-  await lab.devnet.chain.mine(50);
+  expect([(await x402.journal.find(id))?.state, (await fixture.asked()).settle]).toEqual(["SETTLING", 1]);
+  await fixture.devnet.chain.mine(50);
   await eventually("its call waits", async () => {
     skip(10_000);
     return (await x402.waiting()).length === 1;
   });
   expect((await x402.journal.find(id))?.settlement?.by).toBe("chain");
-  expect((await lab.asked()).settle).toBe(1);
+  expect((await fixture.asked()).settle).toBe(1);
 });
 
 describe("a call that its queue has lost is added again", () => {
@@ -97,7 +97,7 @@ describe("a call that its queue has lost is added again", () => {
     let away = false;
     const rpc_url = await nodeThat((_, res) => away && Boolean(res.writeHead(503).end()));
     const { x402, skip } = await clocked({ token: { rpc_url } });
-    const id = idIn((await x402.post(await x402.pay({ payer: lab.payer }))).text);
+    const id = idIn((await x402.post(await x402.pay({ payer: fixture.payer }))).text);
     await (await x402.queue.getJob(id))?.remove();
     expect(await x402.waiting()).toEqual([]);
     away = isAway;
@@ -110,12 +110,12 @@ describe("a call that its queue has lost is added again", () => {
 
 test("a payment that vanished for good, after its call was queued, is kept as disputed", async () => {
   const { x402, skip } = await clocked();
-  const before = await lab.devnet.chain.snapshot();
-  const id = idIn((await x402.post(await x402.pay({ payer: lab.payer }))).text);
-  await lab.devnet.chain.revert(before);
-  await lab.devnet.control.fault({ on: "settle", kind: "drop" });
-  await lab.devnet.chain.increaseTime(200);
-  await lab.devnet.chain.mine(5);
+  const before = await fixture.devnet.chain.snapshot();
+  const id = idIn((await x402.post(await x402.pay({ payer: fixture.payer }))).text);
+  await fixture.devnet.chain.revert(before);
+  await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
+  await fixture.devnet.chain.increaseTime(200);
+  await fixture.devnet.chain.mine(5);
   const payment = await eventually("it is disputed", async () => {
     skip(5000);
     const found = await x402.journal.find(id);
@@ -127,7 +127,7 @@ test("a payment that vanished for good, after its call was queued, is kept as di
   expect((await x402.waiting()).map((call) => call.id)).toEqual([id]);
   // These books do not balance: that is what the dispute says.
   await x402.redis.flushdb();
-  await lab.stop(x402);
+  await fixture.stop(x402);
 });
 
 describe("a payment whose token is in the configuration no more", () => {
@@ -137,7 +137,7 @@ describe("a payment whose token is in the configuration no more", () => {
   async function missed(x402: TestX402, id: string): Promise<void> {
     await eventually("it is missed", () => hasLogged(x402, "payment.token_unknown"));
     const errors = x402.log.events.filter(({ event }) => event === "payment.token_unknown");
-    const { network, token: asset } = lab.devnet;
+    const { network, token: asset } = fixture.devnet;
     expect(errors.map(({ fields }) => fields)).toMatchObject([{ callId: id, network, asset }]);
     await eventually("it is looked at seldom", async () => {
       const due = Number(await x402.redis.zscore(keys.paymentsDue, id));
@@ -146,21 +146,21 @@ describe("a payment whose token is in the configuration no more", () => {
   }
 
   test("stays open, whatever the time; once the token is back, the chain decides", async () => {
-    const first = await lab.gateway();
-    await lab.devnet.control.fault({ on: "settle", kind: "drop" });
-    const headers = await first.pay({ payer: lab.payer });
+    const first = await fixture.gateway();
+    await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
+    const headers = await first.pay({ payer: fixture.payer });
     const id = idIn((await first.post(headers)).text);
-    await lab.stop(first);
-    const { settle } = await lab.asked();
+    await fixture.stop(first);
+    const { settle } = await fixture.asked();
 
     const { x402: without } = await clocked(other, DAY_MS);
     await missed(without, id);
     expect((await without.journal.find(id))?.state).toBe("SETTLING");
-    expect((await lab.asked()).settle).toBe(settle);
-    await lab.stop(without);
+    expect((await fixture.asked()).settle).toBe(settle);
+    await fixture.stop(without);
 
-    await lab.devnet.chain.increaseTime(200);
-    await lab.devnet.chain.mine(5);
+    await fixture.devnet.chain.increaseTime(200);
+    await fixture.devnet.chain.mine(5);
     const { x402: back, skip } = await clocked({}, DAY_MS);
     await eventually("it is void", async () => {
       skip(60_000);
@@ -169,16 +169,16 @@ describe("a payment whose token is in the configuration no more", () => {
   });
 
   test("and is not taken as proven when its call has been injected", async () => {
-    const first = await lab.gateway();
-    const id = idIn((await first.post(await first.pay({ payer: lab.payer }))).text);
-    await lab.stop(first);
+    const first = await fixture.gateway();
+    const id = idIn((await first.post(await first.pay({ payer: fixture.payer }))).text);
+    await fixture.stop(first);
 
     const { x402: without } = await clocked(other, DAY_MS);
     await without.redis.hset(keys.record(id), "st", "INJECTED");
     await missed(without, id);
     const kept = await without.journal.find(id);
     expect([kept?.proven, kept?.request]).toEqual([false, expect.anything()]);
-    await lab.stop(without);
+    await fixture.stop(without);
 
     const { x402: back, skip } = await clocked({}, DAY_MS);
     await eventually("it is proven, and at its end", async () => {
@@ -194,7 +194,7 @@ test("a node that answers no more is said by /readyz, and since when", async () 
   const rpc_url = await nodeThat((_, res) => away && Boolean(res.writeHead(503).end()));
   const { x402, skip } = await clocked({ token: { rpc_url } });
   const said = () => x402.gateway.readiness().checks["chains"];
-  const { network } = lab.devnet;
+  const { network } = fixture.devnet;
   expect(said()).toEqual([{ network, ok: true }]);
   const lastAnswerBefore = Date.now();
   away = true;
@@ -209,22 +209,22 @@ test("a node that answers no more is said by /readyz, and since when", async () 
 
 test("a facilitator that names a transaction which does not exist is settled with again, and the true one is kept", async () => {
   const { x402, skip } = await clocked();
-  const headers = await x402.pay({ payer: lab.payer });
-  await lab.devnet.control.fault({ on: "settle", kind: "accept", times: 1 });
+  const headers = await x402.pay({ payer: fixture.payer });
+  await fixture.devnet.control.fault({ on: "settle", kind: "accept", times: 1 });
   const answer = await x402.post(headers);
   expect(answer.status).toBe(202);
   const id = idIn(answer.text);
   skip(31_000);
   const transfer = await eventually(
     "it is paid",
-    async () => (await lab.devnet.chain.transfers(lab.devnet.seller))[0],
+    async () => (await fixture.devnet.chain.transfers(fixture.devnet.seller))[0],
   );
   await eventually("the chain shows it", async () => {
     // The next look is due some time after the end of the one that settled again, which may still be under way.
     skip(31_000);
-    await lab.devnet.chain.mine(1);
+    await fixture.devnet.chain.mine(1);
     return (await x402.journal.find(id))?.proven;
   });
   expect((await x402.journal.find(id))?.settlement?.transaction).toBe(transfer.transaction);
-  expect(await lab.charged()).toEqual([PRICE]);
+  expect(await fixture.charged()).toEqual([PRICE]);
 });

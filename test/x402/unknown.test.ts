@@ -3,9 +3,9 @@ import type { FaultOrder } from "../../services/devnet/faults.ts";
 import { eventually } from "../../shared/dev/wait.ts";
 import type { Answer } from "../support/http.ts";
 import type { TestX402 } from "../support/x402.ts";
-import { PRICE, useLab } from "./lab.ts";
+import { PRICE, useFixture } from "./fixture.ts";
 
-const lab = useLab();
+const fixture = useFixture();
 
 /** Neither paid nor refused: the same payment is to come again, and where to look meanwhile. */
 function expectUnknown(answer: Answer): void {
@@ -46,33 +46,33 @@ const landed: Record<string, FaultOrder> = {
 
 describe("a settle whose answer is no success is unknown, and charged once if it landed", () => {
   test.each(Object.entries(landed))("%s", async (_name, fault) => {
-    const x402 = await lab.gateway();
-    const headers = await x402.pay({ payer: lab.payer });
-    await lab.devnet.control.fault(fault);
+    const x402 = await fixture.gateway();
+    const headers = await x402.pay({ payer: fixture.payer });
+    await fixture.devnet.control.fault(fault);
     expectUnknown(await x402.post(headers));
     const answer = await paid(x402, headers);
     expect(answer.headers["idempotent-replayed"]).toBe("true");
-    expect(await lab.charged()).toEqual([PRICE]);
-    const [transfer] = (await lab.devnet.chain.transfers(lab.devnet.seller)).slice(-1);
+    expect(await fixture.charged()).toEqual([PRICE]);
+    const [transfer] = (await fixture.devnet.chain.transfers(fixture.devnet.seller)).slice(-1);
     expect(answer.json()["transaction"]).toBe(transfer?.transaction);
   });
 
   test("and if it did not land, it is settled again by the gateway itself", async () => {
-    const x402 = await lab.gateway();
-    const headers = await x402.payV1({ payer: lab.payer });
-    await lab.devnet.control.fault({ ...settle, kind: "drop" });
+    const x402 = await fixture.gateway();
+    const headers = await x402.payV1({ payer: fixture.payer });
+    await fixture.devnet.control.fault({ ...settle, kind: "drop" });
     expectUnknown(await x402.post(headers));
     await eventually("the job is queued though nobody asks", async () => (await x402.waiting()).length === 1);
-    expect((await lab.asked()).settle).toBe(2);
+    expect((await fixture.asked()).settle).toBe(2);
     const answer = await paid(x402, headers);
     expect(answer.headers["x-payment-response"]).toBeDefined();
-    expect(await lab.charged()).toEqual([PRICE]);
+    expect(await fixture.charged()).toEqual([PRICE]);
   });
 
   test("a repeat with another body is 409 while nobody knows", async () => {
-    const x402 = await lab.gateway();
-    const headers = await x402.pay({ payer: lab.payer });
-    await lab.devnet.control.fault({ ...settle, kind: "refuse" });
+    const x402 = await fixture.gateway();
+    const headers = await x402.pay({ payer: fixture.payer });
+    await fixture.devnet.control.fault({ ...settle, kind: "refuse" });
     expectUnknown(await x402.post(headers));
     expect((await x402.post(headers, { body: "other" })).status).toBe(409);
     await paid(x402, headers);
@@ -80,9 +80,9 @@ describe("a settle whose answer is no success is unknown, and charged once if it
 });
 
 test("who has as many open payments as are allowed must wait, and is not charged for more", async () => {
-  const x402 = await lab.gateway({ x402: { open_payments_per_payer: 2, settle_timeout_secs: 3 } });
-  const payments = await Promise.all([1, 2, 3].map(() => x402.pay({ payer: lab.payer })));
-  await lab.devnet.control.fault({ on: "settle", kind: "status", status: 500 });
+  const x402 = await fixture.gateway({ x402: { open_payments_per_payer: 2, settle_timeout_secs: 3 } });
+  const payments = await Promise.all([1, 2, 3].map(() => x402.pay({ payer: fixture.payer })));
+  await fixture.devnet.control.fault({ on: "settle", kind: "status", status: 500 });
   for (const headers of payments.slice(0, 2)) expectUnknown(await x402.post(headers));
   const third = payments[2] as Record<string, string>;
   const answer = await x402.post(third);
@@ -90,11 +90,11 @@ test("who has as many open payments as are allowed must wait, and is not charged
   expect(Number(answer.headers["retry-after"])).toBeGreaterThan(0);
   expect(answer.headers["payment-required"]).toBeUndefined();
 
-  await lab.devnet.control.clearFaults();
+  await fixture.devnet.control.clearFaults();
   await paid(x402, payments[0] as Record<string, string>);
   await eventually("there is room again", async () => (await x402.post(third)).status === 202);
   await paid(x402, payments[1] as Record<string, string>);
-  expect(await lab.charged()).toEqual([PRICE, PRICE, PRICE]);
+  expect(await fixture.charged()).toEqual([PRICE, PRICE, PRICE]);
 });
 
 describe("a facilitator that does not verify keeps nothing", () => {
@@ -110,9 +110,9 @@ describe("a facilitator that does not verify keeps nothing", () => {
   test.each(Object.entries(away))(
     "%s is 503, and the same payment is taken afterwards",
     async (_name, fault) => {
-      const x402 = await lab.gateway();
-      const headers = await x402.pay({ payer: lab.payer });
-      await lab.devnet.control.fault(fault);
+      const x402 = await fixture.gateway();
+      const headers = await x402.pay({ payer: fixture.payer });
+      await fixture.devnet.control.fault(fault);
       const answer = await x402.post(headers);
       expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.unavailable"]);
       expect(Number(answer.headers["retry-after"])).toBe(
@@ -120,30 +120,30 @@ describe("a facilitator that does not verify keeps nothing", () => {
       );
       expect(answer.headers["payment-required"]).toBeUndefined();
       expect(answer.json()["status_url"]).toBeUndefined();
-      expect((await lab.asked()).settle).toBe(0);
-      await lab.devnet.control.clearFaults();
+      expect((await fixture.asked()).settle).toBe(0);
+      await fixture.devnet.control.clearFaults();
       expect((await x402.post(headers)).status).toBe(202);
     },
   );
 
   test("one that is away from the start: 402s are sent, payments are 503, and it is found when it comes", async () => {
-    await lab.devnet.control.fault({ on: "supported", kind: "status", status: 503 });
-    const x402 = await lab.gateway({ early: true });
+    await fixture.devnet.control.fault({ on: "supported", kind: "status", status: 503 });
+    const x402 = await fixture.gateway({ early: true });
     await eventually("it takes calls", () => x402.gateway.readiness().ready);
-    const headers = await x402.pay({ payer: lab.payer });
+    const headers = await x402.pay({ payer: fixture.payer });
     const answer = await x402.post(headers);
     expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.unavailable"]);
-    await lab.devnet.control.clearFaults();
+    await fixture.devnet.control.clearFaults();
     await eventually("it is taken", async () => (await x402.post(headers)).status === 202);
   });
 
   test("its refusal is the payer's to know: 402, and nothing is charged", async () => {
-    const x402 = await lab.gateway();
-    const headers = await x402.pay({ payer: lab.payer });
-    await lab.devnet.control.fault({ ...verify, kind: "refuse", reason: "insufficient_funds" });
+    const x402 = await fixture.gateway();
+    const headers = await x402.pay({ payer: fixture.payer });
+    await fixture.devnet.control.fault({ ...verify, kind: "refuse", reason: "insufficient_funds" });
     const answer = await x402.post(headers);
     expect([answer.status, answer.json()["code"]]).toEqual([402, "payment.rejected"]);
     expect(answer.headers["payment-required"]).toBeDefined();
-    expect(await lab.asked()).toEqual({ verify: 1, settle: 0 });
+    expect(await fixture.asked()).toEqual({ verify: 1, settle: 0 });
   });
 });

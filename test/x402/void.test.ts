@@ -5,9 +5,9 @@ import type { DevAccount, Hex, SignedAuthorization } from "../support/devnet.ts"
 import { signAuthorization } from "../support/devnet.ts";
 import type { Answer } from "../support/http.ts";
 import { requiredIn, type TestX402 } from "../support/x402.ts";
-import { PRICE, useLab } from "./lab.ts";
+import { PRICE, useFixture } from "./fixture.ts";
 
-const lab = useLab({ devnetPerTest: true });
+const fixture = useFixture({ devnetPerTest: true });
 
 function signedIn(headers: Record<string, string>): SignedAuthorization {
   const header = headers["PAYMENT-SIGNATURE"] ?? "";
@@ -37,7 +37,7 @@ async function expectVoid(x402: TestX402, headers: Record<string, string>, reaso
   expect([answer.status, answer.json()["code"]]).toEqual([402, "payment.void"]);
   expect(answer.json()["detail"]).toContain(reason);
   expect(requiredIn(answer).accepts).toHaveLength(1);
-  expect(await lab.charged()).toEqual([]);
+  expect(await fixture.charged()).toEqual([]);
   expect(await x402.waiting()).toEqual([]);
 }
 
@@ -47,17 +47,17 @@ const dueOf = async (x402: TestX402) =>
 
 describe("a payment that never lands is void once the chain proves it", () => {
   test("that is when a final block is past the end of the authorization", async () => {
-    const x402 = await lab.gateway();
-    const headers = await x402.pay({ payer: lab.payer });
-    await lab.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 60_000 });
+    const x402 = await fixture.gateway();
+    const headers = await x402.pay({ payer: fixture.payer });
+    await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 60_000 });
     const answer = await x402.post(headers);
     expect(answer.status).toBe(503);
-    await lab.devnet.control.clearFaults();
-    await lab.devnet.control.fault({ on: "settle", kind: "status", status: 503 });
+    await fixture.devnet.control.clearFaults();
+    await fixture.devnet.control.fault({ on: "settle", kind: "status", status: 503 });
     const looked = await dueOf(x402);
     await eventually("it was looked at", async () => (await dueOf(x402)) !== looked);
     expect(await stateOf(x402, answer)).toBe("SETTLING");
-    await lab.devnet.chain.increaseTime(200);
+    await fixture.devnet.chain.increaseTime(200);
     await expectVoid(x402, headers, "expired");
     const payment = await x402.journal.find(String(answer.json()["status_url"]).split("/").at(-1) ?? "");
     expect([payment?.state, payment?.call, payment?.request]).toEqual(["VOID", undefined, undefined]);
@@ -65,9 +65,9 @@ describe("a payment that never lands is void once the chain proves it", () => {
 
   test("and not when a clock of ours says so", async () => {
     let ahead = 0;
-    const x402 = await lab.gateway({ clock: () => Date.now() + ahead });
-    const headers = await x402.pay({ payer: lab.payer });
-    await lab.devnet.control.fault({ on: "settle", kind: "drop" });
+    const x402 = await fixture.gateway({ clock: () => Date.now() + ahead });
+    const headers = await x402.pay({ payer: fixture.payer });
+    await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
     const answer = await x402.post(headers);
     ahead = 86_400_000;
     for (let look = 0; look < 2; look++) {
@@ -76,7 +76,7 @@ describe("a payment that never lands is void once the chain proves it", () => {
       ahead += 60_000;
     }
     expect(await stateOf(x402, answer)).toBe("SETTLING");
-    await lab.devnet.chain.increaseTime(200);
+    await fixture.devnet.chain.increaseTime(200);
     await eventually("it is void", async () => {
       ahead += 60_000;
       return (await stateOf(x402, answer)) === "VOID";
@@ -85,18 +85,18 @@ describe("a payment that never lands is void once the chain proves it", () => {
   });
 
   test("a void payment frees its place among the open ones, and its identifier", async () => {
-    const x402 = await lab.gateway({ x402: { open_payments_per_payer: 1 } });
+    const x402 = await fixture.gateway({ x402: { open_payments_per_payer: 1 } });
     const extensions = { "payment-identifier": { info: { required: false, id: "order_0123456789abcdef" } } };
-    const headers = await x402.pay({ payer: lab.payer }, { extensions });
-    await lab.devnet.control.fault({ on: "settle", kind: "drop" });
+    const headers = await x402.pay({ payer: fixture.payer }, { extensions });
+    await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
     expect((await x402.post(headers)).status).toBe(503);
-    await lab.devnet.chain.increaseTime(200);
+    await fixture.devnet.chain.increaseTime(200);
     await expectVoid(x402, headers, "expired");
-    await lab.devnet.control.clearFaults();
+    await fixture.devnet.control.clearFaults();
     // The chain's time is ahead of ours from now on; so must be the authorization's end.
-    const validBefore = (await lab.devnet.chain.now()) + 130n;
-    const later = await lab.gateway({ clock: () => Date.now() + 200_000 });
-    const again = await later.pay({ payer: lab.payer, validBefore }, { extensions });
+    const validBefore = (await fixture.devnet.chain.now()) + 130n;
+    const later = await fixture.gateway({ clock: () => Date.now() + 200_000 });
+    const again = await later.pay({ payer: fixture.payer, validBefore }, { extensions });
     expect((await later.post(again, { body: "another request" })).status).toBe(202);
   });
 });
@@ -107,66 +107,68 @@ async function raced(
   headers: Record<string, string>,
   act: () => Promise<unknown>,
 ): Promise<Answer> {
-  await lab.devnet.chain.pauseMining();
+  await fixture.devnet.chain.pauseMining();
   const answered = x402.post(headers);
   await eventually("the settle waits in the pool", async () => {
-    const { pending } = await lab.devnet.chain.client.getTxpoolStatus();
+    const { pending } = await fixture.devnet.chain.client.getTxpoolStatus();
     return pending === 1;
   });
   await act();
-  await lab.devnet.chain.resumeMining();
+  await fixture.devnet.chain.resumeMining();
   return answered;
 }
 
 async function payToSelf(payer: DevAccount, nonce: Hex): Promise<SignedAuthorization> {
-  const { token, chainId } = lab.devnet;
+  const { token, chainId } = fixture.devnet;
   return signAuthorization({ payer, to: payer.address, value: 1n, token, chainId, nonce });
 }
 
 describe("somebody is faster than the settle", () => {
   test("a third party sends the very same authorization: it paid, and it is a job", async () => {
-    const x402 = await lab.gateway();
-    const headers = await x402.pay({ payer: lab.payer });
+    const x402 = await fixture.gateway();
+    const headers = await x402.pay({ payer: fixture.payer });
     let hash: Hex = "0x";
     const first = await raced(x402, headers, async () => {
-      hash = await lab.devnet.chain.frontRun(signedIn(headers));
+      hash = await fixture.devnet.chain.frontRun(signedIn(headers));
     });
     expect([202, 503]).toContain(first.status);
     const answer = await final(x402, headers);
     expect([answer.status, answer.json()["transaction"]]).toEqual([202, hash]);
-    expect(await lab.charged()).toEqual([PRICE]);
+    expect(await fixture.charged()).toEqual([PRICE]);
     const [call] = await x402.waiting();
     expect(call?.metadata["X-X402-TRANSACTION"]).toBe(hash);
   });
 
   test("the same, mined before the facilitator has even tried", async () => {
-    const x402 = await lab.gateway();
-    const headers = await x402.pay({ payer: lab.payer });
-    await lab.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 1500, times: 1 });
+    const x402 = await fixture.gateway();
+    const headers = await x402.pay({ payer: fixture.payer });
+    await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 1500, times: 1 });
     const answered = x402.post(headers);
-    await eventually("the settle is under way", async () => (await lab.asked()).settle === 1);
-    const hash = await lab.devnet.chain.frontRun(signedIn(headers));
+    await eventually("the settle is under way", async () => (await fixture.asked()).settle === 1);
+    const hash = await fixture.devnet.chain.frontRun(signedIn(headers));
     expect((await answered).status).toBe(503);
     const answer = await final(x402, headers);
     expect([answer.status, answer.json()["transaction"]]).toEqual([202, hash]);
-    expect(await lab.charged()).toEqual([PRICE]);
+    expect(await fixture.charged()).toEqual([PRICE]);
   });
 
   test("the payer takes the authorization back: void, and no job", async () => {
-    const x402 = await lab.gateway();
-    const headers = await x402.pay({ payer: lab.payer });
+    const x402 = await fixture.gateway();
+    const headers = await x402.pay({ payer: fixture.payer });
     const { nonce } = signedIn(headers).authorization;
-    const first = await raced(x402, headers, () => lab.devnet.chain.cancelAuthorization(lab.payer, nonce));
+    const first = await raced(x402, headers, () =>
+      fixture.devnet.chain.cancelAuthorization(fixture.payer, nonce),
+    );
     expect(first.status).toBe(503);
-    expect(await lab.devnet.chain.authorizationState(lab.payer.address, nonce)).toBe(true);
+    expect(await fixture.devnet.chain.authorizationState(fixture.payer.address, nonce)).toBe(true);
     await expectVoid(x402, headers, "cancelled");
   });
 
   test("the payer spends the nonce on himself: void, and no job", async () => {
-    const x402 = await lab.gateway();
-    const headers = await x402.pay({ payer: lab.payer });
-    const own = await payToSelf(lab.payer, signedIn(headers).authorization.nonce);
-    const first = await raced(x402, headers, () => lab.devnet.chain.frontRun(own));
+    const x402 = await fixture.gateway();
+    const headers = await x402.pay({ payer: fixture.payer });
+    const own = await payToSelf(fixture.payer, signedIn(headers).authorization.nonce);
+    const first = await raced(x402, headers, () => fixture.devnet.chain.frontRun(own));
     expect(first.status).toBe(503);
     await expectVoid(x402, headers, "spent_otherwise");
   });

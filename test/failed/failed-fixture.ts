@@ -35,16 +35,16 @@ export type NewCall = {
   claimed?: boolean;
 };
 
-export type Lab = Awaited<ReturnType<typeof startLab>>;
+export type Fixture = Awaited<ReturnType<typeof startFixture>>;
 
 /** A real Redis and, when asked, a real producer whose runner fails as the test says. */
-export async function startLab() {
+export async function startFixture() {
   const server = await startRedis({ env: process.env });
   const redis = connectForRequests(new Secret(server.url), silentLogger);
   const work = connectForWork(new Secret(server.url), silentLogger);
   await whenReady(redis, 5000);
   const log = recordingLog();
-  const deps = { redis, clock: systemClock, log, by: "tester@lab" };
+  const deps = { redis, clock: systemClock, log, by: "tester@fixture" };
   const calls = createFailedCalls(redis);
   const records = createCallRecords(redis);
   const claims = createClaims(redis);
@@ -58,7 +58,7 @@ export async function startLab() {
   };
   const adds = { webhook: createAdd(redis, "webhook", log), x402: createAdd(redis, "x402", log) };
 
-  const lab = {
+  const fixture = {
     ...{ server, redis, log, calls, records, claims, injected, attempts: ATTEMPTS },
     replay: createReplay(deps),
     discard: createDiscard(deps),
@@ -103,12 +103,12 @@ export async function startLab() {
     /** Adds these calls, has a producer fail them and stops it. */
     async fail(given: readonly NewCall[], code: ErrorCode = "runner.refused"): Promise<string[]> {
       const before = await calls.count({});
-      lab.runnerAnswers(code);
-      await lab.startProducer();
-      const ids = await Promise.all(given.map((call) => lab.add(call)));
-      await lab.untilFailed(before + ids.length);
-      await lab.stopProducer();
-      lab.runnerAnswers();
+      fixture.runnerAnswers(code);
+      await fixture.startProducer();
+      const ids = await Promise.all(given.map((call) => fixture.add(call)));
+      await fixture.untilFailed(before + ids.length);
+      await fixture.stopProducer();
+      fixture.runnerAnswers();
       return ids;
     },
 
@@ -126,7 +126,7 @@ export async function startLab() {
     offered: (id: string) => injected.filter((one) => one === id).length,
 
     async clear() {
-      await lab.stopProducer();
+      await fixture.stopProducer();
       await redis.flushdb();
       injected.splice(0);
       log.events.splice(0);
@@ -134,13 +134,13 @@ export async function startLab() {
     },
 
     async stop() {
-      await lab.stopProducer();
+      await fixture.stopProducer();
       redis.disconnect();
       work.disconnect();
       await server.stop();
     },
   };
-  return lab;
+  return fixture;
 }
 
 export const WHY = { selection: "by test" };

@@ -25,7 +25,7 @@ export const PRICE = 3_200_000n;
 const FAR_OFF_MS = 3_600_000;
 
 export type Ran = { code: number | null; stdout: string; stderr: string };
-export type Lab = Awaited<ReturnType<typeof startLab>>;
+export type Fixture = Awaited<ReturnType<typeof startFixture>>;
 
 export type Claimed = {
   payer: string;
@@ -37,7 +37,7 @@ export type Claimed = {
 };
 
 /** A devnet, a Redis, a payment gateway in this process, and the built program configured for the three. */
-export async function startLab() {
+export async function startFixture() {
   const [server, devnet] = await Promise.all([startRedis({ env: process.env }), startTestDevnet()]);
   const configDir = join(tempDir(), "config");
   writeConfig(configDir, {

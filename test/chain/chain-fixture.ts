@@ -39,10 +39,10 @@ const types = {
   ],
 } as const;
 
-export type ChainLab = Awaited<ReturnType<typeof startChainLab>>;
+export type ChainFixture = Awaited<ReturnType<typeof startChainFixture>>;
 
 /** A real chain with a token on it, where `payer` has money. `finalized` is two blocks behind the head. */
-export async function startChainLab() {
+export async function startChainFixture() {
   const anvil = await startAnvil({ env: process.env, chainId: CHAIN_ID, port: undefined });
   const client = createTestClient({ mode: "anvil", transport: http(anvil.rpcUrl), pollingInterval: 20 })
     .extend(publicActions)

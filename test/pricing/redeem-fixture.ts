@@ -14,7 +14,7 @@ import { mnemonicToAccount } from "viem/accounts";
 import { startAnvil } from "../../services/devnet/anvil.ts";
 import { keccak256Hex } from "../../shared/ethereum/encoding.ts";
 import { type Compiled, compileSolidity } from "../support/compile-solidity.ts";
-import { type Engine, OPERATOR, type Wire, wireRequest } from "./pricing-lab.ts";
+import { type Engine, OPERATOR, type Wire, wireRequest } from "./pricing-fixture.ts";
 
 const PHRASE = "test test test test test test test test test test test junk";
 /** Enough for every path, and given, so that a transaction that reverts is mined as well. */
@@ -50,10 +50,10 @@ export type Outcome = { redeemed: unknown } | { error: string; args: readonly un
 const contracts = compileSolidity(new URL("contracts/", import.meta.url), ["QuoteRedeemer.sol"]);
 const { abi, bytecode } = contracts["QuoteRedeemer"] as Compiled;
 
-export type RedeemLab = Awaited<ReturnType<typeof startRedeemLab>>;
+export type RedeemFixture = Awaited<ReturnType<typeof startRedeemFixture>>;
 
 /** A real chain with a contract that takes quotes. On each chain the first contract is at the same address. */
-export async function startRedeemLab(chainId: number) {
+export async function startRedeemFixture(chainId: number) {
   const anvil = await startAnvil({ env: process.env, chainId, port: undefined });
   const client = createTestClient({ mode: "anvil", transport: http(anvil.rpcUrl), pollingInterval: 20 })
     .extend(publicActions)

@@ -17,10 +17,10 @@ export type Round = {
   answeredInRound?: bigint;
 };
 
-export type RatesLab = Awaited<ReturnType<typeof startRatesLab>>;
+export type RatesFixture = Awaited<ReturnType<typeof startRatesFixture>>;
 
 /** A real chain with feeds and pools on it, behind an RPC proxy that counts, fails and is slow on command. */
-export async function startRatesLab() {
+export async function startRatesFixture() {
   const files = ["Feeds.sol", "Pool.sol"];
   const contracts = compileSolidity(new URL("contracts/", import.meta.url), files) as Contracts;
   const anvil = await startAnvil({ env: process.env, chainId: 8453, port: undefined });
