@@ -1,4 +1,5 @@
 import { Command, type CommanderError, Help } from "commander";
+import { JOB_INDEX_MAX } from "../../shared/job-call/job-ids.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { DIFFICULTY_BEARABLE } from "../../shared/pricing/proof-of-work.ts";
 import { addFailed } from "./failed/command.ts";
@@ -127,7 +128,7 @@ function addQuote(program: Command, deps: ProgramDeps): void {
     .description("ask a pricing engine over HTTP for a signed quote, after doing its proof of work")
     .argument("<url>", "the engine's HTTP address", parseUrl)
     .argument("<service-id>", "the job's service", wholeNumber("a service id"))
-    .argument("<job-index>", "the job", wholeNumber("a job index", { max: 2 ** 32 - 1 }))
+    .argument("<job-index>", "the job", wholeNumber("a job index", { max: JOB_INDEX_MAX }))
     .requiredOption("--requester <address>", "who will redeem the quote, or pay with it", parseAddress)
     .option("--body <text>", "the inputs the quote is for")
     .option("--body-file <file>", "the inputs from a file")

@@ -60,7 +60,7 @@ const FAILING_BODY = '{"about":"a call that fails for good"}';
 /** A mistake in a deployment: the runner refuses a call, which fails; an operator replays it after the mistake is mended. */
 export async function wrongSecret(demo: Demo): Promise<void> {
   const { show, parts, world, sender, endpoint } = demo;
-  show.scenario("A job that fails for good fails, is shown, replayed and delivered");
+  show.scenario("A call that fails for good is shown, replayed and delivered");
   await parts.runner.kill("SIGTERM");
   await parts.runner.restart({ [RUNNER_SECRET]: newSecret() });
   show.say("a mistake: the runner is restarted with a secret that is not the producer's");

@@ -4,7 +4,7 @@ import { sameBytes } from "../../shared/crypto/compare.ts";
 import { isSignedByAny, parseHmacHeader } from "../../shared/crypto/hmac.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
-import { headerBytes, onlyHeaderValue } from "../../shared/http/headers.ts";
+import { headerBytes, headerValues, onlyHeaderValue } from "../../shared/http/headers.ts";
 
 /** The part of a credential that only the body can prove. */
 export type BodyProof = { covers: "received" | "decoded"; check(bytes: Buffer): void };
@@ -51,7 +51,7 @@ function requireSecret(presented: string, secrets: readonly Secret[]): void {
 type Hmac = Extract<EndpointToml, { auth: "hmac-sha256" }>;
 
 function signatureProof(req: IncomingMessage, { secret, signature_over }: Hmac): BodyProof {
-  const sent = SIGNATURE_HEADERS.find((name) => req.headers[name] !== undefined);
+  const sent = SIGNATURE_HEADERS.find((name) => headerValues(req, name).length > 0);
   if (sent === undefined) throw rejected("missing");
   const signature = parseHmacHeader(onlyCredential(req, sent));
   if (signature === undefined) throw rejected("malformed");

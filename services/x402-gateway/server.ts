@@ -5,7 +5,7 @@ import { rawPath } from "../../shared/http/headers.ts";
 import { bareApp, onlyGet, probes, serve } from "../../shared/http/ops.ts";
 import { COMMON_HEADERS, logRefused, sendProblem } from "../../shared/http/problem.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
-import type { JobIds } from "../../shared/job-call/job-ids.ts";
+import { JOB_INDEX_MAX, type JobIds } from "../../shared/job-call/job-ids.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { type Job, noOffer, type RequestedJob } from "./catalog.ts";
@@ -94,8 +94,6 @@ type Route = ({ kind: "job" | "price" | "dry_run" } & JobIds) | { kind: "call"; 
 const JOB = /^\/x402\/jobs\/(0|[1-9]\d{0,15})\/(0|[1-9]\d{0,9})(\/price|\/auth-dry-run)?$/;
 const CALL = /^\/x402\/calls\/(c_[0-9a-f]{32})$/;
 
-const JOB_INDEX_MAX = 2 ** 32 - 1;
-
 /** Parses the ids of a raw path, once; undefined if it names neither a job nor a call. */
 function parseRoute(path: string): Route | undefined {
   const callId = CALL.exec(path)?.[1];
@@ -143,14 +141,13 @@ export function createRefuse({ challenge, requestedJob, statusUrlOf, clock, log 
     }
   }
 
-  return function refuse(
+  function answer(
     req: IncomingMessage,
     res: ServerResponse,
-    thrown: unknown,
+    refusal: AppError,
     ids: JobIds | undefined,
-    attempt?: PaymentAttempt,
-  ): void {
-    const refusal = toAppError(thrown);
+    attempt: PaymentAttempt | undefined,
+  ): AppError {
     const job = attempt && isPaymentRequired(refusal) ? jobOnOffer(req, attempt.ids) : undefined;
     const error = withOffer(refusal, job);
     if (isPaymentRequired(error) && job !== undefined && job.prices.length > 0) {
@@ -159,13 +156,29 @@ export function createRefuse({ challenge, requestedJob, statusUrlOf, clock, log 
       const statusUrl = attempt && error instanceof OpenPaymentError ? statusUrlOf(error.callId) : undefined;
       sendProblem(req, res, error, toExtra(error, ids, statusUrl));
     }
-    if (attempt === undefined) return;
-    const { signed, startedAt } = attempt;
-    logRefused(log, "payment.refused", error, {
-      ...attempt.ids,
-      ...(signed !== undefined && { callId: signed.callId, payer: signed.payer }),
-      ms: clock() - startedAt,
-    });
+    return error;
+  }
+
+  return function refuse(
+    req: IncomingMessage,
+    res: ServerResponse,
+    thrown: unknown,
+    ids: JobIds | undefined,
+    attempt?: PaymentAttempt,
+  ): void {
+    try {
+      const error = answer(req, res, toAppError(thrown), ids, attempt);
+      if (attempt === undefined) return;
+      const { signed, startedAt } = attempt;
+      logRefused(log, "payment.refused", error, {
+        ...attempt.ids,
+        ...(signed !== undefined && { callId: signed.callId, payer: signed.payer }),
+        ms: clock() - startedAt,
+      });
+    } catch (unforeseen) {
+      // Thrown further it would end the process, and with it the settlements under way.
+      sendProblem(req, res, toAppError(unforeseen));
+    }
   };
 }
 

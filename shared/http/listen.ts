@@ -53,8 +53,8 @@ export async function listen(
   server.on("checkContinue", tracked(handler));
   server.on("checkExpectation", tracked(refuseExpectation));
   server.on("clientError", createAnswerClientError(exchanges));
-  const { host, port } = parseAddress(address);
-  await bind(server, host, port);
+  await bind(server, address);
+  const { host } = parseAddress(address);
   const chosen = (server.address() as AddressInfo).port;
   const shown = host.includes(":") ? `[${host}]:${chosen}` : `${host}:${chosen}`;
   return {
@@ -76,10 +76,11 @@ export function parseAddress(address: string): { host: string; port: number } {
   return { host: match?.[1] ?? match?.[2] ?? "127.0.0.1", port: Number(match?.[3] ?? 0) };
 }
 
-function bind(server: Server, host: string, port: number): Promise<void> {
+function bind(server: Server, address: string): Promise<void> {
+  const { host, port } = parseAddress(address);
   return new Promise((resolve, reject) => {
     server.once("error", (cause) => {
-      const reason = `cannot listen on ${host}:${port}: ${messageOf(cause)}`;
+      const reason = `cannot listen on ${address}: ${messageOf(cause)}`;
       reject(new AppError("start.address_unavailable", { reason, cause }));
     });
     server.listen(port, host, resolve);

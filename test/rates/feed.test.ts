@@ -43,14 +43,14 @@ afterAll(async () => {
 });
 
 const failures = () => log.events.filter(({ event }) => event === "rate.failed");
-const beginWrite = () => eventually("there is a rate", () => running?.of(token) === "3200");
+const untilKnown = () => eventually("there is a rate", () => running?.of(token) === "3200");
 
 test("a source that failed is asked again long before the period is over", async () => {
   fixture.proxy.answer = "failing";
   running?.start();
   await eventually("it is told", () => failures().length > 0);
   fixture.proxy.answer = "well";
-  await beginWrite();
+  await untilKnown();
 });
 
 test("that Redis refuses is told once, and the rate is there once it does not", async () => {
@@ -61,7 +61,7 @@ test("that Redis refuses is told once, and the rate is there once it does not", 
   const before = await refused();
   await eventually("it was refused again", async () => (await refused()) > before + 1);
   await redis.call("ACL", "SETUSER", "default", "+@all");
-  await beginWrite();
+  await untilKnown();
   expect(failures()).toMatchObject([
     { fields: { reason: expect.stringMatching(/^the shared rate: NOPERM/) } },
   ]);

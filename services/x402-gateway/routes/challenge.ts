@@ -65,7 +65,7 @@ export function createChallenge({ requestedJob, offerSettings, headers: extraHea
   function send(req: IncomingMessage, res: ServerResponse, { headers, body }: Prepared): void {
     if (res.headersSent || res.destroyed) return;
     leaveUnread(req, res);
-    // The flat list is all that is sent, so `Connection` has to be in it.
+    // A flat list replaces the headers that were set before, so `Connection` has to be in it.
     res.writeHead(402, res.hasHeader("Connection") ? ["Connection", "close", ...headers] : headers);
     res.end(body);
   }
