@@ -1,8 +1,7 @@
 import { withoutFile } from "../../shared/config/config-dir.ts";
 import { listen } from "../../shared/http/listen.ts";
-import { createOpsApp } from "../../shared/http/ops.ts";
-import type { Shutdown } from "../../shared/lifecycle/run-service.ts";
-import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
+import { serveOps } from "../../shared/http/ops.ts";
+import { runService, type ServiceOptions, type Shutdown } from "../../shared/lifecycle/run-service.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { createMetrics, type Meter, type Metrics, metered } from "../../shared/metrics/metrics.ts";
 import { loadPricingConfig } from "../../shared/pricing/load-pricing-config.ts";
@@ -52,11 +51,8 @@ export function runPricing(options: PricingProcess): Promise<number> {
     const service = options.extend?.(plainService, host) ?? plainService;
     shutdown.defer("pricing", () => service.close());
 
-    const ops = await listen(
-      createOpsApp(service.readiness, metrics),
-      options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9094",
-    );
-    shutdown.defer("ops server", () => ops.close(0));
+    const privateAddress = options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9094";
+    const opsAddress = await serveOps(service.readiness, metrics, privateAddress, shutdown);
 
     const http =
       pricing.http_address === false ? undefined : await listen(service.handler, pricing.http_address);
@@ -72,7 +68,7 @@ export function runPricing(options: PricingProcess): Promise<number> {
     log.info("service.started", {
       address: grpc.address,
       httpAddress: http?.address,
-      opsAddress: ops.address,
+      opsAddress,
       operator: service.operator,
       jobs: jobs.size,
     });

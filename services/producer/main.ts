@@ -1,6 +1,5 @@
 import { loadConfig } from "../../shared/config/load-config.ts";
-import { listen } from "../../shared/http/listen.ts";
-import { createOpsApp } from "../../shared/http/ops.ts";
+import { serveOps } from "../../shared/http/ops.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
 import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
@@ -46,13 +45,10 @@ export function runProducer(options: ProducerProcess): Promise<number> {
       ready: producer.isAlive(),
       checks: { redis: redis.status, beating: producer.isAlive() },
     });
-    const ops = await listen(
-      createOpsApp(readiness, metrics),
-      options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9092",
-    );
-    shutdown.defer("ops server", () => ops.close(0));
+    const address = options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9092";
+    const opsAddress = await serveOps(readiness, metrics, address, shutdown);
 
-    log.info("service.started", { opsAddress: ops.address, runner: runner.url, workerId: producer.workerId });
+    log.info("service.started", { opsAddress, runner: runner.url, workerId: producer.workerId });
     return {};
   });
 }

@@ -1,6 +1,6 @@
 import type { PosternToml } from "../config/postern-toml.ts";
 import { listen } from "../http/listen.ts";
-import { createOpsApp } from "../http/ops.ts";
+import { serveOps } from "../http/ops.ts";
 import type { Shutdown } from "../lifecycle/run-service.ts";
 import type { Fields, Logger } from "../log/logger.ts";
 import type { Metrics } from "../metrics/metrics.ts";
@@ -30,8 +30,7 @@ type Options = {
 export async function serveGateway(options: Options): Promise<{ fatal: Promise<void> }> {
   const { gateway, metrics, shutdown, log, postern, requestTimeoutMs, graceMs } = options;
   shutdown.defer("gateway", () => gateway.close());
-  const ops = await listen(createOpsApp(gateway.readiness, metrics), options.opsAddress);
-  shutdown.defer("ops server", () => ops.close(0));
+  const opsAddress = await serveOps(gateway.readiness, metrics, options.opsAddress, shutdown);
   const server = await listen(gateway.handler, options.bindAddress, { requestTimeoutMs });
   shutdown.defer("http server", () => server.close(graceMs));
   shutdown.defer("drain", async () => {
@@ -39,6 +38,6 @@ export async function serveGateway(options: Options): Promise<{ fatal: Promise<v
     await delay(postern.drain_secs * 1000);
     gateway.stop();
   });
-  log.info("service.started", { address: server.address, opsAddress: ops.address, ...options.about });
+  log.info("service.started", { address: server.address, opsAddress, ...options.about });
   return { fatal: gateway.firstCheck };
 }

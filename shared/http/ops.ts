@@ -1,8 +1,10 @@
 import type { RequestListener } from "node:http";
 import express, { type Express, type IRouter, type RequestHandler, Router } from "express";
 import { AppError, toAppError } from "../errors/app-error.ts";
+import type { Shutdown } from "../lifecycle/run-service.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { rawPath } from "./headers.ts";
+import { listen } from "./listen.ts";
 import { COMMON_HEADERS, sendProblem } from "./problem.ts";
 import type { Readiness } from "./readiness.ts";
 
@@ -19,8 +21,20 @@ export function probes(readiness: () => Readiness): Router {
   return router;
 }
 
+/** Serves a process's probes and metrics on its private address, until shutdown. Resolves with the address as bound. */
+export async function serveOps(
+  readiness: () => Readiness,
+  metrics: Metrics,
+  address: string,
+  shutdown: Shutdown,
+): Promise<string> {
+  const server = await listen(createOpsApp(readiness, metrics), address);
+  shutdown.defer("ops server", () => server.close(0));
+  return server.address;
+}
+
 /** The private address of a process: the probes, and GET /metrics in Prometheus' text format. */
-export function createOpsApp(readiness: () => Readiness, metrics: Metrics): RequestListener {
+function createOpsApp(readiness: () => Readiness, metrics: Metrics): RequestListener {
   const app = bareApp();
   app.use(probes(readiness));
   onlyGet(app, "/metrics", async (_req, res) => {
