@@ -6,8 +6,12 @@ import { freePort } from "../../shared/dev/free-port.ts";
 import { provideRedis } from "../../shared/dev/redis.ts";
 import { createStack, type ServiceName, untilReady } from "../../shared/dev/stack.ts";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
-import type { Shutdown } from "../../shared/lifecycle/run-service.ts";
-import { runService, type Service, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
+import {
+  runService,
+  type Service,
+  type ServiceOptions,
+  type Shutdown,
+} from "../../shared/lifecycle/run-service.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { createPrettyLine } from "../../shared/log/pretty-line.ts";
 import { type Effective, readOwn, wantsDevnet, writeEffectiveConfig } from "./effective-config.ts";

@@ -3,8 +3,7 @@ import { z } from "zod";
 import { AppError } from "../../shared/errors/app-error.ts";
 import { bareApp, serve } from "../../shared/http/ops.ts";
 import type { Mining } from "./chain.ts";
-import type { Counter } from "./facilitator-server.ts";
-import { readJson } from "./facilitator-server.ts";
+import { type Counter, readJson } from "./facilitator-server.ts";
 import { Fault, type Faults } from "./faults.ts";
 
 const MiningOrder = z.strictObject({ running: z.boolean() });

@@ -6,6 +6,7 @@ import { chainIdOf } from "../../shared/ethereum/encoding.ts";
 import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
 import { type JobIds, jobKey } from "../../shared/job-call/job-ids.ts";
 import { currentOffers, type RateOf } from "../../shared/pricing/prices.ts";
+import { isLive } from "../../shared/pricing/rates/source.ts";
 import { fixedRateOf } from "../../shared/pricing/rates/sources/fixed.ts";
 import { type OperatorQuote, type ReadOperatorQuote, rejectedQuote } from "./payment/operator-quote.ts";
 import { createPolicies, type JobPolicy } from "./policy/caller.ts";
@@ -118,7 +119,7 @@ type RatesNow = ReadonlyMap<AcceptedToken, string | undefined>;
 
 /** The rates of all tokens; the same object as long as none changes. */
 function createRatesNow(tokens: readonly AcceptedToken[], rateOf: RateOf<AcceptedToken>): () => RatesNow {
-  const changing = tokens.filter((token) => fixedRateOf(token) === undefined);
+  const changing = tokens.filter(isLive);
   const read = (): RatesNow => new Map(tokens.map((token) => [token, rateOf(token)]));
   let rates = read();
   return () => {

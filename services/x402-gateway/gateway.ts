@@ -1,6 +1,5 @@
 import type { PriceList } from "../../shared/config/job-pricing-toml.ts";
 import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
-import type { Secret } from "../../shared/crypto/secret.ts";
 import { createEthCall } from "../../shared/ethereum/rpc.ts";
 import { type Gateway, type IngressOptions, openIngress } from "../../shared/gateway/ingress.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
@@ -16,7 +15,7 @@ import { toOfferSettings } from "./payment/offer.ts";
 import { createReadOperatorQuote } from "./payment/operator-quote.ts";
 import { createKnownOutcome } from "./payment/outcome.ts";
 import { createClaimPayment, createFinish, createSettle } from "./payment/settle.ts";
-import { type ContractCalls, createCallerPolicy, createIsPermittedCaller } from "./policy/caller.ts";
+import { createCallerPolicy, createIsPermittedCaller } from "./policy/caller.ts";
 import { createReconcile } from "./reconciler/reconcile.ts";
 import { startReconciler } from "./reconciler/reconciler.ts";
 import { readCallStatus } from "./routes/call-status.ts";
@@ -81,7 +80,10 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     clock,
   });
   const requestedJob = createRequestedJob(catalog, readOperatorQuote);
-  const isPermittedCaller = createIsPermittedCaller({ chainAt: toContractCalls, clock });
+  const isPermittedCaller = createIsPermittedCaller({
+    ethCallAt: (rpcUrl) => createEthCall({ rpcUrl, timeoutMs: CALLER_CHECK_TIMEOUT_MS }),
+    clock,
+  });
   const authorizeCaller = createCallerPolicy({ metadataPrefix, clock, isPermittedCaller });
 
   // A payment, from its header to its call.
@@ -202,10 +204,6 @@ function createPaymentsInFlight(bodyBytesMax: number): ConcurrencyLimit {
 }
 
 const CALLER_CHECK_TIMEOUT_MS = 3000;
-
-function toContractCalls(rpcUrl: Secret): ContractCalls {
-  return { ethCall: createEthCall({ rpcUrl, timeoutMs: CALLER_CHECK_TIMEOUT_MS }) };
-}
 
 /**
  * Facilitators, chains and the sources of rates are the same for every replica. So their absence is reported, and makes no

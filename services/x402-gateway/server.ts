@@ -40,6 +40,7 @@ export function createHandler(deps: HandlerDeps): RequestListener {
     try {
       challenge.ask(req, res, ids);
     } catch (thrown) {
+      res.setHeaders(CORS_HEADER_MAP);
       refuse(req, res, thrown, ids);
     }
   }
@@ -195,7 +196,7 @@ function isPaymentRequired({ code }: AppError): boolean {
 function toExtra({ code }: AppError, ids: JobIds | undefined, statusUrl: string | undefined) {
   const isOfJob = ids !== undefined && code.startsWith("job.");
   return {
-    headers: { ...CORS_HEADERS, ...(statusUrl !== undefined && { Location: statusUrl }) },
+    headers: statusUrl === undefined ? {} : { Location: statusUrl },
     members: {
       ...(isOfJob && { service_id: ids.serviceId, job_index: ids.jobIndex }),
       ...(statusUrl !== undefined && { status_url: statusUrl }),

@@ -1,15 +1,14 @@
 import type { Hex } from "./encoding.ts";
-import type { LogSearch } from "./logs.ts";
 import {
   AUTHORIZATION_CANCELED,
   AUTHORIZATION_USED,
   addressTopic,
   authorizationStateOf,
   isPayment,
+  type LogSearch,
   type TokenAuthorization,
 } from "./logs.ts";
-import type { Block, Log, Reads } from "./rpc.ts";
-import { unavailable } from "./rpc.ts";
+import { type Block, type Log, type Reads, unavailable } from "./rpc.ts";
 
 /** What the chain says about one authorization. */
 type Evidence =

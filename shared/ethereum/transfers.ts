@@ -1,8 +1,6 @@
 import type { Hex } from "./encoding.ts";
-import type { LogSearch } from "./logs.ts";
-import { AUTHORIZATION_USED, addressIn, addressTopic, adjacent, TRANSFER } from "./logs.ts";
-import type { Log, Reads, Receipt } from "./rpc.ts";
-import { unavailable } from "./rpc.ts";
+import { AUTHORIZATION_USED, addressIn, addressTopic, adjacent, type LogSearch, TRANSFER } from "./logs.ts";
+import { type Log, type Reads, type Receipt, unavailable } from "./rpc.ts";
 
 export type Transfer = {
   transaction: Hex;

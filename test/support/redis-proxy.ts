@@ -1,5 +1,4 @@
-import type { AddressInfo } from "node:net";
-import { createServer, connect as dial, type Socket } from "node:net";
+import { type AddressInfo, createServer, connect as dial, type Socket } from "node:net";
 
 /** What the proxy does with one command: other words for Redis, or a cut connection. */
 export type Fault =

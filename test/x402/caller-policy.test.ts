@@ -8,10 +8,10 @@ import { decodeFunctionData, parseAbi } from "viem/utils";
 import { describe, expect, test } from "vitest";
 import {
   type CallerRequest,
-  type ContractCalls,
   createCallerPolicy,
   createIsPermittedCaller,
   createPolicies,
+  type EthCall,
   type IsPermittedCaller,
   type JobPolicy,
 } from "../../services/x402-gateway/policy/caller.ts";
@@ -287,17 +287,15 @@ describe("isPermittedCaller", () => {
     const calls: { to: string; data: `0x${string}` }[] = [];
     const nodes: string[] = [];
     let now = NOW;
-    const chain: ContractCalls = {
-      ethCall: (call) => {
-        calls.push(call);
-        return ask(call);
-      },
+    const ethCall: EthCall = (call) => {
+      calls.push(call);
+      return ask(call);
     };
-    const chainAt = (rpcUrl: Secret) => {
+    const ethCallAt = (rpcUrl: Secret) => {
       nodes.push(rpcUrl.reveal());
-      return chain;
+      return ethCall;
     };
-    const isPermitted = createIsPermittedCaller({ chainAt, clock: () => now, ...options });
+    const isPermitted = createIsPermittedCaller({ ethCallAt, clock: () => now, ...options });
     const question = { policy: { contract: CONTRACT, rpcUrl: RPC }, serviceId: 1, caller: CALLER } as const;
     return {
       calls,

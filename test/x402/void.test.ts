@@ -1,8 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { eventually } from "../../shared/dev/wait.ts";
 import { keys } from "../../shared/redis/keys.ts";
-import type { DevAccount, Hex, SignedAuthorization } from "../support/devnet.ts";
-import { signAuthorization } from "../support/devnet.ts";
+import { type DevAccount, type Hex, type SignedAuthorization, signAuthorization } from "../support/devnet.ts";
 import type { Answer } from "../support/http.ts";
 import { requiredIn, type TestX402 } from "../support/x402.ts";
 import { PRICE, useFixture } from "./fixture.ts";

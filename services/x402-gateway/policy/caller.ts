@@ -166,10 +166,8 @@ function invalidProof(detail: string): AppError {
   return AppError.public("caller.proof_invalid", detail);
 }
 
-/** `eth_call` at the head of a chain: it has a deadline, and resolves with the returned bytes in hex. */
-export type ContractCalls = {
-  ethCall(call: { to: Address; data: `0x${string}` }): Promise<`0x${string}`>;
-};
+/** `eth_call` at the head of one node's chain. It has a deadline, and resolves with the returned bytes in hex. */
+export type EthCall = (call: { to: Address; data: `0x${string}` }) => Promise<`0x${string}`>;
 
 type CallerQuestion = {
   policy: { contract: Address; rpcUrl: Secret };
@@ -189,7 +187,7 @@ const SELECTOR = keccak256Hex(Buffer.from("isPermittedCaller(uint64,address)")).
 
 type PermittedOptions = {
   /** Called once for each node. */
-  chainAt: (rpcUrl: Secret) => ContractCalls;
+  ethCallAt: (rpcUrl: Secret) => EthCall;
   clock: Clock;
   callersMax?: number;
 };
@@ -199,26 +197,30 @@ type PermittedOptions = {
  * "yes" is remembered, for seconds, so that strangers displace nobody. The text and the cause of a failure are not passed
  * on: libraries put the RPC URL, which may hold a key, into both.
  */
-export function createIsPermittedCaller({ chainAt, clock, callersMax }: PermittedOptions): IsPermittedCaller {
+export function createIsPermittedCaller({
+  ethCallAt,
+  clock,
+  callersMax,
+}: PermittedOptions): IsPermittedCaller {
   const permitted = createPermitted(clock, callersMax);
   const pending = new Map<string, Promise<boolean>>();
-  const chains = new Map<string, ContractCalls>();
+  const ethCalls = new Map<string, EthCall>();
   const questions = createConcurrencyLimit({
     max: QUESTIONS_MAX,
     what: "questions about callers",
     code: "caller.check_unavailable",
   });
 
-  function chainOf(rpcUrl: Secret): ContractCalls {
+  function ethCallOf(rpcUrl: Secret): EthCall {
     const url = rpcUrl.reveal();
-    const chain = chains.get(url) ?? chainAt(rpcUrl);
-    chains.set(url, chain);
-    return chain;
+    const ethCall = ethCalls.get(url) ?? ethCallAt(rpcUrl);
+    ethCalls.set(url, ethCall);
+    return ethCall;
   }
 
   async function ask({ policy, serviceId, caller }: CallerQuestion): Promise<boolean> {
     const data: `0x${string}` = `0x${SELECTOR.slice(2)}${uintWord(BigInt(serviceId))}${addressWord(caller)}`;
-    const work = async () => chainOf(policy.rpcUrl).ethCall({ to: policy.contract, data });
+    const work = async () => ethCallOf(policy.rpcUrl)({ to: policy.contract, data });
     const word = await work().catch((error: unknown) => {
       throw unavailable(safeReason(error));
     });
