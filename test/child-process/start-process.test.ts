@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import { freePort } from "../../shared/dev/free-port.ts";
 import { startProcess } from "../../shared/dev/process.ts";
 import { eventually } from "../../shared/dev/wait.ts";
+import { isAlive } from "../support/is-alive.ts";
 
 /** A process that runs this script. */
 function run(script: string, onLine?: (line: string) => void) {
@@ -66,11 +67,3 @@ test("a free port can be listened on", async () => {
     const server = createServer().listen(${port}, "127.0.0.1", () => { log("listening", {}); server.close(); });`);
   await sample.waitForEvent("listening");
 });
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch {
-    return false;
-  }
-}

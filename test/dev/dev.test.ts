@@ -10,6 +10,7 @@ import { type PosternProcess, startProcess } from "../../shared/dev/process.ts";
 import { eventually } from "../../shared/dev/wait.ts";
 import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
 import { type Answer, send } from "../support/http.ts";
+import { isAlive } from "../support/is-alive.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { withoutAnvil } from "./without-anvil.ts";
 
@@ -81,14 +82,6 @@ function withAnotherCredential(request: Request): Request {
 function partPids(dev: PosternProcess): Record<string, number> {
   const started = dev.events("service.started");
   return Object.fromEntries(started.map(({ service, pid }) => [String(service), Number(pid)]));
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch {
-    return false;
-  }
 }
 
 test("without a configuration, each printed curl is answered with 202 and its call reaches the runner", async () => {
