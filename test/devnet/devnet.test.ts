@@ -121,7 +121,8 @@ describe("the chain", () => {
     expect(others).toEqual([]);
     expect(transfer).toMatchObject({ value: PRICE, nonce: signed.authorization.nonce });
     const other = await payment();
-    await devnet.chain.frontRun(other.signed);
+    const hash = await devnet.chain.frontRun(other.signed);
+    await devnet.chain.client.waitForTransactionReceipt({ hash });
     expect(await paid(other.payer)).toMatchObject([{ nonce: other.signed.authorization.nonce }]);
   });
 
@@ -213,7 +214,8 @@ describe("the facilitator", () => {
       "invalid_exact_evm_nonce_already_used",
       async (payer) => {
         const { payload, signed } = await signPayment(requirements(), { payer });
-        await devnet.chain.cancelAuthorization(payer, signed.authorization.nonce);
+        const hash = await devnet.chain.cancelAuthorization(payer, signed.authorization.nonce);
+        await devnet.chain.client.waitForTransactionReceipt({ hash });
         return payload;
       },
     ],

@@ -80,7 +80,7 @@ async function stopMidSettle(gateway: Part, purchase: () => Promise<Purchase>): 
   await untilReady(gateway);
   await untilSelling(gateway);
   await devnet.control.clearFaults();
-  await devnet.control.fault({ on: "settle", kind: "slow", delayMs: 800 });
+  await devnet.control.fault({ on: "settle", kind: "slow", delayMs: 400 });
   const inHand = await purchase();
   const answered = buyer.post(gateway, inHand);
   await buyer.untilDispatched(inHand);
