@@ -121,8 +121,7 @@ describe("the chain", () => {
     expect(others).toEqual([]);
     expect(transfer).toMatchObject({ value: PRICE, nonce: signed.authorization.nonce });
     const other = await payment();
-    const hash = await devnet.chain.frontRun(other.signed);
-    await devnet.chain.client.waitForTransactionReceipt({ hash });
+    await devnet.chain.frontRun(other.signed);
     expect(await paid(other.payer)).toMatchObject([{ nonce: other.signed.authorization.nonce }]);
   });
 
@@ -214,8 +213,7 @@ describe("the facilitator", () => {
       "invalid_exact_evm_nonce_already_used",
       async (payer) => {
         const { payload, signed } = await signPayment(requirements(), { payer });
-        const hash = await devnet.chain.cancelAuthorization(payer, signed.authorization.nonce);
-        await devnet.chain.client.waitForTransactionReceipt({ hash });
+        await devnet.chain.cancelAuthorization(payer, signed.authorization.nonce);
         return payload;
       },
     ],
@@ -277,7 +275,7 @@ describe("races", () => {
     try {
       const settling = settle(payload);
       await eventually("the facilitator's transaction waits", poolSize);
-      const transaction = await devnet.chain.frontRun(signed);
+      const transaction = await devnet.chain.frontRun(signed, { pending: true });
       await devnet.chain.mine();
       expect(await settling).toMatchObject({ success: false });
       expect(await paid(payer)).toMatchObject([{ transaction }]);
@@ -292,7 +290,7 @@ describe("races", () => {
     try {
       const settling = settle(payload);
       await eventually("the facilitator's transaction waits", poolSize);
-      await devnet.chain.cancelAuthorization(payer, signed.authorization.nonce);
+      await devnet.chain.cancelAuthorization(payer, signed.authorization.nonce, { pending: true });
       await devnet.chain.mine();
       expect(await settling).toMatchObject({ success: false });
       expect(await paid(payer)).toEqual([]);

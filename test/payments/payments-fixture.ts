@@ -114,8 +114,7 @@ export async function startFixture() {
 export async function payOnChain(devnet: TestDevnet, payer: DevAccount, value = PRICE): Promise<Hex> {
   const { token, chainId, seller: to } = devnet;
   const signed = await signAuthorization({ payer, to, value, token, chainId });
-  const hash = await devnet.chain.frontRun(signed);
-  await devnet.chain.client.waitForTransactionReceipt({ hash });
+  await devnet.chain.frontRun(signed);
   return signed.authorization.nonce;
 }
 

@@ -83,6 +83,9 @@ export type TokenTransfer = {
   blockNumber: bigint;
 };
 
+/** `pending` does not wait for a block: there is none while mining is paused. */
+type Sending = { pending?: boolean };
+
 export type DevnetChain = ReturnType<typeof connectDevnetChain>;
 
 /** The chain of a devnet, read and moved from outside. */
@@ -93,6 +96,12 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
   const mined = (hash: Hex) => client.waitForTransactionReceipt({ hash });
   const inTurn = createTurns();
   const contract = { address: token, abi: tokenAbi };
+  /** Resolves with the transaction once it is in a block; with `pending`, once it is in the pool. */
+  const sendFirst = async (send: () => Promise<Hex>, { pending = false }: Sending): Promise<Hex> => {
+    const hash = await inTurn(send);
+    if (!pending) await mined(hash);
+    return hash;
+  };
   return {
     /** viem's test client, for what is not here; it sends as a third party. */
     client,
@@ -156,8 +165,8 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
       await mined(await inTurn(() => client.writeContract({ ...contract, functionName: "mint", args })));
     },
 
-    /** The payer takes the authorization back. Resolves with the transaction, which waits while mining is paused. */
-    async cancelAuthorization(payer: DevAccount, nonce: Hex): Promise<Hex> {
+    /** The payer takes the authorization back. */
+    async cancelAuthorization(payer: DevAccount, nonce: Hex, sending: Sending = {}): Promise<Hex> {
       const signature = await privateKeyToAccount(payer.privateKey).signTypedData({
         domain: domainOf(devnet),
         types: CANCEL_TYPES,
@@ -167,17 +176,21 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
       const { r, s, v } = parseSignature(signature);
       const args = [payer.address, nonce, Number(v), r, s] as const;
       const first = { ...contract, ...FIRST_IN_ITS_BLOCK };
-      return inTurn(() => client.writeContract({ ...first, functionName: "cancelAuthorization", args }));
+      return sendFirst(
+        () => client.writeContract({ ...first, functionName: "cancelAuthorization", args }),
+        sending,
+      );
     },
 
     /** A third party sends the authorization: anybody who has seen it may. */
-    frontRun({ authorization, signature }: SignedAuthorization): Promise<Hex> {
+    frontRun({ authorization, signature }: SignedAuthorization, sending: Sending = {}): Promise<Hex> {
       const { from, to, value, validAfter, validBefore, nonce } = authorization;
       const amounts = [BigInt(value), BigInt(validAfter), BigInt(validBefore)] as const;
       const args = [from, to, ...amounts, nonce, signature] as const;
       const first = { ...contract, ...FIRST_IN_ITS_BLOCK };
-      return inTurn(() =>
-        client.writeContract({ ...first, functionName: "transferWithAuthorization", args }),
+      return sendFirst(
+        () => client.writeContract({ ...first, functionName: "transferWithAuthorization", args }),
+        sending,
       );
     },
 

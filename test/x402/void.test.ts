@@ -128,7 +128,7 @@ describe("somebody is faster than the settle", () => {
     const headers = await x402.pay({ payer: fixture.payer });
     let hash: Hex = "0x";
     const first = await raced(x402, headers, async () => {
-      hash = await fixture.devnet.chain.frontRun(signedIn(headers));
+      hash = await fixture.devnet.chain.frontRun(signedIn(headers), { pending: true });
     });
     expect([202, 503]).toContain(first.status);
     const answer = await final(x402, headers);
@@ -156,7 +156,7 @@ describe("somebody is faster than the settle", () => {
     const headers = await x402.pay({ payer: fixture.payer });
     const { nonce } = signedIn(headers).authorization;
     const first = await raced(x402, headers, () =>
-      fixture.devnet.chain.cancelAuthorization(fixture.payer, nonce),
+      fixture.devnet.chain.cancelAuthorization(fixture.payer, nonce, { pending: true }),
     );
     expect(first.status).toBe(503);
     expect(await fixture.devnet.chain.authorizationState(fixture.payer.address, nonce)).toBe(true);
@@ -167,7 +167,7 @@ describe("somebody is faster than the settle", () => {
     const x402 = await fixture.gateway();
     const headers = await x402.pay({ payer: fixture.payer });
     const own = await payToSelf(fixture.payer, signedIn(headers).authorization.nonce);
-    const first = await raced(x402, headers, () => fixture.devnet.chain.frontRun(own));
+    const first = await raced(x402, headers, () => fixture.devnet.chain.frontRun(own, { pending: true }));
     expect(first.status).toBe(503);
     await expectVoid(x402, headers, "spent_otherwise");
   });
