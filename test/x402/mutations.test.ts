@@ -91,6 +91,19 @@ describe("any change of a single field of a payment is refused, without asking a
     await expectEachRefused(x402, payload, { header: "PAYMENT-SIGNATURE", leaves: 20, numRuns: 600 });
   });
 
+  test("the spare bits in the last digit of the offer's MAC count as a change", async () => {
+    const x402 = await fixture.gateway();
+    const offer = (await x402.ask()).v2.accepts[0] as PaymentRequirements;
+    const { payload } = await signPayment(offer, inTime({ payer: fixture.payer }));
+    const mac = String(offer.extra["quoteMac"]);
+    const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    const sameBytes = mac.slice(0, -1) + digits[digits.indexOf(mac.slice(-1)) + 1];
+    expect(Buffer.from(sameBytes, "base64url")).toEqual(Buffer.from(mac, "base64url"));
+    const respelled = withLeaf(payload, ["accepted", "extra", "quoteMac"], sameBytes);
+    expect((await x402.post({ "PAYMENT-SIGNATURE": encodeHeader(respelled) })).status).toBe(402);
+    expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+  });
+
   test("version 1", async () => {
     const x402 = await fixture.gateway();
     const offer = (await x402.ask()).v1[0] as PaymentRequirementsV1;

@@ -256,7 +256,8 @@ function termsOf(
 /** The proof of an offer, which a client gets in the requirement's `extra` and gives back unchanged. */
 type OfferExtra = { quoteDigest: string; quoteExpiry: number; quoteMac: string };
 
-const MAC = /^[A-Za-z0-9_-]{43}$/;
+/** 32 bytes in base64url. The last digit has two bits to spare, which have to be 0: a MAC has one spelling. */
+const MAC = /^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$/;
 
 /** The job's `X-X402-QUOTE-DIGEST`: the operator's own digest if the price comes from an operator's quote. */
 function offerDigest(terms: OfferTerms): string {
