@@ -8,6 +8,7 @@ export default defineConfig({
     include: ["test/**/*.test.ts"],
     globalSetup: "test/support/build.ts",
     pool: "forks",
+    isolate: false,
     maxWorkers: 3,
     testTimeout: 60_000,
     hookTimeout: 60_000,
