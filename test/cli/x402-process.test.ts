@@ -11,10 +11,10 @@ import { eventually } from "../../shared/dev/wait.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { isQueued } from "../../shared/queue/status.ts";
 import { connectForWork, type Redis } from "../../shared/redis/connect.ts";
+import { JOB_PATH, signOffer, x402Table } from "../fixtures/x402.ts";
 import { type DevAccount, newPayer, startTestDevnet, type TestDevnet } from "../support/devnet.ts";
 import { canConnect, openRaw, send } from "../support/http.ts";
 import { tempDir } from "../support/temp-dir.ts";
-import { JOB_PATH, signOffer, x402Table } from "../support/x402.ts";
 
 let devnet: TestDevnet;
 let server: PrivateRedis;

@@ -10,12 +10,12 @@ import { createPaymentJournal } from "../../shared/payments/journal.ts";
 import type { PaymentState } from "../../shared/payments/payment.ts";
 import { connectForWork, type Redis } from "../../shared/redis/connect.ts";
 import { within } from "../../shared/time/clock.ts";
+import { signOffer, x402Table } from "../fixtures/x402.ts";
 import { newPayer, startTestDevnet, type TestDevnet } from "../support/devnet.ts";
 import { effectRunner, readEffects } from "../support/effects.ts";
 import { send } from "../support/http.ts";
 import { startTestStack, type TestStack } from "../support/stack.ts";
 import { tempDir } from "../support/temp-dir.ts";
-import { signOffer, x402Table } from "../support/x402.ts";
 
 const effectsFile = join(tempDir(), "paid-effects.jsonl");
 const PATH = "/x402/jobs/1/1";

@@ -3,9 +3,9 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { Refused } from "../../services/producer/deliver.ts";
 import { eventually } from "../../shared/dev/wait.ts";
+import { JOB_PATH, PUBLIC_URL } from "../fixtures/x402.ts";
 import { type DevAccount, newPayer } from "../support/devnet.ts";
 import { tempDir } from "../support/temp-dir.ts";
-import { JOB_PATH, PUBLIC_URL } from "../support/x402.ts";
 import { type Fixture, jsonLines, PRICE, type Ran, startFixture } from "./payments-fixture.ts";
 
 let fixture: Fixture;

@@ -8,6 +8,7 @@ import { Secret } from "../../shared/crypto/secret.ts";
 import { startRedis } from "../../shared/dev/redis.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
+import { startX402, type TestX402, x402Table } from "../fixtures/x402.ts";
 import {
   type DevAccount,
   type Hex,
@@ -18,7 +19,6 @@ import {
 } from "../support/devnet.ts";
 import { makePayment } from "../support/made-payment.ts";
 import { tempDir } from "../support/temp-dir.ts";
-import { startX402, type TestX402, x402Table } from "../support/x402.ts";
 
 export const PRICE = 3_200_000n;
 /** Where nobody looks by himself while a test runs. */

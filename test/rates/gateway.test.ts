@@ -6,15 +6,21 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { eventually } from "../../shared/dev/wait.ts";
 import { createMetrics } from "../../shared/metrics/metrics.ts";
 import { registerRates } from "../../shared/pricing/rates/rates.ts";
+import {
+  JOB_PATH,
+  requiredIn,
+  type TestX402,
+  type TestX402Options,
+  useX402,
+  x402Table,
+} from "../fixtures/x402.ts";
+import { codeOf } from "../support/books.ts";
 import { type PaymentChoice, signPayment, signPaymentV1 } from "../support/devnet.ts";
 import { send } from "../support/http.ts";
 import { startRedisProxy } from "../support/redis-proxy.ts";
-import { JOB_PATH, requiredIn, type TestX402, type TestX402Options, x402Table } from "../support/x402.ts";
-import { codeOf } from "../support/x402-audit.ts";
-import { useFixture } from "../x402/fixture.ts";
 import { type RatesFixture, startRatesFixture } from "./rates-fixture.ts";
 
-const fixture = useFixture();
+const fixture = useX402();
 let chain: RatesFixture;
 let feed: Hex;
 let skewMs = 0;

@@ -3,10 +3,10 @@ import { writeConfig } from "../../shared/config/config-tables.ts";
 import { builtEntry, startProcess } from "../../shared/dev/process.ts";
 import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
 import { eventually } from "../../shared/dev/wait.ts";
+import { x402Table } from "../fixtures/x402.ts";
 import { DOMAIN, ENGINE, KEY, wireRequest } from "../pricing/pricing-fixture.ts";
 import { reflectedClient } from "../support/reflected.ts";
 import { tempDir } from "../support/temp-dir.ts";
-import { x402Table } from "../support/x402.ts";
 import { type RatesFixture, startRatesFixture } from "./rates-fixture.ts";
 
 let fixture: RatesFixture;

@@ -13,8 +13,8 @@ import { createRates } from "../../shared/pricing/rates/rates.ts";
 import { createSharedValue } from "../../shared/pricing/rates/shared-value.ts";
 import { isLive } from "../../shared/pricing/rates/source.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
+import { x402Table } from "../fixtures/x402.ts";
 import { tempDir } from "../support/temp-dir.ts";
-import { x402Table } from "../support/x402.ts";
 import { type RatesFixture, startRatesFixture } from "./rates-fixture.ts";
 
 let fixture: RatesFixture;

@@ -149,6 +149,12 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
       await client.mine({ blocks: 1 });
     },
 
+    /** Block time goes on from here. */
+    async setTime(time: Date): Promise<void> {
+      const seconds = Math.floor(time.getTime() / 1000);
+      await client.request({ method: "evm_setTime" as never, params: [seconds] as never });
+    },
+
     setNextBlockTimestamp: (timestamp: bigint): Promise<void> => client.setNextBlockTimestamp({ timestamp }),
 
     snapshot: (): Promise<Hex> => client.snapshot(),

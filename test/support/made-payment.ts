@@ -3,8 +3,8 @@ import { callIdFrom } from "../../shared/job-call/call-id.ts";
 import { toJobCall } from "../../shared/job-call/job-call.ts";
 import type { PaymentJournal } from "../../shared/payments/journal.ts";
 import type { NewPayment, PaymentTerms } from "../../shared/payments/payment.ts";
+import { JOB_PATH } from "../fixtures/x402.ts";
 import { randomNonce } from "./devnet.ts";
-import { JOB_PATH } from "./x402.ts";
 
 type Made = Partial<PaymentTerms> & Pick<PaymentTerms, "network" | "asset">;
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { callIdFrom } from "../../shared/job-call/call-id.ts";
-import { type Books, type Told, violationsIn } from "../support/x402-audit.ts";
+import { type Books, type Told, violationsIn } from "../support/books.ts";
 
 const payment = { payer: "0xaa", nonce: "0x01" };
 const ID = callIdFrom("1", "0xcc", payment.payer, payment.nonce);

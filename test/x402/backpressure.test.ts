@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { eventually } from "../../shared/dev/wait.ts";
-import type { TestX402, TestX402Options } from "../support/x402.ts";
-import { PRICE, useFixture } from "./fixture.ts";
+import type { TestX402, TestX402Options } from "../fixtures/x402.ts";
+import { PRICE, useX402 } from "../fixtures/x402.ts";
 
-const fixture = useFixture();
+const fixture = useX402();
 
 type Pressure = NonNullable<ReturnType<TestX402["gateway"]["pressure"]>>;
 

@@ -2,11 +2,10 @@ import type { PaymentRequirements } from "@x402/core/types";
 import { privateKeyToAccount } from "viem/accounts";
 import { keccak256 } from "viem/utils";
 import { beforeEach, describe, expect, test } from "vitest";
+import { inTime, PRICE, type TestX402, useX402 } from "../fixtures/x402.ts";
 import { type DevAccount, newPayer, signPayment } from "../support/devnet.ts";
-import { inTime, type TestX402 } from "../support/x402.ts";
-import { PRICE, useFixture } from "./fixture.ts";
 
-const fixture = useFixture();
+const fixture = useX402();
 const BY_PAYER = "/x402/jobs/1/8";
 const DELEGATED = "/x402/jobs/1/9";
 const prices = { "7": "1000000000000000", "8": "1000000000000000", "9": "1000000000000000" };

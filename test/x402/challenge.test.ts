@@ -1,11 +1,10 @@
 import { declarePaymentIdentifierExtension } from "@x402/extensions/payment-identifier";
 import { describe, expect, test } from "vitest";
 import { eventually } from "../../shared/dev/wait.ts";
+import { JOB_PATH, PUBLIC_URL, requiredIn, useX402 } from "../fixtures/x402.ts";
 import { openRaw, send } from "../support/http.ts";
-import { JOB_PATH, PUBLIC_URL, requiredIn } from "../support/x402.ts";
-import { useFixture } from "./fixture.ts";
 
-const fixture = useFixture();
+const fixture = useX402();
 const ASSET_18 = "0x1111111111111111111111111111111111111111";
 
 /** A second token, of 18 decimals and on a chain that version 1 has no name for. */

@@ -1,13 +1,14 @@
 import { request } from "node:http";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { eventually } from "../../shared/dev/wait.ts";
+import { useOwnRedis } from "../fixtures/redis.ts";
+import { JOB_PATH, PRICE, type TestX402, useX402 } from "../fixtures/x402.ts";
 import { send } from "../support/http.ts";
 import { type RedisProxy, startRedisProxy } from "../support/redis-proxy.ts";
-import { JOB_PATH, type TestX402 } from "../support/x402.ts";
-import { PRICE, useFixture } from "./fixture.ts";
 import { STEPS, type Step } from "./redis-steps.ts";
 
-const fixture = useFixture();
+const redis = useOwnRedis();
+const fixture = useX402({ redis });
 
 /** Begins a request and hangs up once `until` says so; `whole` is whether its body was sent to the end. */
 async function hangUp(
@@ -65,7 +66,7 @@ describe("a client that goes away once Redis is asked for a step of its request"
     proxy = await startRedisProxy(fixture.redis.url);
   });
   afterEach(async () => {
-    process.kill(fixture.redis.pid, "SIGCONT");
+    process.kill(redis.server.pid, "SIGCONT");
     await proxy.close();
   });
 
@@ -83,10 +84,10 @@ describe("a client that goes away once Redis is asked for a step of its request"
 
   /** Redis stands still from the step on, until the gateway has seen that its client is gone. */
   async function hangUpAt(step: Step, x402: TestX402, header: Record<string, string>): Promise<void> {
-    const until = onStep(step, { act: () => process.kill(fixture.redis.pid, "SIGSTOP") });
+    const until = onStep(step, { act: () => process.kill(redis.server.pid, "SIGSTOP") });
     await hangUp(x402.address, header, { whole: true, until });
     await send(x402.address, { method: "GET", path: "/x402/health" }); // answered after the hanging up was heard of
-    process.kill(fixture.redis.pid, "SIGCONT");
+    process.kill(redis.server.pid, "SIGCONT");
   }
 
   test.each(["claim", "settled", "add"] as const)(

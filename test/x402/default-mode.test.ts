@@ -1,9 +1,8 @@
 import { expect, test } from "vitest";
+import { JOB_PATH, PRICE, useX402 } from "../fixtures/x402.ts";
 import { type Answer, send } from "../support/http.ts";
-import { JOB_PATH } from "../support/x402.ts";
-import { PRICE, useFixture } from "./fixture.ts";
 
-const fixture = useFixture();
+const fixture = useX402();
 const NAMED = "/x402/jobs/1/8";
 const prices = { "7": "1000000000000000", "8": "1000000000000000" };
 

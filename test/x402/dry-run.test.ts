@@ -1,9 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { JOB_PATH, PRICE, type TestX402, type TestX402Options, useX402 } from "../fixtures/x402.ts";
 import { newPayer } from "../support/devnet.ts";
-import { JOB_PATH, type TestX402, type TestX402Options } from "../support/x402.ts";
-import { PRICE, useFixture } from "./fixture.ts";
 
-const fixture = useFixture();
+const fixture = useX402();
 const DRY_RUN = `${JOB_PATH}/auth-dry-run`;
 const policies = [{ service_id: 1, job_index: 8, invocation_mode: "disabled" }];
 const prices = { "7": "1000000000000000", "8": "1000000000000000" };

@@ -1,10 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { eventually } from "../../shared/dev/wait.ts";
 import { keys } from "../../shared/redis/keys.ts";
-import type { TestX402 } from "../support/x402.ts";
-import { PRICE, useFixture } from "./fixture.ts";
+import { useDevnet } from "../fixtures/devnet.ts";
+import type { TestX402 } from "../fixtures/x402.ts";
+import { PRICE, useX402 } from "../fixtures/x402.ts";
 
-const fixture = useFixture({ devnetPerTest: true });
+const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
 
 /** A gateway whose clock can be put ahead, so that what it does seldom is done now. */
 async function clocked(options: Parameters<typeof fixture.gateway>[0] = {}) {

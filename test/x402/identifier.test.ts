@@ -1,11 +1,11 @@
 import type { PaymentPayload } from "@x402/core/types";
 import { appendPaymentIdentifierToExtensions } from "@x402/extensions/payment-identifier";
 import { describe, expect, test } from "vitest";
+import type { TestX402, TestX402Options } from "../fixtures/x402.ts";
+import { PRICE, useX402 } from "../fixtures/x402.ts";
 import { newPayer } from "../support/devnet.ts";
-import type { TestX402, TestX402Options } from "../support/x402.ts";
-import { PRICE, useFixture } from "./fixture.ts";
 
-const fixture = useFixture();
+const fixture = useX402();
 const ORDER_ID = "order_0123456789abcdef";
 
 /** A payment, newly signed, under the client's own identifier of what it pays for. */

@@ -1,11 +1,10 @@
 import type { PaymentRequirements } from "@x402/core/types";
 import { describe, expect, test } from "vitest";
+import { inTime, JOB_PATH, requiredIn, type TestX402, useX402 } from "../fixtures/x402.ts";
 import { encodeHeader, signPayment } from "../support/devnet.ts";
 import { send } from "../support/http.ts";
-import { inTime, JOB_PATH, requiredIn, type TestX402 } from "../support/x402.ts";
-import { useFixture } from "./fixture.ts";
 
-const fixture = useFixture();
+const fixture = useX402();
 const text = (content: string) => Buffer.from(content).toString("base64");
 const DEEP = `${"[".repeat(2500)}${"]".repeat(2500)}`;
 

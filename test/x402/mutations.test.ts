@@ -2,11 +2,10 @@ import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
 import type { PaymentRequirementsV1 } from "@x402/core/types/v1";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { inTime, type TestX402, useX402 } from "../fixtures/x402.ts";
 import { encodeHeader, signPayment, signPaymentV1 } from "../support/devnet.ts";
-import { inTime, type TestX402 } from "../support/x402.ts";
-import { useFixture } from "./fixture.ts";
 
-const fixture = useFixture();
+const fixture = useX402();
 
 type Path = readonly string[];
 type Leaf = string | number;

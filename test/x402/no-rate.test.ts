@@ -1,10 +1,9 @@
 import type { TomlTable } from "smol-toml";
 import { expect, test } from "vitest";
+import { JOB_PATH, PRICE, useX402 } from "../fixtures/x402.ts";
 import { send } from "../support/http.ts";
-import { JOB_PATH } from "../support/x402.ts";
-import { PRICE, useFixture } from "./fixture.ts";
 
-const fixture = useFixture();
+const fixture = useX402();
 /** A source that nobody ever answers for. */
 const rateless: TomlTable = {
   rate_per_native_unit: { source: "http_json", url: "https://127.0.0.1:1/", pointer: "/rate" },

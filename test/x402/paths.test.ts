@@ -1,9 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { JOB_PATH, useX402 } from "../fixtures/x402.ts";
 import { type Sent, send } from "../support/http.ts";
-import { JOB_PATH } from "../support/x402.ts";
-import { useFixture } from "./fixture.ts";
 
-const fixture = useFixture();
+const fixture = useX402();
 const PERMITTED = "0x2222222222222222222222222222222222222222";
 
 const policies = [

@@ -6,12 +6,11 @@ import { privateKeyToAccount } from "viem/accounts";
 import { describe, expect, test } from "vitest";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { callIdFrom } from "../../shared/job-call/call-id.ts";
+import { JOB_PATH, PRICE, PUBLIC_URL, useX402 } from "../fixtures/x402.ts";
 import { encodeHeader } from "../support/devnet.ts";
 import { send } from "../support/http.ts";
-import { JOB_PATH, PUBLIC_URL } from "../support/x402.ts";
-import { PRICE, useFixture } from "./fixture.ts";
 
-const fixture = useFixture();
+const fixture = useX402();
 
 function decoded(header: unknown): Record<string, unknown> {
   return JSON.parse(Buffer.from(String(header), "base64").toString()) as Record<string, unknown>;

@@ -11,11 +11,10 @@ import {
   jobQuoteDigest,
   toQuoteJson,
 } from "../../shared/pricing/job-quote.ts";
+import { inTime, JOB_PATH, PRICE, type TestX402, type TestX402Options, useX402 } from "../fixtures/x402.ts";
 import { newPayer, signPayment, signPaymentV1 } from "../support/devnet.ts";
-import { inTime, JOB_PATH, type TestX402, type TestX402Options } from "../support/x402.ts";
-import { PRICE, useFixture } from "./fixture.ts";
 
-const fixture = useFixture();
+const fixture = useX402();
 const operator = createSigner(generatePrivateKey());
 const DOMAIN = {
   name: "TangleQuote",

@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { eventually } from "../../shared/dev/wait.ts";
+import { PRICE, useX402 } from "../fixtures/x402.ts";
 import { send } from "../support/http.ts";
 import { type Fault, type RedisProxy, startRedisProxy } from "../support/redis-proxy.ts";
-import { PRICE, useFixture } from "./fixture.ts";
 import { STEPS, type Step } from "./redis-steps.ts";
 
-const fixture = useFixture();
+const fixture = useX402();
 let proxy: RedisProxy;
 
 beforeEach(async () => {

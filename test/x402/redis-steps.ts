@@ -1,4 +1,4 @@
-import { JOB_PATH } from "../support/x402.ts";
+import { JOB_PATH } from "../fixtures/x402.ts";
 
 export type Step = (words: readonly string[]) => boolean;
 

@@ -1,10 +1,9 @@
 import type { PaymentRequirements } from "@x402/core/types";
 import { describe, expect, test } from "vitest";
+import { inTime, JOB_PATH, PRICE, PUBLIC_URL, requiredIn, type TestX402, useX402 } from "../fixtures/x402.ts";
 import { encodeHeader, type PaymentChoice, signPayment, signPaymentV1 } from "../support/devnet.ts";
-import { inTime, JOB_PATH, PUBLIC_URL, requiredIn, type TestX402 } from "../support/x402.ts";
-import { PRICE, useFixture } from "./fixture.ts";
 
-const fixture = useFixture();
+const fixture = useX402();
 const OTHER = "0x2222222222222222222222222222222222222222";
 const ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n;
 const now = () => BigInt(Math.floor(Date.now() / 1000));

@@ -1,9 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { JOB_PATH, PRICE, type TestX402Options, useX402 } from "../fixtures/x402.ts";
 import type { Answer } from "../support/http.ts";
-import { JOB_PATH, type TestX402Options } from "../support/x402.ts";
-import { PRICE, useFixture } from "./fixture.ts";
 
-const fixture = useFixture();
+const fixture = useX402();
 
 /** All that an answer says but for when, and whether it was said before. */
 function told({ status, headers, text }: Answer) {

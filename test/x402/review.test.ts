@@ -4,10 +4,11 @@ import { isDisputed } from "../../shared/payments/list.ts";
 import { createResolve } from "../../shared/payments/resolve.ts";
 import { keys } from "../../shared/redis/keys.ts";
 import { answerWith, type NodeBefore, startNodeBefore } from "../chain/node-before.ts";
-import type { TestX402 } from "../support/x402.ts";
-import { PRICE, useFixture } from "./fixture.ts";
+import { useDevnet } from "../fixtures/devnet.ts";
+import type { TestX402 } from "../fixtures/x402.ts";
+import { PRICE, useX402 } from "../fixtures/x402.ts";
 
-const fixture = useFixture({ devnetPerTest: true });
+const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
 const nodes: NodeBefore[] = [];
 
 afterEach(async () => {

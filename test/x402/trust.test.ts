@@ -1,9 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { eventually } from "../../shared/dev/wait.ts";
-import { requiredIn, type TestX402Options } from "../support/x402.ts";
-import { PRICE, useFixture } from "./fixture.ts";
+import { PRICE, requiredIn, type TestX402Options, useX402 } from "../fixtures/x402.ts";
 
-const fixture = useFixture();
+const fixture = useX402();
 const trusting: Partial<TestX402Options> = {
   x402: { trust_facilitator: true },
   token: { rpc_url: undefined as never },

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
 import type { FaultOrder } from "../../services/devnet/faults.ts";
 import { eventually } from "../../shared/dev/wait.ts";
+import type { TestX402 } from "../fixtures/x402.ts";
+import { PRICE, useX402 } from "../fixtures/x402.ts";
 import type { Answer } from "../support/http.ts";
-import type { TestX402 } from "../support/x402.ts";
-import { PRICE, useFixture } from "./fixture.ts";
 
-const fixture = useFixture();
+const fixture = useX402();
 
 /** Neither paid nor refused: the same payment is to come again, and where to look meanwhile. */
 function expectUnknown(answer: Answer): void {

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { eventually } from "../../shared/dev/wait.ts";
 import { keys } from "../../shared/redis/keys.ts";
+import { useDevnet } from "../fixtures/devnet.ts";
+import { PRICE, requiredIn, type TestX402, useX402 } from "../fixtures/x402.ts";
 import { type DevAccount, type Hex, type SignedAuthorization, signAuthorization } from "../support/devnet.ts";
 import type { Answer } from "../support/http.ts";
-import { requiredIn, type TestX402 } from "../support/x402.ts";
-import { PRICE, useFixture } from "./fixture.ts";
 
-const fixture = useFixture({ devnetPerTest: true });
+const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
 
 function signedIn(headers: Record<string, string>): SignedAuthorization {
   const header = headers["PAYMENT-SIGNATURE"] ?? "";
