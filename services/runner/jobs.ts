@@ -24,7 +24,9 @@ const Input = z.strictObject({
 export const slow: LongJob<z.infer<typeof Input>> = {
   name: "slow",
   long: true,
-  input: (request) => (request.body.length === 0 ? Input.parse({}) : json(Input)(request)),
+  input: {
+    extract: (request) => (request.body.length === 0 ? Input.parse({}) : json(Input).extract(request)),
+  },
   async handler({ input, signal, progress }) {
     for (let step = 1; step <= input.steps; step++) {
       await delay(input.ms_per_step, signal);

@@ -45,8 +45,11 @@ export type HttpAnswer = {
   readonly body: Buffer;
 };
 
-/** Turns the bytes of a body into the input of a handler, or throws `runner.input_rejected`. */
-type Extractor<Input> = (request: { readonly body: Buffer }) => Input;
+/**
+ * Turns the bytes of a body into the input of a handler, or throws `runner.input_rejected`. An object and no function, because
+ * TypeScript puts off the inference from a function, and the handler's `input` would have no type.
+ */
+export type Extractor<Input> = { readonly extract: (request: { readonly body: Buffer }) => Input };
 
 type Shape<Input, Meta> = {
   name: string;
@@ -112,7 +115,7 @@ function toJob<Input, Meta>(id: number, definition: ShortJob<Input, Meta> | Long
     name,
     long,
     prepare(request) {
-      const input = definition.input?.(request) as Input;
+      const input = definition.input?.extract(request) as Input;
       const metadata = definition.metadata
         ? toValid(definition.metadata, request.metadata, "metadata")
         : (request.metadata as Meta);
@@ -123,17 +126,17 @@ function toJob<Input, Meta>(id: number, definition: ShortJob<Input, Meta> | Long
 
 /** The bytes as received. */
 export function bytes(): Extractor<Buffer> {
-  return ({ body }) => body;
+  return { extract: ({ body }) => body };
 }
 
 /** The body as text; refuses a body that is not UTF-8. */
 export function text(): Extractor<string> {
-  return ({ body }) => decode(body);
+  return { extract: ({ body }) => decode(body) };
 }
 
 /** The body as JSON, whatever its Content-Type, checked by the schema. */
 export function json<Input>(schema: ZodType<Input>): Extractor<Input> {
-  return ({ body }) => toValid(schema, parse(decode(body)), "body");
+  return { extract: ({ body }) => toValid(schema, parse(decode(body)), "body") };
 }
 
 /** Returns the output of the schema; refuses with the schema's own message. */

@@ -17,7 +17,7 @@ import type { Router } from "./router.ts";
 import { createRoutes, createRunAgain, createTakeJob } from "./routes.ts";
 import { createExecute, createRunBegun, createRunCall } from "./run-call.ts";
 
-export type { Answer, Call, Job, Router } from "./router.ts";
+export type { Answer, Call, Extractor, Job, LongJob, Router, ShortJob } from "./router.ts";
 export { bytes, createRouter, json, text } from "./router.ts";
 
 export type RunnerOptions = {
