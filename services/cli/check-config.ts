@@ -58,11 +58,15 @@ function distinct(lines: readonly string[]): string[] {
 
 function servicesOf({ webhooks, x402, prices, pricing, jobs }: AllConfig): string {
   const endpoints =
-    webhooks === undefined ? "off (no webhooks.toml)" : `${webhooks.endpoints.length} endpoints`;
+    webhooks === undefined ? "off (no webhooks.toml)" : counted(webhooks.endpoints.length, "endpoint");
   const sold =
     x402 === undefined
       ? "off (no x402.toml)"
-      : `${prices?.size} priced jobs, ${x402.accepted_tokens.length} tokens`;
-  const quoted = pricing === undefined ? "off (no pricing.toml)" : `${jobs?.size} priced jobs`;
+      : `${counted(prices?.size ?? 0, "priced job")}, ${counted(x402.accepted_tokens.length, "token")}`;
+  const quoted = pricing === undefined ? "off (no pricing.toml)" : counted(jobs?.size ?? 0, "priced job");
   return `webhooks gateway: ${endpoints}; x402 gateway: ${sold}; pricing engine: ${quoted}`;
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { RequestListener } from "node:http";
-import type { Secret } from "../../shared/crypto/secret.ts";
+import { Secret } from "../../shared/crypto/secret.ts";
 import { type Listening, listen } from "../../shared/http/listen.ts";
 import { type Logger, silentLogger } from "../../shared/log/logger.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
@@ -26,7 +26,7 @@ export type RunnerOptions = {
   redis: Redis;
   durability?: DurabilityMode;
   /** Any of them may have signed a request. Without secrets, requests need no signature. */
-  secrets?: readonly Secret[];
+  secrets?: readonly (Secret | string)[];
   metadataPrefix?: string;
   /** How long a key and its first answer are remembered. */
   memoryMs?: number;
@@ -114,7 +114,11 @@ export function createRunner({
   const { runShort, storeLong } = createRunBegun({ calls, longStore, execute, untilStored, wake, log });
   const { runCall, idle } = createRunCall({ calls, leases, runShort, storeLong });
 
-  const checks = createRequestChecks({ secrets, metadataPrefix, clock });
+  const checks = createRequestChecks({
+    secrets: secrets.map((secret) => (typeof secret === "string" ? new Secret(secret) : secret)),
+    metadataPrefix,
+    clock,
+  });
   const takeJob = createTakeJob({ jobs, checks, runCall, concurrency, bodyBytesMax, isDraining, clock, log });
   const runAgain = createRunAgain({ checks, longStore, wake, isDraining, log });
   const listCalls = createListCalls(redis, clock);

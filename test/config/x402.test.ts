@@ -433,7 +433,7 @@ describe("check-config", () => {
 
   test("counts what is sold", async () => {
     const { code, text } = await check({ x402: x402(), jobs: JOBS });
-    expect([code, text]).toEqual([0, expect.stringContaining("x402 gateway: 1 priced jobs, 1 tokens")]);
+    expect([code, text]).toEqual([0, expect.stringContaining("x402 gateway: 1 priced job, 1 token")]);
   });
   test("exits with 3 for any of the files", async () => {
     for (const files of [{ x402: "a = 1" }, { jobs: "a = 1" }, { postern: "a = 1" }])

@@ -2,10 +2,10 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { CODES } from "../../shared/errors/codes.ts";
 
-const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
-const rows = [...readme.matchAll(/^\| `([a-z_]+\.[a-z_]+)` \| (\d{3}|-) \| (yes|no) \| (.+?) \|$/gm)];
+const page = readFileSync(new URL("../../docs/errors.md", import.meta.url), "utf8");
+const rows = [...page.matchAll(/^\| `([a-z_]+\.[a-z_]+)` \| (\d{3}|-) \| (yes|no) \| (.+?) \|$/gm)];
 
-test("the README's table lists every code, with its status and whether a retry may succeed, and none that does not exist", () => {
+test("the table of docs/errors.md lists every code, with its status and whether a retry may succeed, and none that does not exist", () => {
   const documented = rows.map(([, code, status, retry]) => [code, status, retry]);
   const real = Object.entries(CODES).map(([code, entry]) => [
     code,

@@ -149,7 +149,7 @@ describe("postern pricing", () => {
 describe("postern check-config", () => {
   test("says what is quoted, and refuses what `postern pricing` refuses", async () => {
     const good = await postern(["check-config", "--config-dir", configDir(redis.url)]);
-    expect([good.status, good.stdout]).toEqual([0, expect.stringContaining("pricing engine: 1 priced jobs")]);
+    expect([good.status, good.stdout]).toEqual([0, expect.stringContaining("pricing engine: 1 priced job")]);
     const bad = await postern(["check-config", "--config-dir", configDir(redis.url, { "3": "5", x: "1" })]);
     expect(bad.status).toBe(3);
     expect(bad.stderr.match(/job_pricing\.toml: 42\.3: is below 100 wei/g)).toHaveLength(1);

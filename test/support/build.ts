@@ -1,5 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
+import { findProgram, installPackage } from "../../shared/dev/find-program.ts";
 import { findRedisServer } from "../../shared/dev/redis.ts";
 import { installNginx } from "./nginx.ts";
 
@@ -16,4 +17,6 @@ export function setup(): void {
   if (status !== 0) console.warn(stdout);
   findRedisServer(process.env);
   installNginx();
+  for (const used of ["curl", "openssl"]) // by the documents' commands
+    if (findProgram([used], process.env) === undefined) installPackage(used, process.env);
 }

@@ -32,7 +32,7 @@ export function addFilterOptions(command: Command, { limit }: { limit: number })
 
 function parseCode(text: string): ErrorCode {
   if (isErrorCode(text)) return text;
-  throw new InvalidArgumentError("there is no such error code; README.md lists them");
+  throw new InvalidArgumentError("there is no such error code; docs/errors.md lists them");
 }
 
 export function toFilter(options: FilterOptions): CallFilter {

@@ -82,7 +82,7 @@ export function createPayJob(deps: PayJobDeps) {
     return toPaidCall(settled, { replayed: false });
   }
 
-  /** Looks twice before it refuses: another replica may have claimed the same payment meanwhile (docs/architecture.md). */
+  /** Looks twice before it refuses: another replica may have claimed the same payment meanwhile (docs/decisions.md). */
   async function admit(req: IncomingMessage, request: PaidRequest): Promise<Admitted | Known> {
     try {
       return await check(req, request);

@@ -1,0 +1,223 @@
+import { spawnSync } from "node:child_process";
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parse, type TomlTable } from "smol-toml";
+import { expect, test } from "vitest";
+import { writeConfig } from "../../shared/config/config-tables.ts";
+import { sha256Hex } from "../../shared/crypto/compare.ts";
+import { contentDigest, signMessage } from "../../shared/crypto/message-signature.ts";
+import { Secret } from "../../shared/crypto/secret.ts";
+import { loadPricingConfig } from "../../shared/pricing/load-pricing-config.ts";
+import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { type Block, blocksOf, DOCUMENTS } from "./blocks.ts";
+import { follow } from "./session.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const all = DOCUMENTS.flatMap(blocksOf);
+
+/** Commands that no session runs, because another check does. */
+const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
+  "npm run demo": "test/services/demo/demo.test.ts",
+  "npm test": "the run of this test",
+};
+
+type Use = "run" | "run elsewhere" | "compiled" | "written" | "loaded" | "shown";
+
+/**
+ * What becomes of a block; undefined if nothing does. The words of its info string:
+ *   sh             commands, run to their end
+ *   sh service     services, one a line, run until the document ends
+ *   sh elsewhere   commands that another check runs
+ *   ts FILE        a module, compiled; later blocks may run the file
+ *   toml FILE      a file of the reader's, written; later blocks load it
+ *   toml NAME part keys of a configuration file, loaded over the example's
+ *   output         what the block of commands before it prints
+ *   drawing        what no machine reads
+ */
+function useOf({ language, words }: Block): Use | undefined {
+  switch ([language, ...words.slice(language === "ts" || language === "toml" ? 1 : 0)].join(" ")) {
+    case "sh":
+    case "sh service":
+      return "run";
+    case "sh elsewhere":
+      return "run elsewhere";
+    case "ts":
+      return words.length === 1 ? "compiled" : undefined;
+    case "toml":
+      return words.length === 1 ? "written" : undefined;
+    case "toml part":
+      return "loaded";
+    case "output":
+    case "drawing":
+      return "shown";
+    default:
+      return undefined;
+  }
+}
+
+const used = (...uses: Use[]) => all.filter((block) => uses.includes(useOf(block) as Use));
+
+test("every fenced block of README and docs is run, compiled, loaded or marked as output", () => {
+  expect(all.filter((block) => useOf(block) === undefined).map(({ at }) => at)).toEqual([]);
+});
+
+test("a block of output follows the block of commands that prints it", () => {
+  const strays = all.filter((block, i) => block.language === "output" && all[i - 1]?.language !== "sh");
+  expect(strays.map(({ at }) => at)).toEqual([]);
+});
+
+test("every command that no document's session runs is run by another check", () => {
+  const commands = used("run elsewhere").flatMap(({ text }) => text.trim().split("\n"));
+  const bare = commands.map((command) => command.replace(/\s*#.*/, ""));
+  expect(bare.filter((command) => !Object.hasOwn(RUN_ELSEWHERE, command))).toEqual([]);
+});
+
+test("every TypeScript example compiles as a module of a user's own, strictly and with the types of its libraries checked", () => {
+  const project = userProject();
+  const examples = used("compiled");
+  for (const [i, { text }] of examples.entries()) {
+    mkdirSync(join(project, `${i}`));
+    writeFileSync(join(project, `${i}/example.ts`), text);
+  }
+  const compiler = join(root, "node_modules/typescript/bin/tsc");
+  const { stdout } = spawnSync(process.execPath, [compiler, "-p", project, "--pretty", "false"], {
+    cwd: project,
+    encoding: "utf8",
+  });
+  const located = stdout.replace(/^(\d+)\/example\.ts/gm, (_, i: string) => examples[Number(i)]?.at ?? i);
+  expect(located).toBe("");
+});
+
+test("the signature check of docs/runner.md takes what a producer signs, and nothing that was changed on the way", async () => {
+  const example = used("compiled").find(({ words }) => words[0] === "check-signature.ts");
+  const file = join(tempDir(), "check-signature.ts");
+  writeFileSync(file, example?.text ?? "");
+  const { isSigned } = (await import(file)) as {
+    isSigned(req: object, body: Buffer, secret: string): boolean;
+  };
+
+  const body = Buffer.from("hello");
+  const covered = {
+    "content-digest": contentDigest(sha256Hex(body)),
+    "content-type": "text/plain",
+    "idempotency-key": "c_1",
+    "x-platform-call-id": "c_1",
+  };
+  const url = "/jobs/1";
+  const now = Math.floor(Date.now() / 1000);
+  const signed = (created: number) => {
+    const signature = signMessage(new Secret("s"), { method: "POST", path: url, headers: covered }, created);
+    return { ...covered, "signature-input": signature["Signature-Input"], signature: signature.Signature };
+  };
+  const request = { method: "POST", url, headers: signed(now) };
+  const { headers } = request;
+  expect(isSigned(request, body, "s")).toBe(true);
+  expect(isSigned(request, body, "t")).toBe(false);
+  expect(isSigned(request, Buffer.from("hullo"), "s")).toBe(false);
+  expect(isSigned({ ...request, url: "/jobs/2" }, body, "s")).toBe(false);
+  expect(isSigned({ ...request, method: "PUT" }, body, "s")).toBe(false);
+  expect(isSigned({ ...request, headers: { ...headers, "x-webhook-name": "other" } }, body, "s")).toBe(false);
+  expect(isSigned({ ...request, headers: { ...headers, "content-type": "text/html" } }, body, "s")).toBe(
+    false,
+  );
+  expect(isSigned({ ...request, headers: { ...headers, signature: "postern=:AAAA:" } }, body, "s")).toBe(
+    false,
+  );
+  expect(isSigned({ ...request, headers: signed(now - 301) }, body, "s")).toBe(false);
+  expect(isSigned({ ...request, headers: covered }, body, "s")).toBe(false);
+});
+
+test.each(used("loaded"))(
+  "the keys shown at $at are good in the configuration file that they name",
+  ({ words, text }) => {
+    const name = String(words[0]).replace(".toml", "");
+    const table = merged(exampleTable(name), parse(text)) as TomlTable;
+    const dir = tempDir();
+    const others = name === "x402" || name === "pricing" ? { job_pricing: exampleTable("job_pricing") } : {};
+    writeConfig(dir, { ...others, [name]: table });
+    loadX402Config({ dir, env: ANY_ENV });
+    loadPricingConfig({ dir, env: ANY_ENV });
+  },
+);
+
+const followed = DOCUMENTS.filter((file) => blocksOf(file).some((block) => useOf(block) === "run"));
+
+test.each(followed)("whoever follows %s from a clone sees what it shows", (file) => {
+  const blocks = blocksOf(file).filter((block) =>
+    ["run", "written", "compiled", "shown"].includes(useOf(block) as Use),
+  );
+  for (const { at, printed, shown } of follow(blocks))
+    expect(`${printed.trim()}\n`, at).toMatch(patternOf(shown));
+});
+
+/** The shown output as a pattern: `…` stands for anything in a line, and alone for any lines. */
+function patternOf(shown: string): RegExp {
+  const lines = shown.trimEnd().split("\n");
+  const patterns = lines.map((line) =>
+    line.trim() === "…" ? "(?:.*\\n)*?" : `${line.split("…").map(escaped).join(".*")}\\n`,
+  );
+  return new RegExp(`^${patterns.join("")}$`);
+}
+
+function escaped(text: string): string {
+  return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+}
+
+/** A project outside this one, with Postern and the libraries that its types name, and TypeScript's defaults. */
+function userProject(): string {
+  const dir = tempDir();
+  const link = (name: string, to: string) => {
+    const at = join(dir, "node_modules", name);
+    mkdirSync(dirname(at), { recursive: true });
+    symlinkSync(to, at);
+  };
+  link("postern", root);
+  for (const name of ["express", "ioredis", "pino", "viem", "zod", "@types/express", "@types/node"])
+    link(name, join(root, "node_modules", name));
+  writeFileSync(join(dir, "package.json"), JSON.stringify({ type: "module" }));
+  const compilerOptions = {
+    ...{ strict: true, skipLibCheck: false, noEmit: true },
+    ...{ target: "es2023", module: "nodenext", types: ["node"] },
+  };
+  writeFileSync(join(dir, "tsconfig.json"), JSON.stringify({ compilerOptions }));
+  return dir;
+}
+
+/** An example file with its placeholders replaced. */
+function exampleTable(name: string): TomlTable {
+  const text = readFileSync(join(root, `config/example/${name}.toml`), "utf8");
+  return parse(
+    text
+      .replaceAll("replace-this-rpc-url", "https://node.example.com")
+      .replaceAll("replace-this-", "no-longer-the-")
+      .replaceAll(`"0x${"0".repeat(40)}"`, `"0x${"1".repeat(40)}"`),
+  );
+}
+
+/** Tables are merged key by key; of an array of tables, each is merged over the example's at its place. */
+function merged(base: unknown, over: unknown): unknown {
+  if (Array.isArray(base) && Array.isArray(over) && isTable(over[0]))
+    return over.map((each, i) => merged(base[i] ?? base[0], each));
+  if (!isTable(base) || !isTable(over) || "source" in over) return over;
+  const entries = Object.entries(over).map(([key, value]) => [key, merged(base[key], value)]);
+  return { ...base, ...Object.fromEntries(entries) };
+}
+
+function isTable(value: unknown): value is TomlTable {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Whatever an example reads from the environment is there. */
+const ANY_ENV: NodeJS.ProcessEnv = new Proxy(
+  {},
+  {
+    get(_, name) {
+      if (String(name).endsWith("_URL")) return "https://node.example.com";
+      return String(name).endsWith("_KEY")
+        ? `0x${"1".repeat(64)}`
+        : "a secret of the reader's own, long enough";
+    },
+  },
+);

@@ -1,0 +1,129 @@
+import { spawnSync } from "node:child_process";
+import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { tempDir } from "../support/temp-dir.ts";
+import type { Block } from "./blocks.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const DEADLINE_MS = 100_000;
+
+/** What a block of commands printed, and what the document shows that it prints. */
+export type Shown = { at: string; printed: string; shown: string };
+
+/**
+ * Follows a document as a reader would who has cloned the project: writes its files, starts its services, and runs its other
+ * commands as they stand, in order, in one shell. Throws with the output of the block that failed.
+ */
+export function follow(blocks: readonly Block[]): Shown[] {
+  const dir = cloneInto(tempDir());
+  const shown: Shown[] = [];
+  const steps = blocks.flatMap((block, i): string[] => {
+    const { language, words, text, at } = block;
+    const outputFile = join(dir, `.block-${i}`);
+    if (language === "output") {
+      shown.push({ at, printed: join(dir, `.block-${i - 1}`), shown: text });
+      return [];
+    }
+    if (language === "ts" || language === "toml")
+      return writing(join(dir, words[0] ?? ""), text, `${outputFile}.text`);
+    if (language !== "sh") return [];
+    if (words[0] === "service") return services(text, outputFile, at);
+    return [`at=${at} out=${outputFile}`, `{\n${text}} > ${outputFile} 2>&1`];
+  });
+  const script = join(dir, ".session.sh");
+  writeFileSync(script, [PROLOGUE, ...steps].join("\n"));
+  const bin = shims(dir);
+  const env = {
+    ...process.env,
+    PATH: `${bin}:${process.env["PATH"]}:/usr/sbin`,
+    REDIS_URL: "",
+    CURL_HOME: bin,
+  };
+  const [command, ...args] = [...alone(), "bash", script];
+  const ran = spawnSync(String(command), args, { cwd: dir, env, encoding: "utf8", timeout: DEADLINE_MS });
+  if (ran.status !== 0) throw new Error(`exit code ${ran.status}\n${ran.stdout}${ran.stderr}`);
+  return shown.map((each) => ({ ...each, printed: readFileSync(each.printed, "utf8").replaceAll("\r", "") }));
+}
+
+/** A failure says where it was and what was printed there, and ends what runs in the background. */
+const PROLOGUE = `
+set -Eeuo pipefail
+exec 3>&1
+trap '{ echo "$at failed"; cat "$out"; } >&3' ERR
+trap 'kill $(jobs -p) 2> /dev/null || true; wait' EXIT
+until_logged() {
+  for _ in $(seq 300); do
+    if grep -qE "$1" "$out"; then return 0; fi
+    if ! kill -0 "$pid" 2> /dev/null; then return 1; fi
+    sleep 0.1
+  done
+  return 1
+}`;
+
+/** One service a line; a line that ends with a backslash goes on. */
+function services(text: string, outputFile: string, at: string): string[] {
+  const commands = text.replaceAll("\\\n", " ").trim().split("\n");
+  return commands.flatMap((command, i) => {
+    const out = `${outputFile}-${i}`;
+    return [
+      `at='${at} (${i + 1})' out=${out}`,
+      `: > ${out}`,
+      `${command} > ${out} 2>&1 & pid=$!`,
+      `until_logged '${readyLine(command)}'`,
+    ];
+  });
+}
+
+/** What each kind of service logs once it can be used. */
+function readyLine(command: string): string {
+  if (command.includes("redis-server")) return "Ready to accept connections";
+  if (/ dev( |$)/.test(command)) return '"event":"dev.ready"';
+  if (/ (devnet|producer)( |$)/.test(command)) return '"event":"service.started"';
+  return '"event":"redis.ready"|^ready';
+}
+
+function writing(file: string, text: string, source: string): string[] {
+  writeFileSync(source, text);
+  return [`mkdir -p ${dirname(file)}`, `cp ${source} ${file}`];
+}
+
+/** The project as a clone has it, once it is installed and built. */
+function cloneInto(dir: string): string {
+  for (const name of ["dist", "node_modules", "services", "shared", "package.json", "tsconfig.json"])
+    symlinkSync(join(root, name), join(dir, name));
+  for (const name of ["config/example", "config/devnet"])
+    cpSync(join(root, name), join(dir, name), { recursive: true });
+  return dir;
+}
+
+/** `npm run postern` without the installing and building, which would change the files under everybody's feet. */
+function shims(dir: string): string {
+  const bin = join(dir, ".bin");
+  mkdirSync(bin);
+  const program = `exec ${process.execPath} ${join(root, "dist/services/cli/main.js")}`;
+  const npm = `
+case "\${2:-}" in build) exit;; esac
+[ "$1" = ci ] && exit
+while [ "\${1:-}" != "--" ]; do shift || exit 99; done
+shift
+${program} "$@"`;
+  for (const [name, text] of [
+    ["npm", npm],
+    ["postern", `${program} "$@"`],
+  ] as const)
+    writeFileSync(join(bin, name), `#!/usr/bin/env bash\n${text}\n`, { mode: 0o755 });
+  // Without a terminal curl shows its progress.
+  writeFileSync(join(bin, ".curlrc"), "silent\nshow-error\n");
+  return bin;
+}
+
+/** A network and processes of its own, where the system allows it: the ports of the documents are always free there. */
+function alone(): string[] {
+  const loopback =
+    'my $lo = pack("a16sx14", "lo", 0x41); socket(S, 2, 1, 0) && ioctl(S, 0x8914, $lo) or die $!';
+  const unshare = ["unshare", "--map-root-user", "--net", "--pid", "--fork", "--kill-child"];
+  const up = ["perl", "-e", `${loopback}; exec @ARGV or die $!`];
+  const works = spawnSync("unshare", [...unshare.slice(1), ...up, "true"]).status === 0;
+  return works && existsSync("/proc") ? [...unshare, ...up] : [];
+}
