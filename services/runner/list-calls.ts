@@ -1,4 +1,4 @@
-import { AppError } from "../../shared/errors/app-error.ts";
+import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { runnerKeys } from "../../shared/redis/keys.ts";
 import type { Clock } from "../../shared/time/clock.ts";
@@ -50,7 +50,10 @@ type Page = {
 
 export type ListCalls = ReturnType<typeof createListCalls>;
 
-/** Reads what the runners on this Redis ran: first the long calls that are not done, then the newest. */
+/**
+ * Reads what the runners on this Redis ran: first the long calls that are not done, then the newest. Throws
+ * `runner.store_unavailable`.
+ */
 export function createListCalls(redis: Redis, clock: Clock) {
   async function one(id: string): Promise<ListedCall | undefined> {
     return toListed(id, await redis.hmget(runnerKeys.call(id), ...FIELDS), clock());
@@ -84,7 +87,15 @@ export function createListCalls(redis: Redis, clock: Clock) {
     }
   }
 
-  return { one, list };
+  return {
+    one: (id: string) => one(id).catch(unavailable),
+    list: (filter: Filter) => list(filter).catch(unavailable),
+  };
+}
+
+function unavailable(cause: unknown): never {
+  if (cause instanceof AppError) throw cause;
+  throw new AppError("runner.store_unavailable", { reason: messageOf(cause), retryAfterMs: 2000, cause });
 }
 
 /** Reads `limit`, `state`, `job_id` and `after` from the query of a URL; throws `request.malformed`. */
