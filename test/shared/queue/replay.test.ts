@@ -1,16 +1,11 @@
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { eventually } from "../../shared/dev/wait.ts";
-import { createFailedRecords } from "../../shared/queue/call-record.ts";
-import { operateMany, type Selected, select } from "../../shared/queue/operate.ts";
-import { keys } from "../../shared/redis/keys.ts";
-import { type Fixture, startFixture, WHY } from "./failed-fixture.ts";
+import { expect, test } from "vitest";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { createFailedRecords } from "../../../shared/queue/call-record.ts";
+import { operateMany, type Selected, select } from "../../../shared/queue/operate.ts";
+import { keys } from "../../../shared/redis/keys.ts";
+import { useFailedCalls, WHY } from "../../fixtures/failed-calls.ts";
 
-let fixture: Fixture;
-beforeAll(async () => {
-  fixture = await startFixture();
-});
-afterEach(() => fixture.clear());
-afterAll(() => fixture.stop());
+const fixture = useFailedCalls();
 
 const everything = { limit: Number.POSITIVE_INFINITY, signal: new AbortController().signal };
 const many = { why: WHY, concurrency: 4, onProgress: () => {} };
@@ -22,7 +17,7 @@ async function injectedAre(ids: readonly string[]): Promise<void> {
 
 /** Of the audit, who did what to which call. */
 async function audited(): Promise<Record<string, string>[]> {
-  const entries = await fixture.redis.xrange(keys.audit, "-", "+");
+  const entries = await fixture.redis.client.xrange(keys.audit, "-", "+");
   return entries.map(([, flat]) =>
     Object.fromEntries(flat.flatMap((name, i) => (i % 2 === 0 ? [[name, flat[i + 1] ?? ""]] : []))),
   );
@@ -70,7 +65,9 @@ test("of concurrent replays one moves the call, the others say that it left, and
 
 test("a replay that dies after its first step leaves the call listed, and the next replay runs it once", async () => {
   const [id = ""] = await fixture.fail([{}]);
-  expect(await createFailedRecords(fixture.redis).replaying(await fixture.find(id), Date.now())).toBe(true);
+  expect(await createFailedRecords(fixture.redis.client).replaying(await fixture.find(id), Date.now())).toBe(
+    true,
+  );
   await fixture.startProducer();
   expect(await fixture.calls.count({})).toBe(1);
   expect(await fixture.replay(await fixture.find(id), WHY)).toBe("done");
@@ -93,12 +90,12 @@ test("a replayed call waits from its replay on, and nothing of it is left once i
   );
   const before = Date.now();
   for (const id of ids.slice(0, 5)) await fixture.replay(await fixture.find(id), WHY);
-  const [, oldest] = await fixture.redis.zrange(keys.since("webhook"), "0", "0", "WITHSCORES");
+  const [, oldest] = await fixture.redis.client.zrange(keys.since("webhook"), "0", "0", "WITHSCORES");
   expect(Number(oldest)).toBeGreaterThanOrEqual(before);
   await fixture.startProducer();
   for (const id of ids.slice(5)) await fixture.replay(await fixture.find(id), WHY);
   await injectedAre(ids);
-  expect(await fixture.redis.zcard(keys.since("webhook"))).toBe(0);
+  expect(await fixture.redis.client.zcard(keys.since("webhook"))).toBe(0);
 });
 
 test("a call failed anew since it was looked at is not replayed by that look", async () => {

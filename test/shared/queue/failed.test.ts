@@ -1,9 +1,9 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
-import type { CallFilter } from "../../shared/queue/failed.ts";
-import { keys } from "../../shared/redis/keys.ts";
-import { type Fixture, type NewCall, startFixture } from "./failed-fixture.ts";
+import { beforeAll, expect, test } from "vitest";
+import type { CallFilter } from "../../../shared/queue/failed.ts";
+import { keys } from "../../../shared/redis/keys.ts";
+import { type NewCall, useFailedCalls } from "../../fixtures/failed-calls.ts";
 
-let fixture: Fixture;
+const fixture = useFailedCalls({ fresh: "file" });
 let ids: string[];
 
 const FAILED: NewCall[] = [
@@ -13,14 +13,12 @@ const FAILED: NewCall[] = [
 ];
 
 beforeAll(async () => {
-  fixture = await startFixture();
   ids = [...(await fixture.fail(FAILED, "runner.refused")), ...(await fixture.fail(FAILED, "runner.failed"))];
   // Failed at 1000, 2000, ... so that times can be named.
   const places = ids.map((id, i) => ({ id, origin: FAILED[i % 3]?.origin ?? ("webhook" as const), i }));
   for (const { id, origin, i } of places)
-    await fixture.redis.zadd(keys.failed(origin), "XX", (i + 1) * 1000, id);
+    await fixture.redis.client.zadd(keys.failed(origin), "XX", (i + 1) * 1000, id);
 });
-afterAll(() => fixture.stop());
 
 async function found(filter: CallFilter, newestFirst = false): Promise<number[]> {
   const places: number[] = [];
@@ -62,14 +60,14 @@ test("a failed call says why it failed, after how many attempts, and what was to
 
 test("a stored call that no longer parses is listed all the same", async () => {
   const [id = ""] = await fixture.fail([{}]);
-  await fixture.redis.hset(`{postern}:webhook:${id}`, "data", '{"v":99}');
+  await fixture.redis.client.hset(`{postern}:webhook:${id}`, "data", '{"v":99}');
   expect(await fixture.find(id)).toMatchObject({ call: undefined, stored: { v: 99 } });
-  await fixture.redis.zrem(keys.failed("webhook"), id);
+  await fixture.redis.client.zrem(keys.failed("webhook"), id);
 });
 
 test("a walk meets every call once, even where many failed in one millisecond", async () => {
   const many = await fixture.fail(Array.from({ length: 1100 }, () => ({ path: "/hooks/many" })));
-  await fixture.redis.zadd(keys.failed("webhook"), "XX", ...many.flatMap((id) => [10_000, id]));
+  await fixture.redis.client.zadd(keys.failed("webhook"), "XX", ...many.flatMap((id) => [10_000, id]));
   for (const newestFirst of [true, false]) {
     const met: string[] = [];
     for await (const { id } of fixture.calls.matching({ since: 10_000 }, { newestFirst })) met.push(id);
@@ -78,8 +76,8 @@ test("a walk meets every call once, even where many failed in one millisecond", 
 });
 
 test("calls that leave behind a walk make it skip none of those before it", async () => {
-  const many = await fixture.redis.zrangebyscore(keys.failed("webhook"), 10_000, "+inf");
-  await fixture.redis.zadd(
+  const many = await fixture.redis.client.zrangebyscore(keys.failed("webhook"), 10_000, "+inf");
+  await fixture.redis.client.zadd(
     keys.failed("webhook"),
     "XX",
     ...many.flatMap((id, i) => [10_000 + Math.floor(i / 10), id]),
@@ -87,7 +85,7 @@ test("calls that leave behind a walk make it skip none of those before it", asyn
   const met = new Set<string>();
   for await (const { id } of fixture.calls.matching({ since: 10_000 })) {
     met.add(id);
-    await fixture.redis.zrem(keys.failed("webhook"), id);
+    await fixture.redis.client.zrem(keys.failed("webhook"), id);
   }
   expect(met).toEqual(new Set(many));
 });

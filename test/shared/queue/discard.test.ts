@@ -1,22 +1,17 @@
 import { Job } from "bullmq";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { eventually } from "../../shared/dev/wait.ts";
-import { createFailedRecords } from "../../shared/queue/call-record.ts";
-import { JOB_NAME, openQueue } from "../../shared/queue/protocol.ts";
-import { keys, PREFIX } from "../../shared/redis/keys.ts";
-import { type Fixture, startFixture, WHY, WINDOW_MS } from "./failed-fixture.ts";
+import { expect, test } from "vitest";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { createFailedRecords } from "../../../shared/queue/call-record.ts";
+import { JOB_NAME, openQueue } from "../../../shared/queue/protocol.ts";
+import { keys, PREFIX } from "../../../shared/redis/keys.ts";
+import { useFailedCalls, WHY, WINDOW_MS } from "../../fixtures/failed-calls.ts";
 
-let fixture: Fixture;
-beforeAll(async () => {
-  fixture = await startFixture();
-});
-afterEach(() => fixture.clear());
-afterAll(() => fixture.stop());
+const fixture = useFailedCalls();
 
 const why = { ...WHY, reason: "not wanted" };
 
 async function jobIsGone(id: string): Promise<boolean> {
-  return (await fixture.redis.exists(`${PREFIX}:webhook:${id}`)) === 0;
+  return (await fixture.redis.client.exists(`${PREFIX}:webhook:${id}`)) === 0;
 }
 
 test("a discarded call is DISCARDED to a repeat of its delivery for the window, and its body is gone", async () => {
@@ -31,7 +26,7 @@ test("a discarded call is DISCARDED to a repeat of its delivery for the window, 
     by: "a test",
   });
   expect(again).toEqual({ kind: "known", state: "DISCARDED" });
-  const ttl = await fixture.redis.pttl(keys.record(id));
+  const ttl = await fixture.redis.client.pttl(keys.record(id));
   expect(ttl).toBeGreaterThan(WINDOW_MS - 60_000);
   expect(ttl).toBeLessThanOrEqual(WINDOW_MS);
 });
@@ -73,7 +68,9 @@ test("of a replay and a discard at once, exactly one happens", async () => {
 
 test("a discard that dies after its first step is final: no replay runs the call, and the next discard removes it", async () => {
   const [id = ""] = await fixture.fail([{}]);
-  expect(await createFailedRecords(fixture.redis).discarding(await fixture.find(id), Date.now())).toBe(true);
+  expect(await createFailedRecords(fixture.redis.client).discarding(await fixture.find(id), Date.now())).toBe(
+    true,
+  );
   expect(await fixture.replay(await fixture.find(id), WHY)).toBe("left");
   expect(await fixture.discard(await fixture.find(id), why)).toBe("done");
   expect(await jobIsGone(id)).toBe(true);
@@ -82,10 +79,10 @@ test("a discard that dies after its first step is final: no replay runs the call
 test("a replay that had begun before a discard may still move the call, which the producer then drops", async () => {
   const [id = ""] = await fixture.fail([{}]);
   const failed = await fixture.find(id);
-  const records = createFailedRecords(fixture.redis);
+  const records = createFailedRecords(fixture.redis.client);
   expect(await records.replaying(failed, Date.now())).toBe(true);
   expect(await records.discarding(failed, Date.now())).toBe(true);
-  await new Job(openQueue(fixture.redis, "webhook"), JOB_NAME, {}, {}, id).retry("failed");
+  await new Job(openQueue(fixture.redis.client, "webhook"), JOB_NAME, {}, {}, id).retry("failed");
   await fixture.startProducer();
   await eventually("the job is gone", () => jobIsGone(id));
   expect(fixture.offered(id)).toBe(1);
@@ -94,7 +91,7 @@ test("a replay that had begun before a discard may still move the call, which th
 
 test("the first step of a replay does not keep a call from being discarded", async () => {
   const [id = ""] = await fixture.fail([{}]);
-  await createFailedRecords(fixture.redis).replaying(await fixture.find(id), Date.now());
+  await createFailedRecords(fixture.redis.client).replaying(await fixture.find(id), Date.now());
   expect(await fixture.discard(await fixture.find(id), why)).toBe("done");
-  expect(await fixture.redis.zcard(keys.since("webhook"))).toBe(0);
+  expect(await fixture.redis.client.zcard(keys.since("webhook"))).toBe(0);
 });
