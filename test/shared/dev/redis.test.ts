@@ -1,22 +1,20 @@
 import { existsSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
-import { afterEach, expect, test } from "vitest";
-import { Secret } from "../../shared/crypto/secret.ts";
-import { findRedisServer, type PrivateRedis, provideRedis, startRedis } from "../../shared/dev/redis.ts";
-import { silentLogger } from "../../shared/log/logger.ts";
-import { connectForWork } from "../../shared/redis/connect.ts";
-import { readServerState } from "../../shared/redis/durable.ts";
-import { tempDir } from "../support/temp-dir.ts";
+import { expect, test } from "vitest";
+import { Secret } from "../../../shared/crypto/secret.ts";
+import { findRedisServer, type PrivateRedis, provideRedis, startRedis } from "../../../shared/dev/redis.ts";
+import { silentLogger } from "../../../shared/log/logger.ts";
+import { connectForWork } from "../../../shared/redis/connect.ts";
+import { readServerState } from "../../../shared/redis/durable.ts";
+import { useEnds } from "../../fixtures/ends.ts";
+import { tempDir } from "../../support/temp-dir.ts";
 
-const started: PrivateRedis[] = [];
-afterEach(async () => {
-  for (const redis of started.splice(0)) await redis.stop();
-});
+const ends = useEnds();
 
 async function start(options: { dir?: string; port?: number; args?: string[] } = {}): Promise<PrivateRedis> {
   const redis = await startRedis({ env: process.env, ...options });
-  started.push(redis);
+  ends.defer(() => redis.stop());
   return redis;
 }
 
@@ -35,15 +33,12 @@ function ask(port: number, command: string): Promise<string> {
 test("a private Redis passes the check of the strict mode", async () => {
   const { url } = await start();
   const client = connectForWork(new Secret(url), silentLogger);
-  try {
-    expect((await readServerState(client, "strict")).proof).toBe("always");
-    expect(await client.config("GET", "bind")).toEqual(["bind", "127.0.0.1"]);
-  } finally {
-    client.disconnect();
-  }
+  ends.defer(() => client.disconnect());
+  expect((await readServerState(client, "strict")).proof).toBe("always");
+  expect(await client.config("GET", "bind")).toEqual(["bind", "127.0.0.1"]);
 });
 
-test("what was written before SIGKILL is there after a restart, at the same address", async () => {
+test("what was written to a private Redis before SIGKILL is there after a restart, at the same address", async () => {
   const redis = await start();
   await ask(redis.port, "SET kept yes");
   const before = redis.pid;
@@ -53,19 +48,19 @@ test("what was written before SIGKILL is there after a restart, at the same addr
   expect(await ask(redis.port, "GET kept")).toBe("$3\r\nyes\r\n");
 });
 
-test("a restart of a running Redis ends the old one first", async () => {
+test("a restart of a running private Redis ends the old one first and keeps its data", async () => {
   const redis = await start();
   await ask(redis.port, "SET kept yes");
   await redis.restart();
   expect(await ask(redis.port, "GET kept")).toBe("$3\r\nyes\r\n");
 });
 
-test("a port that another server holds is refused with that server's complaint, not taken for one's own", async () => {
+test("a private Redis on a port that another server holds is refused with Redis' complaint", async () => {
   const { port } = await start();
   await expect(startRedis({ env: process.env, port })).rejects.toThrow(/already in use/i);
 });
 
-test("stop removes the folder it made and leaves the one it was given", async () => {
+test("a private Redis that is stopped removes the folder it made and leaves the one it was given", async () => {
   const [own, given] = [await startRedis({ env: process.env }), join(tempDir(), "redis")];
   await own.stop();
   expect(existsSync(own.dir)).toBe(false);
@@ -73,20 +68,20 @@ test("stop removes the folder it made and leaves the one it was given", async ()
   expect(existsSync(given)).toBe(true);
 });
 
-test("a setting that Redis refuses is shown with Redis' own words", async () => {
+test("a setting that a private Redis refuses is reported with Redis' own words", async () => {
   await expect(startRedis({ env: process.env, args: ["--no-such-setting", "1"] })).rejects.toThrow(
     /no-such-setting/,
   );
 });
 
-test("without a server and without leave to install one, the message says what to run", () => {
+test("where no Redis server is installed and none may be, the error says what to run", () => {
   const env = { PATH: tempDir(), POSTERN_NO_INSTALL: "1" };
   expect(() => findRedisServer(env)).toThrow(
     /apt-get install -y redis-server[\s\S]*brew install[\s\S]*REDIS_URL/,
   );
 });
 
-test("REDIS_URL is used as it stands and nothing is started", async () => {
+test("the Redis of REDIS_URL is used as it stands, and none is started", async () => {
   const provided = await provideRedis({ env: { REDIS_URL: "redis://elsewhere:6379/3" } });
   expect(provided).toEqual({ url: "redis://elsewhere:6379/3" });
 });

@@ -1,7 +1,7 @@
 import { createHmac } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { sha256Hex } from "../../shared/crypto/compare.ts";
+import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import {
   contentDigest,
   isContentDigestOf,
@@ -9,8 +9,8 @@ import {
   signatureBase,
   signMessage,
   verifyMessage,
-} from "../../shared/crypto/message-signature.ts";
-import { Secret } from "../../shared/crypto/secret.ts";
+} from "../../../shared/crypto/message-signature.ts";
+import { Secret } from "../../../shared/crypto/secret.ts";
 
 const SECRET = new Secret("a secret of runner and producer é");
 const NOW = 1_700_000_000;
@@ -59,22 +59,20 @@ function signedWith(params: string, lines: string) {
 
 const refused = expect.objectContaining({ code: "runner.signature_rejected" });
 
-describe("published vectors", () => {
-  test("RFC 9421, B.2.5: the signature base gives the signature of the RFC", () => {
-    const key = Buffer.from(
-      "uzvJfB4u3N0Jy4T7NZ75MDVcr8zSTInedJtkgcu46YW4XByzNJjxBdtjUkdJPBtbmHhIDi6pcl8jsasjlTMtDQ==",
-      "base64",
-    );
-    const lines = `"date": Tue, 20 Apr 2021 02:07:55 GMT\n"@authority": example.com\n"content-type": application/json\n`;
-    const params = `("date" "@authority" "content-type");created=1618884473;keyid="test-shared-secret"`;
-    const mac = createHmac("sha256", key).update(signatureBase(lines, params)).digest("base64");
-    expect(mac).toBe("pxcQw6G3AjtMBQjwo8XzkZf/bws5LelbaMk5rGIGtE8=");
-  });
+test("the signature base of the example in RFC 9421, B.2.5, gives the RFC's signature", () => {
+  const key = Buffer.from(
+    "uzvJfB4u3N0Jy4T7NZ75MDVcr8zSTInedJtkgcu46YW4XByzNJjxBdtjUkdJPBtbmHhIDi6pcl8jsasjlTMtDQ==",
+    "base64",
+  );
+  const lines = `"date": Tue, 20 Apr 2021 02:07:55 GMT\n"@authority": example.com\n"content-type": application/json\n`;
+  const params = `("date" "@authority" "content-type");created=1618884473;keyid="test-shared-secret"`;
+  const mac = createHmac("sha256", key).update(signatureBase(lines, params)).digest("base64");
+  expect(mac).toBe("pxcQw6G3AjtMBQjwo8XzkZf/bws5LelbaMk5rGIGtE8=");
+});
 
-  test("RFC 9530, appendix B: the sha-256 digest of the example body", () => {
-    const digest = contentDigest(sha256Hex(Buffer.from('{"hello": "world"}\n')));
-    expect(digest).toBe("sha-256=:RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=:");
-  });
+test("the sha-256 digest of the example body in RFC 9530, appendix B, is the RFC's", () => {
+  const digest = contentDigest(sha256Hex(Buffer.from('{"hello": "world"}\n')));
+  expect(digest).toBe("sha-256=:RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=:");
 });
 
 test("a message signed with any of the active secrets is accepted", () => {
@@ -106,7 +104,7 @@ test.each<[string, Changed]>([
   expect(() => verify(received(changed))).toThrow(refused);
 });
 
-test("any change of one character in what is covered, or in the signature, is refused", () => {
+test("a message with one character changed in what is signed, or in the signature, is refused", () => {
   const request = received();
   const names = Object.keys(request.headers);
   fc.assert(
@@ -134,14 +132,14 @@ function sameSignature(name: string, one: string, other: string): boolean {
   return name === "signature" && /^postern=:[A-Za-z0-9+/]{43}=:$/.test(one) && bytes(one) === bytes(other);
 }
 
-test("an old message, and one from the future, is refused; clocks may differ by a minute", () => {
+test("a message older than allowed, or from more than a minute ahead, is refused", () => {
   expect(() => verify(received(), { nowSec: NOW + 300 })).not.toThrow();
   expect(() => verify(received(), { nowSec: NOW + 301 })).toThrow(refused);
   expect(() => verify(received(), { nowSec: NOW - 60 })).not.toThrow();
   expect(() => verify(received(), { nowSec: NOW - 61 })).toThrow(refused);
 });
 
-describe("a signature that is valid but not of our kind is refused:", () => {
+describe("a signature that is valid but not of our kind", () => {
   const [digest, key] = [signed.headers["content-digest"], signed.headers["idempotency-key"]];
   const covered = `"@method" "@path" "content-digest" "idempotency-key"`;
   const lines = `"@method": POST\n"@path": /jobs/7\n"content-digest": ${digest}\n"idempotency-key": ${key}\n`;
@@ -155,31 +153,31 @@ describe("a signature that is valid but not of our kind is refused:", () => {
     ["another algorithm", `(${covered});created=${NOW};alg="hmac-sha512";tag="postern"`, lines],
     ["another tag", `(${covered});created=${NOW};tag="others"`, lines],
     ["no tag", `(${covered});created=${NOW}`, lines],
-    ["no created", `(${covered});tag="postern"`, lines],
-    ["created as text", `(${covered});created="${NOW}";tag="postern"`, lines],
+    ["no creation time", `(${covered});tag="postern"`, lines],
+    ["a creation time as text", `(${covered});created="${NOW}";tag="postern"`, lines],
     ["an unknown parameter", `(${covered})${good};expires=${NOW + 10}`, lines],
     ["a parameter twice", `(${covered});created=${NOW}${bare}`, lines],
-    ["a component twice", `(${covered} "@path")${good}`, `${lines}"@path": /jobs/7\n`],
-    ["an unknown derived component", `(${covered} "@authority")${good}`, `${lines}"@authority": a\n`],
-    ["a component with parameters", `(${covered} "x-a";sf)${good}`, `${lines}"x-a";sf: a\n`],
+    ["a component covered twice", `(${covered} "@path")${good}`, `${lines}"@path": /jobs/7\n`],
+    ["an unknown derived component covered", `(${covered} "@authority")${good}`, `${lines}"@authority": a\n`],
+    ["a component with parameters covered", `(${covered} "x-a";sf)${good}`, `${lines}"x-a";sf: a\n`],
     ["a covered header that is missing", `(${covered} "x-absent")${good}`, `${lines}"x-absent": \n`],
     [
-      "no method",
+      "no method covered",
       `("@path" "content-digest" "idempotency-key")${good}`,
       lines.slice(lines.indexOf("\n") + 1),
     ],
     ["nothing covered", `()${good}`, ""],
-  ])("%s", (_what, params, base) => {
+  ])("a valid signature with %s is refused", (_what, params, base) => {
     expect(() => verify(received(only, signedWith(params, base)))).toThrow(refused);
   });
 
-  test("while the same with all we ask for is accepted", () => {
+  test("a signature that somebody else made is accepted if it covers all that we ask for", () => {
     expect(() => verify(received(only, signedWith(`(${covered})${good}`, lines)))).not.toThrow();
     expect(() => verify(received(only, signedWith(`(${covered})${bare};keyid="k"`, lines)))).not.toThrow();
   });
 });
 
-test("a digest vouches only for its own bytes, once, whatever other algorithms stand beside it", () => {
+test("a Content-Digest vouches only for its own bytes, and once, whatever other algorithms stand beside it", () => {
   const hex = sha256Hex(BODY);
   const digest = contentDigest(hex);
   expect(isContentDigestOf([digest], hex)).toBe(true);
