@@ -1,30 +1,8 @@
 import { expect, test } from "vitest";
-import { createProgressBar, shellLine } from "../../services/cli/failed/bulk.ts";
-import { bodyText } from "../../services/cli/failed/show.ts";
-import { parseMoment } from "../../services/cli/options.ts";
+import { createProgressBar, shellLine } from "../../../../services/cli/failed/bulk.ts";
+import { bodyText } from "../../../../services/cli/failed/show.ts";
 
-const NOW = Date.UTC(2026, 0, 31, 12);
-
-test.each([
-  ["2h", NOW - 7_200_000],
-  ["7d", NOW - 604_800_000],
-  ["90s", NOW - 90_000],
-  ["2026-01-30", Date.UTC(2026, 0, 30)],
-  ["2026-01-30T10:00", Date.UTC(2026, 0, 30, 10)],
-  ["2026-01-30T10:00:01.250Z", Date.UTC(2026, 0, 30, 10, 0, 1, 250)],
-  ["2026-01-30T10:00+02:00", Date.UTC(2026, 0, 30, 8)],
-])("a time is an ISO date in UTC or a duration ago: %s", (text, at) => {
-  expect(parseMoment(text, NOW)).toBe(at);
-});
-
-test.each(["", "2", "h", "2y", "-2h", "yesterday", "2026-13-01", "2026-01-30 10:00", "1.5h"])(
-  "what is no time is refused: %j",
-  (text) => {
-    expect(parseMoment(text, NOW)).toBeUndefined();
-  },
-);
-
-test("a long body is cut and says by how much, unless all of it is asked for", () => {
+test("a long body is printed cut, and says by how much, unless all of it is asked for", () => {
   const text = Buffer.from("a".repeat(5000));
   expect(bodyText(text, { full: false })).toMatch(/^a{4096}\n… and 904 more characters/);
   expect(bodyText(text, { full: true })).toBe(`${text}\n`);
@@ -33,14 +11,14 @@ test("a long body is cut and says by how much, unless all of it is asked for", (
   expect(bodyText(bytes, { full: true }).replaceAll("\n", "")).toBe("ff".repeat(600));
 });
 
-test("a carriage return that would overwrite its line is not text; one that ends a line is", () => {
+test("a body with a carriage return that would overwrite its line is printed as hex, one at a line's end as text", () => {
   expect(bodyText(Buffer.from("good\rbad"), { full: false })).toBe(
     `${Buffer.from("good\rbad").toString("hex")}\n`,
   );
   expect(bodyText(Buffer.from("a\r\nb\r\n"), { full: false })).toBe("a\r\nb\r\n");
 });
 
-test("the words of a command survive a shell", () => {
+test("the words of a command that is printed for a shell survive the shell", () => {
   expect(shellLine(["--reason", "it's; $HOME", "a/b"])).toBe("--reason 'it'\\''s; $HOME' a/b");
 });
 
