@@ -90,37 +90,31 @@ const retried: [string, FakeAnswer, ErrorCode][] = [
   ["silence until the time-out", "silence", "runner.timed_out"],
 ];
 
-test.each(retried)(
-  "a call that is answered with %s is offered again under the same key",
-  async (_, answer) => {
-    moods(answer, answer);
-    const call = aCall();
-    await producers.add(call);
-    const { saw, count } = start();
-    await saw("call.injected");
-    expect(runner.offers.map((offer) => [offer.path, offer.headers["idempotency-key"]])).toEqual(
-      Array(3).fill(["/jobs/1", call.id]),
-    );
-    expect(count("call.delayed")).toBe(2);
-  },
-);
+test.each(retried)("a call answered with %s is offered again under the same key", async (_, answer) => {
+  moods(answer, answer);
+  const call = aCall();
+  await producers.add(call);
+  const { saw, count } = start();
+  await saw("call.injected");
+  expect(runner.offers.map((offer) => [offer.path, offer.headers["idempotency-key"]])).toEqual(
+    Array(3).fill(["/jobs/1", call.id]),
+  );
+  expect(count("call.delayed")).toBe(2);
+});
 
-test.each(retried)(
-  "a call that is answered with %s at each of its attempts fails",
-  async (_, answer, code) => {
-    runner.answer = () => answer;
-    const call = aCall();
-    await producers.add(call);
-    const { saw } = start(answer === "silence" ? { timeoutMs: 100 } : {});
-    await saw("call.failed");
-    await eventually("it lies among the failed", async () => (await producers.failed()).length === 1);
-    expect(runner.offers).toHaveLength(3);
-    expect(await producers.records.attempts(call.id)).toMatchObject(Array(3).fill({ code }));
-  },
-);
+test.each(retried)("a call answered with %s at each of its attempts fails", async (_, answer, code) => {
+  runner.answer = () => answer;
+  const call = aCall();
+  await producers.add(call);
+  const { saw } = start(answer === "silence" ? { timeoutMs: 100 } : {});
+  await saw("call.failed");
+  await eventually("it lies among the failed", async () => (await producers.failed()).length === 1);
+  expect(runner.offers).toHaveLength(3);
+  expect(await producers.records.attempts(call.id)).toMatchObject(Array(3).fill({ code }));
+});
 
 test.each([400, 401, 403, 404, 410, 413, 415, 422])(
-  "a call that is answered with %i fails at its first attempt, with the runner's words",
+  "a call answered with %i fails at its first attempt, with the runner's words",
   async (status) => {
     runner.answer = () => ({ status, body: '{"detail": "no thank you"}' });
     const call = aCall();
@@ -142,7 +136,7 @@ test.each([
   ["429 with Retry-After", { status: 429, headers: { "Retry-After": "0" } }],
   ["409 with Retry-After", { status: 409, headers: { "Retry-After": "0" } }],
 ] as const)(
-  "a call that is answered with %s more often than it has attempts is injected at its first attempt",
+  "a call answered with %s more often than it has attempts is injected at its first attempt",
   async (_, answer) => {
     moods(...Array<FakeAnswer>(6).fill(answer));
     await producers.add(aCall());

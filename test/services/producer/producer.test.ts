@@ -14,7 +14,7 @@ const runner = useFakeRunner();
 const producers = useProducer({ redis });
 const start = () => producers.start({ runnerUrl: runner.url });
 
-test("a call that is answered with 429 does not slow the others, but several calls in a row pause the queue", async () => {
+test("a call answered with 429 does not slow the others, but several in a row pause the queue", async () => {
   runner.answer = (offer) =>
     offer.path === "/jobs/429" ? { status: 429, headers: { "Retry-After": "1" } } : { status: 200 };
   const { saw, count } = start();

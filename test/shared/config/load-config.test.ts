@@ -52,7 +52,7 @@ test("every problem of postern.toml and webhooks.toml is reported at once, with 
 });
 
 test.each([
-  ["TOML that does not parse, by its line,", { "postern.toml": "a = 1\nb = = 2" }, /postern\.toml: line 2/],
+  ["TOML that does not parse", { "postern.toml": "a = 1\nb = = 2" }, /postern\.toml: line 2/],
   [
     "a delivery id that is read from the header of the credential",
     {

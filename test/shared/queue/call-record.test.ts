@@ -19,7 +19,7 @@ beforeEach(async () => {
 
 const claim = (by = "a test") => claims.claim(OF.id, "hash", { windowMs: WINDOW_MS, now: Date.now(), by });
 
-test("a claim lasts for the window, a queued or failed call for ever, and the window runs anew from the end", async () => {
+test("a claim lasts for the window, a queued or failed call for ever, an ended one for the window again", async () => {
   const ttl = () => redis.client.pttl(keys.record(OF.id));
   await claim();
   expect(await ttl()).toBeGreaterThan(WINDOW_MS - 5000);

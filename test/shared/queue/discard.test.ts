@@ -31,13 +31,13 @@ test("a discarded call is DISCARDED to a repeat of its delivery for the window, 
   expect(ttl).toBeLessThanOrEqual(WINDOW_MS);
 });
 
-test("a call without evidence can be discarded too", async () => {
+test("a failed call without a delivery id can be discarded too", async () => {
   const [id = ""] = await fixture.fail([{ claimed: false }]);
   expect(await fixture.discard(await fixture.find(id), why)).toBe("done");
   expect(await jobIsGone(id)).toBe(true);
 });
 
-test("a call that was replayed meanwhile is not discarded but runs", async () => {
+test("a failed call that was replayed meanwhile is not discarded but runs", async () => {
   const [id = ""] = await fixture.fail([{}]);
   const failed = await fixture.find(id);
   await fixture.replay(failed, WHY);
@@ -48,7 +48,7 @@ test("a call that was replayed meanwhile is not discarded but runs", async () =>
   expect(fixture.offered(id)).toBe(2);
 });
 
-test("of a replay and a discard at once, exactly one happens", async () => {
+test("of a replay and a discard of one call at once, exactly one happens", async () => {
   const ids = await fixture.fail(Array.from({ length: 40 }, () => ({})));
   await fixture.startProducer();
   const outcomes = await Promise.all(
@@ -66,7 +66,7 @@ test("of a replay and a discard at once, exactly one happens", async () => {
   for (const { ran, state } of outcomes) expect(state).toBe(ran ? "INJECTED" : "DISCARDED");
 });
 
-test("a discard that dies after its first step is final: no replay runs the call, and the next discard removes it", async () => {
+test("a discard that dies after its first step is final: no replay runs the call, the next discard removes it", async () => {
   const [id = ""] = await fixture.fail([{}]);
   expect(await createFailedRecords(fixture.redis.client).discarding(await fixture.find(id), Date.now())).toBe(
     true,

@@ -28,14 +28,14 @@ async function found(filter: CallFilter, newestFirst = false): Promise<number[]>
 
 test.each<[string, CallFilter, number[]]>([
   ["nothing", {}, [0, 1, 2, 3, 4, 5]],
-  ["its origin", { origin: "x402" }, [2, 5]],
-  ["the path it came in by", { endpoint: "/hooks/b" }, [1, 4]],
-  ["its job", { jobId: 2 }, [1, 2, 4, 5]],
-  ["its error code", { code: "runner.failed" }, [3, 4, 5]],
-  ["the time it failed, both ends included", { since: 2000, until: 4000 }, [1, 2, 3]],
+  ["origin", { origin: "x402" }, [2, 5]],
+  ["the path they came in by", { endpoint: "/hooks/b" }, [1, 4]],
+  ["job", { jobId: 2 }, [1, 2, 4, 5]],
+  ["error code", { code: "runner.failed" }, [3, 4, 5]],
+  ["the time they failed, both ends included", { since: 2000, until: 4000 }, [1, 2, 3]],
   ["several things, which must all hold", { jobId: 2, code: "runner.refused", origin: "webhook" }, [1]],
   ["something no call has", { endpoint: "/hooks" }, []],
-])("failed calls are found, oldest first, by %s, and counted", async (_, filter, expected) => {
+])("failed calls filtered by %s are found, oldest first, and counted", async (_, filter, expected) => {
   expect(await found(filter)).toEqual(expected);
   expect(await found(filter, true)).toEqual(expected.toReversed());
   expect(await fixture.calls.count(filter)).toBe(expected.length);
@@ -58,14 +58,14 @@ test("a failed call says why it failed, after how many attempts, and what was to
   });
 });
 
-test("a stored call that no longer parses is listed all the same", async () => {
+test("a failed call that no longer parses is listed all the same", async () => {
   const [id = ""] = await fixture.fail([{}]);
   await fixture.redis.client.hset(`{postern}:webhook:${id}`, "data", '{"v":99}');
   expect(await fixture.find(id)).toMatchObject({ call: undefined, stored: { v: 99 } });
   await fixture.redis.client.zrem(keys.failed("webhook"), id);
 });
 
-test("a walk meets every call once, even where many failed in one millisecond", async () => {
+test("a walk over the failed calls meets each once, even where many failed in one millisecond", async () => {
   const many = await fixture.fail(Array.from({ length: 1100 }, () => ({ path: "/hooks/many" })));
   await fixture.redis.client.zadd(keys.failed("webhook"), "XX", ...many.flatMap((id) => [10_000, id]));
   for (const newestFirst of [true, false]) {
@@ -75,7 +75,7 @@ test("a walk meets every call once, even where many failed in one millisecond", 
   }
 });
 
-test("calls that leave behind a walk make it skip none of those before it", async () => {
+test("a walk over the failed calls skips none before it when calls behind it leave", async () => {
   const many = await fixture.redis.client.zrangebyscore(keys.failed("webhook"), 10_000, "+inf");
   await fixture.redis.client.zadd(
     keys.failed("webhook"),

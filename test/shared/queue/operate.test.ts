@@ -34,7 +34,7 @@ test("a bulk replay that is interrupted and taken up again replays each call exa
   expect((await fixture.audited()).map((entry) => entry["call_id"]).toSorted()).toEqual(ids.toSorted());
 });
 
-test("a bulk run stops at the first error and says what remains", async () => {
+test("a bulk replay stops at the first error and says what remains", async () => {
   await fixture.fail(Array.from({ length: 10 }, () => ({})));
   const selected = await select(fixture.calls, {}, everything);
   const result = await operateMany(selected, {

@@ -32,7 +32,7 @@ test("a replayed call has all its attempts again under the same key, however oft
   expect(await fixture.calls.find(id)).toBeUndefined();
 });
 
-test("of concurrent replays one moves the call, the others say that it left, and it runs once", async () => {
+test("of concurrent replays of a call one moves it, the others say that it left, and it runs once", async () => {
   const ids = await fixture.fail(Array.from({ length: 20 }, () => ({})));
   await fixture.startProducer();
   const outcomes = await Promise.all(
@@ -86,7 +86,7 @@ test("a replayed call waits from its replay on, and nothing of it is left once i
   expect(await fixture.redis.client.zcard(keys.since("webhook"))).toBe(0);
 });
 
-test("a call failed anew since it was looked at is not replayed by that look", async () => {
+test("a call that failed anew since an operator looked at it is not replayed by that look", async () => {
   const [id = ""] = await fixture.fail([{}]);
   const look = await fixture.find(id);
   fixture.runnerAnswers("runner.refused");

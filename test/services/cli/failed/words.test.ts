@@ -11,7 +11,7 @@ test("a long body is printed cut, and says by how much, unless all of it is aske
   expect(bodyText(bytes, { full: true }).replaceAll("\n", "")).toBe("ff".repeat(600));
 });
 
-test("a body with a carriage return that would overwrite its line is printed as hex, one at a line's end as text", () => {
+test("a body is printed as hex if a carriage return in it would overwrite its line", () => {
   expect(bodyText(Buffer.from("good\rbad"), { full: false })).toBe(
     `${Buffer.from("good\rbad").toString("hex")}\n`,
   );

@@ -25,7 +25,7 @@ test("a webhook whose body never ends is refused with 408 and not queued", async
   expect(await webhooks.waiting()).toEqual([]);
 });
 
-test("the rest of a body that comes after its 408 is not accepted: the sender was told that nothing is queued", async () => {
+test("the rest of a body that comes after its 408 is not accepted, and nothing is queued", async () => {
   const head = "POST /any HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabcde";
   const sender = openRaw(gateway.address, head);
   await eventually("it is told", () => sender.received().includes("408"));

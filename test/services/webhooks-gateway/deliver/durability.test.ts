@@ -23,7 +23,7 @@ const readyz = ({ address }: TestWebhooks) => send(address, { method: "GET", pat
 test.each([
   ["whose reply is lost", "lose-reply"],
   ["that never reaches Redis", "lose-command"],
-  ["on whose connection nothing comes back", "hang"],
+  ["whose connection falls silent", "hang"],
 ] as const)(
   "an add %s is repeated under the same id before the 202, and is one call",
   async (_what, kind) => {

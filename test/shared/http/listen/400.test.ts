@@ -12,12 +12,12 @@ beforeAll(async () => {
 const LENGTH_AND_CHUNKS = "Content-Length: 3\r\nTransfer-Encoding: chunked";
 
 test.each([
-  ["is none", "nonsense\r\n\r\n"],
+  ["is no HTTP", "nonsense\r\n\r\n"],
   ["has no Host", "POST / HTTP/1.1\r\n\r\n"],
   ["has a length and chunks", `POST / HTTP/1.1\r\nHost: x\r\n${LENGTH_AND_CHUNKS}\r\n\r\n0\r\n\r\n`],
   ["has two lengths", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd"],
   ["has a header without a name", "POST / HTTP/1.1\r\nHost: x\r\n: y\r\n\r\n"],
-])("a request that %s is refused with 400 and ends its connection", async (_what, bytes) => {
+])("a request that %s is refused with 400, and its connection ends", async (_what, bytes) => {
   const raw = await sendRaw(server.address, bytes);
   expect(raw).toMatch(/^HTTP\/1\.1 400/);
   expect(raw).toMatch(/Connection: close/i);

@@ -45,7 +45,7 @@ async function untilGone(server: TestServer, bytes: string): Promise<string> {
 }
 
 test.each(UNFINISHED.map(([what, , status], i) => [what, status, i] as const))(
-  "a peer that %s and never ends the connection gets one answer, then the connection is gone",
+  "a peer that %s gets one answer and loses its connection",
   async (_what, status, i) => {
     const answers = await received[i];
     expect(answers).toMatch(status);
@@ -54,7 +54,7 @@ test.each(UNFINISHED.map(([what, , status], i) => [what, status, i] as const))(
   },
 );
 
-test("the body of a request that did not arrive in time is refused at once, and again where it is asked for later", async () => {
+test("a body that did not arrive in time is refused at once, and again if it is asked for later", async () => {
   const reasons: string[] = [];
   const server = await servers.serve((req, res) => {
     const asked = () => readBody(req, res, 1000).catch((error: AppError) => reasons.push(error.code));
