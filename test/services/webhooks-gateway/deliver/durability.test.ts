@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { eventually } from "../../../../shared/dev/wait.ts";
 import { useOwnRedis } from "../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import { type TestWebhooks, type TestWebhooksOptions, useWebhooks } from "../../../fixtures/webhooks.ts";
@@ -84,6 +85,12 @@ test("a gateway that may use neither CONFIG nor WAITAOF does not start", async (
   await expect(gateway.firstCheck).rejects.toThrow(/WAITAOF/);
 });
 
+/** While Redis begins a new append-only file, it does not end on SIGTERM. */
+async function isAofWhole(): Promise<boolean> {
+  const info = await redis.client.info("persistence");
+  return info.includes("aof_rewrite_in_progress:0") && info.includes("aof_rewrite_scheduled:0");
+}
+
 test.each([
   ["without appendonly", "appendonly", "no", "yes", /appendonly yes/],
   ["with appendfsync everysec", "appendfsync", "everysec", "always", /appendfsync always/],
@@ -97,6 +104,7 @@ test.each([
     expect((await post(gateway)).json()).toMatchObject({ status: 503, code: "queue.not_durable" });
   } finally {
     await redis.client.config("SET", name, strong);
+    await eventually("the append-only file is whole", isAofWhole);
   }
 });
 
