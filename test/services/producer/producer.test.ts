@@ -95,7 +95,8 @@ test("calls taken beyond the concurrency are given back by a stop without having
 });
 
 test("a producer is not alive while Redis does not answer its heartbeat, and connects anew", async () => {
-  vi.useFakeTimers({ shouldAdvanceTime: true });
+  const toFake = ["setTimeout", "clearTimeout", "setInterval", "clearInterval", "Date"] as const;
+  vi.useFakeTimers({ shouldAdvanceTime: true, toFake: [...toFake] });
   const { producer, saw } = producers.start({ redisUrl: proxy.url, runnerUrl: runner.url });
   await eventually("it is alive", () => producer.isAlive());
   let silent = true;
