@@ -63,6 +63,8 @@ export function logRefused(log: Logger, event: string, error: AppError, fields: 
     code: error.code,
     status,
     reason: error.message,
-    ...(error.code === "internal.unexpected" && { stack: error.stack }),
+    ...(error.code === "internal.unexpected" && {
+      stack: (error.cause instanceof Error ? error.cause : error).stack,
+    }),
   });
 }

@@ -5,10 +5,7 @@ import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { loadConfig } from "../../shared/config/load-config.ts";
-import { Secret } from "../../shared/crypto/secret.ts";
-import { startRedis } from "../../shared/dev/redis.ts";
-import { silentLogger } from "../../shared/log/logger.ts";
-import { connectForWork } from "../../shared/redis/connect.ts";
+import { useRedis } from "../fixtures/redis.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 type Service = {
@@ -23,6 +20,8 @@ type Service = {
   networks?: string[];
 };
 
+const redis = useRedis();
+
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const read = (path: string) => readFileSync(join(root, path), "utf8");
 const compose = parse(read("docker-compose.yml"), { merge: true }) as { services: Record<string, Service> };
@@ -31,7 +30,7 @@ const ours = Object.entries(services).filter(([, { build }]) => build !== undefi
 const dockerfile = read("Dockerfile").replaceAll("\\\n", " ").split("\n");
 const finalStage = dockerfile.slice(dockerfile.findLastIndex((line) => line.startsWith("FROM ")));
 
-test("there are a Redis, two gateways behind nginx, two producers and a runner", () => {
+test("compose runs a Redis, two gateways behind nginx, two producers and a runner", () => {
   const roles = Object.entries(services).map(
     ([name, { command }]) => `${name}: ${command?.[0] ?? "its own"}`,
   );
@@ -46,7 +45,7 @@ test("there are a Redis, two gateways behind nginx, two producers and a runner",
   ]);
 });
 
-test("every file that is mounted exists", () => {
+test("every file that compose mounts exists", () => {
   const sources = Object.values(services).flatMap(({ volumes }) =>
     volumes.map((volume) => volume.split(":")[0] ?? ""),
   );
@@ -55,7 +54,7 @@ test("every file that is mounted exists", () => {
   expect(files.filter((file) => !existsSync(join(root, file)))).toEqual([]);
 });
 
-test("every process of ours is given a command the program has, with options it takes", () => {
+test("compose gives every process of ours a command that the program has, with options that it takes", () => {
   for (const [name, { command = [] }] of ours) {
     const [subcommand = "", ...rest] = command;
     const help = spawnSync(process.execPath, ["dist/services/cli/main.js", subcommand, "--help"], {
@@ -68,7 +67,7 @@ test("every process of ours is given a command the program has, with options it 
   }
 });
 
-test("each process is given a valid configuration by the files and variables it gets, and gateways alone have endpoints", () => {
+test("compose gives each process a valid configuration, and endpoints to gateways alone", () => {
   for (const [name, { environment = {}, volumes, command }] of ours) {
     const dir = tempDir();
     for (const [from = "", to = ""] of volumes.map((volume) => volume.split(":"))) {
@@ -86,7 +85,7 @@ test("each process is given a valid configuration by the files and variables it 
   }
 });
 
-test("no secret has a default: compose refuses to start without each of them", () => {
+test("no secret in compose has a default, so that compose does not start without each of them", () => {
   for (const [name, { environment = {} }] of ours) {
     const secrets = Object.entries(environment).filter(([key]) => /SECRET|TOKEN/.test(key));
     expect(secrets.length, name).toBeGreaterThan(0);
@@ -94,21 +93,14 @@ test("no secret has a default: compose refuses to start without each of them", (
   }
 });
 
-test("compose's Redis has the durability settings of a private one, which pass the strict check", async () => {
-  const redis = await startRedis({ env: process.env });
-  const client = connectForWork(new Secret(redis.url), silentLogger);
-  try {
-    for (const name of ["appendonly", "appendfsync", "maxmemory-policy", "save"]) {
-      const configured = new RegExp(`^${name} (.*)$`, "m").exec(read("config/docker/redis.conf"))?.[1];
-      expect([name, configured?.replace('""', "")]).toEqual(await client.config("GET", name));
-    }
-  } finally {
-    client.disconnect();
-    await redis.stop();
+test("compose's Redis has the durability settings of a private one, which strict accepts", async () => {
+  for (const name of ["appendonly", "appendfsync", "maxmemory-policy", "save"]) {
+    const configured = new RegExp(`^${name} (.*)$`, "m").exec(read("config/docker/redis.conf"))?.[1];
+    expect([name, configured?.replace('""', "")]).toEqual(await redis.client.config("GET", name));
   }
 });
 
-test("Redis keeps its data in a volume and is reached from the inner network only", () => {
+test("compose's Redis keeps its data in a volume and is reached from the inner network only", () => {
   const redis = services["redis"];
   expect(redis?.volumes).toContain("redis-data:/data");
   expect(redis?.ports).toBeUndefined();
@@ -120,7 +112,7 @@ test("the image does not run as root", () => {
   expect(finalStage.filter((line) => line.startsWith("USER "))).toEqual(["USER node"]);
 });
 
-test("every container has a health check, and what depends on one waits for it", () => {
+test("every container of compose has a health check, and what depends on it waits for it", () => {
   expect(finalStage.some((line) => line.startsWith("HEALTHCHECK "))).toBe(true);
   for (const [name, { build, healthcheck, depends_on = {} }] of Object.entries(services)) {
     expect(build !== undefined || healthcheck !== undefined, name).toBe(true);
@@ -128,7 +120,7 @@ test("every container has a health check, and what depends on one waits for it",
   }
 });
 
-test("the health check fails where nothing answers", () => {
+test("the image's health check fails where nothing answers", () => {
   const script =
     /"-e", "(.*)"\]/.exec(finalStage.find((line) => line.startsWith("HEALTHCHECK ")) ?? "")?.[1] ?? "";
   const env = { ...process.env, POSTERN_LIVEZ: "http://127.0.0.1:9/livez" };

@@ -1,16 +1,14 @@
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { eventually } from "../../shared/dev/wait.ts";
 import { keys } from "../../shared/redis/keys.ts";
-import { cliOf, type Fixture, type Ran, startFixture } from "./failed-fixture.ts";
+import { useFailedCalls } from "../fixtures/failed-calls.ts";
+import { cliOf, type Ran } from "../support/cli-of.ts";
 
-let fixture: Fixture;
+const fixture = useFailedCalls();
 let postern: ReturnType<typeof cliOf>;
-beforeAll(async () => {
-  fixture = await startFixture();
-  postern = cliOf(fixture.server.url);
+beforeAll(() => {
+  postern = cliOf(fixture.redis.url);
 });
-afterEach(() => fixture.clear());
-afterAll(() => fixture.stop());
 
 const DAY_MS = 86_400_000;
 const jsonLines = ({ stdout }: Ran) =>
@@ -116,7 +114,7 @@ test("an unfiltered bulk wants --all, and --dry-run counts by code and changes n
   const some = await postern(["failed", "replay", "--code", "runner.refused"]);
   expect(some).toMatchObject({ code: 0 });
   expect(some.stdout.toString()).toBe("replayed 2 of 2 calls\n");
-  const [entry] = await fixture.redis.xrange(keys.audit, "-", "+");
+  const [entry] = await fixture.redis.client.xrange(keys.audit, "-", "+");
   expect(entry?.[1].join(" ")).toMatch(/by \S+@\S+ selection --code runner\.refused --until \S+Z$/);
   expect(await postern(["failed", "replay", "--all"])).toMatchObject({ code: 0 });
   expect(await fixture.calls.count({})).toBe(0);
@@ -196,7 +194,7 @@ test("a run ended by Ctrl-C says what is done and how to go on, and that command
   ]);
   expect(rest.stdout.toString()).toBe(`replayed ${1500 - done} of ${1500 - done} calls\n`);
   expect(await fixture.calls.count({})).toBe(done);
-  const audited = (await fixture.redis.xrange(keys.audit, "-", "+")).map(
+  const audited = (await fixture.redis.client.xrange(keys.audit, "-", "+")).map(
     ([, fields]) => fields[fields.indexOf("call_id") + 1],
   );
   expect(audited.toSorted()).toEqual(ids.toSorted());

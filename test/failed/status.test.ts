@@ -1,21 +1,18 @@
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import { eventually } from "../../shared/dev/wait.ts";
 import { createStatus, perMinute } from "../../shared/queue/status.ts";
 import { systemClock } from "../../shared/time/clock.ts";
-import { cliOf, type Fixture, startFixture } from "./failed-fixture.ts";
+import { useFailedCalls } from "../fixtures/failed-calls.ts";
+import { useOwnRedis } from "../fixtures/redis.ts";
+import { cliOf } from "../support/cli-of.ts";
 
-let fixture: Fixture;
-beforeAll(async () => {
-  fixture = await startFixture();
-});
+const fixture = useFailedCalls({ redis: useOwnRedis() });
 afterEach(async () => {
-  await fixture.redis.config("SET", "appendfsync", "always");
-  await fixture.clear();
+  await fixture.redis.client.config("SET", "appendfsync", "always");
 });
-afterAll(() => fixture.stop());
 
 const look = (sampleMs = 10) =>
-  createStatus({ redis: fixture.redis, mode: "strict", clock: systemClock, sampleMs })();
+  createStatus({ redis: fixture.redis.client, mode: "strict", clock: systemClock, sampleMs })();
 
 test("status counts the calls that wait and those that failed, each origin by itself, and how long the oldest has waited", async () => {
   await fixture.fail([{}, { origin: "x402" }]);
@@ -64,14 +61,14 @@ test("rates are the mean of the last five minutes and the one that runs, also wh
 
 test("postern status exits 0 while Redis keeps its promises and 1, saying what to do, when it cannot", async () => {
   await fixture.fail([{}]);
-  const postern = cliOf(fixture.server.url);
+  const postern = cliOf(fixture.redis.url);
   const well = await postern(["status", "--json"]);
   expect(well.code).toBe(0);
   expect(JSON.parse(well.stdout.toString())).toMatchObject({
     queues: [{ origin: "webhook", failed: 1, oldest_age_ms: null }, { origin: "x402" }],
     redis: { durability: "strict", proof: "always" },
   });
-  await fixture.redis.config("SET", "appendfsync", "everysec");
+  await fixture.redis.client.config("SET", "appendfsync", "everysec");
   const broken = await postern(["status"]);
   expect(broken.code).toBe(1);
   expect(broken.stdout.toString()).toMatch(/webhook +0 +0 +0 +1/);

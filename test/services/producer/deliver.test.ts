@@ -1,0 +1,98 @@
+import { expect, test } from "vitest";
+import { type Inject, Refused } from "../../../services/producer/deliver.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { JOB_NAME, JOB_OPTIONS } from "../../../shared/queue/protocol.ts";
+import { useFakeRunner } from "../../fixtures/fake-runner.ts";
+import { aCall, useProducer } from "../../fixtures/producer.ts";
+import { useRedis } from "../../fixtures/redis.ts";
+import { useRedisProxy } from "../../fixtures/redis-proxy.ts";
+import type { Fault } from "../../support/redis-proxy.ts";
+
+const redis = useRedis();
+const proxy = useRedisProxy(redis);
+const runner = useFakeRunner();
+const producers = useProducer({ redis });
+
+test("a stored call whose bytes no longer match their hash, or that is of another version, fails without an offer", async () => {
+  const call = aCall();
+  await producers.queue.add(JOB_NAME, { ...call, body: "AAAA" }, { ...JOB_OPTIONS, jobId: call.id });
+  const other = aCall();
+  await producers.queue.add(JOB_NAME, { ...other, v: 2 } as never, { ...JOB_OPTIONS, jobId: other.id });
+  producers.start({ runnerUrl: runner.url });
+  await eventually("both lie among the failed", async () => (await producers.failed()).length === 2);
+  expect((await producers.failed()).map((job) => job.failedReason)).toEqual(
+    Array(2).fill(expect.stringMatching(/^call\.corrupt: /)),
+  );
+  expect(runner.offers).toEqual([]);
+});
+
+test("a call whose end is recorded is not offered again, however often it is added", async () => {
+  const { saw } = producers.start({ runnerUrl: runner.url });
+  const call = aCall();
+  await producers.add(call);
+  await saw("call.injected");
+  await producers.add(call);
+  await saw("call.known");
+  const discarded = aCall();
+  await producers.records.discarded(discarded, Date.now());
+  await producers.add(discarded);
+  await saw("call.known", 2);
+  expect(runner.offers).toHaveLength(1);
+  await eventually(
+    "the queue is empty",
+    async () => (await producers.countIn("wait", "active", "delayed", "failed")) === 0,
+  );
+});
+
+test("nothing of an injected call stays but its mark, and the mark expires", async () => {
+  const call = aCall();
+  await producers.add(call);
+  await producers.start({ runnerUrl: runner.url }).saw("call.injected");
+  await eventually("the job is gone", async () => (await producers.queue.getJob(call.id)) === undefined);
+  const left = await redis.client.keys(`*${call.id}*`);
+  expect(left).toEqual([`{postern}:call:${call.id}`]);
+  expect(await redis.client.pttl(left[0]!)).toBeGreaterThan(3_500_000);
+});
+
+test("a 2xx that cannot be recorded spends no attempt and fails nothing", async () => {
+  const { saw, count } = producers.start({ redisUrl: proxy.url, runnerUrl: runner.url, attempts: 1 });
+  const full: Fault = { kind: "rewrite", words: ["EVAL", "return redis.error_reply('OOM')", "0"] };
+  let failures = 1;
+  proxy.onCommand = (words) => (words.includes("INJECTED") && failures-- > 0 ? full : undefined);
+  await producers.add(aCall());
+  await saw("call.injected");
+  expect(count("call.record_failed")).toBe(1);
+  expect([count("call.failed"), count("call.delayed"), runner.offers.length]).toEqual([0, 0, 2]);
+});
+
+test("an inject of one's own is called again after a plain error, and Refused fails the call", async () => {
+  const seen: string[] = [];
+  const inject: Inject = async ({ call, body }) => {
+    seen.push(`${call.id} ${body}`);
+    if (String(body) === "bad") throw new Refused("I cannot use this");
+    if (seen.length === 1) throw new Error("not yet");
+  };
+  const { saw, log } = producers.start({ inject });
+  const good = aCall({ body: Buffer.from("good") });
+  await producers.add(good);
+  await saw("call.injected");
+  expect(seen).toEqual(Array(2).fill(`${good.id} good`));
+  await producers.add(aCall({ body: Buffer.from("bad") }));
+  await saw("call.failed");
+  expect(log.events.at(-1)?.fields).toMatchObject({ code: "runner.refused", reason: "I cannot use this" });
+});
+
+test("an inject that waits is told by hold.signal that the call is no longer this worker's", async () => {
+  let waits = false;
+  const inject: Inject = (_, { signal }) => {
+    waits = true;
+    return new Promise((_resolve, reject) =>
+      signal.addEventListener("abort", () => reject(signal.reason as Error)),
+    );
+  };
+  const { producer, count } = producers.start({ inject });
+  await producers.add(aCall());
+  await eventually("it has the call", () => waits);
+  await producer.close(0);
+  expect(count("call.given_back")).toBe(1);
+});

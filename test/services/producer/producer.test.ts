@@ -1,0 +1,117 @@
+import { afterEach, expect, test, vi } from "vitest";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { type FakeAnswer, useFakeRunner } from "../../fixtures/fake-runner.ts";
+import { aCall, type TestProducer, useProducer } from "../../fixtures/producer.ts";
+import { useRedis } from "../../fixtures/redis.ts";
+import { useRedisProxy } from "../../fixtures/redis-proxy.ts";
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+const redis = useRedis();
+const proxy = useRedisProxy(redis);
+const runner = useFakeRunner();
+const producers = useProducer({ redis });
+const start = () => producers.start({ runnerUrl: runner.url });
+
+test("a call answered with 429 does not slow the others, but several in a row pause the queue", async () => {
+  runner.answer = (offer) =>
+    offer.path === "/jobs/429" ? { status: 429, headers: { "Retry-After": "1" } } : { status: 200 };
+  const { saw, count } = start();
+  await producers.add(aCall({ job_id: 429 }));
+  for (let i = 0; i < 20; i++) await producers.add(aCall());
+  await saw("call.injected", 20);
+  expect(count("queue.throttled")).toBe(0);
+  for (let i = 0; i < 3; i++) await producers.add(aCall({ job_id: 429 }));
+  await saw("queue.throttled");
+});
+
+test("a producer that stops takes no new call and lets the one in hand end", async () => {
+  let answer: (answer: FakeAnswer) => void = () => {};
+  runner.answer = () =>
+    new Promise((resolve) => {
+      answer = resolve;
+    });
+  const { producer, count } = start();
+  await producers.add(aCall());
+  await eventually("it is offered", () => runner.offers.length === 1);
+  const closed = producer.close(3000);
+  await producers.add(aCall());
+  answer({ status: 200 });
+  await closed;
+  expect(count("call.injected")).toBe(1);
+  expect(runner.offers).toHaveLength(1);
+  expect(await producers.countIn("wait")).toBe(1);
+});
+
+test("a producer that stops and will not wait gives the call in hand back at once, without spending an attempt", async () => {
+  runner.answer = () => "silence";
+  const { producer, count } = start();
+  const call = aCall();
+  await producers.add(call);
+  await eventually("it is offered", () => runner.offers.length === 1);
+  await producer.close(50);
+  expect(count("call.given_back")).toBe(1);
+  await eventually("it waits", async () => (await producers.countIn("wait", "delayed")) === 1);
+  expect(await producers.queue.getJob(call.id)).toMatchObject({ attemptsMade: 0 });
+});
+
+/** Ten of fifteen calls are with the runner, which keeps them; the other five are taken too. */
+async function fifteenTaken(): Promise<TestProducer> {
+  const started = start();
+  for (let i = 0; i < 15; i++) await producers.add(aCall());
+  await eventually("all are taken", async () => (await producers.countIn("active")) === 15);
+  await eventually("ten are offered", () => runner.offers.length === 10);
+  return started;
+}
+
+test("calls taken beyond the concurrency wait in the producer, not at the runner", async () => {
+  let withRunner = 0;
+  let most = 0;
+  const answers: (() => void)[] = [];
+  runner.answer = async () => {
+    withRunner += 1;
+    most = Math.max(most, withRunner);
+    await new Promise<void>((resolve) => answers.push(resolve));
+    withRunner -= 1;
+    return { status: 200 };
+  };
+  const { saw } = await fifteenTaken();
+  for (let given = 0; given < 15; given++) {
+    await eventually("one is offered", () => answers.length > 0);
+    answers.shift()?.();
+  }
+  await saw("call.injected", 15);
+  expect(most).toBe(10);
+});
+
+test("calls taken beyond the concurrency are given back by a stop without having been offered", async () => {
+  runner.answer = () => "silence";
+  const { producer, count } = await fifteenTaken();
+  await producer.close(50);
+  expect(count("call.given_back")).toBe(15);
+  expect(runner.offers).toHaveLength(10);
+  expect(await producers.countIn("wait", "delayed", "prioritized")).toBe(15);
+});
+
+test("a producer is not alive while Redis does not answer its heartbeat, and connects anew", async () => {
+  const toFake = ["setTimeout", "clearTimeout", "setInterval", "clearInterval", "Date"] as const;
+  vi.useFakeTimers({ shouldAdvanceTime: true, toFake: [...toFake] });
+  const { producer, saw } = producers.start({ redisUrl: proxy.url, runnerUrl: runner.url });
+  await eventually("it is alive", () => producer.isAlive());
+  let silent = true;
+  let beats = 0;
+  proxy.onCommand = (words) => {
+    if (!silent || !words.includes("{postern}:workers")) return undefined;
+    beats += 1;
+    return { kind: "hang" };
+  };
+  await vi.advanceTimersByTimeAsync(2000);
+  await eventually("a beat is not answered", () => beats === 1);
+  await vi.advanceTimersByTimeAsync(6000);
+  expect(producer.isAlive()).toBe(false);
+  silent = false;
+  await eventually("it is alive again", () => producer.isAlive());
+  await producers.add(aCall());
+  await saw("call.injected");
+});

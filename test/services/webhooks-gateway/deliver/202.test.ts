@@ -1,0 +1,172 @@
+import { createHash, randomBytes } from "node:crypto";
+import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
+import fc from "fast-check";
+import { beforeAll, expect, test } from "vitest";
+import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
+import { send, sendRaw } from "../../../support/http.ts";
+import { BODY, ENDPOINTS, OLD_SECRET, SECRET, sign, utf8 } from "./credentials.ts";
+
+const LIMIT = 4096;
+const endpoints = [
+  ...ENDPOINTS,
+  { path: "/roomy", job_id: 1, auth: "none", body_limit_bytes: 1024 * 1024 },
+  { path: "/decodes", job_id: 1, auth: "none", encoded_bodies: "decode" },
+  { path: "/Hooks/a", job_id: 1, auth: "none" },
+  { path: "/:id", job_id: 2, auth: "none" },
+  { path: "/%41", job_id: 3, auth: "none" },
+  { path: "/hooks/*", job_id: 4, auth: "none" },
+];
+
+const webhooks = useWebhooks();
+let gateway: TestWebhooks;
+
+beforeAll(async () => {
+  gateway = await webhooks.start({ endpoints, webhooks: { body_limit_bytes: LIMIT } });
+});
+
+const bodyOf = (call: { body: string }) => Buffer.from(call.body, "base64");
+const sha256 = (bytes: Buffer) => createHash("sha256").update(bytes).digest("hex");
+
+test("a webhook becomes a call with its endpoint's metadata and nothing else of the request", async () => {
+  const answer = await send(gateway.address, {
+    path: "/none?secret=in-the-query",
+    headers: {
+      "Content-Type": "text/plain; charset=x",
+      "X-PLATFORM-SERVICE-ID": "999",
+      traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01`,
+    },
+    body: "hi",
+  });
+  expect(answer.status).toBe(202);
+  const call = await webhooks.onlyCall();
+  expect(call).toEqual({
+    v: 1,
+    id: expect.stringMatching(/^c_[0-9a-f]{32}$/),
+    origin: "webhook",
+    job_id: 1,
+    metadata: {
+      "X-PLATFORM-SERVICE-ID": "7",
+      "X-PLATFORM-CALL-ID": call.id,
+      "X-WEBHOOK-PATH": "/none",
+      "X-WEBHOOK-ORIGIN": "webhook",
+    },
+    content_type: "text/plain; charset=x",
+    body: "aGk=",
+    sha256: "8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59b2dc327aa4",
+    bytes: 2,
+    accepted_at: expect.any(Number),
+    traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01`,
+  });
+});
+
+test.each(["/Hooks/a", "/:id", "/%41", "/hooks/*", "/Hooks/a?x=1", "/Hooks/a?"])(
+  "a webhook to %s, which is an endpoint's very path but for the query, is accepted",
+  async (path) => {
+    expect((await send(gateway.address, { path, body: "x" })).status).toBe(202);
+  },
+);
+
+const good = sign(BODY);
+const accepted: [string, string, string[]][] = [
+  ["no credential where none is asked", "/none", []],
+  ["a bearer token", "/bearer", ["Authorization", utf8(`Bearer ${SECRET}`)]],
+  ["the bearer scheme in any case", "/bearer", ["Authorization", utf8(`bEARER ${SECRET}`)]],
+  ["the older of two active bearer secrets", "/bearer", ["Authorization", `Bearer ${OLD_SECRET}`]],
+  ["an API key", "/key", ["X-API-Key", utf8(SECRET)]],
+  ["an API key in the endpoint's own header", "/own-key", ["X-Own-Key", utf8(SECRET)]],
+  ["a bare hex signature", "/hmac", ["X-Signature-256", good]],
+  ["a signature with its prefix", "/hmac", ["X-Hub-Signature-256", `sha256=${good}`]],
+  ["a signature in upper case", "/hmac", ["X-Webhook-Signature", good.toUpperCase()]],
+  ["a signature by the older of two active secrets", "/hmac", ["X-Signature-256", sign(BODY, OLD_SECRET)]],
+  [
+    "a good signature in the first of three headers",
+    "/hmac",
+    ["X-Webhook-Signature", "nonsense", "X-Hub-Signature-256", sign("other"), "X-Signature-256", good],
+  ],
+];
+
+test.each(accepted)("a webhook with %s is answered with 202 and its call's id", async (_, path, headers) => {
+  const answer = await send(gateway.address, { path, headers, body: BODY });
+  expect(answer.status).toBe(202);
+  const call = await webhooks.onlyCall();
+  expect(answer.json()).toEqual({ status: "accepted", job_id: call.job_id, call_id: call.id });
+});
+
+test("a webhook whose signed body is no text is accepted, since the signature covers the bytes", async () => {
+  const body = Buffer.from([0x7b, 0x7d, 0xff, 0x00, 0x0a]);
+  const headers = ["X-Signature-256", sign(body)];
+  expect((await send(gateway.address, { path: "/hmac", headers, body })).status).toBe(202);
+});
+
+test("a webhook without a body and without a Content-Type is accepted", async () => {
+  const raw = await sendRaw(gateway.address, "POST /none HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  expect(raw).toMatch(/^HTTP\/1\.1 202/);
+  expect(await webhooks.onlyCall()).toMatchObject({ body: "", bytes: 0 });
+  expect(await webhooks.onlyCall()).not.toHaveProperty("content_type");
+});
+
+test("a webhook with an empty body is accepted", async () => {
+  const answer = await send(gateway.address, { path: "/none", headers: { "Content-Length": "0" } });
+  expect(answer.status).toBe(202);
+  expect(await webhooks.onlyCall()).toMatchObject({ body: "", bytes: 0, sha256: sha256(Buffer.alloc(0)) });
+});
+
+test("any bytes under any Content-Type, whole or chunked, become the call's body unchanged", async () => {
+  const bytes = fc.uint8Array({ maxLength: LIMIT }).map((array) => Buffer.from(array));
+  const types = [undefined, "application/json", "text/plain;charset=utf-16", "x", "multipart/form-data"];
+  await fc.assert(
+    fc.asyncProperty(bytes, fc.constantFrom(...types), fc.boolean(), async (body, contentType, chunked) => {
+      await webhooks.queue.obliterate({ force: true });
+      const half = Math.floor(body.length / 2);
+      const headers = contentType === undefined ? {} : { "Content-Type": contentType };
+      const chunks = [body.subarray(0, half), body.subarray(half)].filter((chunk) => chunk.length > 0);
+      const answer = await send(gateway.address, { path: "/none", headers, body: chunked ? chunks : body });
+      expect(answer.status).toBe(202);
+      const call = await webhooks.onlyCall();
+      expect(bodyOf(call).equals(body)).toBe(true);
+      expect(call).toMatchObject({ bytes: body.length, sha256: sha256(body) });
+      expect(call.content_type).toBe(contentType);
+    }),
+    { numRuns: 60 },
+  );
+});
+
+test("a webhook whose body has exactly the length of the limit is accepted", async () => {
+  expect((await send(gateway.address, { path: "/none", body: randomBytes(LIMIT) })).status).toBe(202);
+});
+
+test("a webhook with a body of a megabyte is accepted where the endpoint's limit allows it", async () => {
+  const large = randomBytes(1024 * 1024);
+  expect((await send(gateway.address, { path: "/roomy", body: large })).status).toBe(202);
+  expect(bodyOf(await webhooks.onlyCall()).equals(large)).toBe(true);
+});
+
+test("a sender that expects 100-continue is told to continue, and then gets its 202", async () => {
+  const head =
+    "POST /none HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n";
+  const raw = await sendRaw(gateway.address, [head, "hello"]);
+  expect(raw).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 202/);
+});
+
+test.each([
+  ["gzip", gzipSync],
+  ["deflate", deflateSync],
+  ["br", brotliCompressSync],
+] as const)("a %s body is decoded where the endpoint says so", async (encoding, encode) => {
+  const text = Buffer.from("all work and no play ".repeat(20));
+  const headers = { "Content-Encoding": encoding };
+  expect((await send(gateway.address, { path: "/decodes", headers, body: encode(text) })).status).toBe(202);
+  expect(bodyOf(await webhooks.onlyCall()).equals(text)).toBe(true);
+});
+
+test("the Content-Encoding identity is taken by an endpoint that takes no other", async () => {
+  const headers = { "Content-Encoding": "identity" };
+  expect((await send(gateway.address, { path: "/none", headers, body: "x" })).status).toBe(202);
+});
+
+test("a call that is followed by garbage gets its own 202 before the garbage gets a 400", async () => {
+  const call = "POST /none HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello";
+  const raw = await sendRaw(gateway.address, `${call}garbage\r\n\r\n`);
+  expect(raw.match(/HTTP\/1\.1 \d+/g)).toEqual(["HTTP/1.1 202", "HTTP/1.1 400"]);
+  expect(await webhooks.waiting()).toHaveLength(1);
+});

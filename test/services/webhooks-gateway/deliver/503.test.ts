@@ -1,0 +1,133 @@
+import { Agent } from "node:http";
+import { expect, test } from "vitest";
+import { eventually } from "../../../../shared/dev/wait.ts";
+import { useOwnRedis } from "../../../fixtures/redis.ts";
+import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
+import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
+import { send } from "../../../support/http.ts";
+import { isAdd, strike } from "./faults.ts";
+
+const redis = useOwnRedis();
+const proxy = useRedisProxy(redis);
+const webhooks = useWebhooks({ redis });
+const endpoints = [
+  { path: "/random", job_id: 1, auth: "none" },
+  { path: "/evidence", job_id: 1, auth: "none", idempotency_header: "X-Id" },
+];
+
+const post = (gateway: TestWebhooks, path = "/random", headers = {}) =>
+  send(gateway.address, { path, headers, body: "x" });
+const codeOf = async (gateway: TestWebhooks) => (await post(gateway)).json()["code"];
+const readyz = ({ address }: TestWebhooks) => send(address, { method: "GET", path: "/readyz" });
+
+test("an add whose reply never comes is answered with 503 queue.outcome_unknown, though the call may be queued", async () => {
+  const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 600 });
+  strike(proxy, isAdd, { kind: "lose-reply" }, Number.POSITIVE_INFINITY);
+  const answer = await post(gateway);
+  expect(answer.status).toBe(503);
+  expect(answer.json()).toMatchObject({ code: "queue.outcome_unknown" });
+  expect(answer.json()["detail"]).toContain("may run twice");
+  expect(Number(answer.headers["retry-after"])).toBeGreaterThan(0);
+  expect(await webhooks.waiting()).toHaveLength(1);
+});
+
+test("a delivery that is sent again after a 503 queue.outcome_unknown is the same call", async () => {
+  const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 600 });
+  strike(proxy, isAdd, { kind: "lose-reply" }, Number.POSITIVE_INFINITY);
+  const deliver = () => post(gateway, "/evidence", { "X-Id": "1" });
+  const answer = await deliver();
+  expect(answer.json()).toMatchObject({ status: 503, code: "queue.outcome_unknown" });
+  expect(answer.json()["detail"]).toContain("it is the same call");
+  proxy.onCommand = () => undefined;
+  await eventually("it is accepted", async () => (await deliver()).status === 202);
+  expect(await webhooks.waiting()).toHaveLength(1);
+});
+
+test("an add that Redis refuses outright is answered with 503 queue.unavailable: nothing is queued", async () => {
+  const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 300 });
+  const words = ["EVAL", "return redis.error_reply('OOM command not allowed')", "0"];
+  strike(proxy, isAdd, { kind: "rewrite", words }, Number.POSITIVE_INFINITY);
+  expect((await post(gateway)).json()).toMatchObject({ status: 503, code: "queue.unavailable" });
+  expect(await webhooks.waiting()).toEqual([]);
+});
+
+test("a webhook is refused with 503 queue.overloaded while depth, oldest age or Redis' memory is over its limit", async () => {
+  await redis.client.config("SET", "maxmemory", "20mb");
+  const [depth, age, memory] = await Promise.all([
+    webhooks.start({ endpoints, limits: { queueDepthMax: 3 } }),
+    webhooks.start({ endpoints, limits: { oldestAgeMsMax: 50 } }),
+    webhooks.start({ endpoints, limits: { redisMemoryRatioMax: 0.01 } }),
+  ]);
+  for (let i = 0; i < 3; i++) expect((await post(depth)).status).toBe(202);
+  const refusals = [
+    [depth, "queue depth"],
+    [age, "age of the oldest call"],
+    [memory, "Redis memory"],
+  ] as const;
+  await Promise.all(
+    refusals.map(async ([gateway, limit]) => {
+      const answer = await eventually(`the limit of ${limit} is seen`, async () => {
+        const answer = await post(gateway);
+        return answer.status === 202 ? undefined : answer;
+      });
+      const detail = `over its limit: ${limit}`;
+      expect(answer.json()).toMatchObject({ status: 503, code: "queue.overloaded", detail });
+    }),
+  );
+  const ready = await readyz(depth);
+  const backpressure = expect.stringContaining("queue.overloaded");
+  expect([ready.status, ready.json()]).toEqual([200, expect.objectContaining({ backpressure })]);
+
+  await webhooks.queue.obliterate({ force: true });
+  await redis.client.config("SET", "maxmemory", "0");
+  const isRelieved = async (gateway: TestWebhooks) =>
+    (await readyz(gateway)).json()["backpressure"] === "none";
+  for (const [gateway, limit] of refusals)
+    await eventually(`${limit} is within its limit`, () => isRelieved(gateway));
+  for (const gateway of [age, depth, memory]) expect((await post(gateway)).status).toBe(202);
+});
+
+test("a Redis that stops keeping what a 202 promises turns webhooks to 503 queue.not_durable, until it keeps it again", async () => {
+  const gateway = await webhooks.start({ endpoints });
+  await redis.client.config("SET", "appendfsync", "everysec");
+  await eventually("calls are refused", async () => (await codeOf(gateway)) === "queue.not_durable");
+  expect((await readyz(gateway)).status).toBe(503);
+  await redis.client.config("SET", "appendfsync", "always");
+  await eventually("calls are taken", async () => (await post(gateway)).status === 202);
+});
+
+test("a webhook that arrives when the drain is over is refused with 503 service.draining and Retry-After", async () => {
+  const gateway = await webhooks.start({ endpoints });
+  const agent = new Agent({ keepAlive: true });
+  const deliver = () => send(gateway.address, { path: "/random", body: "x", agent });
+  expect((await deliver()).status).toBe(202);
+  gateway.gateway.drain();
+  gateway.gateway.stop();
+  const answer = await deliver();
+  expect([answer.status, answer.headers["connection"]]).toEqual([503, "close"]);
+  expect(answer.json()).toMatchObject({ code: "service.draining" });
+  expect(Number(answer.headers["retry-after"])).toBeGreaterThan(0);
+  expect((await readyz(gateway)).status).toBe(503);
+});
+
+test("a gateway that starts without Redis answers 503 service.starting, and takes calls once Redis is there", async () => {
+  await redis.server.kill("SIGKILL");
+  const gateway = await webhooks.start({ endpoints, early: true, enqueueTimeoutMs: 300 });
+  expect((await send(gateway.address, { method: "GET", path: "/livez" })).status).toBe(200);
+  expect((await readyz(gateway)).status).toBe(503);
+  expect((await post(gateway)).json()).toMatchObject({ status: 503, code: "service.starting" });
+  await redis.server.restart();
+  await eventually("it takes calls", async () => (await post(gateway)).status === 202);
+  expect((await readyz(gateway)).status).toBe(200);
+});
+
+test("while Redis is away a webhook is refused with 503, and what had its 202 is still there afterwards", async () => {
+  const gateway = await webhooks.start({ endpoints, enqueueTimeoutMs: 300 });
+  const before = await post(gateway);
+  await redis.server.kill("SIGKILL");
+  expect((await post(gateway)).status).toBe(503);
+  expect((await readyz(gateway)).status).toBe(503);
+  await redis.server.restart();
+  await eventually("it takes calls", async () => (await post(gateway)).status === 202);
+  expect((await webhooks.waiting()).map((call) => call.id)).toContain(before.json()["call_id"]);
+});

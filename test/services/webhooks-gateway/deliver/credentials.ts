@@ -1,0 +1,20 @@
+import { createHmac } from "node:crypto";
+
+export const SECRET = "un secret très long à deviner";
+export const OLD_SECRET = "the one before the rotation";
+export const BODY = '{"alert": "disk full", "host": "db-1"}';
+
+/** An endpoint of each kind of credential. */
+export const ENDPOINTS = [
+  { path: "/none", job_id: 1, auth: "none" },
+  { path: "/bearer", job_id: 2, auth: "bearer", secret: [SECRET, OLD_SECRET] },
+  { path: "/key", job_id: 3, auth: "api-key", secret: SECRET },
+  { path: "/own-key", job_id: 3, auth: "api-key", secret: SECRET, api_key_header: "X-Own-Key" },
+  { path: "/hmac", job_id: 4, auth: "hmac-sha256", secret: [SECRET, OLD_SECRET] },
+];
+
+export const sign = (body: string | Buffer, secret = SECRET) =>
+  createHmac("sha256", secret).update(body).digest("hex");
+
+/** Node sends header values as latin1; UTF-8 bytes go out as they are this way. */
+export const utf8 = (text: string) => Buffer.from(text, "utf8").toString("latin1");

@@ -1,0 +1,120 @@
+import { expect, test } from "vitest";
+import { eventually } from "../../../../shared/dev/wait.ts";
+import { useOwnRedis } from "../../../fixtures/redis.ts";
+import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
+import { type TestWebhooks, type TestWebhooksOptions, useWebhooks } from "../../../fixtures/webhooks.ts";
+import { send } from "../../../support/http.ts";
+import type { Fault } from "../../../support/redis-proxy.ts";
+import { isAdd, strike } from "./faults.ts";
+
+const redis = useOwnRedis();
+const proxy = useRedisProxy(redis);
+const webhooks = useWebhooks({ redis });
+const endpoints = [
+  { path: "/random", job_id: 1, auth: "none" },
+  { path: "/evidence", job_id: 1, auth: "none", idempotency_header: "X-Id" },
+];
+
+const startBehindProxy = (options: Partial<TestWebhooksOptions> = {}) =>
+  webhooks.start({ endpoints, redisUrl: proxy.url, ...options });
+const post = ({ address }: TestWebhooks, path = "/random", headers = {}) =>
+  send(address, { path, headers, body: "x" });
+const readyz = ({ address }: TestWebhooks) => send(address, { method: "GET", path: "/readyz" });
+
+test.each([
+  ["whose reply is lost", "lose-reply"],
+  ["that never reaches Redis", "lose-command"],
+  ["whose connection falls silent", "hang"],
+] as const)(
+  "an add %s is repeated under the same id before the 202, and is one call",
+  async (_what, kind) => {
+    const gateway = await startBehindProxy({ enqueueTimeoutMs: 8000 });
+    const struck = strike(proxy, isAdd, { kind });
+    const answer = await post(gateway);
+    expect(answer.status).toBe(202);
+    expect(struck()).toBe(1);
+    expect((await webhooks.waiting()).map((call) => call.id)).toEqual([answer.json()["call_id"]]);
+  },
+);
+
+// Redis 7.0 has no WAITAOF; the proxy answers it as 7.2 does, and forbids CONFIG as an ACL would.
+const FORBIDDEN: Fault = {
+  kind: "rewrite",
+  words: ["EVAL", "return redis.error_reply('NOPERM no permission to run config|get')", "0"],
+};
+const isWord = (word: RegExp, words: readonly string[]) => word.test(words[0] ?? "");
+
+/** From now on CONFIG is forbidden, and WAITAOF says of how many local disks it knows that they have the writes. */
+function answerWaitAof(local: () => number, seen: string[][] = []): void {
+  proxy.onCommand = (words) => {
+    seen.push([...words]);
+    if (isWord(/^config$/i, words)) return FORBIDDEN;
+    if (!isWord(/^waitaof$/i, words)) return undefined;
+    return { kind: "rewrite", words: ["EVAL", `return {${local()}, 0}`, "0"] };
+  };
+}
+
+function kindOf(words: readonly string[]): "waitaof" | "add" | "record" | "other" {
+  if (isWord(/^waitaof$/i, words)) return "waitaof";
+  if (isAdd(words)) return "add";
+  return words.some((word) => word.includes("{postern}:call:")) ? "record" : "other";
+}
+
+test("where CONFIG is forbidden, WAITAOF follows each add and each claim on its connection before the 202", async () => {
+  const seen: string[][] = [];
+  answerWaitAof(() => 1, seen);
+  const gateway = await startBehindProxy();
+  expect((await readyz(gateway)).json()).toMatchObject({ redis: "waitaof" });
+  seen.length = 0;
+  expect((await post(gateway, "/evidence", { "X-Id": "1" })).status).toBe(202);
+  const kinds = seen.map(kindOf).filter((kind) => kind !== "other");
+  expect(kinds.join(" ")).toMatch(/^(record )+waitaof (add )+waitaof (record )+waitaof$/);
+});
+
+test("a write that WAITAOF does not confirm is answered with 503 and not with 202", async () => {
+  let local = 1;
+  answerWaitAof(() => local);
+  const gateway = await startBehindProxy({ enqueueTimeoutMs: 400 });
+  local = 0;
+  expect((await post(gateway)).json()).toMatchObject({ status: 503, code: "queue.outcome_unknown" });
+});
+
+test("a gateway that may use neither CONFIG nor WAITAOF does not start", async () => {
+  proxy.onCommand = (words) => (isWord(/^config$/i, words) ? FORBIDDEN : undefined);
+  const { gateway } = await startBehindProxy({ early: true });
+  await expect(gateway.firstCheck).rejects.toThrow(/WAITAOF/);
+});
+
+/** While Redis begins a new append-only file, it does not end on SIGTERM. */
+async function isAofWhole(): Promise<boolean> {
+  const info = await redis.client.info("persistence");
+  return info.includes("aof_rewrite_in_progress:0") && info.includes("aof_rewrite_scheduled:0");
+}
+
+test.each([
+  ["without appendonly", "appendonly", "no", "yes", /appendonly yes/],
+  ["with appendfsync everysec", "appendfsync", "everysec", "always", /appendfsync always/],
+  ["that evicts keys", "maxmemory-policy", "allkeys-lru", "noeviction", /noeviction/],
+])("a gateway does not start on a Redis %s, and says what to do", async (_, name, weak, strong, remedy) => {
+  await redis.client.config("SET", name, weak);
+  try {
+    const gateway = await webhooks.start({ endpoints, early: true });
+    await expect(gateway.gateway.firstCheck).rejects.toMatchObject({ code: "start.redis_not_durable" });
+    await expect(gateway.gateway.firstCheck).rejects.toThrow(remedy);
+    expect((await post(gateway)).json()).toMatchObject({ status: 503, code: "queue.not_durable" });
+  } finally {
+    await redis.client.config("SET", name, strong);
+    await eventually("the append-only file is whole", isAofWhole);
+  }
+});
+
+test("with durability relaxed a webhook is accepted on a weaker Redis, and /readyz says that it is relaxed", async () => {
+  await redis.client.config("SET", "appendfsync", "everysec");
+  try {
+    const gateway = await webhooks.start({ endpoints, durability: "relaxed" });
+    expect((await post(gateway)).status).toBe(202);
+    expect((await readyz(gateway)).json()).toMatchObject({ durability: "relaxed", redis: "none" });
+  } finally {
+    await redis.client.config("SET", "appendfsync", "always");
+  }
+});

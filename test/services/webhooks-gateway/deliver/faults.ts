@@ -1,0 +1,19 @@
+import type { UsedRedisProxy } from "../../../fixtures/redis-proxy.ts";
+import type { Fault } from "../../../support/redis-proxy.ts";
+
+type Fits = (words: readonly string[]) => boolean;
+
+/** The script that adds a call to the queue. */
+export const isAdd: Fits = (words) =>
+  /^eval/i.test(words[0] ?? "") && words.some((word) => word.includes("{postern}:webhook:events"));
+
+/** Applies the fault to the first `times` commands that fit; returns how often it has struck. */
+export function strike(proxy: UsedRedisProxy, fits: Fits, fault: Fault, times = 1): () => number {
+  let left = times;
+  proxy.onCommand = (words) => {
+    if (left === 0 || !fits(words)) return undefined;
+    left -= 1;
+    return fault;
+  };
+  return () => times - left;
+}

@@ -1,0 +1,106 @@
+import { beforeAll, expect, test } from "vitest";
+import { createCallRecords } from "../../../../shared/queue/call-record.ts";
+import { keys } from "../../../../shared/redis/keys.ts";
+import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
+import { send } from "../../../support/http.ts";
+import { SECRET, sign, utf8 } from "./credentials.ts";
+
+const dedupes = { job_id: 1, idempotency_header: "X-GitHub-Delivery", idempotency_window_secs: 3600 };
+const endpoints = [
+  { ...dedupes, path: "/key", auth: "api-key", secret: SECRET },
+  { ...dedupes, path: "/other-key", auth: "api-key", secret: SECRET },
+  { ...dedupes, path: "/hmac", auth: "hmac-sha256", secret: SECRET },
+  { ...dedupes, path: "/none", auth: "none" },
+];
+
+const webhooks = useWebhooks();
+let first: TestWebhooks;
+let second: TestWebhooks;
+
+beforeAll(async () => {
+  first = await webhooks.start({ endpoints });
+  second = await webhooks.start({ endpoints });
+});
+
+function post({ address }: TestWebhooks, path: string, deliveryId: string | undefined, body = "x") {
+  const credential = path === "/hmac" ? ["X-Signature-256", sign(body)] : ["X-API-Key", utf8(SECRET)];
+  const delivery = deliveryId === undefined ? [] : ["X-GitHub-Delivery", deliveryId];
+  return send(address, { path, headers: [...credential, ...delivery], body });
+}
+const idOf = async (answer: ReturnType<typeof post>) => String((await answer).json()["call_id"]);
+const records = () => createCallRecords(webhooks.redis.client);
+
+test.each([
+  ["an API key", "/key"],
+  ["a signature", "/hmac"],
+  ["no credential", "/none"],
+])("a delivery with %s that is repeated to any replica is one call", async (_what, path) => {
+  const answers = await Promise.all(
+    Array.from({ length: 20 }, (_, i) => post(i % 2 === 0 ? first : second, path, "d-1")),
+  );
+  expect(answers.map((answer) => answer.status)).toEqual(Array(20).fill(202));
+  expect(new Set(answers.map((answer) => answer.json()["call_id"])).size).toBe(1);
+  expect(await webhooks.waiting()).toHaveLength(1);
+  const again = await post(second, path, "d-1");
+  expect(again.headers["idempotent-replayed"]).toBe("true");
+  expect(again.json()).toMatchObject({ status: "accepted", job_id: 1 });
+});
+
+test("the same body twice without a delivery id is two calls", async () => {
+  await post(first, "/key", undefined);
+  await post(first, "/key", undefined);
+  expect(await webhooks.waiting()).toHaveLength(2);
+});
+
+test("the same delivery id at another endpoint is another call", async () => {
+  await post(first, "/key", "d-1");
+  await post(first, "/other-key", "d-1");
+  expect(await webhooks.waiting()).toHaveLength(2);
+});
+
+test.each([
+  ["a signature", "/hmac"],
+  ["no credential", "/none"],
+])(
+  "with %s, which does not cover the delivery id, another body under it is another call",
+  async (_, path) => {
+    expect((await post(first, path, "d-1", "one")).status).toBe(202);
+    expect((await post(first, path, "d-1", "two")).status).toBe(202);
+    expect(await webhooks.waiting()).toHaveLength(2);
+  },
+);
+
+test("a stranger without the credential claims no delivery id", async () => {
+  const answer = await send(first.address, {
+    path: "/key",
+    headers: { "X-API-Key": "wrong", "X-GitHub-Delivery": "d-1" },
+    body: "poison",
+  });
+  expect(answer.status).toBe(401);
+  expect(await webhooks.redis.client.keys(keys.record("*"))).toEqual([]);
+  expect((await post(first, "/key", "d-1", "one")).headers["idempotent-replayed"]).toBeUndefined();
+});
+
+test.each([
+  ["failed", "failed"],
+  ["discarded", "discarded"],
+  ["injected", "accepted"],
+] as const)("the repeat of a delivery whose call was %s is told that it is %s", async (end, status) => {
+  const id = await idOf(post(first, "/key", "d-1"));
+  await webhooks.queue.remove(id);
+  await records()[end]({ id, origin: "webhook" }, Date.now());
+  const answer = await post(second, "/key", "d-1");
+  expect(answer.status).toBe(202);
+  expect(answer.json()).toEqual({ status, job_id: 1, call_id: id });
+  expect(answer.headers["idempotent-replayed"]).toBe("true");
+  expect(await webhooks.waiting()).toEqual([]);
+});
+
+test("a repeat that finds a claim whose add was lost adds the call", async () => {
+  const id = await idOf(post(first, "/key", "d-1"));
+  await webhooks.queue.obliterate({ force: true });
+  await webhooks.redis.client.hset(keys.record(id), "st", "CLAIMED");
+  expect((await post(second, "/key", "d-1")).json()).toMatchObject({ status: "accepted", call_id: id });
+  expect((await webhooks.waiting()).map((call) => call.id)).toEqual([id]);
+  expect(await records().state(id)).toBe("QUEUED");
+});

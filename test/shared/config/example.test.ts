@@ -1,0 +1,92 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { loadConfig } from "../../../shared/config/load-config.ts";
+import { PLACEHOLDERS } from "../../../shared/config/secrets.ts";
+import { loadX402Config } from "../../../shared/pricing/load-x402-config.ts";
+import { dirWith, type Files, problemsOf } from "./files.ts";
+
+const names = ["postern.toml", "webhooks.toml", "x402.toml", "job_pricing.toml"];
+const example = (name: string) =>
+  readFileSync(new URL(`../../../config/example/${name}`, import.meta.url), "utf8");
+const files = (edit = (text: string) => text): Files =>
+  Object.fromEntries(names.map((name) => [name, edit(example(name))]));
+const loadAll = (all: Files) => loadX402Config({ dir: dirWith(all), env: {} });
+const ZERO = `0x${"0".repeat(40)}`;
+/** Each secret, and where the money goes, replaced by one of the kind its key wants. */
+const filled = () =>
+  files((text) =>
+    text
+      .replaceAll("replace-this-rpc-url", "https://node.example.com")
+      .replaceAll(ZERO, "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266")
+      .replaceAll(/replace-this-[a-z-]+/g, "a secret of one's own"),
+  );
+
+test("the example configuration is refused for every placeholder in it, and for nothing else", () => {
+  const found = problemsOf(() => loadAll(files()));
+  const [recipients, secrets] = [/pay_to: is the zero address/, /: is the placeholder of the example file/];
+  expect(found.filter((line) => recipients.test(line))).toHaveLength(2);
+  expect(found.filter((line) => secrets.test(line))).toHaveLength(PLACEHOLDERS.length);
+  expect(found).toHaveLength(PLACEHOLDERS.length + 2);
+  for (const value of PLACEHOLDERS) expect(Object.values(files()).join("\n")).toContain(`"${value}"`);
+});
+
+test("the example configuration is valid once its secrets are replaced, and states the true defaults", () => {
+  const found = loadAll(filled());
+  expect(found.postern).toEqual(loadConfig({ dir: dirWith({}), env: {} }).postern);
+  expect(found.x402).toMatchObject(x402Defaults());
+  expect(found.warnings).toEqual([]);
+});
+
+/** What a file with only the keys that have no default says. */
+function x402Defaults() {
+  const token =
+    'network = "eip155:1"\nasset = "0x036CbD53842c5426634e7929541eC2318f3dCF7e"\nsymbol = "A"\ndecimals = 6';
+  const domain = 'eip3009_name = "A"\neip3009_version = "1"\nrate_per_native_unit = "1"';
+  const payTo = 'pay_to = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"\nrpc_url = "https://a.example"';
+  const top = 'public_url = "https://a.example"\nfacilitator_url = "https://a.example"\nquote_secret = "x"';
+  const { x402 } = loadAll({ "x402.toml": `${top}\n[[accepted_tokens]]\n${token}\n${domain}\n${payTo}\n` });
+  const { public_url, facilitator_url, facilitator_headers, quote_secret, ...defaults } = x402!;
+  const { accepted_tokens, job_policies, ...rest } = defaults;
+  expect(job_policies).toEqual([]);
+  const { transfer_method, confirmations } = accepted_tokens[0]!;
+  return { ...rest, accepted_tokens: [{ transfer_method, confirmations }, {}] };
+}
+
+test("the example configuration names every key there is", () => {
+  const text = Object.values(files()).join("\n");
+  const keys = (value: object): string[] =>
+    Object.entries(value).flatMap(([key, inner]) => [
+      key,
+      ...(inner?.constructor === Object ? keys(inner) : []),
+    ]);
+  const endpointKeys = [
+    "path",
+    "job_id",
+    "name",
+    "auth",
+    "secret",
+    "api_key_header",
+    "idempotency_header",
+    "idempotency_window_secs",
+    "body_limit_bytes",
+    "encoded_bodies",
+    "signature_over",
+  ];
+  const { x402 } = loadAll(filled());
+  for (const key of [
+    ...keys(loadConfig({ dir: dirWith({}), env: {} }).postern),
+    ...endpointKeys,
+    "ops_address",
+    "oldest_age_secs_max",
+    "request_timeout_secs",
+    ...Object.keys(x402!),
+    ...x402!.accepted_tokens.flatMap(Object.keys),
+    ...x402!.job_policies.flatMap(Object.keys),
+  ]) {
+    expect(text).toMatch(new RegExp(`\\b${key}\\b`));
+  }
+  expect(new Set(x402!.job_policies.map(policyKind)).size).toBe(3);
+});
+
+const policyKind = (policy: { invocation_mode: string; auth_mode?: string }) =>
+  `${policy.invocation_mode} ${policy.auth_mode}`;

@@ -1,0 +1,94 @@
+import { expect, test } from "vitest";
+import { loadConfig } from "../../../shared/config/load-config.ts";
+import { dirWith, type Files, problemsOf } from "./files.ts";
+
+const load = (files: Files, env = {}) => loadConfig({ dir: dirWith(files), env });
+const problems = (files: Files, env = {}) => problemsOf(() => load(files, env));
+
+const endpoint = (lines: string) => `[[endpoints]]\npath = "/a"\njob_id = 1\n${lines}\n`;
+
+test("every problem of postern.toml and webhooks.toml is reported at once, with file and key", () => {
+  const found = problems({
+    "postern.toml":
+      'nope = 1\n[redis]\nurl = "http://x"\ndurability = "maybe"\n[runner]\ntimeout_ms = 30000\nsecret = ["fine", ""]\n[producer]\nattempts = 0\n',
+    "webhooks.toml": `bind_address = "nowhere"\n${[
+      'path = "a"\njob_id = -1\nauth = "bearer"',
+      'path = "/b"\njob_id = 9007199254740991\nauth = "bearer"\nsecret = "env:NOT_SET"\nextra = 1',
+      'path = "/b"\njob_id = 1\nauth = "none"\nsecret = "x"',
+      'path = "/livez"\njob_id = 1\nauth = "secret-handshake"',
+      'path = "/c"\njob_id = 1\nauth = "api-key"\nsecret = "file:/does/not/exist"\napi_key_header = "a b"',
+      'path = "/d e"\njob_id = 1.5\nauth = "none"\nname = "nämé"',
+      'path = "/f"\njob_id = 1\nauth = "api-key"\nsecret = []\nidempotency_header = "x-api-key"',
+    ]
+      .map((lines) => `[[endpoints]]\n${lines}\n`)
+      .join("")}`,
+    "webhook.toml": "",
+  });
+  const keys = found.map((line) => line.split(": ").slice(0, 2).join(" ")).sort();
+  expect(keys).toEqual([
+    "postern.toml nope",
+    "postern.toml producer.attempts",
+    "postern.toml redis.durability",
+    "postern.toml redis.url",
+    "postern.toml runner.secret[1]",
+    "postern.toml runner.timeout_ms",
+    "webhook.toml is not a file of Postern (known",
+    "webhooks.toml bind_address",
+    "webhooks.toml endpoints[0].job_id",
+    "webhooks.toml endpoints[0].path",
+    "webhooks.toml endpoints[0].secret",
+    "webhooks.toml endpoints[1].extra",
+    "webhooks.toml endpoints[1].secret",
+    "webhooks.toml endpoints[2].path",
+    "webhooks.toml endpoints[2].secret",
+    "webhooks.toml endpoints[3].auth",
+    "webhooks.toml endpoints[4].api_key_header",
+    "webhooks.toml endpoints[4].secret",
+    "webhooks.toml endpoints[5].job_id",
+    "webhooks.toml endpoints[5].name",
+    "webhooks.toml endpoints[5].path",
+    "webhooks.toml endpoints[6].secret",
+  ]);
+});
+
+test.each([
+  ["TOML that does not parse", { "postern.toml": "a = 1\nb = = 2" }, /postern\.toml: line 2/],
+  [
+    "a delivery id that is read from the header of the credential",
+    {
+      "webhooks.toml": endpoint(
+        'auth = "api-key"\nsecret = "0123456789abcdef"\nidempotency_header = "X-API-KEY"',
+      ),
+    },
+    /idempotency_header: is the header of the credential/,
+  ],
+  [
+    "an endpoint's path with a query",
+    { "webhooks.toml": endpoint('auth = "none"').replace("/a", "/a?b") },
+    /endpoints\[0\]\.path/,
+  ],
+  [
+    "a webhooks.toml without an endpoint",
+    { "webhooks.toml": "endpoints = []" },
+    /needs at least one endpoint/,
+  ],
+  [
+    "a secret from a variable that is not set",
+    { "webhooks.toml": endpoint('auth = "bearer"\nsecret = "env:MISSING"') },
+    /MISSING, which is not set/,
+  ],
+  [
+    "a job id beyond 2^53-1",
+    { "webhooks.toml": endpoint('auth = "none"').replace("= 1", "= 9007199254740992") },
+    /webhooks\.toml/,
+  ],
+] as [string, Files, RegExp][])(
+  "%s is refused as a problem of the configuration",
+  (_what, files, problem) => {
+    expect(problems(files).join("\n")).toMatch(problem);
+  },
+);
+
+test("a configuration folder that is not there is refused", () => {
+  expect(() => loadConfig({ dir: "/does/not/exist", env: {} })).toThrow(/no such directory/);
+});

@@ -1,0 +1,67 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { inspect } from "node:util";
+import { expect, test } from "vitest";
+import { loadConfig } from "../../../shared/config/load-config.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+import { dirWith, type Files, problemsOf } from "./files.ts";
+
+const load = (files: Files, env = {}) => loadConfig({ dir: dirWith(files), env });
+const problems = (files: Files, env = {}) => problemsOf(() => load(files, env));
+const endpoint = (lines: string) => `[[endpoints]]\npath = "/a"\njob_id = 1\n${lines}\n`;
+
+const CANARY = "canary-canary-canary";
+
+test("a secret is literal, from the environment, or from a file without its last newline", () => {
+  const dir = tempDir();
+  writeFileSync(join(dir, "secret"), `from a file ${CANARY}\n`);
+  const secrets = ['"literal 0123456789"', '"env:HOOK"', `"file:${join(dir, "secret")}"`];
+  const config = load(
+    { "webhooks.toml": endpoint(`auth = "bearer"\nsecret = [${secrets.join(", ")}]`) },
+    { HOOK: "from the environment" },
+  );
+  const [first] = config.webhooks?.endpoints ?? [];
+  const values = first?.auth === "bearer" ? first.secret.map((secret) => secret.reveal()) : [];
+  expect(values).toEqual(["literal 0123456789", "from the environment", `from a file ${CANARY}`]);
+});
+
+test("the secrets of a configuration cannot be printed", () => {
+  const config = load({
+    "postern.toml": `[redis]\nurl = "redis://:${CANARY}@127.0.0.1"\n[runner]\nsecret = "${CANARY}"`,
+    "webhooks.toml": endpoint(`auth = "bearer"\nsecret = "${CANARY}"`),
+  });
+  for (const text of [
+    inspect(config, { depth: 20 }),
+    JSON.stringify(config),
+    String(config.postern.redis.url),
+  ]) {
+    expect(text).not.toContain(CANARY);
+  }
+});
+
+test("no problem of a configuration tells a secret", () => {
+  const found = problems({
+    "webhooks.toml": endpoint(`auth = "none"\nsecret = "${CANARY}"`),
+    "postern.toml": `[redis]\nurl = "http://${CANARY}"`,
+  });
+  expect(found).not.toHaveLength(0);
+  expect(found.join("\n")).not.toContain(CANARY);
+});
+
+test("a secret under 16 bytes is taken, with a warning", () => {
+  const { warnings } = load({
+    "webhooks.toml": endpoint('auth = "bearer"\nsecret = ["short", "long enough to be one"]'),
+  });
+  expect(warnings).toEqual([
+    expect.stringMatching(/^webhooks\.toml: endpoints\[0\]\.secret\[0\]: .*5 bytes/),
+  ]);
+});
+
+test("a secret that is empty, in the configuration, the environment or a file, is refused", () => {
+  const dir = tempDir();
+  writeFileSync(join(dir, "empty"), "\n");
+  for (const value of ["", "env:EMPTY", `file:${join(dir, "empty")}`]) {
+    const files = { "webhooks.toml": endpoint(`auth = "bearer"\nsecret = "${value}"`) };
+    expect(problems(files, { EMPTY: "" })).toEqual([expect.stringMatching(/secret: is empty/)]);
+  }
+});

@@ -1,0 +1,305 @@
+import { inspect } from "node:util";
+import { expect, test } from "vitest";
+import { currentOffers } from "../../../shared/pricing/prices.ts";
+import { fixedRateOf } from "../../../shared/pricing/rates/sources/fixed.ts";
+import {
+  CONTRACT,
+  JOBS,
+  type Lines,
+  load,
+  PAY_TO,
+  policyTable,
+  problems,
+  problemsOf,
+  restricted,
+  tokenTable,
+  USDC,
+  x402,
+} from "./x402-files.ts";
+
+test("an x402.toml of only the keys that must be there has the defaults of the design", () => {
+  const { x402: found } = load({ x402: x402(), jobs: JOBS });
+  expect(found).toMatchObject({
+    bind_address: "0.0.0.0:8402",
+    public_url: "https://jobs.example.com",
+    facilitator_url: ["https://facilitator.example.com"],
+    facilitator_headers: {},
+    quote_ttl_secs: 300,
+    max_timeout_secs: 120,
+    open_payments_per_payer: 8,
+    trust_facilitator: false,
+    quote_operators: [],
+    default_invocation_mode: "public_paid",
+    body_limit_bytes: 1024 * 1024,
+    request_timeout_secs: 15,
+    settle_timeout_secs: 20,
+    facilitator_timeout_secs: 10,
+    job_policies: [],
+    accepted_tokens: [{ markup_bps: 0, transfer_method: "eip3009", confirmations: 2, asset: USDC }],
+  });
+});
+
+test("without x402.toml the payment gateway is off", () => {
+  expect(load({})).toMatchObject({ x402: undefined, prices: new Map() });
+});
+
+test("rate and markup at the top of x402.toml hold for every token that says nothing else", () => {
+  const own = tokenTable({ network: '"eip155:1"', rate_per_native_unit: '"0.5"', markup_bps: "7" });
+  const found = load({
+    x402: x402(
+      { rate_per_native_unit: '"3100.25"', markup_bps: "200" },
+      { token: { rate_per_native_unit: undefined }, more: own },
+    ),
+    jobs: JOBS,
+  });
+  expect(found.x402?.accepted_tokens.map((token) => [token.rate_per_native_unit, token.markup_bps])).toEqual([
+    ["3100.25", 200],
+    ["0.5", 7],
+  ]);
+});
+
+test("a job's offers are its price in every token, in the order of the tokens", () => {
+  const dai = tokenTable({ asset: `"${CONTRACT}"`, symbol: '"DAI"', decimals: "18", markup_bps: "100" });
+  const { prices, x402: found } = load({ x402: x402({}, { more: dai }), jobs: JOBS });
+  const offers = currentOffers(prices.get("1/7")!.priceWei, found!.accepted_tokens, fixedRateOf);
+  expect(offers.map(({ token, amount }) => [token.symbol, amount])).toEqual([
+    ["USDC", 3_200_000n],
+    ["DAI", 3_232_000_000_000_000_000n],
+  ]);
+});
+
+test("every problem of x402.toml and job_pricing.toml is reported at once, repeats included", () => {
+  const huge = `"${10n ** 77n}"`;
+  const found = problems({
+    postern: "nope = 1\n",
+    x402: x402(
+      {
+        public_url: undefined,
+        quote_secret: '""',
+        extra: "1",
+        max_timeout_secs: "25",
+        rate_per_native_unit: '"2"',
+      },
+      {
+        token: { pay_to: '"0x1"', rpc_url: undefined },
+        more:
+          tokenTable({ asset: `"${USDC.toLowerCase()}"`, decimals: "18", rate_per_native_unit: undefined }) +
+          policyTable({ service_id: "1", job_index: "7", invocation_mode: '"disabled"' }) +
+          policyTable(restricted),
+      },
+    ),
+    jobs: `[1]\n7 = ${huge}\n01 = "1"\n`,
+  });
+  expect(found.map((line) => line.split(": ").slice(0, 2).join(" ")).sort()).toEqual([
+    "job_pricing.toml 1.01",
+    "job_pricing.toml 1.7",
+    "postern.toml nope",
+    "x402.toml accepted_tokens[0].pay_to",
+    "x402.toml accepted_tokens[0].rpc_url",
+    "x402.toml accepted_tokens[1].asset",
+    "x402.toml extra",
+    "x402.toml job_policies[1].job_index",
+    "x402.toml max_timeout_secs",
+    "x402.toml public_url",
+    "x402.toml quote_secret",
+  ]);
+  expect(found.find((line) => line.startsWith("job_pricing.toml: 1.7"))).toMatch(
+    /more than 2\^256-1 units of accepted_tokens\[1\] in x402\.toml/,
+  );
+});
+
+test("an x402.toml that does not parse is one problem", () => {
+  expect(problems({ x402: "a = 1\nb = = 2", jobs: JOBS })).toEqual([
+    expect.stringMatching(/^x402\.toml: line 2/),
+  ]);
+});
+
+test.each([
+  ["a public_url with a query", { public_url: '"https://a.example/?b"' }, /public_url/],
+  ["a public_url of another scheme", { public_url: '"ftp://a.example"' }, /public_url/],
+  ["no facilitator", { facilitator_url: "[]" }, /facilitator_url: needs at least one/],
+  ["plain http to a facilitator elsewhere", { facilitator_url: '"http://a.example"' }, /facilitator_url/],
+  [
+    "one facilitator of several over plain http",
+    { facilitator_url: '["https://a.example", "http://10.0.0.1"]' },
+    /facilitator_url\[1\]: must be an https URL/,
+  ],
+  [
+    "a host that only begins like loopback",
+    { facilitator_url: '"http://127.0.0.1.example"' },
+    /facilitator_url/,
+  ],
+  ["no quote_secret", { quote_secret: undefined }, /quote_secret: is missing/],
+  ["a quote that lives too short", { quote_ttl_secs: "9" }, /quote_ttl_secs/],
+  [
+    "an authorization that could not be settled",
+    { max_timeout_secs: "30" },
+    /above settle_timeout_secs \+ 10/,
+  ],
+  ["a body limit over 64 MiB", { body_limit_bytes: "67108865" }, /body_limit_bytes/],
+  ["restricted_paid for all jobs", { default_invocation_mode: '"restricted_paid"' }, /needs a contract/],
+  [
+    "an operator that is no address",
+    {
+      quote_operators: '["0x12"]',
+      quote_domain: '{ chain_id = 1, verifying_contract = "0x036CbD53842c5426634e7929541eC2318f3dCF7e" }',
+    },
+    /quote_operators\[0\]: must be an address/,
+  ],
+  [
+    "operators without what they sign for",
+    { quote_operators: '["0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"]' },
+    /quote_domain: is missing/,
+  ],
+  [
+    "a header the gateway sets",
+    { facilitator_headers: '{ Host = "x" }' },
+    /facilitator_headers\.Host: is set by/,
+  ],
+  ["a header name with a space", { facilitator_headers: '{ "a b" = "x" }' }, /is not a header name/],
+  [
+    "a header twice",
+    { facilitator_headers: '{ aa = "x", AA = "y" }' },
+    /facilitator_headers\.AA: is there twice/,
+  ],
+  ["a header value of two lines", { facilitator_headers: '{ aa = "x\\ny" }' }, /must be visible ASCII/],
+] as [string, Lines, RegExp][])("an x402.toml with %s is refused", (_what, top, problem) => {
+  expect(problemsOf(top)).toEqual([expect.stringMatching(problem)]);
+});
+
+test("an x402.toml with no token is refused", () => {
+  const text = x402().replace(tokenTable(), "accepted_tokens = []\n");
+  expect(problems({ x402: text })).toEqual([expect.stringMatching(/needs at least one token/)]);
+});
+
+const mixed = PAY_TO.replace("f39F", "F39F");
+test.each([
+  ["a network that is not CAIP-2", { network: '"base"' }, /network: must be "eip155:"/],
+  ["a padded chain id", { network: '"eip155:01"' }, /network/],
+  ["a chain id beyond 2^53-1", { network: '"eip155:9007199254740993"' }, /network/],
+  ["a wrong checksum", { pay_to: `"${mixed}"` }, /pay_to: has a wrong checksum/],
+  [
+    "a wrong checksum of the asset",
+    { asset: `"${USDC.replace("6C", "6c")}"` },
+    /asset: has a wrong checksum/,
+  ],
+  ["the zero address to pay to", { pay_to: `"0x${"0".repeat(40)}"` }, /pay_to: is the zero address/],
+  ["the zero address as asset", { asset: `"0x${"0".repeat(40)}"` }, /asset: is the zero address/],
+  ["an address without 0x", { pay_to: `"${PAY_TO.slice(2)}"` }, /pay_to: must be an address/],
+  ["37 decimals", { decimals: "37" }, /decimals/],
+  ["a rate as a TOML number", { rate_per_native_unit: "3200" }, /rate_per_native_unit: must be quoted/],
+  ["no rate anywhere", { rate_per_native_unit: undefined }, /rate_per_native_unit/],
+  ["a rate of zero", { rate_per_native_unit: '"0.00"' }, /must be above 0/],
+  ["a rate with an exponent", { rate_per_native_unit: '"1e3"' }, /must be a decimal number/],
+  ["a rate below zero", { rate_per_native_unit: '"-1"' }, /must be a decimal number/],
+  ["a rate with commas", { rate_per_native_unit: '"3,200"' }, /must be a decimal number/],
+  ["a fractional markup", { markup_bps: "1.5" }, /markup_bps/],
+  ["a markup over 10,000 %", { markup_bps: "1000001" }, /markup_bps/],
+  ["permit2", { transfer_method: '"permit2"' }, /permit2 is not supported yet/],
+  ["no EIP-712 name", { eip3009_name: '""' }, /eip3009_name: is empty/],
+  ["no EIP-712 version", { eip3009_version: undefined }, /eip3009_version/],
+  [
+    "plain http to a node elsewhere",
+    { rpc_url: '"http://node.example.com"' },
+    /rpc_url: must be an https URL/,
+  ],
+  ["no rpc_url", { rpc_url: undefined }, /rpc_url: is missing/],
+  ["more than 1000 confirmations", { confirmations: "1001" }, /confirmations/],
+] as [string, Lines, RegExp][])("a token with %s is refused", (_what, token, problem) => {
+  expect(problemsOf({}, { token })).toEqual([expect.stringMatching(problem)]);
+});
+
+test.each([
+  ["a facilitator on this machine over http", { facilitator_url: '"http://127.0.0.1:4022/x402"' }, {}],
+  ["a facilitator at ::1", { facilitator_url: '["http://[::1]:4022", "http://localhost:1"]' }, {}],
+  ["no rpc_url where the facilitator is trusted", { trust_facilitator: "true" }, { rpc_url: undefined }],
+  ["several quote secrets", { quote_secret: '["0123456789abcdef", "env:OLD_SECRET"]' }, {}],
+] as [string, Lines, Lines][])("an x402.toml with %s is taken", (_what, top, token) => {
+  expect(load({ x402: x402(top, { token }) }, { OLD_SECRET: "fedcba9876543210" }).x402).toBeDefined();
+});
+
+test("an address in one case is taken, and comes out with its checksum", () => {
+  const token = { asset: `"${USDC.toLowerCase()}"`, pay_to: `"0x${PAY_TO.slice(2).toUpperCase()}"` };
+  const [found] = load({ x402: x402({}, { token }) }).x402?.accepted_tokens ?? [];
+  expect([found?.asset, found?.pay_to]).toEqual([USDC, PAY_TO]);
+});
+
+test("headers for facilitators are taken under their lower-case name, with values nobody can print", () => {
+  const top = { facilitator_headers: '{ Authorization = "env:FACILITATOR" }' };
+  const { x402: found } = load({ x402: x402(top) }, { FACILITATOR: "Bearer canary-canary" });
+  expect(found?.facilitator_headers["authorization"]?.reveal()).toBe("Bearer canary-canary");
+  expect(inspect(found, { depth: 20 })).not.toContain("canary");
+  expect(JSON.stringify(found)).not.toContain("canary");
+});
+
+const policy = (lines: Lines) => ({ x402: x402({}, { more: policyTable({ ...restricted, ...lines }) }) });
+
+test("a job policy allows a caller's proof an hour at most, if it does not say how long", () => {
+  const caps = [{}, { caller_expiry_secs_max: "9000000000" }].map(
+    (lines) => load(policy(lines)).x402?.job_policies[0],
+  );
+  expect(caps).toEqual([
+    expect.objectContaining({ caller_expiry_secs_max: 3600, contract: CONTRACT }),
+    expect.objectContaining({ caller_expiry_secs_max: 9_000_000_000 }),
+  ]);
+});
+
+test.each([
+  ["restricted_paid without auth_mode", { auth_mode: undefined }, /auth_mode/],
+  ["restricted_paid without contract", { contract: undefined }, /contract/],
+  ["restricted_paid without rpc_url", { rpc_url: undefined }, /rpc_url: is missing/],
+  ["an unknown mode", { invocation_mode: '"free"' }, /invocation_mode/],
+  [
+    "an auth_mode without restricted_paid",
+    { invocation_mode: '"public_paid"', rpc_url: undefined, contract: undefined },
+    /auth_mode: unknown key/,
+  ],
+  ["a job index beyond 2^32-1", { job_index: "4294967296" }, /job_index/],
+  [
+    "a cap on expiry where nobody signs",
+    { auth_mode: '"payer_is_caller"', caller_expiry_secs_max: "10" },
+    /caller_expiry_secs_max: unknown key/,
+  ],
+  [
+    "a contract with a wrong checksum",
+    { contract: `"${CONTRACT.replace("C5", "c5")}"` },
+    /contract: has a wrong checksum/,
+  ],
+] as [string, Lines, RegExp][])("a job policy with %s is refused", (_what, lines, problem) => {
+  expect(problems(policy(lines))).toEqual([expect.stringMatching(problem)]);
+});
+
+const warnings = (top: Lines, more = "") => load({ x402: x402(top, { more }), jobs: JOBS }).warnings;
+
+test("an x402.toml where all is well has no warning", () => {
+  expect(warnings({ public_url: '"http://localhost:8402"' })).toEqual([]);
+});
+test.each([
+  ["http on a public host", { public_url: '"http://jobs.example.com"' }, "", /public_url: is http/],
+  ["a trusted facilitator", { trust_facilitator: "true" }, "", /trust_facilitator: is on/],
+  ["a short secret", { quote_secret: '"short"' }, "", /quote_secret\[0\]: the secret has only 5 bytes/],
+  [
+    "a policy of a job that has no price",
+    {},
+    policyTable({ ...restricted, job_index: "8" }),
+    /job 8 of service 1/,
+  ],
+] as [string, Lines, string, RegExp][])(
+  "an x402.toml with %s is taken with a warning",
+  (_what, top, more, warning) => {
+    expect(warnings(top, more)).toEqual([expect.stringMatching(warning)]);
+  },
+);
+test("an x402.toml without any job that has a price is taken with a warning", () => {
+  expect(load({ x402: x402() }).warnings).toEqual([expect.stringMatching(/no job has a price/)]);
+});
+
+test("no problem of x402.toml tells a secret", () => {
+  const canary = "canary-canary-canary";
+  const found = problemsOf(
+    { facilitator_headers: `{ aa = "${canary}\\n" }`, quote_secret: `[["${canary}"]]` },
+    { token: { rpc_url: `"http://${canary}.example/${canary}"` } },
+  );
+  expect(found).toHaveLength(3);
+  expect(found.join("\n")).not.toContain(canary);
+});

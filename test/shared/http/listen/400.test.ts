@@ -1,0 +1,30 @@
+import { beforeAll, expect, test } from "vitest";
+import { sendRaw } from "../../../support/http.ts";
+import { echo, type TestServer, useServers } from "./servers.ts";
+
+const servers = useServers();
+let server: TestServer;
+
+beforeAll(async () => {
+  server = await servers.serve(echo);
+});
+
+const LENGTH_AND_CHUNKS = "Content-Length: 3\r\nTransfer-Encoding: chunked";
+
+test.each([
+  ["is no HTTP", "nonsense\r\n\r\n"],
+  ["has no Host", "POST / HTTP/1.1\r\n\r\n"],
+  ["has a length and chunks", `POST / HTTP/1.1\r\nHost: x\r\n${LENGTH_AND_CHUNKS}\r\n\r\n0\r\n\r\n`],
+  ["has two lengths", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd"],
+  ["has a header without a name", "POST / HTTP/1.1\r\nHost: x\r\n: y\r\n\r\n"],
+])("a request that %s is refused with 400, and its connection ends", async (_what, bytes) => {
+  const raw = await sendRaw(server.address, bytes);
+  expect(raw).toMatch(/^HTTP\/1\.1 400/);
+  expect(raw).toMatch(/Connection: close/i);
+});
+
+test("a 400 for bytes that are no request is a problem document", async () => {
+  const raw = await sendRaw(server.address, "nonsense\r\n\r\n");
+  expect(raw).toContain("application/problem+json");
+  expect(raw).toContain('"code":"request.malformed"');
+});

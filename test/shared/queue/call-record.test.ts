@@ -1,0 +1,57 @@
+import { beforeEach, expect, test } from "vitest";
+import { createCallRecords } from "../../../shared/queue/call-record.ts";
+import { createClaims } from "../../../shared/queue/enqueue.ts";
+import { keys } from "../../../shared/redis/keys.ts";
+import { useRedis } from "../../fixtures/redis.ts";
+
+const WINDOW_MS = 3_600_000;
+const OF = { id: "c_1", origin: "webhook" as const };
+
+const redis = useRedis();
+let records: ReturnType<typeof createCallRecords>;
+let claims: ReturnType<typeof createClaims>;
+
+beforeEach(async () => {
+  await redis.client.flushdb();
+  records = createCallRecords(redis.client);
+  claims = createClaims(redis.client);
+});
+
+const claim = (by = "a test") => claims.claim(OF.id, "hash", { windowMs: WINDOW_MS, now: Date.now(), by });
+
+test("a claim lasts for the window, a queued or failed call for ever, an ended one for the window again", async () => {
+  const ttl = () => redis.client.pttl(keys.record(OF.id));
+  await claim();
+  expect(await ttl()).toBeGreaterThan(WINDOW_MS - 5000);
+  await claims.markQueued(OF.id, Date.now());
+  expect(await ttl()).toBe(-1);
+  await records.failed(OF, Date.now());
+  expect(await ttl()).toBe(-1);
+  await records.injected(OF, Date.now());
+  expect(await ttl()).toBeGreaterThan(WINDOW_MS - 5000);
+});
+
+test("a gateway's late mark does not hide that the call is failed", async () => {
+  await claim();
+  await records.failed(OF, Date.now());
+  await claims.markQueued(OF.id, Date.now());
+  expect(await records.state(OF.id)).toBe("FAILED");
+});
+
+test("what a worker writes that lost its call does not reopen a call that has ended", async () => {
+  await claim();
+  await records.injected(OF, Date.now());
+  const attempt = { at: Date.now(), code: "runner.timed_out", reason: "late", worker: "w" };
+  await records.attemptFailed(OF, attempt, Date.now());
+  await records.failed(OF, Date.now());
+  expect(await records.state(OF.id)).toBe("INJECTED");
+  expect(await redis.client.pttl(keys.record(OF.id))).toBeGreaterThan(0);
+  expect(await records.attempts(OF.id)).toEqual([]);
+  expect(await redis.client.zcard(keys.since("webhook"))).toBe(0);
+});
+
+test("a claim whose reply was lost is still its request's own, and is known to another", async () => {
+  expect(await claim("one")).toEqual({ kind: "new" });
+  expect(await claim("one")).toEqual({ kind: "new" });
+  expect(await claim("other")).toEqual({ kind: "known", state: "CLAIMED" });
+});

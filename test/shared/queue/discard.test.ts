@@ -1,0 +1,97 @@
+import { Job } from "bullmq";
+import { expect, test } from "vitest";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { createFailedRecords } from "../../../shared/queue/call-record.ts";
+import { JOB_NAME, openQueue } from "../../../shared/queue/protocol.ts";
+import { keys, PREFIX } from "../../../shared/redis/keys.ts";
+import { useFailedCalls, WHY, WINDOW_MS } from "../../fixtures/failed-calls.ts";
+
+const fixture = useFailedCalls();
+
+const why = { ...WHY, reason: "not wanted" };
+
+async function jobIsGone(id: string): Promise<boolean> {
+  return (await fixture.redis.client.exists(`${PREFIX}:webhook:${id}`)) === 0;
+}
+
+test("a discarded call is DISCARDED to a repeat of its delivery for the window, and its body is gone", async () => {
+  const [id = ""] = await fixture.fail([{}]);
+  const failed = await fixture.find(id);
+  expect(await fixture.discard(failed, why)).toBe("done");
+  expect(await jobIsGone(id)).toBe(true);
+  expect(await fixture.calls.count({})).toBe(0);
+  const again = await fixture.claims.claim(id, failed.call?.sha256 ?? "", {
+    windowMs: WINDOW_MS,
+    now: Date.now(),
+    by: "a test",
+  });
+  expect(again).toEqual({ kind: "known", state: "DISCARDED" });
+  const ttl = await fixture.redis.client.pttl(keys.record(id));
+  expect(ttl).toBeGreaterThan(WINDOW_MS - 60_000);
+  expect(ttl).toBeLessThanOrEqual(WINDOW_MS);
+});
+
+test("a failed call without a delivery id can be discarded too", async () => {
+  const [id = ""] = await fixture.fail([{ claimed: false }]);
+  expect(await fixture.discard(await fixture.find(id), why)).toBe("done");
+  expect(await jobIsGone(id)).toBe(true);
+});
+
+test("a failed call that was replayed meanwhile is not discarded but runs", async () => {
+  const [id = ""] = await fixture.fail([{}]);
+  const failed = await fixture.find(id);
+  await fixture.replay(failed, WHY);
+  expect(await fixture.discard(failed, why)).toBe("left");
+  expect(await fixture.records.state(id)).toBe("QUEUED");
+  await fixture.startProducer();
+  await eventually("injected", async () => (await fixture.records.state(id)) === "INJECTED");
+  expect(fixture.offered(id)).toBe(2);
+});
+
+test("of a replay and a discard of one call at once, exactly one happens", async () => {
+  const ids = await fixture.fail(Array.from({ length: 40 }, () => ({})));
+  await fixture.startProducer();
+  const outcomes = await Promise.all(
+    ids.map(async (id, i) => {
+      const failed = await fixture.find(id);
+      const both = [() => fixture.replay(failed, WHY), () => fixture.discard(failed, why)];
+      await Promise.all((i % 2 === 0 ? both : both.toReversed()).map((operate) => operate()));
+      await eventually("ended", async () => {
+        const state = await fixture.records.state(id);
+        return (state === "INJECTED" || state === "DISCARDED") && (await jobIsGone(id));
+      });
+      return { ran: fixture.offered(id) === 2, state: await fixture.records.state(id) };
+    }),
+  );
+  for (const { ran, state } of outcomes) expect(state).toBe(ran ? "INJECTED" : "DISCARDED");
+});
+
+test("a discard that dies after its first step is final: no replay runs the call, the next discard removes it", async () => {
+  const [id = ""] = await fixture.fail([{}]);
+  expect(await createFailedRecords(fixture.redis.client).discarding(await fixture.find(id), Date.now())).toBe(
+    true,
+  );
+  expect(await fixture.replay(await fixture.find(id), WHY)).toBe("left");
+  expect(await fixture.discard(await fixture.find(id), why)).toBe("done");
+  expect(await jobIsGone(id)).toBe(true);
+});
+
+test("a replay that had begun before a discard may still move the call, which the producer then drops", async () => {
+  const [id = ""] = await fixture.fail([{}]);
+  const failed = await fixture.find(id);
+  const records = createFailedRecords(fixture.redis.client);
+  expect(await records.replaying(failed, Date.now())).toBe(true);
+  expect(await records.discarding(failed, Date.now())).toBe(true);
+  await new Job(openQueue(fixture.redis.client, "webhook"), JOB_NAME, {}, {}, id).retry("failed");
+  await fixture.startProducer();
+  await eventually("the job is gone", () => jobIsGone(id));
+  expect(fixture.offered(id)).toBe(1);
+  expect(await fixture.records.state(id)).toBe("DISCARDED");
+});
+
+test("the first step of a replay does not keep a call from being discarded", async () => {
+  const [id = ""] = await fixture.fail([{}]);
+  await createFailedRecords(fixture.redis.client).replaying(await fixture.find(id), Date.now());
+  expect(await fixture.discard(await fixture.find(id), why)).toBe("done");
+  expect(await fixture.redis.client.zcard(keys.since("webhook"))).toBe(0);
+});
