@@ -4,11 +4,12 @@ import fc from "fast-check";
 import { beforeAll, expect, test } from "vitest";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { send, sendRaw } from "../../../support/http.ts";
-import { BODY, ENDPOINTS, OLD_SECRET, SECRET, sign, utf8 } from "./credentials.ts";
+import { BODY, ENDPOINTS, OLD_SECRET, SECRET, SIGNED_OVER, sign, utf8 } from "./credentials.ts";
 
 const LIMIT = 4096;
 const endpoints = [
   ...ENDPOINTS,
+  ...SIGNED_OVER,
   { path: "/roomy", job_id: 1, auth: "none", body_limit_bytes: 1024 * 1024 },
   { path: "/decodes", job_id: 1, auth: "none", encoded_bodies: "decode" },
   { path: "/Hooks/a", job_id: 1, auth: "none" },
@@ -158,6 +159,18 @@ test.each([
   expect((await send(gateway.address, { path: "/decodes", headers, body: encode(text) })).status).toBe(202);
   expect(bodyOf(await webhooks.onlyCall()).equals(text)).toBe(true);
 });
+
+test.each([
+  ["received", gzipSync(BODY)],
+  ["decoded", Buffer.from(BODY)],
+])(
+  "a coded webhook is accepted whose signature covers its body as %s, if the endpoint says so",
+  async (how, over) => {
+    const headers = { "Content-Encoding": "gzip", "X-Signature-256": sign(over) };
+    const answer = await send(gateway.address, { path: `/signed-${how}`, headers, body: gzipSync(BODY) });
+    expect(answer.status).toBe(202);
+  },
+);
 
 test("the Content-Encoding identity is taken by an endpoint that takes no other", async () => {
   const headers = { "Content-Encoding": "identity" };

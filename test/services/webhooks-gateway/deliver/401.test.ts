@@ -1,13 +1,14 @@
+import { gzipSync } from "node:zlib";
 import { beforeAll, expect, test } from "vitest";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { send, sendRaw } from "../../../support/http.ts";
-import { BODY, ENDPOINTS, SECRET, sign, utf8 } from "./credentials.ts";
+import { BODY, ENDPOINTS, SECRET, SIGNED_OVER, sign, utf8 } from "./credentials.ts";
 
 const webhooks = useWebhooks();
 let gateway: TestWebhooks;
 
 beforeAll(async () => {
-  gateway = await webhooks.start({ endpoints: ENDPOINTS });
+  gateway = await webhooks.start({ endpoints: [...ENDPOINTS, ...SIGNED_OVER] });
 });
 
 const good = sign(BODY);
@@ -77,3 +78,15 @@ test("a webhook with a bad credential is refused with 401 before its large body 
   expect(raw).toMatch(/^HTTP\/1\.1 401/);
   expect(raw).toMatch(/Connection: close/i);
 });
+
+test.each([
+  ["received", Buffer.from(BODY)],
+  ["decoded", gzipSync(BODY)],
+])(
+  "a coded webhook is refused with 401 whose signature does not cover its body as %s, if it has to",
+  async (how, over) => {
+    const headers = { "Content-Encoding": "gzip", "X-Signature-256": sign(over) };
+    const answer = await send(gateway.address, { path: `/signed-${how}`, headers, body: gzipSync(BODY) });
+    expect(answer.status).toBe(401);
+  },
+);

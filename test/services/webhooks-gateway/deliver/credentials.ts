@@ -13,6 +13,12 @@ export const ENDPOINTS = [
   { path: "/hmac", job_id: 4, auth: "hmac-sha256", secret: [SECRET, OLD_SECRET] },
 ];
 
+/** The signature covers a coded body as it is received, or as it is decoded. */
+export const SIGNED_OVER = (["received", "decoded"] as const).map((signature_over) => ({
+  ...{ path: `/signed-${signature_over}`, job_id: 1, auth: "hmac-sha256", secret: SECRET },
+  ...{ encoded_bodies: "decode", signature_over },
+}));
+
 export const sign = (body: string | Buffer, secret = SECRET) =>
   createHmac("sha256", secret).update(body).digest("hex");
 
