@@ -37,7 +37,8 @@ export async function listen(
   const tracked = (next: RequestListener): RequestListener => {
     return (req, res) => {
       exchanges.begin(req, res);
-      next(req, res);
+      if (req.headers.host === undefined && req.httpVersion === "1.1") refuseHostless(req, res);
+      else next(req, res);
     };
   };
   const server = createServer(
@@ -47,6 +48,7 @@ export async function listen(
       connectionsCheckingInterval: Math.min(1000, requestTimeout),
       keepAliveTimeout: 65_000,
       noDelay: true,
+      requireHostHeader: false, // Node would refuse without a problem document
     },
     tracked(handler),
   );
@@ -68,6 +70,12 @@ const refuseExpectation: RequestListener = (req, res) => {
   const reason = `Expect: ${req.headers.expect}`;
   const publicDetail = "the only expectation that is met is 100-continue";
   sendProblem(req, res, new AppError("request.expectation_failed", { reason, publicDetail }));
+};
+
+/** RFC 9112, section 3.2: a request of HTTP/1.1 without Host is answered with 400. */
+const refuseHostless: RequestListener = (req, res) => {
+  res.setHeader("Connection", "close");
+  sendProblem(req, res, AppError.public("request.malformed", "the header Host is missing"));
 };
 
 /** `host:port` or `[ipv6]:port`. */

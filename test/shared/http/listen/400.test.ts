@@ -13,7 +13,7 @@ const LENGTH_AND_CHUNKS = "Content-Length: 3\r\nTransfer-Encoding: chunked";
 
 test.each([
   ["is no HTTP", "nonsense\r\n\r\n"],
-  ["has no Host", "POST / HTTP/1.1\r\n\r\n"],
+  ["has no Host", "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc"],
   ["has a length and chunks", `POST / HTTP/1.1\r\nHost: x\r\n${LENGTH_AND_CHUNKS}\r\n\r\n0\r\n\r\n`],
   ["has two lengths", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd"],
   ["has a header without a name", "POST / HTTP/1.1\r\nHost: x\r\n: y\r\n\r\n"],
@@ -23,8 +23,11 @@ test.each([
   expect(raw).toMatch(/Connection: close/i);
 });
 
-test("a 400 for bytes that are no request is a problem document", async () => {
-  const raw = await sendRaw(server.address, "nonsense\r\n\r\n");
+test.each([
+  ["bytes that are no request", "nonsense\r\n\r\n"],
+  ["a request without a Host", "GET / HTTP/1.1\r\n\r\n"],
+])("a 400 for %s is a problem document", async (_what, bytes) => {
+  const raw = await sendRaw(server.address, bytes, { enough: (soFar) => soFar.includes("}") });
   expect(raw).toContain("application/problem+json");
   expect(raw).toContain('"code":"request.malformed"');
 });
