@@ -96,70 +96,68 @@ async function refusedOnlyAs(changed: Redemption, original: Redemption): Promise
 
 const NOT_SIGNED = { error: "NotSignedByOperator", args: [expect.stringMatching(/^0x[0-9a-fA-F]{40}$/)] };
 
-describe("a quote of GetJobPrice redeems on chain", () => {
-  test("once", async () => {
-    const quote = await quoted();
-    const before = await chain.balance();
-    expect(await chain.redeem(quote)).toEqual(taken(quote));
-    const again = { error: "AlreadyRedeemed", args: [digestOf(quote.quote)] };
-    expect([await chain.redeem(quote), await chain.redeem(quote)]).toEqual([again, again]);
-    expect((await chain.balance()) - before).toBe(PRICE);
-  });
+test("a quote of GetJobPrice redeems on chain once", async () => {
+  const quote = await quoted();
+  const before = await chain.balance();
+  expect(await chain.redeem(quote)).toEqual(taken(quote));
+  const again = { error: "AlreadyRedeemed", args: [digestOf(quote.quote)] };
+  expect([await chain.redeem(quote), await chain.redeem(quote)]).toEqual([again, again]);
+  expect((await chain.balance()) - before).toBe(PRICE);
+});
 
-  test("once, where it is sent twice in one block", async () => {
-    const quote = await quoted();
-    const hashes = await chain.inOneBlock(async () => [await chain.send(quote), await chain.send(quote)]);
-    expect(await Promise.all(hashes.map(chain.outcomeOf))).toEqual([
-      taken(quote),
-      { error: "AlreadyRedeemed", args: [digestOf(quote.quote)] },
-    ]);
-  });
+test("a quote that is sent twice in one block redeems once", async () => {
+  const quote = await quoted();
+  const hashes = await chain.inOneBlock(async () => [await chain.send(quote), await chain.send(quote)]);
+  expect(await Promise.all(hashes.map(chain.outcomeOf))).toEqual([
+    taken(quote),
+    { error: "AlreadyRedeemed", args: [digestOf(quote.quote)] },
+  ]);
+});
 
-  test("once, however often it is asked for with one proof of work", async () => {
-    now = await chain.timestamp();
-    const { proof_of_work, challenge_timestamp } = wireRequest({ challenge_timestamp: String(now) });
-    const inputs = newInputs();
-    const first = await quoted({ proof_of_work, challenge_timestamp }, { inputs });
-    expect(await chain.redeem(first)).toEqual(taken(first));
-    const again = await quoted({ proof_of_work, challenge_timestamp }, { inputs });
-    expect(again).toEqual(first);
-    expect(await chain.redeem(again)).toMatchObject({ error: "AlreadyRedeemed" });
-  });
+test("a quote redeems once, however often it is asked for with one proof of work", async () => {
+  now = await chain.timestamp();
+  const { proof_of_work, challenge_timestamp } = wireRequest({ challenge_timestamp: String(now) });
+  const inputs = newInputs();
+  const first = await quoted({ proof_of_work, challenge_timestamp }, { inputs });
+  expect(await chain.redeem(first)).toEqual(taken(first));
+  const again = await quoted({ proof_of_work, challenge_timestamp }, { inputs });
+  expect(again).toEqual(first);
+  expect(await chain.redeem(again)).toMatchObject({ error: "AlreadyRedeemed" });
+});
 
-  test("once, where it was asked for twice in one second: what says the same is the same quote", async () => {
-    const inputs = newInputs();
-    const [one, two] = [await quoted({}, { inputs }), await quoted({}, { inputs })];
-    expect(two).toEqual(one);
-    expect(await chain.redeem(one)).toEqual(taken(one));
-    await chain.nextBlockAt((await chain.timestamp()) + 1n);
-    expect(await chain.redeem(two)).toMatchObject({ error: "AlreadyRedeemed" });
-    const later = await quoted({}, { inputs });
-    expect(await chain.redeem(later)).toEqual(taken(later));
-  });
+test("a quote that was asked for twice in one second redeems once: what says the same is the same quote", async () => {
+  const inputs = newInputs();
+  const [one, two] = [await quoted({}, { inputs }), await quoted({}, { inputs })];
+  expect(two).toEqual(one);
+  expect(await chain.redeem(one)).toEqual(taken(one));
+  await chain.nextBlockAt((await chain.timestamp()) + 1n);
+  expect(await chain.redeem(two)).toMatchObject({ error: "AlreadyRedeemed" });
+  const later = await quoted({}, { inputs });
+  expect(await chain.redeem(later)).toEqual(taken(later));
+});
 
-  test.each([
-    ["the largest job and service there can be", Number.MAX_SAFE_INTEGER, 255, undefined],
-    ["the lowest price the chain takes", 42, 100, undefined],
-    ["no inputs", 42, 3, "0x"],
-    ["many inputs", 42, 3, `0x${"00ff".repeat(2000)}`],
-  ] as const)("with %s", async (_, serviceId, job_index, inputs) => {
-    const request = { service_id: String(serviceId), job_index };
-    const quote = await quoted(request, inputs && { inputs });
-    expect(await chain.redeem(quote)).toEqual(taken(quote));
-  });
+test.each([
+  ["the largest job and service there can be", Number.MAX_SAFE_INTEGER, 255, undefined],
+  ["the lowest price the chain takes", 42, 100, undefined],
+  ["no inputs", 42, 3, "0x"],
+  ["many inputs", 42, 3, `0x${"00ff".repeat(2000)}`],
+] as const)("a quote redeems on chain with %s", async (_, serviceId, job_index, inputs) => {
+  const request = { service_id: String(serviceId), job_index };
+  const quote = await quoted(request, inputs && { inputs });
+  expect(await chain.redeem(quote)).toEqual(taken(quote));
+});
 
-  test("at the second of its expiry, and not one later", async () => {
-    const [last, late] = [await quoted(), await quoted()];
-    const { expiry } = last.quote;
-    expect(late.quote.expiry).toBe(expiry);
-    expect(expiry).toBe(now + LIFE_SECS);
-    await chain.nextBlockAt(expiry);
-    expect(await chain.redeem(last)).toEqual(taken(last));
-    await chain.nextBlockAt(expiry + 1n);
-    expect(await chain.redeem(late)).toEqual({ error: "QuoteExpired", args: [expiry + 1n, expiry] });
-    const prolonged = { ...late, quote: { ...late.quote, expiry: expiry + LIFE_SECS } };
-    expect(await chain.redeem(prolonged)).toEqual(NOT_SIGNED);
-  });
+test("a quote redeems at the second of its expiry, and not one later", async () => {
+  const [last, late] = [await quoted(), await quoted()];
+  const { expiry } = last.quote;
+  expect(late.quote.expiry).toBe(expiry);
+  expect(expiry).toBe(now + LIFE_SECS);
+  await chain.nextBlockAt(expiry);
+  expect(await chain.redeem(last)).toEqual(taken(last));
+  await chain.nextBlockAt(expiry + 1n);
+  expect(await chain.redeem(late)).toEqual({ error: "QuoteExpired", args: [expiry + 1n, expiry] });
+  const prolonged = { ...late, quote: { ...late.quote, expiry: expiry + LIFE_SECS } };
+  expect(await chain.redeem(prolonged)).toEqual(NOT_SIGNED);
 });
 
 describe("the digest of a quote is the same on chain", () => {
@@ -167,7 +165,7 @@ describe("the digest of a quote is the same on chain", () => {
   const hex = (length: number) =>
     fc.uint8Array({ minLength: length, maxLength: length }).map((bytes) => toHex(bytes));
 
-  test("for any quote", async () => {
+  test("the digest of any quote is the same on chain", async () => {
     const anyQuote = fc.record<Quote>({
       requester: hex(20),
       serviceId: uint(64),
@@ -187,7 +185,7 @@ describe("the digest of a quote is the same on chain", () => {
   });
 });
 
-describe("no other quote is taken than the one that was signed", () => {
+describe("changed quotes", () => {
   /** Everything but the signature is in order for what the quote says now. */
   const changes: readonly (readonly [keyof Quote, string, (from: Redemption) => Partial<Redemption>])[] = [
     ["requester", "another, who sends it", () => ({ sender: stranger })],
@@ -217,11 +215,11 @@ describe("no other quote is taken than the one that was signed", () => {
     return { ...changed, quote: { ...changed.quote, requester: changed.sender.address } };
   }
 
-  test("each member of the quote is among the changes", async () => {
+  test("each member of a quote is among the changes that are tried", async () => {
     expect(new Set(changes.map(([field]) => field))).toEqual(new Set(Object.keys((await quoted()).quote)));
   });
 
-  test.each(changes)("%s: %s", async (field, _, its) => {
+  test.each(changes)("a quote whose %s is changed to %s does not redeem", async (field, _, its) => {
     const original = await quoted();
     const changed = change(original, its);
     const differs = (Object.keys(original.quote) as (keyof Quote)[]).filter((key) => {
@@ -234,7 +232,7 @@ describe("no other quote is taken than the one that was signed", () => {
   });
 });
 
-describe("no other signature is taken", () => {
+describe("other signatures", () => {
   const bytesOf = (signature: Hex) => Buffer.from(signature.slice(2), "hex");
   const word = (value: bigint) => toHex(value, { size: 32 }).slice(2);
 
@@ -268,7 +266,7 @@ describe("no other signature is taken", () => {
     ],
   ];
 
-  test.each(changes)("%s", async (_, its, error) => {
+  test.each(changes)("a quote with %s in its signature does not redeem", async (_, its, error) => {
     const original = await quoted();
     const from = parts(original.signature);
     expect(joined(from)).toBe(original.signature);
@@ -276,7 +274,7 @@ describe("no other signature is taken", () => {
     expect(await refusedOnlyAs({ ...original, signature }, original)).toEqual(error);
   });
 
-  test("the twin, which recovers the operator as well, does not redeem what was redeemed", async () => {
+  test("a signature's twin, which recovers the operator as well, does not redeem what was redeemed", async () => {
     const original = await quoted();
     expect(await chain.redeem(original)).toEqual(taken(original));
     const { r, s, v } = parts(original.signature);
@@ -288,17 +286,17 @@ describe("no other signature is taken", () => {
   });
 
   test.each([
-    ["nothing", () => Buffer.alloc(0)],
+    ["of nothing", () => Buffer.alloc(0)],
     ["without its v", (signature: Buffer) => signature.subarray(0, 64)],
     ["with one byte more", (signature: Buffer) => Buffer.concat([signature, Buffer.alloc(1)])],
-  ])("%s", async (_, cut) => {
+  ])("a signature %s does not redeem its quote", async (_, cut) => {
     const original = await quoted();
     const bytes = cut(bytesOf(original.signature));
     const error = { error: "SignatureLength", args: [BigInt(bytes.length)] };
     expect(await refusedOnlyAs({ ...original, signature: toHex(bytes) }, original)).toEqual(error);
   });
 
-  test("any bit of it changed", async () => {
+  test("a signature with any bit changed does not redeem its quote", async () => {
     const original = await quoted();
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 0, max: 65 * 8 - 1 }), async (bit) => {
@@ -314,7 +312,7 @@ describe("no other signature is taken", () => {
     expect(await chain.redeem(original)).toEqual(taken(original));
   });
 
-  test("another operator's", async () => {
+  test("the signature of another operator does not redeem a quote", async () => {
     const other = await start({ key: new Secret(`0x${"1".repeat(64)}`) });
     const quote = await quoted({}, { from: other });
     expect(await chain.redeem(quote)).toEqual({
@@ -323,87 +321,83 @@ describe("no other signature is taken", () => {
     });
   });
 
-  test("nobody's: no contract has the zero address, which it would recover, for its operator", async () => {
+  test("no contract has the zero address for its operator, which a broken signature would recover", async () => {
     await expect(chain.deployFor(`0x${"0".repeat(40)}`)).rejects.toThrow(toFunctionSelector("NoOperator()"));
   });
 });
 
-describe("a quote that was signed is refused", () => {
-  test("to another sender", async () => {
-    const original = await quoted();
-    expect(await refusedOnlyAs({ ...original, sender: stranger }, original)).toEqual({
-      error: "NotTheRequester",
-      args: [stranger.address, requester.address],
-    });
-  });
-
-  test.each([
-    ["other inputs", () => newInputs()],
-    ["no inputs", () => "0x"],
-    ["one byte more", (from: Hex) => `${from}00`],
-  ] as [string, (from: Hex) => Hex][])("on %s", async (_, its) => {
-    const original = await quoted();
-    const inputs = its(original.inputs);
-    const inputsHash = keccak256Hex(Buffer.from(inputs.slice(2), "hex"));
-    expect(await refusedOnlyAs({ ...original, inputs }, original)).toEqual({
-      error: "OtherInputs",
-      args: [inputsHash, original.quote.inputsHash],
-    });
-  });
-
-  test.each([
-    ["nothing", 0n],
-    ["a wei less", PRICE - 1n],
-    ["a wei more", PRICE + 1n],
-  ])("for %s", async (_, value) => {
-    const original = await quoted();
-    expect(await refusedOnlyAs({ ...original, value }, original)).toEqual({
-      error: "WrongPayment",
-      args: [value, PRICE],
-    });
-  });
-
-  test("at a price below 100 wei, which is why the pricing engine refuses to load one", async () => {
-    expect(await chain.redeem(await quoted({ job_index: 99 }))).toEqual({
-      error: "PriceTooLow",
-      args: [99n],
-    });
-  });
-
-  test("once it is expired, however much later", async () => {
-    const quote = await quoted();
-    const { expiry } = quote.quote;
-    await chain.nextBlockAt(expiry + 86_400n);
-    expect(await chain.redeem(quote)).toEqual({ error: "QuoteExpired", args: [expiry + 86_400n, expiry] });
+test("a quote does not redeem for another sender", async () => {
+  const original = await quoted();
+  expect(await refusedOnlyAs({ ...original, sender: stranger }, original)).toEqual({
+    error: "NotTheRequester",
+    args: [stranger.address, requester.address],
   });
 });
 
-describe("a quote is good at one contract of one chain", () => {
-  test("not at the same contract elsewhere on it", async () => {
-    const elsewhere = await chain.deployFor();
-    const quote = await quoted();
-    expect(await chain.redeem(quote, elsewhere)).toEqual(NOT_SIGNED);
-    expect(await chain.redeem(quote)).toEqual(taken(quote));
+test.each([
+  ["other inputs", () => newInputs()],
+  ["no inputs", () => "0x"],
+  ["one byte more", (from: Hex) => `${from}00`],
+] as [string, (from: Hex) => Hex][])("a quote does not redeem on %s", async (_, its) => {
+  const original = await quoted();
+  const inputs = its(original.inputs);
+  const inputsHash = keccak256Hex(Buffer.from(inputs.slice(2), "hex"));
+  expect(await refusedOnlyAs({ ...original, inputs }, original)).toEqual({
+    error: "OtherInputs",
+    args: [inputsHash, original.quote.inputsHash],
   });
+});
 
-  test("not at the same contract, at the same address, of another chain", async () => {
-    expect(twin.contract).toBe(chain.contract);
-    const quote = await quoted();
-    expect(await twin.redeem(quote)).toEqual(NOT_SIGNED);
-    expect(await chain.redeem(quote)).toEqual(taken(quote));
+test.each([
+  ["nothing", 0n],
+  ["a wei less", PRICE - 1n],
+  ["a wei more", PRICE + 1n],
+])("a quote does not redeem for %s", async (_, value) => {
+  const original = await quoted();
+  expect(await refusedOnlyAs({ ...original, value }, original)).toEqual({
+    error: "WrongPayment",
+    args: [value, PRICE],
   });
+});
 
-  test.each([
-    ["chain id", { chainId: DOMAIN.chainId + 1 }],
-    ["contract", { verifyingContract: OPERATOR }],
-    ["name", { name: "TangleQuotes" }],
-    ["version", { version: "2" }],
-  ])("not where the engine's %s is another", async (_, other) => {
-    const wrong = await start({ domain: { ...domain(), ...other } });
-    const quote = await quoted({}, { from: wrong });
-    expect(await chain.redeem(quote)).toEqual(NOT_SIGNED);
-    // The operator signed it, for elsewhere; here his signature would be another.
-    expect(signed(quote, domainSeparator({ ...domain(), ...other }))).toEqual(quote);
-    expect(await chain.redeem(signed(quote))).toEqual(taken(quote));
+test("a quote does not redeem at a price below 100 wei, which is why the pricing engine refuses to load one", async () => {
+  expect(await chain.redeem(await quoted({ job_index: 99 }))).toEqual({
+    error: "PriceTooLow",
+    args: [99n],
   });
+});
+
+test("a quote does not redeem once it is expired, however much later", async () => {
+  const quote = await quoted();
+  const { expiry } = quote.quote;
+  await chain.nextBlockAt(expiry + 86_400n);
+  expect(await chain.redeem(quote)).toEqual({ error: "QuoteExpired", args: [expiry + 86_400n, expiry] });
+});
+
+test("a quote does not redeem at the same contract elsewhere on its chain", async () => {
+  const elsewhere = await chain.deployFor();
+  const quote = await quoted();
+  expect(await chain.redeem(quote, elsewhere)).toEqual(NOT_SIGNED);
+  expect(await chain.redeem(quote)).toEqual(taken(quote));
+});
+
+test("a quote does not redeem at the same contract, at the same address, of another chain", async () => {
+  expect(twin.contract).toBe(chain.contract);
+  const quote = await quoted();
+  expect(await twin.redeem(quote)).toEqual(NOT_SIGNED);
+  expect(await chain.redeem(quote)).toEqual(taken(quote));
+});
+
+test.each([
+  ["chain id", { chainId: DOMAIN.chainId + 1 }],
+  ["contract", { verifyingContract: OPERATOR }],
+  ["name", { name: "TangleQuotes" }],
+  ["version", { version: "2" }],
+])("a quote does not redeem where the engine's %s is another", async (_, other) => {
+  const wrong = await start({ domain: { ...domain(), ...other } });
+  const quote = await quoted({}, { from: wrong });
+  expect(await chain.redeem(quote)).toEqual(NOT_SIGNED);
+  // The operator signed it, for elsewhere; here his signature would be another.
+  expect(signed(quote, domainSeparator({ ...domain(), ...other }))).toEqual(quote);
+  expect(await chain.redeem(signed(quote))).toEqual(taken(quote));
 });

@@ -33,7 +33,7 @@ const plain = (rate: unknown) => ({
   eip3009_version: "2",
 });
 
-test("a job is the same object as long as no rate changes, and another one afterwards", () => {
+test("a job of the catalogue is the same object until a rate changes, and another one afterwards", () => {
   let now: string | undefined = "3200";
   const { find } = toCatalog(x402With(live), prices, () => now);
   const job = find(ids);
@@ -48,7 +48,7 @@ test("a job is the same object as long as no rate changes, and another one after
   expect(find(ids)).toMatchObject({ prices: [] });
 });
 
-test("with fixed rates only nobody is asked for a rate again", () => {
+test("a catalogue with fixed rates only asks nobody for a rate again", () => {
   let asked = 0;
   const { find } = toCatalog(x402With("3200", "1"), prices, ({ rate_per_native_unit }) => {
     asked += 1;
@@ -61,7 +61,7 @@ test("with fixed rates only nobody is asked for a rate again", () => {
   expect(before?.prices).toHaveLength(2);
 });
 
-test("without anybody to ask, tokens of fixed rates are offered and no others", () => {
+test("a catalogue without anybody to ask for rates offers tokens of fixed rates and no others", () => {
   const { find } = toCatalog(x402With("3200", live), prices);
   expect(find(ids)?.prices.map(({ amount }) => amount)).toEqual([3_200_000n]);
 });

@@ -65,11 +65,11 @@ function problems(...args: Parameters<typeof load>): string[] {
   }
 }
 
-test("a fixed source is its number", () => {
+test("a fixed source of a rate is its number", () => {
   expect(rateOf({ rate_per_native_unit: { source: "fixed", rate: "3200.5" } })).toBe("3200.5");
 });
 
-test("sources have the defaults of the example", () => {
+test("sources of rates have the defaults of the example", () => {
   expect(rateOf({ rate_per_native_unit: median, ...bounds })).toMatchObject({
     source: "median",
     min_sources: 2,
@@ -86,11 +86,11 @@ test("sources have the defaults of the example", () => {
   });
 });
 
-test("an age is long enough for a read that is missed, and the next", () => {
+test("a max_rate_age_secs of two refreshes and 15 s is accepted: one read may be missed", () => {
   expect(problems({ rate_per_native_unit: http, rate_refresh_secs: 60, max_rate_age_secs: 135 })).toEqual([]);
 });
 
-test("a source at the top is every token's that has none of its own", () => {
+test("a source of rates at the top is every token's that has none of its own", () => {
   expect(rateOf(bounds, { top: { rate_per_native_unit: chainlink } })).toMatchObject({ feed: FEED });
 });
 
@@ -101,12 +101,12 @@ test("nodes' URLs, rates' URLs and headers come from the environment and cannot 
   expect(inspect(x402, { depth: 20 }) + JSON.stringify(x402)).not.toContain("canary");
 });
 
-describe("refused", () => {
+describe("what is refused", () => {
   const at = (rest: string) => new RegExp(`accepted_tokens\\[0\\]\\.rate_per_native_unit${rest}`);
   test.each([
     ["an unknown source", { source: "oracle" }, at("\\.source: must name a source")],
     ["a table without source", { rate: "1" }, at("\\.source: must name a source")],
-    ["an unknown key", { ...chainlink, decimals: 8 }, at("\\.decimals: unknown key")],
+    ["a feed with an unknown key", { ...chainlink, decimals: 8 }, at("\\.decimals: unknown key")],
     ["a feed without max_age_secs", { ...chainlink, max_age_secs: undefined }, at("\\.max_age_secs")],
     ["a feed that is no address", { ...chainlink, feed: "0x12" }, at("\\.feed: must be an address")],
     [
@@ -115,27 +115,39 @@ describe("refused", () => {
       at("\\.rpc_url: must be an https URL"),
     ],
     [
-      "a placeholder",
+      "a node whose URL is the placeholder",
       { ...chainlink, rpc_url: "replace-this-rpc-url" },
       at("\\.rpc_url: is the placeholder"),
     ],
-    ["a window below a minute", { ...pool, window_secs: 59 }, at("\\.window_secs")],
-    ["a block of any age", { ...pool, max_age_secs: 0 }, at("\\.max_age_secs")],
+    ["a pool with a window below a minute", { ...pool, window_secs: 59 }, at("\\.window_secs")],
+    ["a pool with blocks of any age", { ...pool, max_age_secs: 0 }, at("\\.max_age_secs")],
     ["a pool without native_token", { ...pool, native_token: undefined }, at("\\.native_token")],
-    ["http:// ", { ...http, url: "http://rates.example.com" }, at("\\.url: must be an https URL")],
+    ["a plain http URL", { ...http, url: "http://rates.example.com" }, at("\\.url: must be an https URL")],
     [
-      "http:// even on this machine",
+      "a plain http URL even on this machine",
       { ...http, url: "http://127.0.0.1:1" },
       at("\\.url: must be an https URL"),
     ],
     [
-      "a user in the URL",
+      "a URL with a user",
       { ...http, url: "https://a:b@rates.example.com" },
       at("\\.url: must be an https URL"),
     ],
-    ["a pointer that is none", { ...http, pointer: "price" }, at("\\.pointer: must be a JSON pointer")],
-    ["an escape that is none", { ...http, pointer: "/a~2" }, at("\\.pointer: must be a JSON pointer")],
-    ["a header the client sets", { ...http, headers: { Host: "a" } }, at("\\.headers\\.Host: is set by")],
+    [
+      "a URL with a pointer that is none",
+      { ...http, pointer: "price" },
+      at("\\.pointer: must be a JSON pointer"),
+    ],
+    [
+      "a URL with a pointer whose escape is none",
+      { ...http, pointer: "/a~2" },
+      at("\\.pointer: must be a JSON pointer"),
+    ],
+    [
+      "a URL with a header that the client sets",
+      { ...http, headers: { Host: "a" } },
+      at("\\.headers\\.Host: is set by"),
+    ],
     ["a median of one", { ...median, of: [http] }, at("\\.of: needs at least two")],
     [
       "a median of a median",
@@ -153,12 +165,12 @@ describe("refused", () => {
       at("\\.max_deviation_bps"),
     ],
     [
-      "more sources wanted than there are",
+      "a median that wants more sources than there are",
       { ...median, min_sources: 4 },
       at("\\.min_sources: is above the 3 sources"),
     ],
     ["a fixed rate of zero", { source: "fixed", rate: "0" }, at("\\.rate: must be above 0")],
-  ] as [string, TomlTable, RegExp][])("%s", (_what, rate, problem) => {
+  ] as [string, TomlTable, RegExp][])("a rate from %s is refused, with the key", (_what, rate, problem) => {
     const given = Object.fromEntries(Object.entries(rate).filter(([, value]) => value !== undefined));
     expect(problems({ rate_per_native_unit: given })).toEqual([expect.stringMatching(problem)]);
   });
@@ -184,11 +196,11 @@ describe("refused", () => {
       { rate_per_native_unit: http, rate_refresh_secs: 60, max_rate_age_secs: 134 },
       /max_rate_age_secs: must be at least 135, 2 \* rate_refresh_secs \+ 15/,
     ],
-  ] as [string, TomlTable, RegExp][])("%s", (_what, token, problem) => {
+  ] as [string, TomlTable, RegExp][])("a token with %s is refused, with the key", (_what, token, problem) => {
     expect(problems(token)).toEqual([expect.stringMatching(problem)]);
   });
 
-  test("a job whose price at a bound is nothing, or more than can be paid", () => {
+  test("a job whose price at a rate's bound is more than can be paid is refused", () => {
     const found = problems(
       { rate_per_native_unit: http, min_rate: "0.0000001", max_rate: "1" },
       { jobs: { "8": "1000000000", "9": String(10n ** 77n) } },
@@ -200,7 +212,7 @@ describe("refused", () => {
     ]);
   });
 
-  test("everything at once", () => {
+  test("everything that is wrong with a token's rate is said at once", () => {
     const token = {
       rate_per_native_unit: {
         ...median,
@@ -226,7 +238,7 @@ describe("refused", () => {
   });
 });
 
-test("a source without both bounds is warned about, and a fixed rate without is not", () => {
+test("a source of rates without both bounds is warned about, and a fixed rate without is not", () => {
   const warnings = (token: TomlTable) => load(token).warnings.filter((line) => line.includes("_rate"));
   expect(warnings({ rate_per_native_unit: "3200" })).toEqual([]);
   expect(warnings({ rate_per_native_unit: http, ...bounds })).toEqual([]);

@@ -29,7 +29,7 @@ function problems(files: Files): string[] {
   }
 }
 
-test("what has a default need not be said", () => {
+test("what has a default need not be said in pricing.toml", () => {
   const { pricing, jobs, warnings } = load({});
   expect(pricing).toMatchObject({
     bind_address: "0.0.0.0:50051",
@@ -44,12 +44,12 @@ test("what has a default need not be said", () => {
   expect(warnings).toEqual([]);
 });
 
-test("the HTTP twin can be turned off", () => {
+test("the pricing engine's HTTP can be turned off", () => {
   const { pricing } = load({ pricing: `http_address = false\nkey = "env:KEY"\n${DOMAIN}` });
   expect(pricing?.http_address).toBe(false);
 });
 
-test("the key may come from a file", () => {
+test("the pricing engine's key may come from a file", () => {
   const path = join(tempDir(), "key");
   writeFileSync(path, `${KEY}\n`);
   expect(load({ pricing: `key = "file:${path}"\n${DOMAIN}` }).pricing?.key.reveal()).toBe(KEY);
@@ -59,14 +59,14 @@ describe("the example file", () => {
   const example = readFileSync(new URL("../../../config/example/pricing.toml", import.meta.url), "utf8");
   const ZERO = `0x${"0".repeat(40)}`;
 
-  test("is refused as it stands: it names no key that is set, and no contract", () => {
+  test("the example pricing.toml is refused as it stands: it names no key that is set, and no contract", () => {
     expect(problems({ pricing: example })).toEqual([
       expect.stringMatching(/key: names the environment variable POSTERN_PRICING_KEY/),
       expect.stringMatching(/domain\.verifying_contract: is the zero address/),
     ]);
   });
 
-  test("states the true defaults", () => {
+  test("the example pricing.toml states the true defaults", () => {
     const filled = example.replace("env:POSTERN_PRICING_KEY", "env:KEY").replace(ZERO, CONTRACT);
     const { pricing, warnings } = load({ pricing: filled });
     const least = load({}).pricing;
@@ -75,7 +75,7 @@ describe("the example file", () => {
   });
 });
 
-describe("no key, no start", () => {
+describe("the key", () => {
   test.each([
     ["missing", "", /key: is missing$/],
     [
@@ -90,7 +90,7 @@ describe("no key, no start", () => {
     ["too short", 'key = "env:SHORT"', /key: must be a private key/],
     ["zero", 'key = "env:ZERO"', /key: must be a private key/],
     ["without 0x", 'key = "env:BARE"', /key: must be a private key/],
-  ])("%s", (_, line, problem) => {
+  ])("a pricing.toml whose key is %s is refused, without the key in the message", (_, line, problem) => {
     const found = problems({ pricing: `${line}\n${DOMAIN}` });
     expect(found).toEqual([expect.stringMatching(problem)]);
     expect(found[0]).toContain("pricing.toml");
@@ -98,7 +98,7 @@ describe("no key, no start", () => {
   });
 });
 
-describe("is refused, with file and key", () => {
+describe("what is refused", () => {
   const key = 'key = "env:KEY"';
   test.each([
     ["an unknown key", `${key}\nx402 = true\n${DOMAIN}`, /pricing\.toml: x402: unknown key/],
@@ -129,23 +129,26 @@ describe("is refused, with file and key", () => {
       `${key}\nhttp_address = true\n${DOMAIN}`,
       /http_address: must be "host:port", or false/,
     ],
-  ])("%s", (_, pricing, problem) => {
+  ])("a pricing.toml with %s is refused, with file and key", (_, pricing, problem) => {
     expect(problems({ pricing })).toContainEqual(expect.stringMatching(problem));
   });
 
-  test.each(["1", "2", "50", "99"])("a price of %s wei, which the chain's side refuses", (price) => {
-    expect(problems({ prices: `[42]\n3 = "${price}"\n4 = "100"\n` })).toEqual([
-      expect.stringMatching(/job_pricing\.toml: 42\.3: is below 100 wei/),
-    ]);
-  });
+  test.each(["1", "2", "50", "99"])(
+    "a price of %s wei, which the chain's side refuses, is refused with its job",
+    (price) => {
+      expect(problems({ prices: `[42]\n3 = "${price}"\n4 = "100"\n` })).toEqual([
+        expect.stringMatching(/job_pricing\.toml: 42\.3: is below 100 wei/),
+      ]);
+    },
+  );
 
-  test("a price of nothing", () => {
+  test("a price of nothing is refused with its job", () => {
     expect(problems({ prices: '[42]\n3 = "0"\n' })).toEqual([
       expect.stringMatching(/job_pricing\.toml: 42\.3: must be above 0/),
     ]);
   });
 
-  test("everything at once", () => {
+  test("everything that is wrong with pricing.toml and job_pricing.toml is said at once", () => {
     expect(problems({ pricing: "pow_difficulty = 65", prices: '[42]\n3 = "7"\n' })).toHaveLength(4);
   });
 });
@@ -160,7 +163,10 @@ test.each([
   [24, []],
   [25, [expect.stringMatching(/pricing\.toml: pow_difficulty: few clients find 25 zero bits in the 30 s/)]],
   [32, [expect.stringMatching(/pow_difficulty: few clients find 32 zero bits/)]],
-])("a difficulty of %d is warned about where few clients could meet it", (difficulty, expected) => {
-  const { warnings } = load({ pricing: `key = "env:KEY"\npow_difficulty = ${difficulty}\n${DOMAIN}` });
-  expect(warnings).toEqual(expected);
-});
+])(
+  "a difficulty of %d is accepted, and warned about where few clients could meet it",
+  (difficulty, expected) => {
+    const { warnings } = load({ pricing: `key = "env:KEY"\npow_difficulty = ${difficulty}\n${DOMAIN}` });
+    expect(warnings).toEqual(expected);
+  },
+);

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { UINT256_MAX } from "../../../shared/ethereum/encoding.ts";
 import { jobKey } from "../../../shared/job-call/job-ids.ts";
 import { priceProblems, type TokenRate, tokenAmount, toPriceList } from "../../../shared/pricing/prices.ts";
@@ -10,23 +10,24 @@ const rateOf = (rate: string, markup_bps: number, decimals: number): TokenRate =
   decimals,
 });
 
-describe("known answers", () => {
-  test.each([
-    [10n ** 15n, "3200", 0, 6, 3_200_000n],
-    [10n ** 15n, "3200", 200, 6, 3_264_000n],
-    [10n ** 16n, "3200", 200, 6, 32_640_000n],
-    [15n * 10n ** 14n, "3200", 200, 6, 4_896_000n],
-    [10n ** 15n, "3200", 100, 18, 3_232_000_000_000_000_000n],
-    // 20 DAI and more: beyond 2^64 units
-    [10n ** 16n, "3200", 0, 18, 32n * 10n ** 18n],
-    [1n, "0.5", 0, 0, 1n],
-    [10n ** 18n, "0.5", 0, 0, 1n],
-    [10n ** 18n + 1n, "1", 0, 18, 10n ** 18n + 1n],
-    [10n ** 18n + 1n, "1", 0, 17, 10n ** 17n + 1n],
-  ])("%s wei at %s, %s bps, %s decimals", (wei, rate, bps, decimals, amount) => {
+test.each([
+  [10n ** 15n, "3200", 0, 6, 3_200_000n],
+  [10n ** 15n, "3200", 200, 6, 3_264_000n],
+  [10n ** 16n, "3200", 200, 6, 32_640_000n],
+  [15n * 10n ** 14n, "3200", 200, 6, 4_896_000n],
+  [10n ** 15n, "3200", 100, 18, 3_232_000_000_000_000_000n],
+  // 20 DAI and more: beyond 2^64 units
+  [10n ** 16n, "3200", 0, 18, 32n * 10n ** 18n],
+  [1n, "0.5", 0, 0, 1n],
+  [10n ** 18n, "0.5", 0, 0, 1n],
+  [10n ** 18n + 1n, "1", 0, 18, 10n ** 18n + 1n],
+  [10n ** 18n + 1n, "1", 0, 17, 10n ** 17n + 1n],
+])(
+  "%s wei at a rate of %s, with a markup of %s bps and %s decimals, come to %s units",
+  (wei, rate, bps, decimals, amount) => {
     expect(tokenAmount(wei, rateOf(rate, bps, decimals))).toBe(amount);
-  });
-});
+  },
+);
 
 const decimalText = fc
   .tuple(fc.bigInt({ min: 0n, max: 10n ** 30n }), fc.stringMatching(/^\d{0,30}$/))
@@ -71,7 +72,7 @@ function addOne(digits: string): string {
   return head.slice(0, -1) + (Number(head.at(-1)) + 1) + "0".repeat(nines);
 }
 
-test("the amount is the exact product rounded up, as long arithmetic on decimal text has it", () => {
+test("an amount of tokens is the exact product rounded up, as long arithmetic on decimal text has it", () => {
   fc.assert(
     fc.property(inputs.wei, inputs.rate, inputs.bps, inputs.decimals, (wei, rate, bps, decimals) => {
       const token = rateOf(rate, bps, decimals);
@@ -95,7 +96,7 @@ test("nothing is sold for less than its price, nor for one unit more than needed
   );
 });
 
-test("a higher price never costs less", () => {
+test("a higher price never costs fewer tokens", () => {
   fc.assert(
     fc.property(inputs.wei, inputs.wei, inputs.rate, inputs.decimals, (one, other, rate, decimals) => {
       const [low, high] = one < other ? [one, other] : [other, one];
@@ -105,26 +106,24 @@ test("a higher price never costs less", () => {
   );
 });
 
-describe("a price list", () => {
-  const job = (priceWei: bigint) => ({ serviceId: 1, jobIndex: 7, priceWei });
-  const rates = [{ index: 3, ...rateOf("1", 0, 18) }];
+const job = (priceWei: bigint) => ({ serviceId: 1, jobIndex: 7, priceWei });
+const rates = [{ index: 3, ...rateOf("1", 0, 18) }];
 
-  test("takes what fits into uint256 and refuses one unit more, naming job and token", () => {
-    expect(priceProblems([job(UINT256_MAX)], rates)).toEqual([]);
-    expect(priceProblems([job(UINT256_MAX + 1n)], rates)).toEqual([
-      { path: ["1", "7"], message: "comes to more than 2^256-1 units of accepted_tokens[3] in x402.toml" },
-    ]);
-  });
+test("a price list takes what fits into uint256 and refuses one unit more, naming job and token", () => {
+  expect(priceProblems([job(UINT256_MAX)], rates)).toEqual([]);
+  expect(priceProblems([job(UINT256_MAX + 1n)], rates)).toEqual([
+    { path: ["1", "7"], message: "comes to more than 2^256-1 units of accepted_tokens[3] in x402.toml" },
+  ]);
+});
 
-  test("refuses an amount of zero", () => {
-    expect(priceProblems([job(0n)], rates)).toEqual([
-      { path: ["1", "7"], message: "comes to no unit of accepted_tokens[3] in x402.toml" },
-    ]);
-  });
+test("a price list refuses an amount of zero, naming job and token", () => {
+  expect(priceProblems([job(0n)], rates)).toEqual([
+    { path: ["1", "7"], message: "comes to no unit of accepted_tokens[3] in x402.toml" },
+  ]);
+});
 
-  test("is found by the ids of a path", () => {
-    const list = toPriceList([job(5n)]);
-    expect(list.get(jobKey({ serviceId: 1, jobIndex: 7 }))?.priceWei).toBe(5n);
-    expect(list.get("1/07")).toBeUndefined();
-  });
+test("a price in a list is found by the ids of a path", () => {
+  const list = toPriceList([job(5n)]);
+  expect(list.get(jobKey({ serviceId: 1, jobIndex: 7 }))?.priceWei).toBe(5n);
+  expect(list.get("1/07")).toBeUndefined();
 });

@@ -35,7 +35,7 @@ beforeEach(async () => {
 const failures = () => log.events.filter(({ event }) => event === "rate.failed");
 const untilKnown = () => eventually("there is a rate", () => running.of(token) === "3200");
 
-test("a source that failed is asked again long before the period is over", async () => {
+test("a rate's source that failed is asked again long before the period is over", async () => {
   fixture.proxy.answer = "failing";
   running.start();
   const key = await eventually("the failure is shared", async () => {
@@ -52,7 +52,7 @@ test("a source that failed is asked again long before the period is over", async
   await untilKnown();
 });
 
-test("that Redis refuses is told once, and the rate is there once it does not", async () => {
+test("that Redis refuses to share a rate is told once, and the rate is there once it does not", async () => {
   await redis.client.call("ACL", "SETUSER", "default", "-@scripting");
   running.start();
   await eventually("it is told", () => failures().length > 0);

@@ -20,7 +20,7 @@ async function waitMs(): Promise<number> {
   return Number(await redis.client.hget(await onlyKey(), "due_at")) - (await shared().peek()).now;
 }
 
-test("of all who ask in a period one is to read", async () => {
+test("of all replicas that ask in a period one is to read the rate", async () => {
   const asked = await Promise.all(Array.from({ length: 20 }, () => shared().takeDue()));
   expect(asked.filter(({ due }) => due)).toHaveLength(1);
   await shared().put("3200", asked[0]!.now);
@@ -30,7 +30,7 @@ test("of all who ask in a period one is to read", async () => {
   expect([await isDue(), await isDue()]).toEqual([true, false]);
 });
 
-test("who took a turn and is heard of no more loses it after the time that a read may take", async () => {
+test("a replica that took a turn and is heard of no more loses it after the time that a read may take", async () => {
   expect(await isDue()).toBe(true);
   await pass(12_000);
   expect(await isDue()).toBe(false);
@@ -38,7 +38,7 @@ test("who took a turn and is heard of no more loses it after the time that a rea
   expect(await isDue()).toBe(true);
 });
 
-test("after a failure all wait for 5 s, for twice as long after each further one, and never for more than a period", async () => {
+test("after a failed read all replicas wait for 5 s, twice as long after each further one, and a period at most", async () => {
   const waits: number[] = [];
   for (const _ of Array.from({ length: 6 })) {
     const { now, due } = await shared().takeDue();
@@ -56,19 +56,19 @@ test("after a failure all wait for 5 s, for twice as long after each further one
   expect(Math.ceil((await waitMs()) / 1000)).toBe(5);
 });
 
-test("a failure that took long does not make anybody read again after a later read that went well", async () => {
+test("a read that failed late makes nobody read again after a later read that went well", async () => {
   const { now } = await shared().takeDue();
   await shared().put("3300", now);
   await shared().failed(now - 1);
   expect(Math.ceil((await waitMs()) / 1000)).toBe(60);
 });
 
-test("who only looks takes nobody's turn", async () => {
+test("a replica that only looks at a rate takes nobody's turn", async () => {
   expect((await shared().peek()).due).toBe(false);
   expect((await shared().takeDue()).due).toBe(true);
 });
 
-test("a value is as old as the beginning of its read, by Redis' clock", async () => {
+test("a shared rate is as old as the beginning of its read, by Redis' clock", async () => {
   const { now } = await shared().takeDue();
   await shared().put("3200", now - 5000);
   const { known } = await shared().peek();
@@ -76,7 +76,7 @@ test("a value is as old as the beginning of its read, by Redis' clock", async ()
   expect(known?.ageMs).toBeGreaterThanOrEqual(5000);
 });
 
-test("a read that took long does not undo a later one", async () => {
+test("a read of a rate that took long does not undo a later one", async () => {
   const { now } = await shared().takeDue();
   await shared().put("3300", now);
   await shared().put("3200", now - 1);
@@ -85,7 +85,7 @@ test("a read that took long does not undo a later one", async () => {
   expect((await shared().peek()).known?.value).toBe("3400");
 });
 
-test("a value from the future, as after a change to a server whose clock is behind, is not believed", async () => {
+test("a shared rate from the future, as after a change to a server whose clock is behind, is not believed", async () => {
   const { now } = await shared().takeDue();
   await shared().put("3200", now);
   await redis.client.hincrby(await onlyKey(), "read_at", 3_600_000);
@@ -102,7 +102,7 @@ test("Redis forgets a rate that nobody reads any more", async () => {
   expect(await redis.client.pttl(await onlyKey())).toBeLessThanOrEqual(960_000);
 });
 
-describe("the same rate is shared", () => {
+describe("which rates are the same", () => {
   const chainlink = {
     source: "chainlink",
     rpc_url: "https://node.example.com/v2/old-key",
@@ -114,7 +114,7 @@ describe("the same rate is shared", () => {
 
   const withHeader = (value: string) => live(median({ ...http, headers: { Authorization: value } }));
 
-  test("by tokens that differ in all else", () => {
+  test("a rate is shared by tokens that differ in all else", () => {
     expect(isSame(withHeader("Bearer one"), withHeader("Bearer one"))).toBe(true);
     expect(isSame(live(), live(http, { symbol: "OTHER", network: "eip155:1", decimals: 18 }))).toBe(true);
   });
@@ -136,13 +136,13 @@ describe("the same rate is shared", () => {
       live(chainlink),
       live({ ...chainlink, feed: "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266" }),
     ],
-    ["the other way round", live(chainlink), live({ ...chainlink, invert: true })],
+    ["the feed the other way round", live(chainlink), live({ ...chainlink, invert: true })],
     ["another query", live(), live({ ...http, url: "https://rates.example.com/eth?vs=eur" })],
     ["another pointer", live(), live({ ...http, pointer: "/prices" })],
     ["other bounds", live(), live(http, { min_rate: "1" })],
-    ["in a median", live(), live(median(chainlink))],
-    ["in another median", live(median(http)), live(median(chainlink))],
-  ])("not with %s", (_what, one, other) => {
+    ["it in a median", live(), live(median(chainlink))],
+    ["it in another median", live(median(http)), live(median(chainlink))],
+  ])("a rate is not shared with a token that has %s", (_what, one, other) => {
     expect(isSame(one, other)).toBe(false);
   });
 });

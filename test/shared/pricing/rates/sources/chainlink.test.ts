@@ -1,5 +1,5 @@
 import type { Hex } from "viem";
-import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { beforeAll, beforeEach, expect, test } from "vitest";
 import { freePort } from "../../../../../shared/dev/free-port.ts";
 import { type Round, useRateSources } from "../../../../fixtures/rate-sources.ts";
 import { judge } from "../../../../support/rate-tokens.ts";
@@ -24,7 +24,7 @@ const source = (more: object = {}) => ({
   ...more,
 });
 
-test("a feed's answer is scaled by its decimals, exactly", async () => {
+test("the rate of a feed is its answer scaled by its decimals, exactly", async () => {
   await fixture.write(feed, { answer: 320012345678n });
   expect(await judge(source())).toEqual({
     source: expect.stringMatching(/^chainlink 0x/),
@@ -32,7 +32,7 @@ test("a feed's answer is scaled by its decimals, exactly", async () => {
   });
 });
 
-test("an answer beyond every double keeps all its digits", async () => {
+test("a feed's answer beyond every double keeps all its digits", async () => {
   const wide = await fixture.feed(18);
   await fixture.write(wide, { answer: 3200123456789012345678n });
   expect((await judge(source({ feed: wide }))).value).toBe("3200.123456789012345678");
@@ -45,47 +45,45 @@ test("an inverted feed is a number of native units for a token", async () => {
   expect((await judge(source({ invert: true }))).value).toBe(`3333.${"3".repeat(25)}4`);
 });
 
-describe("there is no rate from", () => {
-  test.each([
-    ["a negative answer", { answer: -1n }, /answers -1/],
-    ["an answer of zero", { answer: 0n }, /answers 0/],
-    ["a round that is not complete", { updatedAt: 0n }, /not complete/],
-    ["an answer that is carried over from an older round", { answeredInRound: 6n }, /round 6, and round 7/],
-    ["an answer from the future", { updatedAt: now() + 120n }, /in the future/],
-    ["an answer older than max_age_secs", { updatedAt: now() - 3700n }, /older than max_age_secs/],
-  ] as [string, Round, RegExp][])("%s", async (_what, round, reason) => {
-    await fixture.write(feed, round);
-    expect(await judge(source())).toEqual({
-      source: expect.anything(),
-      reason: expect.stringMatching(reason),
-    });
-  });
-
-  test("a feed that reverts", async () => {
-    await fixture.breakFeed(feed);
-    expect((await judge(source())).reason).toMatch(/latestRoundData of 0x.*No data present/);
-  });
-
-  test("an address without a feed", async () => {
-    const reason = /too short; is it such a contract/;
-    expect((await judge(source({ feed: `0x${"11".repeat(20)}` }))).reason).toMatch(reason);
-  });
-
-  test("a node that fails, is silent or is not there, and its URL is told to nobody", async () => {
-    await fixture.write(feed);
-    fixture.proxy.answer = "failing";
-    const failing = await judge(source());
-    fixture.proxy.answer = "silent";
-    const silent = await judge(source(), { timeoutMs: 100 });
-    const absent = await judge(source({ rpc_url: `http://127.0.0.1:${await freePort()}/canary-canary-key` }));
-    expect(failing.reason).toMatch(/status 500/);
-    expect(silent.reason).toMatch(/no answer within 100 ms/);
-    expect(absent.reason).toMatch(/ECONNREFUSED/);
-    expect(JSON.stringify([failing, silent, absent])).not.toMatch(/canary|127\.0\.0\.1/);
+test.each([
+  ["is negative", { answer: -1n }, /answers -1/],
+  ["is zero", { answer: 0n }, /answers 0/],
+  ["is of a round that is not complete", { updatedAt: 0n }, /not complete/],
+  ["is carried over from an older round", { answeredInRound: 6n }, /round 6, and round 7/],
+  ["is from the future", { updatedAt: now() + 120n }, /in the future/],
+  ["is older than max_age_secs", { updatedAt: now() - 3700n }, /older than max_age_secs/],
+] as [string, Round, RegExp][])("an answer of a feed that %s is no rate", async (_what, round, reason) => {
+  await fixture.write(feed, round);
+  expect(await judge(source())).toEqual({
+    source: expect.anything(),
+    reason: expect.stringMatching(reason),
   });
 });
 
-test("an answer is good up to max_age_secs, and up to a minute ahead of us", async () => {
+test("a feed that reverts gives no rate", async () => {
+  await fixture.breakFeed(feed);
+  expect((await judge(source())).reason).toMatch(/latestRoundData of 0x.*No data present/);
+});
+
+test("an address without a feed gives no rate", async () => {
+  const reason = /too short; is it such a contract/;
+  expect((await judge(source({ feed: `0x${"11".repeat(20)}` }))).reason).toMatch(reason);
+});
+
+test("a node that fails, is silent or is not there gives no rate, and its URL is told to nobody", async () => {
+  await fixture.write(feed);
+  fixture.proxy.answer = "failing";
+  const failing = await judge(source());
+  fixture.proxy.answer = "silent";
+  const silent = await judge(source(), { timeoutMs: 100 });
+  const absent = await judge(source({ rpc_url: `http://127.0.0.1:${await freePort()}/canary-canary-key` }));
+  expect(failing.reason).toMatch(/status 500/);
+  expect(silent.reason).toMatch(/no answer within 100 ms/);
+  expect(absent.reason).toMatch(/ECONNREFUSED/);
+  expect(JSON.stringify([failing, silent, absent])).not.toMatch(/canary|127\.0\.0\.1/);
+});
+
+test("a feed's answer is good up to max_age_secs, and up to a minute ahead of us", async () => {
   const at = now();
   const read = async (offset: bigint) => {
     await fixture.write(feed, { updatedAt: at - offset });
@@ -95,23 +93,28 @@ test("an answer is good up to max_age_secs, and up to a minute ahead of us", asy
   expect([await read(3601n), await read(-61n)]).toEqual([undefined, undefined]);
 });
 
-describe("a rollup's sequencer", () => {
-  const watched = () => source({ sequencer_feed: sequencer, sequencer_grace_secs: 600 });
-  test.each([
-    ["up for longer than the grace", { answer: 0n, startedAt: now() - 700n }, undefined],
-    ["down", { answer: 1n, startedAt: now() - 700n }, /sequencer is down/],
-    ["up again, within the grace", { answer: 0n, startedAt: now() - 500n }, /sequencer_grace_secs/],
-    ["not known to have started", { answer: 0n, startedAt: 0n }, /sequencer_grace_secs/],
-  ] as [string, Round, RegExp | undefined][])("%s", async (_what, round, reason) => {
+const watched = () => source({ sequencer_feed: sequencer, sequencer_grace_secs: 600 });
+test.each([
+  ["is up for longer than the grace counts", { answer: 0n, startedAt: now() - 700n }, undefined],
+  ["is down does not count", { answer: 1n, startedAt: now() - 700n }, /sequencer is down/],
+  [
+    "is up again within the grace does not count",
+    { answer: 0n, startedAt: now() - 500n },
+    /sequencer_grace_secs/,
+  ],
+  ["is not known to have started does not count", { answer: 0n, startedAt: 0n }, /sequencer_grace_secs/],
+] as [string, Round, RegExp | undefined][])(
+  "the rate of a rollup whose sequencer %s",
+  async (_what, round, reason) => {
     await fixture.write(feed);
     await fixture.write(sequencer, round);
     const verdict = await judge(watched());
     if (reason === undefined) expect(verdict.value).toBe("3200");
     else expect([verdict.value, verdict.reason]).toEqual([undefined, expect.stringMatching(reason)]);
-  });
-});
+  },
+);
 
-test("a rate outside its bounds is none; one on them is", async () => {
+test("a rate outside its bounds is none, and one on them is a rate", async () => {
   await fixture.write(feed, { answer: 320000000001n });
   expect((await judge(source(), {}, { max_rate: "3200" })).reason).toMatch(/above max_rate/);
   expect((await judge(source(), {}, { max_rate: "3200.00000001" })).value).toBe("3200.00000001");
@@ -119,41 +122,4 @@ test("a rate outside its bounds is none; one on them is", async () => {
   expect((await judge(source(), {}, { min_rate: "3200.000000010000000001" })).reason).toMatch(
     /below min_rate/,
   );
-});
-
-test("a median lives with one liar and one dead source, and says of each what it did", async () => {
-  const [honest, honester, liar, dead] = [
-    await fixture.feed(),
-    await fixture.feed(),
-    await fixture.feed(),
-    await fixture.feed(),
-  ];
-  await fixture.write(feed, { answer: 320000000000n });
-  await fixture.write(honest, { answer: 320200000000n });
-  await fixture.write(honester, { answer: 320100000000n });
-  await fixture.write(liar, { answer: 100000000n });
-  await fixture.breakFeed(dead);
-  const of = [feed, dead, honest, liar, honester].map((each) => source({ feed: each }));
-  const verdict = await judge({ source: "median", of, max_deviation_bps: 100 });
-  expect(verdict.value).toBe("3201");
-  expect(verdict.legs?.map(({ value, reason }) => [value, reason])).toEqual([
-    ["3200", undefined],
-    [undefined, expect.stringMatching(/No data present/)],
-    ["3202", undefined],
-    ["1", expect.stringMatching(/left out/)],
-    ["3201", undefined],
-  ]);
-});
-
-test("a median of too few is no rate, and a slow source of it delays nobody for longer than its own time", async () => {
-  await fixture.write(feed);
-  fixture.proxy.answer = "silent";
-  const of = [source({ rpc_url: fixture.rpcUrl }), source(), source()];
-  const startedAt = performance.now();
-  const verdict = await judge({ source: "median", of, max_deviation_bps: 100 }, { timeoutMs: 200 });
-  expect(performance.now() - startedAt).toBeLessThan(2000);
-  expect(verdict.value).toBeUndefined();
-  expect(verdict.reason).toMatch(/1 of 3 sources agree, and min_sources is 2/);
-  const content = { source: "median", of, max_deviation_bps: 100, min_sources: 1 };
-  expect((await judge(content, { timeoutMs: 200 })).value).toBe("3200");
 });
