@@ -1,5 +1,7 @@
 import { execFile } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { afterAll, describe, expect, test } from "vitest";
@@ -110,13 +112,15 @@ describe.concurrent("each in a process of its own", () => {
   );
 
   test("`postern pricing` exits with 1 where its address is taken, and gRPC says nothing of its own beside it", async () => {
-    const { engine, address } = await start();
-    const second = startPricing(configDir(redis.url), { args: ["--bind-address", address] });
-    expect(await second.waitForEvent("service.failed")).toMatchObject({ code: "start.address_unavailable" });
-    expect(await second.exit).toMatchObject({ code: 1 });
-    const said = second.tail().split("\n");
+    const taken = createServer().listen(0, "127.0.0.1");
+    await once(taken, "listening");
+    const address = `127.0.0.1:${(taken.address() as AddressInfo).port}`;
+    const engine = startPricing(configDir(redis.url), { args: ["--bind-address", address] });
+    expect(await engine.waitForEvent("service.failed")).toMatchObject({ code: "start.address_unavailable" });
+    expect(await engine.exit).toMatchObject({ code: 1 });
+    const said = engine.tail().split("\n");
     expect(said.filter((line) => !line.startsWith("{"))).toEqual([]);
-    expect(await engine.kill("SIGTERM")).toMatchObject({ code: 0 });
+    taken.close();
   });
 
   test("`postern check-config` says what is quoted, and refuses what `postern pricing` refuses", async () => {

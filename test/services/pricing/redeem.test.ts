@@ -196,10 +196,14 @@ describe("changed quotes", () => {
     ["price", "the lowest there is, paid", ({ quote }) => paid(quote, 100n)],
     ["price", "a wei less, paid", ({ quote }) => paid(quote, PRICE - 1n)],
     ["price", "a wei more, paid", ({ quote }) => paid(quote, PRICE + 1n)],
-    ["timestamp", "earlier", ({ quote }) => ({ quote: { ...quote, timestamp: quote.timestamp - 1n } })],
-    ["timestamp", "later", ({ quote }) => ({ quote: { ...quote, timestamp: quote.timestamp + 1n } })],
-    ["expiry", "sooner", ({ quote }) => ({ quote: { ...quote, expiry: quote.expiry - 1n } })],
-    ["expiry", "later", ({ quote }) => ({ quote: { ...quote, expiry: quote.expiry + 1n } })],
+    [
+      "timestamp",
+      "an earlier one",
+      ({ quote }) => ({ quote: { ...quote, timestamp: quote.timestamp - 1n } }),
+    ],
+    ["timestamp", "a later one", ({ quote }) => ({ quote: { ...quote, timestamp: quote.timestamp + 1n } })],
+    ["expiry", "a sooner one", ({ quote }) => ({ quote: { ...quote, expiry: quote.expiry - 1n } })],
+    ["expiry", "a later one", ({ quote }) => ({ quote: { ...quote, expiry: quote.expiry + 1n } })],
     ["expiry", "never", ({ quote }) => ({ quote: { ...quote, expiry: 2n ** 64n - 1n } })],
     ["confidentiality", "the next", ({ quote }) => ({ quote: { ...quote, confidentiality: 1 } })],
     ["inputsHash", "other inputs' own", ({ quote }) => on(quote, newInputs())],
@@ -219,7 +223,7 @@ describe("changed quotes", () => {
     expect(new Set(changes.map(([field]) => field))).toEqual(new Set(Object.keys((await quoted()).quote)));
   });
 
-  test.each(changes)("a quote whose %s is changed to %s does not redeem", async (field, _, its) => {
+  test.each(changes)("a quote does not redeem once its %s is changed to %s", async (field, _, its) => {
     const original = await quoted();
     const changed = change(original, its);
     const differs = (Object.keys(original.quote) as (keyof Quote)[]).filter((key) => {
@@ -255,7 +259,7 @@ describe("other signatures", () => {
     ["v as 0 or 1", ({ v }) => ({ v: v - 27 }), { error: "SignatureV", args: [expect.any(Number)] }],
     ["a v of 29", () => ({ v: 29 }), { error: "SignatureV", args: [29] }],
     [
-      "the twin with the high s",
+      "the high s of its twin",
       ({ s, v }) => ({ s: ORDER - s, v: 55 - v }),
       { error: "SignatureHighS", args: [expect.any(String)] },
     ],
@@ -266,7 +270,7 @@ describe("other signatures", () => {
     ],
   ];
 
-  test.each(changes)("a quote with %s in its signature does not redeem", async (_, its, error) => {
+  test.each(changes)("a quote does not redeem with %s in its signature", async (_, its, error) => {
     const original = await quoted();
     const from = parts(original.signature);
     expect(joined(from)).toBe(original.signature);

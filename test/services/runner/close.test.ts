@@ -19,7 +19,7 @@ test("a stopping runner lets handlers at work end and answer, and begins nothing
   await closed;
 });
 
-test("a stop waits for an answer that Redis does not take yet, though its caller went away", async () => {
+test("a stopping runner waits for an answer that Redis does not take yet, though its caller went away", async () => {
   const { at, jobs } = gatedShort();
   const dying = await runners.start({ jobs });
   dying.offer("k").catch(() => {});

@@ -8,7 +8,7 @@ import { gatedLong, hasLogged, longJob, stateOf } from "./gated-jobs.ts";
 const redis = useOwnRedis();
 const runners = useRunners({ redis, fresh: "test" });
 
-test("a failing call is tried again by the runner, then FAILED and kept; offered again it starts anew", async () => {
+test("a failing long call is tried again by its runner, then FAILED and kept, and offered again it starts anew", async () => {
   let runs = 0;
   const healthy = { now: false };
   const jobs = longJob(async () => {
@@ -60,7 +60,7 @@ test("a failed long call is kept and shows how often it was tried, and a failed 
   expect(await redis.client.pttl(runnerKeys.call("passing"))).toBeGreaterThan(0);
 });
 
-test("without settings a long call outlasts 19 failures", async () => {
+test("a long call outlasts 19 failures where nothing else is configured", async () => {
   const jobs = longJob(() => Promise.reject(new Error("the dependency is down")));
   // With nothing but the shortest pauses, only the number of attempts ends it.
   const runner = await runners.start({ jobs, random: () => 0 });
@@ -70,7 +70,7 @@ test("without settings a long call outlasts 19 failures", async () => {
   expect(attempts).toHaveLength(20);
 });
 
-test("a call that was stored when Redis crashed runs when it is back", async () => {
+test("a long call that was stored when Redis crashed runs when Redis is back", async () => {
   const { at, jobs } = gatedLong();
   const runner = await runners.start({ jobs, leaseMs: 300 });
   await runner.offer("k");

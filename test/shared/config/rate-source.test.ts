@@ -170,10 +170,13 @@ describe("what is refused", () => {
       at("\\.min_sources: is above the 3 sources"),
     ],
     ["a fixed rate of zero", { source: "fixed", rate: "0" }, at("\\.rate: must be above 0")],
-  ] as [string, TomlTable, RegExp][])("a rate from %s is refused, with the key", (_what, rate, problem) => {
-    const given = Object.fromEntries(Object.entries(rate).filter(([, value]) => value !== undefined));
-    expect(problems({ rate_per_native_unit: given })).toEqual([expect.stringMatching(problem)]);
-  });
+  ] as [string, TomlTable, RegExp][])(
+    "a rate from %s is refused, and its key is named",
+    (_what, rate, problem) => {
+      const given = Object.fromEntries(Object.entries(rate).filter(([, value]) => value !== undefined));
+      expect(problems({ rate_per_native_unit: given })).toEqual([expect.stringMatching(problem)]);
+    },
+  );
 
   test.each([
     [
@@ -196,9 +199,12 @@ describe("what is refused", () => {
       { rate_per_native_unit: http, rate_refresh_secs: 60, max_rate_age_secs: 134 },
       /max_rate_age_secs: must be at least 135, 2 \* rate_refresh_secs \+ 15/,
     ],
-  ] as [string, TomlTable, RegExp][])("a token with %s is refused, with the key", (_what, token, problem) => {
-    expect(problems(token)).toEqual([expect.stringMatching(problem)]);
-  });
+  ] as [string, TomlTable, RegExp][])(
+    "a token with %s is refused, and the key is named",
+    (_what, token, problem) => {
+      expect(problems(token)).toEqual([expect.stringMatching(problem)]);
+    },
+  );
 
   test("a job whose price at a rate's bound is more than can be paid is refused", () => {
     const found = problems(

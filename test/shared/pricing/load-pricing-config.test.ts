@@ -79,14 +79,18 @@ describe("the key", () => {
   test.each([
     ["missing", "", /key: is missing$/],
     [
-      "a literal key",
+      "the key itself",
       `key = "${KEY}"`,
       /key: must be env:VAR or file:\/path: the key itself does not belong/,
     ],
-    ["no text", "key = 5", /key: must be text/],
-    ["not set", 'key = "env:NOPE"', /key: names the environment variable NOPE, which is not set$/],
+    ["a number", "key = 5", /key: must be text/],
+    [
+      "an environment variable that is not set",
+      'key = "env:NOPE"',
+      /key: names the environment variable NOPE, which is not set$/,
+    ],
     ["empty", 'key = "env:EMPTY"', /key: is empty$/],
-    ["no such file", 'key = "file:/nowhere/key"', /key: names a file that cannot be read/],
+    ["a file that is not there", 'key = "file:/nowhere/key"', /key: names a file that cannot be read/],
     ["too short", 'key = "env:SHORT"', /key: must be a private key/],
     ["zero", 'key = "env:ZERO"', /key: must be a private key/],
     ["without 0x", 'key = "env:BARE"', /key: must be a private key/],
@@ -129,7 +133,7 @@ describe("what is refused", () => {
       `${key}\nhttp_address = true\n${DOMAIN}`,
       /http_address: must be "host:port", or false/,
     ],
-  ])("a pricing.toml with %s is refused, with file and key", (_, pricing, problem) => {
+  ])("a pricing.toml with %s is refused, and file and key are named", (_, pricing, problem) => {
     expect(problems({ pricing })).toContainEqual(expect.stringMatching(problem));
   });
 

@@ -15,7 +15,7 @@ const pairs = FAULTS.flatMap((first, i) =>
 );
 
 test.each(pairs)(
-  "a request with %s and %s is refused for the former, as the contract orders the checks",
+  "a request with %s and %s is refused for the former",
   async (_, _later, both, code, details) => {
     expect(await engine.ask(wireRequest(both))).toEqual({ code, details: expect.stringMatching(details) });
   },

@@ -58,7 +58,7 @@ test.each([
   ["loses a reply", "lose-reply"],
   ["loses a command", "lose-command"],
 ] as const)(
-  "a request during which Redis %s is refused as UNAVAILABLE in time, and gets the one quote there is when it is repeated",
+  "a request during which Redis %s is UNAVAILABLE in time, and repeated gets the one quote there is",
   async (_, kind) => {
     const proxy = await startRedisProxy(redis.url);
     ends.defer(proxy.close);

@@ -32,7 +32,7 @@ test.each([
   "/PRICING/jobs/42/3/quote",
   "/pricing//jobs/42/3/quote",
   "/",
-])("a POST to %s is answered with 404: ids have one form, and paths are exact", async (path) => {
+])("a POST to %s of a pricing engine is answered with 404", async (path) => {
   const body = JSON.stringify(toJson(wireRequest()));
   expect((await send(engine.http.address, { path, body })).json()).toMatchObject({
     status: 404,

@@ -5,7 +5,7 @@ import { send } from "../../../../support/http.ts";
 const pricing = usePricing();
 
 test.each(["GET", "PUT", "OPTIONS"])(
-  "a %s is refused with 405 at a quote, and the answer names POST",
+  "the method %s is refused with 405 at a quote, and the answer names POST",
   async (method) => {
     const { http } = await pricing.engine();
     const answer = await send(http.address, { method, path: "/pricing/jobs/42/3/quote" });

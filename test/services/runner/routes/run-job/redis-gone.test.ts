@@ -7,7 +7,7 @@ import { counting, gatedShort, hasLogged } from "../../gated-jobs.ts";
 const redis = useOwnRedis();
 const runners = useRunners({ redis, fresh: "test" });
 
-test("the first answer outlives the runner and a crash of Redis", async () => {
+test("the first answer to a call outlives its runner and a crash of Redis", async () => {
   const { seen, jobs } = counting();
   const first = await runners.start({ jobs });
   await first.offer("k");

@@ -48,11 +48,11 @@ test("an inverted feed is a number of native units for a token", async () => {
 test.each([
   ["is negative", { answer: -1n }, /answers -1/],
   ["is zero", { answer: 0n }, /answers 0/],
-  ["is of a round that is not complete", { updatedAt: 0n }, /not complete/],
+  ["comes from a round that is not complete", { updatedAt: 0n }, /not complete/],
   ["is carried over from an older round", { answeredInRound: 6n }, /round 6, and round 7/],
   ["is from the future", { updatedAt: now() + 120n }, /in the future/],
   ["is older than max_age_secs", { updatedAt: now() - 3700n }, /older than max_age_secs/],
-] as [string, Round, RegExp][])("an answer of a feed that %s is no rate", async (_what, round, reason) => {
+] as [string, Round, RegExp][])("a feed's answer that %s is no rate", async (_what, round, reason) => {
   await fixture.write(feed, round);
   expect(await judge(source())).toEqual({
     source: expect.anything(),
