@@ -162,10 +162,13 @@ export function durableScript(durable: DurableRedis, lua: string): Script {
     try {
       return await durable.write(() => run(keys, args));
     } catch (cause) {
-      const reason = messageOf(cause);
-      throw new AppError("runner.store_unavailable", { reason, retryAfterMs: 2000, cause });
+      throw storeUnavailable(cause);
     }
   };
+}
+
+export function storeUnavailable(cause: unknown): AppError {
+  return new AppError("runner.store_unavailable", { reason: messageOf(cause), retryAfterMs: 2000, cause });
 }
 
 /** What a key is bound to: one job and one body. */

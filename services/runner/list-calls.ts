@@ -1,7 +1,8 @@
-import { AppError, messageOf } from "../../shared/errors/app-error.ts";
+import { AppError } from "../../shared/errors/app-error.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { runnerKeys } from "../../shared/redis/keys.ts";
 import type { Clock } from "../../shared/time/clock.ts";
+import { storeUnavailable } from "./call-store.ts";
 
 /** How many calls one answer looks at, whatever the filter: everybody who reaches the port may ask. */
 const LOOKED_AT_MAX = 1000;
@@ -94,8 +95,7 @@ export function createListCalls(redis: Redis, clock: Clock) {
 }
 
 function unavailable(cause: unknown): never {
-  if (cause instanceof AppError) throw cause;
-  throw new AppError("runner.store_unavailable", { reason: messageOf(cause), retryAfterMs: 2000, cause });
+  throw cause instanceof AppError ? cause : storeUnavailable(cause);
 }
 
 /** Reads `limit`, `state`, `job_id` and `after` from the query of a URL; throws `request.malformed`. */

@@ -2,10 +2,11 @@ import type { PaymentRequirements } from "@x402/core/types";
 import type { PaymentRequirementsV1 } from "@x402/core/types/v1";
 import type { TomlTable } from "smol-toml";
 import type { Hex } from "viem";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { eventually } from "../../shared/dev/wait.ts";
 import { createMetrics } from "../../shared/metrics/metrics.ts";
 import { registerRates } from "../../shared/pricing/rates/rates.ts";
+import { useRateSources } from "../fixtures/rate-sources.ts";
 import {
   JOB_PATH,
   requiredIn,
@@ -18,20 +19,14 @@ import { codeOf } from "../support/books.ts";
 import { type PaymentChoice, signPayment, signPaymentV1 } from "../support/devnet.ts";
 import { send } from "../support/http.ts";
 import { startRedisProxy } from "../support/redis-proxy.ts";
-import { type RatesFixture, startRatesFixture } from "./rates-fixture.ts";
 
 const fixture = useX402();
-let chain: RatesFixture;
+const chain = useRateSources();
 let feed: Hex;
 let skewMs = 0;
 const clock = () => Date.now() + skewMs;
 
-beforeAll(async () => {
-  chain = await startRatesFixture();
-});
-afterAll(() => chain.stop());
 beforeEach(async () => {
-  chain.proxy.answer = "well";
   skewMs = 0;
   feed = await chain.feed();
   await chain.write(feed);

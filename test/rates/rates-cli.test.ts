@@ -2,10 +2,9 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Hex } from "viem";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { beforeAll, beforeEach, expect, test } from "vitest";
 import { writeConfig } from "../../shared/config/config-tables.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
 import { eventually } from "../../shared/dev/wait.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
@@ -13,21 +12,17 @@ import { createRates } from "../../shared/pricing/rates/rates.ts";
 import { createSharedValue } from "../../shared/pricing/rates/shared-value.ts";
 import { isLive } from "../../shared/pricing/rates/source.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
+import { useRateSources } from "../fixtures/rate-sources.ts";
+import { useRedis } from "../fixtures/redis.ts";
 import { x402Table } from "../fixtures/x402.ts";
 import { tempDir } from "../support/temp-dir.ts";
-import { type RatesFixture, startRatesFixture } from "./rates-fixture.ts";
 
-let fixture: RatesFixture;
-let redis: PrivateRedis;
+const fixture = useRateSources();
+const redis = useRedis();
 let feeds: Hex[];
 let dir: string;
 beforeAll(async () => {
-  [fixture, redis] = await Promise.all([startRatesFixture(), startRedis({ env: process.env })]);
   feeds = [await fixture.feed(), await fixture.feed(), await fixture.feed()];
-});
-afterAll(async () => {
-  await fixture.stop();
-  await redis.stop();
 });
 beforeEach(async () => {
   dir = join(tempDir(), "config");

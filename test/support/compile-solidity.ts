@@ -1,8 +1,9 @@
-import { readFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { Abi, Hex } from "viem";
 
-const solc = createRequire(import.meta.url)("solc") as { compile(input: string): string };
+const require = createRequire(import.meta.url);
 
 export type Compiled = { abi: Abi; bytecode: Hex };
 
@@ -20,7 +21,7 @@ export function compileSolidity(folder: URL, files: readonly string[]): Record<s
     outputSelection: { "*": { "*": ["abi", "evm.bytecode"] } },
   };
   const input = { language: "Solidity", sources: Object.fromEntries(sources), settings };
-  const { errors, contracts } = JSON.parse(solc.compile(JSON.stringify(input))) as Output;
+  const { errors, contracts } = JSON.parse(compiledOnce(JSON.stringify(input))) as Output;
   if (errors?.length) throw new Error(errors.map((each) => each.formattedMessage).join("\n"));
   const compiled = Object.values(contracts).flatMap((file) =>
     Object.entries(file).map(([name, { abi, evm }]): [string, Compiled] => [
@@ -29,4 +30,24 @@ export function compileSolidity(folder: URL, files: readonly string[]): Record<s
     ]),
   );
   return Object.fromEntries(compiled);
+}
+
+/** Loading the compiler takes a second of each test worker; so what it once made of an input is kept beside the build. */
+function compiledOnce(input: string): string {
+  const { version } = require("solc/package.json") as { version: string };
+  const hash = createHash("sha256").update(version).update(input).digest("hex");
+  const folder = new URL("../../dist/.solidity/", import.meta.url);
+  const kept = new URL(`${hash}.json`, folder);
+  try {
+    return readFileSync(kept, "utf8");
+  } catch {
+    const solc = require("solc") as { compile(input: string): string };
+    const output = solc.compile(input);
+    mkdirSync(folder, { recursive: true });
+    // Another worker may do the same: each writes its own file, and it is there as a whole or not at all.
+    const own = new URL(`${hash}.${process.pid}`, folder);
+    writeFileSync(own, output);
+    renameSync(own, kept);
+    return output;
+  }
 }

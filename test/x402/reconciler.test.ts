@@ -8,10 +8,10 @@ import { createPaymentJournal, type PaymentJournal } from "../../shared/payments
 import { createPaymentList } from "../../shared/payments/list.ts";
 import { connectForWork, type Redis } from "../../shared/redis/connect.ts";
 import { keys } from "../../shared/redis/keys.ts";
-import { type Rpc, startNodeBefore } from "../chain/node-before.ts";
 import { startX402, type TestX402, x402Table } from "../fixtures/x402.ts";
 import { newPayer, signAuthorization, startTestDevnet, type TestDevnet } from "../support/devnet.ts";
 import { claimed, settled } from "../support/made-payment.ts";
+import { type Rpc, startNodeBefore } from "../support/node-before.ts";
 
 const HUNG = "eip155:8453";
 const HUNG_ASSET = `0x${"5".repeat(40)}`;

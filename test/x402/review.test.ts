@@ -3,10 +3,10 @@ import { eventually } from "../../shared/dev/wait.ts";
 import { isDisputed } from "../../shared/payments/list.ts";
 import { createResolve } from "../../shared/payments/resolve.ts";
 import { keys } from "../../shared/redis/keys.ts";
-import { answerWith, type NodeBefore, startNodeBefore } from "../chain/node-before.ts";
 import { useDevnet } from "../fixtures/devnet.ts";
 import type { TestX402 } from "../fixtures/x402.ts";
 import { PRICE, useX402 } from "../fixtures/x402.ts";
+import { answerWith, type NodeBefore, startNodeBefore } from "../support/node-before.ts";
 
 const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
 const nodes: NodeBefore[] = [];

@@ -1,0 +1,112 @@
+import { execFile } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { beforeAll, expect, test } from "vitest";
+import { buildProgram } from "../../../services/cli/program.ts";
+import type { ProgramDeps } from "../../../services/cli/program-deps.ts";
+import { builtEntry } from "../../../shared/dev/process.ts";
+import { keccak256Hex } from "../../../shared/ethereum/encoding.ts";
+import { recoverAddress } from "../../../shared/ethereum/signatures.ts";
+import { decodeQuoteHeader, jobQuoteDigest } from "../../../shared/pricing/job-quote.ts";
+import { systemClock } from "../../../shared/time/clock.ts";
+import { OPERATOR, SEPARATOR, usePricing } from "../../fixtures/pricing.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+
+const REQUESTER = "0x000000000000000000000000000000000000bEEF";
+
+const pricing = usePricing();
+let args: string[];
+beforeAll(async () => {
+  const jobs = [{ serviceId: 42, jobIndex: 3, priceWei: 1000n }];
+  const { http } = await pricing.engine({ clock: systemClock, jobs });
+  args = [`http://${http.address}`, "42", "3", "--requester", REQUESTER, "--difficulty", "8"];
+});
+
+type Ran = { code: number; stdout: string; stderr: string };
+
+/** `postern quote` in this process. */
+async function quote(...given: readonly string[]): Promise<Ran> {
+  const ran: Ran = { code: 0, stdout: "", stderr: "" };
+  const deps: Partial<ProgramDeps> = {
+    print: (text) => {
+      ran.stdout += text;
+    },
+    printError: (text) => {
+      ran.stderr += text;
+    },
+    exitWith: (code) => {
+      ran.code = code;
+    },
+  };
+  const program = buildProgram({ version: "0", env: {}, ...deps } as ProgramDeps);
+  await program.parseAsync(["quote", ...given], { from: "user" }).catch(() => "exitWith was told");
+  return ran;
+}
+
+test("`postern quote` does the work and shows the quote, with the header that an x402 gateway takes", async () => {
+  const shown = await quote(...args, "--body", "hi");
+  expect([shown.code, shown.stderr]).toEqual([0, ""]);
+  expect(shown.stdout).toContain("price: 1000 wei, until ");
+  const header = /^X-PLATFORM-QUOTE: (\S+)$/m.exec(shown.stdout)?.[1] ?? "";
+  const decoded = decodeQuoteHeader(header);
+  if (!decoded.ok) throw new Error(decoded.problem);
+  const { quote: signed, signature } = decoded.signed;
+  expect(signed).toMatchObject({
+    serviceId: 42n,
+    jobIndex: 3,
+    priceWei: 1000n,
+    requester: REQUESTER.toLowerCase(),
+  });
+  expect(signed.inputsHash).toBe(keccak256Hex(Buffer.from("hi")));
+  expect(recoverAddress(jobQuoteDigest(SEPARATOR, signed), signature)).toBe(OPERATOR);
+});
+
+test("`postern quote --json` shows the engine's answer, for inputs from a file", async () => {
+  const file = join(tempDir(), "body");
+  writeFileSync(file, Buffer.of(0, 255));
+  const json = await quote(...args, "--body-file", file, "--json");
+  expect(JSON.parse(json.stdout)).toMatchObject({
+    quote_details: { inputs_hash: keccak256Hex(Buffer.of(0, 255)) },
+    operator_id: OPERATOR,
+  });
+});
+
+test("two `postern quote` at once, in the same second, for different inputs, have a proof of work of their own each", async () => {
+  const run = (body: string) =>
+    new Promise<number>((resolve) => {
+      const postern = [...builtEntry("services/cli/main.js"), "quote", ...args, "--body", body];
+      execFile(process.execPath, postern, (error) => resolve(Number(error?.code ?? 0)));
+    });
+  expect(await Promise.all([run("a"), run("b")])).toEqual([0, 0]);
+});
+
+test("`postern quote` exits with 1 and says why where the engine gives no quote", async () => {
+  const [url = "", service = "", , ...rest] = args;
+  const unsold = await quote(url, service, "4", ...rest);
+  expect([unsold.code, unsold.stderr]).toEqual([
+    1,
+    expect.stringContaining("No pricing configured for service 42 job index 4"),
+  ]);
+});
+
+test("`postern quote` exits with 1 where there is no engine", async () => {
+  const options = ["--requester", REQUESTER, "--difficulty", "0"];
+  expect(await quote("http://127.0.0.1:1", "42", "3", ...options)).toMatchObject({ code: 1, stdout: "" });
+});
+
+test.each([
+  ["without a requester", ["http://127.0.0.1:1", "42", "3"]],
+  ["for a requester that is no address", ["http://127.0.0.1:1", "42", "3", "--requester", "0x12"]],
+  ["of an engine that is not on HTTP", ["ftp://127.0.0.1", "42", "3", "--requester", REQUESTER]],
+  ["for a job that is no number", ["http://127.0.0.1:1", "42", "x", "--requester", REQUESTER]],
+  [
+    "with a difficulty that few can bear",
+    ["http://127.0.0.1:1", "42", "3", "--requester", REQUESTER, "--difficulty", "25"],
+  ],
+  [
+    "with two bodies",
+    ["http://127.0.0.1:1", "42", "3", "--requester", REQUESTER, "--body", "a", "--body-file", "b"],
+  ],
+])("`postern quote` %s exits with 2", async (_, wrong) => {
+  expect(await quote(...wrong)).toMatchObject({ code: 2, stdout: "" });
+});

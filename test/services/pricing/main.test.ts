@@ -1,0 +1,143 @@
+import { execFile } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
+import { join } from "node:path";
+import { status } from "@grpc/grpc-js";
+import { afterAll, describe, expect, test } from "vitest";
+import { writeConfig } from "../../../shared/config/config-tables.ts";
+import { builtEntry, type PosternProcess, startProcess } from "../../../shared/dev/process.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { DOMAIN, ENGINE, KEY, OPERATOR, wireRequest } from "../../fixtures/pricing.ts";
+import { useOwnRedis, useRedis } from "../../fixtures/redis.ts";
+import { send } from "../../support/http.ts";
+import { reflectedClient } from "../../support/reflected.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+
+const env = { ...process.env, POSTERN_PRICING_KEY: KEY };
+
+const redis = useRedis();
+const mortal = useOwnRedis();
+
+// These tests run at once, and most of their time is spent waiting: what one starts ends with the file.
+const started: PosternProcess[] = [];
+afterAll(() => Promise.all(started.map((engine) => engine.kill("SIGKILL"))));
+
+function configDir(redisUrl: string, prices: Record<string, string> = { "3": "1000" }): string {
+  const dir = tempDir();
+  writeConfig(dir, {
+    postern: { drain_secs: 0, redis: { url: redisUrl } },
+    pricing: {
+      ...{ key: "env:POSTERN_PRICING_KEY", http_address: "127.0.0.1:0", pow_difficulty: 8 },
+      domain: { chain_id: DOMAIN.chainId, verifying_contract: DOMAIN.verifyingContract },
+    },
+    job_pricing: { "42": prices },
+  });
+  return dir;
+}
+
+function startPricing(dir: string, more: { args?: string[]; env?: NodeJS.ProcessEnv } = {}): PosternProcess {
+  const addresses = ["--bind-address", "127.0.0.1:0", "--ops-address", "127.0.0.1:0"];
+  const args = ["pricing", "--config-dir", dir, ...addresses, ...(more.args ?? [])];
+  const engine = startProcess({ name: "pricing", args, env: { ...env, ...more.env } });
+  started.push(engine);
+  return engine;
+}
+
+async function start(redisUrl = redis.url) {
+  const engine = startPricing(configDir(redisUrl));
+  const { address, opsAddress, operator } = await engine.waitForEvent("service.started");
+  await engine.waitForEvent("redis.ready");
+  return { engine, address: String(address), ops: String(opsAddress), operator };
+}
+
+describe.concurrent("each in a process of its own", () => {
+  test("`postern pricing` quotes, counts it, and ends with 0 on SIGTERM though a client still watches its health", async () => {
+    const { engine, address, ops, operator } = await start();
+    expect(operator).toBe(OPERATOR);
+    const client = reflectedClient(address);
+    const request = wireRequest({ challenge_timestamp: String(Math.floor(Date.now() / 1000)) });
+    expect(await client.call(ENGINE, "GetJobPrice", request)).toMatchObject({ code: status.OK });
+    expect(await client.call(ENGINE, "GetJobPrice", { ...request, job_index: 4 })).toMatchObject({
+      code: status.NOT_FOUND,
+    });
+    const get = async (path: string) => (await send(ops, { method: "GET", path })).text;
+    expect(await get("/livez")).toBe("ok");
+    expect(JSON.parse(await get("/readyz"))).toMatchObject({ status: "ready", draining: false });
+    const metrics = await get("/metrics");
+    expect(metrics).toContain('postern_pricing_quotes_total{code="issued"} 1');
+    expect(metrics).toContain('postern_pricing_quotes_total{code="job.not_found"} 1');
+
+    const watch = await client.methodOf("grpc.health.v1.Health", "Watch");
+    const told: string[] = [];
+    const stream = client.client.makeServerStreamRequest(
+      watch.path,
+      watch.requestSerialize,
+      watch.responseDeserialize,
+      { service: ENGINE },
+    );
+    stream.on("data", (message) => told.push(message.status));
+    stream.on("error", () => {});
+    await eventually("it is told", () => told.includes("SERVING"));
+    const startedAt = performance.now();
+    expect(await engine.kill("SIGTERM")).toMatchObject({ code: 0 });
+    expect(performance.now() - startedAt).toBeLessThan(9000);
+    expect(told.at(-1)).toBe("NOT_SERVING");
+    client.close();
+  });
+
+  test("`postern pricing` stops with 0 on SIGTERM though Redis is away", async () => {
+    const { engine, ops } = await start(mortal.url);
+    await mortal.server.kill("SIGKILL");
+    await engine.waitForEvent("redis.lost");
+    const ready = await send(ops, { method: "GET", path: "/readyz" });
+    expect(ready.status).toBe(503);
+    expect(await engine.kill("SIGTERM")).toMatchObject({ code: 0 });
+  });
+
+  type Change = { pricing?: boolean; prices?: Record<string, string> };
+  test.each<[string, Change, NodeJS.ProcessEnv, RegExp]>([
+    ["without its file", { pricing: false }, {}, /pricing\.toml: there is no such file/],
+    ["without its key", {}, { POSTERN_PRICING_KEY: undefined }, /POSTERN_PRICING_KEY, which is not set/],
+    ["with a price of 99 wei", { prices: { "3": "99" } }, {}, /job_pricing\.toml: 42\.3: is below 100 wei/],
+  ])(
+    "`postern pricing` %s does not start, and exits with 3",
+    async (_, { pricing: there = true, prices }, change, reason) => {
+      const dir = there ? configDir(redis.url, prices) : mkdtempSync(join(tempDir(), "empty-"));
+      const engine = startPricing(dir, { env: change });
+      const failed = await engine.waitForEvent("service.failed");
+      expect(failed["reason"]).toMatch(reason);
+      expect(await engine.exit).toMatchObject({ code: 3 });
+    },
+  );
+
+  test("`postern pricing` exits with 1 where its address is taken, and gRPC says nothing of its own beside it", async () => {
+    const taken = createServer().listen(0, "127.0.0.1");
+    await once(taken, "listening");
+    const address = `127.0.0.1:${(taken.address() as AddressInfo).port}`;
+    const engine = startPricing(configDir(redis.url), { args: ["--bind-address", address] });
+    expect(await engine.waitForEvent("service.failed")).toMatchObject({ code: "start.address_unavailable" });
+    expect(await engine.exit).toMatchObject({ code: 1 });
+    const said = engine.tail().split("\n");
+    expect(said.filter((line) => !line.startsWith("{"))).toEqual([]);
+    taken.close();
+  });
+
+  test("`postern check-config` says what is quoted, and refuses what `postern pricing` refuses", async () => {
+    const good = await checkConfig(configDir(redis.url));
+    expect([good.code, good.stdout]).toEqual([0, expect.stringContaining("pricing engine: 1 priced job")]);
+    const bad = await checkConfig(configDir(redis.url, { "3": "5", x: "1" }));
+    expect(bad.code).toBe(3);
+    expect(bad.stderr.match(/job_pricing\.toml: 42\.3: is below 100 wei/g)).toHaveLength(1);
+    expect(bad.stderr.match(/job_pricing\.toml: 42\.x: is not a job index/g)).toHaveLength(1);
+  });
+});
+
+function checkConfig(dir: string): Promise<{ code: number; stdout: string; stderr: string }> {
+  const args = [...builtEntry("services/cli/main.js"), "check-config", "--config-dir", dir];
+  return new Promise((resolve) => {
+    execFile(process.execPath, args, { env }, (error, stdout, stderr) =>
+      resolve({ code: Number(error?.code ?? 0), stdout, stderr }),
+    );
+  });
+}

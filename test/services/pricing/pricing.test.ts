@@ -1,0 +1,29 @@
+import { status } from "@grpc/grpc-js";
+import { expect, test } from "vitest";
+import { createPricingService } from "../../../services/pricing/pricing.ts";
+import { DIFFICULTY, DOMAIN, KEY, usePricing, wireRequest } from "../../fixtures/pricing.ts";
+import { useOwnRedis } from "../../fixtures/redis.ts";
+
+const weak = useOwnRedis(["--appendfsync", "everysec"]);
+const pricing = usePricing({ redis: weak });
+
+test.each([
+  ["is empty", ""],
+  ["is 0x", "0x"],
+  ["is zero", `0x${"0".repeat(64)}`],
+  ["has no 0x", KEY.slice(2)],
+  ["is no number of the curve", `0x${"f".repeat(64)}`],
+])("an engine whose key %s is not made", (_, key) => {
+  expect(() =>
+    createPricingService({
+      ...{ jobs: [], domain: DOMAIN, powDifficulty: DIFFICULTY, quoteTtlSecs: 1, maxQuoteAgeSecs: 1 },
+      ...{ key: { reveal: () => key }, redis: weak.client, durability: "strict" },
+    }),
+  ).toThrow(/key: must be a private key/);
+});
+
+test("an engine on a Redis that loses writes fails its first check and gives no quotes", async () => {
+  const engine = await pricing.engine({ early: true });
+  await expect(engine.service.firstCheck).rejects.toMatchObject({ code: "start.redis_not_durable" });
+  expect(await engine.ask(wireRequest())).toMatchObject({ code: status.UNAVAILABLE });
+});

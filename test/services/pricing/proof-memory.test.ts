@@ -1,0 +1,139 @@
+import { status } from "@grpc/grpc-js";
+import { beforeAll, expect, test } from "vitest";
+import type { PricingOptions } from "../../../services/pricing/pricing.ts";
+import { toHex } from "../../../shared/ethereum/encoding.ts";
+import { createSigner, recoverAddress } from "../../../shared/ethereum/signatures.ts";
+import { domainSeparator } from "../../../shared/ethereum/typed-data.ts";
+import { jobQuoteDigest } from "../../../shared/pricing/job-quote.ts";
+import {
+  DOMAIN,
+  type Engine,
+  KEY,
+  NOW_SECS,
+  OPERATOR,
+  SEPARATOR,
+  toQuote,
+  usePricing,
+  wireRequest,
+} from "../../fixtures/pricing.ts";
+import type { Unary } from "../../support/reflected.ts";
+
+const pricing = usePricing();
+let now = NOW_SECS * 1000;
+let one: Engine;
+let two: Engine;
+beforeAll(async () => {
+  const clock = () => now;
+  [one, two] = await Promise.all([pricing.engine({ clock }), pricing.engine({ clock })]);
+});
+
+const proofs = () => pricing.redis.client.keys("{postern}:pricing:proof:*");
+
+/** Who signed what an engine answers, for this domain. */
+function signerOf({ response = {} }: Unary, separator: string) {
+  return recoverAddress(jobQuoteDigest(separator, toQuote(response)), toHex(response["signature"] as Buffer));
+}
+
+test("a proof of work that is used again for the same content gets the first quote, whichever replica answers and however late", async () => {
+  const request = wireRequest();
+  const first = await one.ask(request);
+  now += 29_000;
+  const again = await Promise.all([one.ask(request), two.ask(request)]);
+  now -= 29_000;
+  expect(first.code).toBe(status.OK);
+  expect(again).toEqual([first, first]);
+});
+
+test("a proof of work that is used again gets the first quote, even where the price is another one by now", async () => {
+  const jobs = [{ serviceId: 42, jobIndex: 3, priceWei: 5000n }];
+  const changed = await pricing.engine({ jobs });
+  const request = wireRequest();
+  const first = await one.ask(request);
+  expect(await changed.ask(request)).toEqual(first);
+  const fresh = await changed.ask(wireRequest());
+  const details = expect.objectContaining({ price: Buffer.from(`${"0".repeat(60)}1388`, "hex") });
+  expect(fresh.response?.["quote_details"]).toEqual(details);
+});
+
+const others: [string, Pick<Partial<PricingOptions>, "key" | "domain">][] = [
+  ["key", { key: { reveal: () => `0x${"1".repeat(64)}` } }],
+  ["chain", { domain: { ...DOMAIN, chainId: 1 } }],
+  ["contract", { domain: { ...DOMAIN, verifyingContract: OPERATOR } }],
+];
+test.each(others)(
+  "an engine with another %s on the same Redis is another engine: it answers with a quote of its own",
+  async (_, its) => {
+    const other = await pricing.engine(its);
+    const signer = createSigner(its.key?.reveal() ?? KEY).address;
+    const separator = domainSeparator(its.domain ?? DOMAIN);
+    const request = wireRequest();
+    const first = await one.ask(request);
+    const own = await other.ask(request);
+    expect(signerOf(first, SEPARATOR)).toBe(OPERATOR);
+    expect(signerOf(own, separator)).toBe(signer);
+    expect(own.response?.["operator_id"]).toEqual(Buffer.from(signer.slice(2), "hex"));
+    expect(await other.ask(request)).toEqual(own);
+    expect(await one.ask(request)).toEqual(first);
+  },
+);
+
+test.each([
+  ["requester", { requester: Buffer.alloc(20, 9) }],
+  ["inputs_hash", { inputs_hash: Buffer.alloc(32, 9) }],
+  ["job_index", { job_index: 255 }],
+])("a proof of work that was used for another %s is refused, at every replica", async (_, other) => {
+  const request = wireRequest();
+  expect(await one.ask(request)).toMatchObject({ code: status.OK });
+  for (const engine of [one, two]) {
+    expect(await engine.ask({ ...request, ...other })).toEqual({
+      code: status.INVALID_ARGUMENT,
+      details: "proof_of_work: was used for another request",
+    });
+  }
+  expect(await two.ask(request)).toMatchObject({ code: status.OK });
+});
+
+test("of many contents that race for one proof of work at two replicas, one wins, and its repeats with it", async () => {
+  const request = wireRequest();
+  const contents = Array.from({ length: 40 }, (_, i) => ({
+    ...request,
+    inputs_hash: Buffer.alloc(32, 1 + (i % 20)),
+  }));
+  const answers = await Promise.all(contents.map((content, i) => (i % 2 === 0 ? one : two).ask(content)));
+  const won = answers.filter(({ code }) => code === status.OK);
+  expect(won).toHaveLength(2);
+  expect(won[0]).toEqual(won[1]);
+  expect(answers.filter(({ code }) => code === status.INVALID_ARGUMENT)).toHaveLength(38);
+});
+
+test("of many requests that race with one proof of work and the same content, all get one quote", async () => {
+  const request = wireRequest();
+  const answers = await Promise.all(
+    Array.from({ length: 20 }, (_, i) => {
+      if (i === 10) now += 1000;
+      return (i % 2 === 0 ? one : two).ask(request);
+    }),
+  );
+  now -= 1000;
+  expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).toBe(1);
+  expect(answers[0]?.code).toBe(status.OK);
+});
+
+test("nothing is written to Redis for a request without its work, nor for one that is refused", async () => {
+  const before = (await proofs()).length;
+  await one.ask(wireRequest({ proof_of_work: Buffer.alloc(48) }));
+  await one.ask(wireRequest({ require_tee: true }));
+  await one.ask(wireRequest({ job_index: 7 }));
+  await one.ask(wireRequest({ job_index: 256 }));
+  expect(await proofs()).toHaveLength(before);
+  await one.ask(wireRequest());
+  expect(await proofs()).toHaveLength(before + 1);
+});
+
+test("a proof of work is remembered for longer than any replica's clock lets it be used, and no longer than minutes", async () => {
+  await one.ask(wireRequest({ challenge_timestamp: String(NOW_SECS + 30) }));
+  const lives = await Promise.all((await proofs()).map((key) => pricing.redis.client.pttl(key)));
+  expect(Math.max(...lives)).toBeGreaterThan(90_000);
+  expect(Math.max(...lives)).toBeLessThanOrEqual(120_000);
+  expect(Math.min(...lives)).toBeGreaterThan(0);
+});

@@ -1,0 +1,18 @@
+import type { PricingService } from "../../../services/pricing/pricing.ts";
+
+/** What an x402 gateway accepts in these tests: a thousandth of a native unit is 3.264 USDC. */
+export const TOKENS = [
+  {
+    network: "eip155:31337",
+    asset: "0x90F79bf6EB2c4f870365E785982E1f101E93b906",
+    symbol: "USDC",
+    decimals: 6,
+    markup_bps: 200,
+    pay_to: "0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
+    rate_per_native_unit: "3200",
+  },
+];
+
+export function settledAt(endpoint: string) {
+  return (service: PricingService) => service.withX402Settlement({ endpoint, acceptedTokens: TOKENS });
+}

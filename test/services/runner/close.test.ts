@@ -1,0 +1,49 @@
+import { expect, test } from "vitest";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { useOwnRedis } from "../../fixtures/redis.ts";
+import { useRunners } from "../../fixtures/runners.ts";
+import { gatedLong, gatedShort, hasLogged, stateOf } from "./gated-jobs.ts";
+
+const redis = useOwnRedis();
+const runners = useRunners({ redis, fresh: "test" });
+
+test("a stopping runner lets handlers at work end and answer, and begins nothing more", async () => {
+  const { at, jobs } = gatedShort();
+  const { offer, runner } = await runners.start({ jobs });
+  const first = offer("k1");
+  await eventually("the handler runs", () => at.runs === 1);
+  const closed = runner.close(5000);
+  await expect(offer("k2")).rejects.toThrow(/ECONNREFUSED/);
+  at.open();
+  expect((await first).status).toBe(200);
+  await closed;
+});
+
+test("a stopping runner waits for an answer that Redis does not take yet, though its caller went away", async () => {
+  const { at, jobs } = gatedShort();
+  const dying = await runners.start({ jobs });
+  dying.offer("k").catch(() => {});
+  await eventually("the handler runs", () => at.runs === 1);
+  await redis.server.kill("SIGKILL");
+  at.open();
+  await eventually("the answer cannot be stored", () => hasLogged(dying, "job.store_delayed"));
+  const closed = dying.runner.close(10_000);
+  await redis.server.restart();
+  await closed;
+  const next = await runners.start({ jobs });
+  expect((await next.offer("k")).headers["idempotent-replayed"]).toBe("true");
+  expect(at.runs).toBe(1);
+});
+
+test("a stopping runner aborts its long calls and gives them back, and the next one resumes them at once", async () => {
+  const { at, jobs } = gatedLong();
+  const stopping = await runners.start({ jobs });
+  await stopping.offer("k");
+  await eventually("it runs", () => at.runs === 1);
+  await stopping.runner.close(5000);
+  expect(hasLogged(stopping, "job.interrupted")).toBe(true);
+  at.open();
+  const next = await runners.start({ jobs });
+  await eventually("it is done", async () => (await stateOf(next, "k")) === "done");
+  expect(at.runs).toBe(2);
+});

@@ -1,0 +1,61 @@
+import { type Call, createRouter } from "../../../services/runner/runner.ts";
+import type { TestRunner } from "../../fixtures/runners.ts";
+
+/** A handler that a test lets go on when it wants, and the count of how often it ran. */
+export function gate() {
+  let open: () => void = () => {};
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { runs: 0, open, opened };
+}
+
+/** Job 1 is short and runs until the gate opens. */
+export function gatedShort() {
+  const at = gate();
+  const jobs = createRouter().job(1, {
+    name: "gated",
+    async handler() {
+      at.runs += 1;
+      await at.opened;
+      return { body: `run ${at.runs}` };
+    },
+  });
+  return { at, jobs };
+}
+
+/** Job 1 is long and runs until the gate opens or the runner stops. */
+export function gatedLong() {
+  const at = gate();
+  const jobs = longJob(async ({ signal }) => {
+    at.runs += 1;
+    const stopped = new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    await Promise.race([at.opened, stopped]);
+  });
+  return { at, jobs };
+}
+
+/** Job 1 is long. */
+export function longJob(handler: (call: Call<undefined, Readonly<Record<string, string>>>) => Promise<void>) {
+  return createRouter().job(1, { name: "long", long: true, handler });
+}
+
+/** Job 1 counts its runs and answers with the count; job 2 does the same. */
+export function counting() {
+  const seen = { runs: 0 };
+  const handler = () => ({ status: 201, contentType: "text/x-count", body: `run ${++seen.runs}` });
+  const jobs = createRouter().job(1, { name: "count", handler }).job(2, { name: "count again", handler });
+  return { seen, jobs };
+}
+
+/** What everybody may see of the call's state. */
+export async function stateOf({ get }: TestRunner, id: string): Promise<unknown> {
+  return (await get(`/calls/${id}`)).json()["state"];
+}
+
+/** Whether the runner has logged this event, for one call or for any. */
+export function hasLogged({ log }: TestRunner, event: string, callId?: string): boolean {
+  return log.events.some(
+    (line) => line.event === event && (callId === undefined || line.fields["callId"] === callId),
+  );
+}

@@ -1,0 +1,38 @@
+import { expect, test } from "vitest";
+import { createCallStore } from "../../../services/runner/call-store.ts";
+import { createLongStore, storedAnswer } from "../../../services/runner/long-store.ts";
+import { sha256Hex } from "../../../shared/crypto/compare.ts";
+import { silentLogger } from "../../../shared/log/logger.ts";
+import { DurableRedis } from "../../../shared/redis/durable.ts";
+import { useEnds } from "../../fixtures/ends.ts";
+import { useRedis } from "../../fixtures/redis.ts";
+
+const redis = useRedis();
+const ends = useEnds();
+
+test("of two runners that saw the same call due, one takes it", async () => {
+  const durable = new DurableRedis({ redis: redis.client, mode: "strict", log: silentLogger });
+  ends.defer(() => durable.stop());
+  await durable.firstCheck;
+  const options = { durable, leaseMs: 60_000, memoryMs: 60_000 };
+  const [one, other] = [
+    createLongStore({ ...options, owner: "one" }),
+    createLongStore({ ...options, owner: "other" }),
+  ];
+  const body = Buffer.from([0, 255, 10, 13, 0xc3, 0x28]);
+  const request = {
+    callId: "k",
+    jobId: 1,
+    body,
+    contentType: undefined,
+    metadata: {},
+    traceparent: undefined,
+  };
+  const subject = { callId: "k", jobId: 1, bytes: body.length, sha256: sha256Hex(body) };
+  expect(await createCallStore({ ...options, owner: "one" }).begin(subject)).toEqual({ kind: "new" });
+  expect(await one.store(request, storedAnswer("k"))).toBe(true);
+  expect([await one.due(10), await other.due(10)]).toEqual([["k"], ["k"]]);
+  expect(await one.claim("k")).toMatchObject({ request, sha256: subject.sha256, runs: 1 });
+  expect(await other.claim("k")).toBeUndefined();
+  expect(await other.due(10)).toEqual([]);
+});

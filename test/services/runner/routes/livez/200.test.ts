@@ -1,0 +1,16 @@
+import { expect, test } from "vitest";
+import { createRouter } from "../../../../../services/runner/runner.ts";
+import { eventually } from "../../../../../shared/dev/wait.ts";
+import { useOwnRedis } from "../../../../fixtures/redis.ts";
+import { useRunners } from "../../../../fixtures/runners.ts";
+
+const redis = useOwnRedis();
+const runners = useRunners({ redis });
+
+test("a runner says that it lives, without Redis too", async () => {
+  const { get } = await runners.start({ jobs: createRouter() });
+  expect(await get("/livez")).toMatchObject({ status: 200, text: "ok" });
+  await redis.server.kill("SIGKILL");
+  await eventually("it is not ready", async () => (await get("/readyz")).status === 503);
+  expect(await get("/livez")).toMatchObject({ status: 200, text: "ok" });
+});

@@ -1,0 +1,53 @@
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+export type Rpc = { id: number; method: string; params: { fromBlock: string; toBlock: string }[] };
+
+export type NodeBefore = {
+  /** With secrets in it wherever a provider's URL has some. */
+  url: string;
+  /** `host:port`, for a URL of another form. */
+  address: string;
+  /** What it was asked. */
+  asked: Rpc[];
+  close(): Promise<void>;
+};
+
+/** A node in front of the one at `rpcUrl`, which answers some requests by itself: those of which `answer` says so. */
+export async function startNodeBefore(
+  rpcUrl: string,
+  answer: (rpc: Rpc, res: ServerResponse) => boolean,
+): Promise<NodeBefore> {
+  const asked: Rpc[] = [];
+  const server = createServer(async (req, res) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of req) chunks.push(chunk as Buffer);
+    const rpc = JSON.parse(Buffer.concat(chunks).toString()) as Rpc;
+    asked.push(rpc);
+    if (!answer(rpc, res)) await forward(rpcUrl, rpc, res);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return {
+    asked,
+    address,
+    url: `http://user:pass-w0rd-123@${address}/v2/api-key-12345678?token=tok-87654321`,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+/** Answers as the node at `rpcUrl` does. */
+export async function forward(rpcUrl: string, rpc: object, res: ServerResponse): Promise<void> {
+  const headers = { "content-type": "application/json" };
+  const response = await fetch(rpcUrl, { method: "POST", body: JSON.stringify(rpc), headers });
+  res.writeHead(200, headers).end(await response.text());
+}
+
+export function answerWith(result: unknown, { id }: Rpc, res: ServerResponse): true {
+  res.end(JSON.stringify({ jsonrpc: "2.0", id, result }));
+  return true;
+}
