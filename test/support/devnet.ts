@@ -136,6 +136,13 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
       await client.mine({ blocks });
     },
 
+    /** Mines until all blocks that there are now are final. */
+    async finalize(): Promise<void> {
+      const head = await client.getBlockNumber();
+      while ((await client.getBlock({ blockTag: "finalized" })).number < head)
+        await client.mine({ blocks: 1 });
+    },
+
     /** The newest block's timestamp, unix seconds. */
     now: async (): Promise<bigint> => (await client.getBlock()).timestamp,
 

@@ -141,3 +141,9 @@ const CANCEL_TYPES = {
     { name: "nonce", type: "bytes32" },
   ],
 } as const;
+
+/** The authorization in the headers of a version 2 payment. */
+export function signedIn(headers: Readonly<Record<string, string>>): SignedAuthorization {
+  const header = headers["PAYMENT-SIGNATURE"] ?? "";
+  return JSON.parse(Buffer.from(header, "base64").toString()).payload as SignedAuthorization;
+}

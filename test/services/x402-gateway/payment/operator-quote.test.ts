@@ -2,72 +2,27 @@ import type { PaymentRequirements } from "@x402/core/types";
 import { generatePrivateKey } from "viem/accounts";
 import { beforeEach, describe, expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { keccak256Hex } from "../../../../shared/ethereum/encoding.ts";
 import { createSigner } from "../../../../shared/ethereum/signatures.ts";
 import { domainSeparator } from "../../../../shared/ethereum/typed-data.ts";
-import {
-  encodeQuoteHeader,
-  type JobQuote,
-  jobQuoteDigest,
-  toQuoteJson,
-} from "../../../../shared/pricing/job-quote.ts";
-import {
-  inTime,
-  JOB_PATH,
-  PRICE,
-  type TestX402,
-  type TestX402Options,
-  useX402,
-} from "../../../fixtures/x402.ts";
+import { type JobQuote, jobQuoteDigest, toQuoteJson } from "../../../../shared/pricing/job-quote.ts";
+import { inTime, JOB_PATH, type TestX402, useX402 } from "../../../fixtures/x402.ts";
 import { newPayer } from "../../../support/devnet.ts";
 import { signPayment, signPaymentV1 } from "../../../support/sign-payment.ts";
+import {
+  DOMAIN,
+  honouringQuotes,
+  operator,
+  QUOTED,
+  QUOTED_WEI,
+  quoteOf,
+  type SignedQuote,
+  signQuote,
+} from "../operator-quotes.ts";
 
 const fixture = useX402();
-const operator = createSigner(generatePrivateKey());
-const DOMAIN = {
-  name: "TangleQuote",
-  version: "1",
-  chainId: 31337,
-  verifyingContract: "0xDeaDbeefdEAdbeefdEadbEEFdeadbeEFdEaDbeeF",
-};
-/** Half of the price list's: 1.60 USDC. */
-const QUOTED_WEI = 500_000_000_000_000n;
-const QUOTED = PRICE / 2n;
-
-const honouring: Partial<TestX402Options> = {
-  prices: { "7": "1000000000000000", "8": "1000000000000000" },
-  x402: {
-    quote_operators: [operator.address],
-    quote_domain: { chain_id: DOMAIN.chainId, verifying_contract: DOMAIN.verifyingContract },
-  },
-};
 
 const now = () => BigInt(Math.floor(Date.now() / 1000));
-
-function quoteFor(change: Partial<JobQuote> = {}): JobQuote {
-  return {
-    requester: fixture.payer.address.toLowerCase() as `0x${string}`,
-    serviceId: 1n,
-    jobIndex: 7,
-    priceWei: QUOTED_WEI,
-    timestamp: now(),
-    expiry: now() + 300n,
-    confidentiality: 0,
-    inputsHash: keccak256Hex(Buffer.from("hello")),
-    ...change,
-  };
-}
-
-type Signed = { header: Record<string, string>; digest: string };
-
-function signQuote(quote: JobQuote, { by = operator, domain = DOMAIN } = {}): Signed {
-  const digest = jobQuoteDigest(domainSeparator(domain), quote);
-  const signature = `0x${by.sign(digest).toString("hex")}` as const;
-  return {
-    header: { "X-PLATFORM-QUOTE": encodeQuoteHeader({ quote, signature }) },
-    digest: `0x${Buffer.from(digest).toString("hex")}`,
-  };
-}
+const quoteFor = (change: Partial<JobQuote> = {}) => quoteOf(fixture.payer, change);
 
 const codeAt = async (x402: TestX402, headers: Record<string, string>, body = "hello", path = JOB_PATH) => {
   const answer = await x402.post(headers, { body, path });
@@ -84,7 +39,7 @@ async function offersIn(x402: TestX402, headers: Record<string, string>) {
 
 async function payBy(
   x402: TestX402,
-  { header }: Signed,
+  { header }: SignedQuote,
   payer = fixture.payer,
 ): Promise<Record<string, string>> {
   const [offer] = (await offersIn(x402, header)).v2;
@@ -94,11 +49,11 @@ async function payBy(
 
 let x402: TestX402;
 beforeEach(async () => {
-  x402 = await fixture.gateway(honouring);
+  x402 = await fixture.gateway(honouringQuotes);
 });
 
 describe("an operator's quote", () => {
-  test("is offered at its price until it expires, and bought once by its requester; the job has its digest", async () => {
+  test("an operator's quote is offered at its price until it expires, and bought once, by its requester", async () => {
     const quote = quoteFor({ expiry: now() + 60n });
     const signed = signQuote(quote);
     const [offer] = (await offersIn(x402, signed.header)).v2;
@@ -117,14 +72,13 @@ describe("an operator's quote", () => {
 
     const second = await payBy(x402, signed);
     expect(await codeAt(x402, second)).toEqual([409, "quote.used"]);
-    expect(await codeAt(x402, second, "hello", `${JOB_PATH}/auth-dry-run`)).toEqual([409, "quote.used"]);
     // The payment itself, sent again, is no second use; nor does it need the quote.
     const again = await x402.post({ "PAYMENT-SIGNATURE": String(headers["PAYMENT-SIGNATURE"]) });
     expect([again.status, again.text]).toEqual([202, answer.text]);
     expect(await fixture.charged()).toEqual([QUOTED]);
   });
 
-  test("is bought by version 1, at its price and with its digest", async () => {
+  test("an operator's quote is bought by a version 1 payment, at its price and with its digest", async () => {
     const signed = signQuote(quoteFor());
     const [offer] = (await offersIn(x402, signed.header)).v1;
     if (offer === undefined) throw new Error("there is no offer of version 1");
@@ -137,8 +91,8 @@ describe("an operator's quote", () => {
     expect(await fixture.charged()).toEqual([QUOTED]);
   });
 
-  test("used ten times at once, on two replicas, is one job and one charge", async () => {
-    const other = await fixture.gateway(honouring);
+  test("an operator's quote that is used ten times at once, on two replicas, is one job and one charge", async () => {
+    const other = await fixture.gateway(honouringQuotes);
     const signed = signQuote(quoteFor());
     const payments = await Promise.all(Array.from({ length: 10 }, () => payBy(x402, signed)));
     const answers = await Promise.all(payments.map((headers, i) => [x402, other][i % 2]?.post(headers)));
@@ -146,10 +100,10 @@ describe("an operator's quote", () => {
     expect(await fixture.charged()).toEqual([QUOTED]);
   });
 
-  test("is free again once the payment that used it is void", async () => {
+  test("an operator's quote is free again once the payment that used it is void", async () => {
     const trusting = await fixture.gateway({
-      ...honouring,
-      x402: { ...honouring.x402, trust_facilitator: true },
+      ...honouringQuotes,
+      x402: { ...honouringQuotes.x402, trust_facilitator: true },
       token: { rpc_url: undefined as never },
       early: true,
     });
@@ -170,9 +124,9 @@ describe("an operator's quote", () => {
   });
 });
 
-describe("a quote that is not honoured is no 402, which a client would pay at another price", () => {
-  const refused: Record<string, [() => Signed, number, string]> = {
-    "signed by nobody known": [
+describe("a quote that is not honoured", () => {
+  const refused: Record<string, [() => SignedQuote, number, string]> = {
+    "that nobody known signed": [
       () => signQuote(quoteFor(), { by: createSigner(generatePrivateKey()) }),
       403,
       "quote.rejected",
@@ -184,8 +138,8 @@ describe("a quote that is not honoured is no 402, which a client would pay at an
     ],
     "for another job": [() => signQuote(quoteFor({ jobIndex: 8 })), 403, "quote.rejected"],
     "for another service": [() => signQuote(quoteFor({ serviceId: 2n })), 403, "quote.rejected"],
-    expired: [() => signQuote(quoteFor({ expiry: now() - 1n })), 410, "quote.expired"],
-    "of the future": [() => signQuote(quoteFor({ timestamp: now() + 120n })), 403, "quote.rejected"],
+    "that has expired": [() => signQuote(quoteFor({ expiry: now() - 1n })), 410, "quote.expired"],
+    "that is of the future": [() => signQuote(quoteFor({ timestamp: now() + 120n })), 403, "quote.rejected"],
     "that hardly expires": [
       () => signQuote(quoteFor({ expiry: now() + 31n * 86_400n })),
       403,
@@ -194,13 +148,17 @@ describe("a quote that is not honoured is no 402, which a client would pay at an
     "that is none": [() => ({ header: { "X-PLATFORM-QUOTE": "e30=" }, digest: "" }), 400, "quote.malformed"],
     "that is empty": [() => ({ header: { "X-PLATFORM-QUOTE": "" }, digest: "" }), 400, "quote.malformed"],
   };
-  test.each(Object.entries(refused))("%s: unpaid and paid alike", async (_name, [make, status, code]) => {
-    const { header } = make();
-    const payment = await x402.pay({ payer: fixture.payer });
-    expect(await codeAt(x402, header)).toEqual([status, code]);
-    expect(await codeAt(x402, { ...header, ...payment })).toEqual([status, code]);
-    expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
-  });
+  const rows = Object.entries(refused).map(([name, [make, ...said]]) => [name, ...said, make] as const);
+  test.each(rows)(
+    "an operator's quote %s is refused with %i %s, unpaid and paid alike",
+    async (_name, status, code, make) => {
+      const { header } = make();
+      const payment = await x402.pay({ payer: fixture.payer });
+      expect(await codeAt(x402, header)).toEqual([status, code]);
+      expect(await codeAt(x402, { ...header, ...payment })).toEqual([status, code]);
+      expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+    },
+  );
 
   const fields: Record<string, (details: Record<string, string>) => void> = {
     requester: (details) => Object.assign(details, { requester: `0x${"11".repeat(20)}` }),
@@ -210,35 +168,28 @@ describe("a quote that is not honoured is no 402, which a client would pay at an
     confidentiality: (details) => Object.assign(details, { confidentiality: "1" }),
     inputs_hash: (details) => Object.assign(details, { inputs_hash: `0x${"22".repeat(32)}` }),
   };
-  test.each(Object.entries(fields))("changed in its %s", async (_name, change) => {
-    const quote = quoteFor();
-    const digest = jobQuoteDigest(domainSeparator(DOMAIN), quote);
-    const json = toQuoteJson({ quote, signature: `0x${operator.sign(digest).toString("hex")}` });
-    change(json.details as unknown as Record<string, string>);
-    const header = { "X-PLATFORM-QUOTE": Buffer.from(JSON.stringify(json)).toString("base64") };
-    expect(await codeAt(x402, header)).toEqual([403, "quote.rejected"]);
-  });
+  test.each(Object.entries(fields))(
+    "an operator's quote whose %s was changed is refused with 403",
+    async (_name, change) => {
+      const quote = quoteFor();
+      const digest = jobQuoteDigest(domainSeparator(DOMAIN), quote);
+      const json = toQuoteJson({ quote, signature: `0x${operator.sign(digest).toString("hex")}` });
+      change(json.details as unknown as Record<string, string>);
+      const header = { "X-PLATFORM-QUOTE": Buffer.from(JSON.stringify(json)).toString("base64") };
+      expect(await codeAt(x402, header)).toEqual([403, "quote.rejected"]);
+    },
+  );
 
-  test("at a price that comes to nothing that can be paid", async () => {
+  test("an operator's quote whose price comes to no token's smallest unit is refused with 403", async () => {
     expect(await codeAt(x402, signQuote(quoteFor({ priceWei: 0n })).header)).toEqual([403, "quote.rejected"]);
   });
 
-  test("and a dry-run without a payment says so too", async () => {
-    const dryRun = `${JOB_PATH}/auth-dry-run`;
-    const asked = (signed: Signed, body = "hello") => codeAt(x402, signed.header, body, dryRun);
-    expect((await x402.post(signQuote(quoteFor()).header, { path: dryRun })).json()).toMatchObject({
-      allowed: true,
-    });
-    expect(await asked(signQuote(quoteFor()), "jello")).toEqual([403, "quote.rejected"]);
-    expect(await asked(signQuote(quoteFor({ jobIndex: 8 })))).toEqual([403, "quote.rejected"]);
-  });
-
-  test("where no quotes are honoured", async () => {
+  test("a gateway that honours no quotes refuses one with 403", async () => {
     const plain = await fixture.gateway();
     expect(await codeAt(plain, signQuote(quoteFor()).header)).toEqual([403, "quote.rejected"]);
   });
 
-  test("paid by another than its requester, or for another body", async () => {
+  test("an operator's quote that another than its requester pays, or for another body, is refused with 403", async () => {
     const signed = signQuote(quoteFor());
     const stranger = await newPayer(fixture.devnet);
     expect(await codeAt(x402, await payBy(x402, signed, stranger))).toEqual([403, "quote.rejected"]);
@@ -248,8 +199,8 @@ describe("a quote that is not honoured is no 402, which a client would pay at an
   });
 });
 
-test("under another brand it is taken from that brand's header, and from the default one; not from both", async () => {
-  const branded = await fixture.gateway({ ...honouring, metadataPrefix: "X-ACME" });
+test("a quote is read from the header of the configured prefix or from the default one, not from both", async () => {
+  const branded = await fixture.gateway({ ...honouringQuotes, metadataPrefix: "X-ACME" });
   const { header, digest } = signQuote(quoteFor());
   const { "X-PLATFORM-QUOTE": value = "" } = header;
   for (const name of ["X-ACME-QUOTE", "X-PLATFORM-QUOTE"]) {
@@ -260,7 +211,7 @@ test("under another brand it is taken from that brand's header, and from the def
   expect(await codeAt(branded, both)).toEqual([400, "quote.malformed"]);
 });
 
-test("an offer by a quote is nothing without it, and no list price is paid by one", async () => {
+test("an offer by a quote cannot be paid without the quote, nor the list price with one", async () => {
   const signed = signQuote(quoteFor());
   const { "PAYMENT-SIGNATURE": cheap = "" } = await payBy(x402, signed);
   expect(await codeAt(x402, { "PAYMENT-SIGNATURE": cheap })).toEqual([402, "payment.not_offered"]);

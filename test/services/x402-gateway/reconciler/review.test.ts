@@ -1,59 +1,37 @@
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { isDisputed } from "../../../../shared/payments/list.ts";
 import { createResolve } from "../../../../shared/payments/resolve.ts";
 import { keys } from "../../../../shared/redis/keys.ts";
-import { answerWith, type NodeBefore, startNodeBefore } from "../../../chain/node-before.ts";
+import { answerWith, startNodeBefore } from "../../../chain/node-before.ts";
 import { useDevnet } from "../../../fixtures/devnet.ts";
-import type { TestX402 } from "../../../fixtures/x402.ts";
-import { PRICE, useX402 } from "../../../fixtures/x402.ts";
+import { useEnds } from "../../../fixtures/ends.ts";
+import { idIn, PRICE, type TestX402, useX402 } from "../../../fixtures/x402.ts";
 
 const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
-const nodes: NodeBefore[] = [];
-
-afterEach(async () => {
-  await Promise.all(nodes.splice(0).map((node) => node.close()));
-});
+const ends = useEnds();
 
 /** The devnet's node, as it looks through one that answers some requests by itself. */
 async function nodeThat(answer: Parameters<typeof startNodeBefore>[1]): Promise<string> {
   const node = await startNodeBefore(fixture.devnet.rpcUrl, answer);
-  nodes.push(node);
+  ends.defer(() => node.close());
   return node.url;
-}
-
-/** A gateway whose clock can be put ahead, so that what it does seldom is done now. */
-async function clocked(options: Parameters<typeof fixture.gateway>[0] = {}, start = 0) {
-  let ahead = start;
-  const x402 = await fixture.gateway({ ...options, clock: () => Date.now() + ahead });
-  return {
-    x402,
-    skip: (ms: number) => {
-      ahead += ms;
-    },
-  };
 }
 
 const SAYS_SETTLED = { on: "settle", kind: "drop", acts: true, times: 1 } as const;
 
 const hasLogged = ({ log }: TestX402, event: string) => log.events.some((each) => each.event === event);
 
-function idIn(text: string): string {
-  const id = /c_[0-9a-f]{32}/.exec(text)?.[0];
-  if (id === undefined) throw new Error(`no call in ${text}`);
-  return id;
-}
-
-test("a payment that the chain contradicts is never called void: an operator decides, and his word brings its job", async () => {
+test("a payment that the chain contradicts is never void: an operator decides, and his word brings its job", async () => {
   const rpc_url = await nodeThat((rpc, res) => rpc.method === "eth_getLogs" && answerWith([], rpc, res));
-  const { x402, skip } = await clocked({ token: { rpc_url } });
+  const x402 = await fixture.gateway({ token: { rpc_url } });
   const headers = await x402.pay({ payer: fixture.payer });
   await fixture.devnet.control.fault(SAYS_SETTLED);
-  const id = idIn((await x402.post(headers)).text);
+  const id = idIn(await x402.post(headers));
   await fixture.devnet.chain.increaseTime(500);
   await fixture.devnet.chain.mine(5);
   await eventually("it is at its end", async () => {
-    skip(30_000);
+    x402.skip(30_000);
     return (await x402.journal.find(id))?.state !== "SETTLING";
   });
   expect(await x402.journal.find(id)).toMatchObject({ state: "REVIEW", reason: expect.any(String) });
@@ -71,14 +49,14 @@ test("a payment that the chain contradicts is never called void: an operator dec
 });
 
 test("a payment that the chain shows, though not deep enough yet, is waited for and not settled again", async () => {
-  const { x402, skip } = await clocked({ token: { confirmations: 50 } });
+  const x402 = await fixture.gateway({ token: { confirmations: 50 } });
   await fixture.devnet.control.fault(SAYS_SETTLED);
   const headers = await x402.pay({ payer: fixture.payer });
-  const id = idIn((await x402.post(headers)).text);
+  const id = idIn(await x402.post(headers));
   let looked = String(await x402.redis.zscore(keys.paymentsDue, id));
   for (let look = 0; look < 4; look++) {
-    skip(10_000);
     looked = await eventually("it was looked at", async () => {
+      x402.skip(1000);
       const due = String(await x402.redis.zscore(keys.paymentsDue, id));
       return due === looked ? undefined : due;
     });
@@ -86,39 +64,42 @@ test("a payment that the chain shows, though not deep enough yet, is waited for 
   expect([(await x402.journal.find(id))?.state, (await fixture.asked()).settle]).toEqual(["SETTLING", 1]);
   await fixture.devnet.chain.mine(50);
   await eventually("its call waits", async () => {
-    skip(10_000);
+    x402.skip(10_000);
     return (await x402.waiting()).length === 1;
   });
   expect((await x402.journal.find(id))?.settlement?.by).toBe("chain");
   expect((await fixture.asked()).settle).toBe(1);
 });
 
-describe("a call that its queue has lost is added again", () => {
-  test.each([false, true])("(the chain's node is away: %s)", async (isAway) => {
-    let away = false;
-    const rpc_url = await nodeThat((_, res) => away && Boolean(res.writeHead(503).end()));
-    const { x402, skip } = await clocked({ token: { rpc_url } });
-    const id = idIn((await x402.post(await x402.pay({ payer: fixture.payer }))).text);
-    await (await x402.queue.getJob(id))?.remove();
-    expect(await x402.waiting()).toEqual([]);
-    away = isAway;
-    skip(35_000);
-    await eventually("it waits again", async () => (await x402.waiting()).length === 1);
-    expect((await x402.waiting())[0]).toMatchObject({ id });
-    expect(hasLogged(x402, "payment.call_missing")).toBe(true);
-  });
+describe("a lost call", () => {
+  test.each([false, true])(
+    "a call that its queue has lost is added again (the chain's node is away: %s)",
+    async (isAway) => {
+      let away = false;
+      const rpc_url = await nodeThat((_, res) => away && Boolean(res.writeHead(503).end()));
+      const x402 = await fixture.gateway({ token: { rpc_url } });
+      const id = idIn(await x402.post(await x402.pay({ payer: fixture.payer })));
+      await (await x402.queue.getJob(id))?.remove();
+      expect(await x402.waiting()).toEqual([]);
+      away = isAway;
+      x402.skip(35_000);
+      await eventually("it waits again", async () => (await x402.waiting()).length === 1);
+      expect((await x402.waiting())[0]).toMatchObject({ id });
+      expect(hasLogged(x402, "payment.call_missing")).toBe(true);
+    },
+  );
 });
 
 test("a payment that vanished for good, after its call was queued, is kept as disputed", async () => {
-  const { x402, skip } = await clocked();
+  const x402 = await fixture.gateway();
   const before = await fixture.devnet.chain.snapshot();
-  const id = idIn((await x402.post(await x402.pay({ payer: fixture.payer }))).text);
+  const id = idIn(await x402.post(await x402.pay({ payer: fixture.payer })));
   await fixture.devnet.chain.revert(before);
   await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
   await fixture.devnet.chain.increaseTime(200);
   await fixture.devnet.chain.mine(5);
   const payment = await eventually("it is disputed", async () => {
-    skip(5000);
+    x402.skip(5000);
     const found = await x402.journal.find(id);
     return found?.reason === undefined ? undefined : found;
   });
@@ -146,15 +127,16 @@ describe("a payment whose token is in the configuration no more", () => {
     });
   }
 
-  test("stays open, whatever the time; once the token is back, the chain decides", async () => {
+  test("a payment whose token is configured no more stays open; once the token is back, the chain decides", async () => {
     const first = await fixture.gateway();
     await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
     const headers = await first.pay({ payer: fixture.payer });
-    const id = idIn((await first.post(headers)).text);
+    const id = idIn(await first.post(headers));
     await fixture.stop(first);
     const { settle } = await fixture.asked();
 
-    const { x402: without } = await clocked(other, DAY_MS);
+    const without = await fixture.gateway(other);
+    without.skip(DAY_MS);
     await missed(without, id);
     expect((await without.journal.find(id))?.state).toBe("SETTLING");
     expect((await fixture.asked()).settle).toBe(settle);
@@ -162,45 +144,48 @@ describe("a payment whose token is in the configuration no more", () => {
 
     await fixture.devnet.chain.increaseTime(200);
     await fixture.devnet.chain.mine(5);
-    const { x402: back, skip } = await clocked({}, DAY_MS);
+    const back = await fixture.gateway();
+    back.skip(DAY_MS);
     await eventually("it is void", async () => {
-      skip(60_000);
+      back.skip(60_000);
       return (await back.journal.find(id))?.state === "VOID";
     });
   });
 
-  test("and is not taken as proven when its call has been injected", async () => {
+  test("an injected call whose token is configured no more is not taken as proven until the token is back", async () => {
     const first = await fixture.gateway();
-    const id = idIn((await first.post(await first.pay({ payer: fixture.payer }))).text);
+    const id = idIn(await first.post(await first.pay({ payer: fixture.payer })));
     await fixture.stop(first);
 
-    const { x402: without } = await clocked(other, DAY_MS);
+    const without = await fixture.gateway(other);
+    without.skip(DAY_MS);
     await without.redis.hset(keys.record(id), "st", "INJECTED");
     await missed(without, id);
     const kept = await without.journal.find(id);
     expect([kept?.proven, kept?.request]).toEqual([false, expect.anything()]);
     await fixture.stop(without);
 
-    const { x402: back, skip } = await clocked({}, DAY_MS);
+    const back = await fixture.gateway();
+    back.skip(DAY_MS);
     await eventually("it is proven, and at its end", async () => {
-      skip(60_000);
+      back.skip(60_000);
       return (await back.redis.zscore(keys.paymentsDue, id)) === null;
     });
     expect((await back.journal.find(id))?.proven).toBe(true);
   });
 });
 
-test("a node that answers no more is said by /readyz, and since when", async () => {
+test("readiness says that a chain's node answers no more, and since when", async () => {
   let away = false;
   const rpc_url = await nodeThat((_, res) => away && Boolean(res.writeHead(503).end()));
-  const { x402, skip } = await clocked({ token: { rpc_url } });
+  const x402 = await fixture.gateway({ token: { rpc_url } });
   const said = () => x402.gateway.readiness().checks["chains"];
   const { network } = fixture.devnet;
   expect(said()).toEqual([{ network, ok: true }]);
   const lastAnswerBefore = Date.now();
   away = true;
   await eventually("it is missed", () => hasLogged(x402, "chain.lost"));
-  skip(16_000);
+  x402.skip(16_000);
   expect(said()).toEqual([{ network, ok: false, since: expect.any(String) }]);
   const [{ since }] = said() as [{ since: string }];
   expect(Math.abs(Date.parse(since) - lastAnswerBefore)).toBeLessThan(5000);
@@ -208,21 +193,21 @@ test("a node that answers no more is said by /readyz, and since when", async () 
   await eventually("it is back", () => (said() as { ok: boolean }[])[0]?.ok);
 });
 
-test("a facilitator that names a transaction which does not exist is settled with again, and the true one is kept", async () => {
-  const { x402, skip } = await clocked();
+test("where a facilitator names a transaction that does not exist, it is asked again and the true one is kept", async () => {
+  const x402 = await fixture.gateway();
   const headers = await x402.pay({ payer: fixture.payer });
   await fixture.devnet.control.fault({ on: "settle", kind: "accept", times: 1 });
   const answer = await x402.post(headers);
   expect(answer.status).toBe(202);
-  const id = idIn(answer.text);
-  skip(31_000);
+  const id = idIn(answer);
+  x402.skip(31_000);
   const transfer = await eventually(
     "it is paid",
     async () => (await fixture.devnet.chain.transfers(fixture.devnet.seller))[0],
   );
   await eventually("the chain shows it", async () => {
     // The next look is due some time after the end of the one that settled again, which may still be under way.
-    skip(31_000);
+    x402.skip(31_000);
     await fixture.devnet.chain.mine(1);
     return (await x402.journal.find(id))?.proven;
   });

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { PRICE, requiredIn, type TestX402Options, useX402 } from "../../../fixtures/x402.ts";
 
@@ -18,66 +18,65 @@ async function ready(options: Partial<TestX402Options> = {}) {
   return x402;
 }
 
-describe("where the facilitator's word is the last", () => {
-  test("that is said by /readyz, and a payment is taken", async () => {
-    const x402 = await ready();
-    expect(x402.gateway.readiness().checks["trust_facilitator"]).toBe(true);
-    expect((await x402.post(await x402.pay({ payer: fixture.payer }))).status).toBe(202);
-    expect(await fixture.charged()).toEqual([PRICE]);
-  });
+test("a gateway that trusts its facilitator says so in its readiness, and takes payments without a chain", async () => {
+  const x402 = await ready();
+  expect(x402.gateway.readiness().checks["trust_facilitator"]).toBe(true);
+  expect((await x402.post(await x402.pay({ payer: fixture.payer }))).status).toBe(202);
+  expect(await fixture.charged()).toEqual([PRICE]);
+});
 
-  test("its refusal to settle is a refusal, once it is on disk", async () => {
+test("a trusted facilitator's refusal to settle is a 402, and a repeat's is payment.void: the end is on disk", async () => {
+  const x402 = await ready();
+  const headers = await x402.pay({ payer: fixture.payer });
+  await fixture.devnet.control.fault({
+    on: "settle",
+    kind: "refuse",
+    reason: "insufficient_funds",
+    times: 1,
+  });
+  const answer = await x402.post(headers);
+  expect([answer.status, answer.json()["code"]]).toEqual([402, "payment.rejected"]);
+  expect(requiredIn(answer).accepts).toHaveLength(1);
+  const again = await x402.post(headers);
+  expect([again.status, again.json()["code"]]).toEqual([402, "payment.void"]);
+  expect(await fixture.asked()).toEqual({ verify: 1, settle: 1 });
+});
+
+test.each(["invalid_exact_evm_nonce_already_used", "invalid_transaction_state", "unexpected_settle_error"])(
+  "a trusted facilitator that answers %s has not refused: the money may have moved, and it is asked again",
+  async (reason) => {
     const x402 = await ready();
     const headers = await x402.pay({ payer: fixture.payer });
-    await fixture.devnet.control.fault({
-      on: "settle",
-      kind: "refuse",
-      reason: "insufficient_funds",
-      times: 1,
-    });
+    await fixture.devnet.control.fault({ on: "settle", kind: "refuse", reason, times: 1 });
     const answer = await x402.post(headers);
-    expect([answer.status, answer.json()["code"]]).toEqual([402, "payment.rejected"]);
-    expect(requiredIn(answer).accepts).toHaveLength(1);
-    const again = await x402.post(headers);
-    expect([again.status, again.json()["code"]]).toEqual([402, "payment.void"]);
-    expect(await fixture.asked()).toEqual({ verify: 1, settle: 1 });
-  });
-
-  test.each(["invalid_exact_evm_nonce_already_used", "invalid_transaction_state", "unexpected_settle_error"])(
-    "but %s is no refusal: the money may have moved",
-    async (reason) => {
-      const x402 = await ready();
-      const headers = await x402.pay({ payer: fixture.payer });
-      await fixture.devnet.control.fault({ on: "settle", kind: "refuse", reason, times: 1 });
-      const answer = await x402.post(headers);
-      expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.outcome_unknown"]);
-      await eventually("its job", async () => (await x402.post(headers)).status === 202);
-    },
-  );
-
-  test("no answer is none: it is asked again", async () => {
-    const x402 = await ready();
-    const headers = await x402.pay({ payer: fixture.payer });
-    await fixture.devnet.control.fault({ on: "settle", kind: "drop", times: 1 });
-    expect((await x402.post(headers)).status).toBe(503);
+    expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.outcome_unknown"]);
+    x402.skip(3000);
     await eventually("its job", async () => (await x402.post(headers)).status === 202);
-    expect(await fixture.charged()).toEqual([PRICE]);
-  });
+  },
+);
 
-  test("what it never says is an operator's to decide, and stays 503", async () => {
-    let ahead = 0;
-    const x402 = await ready({ clock: () => Date.now() + ahead });
-    const headers = await x402.pay({ payer: fixture.payer });
-    await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
-    expect((await x402.post(headers)).status).toBe(503);
-    const answer = await eventually("it is in review", async () => {
-      ahead += 60_000;
-      const said = await x402.post(headers);
-      expect([said.status, said.headers["payment-required"]]).toEqual([503, undefined]);
-      return said.json()["code"] === "payment.in_review" ? said : undefined;
-    });
-    expect(answer.json()["status_url"]).toBeDefined();
-    expect(x402.log.events.some(({ event }) => event === "payment.in_review")).toBe(true);
-    expect(await x402.waiting()).toEqual([]);
+test("a trusted facilitator that does not answer a settle is asked again, and the payment is charged once", async () => {
+  const x402 = await ready();
+  const headers = await x402.pay({ payer: fixture.payer });
+  await fixture.devnet.control.fault({ on: "settle", kind: "drop", times: 1 });
+  expect((await x402.post(headers)).status).toBe(503);
+  x402.skip(3000);
+  await eventually("its job", async () => (await x402.post(headers)).status === 202);
+  expect(await fixture.charged()).toEqual([PRICE]);
+});
+
+test("a payment whose outcome a trusted facilitator never says goes to review, and is 503 all the while", async () => {
+  const x402 = await ready({ x402: { trust_facilitator: true, settle_timeout_secs: 1 } });
+  const headers = await x402.pay({ payer: fixture.payer });
+  await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
+  expect((await x402.post(headers)).status).toBe(503);
+  const answer = await eventually("it is in review", async () => {
+    x402.skip(60_000);
+    const said = await x402.post(headers);
+    expect([said.status, said.headers["payment-required"]]).toEqual([503, undefined]);
+    return said.json()["code"] === "payment.in_review" ? said : undefined;
   });
+  expect(answer.json()["status_url"]).toBeDefined();
+  expect(x402.log.events.some(({ event }) => event === "payment.in_review")).toBe(true);
+  expect(await x402.waiting()).toEqual([]);
 });

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { createProducer, type Inject, Refused } from "../../../../../services/producer/producer.ts";
 import { Secret } from "../../../../../shared/crypto/secret.ts";
 import { eventually } from "../../../../../shared/dev/wait.ts";
@@ -8,30 +8,28 @@ import { isQueued } from "../../../../../shared/queue/status.ts";
 import { connectForWork } from "../../../../../shared/redis/connect.ts";
 import { keys } from "../../../../../shared/redis/keys.ts";
 import { systemClock } from "../../../../../shared/time/clock.ts";
-import type { TestX402 } from "../../../../fixtures/x402.ts";
-import { useX402 } from "../../../../fixtures/x402.ts";
+import { useEnds } from "../../../../fixtures/ends.ts";
+import { useRedisProxy } from "../../../../fixtures/redis-proxy.ts";
+import { idIn, type TestX402, useX402 } from "../../../../fixtures/x402.ts";
 import { paymentIn } from "../../../../support/books.ts";
 import { type Answer, send } from "../../../../support/http.ts";
 import { recordingLog } from "../../../../support/recording-log.ts";
-import { type RedisProxy, startRedisProxy } from "../../../../support/redis-proxy.ts";
 import { STEPS } from "../../redis-steps.ts";
 
 const fixture = useX402();
-let proxy: RedisProxy;
+const proxy = useRedisProxy(fixture.redis);
+const ends = useEnds();
 let x402: TestX402;
 let headers: Record<string, string>;
-const closers: (() => Promise<unknown>)[] = [];
 
 beforeEach(async () => {
-  proxy = await startRedisProxy(fixture.redis.url);
-  x402 = await fixture.gateway({ redisUrl: proxy.url, directUrl: fixture.redis.url });
+  x402 = await fixture.gateway({
+    redisUrl: proxy.url,
+    directUrl: fixture.redis.url,
+    enqueueTimeoutMs: 500,
+  });
   headers = await x402.pay({ payer: fixture.payer });
 });
-afterEach(async () => {
-  for (const close of closers.splice(0)) await close();
-  await proxy.close();
-});
-
 /** What anybody is told of the call that this answer names. */
 async function stateOf(answer: Answer): Promise<unknown> {
   const { pathname } = new URL(String(answer.json()["status_url"]));
@@ -45,7 +43,7 @@ async function producer(inject: Inject): Promise<void> {
   fixture.foreign.push(paymentIn(headers)?.nonce ?? "");
   const redis = connectForWork(new Secret(fixture.redis.url), recordingLog());
   const started = createProducer({ inject, redis, log: recordingLog(), origins: ["x402"] });
-  closers.push(async () => {
+  ends.defer(async () => {
     await started.close(2000);
     redis.disconnect();
   });
@@ -65,7 +63,7 @@ async function discardFailed(): Promise<void> {
   expect(await discard(failed, { selection: "by id", reason: "not wanted" })).toBe("done");
 }
 
-/** The reconciler has looked at all there is, and is to look again later or never. */
+/** The reconciler has looked at it, and is to look again later or never. */
 async function reconcilerHasLooked(id: string): Promise<void> {
   await x402.redis.zadd(keys.paymentsDue, "XX", 0, id);
   await eventually("it has looked", async () => (await x402.redis.zscore(keys.paymentsDue, id)) !== "0");
@@ -73,64 +71,72 @@ async function reconcilerHasLooked(id: string): Promise<void> {
 
 const isFailed = async () => (await x402.queue.getFailedCount()) === 1;
 
-describe("GET /x402/calls/{call_id} says where a paid call is", () => {
-  const states: Record<string, () => Promise<Answer>> = {
-    async settling() {
-      await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
-      return x402.post(headers);
-    },
-    async settled() {
-      proxy.onCommand = (words) => (STEPS.add(words) ? { kind: "lose-command" } : undefined);
-      return x402.post(headers);
-    },
-    queued: () => x402.post(headers),
-    async failed() {
-      await producer(refuse);
-      const answer = await x402.post(headers);
-      await eventually("it is failed", isFailed);
-      return answer;
-    },
-    async injected() {
-      await producer(async () => {});
-      return x402.post(headers);
-    },
-    async discarded() {
-      await producer(refuse);
-      const answer = await x402.post(headers);
-      await eventually("it is failed", isFailed);
-      await discardFailed();
-      return answer;
-    },
-    async void() {
-      await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
-      const answer = await x402.post(headers);
-      await fixture.devnet.chain.cancelAuthorization(
-        fixture.payer,
-        paymentIn(headers)?.nonce as `0x${string}`,
-      );
-      return answer;
-    },
-    async review() {
-      await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
-      const answer = await x402.post(headers);
-      const id = String(answer.json()["status_url"]).split("/").at(-1) ?? "";
-      await x402.journal.markForReview(id, { now: Date.now(), reason: "a contradiction" });
-      return answer;
-    },
-  };
-  test.each(Object.entries(states))("%s", async (state, bring) => {
-    const answer = await bring();
-    await eventually(`it says ${state}`, async () => (await stateOf(answer)) === state);
-    proxy.onCommand = () => undefined;
-    await fixture.devnet.control.clearFaults();
-    await eventually("what was under way has ended", async () => {
-      const now = await stateOf(answer);
-      return now !== "settling" && now !== "settled";
-    });
+test("a paid call's status tells its id, state and times to anybody who knows its URL, and no more", async () => {
+  const answer = await x402.post(headers);
+  const { pathname } = new URL(String(answer.json()["status_url"]));
+  const told = await send(x402.address, { method: "GET", path: pathname });
+  expect(told.status).toBe(200);
+  expect(Object.keys(told.json()).sort()).toEqual(["accepted_at", "call_id", "changed_at", "state"]);
+  expect(told.json()).toMatchObject({ call_id: answer.json()["call_id"], state: "queued" });
+});
+
+const states: Record<string, () => Promise<Answer>> = {
+  async settling() {
+    await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
+    return x402.post(headers);
+  },
+  async settled() {
+    proxy.onCommand = (words) => (STEPS.add(words) ? { kind: "rewrite", words: ["NO"] } : undefined);
+    return x402.post(headers);
+  },
+  queued: () => x402.post(headers),
+  async failed() {
+    await producer(refuse);
+    const answer = await x402.post(headers);
+    await eventually("it is failed", isFailed);
+    return answer;
+  },
+  async injected() {
+    await producer(async () => {});
+    return x402.post(headers);
+  },
+  async discarded() {
+    await producer(refuse);
+    const answer = await x402.post(headers);
+    await eventually("it is failed", isFailed);
+    await discardFailed();
+    return answer;
+  },
+  async void() {
+    await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
+    const answer = await x402.post(headers);
+    await fixture.devnet.chain.cancelAuthorization(fixture.payer, paymentIn(headers)?.nonce as `0x${string}`);
+    await fixture.devnet.chain.finalize();
+    return answer;
+  },
+  async review() {
+    await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
+    const answer = await x402.post(headers);
+    await x402.journal.markForReview(idIn(answer), { now: Date.now(), reason: "a contradiction" });
+    return answer;
+  },
+};
+test.each(Object.entries(states))("a paid call is said to be %s when it is", async (state, bring) => {
+  const answer = await bring();
+  await eventually(`it says ${state}`, async () => {
+    if (state === "void") x402.skip(200);
+    return (await stateOf(answer)) === state;
+  });
+  proxy.onCommand = () => undefined;
+  await fixture.devnet.control.clearFaults();
+  x402.skip(5000);
+  await eventually("what was under way has ended", async () => {
+    const now = await stateOf(answer);
+    return now !== "settling" && now !== "settled";
   });
 });
 
-test("a paid call that an operator discards is over: a repeat is told so, and the reconciler does not bring it back", async () => {
+test("a paid call that an operator discards is said to be over, also to a repeat, and does not come back", async () => {
   await producer(refuse);
   const id = String((await x402.post(headers)).json()["call_id"]);
   await eventually("it is failed", isFailed);

@@ -1,10 +1,10 @@
 import { request } from "node:http";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { eventually } from "../../../../../shared/dev/wait.ts";
 import { useOwnRedis } from "../../../../fixtures/redis.ts";
+import { useRedisProxy } from "../../../../fixtures/redis-proxy.ts";
 import { JOB_PATH, PRICE, type TestX402, useX402 } from "../../../../fixtures/x402.ts";
 import { send } from "../../../../support/http.ts";
-import { type RedisProxy, startRedisProxy } from "../../../../support/redis-proxy.ts";
 import { STEPS, type Step } from "../../redis-steps.ts";
 
 const redis = useOwnRedis();
@@ -33,44 +33,36 @@ async function hangUp(
   sent.destroy();
 }
 
-describe("a client that goes away", () => {
-  test.each(["verify", "settle"] as const)(
-    "while the facilitator is asked to %s: its payment is one charge and one job",
-    async (on) => {
-      const x402 = await fixture.gateway();
-      const header = await x402.pay({ payer: fixture.payer });
-      await fixture.devnet.control.fault({ on, kind: "slow", delayMs: 500, times: 1 });
-      const asked = () =>
-        eventually("the facilitator is asked", async () => (await fixture.asked())[on] === 1);
-      await hangUp(x402.address, header, { whole: true, until: asked });
-      await eventually("its call waits", async () => (await x402.waiting()).length === 1);
-      const again = await x402.post(header);
-      expect([again.status, again.json()["call_id"]]).toEqual([202, (await x402.waiting())[0]?.id]);
-      expect(await fixture.charged()).toEqual([PRICE]);
-    },
-  );
-
-  test("before its body was whole: nobody is asked and nothing is charged", async () => {
+test.each(["verify", "settle"] as const)(
+  "a payment whose client goes away while the facilitator is asked to %s is one charge and one job",
+  async (on) => {
     const x402 = await fixture.gateway();
     const header = await x402.pay({ payer: fixture.payer });
-    await hangUp(x402.address, header, { whole: false, until: async () => {} });
-    await eventually("it is refused", () => x402.log.events.some(({ event }) => event === "payment.refused"));
-    expect([await fixture.asked(), await fixture.charged()]).toEqual([{ verify: 0, settle: 0 }, []]);
-    expect((await x402.post(header)).status).toBe(202);
-  });
+    await fixture.devnet.control.fault({ on, kind: "slow", delayMs: 500, times: 1 });
+    const asked = () => eventually("the facilitator is asked", async () => (await fixture.asked())[on] === 1);
+    await hangUp(x402.address, header, { whole: true, until: asked });
+    await eventually("its call waits", async () => (await x402.waiting()).length === 1);
+    const again = await x402.post(header);
+    expect([again.status, again.json()["call_id"]]).toEqual([202, (await x402.waiting())[0]?.id]);
+    expect(await fixture.charged()).toEqual([PRICE]);
+  },
+);
+
+test("a payment whose client goes away before the body is whole is not charged, and can be sent again", async () => {
+  const x402 = await fixture.gateway();
+  const header = await x402.pay({ payer: fixture.payer });
+  await hangUp(x402.address, header, { whole: false, until: async () => {} });
+  await eventually("it is refused", () => x402.log.events.some(({ event }) => event === "payment.refused"));
+  expect([await fixture.asked(), await fixture.charged()]).toEqual([{ verify: 0, settle: 0 }, []]);
+  expect((await x402.post(header)).status).toBe(202);
 });
 
 describe("a client that goes away once Redis is asked for a step of its request", () => {
-  let proxy: RedisProxy;
-  beforeEach(async () => {
-    proxy = await startRedisProxy(fixture.redis.url);
-  });
-  afterEach(async () => {
-    process.kill(redis.server.pid, "SIGCONT");
-    await proxy.close();
-  });
+  const proxy = useRedisProxy(redis);
+  afterEach(() => process.kill(redis.server.pid, "SIGCONT"));
 
-  const gateway = () => fixture.gateway({ redisUrl: proxy.url, directUrl: fixture.redis.url });
+  /** Its reconciler does not look, lest it finish what the request is about to. */
+  const gateway = () => fixture.gateway({ redisUrl: proxy.url, directUrl: redis.url, roundMs: 600_000 });
 
   /** Resolves once this step was asked for so many times; `act` is called before Redis sees the last of them. */
   function onStep(step: Step, { times = 1, act = () => {} }: { times?: number; act?: () => void } = {}) {
@@ -91,7 +83,7 @@ describe("a client that goes away once Redis is asked for a step of its request"
   }
 
   test.each(["claim", "settled", "add"] as const)(
-    "%s: the request goes on by itself, and is one charge and one job",
+    "a request whose client goes away at the step %s goes on by itself, and is one charge and one job",
     async (step) => {
       const x402 = await gateway();
       const header = await x402.pay({ payer: fixture.payer });
@@ -107,10 +99,10 @@ describe("a client that goes away once Redis is asked for a step of its request"
     },
   );
 
-  test("while it waits as a repeat, the first is answered, and it is one charge and one job", async () => {
+  test("a repeat whose client goes away while it waits leaves the first request its answer, and one charge", async () => {
     const [x402, replica] = [await fixture.gateway(), await gateway()];
     const header = await x402.pay({ payer: fixture.payer });
-    await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 1500, times: 1 });
+    await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 800, times: 1 });
     const first = x402.post(header);
     await eventually("it is being settled", async () => (await fixture.asked()).settle === 1);
     await hangUp(replica.address, header, { whole: true, until: onStep(STEPS.find, { times: 3 }) });

@@ -1,6 +1,6 @@
 import type { PaymentPayload } from "@x402/core/types";
 import { appendPaymentIdentifierToExtensions } from "@x402/extensions/payment-identifier";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { TestX402, TestX402Options } from "../../../../fixtures/x402.ts";
 import { PRICE, useX402 } from "../../../../fixtures/x402.ts";
 import { newPayer } from "../../../../support/devnet.ts";
@@ -15,103 +15,93 @@ async function payFor(x402: TestX402, id: string, payer = fixture.payer): Promis
   return x402.pay({ payer }, { extensions } as Partial<PaymentPayload>);
 }
 
-describe("a payment identifier stands for one request, whatever pays for it", () => {
-  test("signed anew for the same request, it gets the stored answer and nothing is charged", async () => {
-    const replicas = [await fixture.gateway(), await fixture.gateway()] as [TestX402, TestX402];
-    const first = await replicas[0].post(await payFor(replicas[0], ORDER_ID));
-    expect(first.status).toBe(202);
-    const again = await replicas[1].post(await payFor(replicas[1], ORDER_ID));
-    expect([again.status, again.text]).toEqual([202, first.text]);
-    expect(again.headers["idempotent-replayed"]).toBe("true");
-    expect((await fixture.asked()).settle).toBe(1);
-    expect(await fixture.charged()).toEqual([PRICE]);
-    expect(await replicas[0].waiting()).toHaveLength(1);
-  });
-
-  test("signed five times at once, it is charged once", async () => {
-    const x402 = await fixture.gateway();
-    const payments = await Promise.all(Array.from({ length: 5 }, () => payFor(x402, ORDER_ID)));
-    const answers = await Promise.all(payments.map((headers) => x402.post(headers)));
-    expect(answers.map(({ status }) => status)).toEqual([202, 202, 202, 202, 202]);
-    expect(new Set(answers.map(({ text }) => text)).size).toBe(1);
-    expect(await fixture.charged()).toEqual([PRICE]);
-  });
-
-  test("signed anew while the first payment's outcome is open, it is told where to follow the first", async () => {
-    const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
-    await fixture.devnet.control.fault({ on: "settle", kind: "drop", times: 1 });
-    const first = await x402.post(await payFor(x402, ORDER_ID));
-    const again = await x402.post(await payFor(x402, ORDER_ID));
-    expect([first.status, again.status]).toEqual([503, 503]);
-    expect(again.json()["status_url"]).toBe(first.json()["status_url"]);
-  });
-
-  test("for another request it is 409, and the new payment is not charged", async () => {
-    const x402 = await fixture.gateway({ prices: { "7": "1000000000000000", "8": "1000000000000000" } });
-    await x402.post(await payFor(x402, ORDER_ID));
-    const answer = await x402.post(await payFor(x402, ORDER_ID), { body: "other" });
-    expect([answer.status, answer.json()["code"]]).toEqual([409, "payment.identifier_conflict"]);
-    expect(await fixture.charged()).toEqual([PRICE]);
-  });
-
-  test("is the payer's own: another payer's is another", async () => {
-    const x402 = await fixture.gateway();
-    const other = await newPayer(fixture.devnet);
-    const mine = await x402.post(await payFor(x402, ORDER_ID));
-    const theirs = await x402.post(await payFor(x402, ORDER_ID, other));
-    expect([mine.status, theirs.status]).toEqual([202, 202]);
-    expect(theirs.json()["call_id"]).not.toBe(mine.json()["call_id"]);
-    expect(await fixture.charged(other)).toEqual([PRICE]);
-  });
-
-  test("two identifiers are two jobs", async () => {
-    const x402 = await fixture.gateway();
-    for (const id of [ORDER_ID, `${ORDER_ID}2`]) await x402.post(await payFor(x402, id));
-    expect(await x402.waiting()).toHaveLength(2);
-    expect(await fixture.charged()).toEqual([PRICE, PRICE]);
-  });
-
-  const disabled = [{ service_id: 1, job_index: 7, invocation_mode: "disabled" }];
-  const changes: Record<string, Partial<TestX402Options>> = {
-    "the job is disabled": { x402: { job_policies: disabled } },
-    "the queue is full": { limits: { queueDepthMax: 1 } },
-    "the facilitator is gone": { x402: { facilitator_url: "http://127.0.0.1:1" }, early: true },
-  };
-  test.each(Object.entries(changes))(
-    "signed anew, it gets the stored answer though %s; with another body it is 409",
-    async (_name, change) => {
-      const before = await fixture.gateway();
-      const first = await before.post(await payFor(before, ORDER_ID));
-      const [again, other] = [await payFor(before, ORDER_ID), await payFor(before, ORDER_ID)];
-      await fixture.stop(before);
-      const after = await fixture.gateway(change);
-      await expect.poll(() => after.gateway.pressure(), { timeout: 10_000 }).toBeDefined();
-      const answer = await after.post(again);
-      expect([answer.status, answer.text]).toEqual([202, first.text]);
-      expect((await after.post(other, { body: "other" })).json()["code"]).toBe("payment.identifier_conflict");
-      expect(await fixture.charged()).toEqual([PRICE]);
-    },
-  );
-
-  test("signed anew by a payer who has spent all he had, it gets the stored answer", async () => {
-    const x402 = await fixture.gateway();
-    const payer = await newPayer(fixture.devnet, PRICE);
-    const first = await x402.post(await payFor(x402, ORDER_ID, payer));
-    const again = await x402.post(await payFor(x402, ORDER_ID, payer));
-    expect([again.status, again.text]).toEqual([202, first.text]);
-    expect(await fixture.charged(payer)).toEqual([PRICE]);
-  });
-
-  test.each(["short", "a".repeat(129), "no spaces are allowed"])(
-    "one of the wrong form is refused, lest its sender count on it: %s",
-    async (id) => {
-      const x402 = await fixture.gateway();
-      const extensions = { "payment-identifier": { info: { required: false, id } } };
-      const headers = await x402.pay({ payer: fixture.payer }, { extensions } as Partial<PaymentPayload>);
-      const answer = await x402.post(headers);
-      expect([answer.status, answer.json()["code"]]).toEqual([402, "payment.malformed"]);
-      expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
-      expect(await fixture.charged()).toEqual([]);
-    },
-  );
+test("a new payment under a used identifier, for the same request, gets the stored answer and nothing is charged", async () => {
+  const replicas = [await fixture.gateway(), await fixture.gateway()] as [TestX402, TestX402];
+  const first = await replicas[0].post(await payFor(replicas[0], ORDER_ID));
+  expect(first.status).toBe(202);
+  const again = await replicas[1].post(await payFor(replicas[1], ORDER_ID));
+  expect([again.status, again.text]).toEqual([202, first.text]);
+  expect(again.headers["idempotent-replayed"]).toBe("true");
+  expect((await fixture.asked()).settle).toBe(1);
+  expect(await fixture.charged()).toEqual([PRICE]);
+  expect(await replicas[0].waiting()).toHaveLength(1);
 });
+
+test("five payments at once under one identifier are charged once", async () => {
+  const x402 = await fixture.gateway();
+  const payments = await Promise.all(Array.from({ length: 5 }, () => payFor(x402, ORDER_ID)));
+  const answers = await Promise.all(payments.map((headers) => x402.post(headers)));
+  expect(answers.map(({ status }) => status)).toEqual([202, 202, 202, 202, 202]);
+  expect(new Set(answers.map(({ text }) => text)).size).toBe(1);
+  expect(await fixture.charged()).toEqual([PRICE]);
+});
+
+test("a new payment under the identifier of one whose outcome is open is told where to follow that one", async () => {
+  const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
+  await fixture.devnet.control.fault({ on: "settle", kind: "drop", times: 1 });
+  const first = await x402.post(await payFor(x402, ORDER_ID));
+  const again = await x402.post(await payFor(x402, ORDER_ID));
+  expect([first.status, again.status]).toEqual([503, 503]);
+  expect(again.json()["status_url"]).toBe(first.json()["status_url"]);
+});
+
+test("the same identifier of another payer is another identifier", async () => {
+  const x402 = await fixture.gateway();
+  const other = await newPayer(fixture.devnet);
+  const mine = await x402.post(await payFor(x402, ORDER_ID));
+  const theirs = await x402.post(await payFor(x402, ORDER_ID, other));
+  expect([mine.status, theirs.status]).toEqual([202, 202]);
+  expect(theirs.json()["call_id"]).not.toBe(mine.json()["call_id"]);
+  expect(await fixture.charged(other)).toEqual([PRICE]);
+});
+
+test("two payments under two identifiers are two jobs", async () => {
+  const x402 = await fixture.gateway();
+  for (const id of [ORDER_ID, `${ORDER_ID}2`]) await x402.post(await payFor(x402, id));
+  expect(await x402.waiting()).toHaveLength(2);
+  expect(await fixture.charged()).toEqual([PRICE, PRICE]);
+});
+
+const disabled = [{ service_id: 1, job_index: 7, invocation_mode: "disabled" }];
+const changes: Record<string, Partial<TestX402Options>> = {
+  "the job is disabled": { x402: { job_policies: disabled } },
+  "the queue is full": { limits: { queueDepthMax: 1 } },
+  "the facilitator is gone": { x402: { facilitator_url: "http://127.0.0.1:1" }, early: true },
+};
+test.each(Object.entries(changes))(
+  "a new payment under a used identifier gets the stored answer though %s, and 409 with another body",
+  async (_name, change) => {
+    const before = await fixture.gateway();
+    const first = await before.post(await payFor(before, ORDER_ID));
+    const [again, other] = [await payFor(before, ORDER_ID), await payFor(before, ORDER_ID)];
+    await fixture.stop(before);
+    const after = await fixture.gateway(change);
+    await expect.poll(() => after.gateway.pressure(), { timeout: 10_000 }).toBeDefined();
+    const answer = await after.post(again);
+    expect([answer.status, answer.text]).toEqual([202, first.text]);
+    expect((await after.post(other, { body: "other" })).json()["code"]).toBe("payment.identifier_conflict");
+    expect(await fixture.charged()).toEqual([PRICE]);
+  },
+);
+
+test("a payer who has spent all he had gets the stored answer for a new payment under a used identifier", async () => {
+  const x402 = await fixture.gateway();
+  const payer = await newPayer(fixture.devnet, PRICE);
+  const first = await x402.post(await payFor(x402, ORDER_ID, payer));
+  const again = await x402.post(await payFor(x402, ORDER_ID, payer));
+  expect([again.status, again.text]).toEqual([202, first.text]);
+  expect(await fixture.charged(payer)).toEqual([PRICE]);
+});
+
+test.each(["short", "a".repeat(129), "no spaces are allowed"])(
+  "an identifier of the wrong form is refused with 402, lest its sender count on it: %s",
+  async (id) => {
+    const x402 = await fixture.gateway();
+    const extensions = { "payment-identifier": { info: { required: false, id } } };
+    const headers = await x402.pay({ payer: fixture.payer }, { extensions } as Partial<PaymentPayload>);
+    const answer = await x402.post(headers);
+    expect([answer.status, answer.json()["code"]]).toEqual([402, "payment.malformed"]);
+    expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+    expect(await fixture.charged()).toEqual([]);
+  },
+);
