@@ -1,20 +1,17 @@
 import type { ServerResponse } from "node:http";
-import { afterEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { createFacilitators } from "../../../../services/x402-gateway/facilitator/pool.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { createConcurrencyLimit } from "../../../../shared/lifecycle/concurrency-limit.ts";
 import type { FacilitatorRequest } from "../../../../shared/payments/payment.ts";
 import { systemClock } from "../../../../shared/time/clock.ts";
+import { useEnds } from "../../../fixtures/ends.ts";
 import { recordingLog } from "../../../support/recording-log.ts";
 import { answerJson, startFaultyFacilitator, TRANSACTION } from "./faulty-facilitator.ts";
 
 const KIND = { scheme: "exact", network: "eip155:84532" };
 const REQUEST: FacilitatorRequest = { x402Version: 2, paymentPayload: {}, paymentRequirements: {} };
 
-const closers: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close();
-});
+const ends = useEnds();
 
 /** A facilitator that answers no verify until it is told to, and its client. */
 async function slowFacilitator() {
@@ -29,10 +26,8 @@ async function slowFacilitator() {
     clock: systemClock,
     log: recordingLog(),
   });
-  closers.push(
-    () => its.close(),
-    () => facilitators.close(),
-  );
+  ends.defer(() => its.close());
+  ends.defer(() => facilitators.close());
   facilitators.start();
   await eventually("it is known", () => facilitators.available()[0]?.ok);
   return {
@@ -65,27 +60,16 @@ test("five hundred slow verifies keep no settlement waiting; those over the boun
   expect(facilitators.available()).toMatchObject([{ ok: true }]);
 });
 
-test("settlements that hang keep no other waiting", async () => {
+test("settlements that hang keep no other settlement waiting", async () => {
   const its = await startFaultyFacilitator();
-  closers.push(() => its.close());
+  ends.defer(() => its.close());
   const hanging: ServerResponse[] = [];
   its.on("settle", (_req, res) => void hanging.push(res));
   const common = { headers: {}, verifyTimeoutMs: 5000, clock: systemClock, log: recordingLog() };
   const facilitators = createFacilitators({ urls: [its.url], settleTimeoutMs: 20_000, ...common });
-  closers.push(() => facilitators.close());
+  ends.defer(() => facilitators.close());
   for (let i = 0; i < 200; i++) void facilitators.settle(REQUEST, its.url);
   await eventually("they are under way", () => hanging.length === 200);
   its.on("settle", answerJson({ success: true, transaction: TRANSACTION }));
   expect((await facilitators.settle(REQUEST, its.url)).kind).toBe("settled");
-});
-
-test("a bound counts who is inside, and who leaves twice has left once", () => {
-  const bound = createConcurrencyLimit({ max: 2, what: "things", code: "payment.unavailable" });
-  const [leave] = [bound.enter(), bound.enter()];
-  const refusal = expect.objectContaining({ code: "payment.unavailable", retryAfterMs: 2000 });
-  expect(() => bound.enter()).toThrow(refusal);
-  leave?.();
-  leave?.();
-  bound.enter();
-  expect(() => bound.enter()).toThrow(refusal);
 });

@@ -1,11 +1,12 @@
 import { inspect } from "node:util";
-import { afterEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { createFacilitators, type Facilitators } from "../../../../services/x402-gateway/facilitator/pool.ts";
 import { Secret } from "../../../../shared/crypto/secret.ts";
 import { freePort } from "../../../../shared/dev/free-port.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import type { FacilitatorRequest } from "../../../../shared/payments/payment.ts";
 import { systemClock } from "../../../../shared/time/clock.ts";
+import { useEnds } from "../../../fixtures/ends.ts";
 import { recordingLog } from "../../../support/recording-log.ts";
 import {
   answerJson,
@@ -26,16 +27,13 @@ const REQUEST: FacilitatorRequest = {
   paymentRequirements: { scheme: "exact", network: "eip155:84532" },
 };
 
-const closers: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close();
-});
+const ends = useEnds();
 
 type Given = { headers?: Record<string, Secret>; timeoutMs?: number; log?: ReturnType<typeof recordingLog> };
 
 async function facilitator(port?: number): Promise<FaultyFacilitator> {
   const its = await startFaultyFacilitator(port);
-  closers.push(() => its.close());
+  ends.defer(() => its.close());
   return its;
 }
 
@@ -51,7 +49,7 @@ function clientOf(
     clock: systemClock,
     log,
   });
-  closers.push(() => facilitators.close());
+  ends.defer(() => facilitators.close());
   facilitators.start();
   return facilitators;
 }
@@ -180,7 +178,7 @@ test.each(NO_ANSWERS)(
   },
 );
 
-test("success without a well-formed transaction is unknown; so is whatever may have been sent", async () => {
+test("a settlement is unknown without a well-formed transaction, and for a reason after which it may have been sent", async () => {
   const its = await facilitator();
   const facilitators = await readyClientOf([its]);
   const settledAs = async (answer: object) => {
@@ -207,7 +205,7 @@ test("success without a well-formed transaction is unknown; so is whatever may h
   expect(await settledAs(refused)).toEqual({ kind: "refused", reason: "insufficient_funds" });
 });
 
-test("where none answers the payer is told when to come back, and nothing of the credentials", async () => {
+test("where no facilitator answers, the payer is told when to come back, and nothing of the credentials", async () => {
   const log = recordingLog();
   const [slow, throttling] = [await facilitator(), await facilitator()];
   const headers = { Authorization: new Secret("Bearer s3cret-of-ours"), "X-Key": new Secret("k-1234567") };
@@ -227,7 +225,7 @@ test("where none answers the payer is told when to come back, and nothing of the
   expect(inspect(error, { depth: 9 }) + log.text()).not.toMatch(/s3cret|k-1234567/);
 });
 
-test("a key in the path of a facilitator's URL is nobody's to know: readiness, log and refusals name its origin", async () => {
+test("a facilitator is named by its origin in readiness, log and refusals, because its path may hold a key", async () => {
   const log = recordingLog();
   const [port, its] = [await freePort(), await facilitator()];
   const facilitators = clientOf([`http://127.0.0.1:${port}/key-in-a-path/`, its.url], { log });
@@ -289,7 +287,7 @@ test("only facilitators that support the version, the scheme and the network are
   expect(facilitators.supports({ x402Version: 1, scheme: "exact", network: "base-sepolia" })).toBe(false);
 });
 
-test("connections are kept: forty requests, one after the other, need at most two", async () => {
+test("forty requests to a facilitator, one after the other, need at most two connections", async () => {
   const its = await facilitator();
   const facilitators = await readyClientOf([its]);
   for (let i = 0; i < 20; i++) {

@@ -6,23 +6,19 @@ import { eventually } from "../../../../shared/dev/wait.ts";
 import { createChain } from "../../../../shared/ethereum/chain.ts";
 import { silentLogger } from "../../../../shared/log/logger.ts";
 import { systemClock } from "../../../../shared/time/clock.ts";
-import { startTestDevnet, type TestDevnet } from "../../../support/devnet.ts";
+import { useDevnet } from "../../../fixtures/devnet.ts";
 import { signPayment, signPaymentV1 } from "../../../support/sign-payment.ts";
 
-let devnet: TestDevnet;
+const devnet = useDevnet();
 let facilitators: Facilitators;
 
 beforeAll(async () => {
-  devnet = await startTestDevnet({ blockTimeMs: 0 });
   const common = { verifyTimeoutMs: 5000, settleTimeoutMs: 15_000, clock: systemClock, log: silentLogger };
   facilitators = createFacilitators({ urls: [devnet.facilitatorUrl], headers: {}, ...common });
   facilitators.start();
   await eventually("it is known", () => facilitators.available()[0]?.ok);
 });
-afterAll(async () => {
-  await facilitators?.close();
-  await devnet?.stop();
-});
+afterAll(() => facilitators.close());
 
 function requirements(extra = { name: "USDC", version: "2" }): PaymentRequirements {
   const { network, token, seller } = devnet;
@@ -37,7 +33,7 @@ function requirements(extra = { name: "USDC", version: "2" }): PaymentRequiremen
   };
 }
 
-test("a real facilitator verifies and settles a version 2 payment; the chain proves it; twice it is unknown", async () => {
+test("a real facilitator settles a version 2 payment, as the chain proves; a second time the outcome is unknown", async () => {
   const [payer] = devnet.payers;
   const accepted = requirements();
   const sinceBlock = (await devnet.chain.client.getBlock()).number;
@@ -77,7 +73,7 @@ test("a real facilitator verifies and settles a version 1 payment", async () => 
   expect((await facilitators.settle(request, url)).kind).toBe("settled");
 });
 
-test("a wrong EIP-712 name is the operator's fault, an empty purse the payer's", async () => {
+test("a real facilitator finds a wrong EIP-712 name the operator's fault, and an empty purse the payer's", async () => {
   const kind = { scheme: "exact", network: devnet.network };
   const verdictOn = async (accepted: PaymentRequirements, value?: bigint) => {
     const { payload } = await signPayment(accepted, { payer: devnet.payers[2]!, ...(value && { value }) });

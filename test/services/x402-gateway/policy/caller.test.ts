@@ -106,21 +106,21 @@ async function signed({
 }
 
 describe("a delegated caller", () => {
-  test("of the known answer is the caller, with a nonce to burn until after the expiry", async () => {
+  test("a delegated caller of the known answer is the caller, with a nonce to burn until after the expiry", async () => {
     const caller = await authorize();
     expect(caller?.address).toBe(CALLER.toLowerCase());
     expect(caller?.nonce?.hash).toMatch(/^[0-9a-f]{64}$/);
     expect(caller?.nonce?.ttlMs).toBeGreaterThan(KNOWN_EXPIRY * 1000 - NOW);
   });
 
-  test("is the one who signed, whoever pays, in any case of the address", async () => {
+  test("a delegated caller is the one who signed, whoever pays, in any case of the address", async () => {
     for (const address of [CALLER, CALLER.toLowerCase(), `0x${CALLER.slice(2).toUpperCase()}`]) {
       const req = withHeaders({ ...KNOWN, "X-PLATFORM-CALLER": address });
       expect(await authorize({ req })).toMatchObject({ address: CALLER.toLowerCase() });
     }
   });
 
-  test("is read from the headers of the configured prefix, in any case", async () => {
+  test("a delegated caller is read from the headers of the configured prefix, in any case", async () => {
     const renamed = Object.fromEntries(
       Object.entries(KNOWN).map(([name, value]) => [name.replace("X-PLATFORM", "x-brand"), value]),
     );
@@ -133,7 +133,7 @@ describe("a delegated caller", () => {
     ["an empty body", { body: Buffer.alloc(0) }],
     ["another service", { serviceId: 2 }],
     ["another job", { jobIndex: 8 }],
-  ] as [string, Asked][])("is refused for %s", async (_what, asked) => {
+  ] as [string, Asked][])("a caller's proof is refused for %s", async (_what, asked) => {
     expect(await code(asked)).toBe("caller.proof_invalid");
   });
 
@@ -163,30 +163,30 @@ describe("a delegated caller", () => {
     ["a signature of 64 bytes", { "X-PLATFORM-CALLER-SIG": KNOWN_SIGNATURE.slice(0, -2) }],
     ["a signature without 0x", { "X-PLATFORM-CALLER-SIG": KNOWN_SIGNATURE.slice(2) }],
     ["a signature with more behind it", { "X-PLATFORM-CALLER-SIG": `${KNOWN_SIGNATURE}00` }],
-  ] as [string, Headers][])("is refused with %s", async (_what, changed) => {
+  ] as [string, Headers][])("a caller's proof is refused with %s", async (_what, changed) => {
     expect(await code({ req: withHeaders({ ...KNOWN, ...changed }) })).toBe("caller.proof_invalid");
   });
 
-  test.each(Object.keys(KNOWN))("is refused without %s, which is named", async (name) => {
+  test.each(Object.keys(KNOWN))("a caller's proof is refused without %s, which is named", async (name) => {
     const { code, detail } = await refusal({ req: withHeaders({ ...KNOWN, [name]: undefined }) });
     expect([code, detail]).toEqual(["caller.missing", `the header ${name} is missing`]);
   });
 
-  test.each(Object.keys(KNOWN))("is refused with %s twice, even the same", async (name) => {
+  test.each(Object.keys(KNOWN))("a caller's proof is refused with %s twice, even the same", async (name) => {
     const { code, detail } = await refusal({
       req: withHeaders(KNOWN, { [name.toLowerCase()]: KNOWN[name] }),
     });
     expect([code, detail]).toEqual(["caller.proof_invalid", `${name} came more than once`]);
   });
 
-  test("may use any nonce of 1 to 128 visible characters, and no other", async () => {
+  test("a caller's proof may use any nonce of 1 to 128 visible characters, and no other", async () => {
     for (const nonce of ["a", "~".repeat(128), "{a}:b/c:5"])
       expect(await authorize({ req: withHeaders(await signed({ nonce })) })).toBeDefined();
     for (const nonce of ["a".repeat(129), "a b", "nöncé"])
       expect(await code({ req: withHeaders(await signed({ nonce })) })).toBe("caller.proof_invalid");
   });
 
-  test("has another nonce to burn for every caller, job and nonce, and the same for the same", async () => {
+  test("a caller's proof burns another nonce for every caller, job and nonce, and the same for the same", async () => {
     const other = "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d";
     const requests = [{}, {}, { expiry: String(KNOWN_EXPIRY - 5) }, { nonce: "nonce-124" }, { key: other }];
     const hashes = await Promise.all(
@@ -204,7 +204,7 @@ describe("the expiry of a caller's proof", () => {
     req: withHeaders(await signed({ expiry: String(expiry) })),
   });
 
-  test("lies ahead", async () => {
+  test("the expiry of a caller's proof lies ahead, or the proof is refused", async () => {
     expect(await authorize(await at(nowSecs + 1))).toBeDefined();
     for (const expiry of [nowSecs, nowSecs - 1, 0])
       expect(await refusal(await at(expiry))).toEqual({
@@ -213,7 +213,7 @@ describe("the expiry of a caller's proof", () => {
       });
   });
 
-  test("is capped by the policy, and the cap is told", async () => {
+  test("the expiry of a caller's proof is capped by the policy, and the cap is told", async () => {
     expect(await authorize(await at(nowSecs + 3600))).toBeDefined();
     expect(await refusal(await at(nowSecs + 3601))).toEqual({
       code: "caller.proof_invalid",
@@ -223,21 +223,21 @@ describe("the expiry of a caller's proof", () => {
 });
 
 describe("other policies", () => {
-  test("public_paid asks for no caller, and no contract", async () => {
+  test("the policy public_paid asks for no caller, and no contract", async () => {
     const isPermittedCaller = () => Promise.reject(new Error("was asked"));
     const policy: JobPolicy = { mode: "public_paid" };
     expect(await authorize({ policy, req: withHeaders(), isPermittedCaller })).toBeUndefined();
   });
 
-  test("disabled lets nobody in", async () => {
+  test("the policy disabled lets nobody in", async () => {
     expect(await code({ policy: { mode: "disabled" } })).toBe("job.disabled");
   });
 
-  test("payer_is_caller takes the payer, and nothing that a header says", async () => {
+  test("the policy payer_is_caller takes the payer, and nothing that a header says", async () => {
     expect(await authorize({ policy: byPayer })).toEqual({ address: PAYER.toLowerCase() });
   });
 
-  test("a caller whom the contract does not permit is refused, under either", async () => {
+  test("a caller whom the contract does not permit is refused, whether he pays or signs", async () => {
     for (const policy of [delegated, byPayer])
       expect(await code({ policy, isPermittedCaller: async () => false })).toBe("caller.not_permitted");
   });
@@ -256,7 +256,7 @@ describe("other policies", () => {
     ]);
   });
 
-  test("are the job's own, or the default", () => {
+  test("the policy of a job is its own, or the default", () => {
     const of = createPolicies({
       default_invocation_mode: "disabled",
       job_policies: [
@@ -314,7 +314,7 @@ describe("isPermittedCaller", () => {
       (error: AppError) => error,
     );
 
-  test("is asked of the policy's contract, as the ABI encodes it", async () => {
+  test("isPermittedCaller is asked of the policy's contract, as the ABI encodes it", async () => {
     const { ask, calls } = fixture(async () => word(1));
     await ask({ serviceId: Number.MAX_SAFE_INTEGER });
     const abi = parseAbi([
@@ -328,7 +328,7 @@ describe("isPermittedCaller", () => {
     expect(calls[0]!.data).toHaveLength(2 + 8 + 128);
   });
 
-  test("remembers a yes for half a minute and asks again after it, on the same client of the node", async () => {
+  test("a permission is remembered for half a minute and asked for again after it, with the same client", async () => {
     const { ask, calls, nodes, pass } = fixture(async () => word(1));
     expect([await ask(), await ask()]).toEqual([true, true]);
     pass(29_999);
@@ -340,7 +340,7 @@ describe("isPermittedCaller", () => {
     expect(nodes).toEqual([RPC.reveal()]);
   });
 
-  test("believes a caller who has just been permitted, and strangers displace nobody who is", async () => {
+  test("a caller who has just been permitted is believed, and strangers displace nobody who is permitted", async () => {
     const permitted = new Set([CALLER.slice(2).toLowerCase()]);
     const isIn = ({ data }: { data: string }) => permitted.has(data.slice(-40));
     const { ask, calls } = fixture(async (call) => word(isIn(call) ? 1 : 0), { callersMax: 2 });
@@ -353,7 +353,7 @@ describe("isPermittedCaller", () => {
     expect(await ask({ caller: PAYER })).toBe(true);
   });
 
-  test("asks no more than 64 questions at a time: others are told to come back, and those known need none", async () => {
+  test("no more than 64 permissions are asked for at a time: others are told to come back, known callers need none", async () => {
     const held: (() => void)[] = [];
     let holds = false;
     const { ask, calls } = fixture(
@@ -374,7 +374,7 @@ describe("isPermittedCaller", () => {
     expect(await ask({ serviceId: 199 })).toBe(true);
   });
 
-  test("keeps the answers of different callers and services apart", async () => {
+  test("the permissions of different callers and services are kept apart", async () => {
     const { ask } = fixture(async ({ data }) => word(data.endsWith(PAYER.slice(2).toLowerCase()) ? 1 : 0));
     expect(await ask()).toBe(false);
     expect(await ask({ caller: PAYER })).toBe(true);
@@ -384,7 +384,7 @@ describe("isPermittedCaller", () => {
     expect(calls).toHaveLength(2);
   });
 
-  test("forgets the oldest yes beyond its bound", async () => {
+  test("the oldest permission is forgotten beyond the bound", async () => {
     const { ask, calls } = fixture(async () => word(1), { callersMax: 2 });
     for (const serviceId of [1, 2, 3, 2, 3]) await ask({ serviceId });
     expect(calls).toHaveLength(3);
@@ -392,7 +392,7 @@ describe("isPermittedCaller", () => {
     expect(calls).toHaveLength(4);
   });
 
-  test("asks once for all who ask the same at a time", async () => {
+  test("a permission that many ask for at a time is asked for once", async () => {
     const { ask, calls } = fixture(async () => {
       await setImmediate();
       return word(1);
@@ -415,17 +415,20 @@ describe("isPermittedCaller", () => {
     ["answers a number that is no bool", async () => word(2)],
     ["answers with a bit elsewhere", async () => `0x1${"0".repeat(63)}`],
     ["answers the URL", async () => RPC.reveal() as `0x${string}`],
-  ])("says that it does not know, without the RPC URL, where the node %s", async (_what, misbehave) => {
-    let well = false;
-    const { ask } = fixture((call) => (well ? Promise.resolve(word(1)) : misbehave(call)));
-    const error = await failureOf(ask());
-    expect(error.code).toBe("caller.check_unavailable");
-    expect(inspect(error, { depth: 10 }) + error.publicDetail).not.toContain("canary");
-    well = true;
-    expect(await ask()).toBe(true);
-  });
+  ])(
+    "whether a caller is permitted is unknown, without a word of the RPC URL, where the node %s",
+    async (_what, misbehave) => {
+      let well = false;
+      const { ask } = fixture((call) => (well ? Promise.resolve(word(1)) : misbehave(call)));
+      const error = await failureOf(ask());
+      expect(error.code).toBe("caller.check_unavailable");
+      expect(inspect(error, { depth: 10 }) + error.publicDetail).not.toContain("canary");
+      well = true;
+      expect(await ask()).toBe(true);
+    },
+  );
 
-  test("waits no longer than the node's deadline, also for one who joined, and recovers from a node that hangs", async () => {
+  test("a permission is waited for until the node's deadline, also by one who joined, and asked for again after it", async () => {
     let hangs = true;
     const node = createServer((_req, res) => {
       if (!hangs) res.end(JSON.stringify({ jsonrpc: "2.0", id: 1, result: word(1) }));

@@ -129,8 +129,8 @@ test.each(Object.entries(states))("a paid call is said to be %s when it is", asy
   });
   proxy.onCommand = () => undefined;
   await fixture.devnet.control.clearFaults();
-  x402.skip(5000);
   await eventually("what was under way has ended", async () => {
+    x402.skip(200);
     const now = await stateOf(answer);
     return now !== "settling" && now !== "settled";
   });
