@@ -47,7 +47,7 @@ const landed: Record<string, FaultOrder> = {
 };
 
 test.each(Object.entries(landed))(
-  "a settlement that the facilitator makes and answers %s is unknown, then found on the chain, and charged once",
+  "a settlement that is answered %s is unknown, then found on the chain, and charged once",
   async (_how, fault) => {
     const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
     const headers = await x402.pay({ payer: fixture.payer });

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { useDevnet } from "../../../fixtures/devnet.ts";
 import type { TestX402 } from "../../../fixtures/x402.ts";
-import { PRICE, useX402 } from "../../../fixtures/x402.ts";
+import { idIn, PRICE, useX402 } from "../../../fixtures/x402.ts";
 import { signedIn } from "../../../support/sign-payment.ts";
 
 const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
@@ -18,7 +18,8 @@ async function untilProven(x402: TestX402, id: unknown): Promise<void> {
 test("a payment that a reorganisation takes away is settled again, and charged once", async () => {
   const x402 = await fixture.gateway();
   const before = await fixture.devnet.chain.snapshot();
-  const answer = await x402.post(await x402.pay({ payer: fixture.payer }));
+  const headers = await x402.pay({ payer: fixture.payer });
+  const answer = await x402.undisturbed(() => x402.post(headers));
   expect(answer.status).toBe(202);
   expect(await fixture.charged()).toEqual([PRICE]);
   await fixture.devnet.chain.revert(before);
@@ -36,7 +37,7 @@ test("a payment that comes back in an earlier block than the chain had at its cl
   const x402 = await fixture.gateway({ token: { confirmations: 6 } });
   const headers = await x402.pay({ payer: fixture.payer });
   const head = await fixture.devnet.chain.client.getBlockNumber();
-  const id = String((await x402.post(headers)).json()["call_id"]);
+  const id = idIn(await x402.undisturbed(() => x402.post(headers)));
   await fixture.devnet.chain.revert(before);
   const hash = await fixture.devnet.chain.frontRun(signedIn(headers));
   const { blockNumber } = await fixture.devnet.chain.client.waitForTransactionReceipt({ hash });
@@ -49,7 +50,8 @@ test("a payment that comes back in an earlier block than the chain had at its cl
 test("a facilitator that says settled and did nothing is asked again until the money is there", async () => {
   const x402 = await fixture.gateway();
   await fixture.devnet.control.fault({ on: "settle", kind: "accept", times: 1 });
-  const answer = await x402.post(await x402.pay({ payer: fixture.payer }));
+  const headers = await x402.pay({ payer: fixture.payer });
+  const answer = await x402.undisturbed(() => x402.post(headers));
   expect(answer.status).toBe(202);
   expect(await fixture.charged()).toEqual([]);
   x402.skip(35_000);
@@ -59,7 +61,8 @@ test("a facilitator that says settled and did nothing is asked again until the m
 
 test("a payment that the chain shows at the configured depth is proven, and not settled again", async () => {
   const x402 = await fixture.gateway({ token: { confirmations: 2 } });
-  const answer = await x402.post(await x402.pay({ payer: fixture.payer }));
+  const headers = await x402.pay({ payer: fixture.payer });
+  const answer = await x402.undisturbed(() => x402.post(headers));
   await fixture.devnet.chain.mine(3);
   x402.skip(35_000);
   await untilProven(x402, answer.json()["call_id"]);

@@ -1,5 +1,5 @@
 import { type AddressInfo, createServer, type Socket } from "node:net";
-import { beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { createPaymentJournal, type PaymentJournal } from "../../../../shared/payments/journal.ts";
 import { keys } from "../../../../shared/redis/keys.ts";
@@ -7,7 +7,14 @@ import { type Rpc, startNodeBefore } from "../../../chain/node-before.ts";
 import { useDevnet } from "../../../fixtures/devnet.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { useRedis } from "../../../fixtures/redis.ts";
-import { PRICE, startX402, type TestX402, type TestX402Options, x402Table } from "../../../fixtures/x402.ts";
+import {
+  PRICE,
+  QUICK_ROUND_MS,
+  startX402,
+  type TestX402,
+  type TestX402Options,
+  x402Table,
+} from "../../../fixtures/x402.ts";
 import { newPayer } from "../../../support/devnet.ts";
 import { claimed, settled } from "../../../support/made-payment.ts";
 import { signAuthorization } from "../../../support/sign-payment.ts";
@@ -27,7 +34,7 @@ beforeEach(() => {
 
 /** These payments were made by no facilitator, so there are no books to check: a plain gateway. */
 async function gateway(options: Partial<TestX402Options> = {}): Promise<TestX402> {
-  const x402 = await startX402({ devnet, redisUrl: redis.url, ...options });
+  const x402 = await startX402({ devnet, redisUrl: redis.url, roundMs: QUICK_ROUND_MS, ...options });
   ends.defer(() => x402.close());
   return x402;
 }
@@ -140,19 +147,17 @@ test("after an outage there is no pause between the payments that are due", asyn
   await eventually("all are queued", queued, 5000);
 });
 
-describe("the list of payments", () => {
-  const gone = (count: number) => Array.from({ length: count }, (_, i) => [i, `c_gone${i}`]).flat();
+const gone = (count: number) => Array.from({ length: count }, (_, i) => [i, `c_gone${i}`]).flat();
 
-  test("payments of which nothing is left are taken off the list, whatever else is on it", async () => {
-    const kept = [await claimed(journal, { network: HUNG, asset: HUNG_ASSET })];
-    await redis.client.zadd(keys.payments, ...gone(1200));
-    await redis.client.zadd(keys.payments, -1, kept[0] as string);
-    kept.push(await claimed(journal, { network: HUNG, asset: HUNG_ASSET }));
-    const { skip } = await gatewayOfBoth();
-    await eventually("only these are left", async () => {
-      skip(10_000);
-      expect(await redis.client.zrange(keys.payments, "0", "-1")).toEqual(kept);
-      return true;
-    });
+test("payments of which nothing is left are taken off the list, whatever else is on it", async () => {
+  const kept = [await claimed(journal, { network: HUNG, asset: HUNG_ASSET })];
+  await redis.client.zadd(keys.payments, ...gone(1200));
+  await redis.client.zadd(keys.payments, -1, kept[0] as string);
+  kept.push(await claimed(journal, { network: HUNG, asset: HUNG_ASSET }));
+  const { skip } = await gatewayOfBoth();
+  await eventually("only these are left", async () => {
+    skip(10_000);
+    expect(await redis.client.zrange(keys.payments, "0", "-1")).toEqual(kept);
+    return true;
   });
 });

@@ -71,29 +71,29 @@ test("a payment that the chain shows, though not deep enough yet, is waited for 
   expect((await fixture.asked()).settle).toBe(1);
 });
 
-describe("a lost call", () => {
-  test.each([false, true])(
-    "a call that its queue has lost is added again (the chain's node is away: %s)",
-    async (isAway) => {
-      let away = false;
-      const rpc_url = await nodeThat((_, res) => away && Boolean(res.writeHead(503).end()));
-      const x402 = await fixture.gateway({ token: { rpc_url } });
-      const id = idIn(await x402.post(await x402.pay({ payer: fixture.payer })));
-      await (await x402.queue.getJob(id))?.remove();
-      expect(await x402.waiting()).toEqual([]);
-      away = isAway;
-      x402.skip(35_000);
-      await eventually("it waits again", async () => (await x402.waiting()).length === 1);
-      expect((await x402.waiting())[0]).toMatchObject({ id });
-      expect(hasLogged(x402, "payment.call_missing")).toBe(true);
-    },
-  );
-});
+test.each([false, true])(
+  "a call that its queue has lost is added again (the chain's node is away: %s)",
+  async (isAway) => {
+    let away = false;
+    const rpc_url = await nodeThat((_, res) => away && Boolean(res.writeHead(503).end()));
+    const x402 = await fixture.gateway({ token: { rpc_url } });
+    const headers = await x402.pay({ payer: fixture.payer });
+    const id = idIn(await x402.undisturbed(() => x402.post(headers)));
+    await (await x402.queue.getJob(id))?.remove();
+    expect(await x402.waiting()).toEqual([]);
+    away = isAway;
+    x402.skip(35_000);
+    await eventually("it waits again", async () => (await x402.waiting()).length === 1);
+    expect((await x402.waiting())[0]).toMatchObject({ id });
+    expect(hasLogged(x402, "payment.call_missing")).toBe(true);
+  },
+);
 
 test("a payment that vanished for good, after its call was queued, is kept as disputed", async () => {
   const x402 = await fixture.gateway();
   const before = await fixture.devnet.chain.snapshot();
-  const id = idIn(await x402.post(await x402.pay({ payer: fixture.payer })));
+  const headers = await x402.pay({ payer: fixture.payer });
+  const id = idIn(await x402.undisturbed(() => x402.post(headers)));
   await fixture.devnet.chain.revert(before);
   await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
   await fixture.devnet.chain.increaseTime(200);
@@ -154,7 +154,8 @@ describe("a payment whose token is in the configuration no more", () => {
 
   test("an injected call whose token is configured no more is not taken as proven until the token is back", async () => {
     const first = await fixture.gateway();
-    const id = idIn(await first.post(await first.pay({ payer: fixture.payer })));
+    const headers = await first.pay({ payer: fixture.payer });
+    const id = idIn(await first.undisturbed(() => first.post(headers)));
     await fixture.stop(first);
 
     const without = await fixture.gateway(other);
@@ -197,7 +198,7 @@ test("where a facilitator names a transaction that does not exist, it is asked a
   const x402 = await fixture.gateway();
   const headers = await x402.pay({ payer: fixture.payer });
   await fixture.devnet.control.fault({ on: "settle", kind: "accept", times: 1 });
-  const answer = await x402.post(headers);
+  const answer = await x402.undisturbed(() => x402.post(headers));
   expect(answer.status).toBe(202);
   const id = idIn(answer);
   x402.skip(31_000);
