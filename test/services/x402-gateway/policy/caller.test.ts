@@ -416,7 +416,7 @@ describe("isPermittedCaller", () => {
     ["answers with a bit elsewhere", async () => `0x1${"0".repeat(63)}`],
     ["answers the URL", async () => RPC.reveal() as `0x${string}`],
   ])(
-    "whether a caller is permitted is unknown, without a word of the RPC URL, where the node %s",
+    "it is unknown whether a caller is permitted, and the RPC URL is not told, where the node %s",
     async (_what, misbehave) => {
       let well = false;
       const { ask } = fixture((call) => (well ? Promise.resolve(word(1)) : misbehave(call)));

@@ -95,7 +95,7 @@ describe("a job whose caller must have signed", () => {
     ],
   };
   test.each(Object.entries(wrong))(
-    "a payment for a permitted caller's job with %s is 403, dry-run or not, and uncharged",
+    "a job for permitted callers paid with %s is 403, dry-run or not, and uncharged",
     async (_what, [proof, code]) => {
       const headers = { ...(await payFor(DELEGATED)), ...(await proof()) };
       expect(await outcome(headers, DELEGATED)).toEqual([403, code]);

@@ -92,11 +92,11 @@ test("while one chain's node hangs, what needs only Redis and payments of other 
   const onlyRedis = await settled(journal, { network: HUNG, asset: HUNG_ASSET });
   const other = await paidOnDevnet();
   await gatewayOfBoth();
-  await eventually("the settled one is queued", () => isQueued(onlyRedis), 4000);
-  await eventually("so is that of the other chain", () => isQueued(other), 4000);
+  await eventually("the settled one is queued", () => isQueued(onlyRedis), 8000);
+  await eventually("so is that of the other chain", () => isQueued(other), 8000);
 
   const later = await settled(journal, { network: HUNG, asset: HUNG_ASSET });
-  await eventually("so is one that comes later", () => isQueued(later), 4000);
+  await eventually("so is one that comes later", () => isQueued(later), 8000);
 });
 
 test("payments whose chain's node hangs, and then breaks off, stay due, each of them", async () => {

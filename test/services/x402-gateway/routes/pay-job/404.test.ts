@@ -39,7 +39,7 @@ test("a query is no part of a job's path", async () => {
   expect((await (await fixture.gateway()).post({}, { path: `${JOB_PATH}?a=/../8` })).status).toBe(402);
 });
 
-test("a payment for a job without a price is refused with 404, as an unpaid request is, and the answer names the job", async () => {
+test("a job without a price is 404 even with a payment, and the answer names it", async () => {
   const x402 = await fixture.gateway();
   const paths = ["/x402/jobs/1/4294967295", "/x402/jobs/2/7", "/x402/jobs/0/0"];
   const payments: Record<string, string>[] = [{}, { "PAYMENT-SIGNATURE": "no payment" }];

@@ -24,7 +24,7 @@ const limits: Record<string, [NonNullable<TestX402Options["limits"]>, (seen: Pre
 };
 
 test.each(Object.entries(limits))(
-  "over the limit of %s a payment is refused with 503 before a facilitator is asked, and taken once there is room",
+  "over the limit of %s a payment is 503 before a facilitator is asked, and taken once there is room",
   async (name, [limit, isOver]) => {
     const x402 = await fixture.gateway({ limits: limit });
     const pressureIs = (over: boolean) =>
@@ -140,7 +140,7 @@ test("while a registry cannot be asked about a caller, payments are 503, uncharg
   expect([await fixture.asked(), await fixture.charged()]).toEqual([{ verify: 0, settle: 0 }, []]);
 });
 
-test("while no token has a rate, an older offer is paid at its price, and version 1, which was quoted nothing, is 503", async () => {
+test("while no token has a rate, an older offer is paid at its price, and a version 1 payment is 503", async () => {
   const before = await fixture.gateway();
   const [v2, v1] = [await before.pay({ payer: fixture.payer }), await before.payV1({ payer: fixture.payer })];
   const after = await fixture.gateway({ token: rateless });
@@ -194,7 +194,7 @@ test("a gateway that was stopped refuses a new payment with 503, and answers one
   expect((await x402.post(known)).status).toBe(202);
 });
 
-test("a payment whose outcome is unknown, and then in review, is 503, tells where to follow it, and never asks for a new one", async () => {
+test("a payment whose outcome is unknown or in review is 503, and is told where it can be followed", async () => {
   const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
   const headers = await x402.pay({ payer: fixture.payer });
   await fixture.devnet.control.fault({ on: "settle", kind: "drop" });

@@ -44,8 +44,8 @@ const accepted = (x402: TestX402, headers: Record<string, string>): Promise<Answ
 
 const KINDS: Record<string, Fault["kind"]> = {
   "does not get": "lose-command",
-  "does and does not answer": "lose-reply",
-  "does, and says nothing any more after": "hang",
+  "does not answer": "lose-reply",
+  "never answers again after": "hang",
 };
 const STEP_NAMES: Record<keyof typeof STEPS, string> = {
   find: "look for the payment",

@@ -6,7 +6,7 @@ import { ASSET_18, twoTokens } from "../../two-tokens.ts";
 
 const fixture = useX402();
 
-test("the price of a job is told in wei and in each token, with an endpoint at the public URL whatever the Host", async () => {
+test("a job's price is told in wei and in each token, with an endpoint at the public URL", async () => {
   const x402 = await fixture.gateway({ x402: twoTokens(fixture.devnet), early: true });
   const headers = { Host: "evil.test", "X-Forwarded-Host": "evil.test" };
   const answer = await send(x402.address, { method: "GET", path: `${JOB_PATH}/price`, headers });
