@@ -1,5 +1,5 @@
 import type { PaymentRequirements } from "@x402/core/types";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { createFacilitators, type Facilitators } from "../../../../services/x402-gateway/facilitator/pool.ts";
 import { Secret } from "../../../../shared/crypto/secret.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
@@ -7,19 +7,20 @@ import { createChain } from "../../../../shared/ethereum/chain.ts";
 import { silentLogger } from "../../../../shared/log/logger.ts";
 import { systemClock } from "../../../../shared/time/clock.ts";
 import { useDevnet } from "../../../fixtures/devnet.ts";
+import { useEnds } from "../../../fixtures/ends.ts";
 import { signPayment, signPaymentV1 } from "../../../support/sign-payment.ts";
 
 const devnet = useDevnet();
+const ends = useEnds();
 let facilitators: Facilitators;
 
 beforeAll(async () => {
   const common = { verifyTimeoutMs: 5000, settleTimeoutMs: 15_000, clock: systemClock, log: silentLogger };
   facilitators = createFacilitators({ urls: [devnet.facilitatorUrl], headers: {}, ...common });
+  ends.defer(() => facilitators.close());
   facilitators.start();
   await eventually("it is known", () => facilitators.available()[0]?.ok);
 });
-afterAll(() => facilitators.close());
-
 function requirements(extra = { name: "USDC", version: "2" }): PaymentRequirements {
   const { network, token, seller } = devnet;
   return {

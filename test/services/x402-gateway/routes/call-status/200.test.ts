@@ -127,20 +127,23 @@ const states: Record<string, () => Promise<Answer>> = {
     return answer;
   },
 };
-test.each(Object.entries(states))("a paid call is said to be %s when it is", async (state, bring) => {
-  const answer = await bring();
-  await eventually(`it says ${state}`, async () => {
-    if (state === "void") x402.skip(200);
-    return (await stateOf(answer)) === state;
-  });
-  proxy.onCommand = () => undefined;
-  await fixture.devnet.control.clearFaults();
-  await eventually("what was under way has ended", async () => {
-    x402.skip(200);
-    const now = await stateOf(answer);
-    return now !== "settling" && now !== "settled";
-  });
-});
+test.each(Object.entries(states))(
+  "a paid call's status is %s when that is its state",
+  async (state, bring) => {
+    const answer = await bring();
+    await eventually(`it says ${state}`, async () => {
+      if (state === "void") x402.skip(200);
+      return (await stateOf(answer)) === state;
+    });
+    proxy.onCommand = () => undefined;
+    await fixture.devnet.control.clearFaults();
+    await eventually("what was under way has ended", async () => {
+      x402.skip(200);
+      const now = await stateOf(answer);
+      return now !== "settling" && now !== "settled";
+    });
+  },
+);
 
 test("a paid call that an operator discards is said to be over, also to a repeat, and does not come back", async () => {
   await producer(refuse);

@@ -11,7 +11,7 @@ const disabled = {
   x402: { job_policies: [{ service_id: 1, job_index: 7, invocation_mode: "disabled" }] },
 };
 
-test.each(["good", "unreadable"])(
+test.each(["good", "broken"])(
   "a dry-run of a disabled job with a %s payment is refused with 403, as the paid request is",
   async (kind) => {
     const open = await fixture.gateway();

@@ -45,7 +45,7 @@ const accepted = (x402: TestX402, headers: Record<string, string>): Promise<Answ
 const KINDS: Record<string, Fault["kind"]> = {
   "does not get": "lose-command",
   "does not answer": "lose-reply",
-  "never answers again after": "hang",
+  "falls silent after": "hang",
 };
 const STEP_NAMES: Record<keyof typeof STEPS, string> = {
   find: "look for the payment",
@@ -59,7 +59,7 @@ const once = Object.keys(KINDS).flatMap((kind) =>
 );
 
 test.each(once)(
-  "a payment of which Redis once %s the %s is one charge and one job",
+  "a payment is one charge and one job though Redis once %s the %s",
   async (how, _name, step) => {
     const x402 = await gateway();
     const header = await x402.pay({ payer: fixture.payer });
