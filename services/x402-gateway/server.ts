@@ -149,9 +149,9 @@ export function createRefuse({ challenge, requestedJob, statusUrlOf, clock, log 
     ids: JobIds | undefined,
     attempt: PaymentAttempt | undefined,
   ): AppError {
-    const job = attempt && isPaymentRequired(refusal) ? jobOnOffer(req, attempt.ids) : undefined;
+    const job = ids && isPaymentRequired(refusal) ? jobOnOffer(req, ids) : undefined;
     const error = withOffer(refusal, job);
-    if (isPaymentRequired(error) && job !== undefined && job.prices.length > 0) {
+    if (attempt && isPaymentRequired(error) && job !== undefined && job.prices.length > 0) {
       challenge.askAgain(req, res, job, { code: error.code, detail: error.publicDetail });
     } else {
       const statusUrl = attempt && error instanceof OpenPaymentError ? statusUrlOf(error.callId) : undefined;

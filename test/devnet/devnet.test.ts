@@ -7,19 +7,13 @@ import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { ExactEvmSchemeV1 } from "@x402/evm/exact/v1/client";
 import { privateKeyToAccount } from "viem/accounts";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import type { DevAccount } from "../../services/devnet/chain.ts";
 import { registryAbi } from "../../services/devnet/contracts/caller-registry.ts";
 import { multicall3Code } from "../../services/devnet/contracts/multicall3.ts";
 import type { FaultOrder } from "../../services/devnet/faults.ts";
 import { eventually } from "../../shared/dev/wait.ts";
-import {
-  type DevAccount,
-  newPayer,
-  type SignedPayment,
-  signPayment,
-  signPaymentV1,
-  startTestDevnet,
-  type TestDevnet,
-} from "../support/devnet.ts";
+import { newPayer, startTestDevnet, type TestDevnet } from "../support/devnet.ts";
+import { type SignedPayment, signPayment, signPaymentV1 } from "../support/sign-payment.ts";
 
 let devnet: TestDevnet;
 beforeAll(async () => {

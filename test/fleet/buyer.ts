@@ -1,12 +1,14 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { PaymentRequirementsV1 } from "@x402/core/types/v1";
+import type { DevAccount } from "../../services/devnet/chain.ts";
 import type { FaultOrder } from "../../services/devnet/faults.ts";
 import type { Part } from "../../shared/dev/process.ts";
 import { eventually } from "../../shared/dev/wait.ts";
 import { inTime, signOffer } from "../fixtures/x402.ts";
 import { codeOf, type PaymentName, paymentIn, type Told } from "../support/books.ts";
-import { type DevAccount, signPaymentV1, type TestDevnet } from "../support/devnet.ts";
+import type { TestDevnet } from "../support/devnet.ts";
 import { type Answer, send } from "../support/http.ts";
+import { signPaymentV1 } from "../support/sign-payment.ts";
 
 const RETRY_PAUSE_MS = 100;
 

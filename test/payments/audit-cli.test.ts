@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import type { DevAccount } from "../../services/devnet/chain.ts";
 import { tokenAbi } from "../../services/devnet/contracts/token.ts";
-import { type DevAccount, newPayer } from "../support/devnet.ts";
+import { newPayer } from "../support/devnet.ts";
 import { type Fixture, jsonLines, PRICE, payOnChain, type Ran, startFixture } from "./payments-fixture.ts";
 
 let fixture: Fixture;

@@ -1,10 +1,11 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import type { DevAccount } from "../../services/devnet/chain.ts";
 import { Refused } from "../../services/producer/deliver.ts";
 import { eventually } from "../../shared/dev/wait.ts";
 import { JOB_PATH, PUBLIC_URL } from "../fixtures/x402.ts";
-import { type DevAccount, newPayer } from "../support/devnet.ts";
+import { newPayer } from "../support/devnet.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { type Fixture, jsonLines, PRICE, type Ran, startFixture } from "./payments-fixture.ts";
 

@@ -1,7 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import type { DevAccount } from "../../services/devnet/chain.ts";
 import { eventually } from "../../shared/dev/wait.ts";
 import { keys } from "../../shared/redis/keys.ts";
-import { type DevAccount, newPayer } from "../support/devnet.ts";
+import { newPayer } from "../support/devnet.ts";
 import { type Fixture, jsonLines, payOnChain, startFixture } from "./payments-fixture.ts";
 
 let fixture: Fixture;

@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { TomlTable } from "smol-toml";
+import type { DevAccount, Hex } from "../../services/devnet/chain.ts";
 import { createProducer, type Inject, type Producer } from "../../services/producer/producer.ts";
 import { writeConfig } from "../../shared/config/config-tables.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
@@ -9,15 +10,9 @@ import { startRedis } from "../../shared/dev/redis.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
 import { startX402, type TestX402, x402Table } from "../fixtures/x402.ts";
-import {
-  type DevAccount,
-  type Hex,
-  randomNonce,
-  signAuthorization,
-  startTestDevnet,
-  type TestDevnet,
-} from "../support/devnet.ts";
+import { startTestDevnet, type TestDevnet } from "../support/devnet.ts";
 import { makePayment } from "../support/made-payment.ts";
+import { randomNonce, signAuthorization } from "../support/sign-payment.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 export const PRICE = 3_200_000n;

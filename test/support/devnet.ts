@@ -1,5 +1,3 @@
-import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
-import type { PaymentPayloadV1, PaymentRequirementsV1 } from "@x402/core/types/v1";
 import { parseEventLogs, parseGwei, parseSignature } from "viem";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import {
@@ -16,9 +14,7 @@ import type { Received } from "../../services/devnet/facilitator-server.ts";
 import type { FaultOrder } from "../../services/devnet/faults.ts";
 import type { Devnet } from "../../shared/dev/devnet.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
-import { TRANSFER_TYPES } from "./transfer-types.ts";
-
-export type { DevAccount, Hex };
+import { type SignedAuthorization, signCancellation } from "./sign-payment.ts";
 
 export type TestDevnet = Devnet & {
   control: DevnetControl;
@@ -140,6 +136,13 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
       await client.mine({ blocks });
     },
 
+    /** Mines until all blocks that there are now are final. */
+    async finalize(): Promise<void> {
+      const head = await client.getBlockNumber();
+      while ((await client.getBlock({ blockTag: "finalized" })).number < head)
+        await client.mine({ blocks: 1 });
+    },
+
     /** The newest block's timestamp, unix seconds. */
     now: async (): Promise<bigint> => (await client.getBlock()).timestamp,
 
@@ -173,12 +176,7 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
 
     /** The payer takes the authorization back. */
     async cancelAuthorization(payer: DevAccount, nonce: Hex, sending: Sending = {}): Promise<Hex> {
-      const signature = await privateKeyToAccount(payer.privateKey).signTypedData({
-        domain: domainOf(devnet),
-        types: CANCEL_TYPES,
-        primaryType: "CancelAuthorization",
-        message: { authorizer: payer.address, nonce },
-      });
+      const signature = await signCancellation(payer, nonce, devnet);
       const { r, s, v } = parseSignature(signature);
       const args = [payer.address, nonce, Number(v), r, s] as const;
       const first = { ...contract, ...FIRST_IN_ITS_BLOCK };
@@ -217,111 +215,6 @@ export async function newPayer(devnet: { chain: DevnetChain }, tokens = 1_000_00
   return { address, privateKey };
 }
 
-/** As it goes over the wire: numbers are decimal strings. */
-export type WireAuthorization = {
-  from: Hex;
-  to: Hex;
-  value: string;
-  validAfter: string;
-  validBefore: string;
-  nonce: Hex;
-};
-
-export type SignedAuthorization = { authorization: WireAuthorization; signature: Hex };
-
-export type AuthorizationChoice = {
-  payer: DevAccount;
-  to: Hex;
-  value: bigint;
-  token: Hex;
-  chainId: number;
-  validAfter?: bigint;
-  /** Without it, ten minutes from now. */
-  validBefore?: bigint;
-  /** Without it, a random one. */
-  nonce?: Hex;
-  /** The token's EIP-712 domain, if it is to be wrong. */
-  name?: string;
-  version?: string;
-};
-
-/** Signs an EIP-3009 authorization with whatever is chosen, sensible or not. */
-export async function signAuthorization(choice: AuthorizationChoice): Promise<SignedAuthorization> {
-  const { payer, to, value, validAfter = 0n, validBefore = inTenMinutes(), nonce = randomNonce() } = choice;
-  const message = { from: payer.address, to, value, validAfter, validBefore, nonce };
-  const signature = await privateKeyToAccount(payer.privateKey).signTypedData({
-    domain: {
-      ...domainOf(choice),
-      ...(choice.name && { name: choice.name }),
-      ...(choice.version && { version: choice.version }),
-    },
-    types: TRANSFER_TYPES,
-    primaryType: "TransferWithAuthorization",
-    message,
-  });
-  const texts = { value: String(value), validAfter: String(validAfter), validBefore: String(validBefore) };
-  return { authorization: { from: payer.address, to, nonce, ...texts }, signature };
-}
-
-/** What of an authorization may be chosen; the rest is taken from the requirements. */
-export type PaymentChoice = Partial<Omit<AuthorizationChoice, "payer" | "token" | "chainId">> & {
-  payer: DevAccount;
-};
-
-export type SignedPayment<Payload> = {
-  payload: Payload;
-  /** The value of PAYMENT-SIGNATURE (version 2) or X-PAYMENT (version 1). */
-  header: string;
-  signed: SignedAuthorization;
-};
-
-/** A version 2 payment for these requirements. `more` goes into the payload: `resource`, `extensions`. */
-export async function signPayment(
-  accepted: PaymentRequirements,
-  choice: PaymentChoice,
-  more: Partial<PaymentPayload> = {},
-): Promise<SignedPayment<PaymentPayload>> {
-  const signed = await signAuthorization({
-    to: accepted.payTo as Hex,
-    value: BigInt(accepted.amount),
-    ...inDomain(accepted.asset, accepted.extra),
-    chainId: Number(accepted.network.split(":")[1]),
-    ...choice,
-  });
-  const payload: PaymentPayload = { x402Version: 2, accepted, payload: signed, ...more };
-  return { payload, header: encodeHeader(payload), signed };
-}
-
-/** A version 1 payment for these requirements, which name the network "base-sepolia". */
-export async function signPaymentV1(
-  offer: PaymentRequirementsV1,
-  choice: PaymentChoice,
-): Promise<SignedPayment<PaymentPayloadV1>> {
-  const signed = await signAuthorization({
-    to: offer.payTo as Hex,
-    value: BigInt(offer.maxAmountRequired),
-    ...inDomain(offer.asset, offer.extra),
-    chainId: 84_532,
-    ...choice,
-  });
-  const payload: PaymentPayloadV1 = {
-    x402Version: 1,
-    scheme: offer.scheme,
-    network: offer.network,
-    payload: signed,
-  };
-  return { payload, header: encodeHeader(payload), signed };
-}
-
-/** Standard padded base64 of the JSON, as all payment headers are. */
-export function encodeHeader(content: unknown): string {
-  return Buffer.from(JSON.stringify(content)).toString("base64");
-}
-
-export function randomNonce(): Hex {
-  return generatePrivateKey();
-}
-
 /**
  * A high tip puts a transaction first in its block. The gas is given, because anvil would estimate it after the waiting
  * transactions, and the one that this transaction is to precede makes the estimate fail.
@@ -330,23 +223,4 @@ const FIRST_IN_ITS_BLOCK = {
   maxPriorityFeePerGas: parseGwei("50"),
   maxFeePerGas: parseGwei("100"),
   gas: 300_000n,
-} as const;
-
-function inTenMinutes(): bigint {
-  return BigInt(Math.floor(Date.now() / 1000) + 600);
-}
-
-function inDomain(asset: string, extra: Record<string, unknown>) {
-  return { token: asset as Hex, name: String(extra["name"]), version: String(extra["version"]) };
-}
-
-function domainOf({ chainId, token }: { chainId: number; token: Hex }) {
-  return { name: "USDC", version: "2", chainId, verifyingContract: token };
-}
-
-const CANCEL_TYPES = {
-  CancelAuthorization: [
-    { name: "authorizer", type: "address" },
-    { name: "nonce", type: "bytes32" },
-  ],
 } as const;

@@ -4,7 +4,7 @@ import { toJobCall } from "../../shared/job-call/job-call.ts";
 import type { PaymentJournal } from "../../shared/payments/journal.ts";
 import type { NewPayment, PaymentTerms } from "../../shared/payments/payment.ts";
 import { JOB_PATH } from "../fixtures/x402.ts";
-import { randomNonce } from "./devnet.ts";
+import { randomNonce } from "./sign-payment.ts";
 
 type Made = Partial<PaymentTerms> & Pick<PaymentTerms, "network" | "asset">;
 

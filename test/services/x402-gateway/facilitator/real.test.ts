@@ -1,0 +1,96 @@
+import type { PaymentRequirements } from "@x402/core/types";
+import { beforeAll, expect, test } from "vitest";
+import { createFacilitators, type Facilitators } from "../../../../services/x402-gateway/facilitator/pool.ts";
+import { Secret } from "../../../../shared/crypto/secret.ts";
+import { eventually } from "../../../../shared/dev/wait.ts";
+import { createChain } from "../../../../shared/ethereum/chain.ts";
+import { silentLogger } from "../../../../shared/log/logger.ts";
+import { systemClock } from "../../../../shared/time/clock.ts";
+import { useDevnet } from "../../../fixtures/devnet.ts";
+import { useEnds } from "../../../fixtures/ends.ts";
+import { signPayment, signPaymentV1 } from "../../../support/sign-payment.ts";
+
+const devnet = useDevnet();
+const ends = useEnds();
+let facilitators: Facilitators;
+
+beforeAll(async () => {
+  const common = { verifyTimeoutMs: 5000, settleTimeoutMs: 15_000, clock: systemClock, log: silentLogger };
+  facilitators = createFacilitators({ urls: [devnet.facilitatorUrl], headers: {}, ...common });
+  ends.defer(() => facilitators.close());
+  facilitators.start();
+  await eventually("it is known", () => facilitators.available()[0]?.ok);
+});
+function requirements(extra = { name: "USDC", version: "2" }): PaymentRequirements {
+  const { network, token, seller } = devnet;
+  return {
+    scheme: "exact",
+    network: network as PaymentRequirements["network"],
+    asset: token,
+    amount: "1000",
+    payTo: seller,
+    maxTimeoutSeconds: 120,
+    extra,
+  };
+}
+
+test("a real facilitator settles a version 2 payment, as the chain proves; a second time the outcome is unknown", async () => {
+  const [payer] = devnet.payers;
+  const accepted = requirements();
+  const sinceBlock = (await devnet.chain.client.getBlock()).number;
+  const { payload, signed } = await signPayment(accepted, { payer: payer! });
+  const request = { x402Version: 2, paymentPayload: payload, paymentRequirements: accepted } as const;
+
+  const { verified, url } = await facilitators.verify(request, { scheme: "exact", network: devnet.network });
+  const settled = await facilitators.settle(request, url);
+  expect(verified).toEqual({ kind: "valid" });
+  expect(settled.kind).toBe("settled");
+
+  const { rpcUrl, chainId, token } = devnet;
+  const common = { confirmations: 0, timeoutMs: 5000, clock: systemClock, log: silentLogger };
+  const chain = createChain({ rpcUrl: new Secret(rpcUrl), chainId, ...common });
+  const { value, validAfter, validBefore, ...its } = signed.authorization;
+  const times = { validAfter: BigInt(validAfter), validBefore: BigInt(validBefore) };
+  const authorization = { ...its, ...times, asset: token, value: BigInt(value) };
+  const transaction = settled.kind === "settled" && settled.transaction;
+  expect(await chain.evidenceOf(authorization, sinceBlock)).toMatchObject({ kind: "paid", transaction });
+
+  expect((await facilitators.settle(request, url)).kind).toBe("unknown");
+});
+
+test("a real facilitator verifies and settles a version 1 payment", async () => {
+  const { networkV1: network, token, seller, payers } = devnet;
+  const { extra, scheme, maxTimeoutSeconds } = requirements();
+  const offer = {
+    ...{ scheme, network: network as PaymentRequirements["network"], asset: token, payTo: seller, extra },
+    ...{ maxAmountRequired: "1000", maxTimeoutSeconds, resource: "https://seller.example/jobs" },
+    ...{ description: "a job", mimeType: "application/json", outputSchema: {} },
+  };
+  const { payload } = await signPaymentV1(offer, { payer: payers[1]! });
+  const request = { x402Version: 1, paymentPayload: payload, paymentRequirements: offer } as const;
+
+  const { verified, url } = await facilitators.verify(request, { scheme, network });
+  expect(verified.kind).toBe("valid");
+  expect((await facilitators.settle(request, url)).kind).toBe("settled");
+});
+
+test("a real facilitator finds a wrong EIP-712 name the operator's fault, and an empty purse the payer's", async () => {
+  const kind = { scheme: "exact", network: devnet.network };
+  const verdictOn = async (accepted: PaymentRequirements, value?: bigint) => {
+    const { payload } = await signPayment(accepted, { payer: devnet.payers[2]!, ...(value && { value }) });
+    const request = { x402Version: 2, paymentPayload: payload, paymentRequirements: accepted } as const;
+    return (await facilitators.verify(request, kind)).verified;
+  };
+
+  expect(await verdictOn(requirements({ name: "USD Coin", version: "2" }))).toEqual({
+    kind: "refused",
+    reason: "invalid_exact_evm_token_name_mismatch",
+    fault: "operator",
+  });
+  const tooMuch = { ...requirements(), amount: String(10n ** 30n) };
+  expect(await verdictOn(tooMuch)).toEqual({
+    kind: "refused",
+    reason: "invalid_exact_evm_insufficient_balance",
+    fault: "payer",
+  });
+});

@@ -1,0 +1,75 @@
+import type { PaymentRequirements } from "@x402/core/types";
+import { describe, expect, test } from "vitest";
+import { inTime, requiredIn, useX402 } from "../../../fixtures/x402.ts";
+import { encodeHeader, signPayment } from "../../../support/sign-payment.ts";
+
+const fixture = useX402();
+const text = (content: string) => Buffer.from(content).toString("base64");
+const DEEP = `${"[".repeat(2500)}${"]".repeat(2500)}`;
+
+const malformed: Record<string, string> = {
+  "not base64": "@@@@",
+  "base64 with a line in it": `${text('{"x402Version":2}')} `.replace(" ", "=A=="),
+  "in base64url": Buffer.from('{"a":"??>>~~"}').toString("base64url"),
+  "base64 without padding": Buffer.from("{}").toString("base64").replace(/=+$/, ""),
+  "not JSON": text("hello"),
+  "JSON that is cut off": text('{"x402Version":2'),
+  "JSON null": text("null"),
+  "a number": text("1"),
+  "a string": text('"x402"'),
+  "an empty array": text("[]"),
+  "an array of payments": text('[{"x402Version":2}]'),
+  "deep JSON": text(DEEP),
+  "a deep object": text(`{"x402Version":2,"payload":${DEEP}}`),
+  "an empty object": text("{}"),
+  "a version of the future": encodeHeader({ x402Version: 99 }),
+  "a __proto__ alone": text('{"__proto__":{"x402Version":2}}'),
+  empty: "",
+};
+
+describe.each(["PAYMENT-SIGNATURE", "X-PAYMENT"])("in %s", (name) => {
+  test.each(Object.entries(malformed))(
+    "a payment header that is %s is refused as malformed",
+    async (_what, header) => {
+      const x402 = await fixture.gateway();
+      const answer = await x402.post({ [name]: header });
+      expect([answer.status, answer.json()["code"]]).toEqual([402, "payment.malformed"]);
+      expect(requiredIn(answer).error).toMatch(/^payment\.malformed: /);
+      expect(requiredIn(answer).accepts).toHaveLength(1);
+      expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+    },
+  );
+});
+
+describe("a good payment in another coding", () => {
+  // What makes the codings differ: "?" and ">" in a row give "/" and "+", and one byte more moves the padding.
+  const note = { note: "??>>?>?>~~" };
+  const codings: Record<string, (json: string, good: string) => string> = {
+    "in base64url": (json) => Buffer.from(json).toString("base64url"),
+    "without padding": (_, good) => good.replace(/=+$/, ""),
+    "with more padding": (_, good) => `${good}====`,
+    "in two parts": (_, good) => `${good.slice(0, 40)} ${good.slice(40)}`,
+    "with something behind it": (_, good) => `${good}@@@@`,
+    "as bare JSON": (json) => json,
+    "longer than 8 KiB": (json) => text(json.replace("??>>", "??>>".padEnd(7000, "?"))),
+  };
+  test.each(Object.entries(codings))("a good payment %s is refused as malformed", async (_name, recode) => {
+    const x402 = await fixture.gateway();
+    const offer = (await x402.ask()).v2.accepts[0] as PaymentRequirements;
+    const { payload } = await signPayment(offer, inTime({ payer: fixture.payer }));
+    for (let spaces = 0; spaces < 3; spaces++) {
+      const accepted = { ...offer, extra: { ...offer.extra, ...note, note2: " ".repeat(spaces) } };
+      const json = JSON.stringify({ ...payload, accepted });
+      const recoded = recode(json, text(json));
+      if (recoded === text(json)) continue;
+      const answer = await x402.post({ "PAYMENT-SIGNATURE": recoded });
+      expect([answer.status, answer.json()["code"]]).toEqual([402, "payment.malformed"]);
+      expect(answer.json()["detail"]).toMatch(/^the payment header/);
+    }
+    expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+    const accepted = { ...offer, extra: { ...offer.extra, ...note } };
+    expect((await x402.post({ "PAYMENT-SIGNATURE": encodeHeader({ ...payload, accepted }) })).status).toBe(
+      202,
+    );
+  });
+});

@@ -1,0 +1,87 @@
+import { expect, test } from "vitest";
+import type { FaultOrder } from "../../../../services/devnet/faults.ts";
+import { eventually } from "../../../../shared/dev/wait.ts";
+import type { TestX402 } from "../../../fixtures/x402.ts";
+import { PRICE, useX402 } from "../../../fixtures/x402.ts";
+import type { Answer } from "../../../support/http.ts";
+
+const fixture = useX402();
+
+/** Neither paid nor refused: the same payment is to come again, and where to look meanwhile. */
+function expectUnknown(answer: Answer): void {
+  expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.outcome_unknown"]);
+  expect(Number(answer.headers["retry-after"])).toBeGreaterThan(0);
+  expect(answer.headers["payment-required"]).toBeUndefined();
+  expect(answer.json()["accepts"]).toBeUndefined();
+  expect(answer.json()["status_url"]).toMatch(/^http:\/\/pay\.test\/x402\/calls\/c_[0-9a-f]{32}$/);
+  expect(answer.headers.location).toBe(answer.json()["status_url"]);
+}
+
+function paid(x402: TestX402, headers: Record<string, string>): Promise<Answer> {
+  return eventually("the same payment is answered with its job", async () => {
+    const answer = await x402.post(headers);
+    expect([202, 503]).toContain(answer.status);
+    return answer.status === 202 ? answer : undefined;
+  });
+}
+
+const settle = { on: "settle", times: 1 } as const;
+/** At least this long the reconciler leaves a payment alone that it has looked at. */
+const LOOK_MS = 2000;
+
+/** What the facilitator answers though it settles. */
+const landed: Record<string, FaultOrder> = {
+  "not at all": { ...settle, kind: "drop", acts: true },
+  "too late": { ...settle, kind: "slow", replyDelayMs: 1500 },
+  "with 500": { ...settle, kind: "status", status: 500, acts: true },
+  "with 502 and a page": { ...settle, kind: "status", status: 502, body: "<html>", acts: true },
+  "with 429": { ...settle, kind: "status", status: 429, retryAfterSecs: 1, acts: true },
+  "with 400": { ...settle, kind: "status", status: 400, acts: true },
+  "with 402": { ...settle, kind: "status", status: 402, body: '{"success":false}', acts: true },
+  "with something that is not JSON": { ...settle, kind: "not_json", acts: true },
+  "with a redirect": { ...settle, kind: "redirect", acts: true },
+  "with more than is read": { ...settle, kind: "huge", acts: true },
+  "with settlement_pending": { ...settle, kind: "pending", landsAfterMs: 300 },
+  "with success: false": { ...settle, kind: "refuse", acts: true },
+  "with insufficient_funds": { ...settle, kind: "refuse", reason: "insufficient_funds", acts: true },
+};
+
+test.each(Object.entries(landed))(
+  "a settlement that is answered %s is unknown, then found on the chain, and charged once",
+  async (_how, fault) => {
+    const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
+    const headers = await x402.pay({ payer: fixture.payer });
+    await fixture.devnet.control.fault(fault);
+    expectUnknown(await x402.post(headers));
+    await eventually("it lands", async () => (await fixture.charged()).length === 1);
+    x402.skip(LOOK_MS);
+    const answer = await paid(x402, headers);
+    expect(answer.headers["idempotent-replayed"]).toBe("true");
+    expect(await fixture.charged()).toEqual([PRICE]);
+    const [transfer] = (await fixture.devnet.chain.transfers(fixture.devnet.seller)).slice(-1);
+    expect(answer.json()["transaction"]).toBe(transfer?.transaction);
+  },
+);
+
+test("a payment whose settlement did not land is settled again by the gateway, though nobody asks, and charged once", async () => {
+  const x402 = await fixture.gateway();
+  const headers = await x402.payV1({ payer: fixture.payer });
+  await fixture.devnet.control.fault({ ...settle, kind: "drop" });
+  expectUnknown(await x402.post(headers));
+  x402.skip(3000);
+  await eventually("the job is queued", async () => (await x402.waiting()).length === 1);
+  expect((await fixture.asked()).settle).toBe(2);
+  const answer = await paid(x402, headers);
+  expect(answer.headers["x-payment-response"]).toBeDefined();
+  expect(await fixture.charged()).toEqual([PRICE]);
+});
+
+test("a repeat with another body is 409 while the payment's outcome is unknown", async () => {
+  const x402 = await fixture.gateway();
+  const headers = await x402.pay({ payer: fixture.payer });
+  await fixture.devnet.control.fault({ ...settle, kind: "refuse" });
+  expectUnknown(await x402.post(headers));
+  expect((await x402.post(headers, { body: "other" })).status).toBe(409);
+  x402.skip(3000);
+  await paid(x402, headers);
+});

@@ -1,0 +1,176 @@
+import { Agent } from "node:http";
+import { join } from "node:path";
+import { beforeEach, expect, test } from "vitest";
+import type { DevAccount } from "../../../services/devnet/chain.ts";
+import { writeConfig } from "../../../shared/config/config-tables.ts";
+import { freePort } from "../../../shared/dev/free-port.ts";
+import { type Part, startPart } from "../../../shared/dev/process.ts";
+import { untilReady, untilSelling } from "../../../shared/dev/stack.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { isQueued } from "../../../shared/queue/status.ts";
+import { useDevnet } from "../../fixtures/devnet.ts";
+import { useEnds } from "../../fixtures/ends.ts";
+import { useRedis } from "../../fixtures/redis.ts";
+import { JOB_PATH, signOffer, x402Table } from "../../fixtures/x402.ts";
+import { newPayer } from "../../support/devnet.ts";
+import { canConnect, openRaw, send } from "../../support/http.ts";
+import { signedIn } from "../../support/sign-payment.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+
+const redis = useRedis();
+const devnet = useDevnet();
+const ends = useEnds();
+let gateway: Part;
+let payer: DevAccount;
+
+beforeEach(async () => {
+  payer = await newPayer(devnet);
+  await devnet.control.clearRequests();
+  ends.defer(() => devnet.control.clearFaults());
+});
+
+async function start({ drainSecs = 0 } = {}): Promise<void> {
+  const dir = join(tempDir(), "config");
+  writeConfig(dir, {
+    postern: { drain_secs: drainSecs, redis: { url: redis.url } },
+    x402: x402Table({ devnet }),
+    job_pricing: { "1": { "7": "1000000000000000" } },
+  });
+  const bind = ["--bind-address", `127.0.0.1:${await freePort()}`, "--ops-address", "127.0.0.1:0"];
+  const args = ["x402", "--config-dir", dir, ...bind];
+  gateway = await startPart({ name: "x402", args, env: process.env });
+  const { kill } = gateway;
+  ends.defer(() => kill("SIGKILL"));
+  await untilReady(gateway);
+  await untilSelling(gateway);
+}
+
+async function pay(): Promise<Record<string, string>> {
+  return signOffer(await post({}), { payer });
+}
+
+function post(headers: Record<string, string>) {
+  return send(gateway.address, { path: JOB_PATH, headers, body: "hello" });
+}
+
+async function charges(): Promise<number> {
+  const transfers = await devnet.chain.transfers(devnet.seller);
+  return transfers.filter(({ from }) => from === payer.address.toLowerCase()).length;
+}
+
+function settleIsAsked(): Promise<unknown> {
+  return eventually("it is being settled", async () => (await devnet.control.requests()).settle === 1);
+}
+
+const portOf = (address: string) => Number(address.split(":")[1]);
+
+test("the x402 process, told to stop while nothing is under way, exits with 0 at once", async () => {
+  await start();
+  expect(await gateway.kill("SIGTERM")).toEqual({ code: 0, signal: null });
+  expect(gateway.process.events("service.stopped")).toMatchObject([{ exitCode: 0 }]);
+  expect(await canConnect(portOf(gateway.address))).toBe(false);
+});
+
+test("the x402 process, told to stop, finishes the payment that is being settled, answers it 202 and exits with 0", async () => {
+  await start();
+  const headers = await pay();
+  await devnet.control.fault({ on: "settle", kind: "slow", delayMs: 1000, times: 1 });
+  const answered = post(headers);
+  await settleIsAsked();
+  const ended = gateway.kill("SIGTERM");
+  await eventually("it takes no connections", async () => !(await canConnect(portOf(gateway.address))));
+  expect(await charges(), "the money has not moved yet").toBe(0);
+
+  const answer = await answered;
+  expect([answer.status, answer.json()["status"]]).toEqual([202, "accepted"]);
+  expect(answer.headers["payment-response"]).toBeDefined();
+  expect(await ended).toEqual({ code: 0, signal: null });
+  expect(await isQueued(redis.client, "x402", String(answer.json()["call_id"]))).toBe(true);
+  expect(await charges()).toBe(1);
+});
+
+test("the x402 process, told to stop, still sells for drain_secs, on connections that end with the answer", async () => {
+  await start({ drainSecs: 2 });
+  const headers = await pay();
+  const agent = new Agent({ keepAlive: true });
+  const ended = gateway.kill("SIGTERM");
+  await eventually("it is not ready", async () => {
+    const ready = await send(gateway.opsAddress ?? "", { method: "GET", path: "/readyz" });
+    return ready.status === 503;
+  });
+  const answer = await send(gateway.address, { path: JOB_PATH, headers, body: "hello", agent });
+  expect([answer.status, answer.headers.connection]).toEqual([202, "close"]);
+  agent.destroy();
+  expect(await ended).toEqual({ code: 0, signal: null });
+});
+
+test("the x402 process, told to stop, refuses a new payment on an open connection, and answers a known one", async () => {
+  await start();
+  const [known, fresh] = [await pay(), await pay()];
+  const callId = (await post(known)).json()["call_id"];
+  await devnet.control.clearRequests();
+  const begin = (headers: Record<string, string>) =>
+    openRaw(
+      gateway.address,
+      `GET /livez HTTP/1.1\r\nHost: x\r\n\r\nPOST ${JOB_PATH} HTTP/1.1\r\nHost: x\r\nPAYMENT-SIGNATURE: ${headers["PAYMENT-SIGNATURE"]}\r\n`,
+    );
+  const [knownCall, freshCall] = [begin(known), begin(fresh)];
+  for (const { received } of [knownCall, freshCall])
+    await eventually("the first request is answered", () => received().endsWith("ok"));
+  const ended = gateway.kill("SIGTERM");
+  await eventually("it takes no connections", async () => !(await canConnect(portOf(gateway.address))));
+  for (const { socket } of [knownCall, freshCall]) socket.write("Content-Length: 5\r\n\r\nhello");
+  for (const { received } of [knownCall, freshCall])
+    await eventually("it is answered", () => received().endsWith("}"));
+
+  expect(freshCall.received()).toMatch(/^HTTP\/1\.1 200[\s\S]*HTTP\/1\.1 503/);
+  expect(freshCall.received()).toContain('"code":"service.draining"');
+  expect(freshCall.received()).toMatch(/Retry-After: [1-9]/);
+  expect(knownCall.received()).toMatch(/^HTTP\/1\.1 200[\s\S]*HTTP\/1\.1 202/);
+  expect(knownCall.received()).toContain(String(callId));
+  for (const { socket } of [knownCall, freshCall]) socket.destroy();
+  expect(await ended).toEqual({ code: 0, signal: null });
+  expect(await devnet.control.requests()).toMatchObject({ verify: 0, settle: 0 });
+  expect(await charges()).toBe(1);
+});
+
+/** The lines of a metric on the ops address, as values by label. */
+async function metric(name: string, label: string): Promise<Record<string, number>> {
+  const { text } = await send(gateway.opsAddress ?? "", { method: "GET", path: "/metrics" });
+  const lines = text.matchAll(new RegExp(`^${name}\\{${label}="([^"]+)"\\} (\\S+)$`, "gm"));
+  return Object.fromEntries([...lines].map(([, value, count]) => [value, Number(count)]));
+}
+
+test("the x402 process counts answers by code, settlements by outcome, and the payments that it reconciled", async () => {
+  await start();
+  const answers = () => metric("postern_payments_total", "code");
+  const settles = () => metric("postern_settle_total", "outcome");
+  const reconciled = () => metric("postern_payments_reconciled_total", "result");
+  expect([await answers(), await settles(), await reconciled()]).toEqual([{}, {}, {}]);
+
+  const paid = await pay();
+  for (const _ of [1, 2]) expect((await post(paid)).status).toBe(202);
+  expect((await post({ "PAYMENT-SIGNATURE": "no payment" })).status).toBe(402);
+  expect(await answers()).toEqual({ accepted: 2, "payment.malformed": 1 });
+  expect([await settles(), await reconciled()]).toEqual([{ settled: 1 }, {}]);
+
+  await devnet.control.fault({ on: "settle", kind: "drop", acts: true, times: 1 });
+  expect((await post(await pay())).status).toBe(503);
+  await eventually("it is found on the chain", async () => (await reconciled())["settled"] === 1);
+  expect(await settles()).toEqual({ settled: 1, unknown: 1 });
+
+  const cancelled = await pay();
+  await devnet.control.fault({ on: "settle", kind: "drop" });
+  expect((await post(cancelled)).status).toBe(503);
+  await devnet.chain.cancelAuthorization(payer, signedIn(cancelled).authorization.nonce);
+  await devnet.chain.finalize();
+  await eventually("it is void", async () => (await reconciled())["void"] === 1);
+  expect((await post(cancelled)).status).toBe(402);
+  expect(await reconciled()).toEqual({ settled: 1, void: 1 });
+  expect(await answers()).toEqual({
+    accepted: 2,
+    "payment.malformed": 1,
+    "payment.outcome_unknown": 2,
+    "payment.void": 1,
+  });
+});

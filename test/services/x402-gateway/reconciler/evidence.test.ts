@@ -1,0 +1,70 @@
+import { expect, test } from "vitest";
+import { eventually } from "../../../../shared/dev/wait.ts";
+import { useDevnet } from "../../../fixtures/devnet.ts";
+import type { TestX402 } from "../../../fixtures/x402.ts";
+import { idIn, PRICE, useX402 } from "../../../fixtures/x402.ts";
+import { signedIn } from "../../../support/sign-payment.ts";
+
+const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
+
+/** The clock is put ahead until the reconciler has seen it. */
+async function untilProven(x402: TestX402, id: unknown): Promise<void> {
+  await eventually("it is proven", async () => {
+    x402.skip(5000);
+    return (await x402.journal.find(String(id)))?.proven === true;
+  });
+}
+
+test("a payment that a reorganisation takes away is settled again, and charged once", async () => {
+  const x402 = await fixture.gateway();
+  const before = await fixture.devnet.chain.snapshot();
+  const headers = await x402.pay({ payer: fixture.payer });
+  const answer = await x402.undisturbed(() => x402.post(headers));
+  expect(answer.status).toBe(202);
+  expect(await fixture.charged()).toEqual([PRICE]);
+  await fixture.devnet.chain.revert(before);
+  expect(await fixture.charged()).toEqual([]);
+  x402.skip(35_000);
+  await eventually("it is paid again", async () => (await fixture.charged()).length === 1);
+  await eventually("it is said", () => x402.log.text().includes("payment.vanished"));
+  await untilProven(x402, answer.json()["call_id"]);
+  expect(await x402.waiting()).toHaveLength(1);
+});
+
+test("a payment that comes back in an earlier block than the chain had at its claim is proven", async () => {
+  const before = await fixture.devnet.chain.snapshot();
+  await fixture.devnet.chain.mine(4);
+  const x402 = await fixture.gateway({ token: { confirmations: 6 } });
+  const headers = await x402.pay({ payer: fixture.payer });
+  const head = await fixture.devnet.chain.client.getBlockNumber();
+  const id = idIn(await x402.undisturbed(() => x402.post(headers)));
+  await fixture.devnet.chain.revert(before);
+  const hash = await fixture.devnet.chain.frontRun(signedIn(headers));
+  const { blockNumber } = await fixture.devnet.chain.client.waitForTransactionReceipt({ hash });
+  expect(blockNumber).toBeLessThan(head);
+  await fixture.devnet.chain.mine(12);
+  await untilProven(x402, id);
+  expect((await x402.journal.find(id))?.reason).toBeUndefined();
+});
+
+test("a facilitator that says settled and did nothing is asked again until the money is there", async () => {
+  const x402 = await fixture.gateway();
+  await fixture.devnet.control.fault({ on: "settle", kind: "accept", times: 1 });
+  const headers = await x402.pay({ payer: fixture.payer });
+  const answer = await x402.undisturbed(() => x402.post(headers));
+  expect(answer.status).toBe(202);
+  expect(await fixture.charged()).toEqual([]);
+  x402.skip(35_000);
+  await eventually("it is paid", async () => (await fixture.charged()).length === 1);
+  await untilProven(x402, answer.json()["call_id"]);
+});
+
+test("a payment that the chain shows at the configured depth is proven, and not settled again", async () => {
+  const x402 = await fixture.gateway({ token: { confirmations: 2 } });
+  const headers = await x402.pay({ payer: fixture.payer });
+  const answer = await x402.undisturbed(() => x402.post(headers));
+  await fixture.devnet.chain.mine(3);
+  x402.skip(35_000);
+  await untilProven(x402, answer.json()["call_id"]);
+  expect((await fixture.asked()).settle).toBe(1);
+});

@@ -1,0 +1,163 @@
+import { type AddressInfo, createServer, type Socket } from "node:net";
+import { beforeEach, expect, test } from "vitest";
+import { eventually } from "../../../../shared/dev/wait.ts";
+import { createPaymentJournal, type PaymentJournal } from "../../../../shared/payments/journal.ts";
+import { keys } from "../../../../shared/redis/keys.ts";
+import { useDevnet } from "../../../fixtures/devnet.ts";
+import { useEnds } from "../../../fixtures/ends.ts";
+import { useRedis } from "../../../fixtures/redis.ts";
+import {
+  PRICE,
+  QUICK_ROUND_MS,
+  startX402,
+  type TestX402,
+  type TestX402Options,
+  x402Table,
+} from "../../../fixtures/x402.ts";
+import { newPayer } from "../../../support/devnet.ts";
+import { claimed, settled } from "../../../support/made-payment.ts";
+import { type Rpc, startNodeBefore } from "../../../support/node-before.ts";
+import { signAuthorization } from "../../../support/sign-payment.ts";
+
+const HUNG = "eip155:8453";
+const HUNG_ASSET = `0x${"5".repeat(40)}`;
+
+const redis = useRedis();
+const devnet = useDevnet();
+const ends = useEnds();
+let journal: PaymentJournal;
+
+beforeEach(() => {
+  journal = createPaymentJournal(redis.client);
+  ends.defer(() => redis.client.flushdb());
+});
+
+/** These payments were made by no facilitator, so there are no books to check: a plain gateway. */
+async function gateway(options: Partial<TestX402Options> = {}): Promise<TestX402> {
+  const x402 = await startX402({ devnet, redisUrl: redis.url, roundMs: QUICK_ROUND_MS, ...options });
+  ends.defer(() => x402.close());
+  return x402;
+}
+
+type SilentNode = { url: string; cut(): void };
+
+/** A node that takes every connection and never answers, until the connections are cut. */
+async function silentNode(): Promise<SilentNode> {
+  const sockets = new Set<Socket>();
+  const its = createServer((socket) => {
+    sockets.add(socket);
+    socket.on("error", () => {});
+    socket.on("close", () => sockets.delete(socket));
+  });
+  await new Promise<void>((resolve) => its.listen(0, "127.0.0.1", resolve));
+  const { port } = its.address() as AddressInfo;
+  const cut = (): void => {
+    its.close();
+    for (const socket of sockets) socket.destroy();
+  };
+  return { url: `http://127.0.0.1:${port}`, cut };
+}
+
+/** A gateway for two tokens: the devnet's, and one on a chain whose node never answers. */
+async function gatewayOfBoth(): Promise<TestX402 & { node: SilentNode }> {
+  const node = await silentNode();
+  const [token] = x402Table({ devnet })["accepted_tokens"] as [Record<string, unknown>];
+  const hung = { ...token, network: HUNG, asset: HUNG_ASSET, rpc_url: node.url, symbol: "HUNG" };
+  const x402 = await gateway({ early: true, x402: { accepted_tokens: [hung, token] as never } });
+  // Cut before the gateway closes, which waits for its questions.
+  ends.defer(node.cut);
+  return { ...x402, node };
+}
+
+const hungPayments = (count: number) =>
+  Promise.all(Array.from({ length: count }, () => claimed(journal, { network: HUNG, asset: HUNG_ASSET })));
+
+const isQueued = async (id: string) => (await journal.find(id))?.state === "QUEUED";
+
+/** Paid on the devnet by somebody whom no gateway has seen. */
+async function paidOnDevnet(): Promise<string> {
+  const { token, chainId, seller, network } = devnet;
+  const payer = await newPayer(devnet);
+  const signed = await signAuthorization({ payer, to: seller, value: PRICE, token, chainId });
+  await devnet.chain.frontRun(signed);
+  const { nonce, validBefore } = signed.authorization;
+  return claimed(journal, {
+    ...{ network, asset: token, pay_to: seller, nonce, valid_before: validBefore },
+    payer: payer.address.toLowerCase(),
+  });
+}
+
+test("while one chain's node hangs, what needs only Redis and payments of other chains are seen to within seconds", async () => {
+  await hungPayments(64);
+  const onlyRedis = await settled(journal, { network: HUNG, asset: HUNG_ASSET });
+  const other = await paidOnDevnet();
+  await gatewayOfBoth();
+  await eventually("the settled one is queued", () => isQueued(onlyRedis), 8000);
+  await eventually("so is that of the other chain", () => isQueued(other), 8000);
+
+  const later = await settled(journal, { network: HUNG, asset: HUNG_ASSET });
+  await eventually("so is one that comes later", () => isQueued(later), 8000);
+});
+
+test("payments whose chain's node hangs, and then breaks off, stay due, each of them", async () => {
+  const ids = await hungPayments(40);
+  const { log, node } = await gatewayOfBoth();
+  const areDue = async () =>
+    expect((await redis.client.zrange(keys.paymentsDue, "0", "-1")).sort()).toEqual([...ids].sort());
+  await eventually("they are looked at", async () => {
+    const next = (await redis.client.zrange(keys.paymentsDue, "0", "-1", "WITHSCORES")).map(Number);
+    return next.some((at) => at > Date.now());
+  });
+  await areDue();
+  node.cut();
+  await eventually("some have failed", () => log.text().includes("payment.reconcile_failed"));
+  await areDue();
+});
+
+test("a gateway that stops waits for the payments that it looks at, and begins with no other", async () => {
+  const { network, token: asset } = devnet;
+  const ids = await Promise.all(Array.from({ length: 40 }, () => claimed(journal, { network, asset })));
+  const hangs = ({ params }: Rpc) => (params as unknown[])[0] === "finalized";
+  const node = await startNodeBefore(devnet.rpcUrl, hangs);
+  const x402 = await gateway({ token: { rpc_url: node.url } });
+  ends.defer(() => node.close());
+  await eventually("some are looked at", () => node.asked.some(hangs));
+  let isClosed = false;
+  const closing = x402.gateway.close().then(() => {
+    isClosed = true;
+  });
+  await journal.find(ids[0] as string);
+  expect(isClosed).toBe(false);
+  await node.close();
+  await closing;
+  const failed = x402.log.events.filter(({ event }) => event === "payment.reconcile_failed");
+  expect(failed.length).toBeGreaterThan(0);
+  expect(failed.length).toBeLessThan(ids.length);
+  expect(await redis.client.zcard(keys.paymentsDue)).toBe(ids.length);
+});
+
+test("after an outage there is no pause between the payments that are due", async () => {
+  const { network, token: asset } = devnet;
+  const ids = await Promise.all(
+    Array.from({ length: 160 }, () => settled(journal, { network, asset, payer: `0x${"3".repeat(40)}` })),
+  );
+  // In rounds of sixteen, with a pause after each, it would take ten seconds.
+  await gateway({ roundMs: 1000 });
+  const queued = async () => (await Promise.all(ids.map(isQueued))).every(Boolean);
+  await eventually("all are queued", queued, 5000);
+});
+
+const gone = (count: number) => Array.from({ length: count }, (_, i) => [i, `c_gone${i}`]).flat();
+
+test("payments of which nothing is left are taken off the list, whatever else is on it", async () => {
+  const kept = [await claimed(journal, { network: HUNG, asset: HUNG_ASSET })];
+  await redis.client.zadd(keys.payments, ...gone(1200));
+  await redis.client.zadd(keys.payments, -1, kept[0] as string);
+  kept.push(await claimed(journal, { network: HUNG, asset: HUNG_ASSET }));
+  const { skip } = await gatewayOfBoth();
+  await eventually("only these are left", async () => {
+    skip(10_000);
+    expect(await redis.client.zrange(keys.payments, "0", "-1")).toEqual(kept);
+    return true;
+  });
+});

@@ -1,0 +1,217 @@
+import { describe, expect, test } from "vitest";
+import { eventually } from "../../../../shared/dev/wait.ts";
+import { isDisputed } from "../../../../shared/payments/list.ts";
+import { createResolve } from "../../../../shared/payments/resolve.ts";
+import { keys } from "../../../../shared/redis/keys.ts";
+import { useDevnet } from "../../../fixtures/devnet.ts";
+import { useEnds } from "../../../fixtures/ends.ts";
+import { idIn, PRICE, type TestX402, useX402 } from "../../../fixtures/x402.ts";
+import { answerWith, startNodeBefore } from "../../../support/node-before.ts";
+
+const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
+const ends = useEnds();
+
+/** The devnet's node, as it looks through one that answers some requests by itself. */
+async function nodeThat(answer: Parameters<typeof startNodeBefore>[1]): Promise<string> {
+  const node = await startNodeBefore(fixture.devnet.rpcUrl, answer);
+  ends.defer(() => node.close());
+  return node.url;
+}
+
+const SAYS_SETTLED = { on: "settle", kind: "drop", acts: true, times: 1 } as const;
+
+const hasLogged = ({ log }: TestX402, event: string) => log.events.some((each) => each.event === event);
+
+test("a payment that the chain contradicts is never void: an operator decides, and his word brings its job", async () => {
+  const rpc_url = await nodeThat((rpc, res) => rpc.method === "eth_getLogs" && answerWith([], rpc, res));
+  const x402 = await fixture.gateway({ token: { rpc_url } });
+  const headers = await x402.pay({ payer: fixture.payer });
+  await fixture.devnet.control.fault(SAYS_SETTLED);
+  const id = idIn(await x402.post(headers));
+  await fixture.devnet.chain.increaseTime(500);
+  await fixture.devnet.chain.mine(5);
+  await eventually("it is at its end", async () => {
+    x402.skip(30_000);
+    return (await x402.journal.find(id))?.state !== "SETTLING";
+  });
+  expect(await x402.journal.find(id)).toMatchObject({ state: "REVIEW", reason: expect.any(String) });
+  expect(hasLogged(x402, "payment.in_review")).toBe(true);
+  const answer = await x402.post(headers);
+  expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.in_review"]);
+  expect([await x402.waiting(), await fixture.charged()]).toEqual([[], [PRICE]]);
+
+  const payment = await x402.journal.find(id);
+  if (payment === undefined) throw new Error("it is gone");
+  const resolve = createResolve({ journal: x402.journal, audit: async () => {}, clock: Date.now, by: "me" });
+  const [transfer] = await fixture.devnet.chain.transfers(fixture.devnet.seller);
+  await resolve(payment, { kind: "settled", transaction: String(transfer?.transaction) }, "seen");
+  await eventually("its call waits", async () => (await x402.waiting()).length === 1);
+});
+
+test("a payment that the chain shows, though not deep enough yet, is waited for and not settled again", async () => {
+  const x402 = await fixture.gateway({ token: { confirmations: 50 } });
+  await fixture.devnet.control.fault(SAYS_SETTLED);
+  const headers = await x402.pay({ payer: fixture.payer });
+  const id = idIn(await x402.post(headers));
+  let looked = String(await x402.redis.zscore(keys.paymentsDue, id));
+  for (let look = 0; look < 4; look++) {
+    looked = await eventually("it was looked at", async () => {
+      x402.skip(1000);
+      const due = String(await x402.redis.zscore(keys.paymentsDue, id));
+      return due === looked ? undefined : due;
+    });
+  }
+  expect([(await x402.journal.find(id))?.state, (await fixture.asked()).settle]).toEqual(["SETTLING", 1]);
+  await fixture.devnet.chain.mine(50);
+  await eventually("its call waits", async () => {
+    x402.skip(10_000);
+    return (await x402.waiting()).length === 1;
+  });
+  expect((await x402.journal.find(id))?.settlement?.by).toBe("chain");
+  expect((await fixture.asked()).settle).toBe(1);
+});
+
+test.each([false, true])(
+  "a call that its queue has lost is added again (the chain's node is away: %s)",
+  async (isAway) => {
+    let away = false;
+    const rpc_url = await nodeThat((_, res) => away && Boolean(res.writeHead(503).end()));
+    const x402 = await fixture.gateway({ token: { rpc_url } });
+    const headers = await x402.pay({ payer: fixture.payer });
+    const id = idIn(await x402.undisturbed(() => x402.post(headers)));
+    await (await x402.queue.getJob(id))?.remove();
+    expect(await x402.waiting()).toEqual([]);
+    away = isAway;
+    x402.skip(35_000);
+    await eventually("it waits again", async () => (await x402.waiting()).length === 1);
+    expect((await x402.waiting())[0]).toMatchObject({ id });
+    expect(hasLogged(x402, "payment.call_missing")).toBe(true);
+  },
+);
+
+test("a payment that vanished for good, after its call was queued, is kept as disputed", async () => {
+  const x402 = await fixture.gateway();
+  const before = await fixture.devnet.chain.snapshot();
+  const headers = await x402.pay({ payer: fixture.payer });
+  const id = idIn(await x402.undisturbed(() => x402.post(headers)));
+  await fixture.devnet.chain.revert(before);
+  await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
+  await fixture.devnet.chain.increaseTime(200);
+  await fixture.devnet.chain.mine(5);
+  const payment = await eventually("it is disputed", async () => {
+    x402.skip(5000);
+    const found = await x402.journal.find(id);
+    return found?.reason === undefined ? undefined : found;
+  });
+  expect(payment).toMatchObject({ state: "QUEUED", proven: false, reason: expect.stringMatching(/expired/) });
+  expect(isDisputed(payment)).toBe(true);
+  expect(hasLogged(x402, "payment.contradicted")).toBe(true);
+  expect((await x402.waiting()).map((call) => call.id)).toEqual([id]);
+  // These books do not balance: that is what the dispute says.
+  await x402.redis.flushdb();
+  await fixture.stop(x402);
+});
+
+describe("a payment whose token is in the configuration no more", () => {
+  const DAY_MS = 86_400_000;
+  const other = { token: { asset: `0x${"6".repeat(40)}` } };
+
+  async function missed(x402: TestX402, id: string): Promise<void> {
+    await eventually("it is missed", () => hasLogged(x402, "payment.token_unknown"));
+    const errors = x402.log.events.filter(({ event }) => event === "payment.token_unknown");
+    const { network, token: asset } = fixture.devnet;
+    expect(errors.map(({ fields }) => fields)).toMatchObject([{ callId: id, network, asset }]);
+    await eventually("it is looked at seldom", async () => {
+      const due = Number(await x402.redis.zscore(keys.paymentsDue, id));
+      return due > Date.now() + DAY_MS + 500_000;
+    });
+  }
+
+  test("a payment whose token is configured no more stays open; once the token is back, the chain decides", async () => {
+    const first = await fixture.gateway();
+    await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
+    const headers = await first.pay({ payer: fixture.payer });
+    const id = idIn(await first.post(headers));
+    await fixture.stop(first);
+    const { settle } = await fixture.asked();
+
+    const without = await fixture.gateway(other);
+    without.skip(DAY_MS);
+    await missed(without, id);
+    expect((await without.journal.find(id))?.state).toBe("SETTLING");
+    expect((await fixture.asked()).settle).toBe(settle);
+    await fixture.stop(without);
+
+    await fixture.devnet.chain.increaseTime(200);
+    await fixture.devnet.chain.mine(5);
+    const back = await fixture.gateway();
+    back.skip(DAY_MS);
+    await eventually("it is void", async () => {
+      back.skip(60_000);
+      return (await back.journal.find(id))?.state === "VOID";
+    });
+  });
+
+  test("an injected call whose token is configured no more is not taken as proven until the token is back", async () => {
+    const first = await fixture.gateway();
+    const headers = await first.pay({ payer: fixture.payer });
+    const id = idIn(await first.undisturbed(() => first.post(headers)));
+    await fixture.stop(first);
+
+    const without = await fixture.gateway(other);
+    without.skip(DAY_MS);
+    await without.redis.hset(keys.record(id), "st", "INJECTED");
+    await missed(without, id);
+    const kept = await without.journal.find(id);
+    expect([kept?.proven, kept?.request]).toEqual([false, expect.anything()]);
+    await fixture.stop(without);
+
+    const back = await fixture.gateway();
+    back.skip(DAY_MS);
+    await eventually("it is proven, and at its end", async () => {
+      back.skip(60_000);
+      return (await back.redis.zscore(keys.paymentsDue, id)) === null;
+    });
+    expect((await back.journal.find(id))?.proven).toBe(true);
+  });
+});
+
+test("readiness says that a chain's node answers no more, and since when", async () => {
+  let away = false;
+  const rpc_url = await nodeThat((_, res) => away && Boolean(res.writeHead(503).end()));
+  const x402 = await fixture.gateway({ token: { rpc_url } });
+  const said = () => x402.gateway.readiness().checks["chains"];
+  const { network } = fixture.devnet;
+  expect(said()).toEqual([{ network, ok: true }]);
+  const lastAnswerBefore = Date.now();
+  away = true;
+  await eventually("it is missed", () => hasLogged(x402, "chain.lost"));
+  x402.skip(16_000);
+  expect(said()).toEqual([{ network, ok: false, since: expect.any(String) }]);
+  const [{ since }] = said() as [{ since: string }];
+  expect(Math.abs(Date.parse(since) - lastAnswerBefore)).toBeLessThan(5000);
+  away = false;
+  await eventually("it is back", () => (said() as { ok: boolean }[])[0]?.ok);
+});
+
+test("where a facilitator names a transaction that does not exist, it is asked again and the true one is kept", async () => {
+  const x402 = await fixture.gateway();
+  const headers = await x402.pay({ payer: fixture.payer });
+  await fixture.devnet.control.fault({ on: "settle", kind: "accept", times: 1 });
+  const answer = await x402.undisturbed(() => x402.post(headers));
+  expect(answer.status).toBe(202);
+  const id = idIn(answer);
+  x402.skip(31_000);
+  const transfer = await eventually(
+    "it is paid",
+    async () => (await fixture.devnet.chain.transfers(fixture.devnet.seller))[0],
+  );
+  await eventually("the chain shows it", async () => {
+    // The next look is due some time after the end of the one that settled again, which may still be under way.
+    x402.skip(31_000);
+    await fixture.devnet.chain.mine(1);
+    return (await x402.journal.find(id))?.proven;
+  });
+  expect((await x402.journal.find(id))?.settlement?.transaction).toBe(transfer.transaction);
+  expect(await fixture.charged()).toEqual([PRICE]);
+});

@@ -1,0 +1,82 @@
+import { expect, test } from "vitest";
+import { eventually } from "../../../../shared/dev/wait.ts";
+import { PRICE, requiredIn, type TestX402Options, useX402 } from "../../../fixtures/x402.ts";
+
+const fixture = useX402();
+const trusting: Partial<TestX402Options> = {
+  x402: { trust_facilitator: true },
+  token: { rpc_url: undefined as never },
+  early: true,
+};
+
+async function ready(options: Partial<TestX402Options> = {}) {
+  const x402 = await fixture.gateway({ ...trusting, ...options });
+  await eventually("its facilitator is known", () => {
+    const { ready: isReady, checks } = x402.gateway.readiness();
+    return isReady && (checks["facilitators"] as { ok: boolean }[]).every(({ ok }) => ok);
+  });
+  return x402;
+}
+
+test("a gateway that trusts its facilitator says so in its readiness, and takes payments without a chain", async () => {
+  const x402 = await ready();
+  expect(x402.gateway.readiness().checks["trust_facilitator"]).toBe(true);
+  expect((await x402.post(await x402.pay({ payer: fixture.payer }))).status).toBe(202);
+  expect(await fixture.charged()).toEqual([PRICE]);
+});
+
+test("a trusted facilitator's refusal to settle is a 402, and a repeat's is payment.void: the end is on disk", async () => {
+  const x402 = await ready();
+  const headers = await x402.pay({ payer: fixture.payer });
+  await fixture.devnet.control.fault({
+    on: "settle",
+    kind: "refuse",
+    reason: "insufficient_funds",
+    times: 1,
+  });
+  const answer = await x402.post(headers);
+  expect([answer.status, answer.json()["code"]]).toEqual([402, "payment.rejected"]);
+  expect(requiredIn(answer).accepts).toHaveLength(1);
+  const again = await x402.post(headers);
+  expect([again.status, again.json()["code"]]).toEqual([402, "payment.void"]);
+  expect(await fixture.asked()).toEqual({ verify: 1, settle: 1 });
+});
+
+test.each(["invalid_exact_evm_nonce_already_used", "invalid_transaction_state", "unexpected_settle_error"])(
+  "a trusted facilitator that answers %s has not refused: the money may have moved, and it is asked again",
+  async (reason) => {
+    const x402 = await ready();
+    const headers = await x402.pay({ payer: fixture.payer });
+    await fixture.devnet.control.fault({ on: "settle", kind: "refuse", reason, times: 1 });
+    const answer = await x402.post(headers);
+    expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.outcome_unknown"]);
+    x402.skip(3000);
+    await eventually("its job", async () => (await x402.post(headers)).status === 202);
+  },
+);
+
+test("a trusted facilitator that does not answer a settle is asked again, and the payment is charged once", async () => {
+  const x402 = await ready();
+  const headers = await x402.pay({ payer: fixture.payer });
+  await fixture.devnet.control.fault({ on: "settle", kind: "drop", times: 1 });
+  expect((await x402.post(headers)).status).toBe(503);
+  x402.skip(3000);
+  await eventually("its job", async () => (await x402.post(headers)).status === 202);
+  expect(await fixture.charged()).toEqual([PRICE]);
+});
+
+test("a payment whose outcome a trusted facilitator never says goes to review, and is 503 all the while", async () => {
+  const x402 = await ready({ x402: { trust_facilitator: true, settle_timeout_secs: 1 } });
+  const headers = await x402.pay({ payer: fixture.payer });
+  await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
+  expect((await x402.post(headers)).status).toBe(503);
+  const answer = await eventually("it is in review", async () => {
+    x402.skip(60_000);
+    const said = await x402.post(headers);
+    expect([said.status, said.headers["payment-required"]]).toEqual([503, undefined]);
+    return said.json()["code"] === "payment.in_review" ? said : undefined;
+  });
+  expect(answer.json()["status_url"]).toBeDefined();
+  expect(x402.log.events.some(({ event }) => event === "payment.in_review")).toBe(true);
+  expect(await x402.waiting()).toEqual([]);
+});

@@ -1,0 +1,165 @@
+import { expect, test } from "vitest";
+import type { DevAccount, Hex } from "../../../../services/devnet/chain.ts";
+import { eventually } from "../../../../shared/dev/wait.ts";
+import { keys } from "../../../../shared/redis/keys.ts";
+import { useDevnet } from "../../../fixtures/devnet.ts";
+import { idIn, PRICE, requiredIn, type TestX402, useX402 } from "../../../fixtures/x402.ts";
+import type { Answer } from "../../../support/http.ts";
+import { type SignedAuthorization, signAuthorization, signedIn } from "../../../support/sign-payment.ts";
+
+const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
+
+/** Asked until it is no more unknown: 503 all the while, and never a 402 before there is proof. */
+function final(x402: TestX402, headers: Record<string, string>): Promise<Answer> {
+  return eventually("an answer that is final", async () => {
+    const answer = await x402.post(headers);
+    if (answer.status !== 503) return answer;
+    expect([answer.json()["code"], answer.headers["payment-required"]]).toEqual([
+      "payment.outcome_unknown",
+      undefined,
+    ]);
+    return undefined;
+  });
+}
+
+async function expectVoid(x402: TestX402, headers: Record<string, string>, reason: string): Promise<void> {
+  await fixture.devnet.chain.finalize();
+  x402.skip(2000);
+  const answer = await final(x402, headers);
+  expect([answer.status, answer.json()["code"]]).toEqual([402, "payment.void"]);
+  expect(answer.json()["detail"]).toContain(reason);
+  expect(requiredIn(answer).accepts).toHaveLength(1);
+  expect(await fixture.charged()).toEqual([]);
+  expect(await x402.waiting()).toEqual([]);
+}
+
+/** When the reconciler is to look again; changes with each look. */
+const dueOf = async (x402: TestX402) =>
+  String(await x402.redis.zrange(keys.paymentsDue, "0", "-1", "WITHSCORES"));
+
+const stateOf = async (x402: TestX402, answer: Answer) => (await x402.journal.find(idIn(answer)))?.state;
+
+test("a payment that never lands is void once a final block is past its authorization's end, and then 402", async () => {
+  const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
+  const headers = await x402.pay({ payer: fixture.payer });
+  await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 60_000 });
+  const answer = await x402.post(headers);
+  expect(answer.status).toBe(503);
+  await fixture.devnet.control.clearFaults();
+  await fixture.devnet.control.fault({ on: "settle", kind: "status", status: 503 });
+  const looked = await dueOf(x402);
+  await eventually("it was looked at", async () => (await dueOf(x402)) !== looked);
+  expect(await stateOf(x402, answer)).toBe("SETTLING");
+  await fixture.devnet.chain.increaseTime(200);
+  await expectVoid(x402, headers, "expired");
+  const payment = await x402.journal.find(idIn(answer));
+  expect([payment?.state, payment?.call, payment?.request]).toEqual(["VOID", undefined, undefined]);
+});
+
+test("a payment that never lands is not void because our own clock is past its authorization's end", async () => {
+  const x402 = await fixture.gateway();
+  const headers = await x402.pay({ payer: fixture.payer });
+  await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
+  const answer = await x402.post(headers);
+  x402.skip(86_400_000);
+  for (let look = 0; look < 2; look++) {
+    const looked = await dueOf(x402);
+    await eventually("it was looked at", async () => (await dueOf(x402)) !== looked);
+    x402.skip(60_000);
+  }
+  expect(await stateOf(x402, answer)).toBe("SETTLING");
+  await fixture.devnet.chain.increaseTime(200);
+  await fixture.devnet.chain.finalize();
+  await eventually("it is void", async () => {
+    x402.skip(60_000);
+    return (await stateOf(x402, answer)) === "VOID";
+  });
+  await expectVoid(x402, headers, "expired");
+});
+
+test("a void payment frees its place among the open ones, and its identifier", async () => {
+  const x402 = await fixture.gateway({ x402: { open_payments_per_payer: 1 } });
+  const extensions = { "payment-identifier": { info: { required: false, id: "order_0123456789abcdef" } } };
+  const headers = await x402.pay({ payer: fixture.payer }, { extensions });
+  await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
+  expect((await x402.post(headers)).status).toBe(503);
+  await fixture.devnet.chain.increaseTime(200);
+  await expectVoid(x402, headers, "expired");
+  await fixture.devnet.control.clearFaults();
+  // The chain's time is ahead of ours from now on; so must be the authorization's end.
+  const validBefore = (await fixture.devnet.chain.now()) + 130n;
+  const later = await fixture.gateway({ clock: () => Date.now() + 200_000 });
+  const again = await later.pay({ payer: fixture.payer, validBefore }, { extensions });
+  expect((await later.post(again, { body: "another request" })).status).toBe(202);
+});
+
+/** Sends the payment, and does something to its authorization after the facilitator found it valid and before it is used. */
+async function raced(
+  x402: TestX402,
+  headers: Record<string, string>,
+  act: () => Promise<unknown>,
+): Promise<Answer> {
+  await fixture.devnet.chain.pauseMining();
+  const answered = x402.post(headers);
+  await eventually("the settle waits in the pool", async () => {
+    const { pending } = await fixture.devnet.chain.client.getTxpoolStatus();
+    return pending === 1;
+  });
+  await act();
+  await fixture.devnet.chain.resumeMining();
+  return answered;
+}
+
+async function payToSelf(payer: DevAccount, nonce: Hex): Promise<SignedAuthorization> {
+  const { token, chainId } = fixture.devnet;
+  return signAuthorization({ payer, to: payer.address, value: 1n, token, chainId, nonce });
+}
+
+test("a payment whose authorization a third party sends before the settle is one charge and one job", async () => {
+  const x402 = await fixture.gateway();
+  const headers = await x402.pay({ payer: fixture.payer });
+  let hash: Hex = "0x";
+  const first = await raced(x402, headers, async () => {
+    hash = await fixture.devnet.chain.frontRun(signedIn(headers), { pending: true });
+  });
+  expect([202, 503]).toContain(first.status);
+  const answer = await final(x402, headers);
+  expect([answer.status, answer.json()["transaction"]]).toEqual([202, hash]);
+  expect(await fixture.charged()).toEqual([PRICE]);
+  const [call] = await x402.waiting();
+  expect(call?.metadata["X-X402-TRANSACTION"]).toBe(hash);
+});
+
+test("a payment whose authorization a third party sends before the facilitator tries is one charge and one job", async () => {
+  const x402 = await fixture.gateway();
+  const headers = await x402.pay({ payer: fixture.payer });
+  await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 600, times: 1 });
+  const answered = x402.post(headers);
+  await eventually("the settle is under way", async () => (await fixture.asked()).settle === 1);
+  const hash = await fixture.devnet.chain.frontRun(signedIn(headers));
+  expect((await answered).status).toBe(503);
+  const answer = await final(x402, headers);
+  expect([answer.status, answer.json()["transaction"]]).toEqual([202, hash]);
+  expect(await fixture.charged()).toEqual([PRICE]);
+});
+
+test("a payment whose authorization the payer takes back is void, and no job", async () => {
+  const x402 = await fixture.gateway();
+  const headers = await x402.pay({ payer: fixture.payer });
+  const { nonce } = signedIn(headers).authorization;
+  const first = await raced(x402, headers, () =>
+    fixture.devnet.chain.cancelAuthorization(fixture.payer, nonce, { pending: true }),
+  );
+  expect(first.status).toBe(503);
+  expect(await fixture.devnet.chain.authorizationState(fixture.payer.address, nonce)).toBe(true);
+  await expectVoid(x402, headers, "cancelled");
+});
+
+test("a payment whose nonce the payer spends on himself is void, and no job", async () => {
+  const x402 = await fixture.gateway();
+  const headers = await x402.pay({ payer: fixture.payer });
+  const own = await payToSelf(fixture.payer, signedIn(headers).authorization.nonce);
+  const first = await raced(x402, headers, () => fixture.devnet.chain.frontRun(own, { pending: true }));
+  expect(first.status).toBe(503);
+  await expectVoid(x402, headers, "spent_otherwise");
+});

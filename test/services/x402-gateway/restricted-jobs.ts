@@ -1,0 +1,47 @@
+import { privateKeyToAccount } from "viem/accounts";
+import { keccak256 } from "viem/utils";
+import type { DevAccount } from "../../../services/devnet/chain.ts";
+import type { TestX402Options } from "../../fixtures/x402.ts";
+
+/** Sold to payers whom the devnet's registry permits. */
+export const BY_PAYER = "/x402/jobs/1/8";
+/** Sold to anybody who pays, with the proof of a caller whom the registry permits. */
+export const DELEGATED = "/x402/jobs/1/9";
+/** How long a caller's proof may last. */
+export const EXPIRY_SECS_MAX = 600;
+
+type Registry = { callerRegistry: string; rpcUrl: string };
+
+/** Three jobs at one price; anybody may buy the first. */
+export function restrictedJobs({ callerRegistry: contract, rpcUrl: rpc_url }: Registry) {
+  const restricted = { service_id: 1, invocation_mode: "restricted_paid", contract, rpc_url };
+  return {
+    prices: { "7": "1000000000000000", "8": "1000000000000000", "9": "1000000000000000" },
+    x402: {
+      job_policies: [
+        { ...restricted, job_index: 8, auth_mode: "payer_is_caller" },
+        {
+          ...restricted,
+          job_index: 9,
+          auth_mode: "delegated_caller_signature",
+          caller_expiry_secs_max: EXPIRY_SECS_MAX,
+        },
+      ],
+    },
+  } satisfies Partial<TestX402Options>;
+}
+
+type Proof = { by: DevAccount; nonce?: string; body?: string; expiresIn?: number; job?: number };
+
+/** The headers by which a caller proves that he asks for this body of this job. */
+export async function proofOf({ by, nonce = "nonce-1", body = "hello", expiresIn = 300, job = 9 }: Proof) {
+  const expiry = String(Math.floor(Date.now() / 1000) + expiresIn);
+  const bodyHash = keccak256(Buffer.from(body)).slice(2);
+  const message = `x402-authorize:1:${job}:${bodyHash}:${nonce}:${expiry}`;
+  return {
+    "X-PLATFORM-CALLER": by.address,
+    "X-PLATFORM-CALLER-NONCE": nonce,
+    "X-PLATFORM-CALLER-SIG": await privateKeyToAccount(by.privateKey).signMessage({ message }),
+    "X-PLATFORM-CALLER-EXPIRY": expiry,
+  };
+}

@@ -1,0 +1,166 @@
+import { beforeEach, expect, test } from "vitest";
+import { createProducer, type Inject, Refused } from "../../../../../services/producer/producer.ts";
+import { Secret } from "../../../../../shared/crypto/secret.ts";
+import { eventually } from "../../../../../shared/dev/wait.ts";
+import { createDiscard } from "../../../../../shared/queue/discard.ts";
+import { createFailedCalls } from "../../../../../shared/queue/failed.ts";
+import { isQueued } from "../../../../../shared/queue/status.ts";
+import { connectForWork } from "../../../../../shared/redis/connect.ts";
+import { keys } from "../../../../../shared/redis/keys.ts";
+import { systemClock } from "../../../../../shared/time/clock.ts";
+import { useEnds } from "../../../../fixtures/ends.ts";
+import { useRedisProxy } from "../../../../fixtures/redis-proxy.ts";
+import { idIn, type TestX402, useX402 } from "../../../../fixtures/x402.ts";
+import { paymentIn } from "../../../../support/books.ts";
+import { type Answer, send } from "../../../../support/http.ts";
+import { recordingLog } from "../../../../support/recording-log.ts";
+import { STEPS } from "../../redis-steps.ts";
+
+const fixture = useX402();
+const proxy = useRedisProxy(fixture.redis);
+const ends = useEnds();
+let x402: TestX402;
+let headers: Record<string, string>;
+
+beforeEach(async () => {
+  x402 = await fixture.gateway({
+    redisUrl: proxy.url,
+    directUrl: fixture.redis.url,
+    enqueueTimeoutMs: 500,
+  });
+  headers = await x402.pay({ payer: fixture.payer });
+});
+/** What anybody is told of the call that this answer names. */
+async function stateOf(answer: Answer): Promise<unknown> {
+  const { pathname } = new URL(String(answer.json()["status_url"]));
+  const told = await send(x402.address, { method: "GET", path: pathname });
+  expect(told.status).toBe(200);
+  return told.json()["state"];
+}
+
+/** A producer takes the calls from here on, so they are no longer among those that wait. */
+async function producer(inject: Inject): Promise<void> {
+  fixture.foreign.push(paymentIn(headers)?.nonce ?? "");
+  const redis = connectForWork(new Secret(fixture.redis.url), recordingLog());
+  const started = createProducer({ inject, redis, log: recordingLog(), origins: ["x402"] });
+  ends.defer(async () => {
+    await started.close(2000);
+    redis.disconnect();
+  });
+  await started.ready();
+}
+
+const refuse: Inject = async () => {
+  throw new Refused("no such job");
+};
+
+async function discardFailed(): Promise<void> {
+  const calls = createFailedCalls(x402.redis);
+  const discard = createDiscard({ redis: x402.redis, clock: systemClock, log: recordingLog(), by: "a test" });
+  const id = String((await x402.queue.getFailed())[0]?.id);
+  const failed = await calls.find(id);
+  if (failed === undefined) throw new Error(`${id} is not failed`);
+  expect(await discard(failed, { selection: "by id", reason: "not wanted" })).toBe("done");
+}
+
+/** Longer than a reconciler has a payment to itself while it looks. */
+const LEASE_MS = 60_000;
+
+/** The reconciler has looked at it, and is to look again later or never. */
+async function reconcilerHasLooked(id: string): Promise<void> {
+  await x402.redis.zadd(keys.paymentsDue, "XX", 0, id);
+  await eventually("it has looked", async () => {
+    const due = await x402.redis.zscore(keys.paymentsDue, id);
+    return due === null || Number(due) > Date.now() + LEASE_MS;
+  });
+}
+
+const isFailed = async () => (await x402.queue.getFailedCount()) === 1;
+
+test("a paid call's status tells its id, state and times to anybody who knows its URL, and no more", async () => {
+  const answer = await x402.post(headers);
+  const { pathname } = new URL(String(answer.json()["status_url"]));
+  const told = await send(x402.address, { method: "GET", path: pathname });
+  expect(told.status).toBe(200);
+  expect(Object.keys(told.json()).sort()).toEqual(["accepted_at", "call_id", "changed_at", "state"]);
+  expect(told.json()).toMatchObject({ call_id: answer.json()["call_id"], state: "queued" });
+});
+
+const states: Record<string, () => Promise<Answer>> = {
+  async settling() {
+    await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
+    return x402.post(headers);
+  },
+  async settled() {
+    proxy.onCommand = (words) => (STEPS.add(words) ? { kind: "rewrite", words: ["NO"] } : undefined);
+    return x402.post(headers);
+  },
+  queued: () => x402.post(headers),
+  async failed() {
+    await producer(refuse);
+    const answer = await x402.post(headers);
+    await eventually("it is failed", isFailed);
+    return answer;
+  },
+  async injected() {
+    await producer(async () => {});
+    return x402.post(headers);
+  },
+  async discarded() {
+    await producer(refuse);
+    const answer = await x402.post(headers);
+    await eventually("it is failed", isFailed);
+    await discardFailed();
+    return answer;
+  },
+  async void() {
+    await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
+    const answer = await x402.post(headers);
+    await fixture.devnet.chain.cancelAuthorization(fixture.payer, paymentIn(headers)?.nonce as `0x${string}`);
+    await fixture.devnet.chain.finalize();
+    return answer;
+  },
+  async review() {
+    await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
+    const answer = await x402.post(headers);
+    await x402.journal.markForReview(idIn(answer), { now: Date.now(), reason: "a contradiction" });
+    return answer;
+  },
+};
+test.each(Object.entries(states))(
+  "a paid call's status is %s when that is its state",
+  async (state, bring) => {
+    const answer = await bring();
+    await eventually(`it says ${state}`, async () => {
+      if (state === "void") x402.skip(200);
+      return (await stateOf(answer)) === state;
+    });
+    proxy.onCommand = () => undefined;
+    await fixture.devnet.control.clearFaults();
+    await eventually("what was under way has ended", async () => {
+      x402.skip(200);
+      const now = await stateOf(answer);
+      return now !== "settling" && now !== "settled";
+    });
+  },
+);
+
+test("a paid call that an operator discards is said to be over, also to a repeat, and does not come back", async () => {
+  await producer(refuse);
+  const id = String((await x402.post(headers)).json()["call_id"]);
+  await eventually("it is failed", isFailed);
+  await reconcilerHasLooked(id);
+  expect(await isFailed(), "one that is failed is the operator's").toBe(true);
+  const failed = await x402.post(headers);
+  expect([failed.status, failed.json()["status"]]).toEqual([202, "failed"]);
+
+  await discardFailed();
+  await reconcilerHasLooked(id);
+  const again = await x402.post(headers);
+  expect([again.status, again.json()["status"], again.json()["call_id"]]).toEqual([202, "discarded", id]);
+  expect(await stateOf(again)).toBe("discarded");
+  expect(await isQueued(x402.redis, "x402", id)).toBe(false);
+  const payment = await x402.journal.find(id);
+  expect([payment?.state, payment?.call]).toEqual(["DISCARDED", undefined]);
+  expect((await fixture.asked()).settle).toBe(1);
+});

@@ -1,0 +1,107 @@
+import { declarePaymentIdentifierExtension } from "@x402/extensions/payment-identifier";
+import { expect, test } from "vitest";
+import { eventually } from "../../../../../shared/dev/wait.ts";
+import { JOB_PATH, PUBLIC_URL, requiredIn, useX402 } from "../../../../fixtures/x402.ts";
+import { openRaw, send } from "../../../../support/http.ts";
+import { ASSET_18, twoTokens } from "../../two-tokens.ts";
+
+const fixture = useX402();
+
+test("an unpaid request is told with 402 how to pay, in both versions, with one offer for each token", async () => {
+  const x402 = await fixture.gateway({ x402: twoTokens(fixture.devnet), early: true });
+  const answer = await x402.post();
+  expect(answer.status).toBe(402);
+  const required = requiredIn(answer);
+  expect(required).toMatchObject({
+    x402Version: 2,
+    resource: { url: `${PUBLIC_URL}${JOB_PATH}` },
+    extensions: { "payment-identifier": declarePaymentIdentifierExtension(false) },
+  });
+  expect(required.accepts).toHaveLength(2);
+  expect(required.accepts[0]).toEqual({
+    scheme: "exact",
+    network: fixture.devnet.network,
+    asset: fixture.devnet.token,
+    amount: "3200000",
+    payTo: fixture.devnet.seller,
+    maxTimeoutSeconds: 120,
+    extra: {
+      name: "USDC",
+      version: "2",
+      quoteDigest: expect.stringMatching(/^0x[0-9a-f]{64}$/),
+      quoteExpiry: expect.any(Number),
+      quoteMac: expect.stringMatching(/^[A-Za-z0-9_-]{43}$/),
+    },
+  });
+  expect(required.accepts[1]).toMatchObject({ asset: ASSET_18, amount: "3200000000000000000" });
+  const body = answer.json<{ accepts: unknown[] }>();
+  expect(body).toMatchObject({ x402Version: 1, code: "payment.required", status: 402 });
+  expect(body.accepts).toEqual([
+    {
+      scheme: "exact",
+      network: "base-sepolia",
+      maxAmountRequired: "3200000",
+      resource: `${PUBLIC_URL}${JOB_PATH}`,
+      description: "Job 7 of service 1",
+      mimeType: "application/json",
+      payTo: fixture.devnet.seller,
+      maxTimeoutSeconds: 120,
+      asset: fixture.devnet.token,
+      extra: { name: "USDC", version: "2" },
+    },
+  ]);
+});
+
+test("the price in a 402 holds for at least as long as promised", async () => {
+  const x402 = await fixture.gateway({ x402: { quote_ttl_secs: 300 } });
+  const before = Date.now() / 1000;
+  const [offer] = (await x402.ask()).v2.accepts;
+  const left = Number(offer?.extra["quoteExpiry"]) - before;
+  expect(left).toBeGreaterThanOrEqual(300);
+  expect(left).toBeLessThanOrEqual(311);
+});
+
+test("a 402 is kept by no cache, and a browser's page may read it", async () => {
+  const { headers } = await (await fixture.gateway()).post();
+  expect(headers["cache-control"]).toBe("no-store");
+  expect(headers["content-type"]).toBe("application/problem+json");
+  expect(headers["access-control-allow-origin"]).toBe("*");
+  const exposed = String(headers["access-control-expose-headers"]).split(", ");
+  expect(exposed).toEqual(
+    expect.arrayContaining(["PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "X-PAYMENT-RESPONSE", "Retry-After"]),
+  );
+});
+
+test("a query is no part of the path of an unpaid request", async () => {
+  const x402 = await fixture.gateway();
+  expect((await x402.post({}, { path: `${JOB_PATH}?a=/../8` })).status).toBe(402);
+});
+
+test("a 402 names the public URL and never the Host header of the request", async () => {
+  const x402 = await fixture.gateway();
+  const headers = { Host: "evil.test", "X-Forwarded-Host": "evil.test" };
+  const challenge = await send(x402.address, { path: JOB_PATH, headers, body: "" });
+  expect(requiredIn(challenge).resource?.url).toBe(`${PUBLIC_URL}${JOB_PATH}`);
+  expect(JSON.stringify(requiredIn(challenge)) + challenge.text).not.toContain("evil.test");
+});
+
+test("an unpaid request of ten megabytes gets its 402 before its body is read, and the connection ends", async () => {
+  const x402 = await fixture.gateway();
+  const bytes = 10 * 1024 * 1024;
+  const head = `POST ${JOB_PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: ${bytes}\r\n\r\n`;
+  const raw = openRaw(x402.address, head);
+  await eventually("the answer is whole", () => raw.received().endsWith("}"));
+  expect(raw.received()).toMatch(/^HTTP\/1\.1 402 /);
+  expect(raw.received()).toMatch(/\r\nConnection: close\r\n/i);
+  await raw.sendUntilReset("a".repeat(64 * 1024));
+  expect(raw.socket.bytesWritten).toBeLessThan(bytes);
+});
+
+test("an unpaid client that waits for 100-continue gets the 402 instead", async () => {
+  const x402 = await fixture.gateway();
+  const head = `POST ${JOB_PATH} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n`;
+  const raw = openRaw(x402.address, head);
+  await eventually("an answer", () => raw.received().endsWith("}"));
+  expect(raw.received()).toMatch(/^HTTP\/1\.1 402 /);
+  raw.socket.destroy();
+});

@@ -1,0 +1,107 @@
+import type { PaymentPayload } from "@x402/core/types";
+import { appendPaymentIdentifierToExtensions } from "@x402/extensions/payment-identifier";
+import { expect, test } from "vitest";
+import type { TestX402, TestX402Options } from "../../../../fixtures/x402.ts";
+import { PRICE, useX402 } from "../../../../fixtures/x402.ts";
+import { newPayer } from "../../../../support/devnet.ts";
+
+const fixture = useX402();
+const ORDER_ID = "order_0123456789abcdef";
+
+/** A payment, newly signed, under the client's own identifier of what it pays for. */
+async function payFor(x402: TestX402, id: string, payer = fixture.payer): Promise<Record<string, string>> {
+  const extensions = structuredClone((await x402.ask()).v2.extensions ?? {});
+  appendPaymentIdentifierToExtensions(extensions, id);
+  return x402.pay({ payer }, { extensions } as Partial<PaymentPayload>);
+}
+
+test("a new payment under a used identifier, for the same request, gets the stored answer and nothing is charged", async () => {
+  const replicas = [await fixture.gateway(), await fixture.gateway()] as [TestX402, TestX402];
+  const first = await replicas[0].post(await payFor(replicas[0], ORDER_ID));
+  expect(first.status).toBe(202);
+  const again = await replicas[1].post(await payFor(replicas[1], ORDER_ID));
+  expect([again.status, again.text]).toEqual([202, first.text]);
+  expect(again.headers["idempotent-replayed"]).toBe("true");
+  expect((await fixture.asked()).settle).toBe(1);
+  expect(await fixture.charged()).toEqual([PRICE]);
+  expect(await replicas[0].waiting()).toHaveLength(1);
+});
+
+test("five payments at once under one identifier are charged once", async () => {
+  const x402 = await fixture.gateway();
+  const payments = await Promise.all(Array.from({ length: 5 }, () => payFor(x402, ORDER_ID)));
+  const answers = await Promise.all(payments.map((headers) => x402.post(headers)));
+  expect(answers.map(({ status }) => status)).toEqual([202, 202, 202, 202, 202]);
+  expect(new Set(answers.map(({ text }) => text)).size).toBe(1);
+  expect(await fixture.charged()).toEqual([PRICE]);
+});
+
+test("a new payment under the identifier of one whose outcome is open is told where to follow that one", async () => {
+  const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
+  await fixture.devnet.control.fault({ on: "settle", kind: "drop", times: 1 });
+  const first = await x402.post(await payFor(x402, ORDER_ID));
+  const again = await x402.post(await payFor(x402, ORDER_ID));
+  expect([first.status, again.status]).toEqual([503, 503]);
+  expect(again.json()["status_url"]).toBe(first.json()["status_url"]);
+});
+
+test("the same identifier of another payer is another identifier", async () => {
+  const x402 = await fixture.gateway();
+  const other = await newPayer(fixture.devnet);
+  const mine = await x402.post(await payFor(x402, ORDER_ID));
+  const theirs = await x402.post(await payFor(x402, ORDER_ID, other));
+  expect([mine.status, theirs.status]).toEqual([202, 202]);
+  expect(theirs.json()["call_id"]).not.toBe(mine.json()["call_id"]);
+  expect(await fixture.charged(other)).toEqual([PRICE]);
+});
+
+test("two payments under two identifiers are two jobs", async () => {
+  const x402 = await fixture.gateway();
+  for (const id of [ORDER_ID, `${ORDER_ID}2`]) await x402.post(await payFor(x402, id));
+  expect(await x402.waiting()).toHaveLength(2);
+  expect(await fixture.charged()).toEqual([PRICE, PRICE]);
+});
+
+const disabled = [{ service_id: 1, job_index: 7, invocation_mode: "disabled" }];
+const changes: Record<string, Partial<TestX402Options>> = {
+  "the job is disabled": { x402: { job_policies: disabled } },
+  "the queue is full": { limits: { queueDepthMax: 1 } },
+  "the facilitator is gone": { x402: { facilitator_url: "http://127.0.0.1:1" }, early: true },
+};
+test.each(Object.entries(changes))(
+  "a new payment under a used identifier gets the stored answer though %s, and 409 with another body",
+  async (_name, change) => {
+    const before = await fixture.gateway();
+    const first = await before.post(await payFor(before, ORDER_ID));
+    const [again, other] = [await payFor(before, ORDER_ID), await payFor(before, ORDER_ID)];
+    await fixture.stop(before);
+    const after = await fixture.gateway(change);
+    await expect.poll(() => after.gateway.pressure(), { timeout: 10_000 }).toBeDefined();
+    const answer = await after.post(again);
+    expect([answer.status, answer.text]).toEqual([202, first.text]);
+    expect((await after.post(other, { body: "other" })).json()["code"]).toBe("payment.identifier_conflict");
+    expect(await fixture.charged()).toEqual([PRICE]);
+  },
+);
+
+test("a payer who has spent all he had gets the stored answer for a new payment under a used identifier", async () => {
+  const x402 = await fixture.gateway();
+  const payer = await newPayer(fixture.devnet, PRICE);
+  const first = await x402.post(await payFor(x402, ORDER_ID, payer));
+  const again = await x402.post(await payFor(x402, ORDER_ID, payer));
+  expect([again.status, again.text]).toEqual([202, first.text]);
+  expect(await fixture.charged(payer)).toEqual([PRICE]);
+});
+
+test.each(["short", "a".repeat(129), "no spaces are allowed"])(
+  "an identifier of the wrong form is refused with 402, lest its sender count on it: %s",
+  async (id) => {
+    const x402 = await fixture.gateway();
+    const extensions = { "payment-identifier": { info: { required: false, id } } };
+    const headers = await x402.pay({ payer: fixture.payer }, { extensions } as Partial<PaymentPayload>);
+    const answer = await x402.post(headers);
+    expect([answer.status, answer.json()["code"]]).toEqual([402, "payment.malformed"]);
+    expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+    expect(await fixture.charged()).toEqual([]);
+  },
+);

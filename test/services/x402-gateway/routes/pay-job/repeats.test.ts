@@ -1,0 +1,91 @@
+import { expect, test } from "vitest";
+import { PRICE, type TestX402Options, useX402 } from "../../../../fixtures/x402.ts";
+import type { Answer } from "../../../../support/http.ts";
+
+const fixture = useX402();
+
+/** All that an answer says but for when, and whether it was said before. */
+function told({ status, headers, text }: Answer) {
+  const { date, connection, "keep-alive": keepAlive, "idempotent-replayed": replayed, ...rest } = headers;
+  return { status, headers: rest, text };
+}
+
+const isReplayed = ({ headers }: Answer) => headers["idempotent-replayed"] === "true";
+
+test.each(["pay", "payV1"] as const)(
+  "the same payment ten times at once, to two replicas, is one charge and one job, and gets one answer (%s)",
+  async (pay) => {
+    const replicas = [await fixture.gateway(), await fixture.gateway()];
+    const headers = (await replicas[0]?.[pay]({ payer: fixture.payer })) ?? {};
+    await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 300 });
+    const answers = await Promise.all(
+      Array.from({ length: 10 }, (_, i) => replicas[i % 2]?.post(headers) as Promise<Answer>),
+    );
+    const first = answers[0] as Answer;
+    expect(first.status).toBe(202);
+    for (const answer of answers) expect(told(answer)).toEqual(told(first));
+    expect(answers.filter(isReplayed)).toHaveLength(9);
+    expect((await fixture.asked()).settle).toBe(1);
+    expect(await fixture.charged()).toEqual([PRICE]);
+    expect(await replicas[1]?.waiting()).toHaveLength(1);
+  },
+);
+
+test("the same payment a second time gets the first answer, and no facilitator is asked", async () => {
+  const x402 = await fixture.gateway();
+  const headers = await x402.pay({ payer: fixture.payer });
+  const first = await x402.post(headers);
+  await fixture.devnet.control.clearRequests();
+  const again = await x402.post(headers);
+  expect(told(again)).toEqual(told(first));
+  expect([isReplayed(first), isReplayed(again)]).toEqual([false, true]);
+  expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+});
+
+const disabled = [{ service_id: 1, job_index: 7, invocation_mode: "disabled" }];
+const changes: Record<string, Partial<TestX402Options>> = {
+  "the quote and the authorization have expired": { clock: () => Date.now() + 3_600_000 },
+  "the price has changed": { prices: { "7": "9000000000000000" } },
+  "the job is sold no more": { prices: { "8": "1" } },
+  "the job is disabled": { x402: { job_policies: disabled } },
+  "the queue is full": { limits: { queueDepthMax: 1 } },
+  "bodies have become too large": { x402: { body_limit_bytes: 1 } },
+  "the quote's secret is another": { x402: { quote_secret: "quite another secret" } },
+  "the token's domain is another": { token: { eip3009_version: "9" } },
+  "the token is taken no more": { token: { asset: "0x2222222222222222222222222222222222222222" } },
+  "the facilitator is gone": { x402: { facilitator_url: "http://127.0.0.1:1" }, early: true },
+};
+test.each(Object.entries(changes))(
+  "a repeat is answered as the first request was, though %s",
+  async (_name, change) => {
+    const before = await fixture.gateway();
+    const headers = await before.pay({ payer: fixture.payer });
+    const first = await before.post(headers);
+    // Of version 1, which no quote holds a price for; but a quote's secret is nothing to it.
+    const other = await before["x402" in change ? "pay" : "payV1"]({ payer: fixture.payer });
+    await fixture.stop(before);
+
+    const after = await fixture.gateway(change);
+    await expect.poll(() => after.gateway.pressure(), { timeout: 10_000 }).toBeDefined();
+    const again = await after.post(headers);
+    expect(told(again)).toEqual(told(first));
+    expect(isReplayed(again)).toBe(true);
+    expect((await after.post(other)).status).not.toBe(202);
+    expect(await fixture.charged()).toEqual([PRICE]);
+  },
+);
+
+test("a quoted price is what is charged, even by a replica that sells for another", async () => {
+  const before = await fixture.gateway();
+  const headers = await before.pay({ payer: fixture.payer });
+  const after = await fixture.gateway({
+    prices: { "7": "9000000000000000" },
+    x402: { quote_secret: ["new", "a quote secret for these tests"] },
+  });
+  const answer = await after.post(headers);
+  expect([answer.status, answer.json<{ receipt: { amount: string } }>().receipt?.amount]).toEqual([
+    202,
+    "3200000",
+  ]);
+  expect(await fixture.charged()).toEqual([PRICE]);
+});

@@ -1,0 +1,52 @@
+import { describe, expect, test } from "vitest";
+import { callIdFrom } from "../../shared/job-call/call-id.ts";
+import { type Books, type Told, violationsIn } from "./books.ts";
+
+const payment = { payer: "0xaa", nonce: "0x01" };
+const ID = callIdFrom("1", "0xcc", payment.payer, payment.nonce);
+const transfer = {
+  from: payment.payer,
+  to: "0xbb",
+  value: 1n,
+  nonce: payment.nonce,
+  transaction: "0x02",
+  blockNumber: 1n,
+} as const;
+const accepted: Told = { payment, status: 202, code: undefined, dispatched: true };
+
+const balanced: Books = {
+  chainId: 1,
+  asset: "0xCC",
+  transfers: [transfer],
+  calls: [ID],
+  told: [accepted],
+  voids: [],
+};
+const refused = (code: string, dispatched = true): Told => ({ payment, status: 402, code, dispatched });
+
+describe("the audit of the tests' own books", () => {
+  test("finds nothing where every charge has its call", () => {
+    expect(violationsIn(balanced)).toEqual([]);
+  });
+
+  const wrong: Record<string, [Partial<Books>, string]> = {
+    "a charge without a call": [{ calls: [] }, "has no call"],
+    "a call without a charge": [{ transfers: [] }, "is not paid"],
+    "a charge that is none of an authorization": [
+      { transfers: [transfer, { ...transfer, nonce: undefined }] },
+      "has no call",
+    ],
+    "two charges": [{ transfers: [transfer, transfer] }, "is paid twice"],
+    "two calls": [{ calls: [ID, ID] }, "has two calls"],
+    "a charge for a refusal": [
+      { told: [refused("payment.rejected", false)], foreign: [], calls: [ID] },
+      "was refused",
+    ],
+    "a 402 after a settle": [{ told: [refused("payment.rejected"), accepted] }, "after its settle"],
+    "a VOID that is paid": [{ told: [refused("payment.void"), accepted], voids: [ID] }, "VOID, and paid"],
+    "a VOID that is none": [{ told: [refused("payment.void")], transfers: [], calls: [] }, "and not VOID"],
+  };
+  test.each(Object.entries(wrong))("finds %s", (_name, [change, found]) => {
+    expect(violationsIn({ ...balanced, ...change }).join("; ")).toContain(found);
+  });
+});

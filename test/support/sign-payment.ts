@@ -1,0 +1,149 @@
+import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
+import type { PaymentPayloadV1, PaymentRequirementsV1 } from "@x402/core/types/v1";
+import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
+import type { DevAccount, Hex } from "../../services/devnet/chain.ts";
+import { TRANSFER_TYPES } from "./transfer-types.ts";
+
+/** As it goes over the wire: numbers are decimal strings. */
+export type WireAuthorization = {
+  from: Hex;
+  to: Hex;
+  value: string;
+  validAfter: string;
+  validBefore: string;
+  nonce: Hex;
+};
+
+export type SignedAuthorization = { authorization: WireAuthorization; signature: Hex };
+
+export type AuthorizationChoice = {
+  payer: DevAccount;
+  to: Hex;
+  value: bigint;
+  token: Hex;
+  chainId: number;
+  validAfter?: bigint;
+  /** Without it, ten minutes from now. */
+  validBefore?: bigint;
+  /** Without it, a random one. */
+  nonce?: Hex;
+  /** The token's EIP-712 domain, if it is to be wrong. */
+  name?: string;
+  version?: string;
+};
+
+/** Signs an EIP-3009 authorization with whatever is chosen, sensible or not. */
+export async function signAuthorization(choice: AuthorizationChoice): Promise<SignedAuthorization> {
+  const { payer, to, value, validAfter = 0n, validBefore = inTenMinutes(), nonce = randomNonce() } = choice;
+  const message = { from: payer.address, to, value, validAfter, validBefore, nonce };
+  const signature = await privateKeyToAccount(payer.privateKey).signTypedData({
+    domain: {
+      ...domainOf(choice),
+      ...(choice.name && { name: choice.name }),
+      ...(choice.version && { version: choice.version }),
+    },
+    types: TRANSFER_TYPES,
+    primaryType: "TransferWithAuthorization",
+    message,
+  });
+  const texts = { value: String(value), validAfter: String(validAfter), validBefore: String(validBefore) };
+  return { authorization: { from: payer.address, to, nonce, ...texts }, signature };
+}
+
+/** Signs that the payer takes the authorization back. */
+export function signCancellation(
+  payer: DevAccount,
+  nonce: Hex,
+  its: { chainId: number; token: Hex },
+): Promise<Hex> {
+  return privateKeyToAccount(payer.privateKey).signTypedData({
+    domain: domainOf(its),
+    types: CANCEL_TYPES,
+    primaryType: "CancelAuthorization",
+    message: { authorizer: payer.address, nonce },
+  });
+}
+
+/** What of an authorization may be chosen; the rest is taken from the requirements. */
+export type PaymentChoice = Partial<Omit<AuthorizationChoice, "payer" | "token" | "chainId">> & {
+  payer: DevAccount;
+};
+
+export type SignedPayment<Payload> = {
+  payload: Payload;
+  /** The value of PAYMENT-SIGNATURE (version 2) or X-PAYMENT (version 1). */
+  header: string;
+  signed: SignedAuthorization;
+};
+
+/** A version 2 payment for these requirements. `more` goes into the payload: `resource`, `extensions`. */
+export async function signPayment(
+  accepted: PaymentRequirements,
+  choice: PaymentChoice,
+  more: Partial<PaymentPayload> = {},
+): Promise<SignedPayment<PaymentPayload>> {
+  const signed = await signAuthorization({
+    to: accepted.payTo as Hex,
+    value: BigInt(accepted.amount),
+    ...inDomain(accepted.asset, accepted.extra),
+    chainId: Number(accepted.network.split(":")[1]),
+    ...choice,
+  });
+  const payload: PaymentPayload = { x402Version: 2, accepted, payload: signed, ...more };
+  return { payload, header: encodeHeader(payload), signed };
+}
+
+/** A version 1 payment for these requirements, which name the network "base-sepolia". */
+export async function signPaymentV1(
+  offer: PaymentRequirementsV1,
+  choice: PaymentChoice,
+): Promise<SignedPayment<PaymentPayloadV1>> {
+  const signed = await signAuthorization({
+    to: offer.payTo as Hex,
+    value: BigInt(offer.maxAmountRequired),
+    ...inDomain(offer.asset, offer.extra),
+    chainId: 84_532,
+    ...choice,
+  });
+  const payload: PaymentPayloadV1 = {
+    x402Version: 1,
+    scheme: offer.scheme,
+    network: offer.network,
+    payload: signed,
+  };
+  return { payload, header: encodeHeader(payload), signed };
+}
+
+/** Standard padded base64 of the JSON, as all payment headers are. */
+export function encodeHeader(content: unknown): string {
+  return Buffer.from(JSON.stringify(content)).toString("base64");
+}
+
+export function randomNonce(): Hex {
+  return generatePrivateKey();
+}
+
+function inTenMinutes(): bigint {
+  return BigInt(Math.floor(Date.now() / 1000) + 600);
+}
+
+function inDomain(asset: string, extra: Record<string, unknown>) {
+  return { token: asset as Hex, name: String(extra["name"]), version: String(extra["version"]) };
+}
+
+function domainOf({ chainId, token }: { chainId: number; token: Hex }) {
+  return { name: "USDC", version: "2", chainId, verifyingContract: token };
+}
+
+const CANCEL_TYPES = {
+  CancelAuthorization: [
+    { name: "authorizer", type: "address" },
+    { name: "nonce", type: "bytes32" },
+  ],
+} as const;
+
+/** The authorization in the headers of a version 2 payment. */
+export function signedIn(headers: Readonly<Record<string, string>>): SignedAuthorization {
+  const header = headers["PAYMENT-SIGNATURE"] ?? "";
+  return JSON.parse(Buffer.from(header, "base64").toString()).payload as SignedAuthorization;
+}
