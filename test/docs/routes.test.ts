@@ -1,0 +1,60 @@
+import { readdirSync } from "node:fs";
+import { expect, test } from "vitest";
+import { readDocument } from "./blocks.ts";
+
+/** Each route's row in the documents, and the folder of its tests. */
+const ROUTES = [
+  ["docs/payments.md", "GET /x402/jobs/{service_id}/{job_index}/price", "x402-gateway/routes/price"],
+  [
+    "docs/payments.md",
+    "POST /x402/jobs/{service_id}/{job_index}` without a payment",
+    "x402-gateway/routes/challenge",
+  ],
+  [
+    "docs/payments.md",
+    "POST /x402/jobs/{service_id}/{job_index}` with `PAYMENT-SIGNATURE`",
+    "x402-gateway/routes/pay-job",
+  ],
+  [
+    "docs/payments.md",
+    "POST /x402/jobs/{service_id}/{job_index}/auth-dry-run",
+    "x402-gateway/routes/dry-run",
+  ],
+  ["docs/payments.md", "GET /x402/calls/{call_id}", "x402-gateway/routes/call-status"],
+  ["docs/runner.md", "POST /jobs/{job_id}", "runner/routes/run-job"],
+  ["docs/runner.md", "POST /calls/{id}/run", "runner/routes/run-again"],
+  ["docs/runner.md", "GET /jobs", "runner/routes/jobs"],
+  ["docs/runner.md", "GET /calls", "runner/routes/calls"],
+  ["docs/runner.md", "GET /calls/{id}", "runner/routes/call"],
+  ["docs/runner.md", "GET /livez", "runner/routes/livez"],
+  ["docs/runner.md", "GET /readyz", "runner/routes/readyz"],
+  ["docs/pricing.md", "POST /pricing/jobs/{service_id}/{job_index}/quote", "pricing/routes/quote"],
+] as const;
+
+const tests = new URL("../services/", import.meta.url);
+
+/** The statuses for which a folder has a test file. */
+function testedIn(folder: string): number[] {
+  const names = readdirSync(new URL(folder, tests));
+  return names.flatMap((name) => /^(\d{3})\.test\.ts$/.exec(name)?.[1] ?? []).map(Number);
+}
+
+/** The statuses at the end of a route's row. */
+function documentedIn(document: string, route: string): number[] {
+  const row = readDocument(document)
+    .split("\n")
+    .find((line) => line.startsWith(`| \`${route}`));
+  return [...String(row?.split(":").at(-1)).matchAll(/\d{3}/g)].map(Number);
+}
+
+test.each(ROUTES)(
+  "%s lists for %s the statuses that it answers, and each has a file of tests",
+  (document, route, folder) => {
+    expect(documentedIn(document, route)).toEqual(testedIn(folder));
+  },
+);
+
+test("docs/webhooks.md lists the statuses that a webhook is answered with, and each has a file of tests", () => {
+  const rows = readDocument("docs/webhooks.md").matchAll(/^\| (\d{3}) \|/gm);
+  expect([...rows].map(([, status]) => Number(status))).toEqual(testedIn("webhooks-gateway/deliver"));
+});
