@@ -1,8 +1,11 @@
 import { expect, test } from "vitest";
+import { useEnds } from "../../../../fixtures/ends.ts";
 import { PRICE, type TestX402Options, useX402 } from "../../../../fixtures/x402.ts";
 import type { Answer } from "../../../../support/http.ts";
+import { answerJson, startFaultyFacilitator } from "../../facilitator/faulty-facilitator.ts";
 
 const fixture = useX402();
+const ends = useEnds();
 
 /** All that an answer says but for when, and whether it was said before. */
 function told({ status, headers, text }: Answer) {
@@ -30,6 +33,29 @@ test.each(["pay", "payV1"] as const)(
     expect(await replicas[1]?.waiting()).toHaveLength(1);
   },
 );
+
+test("a replica about to refuse a payment that another one takes meanwhile answers as that one did", async () => {
+  const facilitator = await startFaultyFacilitator();
+  ends.defer(facilitator.close);
+  let refuse = (): void => {};
+  const asked = new Promise<void>((resolve) => {
+    facilitator.on("verify", (req, res) => {
+      refuse = () => answerJson({ isValid: false, invalidReason: "nonce_already_used" })(req, res);
+      resolve();
+    });
+  });
+  const [slow, quick] = [
+    await fixture.gateway({ x402: { facilitator_url: facilitator.url } }),
+    await fixture.gateway(),
+  ];
+  const headers = await quick.pay({ payer: fixture.payer });
+  const late = slow.post(headers);
+  await asked;
+  const first = await quick.post(headers);
+  refuse();
+  expect(first.status).toBe(202);
+  expect(told(await late)).toEqual(told(first));
+});
 
 test("the same payment a second time gets the first answer, and no facilitator is asked", async () => {
   const x402 = await fixture.gateway();
