@@ -1,0 +1,3 @@
+import { runDevnet } from "../../../services/devnet/main.ts";
+
+process.exit(await runDevnet({ env: process.env, pretty: false, blockTimeMs: 50 }));
