@@ -1,11 +1,6 @@
-import { execFile } from "node:child_process";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import type { Hex } from "viem";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { writeConfig } from "../../../shared/config/config-tables.ts";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { Secret } from "../../../shared/crypto/secret.ts";
-import { type PrivateRedis, startRedis } from "../../../shared/dev/redis.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
 import { loadX402Config } from "../../../shared/pricing/load-x402-config.ts";
@@ -13,26 +8,26 @@ import { createRates } from "../../../shared/pricing/rates/rates.ts";
 import { createSharedValue } from "../../../shared/pricing/rates/shared-value.ts";
 import { isLive } from "../../../shared/pricing/rates/source.ts";
 import { connectForWork } from "../../../shared/redis/connect.ts";
+import { usePostern } from "../../fixtures/postern.ts";
+import { useRedis } from "../../fixtures/redis.ts";
 import { x402Table } from "../../fixtures/x402.ts";
 import { type RatesFixture, startRatesFixture } from "../../rates/rates-fixture.ts";
-import { tempDir } from "../../support/temp-dir.ts";
+
+const redis = useRedis();
+const postern = usePostern();
+const rates = (...args: string[]) => postern.run(["rates", ...args]);
 
 let fixture: RatesFixture;
-let redis: PrivateRedis;
 let feeds: Hex[];
-let dir: string;
 beforeAll(async () => {
-  [fixture, redis] = await Promise.all([startRatesFixture(), startRedis({ env: process.env })]);
+  fixture = await startRatesFixture();
   feeds = [await fixture.feed(), await fixture.feed(), await fixture.feed()];
 });
-afterAll(async () => {
-  await fixture.stop();
-  await redis.stop();
-});
+afterAll(() => fixture.stop());
 beforeEach(async () => {
-  dir = join(tempDir(), "config");
   for (const feed of feeds) await fixture.write(feed);
 });
+afterEach(() => redis.client.flushdb());
 
 const devnet = {
   rpcUrl: "http://127.0.0.1:1",
@@ -53,27 +48,16 @@ type Rate = Parameters<typeof x402Table>[0]["token"];
 
 function configure(token: Rate, redisUrl = redis.url): void {
   const x402 = x402Table({ devnet, token: token ?? {} });
-  writeConfig(dir, {
+  postern.configure({
     postern: { redis: { url: redisUrl } },
     x402,
     job_pricing: { "1": { "7": "1000000000000000" } },
   });
 }
 
-type Ran = { code: number; stdout: string; stderr: string };
-
-function rates(...args: string[]): Promise<Ran> {
-  const program = fileURLToPath(new URL("../../../dist/services/cli/main.js", import.meta.url));
-  return new Promise((resolve) => {
-    execFile(process.execPath, [program, "rates", ...args, "--config-dir", dir], (error, stdout, stderr) => {
-      resolve({ code: Number(error?.code ?? 0), stdout, stderr });
-    });
-  });
-}
-
 /** As a gateway does: reads once and shares. */
 async function shareOnce(): Promise<void> {
-  const { x402 } = loadX402Config({ dir, env: {} });
+  const { x402 } = loadX402Config({ dir: postern.configDir, env: {} });
   const connection = connectForWork(new Secret(redis.url), silentLogger);
   const tokens = x402?.accepted_tokens ?? [];
   const running = createRates({ tokens, redis: connection, clock: () => Date.now(), log: silentLogger });
@@ -85,16 +69,15 @@ async function shareOnce(): Promise<void> {
   connection.disconnect();
 }
 
-test("fixed rates are shown, and Redis is not needed for it", async () => {
+test("postern rates shows fixed rates, and needs no Redis for it", async () => {
   configure({}, "redis://127.0.0.1:1");
-  expect(await rates()).toEqual({
+  expect(await rates()).toMatchObject({
     code: 0,
     stdout: "USDC (eip155:8453): 3200\n  fixed; bounds: none to none; offered\n",
-    stderr: expect.anything(),
   });
 });
 
-test("a rate nobody has read yet is none; one that was read is shown with its age and bounds", async () => {
+test("postern rates exits with 1 for a rate that nobody has read yet, and shows age and bounds of one that was read", async () => {
   configure({ rate_per_native_unit: chainlink(), min_rate: "3000" });
   const before = await rates();
   expect([before.code, before.stdout]).toEqual([
@@ -124,13 +107,11 @@ test("a rate nobody has read yet is none; one that was read is shown with its ag
   ]);
 });
 
-test("a rate that is too old is none", async () => {
+test("postern rates exits with 1 for a rate that is too old", async () => {
   configure({ rate_per_native_unit: chainlink(), max_rate_age_secs: 901 });
   await shareOnce();
-  const connection = connectForWork(new Secret(redis.url), silentLogger);
-  for (const key of await connection.keys("{postern}:rate:*"))
-    await connection.hincrby(key, "read_at", -902_000);
-  connection.disconnect();
+  for (const key of await redis.client.keys("{postern}:rate:*"))
+    await redis.client.hincrby(key, "read_at", -902_000);
   const { code, stdout } = await rates();
   expect([code, stdout]).toEqual([
     1,
@@ -138,7 +119,7 @@ test("a rate that is too old is none", async () => {
   ]);
 });
 
-test("--test asks every source now, each with its own verdict, and tells no secret", async () => {
+test("postern rates --test asks every source now, tells the verdict of each, and tells no secret", async () => {
   const of = feeds.map(chainlink);
   configure(
     { rate_per_native_unit: { source: "median", of, max_deviation_bps: 100 } },
@@ -163,15 +144,15 @@ test("--test asks every source now, each with its own verdict, and tells no secr
   expect(JSON.stringify([one, two, three])).not.toMatch(/canary|127\.0\.0\.1/);
 });
 
-test("without x402.toml, or with a wrong one, it exits with 3", async () => {
-  writeConfig(dir, { postern: { redis: { url: redis.url } } });
-  expect([(await rates()).code, (await rates()).stderr]).toEqual([
-    3,
-    expect.stringContaining("x402.toml: there is no such file"),
-  ]);
+test("postern rates exits with 3 without x402.toml, or with a wrong one", async () => {
+  postern.configure({ postern: { redis: { url: redis.url } } });
+  expect(await rates()).toMatchObject({
+    code: 3,
+    stderr: expect.stringContaining("x402.toml: there is no such file"),
+  });
   configure({ rate_per_native_unit: { ...chainlink(), feed: "x" } });
-  expect([(await rates()).code, (await rates()).stderr]).toEqual([
-    3,
-    expect.stringContaining("rate_per_native_unit.feed"),
-  ]);
+  expect(await rates()).toMatchObject({
+    code: 3,
+    stderr: expect.stringContaining("rate_per_native_unit.feed"),
+  });
 });

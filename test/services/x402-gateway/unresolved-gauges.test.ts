@@ -1,15 +1,10 @@
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { registerGauges } from "../../../services/x402-gateway/metrics.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { createMetrics } from "../../../shared/metrics/metrics.ts";
-import { type Fixture, startFixture } from "../../fixtures/payments.ts";
+import { usePayments } from "../../fixtures/payments.ts";
 
-let fixture: Fixture;
-beforeAll(async () => {
-  fixture = await startFixture();
-});
-afterEach(() => fixture.clear());
-afterAll(() => fixture.stop());
+const payments = usePayments();
 
 const PAYER = `0x${"22".repeat(20)}`;
 const SETTLEMENT = {
@@ -19,8 +14,8 @@ const SETTLEMENT = {
   by: "operator",
 } as const;
 
-test("payments that wait for an end are counted by state, with the age of the oldest, and leave with their end", async () => {
-  const { journal, gateway, redis } = fixture.x402();
+test("the gauges count payments that wait for an end by state, with the age of the oldest, until their end", async () => {
+  const { journal, gateway, redis } = payments.gateway;
   const metrics = createMetrics();
   registerGauges(metrics, gateway, redis);
   const gauges = async () => {
@@ -36,8 +31,8 @@ test("payments that wait for an end are counted by state, with the age of the ol
   const agoMs = (ms: number) => Date.now() - ms;
   expect(await gauges()).toEqual({ settling: [0, 0], review: [0, 0] });
 
-  const oldest = await fixture.claim({ payer: PAYER, now: agoMs(900_000) });
-  const reviewed = await fixture.claim({ payer: PAYER, now: agoMs(500_000) });
+  const oldest = await payments.claim({ payer: PAYER, now: agoMs(900_000) });
+  const reviewed = await payments.claim({ payer: PAYER, now: agoMs(500_000) });
   expect(await gauges()).toEqual({ settling: [2, 9], review: [0, 0] });
 
   await journal.markForReview(reviewed, { now: Date.now(), reason: "the node lacks logs" });

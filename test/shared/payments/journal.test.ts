@@ -1,14 +1,9 @@
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { Payment } from "../../../shared/payments/payment.ts";
 import { keys } from "../../../shared/redis/keys.ts";
-import { type Fixture, startFixture } from "../../fixtures/payments.ts";
+import { usePayments } from "../../fixtures/payments.ts";
 
-let fixture: Fixture;
-beforeAll(async () => {
-  fixture = await startFixture();
-});
-afterEach(() => fixture.clear());
-afterAll(() => fixture.stop());
+const payments = usePayments();
 
 const PAYER = `0x${"33".repeat(20)}`;
 const DAY_MS = 86_400_000;
@@ -20,18 +15,18 @@ const settlement = {
 } as const;
 
 async function found(id: string): Promise<Payment> {
-  const payment = await fixture.x402().journal.find(id);
+  const payment = await payments.gateway.journal.find(id);
   if (payment === undefined) throw new Error(`${id} is not there`);
   return payment;
 }
 
 /** Milliseconds until the record and the payment expire; -1: never. */
 const ttls = (id: string) =>
-  Promise.all([fixture.redis.pttl(keys.record(id)), fixture.redis.pttl(keys.payment(id))]);
+  Promise.all([payments.redis.client.pttl(keys.record(id)), payments.redis.client.pttl(keys.payment(id))]);
 
-test("nothing that is not final ever expires; what is final is remembered for as long as it is promised", async () => {
-  const { journal } = fixture.x402();
-  const id = await fixture.claim({ payer: PAYER });
+test("a payment that is not final never expires, and one that is final is remembered for as long as is promised", async () => {
+  const { journal } = payments.gateway;
+  const id = await payments.claim({ payer: PAYER });
   expect(await ttls(id)).toEqual([-1, -1]);
   await journal.markForReview(id, { now: Date.now(), reason: "the node lacks logs" });
   expect(await ttls(id)).toEqual([-1, -1]);
@@ -44,7 +39,7 @@ test("nothing that is not final ever expires; what is final is remembered for as
   await journal.markEnded(await found(id), Date.now());
   for (const ttl of await ttls(id)) expect(Math.round(ttl / DAY_MS)).toBe(30);
 
-  const voided = await fixture.claim({ payer: PAYER });
+  const voided = await payments.claim({ payer: PAYER });
   const { terms } = await found(voided);
   await journal.markVoid(await found(voided), { reason: "it expired" }, { now: Date.now() });
   const untilEndMs = Math.max(0, Number(terms.valid_before) * 1000 - Date.now());
@@ -52,18 +47,18 @@ test("nothing that is not final ever expires; what is final is remembered for as
 });
 
 test("a payment that is void uses up no caller's nonce, whatever another payment has used", async () => {
-  const { journal } = fixture.x402();
+  const { journal } = payments.gateway;
   const [mine, theirs] = ["a".repeat(64), "b".repeat(64)];
-  const id = await fixture.claim({ payer: PAYER, callerNonce: mine });
-  await fixture.claim({ payer: PAYER, callerNonce: theirs });
+  const id = await payments.claim({ payer: PAYER, callerNonce: mine });
+  await payments.claim({ payer: PAYER, callerNonce: theirs });
   expect([await journal.isNonceUsed(mine), await journal.isNonceUsed(theirs)]).toEqual([true, true]);
   await journal.markVoid(await found(id), { reason: "it expired" }, { now: Date.now() });
   expect([await journal.isNonceUsed(mine), await journal.isNonceUsed(theirs)]).toEqual([false, true]);
 });
 
-test("looking at a payment reads all of it but its body", async () => {
-  const { journal } = fixture.x402();
-  const id = await fixture.claim({ payer: PAYER });
+test("a look at a payment reads all of it but its body and its request", async () => {
+  const { journal } = payments.gateway;
+  const id = await payments.claim({ payer: PAYER });
   const { call, request, ...rest } = await found(id);
   expect([call?.id, request?.x402Version]).toEqual([id, 2]);
   expect(await journal.look(id)).toEqual({ ...rest, call: undefined, request: undefined });

@@ -1,14 +1,12 @@
 import { randomBytes, randomInt } from "node:crypto";
 import { Agent } from "node:http";
-import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
-import { type Effect, effectRunner, readEffects } from "../../support/effects.ts";
+import { useStack } from "../../fixtures/stack.ts";
+import type { Effect } from "../../support/effects.ts";
 import { send } from "../../support/http.ts";
 import { findNginx, type Nginx, startNginx } from "../../support/nginx.ts";
-import { startTestStack, type TestStack } from "../../support/stack.ts";
-import { tempDir } from "../../support/temp-dir.ts";
 import { untilDrained } from "./until-drained.ts";
 
 const CALLS = 2000;
@@ -17,7 +15,6 @@ const TOKEN = "the-token-of-the-fleet-test";
 const RETRY_PAUSE_MS = 50;
 
 const nginxProgram = findNginx();
-const effectsFile = join(tempDir(), "effects.jsonl");
 
 type Delivery = { id: string; body: Buffer; callId: string; sendings: number };
 
@@ -31,36 +28,30 @@ const deliveries: Delivery[] = Array.from({ length: CALLS }, (_, i) => ({
 describe.skipIf(nginxProgram === undefined)(
   "two gateways behind nginx, two producers, a runner and Redis",
   () => {
-    let stack: TestStack;
+    const stack = useStack(() => ({
+      endpoints: [
+        {
+          path: "/hooks/fleet",
+          job_id: 1,
+          auth: "bearer",
+          secret: TOKEN,
+          idempotency_header: "X-Delivery-Id",
+        },
+      ],
+      gateways: 2,
+      producers: 2,
+    }));
     let nginx: Nginx;
     const agent = new Agent({ keepAlive: true, maxSockets: SENDERS });
 
     beforeAll(async () => {
-      stack = await startTestStack({
-        endpoints: [
-          {
-            path: "/hooks/fleet",
-            job_id: 1,
-            auth: "bearer",
-            secret: TOKEN,
-            idempotency_header: "X-Delivery-Id",
-          },
-        ],
-        gateways: 2,
-        producers: 2,
-        runnerEntry: effectRunner(),
-        env: { EFFECTS_FILE: effectsFile },
-      });
-      nginx = await startNginx(
-        nginxProgram ?? "",
-        stack.gateways.map(({ address }) => address),
-      );
+      const gateways = stack.gateways.map(({ address }) => address);
+      nginx = await startNginx(nginxProgram ?? "", gateways);
     });
 
     afterAll(async () => {
       agent.destroy();
       await nginx?.stop();
-      await stack?.stop();
     });
 
     /** Sends one delivery, again and again under its id, until it is accepted. */
@@ -92,7 +83,7 @@ describe.skipIf(nginxProgram === undefined)(
     const disasters = [
       { after: 400, strike: () => stack.gateways[0]?.restart() },
       { after: 800, strike: () => stack.producers[0]?.restart() },
-      { after: 1200, strike: () => stack.redis.kill("SIGKILL").then(() => stack.redis.restart()) },
+      { after: 1200, strike: () => stack.redis.server.kill("SIGKILL").then(() => stack.redis.server.restart()) },
     ];
 
     test("every accepted call has exactly one effect, with its bytes, though a gateway, a producer and Redis are killed", {
@@ -117,7 +108,7 @@ describe.skipIf(nginxProgram === undefined)(
       const counts = await untilDrained(stack.redis.url, "webhook");
       expect(counts).toMatchObject({ waiting: 0, active: 0, delayed: 0, failed: 0 });
 
-      expect(amiss(deliveries, readEffects(effectsFile))).toEqual({
+      expect(amiss(deliveries, stack.effects())).toEqual({
         without: [],
         repeated: [],
         otherBytes: [],

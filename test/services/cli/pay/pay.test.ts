@@ -1,54 +1,57 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { Refused } from "../../../../services/producer/deliver.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { type Fixture, jsonLines, PRICE, type Ran, startFixture } from "../../../fixtures/payments.ts";
-import { JOB_PATH, PUBLIC_URL } from "../../../fixtures/x402.ts";
+import { usePayments } from "../../../fixtures/payments.ts";
+import { jsonLines, type Ran } from "../../../fixtures/postern.ts";
+import { JOB_PATH, PRICE, PUBLIC_URL } from "../../../fixtures/x402.ts";
 import { type DevAccount, newPayer } from "../../../support/devnet.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
 
-let fixture: Fixture;
-let payer: DevAccount;
-beforeAll(async () => {
-  fixture = await startFixture();
-});
-beforeEach(async () => {
-  payer = await newPayer(fixture.devnet);
-});
-afterEach(() => fixture.clear());
-afterAll(() => fixture.stop());
+const payments = usePayments();
+const { run } = payments.postern;
 
-/** Runs `postern pay` as this payer; whatever it says, it never says the key. */
-async function pay(...args: string[]): Promise<Ran> {
-  const url = `http://${fixture.x402().address}${JOB_PATH}`;
-  const ran = await fixture.postern(["pay", url, ...args], { POSTERN_PAYER_KEY: payer.privateKey });
+type As = { payer?: DevAccount; path?: string; interruptAt?: RegExp };
+
+/** Runs `postern pay`; whatever it says, it never says the payer's key. */
+async function payAs(
+  { payer = payments.payer, path = JOB_PATH, interruptAt }: As,
+  ...args: string[]
+): Promise<Ran> {
+  const url = `http://${payments.gateway.address}${path}`;
+  const env = { POSTERN_PAYER_KEY: payer.privateKey };
+  const ran = await run(["pay", url, ...args], { env, ...(interruptAt && { interruptAt }) });
   expect(ran.stdout + ran.stderr).not.toContain(payer.privateKey.slice(2));
   return ran;
 }
 
-/** As `pay`, and a Ctrl-C once it has printed this. */
-function payUntil(interruptAt: RegExp): Promise<Ran> {
-  const url = `http://${fixture.x402().address}${JOB_PATH}`;
-  const env = { POSTERN_PAYER_KEY: payer.privateKey };
-  return fixture.postern(["pay", url, "--body", "hello", "--max", "5"], env, interruptAt);
-}
-
-async function charged(): Promise<bigint[]> {
-  const transfers = await fixture.devnet.chain.transfers(fixture.devnet.seller);
-  return transfers.filter(({ from }) => from === payer.address.toLowerCase()).map(({ value }) => value);
-}
+const pay = (...args: string[]): Promise<Ran> => payAs({}, ...args);
 
 /** Takes every call; resolves with the bodies it was given. */
 async function injectAll(): Promise<{ id: string; body: string }[]> {
   const injected: { id: string; body: string }[] = [];
-  await fixture.startProducer(async ({ call, body }) => {
+  await payments.startProducer(async ({ call, body }) => {
     injected.push({ id: call.id, body: body.toString() });
   });
   return injected;
 }
 
-test("one command buys a job: pays once, prints price, signature and receipt, and ends when the runner has it", async () => {
+/** The payment that a run of `postern pay` handed over, to be sent again once nothing is in its way. */
+async function sendAgain({ stderr }: Ran, body: string): Promise<void> {
+  const header = /PAYMENT-SIGNATURE: ([^\s']+)/.exec(stderr)?.[1] ?? "";
+  await payments.devnet.control.clearFaults();
+  await eventually("it is answered", async () => {
+    const answer = await payments.gateway.post({ "PAYMENT-SIGNATURE": header }, { body });
+    return answer.status === 202;
+  });
+  expect(await payments.charged()).toEqual([PRICE]);
+}
+
+/** The outcome of a settle is given up soon. */
+const settlingBriefly = (): Promise<void> => payments.restartGateway({ x402: { settle_timeout_secs: 1 } });
+
+test("postern pay buys one job, prints price, signature and receipt, and ends when the runner has it", async () => {
   const injected = await injectAll();
   const ran = await pay("--body", "hello", "--max", "5");
   expect(ran.stderr).toBe("");
@@ -56,23 +59,23 @@ test("one command buys a job: pays once, prints price, signature and receipt, an
   const id = /accepted: call (c_[0-9a-f]{32}), transaction 0x[0-9a-f]{64}\n/.exec(ran.stdout)?.[1];
   expect(ran.stdout).toMatch(/^price: 3\.2 USDC on eip155:84532, to 0x/);
   expect(ran.stdout).toContain(
-    `signed: 3.2 USDC from ${payer.address} to ${fixture.devnet.seller}, valid until `,
+    `signed: 3.2 USDC from ${payments.payer.address} to ${payments.devnet.seller}, valid until `,
   );
   expect(ran.stdout).toMatch(/state: injected\n$/);
   expect(injected).toEqual([{ id, body: "hello" }]);
-  expect(await charged()).toEqual([PRICE]);
+  expect(await payments.charged()).toEqual([PRICE]);
 });
 
-test("the receipt is printed, and is in the JSON: what was paid to whom, in which transaction, for which quote", async () => {
+test("postern pay prints the receipt, also as JSON: what was paid to whom, in which transaction, for which quote", async () => {
   const [json] = jsonLines(await pay("--max", "5", "--no-follow", "--json"));
-  const payment = await fixture.x402().journal.find(String(json?.["call_id"]));
+  const payment = await payments.gateway.journal.find(String(json?.["call_id"]));
   const receipt = {
-    network: fixture.devnet.network,
-    asset: fixture.devnet.token,
+    network: payments.devnet.network,
+    asset: payments.devnet.token,
     symbol: "USDC",
     amount: String(PRICE),
-    payer: payer.address.toLowerCase(),
-    pay_to: fixture.devnet.seller,
+    payer: payments.payer.address.toLowerCase(),
+    pay_to: payments.devnet.seller,
     transaction: json?.["transaction"],
     quote_digest: payment?.terms.quote_digest,
   };
@@ -93,10 +96,10 @@ test("the receipt is printed, and is in the JSON: what was paid to whom, in whic
   ]);
 });
 
-test("the status is asked for where the payment went, whatever host the answer names", async () => {
+test("postern pay asks for the call's state where the payment went, whatever host the answer names", async () => {
   await injectAll();
   const ran = await pay("--max", "5");
-  const origin = `http://${fixture.x402().address}`;
+  const origin = `http://${payments.gateway.address}`;
   expect(ran.stdout).toMatch(
     new RegExp(`followed at ${origin}/x402/calls/c_\\w+, not at ${PUBLIC_URL}/x402/`),
   );
@@ -104,61 +107,56 @@ test("the status is asked for where the payment went, whatever host the answer n
   expect(json).toMatchObject({
     outcome: "injected",
     status: 202,
-    payer: payer.address,
+    payer: payments.payer.address,
     amount: String(PRICE),
   });
   expect(String(json?.["status_url"])).toMatch(PUBLIC_URL);
   expect(String(json?.["followed_url"])).toMatch(origin);
 });
 
-test("the body goes as it is in the file, with its type, and the payment carries an identifier", async () => {
+test("postern pay sends the body as it is in the file, with its type, and an identifier of the payment", async () => {
   const file = join(tempDir(), "body");
   writeFileSync(file, Buffer.from([0, 255, 10]));
   const args = ["--body-file", file, "--content-type", "image/x-dot", "--max", "5", "--no-follow", "--json"];
   const [json] = jsonLines(await pay(...args));
-  const payment = await fixture.x402().journal.find(String(json?.["call_id"]));
+  const payment = await payments.gateway.journal.find(String(json?.["call_id"]));
   expect(payment?.call).toMatchObject({ content_type: "image/x-dot", body: "AP8K" });
   expect(payment?.identifier).toMatch(/^[\w-]{16,128}$/);
 });
 
-test("an offer over the cap is refused before anything is signed", async () => {
+test("postern pay refuses an offer over its cap before it signs anything", async () => {
   for (const max of [[], ["--max", "3.199999"]]) {
     const ran = await pay(...max);
     expect(ran).toMatchObject({ code: 1, stdout: "" });
     expect(ran.stderr).toMatch(/^the price is 3\.2 USDC, over --max \S+; nothing was signed\n$/);
   }
   expect((await pay("--max", "3.2", "--no-follow")).code).toBe(0);
-  expect((await fixture.devnet.control.requests()).verify).toBe(1);
+  expect((await payments.devnet.control.requests()).verify).toBe(1);
 });
 
-test("an outcome that is unknown is followed by the very same payment: one charge, one job", async () => {
+test("postern pay sends the very same payment again after an unknown outcome: one charge, one job", async () => {
   const injected = await injectAll();
-  await fixture.devnet.control.fault({ on: "settle", kind: "drop", acts: true, times: 1 });
+  await payments.devnet.control.fault({ on: "settle", kind: "drop", acts: true, times: 1 });
   const ran = await pay("--body", "hello", "--max", "5");
   expect(ran.stdout).toContain("no answer yet (503 payment.outcome_unknown");
   expect(ran).toMatchObject({ code: 0, stderr: "" });
   expect(ran.stdout.match(/^signed: /gm)).toHaveLength(1);
   expect(injected).toHaveLength(1);
-  expect(await charged()).toEqual([PRICE]);
+  expect(await payments.charged()).toEqual([PRICE]);
 });
 
-test("a payment whose outcome stays unknown exits 1, says so and hands over what it takes to ask again", async () => {
-  await fixture.devnet.control.fault({ on: "settle", kind: "status", status: 500 });
+test("postern pay exits with 1 when the outcome stays unknown, and hands over what it takes to ask again", async () => {
+  await settlingBriefly();
+  await payments.devnet.control.fault({ on: "settle", kind: "status", status: 500 });
   const ran = await pay("--max", "5", "--timeout", "4");
   expect(ran.code).toBe(1);
   expect(ran.stderr).toContain("Do not pay anew");
   expect(ran.stderr).toMatch(/^Its state: http:\S+\/x402\/calls\/c_[0-9a-f]{32}$/m);
-  const header = /PAYMENT-SIGNATURE: ([^\s']+)/.exec(ran.stderr)?.[1] ?? "";
-  await fixture.devnet.control.clearFaults();
-  await eventually("it is answered", async () => {
-    const answer = await fixture.x402().post({ "PAYMENT-SIGNATURE": header }, { body: "" });
-    return answer.status === 202;
-  });
-  expect(await charged()).toEqual([PRICE]);
+  await sendAgain(ran, "");
 });
 
-test("a shop that cannot take payments is not waited for: nothing was charged, and it is told why", async () => {
-  await fixture.devnet.control.fault({
+test("postern pay does not wait for a gateway that cannot take payments, is not charged, and tells why", async () => {
+  await payments.devnet.control.fault({
     on: "verify",
     kind: "refuse",
     reason: "invalid_exact_evm_token_name_mismatch",
@@ -167,29 +165,24 @@ test("a shop that cannot take payments is not waited for: nothing was charged, a
   expect(ran.code).toBe(1);
   expect(ran.stderr).toContain("refused: 503 payment.unavailable");
   expect(ran.stderr).not.toContain("unknown");
-  expect((await fixture.devnet.control.requests()).settle).toBe(0);
-  expect(await charged()).toEqual([]);
+  expect((await payments.devnet.control.requests()).settle).toBe(0);
+  expect(await payments.charged()).toEqual([]);
 });
 
 test.each([
   ["while an answer is waited for", { kind: "slow", replyDelayMs: 30_000 } as const, /^signed: /m],
   ["between two attempts", { kind: "status", status: 500 } as const, /^no answer yet/m],
-])("a Ctrl-C %s, the outcome open, hands over what it takes to ask again", async (_when, fault, at) => {
-  await fixture.devnet.control.fault({ on: "settle", ...fault });
-  const ran = await payUntil(at);
+])("postern pay interrupted %s hands over what it takes to ask again", async (_when, fault, at) => {
+  await payments.devnet.control.fault({ on: "settle", ...fault });
+  await settlingBriefly();
+  const ran = await payAs({ interruptAt: at }, "--body", "hello", "--max", "5");
   expect(ran.code).toBe(1);
   expect(ran.stderr).toContain("whether the payment settled is unknown (interrupted). Do not pay anew");
-  const header = /PAYMENT-SIGNATURE: ([^\s']+)/.exec(ran.stderr)?.[1] ?? "";
-  await fixture.devnet.control.clearFaults();
-  await eventually("it is answered", async () => {
-    const answer = await fixture.x402().post({ "PAYMENT-SIGNATURE": header }, { body: "hello" });
-    return answer.status === 202;
-  });
-  expect(await charged()).toEqual([PRICE]);
+  await sendAgain(ran, "hello");
 });
 
-test("a job that fails exits 1 although it is paid for", async () => {
-  await fixture.startProducer(async () => {
+test("postern pay exits with 1 for a job that fails, although it is paid for", async () => {
+  await payments.startProducer(async () => {
     throw new Refused("no such job");
   });
   const ran = await pay("--max", "5");
@@ -197,7 +190,7 @@ test("a job that fails exits 1 although it is paid for", async () => {
   expect(ran.stderr).toMatch(/^the job is paid for, and its state is failed; http/);
 });
 
-test("--no-follow ends with 0 once the job is accepted; a job that is not injected in time exits 1", async () => {
+test("postern pay exits with 1 for a job that is not injected in time, and with 0 once accepted under --no-follow", async () => {
   const accepted = await pay("--max", "5", "--no-follow", "--json");
   expect(accepted.code).toBe(0);
   expect(jsonLines(accepted)[0]).toMatchObject({ outcome: "accepted" });
@@ -206,38 +199,15 @@ test("--no-follow ends with 0 once the job is accepted; a job that is not inject
   expect(jsonLines(late)[0]).toMatchObject({ outcome: "failed", state: "queued" });
 });
 
-test("a payer without money is refused, and told by whom", async () => {
-  payer = await newPayer(fixture.devnet, 0n);
-  const ran = await pay("--max", "5");
+test("postern pay tells a payer without money that the payment is refused, and by whom", async () => {
+  const payer = await newPayer(payments.devnet, 0n);
+  const ran = await payAs({ payer }, "--max", "5");
   expect(ran.code).toBe(1);
   expect(ran.stderr).toMatch(/^refused: 402 payment\.rejected /);
 });
 
-test("a URL that sells nothing is paid nothing", async () => {
-  const url = `http://${fixture.x402().address}/x402/jobs/1/8`;
-  const ran = await fixture.postern(["pay", url], { POSTERN_PAYER_KEY: payer.privateKey });
+test("postern pay pays nothing to a URL that sells nothing", async () => {
+  const ran = await payAs({ path: "/x402/jobs/1/8" });
   expect(ran).toMatchObject({ code: 1, stdout: "" });
   expect(ran.stderr).toContain("asks for no payment, it answers 404 job.not_found");
-});
-
-test.each([
-  ["", 3],
-  ["0x12", 3],
-  [`0x${"0".repeat(64)}`, 3],
-  ["f".repeat(64), 3],
-])("without a usable key in the environment nothing is asked: %j", async (key, code) => {
-  const ran = await fixture.postern(["pay", "http://127.0.0.1:1/"], { POSTERN_PAYER_KEY: key });
-  expect(ran).toMatchObject({ code, stdout: "", stderr: expect.stringContaining("POSTERN_PAYER_KEY") });
-});
-
-test.each([
-  [["ftp://x/"]],
-  [["http://x/", "--max", "-1"]],
-  [["http://x/", "--body", "a", "--body-file", "b"]],
-  [["http://x/", "--token", "USDC=6"]],
-  [["http://x/", "--key", "0x1"]],
-])("a command line that is not clear exits 2: %j", async (args) => {
-  expect(await fixture.postern(["pay", ...args], { POSTERN_PAYER_KEY: payer.privateKey })).toMatchObject({
-    code: 2,
-  });
 });

@@ -2,8 +2,8 @@ import type { PaymentRequired, PaymentRequirements } from "@x402/core/types";
 import { generatePrivateKey } from "viem/accounts";
 import { expect, test } from "vitest";
 import { createPayer } from "../../../../services/cli/pay/payer.ts";
-import { inTokens, toUnits } from "../../../../services/cli/text.ts";
 import { Secret } from "../../../../shared/crypto/secret.ts";
+import { parse } from "../parse.ts";
 
 const payer = createPayer(new Secret(generatePrivateKey()));
 const USDC = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
@@ -38,7 +38,7 @@ test.each<[string, Partial<PaymentRequirements>]>([
   ["on another kind of chain", { network: "solana:mainnet" }],
   ["whose signature would be good for a year", { maxTimeoutSeconds: 31_536_000 }],
   ["with an amount that is none", { amount: "1.5" }],
-])("an offer %s is none that is paid", (_, offer) => {
+])("an offer %s is not paid", (_, offer) => {
   expect(() => chosen(asked(offer))).toThrow("no offer can be paid from here");
 });
 
@@ -68,19 +68,10 @@ test("the client refuses by itself what is over the cap it was given", async () 
   await expect(payer.sign(required, price)).rejects.toThrow("maxAmountPerPayment");
 });
 
-test.each<[bigint, number, string]>([
-  [0n, 6, "0"],
-  [1n, 6, "0.000001"],
-  [3_200_000n, 6, "3.2"],
-  [10n ** 24n, 18, "1000000"],
-  [42n, 0, "42"],
-])("%d units of %d decimals are %s tokens, and back", (units, decimals, text) => {
-  expect(inTokens(units, decimals)).toBe(text);
-  expect(toUnits(text, decimals)).toBe(units);
-});
-
-test("what of an amount is finer than the token is left off", () => {
-  expect(toUnits("0.0000001", 6)).toBe(0n);
-  expect(toUnits("1.9999999", 6)).toBe(1_999_999n);
-  expect(toUnits("2.5", 0)).toBe(2n);
-});
+test.each(["", "0x12", `0x${"0".repeat(64)}`, "f".repeat(64)])(
+  "postern pay exits with 3 and asks nobody while the environment holds the key %j",
+  async (key) => {
+    const ran = await parse(["pay", "http://127.0.0.1:1/"], { POSTERN_PAYER_KEY: key });
+    expect(ran).toMatchObject({ code: 3, stdout: "", stderr: expect.stringContaining("POSTERN_PAYER_KEY") });
+  },
+);

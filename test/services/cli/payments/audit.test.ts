@@ -1,36 +1,23 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { tokenAbi } from "../../../../services/devnet/contracts/token.ts";
-import {
-  type Fixture,
-  jsonLines,
-  PRICE,
-  payOnChain,
-  type Ran,
-  startFixture,
-} from "../../../fixtures/payments.ts";
-import { type DevAccount, newPayer } from "../../../support/devnet.ts";
+import { usePayments } from "../../../fixtures/payments.ts";
+import { jsonLines, type Ran } from "../../../fixtures/postern.ts";
+import { PRICE } from "../../../fixtures/x402.ts";
 
-let fixture: Fixture;
-let payer: DevAccount;
+const payments = usePayments();
+const { run } = payments.postern;
 /** The first block of a test: what others did is before it. */
 let fromBlock: string;
-
-beforeAll(async () => {
-  fixture = await startFixture();
-});
 beforeEach(async () => {
-  payer = await newPayer(fixture.devnet);
-  await fixture.devnet.chain.mine();
-  fromBlock = String((await fixture.devnet.chain.client.getBlockNumber()) + 1n);
+  await payments.devnet.chain.mine();
+  fromBlock = String((await payments.devnet.chain.client.getBlockNumber()) + 1n);
 });
-afterEach(() => fixture.clear());
-afterAll(() => fixture.stop());
 
 type Found = Record<string, unknown>[];
+
 type Audited = { matched: number; orphans: Found; unsettled: Found; missing: Found };
 
-const audit = (...args: string[]) =>
-  fixture.postern(["payments", "audit", "--from-block", fromBlock, ...args]);
+const audit = (...args: string[]) => run(["payments", "audit", "--from-block", fromBlock, ...args]);
 
 function found(ran: Ran): Audited {
   const [{ tokens } = {}] = jsonLines(ran);
@@ -38,15 +25,9 @@ function found(ran: Ran): Audited {
   return (tokens as Audited[])[0] as Audited;
 }
 
-async function paid(): Promise<string> {
-  const answer = await fixture.x402().post(await fixture.x402().pay({ payer }));
-  expect(answer.status).toBe(202);
-  return String(answer.json()["call_id"]);
-}
-
 /** Nobody signed for this in advance: the payer sends the transaction himself. */
 async function transferPlainly(value: bigint): Promise<string> {
-  const { chain, token, seller } = fixture.devnet;
+  const { chain, token, seller } = payments.devnet;
   await chain.mint(chain.client.account.address, value);
   const call = { address: token, abi: tokenAbi, functionName: "transfer", args: [seller, value] } as const;
   const hash = await chain.client.writeContract(call);
@@ -55,55 +36,47 @@ async function transferPlainly(value: bigint): Promise<string> {
 }
 
 test("an audit matches all that was paid for, and then exits with 0", async () => {
-  await Promise.all([paid(), paid(), paid()]);
+  await Promise.all([payments.buy(), payments.buy(), payments.buy()]);
   const ran = await audit("--json");
   expect(found(ran)).toMatchObject({ matched: 3, orphans: [], unsettled: [], missing: [] });
   expect(ran.code).toBe(0);
   expect((await audit()).stdout).toContain("3 matched, 0 orphans, 0 unsettled, 0 missing");
-  await fixture.devnet.chain.mine();
-  const later = String(await fixture.devnet.chain.client.getBlockNumber());
-  const none = await fixture.postern([
-    "payments",
-    "audit",
-    "--from-block",
-    later,
-    "--to-block",
-    later,
-    "--json",
-  ]);
+  await payments.devnet.chain.mine();
+  const later = String(await payments.devnet.chain.client.getBlockNumber());
+  const none = await run(["payments", "audit", "--from-block", later, "--to-block", later, "--json"]);
   expect(found(none)).toMatchObject({ matched: 0, missing: [] });
 });
 
-test("money that no payment explains is an orphan: whose it was, how much, in which transaction, by which nonce", async () => {
-  await paid();
+test("an audit names money that no payment explains an orphan: from whom, how much, in which transaction, by which nonce", async () => {
+  await payments.buy();
   const hash = await transferPlainly(1_250_000n);
-  const nonce = await payOnChain(fixture.devnet, payer);
+  const nonce = await payments.payOnChain();
   const ran = await audit("--json");
   expect(ran.code).toBe(1);
   const { matched, orphans } = found(ran);
   expect(matched).toBe(1);
   expect(orphans).toEqual([
     expect.objectContaining({ transaction: hash, amount: "1250000", nonce: null, call_id: null }),
-    expect.objectContaining({ from: payer.address.toLowerCase(), amount: String(PRICE), nonce }),
+    expect.objectContaining({ from: payments.payer.address.toLowerCase(), amount: String(PRICE), nonce }),
   ]);
   const { stdout } = await audit();
   expect(stdout).toContain(
-    `orphan: 1.25 USDC from ${fixture.devnet.chain.client.account.address.toLowerCase()}`,
+    `orphan: 1.25 USDC from ${payments.devnet.chain.client.account.address.toLowerCase()}`,
   );
   expect(stdout).toContain("or is it older than the journal remembers");
 });
 
-test("an authorization spent on another amount than its payment's explains no money", async () => {
-  const nonce = await payOnChain(fixture.devnet, payer, PRICE - 1n);
-  const id = await fixture.claim({ payer: payer.address, nonce });
+test("an audit names money an orphan whose authorization was spent on another amount than its payment's", async () => {
+  const nonce = await payments.payOnChain(PRICE - 1n);
+  const id = await payments.claim({ nonce });
   const { orphans, unsettled } = found(await audit("--json"));
   expect(orphans).toEqual([expect.objectContaining({ call_id: id, amount: String(PRICE - 1n) })]);
   expect(unsettled).toEqual([]);
 });
 
-test("money for a payment that the journal does not hold to be paid is told, with its state", async () => {
-  const id = await fixture.claim({ payer: payer.address, nonce: await payOnChain(fixture.devnet, payer) });
-  await fixture.x402().journal.markForReview(id, { now: Date.now(), reason: "x" });
+test("an audit tells of money for a payment that the journal does not hold to be paid, with its state", async () => {
+  const id = await payments.claim({ nonce: await payments.payOnChain() });
+  await payments.gateway.journal.markForReview(id, { now: Date.now(), reason: "x" });
   const ran = await audit("--json");
   expect(ran.code).toBe(1);
   expect(found(ran).unsettled).toEqual([
@@ -111,12 +84,12 @@ test("money for a payment that the journal does not hold to be paid is told, wit
   ]);
 });
 
-test("a payment whose money the chain does not show is missing, and only in the range it was claimed in", async () => {
-  await fixture.devnet.control.fault({ on: "settle", kind: "accept", times: 1 });
-  const id = await paid();
-  const since = (await fixture.x402().journal.find(id))?.sinceBlock ?? 0n;
+test("an audit names a payment missing whose money the chain does not show, in the range it was claimed in only", async () => {
+  await payments.devnet.control.fault({ on: "settle", kind: "accept" });
+  const id = await payments.buy();
+  const since = (await payments.gateway.journal.find(id))?.sinceBlock ?? 0n;
   const missingIn = async (...args: string[]) => {
-    const ran = await fixture.postern(["payments", "audit", "--json", ...args]);
+    const ran = await run(["payments", "audit", "--json", ...args]);
     return { code: ran.code, missing: found(ran).missing };
   };
   expect(await missingIn("--from-block", String(since))).toEqual({
@@ -130,7 +103,7 @@ test("a payment whose money the chain does not show is missing, and only in the 
 });
 
 test("an audit of no blocks, of no known network and of no configuration does not pass for a clean one", async () => {
-  expect(await fixture.postern(["payments", "audit"])).toMatchObject({ code: 2 });
+  expect(await run(["payments", "audit"])).toMatchObject({ code: 2 });
   expect(await audit("--to-block", "1")).toMatchObject({ code: 1, stdout: "" });
   expect(await audit("--network", "eip155:1")).toMatchObject({ code: 2, stdout: "" });
   expect(await audit("--config-dir", "/nowhere")).toMatchObject({ code: 3, stdout: "" });

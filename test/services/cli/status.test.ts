@@ -1,0 +1,29 @@
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { type Fixture, startFixture } from "../../failed/failed-fixture.ts";
+import { usePostern } from "../../fixtures/postern.ts";
+
+let fixture: Fixture;
+beforeAll(async () => {
+  fixture = await startFixture();
+});
+afterEach(async () => {
+  await fixture.redis.config("SET", "appendfsync", "always");
+  await fixture.clear();
+});
+afterAll(() => fixture.stop());
+const { run } = usePostern(() => ({ postern: { redis: { url: fixture.server.url } } }));
+
+test("postern status exits with 0 while Redis keeps its promises, and with 1 and what to do once it cannot", async () => {
+  await fixture.fail([{}]);
+  const well = await run(["status", "--json"]);
+  expect(well.code).toBe(0);
+  expect(JSON.parse(well.stdout)).toMatchObject({
+    queues: [{ origin: "webhook", failed: 1, oldest_age_ms: null }, { origin: "x402" }],
+    redis: { durability: "strict", proof: "always" },
+  });
+  await fixture.redis.config("SET", "appendfsync", "everysec");
+  const broken = await run(["status"]);
+  expect(broken.code).toBe(1);
+  expect(broken.stdout).toMatch(/webhook +0 +0 +0 +1/);
+  expect(broken.stdout).toMatch(/NOT KEPT.*appendfsync always/);
+});
