@@ -114,7 +114,8 @@ test("an address that is taken ends the start of a gateway with exit code 1", as
 test("a producer whose Redis is away says so once, and exits with 0 on SIGTERM", async () => {
   const mortal = await startRedis({ env: process.env });
   ends.defer(() => mortal.stop());
-  postern.configure(tables(mortal.url));
+  // As long as an injection may take it waits for those under way.
+  postern.configure({ postern: { redis: { url: mortal.url }, runner: { timeout_ms: 300 } } });
   const producer = postern.start(["producer", "--ops-address", "127.0.0.1:0"]);
   const { opsAddress } = await producer.waitForEvent("service.started");
   await eventually("it is ready", async () => {

@@ -3,17 +3,17 @@ import { usePostern } from "../../fixtures/postern.ts";
 
 const { run } = usePostern(() => ({ postern: { redis: { url: "redis://:a-password@127.0.0.1:1" } } }));
 
-test.each(["failed list", "failed replay --all", "status"])(
-  "postern %s without Redis exits with 1 and says one clear line within seconds",
-  async (line) => {
-    const startedAt = performance.now();
-    expect(await run(line.split(" "))).toMatchObject({
+test("postern failed list, failed replay and status exit with 1 without Redis, after one clear line, within seconds", async () => {
+  const startedAt = performance.now();
+  const lines = [["failed", "list"], ["failed", "replay", "--all"], ["status"]];
+  for (const ran of await Promise.all(lines.map((args) => run(args)))) {
+    expect(ran).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(/^Redis at 127\.0\.0\.1:1 cannot be reached: .*\n$/),
     });
-    expect(performance.now() - startedAt).toBeLessThan(8000);
-  },
-);
+  }
+  expect(performance.now() - startedAt).toBeLessThan(8000);
+});
 
 test("postern failed list exits with 3 on a configuration that is not there", async () => {
   expect(await run(["failed", "list", "--config-dir", "/nowhere"])).toMatchObject({ code: 3 });

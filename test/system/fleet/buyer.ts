@@ -3,9 +3,10 @@ import type { PaymentRequirementsV1 } from "@x402/core/types/v1";
 import type { FaultOrder } from "../../../services/devnet/faults.ts";
 import type { Part } from "../../../shared/dev/process.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
+import type { UsedDevnet } from "../../fixtures/devnet.ts";
 import { inTime, signOffer } from "../../fixtures/x402.ts";
 import { codeOf, type PaymentName, paymentIn, type Told } from "../../support/books.ts";
-import { type DevAccount, signPaymentV1, type TestDevnet } from "../../support/devnet.ts";
+import { type DevAccount, signPaymentV1 } from "../../support/devnet.ts";
 import { type Answer, send } from "../../support/http.ts";
 
 const RETRY_PAUSE_MS = 100;
@@ -25,7 +26,7 @@ export type Purchase = {
 export type Plan = { payer: DevAccount; version: 1 | 2; body: string };
 
 /** The clients of several gateways at once. They believe nothing but the answers they get. */
-export function createBuyer({ devnet, path }: { devnet: TestDevnet; path: string }) {
+export function createBuyer({ devnet, path }: { devnet: UsedDevnet; path: string }) {
   /** Signed for what this gateway asks, as soon as it asks. */
   async function sign(gateway: Part, { payer, version, body }: Plan): Promise<Purchase> {
     const challenge = await eventually("a price is asked", async () => {

@@ -83,7 +83,10 @@ describe.skipIf(nginxProgram === undefined)(
     const disasters = [
       { after: 400, strike: () => stack.gateways[0]?.restart() },
       { after: 800, strike: () => stack.producers[0]?.restart() },
-      { after: 1200, strike: () => stack.redis.server.kill("SIGKILL").then(() => stack.redis.server.restart()) },
+      {
+        after: 1200,
+        strike: () => stack.redis.server.kill("SIGKILL").then(() => stack.redis.server.restart()),
+      },
     ];
 
     test("every accepted call has exactly one effect, with its bytes, though a gateway, a producer and Redis are killed", {

@@ -1,20 +1,15 @@
-import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
-import { Secret } from "../../../shared/crypto/secret.ts";
 import type { Part } from "../../../shared/dev/process.ts";
 import { untilReady, untilSelling } from "../../../shared/dev/stack.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { silentLogger } from "../../../shared/log/logger.ts";
 import { paymentCallId } from "../../../shared/payments/payment.ts";
-import { connectForWork, type Redis } from "../../../shared/redis/connect.ts";
 import { keys } from "../../../shared/redis/keys.ts";
+import { useDevnet } from "../../fixtures/devnet.ts";
+import { useStack } from "../../fixtures/stack.ts";
 import { x402Table } from "../../fixtures/x402.ts";
 import { type Books, violationsIn } from "../../support/books.ts";
-import { newPayer, startTestDevnet, type TestDevnet } from "../../support/devnet.ts";
-import { effectRunner, readEffects } from "../../support/effects.ts";
-import { startTestStack, type TestStack } from "../../support/stack.ts";
-import { tempDir } from "../../support/temp-dir.ts";
+import { newPayer } from "../../support/devnet.ts";
 import { type Buyer, createBuyer, NOW_AND_THEN, type Plan, type Purchase } from "./buyer.ts";
 import { seeded } from "./seeded.ts";
 import { untilDrained } from "./until-drained.ts";
@@ -29,49 +24,37 @@ const FAULT_ONCE_IN = 3;
 const PATH = "/x402/jobs/1/1";
 
 const chance = seeded(SEED);
-const effectsFile = join(tempDir(), "paid-fleet-effects.jsonl");
 
-let devnet: TestDevnet;
-let stack: TestStack;
-let redis: Redis;
+const devnet = useDevnet();
+const stack = useStack(() => ({
+  endpoints: [{ path: "/hook", job_id: 1, auth: "none" }],
+  x402: {
+    toml: x402Table({ devnet, x402: { settle_timeout_secs: 2 } }),
+    prices: { "1": { "1": "1000000000000000" } },
+    gateways: 2,
+  },
+  producers: 2,
+  drainSecs: 0.3,
+}));
 let buyer: Buyer;
 let plans: (Plan & { poor: boolean })[];
 /** No new fault is ordered. */
 let calm = false;
 
 beforeAll(async () => {
-  devnet = await startTestDevnet();
   buyer = createBuyer({ devnet, path: PATH });
-  const toml = x402Table({ devnet, x402: { settle_timeout_secs: 2 } });
-  const [started, payers] = await Promise.all([
-    startTestStack({
-      endpoints: [{ path: "/hook", job_id: 1, auth: "none" }],
-      x402: { toml, prices: { "1": { "1": "1000000000000000" } }, gateways: 2 },
-      producers: 2,
-      drainSecs: 0.3,
-      runnerEntry: effectRunner(),
-      env: { EFFECTS_FILE: effectsFile },
+  const payers = await Promise.all(
+    Array.from({ length: PAYERS }, async (_, i) => {
+      const poor = i % POOR_EVERY === POOR_EVERY - 1;
+      return { poor, payer: await newPayer(devnet, poor ? 0n : undefined) };
     }),
-    Promise.all(
-      Array.from({ length: PAYERS }, async (_, i) => {
-        const poor = i % POOR_EVERY === POOR_EVERY - 1;
-        return { poor, payer: await newPayer(devnet, poor ? 0n : undefined) };
-      }),
-    ),
-  ]);
-  stack = started;
-  redis = connectForWork(new Secret(stack.redis.url), silentLogger);
+  );
   await Promise.all(stack.x402.map(untilSelling));
   plans = chance.shuffle(
     payers.flatMap((payer, i) =>
       ([1, 2] as const).map((version) => ({ ...payer, version, body: `of payer ${i}, version ${version}` })),
     ),
   );
-});
-afterAll(async () => {
-  redis?.disconnect();
-  await stack?.stop();
-  await devnet?.stop();
 });
 
 /** SIGTERM while a settle of its own is under way: it is finished and answered, and then it is over. */
@@ -103,7 +86,7 @@ function disastersOf(bought: Purchase[]) {
     () => first.restart(),
     async () => void bought.push(await stopMidSettle(second, inHand)),
     () => stack.producers[0]?.restart(),
-    () => stack.redis.kill("SIGKILL").then(() => stack.redis.restart()),
+    () => stack.redis.server.kill("SIGKILL").then(() => stack.redis.server.restart()),
   ];
   const every = Math.floor(plans.length / (strikes.length + 1));
   return chance.shuffle(strikes).map((strike, i) => ({ after: every * (i + 1), strike }));
@@ -142,7 +125,7 @@ async function booksOf(bought: readonly Purchase[]): Promise<Books> {
     chainId,
     asset: token,
     transfers: await chain.transfers(seller),
-    calls: readEffects(effectsFile).map(({ callId }) => callId),
+    calls: stack.effects().map(({ callId }) => callId),
     told: bought.flatMap(({ told }) => told),
     voids: [],
   };
@@ -150,9 +133,13 @@ async function booksOf(bought: readonly Purchase[]): Promise<Books> {
 
 /** The reconcilers look at everything that they still would, and find nothing left to do. */
 async function untilReconciled(): Promise<void> {
-  for (const id of await redis.zrange(keys.paymentsDue, "0", "-1"))
-    await redis.zadd(keys.paymentsDue, "XX", 0, id);
-  await eventually("nothing is due", async () => (await redis.zcard(keys.paymentsDue)) === 0, 30_000);
+  for (const id of await stack.redis.client.zrange(keys.paymentsDue, "0", "-1"))
+    await stack.redis.client.zadd(keys.paymentsDue, "XX", 0, id);
+  await eventually(
+    "nothing is due",
+    async () => (await stack.redis.client.zcard(keys.paymentsDue)) === 0,
+    30_000,
+  );
 }
 
 test("every payment is one charge, one job and one answer, though gateways, a producer, Redis and the facilitator fail", {
@@ -175,16 +162,16 @@ test("every payment is one charge, one job and one answer, though gateways, a pr
     const id = paymentCallId({ chainId: devnet.chainId, asset: devnet.token, ...payment });
     expect([...new Set(callIds)], "one call id for all copies").toEqual([id]);
     expect(told.filter(({ status }) => status !== 202 && status !== 503)).toEqual([]);
-    const effects = readEffects(effectsFile).filter(({ callId }) => callId === id);
+    const effects = stack.effects().filter(({ callId }) => callId === id);
     expect(effects.map(({ sha256 }) => sha256)).toEqual([sha256Hex(Buffer.from(body))]);
-    expect(await redis.hget(keys.record(id), "st")).toBe("INJECTED");
+    expect(await stack.redis.client.hget(keys.record(id), "st")).toBe("INJECTED");
   }
   for (const { told } of refused ?? []) {
     const finals = told.filter(({ status }) => status !== 503);
     expect(finals.map(({ code }) => code)).toEqual(Array(COPIES).fill("payment.rejected"));
   }
   const left = [keys.paymentsUnresolved, keys.paymentsInReview];
-  expect(await Promise.all(left.map((key) => redis.zcard(key)))).toEqual([0, 0]);
+  expect(await Promise.all(left.map((key) => stack.redis.client.zcard(key)))).toEqual([0, 0]);
   expect(
     bought.some(({ unanswered }) => unanswered > 0),
     "some were cut off",
