@@ -16,5 +16,5 @@ export function withoutAnvil(): { dist: string; env: NodeJS.ProcessEnv } {
       symlinkSync(join(ROOT, "node_modules", name), join(home, "node_modules", name));
   }
   const path = (process.env["PATH"] ?? "").split(delimiter).filter((dir) => !existsSync(join(dir, "anvil")));
-  return { dist: join(home, "dist"), env: { ...process.env, PATH: path.join(delimiter) } };
+  return { dist: join(home, "dist"), env: { PATH: path.join(delimiter) } };
 }

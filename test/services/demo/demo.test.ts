@@ -1,42 +1,20 @@
-import { chmodSync, writeFileSync } from "node:fs";
-import { delimiter, join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { afterEach, expect, test } from "vitest";
-import { Secret } from "../../../shared/crypto/secret.ts";
-import type { Child } from "../../../shared/dev/child.ts";
-import { startProcess } from "../../../shared/dev/process.ts";
-import { startRedis } from "../../../shared/dev/redis.ts";
+import { beforeAll, expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { silentLogger } from "../../../shared/log/logger.ts";
-import { connectForWork } from "../../../shared/redis/connect.ts";
 import { keys } from "../../../shared/redis/keys.ts";
+import { usePostern } from "../../fixtures/postern.ts";
+import { useRedis } from "../../fixtures/redis.ts";
 import { canConnect } from "../../support/http.ts";
-import { tempDir } from "../../support/temp-dir.ts";
-import { withoutAnvil } from "../../support/without-anvil.ts";
+import { PATIENCE_MS, SUM, startDemo } from "./start-demo.ts";
 
-const PROGRAM = fileURLToPath(new URL("../../../dist/services/demo/main.js", import.meta.url));
-const PATIENCE_MS = 90_000;
+const redis = useRedis();
+const postern = usePostern();
 
-const running: Child[] = [];
-afterEach(async () => {
-  for (const demo of running.splice(0)) await demo.kill("SIGTERM");
+/** It starts before the others run, because it waits some seconds for the other producer to go. */
+let inUse: ReturnType<typeof startDemo>;
+beforeAll(async () => {
+  await redis.client.zadd(keys.workers, Date.now() + PATIENCE_MS, "another producer");
+  inUse = startDemo(postern, ["--exit"], { env: { REDIS_URL: redis.url } });
 });
-
-type Started = { program?: string; env?: NodeJS.ProcessEnv };
-
-function startDemo(args: readonly string[], { program = PROGRAM, env = {} }: Started = {}) {
-  const lines: string[] = [];
-  const { REDIS_URL: _, ...inherited } = process.env;
-  const demo = startProcess({
-    name: "demo",
-    entry: [program],
-    args,
-    env: { ...inherited, ...env },
-    onLine: (line) => lines.push(line),
-  });
-  running.push(demo);
-  return { demo, text: () => lines.join("\n") };
-}
 
 /** Every port of this machine that the demo named. */
 function portsIn(text: string): number[] {
@@ -48,7 +26,6 @@ async function listening(ports: readonly number[]): Promise<number[]> {
   return ports.filter((_, i) => open[i]);
 }
 
-const SUM = /(\d+) accepted = (\d+) injected \+ 0 failed \+ 0 waiting/;
 const PAID_SUM =
   / {2}ok {2}It adds up: (\d+) payments settled = \1 charges = \1 paid jobs run; (\d+\.\d{6}) USDC paid = \2 USDC received$/m;
 
@@ -70,93 +47,37 @@ const PAID_SHOWN = [
   /another payment by the same quote is answered 409 quote\.used, and not charged$/,
 ];
 
-test(
-  "with --exit, everything the demo shows is so, its counts add up, and nothing of it is left",
-  async () => {
-    const { demo, text } = startDemo(["--exit"]);
-    const exit = await demo.exit;
-    expect(text()).toMatch(new RegExp(` {2}ok {2}It adds up: ${SUM.source}`));
-    const [, accepted, injected] = SUM.exec(text()) ?? [];
-    expect([Number(accepted), exit]).toEqual([Number(injected), { code: 0, signal: null }]);
-    expect(text()).not.toMatch(/^ {2}NO /m);
-    for (const shown of PAID_SHOWN) expect(text()).toMatch(new RegExp(`^ {2}ok {2}${shown.source}`, "m"));
-    expect(PAID_SUM.exec(text())?.slice(1)).toEqual(["6", "0.224000"]);
-    expect(text()).toMatch(/^ {6}seller +0\.000000 +0\.224000 +0\.224000$/m);
-    expect(text()).toMatch(/^ {6}denied +1000000\.000000 +1000000\.000000 +0\.000000$/m);
-    expect(portsIn(text()).length).toBeGreaterThan(4);
-    expect(await listening(portsIn(text()))).toEqual([]);
-  },
-  PATIENCE_MS,
-);
-
-test(
-  "a statement that is not so is named, the counts are shown all the same, and the exit code is 1",
-  async () => {
-    const path = tempDir();
-    writeFileSync(join(path, "curl"), "#!/bin/sh\n");
-    chmodSync(join(path, "curl"), 0o755);
-    const { demo, text } = startDemo(["--exit"], {
-      env: { PATH: `${path}${delimiter}${process.env["PATH"]}` },
-    });
-    expect(await demo.exit).toEqual({ code: 1, signal: null });
-    expect(text()).toMatch(/^ {2}NO .*expected 202, found 0$/m);
-    expect(text()).toMatch(SUM);
-  },
-  PATIENCE_MS,
-);
-
-test(
-  "a signal in the middle ends all of the demo within seconds, with exit code 1",
-  async () => {
-    const { demo, text } = startDemo([]);
-    await eventually("the runner is away", () => text().includes("8 times 202"), PATIENCE_MS);
-    const ports = portsIn(text());
-    expect((await listening(ports)).length).toBeGreaterThan(2);
-    expect(await demo.kill("SIGTERM")).toEqual({ code: 1, signal: null });
-    expect(await listening(ports)).toEqual([]);
-  },
-  PATIENCE_MS,
-);
-
-test("a Redis that another producer works on is refused, and left as it is", async () => {
-  const server = await startRedis({ env: process.env });
-  const redis = connectForWork(new Secret(server.url), silentLogger);
-  try {
-    await redis.zadd(keys.workers, Date.now() + PATIENCE_MS, "another producer");
-    const { demo, text } = startDemo(["--exit"], { env: { REDIS_URL: server.url } });
-    expect(await demo.exit).toEqual({ code: 1, signal: null });
-    expect(text()).toContain("The Redis of REDIS_URL is in use");
-    expect(await redis.keys("*")).toEqual([keys.workers]);
-  } finally {
-    redis.disconnect();
-    await server.stop();
-  }
+test("a demo with --exit shows what is so, its counts add up, and nothing of it is left", {
+  timeout: PATIENCE_MS,
+}, async () => {
+  const { demo, text } = startDemo(postern, ["--exit"]);
+  const exit = await demo.exit;
+  expect(text()).toMatch(new RegExp(` {2}ok {2}It adds up: ${SUM.source}`));
+  const [, accepted, injected] = SUM.exec(text()) ?? [];
+  expect([Number(accepted), exit]).toEqual([Number(injected), { code: 0, signal: null }]);
+  expect(text()).not.toMatch(/^ {2}NO /m);
+  for (const shown of PAID_SHOWN) expect(text()).toMatch(new RegExp(`^ {2}ok {2}${shown.source}`, "m"));
+  expect(PAID_SUM.exec(text())?.slice(1)).toEqual(["6", "0.224000"]);
+  expect(text()).toMatch(/^ {6}seller +0\.000000 +0\.224000 +0\.224000$/m);
+  expect(text()).toMatch(/^ {6}denied +1000000\.000000 +1000000\.000000 +0\.000000$/m);
+  expect(portsIn(text()).length).toBeGreaterThan(4);
+  expect(await listening(portsIn(text()))).toEqual([]);
 });
 
-test(
-  "without anvil the demo says so, shows the rest and exits with 0",
-  async () => {
-    const { dist, env } = withoutAnvil();
-    const program = join(dist, "services/demo/main.js");
-    const { demo, text } = startDemo(["--exit"], { program, env: { ...env, CI: "" } });
-    expect([await demo.exit, text()]).toEqual([
-      { code: 0, signal: null },
-      expect.stringMatching(/payments are left out\n.*needs anvil/),
-    ]);
-    expect(text()).toMatch(SUM);
-    expect(text()).not.toContain("USDC");
-  },
-  PATIENCE_MS,
-);
+test("a signal in the middle of a demo ends all of it within seconds, with exit code 1", {
+  timeout: PATIENCE_MS,
+}, async () => {
+  const { demo, text } = startDemo(postern, []);
+  await eventually("the runner is away", () => text().includes("8 times 202"), PATIENCE_MS);
+  const ports = portsIn(text());
+  expect((await listening(ports)).length).toBeGreaterThan(2);
+  expect(await demo.kill("SIGTERM")).toEqual({ code: 1, signal: null });
+  expect(await listening(ports)).toEqual([]);
+});
 
-test(
-  "without anvil and with CI set, the demo fails",
-  async () => {
-    const { dist, env } = withoutAnvil();
-    const program = join(dist, "services/demo/main.js");
-    const { demo, text } = startDemo(["--exit"], { program, env: { ...env, CI: "true" } });
-    await eventually("payments are missed", () => /^ {2}NO {2}payments are left out/m.test(text()));
-    expect(await demo.kill("SIGTERM")).toEqual({ code: 1, signal: null });
-  },
-  PATIENCE_MS,
-);
+test("a demo refuses a Redis that another producer works on, and leaves it as it is", async () => {
+  const { demo, text } = inUse;
+  expect(await demo.exit).toEqual({ code: 1, signal: null });
+  expect(text()).toContain("The Redis of REDIS_URL is in use");
+  expect(await redis.client.keys("*")).toEqual([keys.workers]);
+});

@@ -1,17 +1,13 @@
-import { execFile, execFileSync } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 import { privateKeyToAccount } from "viem/accounts";
-import { afterEach, expect, test } from "vitest";
-import { type ConfigTables, writeConfig } from "../../../shared/config/config-tables.ts";
+import { beforeAll, describe, expect, test } from "vitest";
 import { freePort } from "../../../shared/dev/free-port.ts";
-import { type PosternProcess, startProcess } from "../../../shared/dev/process.ts";
+import type { PosternProcess } from "../../../shared/dev/process.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { loadX402Config } from "../../../shared/pricing/load-x402-config.ts";
+import { type Postern, usePostern } from "../../fixtures/postern.ts";
 import { type Answer, send } from "../../support/http.ts";
 import { isAlive } from "../../support/is-alive.ts";
-import { tempDir } from "../../support/temp-dir.ts";
 import { withoutAnvil } from "../../support/without-anvil.ts";
 
 type Ready = {
@@ -24,49 +20,46 @@ type Ready = {
   jobs: { url: string; price: string; pay?: string }[];
 };
 
-const PROGRAM = fileURLToPath(new URL("../../../dist/services/cli/main.js", import.meta.url));
-const DEVNET_CONFIG = fileURLToPath(new URL("../../../config/devnet", import.meta.url));
-/** Some tests start seven processes, and pay. */
+/** One test pays for three jobs on a chain that makes a block each second. */
 const PATIENCE_MS = 120_000;
 
-const running: PosternProcess[] = [];
-afterEach(async () => {
-  for (const dev of running.splice(0)) await dev.kill("SIGTERM");
-});
+const postern = usePostern();
 
-function startDev(...args: string[]): PosternProcess {
-  const { REDIS_URL: _, ...env } = process.env;
-  const dev = startProcess({ name: "dev", args: ["dev", ...args], env });
-  running.push(dev);
-  return dev;
+function startDev(
+  args: readonly string[] = [],
+  options: Parameters<Postern["start"]>[1] = {},
+): PosternProcess {
+  return postern.start(["dev", ...args], { lastSignal: "SIGTERM", ...options });
 }
 
-async function readyDev(...args: string[]) {
-  const dev = startDev(...args);
-  return { dev, ready: (await dev.waitForEvent("dev.ready")) as unknown as Ready };
-}
-
-function ownConfig(tables: ConfigTables): string {
-  const dir = join(tempDir(), "config");
-  writeConfig(dir, tables);
-  return dir;
+async function readyOf(dev: PosternProcess): Promise<Ready> {
+  return (await dev.waitForEvent("dev.ready")) as unknown as Ready;
 }
 
 const address = async (): Promise<string> => `127.0.0.1:${await freePort()}`;
 
 type Request = { host: string; path: string; headers: string[]; body: string };
 
-/** What the command would send, with its words as a shell splits them: a machine need not have curl. */
+/** A command's words as a shell splits them. */
+function toWords(words: string, env: NodeJS.ProcessEnv = {}): string[] {
+  const printed = execFileSync("sh", ["-c", `printf '%s\\0' ${words}`], { env, encoding: "utf8" });
+  return printed.split("\0").slice(0, -1);
+}
+
+/** What a printed curl would send: a machine need not have curl. */
 function toRequest(command: string, shellEnv: NodeJS.ProcessEnv = {}): Request {
-  const script = command.replace(/^curl /, "printf '%s\\0' ");
-  const [, url = "", ...flags] = execFileSync("sh", ["-c", script], {
-    env: shellEnv,
-    encoding: "utf8",
-  }).split("\0");
+  const [, url = "", ...flags] = toWords(command.replace(/^curl /, ""), shellEnv);
   const after = (flag: string) => flags.flatMap((word, i) => (word === flag ? [flags[i + 1] ?? ""] : []));
   const headers = after("-H").flatMap((header) => header.split(/: (.*)/s).slice(0, 2));
   const { host, pathname } = new URL(url);
   return { host, path: pathname, headers, body: after("--data-raw")[0] ?? "" };
+}
+
+/** The environment and the arguments with which a printed line runs the program. */
+function toCommand(line: string): [env: NodeJS.ProcessEnv, args: string[]] {
+  const [, variables = "", words = ""] = /^(.*)npm run postern -- (.*)$/s.exec(line) ?? [];
+  const env = toWords(variables).flatMap((word) => (word === "" ? [] : [word.split(/=(.*)/s).slice(0, 2)]));
+  return [Object.fromEntries(env), toWords(words)];
 }
 
 const run = ({ host, ...sent }: Request): Promise<Answer> => send(host, sent);
@@ -84,78 +77,125 @@ function partPids(dev: PosternProcess): Record<string, number> {
   return Object.fromEntries(started.map(({ service, pid }) => [String(service), Number(pid)]));
 }
 
-test("without a configuration, each printed curl is answered with 202 and its call reaches the runner", async () => {
-  const { dev, ready } = await readyDev();
-  expect(ready.endpoints.map(({ path }) => path)).toEqual([
-    "/hooks/open",
-    "/hooks/bearer",
-    "/hooks/hmac",
-    "/hooks/api-key",
-  ]);
-  for (const { curl } of ready.endpoints) {
-    const answer = await run(toRequest(curl));
-    expect([curl, answer.status]).toEqual([curl, 202]);
-    const id = answer.json()["call_id"];
-    await dev.waitForEvent("call.injected", { where: ({ callId }) => callId === id });
-  }
-});
+function stillAlive(pids: Record<string, number>): string[] {
+  return Object.keys(pids).filter((part) => isAlive(pids[part] ?? -1));
+}
 
-test(
-  "without a configuration, jobs are sold on a devnet: each printed pay line buys one, which reaches the runner",
-  async () => {
-    const { dev, ready } = await readyDev("--service-id", "5");
+async function answersNothing(url: string): Promise<void> {
+  await eventually(`nothing answers at ${url}`, () =>
+    send(new URL(url).host, { path: "/" }).then(
+      () => false,
+      () => true,
+    ),
+  );
+}
+
+describe("dev without a configuration", () => {
+  let dev: PosternProcess;
+  let ready: Ready;
+  beforeAll(async () => {
+    dev = startDev(["--service-id", "5"]);
+    ready = await readyOf(dev);
+  });
+
+  test("dev without a configuration prints curls that are answered with 202, and whose calls reach the runner", async () => {
+    expect(ready.endpoints.map(({ path }) => path)).toEqual([
+      "/hooks/open",
+      "/hooks/bearer",
+      "/hooks/hmac",
+      "/hooks/api-key",
+    ]);
+    for (const { curl } of ready.endpoints) {
+      const answer = await run(toRequest(curl));
+      expect([curl, answer.status]).toEqual([curl, 202]);
+      const id = answer.json()["call_id"];
+      await dev.waitForEvent("call.injected", { where: ({ callId }) => callId === id });
+    }
+  });
+
+  test("dev without a configuration makes endpoints that refuse a request with no credential, or another one", async () => {
+    for (const { path, curl } of ready.endpoints.filter(({ path }) => path !== "/hooks/open")) {
+      const request = toRequest(curl);
+      expect([path, (await run({ ...request, headers: [] })).status]).toEqual([path, 401]);
+      expect([path, (await run(withAnotherCredential(request))).status]).toEqual([path, 401]);
+    }
+  });
+
+  test("dev without a configuration sells jobs on a devnet: each printed pay line buys one, which reaches the runner", {
+    timeout: PATIENCE_MS,
+  }, async () => {
     expect(ready.jobs.map(({ url }) => url)).toEqual(
       [1, 2, 3].map((job) => `${ready.x402}/x402/jobs/5/${job}`),
     );
-    for (const { url, price, pay = "" } of ready.jobs) {
+    const buy = async ({ url, price, pay = "" }: Ready["jobs"][number]) => {
       const asked = await fetch(price);
       expect([price, asked.status]).toEqual([price, 200]);
-      const line = pay.replace("npm run postern --", `'${process.execPath}' '${PROGRAM}'`);
-      expect(line).toContain(` pay ${url} `);
-      await promisify(execFile)("sh", ["-c", `${line} --json`]);
-    }
-    const paid = dev.events("payment.accepted").map(({ callId }) => callId);
-    expect(new Set(paid).size).toBe(3);
-    for (const id of paid) await dev.waitForEvent("call.injected", { where: ({ callId }) => callId === id });
-  },
-  PATIENCE_MS,
-);
-
-test("without a configuration, a signed quote says how it is settled, and is paid as it says", async () => {
-  const { dev, ready } = await readyDev();
-  const [job] = ready.jobs;
-  const POSTERN_PAYER_KEY = /POSTERN_PAYER_KEY=(0x[0-9a-f]{64})/.exec(job?.pay ?? "")?.[1] ?? "";
-  const { address } = privateKeyToAccount(POSTERN_PAYER_KEY as `0x${string}`);
-  const postern = (...args: string[]) =>
-    promisify(execFile)(process.execPath, [PROGRAM, ...args], { env: { ...process.env, POSTERN_PAYER_KEY } });
-  const ids = job?.url.split("/").slice(-2) ?? [];
-  const engine = ready.pricing?.http ?? "";
-  const asked = ["--requester", address, "--body", "hi", "--difficulty", "14", "--json"];
-  const quote = JSON.parse((await postern("quote", engine, ...ids, ...asked)).stdout);
-  expect(quote).toMatchObject({
-    x402_endpoint: job?.url,
-    settlement_options: [{ amount: "32000", symbol: "USDC" }],
+      const [env, args] = toCommand(pay);
+      expect(args.slice(0, 2)).toEqual(["pay", url]);
+      const { code, stdout } = await postern.run([...args, "--json"], { env });
+      expect([url, code]).toEqual([url, 0]);
+      return JSON.parse(stdout)["call_id"];
+    };
+    const bought = await Promise.all(ready.jobs.map(buy));
+    expect(new Set(bought).size).toBe(3);
+    for (const id of bought)
+      await dev.waitForEvent("call.injected", { where: ({ callId }) => callId === id });
   });
-  await postern("pay", quote.x402_endpoint, "--body", "hi", "--quote", quote.quote_header);
-  const [paid] = dev.events("payment.accepted");
-  expect([paid?.["amount"], dev.events("call.injected").map(({ callId }) => callId)]).toEqual([
-    "32000",
-    [paid?.["callId"]],
-  ]);
+
+  test("dev without a configuration signs quotes that say how they are settled, and are paid as they say", async () => {
+    const [job] = ready.jobs;
+    const [env] = toCommand(job?.pay ?? "");
+    const { address } = privateKeyToAccount(env["POSTERN_PAYER_KEY"] as `0x${string}`);
+    const ids = job?.url.split("/").slice(-2) ?? [];
+    const asked = ["--requester", address, "--body", "hi", "--difficulty", "14", "--json"];
+    const quoted = await postern.run(["quote", ready.pricing?.http ?? "", ...ids, ...asked]);
+    const quote = JSON.parse(quoted.stdout);
+    expect(quote).toMatchObject({
+      x402_endpoint: job?.url,
+      settlement_options: [{ amount: "32000", symbol: "USDC" }],
+    });
+    const pay = ["pay", quote.x402_endpoint, "--body", "hi", "--quote", quote.quote_header, "--json"];
+    const paid = JSON.parse((await postern.run(pay, { env })).stdout);
+    expect(paid).toMatchObject({ outcome: "injected", amount: "32000" });
+    const ofThisCall = { where: ({ callId }: Record<string, unknown>) => callId === paid.call_id };
+    expect(await dev.waitForEvent("payment.accepted", ofThisCall)).toMatchObject({ amount: "32000" });
+    await dev.waitForEvent("call.injected", ofThisCall);
+  });
+
+  // The last one: it ends the dev of those before.
+  test("SIGTERM ends every part of dev and its private Redis, and dev exits with 0", async () => {
+    const pids = partPids(dev);
+    expect(Object.keys(pids)).toHaveLength(6);
+    expect(await dev.kill("SIGTERM")).toEqual({ code: 0, signal: null });
+    expect(stillAlive(pids)).toEqual([]);
+    for (const url of [ready.redis, ready.devnet?.rpc ?? "", ready.devnet?.facilitator ?? ""]) {
+      await expect(send(new URL(url).host, { path: "/" })).rejects.toThrow("ECONNREFUSED");
+    }
+  });
 });
 
-test("without anvil, dev says so and runs without payments", async () => {
+test("a second SIGTERM ends dev at once, and no part outlives it for long", async () => {
+  const dev = startDev();
+  const ready = await readyOf(dev);
+  const pids = partPids(dev);
+  process.kill(dev.pid, "SIGTERM");
+  await dev.waitForEvent("service.stopping");
+  expect(await dev.kill("SIGTERM")).toEqual({ code: 1, signal: null });
+  await eventually("every part has ended", () => stillAlive(pids).length === 0).catch(() =>
+    expect(stillAlive(pids)).toEqual([]),
+  );
+  for (const url of [ready.redis, ready.devnet?.rpc ?? ""]) await answersNothing(url);
+});
+
+test("dev without anvil says so and runs without payments", async () => {
   const { dist, env } = withoutAnvil();
-  const { REDIS_URL: _, ...rest } = env;
-  const entry = [join(dist, "services/cli/main.js")];
-  const dev = startProcess({ name: "dev", args: ["dev"], env: rest, entry });
-  running.push(dev);
-  const ready = (await dev.waitForEvent("dev.ready")) as unknown as Ready;
+  const dev = startDev([], { env, entry: [join(dist, "services/cli/main.js")] });
+  const ready = await readyOf(dev);
   expect(dev.events("dev.without_payments")[0]?.["reason"]).toContain("needs anvil");
   expect([ready.endpoints.length, ready.jobs, ready.x402]).toEqual([4, [], undefined]);
 });
 
-test("an operator's own x402.toml is served as it is, on no devnet", async () => {
+test("dev serves an operator's own x402.toml as it is, on no devnet", async () => {
   const [webhooks, runner, x402] = [await address(), await address(), await address()];
   const token = {
     network: "eip155:84532",
@@ -168,7 +208,7 @@ test("an operator's own x402.toml is served as it is, on no devnet", async () =>
     eip3009_version: "2",
     rpc_url: "http://127.0.0.1:1",
   };
-  const configDir = ownConfig({
+  postern.configure({
     postern: { runner: { url: `http://${runner}`, bind_address: runner } },
     webhooks: { bind_address: webhooks, endpoints: [{ path: "/own", job_id: 1, auth: "none" }] },
     x402: {
@@ -180,7 +220,8 @@ test("an operator's own x402.toml is served as it is, on no devnet", async () =>
     },
     job_pricing: { "9": { "1": "1000000000000000" } },
   });
-  const { dev, ready } = await readyDev("--config-dir", configDir);
+  const dev = startDev(["--config-dir", postern.configDir]);
+  const ready = await readyOf(dev);
   expect(ready.jobs).toEqual([
     { url: `http://${x402}/x402/jobs/9/1`, price: `http://${x402}/x402/jobs/9/1/price` },
   ]);
@@ -192,100 +233,46 @@ test("an operator's own x402.toml is served as it is, on no devnet", async () =>
   ]);
 });
 
-test("the made-up endpoints refuse what has no credential, or another one", async () => {
-  const { ready } = await readyDev();
-  for (const { path, curl } of ready.endpoints.filter(({ path }) => path !== "/hooks/open")) {
-    const request = toRequest(curl);
-    expect([path, (await run({ ...request, headers: [] })).status]).toEqual([path, 401]);
-    expect([path, (await run(withAnotherCredential(request))).status]).toEqual([path, 401]);
-  }
-});
-
-test("SIGTERM ends every part and the private Redis, and dev exits with 0", async () => {
-  const { dev, ready } = await readyDev();
-  const pids = Object.values(partPids(dev));
-  expect(pids).toHaveLength(6);
-  expect(await dev.kill("SIGTERM")).toEqual({ code: 0, signal: null });
-  expect(pids.filter(isAlive)).toEqual([]);
-  for (const url of [ready.redis, ready.devnet?.rpc ?? "", ready.devnet?.facilitator ?? ""]) {
-    await expect(send(new URL(url).host, { path: "/" })).rejects.toThrow("ECONNREFUSED");
-  }
-});
-
-test("a second SIGTERM ends dev at once, and nothing outlives it for long", async () => {
-  const { dev, ready } = await readyDev();
-  const pids = Object.values(partPids(dev));
-  process.kill(dev.pid, "SIGTERM");
-  await dev.waitForEvent("service.stopping");
-  expect(await dev.kill("SIGTERM")).toEqual({ code: 1, signal: null });
-  await eventually("every part has ended", () => pids.filter(isAlive).length === 0);
-  for (const url of [ready.redis, ready.devnet?.rpc ?? ""]) {
-    await eventually(`nothing answers at ${url}`, () =>
-      send(new URL(url).host, { path: "/" }).then(
-        () => false,
-        () => true,
-      ),
-    );
-  }
-});
-
-test("a part that dies takes dev down with exit code 1, and leaves no other part behind", async () => {
-  const { dev } = await readyDev();
-  const { producer = 0, ...others } = partPids(dev);
-  process.kill(producer, "SIGKILL");
-  expect(await dev.exit).toEqual({ code: 1, signal: null });
-  expect(dev.events("service.failed").at(-1)?.["reason"]).toContain("producer ended by itself (SIGKILL)");
-  expect(Object.values(others).filter(isAlive)).toEqual([]);
-});
-
-test("an operator's own endpoints are served, and their secrets not printed", async () => {
+describe("dev with an operator's own endpoints", () => {
   const secret = "an-operator's own secret";
-  const [own, runner] = [await address(), await address()];
-  const configDir = ownConfig({
-    postern: {
-      redis: { url: "redis://127.0.0.1:1" },
-      runner: { url: `http://${runner}`, bind_address: runner },
-    },
-    webhooks: { bind_address: own, endpoints: [{ path: "/own", job_id: 1, auth: "bearer", secret }] },
+  let dev: PosternProcess;
+  let ready: Ready;
+  beforeAll(async () => {
+    const [own, runner] = [await address(), await address()];
+    postern.configure({
+      postern: {
+        redis: { url: "redis://127.0.0.1:1" },
+        runner: { url: `http://${runner}`, bind_address: runner },
+      },
+      webhooks: { bind_address: own, endpoints: [{ path: "/own", job_id: 1, auth: "bearer", secret }] },
+    });
+    dev = startDev(["--config-dir", postern.configDir]);
+    ready = await readyOf(dev);
   });
-  const { dev, ready } = await readyDev("--config-dir", configDir);
-  const [endpoint] = ready.endpoints;
-  expect((await run(toRequest(endpoint?.curl ?? "", { SECRET: secret }))).status).toBe(202);
-  await eventually("the call was injected", () => dev.events("call.injected").length === 1);
-  expect(dev.tail()).not.toContain(secret);
-  expect([ready.x402, ready.devnet, ready.jobs]).toEqual([undefined, undefined, []]);
+
+  test("dev serves an operator's own endpoints, does not print their secrets, and sells nothing", async () => {
+    const [endpoint] = ready.endpoints;
+    expect((await run(toRequest(endpoint?.curl ?? "", { SECRET: secret }))).status).toBe(202);
+    await eventually("the call was injected", () => dev.events("call.injected").length === 1);
+    expect(dev.tail()).not.toContain(secret);
+    expect([ready.x402, ready.devnet, ready.jobs]).toEqual([undefined, undefined, []]);
+  });
+
+  // The last one: it ends the dev of the one before.
+  test("a part that dies takes dev down with exit code 1, and leaves no other part behind", async () => {
+    const { producer = 0, ...others } = partPids(dev);
+    process.kill(producer, "SIGKILL");
+    expect(await dev.exit).toEqual({ code: 1, signal: null });
+    expect(dev.events("service.failed").at(-1)?.["reason"]).toContain("producer ended by itself (SIGKILL)");
+    expect([Object.keys(others).length, stillAlive(others)]).toEqual([2, []]);
+    await answersNothing(ready.redis);
+  });
 });
 
-test("a configuration with problems is told by its own file names, with exit code 3", async () => {
-  const configDir = ownConfig({ webhooks: { endpoints: [{ path: "/own", job_id: 1, auth: "bearer" }] } });
-  const dev = startDev("--config-dir", configDir);
+test("dev exits with 3 on a configuration with problems, and names its files", async () => {
+  postern.configure({ webhooks: { endpoints: [{ path: "/own", job_id: 1, auth: "bearer" }] } });
+  const dev = startDev(["--config-dir", postern.configDir]);
   expect(await dev.exit).toEqual({ code: 3, signal: null });
   const [failed] = dev.events("service.failed");
-  expect(failed?.["reason"]).toContain(`${configDir}/webhooks.toml: endpoints[0].secret: is missing`);
-});
-
-test("postern devnet serves on the ports it is given, config/devnet sells for its token, and it ends with exit code 0", async () => {
-  const [rpc, facilitator, control] = [await freePort(), await freePort(), await freePort()];
-  const ports = [
-    "--rpc-port",
-    `${rpc}`,
-    "--facilitator-port",
-    `${facilitator}`,
-    "--control-port",
-    `${control}`,
-  ];
-  const devnet = startProcess({ name: "devnet", args: ["devnet", ...ports], env: process.env });
-  running.push(devnet);
-  await devnet.waitForEvent("service.started");
-  const places = (await (await fetch(`http://127.0.0.1:${control}/`)).json()) as Record<string, unknown>;
-  expect(places).toMatchObject({
-    rpcUrl: `http://127.0.0.1:${rpc}`,
-    facilitatorUrl: `http://127.0.0.1:${facilitator}`,
-  });
-  const { x402, prices } = loadX402Config({ dir: DEVNET_CONFIG, env: {} });
-  const { network, token: asset, seller: pay_to } = places;
-  expect(x402?.accepted_tokens).toEqual([expect.objectContaining({ network, asset, pay_to, decimals: 6 })]);
-  expect([...prices.keys()]).toEqual(["1/1", "1/2", "1/3"]);
-  expect((await fetch(`http://127.0.0.1:${facilitator}/supported`)).status).toBe(200);
-  expect(await devnet.kill("SIGTERM")).toEqual({ code: 0, signal: null });
+  expect(failed?.["reason"]).toContain(`${postern.configDir}/webhooks.toml: endpoints[0].secret: is missing`);
 });
