@@ -114,7 +114,7 @@ const AFTER_CLAIM = [
 ];
 const OTHERS = ["x402.after_verify", "x402.after_evidence", "x402.after_void"];
 
-test("every failpoint of the paid path is here", () => {
+test("a gateway is killed here at every failpoint of the paid path", () => {
   const all = FAILPOINTS.filter((point) => point.startsWith("x402."));
   expect([...AFTER_CLAIM, ...OTHERS].toSorted()).toEqual([...all].toSorted());
 });

@@ -47,7 +47,7 @@ function invariant(id: string): Invariant {
 }
 
 for (const { name, statesMin, ...bounds } of SPACES) {
-  test(`the protocol keeps every invariant in all of its more than ${statesMin} states: ${name}`, () => {
+  test(`the protocol with ${name} keeps every invariant in all of its more than ${statesMin} states`, () => {
     const exploration = exploreAll({ bounds });
     const { states, transitions, quiescent, fairRunsEnd } = exploration;
     console.info(`${name}: ${states} states, ${transitions} transitions, ${quiescent} at rest`);
@@ -58,14 +58,14 @@ for (const { name, statesMin, ...bounds } of SPACES) {
   });
 }
 
-test("every step of the model is taken somewhere", () => {
+test("every step of the model is taken in some state", () => {
   const bounds = { ...SMALL, losesJobs: true };
   const { taken } = exploreAll({ bounds });
   const names = actionsOf({ bounds }).map((action) => action.name);
   expect(names.filter((name) => !taken.has(name))).toEqual([]);
 });
 
-test("looking for missing jobs is a net: nothing depends on it, and it makes up for a QUEUED marked too early", () => {
+test("nothing depends on looking for missing jobs, which makes up for a QUEUED that is marked too early", () => {
   const without = exploreAll({ rules: { readdsMissingJobs: false }, bounds: SMALL });
   expect(without.violation, story(without)).toBeUndefined();
   const repaired = exploreAll({ rules: { addsBeforeQueued: false }, bounds: SMALL });
@@ -73,14 +73,14 @@ test("looking for missing jobs is a net: nothing depends on it, and it makes up 
 });
 
 for (const { name, breaks, steps, rules, losesJobs = false } of VARIANTS) {
-  test(`${breaks} catches after ${steps} steps: ${name}`, () => {
+  test(`the wrong protocol "${name}" breaks ${breaks} after ${steps} steps, and the model finds it`, () => {
     const exploration = explore(actionsOf({ rules, bounds: { ...SMALL, losesJobs } }), [invariant(breaks)]);
     expect(exploration.violation?.invariant.id, story(exploration)).toBe(breaks);
     expect(exploration.violation?.path.length, story(exploration)).toBe(steps);
   });
 }
 
-test("each invariant is broken by some variant, so none of them holds for lack of a chance", () => {
+test("each invariant of the model is broken by some wrong protocol", () => {
   const broken = new Set(VARIANTS.map((variant) => variant.breaks));
   expect([...broken].sort()).toEqual(INVARIANTS.map(({ id }) => id));
 });
