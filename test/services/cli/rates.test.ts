@@ -12,10 +12,12 @@ import { usePostern } from "../../fixtures/postern.ts";
 import { useRedis } from "../../fixtures/redis.ts";
 import { x402Table } from "../../fixtures/x402.ts";
 import { type RatesFixture, startRatesFixture } from "../../rates/rates-fixture.ts";
+import { runHere } from "./run-here.ts";
 
 const redis = useRedis();
 const postern = usePostern();
 const rates = (...args: string[]) => postern.run(["rates", ...args]);
+const ratesHere = (...args: string[]) => runHere(["rates", "--config-dir", postern.configDir, ...args]);
 
 let fixture: RatesFixture;
 let feeds: Hex[];
@@ -79,7 +81,7 @@ test("postern rates shows fixed rates, and needs no Redis for it", async () => {
 
 test("postern rates exits with 1 for a rate that nobody has read yet, and shows age and bounds of one that was read", async () => {
   configure({ rate_per_native_unit: chainlink(), min_rate: "3000" });
-  const before = await rates();
+  const before = await ratesHere();
   expect([before.code, before.stdout]).toEqual([
     1,
     expect.stringContaining("NOT OFFERED\n  no gateway has read it yet"),
@@ -90,7 +92,7 @@ test("postern rates exits with 1 for a rate that nobody has read yet, and shows 
   expect(stdout).toMatch(
     /^USDC \(eip155:8453\): 3200\n {2}chainlink 0x\w{40}; read \d+\.\d s ago; bounds: 3000 to none; offered\n$/,
   );
-  const json = JSON.parse((await rates("--json")).stdout) as { rates: object[] };
+  const json = JSON.parse((await ratesHere("--json")).stdout) as { rates: object[] };
   expect(json.rates).toEqual([
     {
       network: "eip155:8453",
@@ -112,7 +114,7 @@ test("postern rates exits with 1 for a rate that is too old", async () => {
   await shareOnce();
   for (const key of await redis.client.keys("{postern}:rate:*"))
     await redis.client.hincrby(key, "read_at", -902_000);
-  const { code, stdout } = await rates();
+  const { code, stdout } = await ratesHere();
   expect([code, stdout]).toEqual([
     1,
     expect.stringMatching(/no rate\n.*NOT OFFERED\n {2}3200 is older than max_rate_age_secs/),
@@ -133,12 +135,12 @@ test("postern rates --test asks every source now, tells the verdict of each, and
     one.stdout.match(/^ {4}chainlink 0x\w+: (.*)$/gm)?.map((line) => line.replace(/.*: (?=\d)/, "")),
   ).toEqual(["3200", expect.stringMatching(/^0.00000001; left out/), "3200"]);
   await fixture.write(feeds[2]!, { answer: -5n });
-  const two = await rates("--test", "--json");
+  const two = await ratesHere("--test", "--json");
   const [rate] = (JSON.parse(two.stdout) as { rates: { value: unknown; legs: { reason: string }[] }[] })
     .rates;
   expect([two.code, rate?.value, rate?.legs[2]?.reason]).toEqual([1, null, "the feed answers -5"]);
   fixture.proxy.answer = "failing";
-  const three = await rates("--test");
+  const three = await ratesHere("--test");
   fixture.proxy.answer = "well";
   expect([three.code, three.stdout]).toEqual([1, expect.stringContaining("status 500")]);
   expect(JSON.stringify([one, two, three])).not.toMatch(/canary|127\.0\.0\.1/);
@@ -151,7 +153,7 @@ test("postern rates exits with 3 without x402.toml, or with a wrong one", async 
     stderr: expect.stringContaining("x402.toml: there is no such file"),
   });
   configure({ rate_per_native_unit: { ...chainlink(), feed: "x" } });
-  expect(await rates()).toMatchObject({
+  expect(await ratesHere()).toMatchObject({
     code: 3,
     stderr: expect.stringContaining("rate_per_native_unit.feed"),
   });

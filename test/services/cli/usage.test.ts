@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { parse } from "./parse.ts";
+import { runHere } from "./run-here.ts";
 
 const ID = `c_${"0".repeat(32)}`;
 const TRANSACTION = `0x${"ab".repeat(32)}`;
@@ -31,15 +31,15 @@ test.each([
   `${RESOLVE} --settled --transaction 0x12 --reason x`,
   "payments audit",
 ])("postern %s is refused with exit code 2, and nothing is started", async (line) => {
-  const refused = await parse(line.split(" "));
+  const refused = await runHere(line.split(" "));
   expect(refused).toMatchObject({ code: 2, stdout: "" });
   expect(refused.stderr).toMatch(/^error: /);
 });
 
 test("postern payments resolve with a blank reason is refused with exit code 2", async () => {
-  expect(await parse(["payments", "resolve", ID, "--void", "--reason", " "])).toMatchObject({ code: 2 });
+  expect(await runHere(["payments", "resolve", ID, "--void", "--reason", " "])).toMatchObject({ code: 2 });
 });
 
 test("postern failed replay without a selection says that it wants --all", async () => {
-  expect((await parse(["failed", "replay"])).stderr).toContain("--all");
+  expect((await runHere(["failed", "replay"])).stderr).toContain("--all");
 });

@@ -3,7 +3,7 @@ import { generatePrivateKey } from "viem/accounts";
 import { expect, test } from "vitest";
 import { createPayer } from "../../../../services/cli/pay/payer.ts";
 import { Secret } from "../../../../shared/crypto/secret.ts";
-import { parse } from "../parse.ts";
+import { runHere } from "../run-here.ts";
 
 const payer = createPayer(new Secret(generatePrivateKey()));
 const USDC = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
@@ -71,7 +71,7 @@ test("the client refuses by itself what is over the cap it was given", async () 
 test.each(["", "0x12", `0x${"0".repeat(64)}`, "f".repeat(64)])(
   "postern pay exits with 3 and asks nobody while the environment holds the key %j",
   async (key) => {
-    const ran = await parse(["pay", "http://127.0.0.1:1/"], { POSTERN_PAYER_KEY: key });
+    const ran = await runHere(["pay", "http://127.0.0.1:1/"], { POSTERN_PAYER_KEY: key });
     expect(ran).toMatchObject({ code: 3, stdout: "", stderr: expect.stringContaining("POSTERN_PAYER_KEY") });
   },
 );

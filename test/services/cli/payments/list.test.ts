@@ -2,13 +2,14 @@ import { expect, test } from "vitest";
 import { keys } from "../../../../shared/redis/keys.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines } from "../../../fixtures/postern.ts";
+import { runHere } from "../run-here.ts";
 
 const payments = usePayments();
-const { run } = payments.postern;
 const TRANSACTION = `0x${"ab".repeat(32)}`;
 
 async function listed(...args: string[]): Promise<unknown[]> {
-  const ran = await run(["payments", "list", "--json", ...args]);
+  const list = ["payments", "list", "--json", "--config-dir", payments.postern.configDir, ...args];
+  const ran = await runHere(list);
   expect(ran.code).toBe(0);
   return jsonLines(ran).map((line) => line["call_id"]);
 }
@@ -35,9 +36,10 @@ test("postern payments list shows the newest first, and picks by state, payer, t
   await journal.markVoid(await found(voided), { reason: "expired" }, { now: Date.now() });
   await journal.markForReview(review, { now: 1, reason: "spent" });
   const all = [review, voided, disputed, other];
+  const ran = await payments.postern.run(["payments", "list", "--json"]);
+  expect([ran.code, jsonLines(ran).map((line) => line["call_id"])]).toEqual([0, all]);
   const [since, until] = ["1970-01-01T00:00:02", "1970-01-01T00:00:03"];
   const picked: [string[], string[]][] = [
-    [[], all],
     [["--limit", "2"], all.slice(0, 2)],
     [
       ["--payer", payments.payer.address],
