@@ -8,6 +8,7 @@ import { jsonLines, type Ran } from "../../../fixtures/postern.ts";
 import { JOB_PATH, PRICE, PUBLIC_URL } from "../../../fixtures/x402.ts";
 import { type DevAccount, newPayer } from "../../../support/devnet.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
+import { runHere } from "../run-here.ts";
 
 const payments = usePayments();
 const { run } = payments.postern;
@@ -19,14 +20,30 @@ async function payAs(
   { payer = payments.payer, path = JOB_PATH, interruptAt }: As,
   ...args: string[]
 ): Promise<Ran> {
-  const url = `http://${payments.gateway.address}${path}`;
   const env = { POSTERN_PAYER_KEY: payer.privateKey };
-  const ran = await run(["pay", url, ...args], { env, ...(interruptAt && { interruptAt }) });
-  expect(ran.stdout + ran.stderr).not.toContain(payer.privateKey.slice(2));
-  return ran;
+  return discreet(
+    payer,
+    await run(["pay", urlOf(path), ...args], { env, ...(interruptAt && { interruptAt }) }),
+  );
 }
 
 const pay = (...args: string[]): Promise<Ran> => payAs({}, ...args);
+
+/** The same in this process. */
+async function payHere(...args: string[]) {
+  const { payer } = payments;
+  return discreet(
+    payer,
+    await runHere(["pay", urlOf(JOB_PATH), ...args], { POSTERN_PAYER_KEY: payer.privateKey }),
+  );
+}
+
+const urlOf = (path: string): string => `http://${payments.gateway.address}${path}`;
+
+function discreet<R extends Pick<Ran, "stdout" | "stderr">>({ privateKey }: DevAccount, ran: R): R {
+  expect(ran.stdout + ran.stderr).not.toContain(privateKey.slice(2));
+  return ran;
+}
 
 /** Takes every call; resolves with the bodies it was given. */
 async function injectAll(): Promise<{ id: string; body: string }[]> {
@@ -81,7 +98,7 @@ test("postern pay prints the receipt, also as JSON: what was paid to whom, in wh
   };
   expect(json?.["receipt"]).toEqual(receipt);
 
-  const { stdout } = await pay("--max", "5", "--no-follow");
+  const { stdout } = await payHere("--max", "5", "--no-follow");
   const [, transaction] = /transaction (0x[0-9a-f]{64})\n/.exec(stdout) ?? [];
   const [, ...lines] = /\nreceipt:\n((?: {2}.+\n){7})/.exec(stdout) ?? [];
   const rows = lines.join("").trim().split("\n");
@@ -103,7 +120,7 @@ test("postern pay asks for the call's state where the payment went, whatever hos
   expect(ran.stdout).toMatch(
     new RegExp(`followed at ${origin}/x402/calls/c_\\w+, not at ${PUBLIC_URL}/x402/`),
   );
-  const [json] = jsonLines(await pay("--max", "5", "--json"));
+  const [json] = jsonLines(await payHere("--max", "5", "--json"));
   expect(json).toMatchObject({
     outcome: "injected",
     status: 202,
@@ -118,7 +135,7 @@ test("postern pay sends the body as it is in the file, with its type, and an ide
   const file = join(tempDir(), "body");
   writeFileSync(file, Buffer.from([0, 255, 10]));
   const args = ["--body-file", file, "--content-type", "image/x-dot", "--max", "5", "--no-follow", "--json"];
-  const [json] = jsonLines(await pay(...args));
+  const [json] = jsonLines(await payHere(...args));
   const payment = await payments.gateway.journal.find(String(json?.["call_id"]));
   expect(payment?.call).toMatchObject({ content_type: "image/x-dot", body: "AP8K" });
   expect(payment?.identifier).toMatch(/^[\w-]{16,128}$/);
@@ -126,7 +143,7 @@ test("postern pay sends the body as it is in the file, with its type, and an ide
 
 test("postern pay refuses an offer over its cap before it signs anything", async () => {
   for (const max of [[], ["--max", "3.199999"]]) {
-    const ran = await pay(...max);
+    const ran = await payHere(...max);
     expect(ran).toMatchObject({ code: 1, stdout: "" });
     expect(ran.stderr).toMatch(/^the price is 3\.2 USDC, over --max \S+; nothing was signed\n$/);
   }
@@ -191,7 +208,7 @@ test("postern pay exits with 1 for a job that fails, although it is paid for", a
 });
 
 test("postern pay exits with 1 for a job that is not injected in time, and with 0 once accepted under --no-follow", async () => {
-  const accepted = await pay("--max", "5", "--no-follow", "--json");
+  const accepted = await payHere("--max", "5", "--no-follow", "--json");
   expect(accepted.code).toBe(0);
   expect(jsonLines(accepted)[0]).toMatchObject({ outcome: "accepted" });
   const late = await pay("--max", "5", "--timeout", "3", "--json");
