@@ -1,3 +1,4 @@
+import { writeSync } from "node:fs";
 import { pino } from "pino";
 import { PinoPretty } from "pino-pretty";
 import type { Fields, Logger } from "./logger.ts";
@@ -6,6 +7,8 @@ export type ProcessLogger = Logger & {
   /** Writes the lines still in memory; the last thing a process does. */
   flush(): void;
 };
+
+const STDOUT = 1;
 
 /**
  * JSON lines on stdout, or readable lines on a terminal. Lines are written later, many at a time under load, so that a line
@@ -25,7 +28,7 @@ export function createProcessLogger(
       })
     : options.to === "stderr"
       ? pino.destination({ fd: 2, sync: true })
-      : batchedLines(pino.destination({ fd: 1, sync: false }));
+      : batchedLines(pino.destination({ fd: STDOUT, sync: false }), STDOUT);
   if ("flushSync" in destination) process.once("exit", () => destination.flushSync());
   const log = pino(
     {
@@ -45,31 +48,58 @@ export function createProcessLogger(
   };
 }
 
-type Sink = { write(text: string): unknown; flushSync(): void };
-
-type BatchedLines = Sink & { write(line: string): void };
+type BatchedLines = { write(line: string): void; flushSync(): void };
 
 const GATHER_MS = 20;
 
-/** Gathers lines for a moment, so that under load one write takes many of them. */
-function batchedLines(sink: Sink): BatchedLines {
+/** Gathers lines for a moment, and for as long as a write is under way, so that under load one write takes many of them. */
+function batchedLines(sink: ReturnType<typeof pino.destination>, fd: number): BatchedLines {
   let gathered = "";
   let timer: NodeJS.Timeout | undefined;
-  const pass = (): void => {
-    timer = undefined;
-    if (gathered === "") return;
-    sink.write(gathered);
+  let state: "idle" | "writing" | "unread" = "idle";
+  sink.on("drain", () => {
+    state = "idle";
+  });
+  sink.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") throw error;
+    state = "unread";
+  });
+  const take = (): string => {
+    const lines = gathered;
     gathered = "";
+    return lines;
+  };
+  const pass = (): void => {
+    timer = state === "writing" ? setTimeout(pass, GATHER_MS).unref() : undefined;
+    if (state !== "idle" || gathered === "") return;
+    state = "writing";
+    sink.write(take());
   };
   return {
     write(line) {
+      if (state === "unread") return;
       gathered += line;
       timer ??= setTimeout(pass, GATHER_MS).unref();
     },
+    /** Not by the sink, which would try forever to write what nobody reads any more. */
     flushSync() {
       clearTimeout(timer);
-      pass();
-      sink.flushSync();
+      timer = undefined;
+      writeAll(fd, take());
     },
   };
+}
+
+const RETRY_MS = 10;
+
+/** Waits for a slow reader; without one, the text is lost. */
+function writeAll(fd: number, text: string): void {
+  for (let left = Buffer.from(text); left.length > 0; ) {
+    try {
+      left = left.subarray(writeSync(fd, left));
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EAGAIN") return;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, RETRY_MS);
+    }
+  }
 }

@@ -76,13 +76,13 @@ test.each([
   expect(loaded.filter((name) => heavy.includes(name))).toEqual([...needed].sort());
 });
 
-test("the program loads no viem to parse its command line", () => {
+test("the program loads no viem to read its command line", () => {
   const loaded = packagesLoadedBy(built("services/cli/main.js"), "--help");
   expect(loaded).toContain("commander");
   expect(loaded).not.toContain("viem");
 });
 
-test.each(["webhooks-gateway", "producer", "runner"])("%s loads no viem", (service) => {
+test.each(["webhooks-gateway", "producer", "runner"])("the process of the %s loads no viem", (service) => {
   const loaded = packagesLoadedByImporting(built(`services/${service}/main.js`));
   expect(loaded).toContain("ioredis");
   expect(loaded).not.toContain("viem");

@@ -1,0 +1,58 @@
+import { expect, test } from "vitest";
+import { usePostern } from "../../fixtures/postern.ts";
+
+const postern = usePostern();
+const checkConfig = () => postern.run(["check-config"]);
+
+const webhooks = { endpoints: [{ path: "/a", job_id: 1, auth: "none" }] };
+const ADDRESS = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
+const x402 = {
+  public_url: "https://jobs.example.com",
+  facilitator_url: "http://127.0.0.1:1",
+  quote_secret: "a quote secret for this test",
+  accepted_tokens: [
+    {
+      ...{ network: "eip155:84532", asset: ADDRESS, pay_to: ADDRESS, symbol: "USDC", decimals: 6 },
+      ...{ rate_per_native_unit: "3200", eip3009_name: "USDC", eip3009_version: "2" },
+      rpc_url: "http://127.0.0.1:1",
+    },
+  ],
+};
+
+test("postern check-config exits with 0 on a valid configuration, though its Redis is away", async () => {
+  postern.configure({ postern: { redis: { url: "redis://127.0.0.1:1" } }, webhooks });
+  const { code, stdout } = await checkConfig();
+  expect([code, stdout]).toEqual([0, expect.stringContaining("is valid; webhooks gateway: 1 endpoint")]);
+  expect(stdout).toContain("x402 gateway: off");
+});
+
+test("postern check-config says how many jobs are sold, and for how many tokens", async () => {
+  postern.configure({ webhooks, x402, job_pricing: { "1": { "7": "1000000000000000" } } });
+  const { code, stdout } = await checkConfig();
+  expect([code, stdout]).toEqual([0, expect.stringContaining("x402 gateway: 1 priced job, 1 token")]);
+});
+
+test("postern check-config exits with 3 on a price of nothing, and names it", async () => {
+  postern.configure({ webhooks, x402, job_pricing: { "1": { "7": "0" } } });
+  const { code, stderr } = await checkConfig();
+  expect([code, stderr]).toEqual([3, expect.stringContaining("job_pricing.toml: 1.7")]);
+});
+
+test("postern check-config exits with 3 on a wrong configuration, and lists everything that is wrong", async () => {
+  postern.configure({
+    postern: { redis: { url: "http://nowhere" } },
+    webhooks: { endpoints: [{ path: "a", job_id: 1, auth: "bearer" }] },
+  });
+  const { code, stderr } = await checkConfig();
+  expect(code).toBe(3);
+  for (const problem of ["redis.url", "endpoints[0].path", "endpoints[0].secret"])
+    expect(stderr).toContain(problem);
+});
+
+test.each(["postern", "x402", "job_pricing"])(
+  "postern check-config exits with 3 on an unknown key in %s.toml",
+  async (file) => {
+    postern.configure({ webhooks, [file]: { unknown: 1 } });
+    expect((await checkConfig()).code).toBe(3);
+  },
+);

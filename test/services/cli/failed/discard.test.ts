@@ -1,0 +1,15 @@
+import { expect, test } from "vitest";
+import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
+import { usePostern } from "../../../fixtures/postern.ts";
+
+const fixture = useFailedCalls();
+const { run } = usePostern(() => ({ postern: { redis: { url: fixture.redis.url } } }));
+
+test("postern failed discard ends a call only with a reason and somebody's yes", async () => {
+  const [id = ""] = await fixture.fail([{}]);
+  expect(await run(["failed", "discard", id, "--reason", "x"])).toMatchObject({ code: 2 });
+  expect(await run(["failed", "discard", id, "--reason", "x", "--dry-run"])).toMatchObject({ code: 0 });
+  expect(await fixture.calls.count({})).toBe(1);
+  expect(await run(["failed", "discard", id, "--reason", "x", "--yes"])).toMatchObject({ code: 0 });
+  expect(await fixture.records.state(id)).toBe("DISCARDED");
+});

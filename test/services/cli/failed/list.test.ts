@@ -1,0 +1,36 @@
+import { expect, test } from "vitest";
+import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
+import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
+
+const fixture = useFailedCalls();
+const { run } = usePostern(() => ({ postern: { redis: { url: fixture.redis.url } } }));
+
+test("postern failed list --json prints one object a line on stdout, and nothing else there", async () => {
+  const ids = [
+    ...(await fixture.fail([{ path: "/a" }])),
+    ...(await fixture.fail([{ path: "/b" }, { path: "/b" }])),
+  ];
+  const ran = await run(["failed", "list", "--endpoint", "/b", "--json"]);
+  expect(ran.code).toBe(0);
+  const lines = jsonLines(ran);
+  expect(lines.map((line) => line["id"]).toSorted()).toEqual(ids.slice(1).toSorted());
+  expect(lines[0]).toMatchObject({
+    origin: "webhook",
+    path: "/b",
+    job_id: 1,
+    code: "runner.refused",
+    attempts: 1,
+  });
+  expect(ran.stderr).toBe("2 of 3 failed calls match\n");
+});
+
+test("postern failed list prints a line a call, free of terminal codes, and says how many more match", async () => {
+  await fixture.fail([{}, {}, {}]);
+  const ran = await run(["failed", "list", "--limit", "2"]);
+  const lines = ran.stdout.trimEnd().split("\n");
+  expect(lines).toHaveLength(4);
+  expect(lines[1]).toMatch(
+    /^c_[0-9a-f]{32} {2}\S+Z {2}webhook \/hooks\/a +1 +1 +runner\.refused +the runner said no {2}\[31m$/,
+  );
+  expect(lines[3]).toBe("3 of 3 failed calls match; 2 are listed (--limit 0 lists all)");
+});

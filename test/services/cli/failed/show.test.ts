@@ -1,0 +1,54 @@
+import { expect, test } from "vitest";
+import { eventually } from "../../../../shared/dev/wait.ts";
+import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
+import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
+import { runHere } from "../run-here.ts";
+
+const fixture = useFailedCalls();
+const postern = usePostern(() => ({ postern: { redis: { url: fixture.redis.url } } }));
+const show = (...args: string[]) => runHere(["failed", "show", "--config-dir", postern.configDir, ...args]);
+
+test("postern failed show prints a text body as text, and any other as hex with its size", async () => {
+  const bodies = [
+    Buffer.from('{"héllo": 1}'),
+    Buffer.from([0xff, 0x00, 0x10]),
+    Buffer.from("\u001b[2J"),
+    Buffer.from(""),
+  ];
+  const ids = await fixture.fail(bodies.map((body) => ({ body })));
+  const shown = await Promise.all(ids.map(async (id) => (await show(id)).stdout));
+  expect(shown[0]).toContain('{"héllo": 1}\n');
+  expect(shown[1]).toMatch(/body \(3 bytes, .*\nff0010\n$/);
+  expect(shown[2]).toMatch(/\n1b5b324a\n$/);
+  expect(shown[3]).toMatch(/\(empty\)\n$/);
+  for (const text of shown) expect(text).not.toContain("\u001b");
+});
+
+test("postern failed show prints metadata, failed attempts, record and trace, and with --body-only the very bytes", async () => {
+  const body = Buffer.from(Array.from({ length: 256 }, (_, i) => i));
+  const [id = ""] = await fixture.fail([{ body }], "runner.failed");
+  const text = (await postern.run(["failed", "show", id])).stdout;
+  expect(text).toMatch(/\nX-WEBHOOK-PATH|\n {2}X-WEBHOOK-PATH {2}\/hooks\/a\n/);
+  expect(text).toMatch(/record +FAILED\n/);
+  expect(text).toMatch(/traceparent +00-0af7651916cd43dd8448eb211c80319c-/);
+  expect(text.match(/\n {2}\S+Z {2}runner\.failed: the runner said no/g)).toHaveLength(fixture.attempts);
+  expect((await postern.run(["failed", "show", id, "--body-only"])).stdoutBytes.equals(body)).toBe(true);
+  const [json] = jsonLines(await show(id, "--json"));
+  expect(json).toMatchObject({ id, record: "FAILED", body_base64: body.toString("base64"), bytes: 256 });
+  expect(json?.["failed_attempts"]).toHaveLength(fixture.attempts);
+});
+
+test("postern failed show exits with 1 for a call that is not among the failed ones, and says where it is", async () => {
+  const [id = ""] = await fixture.fail([{}]);
+  await fixture.replay(await fixture.find(id), { selection: "test" });
+  expect(await postern.run(["failed", "show", id])).toMatchObject({
+    code: 1,
+    stderr: `${id} is not among the failed calls: it is waiting in the queue\n`,
+  });
+  await fixture.startProducer();
+  await eventually("injected", async () => (await fixture.records.state(id)) === "INJECTED");
+  await fixture.stopProducer();
+  expect((await show(id)).stderr).toBe(`${id} is not among the failed calls: its record says injected\n`);
+  const unknown = `c_${"0".repeat(32)}`;
+  expect(await show(unknown)).toMatchObject({ code: 1 });
+});

@@ -1,0 +1,231 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import type { DevAccount } from "../../../../services/devnet/chain.ts";
+import { Refused } from "../../../../services/producer/deliver.ts";
+import { eventually } from "../../../../shared/dev/wait.ts";
+import { usePayments } from "../../../fixtures/payments.ts";
+import { jsonLines, type Ran } from "../../../fixtures/postern.ts";
+import { JOB_PATH, PRICE, PUBLIC_URL } from "../../../fixtures/x402.ts";
+import { newPayer } from "../../../support/devnet.ts";
+import { tempDir } from "../../../support/temp-dir.ts";
+import { runHere } from "../run-here.ts";
+
+const payments = usePayments();
+const { run } = payments.postern;
+
+type As = { payer?: DevAccount; path?: string; interruptAt?: RegExp };
+
+/** Runs `postern pay`; whatever it says, it never says the payer's key. */
+async function payAs(
+  { payer = payments.payer, path = JOB_PATH, interruptAt }: As,
+  ...args: string[]
+): Promise<Ran> {
+  const env = { POSTERN_PAYER_KEY: payer.privateKey };
+  return discreet(
+    payer,
+    await run(["pay", urlOf(path), ...args], { env, ...(interruptAt && { interruptAt }) }),
+  );
+}
+
+const pay = (...args: string[]): Promise<Ran> => payAs({}, ...args);
+
+/** The same in this process. */
+async function payHere(...args: string[]) {
+  const { payer } = payments;
+  return discreet(
+    payer,
+    await runHere(["pay", urlOf(JOB_PATH), ...args], { POSTERN_PAYER_KEY: payer.privateKey }),
+  );
+}
+
+const urlOf = (path: string): string => `http://${payments.gateway.address}${path}`;
+
+function discreet<R extends Pick<Ran, "stdout" | "stderr">>({ privateKey }: DevAccount, ran: R): R {
+  expect(ran.stdout + ran.stderr).not.toContain(privateKey.slice(2));
+  return ran;
+}
+
+/** Takes every call; resolves with the bodies it was given. */
+async function injectAll(): Promise<{ id: string; body: string }[]> {
+  const injected: { id: string; body: string }[] = [];
+  await payments.startProducer(async ({ call, body }) => {
+    injected.push({ id: call.id, body: body.toString() });
+  });
+  return injected;
+}
+
+/** The payment that a run of `postern pay` handed over, to be sent again once nothing is in its way. */
+async function sendAgain({ stderr }: Ran, body: string): Promise<void> {
+  const header = /PAYMENT-SIGNATURE: ([^\s']+)/.exec(stderr)?.[1] ?? "";
+  await payments.devnet.control.clearFaults();
+  await eventually("it is answered", async () => {
+    const answer = await payments.gateway.post({ "PAYMENT-SIGNATURE": header }, { body });
+    return answer.status === 202;
+  });
+  expect(await payments.charged()).toEqual([PRICE]);
+}
+
+/** The outcome of a settle is given up soon. */
+const settlingBriefly = (): Promise<void> => payments.restartGateway({ x402: { settle_timeout_secs: 1 } });
+
+test("postern pay buys one job, prints price, signature and receipt, and ends when the runner has it", async () => {
+  const injected = await injectAll();
+  const ran = await pay("--body", "hello", "--max", "5");
+  expect(ran.stderr).toBe("");
+  expect(ran.code).toBe(0);
+  const id = /accepted: call (c_[0-9a-f]{32}), transaction 0x[0-9a-f]{64}\n/.exec(ran.stdout)?.[1];
+  expect(ran.stdout).toMatch(/^price: 3\.2 USDC on eip155:84532, to 0x/);
+  expect(ran.stdout).toContain(
+    `signed: 3.2 USDC from ${payments.payer.address} to ${payments.devnet.seller}, valid until `,
+  );
+  expect(ran.stdout).toMatch(/state: injected\n$/);
+  expect(injected).toEqual([{ id, body: "hello" }]);
+  expect(await payments.charged()).toEqual([PRICE]);
+});
+
+test("postern pay prints the receipt, also as JSON: what was paid to whom, in which transaction, for which quote", async () => {
+  const [json] = jsonLines(await pay("--max", "5", "--no-follow", "--json"));
+  const payment = await payments.gateway.journal.find(String(json?.["call_id"]));
+  const receipt = {
+    network: payments.devnet.network,
+    asset: payments.devnet.token,
+    symbol: "USDC",
+    amount: String(PRICE),
+    payer: payments.payer.address.toLowerCase(),
+    pay_to: payments.devnet.seller,
+    transaction: json?.["transaction"],
+    quote_digest: payment?.terms.quote_digest,
+  };
+  expect(json?.["receipt"]).toEqual(receipt);
+
+  const { stdout } = await payHere("--max", "5", "--no-follow");
+  const [, transaction] = /transaction (0x[0-9a-f]{64})\n/.exec(stdout) ?? [];
+  const [, ...lines] = /\nreceipt:\n((?: {2}.+\n){7})/.exec(stdout) ?? [];
+  const rows = lines.join("").trim().split("\n");
+  expect(rows.map((row) => row.trim().split(/ {2,}/))).toEqual([
+    ["network", receipt.network],
+    ["token", `USDC ${receipt.asset}`],
+    ["amount", `${PRICE} (smallest units)`],
+    ["payer", receipt.payer],
+    ["paid to", receipt.pay_to],
+    ["transaction", transaction],
+    ["quote", expect.stringMatching(/^0x[0-9a-f]{64}$/)],
+  ]);
+});
+
+test("postern pay asks for the call's state where the payment went, whatever host the answer names", async () => {
+  await injectAll();
+  const ran = await pay("--max", "5");
+  const origin = `http://${payments.gateway.address}`;
+  expect(ran.stdout).toMatch(
+    new RegExp(`followed at ${origin}/x402/calls/c_\\w+, not at ${PUBLIC_URL}/x402/`),
+  );
+  const [json] = jsonLines(await payHere("--max", "5", "--json"));
+  expect(json).toMatchObject({
+    outcome: "injected",
+    status: 202,
+    payer: payments.payer.address,
+    amount: String(PRICE),
+  });
+  expect(String(json?.["status_url"])).toMatch(PUBLIC_URL);
+  expect(String(json?.["followed_url"])).toMatch(origin);
+});
+
+test("postern pay sends the body as it is in the file, with its type, and an identifier of the payment", async () => {
+  const file = join(tempDir(), "body");
+  writeFileSync(file, Buffer.from([0, 255, 10]));
+  const args = ["--body-file", file, "--content-type", "image/x-dot", "--max", "5", "--no-follow", "--json"];
+  const [json] = jsonLines(await payHere(...args));
+  const payment = await payments.gateway.journal.find(String(json?.["call_id"]));
+  expect(payment?.call).toMatchObject({ content_type: "image/x-dot", body: "AP8K" });
+  expect(payment?.identifier).toMatch(/^[\w-]{16,128}$/);
+});
+
+test("postern pay refuses an offer over its cap before it signs anything", async () => {
+  for (const max of [[], ["--max", "3.199999"]]) {
+    const ran = await payHere(...max);
+    expect(ran).toMatchObject({ code: 1, stdout: "" });
+    expect(ran.stderr).toMatch(/^the price is 3\.2 USDC, over --max \S+; nothing was signed\n$/);
+  }
+  expect((await pay("--max", "3.2", "--no-follow")).code).toBe(0);
+  expect((await payments.devnet.control.requests()).verify).toBe(1);
+});
+
+test("postern pay sends the very same payment again after an unknown outcome: one charge, one job", async () => {
+  const injected = await injectAll();
+  await payments.devnet.control.fault({ on: "settle", kind: "drop", acts: true, times: 1 });
+  const ran = await pay("--body", "hello", "--max", "5");
+  expect(ran.stdout).toContain("no answer yet (503 payment.outcome_unknown");
+  expect(ran).toMatchObject({ code: 0, stderr: "" });
+  expect(ran.stdout.match(/^signed: /gm)).toHaveLength(1);
+  expect(injected).toHaveLength(1);
+  expect(await payments.charged()).toEqual([PRICE]);
+});
+
+test("postern pay exits with 1 when the outcome stays unknown, and hands over what it takes to ask again", async () => {
+  await settlingBriefly();
+  await payments.devnet.control.fault({ on: "settle", kind: "status", status: 500 });
+  const ran = await pay("--max", "5", "--timeout", "4");
+  expect(ran.code).toBe(1);
+  expect(ran.stderr).toContain("Do not pay anew");
+  expect(ran.stderr).toMatch(/^Its state: http:\S+\/x402\/calls\/c_[0-9a-f]{32}$/m);
+  await sendAgain(ran, "");
+});
+
+test("postern pay does not wait for a gateway that cannot take payments, is not charged, and tells why", async () => {
+  await payments.devnet.control.fault({
+    on: "verify",
+    kind: "refuse",
+    reason: "invalid_exact_evm_token_name_mismatch",
+  });
+  const ran = await pay("--max", "5");
+  expect(ran.code).toBe(1);
+  expect(ran.stderr).toContain("refused: 503 payment.unavailable");
+  expect(ran.stderr).not.toContain("unknown");
+  expect((await payments.devnet.control.requests()).settle).toBe(0);
+  expect(await payments.charged()).toEqual([]);
+});
+
+test.each([
+  ["while an answer is waited for", { kind: "slow", replyDelayMs: 30_000 } as const, /^signed: /m],
+  ["between two attempts", { kind: "status", status: 500 } as const, /^no answer yet/m],
+])("postern pay interrupted %s hands over what it takes to ask again", async (_when, fault, at) => {
+  await payments.devnet.control.fault({ on: "settle", ...fault });
+  await settlingBriefly();
+  const ran = await payAs({ interruptAt: at }, "--body", "hello", "--max", "5");
+  expect(ran.code).toBe(1);
+  expect(ran.stderr).toContain("whether the payment settled is unknown (interrupted). Do not pay anew");
+  await sendAgain(ran, "hello");
+});
+
+test("postern pay exits with 1 for a job that fails, although it is paid for", async () => {
+  await payments.startProducer(async () => {
+    throw new Refused("no such job");
+  });
+  const ran = await pay("--max", "5");
+  expect(ran).toMatchObject({ code: 1 });
+  expect(ran.stderr).toMatch(/^the job is paid for, and its state is failed; http/);
+});
+
+test("postern pay exits with 1 for a job that is not injected in time, and with 0 once accepted under --no-follow", async () => {
+  const accepted = await payHere("--max", "5", "--no-follow", "--json");
+  expect(accepted.code).toBe(0);
+  expect(jsonLines(accepted)[0]).toMatchObject({ outcome: "accepted" });
+  const late = await pay("--max", "5", "--timeout", "3", "--json");
+  expect(late.code).toBe(1);
+  expect(jsonLines(late)[0]).toMatchObject({ outcome: "failed", state: "queued" });
+});
+
+test("postern pay tells a payer without money that the payment is refused, and by whom", async () => {
+  const payer = await newPayer(payments.devnet, 0n);
+  const ran = await payAs({ payer }, "--max", "5");
+  expect(ran.code).toBe(1);
+  expect(ran.stderr).toMatch(/^refused: 402 payment\.rejected /);
+});
+
+test("postern pay pays nothing to a URL that sells nothing", async () => {
+  const ran = await payAs({ path: "/x402/jobs/1/8" });
+  expect(ran).toMatchObject({ code: 1, stdout: "" });
+  expect(ran.stderr).toContain("asks for no payment, it answers 404 job.not_found");
+});

@@ -1,0 +1,119 @@
+import { beforeEach, expect, test } from "vitest";
+import { tokenAbi } from "../../../../services/devnet/contracts/token.ts";
+import { usePayments } from "../../../fixtures/payments.ts";
+import { jsonLines, type Ran } from "../../../fixtures/postern.ts";
+import { PRICE } from "../../../fixtures/x402.ts";
+import { runHere } from "../run-here.ts";
+
+const payments = usePayments();
+const { run } = payments.postern;
+/** The first block of a test: what others did is before it. */
+let fromBlock: string;
+beforeEach(async () => {
+  await payments.devnet.chain.mine();
+  fromBlock = String((await payments.devnet.chain.client.getBlockNumber()) + 1n);
+});
+
+type Found = Record<string, unknown>[];
+
+type Audited = { matched: number; orphans: Found; unsettled: Found; missing: Found };
+
+const auditFrom = (block: string, ...args: string[]) =>
+  runHere(["payments", "audit", "--config-dir", payments.postern.configDir, "--from-block", block, ...args]);
+const audit = (...args: string[]) => auditFrom(fromBlock, ...args);
+
+function found(ran: Pick<Ran, "stdout" | "stderr">): Audited {
+  const [{ tokens } = {}] = jsonLines(ran);
+  if (tokens === undefined) throw new Error(ran.stderr);
+  return (tokens as Audited[])[0] as Audited;
+}
+
+/** Nobody signed for this in advance: the payer sends the transaction himself. */
+async function transferPlainly(value: bigint): Promise<string> {
+  const { chain, token, seller } = payments.devnet;
+  await chain.mint(chain.client.account.address, value);
+  const call = { address: token, abi: tokenAbi, functionName: "transfer", args: [seller, value] } as const;
+  const hash = await chain.client.writeContract(call);
+  await chain.client.waitForTransactionReceipt({ hash });
+  return hash;
+}
+
+test("an audit matches all that was paid for, and then exits with 0", async () => {
+  await Promise.all([payments.buy(), payments.buy(), payments.buy()]);
+  const ran = await run(["payments", "audit", "--from-block", fromBlock, "--json"]);
+  expect(found(ran)).toMatchObject({ matched: 3, orphans: [], unsettled: [], missing: [] });
+  expect(ran.code).toBe(0);
+  expect((await audit()).stdout).toContain("3 matched, 0 orphans, 0 unsettled, 0 missing");
+  await payments.devnet.chain.mine();
+  const later = String(await payments.devnet.chain.client.getBlockNumber());
+  const none = await auditFrom(later, "--to-block", later, "--json");
+  expect(found(none)).toMatchObject({ matched: 0, missing: [] });
+});
+
+test("an audit names money that no payment explains an orphan: from whom, how much, in which transaction, by which nonce", async () => {
+  await payments.buy();
+  const hash = await transferPlainly(1_250_000n);
+  const nonce = await payments.payOnChain();
+  const ran = await audit("--json");
+  expect(ran.code).toBe(1);
+  const { matched, orphans } = found(ran);
+  expect(matched).toBe(1);
+  expect(orphans).toEqual([
+    expect.objectContaining({ transaction: hash, amount: "1250000", nonce: null, call_id: null }),
+    expect.objectContaining({ from: payments.payer.address.toLowerCase(), amount: String(PRICE), nonce }),
+  ]);
+  const { stdout } = await audit();
+  expect(stdout).toContain(
+    `orphan: 1.25 USDC from ${payments.devnet.chain.client.account.address.toLowerCase()}`,
+  );
+  expect(stdout).toContain("or is it older than the journal remembers");
+});
+
+test("an audit names money an orphan whose authorization was spent on another amount than its payment's", async () => {
+  const nonce = await payments.payOnChain(PRICE - 1n);
+  const id = await payments.claim({ nonce });
+  const { orphans, unsettled } = found(await audit("--json"));
+  expect(orphans).toEqual([expect.objectContaining({ call_id: id, amount: String(PRICE - 1n) })]);
+  expect(unsettled).toEqual([]);
+});
+
+test("an audit tells of money for a payment that the journal does not hold to be paid, with its state", async () => {
+  const id = await payments.claim({ nonce: await payments.payOnChain() });
+  await payments.gateway.journal.markForReview(id, { now: Date.now(), reason: "x" });
+  const ran = await audit("--json");
+  expect(ran.code).toBe(1);
+  expect(found(ran).unsettled).toEqual([
+    expect.objectContaining({ payment: expect.objectContaining({ call_id: id, state: "review" }) }),
+  ]);
+});
+
+test("an audit names a payment missing whose money the chain does not show, in the range it was claimed in only", async () => {
+  await payments.devnet.control.fault({ on: "settle", kind: "accept" });
+  const id = await payments.buy();
+  const since = (await payments.gateway.journal.find(id))?.sinceBlock ?? 0n;
+  const missingIn = async (...args: string[]) => {
+    const ran = await runHere([
+      "payments",
+      "audit",
+      "--config-dir",
+      payments.postern.configDir,
+      "--json",
+      ...args,
+    ]);
+    return { code: ran.code, missing: found(ran).missing };
+  };
+  expect(await missingIn("--from-block", String(since))).toEqual({
+    code: 1,
+    missing: [{ payment: expect.objectContaining({ call_id: id }) }],
+  });
+  expect(await missingIn("--from-block", String(since + 1n))).toMatchObject({ missing: [] });
+  expect(await missingIn("--from-block", "1", "--to-block", String(since - 1n))).toMatchObject({
+    missing: [],
+  });
+});
+
+test("an audit of no blocks, of no known network and of no configuration does not pass for a clean one", async () => {
+  expect(await audit("--to-block", "1")).toMatchObject({ code: 1, stdout: "" });
+  expect(await audit("--network", "eip155:1")).toMatchObject({ code: 2, stdout: "" });
+  expect(await audit("--config-dir", "/nowhere")).toMatchObject({ code: 3, stdout: "" });
+});

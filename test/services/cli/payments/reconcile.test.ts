@@ -1,0 +1,39 @@
+import { expect, test } from "vitest";
+import { eventually } from "../../../../shared/dev/wait.ts";
+import { keys } from "../../../../shared/redis/keys.ts";
+import { usePayments } from "../../../fixtures/payments.ts";
+import { jsonLines } from "../../../fixtures/postern.ts";
+
+const payments = usePayments();
+const { run } = payments.postern;
+const UNKNOWN = `c_${"0".repeat(32)}`;
+
+const stateOf = async (id: string) => (await payments.gateway.journal.find(id))?.state;
+
+test("postern payments reconcile has a running gateway look at once, and prints what came of it", async () => {
+  const id = await payments.claim({ nonce: await payments.payOnChain() });
+  const ran = await run(["payments", "reconcile", id]);
+  expect(ran).toMatchObject({ code: 0 });
+  expect(ran.stdout).toMatch(new RegExp(`^${id}: settling is now (settled|queued)\n$`));
+  await eventually("queued", async () => (await stateOf(id)) === "QUEUED");
+});
+
+test("postern payments reconcile says that no gateway runs, and which payments no gateway looks after", async () => {
+  const [open, review] = [await payments.claim(), await payments.claimForReview()];
+  await payments.stopGateway();
+  const ran = await run(["payments", "reconcile", open, review, UNKNOWN, "--timeout", "1", "--json"]);
+  expect(ran.code).toBe(1);
+  expect(ran.stderr).toMatch(/^no gateway has looked at 1 of them within 1 s: is a gateway running\?/);
+  const byId = new Map(jsonLines(ran).map((line) => [line["call_id"], line]));
+  expect(byId.get(open)).toMatchObject({ state: "settling", looked: false });
+  expect(byId.get(review)).toMatchObject({ state: "review", looked: null });
+  expect(byId.get(UNKNOWN)).toMatchObject({ state: null });
+});
+
+test("postern payments reconcile --all pushes what is under way and leaves calls in their queue alone", async () => {
+  const [open, queued] = [await payments.claim(), await payments.buy()];
+  const dueAt = await payments.redis.client.zscore(keys.paymentsDue, queued);
+  const ran = await run(["payments", "reconcile", "--all"]);
+  expect(ran).toMatchObject({ code: 0, stdout: `${open}: looked at, still settling\n` });
+  expect(await payments.redis.client.zscore(keys.paymentsDue, queued)).toBe(dueAt);
+});

@@ -1,0 +1,95 @@
+import { expect, test } from "vitest";
+import { eventually } from "../../../../shared/dev/wait.ts";
+import { keys } from "../../../../shared/redis/keys.ts";
+import { usePayments } from "../../../fixtures/payments.ts";
+import { jsonLines } from "../../../fixtures/postern.ts";
+
+const payments = usePayments();
+const { run } = payments.postern;
+const TRANSACTION = `0x${"ab".repeat(32)}`;
+
+const stateOf = async (id: string) => (await payments.gateway.journal.find(id))?.state;
+
+test("a payment in review that is resolved as settled gets its job from the gateway, and the audit says who decided", async () => {
+  const id = await payments.claimForReview();
+  const args = ["--settled", "--transaction", TRANSACTION, "--reason", "seen on the explorer"];
+  expect(await run(["payments", "resolve", id, ...args])).toMatchObject({ code: 0 });
+  await eventually("its call waits", async () =>
+    (await payments.gateway.waiting()).some((call) => call.id === id),
+  );
+  const [call] = await payments.gateway.waiting();
+  expect(call?.metadata["X-X402-TRANSACTION"]).toBe(TRANSACTION);
+  expect((await payments.gateway.journal.find(id))?.settlement).toMatchObject({
+    by: "operator",
+    network: payments.devnet.network,
+  });
+  const [entry] = await payments.redis.client.xrange(keys.audit, "-", "+");
+  const line = entry?.[1].join(" ") ?? "";
+  expect(line).toContain(`action settle call_id ${id} by `);
+  expect(line).toMatch(/by \S+@\S+ selection by id/);
+  expect(line).toContain("reason seen on the explorer");
+  expect(line).toContain(`transaction ${TRANSACTION}`);
+  expect(await run(["payments", "list", "--json", "--disputed"])).toMatchObject({ code: 0, stdout: "" });
+});
+
+test("a payment in review that is resolved as void loses its body and is open no more", async () => {
+  const id = await payments.claimForReview();
+  expect(await run(["payments", "resolve", id, "--void", "--reason", "x"])).toMatchObject({
+    code: 0,
+  });
+  const payment = await payments.gateway.journal.find(id);
+  expect(payment).toMatchObject({ state: "VOID", reason: "by the operator's decision", call: undefined });
+  expect(await payments.redis.client.scard(keys.openPayments(payments.payer.address.toLowerCase()))).toBe(0);
+});
+
+test("the payer of a payment that an operator voids is told that an operator decided, not the reason", async () => {
+  const headers = await payments.gateway.pay({ payer: payments.payer });
+  const payload = Buffer.from(headers["PAYMENT-SIGNATURE"] ?? "", "base64").toString();
+  const { nonce } = JSON.parse(payload).payload.authorization as { nonce: string };
+  const id = await payments.claim({ nonce });
+  await payments.gateway.journal.markForReview(id, { now: Date.now(), reason: "x" });
+  await run(["payments", "resolve", id, "--void", "--reason", "this payer is a fraud"]);
+  const answer = await payments.gateway.post(headers);
+  expect([answer.status, answer.json()["code"]]).toEqual([402, "payment.void"]);
+  expect(answer.text).toContain("by the operator's decision");
+  expect(answer.text + JSON.stringify(answer.headers)).not.toContain("fraud");
+});
+
+test.each([
+  ["settled", ["--settled", "--transaction", TRANSACTION]],
+  ["void", ["--void"]],
+])(
+  "a decision (%s) that could not be written to the audit is in the journal all the same",
+  async (_, verdict) => {
+    const id = await payments.claimForReview();
+    await payments.redis.client.set(keys.audit, "no stream");
+    const resolve = (reason: string) => run(["payments", "resolve", id, ...verdict, "--reason", reason]);
+    const first = await resolve("seen on the explorer");
+    expect(first).toMatchObject({ code: 1, stdout: "" });
+    expect(first.stderr).toContain(`of ${id} is done, but its audit line could not be written`);
+
+    const told = /\bby \S+@\S+: seen on the explorer\n/;
+    expect((await run(["payments", "show", id])).stdout).toMatch(told);
+    const [json] = jsonLines(await run(["payments", "show", id, "--json"]));
+    expect(json?.["decided"]).toEqual({
+      by: expect.stringMatching(/^\S+@\S+$/),
+      reason: "seen on the explorer",
+    });
+    const second = await resolve("another reason");
+    expect(second.code).toBe(1);
+    expect(second.stderr).toMatch(/nothing was changed\. It was decided /);
+    expect(second.stderr).toMatch(told);
+  },
+);
+
+test.each([
+  ["one that is settling", () => payments.claim(), "settling"],
+  ["one whose call is queued", () => payments.buy(), "queued"],
+])("only a payment in review can be resolved, and %s is left as it is", async (_, make, state) => {
+  const id = await make();
+  const ran = await run(["payments", "resolve", id, "--void", "--reason", "x"]);
+  expect(ran).toMatchObject({ code: 1, stdout: "" });
+  expect(ran.stderr).toContain(`${id} is ${state}: only a payment in review can be resolved`);
+  expect((await stateOf(id))?.toLowerCase()).toBe(state);
+  expect(await payments.redis.client.xlen(keys.audit)).toBe(0);
+});

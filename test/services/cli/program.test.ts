@@ -1,0 +1,129 @@
+import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import type { ConfigTables } from "../../../shared/config/config-tables.ts";
+import { freePort } from "../../../shared/dev/free-port.ts";
+import { startRedis } from "../../../shared/dev/redis.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { useEnds } from "../../fixtures/ends.ts";
+import { usePostern } from "../../fixtures/postern.ts";
+import { useRedis } from "../../fixtures/redis.ts";
+import { send } from "../../support/http.ts";
+
+const root = fileURLToPath(new URL("../../..", import.meta.url));
+const ends = useEnds();
+const redis = useRedis();
+const postern = usePostern(() => tables(redis.url));
+
+function tables(redisUrl: string, drainSecs = 0): ConfigTables {
+  return {
+    postern: { drain_secs: drainSecs, redis: { url: redisUrl } },
+    webhooks: { endpoints: [{ path: "/a", job_id: 1, auth: "none" }] },
+  };
+}
+
+const webhooks = async () => [
+  ...["webhooks", "--bind-address", `127.0.0.1:${await freePort()}`],
+  ...["--ops-address", "127.0.0.1:0", "--service-id", "7"],
+];
+
+test("postern --help exits with 0", async () => {
+  expect((await postern.run(["--help"])).code).toBe(0);
+});
+
+test("postern --version prints the version of package.json, from the sources as from dist and in the image", async () => {
+  const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
+  const printed = { stdout: `${version}\n`, stderr: "" };
+  for (const option of ["--version", "-V"])
+    expect(await postern.run([option])).toMatchObject({ code: 0, ...printed });
+  const source = ["--import", "tsx", join(root, "services/cli/main.ts"), "--version"];
+  const ran = spawnSync(process.execPath, source, { encoding: "utf8", cwd: root });
+  expect(ran).toMatchObject({ status: 0, ...printed });
+  // The image has the file that the version is read from.
+  const dockerfile = readFileSync(join(root, "Dockerfile"), "utf8");
+  const image = dockerfile.slice(dockerfile.lastIndexOf("\nFROM "));
+  expect(image).toMatch(/^COPY .*\/package\.json \.\/$/m);
+});
+
+test("an unknown command ends the process with exit code 2, and with no stack", async () => {
+  const { code, stderr } = await postern.run(["nope"]);
+  expect(code).toBe(2);
+  expect(stderr).not.toContain("    at ");
+});
+
+test("a service id in the environment that is none ends the process with exit code 2", async () => {
+  expect(await postern.run(["webhooks"], { env: { POSTERN_SERVICE_ID: "x" } })).toMatchObject({ code: 2 });
+});
+
+test("postern webhooks exits with 3 on a wrong configuration, and logs everything that is wrong", async () => {
+  postern.configure({
+    postern: { redis: { url: "http://nowhere" } },
+    webhooks: { endpoints: [{ path: "a", job_id: 1, auth: "bearer" }] },
+  });
+  const { code, stdout } = await postern.run(["webhooks"]);
+  expect(code).toBe(3);
+  for (const problem of ["redis.url", "endpoints[0].path", "endpoints[0].secret"])
+    expect(stdout).toContain(problem);
+});
+
+test("postern webhooks serves until SIGTERM and exits with 0, with its metrics on the ops address", async () => {
+  const gateway = postern.start(await webhooks());
+  const started = await gateway.waitForEvent("service.started");
+  await gateway.waitForEvent("redis.ready");
+  expect((await send(String(started["address"]), { path: "/a", body: "x" })).status).toBe(202);
+  const metrics = await send(String(started["opsAddress"]), { method: "GET", path: "/metrics" });
+  expect(metrics.text).toContain('postern_webhooks_total{path="/a",code="accepted"} 1');
+  expect(await gateway.kill("SIGTERM")).toMatchObject({ code: 0 });
+});
+
+test("a second SIGTERM ends a gateway that drains at once, with exit code 1", async () => {
+  postern.configure(tables(redis.url, 300));
+  const gateway = postern.start(await webhooks());
+  await gateway.waitForEvent("service.started");
+  process.kill(gateway.pid, "SIGTERM");
+  await gateway.waitForEvent("service.stopping");
+  expect(await gateway.kill("SIGTERM")).toMatchObject({ code: 1 });
+});
+
+test("a Redis that cannot keep promises ends the start of a gateway with exit code 1, and the log says what to do", async () => {
+  const weak = await startRedis({ env: process.env, args: ["--appendfsync", "everysec"] });
+  ends.defer(() => weak.stop());
+  postern.configure(tables(weak.url));
+  const { code, stdout } = await postern.run(await webhooks());
+  expect(code).toBe(1);
+  expect(stdout).toContain("start.redis_not_durable");
+  expect(stdout).toContain("appendfsync always");
+});
+
+test("an address that is taken ends the start of a gateway with exit code 1", async () => {
+  const holder = createServer().listen(0, "127.0.0.1");
+  ends.defer(() => holder.close());
+  await new Promise((resolve) => holder.once("listening", resolve));
+  const address = `127.0.0.1:${(holder.address() as { port: number }).port}`;
+  const taken = ["webhooks", "--bind-address", address, "--ops-address", "127.0.0.1:0"];
+  const { code, stdout } = await postern.run(taken);
+  expect([code, stdout]).toEqual([1, expect.stringContaining("start.address_unavailable")]);
+});
+
+test("a producer whose Redis is away says so once, and exits with 0 on SIGTERM", async () => {
+  const mortal = await startRedis({ env: process.env });
+  ends.defer(() => mortal.stop());
+  // As long as an injection may take it waits for those under way.
+  postern.configure({ postern: { redis: { url: mortal.url }, runner: { timeout_ms: 300 } } });
+  const producer = postern.start(["producer", "--ops-address", "127.0.0.1:0"]);
+  const { opsAddress } = await producer.waitForEvent("service.started");
+  await eventually("it is ready", async () => {
+    const ready = await send(String(opsAddress), { method: "GET", path: "/readyz" });
+    return ready.status === 200;
+  });
+  await mortal.kill("SIGKILL");
+  await producer.waitForEvent("redis.lost");
+  expect(await producer.kill("SIGTERM")).toMatchObject({ code: 0 });
+  const complaints = producer
+    .events()
+    .filter(({ event }) => /^(redis\.lost|queue\.error)$/.test(String(event)));
+  expect(complaints).toHaveLength(1);
+});

@@ -1,0 +1,48 @@
+import { CommanderError } from "commander";
+import { buildProgram } from "../../../services/cli/program.ts";
+import type { ProgramDeps } from "../../../services/cli/program-deps.ts";
+
+type RanHere = { code: number | undefined; stdout: string; stderr: string };
+
+/**
+ * The program in this process, which costs a tenth of a process of its own. It starts no service, and each command is also
+ * run as a process somewhere.
+ */
+export async function runHere(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<RanHere> {
+  const said: RanHere = { code: undefined, stdout: "", stderr: "" };
+  const start = async (): Promise<never> => {
+    throw new Error(`a service is started by ${args.join(" ")}`);
+  };
+  const deps: ProgramDeps = {
+    version: "0.0.0",
+    env,
+    services: {
+      ...{ webhooks: start, x402: start, pricing: start, producer: start },
+      ...{ runner: start, devnet: start, dev: start },
+    },
+    terminal: {
+      columns: undefined,
+      drawsProgress: true, // and so keeps no log on the stderr of the tests
+      canAsk: false,
+      ask: async () => "",
+      writeBytes(bytes) {
+        said.stdout += Buffer.from(bytes).toString();
+      },
+    },
+    print(text) {
+      said.stdout += text;
+    },
+    printError(text) {
+      said.stderr += text;
+    },
+    exitWith(code) {
+      said.code = code;
+    },
+  };
+  try {
+    await buildProgram(deps).parseAsync([...args], { from: "user" });
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error;
+  }
+  return said;
+}

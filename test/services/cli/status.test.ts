@@ -1,0 +1,25 @@
+import { afterEach, expect, test } from "vitest";
+import { useFailedCalls } from "../../fixtures/failed-calls.ts";
+import { usePostern } from "../../fixtures/postern.ts";
+import { useOwnRedis } from "../../fixtures/redis.ts";
+
+const fixture = useFailedCalls({ redis: useOwnRedis() });
+afterEach(async () => {
+  await fixture.redis.client.config("SET", "appendfsync", "always");
+});
+const { run } = usePostern(() => ({ postern: { redis: { url: fixture.redis.url } } }));
+
+test("postern status exits with 0 while Redis keeps its promises, and with 1 and what to do once it cannot", async () => {
+  await fixture.fail([{}]);
+  const well = await run(["status", "--json"]);
+  expect(well.code).toBe(0);
+  expect(JSON.parse(well.stdout)).toMatchObject({
+    queues: [{ origin: "webhook", failed: 1, oldest_age_ms: null }, { origin: "x402" }],
+    redis: { durability: "strict", proof: "always" },
+  });
+  await fixture.redis.client.config("SET", "appendfsync", "everysec");
+  const broken = await run(["status"]);
+  expect(broken.code).toBe(1);
+  expect(broken.stdout).toMatch(/webhook +0 +0 +0 +1/);
+  expect(broken.stdout).toMatch(/NOT KEPT.*appendfsync always/);
+});

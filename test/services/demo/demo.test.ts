@@ -1,0 +1,83 @@
+import { beforeAll, expect, test } from "vitest";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { keys } from "../../../shared/redis/keys.ts";
+import { usePostern } from "../../fixtures/postern.ts";
+import { useRedis } from "../../fixtures/redis.ts";
+import { canConnect } from "../../support/http.ts";
+import { PATIENCE_MS, SUM, startDemo } from "./start-demo.ts";
+
+const redis = useRedis();
+const postern = usePostern();
+
+/** It starts before the others run, because it waits some seconds for the other producer to go. */
+let inUse: ReturnType<typeof startDemo>;
+beforeAll(async () => {
+  await redis.client.zadd(keys.workers, Date.now() + PATIENCE_MS, "another producer");
+  inUse = startDemo(postern, ["--exit"], { env: { REDIS_URL: redis.url } });
+});
+
+/** Every port of this machine that the demo named. */
+function portsIn(text: string): number[] {
+  return [...new Set([...text.matchAll(/127\.0\.0\.1:(\d+)/g)].map(([, port]) => Number(port)))];
+}
+
+async function listening(ports: readonly number[]): Promise<number[]> {
+  const open = await Promise.all(ports.map(canConnect));
+  return ports.filter((_, i) => open[i]);
+}
+
+const PAID_SUM =
+  / {2}ok {2}It adds up: (\d+) payments settled = \1 charges = \1 paid jobs run; (\d+\.\d{6}) USDC paid = \2 USDC received$/m;
+
+/** What is shown of payments, and found to be so. */
+const PAID_SHOWN = [
+  /GET \S+\/price: 20000000000000 wei, at 3200 USDC for 10\^18 wei 0\.064000 USDC$/,
+  /PAYMENT-RESPONSE names the transaction that the chain has: 0x[0-9a-f]{64}$/,
+  /X-PAYMENT-RESPONSE names the transaction that the chain has: 0x[0-9a-f]{64}$/,
+  /all 5 answers are equal, byte for byte$/,
+  /the client is answered 503 payment\.outcome_unknown, not 402/,
+  /the same payment, sent again, is answered 202$/,
+  /the gateway is killed by SIGKILL, and the client has no answer$/,
+  /the payer is charged; queue and runner know nothing of it$/,
+  /a good payment of another's is answered 403 caller\.not_permitted$/,
+  /the payer has every token still, and the runner no such call$/,
+  /after a proof of work of 14 bits it quotes 10000000000000 wei, signed by its operator 0x[0-9a-f]{40}$/,
+  /the quote can be settled off chain: 0\.032000 USDC on eip155:84532, at \/x402\/jobs\/7\/1$/,
+  /paid with X-PLATFORM-QUOTE it is answered 202, and the job carries the quote's digest 0x[0-9a-f]{64}$/,
+  /another payment by the same quote is answered 409 quote\.used, and not charged$/,
+];
+
+test("a demo with --exit shows what is so, its counts add up, and nothing of it is left", {
+  timeout: PATIENCE_MS,
+}, async () => {
+  const { demo, text } = startDemo(postern, ["--exit"]);
+  const exit = await demo.exit;
+  expect(text()).toMatch(new RegExp(` {2}ok {2}It adds up: ${SUM.source}`));
+  const [, accepted, injected] = SUM.exec(text()) ?? [];
+  expect([Number(accepted), exit]).toEqual([Number(injected), { code: 0, signal: null }]);
+  expect(text()).not.toMatch(/^ {2}NO /m);
+  for (const shown of PAID_SHOWN) expect(text()).toMatch(new RegExp(`^ {2}ok {2}${shown.source}`, "m"));
+  expect(PAID_SUM.exec(text())?.slice(1)).toEqual(["6", "0.224000"]);
+  expect(text()).toMatch(/^ {6}seller +0\.000000 +0\.224000 +0\.224000$/m);
+  expect(text()).toMatch(/^ {6}denied +1000000\.000000 +1000000\.000000 +0\.000000$/m);
+  expect(portsIn(text()).length).toBeGreaterThan(4);
+  expect(await listening(portsIn(text()))).toEqual([]);
+});
+
+test("a signal in the middle of a demo ends all of it within seconds, with exit code 1", {
+  timeout: PATIENCE_MS,
+}, async () => {
+  const { demo, text } = startDemo(postern, []);
+  await eventually("the runner is away", () => text().includes("8 times 202"), PATIENCE_MS);
+  const ports = portsIn(text());
+  expect((await listening(ports)).length).toBeGreaterThan(2);
+  expect(await demo.kill("SIGTERM")).toEqual({ code: 1, signal: null });
+  expect(await listening(ports)).toEqual([]);
+});
+
+test("a demo refuses a Redis that another producer works on, and leaves it as it is", async () => {
+  const { demo, text } = inUse;
+  expect(await demo.exit).toEqual({ code: 1, signal: null });
+  expect(text()).toContain("The Redis of REDIS_URL is in use");
+  expect(await redis.client.keys("*")).toEqual([keys.workers]);
+});

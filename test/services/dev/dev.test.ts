@@ -1,0 +1,278 @@
+import { execFileSync } from "node:child_process";
+import { join } from "node:path";
+import { privateKeyToAccount } from "viem/accounts";
+import { beforeAll, describe, expect, test } from "vitest";
+import { freePort } from "../../../shared/dev/free-port.ts";
+import type { PosternProcess } from "../../../shared/dev/process.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { type Postern, usePostern } from "../../fixtures/postern.ts";
+import { type Answer, send } from "../../support/http.ts";
+import { isAlive } from "../../support/is-alive.ts";
+import { withoutAnvil } from "../../support/without-anvil.ts";
+
+type Ready = {
+  webhooks: string;
+  redis: string;
+  endpoints: { path: string; curl: string }[];
+  x402?: string;
+  devnet?: { rpc: string; facilitator: string; control: string };
+  pricing?: { grpc: string; http: string };
+  jobs: { url: string; price: string; pay?: string }[];
+};
+
+/** One test pays for three jobs on a chain that makes a block each second. */
+const PATIENCE_MS = 120_000;
+
+const postern = usePostern();
+
+function startDev(
+  args: readonly string[] = [],
+  options: Parameters<Postern["start"]>[1] = {},
+): PosternProcess {
+  return postern.start(["dev", ...args], { lastSignal: "SIGTERM", ...options });
+}
+
+async function readyOf(dev: PosternProcess): Promise<Ready> {
+  return (await dev.waitForEvent("dev.ready")) as unknown as Ready;
+}
+
+const address = async (): Promise<string> => `127.0.0.1:${await freePort()}`;
+
+type Request = { host: string; path: string; headers: string[]; body: string };
+
+/** A command's words as a shell splits them. */
+function toWords(words: string, env: NodeJS.ProcessEnv = {}): string[] {
+  const printed = execFileSync("sh", ["-c", `printf '%s\\0' ${words}`], { env, encoding: "utf8" });
+  return printed.split("\0").slice(0, -1);
+}
+
+/** What a printed curl would send: a machine need not have curl. */
+function toRequest(command: string, shellEnv: NodeJS.ProcessEnv = {}): Request {
+  const [, url = "", ...flags] = toWords(command.replace(/^curl /, ""), shellEnv);
+  const after = (flag: string) => flags.flatMap((word, i) => (word === flag ? [flags[i + 1] ?? ""] : []));
+  const headers = after("-H").flatMap((header) => header.split(/: (.*)/s).slice(0, 2));
+  const { host, pathname } = new URL(url);
+  return { host, path: pathname, headers, body: after("--data-raw")[0] ?? "" };
+}
+
+/** The environment and the arguments with which a printed line runs the program. */
+function toCommand(line: string): [env: NodeJS.ProcessEnv, args: string[]] {
+  const [, variables = "", words = ""] = /^(.*)npm run postern -- (.*)$/s.exec(line) ?? [];
+  const env = toWords(variables).flatMap((word) => (word === "" ? [] : [word.split(/=(.*)/s).slice(0, 2)]));
+  return [Object.fromEntries(env), toWords(words)];
+}
+
+const run = ({ host, ...sent }: Request): Promise<Answer> => send(host, sent);
+
+/** The same with the last digit of its credential changed: the credential's header comes last. */
+function withAnotherCredential(request: Request): Request {
+  const credential = request.headers.at(-1) ?? "";
+  const last = credential.endsWith("0") ? "1" : "0";
+  return { ...request, headers: [...request.headers.slice(0, -1), credential.slice(0, -1) + last] };
+}
+
+/** The process ids of the parts, from the lines dev passes on. */
+function partPids(dev: PosternProcess): Record<string, number> {
+  const started = dev.events("service.started");
+  return Object.fromEntries(started.map(({ service, pid }) => [String(service), Number(pid)]));
+}
+
+function stillAlive(pids: Record<string, number>): string[] {
+  return Object.keys(pids).filter((part) => isAlive(pids[part] ?? -1));
+}
+
+async function answersNothing(url: string): Promise<void> {
+  await eventually(`nothing answers at ${url}`, () =>
+    send(new URL(url).host, { path: "/" }).then(
+      () => false,
+      () => true,
+    ),
+  );
+}
+
+describe("dev without a configuration", () => {
+  let dev: PosternProcess;
+  let ready: Ready;
+  beforeAll(async () => {
+    dev = startDev(["--service-id", "5"]);
+    ready = await readyOf(dev);
+  });
+
+  test("dev without a configuration prints curls that are answered with 202, and whose calls reach the runner", async () => {
+    expect(ready.endpoints.map(({ path }) => path)).toEqual([
+      "/hooks/open",
+      "/hooks/bearer",
+      "/hooks/hmac",
+      "/hooks/api-key",
+    ]);
+    for (const { curl } of ready.endpoints) {
+      const answer = await run(toRequest(curl));
+      expect([curl, answer.status]).toEqual([curl, 202]);
+      const id = answer.json()["call_id"];
+      await dev.waitForEvent("call.injected", { where: ({ callId }) => callId === id });
+    }
+  });
+
+  test("dev without a configuration makes endpoints that refuse a request with no credential, or another one", async () => {
+    for (const { path, curl } of ready.endpoints.filter(({ path }) => path !== "/hooks/open")) {
+      const request = toRequest(curl);
+      expect([path, (await run({ ...request, headers: [] })).status]).toEqual([path, 401]);
+      expect([path, (await run(withAnotherCredential(request))).status]).toEqual([path, 401]);
+    }
+  });
+
+  test("dev without a configuration sells jobs on a devnet: each printed pay line buys one, which reaches the runner", {
+    timeout: PATIENCE_MS,
+  }, async () => {
+    expect(ready.jobs.map(({ url }) => url)).toEqual(
+      [1, 2, 3].map((job) => `${ready.x402}/x402/jobs/5/${job}`),
+    );
+    const buy = async ({ url, price, pay = "" }: Ready["jobs"][number]) => {
+      const asked = await fetch(price);
+      expect([price, asked.status]).toEqual([price, 200]);
+      const [env, args] = toCommand(pay);
+      expect(args.slice(0, 2)).toEqual(["pay", url]);
+      const { code, stdout } = await postern.run([...args, "--json"], { env });
+      expect([url, code]).toEqual([url, 0]);
+      return JSON.parse(stdout)["call_id"];
+    };
+    const bought = await Promise.all(ready.jobs.map(buy));
+    expect(new Set(bought).size).toBe(3);
+    for (const id of bought)
+      await dev.waitForEvent("call.injected", { where: ({ callId }) => callId === id });
+  });
+
+  test("dev without a configuration signs quotes that say how they are settled, and are paid as they say", async () => {
+    const [job] = ready.jobs;
+    const [env] = toCommand(job?.pay ?? "");
+    const { address } = privateKeyToAccount(env["POSTERN_PAYER_KEY"] as `0x${string}`);
+    const ids = job?.url.split("/").slice(-2) ?? [];
+    const asked = ["--requester", address, "--body", "hi", "--difficulty", "14", "--json"];
+    const quoted = await postern.run(["quote", ready.pricing?.http ?? "", ...ids, ...asked]);
+    const quote = JSON.parse(quoted.stdout);
+    expect(quote).toMatchObject({
+      x402_endpoint: job?.url,
+      settlement_options: [{ amount: "32000", symbol: "USDC" }],
+    });
+    const pay = ["pay", quote.x402_endpoint, "--body", "hi", "--quote", quote.quote_header, "--json"];
+    const paid = JSON.parse((await postern.run(pay, { env })).stdout);
+    expect(paid).toMatchObject({ outcome: "injected", amount: "32000" });
+    const ofThisCall = { where: ({ callId }: Record<string, unknown>) => callId === paid.call_id };
+    expect(await dev.waitForEvent("payment.accepted", ofThisCall)).toMatchObject({ amount: "32000" });
+    await dev.waitForEvent("call.injected", ofThisCall);
+  });
+
+  // The last one: it ends the dev of those before.
+  test("SIGTERM ends every part of dev and its private Redis, and dev exits with 0", async () => {
+    const pids = partPids(dev);
+    expect(Object.keys(pids)).toHaveLength(6);
+    expect(await dev.kill("SIGTERM")).toEqual({ code: 0, signal: null });
+    expect(stillAlive(pids)).toEqual([]);
+    for (const url of [ready.redis, ready.devnet?.rpc ?? "", ready.devnet?.facilitator ?? ""]) {
+      await expect(send(new URL(url).host, { path: "/" })).rejects.toThrow("ECONNREFUSED");
+    }
+  });
+});
+
+test("a second SIGTERM ends dev at once, and no part outlives it for long", async () => {
+  const dev = startDev();
+  const ready = await readyOf(dev);
+  const pids = partPids(dev);
+  process.kill(dev.pid, "SIGTERM");
+  await dev.waitForEvent("service.stopping");
+  expect(await dev.kill("SIGTERM")).toEqual({ code: 1, signal: null });
+  await eventually("every part has ended", () => stillAlive(pids).length === 0).catch(() =>
+    expect(stillAlive(pids)).toEqual([]),
+  );
+  for (const url of [ready.redis, ready.devnet?.rpc ?? ""]) await answersNothing(url);
+});
+
+test("dev without anvil says so and runs without payments", async () => {
+  const { dist, env } = withoutAnvil();
+  const dev = startDev([], { env, entry: [join(dist, "services/cli/main.js")] });
+  const ready = await readyOf(dev);
+  expect(dev.events("dev.without_payments")[0]?.["reason"]).toContain("needs anvil");
+  expect([ready.endpoints.length, ready.jobs, ready.x402]).toEqual([4, [], undefined]);
+});
+
+test("dev serves an operator's own x402.toml as it is, on no devnet", async () => {
+  const [webhooks, runner, x402] = [await address(), await address(), await address()];
+  const token = {
+    network: "eip155:84532",
+    asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+    symbol: "USDC",
+    decimals: 6,
+    pay_to: "0x90F79bf6EB2c4f870365E785982E1f101E93b906",
+    rate_per_native_unit: "3200",
+    eip3009_name: "USDC",
+    eip3009_version: "2",
+    rpc_url: "http://127.0.0.1:1",
+  };
+  postern.configure({
+    postern: { runner: { url: `http://${runner}`, bind_address: runner } },
+    webhooks: { bind_address: webhooks, endpoints: [{ path: "/own", job_id: 1, auth: "none" }] },
+    x402: {
+      bind_address: x402,
+      public_url: "https://jobs.example.com",
+      facilitator_url: "http://127.0.0.1:1",
+      quote_secret: "an operator's own quote secret",
+      accepted_tokens: [token],
+    },
+    job_pricing: { "9": { "1": "1000000000000000" } },
+  });
+  const dev = startDev(["--config-dir", postern.configDir]);
+  const ready = await readyOf(dev);
+  expect(ready.jobs).toEqual([
+    { url: `http://${x402}/x402/jobs/9/1`, price: `http://${x402}/x402/jobs/9/1/price` },
+  ]);
+  const price = (await (await fetch(ready.jobs[0]?.price ?? "")).json()) as Record<string, object[]>;
+  expect(price["settlement_options"]?.[0]).toMatchObject({ amount: "3200000", pay_to: token.pay_to });
+  expect([ready.devnet, Object.keys(partPids(dev)).toSorted()]).toEqual([
+    undefined,
+    ["producer", "runner", "webhooks", "x402"],
+  ]);
+});
+
+describe("dev with an operator's own endpoints", () => {
+  const secret = "an-operator's own secret";
+  let dev: PosternProcess;
+  let ready: Ready;
+  beforeAll(async () => {
+    const [own, runner] = [await address(), await address()];
+    postern.configure({
+      postern: {
+        redis: { url: "redis://127.0.0.1:1" },
+        runner: { url: `http://${runner}`, bind_address: runner },
+      },
+      webhooks: { bind_address: own, endpoints: [{ path: "/own", job_id: 1, auth: "bearer", secret }] },
+    });
+    dev = startDev(["--config-dir", postern.configDir]);
+    ready = await readyOf(dev);
+  });
+
+  test("dev serves an operator's own endpoints, does not print their secrets, and sells nothing", async () => {
+    const [endpoint] = ready.endpoints;
+    expect((await run(toRequest(endpoint?.curl ?? "", { SECRET: secret }))).status).toBe(202);
+    await eventually("the call was injected", () => dev.events("call.injected").length === 1);
+    expect(dev.tail()).not.toContain(secret);
+    expect([ready.x402, ready.devnet, ready.jobs]).toEqual([undefined, undefined, []]);
+  });
+
+  // The last one: it ends the dev of the one before.
+  test("a part that dies takes dev down with exit code 1, and leaves no other part behind", async () => {
+    const { producer = 0, ...others } = partPids(dev);
+    process.kill(producer, "SIGKILL");
+    expect(await dev.exit).toEqual({ code: 1, signal: null });
+    expect(dev.events("service.failed").at(-1)?.["reason"]).toContain("producer ended by itself (SIGKILL)");
+    expect([Object.keys(others).length, stillAlive(others)]).toEqual([2, []]);
+    await answersNothing(ready.redis);
+  });
+});
+
+test("dev exits with 3 on a configuration with problems, and names its files", async () => {
+  postern.configure({ webhooks: { endpoints: [{ path: "/own", job_id: 1, auth: "bearer" }] } });
+  const dev = startDev(["--config-dir", postern.configDir]);
+  expect(await dev.exit).toEqual({ code: 3, signal: null });
+  const [failed] = dev.events("service.failed");
+  expect(failed?.["reason"]).toContain(`${postern.configDir}/webhooks.toml: endpoints[0].secret: is missing`);
+});

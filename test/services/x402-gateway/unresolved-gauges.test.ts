@@ -1,0 +1,58 @@
+import { expect, test } from "vitest";
+import { registerGauges } from "../../../services/x402-gateway/metrics.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { createMetrics } from "../../../shared/metrics/metrics.ts";
+import { usePayments } from "../../fixtures/payments.ts";
+
+const payments = usePayments();
+
+const PAYER = `0x${"22".repeat(20)}`;
+const SETTLEMENT = {
+  transaction: `0x${"ab".repeat(32)}`,
+  network: "eip155:84532",
+  payer: PAYER,
+  by: "operator",
+} as const;
+
+test("the gauges count payments that wait for an end by state, with the age of the oldest, until their end", async () => {
+  const { journal, gateway, redis } = payments.gateway;
+  const metrics = createMetrics();
+  registerGauges(metrics, gateway, redis);
+  const gauges = async () => {
+    const lines = (await metrics.text()).split("\n");
+    const of = (name: string, state: string) =>
+      Number(lines.find((line) => line.startsWith(`${name}{state="${state}"}`))?.split(" ")[1]);
+    const age = (state: string) => Math.floor(of("postern_payment_unresolved_age_seconds", state) / 100);
+    return {
+      settling: [of("postern_payments", "settling"), age("settling")],
+      review: [of("postern_payments", "review"), age("review")],
+    };
+  };
+  const agoMs = (ms: number) => Date.now() - ms;
+  expect(await gauges()).toEqual({ settling: [0, 0], review: [0, 0] });
+
+  const oldest = await payments.claim({ payer: PAYER, now: agoMs(900_000) });
+  const reviewed = await payments.claim({ payer: PAYER, now: agoMs(500_000) });
+  expect(await gauges()).toEqual({ settling: [2, 9], review: [0, 0] });
+
+  await journal.markForReview(reviewed, { now: Date.now(), reason: "the node lacks logs" });
+  expect(await gauges()).toEqual({ settling: [1, 9], review: [1, 5] });
+
+  const found = await journal.find(oldest);
+  if (found === undefined) throw new Error("it is not there");
+  await journal.markVoid(found, { reason: "it expired" }, { now: Date.now() });
+  expect(await gauges()).toEqual({ settling: [0, 0], review: [1, 5] });
+
+  const inReview = await journal.find(reviewed);
+  if (inReview === undefined) throw new Error("it is not there");
+  await journal.markSettled(
+    inReview,
+    { settlement: SETTLEMENT, proven: false },
+    { now: Date.now(), from: ["REVIEW"] },
+  );
+  await eventually("its call is queued", async () => {
+    const { settling, review } = await gauges();
+    return settling[0] === 0 && review[0] === 0;
+  });
+  expect((await journal.find(reviewed))?.state).toBe("QUEUED");
+});

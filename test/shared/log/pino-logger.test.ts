@@ -1,0 +1,64 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { expect, test } from "vitest";
+import { useEnds } from "../../fixtures/ends.ts";
+
+const { defer } = useEnds();
+
+/** A process that does this with its log once its stdin has ended. */
+function logging(script: string) {
+  const logger = new URL("../../../dist/shared/log/pino-logger.js", import.meta.url).href;
+  const program = `
+    const { createProcessLogger } = await import(${JSON.stringify(logger)});
+    const log = createProcessLogger("sample", { pretty: false });
+    process.on("SIGTERM", () => {});
+    process.stdin.resume().on("end", () => { ${script} });`;
+  const sample = spawn(process.execPath, ["--input-type=module", "-e", program], {
+    stdio: ["pipe", "pipe", "inherit"],
+  });
+  defer(() => sample.kill("SIGKILL"));
+  return sample;
+}
+
+/** Both timers are late, so that the last line is logged while the first one is being written. */
+const LAST_LINE_DURING_A_WRITE = `
+  log.info("first");
+  setTimeout(() => { log.info("last"); log.flush(); process.exit(0); }, 20);
+  for (const until = Date.now() + 50; Date.now() < until; );`;
+
+test("a process whose log nobody reads any more ends, also when it logs its last line during a write", async () => {
+  const sample = logging(LAST_LINE_DURING_A_WRITE);
+  sample.stdout.destroy();
+  sample.stdin.end();
+  expect(await once(sample, "exit")).toEqual([0, null]);
+});
+
+test("the last line that a process logs before it exits is written, also when it logs it during a write", async () => {
+  const sample = logging(LAST_LINE_DURING_A_WRITE);
+  let written = "";
+  sample.stdout.on("data", (chunk: Buffer) => {
+    written += chunk.toString();
+  });
+  sample.stdin.end();
+  await once(sample, "close");
+  expect(written).toContain('"event":"last"');
+});
+
+test("lines are written in the order in which they are logged, though they come faster than they are written", async () => {
+  const sample = logging(`
+    let n = 0;
+    const more = setInterval(() => {
+      for (const end = n + 2000; n < end; n++) log.info("line", { n });
+      if (n === 20000) clearInterval(more);
+    }, 5);`);
+  const lines: string[] = [];
+  let rest = "";
+  sample.stdout.on("data", (chunk: Buffer) => {
+    const whole = (rest + chunk.toString()).split("\n");
+    rest = whole.pop() ?? "";
+    lines.push(...whole);
+  });
+  sample.stdin.end();
+  await once(sample, "close");
+  expect(lines.map((line) => JSON.parse(line).n)).toEqual(Array.from({ length: 20_000 }, (_, n) => n));
+});

@@ -1,0 +1,65 @@
+import { expect, test } from "vitest";
+import type { Payment } from "../../../shared/payments/payment.ts";
+import { keys } from "../../../shared/redis/keys.ts";
+import { usePayments } from "../../fixtures/payments.ts";
+
+const payments = usePayments();
+
+const PAYER = `0x${"33".repeat(20)}`;
+const DAY_MS = 86_400_000;
+const settlement = {
+  transaction: `0x${"ab".repeat(32)}`,
+  network: "eip155:84532",
+  payer: PAYER,
+  by: "facilitator",
+} as const;
+
+async function found(id: string): Promise<Payment> {
+  const payment = await payments.gateway.journal.find(id);
+  if (payment === undefined) throw new Error(`${id} is not there`);
+  return payment;
+}
+
+/** Milliseconds until the record and the payment expire; -1: never. */
+const ttls = (id: string) =>
+  Promise.all([payments.redis.client.pttl(keys.record(id)), payments.redis.client.pttl(keys.payment(id))]);
+
+test("a payment that is not final never expires, and one that is final is remembered for as long as is promised", async () => {
+  const { journal } = payments.gateway;
+  const id = await payments.claim({ payer: PAYER });
+  expect(await ttls(id)).toEqual([-1, -1]);
+  await journal.markForReview(id, { now: Date.now(), reason: "the node lacks logs" });
+  expect(await ttls(id)).toEqual([-1, -1]);
+  const settled = { settlement, proven: true };
+  await journal.markSettled(await found(id), settled, { now: Date.now(), from: ["REVIEW"] });
+  expect(await ttls(id)).toEqual([-1, -1]);
+  await journal.markQueued(id, { now: Date.now(), dueAt: Date.now() + DAY_MS });
+  expect(await ttls(id)).toEqual([-1, -1]);
+
+  await journal.markEnded(await found(id), Date.now());
+  for (const ttl of await ttls(id)) expect(Math.round(ttl / DAY_MS)).toBe(30);
+
+  const voided = await payments.claim({ payer: PAYER });
+  const { terms } = await found(voided);
+  await journal.markVoid(await found(voided), { reason: "it expired" }, { now: Date.now() });
+  const untilEndMs = Math.max(0, Number(terms.valid_before) * 1000 - Date.now());
+  for (const ttl of await ttls(voided)) expect(Math.round((ttl - untilEndMs) / DAY_MS)).toBe(1);
+});
+
+test("a payment that is void uses up no caller's nonce, whatever another payment has used", async () => {
+  const { journal } = payments.gateway;
+  const [mine, theirs] = ["a".repeat(64), "b".repeat(64)];
+  const id = await payments.claim({ payer: PAYER, callerNonce: mine });
+  await payments.claim({ payer: PAYER, callerNonce: theirs });
+  expect([await journal.isNonceUsed(mine), await journal.isNonceUsed(theirs)]).toEqual([true, true]);
+  await journal.markVoid(await found(id), { reason: "it expired" }, { now: Date.now() });
+  expect([await journal.isNonceUsed(mine), await journal.isNonceUsed(theirs)]).toEqual([false, true]);
+});
+
+test("a look at a payment reads all of it but its body and its request", async () => {
+  const { journal } = payments.gateway;
+  const id = await payments.claim({ payer: PAYER });
+  const { call, request, ...rest } = await found(id);
+  expect([call?.id, request?.x402Version]).toEqual([id, 2]);
+  expect(await journal.look(id)).toEqual({ ...rest, call: undefined, request: undefined });
+});

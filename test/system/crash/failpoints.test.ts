@@ -1,0 +1,158 @@
+import { Queue } from "bullmq";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Part } from "../../../shared/dev/process.ts";
+import { untilReady } from "../../../shared/dev/stack.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
+import type { JobCall } from "../../../shared/job-call/job-call.ts";
+import { FAILPOINTS, type Failpoint } from "../../../shared/lifecycle/failpoint.ts";
+import { QUEUE_OPTIONS } from "../../../shared/queue/protocol.ts";
+import { keys } from "../../../shared/redis/keys.ts";
+import { useStack } from "../../fixtures/stack.ts";
+import { send } from "../../support/http.ts";
+
+const CALLS = 5;
+const ID_HEADER = "X-Delivery-Id";
+
+const endpoint = { auth: "none", idempotency_header: ID_HEADER };
+/** Gateway 0 is killed; gateway 1 takes what is then sent again. */
+const stack = useStack(() => ({
+  endpoints: [
+    { ...endpoint, path: "/effect", job_id: 1 },
+    { ...endpoint, path: "/long", job_id: 2 },
+    { ...endpoint, path: "/unknown", job_id: 404 },
+  ],
+  gateways: 2,
+  postern: { producer: { lock_ms: 1000 }, runner: { timeout_ms: 800, lease_ms: 1000 } },
+}));
+let queue: Queue<JobCall>;
+beforeAll(() => {
+  const connection = stack.redis.client;
+  queue = new Queue("webhook", { ...QUEUE_OPTIONS, connection, skipMetasUpdate: true });
+  queue.on("error", () => {});
+});
+afterAll(() => queue?.close());
+
+/** Sends one delivery until it has its 202, as a sender does that knows only what it was told. */
+function deliver(path: string, id: string): Promise<string> {
+  let sendings = 0;
+  return eventually(`${id} is accepted`, async () => {
+    const gateway = stack.gateways[sendings++ % stack.gateways.length] as Part;
+    const answer = await send(gateway.address, { path, headers: { [ID_HEADER]: id }, body: `body of ${id}` });
+    return answer.status === 202 ? String(answer.json()["call_id"]) : undefined;
+  });
+}
+
+const deliverAll = (path: string, name: string, count = CALLS): Promise<string[]> =>
+  Promise.all(Array.from({ length: count }, (_, i) => deliver(path, `${name}-${i}`)));
+
+async function diesAtItsFailpoint({ process }: Part): Promise<void> {
+  expect((await process.exit).signal, `${process.name} dies at its failpoint`).toBe("SIGKILL");
+}
+
+const untilNothingWaits = (): Promise<unknown> =>
+  eventually(
+    "nothing waits",
+    async () => (await queue.getJobCountByTypes("wait", "active", "delayed")) === 0,
+  );
+
+const once = (ids: readonly string[]): number[] => ids.map(() => 1);
+
+const pointsOf = (process: "gateway" | "producer" | "runner"): Failpoint[] =>
+  FAILPOINTS.filter((point) => point.startsWith(`${process}.`));
+
+test.each(pointsOf("gateway"))(
+  "a gateway killed at %s loses no accepted call, and no call has a second effect",
+  async (point) => {
+    const [gateway] = stack.gateways as [Part];
+    await gateway.restart({ POSTERN_FAILPOINT: point });
+    await untilReady(gateway);
+    const [ids] = await Promise.all([deliverAll("/effect", point), diesAtItsFailpoint(gateway)]);
+    await untilNothingWaits();
+    expect(stack.effectsOf(ids)).toEqual(once(ids));
+  },
+);
+
+const ON_A_REFUSAL: readonly Failpoint[] = ["producer.after_attempt_recorded", "producer.after_failed"];
+
+/** Each time it dies it comes back to die at the next point, and at last to live. Resolves with the calls sent for each. */
+async function producersDieAt(points: readonly Failpoint[], path: string): Promise<Map<Failpoint, string[]>> {
+  const [producer] = stack.producers as [Part];
+  const sent = new Map<Failpoint, string[]>();
+  for (const point of points) {
+    await producer.restart({ POSTERN_FAILPOINT: point });
+    sent.set(point, await deliverAll(path, point));
+    await diesAtItsFailpoint(producer);
+  }
+  await producer.restart();
+  await untilNothingWaits();
+  return sent;
+}
+
+test("producers killed at every instant of an injection lose no call, and no call has a second effect", async () => {
+  const points = pointsOf("producer").filter((point) => !ON_A_REFUSAL.includes(point));
+  const sent = await producersDieAt(points, "/effect");
+  const effects = points.map((point) => [point, stack.effectsOf(sent.get(point) ?? [])]);
+  expect(effects).toEqual(points.map((point) => [point, Array(CALLS).fill(1)]));
+});
+
+test("producers killed while they record refusals fail each call once, and lose none", async () => {
+  const sent = await producersDieAt(ON_A_REFUSAL, "/unknown");
+  const ids = [...sent.values()].flat();
+  const failed = (await queue.getJobs(["failed"])).map((job) => job.id);
+  expect(failed.toSorted()).toEqual(ids.toSorted());
+  for (const id of ids) expect(await stack.redis.client.hget(keys.record(id), "st")).toBe("FAILED");
+});
+
+test("a call whose producer dies again and again is not failed, and has one effect", async () => {
+  const [producer] = stack.producers as [Part];
+  await producer.restart({ POSTERN_FAILPOINT: "producer.before_post" });
+  const id = await deliver("/effect", "deadly");
+  for (let death = 1; death <= 3; death++) {
+    await diesAtItsFailpoint(producer);
+    await producer.restart(death < 3 ? { POSTERN_FAILPOINT: "producer.before_post" } : {});
+  }
+  await eventually("it has its effect", () => stack.effectsOf([id])[0] === 1);
+  await untilNothingWaits();
+  expect(stack.effectsOf([id])).toEqual([1]);
+});
+
+/** Kills the runner at this point of the calls, and waits until another one has answered them. */
+async function runnerDiesAt(point: Failpoint, path: string, count: number): Promise<string[]> {
+  await stack.runner.restart({ POSTERN_FAILPOINT: point });
+  const back = diesAtItsFailpoint(stack.runner).then(() => stack.runner.restart());
+  const [ids] = await Promise.all([deliverAll(path, point, count), back]);
+  await untilNothingWaits();
+  return ids;
+}
+
+/** A runner killed inside a handler runs that call again: whether the effect had happened is known to nobody. */
+const INSIDE_A_HANDLER: readonly Failpoint[] = ["runner.in_handler", "runner.after_handler"];
+const OF_LONG_JOBS: readonly Failpoint[] = ["runner.after_stored"];
+const OF_SHORT_JOBS = pointsOf("runner").filter(
+  (point) => !INSIDE_A_HANDLER.includes(point) && !OF_LONG_JOBS.includes(point),
+);
+
+// In a runner that dies, other calls may be inside a handler: here a call runs alone.
+test.each(OF_SHORT_JOBS)(
+  "a runner killed at %s loses no call, and the call has no second effect",
+  async (point) => {
+    const ids = await runnerDiesAt(point, "/effect", 1);
+    expect(stack.effectsOf(ids)).toEqual([1]);
+  },
+);
+
+test.each(OF_LONG_JOBS)("a runner killed at %s of a long call runs it later, and once", async (point) => {
+  const ids = await runnerDiesAt(point, "/long", 1);
+  await eventually("the long call has run", () => stack.effectsOf(ids)[0] !== 0);
+  expect(stack.effectsOf(ids)).toEqual([1]);
+});
+
+test.each(INSIDE_A_HANDLER)(
+  "a runner killed inside a handler, at %s, runs that call again and does not touch the others",
+  async (point) => {
+    const ids = await runnerDiesAt(point, "/effect", CALLS);
+    const counts = stack.effectsOf(ids);
+    expect(Math.min(...counts)).toBe(1);
+    expect(Math.max(...counts)).toBeLessThanOrEqual(2);
+  },
+);

@@ -1,0 +1,145 @@
+import { randomBytes, randomInt } from "node:crypto";
+import { Agent } from "node:http";
+import { setTimeout as pause } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { sha256Hex } from "../../../shared/crypto/compare.ts";
+import { useStack } from "../../fixtures/stack.ts";
+import type { Effect } from "../../support/effects.ts";
+import { send } from "../../support/http.ts";
+import { findNginx, type Nginx, startNginx } from "../../support/nginx.ts";
+import { untilDrained } from "./until-drained.ts";
+
+const CALLS = 2000;
+const SENDERS = 32;
+const TOKEN = "the-token-of-the-fleet-test";
+const RETRY_PAUSE_MS = 50;
+
+const nginxProgram = findNginx();
+
+type Delivery = { id: string; body: Buffer; callId: string; sendings: number };
+
+const deliveries: Delivery[] = Array.from({ length: CALLS }, (_, i) => ({
+  id: `delivery-${i}`,
+  body: randomBytes(randomInt(0, 4097)),
+  callId: "",
+  sendings: 0,
+}));
+
+describe.skipIf(nginxProgram === undefined)(
+  "two gateways behind nginx, two producers, a runner and Redis",
+  () => {
+    const stack = useStack(() => ({
+      endpoints: [
+        {
+          path: "/hooks/fleet",
+          job_id: 1,
+          auth: "bearer",
+          secret: TOKEN,
+          idempotency_header: "X-Delivery-Id",
+        },
+      ],
+      gateways: 2,
+      producers: 2,
+    }));
+    let nginx: Nginx;
+    const agent = new Agent({ keepAlive: true, maxSockets: SENDERS });
+
+    beforeAll(async () => {
+      const gateways = stack.gateways.map(({ address }) => address);
+      nginx = await startNginx(nginxProgram ?? "", gateways);
+    });
+
+    afterAll(async () => {
+      agent.destroy();
+      await nginx?.stop();
+    });
+
+    /** Sends one delivery, again and again under its id, until it is accepted. */
+    async function deliver(delivery: Delivery): Promise<void> {
+      const headers = {
+        Authorization: `Bearer ${TOKEN}`,
+        "X-Delivery-Id": delivery.id,
+        "Content-Type": "application/octet-stream",
+      };
+      for (;;) {
+        delivery.sendings++;
+        const answer = await send(nginx.address, {
+          path: "/hooks/fleet",
+          headers,
+          body: delivery.body,
+          agent,
+        }).catch(() => undefined);
+        if (answer?.status === 202) {
+          delivery.callId = String(answer.json()["call_id"]);
+          return;
+        }
+        if (answer !== undefined && answer.status < 500)
+          throw new Error(`refused: ${answer.status} ${answer.text}`);
+        await pause(RETRY_PAUSE_MS);
+      }
+    }
+
+    /** What happens to the fleet once so many calls are accepted. */
+    const disasters = [
+      { after: 400, strike: () => stack.gateways[0]?.restart() },
+      { after: 800, strike: () => stack.producers[0]?.restart() },
+      {
+        after: 1200,
+        strike: () => stack.redis.server.kill("SIGKILL").then(() => stack.redis.server.restart()),
+      },
+    ];
+
+    test("every accepted call has exactly one effect, with its bytes, though a gateway, a producer and Redis are killed", {
+      timeout: 120_000,
+    }, async () => {
+      const struck: Promise<unknown>[] = [];
+      let accepted = 0;
+      const left = deliveries.values();
+      const sender = async () => {
+        for (const delivery of left) {
+          await deliver(delivery);
+          accepted++;
+          const due = disasters.find(({ after }) => after === accepted);
+          if (due !== undefined) struck.push(Promise.resolve(due.strike()));
+        }
+      };
+      await Promise.all(Array.from({ length: SENDERS }, sender));
+      await Promise.all(struck);
+      expect(struck).toHaveLength(disasters.length);
+      expect(deliveries.some(({ sendings }) => sendings > 1)).toBe(true);
+
+      const counts = await untilDrained(stack.redis.url, "webhook");
+      expect(counts).toMatchObject({ waiting: 0, active: 0, delayed: 0, failed: 0 });
+
+      expect(amiss(deliveries, stack.effects())).toEqual({
+        without: [],
+        repeated: [],
+        otherBytes: [],
+        ofNobody: [],
+      });
+    });
+
+    test("nginx passes bodies up to the gateway's limit, and lets the gateway refuse what is over it", async () => {
+      const headers = { Authorization: `Bearer ${TOKEN}` };
+      const post = (bytes: number) =>
+        send(nginx.address, { path: "/hooks/fleet", headers, body: randomBytes(bytes) });
+      expect((await post(1024 * 1024)).status).toBe(202);
+      const refused = await post(1024 * 1024 + 1);
+      expect([refused.status, refused.json()["code"]]).toEqual([413, "request.too_large"]);
+    });
+  },
+);
+
+/** The deliveries that did not have exactly one effect with their own bytes. */
+function amiss(sent: readonly Delivery[], effects: readonly Effect[]) {
+  const byCall = new Map<string, Effect[]>();
+  for (const effect of effects) byCall.set(effect.callId, [...(byCall.get(effect.callId) ?? []), effect]);
+  const of = ({ callId }: Delivery) => byCall.get(callId) ?? [];
+  const ids = (wrong: (delivery: Delivery) => boolean) => sent.filter(wrong).map(({ id }) => id);
+  return {
+    without: ids((delivery) => of(delivery).length === 0),
+    repeated: ids((delivery) => of(delivery).length > 1),
+    otherBytes: ids((delivery) => of(delivery).some(({ sha256 }) => sha256 !== sha256Hex(delivery.body))),
+    ofNobody: [...byCall.keys()].filter((callId) => !sent.some((delivery) => delivery.callId === callId)),
+  };
+}

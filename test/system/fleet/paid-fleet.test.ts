@@ -1,0 +1,180 @@
+import { beforeAll, expect, test } from "vitest";
+import { sha256Hex } from "../../../shared/crypto/compare.ts";
+import type { Part } from "../../../shared/dev/process.ts";
+import { untilReady, untilSelling } from "../../../shared/dev/stack.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { paymentCallId } from "../../../shared/payments/payment.ts";
+import { keys } from "../../../shared/redis/keys.ts";
+import { useDevnet } from "../../fixtures/devnet.ts";
+import { useStack } from "../../fixtures/stack.ts";
+import { x402Table } from "../../fixtures/x402.ts";
+import { type Books, violationsIn } from "../../support/books.ts";
+import { newPayer } from "../../support/devnet.ts";
+import { type Buyer, createBuyer, NOW_AND_THEN, type Plan, type Purchase } from "./buyer.ts";
+import { seeded } from "./seeded.ts";
+import { untilDrained } from "./until-drained.ts";
+
+const SEED = 402;
+const PAYERS = 40;
+/** Of the payers, each of these has no money: the facilitator finds out before anything is settled. */
+const POOR_EVERY = 8;
+const COPIES = 4;
+const AT_ONCE = 16;
+const FAULT_ONCE_IN = 3;
+const PATH = "/x402/jobs/1/1";
+
+const chance = seeded(SEED);
+
+const devnet = useDevnet();
+const stack = useStack(() => ({
+  endpoints: [{ path: "/hook", job_id: 1, auth: "none" }],
+  x402: {
+    toml: x402Table({ devnet, x402: { settle_timeout_secs: 2 } }),
+    prices: { "1": { "1": "1000000000000000" } },
+    gateways: 2,
+  },
+  producers: 2,
+  drainSecs: 0.3,
+}));
+let buyer: Buyer;
+let plans: (Plan & { poor: boolean })[];
+/** No new fault is ordered. */
+let calm = false;
+
+beforeAll(async () => {
+  buyer = createBuyer({ devnet, path: PATH });
+  const payers = await Promise.all(
+    Array.from({ length: PAYERS }, async (_, i) => {
+      const poor = i % POOR_EVERY === POOR_EVERY - 1;
+      return { poor, payer: await newPayer(devnet, poor ? 0n : undefined) };
+    }),
+  );
+  await Promise.all(stack.x402.map(untilSelling));
+  plans = chance.shuffle(
+    payers.flatMap((payer, i) =>
+      ([1, 2] as const).map((version) => ({ ...payer, version, body: `of payer ${i}, version ${version}` })),
+    ),
+  );
+});
+
+/** SIGTERM while a settle of its own is under way: it is finished and answered, and then it is over. */
+async function stopMidSettle(gateway: Part, purchase: () => Promise<Purchase>): Promise<Purchase> {
+  calm = true;
+  await untilReady(gateway);
+  await untilSelling(gateway);
+  await devnet.control.clearFaults();
+  await devnet.control.fault({ on: "settle", kind: "slow", delayMs: 400 });
+  const inHand = await purchase();
+  const answered = buyer.post(gateway, inHand);
+  await buyer.untilDispatched(inHand);
+  expect(await gateway.kill("SIGTERM")).toEqual({ code: 0, signal: null });
+  expect((await answered)?.status).toBe(202);
+  await devnet.control.clearFaults();
+  calm = false;
+  await gateway.restart();
+  return inHand;
+}
+
+/** What happens to the fleet, one after the other, each once so many have bought. */
+function disastersOf(bought: Purchase[]) {
+  const [first, second] = stack.x402 as [Part, Part];
+  const inHand = async () => {
+    const payer = await newPayer(devnet);
+    return buyer.sign(second, { payer, version: 2, body: "in hand when it was told to stop" });
+  };
+  const strikes = [
+    () => first.restart(),
+    async () => void bought.push(await stopMidSettle(second, inHand)),
+    () => stack.producers[0]?.restart(),
+    () => stack.redis.server.kill("SIGKILL").then(() => stack.redis.server.restart()),
+  ];
+  const every = Math.floor(plans.length / (strikes.length + 1));
+  return chance.shuffle(strikes).map((strike, i) => ({ after: every * (i + 1), strike }));
+}
+
+async function buyAll(): Promise<Purchase[]> {
+  const bought: Purchase[] = [];
+  const disasters = disastersOf(bought);
+  let struck: Promise<unknown> = Promise.resolve();
+  let before: Promise<unknown> = struck;
+  let done = 0;
+  const left = plans.values();
+  const shopper = async () => {
+    for (const plan of left) {
+      await before; // so that each disaster meets customers
+      if (chance.onceIn(FAULT_ONCE_IN) && !calm) await devnet.control.fault(chance.pick(NOW_AND_THEN));
+      const purchase = await buyer.sign(chance.pick(stack.x402), plan);
+      await buyer.buy(stack.x402, purchase, COPIES);
+      bought.push(purchase);
+      done++;
+      const due = disasters.find(({ after }) => after === done);
+      if (due === undefined) continue;
+      before = struck;
+      struck = before.then(due.strike);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, shopper));
+  await struck;
+  await devnet.control.clearFaults();
+  return bought;
+}
+
+async function booksOf(bought: readonly Purchase[]): Promise<Books> {
+  const { chain, chainId, seller, token } = devnet;
+  return {
+    chainId,
+    asset: token,
+    transfers: await chain.transfers(seller),
+    calls: stack.effects().map(({ callId }) => callId),
+    told: bought.flatMap(({ told }) => told),
+    voids: [],
+  };
+}
+
+/** The reconcilers look at everything that they still would, and find nothing left to do. */
+async function untilReconciled(): Promise<void> {
+  for (const id of await stack.redis.client.zrange(keys.paymentsDue, "0", "-1"))
+    await stack.redis.client.zadd(keys.paymentsDue, "XX", 0, id);
+  await eventually(
+    "nothing is due",
+    async () => (await stack.redis.client.zcard(keys.paymentsDue)) === 0,
+    30_000,
+  );
+}
+
+test("every payment is one charge, one job and one answer, though gateways, a producer, Redis and the facilitator fail", {
+  timeout: 120_000,
+}, async () => {
+  const bought = await buyAll();
+  const poor = new Set(plans.filter((plan) => plan.poor).map(({ payer }) => payer.address.toLowerCase()));
+  const [refused, paid] = [true, false].map((is) =>
+    bought.filter((each) => poor.has(each.payment.payer) === is),
+  );
+  expect([refused?.length, paid?.length]).toEqual([2 * poor.size, plans.length - 2 * poor.size + 1]);
+
+  const counts = await untilDrained(stack.redis.url, "x402");
+  expect(counts).toMatchObject({ waiting: 0, active: 0, delayed: 0, failed: 0 });
+  expect(violationsIn(await booksOf(bought))).toEqual([]);
+  await untilReconciled();
+  expect(violationsIn(await booksOf(bought))).toEqual([]);
+
+  for (const { payment, callIds, told, body } of paid ?? []) {
+    const id = paymentCallId({ chainId: devnet.chainId, asset: devnet.token, ...payment });
+    expect([...new Set(callIds)], "one call id for all copies").toEqual([id]);
+    expect(told.filter(({ status }) => status !== 202 && status !== 503)).toEqual([]);
+    const effects = stack.effects().filter(({ callId }) => callId === id);
+    expect(effects.map(({ sha256 }) => sha256)).toEqual([sha256Hex(Buffer.from(body))]);
+    expect(await stack.redis.client.hget(keys.record(id), "st")).toBe("INJECTED");
+  }
+  for (const { told } of refused ?? []) {
+    const finals = told.filter(({ status }) => status !== 503);
+    expect(finals.map(({ code }) => code)).toEqual(Array(COPIES).fill("payment.rejected"));
+  }
+  const left = [keys.paymentsUnresolved, keys.paymentsInReview];
+  expect(await Promise.all(left.map((key) => stack.redis.client.zcard(key)))).toEqual([0, 0]);
+  expect(
+    bought.some(({ unanswered }) => unanswered > 0),
+    "some were cut off",
+  ).toBe(true);
+  expect(bought.some(({ told }) => told.some(({ status }) => status === 503))).toBe(true);
+});
