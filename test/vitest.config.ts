@@ -10,6 +10,7 @@ export default defineConfig({
     pool: "forks",
     isolate: false,
     maxWorkers: 3,
+    maxConcurrency: 2,
     testTimeout: 60_000,
     hookTimeout: 60_000,
   },

@@ -12,7 +12,7 @@ import { loadPricingConfig } from "../../shared/pricing/load-pricing-config.ts";
 import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { type Block, blocksOf, DOCUMENTS } from "./blocks.ts";
-import { follow } from "./session.ts";
+import { follow, ISOLATION } from "./session.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const all = DOCUMENTS.flatMap(blocksOf);
@@ -145,11 +145,13 @@ test.each(used("loaded"))(
 
 const followed = DOCUMENTS.filter((file) => blocksOf(file).some((block) => useOf(block) === "run"));
 
-test.each(followed)("whoever follows %s from a clone sees what it shows", (file) => {
+const inTurnOrAtOnce = ISOLATION.length > 0 ? test.concurrent.each(followed) : test.each(followed);
+
+inTurnOrAtOnce("whoever follows %s from a clone sees what it shows", async (file) => {
   const blocks = blocksOf(file).filter((block) =>
     ["run", "written", "compiled", "shown"].includes(useOf(block) as Use),
   );
-  for (const { at, printed, shown } of follow(blocks))
+  for (const { at, printed, shown } of await follow(blocks))
     expect(`${printed.trim()}\n`, at).toMatch(patternOf(shown));
 });
 

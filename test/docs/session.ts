@@ -1,7 +1,8 @@
-import { spawnSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { execFile, spawnSync } from "node:child_process";
+import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { tempDir } from "../support/temp-dir.ts";
 import type { Block } from "./blocks.ts";
 
@@ -15,7 +16,7 @@ export type Shown = { at: string; printed: string; shown: string };
  * Follows a document as a reader would who has cloned the project: writes its files, starts its services, and runs its other
  * commands as they stand, in order, in one shell. Throws with the output of the block that failed.
  */
-export function follow(blocks: readonly Block[]): Shown[] {
+export async function follow(blocks: readonly Block[]): Promise<Shown[]> {
   const dir = cloneInto(tempDir());
   const shown: Shown[] = [];
   const steps = blocks.flatMap((block, i): string[] => {
@@ -40,9 +41,7 @@ export function follow(blocks: readonly Block[]): Shown[] {
     REDIS_URL: "",
     CURL_HOME: bin,
   };
-  const [command, ...args] = [...alone(), "bash", script];
-  const ran = spawnSync(String(command), args, { cwd: dir, env, encoding: "utf8", timeout: DEADLINE_MS });
-  if (ran.status !== 0) throw new Error(`exit code ${ran.status}\n${ran.stdout}${ran.stderr}`);
+  await run([...ISOLATION, "bash", script], { cwd: dir, env, timeout: DEADLINE_MS });
   return shown.map((each) => ({ ...each, printed: readFileSync(each.printed, "utf8").replaceAll("\r", "") }));
 }
 
@@ -118,12 +117,25 @@ ${program} "$@"`;
   return bin;
 }
 
-/** A network and processes of its own, where the system allows it: the ports of the documents are always free there. */
-function alone(): string[] {
+async function run(
+  words: readonly string[],
+  options: { cwd: string; env: NodeJS.ProcessEnv; timeout: number },
+) {
+  const [command = "", ...args] = words;
+  await promisify(execFile)(command, args, options).catch(({ code, stdout, stderr }) => {
+    throw new Error(`exit code ${code}\n${stdout}${stderr}`);
+  });
+}
+
+/** Words before a command that give it a network and processes of its own: the ports of the documents are free there. */
+function isolation(): string[] {
   const loopback =
     'my $lo = pack("a16sx14", "lo", 0x41); socket(S, 2, 1, 0) && ioctl(S, 0x8914, $lo) or die $!';
   const unshare = ["unshare", "--map-root-user", "--net", "--pid", "--fork", "--kill-child"];
   const up = ["perl", "-e", `${loopback}; exec @ARGV or die $!`];
   const works = spawnSync("unshare", [...unshare.slice(1), ...up, "true"]).status === 0;
-  return works && existsSync("/proc") ? [...unshare, ...up] : [];
+  return works ? [...unshare, ...up] : [];
 }
+
+/** None if the system does not allow it. Then documents share this machine's ports and have to be followed in turn. */
+export const ISOLATION: readonly string[] = isolation();

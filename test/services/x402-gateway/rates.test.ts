@@ -152,7 +152,9 @@ test("a dead source's last rate counts until max_rate_age_secs and no longer; on
   chain.proxy.answer = "well";
   await untilOffered(one, "3100000");
   await untilOffered(two, "3100000");
-  expect(one.log.events.filter(({ event }) => event === "rate.available")).toHaveLength(2);
+  const available = () => one.log.events.filter(({ event }) => event === "rate.available");
+  await eventually("it is said", () => available().length > 1);
+  expect(available()).toHaveLength(2);
   expect(one.log.text() + two.log.text()).not.toContain("canary");
 });
 
