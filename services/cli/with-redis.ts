@@ -31,7 +31,7 @@ export async function withRedis(
     const { postern } = loadConfig({ dir: configDir, env });
     const level = env["POSTERN_LOG_LEVEL"] ?? "info";
     const log = terminal.drawsProgress
-      ? { ...silentLogger, flush() {} }
+      ? { ...silentLogger, async flush() {} }
       : createProcessLogger("cli", { pretty: false, level, to: "stderr" });
     const redis = connectForRequests(postern.redis.url, silentLogger);
     try {
@@ -39,7 +39,7 @@ export async function withRedis(
       return await work({ redis, postern, log });
     } finally {
       redis.disconnect();
-      log.flush();
+      await log.flush();
     }
   } catch (thrown) {
     const error = toAppError(thrown);

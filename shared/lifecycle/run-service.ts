@@ -36,7 +36,7 @@ export async function runService(
   }
   const clean = await shutdown.run(log);
   log.info("service.stopped", { exitCode });
-  log.flush();
+  await log.flush();
   return clean ? exitCode : EXIT.failed;
 }
 

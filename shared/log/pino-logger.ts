@@ -1,11 +1,13 @@
+import { once } from "node:events";
 import { writeSync } from "node:fs";
 import { pino } from "pino";
 import { PinoPretty } from "pino-pretty";
+import { within } from "../time/clock.ts";
 import type { Fields, Logger } from "./logger.ts";
 
 export type ProcessLogger = Logger & {
-  /** Writes the lines still in memory; the last thing a process does. */
-  flush(): void;
+  /** Resolves once the lines still in memory are written. What nobody reads within a second is lost. */
+  flush(): Promise<void>;
 };
 
 const STDOUT = 1;
@@ -19,17 +21,7 @@ export function createProcessLogger(
   service: string,
   options: { pretty: boolean; level?: string; to?: "stdout" | "stderr" },
 ): ProcessLogger {
-  const destination = options.pretty
-    ? PinoPretty({
-        sync: true,
-        ignore: "pid,hostname,service",
-        messageKey: "event",
-        translateTime: "HH:MM:ss.l",
-      })
-    : options.to === "stderr"
-      ? pino.destination({ fd: 2, sync: true })
-      : batchedLines(pino.destination({ fd: STDOUT, sync: false }), STDOUT);
-  if ("flushSync" in destination) process.once("exit", () => destination.flushSync());
+  const { destination, flush } = openDestination(options);
   const log = pino(
     {
       base: { service, pid: process.pid },
@@ -44,16 +36,27 @@ export function createProcessLogger(
     info: (event, fields: Fields = {}) => log.info(fields, event),
     warn: (event, fields: Fields = {}) => log.warn(fields, event),
     error: (event, fields: Fields = {}) => log.error(fields, event),
-    flush: () => "flushSync" in destination && destination.flushSync(),
+    flush,
   };
 }
 
-type BatchedLines = { write(line: string): void; flushSync(): void };
+function openDestination({ pretty, to }: { pretty: boolean; to?: "stdout" | "stderr" }) {
+  if (pretty) {
+    const ignore = "pid,hostname,service";
+    const options = { sync: true, ignore, messageKey: "event", translateTime: "HH:MM:ss.l" };
+    return { destination: PinoPretty(options), flush: async () => {} };
+  }
+  if (to === "stderr") return { destination: pino.destination({ fd: 2, sync: true }), flush: async () => {} };
+  const lines = batchedLines(pino.destination({ fd: STDOUT, sync: false }), STDOUT);
+  process.once("exit", lines.flushSync);
+  return { destination: lines, flush: lines.flush };
+}
 
 const GATHER_MS = 20;
+const FLUSH_MS = 1000;
 
 /** Gathers lines for a moment, and for as long as a write is under way, so that under load one write takes many of them. */
-function batchedLines(sink: ReturnType<typeof pino.destination>, fd: number): BatchedLines {
+function batchedLines(sink: ReturnType<typeof pino.destination>, fd: number) {
   let gathered = "";
   let timer: NodeJS.Timeout | undefined;
   let state: "idle" | "writing" | "unread" = "idle";
@@ -76,13 +79,22 @@ function batchedLines(sink: ReturnType<typeof pino.destination>, fd: number): Ba
     sink.write(take());
   };
   return {
-    write(line) {
+    write(line: string): void {
       if (state === "unread") return;
       gathered += line;
       timer ??= setTimeout(pass, GATHER_MS).unref();
     },
+    async flush(): Promise<void> {
+      const written = async (): Promise<void> => {
+        while (state !== "unread" && (state === "writing" || gathered !== "")) {
+          pass();
+          await once(sink, "drain").catch(() => {}); // rejects with the sink's error, which is looked at above
+        }
+      };
+      await within(FLUSH_MS, written());
+    },
     /** Not by the sink, which would try forever to write what nobody reads any more. */
-    flushSync() {
+    flushSync(): void {
       clearTimeout(timer);
       timer = undefined;
       writeAll(fd, take());
@@ -92,13 +104,14 @@ function batchedLines(sink: ReturnType<typeof pino.destination>, fd: number): Ba
 
 const RETRY_MS = 10;
 
-/** Waits for a slow reader; without one, the text is lost. */
+/** Waits a second for a slow reader. What it has not read by then is lost. */
 function writeAll(fd: number, text: string): void {
+  let triesLeft = FLUSH_MS / RETRY_MS;
   for (let left = Buffer.from(text); left.length > 0; ) {
     try {
       left = left.subarray(writeSync(fd, left));
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "EAGAIN") return;
+      if ((error as NodeJS.ErrnoException).code !== "EAGAIN" || triesLeft-- === 0) return;
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, RETRY_MS);
     }
   }

@@ -86,7 +86,7 @@ export function runBulk(deps: ProgramDeps, given: BulkOptions, kind: BulkKind): 
         onProgress: (progress) => bar?.update(progress),
       });
       bar?.end();
-      log.flush();
+      await log.flush();
       return result;
     };
     const begins = !dryRun && !signal.aborted && (chosen.length === 0 || (await isConfirmed(chosen.length)));

@@ -27,7 +27,7 @@ export function resolvePayment(deps: ProgramDeps, id: string, options: ResolveOp
     const audit = createAudit(redis, log);
     const resolve = createResolve({ journal, audit, clock: systemClock, by: operatorName() });
     const resolved = await resolve(payment, verdict, reason);
-    log.flush();
+    await log.flush();
     if (resolved.kind === "left") {
       const state = resolved.state?.toLowerCase() ?? "gone";
       const left = `${id} is ${state}: only a payment in review can be resolved; nothing was changed`;

@@ -44,6 +44,36 @@ test("the last line that a process logs before it exits is written, also when it
   expect(written).toContain('"event":"last"');
 });
 
+test.each([
+  ["exits", "process.exit(0)"],
+  ["flushes and exits", "log.flush().then(() => process.exit(0))"],
+])("a process whose log's reader stands still ends all the same when it %s", async (_how, ending) => {
+  const sample = logging(`
+    for (let n = 0; n < 20_000; n++) log.info("line", { n });
+    setTimeout(() => { log.info("last"); ${ending}; }, 100);`);
+  sample.stdout.pause();
+  sample.stdin.end();
+  expect(await once(sample, "exit")).toEqual([0, null]);
+});
+
+test("a flush writes the last line behind those that are being written", async () => {
+  const sample = logging(`
+    for (let n = 0; n < 2000; n++) log.info("line", { n });
+    setTimeout(() => { log.info("line", { n: 2000 }); log.flush().then(() => process.exit(0)); }, 20);
+    for (const until = Date.now() + 50; Date.now() < until; );`);
+  let written = "";
+  sample.stdout.on("data", (chunk: Buffer) => {
+    written += chunk.toString();
+  });
+  sample.stdin.end();
+  await once(sample, "close");
+  const numbers = written
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line).n);
+  expect(numbers).toEqual(Array.from({ length: 2001 }, (_, n) => n));
+});
+
 test("lines are written in the order in which they are logged, though they come faster than they are written", async () => {
   const sample = logging(`
     let n = 0;
