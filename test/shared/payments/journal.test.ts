@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import type { Payment } from "../../../shared/payments/payment.ts";
 import { keys } from "../../../shared/redis/keys.ts";
 import { usePayments } from "../../fixtures/payments.ts";
+import { randomNonce } from "../../support/sign-payment.ts";
 
 const payments = usePayments();
 
@@ -54,6 +55,23 @@ test("a payment that is void uses up no caller's nonce, whatever another payment
   expect([await journal.isNonceUsed(mine), await journal.isNonceUsed(theirs)]).toEqual([true, true]);
   await journal.markVoid(await found(id), { reason: "it expired" }, { now: Date.now() });
   expect([await journal.isNonceUsed(mine), await journal.isNonceUsed(theirs)]).toEqual([false, true]);
+});
+
+test("of two claims of one payment, for two jobs or two bodies, the second is a conflict", async () => {
+  const { journal } = payments.gateway;
+  const nonce = randomNonce();
+  const first = await found(await payments.claim({ payer: PAYER, nonce }));
+  const { call, request, route, facilitator, terms, sinceBlock } = first;
+  if (call === undefined || request === undefined) throw new Error("a payment that is open has its call");
+  const again = { call, request, route, facilitator, terms, sinceBlock, identifier: undefined };
+  const claim = (changed: object) =>
+    journal.claim(
+      { ...again, callerNonce: undefined, quoteUse: undefined, ...changed },
+      { now: Date.now(), by: "another request", openMax: 100, dueAt: Date.now() + DAY_MS },
+    );
+  expect(await claim({})).toEqual({ kind: "known", id: first.id });
+  expect(await claim({ route: "/x402/jobs/1/8" })).toEqual({ kind: "conflict" });
+  expect(await claim({ call: { ...call, sha256: "0".repeat(64) } })).toEqual({ kind: "conflict" });
 });
 
 test("a look at a payment reads all of it but its body and its request", async () => {

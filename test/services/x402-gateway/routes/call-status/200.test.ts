@@ -68,10 +68,14 @@ const LEASE_MS = 60_000;
 
 /** The reconciler has looked at it, and is to look again later or never. */
 async function reconcilerHasLooked(id: string): Promise<void> {
-  await x402.redis.zadd(keys.paymentsDue, "XX", 0, id);
+  const lookNow = () => x402.redis.zadd(keys.paymentsDue, "XX", 0, id);
+  await lookNow();
   await eventually("it has looked", async () => {
     const due = await x402.redis.zscore(keys.paymentsDue, id);
-    return due === null || Number(due) > Date.now() + LEASE_MS;
+    const hasLooked = due === null || Number(due) > Date.now() + LEASE_MS;
+    // The chain may have been a block behind: then the next look comes seconds later.
+    if (!hasLooked) await lookNow();
+    return hasLooked;
   });
 }
 
