@@ -7,6 +7,7 @@ export default defineConfig({
     root: fileURLToPath(new URL("..", import.meta.url)),
     include: ["test/**/*.test.ts"],
     globalSetup: "test/support/build.ts",
+    setupFiles: "test/support/worker.ts",
     pool: "forks",
     isolate: false,
     maxWorkers: 3,

@@ -145,15 +145,22 @@ test.each(used("loaded"))(
 
 const followed = DOCUMENTS.filter((file) => blocksOf(file).some((block) => useOf(block) === "run"));
 
+/** A document may start five services, while other tests have the processor. */
+const PATIENCE_MS = 150_000;
+
 const inTurnOrAtOnce = ISOLATION.length > 0 ? test.concurrent.each(followed) : test.each(followed);
 
-inTurnOrAtOnce("whoever follows %s from a clone sees what it shows", async (file) => {
-  const blocks = blocksOf(file).filter((block) =>
-    ["run", "written", "compiled", "shown"].includes(useOf(block) as Use),
-  );
-  for (const { at, printed, shown } of await follow(blocks))
-    expect(`${printed.trim()}\n`, at).toMatch(patternOf(shown));
-});
+inTurnOrAtOnce(
+  "whoever follows %s from a clone sees what it shows",
+  async (file) => {
+    const blocks = blocksOf(file).filter((block) =>
+      ["run", "written", "compiled", "shown"].includes(useOf(block) as Use),
+    );
+    for (const { at, printed, shown } of await follow(blocks))
+      expect(`${printed.trim()}\n`, at).toMatch(patternOf(shown));
+  },
+  PATIENCE_MS,
+);
 
 /** The shown output as a pattern: `…` stands for anything in a line, and alone for any lines. */
 function patternOf(shown: string): RegExp {

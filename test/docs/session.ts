@@ -7,7 +7,7 @@ import { tempDir } from "../support/temp-dir.ts";
 import type { Block } from "./blocks.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const DEADLINE_MS = 100_000;
+const DEADLINE_MS = 140_000;
 
 /** What a block of commands printed, and what the document shows that it prints. */
 export type Shown = { at: string; printed: string; shown: string };
@@ -60,18 +60,18 @@ until_logged() {
   return 1
 }`;
 
-/** One service a line; a line that ends with a backslash goes on. */
+/** One service a line; a line that ends with a backslash goes on. All start at once, as they may. */
 function services(text: string, outputFile: string, at: string): string[] {
   const commands = text.replaceAll("\\\n", " ").trim().split("\n");
-  return commands.flatMap((command, i) => {
-    const out = `${outputFile}-${i}`;
-    return [
-      `at='${at} (${i + 1})' out=${out}`,
-      `: > ${out}`,
-      `${command} > ${out} 2>&1 & pid=$!`,
-      `until_logged '${readyLine(command)}'`,
-    ];
-  });
+  const files = commands.map((_, i) => `${outputFile}-${i}`);
+  const starts = commands.map(
+    (command, i) => `: > ${files[i]}; ${command} > ${files[i]} 2>&1 & pids[${i}]=$!`,
+  );
+  const waits = commands.map(
+    (command, i) =>
+      `at='${at} (${i + 1})' out=${files[i]} pid=\${pids[${i}]}; until_logged '${readyLine(command)}'`,
+  );
+  return ["pids=()", ...starts, ...waits];
 }
 
 /** What each kind of service logs once it can be used. */

@@ -1,0 +1,13 @@
+/*
+ * Vitest ends its workers with SIGTERM, on which Node runs no exit handlers: a worker would leave its Redis, its anvil and its
+ * folders behind. This file is set up for each test file, and a worker runs many.
+ */
+const IS_SET_UP = Symbol.for("postern.test-worker");
+
+if (!Object.hasOwn(globalThis, IS_SET_UP)) {
+  Object.defineProperty(globalThis, IS_SET_UP, { value: true });
+  process.once("SIGTERM", () => {
+    process.emit("exit", 0);
+    process.kill(process.pid, "SIGKILL"); // process.exit may be Vitest's own, which throws
+  });
+}
