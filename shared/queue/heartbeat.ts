@@ -7,6 +7,8 @@ import { type Clock, within } from "../time/clock.ts";
 const HEARTBEAT_EVERY_MS = 2000;
 /** A worker that was silent for three beats counts as gone. */
 export const HEARTBEAT_FRESH_MS = 3 * HEARTBEAT_EVERY_MS;
+/** How long a worker that stops waits to be forgotten at once, instead of by its silence. */
+const FAREWELL_MS = 1000;
 
 /** KEYS workers. ARGV worker id. */
 const BEAT = `${NOW}
@@ -46,7 +48,8 @@ export function beat(redis: Redis, workerId: string, clock: Clock): Heartbeat {
     isFresh: () => lastAt !== undefined && clock() - lastAt < HEARTBEAT_FRESH_MS,
     stop: async () => {
       clearInterval(timer);
-      if (redis.status === "ready") await redis.zrem(keys.workers, workerId).catch(() => {});
+      // A connection that dies now would keep the command until Redis is back.
+      if (redis.status === "ready") await within(FAREWELL_MS, redis.zrem(keys.workers, workerId));
     },
   };
 }

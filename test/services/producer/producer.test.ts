@@ -56,6 +56,14 @@ test("a producer that stops and will not wait gives the call in hand back at onc
   expect(await producers.queue.getJob(call.id)).toMatchObject({ attemptsMade: 0 });
 });
 
+test("a producer stops though Redis goes away between its last command and its farewell", async () => {
+  const { producer, saw } = producers.start({ redisUrl: proxy.url, runnerUrl: runner.url });
+  await producer.ready();
+  proxy.onCommand = (words) => (words.some((word) => /^zrem$/i.test(word)) ? { kind: "hang" } : undefined);
+  await producer.close(3000);
+  await saw("producer.stopped");
+});
+
 /** Ten of fifteen calls are with the runner, which keeps them; the other five are taken too. */
 async function fifteenTaken(): Promise<TestProducer> {
   const started = start();
