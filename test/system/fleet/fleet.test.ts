@@ -3,6 +3,7 @@ import { Agent } from "node:http";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
+import { untilReady } from "../../../shared/dev/stack.ts";
 import { useStack } from "../../fixtures/stack.ts";
 import type { Effect } from "../../support/effects.ts";
 import { send } from "../../support/http.ts";
@@ -120,6 +121,7 @@ describe.skipIf(nginxProgram === undefined)(
     });
 
     test("nginx passes bodies up to the gateway's limit, and lets the gateway refuse what is over it", async () => {
+      await Promise.all(stack.gateways.map(untilReady)); // one of them was killed
       const headers = { Authorization: `Bearer ${TOKEN}` };
       const post = (bytes: number) =>
         send(nginx.address, { path: "/hooks/fleet", headers, body: randomBytes(bytes) });
