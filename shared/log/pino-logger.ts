@@ -62,6 +62,7 @@ function batchedLines(sink: ReturnType<typeof pino.destination>, fd: number) {
   let state: "idle" | "writing" | "unread" = "idle";
   sink.on("drain", () => {
     state = "idle";
+    if (timer === undefined) pass();
   });
   sink.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") throw error;
@@ -73,7 +74,7 @@ function batchedLines(sink: ReturnType<typeof pino.destination>, fd: number) {
     return lines;
   };
   const pass = (): void => {
-    timer = state === "writing" ? setTimeout(pass, GATHER_MS).unref() : undefined;
+    timer = undefined;
     if (state !== "idle" || gathered === "") return;
     state = "writing";
     sink.write(take());
