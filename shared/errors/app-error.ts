@@ -38,6 +38,12 @@ export class AppError extends Error {
   }
 }
 
+/** Where an unforeseen error comes from. Only that needs its stack: every other error is explained by its code. */
+export function stackOf(error: AppError): string | undefined {
+  if (error.code !== "internal.unexpected") return undefined;
+  return (error.cause instanceof Error ? error.cause : error).stack;
+}
+
 /** Anything thrown as an AppError; an unforeseen error is `internal.unexpected`. */
 export function toAppError(thrown: unknown): AppError {
   if (thrown instanceof AppError) return thrown;

@@ -1,5 +1,5 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
-import type { AppError } from "../errors/app-error.ts";
+import { type AppError, stackOf } from "../errors/app-error.ts";
 import { CODES, type ErrorCode } from "../errors/codes.ts";
 import type { Fields, Logger } from "../log/logger.ts";
 import { leaveUnread } from "./body.ts";
@@ -58,13 +58,12 @@ function retryAfter(error: AppError, status: number): Record<string, string> {
 /** Logs a refusal after its answer, with the internal reason; an unforeseen error also with its stack. */
 export function logRefused(log: Logger, event: string, error: AppError, fields: Fields): void {
   const { status } = CODES[error.code];
+  const stack = stackOf(error);
   log[status >= 500 ? "error" : "warn"](event, {
     ...fields,
     code: error.code,
     status,
     reason: error.message,
-    ...(error.code === "internal.unexpected" && {
-      stack: (error.cause instanceof Error ? error.cause : error).stack,
-    }),
+    ...(stack !== undefined && { stack }),
   });
 }

@@ -1,5 +1,5 @@
 import type { Env } from "../config/secrets.ts";
-import { type AppError, messageOf, toAppError } from "../errors/app-error.ts";
+import { type AppError, messageOf, stackOf, toAppError } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
 import { createProcessLogger } from "../log/pino-logger.ts";
 import { armFailpoint } from "./failpoint.ts";
@@ -43,12 +43,6 @@ export async function runService(
 function refuse(log: Logger, error: AppError): number {
   log.error("service.failed", { code: error.code, reason: error.message, stack: stackOf(error) });
   return error.code === "start.config_invalid" ? EXIT.config : EXIT.failed;
-}
-
-/** Only an unforeseen error needs its stack. */
-function stackOf(error: AppError): string | undefined {
-  if (error.code !== "internal.unexpected") return undefined;
-  return error.cause instanceof Error ? error.cause.stack : error.stack;
 }
 
 /** Resolves with the name of the first SIGTERM or SIGINT; the second one ends the process at once with exit code 1. */
