@@ -1,7 +1,7 @@
 import type { PaymentRequired } from "@x402/core/types";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import { systemClock } from "../../shared/time/clock.ts";
-import { TRANSFER_TYPES } from "../../test/support/transfer-types.ts";
+import { TRANSFER_TYPES } from "../../test/support/sign-payment.ts";
 import { MAX_TIMEOUT_SECS } from "./sale.ts";
 
 /** Enough payers that no request waits for another one's place among the open payments. */

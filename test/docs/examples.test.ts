@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parse, type TomlTable } from "smol-toml";
@@ -10,6 +10,7 @@ import { contentDigest, signMessage } from "../../shared/crypto/message-signatur
 import { Secret } from "../../shared/crypto/secret.ts";
 import { loadPricingConfig } from "../../shared/pricing/load-pricing-config.ts";
 import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
+import { filledExample } from "../shared/config/files.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { type Block, blocksOf, DOCUMENTS } from "./blocks.ts";
 import { follow, ISOLATION } from "./session.ts";
@@ -195,16 +196,7 @@ function userProject(): string {
   return dir;
 }
 
-/** An example file with its placeholders replaced. */
-function exampleTable(name: string): TomlTable {
-  const text = readFileSync(join(root, `config/example/${name}.toml`), "utf8");
-  return parse(
-    text
-      .replaceAll("replace-this-rpc-url", "https://node.example.com")
-      .replaceAll("replace-this-", "no-longer-the-")
-      .replaceAll(`"0x${"0".repeat(40)}"`, `"0x${"1".repeat(40)}"`),
-  );
-}
+const exampleTable = (name: string): TomlTable => parse(filledExample(`${name}.toml`));
 
 /** Tables are merged key by key; of an array of tables, each is merged over the example's at its place. */
 function merged(base: unknown, over: unknown): unknown {

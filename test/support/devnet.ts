@@ -98,6 +98,30 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
     if (!pending) await mined(hash);
     return hash;
   };
+  /** Every transfer to this address, oldest first, from the logs of the whole chain. */
+  async function transfers(to: Hex): Promise<TokenTransfer[]> {
+    const raw = await client.getLogs({ address: token, fromBlock: 0n, toBlock: "latest" });
+    const logs = parseEventLogs({ abi: tokenAbi, logs: raw });
+    const transfers: TokenTransfer[] = [];
+    for (const [i, log] of logs.entries()) {
+      if (log.eventName !== "Transfer" || log.args.to.toLowerCase() !== to.toLowerCase()) continue;
+      const before = logs[i - 1];
+      const used =
+        before?.eventName === "AuthorizationUsed" &&
+        before.transactionHash === log.transactionHash &&
+        before.logIndex === log.logIndex - 1;
+      transfers.push({
+        from: log.args.from.toLowerCase(),
+        to: log.args.to.toLowerCase(),
+        value: log.args.value,
+        nonce: used ? before.args.nonce : undefined,
+        transaction: log.transactionHash,
+        blockNumber: log.blockNumber,
+      });
+    }
+    return transfers;
+  }
+
   return {
     /** viem's test client, for what is not here; it sends as a third party. */
     client,
@@ -108,28 +132,11 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
     authorizationState: (payer: Hex, nonce: Hex): Promise<boolean> =>
       client.readContract({ ...contract, functionName: "authorizationState", args: [payer, nonce] }),
 
-    /** Every transfer to this address, oldest first, from the logs of the whole chain. */
-    async transfers(to: Hex): Promise<TokenTransfer[]> {
-      const raw = await client.getLogs({ address: token, fromBlock: 0n, toBlock: "latest" });
-      const logs = parseEventLogs({ abi: tokenAbi, logs: raw });
-      const transfers: TokenTransfer[] = [];
-      for (const [i, log] of logs.entries()) {
-        if (log.eventName !== "Transfer" || log.args.to.toLowerCase() !== to.toLowerCase()) continue;
-        const before = logs[i - 1];
-        const used =
-          before?.eventName === "AuthorizationUsed" &&
-          before.transactionHash === log.transactionHash &&
-          before.logIndex === log.logIndex - 1;
-        transfers.push({
-          from: log.args.from.toLowerCase(),
-          to: log.args.to.toLowerCase(),
-          value: log.args.value,
-          nonce: used ? before.args.nonce : undefined,
-          transaction: log.transactionHash,
-          blockNumber: log.blockNumber,
-        });
-      }
-      return transfers;
+    transfers,
+
+    /** The payer's transfers to the seller, oldest first. */
+    async chargesOf(payer: Hex): Promise<TokenTransfer[]> {
+      return (await transfers(devnet.seller)).filter(({ from }) => from === payer.toLowerCase());
     },
 
     async mine(blocks = 1): Promise<void> {

@@ -3,19 +3,21 @@ import { acceptedToken } from "../../shared/config/x402-toml.ts";
 import { createRateReader } from "../../shared/pricing/rates/registry.ts";
 import type { RateReading, ReadOptions } from "../../shared/pricing/rates/source.ts";
 
-/** A token of x402.toml with this rate, as the configuration reads it. */
+/** A token with this rate, as it stands in x402.toml. */
+export const tokenTable = (rate: unknown) => ({
+  network: "eip155:8453",
+  asset: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
+  symbol: "USDC",
+  decimals: 6,
+  pay_to: "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
+  rate_per_native_unit: rate,
+  eip3009_name: "USD Coin",
+  eip3009_version: "2",
+});
+
+/** The same as the configuration reads it. */
 export function tokenWith(rate: unknown, more: Record<string, unknown> = {}) {
-  return acceptedToken({}).parse({
-    network: "eip155:8453",
-    asset: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
-    symbol: "USDC",
-    decimals: 6,
-    pay_to: "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
-    rate_per_native_unit: rate,
-    eip3009_name: "USD Coin",
-    eip3009_version: "2",
-    ...more,
-  });
+  return acceptedToken({}).parse({ ...tokenTable(rate), ...more });
 }
 
 /** What one look at this source says, as it stands in x402.toml. */

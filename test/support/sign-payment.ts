@@ -2,7 +2,6 @@ import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
 import type { PaymentPayloadV1, PaymentRequirementsV1 } from "@x402/core/types/v1";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import type { DevAccount, Hex } from "../../services/devnet/chain.ts";
-import { TRANSFER_TYPES } from "./transfer-types.ts";
 
 /** As it goes over the wire: numbers are decimal strings. */
 export type WireAuthorization = {
@@ -31,6 +30,25 @@ export type AuthorizationChoice = {
   name?: string;
   version?: string;
 };
+
+/** EIP-3009's typed data, as EIP-712 libraries take it. */
+export const TRANSFER_TYPES = {
+  TransferWithAuthorization: [
+    { name: "from", type: "address" },
+    { name: "to", type: "address" },
+    { name: "value", type: "uint256" },
+    { name: "validAfter", type: "uint256" },
+    { name: "validBefore", type: "uint256" },
+    { name: "nonce", type: "bytes32" },
+  ],
+} as const;
+
+export const CANCEL_TYPES = {
+  CancelAuthorization: [
+    { name: "authorizer", type: "address" },
+    { name: "nonce", type: "bytes32" },
+  ],
+} as const;
 
 /** Signs an EIP-3009 authorization with whatever is chosen, sensible or not. */
 export async function signAuthorization(choice: AuthorizationChoice): Promise<SignedAuthorization> {
@@ -134,13 +152,6 @@ function inDomain(asset: string, extra: Record<string, unknown>) {
 function domainOf({ chainId, token }: { chainId: number; token: Hex }) {
   return { name: "USDC", version: "2", chainId, verifyingContract: token };
 }
-
-const CANCEL_TYPES = {
-  CancelAuthorization: [
-    { name: "authorizer", type: "address" },
-    { name: "nonce", type: "bytes32" },
-  ],
-} as const;
 
 /** The authorization in the headers of a version 2 payment. */
 export function signedIn(headers: Readonly<Record<string, string>>): SignedAuthorization {

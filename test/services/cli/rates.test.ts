@@ -9,7 +9,7 @@ import { createSharedValue } from "../../../shared/pricing/rates/shared-value.ts
 import { isLive } from "../../../shared/pricing/rates/source.ts";
 import { connectForWork } from "../../../shared/redis/connect.ts";
 import { usePostern } from "../../fixtures/postern.ts";
-import { useRateSources } from "../../fixtures/rate-sources.ts";
+import { SALE_UNSERVED, useRateSources } from "../../fixtures/rate-sources.ts";
 import { useRedis } from "../../fixtures/redis.ts";
 import { x402Table } from "../../fixtures/x402.ts";
 import { runHere } from "./run-here.ts";
@@ -29,14 +29,6 @@ beforeEach(async () => {
 });
 afterEach(() => redis.client.flushdb());
 
-const devnet = {
-  rpcUrl: "http://127.0.0.1:1",
-  facilitatorUrl: "http://127.0.0.1:1",
-  token: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
-  seller: "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
-  network: "eip155:8453",
-} as const;
-
 const chainlink = (feed = feeds[0]) => ({
   source: "chainlink",
   rpc_url: fixture.proxy.url,
@@ -47,7 +39,7 @@ const chainlink = (feed = feeds[0]) => ({
 type Rate = Parameters<typeof x402Table>[0]["token"];
 
 function configure(token: Rate, redisUrl = redis.url): void {
-  const x402 = x402Table({ devnet, token: token ?? {} });
+  const x402 = x402Table({ devnet: SALE_UNSERVED, token: token ?? {} });
   postern.configure({
     postern: { redis: { url: redisUrl } },
     x402,
@@ -94,7 +86,7 @@ test("postern rates exits with 1 for a rate that nobody has read yet, and shows 
   expect(json.rates).toEqual([
     {
       network: "eip155:8453",
-      asset: devnet.token,
+      asset: SALE_UNSERVED.token,
       symbol: "USDC",
       min_rate: "3000",
       max_rate: null,

@@ -68,11 +68,7 @@ export function useFacilitator() {
   const settle = async (payload: object, terms?: object) =>
     (await call<SettleResponse>("settle", payload, terms)).json();
 
-  /** The payer's transfers to the seller. */
-  async function paid({ address }: DevAccount) {
-    const all = await devnet.chain.transfers(devnet.seller);
-    return all.filter(({ from }) => from === address.toLowerCase());
-  }
+  const paid = ({ address }: DevAccount) => devnet.chain.chargesOf(address);
 
   async function payment(): Promise<SignedPayment<object> & { payer: DevAccount }> {
     const payer = await newPayer(devnet);

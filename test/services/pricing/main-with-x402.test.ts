@@ -4,7 +4,7 @@ import { builtEntry, startProcess } from "../../../shared/dev/process.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { DOMAIN, ENGINE, KEY, wireRequest } from "../../fixtures/pricing.ts";
-import { useRateSources } from "../../fixtures/rate-sources.ts";
+import { SALE_UNSERVED, useRateSources } from "../../fixtures/rate-sources.ts";
 import { useRedis } from "../../fixtures/redis.ts";
 import { x402Table } from "../../fixtures/x402.ts";
 import { reflectedClient } from "../../support/reflected.ts";
@@ -13,14 +13,6 @@ import { tempDir } from "../../support/temp-dir.ts";
 const fixture = useRateSources();
 const redis = useRedis();
 const ends = useEnds();
-
-const devnet = {
-  rpcUrl: "http://127.0.0.1:1",
-  facilitatorUrl: "http://127.0.0.1:1",
-  token: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
-  seller: "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
-  network: "eip155:8453",
-} as const;
 
 /** A price of a thousandth, and a token whose rate is the feed's. */
 async function configure(): Promise<string> {
@@ -39,7 +31,7 @@ async function configure(): Promise<string> {
       },
       domain: { chain_id: DOMAIN.chainId, verifying_contract: DOMAIN.verifyingContract },
     },
-    x402: x402Table({ devnet, token: { rate_per_native_unit: rate } }),
+    x402: x402Table({ devnet: SALE_UNSERVED, token: { rate_per_native_unit: rate } }),
     job_pricing: { "42": { "3": "1000000000000000" } },
   });
   return dir;

@@ -5,8 +5,8 @@ import { JOB_NAME, JOB_OPTIONS } from "../../../shared/queue/protocol.ts";
 import { useFakeRunner } from "../../fixtures/fake-runner.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";
 import { useRedis } from "../../fixtures/redis.ts";
+import type { Fault } from "../../fixtures/redis-proxy.ts";
 import { useRedisProxy } from "../../fixtures/redis-proxy.ts";
-import type { Fault } from "../../support/redis-proxy.ts";
 
 const redis = useRedis();
 const proxy = useRedisProxy(redis);

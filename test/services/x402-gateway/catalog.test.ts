@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { toCatalog } from "../../../services/x402-gateway/catalog.ts";
 import { x402Toml } from "../../../shared/config/x402-toml.ts";
 import { toPriceList } from "../../../shared/pricing/prices.ts";
-import { tokenWith } from "../../support/rate-tokens.ts";
+import { tokenTable, tokenWith } from "../../support/rate-tokens.ts";
 
 const ids = { serviceId: 1, jobIndex: 7 };
 const prices = toPriceList([{ ...ids, priceWei: 10n ** 15n }]);
@@ -17,21 +17,10 @@ function x402With(...rates: unknown[]) {
     public_url: "https://pay.example.com",
     facilitator_url: "https://facilitator.example.com",
     quote_secret: "a quote secret for these tests",
-    accepted_tokens: [{ ...plain("3200"), rpc_url: undefined }],
+    accepted_tokens: [{ ...tokenTable("3200"), rpc_url: undefined }],
   });
   return { ...x402, accepted_tokens: rates.map((rate) => tokenWith(rate)) };
 }
-
-const plain = (rate: unknown) => ({
-  network: "eip155:8453",
-  asset: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
-  symbol: "USDC",
-  decimals: 6,
-  pay_to: "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
-  rate_per_native_unit: rate,
-  eip3009_name: "USD Coin",
-  eip3009_version: "2",
-});
 
 test("a job of the catalogue is the same object until a rate changes, and another one afterwards", () => {
   let now: string | undefined = "3200";

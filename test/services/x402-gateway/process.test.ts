@@ -54,8 +54,7 @@ function post(headers: Record<string, string>) {
 }
 
 async function charges(): Promise<number> {
-  const transfers = await devnet.chain.transfers(devnet.seller);
-  return transfers.filter(({ from }) => from === payer.address.toLowerCase()).length;
+  return (await devnet.chain.chargesOf(payer.address)).length;
 }
 
 function settleIsAsked(): Promise<unknown> {

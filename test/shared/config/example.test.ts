@@ -1,25 +1,13 @@
-import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { loadConfig } from "../../../shared/config/load-config.ts";
 import { PLACEHOLDERS } from "../../../shared/config/secrets.ts";
 import { loadX402Config } from "../../../shared/pricing/load-x402-config.ts";
-import { dirWith, type Files, problemsOf } from "./files.ts";
+import { dirWith, exampleFile, type Files, filledExample, problemsOf } from "./files.ts";
 
 const names = ["postern.toml", "webhooks.toml", "x402.toml", "job_pricing.toml"];
-const example = (name: string) =>
-  readFileSync(new URL(`../../../config/example/${name}`, import.meta.url), "utf8");
-const files = (edit = (text: string) => text): Files =>
-  Object.fromEntries(names.map((name) => [name, edit(example(name))]));
+const files = (read = exampleFile): Files => Object.fromEntries(names.map((name) => [name, read(name)]));
 const loadAll = (all: Files) => loadX402Config({ dir: dirWith(all), env: {} });
-const ZERO = `0x${"0".repeat(40)}`;
-/** Each secret, and where the money goes, replaced by one of the kind its key wants. */
-const filled = () =>
-  files((text) =>
-    text
-      .replaceAll("replace-this-rpc-url", "https://node.example.com")
-      .replaceAll(ZERO, "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266")
-      .replaceAll(/replace-this-[a-z-]+/g, "a secret of one's own"),
-  );
+const filled = () => files(filledExample);
 
 test("the example configuration is refused for every placeholder in it, and for nothing else", () => {
   const found = problemsOf(() => loadAll(files()));

@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { tempDir } from "../../support/temp-dir.ts";
 
@@ -12,6 +12,17 @@ export function dirWith(files: Files): string {
     if (text !== undefined) writeFileSync(join(dir, name), text);
   }
   return dir;
+}
+
+export const exampleFile = (name: string): string =>
+  readFileSync(new URL(`../../../config/example/${name}`, import.meta.url), "utf8");
+
+/** An example file with each secret, and where the money goes, replaced by one of the kind that its key wants. */
+export function filledExample(name: string): string {
+  return exampleFile(name)
+    .replaceAll("replace-this-rpc-url", "https://node.example.com")
+    .replaceAll(`0x${"0".repeat(40)}`, "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266")
+    .replaceAll(/replace-this-[a-z-]+/g, "a secret of one's own");
 }
 
 /** The problems that loading throws, without the folder before them. */

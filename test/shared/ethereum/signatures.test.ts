@@ -8,7 +8,7 @@ import {
   authorizationDigest,
   domainSeparator,
 } from "../../../shared/ethereum/typed-data.ts";
-import { TRANSFER_TYPES } from "../../support/transfer-types.ts";
+import { TRANSFER_TYPES } from "../../support/sign-payment.ts";
 
 const KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
 const account = privateKeyToAccount(KEY);

@@ -1,11 +1,11 @@
-import { Queue } from "bullmq";
+import type { Queue } from "bullmq";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Part } from "../../../shared/dev/process.ts";
 import { untilReady } from "../../../shared/dev/stack.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import type { JobCall } from "../../../shared/job-call/job-call.ts";
 import { FAILPOINTS, type Failpoint } from "../../../shared/lifecycle/failpoint.ts";
-import { QUEUE_OPTIONS } from "../../../shared/queue/protocol.ts";
+import { openQueue } from "../../../shared/queue/protocol.ts";
 import { keys } from "../../../shared/redis/keys.ts";
 import { useStack } from "../../fixtures/stack.ts";
 import { send } from "../../support/http.ts";
@@ -26,9 +26,7 @@ const stack = useStack(() => ({
 }));
 let queue: Queue<JobCall>;
 beforeAll(() => {
-  const connection = stack.redis.client;
-  queue = new Queue("webhook", { ...QUEUE_OPTIONS, connection, skipMetasUpdate: true });
-  queue.on("error", () => {});
+  queue = openQueue(stack.redis.client, "webhook");
 });
 afterAll(() => queue?.close());
 

@@ -5,15 +5,11 @@ import { useOwnRedis } from "../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { send } from "../../../support/http.ts";
-import { isAdd, strike } from "./faults.ts";
+import { endpoints, isAdd, strike } from "./faults.ts";
 
 const redis = useOwnRedis();
 const proxy = useRedisProxy(redis);
 const webhooks = useWebhooks({ redis });
-const endpoints = [
-  { path: "/random", job_id: 1, auth: "none" },
-  { path: "/evidence", job_id: 1, auth: "none", idempotency_header: "X-Id" },
-];
 
 const post = (gateway: TestWebhooks, path = "/random", headers = {}) =>
   send(gateway.address, { path, headers, body: "x" });

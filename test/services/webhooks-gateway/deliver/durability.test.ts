@@ -1,19 +1,15 @@
 import { expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { useOwnRedis } from "../../../fixtures/redis.ts";
+import type { Fault } from "../../../fixtures/redis-proxy.ts";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import { type TestWebhooks, type TestWebhooksOptions, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { send } from "../../../support/http.ts";
-import type { Fault } from "../../../support/redis-proxy.ts";
-import { isAdd, strike } from "./faults.ts";
+import { endpoints, isAdd, strike } from "./faults.ts";
 
 const redis = useOwnRedis();
 const proxy = useRedisProxy(redis);
 const webhooks = useWebhooks({ redis });
-const endpoints = [
-  { path: "/random", job_id: 1, auth: "none" },
-  { path: "/evidence", job_id: 1, auth: "none", idempotency_header: "X-Id" },
-];
 
 const startBehindProxy = (options: Partial<TestWebhooksOptions> = {}) =>
   webhooks.start({ endpoints, redisUrl: proxy.url, ...options });

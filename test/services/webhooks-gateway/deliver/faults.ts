@@ -1,5 +1,10 @@
-import type { UsedRedisProxy } from "../../../fixtures/redis-proxy.ts";
-import type { Fault } from "../../../support/redis-proxy.ts";
+import type { Fault, UsedRedisProxy } from "../../../fixtures/redis-proxy.ts";
+
+/** Calls to the one have a random id; to the other, one that comes from their delivery id. */
+export const endpoints = [
+  { path: "/random", job_id: 1, auth: "none" },
+  { path: "/evidence", job_id: 1, auth: "none", idempotency_header: "X-Id" },
+];
 
 type Fits = (words: readonly string[]) => boolean;
 

@@ -1,14 +1,13 @@
 import { status } from "@grpc/grpc-js";
 import { expect, test } from "vitest";
 import { eventually } from "../../../../../shared/dev/wait.ts";
-import { useEnds } from "../../../../fixtures/ends.ts";
 import { ENGINE, INPUTS, NOW_SECS, usePricing, wireRequest } from "../../../../fixtures/pricing.ts";
 import { useOwnRedis } from "../../../../fixtures/redis.ts";
-import { startRedisProxy } from "../../../../support/redis-proxy.ts";
+import { useRedisProxy } from "../../../../fixtures/redis-proxy.ts";
 
 const redis = useOwnRedis();
 const pricing = usePricing({ redis });
-const ends = useEnds();
+const proxy = useRedisProxy(redis);
 
 test("a request that requires a TEE is refused as UNAVAILABLE", async () => {
   const engine = await pricing.engine();
@@ -60,8 +59,6 @@ test.each([
 ] as const)(
   "a request during which Redis %s is UNAVAILABLE in time, and repeated gets the one quote there is",
   async (_, kind) => {
-    const proxy = await startRedisProxy(redis.url);
-    ends.defer(proxy.close);
     let now = NOW_SECS * 1000;
     const clock = () => now;
     const engine = await pricing.engine({ redisUrl: proxy.url, clock });

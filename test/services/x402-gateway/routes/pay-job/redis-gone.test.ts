@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { eventually } from "../../../../../shared/dev/wait.ts";
+import type { Fault } from "../../../../fixtures/redis-proxy.ts";
 import { useRedisProxy } from "../../../../fixtures/redis-proxy.ts";
 import { PRICE, type TestX402, useX402 } from "../../../../fixtures/x402.ts";
 import type { Answer } from "../../../../support/http.ts";
-import type { Fault } from "../../../../support/redis-proxy.ts";
 import { STEPS, type Step } from "../../redis-steps.ts";
 
 const fixture = useX402();
