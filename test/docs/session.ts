@@ -1,4 +1,4 @@
-import { execFile, spawnSync } from "node:child_process";
+import { type ExecFileOptions, execFile, spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -41,7 +41,7 @@ export async function follow(blocks: readonly Block[]): Promise<Shown[]> {
     REDIS_URL: "",
     CURL_HOME: bin,
   };
-  await run([...ISOLATION, "bash", script], { cwd: dir, env, timeout: DEADLINE_MS });
+  await run([...ISOLATION, "bash", script], { cwd: dir, env, timeout: DEADLINE_MS, killSignal: "SIGKILL" });
   return shown.map((each) => ({ ...each, printed: readFileSync(each.printed, "utf8").replaceAll("\r", "") }));
 }
 
@@ -117,10 +117,7 @@ ${program} "$@"`;
   return bin;
 }
 
-async function run(
-  words: readonly string[],
-  options: { cwd: string; env: NodeJS.ProcessEnv; timeout: number },
-) {
+async function run(words: readonly string[], options: ExecFileOptions) {
   const [command = "", ...args] = words;
   await promisify(execFile)(command, args, options).catch(({ code, stdout, stderr }) => {
     throw new Error(`exit code ${code}\n${stdout}${stderr}`);
