@@ -25,7 +25,7 @@ export function measureOfRecords({ quick, nodeArgs }: Setup): Promise<OfRecords>
     });
     const emptyBytes = await probe.usedBytes();
     const bytesPerCall = async () => ((await probe.usedBytes()) - emptyBytes) / accepted;
-    await fill(accepted, (call) => accept(call, WEEK_MS));
+    await fill(accepted, (call) => accept(call, { windowMs: WEEK_MS, bodySha256: call.sha256 }));
     const waitingBytesPerCall = await bytesPerCall();
     const producer = await world.startProducer();
     const { calls: counted, duplicates } = await world.sink.arrived(accepted);

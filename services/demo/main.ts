@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DEV_JOBS, exampleBody } from "../../shared/dev/config.ts";
-import { readyCurl, readyPay } from "../../shared/dev/ready-commands.ts";
+import { hasReadyCurl, readyCurl, readyPay } from "../../shared/dev/ready-commands.ts";
 import { beforeDeadline } from "../../shared/dev/wait.ts";
 import { messageOf } from "../../shared/errors/app-error.ts";
 import { EXIT, Shutdown, stopSignal } from "../../shared/lifecycle/run-service.ts";
@@ -123,7 +123,8 @@ function showWhatStays({ show, world, parts, payments }: Demo): void {
   for (const endpoint of world.endpoints) {
     const { path, auth, job_id: jobId } = endpoint;
     show.say("");
-    show.say(`${path}  (${auth}, job ${jobId})`);
+    show.say(`${path}  (${endpoint.preset ?? auth}, job ${jobId ?? "by event"})`);
+    if (!hasReadyCurl(endpoint)) continue;
     show.say(readyCurl(endpoint, { address: webhooks.address, body: exampleBody(jobId), showSecret: true }));
   }
   if (payments !== undefined) {

@@ -61,7 +61,8 @@ export function createSender(address: string, ledger: WebhookLedger): Sender {
     if (reply.status !== 202) ledger.refused += 1;
     else if (ledger.accepted.has(callId)) ledger.repeats += 1;
     else {
-      const { path, job_id: jobId } = endpoint;
+      const { path } = endpoint;
+      const jobId = Number(JSON.parse(reply.text)["job_id"]);
       ledger.accepted.set(callId, { callId, jobId, path, contentType, body });
     }
     return { ...reply, callId };

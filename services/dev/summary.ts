@@ -1,7 +1,7 @@
 import { exampleBody } from "../../shared/dev/config.ts";
 import type { Devnet } from "../../shared/dev/devnet.ts";
 import type { Part } from "../../shared/dev/process.ts";
-import { readyCurl, readyPay } from "../../shared/dev/ready-commands.ts";
+import { hasReadyCurl, readyCurl, readyPay } from "../../shared/dev/ready-commands.ts";
 import { readinessUrl } from "../../shared/dev/stack.ts";
 import type { Effective } from "./effective-config.ts";
 
@@ -14,7 +14,8 @@ type DevSummary = {
   /** The directory of the configuration that all parts run with. */
   config: string;
   probes: Probes;
-  endpoints: { path: string; auth: string; job: number; curl: string }[];
+  /** `job` is absent if the event chooses it, and `curl` if only the sender itself can sign. */
+  endpoints: { path: string; auth: string; job?: number; curl?: string }[];
   /** The x402 gateway, if jobs are sold. */
   x402?: string;
   devnet?: { rpc: string; facilitator: string; control: string };
@@ -59,9 +60,11 @@ export function summarise({ config, parts, redisUrl, devnet }: Running): DevSumm
 function endpointsOf({ webhooks, madeUp }: Effective, address: string): DevSummary["endpoints"] {
   return (webhooks?.endpoints ?? []).map((endpoint) => ({
     path: endpoint.path,
-    auth: endpoint.auth,
-    job: endpoint.job_id,
-    curl: readyCurl(endpoint, { address, body: exampleBody(endpoint.job_id), showSecret: madeUp }),
+    auth: endpoint.preset ?? endpoint.auth,
+    ...(endpoint.job_id !== undefined && { job: endpoint.job_id }),
+    ...(hasReadyCurl(endpoint) && {
+      curl: readyCurl(endpoint, { address, body: exampleBody(endpoint.job_id), showSecret: madeUp }),
+    }),
   }));
 }
 
@@ -84,8 +87,8 @@ function httpAddressOf({ process }: Part): string {
 export function describe(summary: DevSummary): string {
   const { webhooks, runner, redis, config, probes, endpoints, ...paid } = summary;
   const curls = endpoints.flatMap(({ path, auth, job, curl }) => [
-    `  ${path}  (${auth}, job ${job})`,
-    `    ${curl}`,
+    `  ${path}  (${auth}, job ${job ?? "by event"})`,
+    ...(curl === undefined ? [] : [`    ${curl}`]),
     "",
   ]);
   return [

@@ -1,66 +1,106 @@
-import type { IncomingMessage } from "node:http";
-import { type EndpointToml, SIGNATURE_HEADERS } from "../../shared/config/webhooks-toml.ts";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { credentialHeaders, type EndpointToml, schemesOf } from "../../shared/config/webhooks-toml.ts";
 import { sameBytes } from "../../shared/crypto/compare.ts";
-import { isSignedByAny, parseHmacHeader } from "../../shared/crypto/hmac.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
-import { AppError } from "../../shared/errors/app-error.ts";
+import { codingUnsupported, contentCoding, readBody } from "../../shared/http/body.ts";
+import { CODINGS, decodeBody } from "../../shared/http/decode.ts";
 import { headerBytes, headerValues, onlyHeaderValue } from "../../shared/http/headers.ts";
+import { PRESETS } from "../../shared/senders/presets.ts";
+import { rejected } from "../../shared/senders/rejected.ts";
+import { createSignatureCheck, type SignatureProof } from "../../shared/senders/signature.ts";
+import type { Clock } from "../../shared/time/clock.ts";
+import { GIVEN_AWAY } from "./handshake.ts";
 
-/** The part of a credential that only the body can prove. */
-export type BodyProof = { covers: "received" | "decoded"; check(bytes: Buffer): void };
+/** The check of an endpoint's credential. */
+export type Credential = {
+  /**
+   * Reads a request's body and proves it: whatever needs no body is checked before it is read. Throws
+   * `webhook.credential_rejected`, `request.encoding_unsupported`, `request.encoding_broken` and `request.too_large`.
+   */
+  readProvenBody(req: IncomingMessage, res: ServerResponse): Promise<Buffer>;
+  /** The challenge that goes with a 401 (RFC 9110, section 11.6.1). */
+  readonly challenge: string;
+  /** For the sender of a refused request: which headers with credentials were wanted, and which came. */
+  explain(req: IncomingMessage): string;
+};
 
-type Reason = "missing" | "repeated" | "malformed" | "mismatch";
+/** A credential, as far as it can be checked without the body: what remains, if anything does. */
+type Check = (req: IncomingMessage) => SignatureProof | undefined;
 
-/**
- * Checks a request's credential as far as possible before its body is read, and returns the check that needs the body.
- * Throws `webhook.credential_rejected` with the reason for the log; the caller is told only "unauthorized".
- */
-export function checkCredential(req: IncomingMessage, endpoint: EndpointToml): BodyProof | undefined {
+export function createCredential(endpoint: EndpointToml, bodyBytesMax: number, clock: Clock): Credential {
+  const check = createCheck(endpoint, clock);
+  const wanted = credentialHeaders(endpoint);
+  const coversDecoded = "signature_over" in endpoint && endpoint.signature_over === "decoded";
+
+  async function readProvenBody(req: IncomingMessage, res: ServerResponse): Promise<Buffer> {
+    const proof = check(req);
+    const coding = acceptedCoding(req, endpoint);
+    const received = await readBody(req, res, bodyBytesMax);
+    if (!coversDecoded) proof?.check(received);
+    const body = coding === undefined ? received : await decodeBody(received, coding, bodyBytesMax);
+    if (coversDecoded) proof?.check(body);
+    return body;
+  }
+
+  function explain(req: IncomingMessage): string {
+    const came = KNOWN_HEADERS.filter((name) => headerValues(req, name).length > 0);
+    const names = (list: readonly string[]) => (list.length === 0 ? "none" : list.join(", "));
+    return `unauthorized; headers wanted: ${names(wanted)}; came: ${names(came)}`;
+  }
+
+  return { readProvenBody, challenge: challengeOf(endpoint), explain };
+}
+
+function createCheck(endpoint: EndpointToml, clock: Clock): Check {
+  const schemes = schemesOf(endpoint);
+  if (schemes !== undefined) {
+    const secrets = ("secret" in endpoint && endpoint.secret) || [];
+    const givesAway = endpoint.handshakes.some(
+      ({ mac, proof }) => mac !== undefined && proof !== "credential",
+    );
+    return createSignatureCheck(schemes, secrets, {
+      publicUrl: endpoint.public_url,
+      clock,
+      givenAway: givesAway ? GIVEN_AWAY : undefined,
+    });
+  }
   switch (endpoint.auth) {
-    case "none":
-      return undefined;
     case "bearer":
-      requireSecret(bearerToken(req), endpoint.secret);
-      return undefined;
+      return (req) => requireSecret(bearerToken(req), endpoint.secret);
+    case "basic":
+      return (req) => requireSecret(basicPassword(req, endpoint.username), endpoint.secret);
     case "api-key":
-      requireSecret(onlyCredential(req, endpoint.api_key_header), endpoint.secret);
-      return undefined;
-    case "hmac-sha256":
-      return signatureProof(req, endpoint);
+      return (req) =>
+        requireSecret(headerBytes(onlyCredential(req, endpoint.api_key_header)), endpoint.secret);
+    default:
+      return () => undefined;
   }
 }
 
 /** RFC 6750: the scheme is case-insensitive, the token is not. */
-function bearerToken(req: IncomingMessage): string {
-  const header = onlyCredential(req, "authorization");
-  const token = /^bearer +(\S.*)$/i.exec(header)?.[1];
+function bearerToken(req: IncomingMessage): Buffer {
+  const token = /^bearer +(\S.*)$/i.exec(onlyCredential(req, "authorization"))?.[1];
   if (token === undefined) throw rejected("malformed");
-  return token;
+  return headerBytes(token);
+}
+
+/** RFC 7617. The user's name is no secret; the password is compared in constant time. */
+function basicPassword(req: IncomingMessage, username: string): Buffer {
+  const encoded = /^basic +([A-Za-z0-9+/]+={0,2})$/i.exec(onlyCredential(req, "authorization"))?.[1];
+  if (encoded === undefined) throw rejected("malformed");
+  const credentials = Buffer.from(encoded, "base64");
+  const user = Buffer.from(`${username}:`, "utf8");
+  if (!credentials.subarray(0, user.length).equals(user)) throw rejected("mismatch");
+  return credentials.subarray(user.length);
 }
 
 /** Compares every secret, also after a match, so that the time depends on none of them. */
-function requireSecret(presented: string, secrets: readonly Secret[]): void {
-  const bytes = headerBytes(presented);
+function requireSecret(presented: Buffer, secrets: readonly Secret[]): undefined {
   let matches = false;
   for (const secret of secrets) {
-    if (sameBytes(bytes, secret.bytes())) matches = true;
+    if (sameBytes(presented, secret.bytes())) matches = true;
   }
   if (!matches) throw rejected("mismatch");
-}
-
-type Hmac = Extract<EndpointToml, { auth: "hmac-sha256" }>;
-
-function signatureProof(req: IncomingMessage, { secret, signature_over }: Hmac): BodyProof {
-  const sent = SIGNATURE_HEADERS.find((name) => headerValues(req, name).length > 0);
-  if (sent === undefined) throw rejected("missing");
-  const signature = parseHmacHeader(onlyCredential(req, sent));
-  if (signature === undefined) throw rejected("malformed");
-  return {
-    covers: signature_over,
-    check(bytes) {
-      if (!isSignedByAny(secret, signature, bytes)) throw rejected("mismatch");
-    },
-  };
 }
 
 function onlyCredential(req: IncomingMessage, name: string): string {
@@ -69,17 +109,38 @@ function onlyCredential(req: IncomingMessage, name: string): string {
   return found.value;
 }
 
-function rejected(reason: Reason): AppError {
-  return new AppError("webhook.credential_rejected", { reason, publicDetail: "unauthorized" });
+function acceptedCoding(req: IncomingMessage, { encoded_bodies }: EndpointToml): string | undefined {
+  const coding = contentCoding(req);
+  if (coding === undefined) return undefined;
+  if (encoded_bodies !== "decode") throw codingUnsupported(coding, "this endpoint takes no Content-Encoding");
+  if (CODINGS.includes(coding)) return coding;
+  throw codingUnsupported(coding, `Content-Encoding must be one of ${CODINGS.join(", ")}`);
 }
 
-/** The challenge that goes with a 401 (RFC 9110, section 11.6.1). */
-export function challengeOf(endpoint: EndpointToml): string {
+/** Headers in which some sender puts a credential, so that a refusal can name what came instead. */
+const KNOWN_HEADERS: readonly string[] = knownHeaders();
+
+function knownHeaders(): string[] {
+  const signed = Object.values(PRESETS).flatMap(({ endpoint }) => {
+    const schemes = [endpoint.signature ?? []].flat();
+    return [...schemes.flatMap(({ header }) => header ?? []), ...(endpoint.api_key_header ?? [])];
+  });
+  const others = ["authorization", "x-api-key", "x-signature-256", "x-hub-signature", "x-webhook-signature"];
+  return [...new Set([...signed, ...others].map((name) => name.toLowerCase()))].sort();
+}
+
+function challengeOf(endpoint: EndpointToml): string {
   switch (endpoint.auth) {
     case "bearer":
       return 'Bearer realm="postern"';
+    case "basic":
+      return 'Basic realm="postern", charset="UTF-8"';
     case "api-key":
       return `ApiKey realm="postern", header="${endpoint.api_key_header}"`;
+    case "token":
+      return 'Token realm="postern"';
+    case "signature":
+      return 'Signature realm="postern"';
     case "hmac-sha256":
     case "none": // never refused, so never challenged
       return 'HMAC-SHA256 realm="postern"';

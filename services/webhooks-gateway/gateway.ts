@@ -5,9 +5,11 @@ import type { Admission } from "../../shared/gateway/admission.ts";
 import { type Gateway, type IngressOptions, openIngress } from "../../shared/gateway/ingress.ts";
 import { rawPath } from "../../shared/http/headers.ts";
 import { bareApp, onlyGet, probes, serve } from "../../shared/http/ops.ts";
-import { platformKeys, WEBHOOK_NAME, WEBHOOK_ORIGIN, WEBHOOK_PATH } from "../../shared/job-call/job-call.ts";
 import { createClaims } from "../../shared/queue/enqueue.ts";
-import { systemClock } from "../../shared/time/clock.ts";
+import { type Clock, systemClock } from "../../shared/time/clock.ts";
+import { createMakeCall } from "./call.ts";
+import { createCredential } from "./credential.ts";
+import { createHandshakes, type TakeSecret } from "./handshake.ts";
 import { createReceive, type Endpoint, type Receive } from "./receive.ts";
 
 /** Checks a `webhooks.toml` table: `webhooksToml(env).parse(table)`. */
@@ -26,11 +28,11 @@ export type WebhooksGateway = Gateway & {
 
 /** The webhooks gateway, to be mounted in any process. It holds no state that two replicas would have to share. */
 export function createWebhooksGateway(options: GatewayOptions): WebhooksGateway {
-  const { webhooks, serviceId, metadataPrefix, redis, log, clock = systemClock } = options;
+  const { redis, log, clock = systemClock } = options;
   const { admission, add, beginWrite, firstCheck, pressure, close } = openIngress("webhook", options);
   const accept = createAccept({ add, claims: createClaims(redis), beginWrite, clock });
   const receive = createReceive({ admission, accept, clock, log });
-  const endpoints = toEndpoints(webhooks, serviceId, metadataPrefix);
+  const endpoints = toEndpoints(options, clock, async () => false);
   return {
     handler: createHandler(endpoints, receive, admission),
     readiness: () => admission.readiness(),
@@ -68,26 +70,16 @@ function createHandler(
 
 /** The endpoints by path, with their defaults resolved. */
 function toEndpoints(
-  webhooks: WebhooksToml,
-  serviceId: number,
-  metadataPrefix: string,
+  { webhooks, serviceId, metadataPrefix }: GatewayOptions,
+  clock: Clock,
+  takeSecret: TakeSecret,
 ): ReadonlyMap<string, Endpoint> {
-  const keys = platformKeys(metadataPrefix);
-  const toEndpoint = (config: EndpointToml): Endpoint => {
-    // It has a place for the call id, since an object that grows a computed key is slow to make and to write as JSON.
-    const template = {
-      [keys.serviceId]: String(serviceId),
-      [WEBHOOK_PATH]: config.path,
-      ...(config.name !== undefined && { [WEBHOOK_NAME]: config.name }),
-      [WEBHOOK_ORIGIN]: "webhook",
-      [keys.callId]: "",
-    };
-    return {
-      config,
-      bodyBytesMax: config.body_limit_bytes ?? webhooks.body_limit_bytes,
-      windowMs: (config.idempotency_window_secs ?? webhooks.idempotency_window_secs) * 1000,
-      metadataOf: (callId) => ({ ...template, [keys.callId]: callId }),
-    };
-  };
+  const toEndpoint = (config: EndpointToml): Endpoint => ({
+    config,
+    credential: createCredential(config, config.body_limit_bytes ?? webhooks.body_limit_bytes, clock),
+    handshakes: createHandshakes(config, takeSecret),
+    makeCall: createMakeCall(config, { serviceId, metadataPrefix, clock }),
+    windowMs: (config.idempotency_window_secs ?? webhooks.idempotency_window_secs) * 1000,
+  });
   return new Map(webhooks.endpoints.map((config) => [config.path, toEndpoint(config)]));
 }

@@ -57,7 +57,7 @@ export function createDevConfig({
 }
 
 /** A body that the job of this id takes. */
-export function exampleBody(jobId: number): string {
+export function exampleBody(jobId: number | undefined): string {
   return JSON.stringify(jobId === DEV_JOBS.slow ? { steps: 3 } : { hello: "postern" });
 }
 

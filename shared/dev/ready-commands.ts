@@ -16,7 +16,10 @@ type CurlOptions = {
   showSecret: boolean;
 };
 
-/** A command that a terminal takes as it stands and the gateway answers with 202. */
+/**
+ * A command that a terminal takes as it stands and the gateway accepts. Not for an endpoint whose sender signs in a way of
+ * its own (`signature`), nor for one whose secret is a field of the body.
+ */
 export function readyCurl(endpoint: EndpointToml, options: CurlOptions): string {
   const { address, body, contentType = "application/json" } = options;
   const headers = [shellQuote(`Content-Type: ${contentType}`), ...credential(endpoint, options)];
@@ -24,11 +27,23 @@ export function readyCurl(endpoint: EndpointToml, options: CurlOptions): string 
   return [
     "curl",
     "-i",
-    shellQuote(`http://${address}${endpoint.path}`),
+    shellQuote(`http://${address}${endpoint.path}${query(endpoint, options)}`),
     ...flags,
     "--data-raw",
     shellQuote(body),
   ].join(" ");
+}
+
+function query(endpoint: EndpointToml, { showSecret }: CurlOptions): string {
+  if (endpoint.auth !== "token" || endpoint.token_query === undefined) return "";
+  const secret = showSecret ? encodeURIComponent(first(endpoint.secret)) : "$SECRET";
+  return `?${encodeURIComponent(endpoint.token_query)}=${secret}`;
+}
+
+/** Whether readyCurl can make a command for this endpoint. */
+export function hasReadyCurl(endpoint: EndpointToml): boolean {
+  if (endpoint.auth === "signature") return false;
+  return endpoint.auth !== "token" || endpoint.token_query !== undefined;
 }
 
 function credential(endpoint: EndpointToml, { body, showSecret }: CurlOptions): string[] {
@@ -47,7 +62,7 @@ export function readyPay(jobUrl: string, jobId: number, payerKey: string): strin
 type CredentialHeader = { name: string; value: string };
 
 /**
- * The credential header of a webhook with this body, made with the endpoint's first secret; undefined for `none`. `shownAs`
+ * The credential header of a webhook with this body, made with the endpoint's first secret; undefined if it has none. `shownAs`
  * replaces a secret that may not be shown; a signature is always the real one.
  */
 export function credentialHeader(
@@ -57,7 +72,13 @@ export function credentialHeader(
 ): CredentialHeader | undefined {
   switch (endpoint.auth) {
     case "none":
+    case "token":
+    case "signature":
       return undefined;
+    case "basic": {
+      const credentials = `${endpoint.username}:${shownAs ?? first(endpoint.secret)}`;
+      return { name: "Authorization", value: `Basic ${Buffer.from(credentials).toString("base64")}` };
+    }
     case "bearer":
       return { name: "Authorization", value: `Bearer ${shownAs ?? first(endpoint.secret)}` };
     case "api-key":

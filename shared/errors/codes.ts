@@ -24,6 +24,13 @@ export const CODES = {
   "request.expectation_failed": { status: 417, retryable: false, title: "Expectation cannot be met" },
   "webhook.credential_rejected": { status: 401, retryable: false, title: "Credential is not valid" },
   "webhook.delivery_id_invalid": { status: 400, retryable: false, title: "Delivery id is not usable" },
+  "webhook.metadata_invalid": {
+    status: 400,
+    retryable: false,
+    title: "A value for the runner is not usable",
+  },
+  "webhook.event_unrouted": { status: 404, retryable: false, title: "No job for this event" },
+  "webhook.handshake_refused": { status: 403, retryable: false, title: "Set-up request is refused" },
   "call.conflict": { status: 409, retryable: false, title: "Delivery id was used for another body" },
 
   // what a payer did

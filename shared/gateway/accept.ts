@@ -17,8 +17,16 @@ type Deps = {
   clock: Clock;
 };
 
-/** `windowMs` says how long a delivery id is remembered; undefined for a call without one. */
-export type Accept = (call: JobCall, windowMs: number | undefined) => Promise<Accepted>;
+/** How a call that its sender can repeat is remembered. */
+export type Repeat = {
+  /** How long after its end. */
+  windowMs: number;
+  /** The hash that a repeat must have too; another one is a conflict. */
+  bodySha256: string;
+};
+
+/** `repeat` is undefined for a call without a delivery id. */
+export type Accept = (call: JobCall, repeat: Repeat | undefined) => Promise<Accepted>;
 
 /**
  * Resolves once the call is on disk in Redis. A call with a delivery id is claimed first, so that a repeat within the window
@@ -26,10 +34,11 @@ export type Accept = (call: JobCall, windowMs: number | undefined) => Promise<Ac
  * been lost. Throws `call.conflict` and the `queue.*` codes.
  */
 export function createAccept({ add, claims, beginWrite, clock }: Deps): Accept {
-  async function acceptOnce(call: JobCall, windowMs: number, write: RetryWrite): Promise<Accepted> {
+  async function acceptOnce(call: JobCall, repeat: Repeat, write: RetryWrite): Promise<Accepted> {
+    const { windowMs, bodySha256 } = repeat;
     const by = randomUUID();
     failpoint("gateway.before_claim");
-    const claim = await write(() => claims.claim(call.id, call.sha256, { windowMs, now: clock(), by }));
+    const claim = await write(() => claims.claim(call.id, bodySha256, { windowMs, now: clock(), by }));
     failpoint("gateway.after_claim");
     if (claim.kind === "conflict") {
       throw new AppError("call.conflict", { reason: `${call.id} is known with another body` });
@@ -42,15 +51,15 @@ export function createAccept({ add, claims, beginWrite, clock }: Deps): Accept {
     return { replayed: claim.kind === "known", status: "accepted" };
   }
 
-  return async function accept(call, windowMs) {
+  return async function accept(call, repeat) {
     const write = beginWrite();
     try {
-      if (windowMs !== undefined) return await acceptOnce(call, windowMs, write);
+      if (repeat !== undefined) return await acceptOnce(call, repeat, write);
       await write(() => add(call));
       failpoint("gateway.after_add");
       return { replayed: false, status: "accepted" };
     } catch (error) {
-      throw withAdvice(error, windowMs !== undefined);
+      throw withAdvice(error, repeat !== undefined);
     }
   };
 }

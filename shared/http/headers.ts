@@ -54,3 +54,9 @@ export function rawPath(target: string): string {
   const query = target.indexOf("?");
   return query === -1 ? target : target.slice(0, query);
 }
+
+/** The query of a request target as it came, without its question mark; empty if there is none. */
+export function rawQuery(target: string): string {
+  const query = target.indexOf("?");
+  return query === -1 ? "" : target.slice(query + 1);
+}

@@ -65,6 +65,12 @@ export function parseJobCall(stored: unknown): { call: JobCall; body: Buffer } {
 export const WEBHOOK_PATH = "X-WEBHOOK-PATH";
 export const WEBHOOK_NAME = "X-WEBHOOK-NAME";
 export const WEBHOOK_ORIGIN = "X-WEBHOOK-ORIGIN";
+/** The sender's own id and type of the delivery, and the query of its request. */
+export const WEBHOOK_DELIVERY_ID = "X-WEBHOOK-DELIVERY-ID";
+export const WEBHOOK_EVENT = "X-WEBHOOK-EVENT";
+export const WEBHOOK_QUERY = "X-WEBHOOK-QUERY";
+/** The names of the sender's headers that came along, separated by commas. They too are metadata. */
+export const WEBHOOK_FORWARDED = "X-WEBHOOK-FORWARDED";
 
 /** The prefix is a setting (`metadata_prefix`), for runners that use another brand. */
 export function platformKeys(prefix: string) {

@@ -1,11 +1,10 @@
-import type { Env } from "../config/secrets.ts";
 import { type AppError, messageOf, stackOf, toAppError } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
 import { createProcessLogger } from "../log/pino-logger.ts";
 import { armFailpoint } from "./failpoint.ts";
 
 /** What every process is started with. */
-export type ServiceOptions = { env: Env; pretty: boolean };
+export type ServiceOptions = { env: NodeJS.ProcessEnv; pretty: boolean };
 
 export type Service = { log: Logger; shutdown: Shutdown };
 

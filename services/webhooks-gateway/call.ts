@@ -1,0 +1,165 @@
+import type { IncomingMessage } from "node:http";
+import { type EndpointToml, schemesOf } from "../../shared/config/webhooks-toml.ts";
+import { sha256Hex } from "../../shared/crypto/compare.ts";
+import { AppError } from "../../shared/errors/app-error.ts";
+import { rawQuery, traceparentOf } from "../../shared/http/headers.ts";
+import { callIdFrom, randomCallId } from "../../shared/job-call/call-id.ts";
+import {
+  type JobCall,
+  platformKeys,
+  toJobCall,
+  WEBHOOK_DELIVERY_ID,
+  WEBHOOK_EVENT,
+  WEBHOOK_FORWARDED,
+  WEBHOOK_NAME,
+  WEBHOOK_ORIGIN,
+  WEBHOOK_PATH,
+  WEBHOOK_QUERY,
+} from "../../shared/job-call/job-call.ts";
+import { isCovered } from "../../shared/senders/coverage.ts";
+import { type Found, fill, type Part, RequestValues, toParts } from "../../shared/senders/template.ts";
+import type { Clock } from "../../shared/time/clock.ts";
+
+/** What a proven request becomes. */
+type MadeCall = {
+  call: JobCall;
+  /** For a call that the sender can repeat: what a repeat must have in common with it. Empty if nothing but the id. */
+  repeat: { bodySha256: string } | undefined;
+};
+
+type Options = { serviceId: number; metadataPrefix: string; clock: Clock };
+
+/** Makes a call of a proven request; undefined for an event that the endpoint drops. */
+export type MakeCall = (req: IncomingMessage, body: Buffer) => MadeCall | undefined;
+
+/**
+ * Makes the calls of an endpoint. Throws `webhook.delivery_id_invalid`, `webhook.metadata_invalid` and
+ * `webhook.event_unrouted`.
+ */
+export function createMakeCall(
+  endpoint: EndpointToml,
+  { serviceId, metadataPrefix, clock }: Options,
+): MakeCall {
+  const { forward_headers, forward_query } = endpoint;
+  const keys = platformKeys(metadataPrefix);
+  // It has a place for the call id, since an object that grows a computed key is slow to make and to write as JSON.
+  const template = {
+    [keys.serviceId]: String(serviceId),
+    [WEBHOOK_PATH]: endpoint.path,
+    ...(endpoint.name !== undefined && { [WEBHOOK_NAME]: endpoint.name }),
+    [WEBHOOK_ORIGIN]: "webhook",
+    [keys.callId]: "",
+  };
+  const deliveryId = endpoint.delivery_id === undefined ? undefined : toParts(endpoint.delivery_id);
+  const eventType = endpoint.event_type === undefined ? undefined : toParts(endpoint.event_type);
+  const jobOf = createJobOf(endpoint);
+  const name = createName(endpoint, deliveryId);
+
+  /** What the sender says of the delivery, beside its body. */
+  function addTo(metadata: Record<string, string>, req: IncomingMessage, values: RequestValues): void {
+    if (eventType !== undefined) put(metadata, WEBHOOK_EVENT, fill(eventType, values), TEXT_BYTES_MAX);
+    const query = forward_query ? rawQuery(req.url ?? "") : "";
+    if (query !== "") put(metadata, WEBHOOK_QUERY, { value: query }, QUERY_BYTES_MAX);
+    if (forward_headers.length === 0) return;
+    const before = Object.keys(metadata).length;
+    for (const header of forward_headers) {
+      put(metadata, header, values.header([header.toLowerCase()]), TEXT_BYTES_MAX);
+    }
+    const forwarded = Object.keys(metadata).slice(before);
+    if (forwarded.length > 0) metadata[WEBHOOK_FORWARDED] = forwarded.join(", ");
+  }
+
+  return (req, body) => {
+    const values = new RequestValues(req, body);
+    const jobId = jobOf(values);
+    if (jobId === undefined) return undefined;
+    const bodySha256 = sha256Hex(body);
+    const delivery = deliveryId && readDeliveryId(deliveryId, values);
+    const named = delivery === undefined ? undefined : name(delivery, bodySha256);
+    const id = named?.id ?? randomCallId();
+    const metadata: Record<string, string> = { ...template, [keys.callId]: id };
+    if (delivery !== undefined) metadata[WEBHOOK_DELIVERY_ID] = delivery;
+    addTo(metadata, req, values);
+    const call = toJobCall({
+      id,
+      origin: "webhook",
+      job_id: jobId,
+      metadata,
+      contentType: req.headers["content-type"],
+      body,
+      bodySha256,
+      accepted_at: clock(),
+      traceparent: traceparentOf(req),
+    });
+    return { call, repeat: named?.repeat };
+  };
+}
+
+/** The job of a request. Undefined if it has none and is dropped. */
+function createJobOf({ job_id, route_by }: EndpointToml): (values: RequestValues) => number | undefined {
+  if (route_by === undefined) return () => job_id;
+  const { header, field, jobs, unmatched } = route_by;
+  const template = toParts(header === undefined ? `{body:${field}}` : `{header:${header}}`);
+  return (values) => {
+    const found = fill(template, values);
+    const event = "value" in found ? found.value : undefined;
+    if (event !== undefined && Object.hasOwn(jobs, event)) return jobs[event];
+    if (unmatched === "drop") return undefined;
+    throw new AppError("webhook.event_unrouted", { reason: `no job for the event ${event ?? "(none)"}` });
+  };
+}
+
+/**
+ * Names the call of a delivery: the same delivery is the same call on every replica. A bearer token or an API key proves who
+ * sent the id, and another body under it is a conflict. Where a signature covers the id, the id alone names the call, since
+ * some senders count their tries in the body. Otherwise the body is part of the name: a stranger could take the id of another
+ * body.
+ */
+function createName(endpoint: EndpointToml, template: readonly Part[] = []) {
+  const { path } = endpoint;
+  const schemes = schemesOf(endpoint);
+  const byToken = schemes?.every(({ algorithm }) => algorithm === "equal") ?? endpoint.auth !== "none";
+  const covered = schemes !== undefined && isCovered(template, schemes);
+  return (deliveryId: string, bodySha256: string): { id: string; repeat: { bodySha256: string } } => {
+    if (byToken) return { id: callIdFrom(path, deliveryId), repeat: { bodySha256 } };
+    if (covered) return { id: callIdFrom(path, deliveryId, "covered"), repeat: { bodySha256: "" } };
+    return { id: callIdFrom(path, deliveryId, bodySha256), repeat: { bodySha256 } };
+  };
+}
+
+const DELIVERY_ID_BYTES_MAX = 256;
+const TEXT_BYTES_MAX = 1024;
+const QUERY_BYTES_MAX = 4096;
+
+/** What can be a header value of the request to the runner, without changing on the way. */
+const HEADER_TEXT = /^[!-~](?:[ -~]*[!-~])?$/;
+
+/** The sender's own id of this delivery, if the request has one. */
+function readDeliveryId(template: readonly Part[], values: RequestValues): string | undefined {
+  const found = fill(template, values);
+  const where = template.map((part) => (part.kind === "header" ? part.names.join(" or ") : part.kind)).join();
+  const invalid = (what: string) =>
+    AppError.public("webhook.delivery_id_invalid", `the delivery id (${where}) ${what}`);
+  if ("problem" in found) {
+    if (found.problem === "missing") return undefined;
+    throw invalid("came more than once");
+  }
+  if (found.value === "") throw invalid("is empty");
+  if (found.value.length > DELIVERY_ID_BYTES_MAX) {
+    // A batch has the ids of all its elements.
+    if (template.some(({ kind }) => kind === "field")) return sha256Hex(Buffer.from(found.value));
+    throw invalid(`is longer than ${DELIVERY_ID_BYTES_MAX} bytes`);
+  }
+  if (!HEADER_TEXT.test(found.value)) throw invalid("is not visible ASCII");
+  return found.value;
+}
+
+/** Adds a value that the request has. An empty one counts as absent. */
+function put(metadata: Record<string, string>, key: string, found: Found, bytesMax: number): void {
+  if ("problem" in found ? found.problem === "missing" : found.value === "") return;
+  const invalid = (what: string) => AppError.public("webhook.metadata_invalid", `${key} ${what}`);
+  if ("problem" in found) throw invalid("came more than once");
+  if (found.value.length > bytesMax) throw invalid(`is longer than ${bytesMax} bytes`);
+  if (!HEADER_TEXT.test(found.value)) throw invalid("is not visible ASCII");
+  metadata[key] = found.value;
+}

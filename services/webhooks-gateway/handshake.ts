@@ -1,0 +1,120 @@
+import type { IncomingMessage } from "node:http";
+import { type EndpointToml, schemesOf } from "../../shared/config/webhooks-toml.ts";
+import { sameBytes } from "../../shared/crypto/compare.ts";
+import type { Secret } from "../../shared/crypto/secret.ts";
+import { AppError } from "../../shared/errors/app-error.ts";
+import { keysFor } from "../../shared/senders/key.ts";
+import { fill, RequestValues, toParts } from "../../shared/senders/template.ts";
+import { hmacOf } from "../../shared/senders/verifier.ts";
+
+/** The answer to a set-up request. */
+export type HandshakeAnswer = { status: number; headers: Readonly<Record<string, string>>; body: string };
+
+/** Takes a secret that a sender gives away in its handshake. False unless the operator has opened the endpoint for it. */
+export type TakeSecret = (path: string, secret: string) => Promise<boolean>;
+
+type HandshakeToml = EndpointToml["handshakes"][number];
+
+/**
+ * What a keyed handshake answers with the MAC of. The MAC is made under the key that signs deliveries, so no delivery may be
+ * of this form: then what a handshake gives away opens nothing.
+ */
+export const GIVEN_AWAY = /^[A-Za-z0-9._~+/=-]{0,1024}$/;
+
+/** Echoed text is visible ASCII, and no more of it. */
+const ECHOED = /^[!-~](?:[ -~]{0,1022}[!-~])?$/;
+
+/** The handshakes of an endpoint: requests that set it up at the sender. They are answered and never queued. */
+export function createHandshakes(endpoint: EndpointToml, takeSecret: TakeSecret) {
+  const { handshakes } = endpoint;
+  const beforeBody = handshakes.filter(({ proof }) => proof !== "credential");
+  const signed = handshakes.filter(({ proof }) => proof === "credential");
+
+  /**
+   * Answers a handshake that no credential proves; undefined if the request is none. Throws `webhook.handshake_refused` if
+   * what proves it does not hold.
+   */
+  async function answerUnsigned(req: IncomingMessage): Promise<HandshakeAnswer | undefined> {
+    if (beforeBody.length === 0) return undefined;
+    const values = new RequestValues(req);
+    const handshake = beforeBody.find((each) => isFor(each, req, values));
+    if (handshake === undefined) return undefined;
+    await prove(handshake, values);
+    return answerOf(handshake, values);
+  }
+
+  /** Answers a handshake whose credential holds; undefined if the request is a delivery. */
+  function answerSigned(req: IncomingMessage, body: Buffer): HandshakeAnswer | undefined {
+    if (signed.length === 0) return undefined;
+    const values = new RequestValues(req, body);
+    const handshake = signed.find((each) => isFor(each, req, values));
+    return handshake && answerOf(handshake, values);
+  }
+
+  async function prove({ proof }: HandshakeToml, values: RequestValues): Promise<void> {
+    if (typeof proof !== "object") return;
+    if ("verify_token" in proof) {
+      const token = values.query(proof.verify_token);
+      const wanted = endpoint.verify_token as Secret;
+      const holds = "value" in token && sameBytes(Buffer.from(token.value, "utf8"), wanted.bytes());
+      if (!holds) throw refused(`the query parameter ${proof.verify_token} is not the verify token`);
+      return;
+    }
+    const secret = values.header([proof.secret_header.toLowerCase()]);
+    if ("problem" in secret || !ECHOED.test(secret.value)) throw refused("the secret is not usable");
+    if (!(await takeSecret(endpoint.path, secret.value)))
+      throw refused("the endpoint is not open for a secret: postern endpoint open");
+  }
+
+  function answerOf(handshake: HandshakeToml, values: RequestValues): HandshakeAnswer {
+    const { status, content_type, json, body } = handshake;
+    const headers: Record<string, string> = {};
+    if (content_type !== undefined) headers["Content-Type"] = content_type;
+    else if (json !== undefined) headers["Content-Type"] = "application/json";
+    else if (body !== undefined) headers["Content-Type"] = "text/plain; charset=utf-8";
+    for (const [name, text] of Object.entries(handshake.headers)) headers[name] = echo(text, values);
+    if (json === undefined) return { status, headers, body: body === undefined ? "" : echo(body, values) };
+    const members = Object.entries(json).map(([name, value]) => {
+      if (typeof value === "number") return [name, value];
+      return [name, value === "{mac}" ? macOf(handshake, values) : echo(value, values)];
+    });
+    return { status, headers, body: JSON.stringify(Object.fromEntries(members)) };
+  }
+
+  function macOf({ mac }: HandshakeToml, values: RequestValues): string {
+    const text = echo(mac?.of ?? "", values);
+    if (!GIVEN_AWAY.test(text)) throw refused("the challenge has the form of something that is signed");
+    const schemes = schemesOf(endpoint) ?? [];
+    const [scheme] = schemes;
+    const [key] = keysFor(schemes, ("secret" in endpoint && endpoint.secret) || [])[0] ?? [];
+    if (scheme === undefined || key === undefined) throw refused("the endpoint has no secret");
+    const digest = hmacOf(scheme.algorithm, key, Buffer.from(text, "latin1"));
+    return `${mac?.prefix ?? ""}${digest.toString(mac?.encoding)}`;
+  }
+
+  return { answerUnsigned, answerSigned };
+}
+
+export type Handshakes = ReturnType<typeof createHandshakes>;
+
+function isFor({ method, when }: HandshakeToml, req: IncomingMessage, values: RequestValues): boolean {
+  return (
+    req.method === method &&
+    Object.entries(when).every(([template, wanted]) => {
+      const found = fill(toParts(template), values);
+      return "value" in found && (wanted === "*" || found.value === wanted);
+    })
+  );
+}
+
+/** A template filled with what the sender sent, capped and without control characters. */
+function echo(template: string, values: RequestValues): string {
+  const found = fill(toParts(template), values);
+  if ("problem" in found) throw refused(`${found.what} is ${found.problem}`);
+  if (!ECHOED.test(found.value)) throw refused("the challenge is too long, or is not visible ASCII");
+  return found.value;
+}
+
+function refused(reason: string): AppError {
+  return AppError.public("webhook.handshake_refused", reason);
+}

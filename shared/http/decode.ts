@@ -1,0 +1,31 @@
+import { promisify } from "node:util";
+import { brotliDecompress, gunzip, inflate, type ZlibOptions } from "node:zlib";
+import { AppError, messageOf } from "../errors/app-error.ts";
+import { tooLarge } from "./body.ts";
+
+type Decode = (bytes: Buffer, options: ZlibOptions) => Promise<Buffer>;
+
+const DECODERS: Readonly<Record<string, Decode>> = {
+  gzip: promisify(gunzip) as Decode,
+  "x-gzip": promisify(gunzip) as Decode,
+  deflate: promisify(inflate) as Decode,
+  br: promisify(brotliDecompress) as Decode,
+};
+
+/** The content codings that can be decoded (RFC 9110, section 8.4.1). */
+export const CODINGS: readonly string[] = Object.keys(DECODERS);
+
+/**
+ * Decodes a body of one of the `CODINGS`, and stops at the limit: a small body may decode to a very large one. Throws
+ * `request.too_large` and `request.encoding_broken`.
+ */
+export async function decodeBody(bytes: Buffer, coding: string, bytesMax: number): Promise<Buffer> {
+  const decoder = DECODERS[coding] as Decode;
+  try {
+    return await decoder(bytes, { maxOutputLength: Math.max(bytesMax, 1) });
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE") throw tooLarge(bytesMax);
+    const publicDetail = `the body is not ${coding}`;
+    throw new AppError("request.encoding_broken", { reason: messageOf(cause), publicDetail, cause });
+  }
+}

@@ -1,0 +1,160 @@
+import type { Preset } from "./description.ts";
+import { v1 } from "./standard-webhooks.ts";
+
+/** Where code lives, is built and is planned. */
+export const codeHosts = {
+  github: {
+    sender: "GitHub",
+    source: "https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries",
+    setup:
+      "Settings > Webhooks > Add webhook: the payload URL, content type `application/json`, and a secret of your own.",
+    open: ["GitHub never sends a delivery again by itself, whatever the answer."],
+    endpoint: {
+      auth: "signature",
+      signature: { header: "X-Hub-Signature-256", prefix: "sha256=", algorithm: "hmac-sha256" },
+      delivery_id: "{header:X-GitHub-Delivery}",
+      event_type: "{header:X-GitHub-Event}",
+      forward_headers: ["X-GitHub-Event", "X-GitHub-Delivery", "X-GitHub-Hook-ID"],
+    },
+  },
+  gitlab: {
+    sender: "GitLab",
+    source: "https://docs.gitlab.com/user/project/integrations/webhooks/",
+    setup:
+      "Settings > Webhooks > Add new webhook: the URL, and from GitLab 19.0 on a signing token (`whsec_…`), before it a secret token. Put both into `secret` while both exist.",
+    open: [
+      "With a secret token instead of a signing token, nothing is signed: who has the token can send anything.",
+    ],
+    endpoint: {
+      auth: "signature",
+      // A request with a signature must have a good one; the token counts only in a request without.
+      signature: [v1("webhook", "whsec"), { header: "X-Gitlab-Token", algorithm: "equal" }],
+      delivery_id: "{header:webhook-id|Idempotency-Key}",
+      event_type: "{header:X-Gitlab-Event}",
+      forward_headers: [
+        "X-Gitlab-Event",
+        "X-Gitlab-Event-UUID",
+        "X-Gitlab-Webhook-UUID",
+        "X-Gitlab-Instance",
+      ],
+      // A 4xx counts towards disabling the webhook for good.
+      answer: { status: 202, limited: 503 },
+    },
+  },
+  bitbucket: {
+    sender: "Bitbucket (Cloud and Data Center)",
+    source: "https://support.atlassian.com/bitbucket-cloud/docs/manage-webhooks/",
+    setup:
+      "Repository settings > Webhooks > Add webhook: the URL and a secret of your own. Without a secret nothing is signed.",
+    endpoint: {
+      auth: "signature",
+      signature: { header: "X-Hub-Signature", prefix: "sha256=", algorithm: "hmac-sha256" },
+      delivery_id: "{header:X-Request-UUID|X-Request-Id}",
+      event_type: "{header:X-Event-Key}",
+      forward_headers: ["X-Event-Key", "X-Request-UUID", "X-Hook-UUID", "X-Attempt-Number"],
+    },
+  },
+  jira: {
+    sender: "Jira (webhooks of an administrator)",
+    source: "https://developer.atlassian.com/cloud/jira/platform/webhooks/",
+    setup: "System > Webhooks: the URL and a secret of your own.",
+    endpoint: {
+      auth: "signature",
+      signature: { header: "X-Hub-Signature", prefix: "sha256=", algorithm: "hmac-sha256" },
+      delivery_id: "{header:X-Atlassian-Webhook-Identifier}",
+      event_type: "{body:/webhookEvent}",
+      forward_headers: ["X-Atlassian-Webhook-Identifier", "X-Atlassian-Webhook-Retry"],
+    },
+  },
+  linear: {
+    sender: "Linear",
+    source: "https://linear.app/developers/webhooks",
+    setup: "Settings > API > Webhooks > New webhook: the URL; take the signing secret from its page.",
+    endpoint: {
+      auth: "signature",
+      signature: {
+        header: "Linear-Signature",
+        algorithm: "hmac-sha256",
+        timestamp: { field: "/webhookTimestamp", unit: "ms", past_secs: 60, future_secs: 60 },
+      },
+      delivery_id: "{header:Linear-Delivery}",
+      event_type: "{body:/type}.{body:/action}",
+      forward_headers: ["Linear-Event", "Linear-Delivery"],
+      answer: { status: 200 },
+    },
+  },
+  circleci: {
+    sender: "CircleCI",
+    source: "https://circleci.com/docs/guides/integration/outbound-webhooks/",
+    setup: "Project settings > Webhooks > Add webhook: the URL and a secret token of your own.",
+    endpoint: {
+      auth: "signature",
+      signature: {
+        header: "circleci-signature",
+        list: { separator: ",", key: "v1" },
+        algorithm: "hmac-sha256",
+      },
+      delivery_id: "{body:/id}",
+      event_type: "{body:/type}",
+    },
+  },
+  buildkite: {
+    sender: "Buildkite",
+    source: "https://buildkite.com/docs/apis/webhooks/pipelines",
+    setup:
+      "Organisation settings > Notification services > Webhook: the URL, and the token sent as a signature.",
+    endpoint: {
+      auth: "signature",
+      signature: {
+        header: "X-Buildkite-Signature",
+        list: { separator: ",", key: "signature" },
+        algorithm: "hmac-sha256",
+        signed: "{timestamp}.{body}",
+        timestamp: { pair: "timestamp", unit: "s", past_secs: 300, future_secs: 300 },
+      },
+      event_type: "{body:/event}",
+      forward_headers: ["X-Buildkite-Event"],
+    },
+  },
+  vercel: {
+    sender: "Vercel",
+    source: "https://vercel.com/docs/webhooks/webhooks-api",
+    setup:
+      "Team settings > Webhooks: the URL; take the secret that is shown once. An integration signs with its client secret.",
+    endpoint: {
+      auth: "signature",
+      signature: { header: "x-vercel-signature", algorithm: "hmac-sha1" },
+      delivery_id: "{body:/id}",
+      event_type: "{body:/type}",
+    },
+  },
+  npm: {
+    sender: "npm hooks",
+    source: "https://docs.npmjs.com/cli/v10/commands/npm-hook",
+    setup: "`npm hook add <package> <url> <secret>`.",
+    endpoint: {
+      auth: "signature",
+      signature: { header: "x-npm-signature", prefix: "sha256=", algorithm: "hmac-sha256" },
+      event_type: "{body:/event}",
+    },
+  },
+  trello: {
+    sender: "Trello",
+    source: "https://developer.atlassian.com/cloud/trello/guides/rest-api/webhooks/",
+    setup:
+      "Create the webhook over the REST API with this URL as `callbackURL`. `secret` is the application's secret.",
+    endpoint: {
+      auth: "signature",
+      signature: {
+        header: "X-Trello-Webhook",
+        encoding: "base64",
+        algorithm: "hmac-sha1",
+        signed: "{body}{url}",
+      },
+      delivery_id: "{body:/action/id}",
+      event_type: "{body:/action/type}",
+      handshakes: [{ method: "HEAD", proof: "none" }],
+      answer: { status: 200 },
+    },
+  },
+} as const satisfies Readonly<Record<string, Preset>>;

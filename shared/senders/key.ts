@@ -1,0 +1,89 @@
+import { createPublicKey, type KeyObject } from "node:crypto";
+import type { Secret } from "../crypto/secret.ts";
+import type { Scheme, SecretFormat } from "./description.ts";
+
+/** A MAC's key as bytes, or a public key. */
+export type Key = Buffer | KeyObject;
+
+/** The keys of each scheme: a secret belongs to the first scheme whose format it has. */
+export function keysFor(schemes: readonly Scheme[], secrets: readonly Secret[]): Key[][] {
+  const keys: Key[][] = schemes.map(() => []);
+  for (const secret of secrets) {
+    const index = schemeOf(secret, schemes);
+    const format = schemes[index]?.secret_format ?? "text";
+    const key = PARSERS[format](secret.reveal());
+    if (key !== undefined) keys[index]?.push(key);
+  }
+  return keys;
+}
+
+/** What a secret should have been, if no scheme can use it. */
+export function secretProblem(secret: Secret, schemes: readonly Scheme[]): string | undefined {
+  if (schemeOf(secret, schemes) !== -1) return undefined;
+  const formats = new Set(schemes.map(({ secret_format }) => EXPECTED[secret_format ?? "text"]));
+  return `must be ${[...formats].join(", or ")}`;
+}
+
+function schemeOf(secret: Secret, schemes: readonly Scheme[]): number {
+  return schemes.findIndex(
+    ({ secret_format }) => PARSERS[secret_format ?? "text"](secret.reveal()) !== undefined,
+  );
+}
+
+const PARSERS: Readonly<Record<SecretFormat, (text: string) => Key | undefined>> = {
+  text: (text) => Buffer.from(text, "utf8"),
+  hex: (text) => decodeHex(text),
+  base64: decodeBase64,
+  whsec: (text) => after("whsec_", text, decodeBase64),
+  "base64-or-whsec": (text) => after("whsec_", text, decodeBase64) ?? decodeBase64(text),
+  "text-or-whsec": (text) =>
+    text.startsWith("whsec_") ? after("whsec_", text, decodeBase64) : Buffer.from(text, "utf8"),
+  "ed25519-hex": (text) => ed25519(decodeHex(text)),
+  "ed25519-whpk": (text) => ed25519(after("whpk_", text, decodeBase64)),
+  spki,
+};
+
+const EXPECTED: Readonly<Record<SecretFormat, string>> = {
+  text: "text",
+  hex: "hex digits",
+  base64: "base64",
+  whsec: "whsec_ and base64",
+  "base64-or-whsec": "base64, with or without whsec_ before it",
+  "text-or-whsec": "text, or whsec_ and base64",
+  "ed25519-hex": "an Ed25519 public key of 64 hex digits",
+  "ed25519-whpk": "whpk_ and the base64 of an Ed25519 public key",
+  spki: "a P-256 public key, as the base64 of its SubjectPublicKeyInfo or as PEM",
+};
+
+function after<Result>(prefix: string, text: string, parse: (rest: string) => Result): Result | undefined {
+  return text.startsWith(prefix) ? parse(text.slice(prefix.length)) : undefined;
+}
+
+function decodeHex(text: string): Buffer | undefined {
+  return /^(?:[0-9a-fA-F]{2})+$/.test(text) ? Buffer.from(text, "hex") : undefined;
+}
+
+/** Padding may be missing, since some senders show keys without it. */
+function decodeBase64(text: string): Buffer | undefined {
+  const bytes = Buffer.from(text, "base64");
+  const same = bytes.toString("base64").replace(/=+$/, "") === text.replace(/=+$/, "");
+  return same && bytes.length > 0 ? bytes : undefined;
+}
+
+/** RFC 8410, section 4: the fixed beginning of a SubjectPublicKeyInfo of Ed25519. */
+const ED25519_SPKI = Buffer.from("302a300506032b6570032100", "hex");
+
+function ed25519(bytes: Buffer | undefined): KeyObject | undefined {
+  if (bytes?.length !== 32) return undefined;
+  return createPublicKey({ key: Buffer.concat([ED25519_SPKI, bytes]), format: "der", type: "spki" });
+}
+
+function spki(text: string): KeyObject | undefined {
+  try {
+    const der = text.startsWith("-----") ? undefined : decodeBase64(text);
+    const key = createPublicKey(der === undefined ? text : { key: der, format: "der", type: "spki" });
+    return key.asymmetricKeyDetails?.namedCurve === "prime256v1" ? key : undefined;
+  } catch {
+    return undefined;
+  }
+}

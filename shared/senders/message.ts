@@ -1,0 +1,137 @@
+import type { IncomingMessage } from "node:http";
+import { headerBytes, rawQuery } from "../http/headers.ts";
+import type { Scheme } from "./description.ts";
+import type { Key } from "./key.ts";
+import { need, rejected, wellFormed } from "./rejected.ts";
+import type { Sent } from "./sent.ts";
+import { formText, type Part, RequestValues, toParts } from "./template.ts";
+import { isHmac } from "./verifier.ts";
+
+/** What the signed bytes are made of, once the head of a request is read. */
+export type Head = {
+  readonly req: IncomingMessage;
+  readonly values: RequestValues;
+  /** Undefined while the signature is in a body that has yet to arrive. */
+  readonly sent: Sent | undefined;
+  /** The time as it was sent. */
+  readonly time: string | undefined;
+  /** Whether the hash of the body stands in the signed URL. */
+  readonly hasBodySha256: boolean;
+};
+
+/** Parts for which the body must be there. */
+const NEEDS_BODY: readonly Part["kind"][] = ["body", "field", "form"];
+const NOTHING = Buffer.alloc(0);
+
+/** The bytes that a sender signs, by the description's `signed`. */
+export class Message {
+  /** Whether it is the body between bytes that the head tells, so that its MAC can be computed while the body arrives. */
+  readonly isStreamed: boolean;
+  readonly #parts: readonly Part[];
+  readonly #bodyAt: number;
+  readonly #urls: readonly string[];
+
+  constructor(scheme: Scheme, publicUrl = "") {
+    this.#parts = toParts(scheme.signed ?? "{body}");
+    this.#bodyAt = this.#parts.findIndex(({ kind }) => kind === "body");
+    this.isStreamed =
+      isHmac(scheme.algorithm) &&
+      this.#parts.every(({ kind }, at) => at === this.#bodyAt || !NEEDS_BODY.includes(kind));
+    const signsUrl = this.#parts.some(({ kind }) => kind === "url");
+    this.#urls = signsUrl ? urlForms(publicUrl, scheme.url_port_optional === true) : [""];
+  }
+
+  /** The URLs of which one is signed; one empty text if none is. Throws `webhook.credential_rejected`. */
+  urls({ req, hasBodySha256 }: Head): readonly string[] {
+    return this.#urls.map((url) => (url === "" ? url : signedUrl(url, req, hasBodySha256)));
+  }
+
+  before(head: Head, url: string, key: Key): Buffer {
+    return this.#bytes(this.#parts.slice(0, this.#bodyAt), head, url, key, NOTHING);
+  }
+
+  after(head: Head, url: string, key: Key): Buffer {
+    return this.#bytes(this.#parts.slice(this.#bodyAt + 1), head, url, key, NOTHING);
+  }
+
+  whole(head: Head, url: string, key: Key, body: Buffer): Buffer {
+    return this.#bytes(this.#parts, head, url, key, body);
+  }
+
+  #bytes(parts: readonly Part[], head: Head, url: string, key: Key, body: Buffer): Buffer {
+    return Buffer.concat(
+      parts.map((part, at) => {
+        const bytes = bytesOf(part, head, url, key, body);
+        const next = parts[at + 1];
+        return part.kind === "header" ? endedBy(next, bytes) : bytes;
+      }),
+    );
+  }
+}
+
+function bytesOf(part: Part, head: Head, url: string, key: Key, body: Buffer): Buffer {
+  const { req, values, sent, time } = head;
+  switch (part.kind) {
+    case "literal":
+      return Buffer.from(part.text, "utf8");
+    case "body":
+      return body;
+    case "form":
+      return head.hasBodySha256 ? NOTHING : Buffer.from(formText(body), "utf8");
+    case "field":
+      return Buffer.from(need(new RequestValues(req, body).field(part.pointer)), "utf8");
+    case "header":
+      return headerBytes(need(values.header(part.names)));
+    case "query":
+      return Buffer.from(need(values.query(part.name)), "utf8");
+    case "pair":
+      return headerBytes(wellFormed(sent?.pair(part.key)));
+    case "named-headers":
+      return headerBytes(namedHeaders(wellFormed(sent?.pair(part.key)), values));
+    case "timestamp":
+      return headerBytes(wellFormed(time));
+    case "method":
+      return Buffer.from(req.method ?? "", "latin1");
+    case "url":
+      return Buffer.from(url, "utf8");
+    case "secret":
+      return key as Buffer;
+  }
+}
+
+/** A value must not hold the literal that ends it: bytes could move from it into what follows. */
+function endedBy(next: Part | undefined, value: Buffer): Buffer {
+  if (next?.kind === "literal" && value.includes(next.text)) throw rejected("malformed");
+  return value;
+}
+
+/** Senders name two or three. */
+const NAMED_HEADERS_MAX = 32;
+
+/** The values, joined with dots, as Hook0 signs them: where one ends and the next begins is not signed. */
+function namedHeaders(names: string, values: RequestValues): string {
+  const list = names.split(" ", NAMED_HEADERS_MAX);
+  return list.map((name) => need(values.header([name]))).join(".");
+}
+
+/** The URL, and if its default port may have been written out, the URL with it. */
+function urlForms(publicUrl: string, portOptional: boolean): string[] {
+  const { protocol, port } = new URL(publicUrl);
+  if (!portOptional || port !== "") return [publicUrl];
+  const withPort = publicUrl.replace(
+    /^\w+:\/\/[^/?]+/,
+    (origin) => `${origin}:${protocol === "http:" ? 80 : 443}`,
+  );
+  return [publicUrl, withPort];
+}
+
+/**
+ * The URL as it is written at the sender, never made of Host. The request's query must be the same, unless the sender adds
+ * the hash of the body to it.
+ */
+function signedUrl(url: string, req: IncomingMessage, hasBodySha256: boolean): string {
+  const query = rawQuery(req.url ?? "");
+  if (hasBodySha256) return `${url.split("?")[0]}?${query}`;
+  if (query !== rawQuery(url)) throw rejected("mismatch");
+  return url;
+}

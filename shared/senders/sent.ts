@@ -1,0 +1,79 @@
+import type { Encoding, Scheme } from "./description.ts";
+import { SIGNATURE_BYTES } from "./verifier.ts";
+
+/** What a request sends as its signature. */
+export type Sent = {
+  /** Any of them may be the good one. Never empty. */
+  readonly candidates: readonly Buffer[];
+  /** The value of another item of the list; undefined unless it is there exactly once. */
+  pair(key: string): string | undefined;
+};
+
+/** Senders put two or three items into a list. */
+const ITEMS_MAX = 64;
+
+/** Parses the text of the signature, of all headers that count. Undefined if it has not exactly the described form. */
+export function parseSent(texts: readonly string[], scheme: Scheme): Sent | undefined {
+  const items = scheme.list === undefined ? undefined : itemsOf(texts, scheme.list);
+  const values =
+    items === undefined
+      ? texts.map((text) => withoutPrefix(text, scheme))
+      : items.filter(([key]) => key === scheme.list?.key).map(([, value]) => value);
+  const candidates = values
+    .map((value) => (value === undefined ? undefined : decode(value, scheme)))
+    .filter((bytes) => bytes !== undefined);
+  if (candidates.length === 0) return undefined;
+  return {
+    candidates,
+    pair(key) {
+      const [found, ...more] = items?.filter(([each]) => each === key) ?? [];
+      return more.length > 0 ? undefined : found?.[1];
+    },
+  };
+}
+
+/** Whether a list has an item with the key of its signatures. */
+export function hasCandidate(texts: readonly string[], { list }: Scheme): boolean {
+  return list === undefined || itemsOf(texts, list).some(([key]) => key === list.key);
+}
+
+function itemsOf(
+  texts: readonly string[],
+  { separator, assign = "=" }: NonNullable<Scheme["list"]>,
+): [key: string, value: string][] {
+  return texts.flatMap((text) =>
+    text.split(separator, ITEMS_MAX).map((item): [string, string] => {
+      const at = item.indexOf(assign);
+      return at === -1 ? [item, ""] : [item.slice(0, at), item.slice(at + assign.length)];
+    }),
+  );
+}
+
+function withoutPrefix(text: string, { prefix = "", prefix_optional }: Scheme): string | undefined {
+  if (text.startsWith(prefix)) return text.slice(prefix.length);
+  return prefix_optional === true ? text : undefined;
+}
+
+/** The bytes of a signature. The form is checked first: Node's decoders ignore what they cannot read. */
+function decode(text: string, { algorithm, encoding = "hex" }: Scheme): Buffer | undefined {
+  if (algorithm === "equal") return Buffer.from(text, "latin1");
+  const bytes = decodeAs(text, encoding);
+  const wanted = SIGNATURE_BYTES[algorithm];
+  return wanted === undefined || bytes?.length === wanted ? bytes : undefined;
+}
+
+const HEX: Partial<Record<Encoding, RegExp>> = {
+  hex: /^(?:[0-9a-f]{2})+$/,
+  "hex-upper": /^(?:[0-9A-F]{2})+$/,
+  "hex-any-case": /^(?:[0-9a-fA-F]{2})+$/,
+  "0x-hex": /^0x(?:[0-9a-f]{2})+$/,
+};
+
+function decodeAs(text: string, encoding: Encoding): Buffer | undefined {
+  if (encoding === "base64") {
+    const bytes = Buffer.from(text, "base64");
+    return bytes.toString("base64") === text ? bytes : undefined;
+  }
+  if (HEX[encoding]?.test(text) !== true) return undefined;
+  return Buffer.from(encoding === "0x-hex" ? text.slice(2) : text, "hex");
+}

@@ -1,0 +1,143 @@
+import type { IncomingMessage } from "node:http";
+import { sha256Hex } from "../crypto/compare.ts";
+import type { Secret } from "../crypto/secret.ts";
+import { headerValues } from "../http/headers.ts";
+import type { Clock } from "../time/clock.ts";
+import type { Scheme, Timestamp } from "./description.ts";
+import { type Key, keysFor } from "./key.ts";
+import { type Head, Message } from "./message.ts";
+import { need, rejected, wellFormed } from "./rejected.ts";
+import { hasCandidate, parseSent, type Sent } from "./sent.ts";
+import { RequestValues, toPointer } from "./template.ts";
+import { parseTime } from "./timestamp.ts";
+import { hmacVerifier, messageVerifier, some } from "./verifier.ts";
+
+/** What remains to be checked of a signature once the body is there. */
+export type SignatureProof = {
+  /** Takes the body's bytes as they arrive. */
+  take(chunk: Buffer): void;
+  /** Throws `webhook.credential_rejected` unless this is the signed body: the whole of it, taken before or not. */
+  check(body: Buffer): void;
+};
+
+type Context = {
+  /** The endpoint's URL as it is written at the sender, for schemes that sign it. */
+  publicUrl?: string | undefined;
+  clock: Clock;
+  /** Bodies of this form are refused, because a handshake makes their MAC for anybody. */
+  givenAway?: RegExp | undefined;
+};
+
+export type SignatureCheck = (req: IncomingMessage) => SignatureProof;
+
+/**
+ * Checks signatures as the schemes describe them. What the request has decides which of several schemes counts, never what
+ * holds: a good token rescues no bad signature. What the head proves is checked before the body is read. Throws
+ * `webhook.credential_rejected`.
+ */
+export function createSignatureCheck(
+  schemes: readonly Scheme[],
+  secrets: readonly Secret[],
+  context: Context,
+): SignatureCheck {
+  const keys = keysFor(schemes, secrets);
+  const [only, ...more] = schemes.map((scheme, index) => createReader(scheme, keys[index] ?? [], context));
+  if (only === undefined) throw new TypeError("a signature needs a scheme");
+  if (more.length === 0) return (req) => (only.isIn(req) ? only.begin(req) : missing());
+
+  const readers = [only, ...more];
+  return (req) => {
+    const present = readers.filter((reader) => reader.isIn(req));
+    const first = present[0] ?? missing();
+    const rivals = present.filter(({ place }) => place === first.place);
+    return (rivals.find((reader) => reader.hasCandidate(req)) ?? first).begin(req);
+  };
+}
+
+function missing(): never {
+  throw rejected("missing");
+}
+
+function createReader(scheme: Scheme, keys: readonly Key[], { publicUrl, clock, givenAway }: Context) {
+  const { algorithm, timestamp, body_sha256_query } = scheme;
+  const headers = [scheme.header ?? []].flat().map((name) => name.toLowerCase());
+  const required = Object.entries(scheme.require ?? {});
+  const message = new Message(scheme, publicUrl);
+
+  /** The texts of the signature: of the first header that the request has, or of all that may hold it. */
+  function textsIn(req: IncomingMessage): string[] {
+    if (scheme.query !== undefined) return [need(new RequestValues(req).query(scheme.query))];
+    const present = headers.map((name) => headerValues(req, name)).filter((values) => values.length > 0);
+    const counted = scheme.any_header === true ? present : present.slice(0, 1);
+    if (counted.some((values) => values.length > 1)) throw rejected("repeated");
+    return counted.flat();
+  }
+
+  function readHead(req: IncomingMessage, bodySha256: string | undefined): Head {
+    const values = new RequestValues(req);
+    for (const [name, wanted] of required) {
+      if (need(values.header([name.toLowerCase()])) !== wanted) throw rejected("mismatch");
+    }
+    const sent = scheme.field === undefined ? wellFormed(parseSent(textsIn(req), scheme)) : undefined;
+    const time = timestamp && timeInHead(timestamp, values, sent);
+    if (timestamp !== undefined && time !== undefined) checkTime(time, timestamp, clock());
+    return { req, values, sent, time, hasBodySha256: bodySha256 !== undefined };
+  }
+
+  function begin(req: IncomingMessage): SignatureProof {
+    const bodySha256 = body_sha256_query === undefined ? undefined : hexDigest(req, body_sha256_query);
+    const head = readHead(req, bodySha256);
+    const verifiers = message
+      .urls(head)
+      .flatMap((url) =>
+        keys.map((key) =>
+          message.isStreamed
+            ? hmacVerifier(algorithm, key, message.before(head, url, key), message.after(head, url, key))
+            : messageVerifier(algorithm, key, (body) => message.whole(head, url, key, body)),
+        ),
+      );
+    return {
+      take(chunk) {
+        for (const verifier of verifiers) verifier.take(chunk);
+      },
+      check(body) {
+        const whole = new RequestValues(req, body);
+        const { candidates } =
+          head.sent ?? wellFormed(parseSent([need(whole.field(toPointer(scheme.field)))], scheme));
+        if (!some(verifiers, (verifier) => verifier.matches(body, candidates))) throw rejected("mismatch");
+        if (bodySha256 !== undefined && bodySha256 !== sha256Hex(body)) throw rejected("mismatch");
+        if (givenAway?.test(body.toString("latin1")) === true) throw rejected("mismatch");
+        if (timestamp?.field !== undefined)
+          checkTime(need(whole.field(toPointer(timestamp.field))), timestamp, clock());
+      },
+    };
+  }
+
+  return {
+    /** Schemes of the same place are versions of one signature. */
+    place: headers.join(),
+    isIn: (req: IncomingMessage): boolean =>
+      headers.length === 0 || headers.some((name) => headerValues(req, name).length > 0),
+    hasCandidate: (req: IncomingMessage): boolean => hasCandidate(textsIn(req), scheme),
+    begin,
+  };
+}
+
+function hexDigest(req: IncomingMessage, parameter: string): string | undefined {
+  const found = new RequestValues(req).query(parameter);
+  if ("problem" in found && found.problem === "missing") return undefined;
+  const text = need(found);
+  return wellFormed(/^[0-9a-f]{64}$/.test(text) ? text : undefined);
+}
+
+function timeInHead(timestamp: Timestamp, values: RequestValues, sent: Sent | undefined): string | undefined {
+  if (timestamp.header !== undefined) return need(values.header([timestamp.header.toLowerCase()]));
+  return timestamp.pair === undefined ? undefined : wellFormed(sent?.pair(timestamp.pair));
+}
+
+function checkTime(text: string, timestamp: Timestamp, now: number): void {
+  const { unit, past_secs = Number.POSITIVE_INFINITY, future_secs = Number.POSITIVE_INFINITY } = timestamp;
+  const time = wellFormed(parseTime(text, unit));
+  if (now - time > past_secs * 1000) throw rejected("stale");
+  if (time - now > future_secs * 1000) throw rejected("early");
+}

@@ -1,0 +1,195 @@
+import type { IncomingMessage } from "node:http";
+import { onlyHeaderValue, rawQuery } from "../http/headers.ts";
+
+/** One piece of a template. */
+export type Part =
+  | { readonly kind: "literal"; readonly text: string }
+  /** The body as the signature covers it. */
+  | { readonly kind: "body" }
+  /** A field of the JSON body, by JSON Pointer (RFC 6901), split at its slashes. `*` is every element of a list. */
+  | { readonly kind: "field"; readonly pointer: readonly string[] }
+  /** A header, by lower-case name; of several names, the first that the request has. */
+  | { readonly kind: "header"; readonly names: readonly string[] }
+  /** A parameter of the query, percent-decoded. */
+  | { readonly kind: "query"; readonly name: string }
+  /** A pair of the signature header. */
+  | { readonly kind: "pair"; readonly key: string }
+  /** The values, joined with dots, of the headers that a pair of the signature header names. */
+  | { readonly kind: "named-headers"; readonly key: string }
+  /** `timestamp` as sent; `url` as configured; `form` as Twilio writes it; the secret, for plain hashes. */
+  | { readonly kind: "timestamp" | "method" | "url" | "form" | "secret" };
+
+export type PartKind = Part["kind"];
+
+/** The parts of a template that a schema has checked. */
+export function toParts(text: string): readonly Part[] {
+  const parts = parseTemplate(text);
+  if (typeof parts === "string") throw new TypeError(`the template ${parts}`);
+  return parts;
+}
+
+const PLAIN = ["body", "timestamp", "method", "url", "form", "secret"] as const;
+
+/**
+ * Parses text with placeholders, as descriptions of senders use them: `{timestamp}.{body}`, `{header:X-GitHub-Delivery}`,
+ * `{body:/data/id}`. Returns what is wrong as text.
+ */
+export function parseTemplate(text: string): readonly Part[] | string {
+  const parts: Part[] = [];
+  for (const [piece] of text.matchAll(/\{[^{}]*\}|[^{}]+|[{}]/g)) {
+    if (piece === "{" || piece === "}") return `has a brace that is not part of a placeholder: ${text}`;
+    const part = piece.startsWith("{")
+      ? placeholder(piece.slice(1, -1))
+      : ({ kind: "literal", text: piece } as const);
+    if (part === undefined) return `has a placeholder that is not known: ${piece}`;
+    parts.push(part);
+  }
+  return parts;
+}
+
+function placeholder(inner: string): Part | undefined {
+  const plain = PLAIN.find((kind) => kind === inner);
+  if (plain !== undefined) return { kind: plain };
+  const colon = inner.indexOf(":");
+  const argument = inner.slice(colon + 1);
+  if (colon === -1 || argument === "") return undefined;
+  switch (inner.slice(0, colon)) {
+    case "body":
+      return argument.startsWith("/") ? { kind: "field", pointer: toPointer(argument) } : undefined;
+    case "header":
+      return { kind: "header", names: argument.toLowerCase().split("|") };
+    case "query":
+      return { kind: "query", name: argument };
+    case "pair":
+      return { kind: "pair", key: argument };
+    case "named-headers":
+      return { kind: "named-headers", key: argument };
+    default:
+      return undefined;
+  }
+}
+
+/** The reference tokens of a JSON Pointer (RFC 6901). */
+export function toPointer(text = ""): string[] {
+  return text
+    .slice(1)
+    .split("/")
+    .map((token) => token.replaceAll("~1", "/").replaceAll("~0", "~"));
+}
+
+/** What was found of a request: text, or why there is none. */
+export type Found =
+  | { readonly value: string }
+  | { readonly problem: "missing" | "repeated"; readonly what: string };
+
+/** The values of a request that templates read. The body is known once it has been read and proven. */
+export class RequestValues {
+  readonly #req: IncomingMessage;
+  readonly #body: Buffer | undefined;
+  #json: { readonly value: unknown } | undefined;
+
+  constructor(req: IncomingMessage, body?: Buffer) {
+    this.#req = req;
+    this.#body = body;
+  }
+
+  /** Of several names, the first that the request has; that must come once. */
+  header(names: readonly string[]): Found {
+    let found: Found = { problem: "missing", what: `header ${names.join(" or ")}` };
+    for (const name of names) {
+      const header = onlyHeaderValue(this.#req, name);
+      if ("value" in header) return header;
+      if (header.problem === "repeated") found = { problem: "repeated", what: `header ${name}` };
+    }
+    return found;
+  }
+
+  query(name: string): Found {
+    const [value, ...more] = new URLSearchParams(rawQuery(this.#req.url ?? "")).getAll(name);
+    const what = `query parameter ${name}`;
+    if (value === undefined) return { problem: "missing", what };
+    return more.length > 0 ? { problem: "repeated", what } : { value };
+  }
+
+  field(pointer: readonly string[]): Found {
+    const value = fieldText(this.json(), pointer);
+    return value === undefined ? { problem: "missing", what: `field /${pointer.join("/")}` } : { value };
+  }
+
+  /** The body as JSON; undefined if it is none. */
+  json(): unknown {
+    this.#json ??= { value: parseJson(this.#body) };
+    return this.#json.value;
+  }
+}
+
+function parseJson(body: Buffer | undefined): unknown {
+  if (body === undefined) return undefined;
+  try {
+    return JSON.parse(body.toString("utf8"));
+  } catch {
+    return undefined;
+  }
+}
+
+/** The text that a template stands for in this request. It can hold literals, headers, query parameters and fields. */
+export function fill(template: readonly Part[], values: RequestValues): Found {
+  let text = "";
+  for (const part of template) {
+    const found = textOf(part, values);
+    if ("problem" in found) return found;
+    text += found.value;
+  }
+  return { value: text };
+}
+
+function textOf(part: Part, values: RequestValues): Found {
+  switch (part.kind) {
+    case "literal":
+      return { value: part.text };
+    case "header":
+      return values.header(part.names);
+    case "query":
+      return values.query(part.name);
+    case "field":
+      return values.field(part.pointer);
+    default:
+      return { problem: "missing", what: `{${part.kind}}` };
+  }
+}
+
+/**
+ * The text of a field: a string, a boolean or a whole number; for a list (`*` in the pointer) those of all its elements.
+ * Undefined if it is absent or something else, and for a number that JSON.parse may have rounded: two ids could become one.
+ */
+function fieldText(json: unknown, pointer: readonly string[]): string | undefined {
+  const [token, ...rest] = pointer;
+  if (token === undefined) {
+    if (typeof json === "string") return json;
+    return typeof json === "boolean" || Number.isSafeInteger(json) ? String(json) : undefined;
+  }
+  if (token === "*") {
+    if (!Array.isArray(json) || json.length === 0) return undefined;
+    const texts = json.map((element) => fieldText(element, rest));
+    return texts.includes(undefined) ? undefined : texts.join(",");
+  }
+  if (typeof json !== "object" || json === null || !Object.hasOwn(json, token)) return undefined;
+  return fieldText((json as Record<string, unknown>)[token], rest);
+}
+
+/**
+ * The fields of a form as Twilio signs them: sorted by name, each name followed by its value, and of a repeated name each
+ * distinct value once, sorted.
+ */
+export function formText(body: Buffer): string {
+  const form = new URLSearchParams(body.toString("utf8"));
+  const names = [...new Set(form.keys())].sort(byCodeUnit);
+  return names
+    .flatMap((name) => [...new Set(form.getAll(name))].sort(byCodeUnit).map((value) => name + value))
+    .join("");
+}
+
+function byCodeUnit(a: string, b: string): number {
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
+}
