@@ -33,6 +33,25 @@ const PADDLE_EVENT =
   '"evt_01hsdn97563968dy0szkmgjwh3","event_type":"price.created","occurred_at":"2024-03-20T10:07:35.590857Z",' +
   '"notification_id":"ntf_01hsdn977e920kbgzt6r6c9rqc"}';
 
+const PAGERDUTY_EVENT =
+  '{"event":{"id":"01BWDWL3NYY7LUFPZCC28QUCMK","event_type":"incident.priority_updated","resource_type"' +
+  ':"incident","occurred_at":"2021-04-26T17:36:27.458Z","agent":{"html_url":"https://acme.pagerduty.com' +
+  '/users/PLH1HKV","id":"PLH1HKV","self":"https://api.pagerduty.com/users/PLH1HKV","summary":"Tenex Eng' +
+  'ineer","type":"user_reference"},"client":null,"data":{"id":"PGR0VU2","type":"incident","self":"https' +
+  '://api.pagerduty.com/incidents/PGR0VU2","html_url":"https://acme.pagerduty.com/incidents/PGR0VU2","n' +
+  'umber":2,"status":"triggered","title":"A little bump in the road","service":{"html_url":"https://acm' +
+  'e.pagerduty.com/services/PF9KMXH","id":"PF9KMXH","self":"https://api.pagerduty.com/services/PF9KMXH"' +
+  ',"summary":"API Service","type":"service_reference"},"assignees":[{"html_url":"https://acme.pagerdut' +
+  'y.com/users/PTUXL6G","id":"PTUXL6G","self":"https://api.pagerduty.com/users/PTUXL6G","summary":"User' +
+  ' 123","type":"user_reference"}],"escalation_policy":{"html_url":"https://acme.pagerduty.com/escalati' +
+  'on_policies/PUS0KTE","id":"PUS0KTE","self":"https://api.pagerduty.com/escalation_policies/PUS0KTE","' +
+  'summary":"Default","type":"escalation_policy_reference"},"teams":[{"html_url":"https://acme.pagerdut' +
+  'y.com/teams/PFCVPS0","id":"PFCVPS0","self":"https://api.pagerduty.com/teams/PFCVPS0","summary":"Engi' +
+  'neering","type":"team_reference"}],"priority":{"html_url":"https://acme.pagerduty.com/account/incide' +
+  'nt_priorities","id":"PSO75BM","self":"https://api.pagerduty.com/priorities/PSO75BM","summary":"P1","' +
+  'type":"priority_reference"},"urgency":"high","conference_bridge":{"conference_number":1000,"conferen' +
+  'ce_url":"https://example.com"},"resolve_reason":null}}}';
+
 const NOTION_TOKEN = "secret_tMrlL1qK5vuQAh1b6cZGhFChZTSYJlce98V0pYn7yBl";
 
 const published: Published[] = [
@@ -98,6 +117,20 @@ const published: Published[] = [
       "Paddle-Signature",
       "ts=1710929255;h1=6c05ef8fa83c44d751be6d259ec955ce5638e2c54095bf128e408e2fce1589c8",
     ],
+  },
+  {
+    source: "https://github.com/PagerDuty/go-pagerduty/blob/main/webhookv3/webhookv3_test.go",
+    sender: "pagerduty",
+    key: "lDQHScfUeXUKaQRNF+8XIiDKZ7XX3itBAYzwU0TARw8lJqRnkKl2iB1anSb0Z+IK",
+    body: PAGERDUTY_EVENT,
+    header: ["X-PagerDuty-Signature", "v1=0c0b9495b893a39e70d1fea2fe11fbe0a825f88b9f67846f6cc07dd2bc5476cd"],
+  },
+  {
+    source: "https://github.com/razorpay/razorpay-node/issues/29",
+    sender: "razorpay",
+    key: "123456",
+    body: "{a:1, b:2}",
+    header: ["X-Razorpay-Signature", "ee0a3edebeb4be41bafa3bc0a39069d7845a5c37760b863405049de80b5fe92d"],
   },
   {
     source: "https://developers.notion.com/reference/webhooks",
