@@ -75,9 +75,11 @@ export const codeHosts = {
       signature: {
         header: "Linear-Signature",
         algorithm: "hmac-sha256",
-        timestamp: { field: "/webhookTimestamp", unit: "ms", past_secs: 60, future_secs: 60 },
+        // Linear names a minute, but tries again after a minute, an hour and six, with the body of the first try.
+        timestamp: { field: "/webhookTimestamp", unit: "ms", past_secs: 25_200, future_secs: 60 },
       },
-      delivery_id: "{header:Linear-Delivery}",
+      // The header Linear-Delivery is not signed.
+      delivery_id: "{body:/webhookId}:{body:/webhookTimestamp}:{body:/type}:{body:/action}:{body:/data/id}",
       event_type: "{body:/type}.{body:/action}",
       forward_headers: ["Linear-Event", "Linear-Delivery"],
       answer: { status: 200 },

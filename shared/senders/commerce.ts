@@ -119,8 +119,7 @@ export const commerce = {
   woocommerce: {
     sender: "WooCommerce",
     source: "https://developer.woocommerce.com/docs/webhooks/",
-    setup:
-      "Settings > Advanced > Webhooks: the URL and a secret of your own. The ping that WooCommerce sends on saving is not signed and is refused.",
+    setup: "Settings > Advanced > Webhooks: the URL and a secret of your own.",
     endpoint: {
       auth: "signature",
       signature: { header: "X-WC-Webhook-Signature", encoding: "base64", algorithm: "hmac-sha256" },
@@ -132,6 +131,8 @@ export const commerce = {
         "X-WC-Webhook-Event",
         "X-WC-Webhook-Source",
       ],
+      // The ping that comes when the webhook is saved is a form without a signature.
+      handshakes: [{ when: { "{header:Content-Type}": "application/x-www-form-urlencoded" }, proof: "none" }],
       answer: { status: 200 },
     },
   },

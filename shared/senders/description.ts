@@ -23,7 +23,7 @@ export type Algorithm = (typeof ALGORITHMS)[number];
 export const ENCODINGS = ["hex", "hex-upper", "hex-any-case", "0x-hex", "base64"] as const;
 export type Encoding = (typeof ENCODINGS)[number];
 
-/** How the operator's secret becomes the key. A secret belongs to the first scheme of an endpoint whose format it has. */
+/** How the operator's secret becomes the key. A secret has the first of the formats of its endpoint that fits it. */
 export const SECRET_FORMATS = [
   /** Its UTF-8 bytes as they stand, prefix and all. */
   "text",
@@ -81,7 +81,7 @@ export type Scheme = {
   readonly signed?: string;
   /** A query parameter that is the hex SHA-256 of the body, if the request has it: then {form} is empty. */
   readonly body_sha256_query?: string;
-  /** The URL may have been signed with its default port written out. */
+  /** The URL may have been signed with its port or without. */
   readonly url_port_optional?: boolean;
   readonly timestamp?: Timestamp;
   /** Headers that must have exactly this value. */

@@ -5,29 +5,26 @@ import type { Scheme, SecretFormat } from "./description.ts";
 /** A MAC's key as bytes, or a public key. */
 export type Key = Buffer | KeyObject;
 
-/** The keys of each scheme: a secret belongs to the first scheme whose format it has. */
+/** The keys of each scheme. A secret has the first of the schemes' formats that fits it. */
 export function keysFor(schemes: readonly Scheme[], secrets: readonly Secret[]): Key[][] {
-  const keys: Key[][] = schemes.map(() => []);
-  for (const secret of secrets) {
-    const index = schemeOf(secret, schemes);
-    const format = schemes[index]?.secret_format ?? "text";
-    const key = PARSERS[format](secret.reveal());
-    if (key !== undefined) keys[index]?.push(key);
-  }
-  return keys;
+  const used = secrets.map((secret) => ({ secret, format: formatOf(secret, schemes) }));
+  return schemes.map(({ secret_format = "text" }) =>
+    used
+      .filter(({ format }) => format === secret_format)
+      .flatMap(({ secret }) => PARSERS[secret_format](secret.reveal()) ?? []),
+  );
 }
 
 /** What a secret should have been, if no scheme can use it. */
 export function secretProblem(secret: Secret, schemes: readonly Scheme[]): string | undefined {
-  if (schemeOf(secret, schemes) !== -1) return undefined;
+  if (formatOf(secret, schemes) !== undefined) return undefined;
   const formats = new Set(schemes.map(({ secret_format }) => EXPECTED[secret_format ?? "text"]));
   return `must be ${[...formats].join(", or ")}`;
 }
 
-function schemeOf(secret: Secret, schemes: readonly Scheme[]): number {
-  return schemes.findIndex(
-    ({ secret_format }) => PARSERS[secret_format ?? "text"](secret.reveal()) !== undefined,
-  );
+function formatOf(secret: Secret, schemes: readonly Scheme[]): SecretFormat | undefined {
+  const formats = schemes.map(({ secret_format = "text" }) => secret_format);
+  return formats.find((format) => PARSERS[format](secret.reveal()) !== undefined);
 }
 
 const PARSERS: Readonly<Record<SecretFormat, (text: string) => Key | undefined>> = {

@@ -114,15 +114,14 @@ function namedHeaders(names: string, values: RequestValues): string {
   return list.map((name) => need(values.header([name]))).join(".");
 }
 
-/** The URL, and if its default port may have been written out, the URL with it. */
+const ORIGIN = /^(https?):\/\/([^/?]+?)(?::(\d+))?(?=[/?]|$)/;
+
+/** The URL, and if its port may be left out or written out, both forms of it. */
 function urlForms(publicUrl: string, portOptional: boolean): string[] {
-  const { protocol, port } = new URL(publicUrl);
-  if (!portOptional || port !== "") return [publicUrl];
-  const withPort = publicUrl.replace(
-    /^\w+:\/\/[^/?]+/,
-    (origin) => `${origin}:${protocol === "http:" ? 80 : 443}`,
-  );
-  return [publicUrl, withPort];
+  const [origin, scheme, host, port = scheme === "http" ? "80" : "443"] = ORIGIN.exec(publicUrl) ?? [];
+  if (!portOptional || origin === undefined) return [publicUrl];
+  const rest = publicUrl.slice(origin.length);
+  return [`${scheme}://${host}${rest}`, `${scheme}://${host}:${port}${rest}`];
 }
 
 /**

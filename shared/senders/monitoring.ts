@@ -85,7 +85,7 @@ export const monitoring = {
       auth: "api-key",
       api_key_header: "Authorization",
       delivery_id: "{body:/eventId}",
-      event_type: "{body:/data/events/0/eventType}",
+      event_type: "{body:/eventType}",
       handshakes: [
         {
           method: "GET",

@@ -36,8 +36,9 @@ const webhook = {
 
 const svix = {
   ...webhook,
-  signature: [v1a("svix"), v1("svix", "base64-or-whsec")],
-  delivery_id: "{header:svix-id}",
+  // Svix can be set to send the headers without its name.
+  signature: [v1a("svix"), v1("svix", "base64-or-whsec"), v1a("webhook"), v1("webhook", "base64-or-whsec")],
+  delivery_id: "{header:svix-id|webhook-id}",
 } as const;
 
 export const standardWebhooks = {

@@ -1,0 +1,148 @@
+import type { IncomingMessage } from "node:http";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { schemesOf, webhooksToml } from "../../../../shared/config/webhooks-toml.ts";
+import { AppError } from "../../../../shared/errors/app-error.ts";
+import type { Scheme } from "../../../../shared/senders/description.ts";
+import { createSignatureCheck, type SignatureCheck } from "../../../../shared/senders/signature.ts";
+import { toParts } from "../../../../shared/senders/template.ts";
+import { described, endpointFor } from "../../../fixtures/senders/endpoints.ts";
+import type { Sender, Signed } from "../../../fixtures/senders/sender.ts";
+
+const NOW = Date.parse("2026-11-22T12:00:00Z");
+const SIGNING = described.filter((sender) =>
+  schemesFor(sender).some(({ algorithm }) => algorithm !== "equal"),
+);
+
+function endpointOf(sender: Sender) {
+  const endpoints = [endpointFor(sender, "/any", [sender.key("any").configured])];
+  const [endpoint] = webhooksToml({}).parse({ endpoints }).endpoints;
+  if (endpoint === undefined) throw new Error("no endpoint");
+  return endpoint;
+}
+
+function schemesFor(sender: Sender): readonly Scheme[] {
+  return schemesOf(endpointOf(sender)) ?? [];
+}
+
+function checkOf(sender: Sender): SignatureCheck {
+  const endpoint = endpointOf(sender);
+  const secrets = "secret" in endpoint ? (endpoint.secret ?? []) : [];
+  return createSignatureCheck(schemesOf(endpoint) ?? [], secrets, {
+    publicUrl: endpoint.public_url,
+    clock: () => NOW,
+  });
+}
+
+const signedBy = (sender: Sender): Signed =>
+  sender.sign(sender.sample, { keys: [sender.key("any")], at: new Date(NOW), id: "msg-1" });
+
+/** Why a request is refused; undefined if its signature holds. */
+function refusal(check: SignatureCheck, { method, target, headers, body }: Signed): string | undefined {
+  const req = { method, url: target, rawHeaders: headers.flat() } as unknown as IncomingMessage;
+  try {
+    check(req).check(body);
+    return undefined;
+  } catch (error) {
+    if (error instanceof AppError && error.code === "webhook.credential_rejected") return error.message;
+    throw error;
+  }
+}
+
+/** The headers, in lower case, that the schemes read: signature, time and whatever else is signed. */
+function signedHeaders(sender: Sender, { headers }: Signed): string[] {
+  const named = schemesFor(sender).flatMap((scheme) => [
+    ...[scheme.header ?? []].flat(),
+    ...(scheme.timestamp?.header ?? []),
+    ...Object.keys(scheme.require ?? {}),
+    ...toParts(scheme.signed ?? "{body}").flatMap((part) => (part.kind === "header" ? part.names : [])),
+    ...(scheme.signed?.includes("{named-headers:h}") ? ["x-event-id", "x-event-type"] : []),
+  ]);
+  const names = new Set(named.map((name) => name.toLowerCase()));
+  return headers.map(([name]) => name.toLowerCase()).filter((name) => names.has(name));
+}
+
+/** A text in which one character is another one. */
+const changed = (text: string) =>
+  fc
+    .tuple(fc.nat(Math.max(0, text.length - 1)), fc.integer({ min: 0x21, max: 0x7e }))
+    .map(([at, code]) => text.slice(0, at) + String.fromCharCode(code) + text.slice(at + 1))
+    .filter((other) => other !== text);
+
+/** A body with a byte changed, taken out or put in. */
+const changedBody = (body: Buffer) =>
+  fc
+    .tuple(fc.nat(body.length - 1), fc.integer({ min: 1, max: 255 }), fc.integer({ min: 0, max: 2 }))
+    .map(([at, byte, how]) => {
+      const bytes = [...body];
+      if (how === 0) bytes[at] = (bytes[at] ?? 0) ^ byte;
+      else if (how === 1) bytes.splice(at, 1);
+      else bytes.splice(at, 0, byte);
+      return Buffer.from(bytes);
+    });
+
+/** Form fields are signed without their separators, and after decoding: docs/senders.md says so. */
+const bindsBody = ({ bodyUnbound, name }: Sender) => !bodyUnbound && !name.startsWith("twilio (form");
+
+/** Versions of a signature that prove nothing are ignored, whatever they hold. */
+const withoutIgnored = (value: string) => value.replace(/^(t=\d+),.*(,h=)/, "$1$2");
+
+describe.each(SIGNING.map((sender) => [sender.name, sender] as const))("%s", (_name, sender) => {
+  const check = checkOf(sender);
+  const signed = signedBy(sender);
+
+  test.runIf(bindsBody(sender))("is refused with any byte of its body changed", () => {
+    expect(refusal(check, signed)).toBeUndefined();
+    fc.assert(
+      fc.property(changedBody(signed.body), (body) => refusal(check, { ...signed, body }) !== undefined),
+      { numRuns: 200 },
+    );
+  });
+
+  test.each(signedHeaders(sender, signed))("is refused with any character of %s changed", (name) => {
+    expect(refusal(check, signed)).toBeUndefined();
+    const value = signed.headers.find(([header]) => header.toLowerCase() === name)?.[1] ?? "";
+    const withValue = (text: string): Signed => ({
+      ...signed,
+      headers: signed.headers.map(([header, old]) => [header, header.toLowerCase() === name ? text : old]),
+    });
+    fc.assert(
+      fc.property(changed(value), (text) => {
+        fc.pre(withoutIgnored(text) !== withoutIgnored(value));
+        return refusal(check, withValue(text)) !== undefined;
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  const [scheme] = schemesFor(sender);
+  const unit = scheme?.timestamp?.unit;
+  test.runIf(sender.timed && (unit === "s" || unit === "ms"))(
+    "is refused, before any MAC is made, if its time is a number in another spelling",
+    () => {
+      const digits = String(unit === "s" ? NOW / 1000 : NOW);
+      const spellings = [
+        `+${digits}`,
+        `0${digits}`,
+        `${digits}.0`,
+        `${Number(digits).toExponential()}`,
+        `0x${Number(digits).toString(16)}`,
+        ` ${digits}`,
+        `${digits} `,
+        digits.slice(0, -1),
+        "",
+      ];
+      for (const spelling of spellings) {
+        const other: Signed = {
+          ...signed,
+          headers: signed.headers.map(([name, value]) => [name, value.replace(digits, spelling)]),
+          body: Buffer.from(signed.body.toString("latin1").replace(digits, spelling), "latin1"),
+        };
+        expect([spelling, refusal(check, other)]).toEqual([
+          spelling,
+          expect.stringMatching(/^(malformed|mismatch|missing)$/),
+        ]);
+      }
+    },
+  );
+});

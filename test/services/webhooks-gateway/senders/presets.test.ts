@@ -1,0 +1,114 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import type { Description } from "../../../../shared/senders/description.ts";
+import { PRESETS } from "../../../../shared/senders/presets.ts";
+import { at, described, endpointFor } from "../../../fixtures/senders/endpoints.ts";
+import type { Occasion, Sender, Signed } from "../../../fixtures/senders/sender.ts";
+import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
+import { send } from "../../../support/http.ts";
+
+const NOW = Date.parse("2026-11-22T12:00:00Z");
+const webhooks = useWebhooks();
+let gateway: TestWebhooks;
+const pathOf = (sender: Sender) => `/s/${described.indexOf(sender)}`;
+
+beforeAll(async () => {
+  const endpoints = described.map((sender) =>
+    endpointFor(sender, pathOf(sender), [sender.key("new").configured, sender.key("old").configured]),
+  );
+  gateway = await webhooks.start({ endpoints, clock: () => NOW });
+});
+
+const post = (sender: Sender, signed: Signed) => {
+  const { target, headers, body } = at(pathOf(sender), signed);
+  return send(gateway.address, { path: target, headers: headers.flat(), body });
+};
+
+let deliveries = 0;
+function occasion(sender: Sender, { key = "new", secsFromNow = 0 } = {}): Occasion {
+  deliveries += 1;
+  return {
+    keys: [sender.key(key)],
+    at: new Date(NOW + secsFromNow * 1000),
+    id: `d-${deliveries}-cc78-11e3-81ab`,
+  };
+}
+
+const successOf = ({ preset }: Sender) => PRESETS[preset]?.endpoint.answer?.status ?? 202;
+const lastReason = () => gateway.log.events.at(-1)?.fields?.["reason"];
+
+test("every preset has a sender that signs by itself, against which it is tested", () => {
+  const tested = new Set(described.map(({ preset }) => preset));
+  expect(Object.keys(PRESETS).filter((preset) => !tested.has(preset))).toEqual([]);
+});
+
+describe.each(described.map((sender) => [sender.name, sender] as const))("%s", (_name, sender) => {
+  const endpoint: Description = PRESETS[sender.preset]?.endpoint ?? {};
+
+  test.each(["new", "old"])("is accepted under each live secret: the %s one", async (key) => {
+    const on = occasion(sender, { key });
+    const signed = sender.sign(sender.sample, on);
+    const answer = await post(sender, signed);
+    expect([answer.status, lastReason()]).toEqual([successOf(sender), undefined]);
+    const call = await webhooks.onlyCall();
+    expect(Buffer.from(call.body, "base64")).toEqual(signed.body);
+    if (sender.event !== undefined && endpoint.event_type !== undefined)
+      expect(call.metadata["X-WEBHOOK-EVENT"]).toContain(sender.event);
+    if (sender.id !== undefined && endpoint.delivery_id !== undefined)
+      expect(call.metadata["X-WEBHOOK-DELIVERY-ID"]).toContain(
+        "sample" in sender.id ? sender.id.sample : on.id,
+      );
+  });
+
+  test("is refused under a secret that is not configured", async () => {
+    expect(
+      (await post(sender, sender.sign(sender.sample, occasion(sender, { key: "foreign" })))).status,
+    ).toBe(401);
+    expect(await webhooks.waiting()).toEqual([]);
+  });
+
+  test.runIf(!sender.needsBody)("is accepted with an empty body", async () => {
+    const answer = await post(sender, sender.sign(Buffer.alloc(0), occasion(sender)));
+    expect(answer.status).toBe(sender.preset === "x" ? 401 : successOf(sender));
+  });
+
+  test.runIf(sender.signsWithAll)(
+    "is accepted if one of several signatures is under a live secret",
+    async () => {
+      const on = occasion(sender);
+      const keys: Occasion["keys"] = [sender.key("foreign"), sender.key("old")];
+      expect((await post(sender, sender.sign(sender.sample, { ...on, keys }))).status).toBe(
+        successOf(sender),
+      );
+    },
+  );
+
+  test.each((sender.decoys ?? []).map((decoy) => [decoy.name, decoy] as const))(
+    "is refused if %s",
+    async (_decoy, decoy) => {
+      expect((await post(sender, decoy.sign(sender.sample, occasion(sender)))).status).toBe(401);
+      expect(await webhooks.waiting()).toEqual([]);
+    },
+  );
+
+  const window = windowOf(sender);
+  test.runIf(sender.timed && window !== undefined)(
+    "is refused a second before and after its window of time, and accepted within",
+    async () => {
+      const { past, future } = window ?? { past: 0, future: 0 };
+      const answerAt = async (secsFromNow: number) =>
+        (await post(sender, sender.sign(sender.sample, occasion(sender, { secsFromNow })))).status;
+      expect(await answerAt(-past)).toBe(successOf(sender));
+      expect(await answerAt(future)).toBe(successOf(sender));
+      expect([await answerAt(-past - 1), lastReason()]).toEqual([401, "stale"]);
+      expect([await answerAt(future + 1), lastReason()]).toEqual([401, "early"]);
+    },
+  );
+});
+
+/** The window of the preset; undefined if it has none. */
+function windowOf({ preset, name }: Sender): { past: number; future: number } | undefined {
+  if (name === "grafana (with a timestamp header)") return { past: 300, future: 300 };
+  const [scheme] = [PRESETS[preset]?.endpoint.signature ?? []].flat();
+  const { past_secs: past, future_secs: future } = scheme?.timestamp ?? {};
+  return past === undefined || future === undefined ? undefined : { past, future };
+}
