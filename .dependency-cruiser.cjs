@@ -61,6 +61,7 @@ module.exports = {
     { name: "no-folder-cycles", severity: "error", scope: "folder", from: {}, to: { circular: true } },
     { name: "resolvable", severity: "error", from: {}, to: { couldNotResolve: true } },
     home("bullmq", "^shared/queue/"),
+    home("rate-limiter-flexible", "^shared/gateway/rate-limit\\.ts$"),
     home("ioredis", "^shared/redis/"),
     home("express", "^shared/http/"),
     home("undici", "^services/(producer|demo|x402-gateway)/"),

@@ -18,6 +18,9 @@ import type { Origin } from "../job-call/job-call.ts";
  *   {postern}:caller-nonce:<hash>           string: the call that used up a caller's nonce
  *   {postern}:pricing:proof:<hash>          string: the first answer a proof of work was used for (services/pricing)
  *   {postern}:rate:<identity>               hash: the last good value of a rate's source (shared/pricing/rates)
+ *   {postern}:limit:endpoint:<path>         string: the token bucket of an endpoint (shared/gateway/rate-limit.ts)
+ *   {postern}:limit:address:<address> <path>  string: the token bucket of an address at an endpoint
+ *   {postern}:limit:refusals:<address>      string: the token bucket of an address's refused credentials
  *   {postern}:workers                       zset: worker id, by the time of its last heartbeat
  *   {postern}:audit                         stream: who replayed, discarded or resolved what
  *
@@ -44,6 +47,9 @@ export const keys = {
   callerNonce: (hash: string) => `${PREFIX}:caller-nonce:${hash}`,
   pricingProof: (hash: string) => `${PREFIX}:pricing:proof:${hash}`,
   rate: (identity: string) => `${PREFIX}:rate:${identity}`,
+  limitOfEndpoint: (path: string) => `${PREFIX}:limit:endpoint:${path}`,
+  limitOfAddress: (path: string, address: string) => `${PREFIX}:limit:address:${address} ${path}`,
+  limitOfRefusals: (address: string) => `${PREFIX}:limit:refusals:${address}`,
   workers: `${PREFIX}:workers`,
   audit: `${PREFIX}:audit`,
 } as const;
