@@ -21,6 +21,8 @@ import type { Origin } from "../job-call/job-call.ts";
  *   {postern}:limit:endpoint:<path>         string: the token bucket of an endpoint (shared/gateway/rate-limit.ts)
  *   {postern}:limit:address:<address> <path>  string: the token bucket of an address at an endpoint
  *   {postern}:limit:refusals:<address>      string: the token bucket of an address's refused credentials
+ *   {postern}:rejected:<path>               zset: the last refused requests of an endpoint, or of `unknown` paths, by time
+ *   {postern}:rejected                      hash: how many bytes these hold, by path (shared/rejected)
  *   {postern}:workers                       zset: worker id, by the time of its last heartbeat
  *   {postern}:audit                         stream: who replayed, discarded or resolved what
  *
@@ -50,6 +52,8 @@ export const keys = {
   limitOfEndpoint: (path: string) => `${PREFIX}:limit:endpoint:${path}`,
   limitOfAddress: (path: string, address: string) => `${PREFIX}:limit:address:${address} ${path}`,
   limitOfRefusals: (address: string) => `${PREFIX}:limit:refusals:${address}`,
+  rejected: (path: string) => `${PREFIX}:rejected:${path}`,
+  rejectedBytes: `${PREFIX}:rejected`,
   workers: `${PREFIX}:workers`,
   audit: `${PREFIX}:audit`,
 } as const;

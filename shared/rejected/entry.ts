@@ -1,0 +1,124 @@
+import { randomBytes } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import type { ErrorCode } from "../errors/codes.ts";
+import { rawPath } from "../http/headers.ts";
+
+/** A refused request, as the gateway that refused it describes it. */
+export type Rejection = {
+  req: IncomingMessage;
+  /** The client's address. */
+  address: string;
+  code: ErrorCode;
+  /** For operators. It holds nothing of a credential. */
+  reason: string;
+  /** The names of the signature headers that came, and of those that the endpoint wanted. */
+  signatures?: { came: readonly string[]; wanted: readonly string[] } | undefined;
+  /** How many bytes of the body arrived. Without it the entry has the size that the request declared. */
+  bytes?: number | undefined;
+  /** The body, or its beginning, only if the endpoint keeps the bodies of rejected requests. */
+  body?: Buffer | undefined;
+};
+
+/** What is kept of a refused request. It holds no header value, no query value and no user of a URL. */
+export type RejectedEntry = {
+  id: string;
+  /** Unix ms. */
+  at: number;
+  address: string;
+  method: string;
+  /** As it came, without its query. Whatever is not visible ASCII is percent-encoded. */
+  path: string;
+  /** The names of the query's parameters. */
+  query: readonly string[];
+  code: ErrorCode;
+  reason: string;
+  headers: readonly string[];
+  came?: readonly string[];
+  wanted?: readonly string[];
+  bytes?: number;
+  /** The beginning of the body, in base64. */
+  body?: string;
+  /** How many requests were refused here since the entry before and have none, because there were too many. */
+  missed: number;
+};
+
+const TEXT_MAX = 256;
+const NAME_MAX = 48;
+const HEADERS_MAX = 32;
+const FEW_MAX = 8;
+const BODY_BYTES_MAX = 4096;
+
+/** What is kept of a refused request, bounded: 4 KB at most, with a body 10 KB. */
+export function toEntry(rejection: Rejection, at: number, missed: number): RejectedEntry {
+  const { req, address, code, reason, signatures, body } = rejection;
+  const target = withoutUser(req.url ?? "");
+  const bytes = rejection.bytes ?? declaredBytes(req);
+  return {
+    id: rejectedId(at),
+    at,
+    address: visible(address, NAME_MAX),
+    method: visible(req.method ?? "", NAME_MAX),
+    path: visible(rawPath(target), TEXT_MAX),
+    query: queryNames(target),
+    code,
+    reason: reason.slice(0, TEXT_MAX).replace(/[^ -~]/g, "?"),
+    headers: bounded(
+      req.rawHeaders.filter((_, i) => i % 2 === 0),
+      HEADERS_MAX,
+    ),
+    ...(signatures && {
+      came: bounded(signatures.came, FEW_MAX),
+      wanted: bounded(signatures.wanted, FEW_MAX),
+    }),
+    ...(bytes !== undefined && { bytes }),
+    ...(body && { body: body.subarray(0, BODY_BYTES_MAX).toString("base64") }),
+    missed,
+  };
+}
+
+const TIME_DIGITS = 11;
+
+/** An id begins with its time, so that an entry is found among others of its time. */
+function rejectedId(at: number): string {
+  return `r_${at.toString(16).padStart(TIME_DIGITS, "0")}${randomBytes(4).toString("hex")}`;
+}
+
+export const REJECTED_ID = /^r_[0-9a-f]{19}$/;
+
+/** The time of the entry with this id. */
+export function timeOf(id: string): number {
+  return Number.parseInt(id.slice(2, 2 + TIME_DIGITS), 16);
+}
+
+/** Text from outside as visible ASCII that needs no escaping in JSON, so that it can be printed anywhere. */
+export function visible(text: string, max = TEXT_MAX): string {
+  const safe = text.slice(0, max).replace(/[^!#-[\]-~]/g, (char) => {
+    const code = char.charCodeAt(0);
+    return code < 0x100 ? `%${code.toString(16).toUpperCase().padStart(2, "0")}` : "?";
+  });
+  return text.length <= max && safe.length <= max ? safe : `${safe.slice(0, max)}...`;
+}
+
+/** A target may be a whole URL, with a user and password before its host. */
+function withoutUser(target: string): string {
+  return target.startsWith("/") ? target : target.replace(/^([^:/?]+:\/\/)[^/?]*@/, "$1");
+}
+
+/** A parameter without a value may be a credential as a whole, so it has no name here. */
+function queryNames(target: string): string[] {
+  const start = target.indexOf("?");
+  if (start === -1) return [];
+  const parts = target.slice(start + 1).split("&");
+  const names = parts.map((part) => (part.includes("=") ? part.slice(0, part.indexOf("=")) : "..."));
+  return bounded(names, FEW_MAX);
+}
+
+function bounded(names: readonly string[], most: number): string[] {
+  const shown = names.slice(0, most).map((name) => visible(name, NAME_MAX));
+  return names.length <= most ? shown : [...shown, `... and ${names.length - most} more`];
+}
+
+function declaredBytes(req: IncomingMessage): number | undefined {
+  const text = req.headers["content-length"];
+  return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : undefined;
+}

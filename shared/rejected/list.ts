@@ -1,0 +1,66 @@
+import type { ErrorCode } from "../errors/codes.ts";
+import type { Redis } from "../redis/connect.ts";
+import { keys } from "../redis/keys.ts";
+import { type Clock, systemClock } from "../time/clock.ts";
+import { type RejectedEntry, timeOf } from "./entry.ts";
+import { REJECTED_KEPT_MS, UNKNOWN } from "./record.ts";
+
+/** A refused request as it was recorded. */
+export type RejectedRequest = RejectedEntry & {
+  /** The path of the endpoint that refused it; undefined if no endpoint had the request's path. */
+  endpoint: string | undefined;
+};
+
+/** A request matches if it matches everything that is given. */
+export type RejectedFilter = {
+  /** Refused by the endpoint with this path. */
+  path?: string | undefined;
+  /** Sent to a path that no endpoint has. */
+  unknown?: boolean | undefined;
+  /** Unix ms. */
+  since?: number | undefined;
+  code?: ErrorCode | undefined;
+};
+
+/** Reads what record.ts has written. */
+export function createRejectedList(redis: Redis, clock: Clock = systemClock) {
+  async function placesOf({ path, unknown }: RejectedFilter): Promise<string[]> {
+    if (unknown) return [UNKNOWN];
+    return path === undefined ? redis.hkeys(keys.rejectedBytes) : [path];
+  }
+
+  /** The entries of one place, newest first. */
+  async function read(place: string, from: number, to: number): Promise<RejectedRequest[]> {
+    const stored = await redis.zrevrangebyscore(keys.rejected(place), to, from);
+    return stored.map((text) => ({
+      ...(JSON.parse(text) as RejectedEntry),
+      endpoint: place === UNKNOWN ? undefined : place,
+    }));
+  }
+
+  return {
+    /** How many match, and the newest `limit` of them, the newest first. */
+    async matching(filter: RejectedFilter, limit: number) {
+      const from = Math.max(filter.since ?? 0, clock() - REJECTED_KEPT_MS);
+      let newest: RejectedRequest[] = [];
+      let count = 0;
+      for (const place of await placesOf(filter)) {
+        const found = await read(place, from, Number.MAX_SAFE_INTEGER);
+        const matching = found.filter(({ code }) => filter.code === undefined || code === filter.code);
+        count += matching.length;
+        newest = [...newest, ...matching].sort((a, b) => b.at - a.at).slice(0, limit);
+      }
+      return { count, newest };
+    },
+
+    /** Undefined if there is no such entry any more. */
+    async find(id: string): Promise<RejectedRequest | undefined> {
+      const at = timeOf(id);
+      for (const place of await placesOf({})) {
+        const found = (await read(place, at, at)).find((request) => request.id === id);
+        if (found !== undefined) return found;
+      }
+      return undefined;
+    },
+  };
+}

@@ -1,0 +1,124 @@
+import type { Redis } from "../redis/connect.ts";
+import { keys } from "../redis/keys.ts";
+import { script } from "../redis/script.ts";
+import { type Clock, systemClock } from "../time/clock.ts";
+import { type Rejection, toEntry } from "./entry.ts";
+
+export const REJECTED_KEPT = 500;
+export const REJECTED_KEPT_MS = 7 * 86_400_000;
+
+/** The bytes of all entries together; each path has an equal share of them, between these bounds. */
+const BYTES_MAX = 64 * 1024 * 1024;
+const SHARE_MIN = 16 * 1024;
+const SHARE_MAX = 1024 * 1024;
+
+/** Each replica records so many at once for each path, and then one a second, so that a flood leaves what was before it. */
+const BURST = 50;
+const PER_SECOND = 1;
+
+const OUTSTANDING_MAX = 32;
+
+/**
+ * Records a request that the endpoint with this path has refused, or one to an unknown path (undefined): soon and if
+ * possible. It never fails, and nobody waits for it. Returns for how many requests this one stands, those left out before it
+ * and itself; undefined if it is left out, and then `describe` is not called.
+ */
+export type RecordRejected = (endpoint: string | undefined, describe: () => Rejection) => number | undefined;
+
+type Options = {
+  redis: Redis;
+  /** How many endpoints share the space. */
+  endpoints: number;
+  clock?: Clock;
+};
+
+/**
+ * Keeps the last refused requests of each endpoint, and those of all unknown paths together, for the replicas and the
+ * operators to read (list.ts). Under a flood, and while Redis is away, they are left out, and the next entry says how many.
+ */
+export function createRecordRejected({ redis, endpoints, clock = systemClock }: Options): RecordRejected {
+  const write = script(redis, WRITE);
+  const share = Math.min(SHARE_MAX, Math.max(SHARE_MIN, Math.floor(BYTES_MAX / (endpoints + 1))));
+  const samples = new Map<string, Sample>();
+  let outstanding = 0;
+
+  async function add(path: string, rejection: Rejection, at: number, sample: Sample): Promise<void> {
+    const missed = sample.missed;
+    sample.missed = 0;
+    if (redis.status !== "ready" || outstanding >= OUTSTANDING_MAX) {
+      sample.missed += missed + 1;
+      return;
+    }
+    const entry = JSON.stringify(toEntry(rejection, at, missed));
+    outstanding += 1;
+    try {
+      await write(
+        [keys.rejected(path), keys.rejectedBytes],
+        [path, entry, at, REJECTED_KEPT, share, REJECTED_KEPT_MS],
+      );
+    } catch {
+      sample.missed += missed + 1;
+    } finally {
+      outstanding -= 1;
+    }
+  }
+
+  return (endpoint, describe) => {
+    const at = clock();
+    const path = endpoint ?? UNKNOWN;
+    const sample = samples.get(path) ?? { tokens: BURST, filledAt: at, leftOut: 0, missed: 0 };
+    samples.set(path, sample);
+    if (!take(sample, at)) {
+      sample.leftOut += 1;
+      sample.missed += 1;
+      return undefined;
+    }
+    const stands = sample.leftOut + 1;
+    sample.leftOut = 0;
+    void add(path, describe(), at, sample);
+    return stands;
+  };
+}
+
+/** The place of requests to unknown paths. No endpoint's path is like it. */
+export const UNKNOWN = "unknown";
+
+type Sample = {
+  tokens: number;
+  filledAt: number;
+  /** Left out since the last one that was not. */
+  leftOut: number;
+  /** Without an entry since the last entry. */
+  missed: number;
+};
+
+function take(sample: Sample, now: number): boolean {
+  const gained = (Math.max(0, now - sample.filledAt) / 1000) * PER_SECOND;
+  sample.tokens = Math.min(BURST, sample.tokens + gained);
+  sample.filledAt = now;
+  if (sample.tokens < 1) return false;
+  sample.tokens -= 1;
+  return true;
+}
+
+/**
+ * KEYS a path's entries, the bytes of every path. ARGV path, entry, its time, most entries, most bytes, how long they are
+ * kept. Adds an entry, and drops the oldest ones that are too many, too large together or too old.
+ */
+const WRITE = `
+local bytes = 0
+if redis.call('EXISTS', KEYS[1]) == 1 then bytes = tonumber(redis.call('HGET', KEYS[2], ARGV[1]) or 0) end
+redis.call('ZADD', KEYS[1], ARGV[3], ARGV[2])
+bytes = bytes + #ARGV[2]
+local count = redis.call('ZCARD', KEYS[1])
+local too_old = ARGV[3] - ARGV[6]
+local oldest = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
+while count > tonumber(ARGV[4]) or bytes > tonumber(ARGV[5]) or tonumber(oldest[2]) < too_old do
+  redis.call('ZREM', KEYS[1], oldest[1])
+  bytes, count = bytes - #oldest[1], count - 1
+  if count == 0 then break end
+  oldest = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
+end
+redis.call('HSET', KEYS[2], ARGV[1], bytes)
+redis.call('PEXPIRE', KEYS[1], ARGV[6])
+redis.call('PEXPIRE', KEYS[2], ARGV[6])`;

@@ -1,0 +1,37 @@
+import { expect, test } from "vitest";
+import { createFindNear } from "../../../shared/http/near-path.ts";
+
+const findNear = createFindNear(["/hooks/github", "/Hooks/Slack/", "/hooks/%41", "/a", "/hooks/other"]);
+
+test.each([
+  ["/hooks/github/", "/hooks/github", "by a slash at the end"],
+  ["/Hooks/Slack", "/Hooks/Slack/", "by a slash at the end"],
+  ["/Hooks/GitHub", "/hooks/github", "by case"],
+  ["/hooks/slack", "/Hooks/Slack/", "by a slash at the end and case"],
+  ["/hooks%2Fgithub", "/hooks/github", "by percent-encoding"],
+  ["/hooks/%67ithub/", "/hooks/github", "by a slash at the end and percent-encoding"],
+  ["/hooks/A", "/hooks/%41", "by percent-encoding"],
+  ["/hooks/githb", "/hooks/github", "by one letter"],
+  ["/hooks/githubb", "/hooks/github", "by one letter"],
+  ["/hooks/gitlub", "/hooks/github", "by one letter"],
+  ["//hooks/github", "/hooks/github", "by one letter"],
+  ["/HOOKS/GITHB/", "/hooks/github", "by one letter"],
+  ["/A", "/a", "by case"],
+])("%s was probably meant for %s, and differs %s", (sent, path, differs) => {
+  expect(findNear(sent)).toEqual({ path, differs });
+});
+
+test.each([
+  "/hooks/github",
+  "/hooks/gi",
+  "/hooks/gihtub",
+  "/b",
+  "/",
+  "",
+  "*",
+  "/favicon.ico",
+  "/hooks/%/%",
+  `/${"x".repeat(5000)}`,
+])("%s was not meant for another path", (sent) => {
+  expect(findNear(sent)).toBeUndefined();
+});
