@@ -1,4 +1,4 @@
-import type { RequestListener } from "node:http";
+import type { IncomingMessage, RequestListener } from "node:http";
 import express, { type Express, type IRouter, type RequestHandler, Router } from "express";
 import { AppError, toAppError } from "../errors/app-error.ts";
 import type { Shutdown } from "../lifecycle/run-service.ts";
@@ -72,12 +72,15 @@ export function onlyGet(router: IRouter, path: string, handler: RequestHandler):
 
 /**
  * Serves an app, with a problem document for a path it does not know and for an error it throws. Express would answer with
- * a page, and bypass the app's own error handler if the request's target is no URL.
+ * a page, and bypass the app's own error handler if the request's target is no URL. `onNotFound` sees the requests to such
+ * paths, before they are answered.
  */
-export function serve(app: Express): RequestListener {
+export function serve(app: Express, onNotFound?: (req: IncomingMessage) => void): RequestListener {
   return (req, res) => {
     const last = (thrown?: unknown): void => {
-      sendProblem(req, res, thrown === undefined ? nothingAt(req.url) : toAppError(thrown));
+      const error = thrown === undefined ? nothingAt(req.url) : toAppError(thrown);
+      if (error.code === "request.not_found") onNotFound?.(req);
+      sendProblem(req, res, error);
     };
     // Express' types lack the third argument, which its router calls when nothing else has answered.
     (app as unknown as (...args: [...Parameters<RequestListener>, typeof last]) => void)(req, res, last);

@@ -1,0 +1,35 @@
+import type { IncomingMessage } from "node:http";
+import { rawPath } from "../../shared/http/headers.ts";
+import { createFindNear } from "../../shared/http/near-path.ts";
+import type { Logger } from "../../shared/log/logger.ts";
+import { visible } from "../../shared/rejected/entry.ts";
+import type { RecordRejected } from "../../shared/rejected/record.ts";
+
+type Options = {
+  /** The paths of all endpoints. */
+  paths: Iterable<string>;
+  record: RecordRejected;
+  addressOf: (req: IncomingMessage) => string;
+  log: Logger;
+};
+
+/**
+ * Leaves a trace of requests to a path that no endpoint has, sampled, and says which endpoint was probably meant. The caller
+ * is told nothing of it.
+ */
+export function createOnUnknownPath({ paths, record, addressOf, log }: Options) {
+  const findNear = createFindNear(paths);
+
+  return function onUnknownPath(req: IncomingMessage): void {
+    let event = {};
+    const count = record(undefined, () => {
+      const path = rawPath(req.url ?? "");
+      const near = findNear(path);
+      const reason = near ? `differs from ${near.path} ${near.differs}` : "no endpoint has this path";
+      const address = addressOf(req);
+      event = { path: visible(path), method: req.method, address, reason, meant: near?.path };
+      return { req, address, code: "request.not_found", reason };
+    });
+    if (count !== undefined) log.warn("webhook.path_unknown", { ...event, count });
+  };
+}
