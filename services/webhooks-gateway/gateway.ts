@@ -1,4 +1,4 @@
-import type { RequestListener } from "node:http";
+import type { IncomingMessage, RequestListener } from "node:http";
 import type { EndpointToml, WebhooksToml } from "../../shared/config/webhooks-toml.ts";
 import { createAccept } from "../../shared/gateway/accept.ts";
 import type { Admission } from "../../shared/gateway/admission.ts";
@@ -6,11 +6,13 @@ import { type Gateway, type IngressOptions, openIngress } from "../../shared/gat
 import { rawPath } from "../../shared/http/headers.ts";
 import { bareApp, onlyGet, probes, serve } from "../../shared/http/ops.ts";
 import { createClaims } from "../../shared/queue/enqueue.ts";
+import { createRecordRejected } from "../../shared/rejected/record.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { createMakeCall } from "./call.ts";
 import { createCredential } from "./credential.ts";
 import { createHandshakes, type TakeSecret } from "./handshake.ts";
 import { createReceive, type Endpoint, type Receive } from "./receive.ts";
+import { createOnUnknownPath } from "./unknown-path.ts";
 
 /** Checks a `webhooks.toml` table: `webhooksToml(env).parse(table)`. */
 export { webhooksToml } from "../../shared/config/webhooks-toml.ts";
@@ -33,8 +35,10 @@ export function createWebhooksGateway(options: GatewayOptions): WebhooksGateway 
   const accept = createAccept({ add, claims: createClaims(redis), beginWrite, clock });
   const receive = createReceive({ admission, accept, clock, log });
   const endpoints = toEndpoints(options, clock, async () => false);
+  const record = createRecordRejected({ redis, endpoints: endpoints.size, clock });
+  const notFound = createOnUnknownPath({ paths: endpoints.keys(), record, addressOf, log });
   return {
-    handler: createHandler(endpoints, receive, admission),
+    handler: createHandler(endpoints, receive, admission, notFound),
     readiness: () => admission.readiness(),
     firstCheck,
     pressure,
@@ -52,13 +56,14 @@ function createHandler(
   endpoints: ReadonlyMap<string, Endpoint>,
   receive: Receive,
   admission: Admission,
+  notFound: (req: IncomingMessage) => void,
 ): RequestListener {
   const app = bareApp();
   onlyGet(app, "/webhooks/health", (_req, res) => {
     res.type("text/plain").send("ok");
   });
   app.use(probes(() => admission.readiness()));
-  const others = serve(app);
+  const others = serve(app, notFound);
 
   return (req, res) => {
     if (admission.ending) res.setHeader("Connection", "close");
@@ -66,6 +71,10 @@ function createHandler(
     if (endpoint === undefined) others(req, res);
     else void receive(req, res, endpoint);
   };
+}
+
+function addressOf(req: IncomingMessage): string {
+  return req.socket.remoteAddress ?? "unknown";
 }
 
 /** The endpoints by path, with their defaults resolved. */

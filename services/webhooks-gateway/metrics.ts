@@ -13,6 +13,11 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     "path",
     "reason",
   ]);
+  const unknown = metrics.counter(
+    "postern_webhooks_unknown_path_total",
+    "Requests to a path without endpoint",
+    [],
+  );
   const duration = metrics.duration("postern_webhook_duration_seconds", "From first byte to answer", [
     "path",
   ]);
@@ -29,5 +34,6 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
       if (code === "webhook.credential_rejected") rejected.inc({ ...labels, reason: String(reason) });
       duration.observeMs(labels, Number(ms));
     },
+    "webhook.path_unknown": ({ count }) => unknown.inc({}, Number(count)),
   };
 }
