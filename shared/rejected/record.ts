@@ -7,9 +7,8 @@ import { type Rejection, toEntry } from "./entry.ts";
 export const REJECTED_KEPT = 500;
 export const REJECTED_KEPT_MS = 7 * 86_400_000;
 
-/** The bytes of all entries together; each path has an equal share of them, between these bounds. */
+/** The bytes of all entries together. Each path has an equal share of them, so that none takes another's. */
 const BYTES_MAX = 64 * 1024 * 1024;
-const SHARE_MIN = 16 * 1024;
 const SHARE_MAX = 1024 * 1024;
 
 /** Each replica records so many at once for each path, and then one a second, so that a flood leaves what was before it. */
@@ -38,7 +37,7 @@ type Options = {
  */
 export function createRecordRejected({ redis, endpoints, clock = systemClock }: Options): RecordRejected {
   const write = script(redis, WRITE);
-  const share = Math.min(SHARE_MAX, Math.max(SHARE_MIN, Math.floor(BYTES_MAX / (endpoints + 1))));
+  const share = Math.min(SHARE_MAX, Math.floor(BYTES_MAX / (endpoints + 1)));
   const samples = new Map<string, Sample>();
   let outstanding = 0;
 
