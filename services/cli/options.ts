@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { Argument, type Command, InvalidArgumentError, Option } from "commander";
 import { messageOf } from "../../shared/errors/app-error.ts";
+import { type ErrorCode, isErrorCode } from "../../shared/errors/codes.ts";
 import { isAddress } from "../../shared/ethereum/address.ts";
 import { CALL_ID } from "../../shared/job-call/call-id.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
@@ -74,6 +75,11 @@ export function collectCallId(text: string, before: string[] = []): string[] {
 function parseCallId(text: string): string {
   if (CALL_ID.test(text)) return text;
   throw new InvalidArgumentError("a call id is c_ and 32 lower-case hex digits");
+}
+
+export function parseCode(text: string): ErrorCode {
+  if (isErrorCode(text)) return text;
+  throw new InvalidArgumentError("there is no such error code; docs/errors.md lists them");
 }
 
 export function wholeNumber(what: string, { min = 0, max = Number.MAX_SAFE_INTEGER } = {}) {

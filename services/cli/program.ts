@@ -19,6 +19,7 @@ import { addPayments } from "./payments/command.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 import type { QuoteOptions } from "./quote.ts";
 import type { RatesOptions } from "./rates.ts";
+import { addRejected } from "./rejected/command.ts";
 import type { StatusOptions } from "./status.ts";
 
 const EXIT_CODES = `
@@ -45,6 +46,7 @@ export function buildProgram(deps: ProgramDeps): Command {
   addDev(program, deps);
   addDevnet(program, deps);
   addFailed(program, deps);
+  addRejected(program, deps);
   addPayments(program, deps);
   addPay(program, deps);
   addQuote(program, deps);

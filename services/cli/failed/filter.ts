@@ -1,8 +1,8 @@
-import { type Command, InvalidArgumentError, Option } from "commander";
-import { type ErrorCode, isErrorCode } from "../../../shared/errors/codes.ts";
+import { type Command, Option } from "commander";
+import type { ErrorCode } from "../../../shared/errors/codes.ts";
 import { ORIGINS, type Origin } from "../../../shared/job-call/job-call.ts";
 import type { CallFilter } from "../../../shared/queue/failed.ts";
-import { collectCallId, limitOption, sinceOption, untilOption, wholeNumber } from "../options.ts";
+import { collectCallId, limitOption, parseCode, sinceOption, untilOption, wholeNumber } from "../options.ts";
 import { toIso } from "../text.ts";
 
 /** The options by which `list`, `replay` and `discard` choose calls. */
@@ -28,11 +28,6 @@ export function addFilterOptions(command: Command, { limit }: { limit: number })
     .addOption(untilOption("failed"))
     .option("--id <id>", "this call; may be repeated", collectCallId)
     .addOption(limitOption(limit));
-}
-
-function parseCode(text: string): ErrorCode {
-  if (isErrorCode(text)) return text;
-  throw new InvalidArgumentError("there is no such error code; docs/errors.md lists them");
 }
 
 export function toFilter(options: FilterOptions): CallFilter {

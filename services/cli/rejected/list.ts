@@ -1,0 +1,58 @@
+import { EXIT } from "../../../shared/lifecycle/run-service.ts";
+import {
+  createRejectedList,
+  type RejectedFilter,
+  type RejectedRequest,
+} from "../../../shared/rejected/list.ts";
+import { createListing } from "../listing.ts";
+import type { ProgramDeps } from "../program-deps.ts";
+import { toIso, toIsoSeconds } from "../text.ts";
+import { withRedis } from "../with-redis.ts";
+
+/** A limit of 0 is none. */
+export type ListOptions = RejectedFilter & { limit: number; configDir: string; json?: boolean };
+
+/** `postern rejected list`: the newest refused requests first, then how many match. */
+export function listRejected(deps: ProgramDeps, options: ListOptions): Promise<number> {
+  const limit = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
+  return withRedis(deps, options, async ({ redis }) => {
+    const listing = createListing(deps, options.json, {
+      headings: ["ID", "REFUSED", "ADDRESS", "METHOD", "PATH", "CODE", "REASON"],
+      widths: [21, 20, 15, 6, 20, 27],
+      toCells,
+      trim: (row) => row.trimEnd(),
+      toJson,
+    });
+    const { count, newest } = await createRejectedList(redis).matching(options, limit);
+    for (const request of newest) listing.add(request);
+    const missed = newest.reduce((sum, request) => sum + request.missed, 0);
+    const more = newest.length < count ? `; ${newest.length} are listed (--limit 0 lists all)` : "";
+    const unkept = missed > 0 ? `; ${missed} more came between them and were not kept` : "";
+    listing.end(`${count} ${count === 1 ? "request was" : "requests were"} refused${more}${unkept}`);
+    return EXIT.ok;
+  });
+}
+
+function toCells({ id, at, address, method, path, code, reason }: RejectedRequest): string[] {
+  return [id, toIsoSeconds(at), address, method, path, code, reason];
+}
+
+/** A refused request for scripts, without its body. */
+export function toJson(request: RejectedRequest) {
+  const { id, at, endpoint, address, method, path, query, code, reason, headers, missed } = request;
+  return {
+    id,
+    refused_at: toIso(at),
+    endpoint: endpoint ?? null,
+    address,
+    method,
+    path,
+    query_names: query,
+    code,
+    reason,
+    header_names: headers,
+    signature_headers: { came: request.came ?? null, wanted: request.wanted ?? null },
+    bytes: request.bytes ?? null,
+    missed_before: missed,
+  };
+}

@@ -1,0 +1,125 @@
+import { beforeEach, expect, test } from "vitest";
+import { Secret } from "../../../../shared/crypto/secret.ts";
+import { eventually } from "../../../../shared/dev/wait.ts";
+import { silentLogger } from "../../../../shared/log/logger.ts";
+import { connectForRequests, whenReady } from "../../../../shared/redis/connect.ts";
+import type { Rejection } from "../../../../shared/rejected/entry.ts";
+import { createRejectedList } from "../../../../shared/rejected/list.ts";
+import { createRecordRejected } from "../../../../shared/rejected/record.ts";
+import { useEnds } from "../../../fixtures/ends.ts";
+import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
+import { useRedis } from "../../../fixtures/redis.ts";
+import { sentRequest } from "../../../support/sent-request.ts";
+import { runHere } from "../run-here.ts";
+
+const redis = useRedis();
+const ends = useEnds();
+const postern = usePostern(() => ({ postern: { redis: { url: redis.url } } }));
+const rejected = (...args: string[]) => runHere(["rejected", ...args, "--config-dir", postern.configDir]);
+
+const BEGAN = Date.now() - 3_600_000;
+let now: number;
+
+const ESCAPES = "the sender said \x1b[31mred\x9b\r";
+
+beforeEach(async () => {
+  await redis.client.flushdb();
+  const connection = connectForRequests(new Secret(redis.url), silentLogger);
+  ends.defer(() => connection.disconnect());
+  await whenReady(connection, 5000);
+  now = BEGAN;
+  const record = createRecordRejected({ redis: connection, endpoints: 1, clock: () => now });
+  const refused: [string | undefined, Partial<Rejection>][] = [
+    ["/a", { bytes: 12, signatures: { came: [], wanted: ["Stripe-Signature"] } }],
+    ["/a", { code: "request.too_large", reason: ESCAPES, body: Buffer.from(`{"a":1}${ESCAPES}`) }],
+    [undefined, { code: "request.not_found", reason: "differs from /a by case" }],
+  ];
+  for (const [endpoint, over] of refused) {
+    now += 1000;
+    const req = sentRequest("/a?token=hidden", { "X-Key": "hidden" });
+    const code = "webhook.credential_rejected";
+    record(endpoint, () => ({ req, address: "192.0.2.1", code, reason: "missing", ...over }));
+  }
+  const { matching } = createRejectedList(redis.client);
+  await eventually("recorded", async () => (await matching({}, 10)).count === 3);
+});
+
+const reasons = (ran: { stdout: string }) => jsonLines(ran).map(({ reason }) => reason);
+
+test("postern rejected list prints the newest first, a line a request, and nothing that controls a terminal", async () => {
+  const ran = await postern.run(["rejected", "list"]);
+  expect(ran).toMatchObject({ code: 0, stderr: "" });
+  const lines = ran.stdout.trimEnd().split("\n");
+  expect(lines[1]).toMatch(
+    /^r_\w{19} {2}\S+Z {2}192\.0\.2\.1 +POST +\/a +request\.not_found +differs from \/a by case$/,
+  );
+  expect(lines).toHaveLength(5);
+  expect(lines[4]).toBe("3 requests were refused");
+  expect(ran.stdout).toMatch(/^[ -~\n]*$/);
+});
+
+test("postern rejected list --json prints one object a line on stdout, and nothing else there", async () => {
+  const ran = await rejected("list", "--json", "--limit", "1");
+  expect(jsonLines(ran)).toEqual([
+    {
+      id: expect.stringMatching(/^r_/),
+      refused_at: expect.stringMatching(/Z$/),
+      endpoint: null,
+      address: "192.0.2.1",
+      method: "POST",
+      path: "/a",
+      query_names: ["token"],
+      code: "request.not_found",
+      reason: "differs from /a by case",
+      header_names: ["X-Key"],
+      signature_headers: { came: null, wanted: null },
+      bytes: null,
+      missed_before: 0,
+    },
+  ]);
+  expect(ran).toMatchObject({
+    code: 0,
+    stderr: "3 requests were refused; 1 are listed (--limit 0 lists all)\n",
+  });
+});
+
+test("postern rejected list chooses by path, by code, by time and by whether the path is unknown", async () => {
+  const list = async (...args: string[]) => reasons(await rejected("list", "--json", ...args));
+  expect(await list("--path", "/a")).toHaveLength(2);
+  expect(await list("--path", "/b")).toEqual([]);
+  expect(await list("--unknown")).toEqual(["differs from /a by case"]);
+  expect(await list("--code", "webhook.credential_rejected", "--limit", "0")).toEqual(["missing"]);
+  expect(await list("--since", new Date(now - 1000).toISOString())).toHaveLength(2);
+  expect(await list("--since", "30m")).toEqual([]);
+});
+
+test("postern rejected show prints all that was kept, and no value of a header or of the query", async () => {
+  const [id = ""] = jsonLines(await rejected("list", "--json", "--code", "webhook.credential_rejected")).map(
+    (line) => String(line["id"]),
+  );
+  const ran = await rejected("show", id);
+  expect(ran).toMatchObject({ code: 0, stderr: "" });
+  expect(ran.stdout).toMatch(/^signatures came +none\nand wanted +Stripe-Signature\n/m);
+  expect(ran.stdout).toMatch(/^body +12 bytes, not kept\n/m);
+  expect(ran.stdout).toMatch(/^query +token$/m);
+  expect(ran.stdout).not.toContain("hidden");
+  expect(jsonLines(await rejected("show", id, "--json"))).toMatchObject([
+    { id, bytes: 12, body_base64: null },
+  ]);
+});
+
+test("postern rejected show prints a kept body as hex if it would control the terminal", async () => {
+  const [id = ""] = jsonLines(await rejected("list", "--json", "--code", "request.too_large")).map((line) =>
+    String(line["id"]),
+  );
+  const ran = await rejected("show", id);
+  expect(ran.stdout).toContain(Buffer.from('{"a":1}').toString("hex"));
+  expect(ran.stdout).toMatch(/^[ -~\n]*$/);
+});
+
+test("postern rejected show says with exit code 1 that it does not know a request", async () => {
+  expect(await rejected("show", `r_${"0".repeat(19)}`)).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("is unknown"),
+  });
+});
