@@ -2,6 +2,7 @@ import { Command, type CommanderError, Help } from "commander";
 import { JOB_INDEX_MAX } from "../../shared/job-call/job-ids.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { DIFFICULTY_BEARABLE } from "../../shared/pricing/proof-of-work.ts";
+import { addEndpoint } from "./endpoint/command.ts";
 import { addFailed } from "./failed/command.ts";
 import {
   bindAddress,
@@ -47,6 +48,7 @@ export function buildProgram(deps: ProgramDeps): Command {
   addDevnet(program, deps);
   addFailed(program, deps);
   addRejected(program, deps);
+  addEndpoint(program, deps);
   addPayments(program, deps);
   addPay(program, deps);
   addQuote(program, deps);

@@ -1,5 +1,6 @@
 import { loadConfig } from "../../shared/config/load-config.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
+import type { WebhooksToml } from "../../shared/config/webhooks-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
@@ -11,6 +12,8 @@ import type { ProgramDeps } from "./program-deps.ts";
 type Session = {
   redis: Redis;
   postern: PosternToml;
+  /** Absent without the file. */
+  webhooks: WebhooksToml | undefined;
   /** JSON lines on stderr, or nothing if stderr is a screen. Flush it before you write to stderr yourself. */
   log: ProcessLogger;
 };
@@ -28,7 +31,7 @@ export async function withRedis(
   work: (session: Session) => Promise<number>,
 ): Promise<number> {
   try {
-    const { postern } = loadConfig({ dir: configDir, env });
+    const { postern, webhooks } = loadConfig({ dir: configDir, env });
     const level = env["POSTERN_LOG_LEVEL"] ?? "info";
     const log = terminal.drawsProgress
       ? { ...silentLogger, async flush() {} }
@@ -36,7 +39,7 @@ export async function withRedis(
     const redis = connectForRequests(postern.redis.url, silentLogger);
     try {
       await connected(redis, postern.redis.url);
-      return await work({ redis, postern, log });
+      return await work({ redis, postern, webhooks, log });
     } finally {
       redis.disconnect();
       await log.flush();

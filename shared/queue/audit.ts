@@ -6,14 +6,16 @@ import { keys } from "../redis/keys.ts";
 /** About so many entries are kept, the newest. */
 const AUDIT_KEPT = 100_000;
 
-type AuditEntry = {
+type AuditEntry = (
+  | { action: "replay" | "discard" | "settle" | "void"; callId: string }
+  /** An endpoint was opened for a secret that comes in a handshake. */
+  | { action: "open"; path: string }
+) & {
   /** Unix ms. */
   at: number;
-  action: "replay" | "discard" | "settle" | "void";
-  callId: string;
   /** Who did it: `user@host`. */
   by: string;
-  /** The filters or ids that chose the call. */
+  /** The filters or ids that chose the call, or for how long the endpoint is open. */
   selection: string;
   /** Why, in the operator's words. */
   reason?: string | undefined;
@@ -28,23 +30,27 @@ const EVENTS = {
   discard: "call.discarded",
   settle: "payment.settled_by_operator",
   void: "payment.voided_by_operator",
+  open: "endpoint.opened",
 } as const;
 
 /**
- * Writes what an operator did to a call, to the log and to the audit stream. It is called after the action, so that no entry
+ * Writes what an operator did to a call or an endpoint, to the log and to the audit stream. It is called after the action, so that no entry
  * tells of an action that did not happen; if the process is killed between the two, the entry is missing. Throws
  * `queue.unavailable`.
  */
 export function createAudit(redis: Redis, log: Logger): Audit {
-  return async ({ at, action, callId, by, selection, ...rest }) => {
-    const present = Object.entries(rest).flatMap(([name, value]) =>
-      value === undefined ? [] : [[name, value]],
-    );
-    log.info(EVENTS[action], { callId, by, selection, ...Object.fromEntries(present) });
-    const fields = ["at", at, "action", action, "call_id", callId, "by", by, "selection", selection];
-    fields.push(...present.flat());
+  return async (entry) => {
+    const { at, action, by, selection, reason, transaction } = entry;
+    const details = {
+      ...(reason !== undefined && { reason }),
+      ...(transaction !== undefined && { transaction }),
+    };
+    const [name, subject] = entry.action === "open" ? ["path", entry.path] : ["call_id", entry.callId];
+    log.info(EVENTS[action], { [name === "path" ? name : "callId"]: subject, by, selection, ...details });
+    const fields = ["at", at, "action", action, name, subject, "by", by, "selection", selection];
+    fields.push(...Object.entries(details).flat());
     await redis.xadd(keys.audit, "MAXLEN", "~", AUDIT_KEPT, "*", ...fields).catch((cause: unknown) => {
-      const why = `the ${action} of ${callId} is done, but its audit line could not be written: ${messageOf(cause)}`;
+      const why = `the ${action} of ${subject} is done, but its audit line could not be written: ${messageOf(cause)}`;
       throw new AppError("queue.unavailable", { reason: why, cause });
     });
   };

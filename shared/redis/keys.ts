@@ -23,8 +23,10 @@ import type { Origin } from "../job-call/job-call.ts";
  *   {postern}:limit:refusals:<address>      string: the token bucket of an address's refused credentials
  *   {postern}:rejected:<path>               zset: the last refused requests of an endpoint, or of `unknown` paths, by time
  *   {postern}:rejected                      hash: how many bytes these hold, by path (shared/rejected)
+ *   {postern}:opened:<path>                 hash: an endpoint that takes one secret in a handshake, and the secret until it
+ *                                           is shown (shared/gateway/opened-endpoints.ts)
  *   {postern}:workers                       zset: worker id, by the time of its last heartbeat
- *   {postern}:audit                         stream: who replayed, discarded or resolved what
+ *   {postern}:audit                         stream: who replayed, discarded, resolved or opened what
  *
  * The hash tag keeps all of them in one slot of a Redis Cluster.
  */
@@ -54,6 +56,7 @@ export const keys = {
   limitOfRefusals: (address: string) => `${PREFIX}:limit:refusals:${address}`,
   rejected: (path: string) => `${PREFIX}:rejected:${path}`,
   rejectedBytes: `${PREFIX}:rejected`,
+  opened: (path: string) => `${PREFIX}:opened:${path}`,
   workers: `${PREFIX}:workers`,
   audit: `${PREFIX}:audit`,
 } as const;

@@ -1,0 +1,98 @@
+import type { WebhooksToml } from "../../../shared/config/webhooks-toml.ts";
+import { messageOf } from "../../../shared/errors/app-error.ts";
+import {
+  createOpenedEndpoints,
+  type OpenedEndpoint,
+  type OpenedState,
+  type TakenSecret,
+} from "../../../shared/gateway/opened-endpoints.ts";
+import { createFindNear } from "../../../shared/http/near-path.ts";
+import { EXIT, stopSignal } from "../../../shared/lifecycle/run-service.ts";
+import { createAudit } from "../../../shared/queue/audit.ts";
+import { delay, systemClock } from "../../../shared/time/clock.ts";
+import type { ProgramDeps } from "../program-deps.ts";
+import { operatorName } from "../terminal.ts";
+import { facts, jsonLine, plain, toIso } from "../text.ts";
+import { withRedis } from "../with-redis.ts";
+
+export type OpenOptions = { configDir: string; minutes: number; json?: boolean };
+
+const POLL_MS = 250;
+
+/**
+ * `postern endpoint open`: opens an endpoint for one secret, waits for it and shows it. 1 if none came, or if somebody else
+ * has opened the endpoint meanwhile. Run again after it was killed, it shows the secret that came.
+ */
+export function openEndpoint(deps: ProgramDeps, path: string, options: OpenOptions): Promise<number> {
+  const { print, printError } = deps;
+  const { minutes, json } = options;
+  return withRedis(deps, options, async ({ redis, webhooks, log }) => {
+    const problem = whyNot(path, webhooks);
+    if (problem !== undefined) {
+      printError(`error: ${problem}\n`);
+      return EXIT.usage;
+    }
+    const by = operatorName();
+    const stopped = stopSignal();
+    const opened = await createOpenedEndpoints(redis).open(path, by, minutes * 60_000);
+    const selection = `for ${minutes} min`;
+    try {
+      await createAudit(redis, log)({ at: systemClock(), action: "open", path, by, selection });
+      await log.flush();
+    } catch (cause) {
+      await opened.close();
+      throw new Error(`${path} is closed again: ${messageOf(cause)}`, { cause });
+    }
+    printError(`${path} is open ${selection}: make the webhook at the sender now (Ctrl-C closes it)\n`);
+
+    const state = await wait(opened, stopped);
+    if (state.kind !== "secret") throw new Error(whyNone(path, state));
+    print(json ? jsonLine(toJson(path, state)) : inWords(state));
+    return EXIT.ok;
+  });
+}
+
+/** Why this endpoint cannot be opened. Whether it is of a kind that gets its secret in a handshake is to be asked here. */
+function whyNot(path: string, webhooks: WebhooksToml | undefined): string | undefined {
+  if (webhooks === undefined) return "there is no webhooks.toml, so there are no endpoints";
+  const paths = webhooks.endpoints.map((endpoint) => endpoint.path);
+  if (paths.includes(path)) return undefined;
+  const near = createFindNear(paths)(path);
+  const meant = near === undefined ? "" : `; did you mean ${near.path}?`;
+  return `no endpoint has the path ${plain(path)}${meant}`;
+}
+
+/** Waits for the secret. Ctrl-C closes the endpoint; a secret that came just before is still shown. */
+async function wait(opened: OpenedEndpoint, stopped: Promise<unknown>): Promise<OpenedState> {
+  const leave = new AbortController();
+  void stopped.then(() => leave.abort());
+  while (!leave.signal.aborted) {
+    const state = await opened.look();
+    if (state.kind !== "open") return state;
+    await delay(POLL_MS, leave.signal).catch(() => {});
+  }
+  const last = await opened.close();
+  return last.kind === "open" ? { kind: "closed" } : last;
+}
+
+function whyNone(path: string, state: Exclude<OpenedState, TakenSecret>): string {
+  if (state.kind === "taken-over")
+    return `${plain(state.by)} has opened ${path} again, and is shown its secret`;
+  return `${path} is closed, and no secret came`;
+}
+
+function toJson(path: string, { secret, address, takenAt }: TakenSecret) {
+  return { path, secret, address, taken_at: toIso(takenAt) };
+}
+
+function inWords({ secret, address, takenAt }: TakenSecret): string {
+  const known = facts([
+    ["secret", secret],
+    ["from", address],
+    ["at", toIso(takenAt)],
+  ]);
+  return `${known}
+This was its only showing: Postern has not kept it. If it came from the sender, set it as the endpoint's
+secret in webhooks.toml, or where that points to, and restart the webhooks gateways.
+`;
+}

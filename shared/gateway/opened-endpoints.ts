@@ -1,0 +1,95 @@
+import { randomUUID } from "node:crypto";
+import type { Redis } from "../redis/connect.ts";
+import { keys } from "../redis/keys.ts";
+import { NOW, script } from "../redis/script.ts";
+
+/** A secret that a sender gave in a handshake, and where the handshake came from. */
+export type TakenSecret = { secret: string; address: string; takenAt: number };
+
+/** An endpoint as the operator's command that opened it sees it. */
+export type OpenedState =
+  | { kind: "open" }
+  /** Shown once: it is gone from Redis, and the endpoint is closed. */
+  | ({ kind: "secret" } & TakenSecret)
+  /** Its time is over, or it was closed. */
+  | { kind: "closed" }
+  /** Somebody has opened it again, and gets its secret. */
+  | { kind: "taken-over"; by: string };
+
+/** How long a secret waits for a command to show it, if the command that opened the endpoint has died. */
+const SECRET_KEPT_MS = 10 * 60_000;
+
+const SECRET = /^[!-~]{1,256}$/;
+
+/*
+ * What is open is a hash in Redis: session (the command that opened it last), by, and once a secret was taken: secret, address,
+ * taken_at. It ends with its time. Whoever reads the secret deletes it in the same step, so it is shown at most once; until
+ * then a lost command can be run again, and shows it.
+ */
+
+/** ARGV session, by, ms. Keeps a secret that nobody has seen, and the time that is left for it. */
+const OPEN = `
+redis.call('HSET', KEYS[1], 'session', ARGV[1], 'by', ARGV[2])
+if redis.call('HEXISTS', KEYS[1], 'secret') == 0 then redis.call('PEXPIRE', KEYS[1], ARGV[3]) end`;
+
+/** ARGV secret, address, ms. The handshake with the same secret may be repeated, since its answer may be lost. */
+const TAKE = `${NOW}
+local found = redis.call('HMGET', KEYS[1], 'session', 'secret')
+if not found[1] then return 0 end
+if found[2] then return found[2] == ARGV[1] and 1 or 0 end
+redis.call('HSET', KEYS[1], 'secret', ARGV[1], 'address', ARGV[2], 'taken_at', now)
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return 1`;
+
+/** ARGV session, and whether to close. Answers the session, by, secret, address and taken_at. A secret is answered once. */
+const LOOK = `
+local found = redis.call('HMGET', KEYS[1], 'session', 'by', 'secret', 'address', 'taken_at')
+if found[1] == ARGV[1] and (found[3] or ARGV[2] == '1') then redis.call('DEL', KEYS[1]) end
+return found`;
+
+/** Takes a handshake's secret if an operator has opened this endpoint for one, and no other was taken. */
+export type TakeSecret = (path: string, secret: string, address: string) => Promise<boolean>;
+
+/** The gateway's side. Rejects if Redis does not answer; then the handshake may be repeated. */
+export function createTakeSecret(redis: Redis): TakeSecret {
+  const take = script(redis, TAKE);
+  return async (path, secret, address) => {
+    if (!SECRET.test(secret)) return false;
+    return (await take([keys.opened(path)], [secret, address, SECRET_KEPT_MS])) === 1;
+  };
+}
+
+/** The operator's side: endpoints that take one secret in a handshake while they are open. */
+export function createOpenedEndpoints(redis: Redis) {
+  const [open, look] = [script(redis, OPEN), script(redis, LOOK)];
+  return {
+    /** Opens an endpoint, or takes it over from whoever has opened it before. */
+    async open(path: string, by: string, ms: number) {
+      const session = randomUUID();
+      const key = [keys.opened(path)];
+      await open(key, [session, by, ms]);
+      return {
+        look: async () => toState(await look(key, [session, 0]), session),
+        /** A secret that has arrived meanwhile is still shown. */
+        close: async () => toState(await look(key, [session, 1]), session),
+      };
+    },
+
+    /** Closes an endpoint, whoever has opened it; a secret that nobody has seen is lost. Returns what was closed. */
+    async close(path: string): Promise<{ by: string; hadSecret: boolean } | undefined> {
+      const [by, secret] = await redis.hmget(keys.opened(path), "by", "secret");
+      if ((await redis.del(keys.opened(path))) === 0) return undefined;
+      return { by: by ?? "", hadSecret: secret !== null };
+    },
+  };
+}
+
+export type OpenedEndpoint = Awaited<ReturnType<ReturnType<typeof createOpenedEndpoints>["open"]>>;
+
+function toState(reply: unknown, own: string): OpenedState {
+  const [session, by, secret, address, takenAt] = reply as (string | null)[];
+  if (!session) return { kind: "closed" };
+  if (session !== own) return { kind: "taken-over", by: by ?? "" };
+  if (!secret) return { kind: "open" };
+  return { kind: "secret", secret, address: address ?? "", takenAt: Number(takenAt) };
+}

@@ -1,0 +1,101 @@
+import { beforeEach, expect, test } from "vitest";
+import { createOpenedEndpoints, createTakeSecret } from "../../../shared/gateway/opened-endpoints.ts";
+import { keys } from "../../../shared/redis/keys.ts";
+import { useRedis } from "../../fixtures/redis.ts";
+
+const redis = useRedis();
+const SECRET = "b537207f20cbfa02357cf448134da559e8bd39d61597dcd5631b8012eae53e81";
+const ADDRESS = "192.0.2.1";
+const MINUTE = 60_000;
+
+const endpoints = () => createOpenedEndpoints(redis.client);
+const take = (secret = SECRET, path = "/a") => createTakeSecret(redis.client)(path, secret, ADDRESS);
+
+beforeEach(async () => {
+  await redis.client.flushdb();
+});
+
+test("a handshake's secret is refused unless this very endpoint is open", async () => {
+  expect(await take()).toBe(false);
+  await endpoints().open("/a", "me@here", MINUTE);
+  expect(await take(SECRET, "/b")).toBe(false);
+  expect(await take()).toBe(true);
+});
+
+test("of many handshakes at once one secret is taken, and only that one may come again", async () => {
+  await endpoints().open("/a", "me@here", MINUTE);
+  const secrets = Array.from({ length: 20 }, (_, i) => `secret-${i}`);
+  const taken = await Promise.all(secrets.map((secret) => take(secret)));
+  expect(taken.filter(Boolean)).toHaveLength(1);
+  const first = secrets[taken.indexOf(true)];
+  expect(await take(first)).toBe(true);
+  expect(await take("another")).toBe(false);
+});
+
+test("a secret is shown once; then nothing of it is in Redis, and the endpoint is closed", async () => {
+  const opened = await endpoints().open("/a", "me@here", MINUTE);
+  expect(await opened.look()).toEqual({ kind: "open" });
+  await take();
+  const looks = await Promise.all([opened.look(), opened.look(), opened.close()]);
+  expect(looks.filter(({ kind }) => kind === "secret")).toEqual([
+    { kind: "secret", secret: SECRET, address: ADDRESS, takenAt: expect.any(Number) },
+  ]);
+  expect(await opened.look()).toEqual({ kind: "closed" });
+  expect(await redis.client.keys("*")).toEqual([]);
+  expect(await take()).toBe(false);
+});
+
+test("of two operators who open an endpoint the later one is shown the secret, and the earlier one is told", async () => {
+  const earlier = await endpoints().open("/a", "ann@here", MINUTE);
+  const later = await endpoints().open("/a", "bob@there", MINUTE);
+  await take();
+  expect(await earlier.look()).toEqual({ kind: "taken-over", by: "bob@there" });
+  expect(await earlier.close()).toEqual({ kind: "taken-over", by: "bob@there" });
+  expect(await later.look()).toMatchObject({ kind: "secret", secret: SECRET });
+});
+
+test("a secret that came after its command had died is shown to whoever opens the endpoint again", async () => {
+  await endpoints().open("/a", "ann@here", MINUTE);
+  await take();
+  const again = await endpoints().open("/a", "ann@here", MINUTE);
+  expect(await again.look()).toMatchObject({ kind: "secret", secret: SECRET });
+});
+
+test("closing shows a secret that has come meanwhile, and refuses what comes later", async () => {
+  const opened = await endpoints().open("/a", "me@here", MINUTE);
+  await take();
+  expect(await opened.close()).toMatchObject({ kind: "secret", secret: SECRET });
+  const next = await endpoints().open("/a", "me@here", MINUTE);
+  expect(await next.close()).toEqual({ kind: "open" });
+  expect(await take()).toBe(false);
+});
+
+test("an endpoint is open for its minutes, and a secret that nobody has seen is in Redis for ten", async () => {
+  const left = () => redis.client.pttl(keys.opened("/a"));
+  await endpoints().open("/a", "me@here", MINUTE);
+  expect(await left()).toBeGreaterThan(MINUTE / 2);
+  expect(await left()).toBeLessThanOrEqual(MINUTE);
+  await take();
+  await endpoints().open("/a", "me@here", 120 * MINUTE);
+  expect(await left()).toBeGreaterThan(9 * MINUTE);
+  expect(await left()).toBeLessThanOrEqual(10 * MINUTE);
+});
+
+test("anybody may close an endpoint, and is told whether a secret was lost by it", async () => {
+  await endpoints().open("/a", "ann@here", MINUTE);
+  expect(await endpoints().close("/a")).toEqual({ by: "ann@here", hadSecret: false });
+  expect(await endpoints().close("/a")).toBeUndefined();
+  const opened = await endpoints().open("/a", "ann@here", MINUTE);
+  await take();
+  expect(await endpoints().close("/a")).toEqual({ by: "ann@here", hadSecret: true });
+  expect(await opened.look()).toEqual({ kind: "closed" });
+});
+
+test.each(["", "two words", "new\nline", "é", "x".repeat(257)])(
+  "a secret that is not 1 to 256 visible ASCII characters is refused: %j",
+  async (secret) => {
+    await endpoints().open("/a", "me@here", MINUTE);
+    expect(await take(secret)).toBe(false);
+    expect(await take()).toBe(true);
+  },
+);
