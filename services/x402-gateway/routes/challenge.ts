@@ -6,6 +6,7 @@ import type { ErrorCode } from "../../../shared/errors/codes.ts";
 import { leaveUnread } from "../../../shared/http/body.ts";
 import { COMMON_HEADERS, problemBody } from "../../../shared/http/problem.ts";
 import type { JobIds } from "../../../shared/job-call/job-ids.ts";
+import { createEventCounter } from "../../../shared/log/event-counter.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import { assertOffered, type Job, jobPath, type RequestedJob } from "../catalog.ts";
@@ -35,7 +36,7 @@ export type Challenge = ReturnType<typeof createChallenge>;
  */
 export function createChallenge({ requestedJob, offerSettings, headers: extraHeaders, clock, log }: Deps) {
   const preparedByPath = new Map<string, Prepared>();
-  const counter = createCounter(log);
+  const counter = createEventCounter(log, "payment.asked_for");
 
   function prepare(job: Job, why: Why): Prepared {
     const expiry = expiryOf(job, offerSettings, clock() / 1000);
@@ -79,7 +80,7 @@ export function createChallenge({ requestedJob, offerSettings, headers: extraHea
       const job = requestedJob(req, ids);
       assertOffered(job);
       send(req, res, prepareUnpaid(job));
-      counter.count(ids);
+      counter.count(jobPath(ids), { serviceId: ids.serviceId, jobIndex: ids.jobIndex });
     },
 
     /** Answers a payment that cannot be taken, and offers the job again. */
@@ -99,36 +100,5 @@ function toRequired(job: Job, settings: OfferSettings, expiry: number, why: Why)
     resource: resourceOf(job, settings.publicUrl),
     accepts: toOffers(job, settings, expiry),
     extensions: { [PAYMENT_IDENTIFIER]: declarePaymentIdentifierExtension(false) },
-  };
-}
-
-const COUNT_EVERY_MS = 1000;
-
-/**
- * Counts the requests that were told to pay, and logs each job's count once a second: a line for each would cost more than
- * its answer, and let anybody fill the log.
- */
-function createCounter(log: Logger) {
-  const counts = new Map<string, { ids: JobIds; times: number }>();
-  let timer: NodeJS.Timeout | undefined;
-
-  function flush(): void {
-    clearTimeout(timer);
-    timer = undefined;
-    for (const { ids, times } of counts.values()) {
-      log.info("payment.asked_for", { serviceId: ids.serviceId, jobIndex: ids.jobIndex, times });
-    }
-    counts.clear();
-  }
-
-  return {
-    count(ids: JobIds): void {
-      const path = jobPath(ids);
-      const known = counts.get(path);
-      if (known === undefined) counts.set(path, { ids, times: 1 });
-      else known.times += 1;
-      timer ??= setTimeout(flush, COUNT_EVERY_MS);
-    },
-    flush,
   };
 }
