@@ -48,9 +48,9 @@ export function createRecordRejected({ redis, endpoints, clock = systemClock }: 
       sample.missed += missed + 1;
       return;
     }
-    const entry = JSON.stringify(toEntry(rejection, at, missed));
     outstanding += 1;
     try {
+      const entry = JSON.stringify(toEntry(rejection, at, missed));
       await write(
         [keys.rejected(path), keys.rejectedBytes],
         [path, entry, at, REJECTED_KEPT, share, REJECTED_KEPT_MS],
