@@ -43,6 +43,12 @@ module.exports = {
       to: { path: "^(services|shared)/", pathNot: "^shared/(errors|time)/" },
     },
     {
+      name: "ip-is-below-config",
+      severity: "error",
+      from: { path: "^shared/ip/" },
+      to: { path: "^(services|shared)/", pathNot: "^shared/ip/" },
+    },
+    {
       name: "ethereum-is-below-config",
       severity: "error",
       from: { path: "^shared/ethereum/" },
@@ -54,7 +60,7 @@ module.exports = {
       from: { path: "^shared/config/" },
       to: {
         path: "^shared/",
-        pathNot: "^shared/(config|crypto|errors|ethereum|job-call|senders|text|time)/",
+        pathNot: "^shared/(config|crypto|errors|ethereum|ip|job-call|senders|text|time)/",
       },
     },
     { name: "no-cycles", severity: "error", from: {}, to: { circular: true } },
@@ -70,6 +76,7 @@ module.exports = {
     home("pino-pretty", "^shared/log/"),
     home("prom-client", "^shared/metrics/"),
     home("commander", "^services/cli/"),
+    home("ipaddr.js", "^shared/ip/"),
     home("@noble/hashes", "^shared/ethereum/"),
     home("viem", "^(shared/ethereum/rpc\\.ts$|services/(demo|devnet|cli/pay)/)"),
     home("@grpc", "^services/pricing/"),

@@ -1,0 +1,93 @@
+import type { IncomingMessage } from "node:http";
+import { canonicalAddress } from "../ip/address.ts";
+import { createAddressList } from "../ip/address-list.ts";
+import { headerValues } from "./headers.ts";
+
+/** The header in which a proxy says for whom it asks. */
+export type ForwardedHeader = "X-Forwarded-For" | "Forwarded";
+
+type Options = {
+  /** Addresses and CIDR ranges of the proxies whose word counts. */
+  trustedProxies?: readonly string[] | undefined;
+  forwardedHeader?: ForwardedHeader | undefined;
+};
+
+/** The address that a request counts for, in its canonical text. */
+export type ClientAddressOf = (req: IncomingMessage) => string;
+
+/** More proxies than this are on nobody's way. */
+const HOPS_MAX = 16;
+
+/**
+ * Without a trusted proxy a request counts for its peer. A trusted proxy is believed which address it had the request from:
+ * so the header is read from its right end for as long as the address found is a trusted proxy again. An entry that is no
+ * address (`unknown`, an obfuscated name, garbage) ends the walk at the proxy that wrote it. Exactly one header counts,
+ * because a proxy passes the other one on as a stranger wrote it.
+ */
+export function createClientAddressOf({
+  trustedProxies = [],
+  forwardedHeader,
+}: Options = {}): ClientAddressOf {
+  const trusted = createAddressList(trustedProxies);
+  const isForwarded = forwardedHeader === "Forwarded";
+  const name = isForwarded ? "forwarded" : "x-forwarded-for";
+  const addressIn = isForwarded ? forwardedAddress : nodeAddress;
+
+  return (req) => {
+    let address = peerAddress(req);
+    if (trustedProxies.length === 0 || !trusted.matches(address)) return address;
+    const header = headerValues(req, name).join(",");
+    let end = header.length;
+    for (let hop = 0; hop < HOPS_MAX && end > 0 && trusted.matches(address); hop++) {
+      const start = startOfLast(header, end, isForwarded);
+      const before = addressIn(header.slice(start, end).trim());
+      if (before === undefined) return address;
+      address = before;
+      end = start - 1;
+    }
+    return address;
+  };
+}
+
+/** The address at the other end of the connection; `unknown` once that is gone. */
+function peerAddress({ socket }: IncomingMessage): string {
+  const address = socket.remoteAddress ?? "unknown";
+  return canonicalAddress(address) ?? address;
+}
+
+/**
+ * Where the last element of `list` before `end` starts. It is looked for from the right, which a trusted proxy wrote: a
+ * stranger's open quote further left cannot swallow it.
+ */
+function startOfLast(list: string, end: number, hasQuotes: boolean): number {
+  let inQuotes = false;
+  for (let at = end - 1; at >= 0; at--) {
+    if (list[at] === '"' && hasQuotes) inQuotes = !inQuotes;
+    else if (list[at] === "," && !inQuotes) return at + 1;
+  }
+  return 0;
+}
+
+const PAIR = /^\s*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:"([^"\\]*)"|([!#$%&'*+\-.^_`|~0-9A-Za-z]+))\s*$/;
+
+/** The address in the `for` of an element of Forwarded (RFC 7239, section 4), which has to come once. */
+function forwardedAddress(element: string): string | undefined {
+  const pairs = element.match(/(?:"[^"]*"|[^;"])+/g) ?? [];
+  if (pairs.join(";") !== element) return undefined;
+  const nodes: string[] = [];
+  for (const text of pairs) {
+    const [matched, name = "", quoted, token = ""] = PAIR.exec(text) ?? [];
+    if (matched === undefined) return undefined;
+    if (name.toLowerCase() === "for") nodes.push(quoted ?? token);
+  }
+  const [node, ...more] = nodes;
+  return node === undefined || more.length > 0 ? undefined : nodeAddress(node);
+}
+
+/** The address of `192.0.2.1`, `192.0.2.1:80`, `[2001:db8::1]`, `[2001:db8::1]:80` or `2001:db8::1`. */
+function nodeAddress(node: string): string | undefined {
+  if (node.includes("%")) return undefined; // a zone means something to its own host only
+  const bracketed = /^\[([0-9a-fA-F:.]+)\](?::\d{1,5})?$/.exec(node);
+  if (bracketed !== null) return bracketed[1]?.includes(":") ? canonicalAddress(bracketed[1]) : undefined;
+  return canonicalAddress(/^([\d.]+):\d{1,5}$/.exec(node)?.[1] ?? node);
+}

@@ -1,0 +1,57 @@
+import { isIPv4, isIPv6 } from "node:net";
+import ipaddr from "ipaddr.js";
+
+/** Addresses and ranges of a configuration, to ask whether they hold an address. */
+export type AddressList = {
+  /** False for a text that is no address. An IPv4-mapped IPv6 address is the IPv4 address. */
+  matches(address: string): boolean;
+};
+
+type Range = [ipaddr.IPv4 | ipaddr.IPv6, number];
+
+/** Takes entries that `addressRangeProblem` finds nothing wrong with, and throws for any other. */
+export function createAddressList(entries: readonly string[]): AddressList {
+  const ranges = entries.map((entry) => {
+    const problem = addressRangeProblem(entry);
+    if (problem !== undefined) throw new Error(`${entry} ${problem}`);
+    return toRange(entry);
+  });
+  return {
+    matches(address) {
+      if (ranges.length === 0 || !(isIPv4(address) || isIPv6(address))) return false;
+      const asked = ipaddr.process(address);
+      return ranges.some(([network, bits]) => network.kind() === asked.kind() && asked.match(network, bits));
+    },
+  };
+}
+
+/**
+ * What is wrong with an entry that should be an address or a CIDR range (RFC 4632, RFC 4291), as `203.0.113.7`,
+ * `203.0.113.0/24` or `2001:db8::/32`. Each range has one way to be written, so that none is wider than it looks.
+ */
+export function addressRangeProblem(entry: string): string | undefined {
+  const [, address = "", bits] = /^([^/%]+)(?:\/(0|[1-9]\d{0,2}))?$/.exec(entry) ?? [];
+  if (!isIPv4(address) && !isIPv6(address)) {
+    return "must be an address or a range, as 203.0.113.0/24 or 2001:db8::/32";
+  }
+  const width = isIPv4(address) ? 32 : 128;
+  if (bits !== undefined && Number(bits) > width) return `has a prefix longer than ${width} bits`;
+  const [parsed, prefix] = toRange(entry);
+  if (parsed instanceof ipaddr.IPv6 && parsed.isIPv4MappedAddress()) return "must be written as IPv4";
+  const network = networkOf(parsed, prefix);
+  return parsed.toString() === network
+    ? undefined
+    : `has bits beyond its prefix: ${network}/${prefix} is the range`;
+}
+
+function toRange(entry: string): Range {
+  if (entry.includes("/")) return ipaddr.parseCIDR(entry);
+  const address = ipaddr.parse(entry);
+  return [address, address.kind() === "ipv4" ? 32 : 128];
+}
+
+function networkOf(address: ipaddr.IPv4 | ipaddr.IPv6, prefix: number): string {
+  const cidr = `${address.toString()}/${prefix}`;
+  const kind = address instanceof ipaddr.IPv4 ? ipaddr.IPv4 : ipaddr.IPv6;
+  return kind.networkAddressFromCIDR(cidr).toString();
+}
