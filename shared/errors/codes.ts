@@ -23,6 +23,11 @@ export const CODES = {
   "request.headers_too_large": { status: 431, retryable: false, title: "Headers are over the limit" },
   "request.expectation_failed": { status: 417, retryable: false, title: "Expectation cannot be met" },
   "request.rate_limited": { status: 429, retryable: true, title: "Too many requests" },
+  "request.over_budget": {
+    status: 503,
+    retryable: true,
+    title: "Too much of unproven requests is in flight",
+  },
   "webhook.credential_rejected": { status: 401, retryable: false, title: "Credential is not valid" },
   "webhook.delivery_id_invalid": { status: 400, retryable: false, title: "Delivery id is not usable" },
   "webhook.metadata_invalid": {

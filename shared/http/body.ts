@@ -1,32 +1,62 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { AppError } from "../errors/app-error.ts";
+import { AppError, toAppError } from "../errors/app-error.ts";
+import { BodyPieces } from "./body-pieces.ts";
 import { lingerOnClose } from "./linger.ts";
 
 const NOTHING = Buffer.alloc(0);
+
+/** What the reading of one body takes of a budget (body-budget.ts). */
+type Lease = { take(bytes: number): void; arrived(bytes: number): void; release(): void };
+
+type ReadOptions = {
+  /** Counts the bytes as they arrive. A body that is refused releases it; the reader of a whole one does so in the end. */
+  lease?: Lease | undefined;
+  /** Sees the bytes as they arrive, in order, before the body is whole. It must not throw, and not keep them. */
+  onBytes?: ((bytes: Buffer) => void) | undefined;
+  /** Comes after the last byte. What it throws refuses the body before it is put together, which takes as much again. */
+  onEnd?: (() => void) | undefined;
+};
 
 /**
  * Reads the request's bytes as they came, of any type and in any framing; no body is an empty buffer. Throws
  * `request.too_large`, from the declared length if there is one, else as soon as the limit is passed, and reads no further.
  * Rejects with the reason when the request is aborted.
  */
-export function readBody(req: IncomingMessage, res: ServerResponse, limitBytes: number): Promise<Buffer> {
+export function readBody(
+  req: IncomingMessage,
+  res: ServerResponse,
+  limitBytes: number,
+  options: ReadOptions = {},
+): Promise<Buffer> {
   const reason = abortReasons.get(req);
   if (reason !== undefined) return Promise.reject(reason);
   const declared = declaredBytes(req);
   if (declared === 0) return Promise.resolve(NOTHING);
   if (Number.isFinite(declared) && declared > limitBytes) return Promise.reject(tooLarge(limitBytes));
   if (req.headers.expect !== undefined) res.writeContinue();
-  return collect(req, limitBytes);
+  return collect(req, limitBytes, options);
 }
 
-function collect(req: IncomingMessage, limitBytes: number): Promise<Buffer> {
+function collect(
+  req: IncomingMessage,
+  limitBytes: number,
+  { lease, onBytes, onEnd }: ReadOptions,
+): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
+    const pieces = new BodyPieces();
     let bytes = 0;
+    let isOver = false;
+    const fail = (reason: AppError): void => {
+      if (isOver) return;
+      isOver = true;
+      pieces.giveUp();
+      lease?.release();
+      reject(reason);
+    };
     const stop = (reason: AppError): void => {
       req.removeAllListeners("data");
       req.pause();
-      reject(reason);
+      fail(reason);
     };
     req.once(ABORTED, stop);
     req.on("data", (chunk: Buffer) => {
@@ -35,12 +65,26 @@ function collect(req: IncomingMessage, limitBytes: number): Promise<Buffer> {
         stop(tooLarge(limitBytes));
         return;
       }
-      chunks.push(chunk);
+      const taken = pieces.add(chunk);
+      lease?.take(taken);
+      if (!isOver) onBytes?.(chunk);
     });
-    req.on("end", () => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, bytes)));
-    req.on("error", (cause) => reject(clientGone(cause)));
+    req.on("end", () => {
+      if (isOver) return;
+      try {
+        onEnd?.();
+      } catch (thrown) {
+        fail(toAppError(thrown));
+        return;
+      }
+      isOver = true;
+      const body = pieces.whole();
+      lease?.arrived(body.length);
+      resolve(body);
+    });
+    req.on("error", (cause) => fail(clientGone(cause)));
     req.on("close", () => {
-      if (!req.complete) reject(clientGone());
+      if (!req.complete) fail(clientGone());
     });
   });
 }

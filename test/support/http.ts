@@ -109,10 +109,13 @@ export function canConnect(port: number): Promise<boolean> {
   });
 }
 
-/** A connection on which `bytes` went out, and whose own side stays open when the other has ended. */
-export function openRaw(address: string, bytes: string): OpenRaw {
+/**
+ * A connection on which `bytes` went out, and whose own side stays open when the other has ended. `localAddress` is where it
+ * comes from: any address of 127.0.0.0/8.
+ */
+export function openRaw(address: string, bytes: string, localAddress = "127.0.0.1"): OpenRaw {
   const { hostname, port } = new URL(`http://${address}`);
-  const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
+  const socket = connect({ host: hostname, port: Number(port), localAddress, allowHalfOpen: true });
   let received = "";
   socket.on("data", (chunk) => {
     received += chunk.toString("latin1");

@@ -1,0 +1,72 @@
+/** What a Buffer costs beside its bytes, as measured: a chunk of one byte takes 500. */
+const BUFFER_COST_BYTES = 512;
+const FIRST_BLOCK_BYTES = 1024;
+const BLOCK_BYTES_MAX = 64 * 1024;
+const SPARE_BLOCKS_MAX = 1024;
+
+/** Blocks of the largest size that no body uses. Left to the collector, bodies that are cut would take twice the budget. */
+const spare: Buffer[] = [];
+
+const NOTHING = Buffer.alloc(0);
+
+/**
+ * The pieces of a body as they arrive. A sender chooses the size of its chunks, down to a byte: so all but the first are
+ * copied together into blocks that grow with the body, and memory follows the bytes. A body in one chunk is not copied.
+ */
+export class BodyPieces {
+  #first: Buffer | undefined;
+  #blocks: Buffer[] = [];
+  #bytes = 0;
+  /** How much of the last block is filled. */
+  #filled = 0;
+
+  /** Returns how much memory this chunk has taken. */
+  add(chunk: Buffer): number {
+    this.#bytes += chunk.length;
+    if (this.#first === undefined) {
+      this.#first = chunk;
+      return chunk.length + BUFFER_COST_BYTES;
+    }
+    let taken = 0;
+    let copied = 0;
+    for (;;) {
+      const last = this.#blocks.at(-1);
+      if (last !== undefined) {
+        const more = chunk.copy(last, this.#filled, copied);
+        this.#filled += more;
+        copied += more;
+      }
+      if (copied === chunk.length) return taken;
+      taken += this.#addBlock(chunk.length - copied);
+    }
+  }
+
+  /** The whole body, and no byte more. The pieces are given up. */
+  whole(): Buffer {
+    const first = this.#first ?? NOTHING;
+    const last = this.#blocks.length - 1;
+    if (last === -1) return first;
+    const filled = this.#blocks.map((block, i) => (i === last ? block.subarray(0, this.#filled) : block));
+    const whole = Buffer.concat([first, ...filled]);
+    this.giveUp();
+    return whole;
+  }
+
+  giveUp(): void {
+    for (const block of this.#blocks) {
+      if (block.length === BLOCK_BYTES_MAX && spare.length < SPARE_BLOCKS_MAX) spare.push(block);
+    }
+    this.#first = undefined;
+    this.#blocks = [];
+  }
+
+  /** Half as large as all that is there, so that little of it stays empty. */
+  #addBlock(wanted: number): number {
+    const roomy = Math.max(FIRST_BLOCK_BYTES, wanted, Math.ceil(this.#bytes / 2));
+    const bytes = Math.min(roomy, BLOCK_BYTES_MAX);
+    const block = bytes === BLOCK_BYTES_MAX ? spare.pop() : undefined;
+    this.#blocks.push(block ?? Buffer.allocUnsafeSlow(bytes));
+    this.#filled = 0;
+    return bytes + BUFFER_COST_BYTES;
+  }
+}

@@ -1,0 +1,44 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { BodyPieces } from "../../../../shared/http/body-pieces.ts";
+
+const chunks = fc.array(
+  fc.oneof(
+    fc.uint8Array({ minLength: 1, maxLength: 20 }),
+    fc.integer({ min: 1, max: 70_000 }).map((length) => new Uint8Array(length).fill(1)),
+  ),
+  { maxLength: 60 },
+);
+
+test("a body is the bytes of its chunks in order, also in blocks that another body has used", () => {
+  fc.assert(
+    fc.property(chunks, (given) => {
+      const pieces = new BodyPieces();
+      for (const chunk of given) pieces.add(Buffer.from(chunk));
+      expect(pieces.whole().equals(Buffer.concat(given))).toBe(true);
+    }),
+  );
+});
+
+test("what chunks are said to take covers their bytes, and is never above one and a half times as much and some kilobytes", () => {
+  fc.assert(
+    fc.property(chunks, (given) => {
+      const pieces = new BodyPieces();
+      let taken = 0;
+      let bytes = 0;
+      for (const chunk of given) {
+        taken += pieces.add(Buffer.from(chunk));
+        bytes += chunk.length;
+        expect(taken).toBeGreaterThanOrEqual(bytes);
+        expect(taken).toBeLessThanOrEqual(1.6 * bytes + 8192);
+      }
+    }),
+  );
+});
+
+test("a body in one chunk is that chunk, and not a copy", () => {
+  const chunk = Buffer.from("a webhook");
+  const pieces = new BodyPieces();
+  pieces.add(chunk);
+  expect(pieces.whole()).toBe(chunk);
+});
