@@ -10,14 +10,20 @@ import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import { AppError, messageOf } from "../errors/app-error.ts";
 import { CODES, type ErrorCode } from "../errors/codes.ts";
+import { type Logger, silentLogger } from "../log/logger.ts";
+import { createTally } from "../log/tally.ts";
 import { abortRequest } from "./body.ts";
+import { Connections } from "./connections.ts";
 import { endAndLinger, lingerOnClose } from "./linger.ts";
 import { problemBody, sendProblem } from "./problem.ts";
+import { isProven } from "./proof.ts";
 
 export type Listening = {
   /** `host:port` as bound, with the port that was chosen where 0 was asked for. */
   readonly address: string;
   readonly url: string;
+  /** How many connections are open. */
+  connections(): number;
   /** Stops taking connections, lets requests in flight end (at most `graceMs`), then closes what is left. */
   close(graceMs?: number): Promise<void>;
 };
@@ -25,15 +31,28 @@ export type Listening = {
 type Options = {
   /** Time for the whole request, headers and body, to arrive. */
   requestTimeoutMs?: number;
+  /** How many connections may be open; see connections.ts for which one gives way to a new one. */
+  connectionsMax?: number;
+  /** Told once a second how many connections gave way. */
+  log?: Logger;
 };
 
 /** Serves `handler` on `host:port`. Throws `start.address_unavailable`. */
 export async function listen(
   handler: RequestListener,
   address: string,
-  { requestTimeoutMs: requestTimeout = 15_000 }: Options = {},
+  { requestTimeoutMs: requestTimeout = 15_000, connectionsMax = 4096, log = silentLogger }: Options = {},
 ): Promise<Listening> {
   const exchanges = new Exchanges();
+  const closed = createTally((times) => log.warn("http.connections_closed", { times, connectionsMax }));
+  const connections = new Connections({
+    max: connectionsMax,
+    isNeeded: (socket) => exchanges.hasProven(socket),
+    close: (socket) => {
+      closed.count(1);
+      crowdOut(exchanges, socket);
+    },
+  });
   const tracked = (next: RequestListener): RequestListener => {
     return (req, res) => {
       exchanges.begin(req, res);
@@ -52,6 +71,7 @@ export async function listen(
     },
     tracked(handler),
   );
+  server.on("connection", (socket) => connections.add(socket));
   server.on("checkContinue", tracked(handler));
   server.on("checkExpectation", tracked(refuseExpectation));
   server.on("clientError", createAnswerClientError(exchanges));
@@ -62,7 +82,11 @@ export async function listen(
   return {
     address: shown,
     url: `http://${shown}`,
-    close: (graceMs = 10_000) => closeServer(server, graceMs),
+    connections: () => connections.count,
+    async close(graceMs = 10_000) {
+      await closeServer(server, graceMs);
+      closed.flush();
+    },
   };
 }
 
@@ -131,11 +155,24 @@ class Exchanges {
     return last === undefined || last.complete ? undefined : last;
   }
 
+  /** Whether a request is being answered on this connection that has proven its right to enter. */
+  hasProven(socket: Duplex): boolean {
+    return [...(this.#bySocket.get(socket)?.unanswered ?? [])].some(({ req }) => isProven(req));
+  }
+
   /** Resolves when every request that has begun is answered, or the connection is gone. */
   async answered(socket: Duplex): Promise<void> {
     const waiting = [...(this.#bySocket.get(socket)?.unanswered ?? [])];
     await Promise.all(waiting.map((res) => new Promise((resolve) => res.once("close", resolve))));
   }
+}
+
+/** Closes a connection for another one. It gets no answer: only its own sender could keep it open until that is taken. */
+function crowdOut(exchanges: Exchanges, socket: Duplex): void {
+  const unfinished = exchanges.unfinished(socket);
+  const reason = "its connection gave way to a new one";
+  if (unfinished !== undefined) abortRequest(unfinished, new AppError("request.over_budget", { reason }));
+  socket.destroy();
 }
 
 /**
