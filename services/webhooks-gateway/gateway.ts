@@ -31,7 +31,7 @@ export type WebhooksGateway = Gateway & {
 /** The webhooks gateway, to be mounted in any process. It holds no state that two replicas would have to share. */
 export function createWebhooksGateway(options: GatewayOptions): WebhooksGateway {
   const { redis, log, clock = systemClock } = options;
-  const { admission, add, beginWrite, firstCheck, pressure, close } = openIngress("webhook", options);
+  const { admission, add, beginWrite, firstCheck, pressure, bodies, close } = openIngress("webhook", options);
   const accept = createAccept({ add, claims: createClaims(redis), beginWrite, clock });
   const receive = createReceive({ admission, accept, clock, log });
   const endpoints = toEndpoints(options, clock, async () => false);
@@ -42,6 +42,7 @@ export function createWebhooksGateway(options: GatewayOptions): WebhooksGateway 
     readiness: () => admission.readiness(),
     firstCheck,
     pressure,
+    bodyBytes: bodies.bytes,
     drain: () => admission.drain(),
     stop: () => admission.stop(),
     close,

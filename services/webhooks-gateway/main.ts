@@ -1,6 +1,6 @@
 import { withoutFile } from "../../shared/config/config-dir.ts";
 import { loadConfig } from "../../shared/config/load-config.ts";
-import { toLimits } from "../../shared/config/postern-toml.ts";
+import { toHttpOptions, toLimits } from "../../shared/config/postern-toml.ts";
 import { registerPressure } from "../../shared/gateway/backpressure.ts";
 import { serveGateway } from "../../shared/gateway/serve.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
@@ -38,6 +38,7 @@ export function runWebhooks(options: WebhooksProcess): Promise<number> {
       durability: postern.redis.durability,
       limits: toLimits(postern),
       enqueueTimeoutMs: postern.limits.enqueue_timeout_ms,
+      http: toHttpOptions(postern),
       log,
     });
     registerPressure(metrics, "webhook", gateway.pressure);

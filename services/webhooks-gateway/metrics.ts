@@ -1,3 +1,4 @@
+import { createHttpMeters } from "../../shared/gateway/http-metrics.ts";
 import type { Meter, Metrics } from "../../shared/metrics/metrics.ts";
 
 /** What the gateway's events add to its metrics. */
@@ -22,6 +23,7 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     "path",
   ]);
   return {
+    ...createHttpMeters(metrics),
     "webhook.accepted": ({ path, replayed: known, ms }) => {
       const labels = { path: String(path) };
       answered.inc({ ...labels, code: "accepted" });

@@ -58,7 +58,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   const statusUrlOf = (callId: string) => `${x402.public_url}/x402/calls/${callId}`;
 
   // What it stands on: the queue, the journal, chains, facilitators and rates.
-  const { admission, add, beginWrite, firstCheck, pressure, close } = openIngress("x402", options);
+  const { admission, add, beginWrite, firstCheck, pressure, bodies, close } = openIngress("x402", options);
   const journal = createPaymentJournal(redis);
   const rates = createRates({ tokens: x402.accepted_tokens, redis, clock, log });
   const chains = createChains(x402, { clock, log });
@@ -87,7 +87,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   const authorizeCaller = createCallerPolicy({ metadataPrefix, clock, isPermittedCaller });
 
   // A payment, from its header to its call.
-  const readPaidRequest = createReadPaidRequest(catalog, admission);
+  const readPaidRequest = createReadPaidRequest(catalog, admission, bodies);
   const findKnown = createFindKnown(journal);
   const knownOutcome = createKnownOutcome({ journal, clock, patienceMs: settleTimeoutMs });
   const paymentsInFlight = createPaymentsInFlight(bodyBytesMax);
@@ -141,6 +141,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     journal,
     openMax,
     bodyBytesMax,
+    bodies,
   });
   const readiness = (): Readiness => {
     const { ready, checks } = admission.readiness();
@@ -181,6 +182,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     readiness,
     firstCheck,
     pressure,
+    bodyBytes: bodies.bytes,
     drain: () => admission.drain(),
     stop: () => admission.stop(),
     rates: rates.observed,

@@ -1,5 +1,5 @@
 import { withoutFile } from "../../shared/config/config-dir.ts";
-import { toLimits } from "../../shared/config/postern-toml.ts";
+import { toHttpOptions, toLimits } from "../../shared/config/postern-toml.ts";
 import { serveGateway } from "../../shared/gateway/serve.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
 import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
@@ -34,6 +34,7 @@ export function runX402(options: X402Process): Promise<number> {
       durability: postern.redis.durability,
       limits: toLimits(postern),
       enqueueTimeoutMs: postern.limits.enqueue_timeout_ms,
+      http: toHttpOptions(postern),
       log,
     });
     registerGauges(metrics, gateway, redis);

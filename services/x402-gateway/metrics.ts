@@ -1,4 +1,5 @@
 import { registerPressure } from "../../shared/gateway/backpressure.ts";
+import { createHttpMeters } from "../../shared/gateway/http-metrics.ts";
 import type { Meter, Metrics } from "../../shared/metrics/metrics.ts";
 import { createUnresolved } from "../../shared/payments/list.ts";
 import { registerRates } from "../../shared/pricing/rates/rates.ts";
@@ -25,6 +26,7 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     return () => reconciled.inc({ result });
   };
   return {
+    ...createHttpMeters(metrics),
     "payment.asked_for": ({ times }) => asked.inc(Number(times)),
     "payment.accepted": ({ replayed: known, ms }) => {
       answered.inc({ code: "accepted" });

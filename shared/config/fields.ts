@@ -1,10 +1,17 @@
 import { z } from "zod";
+import { addressRangeProblem } from "../ip/address-list.ts";
 
 /** `host:port`, to listen on. */
 export const address = z.string().refine((text) => {
   const port = /^(?:\[[0-9a-fA-F:]+\]|[^:\s]+):(\d{1,5})$/.exec(text)?.[1];
   return port !== undefined && Number(port) <= 65_535;
 }, 'must be "host:port"');
+
+/** An address or a CIDR range, for `createAddressList`. */
+export const addressRange = z.string().superRefine((text, context) => {
+  const problem = addressRangeProblem(text);
+  if (problem !== undefined) context.addIssue(problem);
+});
 
 export const positive = z.int().min(1);
 /** Ids are whole numbers that survive every JSON parser. */

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { Secret } from "../crypto/secret.ts";
-import { address, headerName, httpUrl, positive } from "./fields.ts";
+import { address, addressRange, headerName, httpUrl, positive } from "./fields.ts";
 import { type Env, secretValue, secretValues } from "./secrets.ts";
 
 const THIRTY_DAYS_SECS = 30 * 86_400;
@@ -16,6 +16,7 @@ export function posternToml(env: Env) {
       runner: runner(env).prefault({}),
       producer: producer.prefault({}),
       limits: limits.prefault({}),
+      http: http.prefault({}),
     })
     .refine(({ runner, producer }) => runner.timeout_ms < producer.lock_ms, {
       path: ["runner", "timeout_ms"],
@@ -71,6 +72,18 @@ const limits = z.strictObject({
   enqueue_timeout_ms: z.int().min(100).max(60_000).default(5000),
 });
 
+const trustedProxy = addressRange.refine(
+  (range) => !range.endsWith("/0"),
+  "trusts everybody, and so lets anybody say which address they have",
+);
+
+const http = z.strictObject({
+  trusted_proxies: z.array(trustedProxy).default([]),
+  forwarded_header: z.enum(["X-Forwarded-For", "Forwarded"]).default("X-Forwarded-For"),
+  connections: positive.default(4096),
+  body_budget_bytes: positive.default(256 * 1024 * 1024),
+});
+
 /** The limits above which a gateway takes no calls (shared/gateway/backpressure.ts). */
 export function toLimits({ limits }: PosternToml) {
   const { queue_depth_max, oldest_age_secs_max, redis_memory_ratio_max } = limits;
@@ -78,5 +91,15 @@ export function toLimits({ limits }: PosternToml) {
     queueDepthMax: queue_depth_max,
     oldestAgeMsMax: oldest_age_secs_max === undefined ? undefined : oldest_age_secs_max * 1000,
     redisMemoryRatioMax: redis_memory_ratio_max,
+  };
+}
+
+/** Whom a request counts for, and how much the bodies in flight may take (shared/gateway/ingress.ts). */
+export function toHttpOptions({ http }: PosternToml) {
+  const { trusted_proxies, forwarded_header, body_budget_bytes } = http;
+  return {
+    trustedProxies: trusted_proxies,
+    forwardedHeader: forwarded_header,
+    bodyBudgetBytes: body_budget_bytes,
   };
 }

@@ -1,4 +1,6 @@
 import type { RequestListener } from "node:http";
+import { createBodyBudget } from "../http/body-budget.ts";
+import { createClientAddressOf, type ForwardedHeader } from "../http/client-address.ts";
 import type { Readiness } from "../http/readiness.ts";
 import type { Origin } from "../job-call/job-call.ts";
 import type { Logger } from "../log/logger.ts";
@@ -20,6 +22,16 @@ export type IngressOptions = {
   enqueueTimeoutMs: number;
   log: Logger;
   clock?: Clock;
+  http?: HttpOptions;
+};
+
+export type HttpOptions = {
+  /** Addresses and CIDR ranges of the proxies that are believed whom they ask for; none by default. */
+  trustedProxies?: readonly string[];
+  /** The one header in which they say so; `X-Forwarded-For` by default. */
+  forwardedHeader?: ForwardedHeader;
+  /** What the bodies in flight at this gateway may take together; 256 MiB by default. */
+  bodyBudgetBytes?: number;
 };
 
 /** A gateway of either kind, as its host holds it. */
@@ -30,19 +42,25 @@ export type Gateway = {
   /** Rejects if the first Redis reached cannot keep what a 202 promises. */
   firstCheck: Promise<void>;
   pressure(): Pressure | undefined;
+  /** What the bodies in flight take of their budget. */
+  bodyBytes(): number;
   /** From now on it is not ready, and every answer ends its connection; requests are still taken. */
   drain(): void;
   /** From now on it refuses requests with `service.draining`; those under way are finished. */
   stop(): void;
 };
 
-/** The side of a gateway that faces the queue: whether calls can be taken now, and how one is added. */
+/** What both gateways stand on: whether calls can be taken now, how one is added, and what its request may cost before. */
 export function openIngress(origin: Origin, options: IngressOptions) {
-  const { redis, durability, limits, enqueueTimeoutMs, log, clock = systemClock } = options;
+  const { redis, durability, limits, enqueueTimeoutMs, log, clock = systemClock, http = {} } = options;
   const durable = new DurableRedis({ redis, mode: durability, log });
   const readDepth = createDepth(redis, origin);
   const backpressure = new Backpressure({ durable, readDepth, limits, clock, log });
+  const clientAddressOf = createClientAddressOf(http);
+  const bodies = createBodyBudget({ bytesMax: http.bodyBudgetBytes, addressOf: clientAddressOf, log });
   return {
+    clientAddressOf,
+    bodies,
     admission: new Admission(durable, backpressure),
     add: createAdd(redis, origin, log),
     beginWrite: createBeginWrite({ redis: durable, clock, deadlineMs: enqueueTimeoutMs }),
@@ -50,6 +68,7 @@ export function openIngress(origin: Origin, options: IngressOptions) {
     pressure: () => backpressure.seen(),
     /** Ends the timers. */
     close(): void {
+      bodies.flush();
       backpressure.stop();
       durable.stop();
     },

@@ -5,6 +5,7 @@ import type { Shutdown } from "../lifecycle/run-service.ts";
 import type { Fields, Logger } from "../log/logger.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { delay } from "../time/clock.ts";
+import { registerHttp } from "./http-metrics.ts";
 import type { Gateway } from "./ingress.ts";
 
 type Options = {
@@ -31,7 +32,12 @@ export async function serveGateway(options: Options): Promise<{ fatal: Promise<v
   const { gateway, metrics, shutdown, log, postern, requestTimeoutMs, graceMs } = options;
   shutdown.defer("gateway", () => gateway.close());
   const opsAddress = await serveOps(gateway.readiness, metrics, options.opsAddress, shutdown);
-  const server = await listen(gateway.handler, options.bindAddress, { requestTimeoutMs });
+  const server = await listen(gateway.handler, options.bindAddress, {
+    requestTimeoutMs,
+    connectionsMax: postern.http.connections,
+    log,
+  });
+  registerHttp(metrics, { bodyBytes: gateway.bodyBytes, connections: server.connections });
   shutdown.defer("http server", () => server.close(graceMs));
   shutdown.defer("drain", async () => {
     gateway.drain();

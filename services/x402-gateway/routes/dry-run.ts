@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import type { Admission } from "../../../shared/gateway/admission.ts";
 import { readBody } from "../../../shared/http/body.ts";
+import type { BodyBudget } from "../../../shared/http/body-budget.ts";
 import type { JobIds } from "../../../shared/job-call/job-ids.ts";
 import type { ConcurrencyLimit } from "../../../shared/lifecycle/concurrency-limit.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
@@ -25,6 +26,7 @@ type Deps = {
   journal: PaymentJournal;
   openMax: number;
   bodyBytesMax: number;
+  bodies: BodyBudget;
 };
 
 export type DryRun = ReturnType<typeof createDryRun>;
@@ -36,10 +38,14 @@ export type DryRun = ReturnType<typeof createDryRun>;
  */
 export function createDryRun(deps: Deps) {
   const { catalog, requestedJob, readPaidRequest, findKnown, knownOutcome, paymentsInFlight, check } = deps;
-  const { admission, authorizeCaller, journal, openMax, bodyBytesMax } = deps;
+  const { admission, authorizeCaller, journal, openMax, bodyBytesMax, bodies } = deps;
 
   async function tryPayment(req: IncomingMessage, res: ServerResponse, ids: JobIds) {
     const request = readPaidRequest(req, res, ids);
+    return tryRead(req, request).finally(() => request.lease.release());
+  }
+
+  async function tryRead(req: IncomingMessage, request: ReturnType<ReadPaidRequest>) {
     const known = await findKnown(request);
     if (known !== undefined) {
       // The paid route refuses a known payment no more: it gives it its own answer.
@@ -59,9 +65,14 @@ export function createDryRun(deps: Deps) {
     assertOffered(job);
     admission.assertOpen();
     assertPayerNotAsked(job);
-    const body = await readBody(req, res, bodyBytesMax);
-    if (job.operatorQuote !== undefined) assertInputs(job.operatorQuote, body);
-    return authorizeCaller({ job, req, body, payer: NOBODY });
+    const lease = bodies.lease(req);
+    try {
+      const body = await readBody(req, res, bodyBytesMax, { lease });
+      if (job.operatorQuote !== undefined) assertInputs(job.operatorQuote, body);
+      return await authorizeCaller({ job, req, body, payer: NOBODY });
+    } finally {
+      lease.release();
+    }
   }
 
   return async function dryRun(req: IncomingMessage, res: ServerResponse, ids: JobIds) {

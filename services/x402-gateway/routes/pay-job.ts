@@ -3,6 +3,7 @@ import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import type { Admission } from "../../../shared/gateway/admission.ts";
 import { codingUnsupported, contentCoding, readBody } from "../../../shared/http/body.ts";
+import type { BodyBudget, BodyLease } from "../../../shared/http/body-budget.ts";
 import { traceparentOf } from "../../../shared/http/headers.ts";
 import type { JobIds } from "../../../shared/job-call/job-ids.ts";
 import type { ConcurrencyLimit } from "../../../shared/lifecycle/concurrency-limit.ts";
@@ -61,16 +62,18 @@ export function createPayJob(deps: PayJobDeps) {
   ): Promise<void> {
     const request = readPaidRequest(req, res, attempt.ids);
     attempt.signed = request.signed;
-    const knownId = await findKnown(request);
-    const paid =
-      knownId === undefined
-        ? await paymentsInFlight.within(() => payNew(req, request))
-        : await knownOutcome(knownId);
+    const paid = await pay(req, request).finally(() => request.lease.release());
 
     answerPaid(res, paid, statusUrlOf(paid.id));
     failpoint("x402.after_answer");
     log.info("payment.accepted", { ...fieldsOf(paid), ms: clock() - attempt.startedAt });
   };
+
+  async function pay(req: IncomingMessage, request: PaidRequest): Promise<PaidCall> {
+    const knownId = await findKnown(request);
+    if (knownId !== undefined) return knownOutcome(knownId);
+    return paymentsInFlight.within(() => payNew(req, request));
+  }
 
   async function payNew(req: IncomingMessage, request: PaidRequest): Promise<PaidCall> {
     const admitted = await admit(req, request);
@@ -113,6 +116,8 @@ function fieldsOf({ id: callId, terms, replayed, settlement }: PaidCall) {
 type PaidRequest = {
   ids: JobIds;
   signed: SignedPayment;
+  /** Counts the body. Whoever reads the request releases it in the end. */
+  lease: BodyLease;
   /** Reads the body when it is first called, under the limit of that call; later calls get the same bytes. */
   readBody: (limitBytes: number) => Promise<Buffer>;
 };
@@ -123,7 +128,7 @@ export type ReadPaidRequest = ReturnType<typeof createReadPaidRequest>;
  * Reads the payment of a request, and who signed it; the body stays unread. A payment that cannot be read has no answer of
  * its own to look for, so the job, its policy and the limits refuse it first.
  */
-export function createReadPaidRequest(catalog: Catalog, admission: Admission) {
+export function createReadPaidRequest(catalog: Catalog, admission: Admission, bodies: BodyBudget) {
   function readSigned(req: IncomingMessage, ids: JobIds): SignedPayment {
     try {
       return identifyPayment(readPayment(req), catalog.tokens);
@@ -136,12 +141,14 @@ export function createReadPaidRequest(catalog: Catalog, admission: Admission) {
 
   return (req: IncomingMessage, res: ServerResponse, ids: JobIds): PaidRequest => {
     const signed = readSigned(req, ids);
+    const lease = bodies.lease(req);
     let body: Promise<Buffer> | undefined;
     return {
       ids,
       signed,
+      lease,
       readBody(limitBytes) {
-        body ??= readBody(req, res, limitBytes);
+        body ??= readBody(req, res, limitBytes, { lease });
         return body;
       },
     };
@@ -230,6 +237,7 @@ export function createCheckPayment(deps: CheckDeps) {
     };
     const network = decoded.version === 1 ? decoded.network : token.network;
     const facilitator = await verifyPayment(request, network, token);
+    paid.lease.prove(); // anybody can sign a payment; this one can be settled
     failpoint("x402.after_verify");
     return { kind: "admitted", signed, job, offer, body, caller, request, facilitator, sinceBlock };
   };
