@@ -1,4 +1,4 @@
-import type { EndpointToml } from "../../shared/config/webhooks-toml.ts";
+import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
 import type { Devnet } from "../../shared/dev/devnet.ts";
 import type { Part } from "../../shared/dev/process.ts";
 import { readinessUrl, type ServiceName, untilReady, untilSelling } from "../../shared/dev/stack.ts";

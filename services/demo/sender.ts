@@ -1,5 +1,5 @@
 import { type IncomingHttpHeaders, request } from "node:http";
-import type { EndpointToml } from "../../shared/config/webhooks-toml.ts";
+import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
 import { credentialHeader } from "../../shared/dev/ready-commands.ts";
 
 /** A call that was accepted, and what is needed to offer it again. */

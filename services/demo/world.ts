@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { type ConfigTables, writeConfig } from "../../shared/config/config-tables.ts";
+import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
 import { loadConfig } from "../../shared/config/load-config.ts";
-import type { EndpointToml } from "../../shared/config/webhooks-toml.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { createDevConfig, createDevPayments, createDevPricing, DEV_JOBS } from "../../shared/dev/config.ts";
 import { type Devnet, type DevnetPart, provideDevnet } from "../../shared/dev/devnet.ts";

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { type EndpointToml, schemesOf } from "../../shared/config/webhooks-toml.ts";
+import { type EndpointToml, schemesOf } from "../../shared/config/endpoint-toml.ts";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import { rawQuery, traceparentOf } from "../../shared/http/headers.ts";

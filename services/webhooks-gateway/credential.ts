@@ -1,8 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { credentialHeaders, type EndpointToml, schemesOf } from "../../shared/config/webhooks-toml.ts";
+import { credentialHeaders, type EndpointToml, schemesOf } from "../../shared/config/endpoint-toml.ts";
 import { sameBytes } from "../../shared/crypto/compare.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { codingUnsupported, contentCoding, readBody } from "../../shared/http/body.ts";
+import type { BodyLease } from "../../shared/http/body-budget.ts";
 import { CODINGS, decodeBody } from "../../shared/http/decode.ts";
 import { headerBytes, headerValues, onlyHeaderValue } from "../../shared/http/headers.ts";
 import { PRESETS } from "../../shared/senders/presets.ts";
@@ -11,17 +12,25 @@ import { createSignatureCheck, type SignatureProof } from "../../shared/senders/
 import type { Clock } from "../../shared/time/clock.ts";
 import { GIVEN_AWAY } from "./handshake.ts";
 
+/** A request whose body is to be read. */
+type Reading = {
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  /** Set once the body is whole, proven or not. */
+  received?: Buffer;
+};
+
 /** The check of an endpoint's credential. */
 export type Credential = {
   /**
    * Reads a request's body and proves it: whatever needs no body is checked before it is read. Throws
    * `webhook.credential_rejected`, `request.encoding_unsupported`, `request.encoding_broken` and `request.too_large`.
    */
-  readProvenBody(req: IncomingMessage, res: ServerResponse): Promise<Buffer>;
+  readProvenBody(reading: Reading, lease: BodyLease): Promise<Buffer>;
   /** The challenge that goes with a 401 (RFC 9110, section 11.6.1). */
   readonly challenge: string;
-  /** For the sender of a refused request: which headers with credentials were wanted, and which came. */
-  explain(req: IncomingMessage): string;
+  /** The names of the headers with credentials that were wanted, and of those that came instead. */
+  headers(req: IncomingMessage): { wanted: readonly string[]; came: readonly string[] };
 };
 
 /** A credential, as far as it can be checked without the body: what remains, if anything does. */
@@ -32,23 +41,33 @@ export function createCredential(endpoint: EndpointToml, bodyBytesMax: number, c
   const wanted = credentialHeaders(endpoint);
   const coversDecoded = "signature_over" in endpoint && endpoint.signature_over === "decoded";
 
-  async function readProvenBody(req: IncomingMessage, res: ServerResponse): Promise<Buffer> {
+  async function readProvenBody(reading: Reading, lease: BodyLease): Promise<Buffer> {
+    const { req, res } = reading;
     const proof = check(req);
+    if (proof === undefined && endpoint.auth !== "none") lease.prove();
     const coding = acceptedCoding(req, endpoint);
-    const received = await readBody(req, res, bodyBytesMax);
+    const onBytes = coversDecoded ? undefined : proof?.take;
+    const received = await readBody(req, res, bodyBytesMax, { lease, onBytes });
+    reading.received = received;
     if (!coversDecoded) proof?.check(received);
-    const body = coding === undefined ? received : await decodeBody(received, coding, bodyBytesMax);
+    if (coding === undefined) {
+      if (coversDecoded) proof?.check(received);
+      lease.prove();
+      return received;
+    }
+    lease.reserve(bodyBytesMax);
+    const body = await decodeBody(received, coding, bodyBytesMax);
+    lease.arrived(body.length);
     if (coversDecoded) proof?.check(body);
+    lease.prove();
     return body;
   }
 
-  function explain(req: IncomingMessage): string {
-    const came = KNOWN_HEADERS.filter((name) => headerValues(req, name).length > 0);
-    const names = (list: readonly string[]) => (list.length === 0 ? "none" : list.join(", "));
-    return `unauthorized; headers wanted: ${names(wanted)}; came: ${names(came)}`;
+  function headers(req: IncomingMessage) {
+    return { wanted, came: KNOWN_HEADERS.filter((name) => headerValues(req, name).length > 0) };
   }
 
-  return { readProvenBody, challenge: challengeOf(endpoint), explain };
+  return { readProvenBody, challenge: challengeOf(endpoint), headers };
 }
 
 function createCheck(endpoint: EndpointToml, clock: Clock): Check {

@@ -1,17 +1,23 @@
 import type { IncomingMessage, RequestListener } from "node:http";
-import type { EndpointToml, WebhooksToml } from "../../shared/config/webhooks-toml.ts";
+import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
+import type { WebhooksToml } from "../../shared/config/webhooks-toml.ts";
 import { createAccept } from "../../shared/gateway/accept.ts";
 import type { Admission } from "../../shared/gateway/admission.ts";
 import { type Gateway, type IngressOptions, openIngress } from "../../shared/gateway/ingress.ts";
+import { createTakeSecret, type TakeSecret } from "../../shared/gateway/opened-endpoints.ts";
+import { createRateLimits, type RateLimits } from "../../shared/gateway/rate-limit.ts";
 import { rawPath } from "../../shared/http/headers.ts";
 import { bareApp, onlyGet, probes, serve } from "../../shared/http/ops.ts";
+import { createAddressList } from "../../shared/ip/address-list.ts";
+import { createEventCounter } from "../../shared/log/event-counter.ts";
 import { createClaims } from "../../shared/queue/enqueue.ts";
 import { createRecordRejected } from "../../shared/rejected/record.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { createMakeCall } from "./call.ts";
 import { createCredential } from "./credential.ts";
-import { createHandshakes, type TakeSecret } from "./handshake.ts";
+import { createHandshakes } from "./handshake.ts";
 import { createReceive, type Endpoint, type Receive } from "./receive.ts";
+import { createRefuse } from "./refuse.ts";
 import { createOnUnknownPath } from "./unknown-path.ts";
 
 /** Checks a `webhooks.toml` table: `webhooksToml(env).parse(table)`. */
@@ -30,12 +36,26 @@ export type WebhooksGateway = Gateway & {
 
 /** The webhooks gateway, to be mounted in any process. It holds no state that two replicas would have to share. */
 export function createWebhooksGateway(options: GatewayOptions): WebhooksGateway {
-  const { redis, log, clock = systemClock } = options;
-  const { admission, add, beginWrite, firstCheck, pressure, bodies, close } = openIngress("webhook", options);
+  const { webhooks, redis, log, clock = systemClock } = options;
+  const {
+    admission,
+    add,
+    beginWrite,
+    firstCheck,
+    pressure,
+    bodies,
+    clientAddressOf: addressOf,
+    close,
+  } = openIngress("webhook", options);
   const accept = createAccept({ add, claims: createClaims(redis), beginWrite, clock });
-  const receive = createReceive({ admission, accept, clock, log });
-  const endpoints = toEndpoints(options, clock, async () => false);
+  const perMinute = webhooks.refusals_per_minute;
+  const refusals = { perSecond: perMinute / 60, burst: perMinute };
+  const limits = createRateLimits({ redis, log, refusals, clock });
+  const endpoints = toEndpoints(options, { clock, limits, takeSecret: createTakeSecret(redis) });
   const record = createRecordRejected({ redis, endpoints: endpoints.size, clock });
+  const overLimit = createEventCounter(log, "webhook.refusals_limited");
+  const refuse = createRefuse({ limits, record, log, overLimit });
+  const receive = createReceive({ admission, bodies, accept, refuse, addressOf, clock, log });
   const notFound = createOnUnknownPath({ paths: endpoints.keys(), record, addressOf, log });
   return {
     handler: createHandler(endpoints, receive, admission, notFound),
@@ -45,7 +65,10 @@ export function createWebhooksGateway(options: GatewayOptions): WebhooksGateway 
     bodyBytes: bodies.bytes,
     drain: () => admission.drain(),
     stop: () => admission.stop(),
-    close,
+    close() {
+      overLimit.flush();
+      close();
+    },
   };
 }
 
@@ -74,21 +97,22 @@ function createHandler(
   };
 }
 
-function addressOf(req: IncomingMessage): string {
-  return req.socket.remoteAddress ?? "unknown";
-}
-
 /** The endpoints by path, with their defaults resolved. */
 function toEndpoints(
   { webhooks, serviceId, metadataPrefix }: GatewayOptions,
-  clock: Clock,
-  takeSecret: TakeSecret,
+  { clock, limits, takeSecret }: { clock: Clock; limits: RateLimits; takeSecret: TakeSecret },
 ): ReadonlyMap<string, Endpoint> {
   const toEndpoint = (config: EndpointToml): Endpoint => ({
     config,
+    allowed: config.allow_ips && createAddressList(config.allow_ips),
     credential: createCredential(config, config.body_limit_bytes ?? webhooks.body_limit_bytes, clock),
     handshakes: createHandshakes(config, takeSecret),
     makeCall: createMakeCall(config, { serviceId, metadataPrefix, clock }),
+    takeToken: limits.ofEndpoint({
+      path: config.path,
+      rate: config.rate_limit,
+      ratePerAddress: config.rate_limit_per_address,
+    }),
     windowMs: (config.idempotency_window_secs ?? webhooks.idempotency_window_secs) * 1000,
   });
   return new Map(webhooks.endpoints.map((config) => [config.path, toEndpoint(config)]));

@@ -1,17 +1,15 @@
 import type { IncomingMessage } from "node:http";
-import { type EndpointToml, schemesOf } from "../../shared/config/webhooks-toml.ts";
+import { type EndpointToml, schemesOf } from "../../shared/config/endpoint-toml.ts";
 import { sameBytes } from "../../shared/crypto/compare.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
+import type { TakeSecret } from "../../shared/gateway/opened-endpoints.ts";
 import { keysFor } from "../../shared/senders/key.ts";
 import { fill, RequestValues, toParts } from "../../shared/senders/template.ts";
 import { hmacOf } from "../../shared/senders/verifier.ts";
 
 /** The answer to a set-up request. */
 export type HandshakeAnswer = { status: number; headers: Readonly<Record<string, string>>; body: string };
-
-/** Takes a secret that a sender gives away in its handshake. False unless the operator has opened the endpoint for it. */
-export type TakeSecret = (path: string, secret: string) => Promise<boolean>;
 
 type HandshakeToml = EndpointToml["handshakes"][number];
 
@@ -34,12 +32,12 @@ export function createHandshakes(endpoint: EndpointToml, takeSecret: TakeSecret)
    * Answers a handshake that no credential proves; undefined if the request is none. Throws `webhook.handshake_refused` if
    * what proves it does not hold.
    */
-  async function answerUnsigned(req: IncomingMessage): Promise<HandshakeAnswer | undefined> {
+  async function answerUnsigned(req: IncomingMessage, address: string): Promise<HandshakeAnswer | undefined> {
     if (beforeBody.length === 0) return undefined;
     const values = new RequestValues(req);
     const handshake = beforeBody.find((each) => isFor(each, req, values));
     if (handshake === undefined) return undefined;
-    await prove(handshake, values);
+    await prove(handshake, values, address);
     return answerOf(handshake, values);
   }
 
@@ -51,7 +49,7 @@ export function createHandshakes(endpoint: EndpointToml, takeSecret: TakeSecret)
     return handshake && answerOf(handshake, values);
   }
 
-  async function prove({ proof }: HandshakeToml, values: RequestValues): Promise<void> {
+  async function prove({ proof }: HandshakeToml, values: RequestValues, address: string): Promise<void> {
     if (typeof proof !== "object") return;
     if ("verify_token" in proof) {
       const token = values.query(proof.verify_token);
@@ -61,9 +59,8 @@ export function createHandshakes(endpoint: EndpointToml, takeSecret: TakeSecret)
       return;
     }
     const secret = values.header([proof.secret_header.toLowerCase()]);
-    if ("problem" in secret || !ECHOED.test(secret.value)) throw refused("the secret is not usable");
-    if (!(await takeSecret(endpoint.path, secret.value)))
-      throw refused("the endpoint is not open for a secret: postern endpoint open");
+    if ("problem" in secret || !(await takeSecret(endpoint.path, secret.value, address)))
+      throw refused("the endpoint is not open for a secret");
   }
 
   function answerOf(handshake: HandshakeToml, values: RequestValues): HandshakeAnswer {

@@ -1,11 +1,15 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { EndpointToml } from "../../shared/config/webhooks-toml.ts";
+import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
-import type { ErrorCode } from "../../shared/errors/codes.ts";
 import type { Accept, Accepted } from "../../shared/gateway/accept.ts";
 import type { Admission } from "../../shared/gateway/admission.ts";
+import type { TakeToken } from "../../shared/gateway/rate-limit.ts";
 import { leaveUnread } from "../../shared/http/body.ts";
-import { COMMON_HEADERS, logRefused, sendProblem } from "../../shared/http/problem.ts";
+import type { BodyBudget, BodyLease } from "../../shared/http/body-budget.ts";
+import type { ClientAddressOf } from "../../shared/http/client-address.ts";
+import { COMMON_HEADERS } from "../../shared/http/problem.ts";
+import { addressKey } from "../../shared/ip/address.ts";
+import type { AddressList } from "../../shared/ip/address-list.ts";
 import type { JobCall } from "../../shared/job-call/job-call.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
@@ -17,74 +21,123 @@ import type { HandshakeAnswer, Handshakes } from "./handshake.ts";
 /** A configured endpoint and what was made of its configuration. */
 export type Endpoint = {
   config: EndpointToml;
-  credential: Credential;
+  /** Who may send; undefined if anybody may try. */
+  allowed: AddressList | undefined;
   handshakes: Handshakes;
+  credential: Credential;
   makeCall: MakeCall;
+  /** Undefined without limits. */
+  takeToken: TakeToken | undefined;
   /** How long a delivery id is remembered after its call has ended. */
   windowMs: number;
 };
 
-type Deps = { admission: Admission; accept: Accept; clock: Clock; log: Logger };
+/** A request under way. */
+export type Exchange = {
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  readonly endpoint: Endpoint;
+  /** The client's. */
+  readonly address: string;
+  /** The body as received, once it is whole. */
+  received?: Buffer;
+  /** How long the request has taken so far. */
+  ms(): number;
+};
+
+/** Answers a webhook that is refused. */
+export type Refuse = (exchange: Exchange, error: AppError) => Promise<void>;
+
+type Deps = {
+  admission: Admission;
+  bodies: BodyBudget;
+  accept: Accept;
+  refuse: Refuse;
+  addressOf: ClientAddressOf;
+  clock: Clock;
+  log: Logger;
+};
 
 export type Receive = (req: IncomingMessage, res: ServerResponse, endpoint: Endpoint) => Promise<void>;
 
 /** One webhook, top to bottom. What can be refused early is refused before the body is read. */
-export function createReceive({ admission, accept, clock, log }: Deps): Receive {
+export function createReceive({ admission, bodies, accept, refuse, addressOf, clock, log }: Deps): Receive {
   return async function receive(req, res, endpoint) {
     const startedAt = clock();
-    const { config, credential, handshakes, makeCall, windowMs } = endpoint;
-    const { path } = config;
-
-    function finishHandshake(answer: HandshakeAnswer): void {
-      sendHandshake(req, res, answer);
-      log.info("webhook.handshake_answered", { path, status: answer.status, ms: clock() - startedAt });
-    }
-
+    const exchange: Exchange = { req, res, endpoint, address: addressOf(req), ms: () => clock() - startedAt };
+    const lease = bodies.lease(req);
     try {
-      const setUp = await handshakes.answerUnsigned(req);
-      if (setUp !== undefined) return finishHandshake(setUp);
-      assertMethod(req, config);
-      admission.assertOpen();
-      const body = await credential.readProvenBody(req, res);
-      const signedSetUp = handshakes.answerSigned(req, body);
-      if (signedSetUp !== undefined) return finishHandshake(signedSetUp);
-
-      const made = makeCall(req, body);
-      if (made === undefined) {
-        sendSuccess(res, config, '{"status":"dropped"}', false);
-        log.info("webhook.dropped", { path, bytes: body.length, ms: clock() - startedAt });
-        return;
-      }
-      const { call, repeat } = made;
-      const accepted = await accept(call, repeat && { ...repeat, windowMs });
-
-      sendSuccess(res, config, acceptedBody(call, accepted), accepted.replayed);
-      failpoint("gateway.after_answer");
-      log.info("webhook.accepted", {
-        callId: call.id,
-        path,
-        jobId: call.job_id,
-        bytes: call.bytes,
-        replayed: accepted.replayed,
-        ms: clock() - startedAt,
-      });
+      await take(exchange, lease);
     } catch (thrown) {
-      const error = toAppError(thrown);
-      sendRefused(req, res, error, endpoint);
-      logRefused(log, "webhook.refused", error, { path, ms: clock() - startedAt });
+      await refuse(exchange, toAppError(thrown));
+    } finally {
+      lease.release();
     }
   };
+
+  async function take(exchange: Exchange, lease: BodyLease): Promise<void> {
+    const { req, endpoint, address } = exchange;
+    const { config, handshakes, credential } = endpoint;
+    assertAllowed(endpoint, address);
+    const setUp = await handshakes.answerUnsigned(req, address);
+    if (setUp !== undefined) return finishHandshake(exchange, setUp);
+    assertMethod(req, config);
+    admission.assertOpen();
+    const body = await credential.readProvenBody(exchange, lease);
+    const signedSetUp = handshakes.answerSigned(req, body);
+    if (signedSetUp !== undefined) return finishHandshake(exchange, signedSetUp);
+    await endpoint.takeToken?.(addressKey(address));
+    const made = endpoint.makeCall(req, body);
+    if (made === undefined) return finishDropped(exchange, body);
+    const accepted = await accept(made.call, made.repeat && { ...made.repeat, windowMs: endpoint.windowMs });
+    finishAccepted(exchange, made.call, accepted);
+  }
+
+  /** The call is on disk. A repeat is told so, and in which state the call is. */
+  function finishAccepted(
+    { res, endpoint: { config }, ms }: Exchange,
+    call: JobCall,
+    accepted: Accepted,
+  ): void {
+    const { status, replayed } = accepted;
+    const body = `{"status":"${status}","job_id":${call.job_id},"call_id":"${call.id}"}`;
+    sendSuccess(res, config, body, replayed);
+    failpoint("gateway.after_answer");
+    log.info("webhook.accepted", {
+      callId: call.id,
+      path: config.path,
+      jobId: call.job_id,
+      bytes: call.bytes,
+      replayed,
+      ms: ms(),
+    });
+  }
+
+  /** The endpoint has no job for this event, and its sender is to think no more of it. */
+  function finishDropped({ res, endpoint: { config }, ms }: Exchange, body: Buffer): void {
+    sendSuccess(res, config, '{"status":"dropped"}', false);
+    log.info("webhook.dropped", { path: config.path, bytes: body.length, ms: ms() });
+  }
+
+  function finishHandshake({ req, res, endpoint, ms }: Exchange, answer: HandshakeAnswer): void {
+    const { status, headers, body } = answer;
+    leaveUnread(req, res);
+    const length = status === 204 ? {} : { "Content-Length": Buffer.byteLength(body) };
+    res.writeHead(status, { ...COMMON_HEADERS, ...headers, ...length });
+    res.end(req.method === "HEAD" ? "" : body);
+    log.info("webhook.handshake_answered", { path: endpoint.config.path, status, ms: ms() });
+  }
+}
+
+function assertAllowed({ allowed }: Endpoint, address: string): void {
+  if (allowed === undefined || allowed.matches(address)) return;
+  throw new AppError("request.address_refused", { reason: `${address} is not in allow_ips` });
 }
 
 function assertMethod(req: IncomingMessage, { methods }: EndpointToml): void {
   if ((methods as readonly unknown[]).includes(req.method)) return;
   const publicDetail = `use ${methods.join(" or ")}`;
   throw new AppError("request.method_not_allowed", { reason: `${req.method}`, publicDetail });
-}
-
-/** The call is on disk. A repeat says so, and in which state the call is. */
-function acceptedBody(call: JobCall, { status }: Accepted): string {
-  return `{"status":"${status}","job_id":${call.job_id},"call_id":"${call.id}"}`;
 }
 
 /** Flat lists, which Node writes out unchanged: an object of headers made for each answer costs far more. */
@@ -95,45 +148,11 @@ const OUR_JSON = [...COMMON, "Content-Type", "application/json"];
 function sendSuccess(res: ServerResponse, { answer }: EndpointToml, ours: string, replayed: boolean): void {
   const { status, content_type } = answer;
   const body = status === 204 ? "" : (answer.body ?? ours);
-  const headers: (string | number)[] =
-    content_type === undefined && body === ours ? [...OUR_JSON] : [...COMMON];
+  const isOurs = body === ours && content_type === undefined;
+  const headers: (string | number)[] = isOurs ? [...OUR_JSON] : [...COMMON];
   if (content_type !== undefined) headers.push("Content-Type", content_type);
   if (status !== 204) headers.push("Content-Length", Buffer.byteLength(body));
   if (replayed) headers.push("Idempotent-Replayed", "true");
   res.writeHead(status, headers);
   res.end(body);
-}
-
-function sendHandshake(
-  req: IncomingMessage,
-  res: ServerResponse,
-  { status, headers, body }: HandshakeAnswer,
-): void {
-  leaveUnread(req, res);
-  const length = status === 204 ? {} : { "Content-Length": Buffer.byteLength(body) };
-  res.writeHead(status, { ...COMMON_HEADERS, ...headers, ...length });
-  res.end(req.method === "HEAD" ? "" : body);
-}
-
-/** A problem document, with the challenge or the allowed methods that its status asks for. */
-function sendRefused(
-  req: IncomingMessage,
-  res: ServerResponse,
-  error: AppError,
-  { config, credential }: Endpoint,
-): void {
-  const shown =
-    error.code === "webhook.credential_rejected" ? withHeaders(error, credential.explain(req)) : error;
-  sendProblem(req, res, shown, { headers: headersFor(error.code, config, credential) });
-}
-
-function withHeaders({ code, message: reason }: AppError, publicDetail: string): AppError {
-  return new AppError(code, { reason, publicDetail });
-}
-
-function headersFor(code: ErrorCode, config: EndpointToml, credential: Credential): Record<string, string> {
-  if (code === "webhook.credential_rejected") return { "WWW-Authenticate": credential.challenge };
-  if (code !== "request.method_not_allowed") return {};
-  const methods = [...config.methods, ...config.handshakes.map(({ method }) => method)];
-  return { Allow: [...new Set(methods)].join(", ") };
 }

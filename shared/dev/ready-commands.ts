@@ -1,4 +1,4 @@
-import type { EndpointToml } from "../config/webhooks-toml.ts";
+import type { EndpointToml } from "../config/endpoint-toml.ts";
 import { hmacSha256 } from "../crypto/hmac.ts";
 import type { Secret } from "../crypto/secret.ts";
 import { shellQuote } from "../text/shell-quote.ts";

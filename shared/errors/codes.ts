@@ -28,6 +28,7 @@ export const CODES = {
     retryable: true,
     title: "Too much of unproven requests is in flight",
   },
+  "request.address_refused": { status: 403, retryable: false, title: "Address is not allowed here" },
   "webhook.credential_rejected": { status: 401, retryable: false, title: "Credential is not valid" },
   "webhook.delivery_id_invalid": { status: 400, retryable: false, title: "Delivery id is not usable" },
   "webhook.metadata_invalid": {

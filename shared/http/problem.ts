@@ -5,6 +5,8 @@ import type { Fields, Logger } from "../log/logger.ts";
 import { leaveUnread } from "./body.ts";
 
 type Extra = {
+  /** Another status than the code's, for a sender that takes the code's for something else. */
+  status?: number;
   headers?: Readonly<Record<string, string>>;
   /** Further members of the problem document. */
   members?: Readonly<Record<string, unknown>>;
@@ -24,8 +26,8 @@ export function sendProblem(
   extra: Extra = {},
 ): void {
   if (res.headersSent || res.destroyed) return;
-  const { status } = CODES[error.code];
-  const body = problemBody(error.code, error.publicDetail, extra.members);
+  const { status = CODES[error.code].status } = extra;
+  const body = problemBody(error.code, error.publicDetail, { status, ...extra.members });
   leaveUnread(req, res);
   res.writeHead(status, STATUS_CODES[status], {
     ...COMMON_HEADERS,

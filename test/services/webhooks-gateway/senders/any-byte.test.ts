@@ -1,7 +1,8 @@
 import type { IncomingMessage } from "node:http";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { schemesOf, webhooksToml } from "../../../../shared/config/webhooks-toml.ts";
+import { schemesOf } from "../../../../shared/config/endpoint-toml.ts";
+import { webhooksToml } from "../../../../shared/config/webhooks-toml.ts";
 import { AppError } from "../../../../shared/errors/app-error.ts";
 import type { Scheme } from "../../../../shared/senders/description.ts";
 import { createSignatureCheck, type SignatureCheck } from "../../../../shared/senders/signature.ts";
