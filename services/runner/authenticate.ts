@@ -4,7 +4,7 @@ import { isContentDigestOf, verifyMessage } from "../../shared/crypto/message-si
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import { headerValues, onlyHeaderValue, traceparentOf } from "../../shared/http/headers.ts";
-import { isMetadataHeader } from "../../shared/job-call/job-call.ts";
+import { metadataTest, WEBHOOK_FORWARDED } from "../../shared/job-call/job-call.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import type { Job, JobRequest, Metadata } from "./router.ts";
 
@@ -46,7 +46,7 @@ export function createRequestChecks({
     verifyMessage(secrets, request, {
       nowSec: Math.floor(clock() / 1000),
       maxAgeSec: SIGNATURE_AGE_SEC_MAX,
-      mustCover: (name) => isMetadataHeader(name, metadataPrefix),
+      mustCover: metadataIn(req, metadataPrefix),
     });
   }
 
@@ -101,10 +101,15 @@ export function parseKey(req: IncomingMessage): string {
   throw AppError.public("runner.key_missing", detail);
 }
 
+function metadataIn(req: IncomingMessage, prefix: string): (name: string) => boolean {
+  return metadataTest(prefix, headerValues(req, WEBHOOK_FORWARDED.toLowerCase())[0]);
+}
+
 function parseMetadata(req: IncomingMessage, prefix: string): Metadata {
   const metadata: Record<string, string> = {};
+  const isMetadata = metadataIn(req, prefix);
   for (const [name, values] of Object.entries(allHeaders(req))) {
-    if (!isMetadataHeader(name, prefix)) continue;
+    if (!isMetadata(name)) continue;
     if (values.length > 1) {
       throw new AppError("request.malformed", { reason: `${name} comes more than once` });
     }

@@ -36,6 +36,14 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
       if (code === "webhook.credential_rejected") rejected.inc({ ...labels, reason: String(reason) });
       duration.observeMs(labels, Number(ms));
     },
+    "webhook.refusals_limited": ({ path, code, times }) => {
+      answered.inc({ path: String(path), code: String(code) }, Number(times));
+    },
+    "webhook.dropped": ({ path, ms }) => {
+      answered.inc({ path: String(path), code: "dropped" });
+      duration.observeMs({ path: String(path) }, Number(ms));
+    },
+    "webhook.handshake_answered": ({ path }) => answered.inc({ path: String(path), code: "handshake" }),
     "webhook.path_unknown": ({ count }) => unknown.inc({}, Number(count)),
   };
 }

@@ -219,10 +219,15 @@ function credentialProblems(parsed: ParsedEndpoint): [string, string][] {
   return problems;
 }
 
+/** Whether a handshake brings the endpoint's secret (`postern endpoint open`). */
+export function takesSecretFrom(proof: ParsedEndpoint["handshakes"][number]["proof"]): boolean {
+  return typeof proof === "object" && "secret_header" in proof;
+}
+
 function secretProblems(parsed: ParsedEndpoint): [string, string][] {
   if (parsed.auth !== "signature") return [];
   const { secret, signature, handshakes } = parsed;
-  const comesLater = handshakes.some(({ proof }) => typeof proof === "object" && "secret_header" in proof);
+  const comesLater = handshakes.some(({ proof }) => takesSecretFrom(proof));
   if (secret === undefined) return comesLater ? [] : [["secret", "is missing"]];
   return secret.flatMap((each, index): [string, string][] => {
     const problem = secretProblem(each, signature);

@@ -1,4 +1,4 @@
-import { type ConfigDir, openConfigDir, shortSecrets } from "./config-dir.ts";
+import { type ConfigDir, openConfigDir, type Problem, shortSecrets } from "./config-dir.ts";
 import { type PosternToml, posternToml } from "./postern-toml.ts";
 import type { Env } from "./secrets.ts";
 import { repeatedPaths, type WebhooksToml, webhooksToml } from "./webhooks-toml.ts";
@@ -21,6 +21,16 @@ export function loadConfig({ dir, env }: { dir: string; env: Env }): Config {
   return files.checked(readConfig(files, env));
 }
 
+/** A header that a sender could set must not look like what we say of the call. */
+function forwardedMetadata(webhooks: WebhooksToml | undefined, prefix = ""): Problem[] {
+  const start = `${prefix}-`.toLowerCase();
+  return (webhooks?.endpoints ?? []).flatMap(({ forward_headers }, index) => {
+    const at = forward_headers.findIndex((name) => prefix !== "" && name.toLowerCase().startsWith(start));
+    const path = ["endpoints", index, "forward_headers", at];
+    return at === -1 ? [] : [{ path, message: "begins with metadata_prefix, which only Postern sets" }];
+  });
+}
+
 /** Reads the same for a loader of more files: problems go to `files`, which throws once for all. */
 export function readConfig(files: ConfigDir, env: Env): Config | undefined {
   const postern = files.read({ name: "postern.toml", schema: posternToml(env) });
@@ -30,6 +40,7 @@ export function readConfig(files: ConfigDir, env: Env): Config | undefined {
     optional: true,
     problemsIn: repeatedPaths,
   });
+  files.report("webhooks.toml", forwardedMetadata(webhooks, postern?.metadata_prefix));
   if (postern === undefined) return undefined;
   return {
     postern,

@@ -83,8 +83,15 @@ export function platformKeys(prefix: string) {
   } as const;
 }
 
-/** Whether a header a runner receives is metadata, and must therefore be covered by the producer's signature. */
-export function isMetadataHeader(name: string, prefix: string): boolean {
-  const lower = name.toLowerCase();
-  return [`${prefix}-`, "X-X402-", "X-WEBHOOK-"].some((start) => lower.startsWith(start.toLowerCase()));
+/**
+ * Tells the metadata among the headers that a runner receives, by their names: ours, and those of the sender that
+ * X-WEBHOOK-FORWARDED lists. The producer's signature must cover them.
+ */
+export function metadataTest(prefix: string, forwarded = ""): (name: string) => boolean {
+  const starts = [`${prefix}-`, "X-X402-", "X-WEBHOOK-"].map((start) => start.toLowerCase());
+  const names = forwarded.toLowerCase().split(", ");
+  return (name) => {
+    const lower = name.toLowerCase();
+    return starts.some((start) => lower.startsWith(start)) || names.includes(lower);
+  };
 }

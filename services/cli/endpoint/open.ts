@@ -1,3 +1,4 @@
+import { takesSecretFrom } from "../../../shared/config/endpoint-toml.ts";
 import type { WebhooksToml } from "../../../shared/config/webhooks-toml.ts";
 import { messageOf } from "../../../shared/errors/app-error.ts";
 import {
@@ -52,11 +53,15 @@ export function openEndpoint(deps: ProgramDeps, path: string, options: OpenOptio
   });
 }
 
-/** Why this endpoint cannot be opened. Whether it is of a kind that gets its secret in a handshake is to be asked here. */
+/** Why this endpoint cannot be opened. */
 function whyNot(path: string, webhooks: WebhooksToml | undefined): string | undefined {
   if (webhooks === undefined) return "there is no webhooks.toml, so there are no endpoints";
-  const paths = webhooks.endpoints.map((endpoint) => endpoint.path);
-  if (paths.includes(path)) return undefined;
+  const endpoint = webhooks.endpoints.find((each) => each.path === path);
+  if (endpoint !== undefined) {
+    const takesSecret = endpoint.handshakes.some(({ proof }) => takesSecretFrom(proof));
+    return takesSecret ? undefined : `the sender of ${plain(path)} gives no secret in a handshake`;
+  }
+  const paths = webhooks.endpoints.map((each) => each.path);
   const near = createFindNear(paths)(path);
   const meant = near === undefined ? "" : `; did you mean ${near.path}?`;
   return `no endpoint has the path ${plain(path)}${meant}`;

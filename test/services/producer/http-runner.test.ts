@@ -4,7 +4,7 @@ import { contentDigest, verifyMessage } from "../../../shared/crypto/message-sig
 import { Secret } from "../../../shared/crypto/secret.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import type { ErrorCode } from "../../../shared/errors/codes.ts";
-import { isMetadataHeader } from "../../../shared/job-call/job-call.ts";
+import { metadataTest } from "../../../shared/job-call/job-call.ts";
 import { type FakeAnswer, useFakeRunner } from "../../fixtures/fake-runner.ts";
 import { aCall, RUNNER_SECRET, type TestProducerOptions, useProducer } from "../../fixtures/producer.ts";
 
@@ -54,7 +54,7 @@ test("the signature of an offer covers method, path, digest, content type, key a
   const headers = Object.fromEntries(
     Object.entries(offer.headers).map(([name, value]) => [name, [String(value)]]),
   );
-  const mustCover = (name: string) => isMetadataHeader(name, "X-PLATFORM");
+  const mustCover = metadataTest("X-PLATFORM");
   const verify = (path: string, { method = "POST", changed = {} } = {}) =>
     verifyMessage(
       [new Secret(RUNNER_SECRET)],

@@ -9,7 +9,7 @@ import { runHere } from "../run-here.ts";
 const redis = useRedis();
 const postern = usePostern(() => ({
   postern: { redis: { url: redis.url } },
-  webhooks: { endpoints: [{ path: "/hooks/asana", job_id: 1, auth: "none" }] },
+  webhooks: { endpoints: [{ path: "/hooks/asana", job_id: 1, preset: "asana" }] },
 }));
 const SECRET = "b537207f20cbfa02357cf448134da559e8bd39d61597dcd5631b8012eae53e81";
 const OPEN = ["endpoint", "open", "/hooks/asana"];

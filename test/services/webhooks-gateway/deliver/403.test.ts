@@ -1,0 +1,58 @@
+import { beforeAll, expect, test } from "vitest";
+import { createOpenedEndpoints } from "../../../../shared/gateway/opened-endpoints.ts";
+import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
+import { send } from "../../../support/http.ts";
+
+const endpoints = [
+  { path: "/elsewhere", job_id: 1, auth: "none", allow_ips: ["203.0.113.0/24", "2001:db8::/32"] },
+  { path: "/here", job_id: 1, auth: "none", allow_ips: ["127.0.0.0/8"] },
+  { path: "/asana", job_id: 1, preset: "asana" },
+];
+const SECRET = "b537207f20cbfa02357cf448134da559e8bd39d61597dcd5631b8012eae53e81";
+
+const webhooks = useWebhooks();
+let gateway: TestWebhooks;
+let proxied: TestWebhooks;
+
+beforeAll(async () => {
+  gateway = await webhooks.start({ endpoints });
+  proxied = await webhooks.start({ endpoints, http: { trustedProxies: ["127.0.0.1"] } });
+});
+
+test("a webhook from an address outside allow_ips is refused with 403, before its credential is looked at", async () => {
+  const answer = await send(gateway.address, { path: "/elsewhere", body: "x" });
+  expect([answer.status, answer.json()["code"]]).toEqual([403, "request.address_refused"]);
+  expect(gateway.log.events.at(-1)).toMatchObject({
+    event: "webhook.refused",
+    fields: { address: "127.0.0.1" },
+  });
+  expect((await send(gateway.address, { path: "/here", body: "x" })).status).toBe(202);
+});
+
+test("a webhook counts for the address that a trusted proxy names, and a stranger's word for none", async () => {
+  const to = (address: string, forwarded: string) =>
+    send(address, { path: "/elsewhere", headers: { "X-Forwarded-For": forwarded }, body: "x" });
+  expect((await to(gateway.address, "203.0.113.9")).status).toBe(403);
+  expect((await to(proxied.address, "203.0.113.9")).status).toBe(202);
+  expect((await to(proxied.address, "203.0.113.9, 198.51.100.1")).status).toBe(403);
+});
+
+const handshake = (secret = SECRET) =>
+  send(gateway.address, { path: "/asana", headers: { "X-Hook-Secret": secret }, body: "{}" });
+
+test("a secret in a handshake is refused with 403 unless the operator has opened the endpoint, and then taken once", async () => {
+  expect((await handshake()).json()).toMatchObject({ status: 403, code: "webhook.handshake_refused" });
+
+  const opened = await createOpenedEndpoints(webhooks.redis.client).open("/asana", "a test", 60_000);
+  const answer = await handshake();
+  expect([answer.status, answer.headers["x-hook-secret"]]).toEqual([200, SECRET]);
+  expect((await handshake("another secret of another sender")).status).toBe(403);
+  expect(await opened.look()).toMatchObject({ kind: "secret", secret: SECRET, address: "127.0.0.1" });
+  expect((await handshake()).status).toBe(403);
+  expect(await webhooks.waiting()).toEqual([]);
+});
+
+test("an endpoint that has no secret yet takes no delivery", async () => {
+  const headers = { "X-Hook-Signature": "0".repeat(64) };
+  expect((await send(gateway.address, { path: "/asana", headers, body: "{}" })).status).toBe(401);
+});

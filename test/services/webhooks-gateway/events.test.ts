@@ -1,0 +1,108 @@
+import { beforeAll, expect, test } from "vitest";
+import { type TestWebhooks, useWebhooks } from "../../fixtures/webhooks.ts";
+import { send } from "../../support/http.ts";
+
+const jobs = { push: 3, ping: 0 };
+const open = { auth: "none" };
+const endpoints = [
+  { ...open, path: "/by-header", route_by: { header: "X-GitHub-Event", jobs } },
+  { ...open, path: "/by-field", route_by: { field: "/event/type", jobs } },
+  { ...open, path: "/refuses", route_by: { header: "X-GitHub-Event", jobs, unmatched: "refuse" } },
+  { ...open, path: "/204", answer: { status: 204 }, route_by: { header: "X-GitHub-Event", jobs } },
+  {
+    ...open,
+    path: "/forwards",
+    job_id: 1,
+    forward_headers: ["X-GitHub-Event", "X-Custom"],
+    forward_query: true,
+    event_type: "{header:X-GitHub-Event}.{body:/action}",
+    delivery_id: "{header:X-GitHub-Delivery}",
+  },
+];
+
+const webhooks = useWebhooks();
+let gateway: TestWebhooks;
+
+beforeAll(async () => {
+  gateway = await webhooks.start({ endpoints });
+});
+
+const post = (path: string, headers: readonly string[], body = "{}") =>
+  send(gateway.address, { path, headers, body });
+
+test.each([
+  ["a header", "/by-header", ["X-GitHub-Event", "push"], "{}", 3],
+  ["a header, for the job with the index 0", "/by-header", ["X-GitHub-Event", "ping"], "{}", 0],
+  ["a field of the body", "/by-field", [], '{"event":{"type":"push"}}', 3],
+])("the job is chosen by %s", async (_what, path, headers, body, job) => {
+  const answer = await post(path, headers, body);
+  expect(answer.json()).toMatchObject({ status: "accepted", job_id: job });
+  expect((await webhooks.onlyCall()).job_id).toBe(job);
+});
+
+const unmatched: [string, string, string[], string][] = [
+  ["another event", "/by-header", ["X-GitHub-Event", "issues"], "{}"],
+  ["no event", "/by-header", [], "{}"],
+  ["an event twice", "/by-header", ["X-GitHub-Event", "push", "X-GitHub-Event", "push"], "{}"],
+  ["the name of a property that every object has", "/by-header", ["X-GitHub-Event", "constructor"], "{}"],
+  ["a body that is no JSON", "/by-field", [], "push"],
+  ["a field that is no text", "/by-field", [], '{"event":{"type":["push"]}}'],
+];
+test.each(unmatched)(
+  "a webhook with %s is dropped with its sender's success",
+  async (_what, path, headers, body) => {
+    const answer = await post(path, headers, body);
+    expect([answer.status, answer.text]).toEqual([202, '{"status":"dropped"}']);
+    expect(gateway.log.events.at(-1)).toMatchObject({ event: "webhook.dropped", fields: { path } });
+    expect(await webhooks.waiting()).toEqual([]);
+  },
+);
+
+test("an event without a job is refused with 404 where the endpoint says so", async () => {
+  expect((await post("/refuses", ["X-GitHub-Event", "issues"])).json()).toMatchObject({
+    status: 404,
+    code: "webhook.event_unrouted",
+  });
+  expect((await post("/204", ["X-GitHub-Event", "issues"])).status).toBe(204);
+});
+
+test("the runner sees the forwarded headers, the query, the delivery's id and the event's type", async () => {
+  const headers = ["x-github-event", "issues", "X-GitHub-Delivery", "d-1", "X-Other", "not forwarded"];
+  await post("/forwards?a=1&b=%20", headers, '{"action":"opened"}');
+  const { metadata } = await webhooks.onlyCall();
+  expect(metadata).toMatchObject({
+    "X-GitHub-Event": "issues",
+    "X-WEBHOOK-FORWARDED": "X-GitHub-Event",
+    "X-WEBHOOK-EVENT": "issues.opened",
+    "X-WEBHOOK-DELIVERY-ID": "d-1",
+    "X-WEBHOOK-QUERY": "a=1&b=%20",
+  });
+  expect(Object.keys(metadata)).not.toContain("X-Other");
+});
+
+test("what a sender leaves out or leaves empty is not forwarded", async () => {
+  await post("/forwards?", ["X-Custom", ""]);
+  const { metadata } = await webhooks.onlyCall();
+  expect(Object.keys(metadata).filter((key) => /CUSTOM|FORWARDED|QUERY|EVENT|DELIVERY/i.test(key))).toEqual(
+    [],
+  );
+});
+
+const unusable: [string, string, string[]][] = [
+  ["a forwarded header of 1,025 bytes", "/forwards", ["X-Custom", "x".repeat(1025)]],
+  ["a forwarded header beyond ASCII", "/forwards", ["X-Custom", "caf\u00e9"]],
+  ["a forwarded header with a tab", "/forwards", ["X-Custom", "a\tb"]],
+  ["a forwarded header twice", "/forwards", ["X-Custom", "a", "X-Custom", "a"]],
+  ["a query of 4,097 bytes", `/forwards?${"q".repeat(4097)}`, []],
+];
+test.each(unusable)("a webhook with %s is refused with 400", async (_what, path, headers) => {
+  expect((await post(path, headers)).json()).toMatchObject({ status: 400, code: "webhook.metadata_invalid" });
+  expect(await webhooks.waiting()).toEqual([]);
+});
+
+test("a delivery id beyond ASCII is refused with 400", async () => {
+  expect((await post("/forwards", ["X-GitHub-Delivery", "\u00e9"])).json()).toMatchObject({
+    status: 400,
+    code: "webhook.delivery_id_invalid",
+  });
+});
