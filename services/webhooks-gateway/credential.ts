@@ -5,7 +5,7 @@ import type { Secret } from "../../shared/crypto/secret.ts";
 import { codingUnsupported, contentCoding, readBody } from "../../shared/http/body.ts";
 import type { BodyLease } from "../../shared/http/body-budget.ts";
 import { CODINGS, decodeBody } from "../../shared/http/decode.ts";
-import { headerBytes, headerValues, onlyHeaderValue } from "../../shared/http/headers.ts";
+import { headerBytes, onlyHeaderValue } from "../../shared/http/headers.ts";
 import { PRESETS } from "../../shared/senders/presets.ts";
 import { rejected } from "../../shared/senders/rejected.ts";
 import { createSignatureCheck, type SignatureProof } from "../../shared/senders/signature.ts";
@@ -36,8 +36,13 @@ export type Credential = {
 /** A credential, as far as it can be checked without the body: what remains, if anything does. */
 type Check = (req: IncomingMessage) => SignatureProof | undefined;
 
-export function createCredential(endpoint: EndpointToml, bodyBytesMax: number, clock: Clock): Credential {
+/** A body that must be parsed before anything is proven has this limit: as objects it may take many times its bytes. */
+const UNPROVEN_JSON_BYTES_MAX = 1024 * 1024;
+
+export function createCredential(endpoint: EndpointToml, bodyLimitBytes: number, clock: Clock): Credential {
   const check = createCheck(endpoint, clock);
+  const isInBody = schemesOf(endpoint)?.some(({ field }) => field !== undefined) === true;
+  const bodyBytesMax = isInBody ? Math.min(bodyLimitBytes, UNPROVEN_JSON_BYTES_MAX) : bodyLimitBytes;
   const wanted = credentialHeaders(endpoint);
   const coversDecoded = "signature_over" in endpoint && endpoint.signature_over === "decoded";
 
@@ -64,7 +69,8 @@ export function createCredential(endpoint: EndpointToml, bodyBytesMax: number, c
   }
 
   function headers(req: IncomingMessage) {
-    return { wanted, came: KNOWN_HEADERS.filter((name) => headerValues(req, name).length > 0) };
+    const names = req.rawHeaders.filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase());
+    return { wanted, came: [...new Set(names)].filter((name) => KNOWN_HEADERS.has(name)).sort() };
   }
 
   return { readProvenBody, challenge: challengeOf(endpoint), headers };
@@ -137,15 +143,15 @@ function acceptedCoding(req: IncomingMessage, { encoded_bodies }: EndpointToml):
 }
 
 /** Headers in which some sender puts a credential, so that a refusal can name what came instead. */
-const KNOWN_HEADERS: readonly string[] = knownHeaders();
+const KNOWN_HEADERS: ReadonlySet<string> = knownHeaders();
 
-function knownHeaders(): string[] {
+function knownHeaders(): Set<string> {
   const signed = Object.values(PRESETS).flatMap(({ endpoint }) => {
     const schemes = [endpoint.signature ?? []].flat();
     return [...schemes.flatMap(({ header }) => header ?? []), ...(endpoint.api_key_header ?? [])];
   });
   const others = ["authorization", "x-api-key", "x-signature-256", "x-hub-signature", "x-webhook-signature"];
-  return [...new Set([...signed, ...others].map((name) => name.toLowerCase()))].sort();
+  return new Set([...signed, ...others].map((name) => name.toLowerCase()));
 }
 
 function challengeOf(endpoint: EndpointToml): string {

@@ -84,7 +84,14 @@ function explained(
   error: AppError,
   { wanted, came }: Record<"wanted" | "came", readonly string[]>,
 ): AppError {
-  const names = (list: readonly string[]) => (list.length === 0 ? "none" : list.join(", "));
-  const publicDetail = `unauthorized; headers wanted: ${names(wanted)}; came: ${names(came)}`;
+  const publicDetail = `unauthorized; headers wanted: ${few(wanted)}; came: ${few(came)}`;
   return new AppError(error.code, { reason: error.message, publicDetail });
+}
+
+const NAMES_SHOWN = 8;
+
+function few(names: readonly string[]): string {
+  if (names.length === 0) return "none";
+  const more = names.length > NAMES_SHOWN ? ` and ${names.length - NAMES_SHOWN} more` : "";
+  return names.slice(0, NAMES_SHOWN).join(", ") + more;
 }

@@ -19,8 +19,6 @@ export type Part =
   /** `timestamp` as sent; `url` as configured; `form` as Twilio writes it; the secret, for plain hashes. */
   | { readonly kind: "timestamp" | "method" | "url" | "form" | "secret" };
 
-export type PartKind = Part["kind"];
-
 /** The parts of a template that a schema has checked. */
 export function toParts(text: string): readonly Part[] {
   const parts = parseTemplate(text);

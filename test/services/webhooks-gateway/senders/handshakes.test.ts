@@ -3,7 +3,7 @@ import { PRESETS } from "../../../../shared/senders/presets.ts";
 import { at, endpointFor, VERIFY_TOKEN } from "../../../fixtures/senders/endpoints.ts";
 import { type Asked, handshakes } from "../../../fixtures/senders/handshakes.ts";
 import { oracleAttempts } from "../../../fixtures/senders/oracle-attempts.ts";
-import type { Occasion } from "../../../fixtures/senders/sender.ts";
+import { type Occasion, sent } from "../../../fixtures/senders/sender.ts";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { send } from "../../../support/http.ts";
 
@@ -31,15 +31,7 @@ afterEach(async () => {
 
 const on = (key: Occasion["keys"][0]): Occasion => ({ keys: [key], at: new Date(NOW), id: "h-1" });
 
-function ask(preset: string, request: Asked) {
-  const { method, target, headers, body } = at(pathOf(preset), request);
-  return send(gateway.address, {
-    method,
-    path: target,
-    headers: headers.flat(),
-    ...(body.length > 0 && { body }),
-  });
-}
+const ask = (preset: string, request: Asked) => send(gateway.address, sent(at(pathOf(preset), request)));
 
 /** They look like deliveries and become calls. */
 const DELIVERED = ["asana", "xero"];

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import type { Description } from "../../../../shared/senders/description.ts";
 import { PRESETS } from "../../../../shared/senders/presets.ts";
 import { at, described, endpointFor } from "../../../fixtures/senders/endpoints.ts";
-import type { Occasion, Sender, Signed } from "../../../fixtures/senders/sender.ts";
+import { type Occasion, type Sender, type Signed, sent } from "../../../fixtures/senders/sender.ts";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { send } from "../../../support/http.ts";
 
@@ -18,10 +18,7 @@ beforeAll(async () => {
   gateway = await webhooks.start({ endpoints, clock: () => NOW });
 });
 
-const post = (sender: Sender, signed: Signed) => {
-  const { target, headers, body } = at(pathOf(sender), signed);
-  return send(gateway.address, { path: target, headers: headers.flat(), body });
-};
+const post = (sender: Sender, signed: Signed) => send(gateway.address, sent(at(pathOf(sender), signed)));
 
 let deliveries = 0;
 function occasion(sender: Sender, { key = "new", secsFromNow = 0 } = {}): Occasion {
