@@ -63,21 +63,20 @@ describe.each(described.map((sender) => [sender.name, sender] as const))("%s", (
     expect(await webhooks.waiting()).toEqual([]);
   });
 
-  test.runIf(!sender.needsBody)("is accepted with an empty body", async () => {
-    const answer = await post(sender, sender.sign(Buffer.alloc(0), occasion(sender)));
-    expect(answer.status).toBe(sender.preset === "x" ? 401 : successOf(sender));
-  });
+  if (!sender.needsBody)
+    test("is accepted with an empty body", async () => {
+      const answer = await post(sender, sender.sign(Buffer.alloc(0), occasion(sender)));
+      expect(answer.status).toBe(sender.preset === "x" ? 401 : successOf(sender));
+    });
 
-  test.runIf(sender.signsWithAll)(
-    "is accepted if one of several signatures is under a live secret",
-    async () => {
+  if (sender.signsWithAll)
+    test("is accepted if one of several signatures is under a live secret", async () => {
       const on = occasion(sender);
       const keys: Occasion["keys"] = [sender.key("foreign"), sender.key("old")];
       expect((await post(sender, sender.sign(sender.sample, { ...on, keys }))).status).toBe(
         successOf(sender),
       );
-    },
-  );
+    });
 
   test.each((sender.decoys ?? []).map((decoy) => [decoy.name, decoy] as const))(
     "is refused if %s",
@@ -88,18 +87,16 @@ describe.each(described.map((sender) => [sender.name, sender] as const))("%s", (
   );
 
   const window = windowOf(sender);
-  test.runIf(sender.timed && window !== undefined)(
-    "is refused a second before and after its window of time, and accepted within",
-    async () => {
-      const { past, future } = window ?? { past: 0, future: 0 };
+  if (sender.timed && window !== undefined)
+    test("is refused a second before and after its window of time, and accepted within", async () => {
+      const { past, future } = window;
       const answerAt = async (secsFromNow: number) =>
         (await post(sender, sender.sign(sender.sample, occasion(sender, { secsFromNow })))).status;
       expect(await answerAt(-past)).toBe(successOf(sender));
       expect(await answerAt(future)).toBe(successOf(sender));
       expect([await answerAt(-past - 1), lastReason()]).toEqual([401, "stale"]);
       expect([await answerAt(future + 1), lastReason()]).toEqual([401, "early"]);
-    },
-  );
+    });
 });
 
 /** The window of the preset; undefined if it has none. */
