@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import { AppError, toAppError } from "../errors/app-error.ts";
 import { BodyPieces } from "./body-pieces.ts";
 import { lingerOnClose } from "./linger.ts";
@@ -44,6 +45,7 @@ function collect(
 ): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const pieces = new BodyPieces();
+    const turn = new ReadingTurn(req.socket);
     let bytes = 0;
     let isOver = false;
     const fail = (reason: AppError): void => {
@@ -67,7 +69,9 @@ function collect(
       }
       const taken = pieces.add(chunk);
       lease?.take(taken);
-      if (!isOver) onBytes?.(chunk);
+      if (isOver) return;
+      onBytes?.(chunk);
+      turn.has(chunk.length);
     });
     req.on("end", () => {
       if (isOver) return;
@@ -87,6 +91,32 @@ function collect(
       if (!req.complete) fail(clientGone());
     });
   });
+}
+
+const TURN_BYTES = 64 * 1024;
+
+/**
+ * Lets every connection have its turn: libuv reads up to 2 MiB of one in a turn of the event loop, and takes one new
+ * connection in it. The socket is paused and not the request, which would keep what is parsed already.
+ */
+class ReadingTurn {
+  readonly #socket: Socket;
+  #bytes = 0;
+
+  constructor(socket: Socket) {
+    this.#socket = socket;
+  }
+
+  has(bytes: number): void {
+    const before = this.#bytes;
+    this.#bytes += bytes;
+    if (before >= TURN_BYTES || this.#bytes < TURN_BYTES) return;
+    this.#socket.pause();
+    setImmediate(() => {
+      this.#bytes = 0;
+      this.#socket.resume();
+    });
+  }
 }
 
 export function tooLarge(limitBytes: number): AppError {

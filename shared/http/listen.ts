@@ -108,6 +108,9 @@ export function parseAddress(address: string): { host: string; port: number } {
   return { host: match?.[1] ?? match?.[2] ?? "127.0.0.1", port: Number(match?.[3] ?? 0) };
 }
 
+/** Connections that the system keeps until they are taken. If it must drop one, its sender comes again after a second or more. */
+const BACKLOG = 4096;
+
 function bind(server: Server, address: string): Promise<void> {
   const { host, port } = parseAddress(address);
   return new Promise((resolve, reject) => {
@@ -115,7 +118,7 @@ function bind(server: Server, address: string): Promise<void> {
       const reason = `cannot listen on ${address}: ${messageOf(cause)}`;
       reject(new AppError("start.address_unavailable", { reason, cause }));
     });
-    server.listen(port, host, resolve);
+    server.listen({ port, host, backlog: BACKLOG }, resolve);
   });
 }
 
@@ -167,7 +170,7 @@ class Exchanges {
   }
 }
 
-/** Closes a connection for another one. It gets no answer: only its own sender could keep it open until that is taken. */
+/** Closes a connection for another one, without an answer: its sender decides when it takes one, and would keep its place. */
 function crowdOut(exchanges: Exchanges, socket: Duplex): void {
   const unfinished = exchanges.unfinished(socket);
   const reason = "its connection gave way to a new one";

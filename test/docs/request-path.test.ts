@@ -7,7 +7,7 @@ const read = (file: string) => readFileSync(new URL(file, root), "utf8");
 
 /** Tools, which do the same for all who use them, and files of types, constants and Lua. The document names both. */
 const TOOLS = [
-  /^shared\/(config|crypto|errors|ethereum|http|job-call|lifecycle|log|metrics|pricing|redis|text|time)\//,
+  /^shared\/(config|crypto|errors|ethereum|http|ip|job-call|lifecycle|log|metrics|pricing|redis|text|time)\//,
   /^shared\/(queue\/protocol|payments\/(payment|scripts))\.ts$/,
 ];
 
