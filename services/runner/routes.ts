@@ -3,6 +3,7 @@ import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { CODES } from "../../shared/errors/codes.ts";
 import { readBody } from "../../shared/http/body.ts";
 import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
+import { markProven } from "../../shared/http/proof.ts";
 import { explain } from "../../shared/http/readiness.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
@@ -139,6 +140,7 @@ export function createTakeJob({
   async function take(req: IncomingMessage, res: ServerResponse, fields: RequestFields): Promise<Outcome> {
     if (isDraining()) throw draining();
     checks.authenticate(req);
+    markProven(req);
     const job = findJob(jobs, fields.jobId);
     fields.job = job.name;
     const callId = parseKey(req);

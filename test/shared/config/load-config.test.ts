@@ -52,6 +52,18 @@ test("every problem of postern.toml and webhooks.toml is reported at once, with 
 });
 
 test.each([
+  ["10.0.0.1/8", "has bits beyond its prefix: 10.0.0.0/8 is the range"],
+  ["proxy.example.com", "must be an address or a range, as 203.0.113.0/24 or 2001:db8::/32"],
+  ["::/0", "trusts everybody"],
+  ["0.0.0.0/0", "trusts everybody"],
+])("the trusted proxy %s is refused, and its key is named", (range, problem) => {
+  const toml = `[http]\ntrusted_proxies = ["10.0.0.0/8", "${range}"]\n`;
+  expect(problems({ "postern.toml": toml })).toEqual([
+    expect.stringContaining(`postern.toml: http.trusted_proxies[1]: ${problem}`),
+  ]);
+});
+
+test.each([
   ["TOML that does not parse", { "postern.toml": "a = 1\nb = = 2" }, /postern\.toml: line 2/],
   [
     "a delivery id that is read from the header of the credential",
