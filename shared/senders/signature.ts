@@ -16,6 +16,8 @@ import { hmacVerifier, messageVerifier, some } from "./verifier.ts";
 export type SignatureProof = {
   /** Takes the body's bytes as they arrive. */
   take(chunk: Buffer): void;
+  /** Does what `check` does, once, when all bytes were taken; undefined if the check needs the body as a whole. */
+  checkTaken: (() => void) | undefined;
   /** Throws `webhook.credential_rejected` unless this is the signed body: the whole of it, taken before or not. */
   check(body: Buffer): void;
 };
@@ -54,6 +56,12 @@ export function createSignatureCheck(
   };
 }
 
+const NOTHING = Buffer.alloc(0);
+
+function isDefined(value: unknown): boolean {
+  return value !== undefined;
+}
+
 function missing(): never {
   throw rejected("missing");
 }
@@ -63,6 +71,8 @@ function createReader(scheme: Scheme, keys: readonly Key[], { publicUrl, clock, 
   const headers = [scheme.header ?? []].flat().map((name) => name.toLowerCase());
   const required = Object.entries(scheme.require ?? {});
   const message = new Message(scheme, publicUrl);
+  const needsBody =
+    !message.isStreamed || [scheme.field, timestamp?.field, body_sha256_query, givenAway].some(isDefined);
 
   /** The texts of the signature: of the first header that the request has, or of all that may hold it. */
   function textsIn(req: IncomingMessage): string[] {
@@ -96,20 +106,22 @@ function createReader(scheme: Scheme, keys: readonly Key[], { publicUrl, clock, 
             : messageVerifier(algorithm, key, (body) => message.whole(head, url, key, body)),
         ),
       );
+    function check(body: Buffer): void {
+      const whole = new RequestValues(req, body);
+      const { candidates } =
+        head.sent ?? wellFormed(parseSent([need(whole.field(toPointer(scheme.field)))], scheme));
+      if (!some(verifiers, (verifier) => verifier.matches(body, candidates))) throw rejected("mismatch");
+      if (bodySha256 !== undefined && bodySha256 !== sha256Hex(body)) throw rejected("mismatch");
+      if (givenAway?.test(body.toString("latin1")) === true) throw rejected("mismatch");
+      if (timestamp?.field !== undefined)
+        checkTime(need(whole.field(toPointer(timestamp.field))), timestamp, clock());
+    }
     return {
       take(chunk) {
         for (const verifier of verifiers) verifier.take(chunk);
       },
-      check(body) {
-        const whole = new RequestValues(req, body);
-        const { candidates } =
-          head.sent ?? wellFormed(parseSent([need(whole.field(toPointer(scheme.field)))], scheme));
-        if (!some(verifiers, (verifier) => verifier.matches(body, candidates))) throw rejected("mismatch");
-        if (bodySha256 !== undefined && bodySha256 !== sha256Hex(body)) throw rejected("mismatch");
-        if (givenAway?.test(body.toString("latin1")) === true) throw rejected("mismatch");
-        if (timestamp?.field !== undefined)
-          checkTime(need(whole.field(toPointer(timestamp.field))), timestamp, clock());
-      },
+      check,
+      checkTaken: needsBody ? undefined : () => check(NOTHING),
     };
   }
 
