@@ -1,8 +1,8 @@
 import type { IncomingMessage } from "node:http";
 import { AppError } from "../errors/app-error.ts";
 import { addressKey } from "../ip/address.ts";
+import { createEventCounter, type EventCounter } from "../log/event-counter.ts";
 import type { Logger } from "../log/logger.ts";
-import { createTally, type Tally } from "../log/tally.ts";
 import { abortRequest } from "./body.ts";
 import type { ClientAddressOf } from "./client-address.ts";
 import { markProven } from "./proof.ts";
@@ -40,7 +40,7 @@ const BYTES_MAX = 256 * 1024 * 1024;
  * of them, until there is room again: whoever takes less than an equal part is not cut for what others take.
  */
 export function createBodyBudget({ bytesMax = BYTES_MAX, addressOf, log }: Options): BodyBudget {
-  const cuts = createTally((times, bytes) => log.warn("http.bodies_cut", { times, bytes, bytesMax }));
+  const cuts = createEventCounter(log, "http.bodies_cut", "warn");
   const books: Books = { bytesMax, inFlight: 0, shares: new Map(), cuts };
   return {
     lease: (req) => new Lease(books, req, addressKey(addressOf(req))),
@@ -52,7 +52,7 @@ export function createBodyBudget({ bytesMax = BYTES_MAX, addressOf, log }: Optio
 /** The unproven bodies of one address: what they take, and those that are not whole. */
 type Share = { bytes: number; arriving: Set<Lease> };
 
-type Books = { bytesMax: number; inFlight: number; shares: Map<string, Share>; cuts: Tally };
+type Books = { bytesMax: number; inFlight: number; shares: Map<string, Share>; cuts: EventCounter };
 
 class Lease implements BodyLease {
   readonly req: IncomingMessage;
@@ -135,7 +135,7 @@ function makeRoom(books: Books): void {
   while (books.inFlight > books.bytesMax) {
     const largest = largestOf(heaviestOf(books.shares));
     if (largest === undefined) return;
-    books.cuts.count(largest.bytes);
+    books.cuts.count("", { bytesMax: books.bytesMax });
     const reason = `it had ${largest.bytes} bytes, and all bodies in flight have ${books.inFlight}`;
     abortRequest(largest.req, overBudget(reason));
     largest.release();

@@ -10,8 +10,8 @@ import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import { AppError, messageOf } from "../errors/app-error.ts";
 import { CODES, type ErrorCode } from "../errors/codes.ts";
+import { createEventCounter } from "../log/event-counter.ts";
 import { type Logger, silentLogger } from "../log/logger.ts";
-import { createTally } from "../log/tally.ts";
 import { abortRequest } from "./body.ts";
 import { Connections } from "./connections.ts";
 import { endAndLinger, lingerOnClose } from "./linger.ts";
@@ -44,12 +44,12 @@ export async function listen(
   { requestTimeoutMs: requestTimeout = 15_000, connectionsMax = 4096, log = silentLogger }: Options = {},
 ): Promise<Listening> {
   const exchanges = new Exchanges();
-  const closed = createTally((times) => log.warn("http.connections_closed", { times, connectionsMax }));
+  const closed = createEventCounter(log, "http.connections_closed", "warn");
   const connections = new Connections({
     max: connectionsMax,
     isNeeded: (socket) => exchanges.hasProven(socket),
     close: (socket) => {
-      closed.count(1);
+      closed.count("", { connectionsMax });
       crowdOut(exchanges, socket);
     },
   });

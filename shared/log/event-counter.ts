@@ -13,14 +13,18 @@ export type EventCounter = {
  * Logs an event once a second for each key, with how many times it happened: a line for each would cost more than an answer
  * that is prepared, and let anybody fill the log.
  */
-export function createEventCounter(log: Logger, event: string): EventCounter {
+export function createEventCounter(
+  log: Logger,
+  event: string,
+  level: "info" | "warn" = "info",
+): EventCounter {
   const counts = new Map<string, { fields: Fields; times: number }>();
   let timer: NodeJS.Timeout | undefined;
 
   function flush(): void {
     clearTimeout(timer);
     timer = undefined;
-    for (const { fields, times } of counts.values()) log.info(event, { ...fields, times });
+    for (const { fields, times } of counts.values()) log[level](event, { ...fields, times });
     counts.clear();
   }
 

@@ -11,7 +11,7 @@ import { SECRET, sign } from "./deliver/credentials.ts";
 const MIB = 1024 * 1024;
 const BUDGET_MIB = 64;
 /** What the process itself may take more under such load than idle: the collector's slack, sockets, bodies being checked. */
-const ALLOWANCE_MIB = 160;
+const ALLOWANCE_MIB = 128;
 const CONNECTIONS = 150;
 const HOSTILE = 200;
 const HONEST = 60;
