@@ -1,4 +1,5 @@
 import { messageOf, toAppError } from "../../shared/errors/app-error.ts";
+import { WEBHOOK_EVENT } from "../../shared/job-call/job-call.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { type Backoff, backoffMs } from "../../shared/time/backoff.ts";
@@ -27,7 +28,14 @@ type Options = {
   log: Logger;
 };
 
-type RunFields = { callId: string; jobId: number; job: string; ms: number };
+type RunFields = {
+  callId: string;
+  jobId: number;
+  job: string;
+  /** What the sender of a webhook calls the event. */
+  eventType: string | undefined;
+  ms: number;
+};
 
 /**
  * Runs the stored long calls. Any number of runners may share one store: a runner claims a call under a lease, and once
@@ -107,8 +115,8 @@ export class LongCalls {
 
   async #runJob(job: Job, call: StoredCall): Promise<void> {
     const { execute, leases, clock, log } = this.#options;
-    const { callId, jobId } = call.request;
-    const about = { callId, jobId, job: job.name };
+    const { callId, jobId, metadata } = call.request;
+    const about = { callId, jobId, job: job.name, eventType: metadata[WEBHOOK_EVENT] };
     const lost = new AbortController();
     leases.hold(callId, () => lost.abort(new Error("another runner took the call")));
     if (call.runs > 1)

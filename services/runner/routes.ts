@@ -5,6 +5,7 @@ import { readBody } from "../../shared/http/body.ts";
 import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
 import { markProven } from "../../shared/http/proof.ts";
 import { explain } from "../../shared/http/readiness.ts";
+import { WEBHOOK_EVENT } from "../../shared/job-call/job-call.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { DurableRedis } from "../../shared/redis/durable.ts";
@@ -110,7 +111,13 @@ const EVENTS = {
 } as const;
 
 /** What is known of a request so far, for its line in the log. */
-type RequestFields = { jobId: number; callId?: string; job?: string };
+type RequestFields = {
+  jobId: number;
+  callId?: string;
+  job?: string;
+  /** What the sender of a webhook calls the event. */
+  eventType?: string | undefined;
+};
 
 type TakeJob = ReturnType<typeof createTakeJob>;
 
@@ -149,7 +156,9 @@ export function createTakeJob({
     taken += 1;
     try {
       const body = await readBody(req, res, bodyBytesMax);
-      return await runCall(checks.toChecked(req, body, callId, job));
+      const checked = checks.toChecked(req, body, callId, job);
+      fields.eventType = checked.metadata[WEBHOOK_EVENT];
+      return await runCall(checked);
     } finally {
       taken -= 1;
     }

@@ -63,3 +63,9 @@ test("a job gets its metadata, typed by its schema", async () => {
   const offered = { job: 4, headers: { "X-PLATFORM-CALLER": "0xabc" } };
   expect((await open.offer("metadata", offered)).text).toBe("0xabc");
 });
+
+test("the log line of a call names the sender's event", async () => {
+  await open.offer("of-a-sender", { headers: { "X-WEBHOOK-EVENT": "push" } });
+  const line = open.log.events.find(({ fields }) => fields["callId"] === "of-a-sender");
+  expect(line).toMatchObject({ event: "job.finished", fields: { eventType: "push" } });
+});

@@ -31,6 +31,17 @@ test("a long call is answered with 202 and runs afterwards, with the same bytes 
   expect(events.filter((event) => event.startsWith("job."))).toEqual(["job.stored", "job.finished"]);
 });
 
+test("the log names the sender's event when a long call is stored, and when it is done", async () => {
+  const runner = await runners.start({ jobs: longJob(async () => {}) });
+  await runner.offer("k", { headers: { "X-WEBHOOK-EVENT": "push" } });
+  const lines = () => runner.log.events.filter(({ event }) => event.startsWith("job."));
+  await eventually("two lines", () => lines().length === 2);
+  expect(lines()).toMatchObject([
+    { event: "job.stored", fields: { eventType: "push" } },
+    { event: "job.finished", fields: { eventType: "push" } },
+  ]);
+});
+
 test("long calls beyond the limit are stored and wait, and do not take the places of short ones", async () => {
   const { at, jobs } = gatedLong();
   jobs.job(2, { name: "short", handler: () => ({ body: "short" }) });
