@@ -102,7 +102,9 @@ export async function badSignature({ show, sender, world, endpoint }: Demo): Pro
   const { status, headers, text } = await sender.send({ endpoint: hmac, body: "hello", headers: wrong });
   const { detail, error } = JSON.parse(text) as Record<string, unknown>;
   show.check(`it is answered 401, with the challenge ${headers["www-authenticate"]}`, status, 401);
-  show.check(`the sender is told: ${detail}`, [detail, error], ["unauthorized", "unauthorized"]);
+  const wanted = ["X-Signature-256", "X-Hub-Signature-256", "X-Webhook-Signature"];
+  const told = `unauthorized; headers wanted: ${wanted.join(", ")}; came: X-Signature-256`.toLowerCase();
+  show.check(`the sender is told: ${detail}`, [detail, error], [told, told]);
 
   const refusal = await world.logs.webhooks.first(
     "webhook.refused in the gateway's log",
