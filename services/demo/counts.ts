@@ -52,6 +52,7 @@ async function count({ ledger, world, runner }: Demo, settled: Accounts["settled
     sent: ledger.sent,
     accepted: ledger.accepted.size,
     repeats: ledger.repeats,
+    notCalls: ledger.notCalls,
     refused: ledger.refused,
     replayed: ledger.replayed,
     /** Calls whose payment has settled; undefined if nothing was sold. */
@@ -77,8 +78,9 @@ async function count({ ledger, world, runner }: Demo, settled: Accounts["settled
 function countRows(counts: Counts): (readonly [name: string, count: number, note?: string])[] {
   return [
     ["webhooks sent", counts.sent],
-    ["  accepted with 202: new calls", counts.accepted],
-    ["  accepted with 202: a delivery known already", counts.repeats],
+    ["  accepted: new calls", counts.accepted],
+    ["  accepted: a delivery known already", counts.repeats],
+    ["  answered: set-up requests, dropped events", counts.notCalls],
     ["  refused", counts.refused],
     ["calls on disk", counts.calls],
     ["  of accepted webhooks", counts.accepted],
@@ -96,11 +98,11 @@ function countRows(counts: Counts): (readonly [name: string, count: number, note
 }
 
 function countSums(counts: Counts) {
-  const { sent, accepted, repeats, refused, calls, injected, ...rest } = counts;
+  const { sent, accepted, repeats, notCalls, refused, calls, injected, ...rest } = counts;
   const { failed, waiting, ranOnce, ranAgain, ranUnasked } = rest;
   return {
     found: {
-      webhooks: accepted + repeats + refused,
+      webhooks: accepted + repeats + notCalls + refused,
       calls: injected + failed + waiting,
       failed,
       waiting,

@@ -26,8 +26,8 @@ export type Demo = {
   readonly postern: Postern;
   /** Absent without a devnet: nothing is sold. */
   readonly payments: PaymentFixture | undefined;
-  /** The endpoint of this way to authenticate. */
-  endpoint(auth: EndpointToml["auth"]): EndpointToml;
+  /** The endpoint of this sender, or without a preset of this way to authenticate. */
+  endpoint(way: string): EndpointToml;
 };
 
 /** The first scenario: starts every part, and shows its address once its readiness probe agrees. */
@@ -86,9 +86,9 @@ export async function startDemo(
     runner: createRunnerView(runner.address, world.runnerSecret, ledger),
     postern: createPostern(world.env, world.configDir),
     payments: await startPayments(),
-    endpoint(auth) {
-      const endpoint = world.endpoints.find((each) => each.auth === auth);
-      if (endpoint === undefined) throw new Error(`expected: an endpoint with ${auth}`);
+    endpoint(way) {
+      const endpoint = world.endpoints.find(({ preset, auth }) => (preset ?? auth) === way);
+      if (endpoint === undefined) throw new Error(`expected: an endpoint with ${way}`);
       return endpoint;
     },
   };

@@ -12,6 +12,7 @@ import { type Demo, type PaidScenario, type Scenario, startDemo } from "./demo.t
 import { killedProducer, runnerOutage, wrongSecret } from "./failures.ts";
 import { fiveAtOnce, killedGateway, lostReply } from "./payment-failures.ts";
 import { deniedCaller, price, signedQuote, versionOne, versionTwo } from "./payments.ts";
+import { githubEvents, realSenders, recordedStripe } from "./real-senders.ts";
 import { createShow } from "./show.ts";
 import { badSignature, fourCredentials, signedCurl } from "./webhooks.ts";
 
@@ -25,6 +26,9 @@ const SCENARIOS: readonly Scenario[] = [
   signedCurl,
   fourCredentials,
   badSignature,
+  realSenders,
+  githubEvents,
+  recordedStripe,
   runnerOutage,
   wrongSecret,
   killedProducer,

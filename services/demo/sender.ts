@@ -15,11 +15,13 @@ export type AcceptedCall = {
 export type WebhookLedger = {
   /** Requests sent to the gateway. */
   sent: number;
-  /** Calls that were answered with 202, by id. */
+  /** Calls that were answered with success, by id. */
   accepted: Map<string, AcceptedCall>;
-  /** 202 for a delivery that was known. */
+  /** Success for a delivery that was known. */
   repeats: number;
-  /** Anything but 202. */
+  /** Success for what is no call: a sender's set-up request, or an event that the endpoint drops. */
+  notCalls: number;
+  /** Anything but success. */
   refused: number;
   /** Failed calls that an operator has replayed. */
   replayed: number;
@@ -28,7 +30,15 @@ export type WebhookLedger = {
 };
 
 export function createWebhookLedger(): WebhookLedger {
-  return { sent: 0, accepted: new Map(), repeats: 0, refused: 0, replayed: 0, askedAgain: 0 };
+  return {
+    sent: 0,
+    accepted: new Map(),
+    repeats: 0,
+    notCalls: 0,
+    refused: 0,
+    replayed: 0,
+    askedAgain: 0,
+  };
 }
 
 export type Webhook = {
@@ -39,14 +49,18 @@ export type Webhook = {
   headers?: Readonly<Record<string, string>>;
 };
 
-/** `callId` is empty unless the webhook was accepted. */
+/** `callId` is empty unless the webhook became a call. */
 export type Answered = Reply & { callId: string };
 
+type NamedCall = Pick<AcceptedCall, "callId" | "jobId">;
+
 export type Sender = {
-  /** Sends a webhook with the endpoint's credential. */
+  /** Sends a webhook with the endpoint's credential, and counts its answer. */
   send(webhook: Webhook): Promise<Answered>;
-  /** Counts a webhook that another program sent. */
-  count(webhook: Webhook, reply: Reply): Answered;
+  /** Sends a webhook whose answer is yet to be counted. */
+  post(webhook: Webhook): Promise<Reply>;
+  /** Counts an answer. `call` is for one that does not name the call. */
+  count(webhook: Webhook, reply: Reply, call?: NamedCall): Answered;
   /** The webhook's call. Throws if the webhook was not accepted. */
   accepted(answered: Answered): AcceptedCall;
 };
@@ -55,42 +69,51 @@ const JSON_TYPE = "application/json";
 
 /** Sends webhooks as somebody outside would, and counts every answer. */
 export function createSender(address: string, ledger: WebhookLedger): Sender {
-  function count({ endpoint, body, contentType = JSON_TYPE }: Webhook, reply: Reply): Answered {
+  function count(webhook: Webhook, reply: Reply, call = callIn(reply)): Answered {
+    const { endpoint, body, contentType = JSON_TYPE } = webhook;
     ledger.sent += 1;
-    const callId = reply.status === 202 ? String(JSON.parse(reply.text)["call_id"]) : "";
-    if (reply.status !== 202) ledger.refused += 1;
-    else if (ledger.accepted.has(callId)) ledger.repeats += 1;
-    else {
-      const { path } = endpoint;
-      const jobId = Number(JSON.parse(reply.text)["job_id"]);
-      ledger.accepted.set(callId, { callId, jobId, path, contentType, body });
-    }
-    return { ...reply, callId };
+    if (!isSuccess(reply)) ledger.refused += 1;
+    else if (call === undefined) ledger.notCalls += 1;
+    else if (ledger.accepted.has(call.callId)) ledger.repeats += 1;
+    else ledger.accepted.set(call.callId, { ...call, path: endpoint.path, contentType, body });
+    return { ...reply, callId: call?.callId ?? "" };
+  }
+
+  function post({ endpoint, body, contentType = JSON_TYPE, headers }: Webhook): Promise<Reply> {
+    const credential = credentialHeader(endpoint, body);
+    return httpRequest(address, {
+      method: "POST",
+      path: endpoint.path,
+      headers: {
+        "Content-Type": contentType,
+        ...(credential && { [credential.name]: credential.value }),
+        ...headers,
+      },
+      body,
+    });
   }
 
   return {
+    post,
     count,
-    async send(webhook) {
-      const { endpoint, body, contentType = JSON_TYPE, headers } = webhook;
-      const credential = credentialHeader(endpoint, body);
-      const reply = await httpRequest(address, {
-        method: "POST",
-        path: endpoint.path,
-        headers: {
-          "Content-Type": contentType,
-          ...(credential && { [credential.name]: credential.value }),
-          ...headers,
-        },
-        body,
-      });
-      return count(webhook, reply);
-    },
+    send: async (webhook) => count(webhook, await post(webhook)),
     accepted({ callId, status }) {
       const call = ledger.accepted.get(callId);
       if (call === undefined) throw new Error(`expected: an accepted call; the gateway answers ${status}`);
       return call;
     },
   };
+}
+
+function isSuccess({ status }: Reply): boolean {
+  return status >= 200 && status < 300;
+}
+
+/** The call that an answer names. */
+function callIn({ text }: Reply): NamedCall | undefined {
+  if (!text.startsWith("{")) return undefined;
+  const { call_id: callId, job_id: jobId } = JSON.parse(text) as Record<string, unknown>;
+  return callId === undefined ? undefined : { callId: String(callId), jobId: Number(jobId) };
 }
 
 export type Reply = { status: number; headers: IncomingHttpHeaders; text: string };

@@ -1,9 +1,16 @@
+import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { type ConfigTables, writeConfig } from "../../shared/config/config-tables.ts";
 import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
 import { loadConfig } from "../../shared/config/load-config.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { createDevConfig, createDevPayments, createDevPricing, DEV_JOBS } from "../../shared/dev/config.ts";
+import {
+  createDevConfig,
+  createDevPayments,
+  createDevPricing,
+  DEV_JOBS,
+  newSecret,
+} from "../../shared/dev/config.ts";
 import { type Devnet, type DevnetPart, provideDevnet } from "../../shared/dev/devnet.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
 import type { Part } from "../../shared/dev/process.ts";
@@ -110,7 +117,7 @@ async function demoConfig(redisUrl: string): Promise<{ tables: ConfigTables; run
   const runner = `127.0.0.1:${await freePort()}`;
   const { postern, webhooks } = createDevConfig({ redisUrl, webhooks: "127.0.0.1:0", runner });
   const tables = {
-    webhooks,
+    webhooks: { ...webhooks, endpoints: [...webhooks.endpoints, ...presetEndpoints()] },
     postern: {
       ...postern,
       runner: { ...postern.runner, secret: `env:${RUNNER_SECRET}`, timeout_ms: 2000 },
@@ -118,6 +125,45 @@ async function demoConfig(redisUrl: string): Promise<{ tables: ConfigTables; run
     },
   };
   return { tables, runnerSecret: postern.runner.secret };
+}
+
+/** Endpoints for senders as they are, with secrets of the form that each of them gives out. */
+function presetEndpoints() {
+  return [
+    {
+      path: "/hooks/stripe",
+      preset: "stripe",
+      job_id: DEV_JOBS.echo,
+      secret: `whsec_${randomBytes(16).toString("hex")}`,
+    },
+    {
+      path: "/hooks/slack",
+      preset: "slack",
+      job_id: DEV_JOBS.echo,
+      secret: randomBytes(16).toString("hex"),
+    },
+    {
+      path: "/hooks/standard",
+      preset: "standard-webhooks",
+      job_id: DEV_JOBS.echo,
+      secret: `whsec_${randomBytes(24).toString("base64")}`,
+    },
+    {
+      path: "/hooks/alchemy",
+      preset: "alchemy",
+      job_id: DEV_JOBS.keccak256,
+      secret: `whsec_${randomBytes(12).toString("hex")}`,
+    },
+    {
+      path: "/hooks/github",
+      preset: "github",
+      route_by: {
+        header: "X-GitHub-Event",
+        jobs: { push: DEV_JOBS.echo, release: DEV_JOBS.keccak256 },
+      },
+      secret: newSecret(),
+    },
+  ];
 }
 
 /** The time-out is short, so that an unknown outcome is soon known; one job is not for everybody. */

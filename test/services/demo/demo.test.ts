@@ -29,6 +29,23 @@ async function listening(ports: readonly number[]): Promise<number[]> {
 const PAID_SUM =
   / {2}ok {2}It adds up: (\d+) payments settled = \1 charges = \1 paid jobs run; (\d+\.\d{6}) USDC paid = \2 USDC received$/m;
 
+/** What is shown of webhooks that are signed as their senders sign them, and found to be so. */
+const SENDERS_SHOWN = [
+  /Slack's url_verification, before it takes the URL, is answered 200 with its challenge, and is no call$/,
+  /200 {2}stripe +\/hooks\/stripe +charge\.succeeded +call c_/,
+  /200 {2}slack +\/hooks\/slack +app_mention +call c_/,
+  /202 {2}standard-webhooks +\/hooks\/standard +contact\.created +call c_/,
+  /200 {2}alchemy +\/hooks\/alchemy +ADDRESS_ACTIVITY +call c_/,
+  /202 {2}ping, which GitHub sends first, has no job and is dropped$/,
+  /202 {2}github +\/hooks\/github +push +call c_/,
+  /push is a call of job 1 \(echo\), release one of job 2 \(keccak256\)$/,
+  /the runner has run them, with the bytes that were signed, and logs what their senders call them$/,
+  /the same bytes, sent twice, are one call: c_/,
+  /a request signed ten minutes ago is answered 401$/,
+  /\$ postern rejected list --path \/hooks\/stripe +says why: stale$/,
+  /\$ postern rejected show r_[0-9a-f]{19} +came: stripe-signature, wanted: stripe-signature$/,
+];
+
 /** What is shown of payments, and found to be so. */
 const PAID_SHOWN = [
   /GET \S+\/price: 20000000000000 wei, at 3200 USDC for 10\^18 wei 0\.064000 USDC$/,
@@ -56,7 +73,9 @@ test("a demo with --exit shows what is so, its counts add up, and nothing of it 
   const [, accepted, injected] = SUM.exec(text()) ?? [];
   expect([Number(accepted), exit]).toEqual([Number(injected), { code: 0, signal: null }]);
   expect(text()).not.toMatch(/^ {2}NO /m);
-  for (const shown of PAID_SHOWN) expect(text()).toMatch(new RegExp(`^ {2}ok {2}${shown.source}`, "m"));
+  for (const shown of [...SENDERS_SHOWN, ...PAID_SHOWN])
+    expect(text()).toMatch(new RegExp(`^ {2}ok {2}${shown.source}`, "m"));
+  expect(text()).toMatch(/^ {6}runner +\| job\.finished .* eventType=push /m);
   expect(PAID_SUM.exec(text())?.slice(1)).toEqual(["6", "0.224000"]);
   expect(text()).toMatch(/^ {6}seller +0\.000000 +0\.224000 +0\.224000$/m);
   expect(text()).toMatch(/^ {6}denied +1000000\.000000 +1000000\.000000 +0\.000000$/m);
