@@ -16,21 +16,23 @@ import {
   WEBHOOK_PATH,
   WEBHOOK_QUERY,
 } from "../../shared/job-call/job-call.ts";
+import { visible } from "../../shared/rejected/entry.ts";
 import { isCovered } from "../../shared/senders/coverage.ts";
 import { type Found, fill, type Part, RequestValues, toParts } from "../../shared/senders/template.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 
-/** What a proven request becomes. */
-type MadeCall = {
-  call: JobCall;
-  /** For a call that the sender can repeat: what a repeat must have in common with it. Empty if nothing but the id. */
-  repeat: { bodySha256: string } | undefined;
-};
+/** What a proven request becomes: a call, or nothing, for an event that the endpoint drops. */
+type Made =
+  | {
+      call: JobCall;
+      /** For a call that the sender can repeat: what a repeat must have in common with it. Empty if nothing but the id. */
+      repeat: { bodySha256: string } | undefined;
+    }
+  | { call: undefined; event: string };
 
 type Options = { serviceId: number; metadataPrefix: string; clock: Clock };
 
-/** Makes a call of a proven request; undefined for an event that the endpoint drops. */
-export type MakeCall = (req: IncomingMessage, body: Buffer) => MadeCall | undefined;
+export type MakeCall = (req: IncomingMessage, body: Buffer) => Made;
 
 /**
  * Makes the calls of an endpoint. Throws `webhook.delivery_id_invalid`, `webhook.metadata_invalid` and
@@ -52,7 +54,7 @@ export function createMakeCall(
   };
   const deliveryId = endpoint.delivery_id === undefined ? undefined : toParts(endpoint.delivery_id);
   const eventType = endpoint.event_type === undefined ? undefined : toParts(endpoint.event_type);
-  const jobOf = createJobOf(endpoint);
+  const route = createRoute(endpoint);
   const name = createName(endpoint, deliveryId);
 
   /** What the sender says of the delivery, beside its body. */
@@ -71,8 +73,8 @@ export function createMakeCall(
 
   return (req, body) => {
     const values = new RequestValues(req, body);
-    const jobId = jobOf(values);
-    if (jobId === undefined) return undefined;
+    const { jobId, event } = route(values);
+    if (jobId === undefined) return { call: undefined, event };
     const bodySha256 = sha256Hex(body);
     const delivery = deliveryId && readDeliveryId(deliveryId, values);
     const named = delivery === undefined ? undefined : name(delivery, bodySha256);
@@ -95,17 +97,17 @@ export function createMakeCall(
   };
 }
 
-/** The job of a request. Undefined if it has none and is dropped. */
-function createJobOf({ job_id, route_by }: EndpointToml): (values: RequestValues) => number | undefined {
-  if (route_by === undefined) return () => job_id;
+/** Chooses the job of a request by its event. Without a job the event is dropped. */
+function createRoute({ job_id, route_by }: EndpointToml) {
+  if (route_by === undefined) return () => ({ jobId: job_id, event: "" });
   const { header, field, jobs, unmatched } = route_by;
   const template = toParts(header === undefined ? `{body:${field}}` : `{header:${header}}`);
-  return (values) => {
+  return (values: RequestValues) => {
     const found = fill(template, values);
-    const event = "value" in found ? found.value : undefined;
-    if (event !== undefined && Object.hasOwn(jobs, event)) return jobs[event];
-    if (unmatched === "drop") return undefined;
-    throw new AppError("webhook.event_unrouted", { reason: `no job for the event ${event ?? "(none)"}` });
+    const event = "value" in found ? found.value : `(${found.problem})`;
+    if ("value" in found && Object.hasOwn(jobs, event)) return { jobId: jobs[event], event };
+    if (unmatched === "drop") return { jobId: undefined, event };
+    throw new AppError("webhook.event_unrouted", { reason: `no job for the event ${visible(event)}` });
   };
 }
 

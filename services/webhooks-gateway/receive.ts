@@ -13,6 +13,7 @@ import type { AddressList } from "../../shared/ip/address-list.ts";
 import type { JobCall } from "../../shared/job-call/job-call.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
+import { visible } from "../../shared/rejected/entry.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import type { MakeCall } from "./call.ts";
 import type { Credential } from "./credential.ts";
@@ -88,7 +89,7 @@ export function createReceive({ admission, bodies, accept, refuse, addressOf, cl
     if (signedSetUp !== undefined) return finishHandshake(exchange, signedSetUp);
     await endpoint.takeToken?.(addressKey(address));
     const made = endpoint.makeCall(req, body);
-    if (made === undefined) return finishDropped(exchange, body);
+    if (made.call === undefined) return finishDropped(exchange, made.event);
     const accepted = await accept(made.call, made.repeat && { ...made.repeat, windowMs: endpoint.windowMs });
     finishAccepted(exchange, made.call, accepted);
   }
@@ -114,9 +115,9 @@ export function createReceive({ admission, bodies, accept, refuse, addressOf, cl
   }
 
   /** The endpoint has no job for this event, and its sender is to think no more of it. */
-  function finishDropped({ res, endpoint: { config }, ms }: Exchange, body: Buffer): void {
+  function finishDropped({ res, endpoint: { config }, ms }: Exchange, event: string): void {
     sendSuccess(res, config, '{"status":"dropped"}', false);
-    log.info("webhook.dropped", { path: config.path, bytes: body.length, ms: ms() });
+    log.info("webhook.dropped", { path: config.path, eventType: visible(event), ms: ms() });
   }
 
   function finishHandshake({ req, res, endpoint, ms }: Exchange, answer: HandshakeAnswer): void {
