@@ -27,8 +27,9 @@ type Made =
       call: JobCall;
       /** For a call that the sender can repeat: what a repeat must have in common with it. Empty if nothing but the id. */
       repeat: { bodySha256: string } | undefined;
+      event?: undefined;
     }
-  | { call: undefined; event: string };
+  | { call: undefined; repeat?: undefined; event: string };
 
 type Options = { serviceId: number; metadataPrefix: string; clock: Clock };
 

@@ -47,34 +47,27 @@ export function createCredential(endpoint: EndpointToml, bodyLimitBytes: number,
   const coversDecoded = "signature_over" in endpoint && endpoint.signature_over === "decoded";
 
   async function readProvenBody(reading: Reading, lease: BodyLease): Promise<Buffer> {
-    const { req } = reading;
+    const { req, res } = reading;
     const proof = check(req);
     if (proof === undefined && endpoint.auth !== "none") lease.prove();
     const coding = acceptedCoding(req, endpoint);
-    const received = await readReceived(reading, coversDecoded ? undefined : proof, lease);
+    const early = coversDecoded ? undefined : proof;
+    const checkTaken = endpoint.keep_rejected_bodies ? undefined : early?.checkTaken;
+    let isChecked = coversDecoded;
+    const onEnd =
+      checkTaken &&
+      (() => {
+        checkTaken();
+        isChecked = true;
+      });
+
+    const received = await readBody(req, res, bodyBytesMax, { lease, onBytes: early?.take, onEnd });
+    reading.received = received;
+    if (!isChecked) proof?.check(received);
     const body = coding === undefined ? received : await decodeReceived(received, coding, lease);
     if (coversDecoded) proof?.check(body);
     lease.prove();
     return body;
-  }
-
-  /** A signature of the bytes as received is checked while they arrive, and if possible before they are put together. */
-  async function readReceived(
-    reading: Reading,
-    proof: SignatureProof | undefined,
-    lease: BodyLease,
-  ): Promise<Buffer> {
-    const { req, res } = reading;
-    const checkTaken = endpoint.keep_rejected_bodies ? undefined : proof?.checkTaken;
-    let isChecked = false;
-    function onEnd(): void {
-      checkTaken?.();
-      isChecked = checkTaken !== undefined;
-    }
-    const received = await readBody(req, res, bodyBytesMax, { lease, onBytes: proof?.take, onEnd });
-    reading.received = received;
-    if (!isChecked) proof?.check(received);
-    return received;
   }
 
   async function decodeReceived(received: Buffer, coding: string, lease: BodyLease): Promise<Buffer> {

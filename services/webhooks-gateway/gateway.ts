@@ -106,7 +106,7 @@ function toEndpoints(
     config,
     allowed: config.allow_ips && createAddressList(config.allow_ips),
     credential: createCredential(config, config.body_limit_bytes ?? webhooks.body_limit_bytes, clock),
-    handshakes: createHandshakes(config, takeSecret),
+    handshakes: config.handshakes.length === 0 ? undefined : createHandshakes(config, takeSecret),
     makeCall: createMakeCall(config, { serviceId, metadataPrefix, clock }),
     takeToken: limits.ofEndpoint({
       path: config.path,

@@ -5,7 +5,7 @@ import type { Accept, Accepted } from "../../shared/gateway/accept.ts";
 import type { Admission } from "../../shared/gateway/admission.ts";
 import type { TakeToken } from "../../shared/gateway/rate-limit.ts";
 import { leaveUnread } from "../../shared/http/body.ts";
-import type { BodyBudget, BodyLease } from "../../shared/http/body-budget.ts";
+import type { BodyBudget } from "../../shared/http/body-budget.ts";
 import type { ClientAddressOf } from "../../shared/http/client-address.ts";
 import { COMMON_HEADERS } from "../../shared/http/problem.ts";
 import { addressKey } from "../../shared/ip/address.ts";
@@ -24,7 +24,8 @@ export type Endpoint = {
   config: EndpointToml;
   /** Who may send; undefined if anybody may try. */
   allowed: AddressList | undefined;
-  handshakes: Handshakes;
+  /** Undefined if its sender makes none. */
+  handshakes: Handshakes | undefined;
   credential: Credential;
   makeCall: MakeCall;
   /** Undefined without limits. */
@@ -65,34 +66,32 @@ export type Receive = (req: IncomingMessage, res: ServerResponse, endpoint: Endp
 export function createReceive({ admission, bodies, accept, refuse, addressOf, clock, log }: Deps): Receive {
   return async function receive(req, res, endpoint) {
     const startedAt = clock();
-    const exchange: Exchange = { req, res, endpoint, address: addressOf(req), ms: () => clock() - startedAt };
+    const address = addressOf(req);
+    const exchange: Exchange = { req, res, endpoint, address, ms: () => clock() - startedAt };
+    const { config, handshakes, credential, takeToken, makeCall, windowMs } = endpoint;
     const lease = bodies.lease(req);
     try {
-      await take(exchange, lease);
+      assertAllowed(endpoint, address);
+      const setUp = handshakes && (await handshakes.answerUnsigned(req, address));
+      if (setUp !== undefined) return finishHandshake(exchange, setUp);
+
+      assertMethod(req, config);
+      admission.assertOpen();
+      const body = await credential.readProvenBody(exchange, lease);
+      const signedSetUp = handshakes?.answerSigned(req, body);
+      if (signedSetUp !== undefined) return finishHandshake(exchange, signedSetUp);
+
+      if (takeToken !== undefined) await takeToken(addressKey(address));
+      const { call, repeat, event } = makeCall(req, body);
+      if (call === undefined) return finishDropped(exchange, event);
+      const accepted = await accept(call, repeat && { ...repeat, windowMs });
+      finishAccepted(exchange, call, accepted);
     } catch (thrown) {
       await refuse(exchange, toAppError(thrown));
     } finally {
       lease.release();
     }
   };
-
-  async function take(exchange: Exchange, lease: BodyLease): Promise<void> {
-    const { req, endpoint, address } = exchange;
-    const { config, handshakes, credential } = endpoint;
-    assertAllowed(endpoint, address);
-    const setUp = await handshakes.answerUnsigned(req, address);
-    if (setUp !== undefined) return finishHandshake(exchange, setUp);
-    assertMethod(req, config);
-    admission.assertOpen();
-    const body = await credential.readProvenBody(exchange, lease);
-    const signedSetUp = handshakes.answerSigned(req, body);
-    if (signedSetUp !== undefined) return finishHandshake(exchange, signedSetUp);
-    await endpoint.takeToken?.(addressKey(address));
-    const made = endpoint.makeCall(req, body);
-    if (made.call === undefined) return finishDropped(exchange, made.event);
-    const accepted = await accept(made.call, made.repeat && { ...made.repeat, windowMs: endpoint.windowMs });
-    finishAccepted(exchange, made.call, accepted);
-  }
 
   /** The call is on disk. A repeat is told so, and in which state the call is. */
   function finishAccepted(

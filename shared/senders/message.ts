@@ -22,6 +22,7 @@ export type Head = {
 /** Parts for which the body must be there. */
 const NEEDS_BODY: readonly Part["kind"][] = ["body", "field", "form"];
 const NOTHING = Buffer.alloc(0);
+const NO_URL: readonly string[] = [""];
 
 /** The bytes that a sender signs, by the description's `signed`. */
 export class Message {
@@ -38,12 +39,13 @@ export class Message {
       isHmac(scheme.algorithm) &&
       this.#parts.every(({ kind }, at) => at === this.#bodyAt || !NEEDS_BODY.includes(kind));
     const signsUrl = this.#parts.some(({ kind }) => kind === "url");
-    this.#urls = signsUrl ? urlForms(publicUrl, scheme.url_port_optional === true) : [""];
+    this.#urls = signsUrl ? urlForms(publicUrl, scheme.url_port_optional === true) : NO_URL;
   }
 
   /** The URLs of which one is signed; one empty text if none is. Throws `webhook.credential_rejected`. */
   urls({ req, hasBodySha256 }: Head): readonly string[] {
-    return this.#urls.map((url) => (url === "" ? url : signedUrl(url, req, hasBodySha256)));
+    if (this.#urls === NO_URL) return NO_URL;
+    return this.#urls.map((url) => signedUrl(url, req, hasBodySha256));
   }
 
   before(head: Head, url: string, key: Key): Buffer {
@@ -59,6 +61,7 @@ export class Message {
   }
 
   #bytes(parts: readonly Part[], head: Head, url: string, key: Key, body: Buffer): Buffer {
+    if (parts.length === 0) return NOTHING;
     return Buffer.concat(
       parts.map((part, at) => {
         const bytes = bytesOf(part, head, url, key, body);

@@ -10,7 +10,7 @@ import { need, rejected, wellFormed } from "./rejected.ts";
 import { hasCandidate, parseSent, type Sent } from "./sent.ts";
 import { RequestValues, toPointer } from "./template.ts";
 import { parseTime } from "./timestamp.ts";
-import { hmacVerifier, messageVerifier, some } from "./verifier.ts";
+import { hmacVerifier, messageVerifier, some, type Verifier } from "./verifier.ts";
 
 /** What remains to be checked of a signature once the body is there. */
 export type SignatureProof = {
@@ -45,12 +45,13 @@ export function createSignatureCheck(
   const keys = keysFor(schemes, secrets);
   const [only, ...more] = schemes.map((scheme, index) => createReader(scheme, keys[index] ?? [], context));
   if (only === undefined) throw new TypeError("a signature needs a scheme");
-  if (more.length === 0) return (req) => (only.isIn(req) ? only.begin(req) : missing());
+  if (more.length === 0) return only.begin;
 
   const readers = [only, ...more];
   return (req) => {
     const present = readers.filter((reader) => reader.isIn(req));
-    const first = present[0] ?? missing();
+    const [first] = present;
+    if (first === undefined) throw rejected("missing");
     const rivals = present.filter(({ place }) => place === first.place);
     return (rivals.find((reader) => reader.hasCandidate(req)) ?? first).begin(req);
   };
@@ -60,10 +61,6 @@ const NOTHING = Buffer.alloc(0);
 
 function isDefined(value: unknown): boolean {
   return value !== undefined;
-}
-
-function missing(): never {
-  throw rejected("missing");
 }
 
 function createReader(scheme: Scheme, keys: readonly Key[], { publicUrl, clock, givenAway }: Context) {
@@ -77,10 +74,20 @@ function createReader(scheme: Scheme, keys: readonly Key[], { publicUrl, clock, 
   /** The texts of the signature: of the first header that the request has, or of all that may hold it. */
   function textsIn(req: IncomingMessage): string[] {
     if (scheme.query !== undefined) return [need(new RequestValues(req).query(scheme.query))];
-    const present = headers.map((name) => headerValues(req, name)).filter((values) => values.length > 0);
-    const counted = scheme.any_header === true ? present : present.slice(0, 1);
-    if (counted.some((values) => values.length > 1)) throw rejected("repeated");
-    return counted.flat();
+    const texts: string[] = [];
+    for (const name of headers) {
+      const values = headerValues(req, name);
+      if (values.length > 1) throw rejected("repeated");
+      texts.push(...values);
+      if (texts.length > 0 && scheme.any_header !== true) break;
+    }
+    return texts;
+  }
+
+  function readSent(req: IncomingMessage): Sent {
+    const texts = textsIn(req);
+    if (texts.length === 0) throw rejected("missing");
+    return wellFormed(parseSent(texts, scheme));
   }
 
   function readHead(req: IncomingMessage, bodySha256: string | undefined): Head {
@@ -88,33 +95,40 @@ function createReader(scheme: Scheme, keys: readonly Key[], { publicUrl, clock, 
     for (const [name, wanted] of required) {
       if (need(values.header([name.toLowerCase()])) !== wanted) throw rejected("mismatch");
     }
-    const sent = scheme.field === undefined ? wellFormed(parseSent(textsIn(req), scheme)) : undefined;
+    const sent = scheme.field === undefined ? readSent(req) : undefined;
     const time = timestamp && timeInHead(timestamp, values, sent);
     if (timestamp !== undefined && time !== undefined) checkTime(time, timestamp, clock());
     return { req, values, sent, time, hasBodySha256: bodySha256 !== undefined };
   }
 
-  function begin(req: IncomingMessage): SignatureProof {
-    const bodySha256 = body_sha256_query === undefined ? undefined : hexDigest(req, body_sha256_query);
-    const head = readHead(req, bodySha256);
-    const verifiers = message
-      .urls(head)
-      .flatMap((url) =>
-        keys.map((key) =>
+  /** One for each key, and for each form of the URL. */
+  function createVerifiers(head: Head): Verifier[] {
+    const verifiers: Verifier[] = [];
+    for (const url of message.urls(head)) {
+      for (const key of keys) {
+        verifiers.push(
           message.isStreamed
             ? hmacVerifier(algorithm, key, message.before(head, url, key), message.after(head, url, key))
             : messageVerifier(algorithm, key, (body) => message.whole(head, url, key, body)),
-        ),
-      );
+        );
+      }
+    }
+    return verifiers;
+  }
+
+  function begin(req: IncomingMessage): SignatureProof {
+    const bodySha256 = body_sha256_query === undefined ? undefined : hexDigest(req, body_sha256_query);
+    const head = readHead(req, bodySha256);
+    const verifiers = createVerifiers(head);
+
     function check(body: Buffer): void {
-      const whole = new RequestValues(req, body);
-      const { candidates } =
-        head.sent ?? wellFormed(parseSent([need(whole.field(toPointer(scheme.field)))], scheme));
+      const fieldOf = (pointer: string | undefined) =>
+        need(new RequestValues(req, body).field(toPointer(pointer)));
+      const { candidates } = head.sent ?? wellFormed(parseSent([fieldOf(scheme.field)], scheme));
       if (!some(verifiers, (verifier) => verifier.matches(body, candidates))) throw rejected("mismatch");
       if (bodySha256 !== undefined && bodySha256 !== sha256Hex(body)) throw rejected("mismatch");
       if (givenAway?.test(body.toString("latin1")) === true) throw rejected("mismatch");
-      if (timestamp?.field !== undefined)
-        checkTime(need(whole.field(toPointer(timestamp.field))), timestamp, clock());
+      if (timestamp?.field !== undefined) checkTime(fieldOf(timestamp.field), timestamp, clock());
     }
     return {
       take(chunk) {
