@@ -96,7 +96,10 @@ export const chains = {
     sender: "Coinbase Developer Platform",
     source: "https://docs.cdp.coinbase.com/webhooks/verify-signatures",
     setup: "Create the subscription over the API with this URL. `secret` is `metadata.secret` of the answer.",
-    open: ["Where the value of one signed header ends and the next begins is not signed."],
+    open: [
+      "Where the value of one signed header ends and the next begins is not signed.",
+      "If `h` names `X-Event-Id`, that is signed too, and a replay under another id is refused.",
+    ],
     endpoint: {
       auth: "signature",
       signature: {

@@ -21,10 +21,7 @@ export const codeHosts = {
     sender: "GitLab",
     source: "https://docs.gitlab.com/user/project/integrations/webhooks/",
     setup:
-      "Settings > Webhooks > Add new webhook: the URL, and from GitLab 19.0 on a signing token (`whsec_…`), before it a secret token. Put both into `secret` while both exist.",
-    open: [
-      "With a secret token instead of a signing token, nothing is signed: who has the token can send anything.",
-    ],
+      "Settings > Webhooks > Add new webhook: the URL, and a signing token (`whsec_…`, from GitLab 19.0 on) or a secret token. While GitLab sends both, put both into `secret`.",
     endpoint: {
       auth: "signature",
       // A request with a signature must have a good one; the token counts only in a request without.
@@ -104,7 +101,7 @@ export const codeHosts = {
     sender: "Buildkite",
     source: "https://buildkite.com/docs/apis/webhooks/pipelines",
     setup:
-      "Organisation settings > Notification services > Webhook: the URL, and the token sent as a signature.",
+      'Organization settings > Notification Services > Webhook: the URL, and that the token is sent as an HMAC signature. For a token in clear add `auth = "api-key"` and `api_key_header = "X-Buildkite-Token"`.',
     endpoint: {
       auth: "signature",
       signature: {

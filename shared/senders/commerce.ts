@@ -107,7 +107,7 @@ export const commerce = {
   "coinbase-commerce": {
     sender: "Coinbase Commerce",
     source: "https://docs.cdp.coinbase.com/commerce/docs/webhooks-security",
-    setup: "Settings > Notifications: the URL; take the webhook shared secret.",
+    setup: "Add this URL as a webhook, and take the webhook shared secret.",
     endpoint: {
       auth: "signature",
       signature: { header: "X-CC-Webhook-Signature", algorithm: "hmac-sha256" },
@@ -151,7 +151,7 @@ export const commerce = {
   "checkout-com": {
     sender: "Checkout.com",
     source: "https://www.checkout.com/docs/developer-resources/event-notifications/receive-webhooks",
-    setup: "Settings > Notifications > Webhook: the URL; take its signature key.",
+    setup: "Create a webhook with this URL, and take its signature key.",
     endpoint: {
       auth: "signature",
       signature: { header: "Cko-Signature", algorithm: "hmac-sha256" },

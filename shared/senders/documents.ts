@@ -42,7 +42,7 @@ export const documents = {
     sender: "Asana",
     source: "https://developers.asana.com/docs/webhooks-guide",
     setup:
-      "Leave `secret` out, run `postern endpoint open <path>`, and create the webhook over the API with this URL. The command shows the secret that Asana sends: set it as `secret`, and start the gateway anew.",
+      "Leave `secret` out, run `postern endpoint open <path>`, and create the webhook over the API with this URL. The command shows the secret that Asana sends: set it as `secret`, and restart the gateways.",
     open: ["Asana sends an empty delivery every eight hours; it is a call too."],
     endpoint: {
       auth: "signature",

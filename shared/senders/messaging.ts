@@ -7,6 +7,7 @@ export const messaging = {
     source: "https://docs.slack.dev/authentication/verifying-requests-from-slack",
     setup:
       "The app's page > Event Subscriptions: the request URL. `secret` is the signing secret under Basic Information.",
+    open: ["A slash command has no id: in the window of time each copy of it is another call."],
     endpoint: {
       auth: "signature",
       signature: {
@@ -244,7 +245,6 @@ export const messaging = {
     sender: "Mailgun",
     source: "https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/securing-webhooks",
     setup: "Sending > Webhooks: the URL. `secret` is the HTTP webhook signing key.",
-    open: ["The event itself is not signed, only a time and a token that is used once."],
     endpoint: {
       auth: "signature",
       signature: {

@@ -36,7 +36,7 @@ export const monitoring = {
     source:
       "https://grafana.com/docs/grafana/latest/alerting/configure-notifications/manage-contact-points/integrations/webhook-notifier/",
     setup:
-      'Alerting > Contact points > Webhook > HMAC signature: the URL and a secret of your own. With a timestamp header, add `signature = { signed = "{timestamp}:{body}", timestamp = { header = "<its name>", unit = "s", past_secs = 300, future_secs = 300 } }`.',
+      'Alerting > Contact points > Webhook > Optional webhook settings > HMAC Signature: the URL and a secret of your own. With a timestamp header, add `signature = { signed = "{timestamp}:{body}", timestamp = { header = "<its name>", unit = "s", past_secs = 300, future_secs = 300 } }`.',
     open: ["The same alert comes again while it fires, as another call each time."],
     endpoint: {
       auth: "signature",

@@ -5,14 +5,16 @@ import { fileURLToPath } from "node:url";
 import { parse, type TomlTable } from "smol-toml";
 import { expect, test } from "vitest";
 import { writeConfig } from "../../shared/config/config-tables.ts";
+import { loadConfig } from "../../shared/config/load-config.ts";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { contentDigest, signMessage } from "../../shared/crypto/message-signature.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { loadPricingConfig } from "../../shared/pricing/load-pricing-config.ts";
 import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
-import { filledExample } from "../shared/config/files.ts";
+import { dirWith, filledExample } from "../shared/config/files.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { type Block, blocksOf, DOCUMENTS } from "./blocks.ts";
+import { SENDER_SECRETS } from "./senders.ts";
 import { follow, ISOLATION } from "./session.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -24,7 +26,7 @@ const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
   "npm test": "the run of this test",
 };
 
-type Use = "run" | "run elsewhere" | "compiled" | "written" | "loaded" | "shown";
+type Use = "run" | "run elsewhere" | "compiled" | "written" | "loaded" | "loaded whole" | "shown";
 
 /**
  * What becomes of a block; undefined if nothing does. The words of its info string:
@@ -34,6 +36,7 @@ type Use = "run" | "run elsewhere" | "compiled" | "written" | "loaded" | "shown"
  *   ts FILE        a module, compiled; later blocks may run the file
  *   toml FILE      a file of the reader's, written; later blocks load it
  *   toml NAME part keys of a configuration file, loaded over the example's
+ *   toml NAME whole a configuration file, or a piece of one: all of a document are loaded as one file
  *   output         what the block of commands before it prints
  *   drawing        what no machine reads
  */
@@ -50,6 +53,8 @@ function useOf({ language, words }: Block): Use | undefined {
       return words.length === 1 ? "written" : undefined;
     case "toml part":
       return "loaded";
+    case "toml whole":
+      return "loaded whole";
     case "output":
     case "drawing":
       return "shown";
@@ -141,6 +146,16 @@ test.each(used("loaded"))(
     writeConfig(dir, { ...others, [name]: table });
     loadX402Config({ dir, env: ANY_ENV });
     loadPricingConfig({ dir, env: ANY_ENV });
+  },
+);
+
+test.each(DOCUMENTS.filter((file) => blocksOf(file).some((block) => useOf(block) === "loaded whole")))(
+  "the configuration shown in %s is good, all of it in one file",
+  (file) => {
+    const blocks = blocksOf(file).filter((block) => useOf(block) === "loaded whole");
+    const [name = ""] = new Set(blocks.map(({ words }) => words[0]));
+    const text = blocks.map((block) => block.text).join("\n");
+    loadConfig({ dir: dirWith({ [name]: text }), env: { ...SENDER_SECRETS } });
   },
 );
 

@@ -1,0 +1,226 @@
+import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
+import type {
+  Algorithm,
+  Answer,
+  Encoding,
+  Handshake,
+  Scheme,
+  SecretFormat,
+  Timestamp,
+  TimeUnit,
+} from "../../shared/senders/description.ts";
+import type { Part } from "../../shared/senders/template.ts";
+
+/* The words of docs/senders.md for what a description says. The compiler asks for those of whatever is added. */
+
+export const ALGORITHM_WORDS: Readonly<Record<Algorithm, string>> = {
+  "hmac-sha1": "HMAC-SHA-1",
+  "hmac-sha256": "HMAC-SHA-256",
+  "hmac-sha512": "HMAC-SHA-512",
+  sha256: "SHA-256",
+  "keccak-256": "Keccak-256",
+  ed25519: "Ed25519",
+  "ecdsa-p256": "ECDSA (P-256, SHA-256, DER)",
+  equal: "the secret itself",
+};
+
+export const ENCODING_FORMS: Readonly<Record<Encoding, string>> = {
+  hex: "<hex>",
+  "hex-upper": "<HEX>",
+  "hex-any-case": "<hex of any case>",
+  "0x-hex": "0x<hex>",
+  base64: "<base64>",
+};
+
+export const ENCODING_WORDS: Readonly<Record<Encoding, string>> = {
+  hex: "lower-case hex (the default)",
+  "hex-upper": "upper-case hex",
+  "hex-any-case": "hex of any case",
+  "0x-hex": "lower-case hex behind `0x`",
+  base64: "base64 with padding (RFC 4648, section 4)",
+};
+
+export const SECRET_WORDS: Readonly<Record<SecretFormat, string>> = {
+  text: "text, used as it stands",
+  hex: "hex, which is decoded",
+  base64: "base64, which is decoded",
+  whsec: "`whsec_` and base64, of which the decoded bytes are the key",
+  "base64-or-whsec": "base64, which is decoded, with or without `whsec_` before it",
+  "text-or-whsec": "text; or `whsec_` and base64, which is decoded",
+  "ed25519-hex": "the sender's public key, 64 hex digits",
+  "ed25519-whpk": "the sender's public key, `whpk_` and base64",
+  spki: "the sender's public key (SubjectPublicKeyInfo), as base64 or PEM",
+};
+
+export const UNIT_WORDS: Readonly<Record<TimeUnit, string>> = {
+  s: "Unix seconds, 10 digits",
+  ms: "Unix milliseconds, 13 digits",
+  rfc3339: "a date of RFC 3339",
+  go: "a date as the language Go prints it",
+};
+
+export const PLACEHOLDER_WORDS: Readonly<
+  Record<Exclude<Part["kind"], "literal">, readonly [string, string]>
+> = {
+  body: ["{body}", "the body, byte for byte"],
+  field: [
+    "{body:/data/id}",
+    "a field of the JSON body, by JSON Pointer (RFC 6901); `*` stands for every element of a list",
+  ],
+  header: ["{header:X-Id}", "a header; of `{header:X-Id|X-Other-Id}`, the first that the request has"],
+  query: ["{query:id}", "a parameter of the query, decoded"],
+  timestamp: ["{timestamp}", "the time as it was sent"],
+  pair: ["{pair:t}", "another item of the signature's list"],
+  "named-headers": [
+    "{named-headers:h}",
+    "the values, joined with dots, of the headers that an item of the list names",
+  ],
+  method: ["{method}", "the request's method"],
+  url: ["{url}", "`public_url`, which is the URL as it is written at the sender"],
+  form: ["{form}", "the fields of a form: sorted, each name followed by its value"],
+  secret: ["{secret}", "the secret, for `sha256` and `keccak-256`, which have no key"],
+};
+
+export const SIGNATURE_KEYS: Readonly<Record<keyof Scheme, string>> = {
+  header: "the header of the signature; of a list of names, the first that the request has",
+  query: "instead of `header`: the parameter of the query that holds it",
+  field: "instead of `header`: the field of the JSON body that holds it, as a JSON Pointer",
+  any_header: "`true`: any of the headers may hold the good signature",
+  prefix: "text before the signature, exactly",
+  prefix_optional: "`true`: the prefix may be missing",
+  list: '`{ separator = ",", assign = "=", key = "v1" }`: the value is a list, and any item with this key may be the good signature; other items prove nothing',
+  encoding: "how the signature is written",
+  algorithm: "what it is",
+  secret_format: "how `secret` becomes the key; `text` is the default",
+  signed: "what is signed, with placeholders; `{body}` is the default",
+  body_sha256_query:
+    "a parameter of the query that is the hex SHA-256 of the body; if the request has it, `{form}` is empty",
+  url_port_optional: "`true`: the URL may have been signed with its port or without",
+  timestamp: "when the sender signed; the signature must cover it",
+  require: "headers that must have exactly these values",
+};
+
+export const TIMESTAMP_KEYS: Readonly<Record<keyof Timestamp, string>> = {
+  header: "the header of the time",
+  pair: "instead of `header`: the item of the signature's list that holds it",
+  field: "instead of `header`: the field of the JSON body, as a JSON Pointer",
+  unit: "its form",
+  past_secs: "how old it may be; without this key a delivery is never too old",
+  future_secs: "how far ahead of the gateway's clock it may be",
+};
+
+export const ANSWER_KEYS: Readonly<Record<keyof Answer, string>> = {
+  status: "200, 201, 202 (the default) or 204",
+  content_type: "the Content-Type, if the body is not Postern's JSON",
+  body: "the body instead of Postern's JSON; may be empty",
+  limited: "429 (the default) or 503: the status over a rate limit which makes this sender come again",
+};
+
+export const HANDSHAKE_KEYS: Readonly<Record<keyof Handshake, string>> = {
+  method: '`"GET"`, `"HEAD"`, `"OPTIONS"` or `"POST"` (the default)',
+  when: 'what the request must have: placeholders and their values, of which `"*"` is any. Fields of the body only with `proof = "credential"`',
+  proof:
+    '`"none"`; `"credential"`; `{ verify_token = "name" }`, the parameter of the query that must be `verify_token`; `{ secret_header = "X-Name" }`, the header of a secret that is taken while `postern endpoint open` runs',
+  status: "200 (the default) or 204",
+  content_type: "by default text/plain with `body`, application/json with `json`",
+  body: "the answer, with placeholders. What is echoed is at most 1024 characters of visible ASCII",
+  json: "instead of `body`: the members of a JSON object; the value `{mac}` is the MAC",
+  headers: "headers of the answer, with placeholders",
+  mac: '`{ of, encoding = "hex" or "base64", prefix }`: the MAC of a text under the first secret',
+};
+
+const code = (text: string) => `\`${text}\``;
+
+/** How and over what a request is signed. */
+export function signatureWords(scheme: Scheme): string {
+  const { algorithm, secret_format = "text", signed = "{body}" } = scheme;
+  if (algorithm === "equal") return `${placeOf(scheme, "<secret>")} is the secret itself.`;
+  const whatSigns = `${ALGORITHM_WORDS[algorithm]} of ${code(signed)}`;
+  return [
+    `${placeOf(scheme, ENCODING_FORMS[scheme.encoding ?? "hex"])}: ${whatSigns}.`,
+    ...extrasOf(scheme),
+    `${code("secret")} is ${SECRET_WORDS[secret_format]}.`,
+  ].join(" ");
+}
+
+function placeOf({ header, query, field, any_header, prefix = "", list }: Scheme, form: string): string {
+  const value = list === undefined ? `${prefix}${form}` : `${list.key}${list.assign ?? "="}${form}`;
+  if (query !== undefined) return `${code(`?${query}=${value}`)} in the query`;
+  if (field !== undefined) return `The field ${code(field)} of the body, ${code(value)}`;
+  const names = [header ?? []].flat();
+  if (names.length === 1) return code(`${names[0]}: ${value}`);
+  const which = any_header === true ? "Any of" : "The first present of";
+  return `${which} ${headerList(names)}: ${code(value)}`;
+}
+
+/** Numbered headers are many. */
+function headerList(names: readonly string[]): string {
+  const [first = "", last = ""] = [names[0], names.at(-1)];
+  return names.length > 4 ? `${code(first)} to ${code(last)}` : names.map(code).join(", ");
+}
+
+function extrasOf({ list, require, url_port_optional, body_sha256_query }: Scheme): string[] {
+  const texts: string[] = [];
+  if (list !== undefined)
+    texts.push(
+      `The header is a list, separated by ${list.separator === " " ? "spaces" : code(list.separator)}; of several ${code(list.key)} any may hold, and other items prove nothing.`,
+    );
+  for (const [name, value] of Object.entries(require ?? {}))
+    texts.push(`${code(name)} must be ${code(value)}.`);
+  if (url_port_optional === true) texts.push(`${code("{url}")} may have its port or not.`);
+  if (body_sha256_query !== undefined)
+    texts.push(
+      `If the query has ${code(body_sha256_query)}, that must be the SHA-256 of the body, and ${code("{form}")} is empty.`,
+    );
+  return texts;
+}
+
+/** When a request was signed, and how old it may be. */
+export function timeWords({ header, pair, field, unit, past_secs, future_secs }: Timestamp): string {
+  const where =
+    pair === undefined ? code(header ?? `{body:${field}}`) : `item ${code(pair)} of the signature's list`;
+  const window =
+    past_secs === undefined
+      ? "Only its form is checked: however old a delivery is, it is accepted."
+      : `At most ${past_secs} s old, and ${future_secs ?? "any number of"} s ahead.`;
+  return `${where}: ${UNIT_WORDS[unit]}. ${window}`;
+}
+
+type HandshakeToml = EndpointToml["handshakes"][number];
+
+/** A set-up request, what proves it, and its answer. */
+export function handshakeWords(handshake: HandshakeToml): string {
+  const { method, when, proof } = handshake;
+  const conditions = Object.entries(when).map(([template, wanted]) => {
+    if (wanted === "*") return `with ${code(template)}`;
+    return wanted === "" ? `with an empty ${code(template)}` : `with ${code(template)} = ${code(wanted)}`;
+  });
+  return `${[method, conditions.join(" and ")].join(" ").trim()}, ${proofWords(proof)}: ${replyWords(handshake)}.`;
+}
+
+function proofWords(proof: HandshakeToml["proof"]): string {
+  if (proof === "none") return "without any proof";
+  if (proof === "credential") return "whose signature holds";
+  if ("verify_token" in proof)
+    return `if ${code(`{query:${proof.verify_token}}`)} is the endpoint's ${code("verify_token")}, else 403`;
+  return `while ${code("postern endpoint open")} has the endpoint open, else 403`;
+}
+
+function replyWords({ status, body, json, headers, mac }: HandshakeToml): string {
+  const parts = Object.entries(headers).map(([name, text]) => `the header ${code(`${name}: ${text}`)}`);
+  if (json !== undefined) parts.push(code(JSON.stringify(json)));
+  else if (body !== undefined) parts.push(`the text ${code(body)}`);
+  const answer = parts.length === 0 ? `${status}, empty` : `${status} with ${parts.join(" and ")}`;
+  if (mac === undefined) return answer;
+  const form = `${mac.prefix ?? ""}<${mac.encoding}>`;
+  return `${answer}, where ${code("{mac}")} is ${code(form)}, the HMAC of ${code(mac.of)} under the first secret`;
+}
+
+/** What an accepted delivery is answered. */
+export function answerWords({ status, content_type, body, limited }: EndpointToml["answer"]): string {
+  const text =
+    body === undefined ? "with Postern's JSON" : body === "" ? "with an empty body" : `with ${code(body)}`;
+  const content = status === 204 ? "" : ` ${text}`;
+  const type = content_type === undefined ? "" : ` (${code(content_type)})`;
+  return `${status}${content}${type}; ${limited} over a rate limit.`;
+}

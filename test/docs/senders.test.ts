@@ -1,0 +1,8 @@
+import { expect, test } from "vitest";
+import { PRESETS } from "../../shared/senders/presets.ts";
+import { GROUPS, sendersPage } from "./senders.ts";
+
+test("docs/senders.md says of every preset what its description says; -u writes it anew", async () => {
+  expect(GROUPS.flatMap(([, presets]) => Object.keys(presets)).sort()).toEqual(Object.keys(PRESETS).sort());
+  await expect(sendersPage()).toMatchFileSnapshot("../../docs/senders.md");
+});

@@ -1,0 +1,330 @@
+import { stringify } from "smol-toml";
+import { type EndpointToml, endpoint, schemesOf } from "../../shared/config/endpoint-toml.ts";
+import { chains } from "../../shared/senders/chains.ts";
+import { codeHosts } from "../../shared/senders/code-hosts.ts";
+import { commerce } from "../../shared/senders/commerce.ts";
+import { isCovered, isTimed } from "../../shared/senders/coverage.ts";
+import type { Preset, Scheme } from "../../shared/senders/description.ts";
+import { documents } from "../../shared/senders/documents.ts";
+import { messaging } from "../../shared/senders/messaging.ts";
+import { monitoring } from "../../shared/senders/monitoring.ts";
+import { standardWebhooks } from "../../shared/senders/standard-webhooks.ts";
+import { toParts } from "../../shared/senders/template.ts";
+import { described } from "../fixtures/senders/endpoints.ts";
+import {
+  ALGORITHM_WORDS,
+  ANSWER_KEYS,
+  answerWords,
+  ENCODING_WORDS,
+  HANDSHAKE_KEYS,
+  handshakeWords,
+  PLACEHOLDER_WORDS,
+  SECRET_WORDS,
+  SIGNATURE_KEYS,
+  signatureWords,
+  TIMESTAMP_KEYS,
+  timeWords,
+  UNIT_WORDS,
+} from "./sender-words.ts";
+
+/** The sections of docs/senders.md. Each preset is in one. */
+export const GROUPS: readonly (readonly [title: string, presets: Readonly<Record<string, Preset>>])[] = [
+  ["Code", codeHosts],
+  ["Standard Webhooks", standardWebhooks],
+  ["Chains", chains],
+  ["Payments and shops", commerce],
+  ["Chat, mail, telephone and networks", messaging],
+  ["Errors, alerts and signals", monitoring],
+  ["Files, forms, customers and calendars", documents],
+];
+
+/** Secrets of the kind that each sender hands out, for the variables that the page names. */
+export const SENDER_SECRETS: Readonly<Record<string, string>> = Object.fromEntries([
+  ["POSTERN_ACME_SECRET", "a text that is long enough"],
+  ["POSTERN_META_VERIFY_TOKEN", "another text that is long enough"],
+  ...described.map(({ preset, key }) => [secretVariable(preset), key("documented").configured]),
+]);
+
+function secretVariable(preset: string): string {
+  return `POSTERN_${preset.replaceAll("-", "_").toUpperCase()}_SECRET`;
+}
+
+/** What an operator writes: as little as the preset needs. */
+function tableOf(name: string, preset: Preset) {
+  const described = preset.endpoint;
+  const schemes = [described.signature ?? []].flat();
+  const proofs = (described.handshakes ?? [])
+    .map(({ proof }) => proof)
+    .filter((proof) => typeof proof === "object");
+  const signsUrl = schemes.some(({ signed = "" }) => signed.includes("{url}"));
+  const secretComes = proofs.some((proof) => "secret_header" in proof);
+  return {
+    path: `/hooks/${name}`,
+    job_id: 1,
+    preset: name,
+    ...(described.auth === "basic" && { username: name }),
+    ...(!secretComes && { secret: `env:${secretVariable(name)}` }),
+    ...(proofs.some((proof) => "verify_token" in proof) && {
+      verify_token: `env:${secretVariable(name).replace("_SECRET", "_VERIFY_TOKEN")}`,
+    }),
+    ...(signsUrl && { public_url: `https://hooks.example.com/hooks/${name}` }),
+  };
+}
+
+type Described = { name: string; preset: Preset; table: object; config: EndpointToml };
+
+const all: readonly Described[] = GROUPS.flatMap(([, presets]) =>
+  Object.entries(presets).map(([name, preset]) => {
+    const table = tableOf(name, preset);
+    return { name, preset, table, config: endpoint(SENDER_SECRETS).parse(table) };
+  }),
+);
+
+/** What becomes of a recorded delivery that somebody sends again: the classes of presets, best first. */
+const REPLAYS = {
+  refused: "A replay is refused: in the window of time it is the same call, after it too old.",
+  remembered:
+    "A replay is the same call for as long as Postern remembers the id (by default 7 days after the call's end), and after that another call.",
+  "timed, id open":
+    "In the window of time, a replay under another id is another call. After it, it is refused.",
+  "timed, no id":
+    "In the window of time each copy of a delivery is another call, also the sender's own retry. After it, it is refused.",
+  "id open": "A replay under another id is another call.",
+  "no id": "Each copy of a delivery is another call, also the sender's own retry.",
+  token: "The request holds the secret itself: who has read one can send any delivery.",
+} as const;
+type Replay = keyof typeof REPLAYS;
+
+/** More than one if the request decides which of the schemes counts. */
+export function replaysOf(config: EndpointToml): Replay[] {
+  const schemes = schemesOf(config);
+  if (schemes === undefined) return ["token"];
+  const signing = schemes.filter(({ algorithm }) => algorithm !== "equal");
+  const byToken: Replay[] = signing.length < schemes.length ? ["token"] : [];
+  return signing.length === 0 ? byToken : [replayOf(config, signing), ...byToken];
+}
+
+function replayOf({ delivery_id }: EndpointToml, schemes: readonly Scheme[]): Replay {
+  const timed = isTimed(schemes);
+  if (delivery_id === undefined) return timed ? "timed, no id" : "no id";
+  if (!isCovered(toParts(delivery_id), schemes)) return timed ? "timed, id open" : "id open";
+  return timed ? "refused" : "remembered";
+}
+
+/** The presets with which a replay is refused. */
+export const REPLAY_REFUSED: readonly string[] = all
+  .filter(({ config }) => replaysOf(config).includes("refused"))
+  .map(({ name }) => name);
+
+const code = (text: string) => `\`${text}\``;
+const linked = (name: string) => `[${name}](#${name})`;
+
+/** The page docs/senders.md. */
+export function sendersPage(): string {
+  const groups = GROUPS.flatMap(([title, presets]) => [
+    `## ${title}`,
+    ...all.filter(({ name }) => Object.hasOwn(presets, name)).map(section),
+  ]);
+  return `${[INTRODUCTION, contents(), BY_HAND, replays(), ...groups, ...keyTables()].join("\n\n")}\n`;
+}
+
+const INTRODUCTION = `# Senders
+
+This page is generated from the descriptions in \`shared/senders\`. It says for each preset what to set at the sender, what Postern
+checks, and what stays open. How endpoints work is in [webhooks.md](webhooks.md).
+
+A preset is a description of a sender: how it signs, what names a delivery and its event, how it sets a webhook up, and which
+answer it takes for a success. \`preset = "github"\` gives an endpoint all keys of that description. A key that the endpoint has
+itself wins. A table, such as \`answer\` or \`signature\`, is merged key by key; a list, such as \`forward_headers\`, is replaced. If
+the endpoint has another \`auth\`, nothing of the preset's credential is left.
+
+Unless a preset says otherwise: deliveries come with POST; encoded bodies are refused; an accepted delivery is answered 202
+with Postern's JSON, and 429 over a rate limit. \`secret\` may be a list everywhere, and each of its secrets is accepted. A signature has one
+spelling: \`<hex>\` is lower case, \`<HEX>\` upper case, \`<base64>\` has its padding. Times are compared with the gateway's
+clock, and must have exactly the form that is named.
+
+"Signed" means that the signature covers a value. Whoever sends a recorded delivery again can change what is not signed, and so
+all forwarded headers but those that stand in what is signed.`;
+
+function contents(): string {
+  const lines = GROUPS.map(
+    ([title, presets]) => `| ${title} | ${Object.keys(presets).map(linked).join(", ")} |`,
+  );
+  return ["## Presets", "", "| | Presets |", "|---|---|", ...lines].join("\n");
+}
+
+const BY_HAND = `## A sender without a preset
+
+\`auth = "signature"\` takes the same keys as a preset. A sender that sends \`X-Acme-Signature: t=1700000000,v1=<hex>\`, and first
+asks for a challenge:
+
+\`\`\`toml webhooks.toml whole
+[[endpoints]]
+path = "/hooks/acme"
+job_id = 1
+auth = "signature"
+secret = "env:POSTERN_ACME_SECRET"
+delivery_id = "{body:/id}"
+event_type = "{body:/type}"
+forward_headers = ["X-Acme-Region"]
+
+[endpoints.signature]
+header = "X-Acme-Signature"
+list = { separator = ",", key = "v1" }
+encoding = "hex"
+algorithm = "hmac-sha256"
+signed = "{timestamp}.{body}"
+timestamp = { pair = "t", unit = "s", past_secs = 300, future_secs = 300 }
+
+[endpoints.answer]
+status = 200
+limited = 503
+
+[[endpoints.handshakes]]
+method = "GET"
+when = { "{query:challenge}" = "*" }
+proof = "none"
+body = "{query:challenge}"
+\`\`\`
+
+Where a sender has several ways to sign, \`signature\` is a list of such tables. What the request has decides which of them counts,
+never what holds: a good token rescues no bad signature. [The keys](#the-keys-of-a-description) are at the end of this page.`;
+
+function keyTables(): string[] {
+  const table = (title: string, rows: Readonly<Record<string, string>>) => {
+    const lines = Object.entries(rows).map(([name, words]) =>
+      `| ${code(name)} | ${words} |`.replace(/(?<=X-Id)\|/, "\\|"),
+    );
+    return [`| ${title} | |`, "|---|---|", ...lines].join("\n");
+  };
+  return [
+    "## The keys of a description",
+    table("Key of `signature`", SIGNATURE_KEYS),
+    table("Key of a `timestamp`", TIMESTAMP_KEYS),
+    table("Key of a handshake", HANDSHAKE_KEYS),
+    table("Key of `answer`", ANSWER_KEYS),
+    "Placeholders. `delivery_id`, `event_type` and handshakes take only those of header, query and field:",
+    table("Placeholder", Object.fromEntries(Object.values(PLACEHOLDER_WORDS))),
+    table("`algorithm`", ALGORITHM_WORDS),
+    table("`encoding`", ENCODING_WORDS),
+    table("`secret_format`", SECRET_WORDS),
+    table("`unit`", UNIT_WORDS),
+  ];
+}
+
+function replays(): string {
+  const rows = Object.entries(REPLAYS).map(([kind, words]) => {
+    const names = all
+      .filter(({ config }) => replaysOf(config).includes(kind as Replay))
+      .map(({ name }) => linked(name));
+    return `| ${words} | ${names.join(", ")} |`;
+  });
+  return `## Replays
+
+A replay is a recorded delivery that somebody other than the sender sends again. Where the signature covers both the time and
+the delivery id, it is refused. A delivery that has no id, although its preset names one, is a new call each time it comes;
+what is signed cannot lose its id on the way. \`idempotency_window_secs\` must not be shorter than the window of time.
+
+| What becomes of a replay | Presets |
+|---|---|
+${rows.join("\n")}`;
+}
+
+function section({ name, preset, table, config }: Described): string {
+  const facts: (readonly [string, string])[] = [
+    ["At the sender", preset.setup],
+    ...credentialFacts(preset, config),
+    ...contentFacts(config),
+    ...config.handshakes.map((handshake) => ["Set-up request", handshakeWords(handshake)] as const),
+    ["Answer", answerWords(config.answer)],
+    ...replayFacts(config),
+    ...openOf(preset, config).map((text) => ["Open", text] as const),
+  ];
+  return `### ${name}
+
+${preset.sender}: [its documentation](${preset.source}).
+
+\`\`\`toml webhooks.toml whole
+[[endpoints]]
+${stringify(table).trim()}
+\`\`\`
+
+${facts.map(([title, text]) => `- **${title}:** ${text}`).join("\n")}`;
+}
+
+function replayFacts(config: EndpointToml): (readonly [string, string])[] {
+  const kinds = replaysOf(config);
+  const titleOf = (kind: Replay) => {
+    if (kinds.length === 1) return "Replay";
+    return kind === "token" ? "Replay with a token" : "Replay with a signature";
+  };
+  return kinds.map((kind) => [titleOf(kind), REPLAYS[kind]]);
+}
+
+function credentialFacts(preset: Preset, config: EndpointToml): (readonly [string, string])[] {
+  const schemes = schemesOf(config);
+  if (schemes === undefined) return [["Credential", credentialWords(preset, config)]];
+  if (config.auth === "token") return [["Credential", schemes.map(signatureWords).join(" ")]];
+  const times = new Set(
+    schemes.flatMap(({ timestamp }) => (timestamp === undefined ? [] : timeWords(timestamp))),
+  );
+  return [
+    ...schemes.map((scheme) => ["Signature", signatureWords(scheme)] as const),
+    ...[...times].map((words) => ["Time", words] as const),
+    ...(times.size === 0 ? [["Time", "not signed."] as const] : []),
+  ];
+}
+
+function credentialWords({ endpoint }: Preset, config: EndpointToml): string {
+  switch (config.auth) {
+    case "bearer":
+      return "`Authorization: Bearer <secret>`.";
+    case "basic":
+      return "`Authorization: Basic`, with `username` and the secret as password.";
+    case "api-key":
+      return `\`${endpoint.api_key_header}: <secret>\`, with nothing before the secret.`;
+    default:
+      throw new Error(`no words for a preset with auth ${config.auth}`);
+  }
+}
+
+/** What is read of a delivery. */
+function contentFacts(config: EndpointToml): (readonly [string, string])[] {
+  const { methods, delivery_id, event_type, forward_headers, encoded_bodies } = config;
+  const facts: (readonly [string, string])[] = [
+    ["Delivery id", delivery_id === undefined ? "none." : valueWords(delivery_id, config)],
+    ["Event type", event_type === undefined ? "none." : valueWords(event_type, config)],
+  ];
+  if (methods.join() !== "POST") facts.push(["Methods", `${methods.join(" and ")}.`]);
+  if (encoded_bodies === "decode") {
+    const covered = "signature_over" in config ? config.signature_over : "received";
+    facts.push(["Bodies", `gzip, deflate and br are taken; the signature covers the body as ${covered}.`]);
+  }
+  if (forward_headers.length > 0) facts.push(["Forwarded", `${forward_headers.map(code).join(", ")}.`]);
+  return facts;
+}
+
+function valueWords(template: string, config: EndpointToml): string {
+  const signing = (schemesOf(config) ?? []).filter(({ algorithm }) => algorithm !== "equal");
+  if (signing.length === 0) return `${code(template)}.`;
+  return `${code(template)}, ${isCovered(toParts(template), signing) ? "signed" : "not signed"}.`;
+}
+
+/** What stays open beside replays: what follows from the description, and what the preset says. */
+function openOf({ open = [] }: Preset, config: EndpointToml): string[] {
+  const schemes = (schemesOf(config) ?? []).filter(({ algorithm }) => algorithm !== "equal");
+  const texts: string[] = [];
+  if (schemes.some(({ signed = "{body}" }) => !/\{(?:body|form)\}/.test(signed)))
+    texts.push(
+      "Of the body only the fields named above are signed. Who can hold a delivery back can send another event in its place.",
+    );
+  if (schemes.some(({ algorithm }) => algorithm === "ecdsa-p256"))
+    texts.push("A signature of ECDSA can be rewritten into another good one of the same message.");
+  if (config.handshakes.some(({ proof }) => proof === "none"))
+    texts.push("Anybody gets the answer to the set-up request.");
+  if (config.handshakes.some(({ mac, proof }) => mac !== undefined && proof !== "credential"))
+    texts.push(
+      "That answer holds a MAC under the signing key. So a delivery is refused if its whole body is empty, or nothing but up to 1024 letters, digits and `._~+/=-`.",
+    );
+  return [...texts, ...open];
+}
