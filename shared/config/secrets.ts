@@ -8,9 +8,14 @@ export type Env = Readonly<Record<string, string | undefined>>;
 
 /** The values that stand for secrets in the example files. They are refused, so that nobody runs with them. */
 export const PLACEHOLDERS = [
+  "replace-this-github-secret",
   "replace-this-bearer-token",
-  "replace-this-hmac-secret",
+  "replace-this-password",
   "replace-this-api-key",
+  "replace-this-token",
+  "replace-this-hmac-secret",
+  "replace-this-signing-secret",
+  "replace-this-verify-token",
   "replace-this-quote-secret",
   "replace-this-facilitator-credential",
   "replace-this-rpc-url",
