@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
-import { type EndpointToml, schemesOf } from "../../shared/config/endpoint-toml.ts";
+import { schemesOf } from "../../shared/config/endpoint-fields.ts";
+import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import { rawQuery, traceparentOf } from "../../shared/http/headers.ts";

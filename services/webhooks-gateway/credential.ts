@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { credentialHeaders, type EndpointToml, schemesOf } from "../../shared/config/endpoint-toml.ts";
+import { credentialHeaders, schemesOf } from "../../shared/config/endpoint-fields.ts";
+import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
 import { sameBytes } from "../../shared/crypto/compare.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { codingUnsupported, contentCoding, readBody } from "../../shared/http/body.ts";

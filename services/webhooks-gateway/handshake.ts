@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
-import { type EndpointToml, schemesOf } from "../../shared/config/endpoint-toml.ts";
+import { schemesOf } from "../../shared/config/endpoint-fields.ts";
+import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
 import { sameBytes } from "../../shared/crypto/compare.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError } from "../../shared/errors/app-error.ts";

@@ -1,119 +1,18 @@
 import { z } from "zod";
-import type { Description, Scheme } from "../senders/description.ts";
+import { isCovered, isTimed } from "../senders/coverage.ts";
+import type { Description } from "../senders/description.ts";
 import { secretProblem } from "../senders/key.ts";
 import { PRESETS } from "../senders/presets.ts";
 import { toParts } from "../senders/template.ts";
-import { addressRange, headerName, headerText, id, isTable, visibleAscii } from "./fields.ts";
-import { limitsOfEndpoint } from "./limit-fields.ts";
-import { type Env, secretValue, secretValues } from "./secrets.ts";
-import { answer, handshakes, pointer, requestText, signature } from "./sender-toml.ts";
-
-const RESERVED_PATHS = ["/webhooks/health", "/livez", "/readyz", "/metrics"] as const;
-
-/** The signature of `auth = "hmac-sha256"`. The first of the headers that a request has decides (GitHub sends the second). */
-const HMAC_SHA256: Scheme = {
-  header: ["X-Signature-256", "X-Hub-Signature-256", "X-Webhook-Signature"],
-  prefix: "sha256=",
-  prefix_optional: true,
-  encoding: "hex-any-case",
-  algorithm: "hmac-sha256",
-};
-
-export const bodyLimit = z
-  .int()
-  .min(0)
-  .max(64 * 1024 * 1024);
-/** At least a minute: much longer than the time between a claim and its add to the queue. */
-export const window = z
-  .int()
-  .min(60)
-  .max(10 * 365 * 86_400);
-
-const path = visibleAscii
-  .regex(/^\//, "must start with /")
-  .regex(/^[^?#]*$/, "must not hold ? or #: paths are matched exactly")
-  .refine((text) => !(RESERVED_PATHS as readonly string[]).includes(text), "is reserved");
-
-/** Which job a request runs: by a header, or by a field of its JSON body. */
-const routeBy = z
-  .strictObject({
-    header: headerName.optional(),
-    field: pointer.optional(),
-    jobs: z.record(z.string(), id).refine((jobs) => Object.keys(jobs).length > 0, "names no job"),
-    unmatched: z.enum(["drop", "refuse"]).default("drop"),
-  })
-  .refine(({ header, field }) => (header === undefined) !== (field === undefined), "name header or field");
-
-const publicUrl = z
-  .url({ protocol: /^https?$/, message: "must be an http or https URL" })
-  .refine((url) => !/#|\/\/[^/]*@/.test(url), "must have no user, password or fragment");
-
-const everyEndpoint = (env: Env) => ({
-  path,
-  preset: z.enum(Object.keys(PRESETS)).optional(),
-  job_id: id.optional(),
-  route_by: routeBy.optional(),
-  name: headerText.optional(),
-  methods: z
-    .array(z.enum(["POST", "PUT"]))
-    .min(1)
-    .default(["POST"]),
-  public_url: publicUrl.optional(),
-  idempotency_header: headerName.optional(),
-  delivery_id: requestText.optional(),
-  event_type: requestText.optional(),
-  idempotency_window_secs: window.optional(),
-  forward_headers: z.array(headerName).max(32).default([]),
-  forward_query: z.boolean().default(false),
-  body_limit_bytes: bodyLimit.optional(),
-  encoded_bodies: z.enum(["refuse", "decode"]).default("refuse"),
-  answer: answer.prefault({}),
-  handshakes,
-  verify_token: secretValue(env).optional(),
-  allow_ips: z.array(addressRange).min(1).optional(),
-  ...limitsOfEndpoint,
-});
-
-/** The ways to authenticate. For a new one the compiler names every place that has to know it. */
-function authentications(env: Env) {
-  const every = everyEndpoint(env);
-  const secret = secretValues(env);
-  const signatureOver = z.enum(["received", "decoded"]).default("received");
-  return z.discriminatedUnion("auth", [
-    z.strictObject({ ...every, auth: z.literal("none") }),
-    z.strictObject({ ...every, auth: z.literal("bearer"), secret }),
-    z.strictObject({ ...every, auth: z.literal("basic"), username: visibleAscii, secret }),
-    z.strictObject({
-      ...every,
-      auth: z.literal("api-key"),
-      secret,
-      api_key_header: headerName.default("X-API-Key").transform((name) => name.toLowerCase()),
-    }),
-    z.strictObject({
-      ...every,
-      auth: z.literal("token"),
-      secret,
-      token_query: z.string().min(1).optional(),
-      token_field: pointer.optional(),
-    }),
-    z.strictObject({ ...every, auth: z.literal("hmac-sha256"), secret, signature_over: signatureOver }),
-    z.strictObject({
-      ...every,
-      auth: z.literal("signature"),
-      secret: secret.optional(),
-      signature,
-      signature_over: signatureOver,
-    }),
-  ]);
-}
-
-type ParsedEndpoint = z.output<ReturnType<typeof authentications>>;
+import { credentialHeaders, type EndpointFields, endpointFields, schemesOf } from "./endpoint-fields.ts";
+import { isTable } from "./fields.ts";
+import type { Env } from "./secrets.ts";
 
 /** An `[[endpoints]]` table of webhooks.toml, with what its preset says of the sender. */
 export function endpoint(env: Env) {
   return z.preprocess(
     withPreset,
-    authentications(env)
+    endpointFields(env)
       .superRefine((parsed, context) => {
         for (const [key, message] of endpointProblems(parsed)) {
           context.addIssue({ code: "custom", path: [key], message });
@@ -152,42 +51,20 @@ function merged(under: unknown, over: unknown): unknown {
   return Object.fromEntries([...keys].map((key) => [key, merged(under[key], over[key])]));
 }
 
-/** What the requests of an endpoint are signed with; undefined if its credential is something else. */
-export function schemesOf(endpoint: ParsedEndpoint | EndpointToml): readonly Scheme[] | undefined {
-  switch (endpoint.auth) {
-    case "signature":
-      return endpoint.signature;
-    case "hmac-sha256":
-      return [HMAC_SHA256];
-    case "token": {
-      const { token_query: query, token_field: field } = endpoint;
-      return [{ algorithm: "equal", ...(query === undefined ? { field: field ?? "" } : { query }) }];
-    }
-    case "none":
-    case "bearer":
-    case "basic":
-    case "api-key":
-      return undefined;
-  }
-}
-
-/** The headers that hold an endpoint's credential, in lower case. */
-export function credentialHeaders(endpoint: ParsedEndpoint | EndpointToml): readonly string[] {
-  switch (endpoint.auth) {
-    case "bearer":
-    case "basic":
-      return ["authorization"];
-    case "api-key":
-      return [endpoint.api_key_header];
-    default:
-      return (schemesOf(endpoint) ?? [])
-        .flatMap(({ header }) => header ?? [])
-        .map((name) => name.toLowerCase());
-  }
+/**
+ * How long delivery ids must be remembered: for as long as a recorded delivery would be accepted by its time. 0 if no replay is
+ * refused anyway.
+ */
+export function rememberedSecsAtLeast(endpoint: EndpointToml): number {
+  const schemes = schemesOf(endpoint) ?? [];
+  const { delivery_id } = endpoint;
+  if (delivery_id === undefined || !isCovered(toParts(delivery_id), schemes) || !isTimed(schemes)) return 0;
+  const windows = schemes.map(({ timestamp }) => (timestamp?.past_secs ?? 0) + (timestamp?.future_secs ?? 0));
+  return Math.max(0, ...windows);
 }
 
 /** What no single key can know. */
-function endpointProblems(parsed: ParsedEndpoint): [key: string, message: string][] {
+function endpointProblems(parsed: EndpointFields): [key: string, message: string][] {
   return [
     ...jobProblems(parsed),
     ...credentialProblems(parsed),
@@ -196,7 +73,7 @@ function endpointProblems(parsed: ParsedEndpoint): [key: string, message: string
   ];
 }
 
-function jobProblems({ job_id, route_by, answer }: ParsedEndpoint): [string, string][] {
+function jobProblems({ job_id, route_by, answer }: EndpointFields): [string, string][] {
   const problems: [string, string][] = [];
   if (job_id === undefined && route_by === undefined) problems.push(["job_id", "is missing"]);
   if (job_id !== undefined && route_by !== undefined)
@@ -206,7 +83,7 @@ function jobProblems({ job_id, route_by, answer }: ParsedEndpoint): [string, str
   return problems;
 }
 
-function credentialProblems(parsed: ParsedEndpoint): [string, string][] {
+function credentialProblems(parsed: EndpointFields): [string, string][] {
   const problems: [string, string][] = secretProblems(parsed);
   if (parsed.auth === "token" && (parsed.token_query === undefined) === (parsed.token_field === undefined))
     problems.push(["auth", 'of "token" needs token_query or token_field, and not both']);
@@ -220,11 +97,11 @@ function credentialProblems(parsed: ParsedEndpoint): [string, string][] {
 }
 
 /** Whether a handshake brings the endpoint's secret (`postern endpoint open`). */
-export function takesSecretFrom(proof: ParsedEndpoint["handshakes"][number]["proof"]): boolean {
+export function takesSecretFrom(proof: EndpointFields["handshakes"][number]["proof"]): boolean {
   return typeof proof === "object" && "secret_header" in proof;
 }
 
-function secretProblems(parsed: ParsedEndpoint): [string, string][] {
+function secretProblems(parsed: EndpointFields): [string, string][] {
   if (parsed.auth !== "signature") return [];
   const { secret, signature, handshakes } = parsed;
   const comesLater = handshakes.some(({ proof }) => takesSecretFrom(proof));
@@ -252,7 +129,7 @@ const NEVER_FORWARDED = [
   ...["signature", "signature-input", "idempotency-key", "traceparent"],
 ];
 
-function headerProblems(parsed: ParsedEndpoint): [string, string][] {
+function headerProblems(parsed: EndpointFields): [string, string][] {
   const { idempotency_header, delivery_id, forward_headers, forward_query } = parsed;
   const problems: [string, string][] = [];
   const credentials = ["authorization", "cookie", ...credentialHeaders(parsed)];
@@ -286,7 +163,7 @@ function toPartsOf(text: string | undefined) {
   return text === undefined ? [] : toParts(text);
 }
 
-function handshakeProblems(parsed: ParsedEndpoint): [string, string][] {
+function handshakeProblems(parsed: EndpointFields): [string, string][] {
   const { handshakes, verify_token } = parsed;
   const problems: [string, string][] = [];
   const asksToken = handshakes.some(({ proof }) => typeof proof === "object" && "verify_token" in proof);

@@ -1,11 +1,24 @@
 import { z } from "zod";
-import { bodyLimit, endpoint, window } from "./endpoint-toml.ts";
+import { bodyLimit, window } from "./endpoint-fields.ts";
+import { endpoint, rememberedSecsAtLeast } from "./endpoint-toml.ts";
 import { address } from "./fields.ts";
 import { refusalsPerMinute } from "./limit-fields.ts";
 import type { Env } from "./secrets.ts";
 
 /** `webhooks.toml`. Without the file the webhooks gateway is off. */
 export function webhooksToml(env: Env) {
+  return file(env).superRefine(({ endpoints, idempotency_window_secs }, context) => {
+    for (const [index, endpoint] of endpoints.entries()) {
+      const needed = rememberedSecsAtLeast(endpoint);
+      if ((endpoint.idempotency_window_secs ?? idempotency_window_secs) >= needed) continue;
+      const path = ["endpoints", index, "idempotency_window_secs"];
+      const message = `is below ${needed}, in which a recorded delivery is still fresh enough to be sent again`;
+      context.addIssue({ code: "custom", path, message });
+    }
+  });
+}
+
+function file(env: Env) {
   return z.strictObject({
     bind_address: address.default("0.0.0.0:9090"),
     body_limit_bytes: bodyLimit.default(1024 * 1024),

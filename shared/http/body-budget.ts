@@ -43,7 +43,7 @@ export function createBodyBudget({ bytesMax = BYTES_MAX, addressOf, log }: Optio
   const cuts = createEventCounter(log, "http.bodies_cut", "warn");
   const books: Books = { bytesMax, inFlight: 0, shares: new Map(), cuts };
   return {
-    lease: (req) => new Lease(books, req, addressKey(addressOf(req))),
+    lease: (req) => new Lease(books, req, addressOf),
     bytes: () => books.inFlight,
     flush: cuts.flush,
   };
@@ -57,16 +57,18 @@ type Books = { bytesMax: number; inFlight: number; shares: Map<string, Share>; c
 class Lease implements BodyLease {
   readonly req: IncomingMessage;
   readonly #books: Books;
-  readonly #key: string;
+  readonly #addressOf: ClientAddressOf;
+  #key = "";
   /** While the body is unproven and takes something. */
   #share: Share | undefined;
+  #isWhole = false;
   #state: "unproven" | "proven" | "released" = "unproven";
   bytes = 0;
 
-  constructor(books: Books, req: IncomingMessage, key: string) {
+  constructor(books: Books, req: IncomingMessage, addressOf: ClientAddressOf) {
     this.#books = books;
     this.req = req;
-    this.#key = key;
+    this.#addressOf = addressOf;
   }
 
   take(bytes: number): void {
@@ -80,6 +82,7 @@ class Lease implements BodyLease {
   arrived(bytes: number): void {
     if (this.#state === "released") return;
     this.#add(bytes - this.bytes);
+    this.#isWhole = true;
     this.#share?.arriving.delete(this);
   }
 
@@ -115,10 +118,12 @@ class Lease implements BodyLease {
 
   #openShare(): void {
     const { shares } = this.#books;
+    this.#key = addressKey(this.#addressOf(this.req));
     const known = shares.get(this.#key);
     this.#share = known ?? { bytes: 0, arriving: new Set() };
     if (known === undefined) shares.set(this.#key, this.#share);
-    this.#share.arriving.add(this);
+    this.#share.bytes += this.bytes;
+    if (!this.#isWhole) this.#share.arriving.add(this);
   }
 
   #leaveShare(): void {

@@ -35,12 +35,13 @@ export function readBody(
   if (declared === 0) return Promise.resolve(NOTHING);
   if (Number.isFinite(declared) && declared > limitBytes) return Promise.reject(tooLarge(limitBytes));
   if (req.headers.expect !== undefined) res.writeContinue();
-  return collect(req, limitBytes, options);
+  return collect(req, limitBytes, declared, options);
 }
 
 function collect(
   req: IncomingMessage,
   limitBytes: number,
+  declared: number,
   { lease, onBytes, onEnd }: ReadOptions,
 ): Promise<Buffer> {
   return new Promise((resolve, reject) => {
@@ -68,7 +69,8 @@ function collect(
         return;
       }
       const taken = pieces.add(chunk);
-      lease?.take(taken);
+      // A body that comes whole in its first chunk is counted once, when it has ended.
+      if (bytes < declared || bytes > chunk.length) lease?.take(taken);
       if (isOver) return;
       onBytes?.(chunk);
       turn.has(chunk.length);

@@ -36,9 +36,8 @@ const webhook = {
 
 const svix = {
   ...webhook,
-  // Svix can be set to send the headers without its name.
-  signature: [v1a("svix"), v1("svix", "base64-or-whsec"), v1a("webhook"), v1("webhook", "base64-or-whsec")],
-  delivery_id: "{header:svix-id|webhook-id}",
+  signature: [v1a("svix"), v1("svix", "base64-or-whsec")],
+  delivery_id: "{header:svix-id}",
 } as const;
 
 export const standardWebhooks = {
@@ -51,7 +50,8 @@ export const standardWebhooks = {
   svix: {
     sender: "Svix",
     source: "https://docs.svix.com/receiving/verifying-payloads/how-manual",
-    setup: "Take the signing secret from the endpoint's page.",
+    setup:
+      "Take the signing secret from the endpoint's page. If the sender leaves Svix' name out of the headers (`webhook-id`), use `standard-webhooks`.",
     endpoint: svix,
   },
   clerk: {

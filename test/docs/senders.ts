@@ -1,5 +1,6 @@
 import { stringify } from "smol-toml";
-import { type EndpointToml, endpoint, schemesOf } from "../../shared/config/endpoint-toml.ts";
+import { schemesOf } from "../../shared/config/endpoint-fields.ts";
+import { type EndpointToml, endpoint } from "../../shared/config/endpoint-toml.ts";
 import { chains } from "../../shared/senders/chains.ts";
 import { codeHosts } from "../../shared/senders/code-hosts.ts";
 import { commerce } from "../../shared/senders/commerce.ts";

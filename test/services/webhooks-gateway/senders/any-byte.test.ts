@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { schemesOf } from "../../../../shared/config/endpoint-toml.ts";
+import { schemesOf } from "../../../../shared/config/endpoint-fields.ts";
 import { webhooksToml } from "../../../../shared/config/webhooks-toml.ts";
 import { AppError } from "../../../../shared/errors/app-error.ts";
 import type { Scheme } from "../../../../shared/senders/description.ts";

@@ -1,0 +1,144 @@
+import { z } from "zod";
+import type { Scheme } from "../senders/description.ts";
+import { PRESETS } from "../senders/presets.ts";
+import { addressRange, headerName, headerText, id, visibleAscii } from "./fields.ts";
+import { limitsOfEndpoint } from "./limit-fields.ts";
+import { type Env, secretValue, secretValues } from "./secrets.ts";
+import { answer, handshakes, pointer, requestText, signature } from "./sender-toml.ts";
+
+/* The keys of an endpoint, each checked by itself, and what they say of its credential. */
+
+const RESERVED_PATHS = ["/webhooks/health", "/livez", "/readyz", "/metrics"] as const;
+
+/** The signature of `auth = "hmac-sha256"`. The first of the headers that a request has decides (GitHub sends the second). */
+const HMAC_SHA256: Scheme = {
+  header: ["X-Signature-256", "X-Hub-Signature-256", "X-Webhook-Signature"],
+  prefix: "sha256=",
+  prefix_optional: true,
+  encoding: "hex-any-case",
+  algorithm: "hmac-sha256",
+};
+
+export const bodyLimit = z
+  .int()
+  .min(0)
+  .max(64 * 1024 * 1024);
+/** At least a minute: much longer than the time between a claim and its add to the queue. */
+export const window = z
+  .int()
+  .min(60)
+  .max(10 * 365 * 86_400);
+
+const path = visibleAscii
+  .regex(/^\//, "must start with /")
+  .regex(/^[^?#]*$/, "must not hold ? or #: paths are matched exactly")
+  .refine((text) => !(RESERVED_PATHS as readonly string[]).includes(text), "is reserved");
+
+/** Which job a request runs: by a header, or by a field of its JSON body. */
+const routeBy = z
+  .strictObject({
+    header: headerName.optional(),
+    field: pointer.optional(),
+    jobs: z.record(z.string(), id).refine((jobs) => Object.keys(jobs).length > 0, "names no job"),
+    unmatched: z.enum(["drop", "refuse"]).default("drop"),
+  })
+  .refine(({ header, field }) => (header === undefined) !== (field === undefined), "name header or field");
+
+const publicUrl = z
+  .url({ protocol: /^https?$/, message: "must be an http or https URL" })
+  .refine((url) => !/#|\/\/[^/]*@/.test(url), "must have no user, password or fragment");
+
+const everyEndpoint = (env: Env) => ({
+  path,
+  preset: z.enum(Object.keys(PRESETS)).optional(),
+  job_id: id.optional(),
+  route_by: routeBy.optional(),
+  name: headerText.optional(),
+  methods: z
+    .array(z.enum(["POST", "PUT"]))
+    .min(1)
+    .default(["POST"]),
+  public_url: publicUrl.optional(),
+  idempotency_header: headerName.optional(),
+  delivery_id: requestText.optional(),
+  event_type: requestText.optional(),
+  idempotency_window_secs: window.optional(),
+  forward_headers: z.array(headerName).max(32).default([]),
+  forward_query: z.boolean().default(false),
+  body_limit_bytes: bodyLimit.optional(),
+  encoded_bodies: z.enum(["refuse", "decode"]).default("refuse"),
+  answer: answer.prefault({}),
+  handshakes,
+  verify_token: secretValue(env).optional(),
+  allow_ips: z.array(addressRange).min(1).optional(),
+  ...limitsOfEndpoint,
+});
+
+/** The ways to authenticate. For a new one the compiler names every place that has to know it. */
+export function endpointFields(env: Env) {
+  const every = everyEndpoint(env);
+  const secret = secretValues(env);
+  const signatureOver = z.enum(["received", "decoded"]).default("received");
+  return z.discriminatedUnion("auth", [
+    z.strictObject({ ...every, auth: z.literal("none") }),
+    z.strictObject({ ...every, auth: z.literal("bearer"), secret }),
+    z.strictObject({ ...every, auth: z.literal("basic"), username: visibleAscii, secret }),
+    z.strictObject({
+      ...every,
+      auth: z.literal("api-key"),
+      secret,
+      api_key_header: headerName.default("X-API-Key").transform((name) => name.toLowerCase()),
+    }),
+    z.strictObject({
+      ...every,
+      auth: z.literal("token"),
+      secret,
+      token_query: z.string().min(1).optional(),
+      token_field: pointer.optional(),
+    }),
+    z.strictObject({ ...every, auth: z.literal("hmac-sha256"), secret, signature_over: signatureOver }),
+    z.strictObject({
+      ...every,
+      auth: z.literal("signature"),
+      secret: secret.optional(),
+      signature,
+      signature_over: signatureOver,
+    }),
+  ]);
+}
+
+export type EndpointFields = z.output<ReturnType<typeof endpointFields>>;
+
+/** What the requests of an endpoint are signed with; undefined if its credential is something else. */
+export function schemesOf(endpoint: EndpointFields): readonly Scheme[] | undefined {
+  switch (endpoint.auth) {
+    case "signature":
+      return endpoint.signature;
+    case "hmac-sha256":
+      return [HMAC_SHA256];
+    case "token": {
+      const { token_query: query, token_field: field } = endpoint;
+      return [{ algorithm: "equal", ...(query === undefined ? { field: field ?? "" } : { query }) }];
+    }
+    case "none":
+    case "bearer":
+    case "basic":
+    case "api-key":
+      return undefined;
+  }
+}
+
+/** The headers that hold an endpoint's credential, in lower case. */
+export function credentialHeaders(endpoint: EndpointFields): readonly string[] {
+  switch (endpoint.auth) {
+    case "bearer":
+    case "basic":
+      return ["authorization"];
+    case "api-key":
+      return [endpoint.api_key_header];
+    default:
+      return (schemesOf(endpoint) ?? [])
+        .flatMap(({ header }) => header ?? [])
+        .map((name) => name.toLowerCase());
+  }
+}
