@@ -39,8 +39,8 @@ export type Exchange = {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
   readonly endpoint: Endpoint;
-  /** The client's. */
-  readonly address: string;
+  /** The client's. Few requests need it. */
+  address(): string;
   /** The body as received, once it is whole. */
   received?: Buffer;
   /** How long the request has taken so far. */
@@ -66,13 +66,18 @@ export type Receive = (req: IncomingMessage, res: ServerResponse, endpoint: Endp
 export function createReceive({ admission, bodies, accept, refuse, addressOf, clock, log }: Deps): Receive {
   return async function receive(req, res, endpoint) {
     const startedAt = clock();
-    const address = addressOf(req);
-    const exchange: Exchange = { req, res, endpoint, address, ms: () => clock() - startedAt };
+    const exchange: Exchange = {
+      req,
+      res,
+      endpoint,
+      address: () => addressOf(req),
+      ms: () => clock() - startedAt,
+    };
     const { config, handshakes, credential, takeToken, makeCall, windowMs } = endpoint;
     const lease = bodies.lease(req);
     try {
-      assertAllowed(endpoint, address);
-      const setUp = handshakes && (await handshakes.answerUnsigned(req, address));
+      if (endpoint.allowed !== undefined) assertAllowed(endpoint.allowed, exchange.address());
+      const setUp = handshakes && (await handshakes.answerUnsigned(req, exchange.address()));
       if (setUp !== undefined) return finishHandshake(exchange, setUp);
 
       assertMethod(req, config);
@@ -81,7 +86,7 @@ export function createReceive({ admission, bodies, accept, refuse, addressOf, cl
       const signedSetUp = handshakes?.answerSigned(req, body);
       if (signedSetUp !== undefined) return finishHandshake(exchange, signedSetUp);
 
-      if (takeToken !== undefined) await takeToken(addressKey(address));
+      if (takeToken !== undefined) await takeToken(addressKey(exchange.address()));
       const { call, repeat, event } = makeCall(req, body);
       if (call === undefined) return finishDropped(exchange, event);
       const accepted = await accept(call, repeat && { ...repeat, windowMs });
@@ -129,8 +134,8 @@ export function createReceive({ admission, bodies, accept, refuse, addressOf, cl
   }
 }
 
-function assertAllowed({ allowed }: Endpoint, address: string): void {
-  if (allowed === undefined || allowed.matches(address)) return;
+function assertAllowed(allowed: AddressList, address: string): void {
+  if (allowed.matches(address)) return;
   throw new AppError("request.address_refused", { reason: `${address} is not in allow_ips` });
 }
 

@@ -23,8 +23,9 @@ type Deps = {
  */
 export function createRefuse({ limits, record, log, overLimit }: Deps): Refuse {
   return async function refuse(exchange, error) {
-    const { req, res, endpoint, address } = exchange;
+    const { req, res, endpoint } = exchange;
     const { path } = endpoint.config;
+    const address = exchange.address();
     if (error.code === "webhook.credential_rejected") {
       const over = await limits.refused(addressKey(address));
       if (over !== undefined) {
@@ -43,7 +44,7 @@ export function createRefuse({ limits, record, log, overLimit }: Deps): Refuse {
     const isCredential = error.code === "webhook.credential_rejected";
     record(config.path, () => ({
       req,
-      address,
+      address: address(),
       code: error.code,
       reason: error.message,
       signatures: isCredential ? credential.headers(req) : undefined,
