@@ -57,9 +57,10 @@ describe.each(refusing.map((sender) => [sender.name, sender] as const))("%s", (_
   });
 
   const { id } = sender;
-  test.runIf(id !== undefined && "header" in id)("is refused under another delivery id", async () => {
-    const header = id !== undefined && "header" in id ? id.header : "";
-    expect((await postAfter(0, withHeader(recorded, header, "another-id"))).status).toBe(401);
-    expect(await webhooks.waiting()).toEqual([]);
-  });
+  if (id !== undefined && "header" in id)
+    test("is refused under another delivery id", async () => {
+      const header = id !== undefined && "header" in id ? id.header : "";
+      expect((await postAfter(0, withHeader(recorded, header, "another-id"))).status).toBe(401);
+      expect(await webhooks.waiting()).toEqual([]);
+    });
 });
