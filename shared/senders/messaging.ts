@@ -1,4 +1,12 @@
-import type { Preset } from "./description.ts";
+import type { Preset, Scheme } from "./description.ts";
+
+const discord: Scheme = {
+  header: "X-Signature-Ed25519",
+  algorithm: "ed25519",
+  secret_format: "ed25519-hex",
+  signed: "{timestamp}{body}",
+  timestamp: { header: "X-Signature-Timestamp", unit: "s", past_secs: 300, future_secs: 300 },
+};
 
 /** Chat, mail, telephone, video and social networks. */
 export const messaging = {
@@ -37,13 +45,7 @@ export const messaging = {
     ],
     endpoint: {
       auth: "signature",
-      signature: {
-        header: "X-Signature-Ed25519",
-        algorithm: "ed25519",
-        secret_format: "ed25519-hex",
-        signed: "{timestamp}{body}",
-        timestamp: { header: "X-Signature-Timestamp", unit: "s", past_secs: 300, future_secs: 300 },
-      },
+      signature: discord,
       delivery_id: "{body:/id}",
       event_type: "{body:/type}",
       handshakes: [{ when: { "{body:/type}": "1" }, proof: "credential", json: { type: 1 } }],
@@ -57,13 +59,7 @@ export const messaging = {
       "The application's page > Webhooks: the endpoint URL. `secret` is the public key under General Information.",
     endpoint: {
       auth: "signature",
-      signature: {
-        header: "X-Signature-Ed25519",
-        algorithm: "ed25519",
-        secret_format: "ed25519-hex",
-        signed: "{timestamp}{body}",
-        timestamp: { header: "X-Signature-Timestamp", unit: "s", past_secs: 300, future_secs: 300 },
-      },
+      signature: discord,
       event_type: "{body:/event/type}",
       handshakes: [
         { when: { "{body:/type}": "0" }, proof: "credential", status: 204, content_type: "application/json" },
