@@ -17,24 +17,24 @@ import {
   WEBHOOK_PATH,
   WEBHOOK_QUERY,
 } from "../../shared/job-call/job-call.ts";
-import { visible } from "../../shared/rejected/entry.ts";
 import { isCovered } from "../../shared/senders/coverage.ts";
-import { type Found, fill, type Part, RequestValues, toParts } from "../../shared/senders/template.ts";
+import { type Found, fill, type Part, type RequestValues, toParts } from "../../shared/senders/template.ts";
+import { visible } from "../../shared/text/visible.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 
-/** What a proven request becomes: a call, or nothing, for an event that the endpoint drops. */
+/** What a proven request becomes: a call, or nothing if the endpoint drops its event. */
 type Made =
   | {
       call: JobCall;
       /** For a call that the sender can repeat: what a repeat must have in common with it. Empty if nothing but the id. */
       repeat: { bodySha256: string } | undefined;
-      event?: undefined;
     }
-  | { call: undefined; repeat?: undefined; event: string };
+  | { dropped: string };
 
 type Options = { serviceId: number; metadataPrefix: string; clock: Clock };
 
-export type MakeCall = (req: IncomingMessage, body: Buffer) => Made;
+/** `values` are those of this request with this body. */
+export type MakeCall = (req: IncomingMessage, body: Buffer, values: RequestValues) => Made;
 
 /**
  * Makes the calls of an endpoint. Throws `webhook.delivery_id_invalid`, `webhook.metadata_invalid` and
@@ -73,10 +73,9 @@ export function createMakeCall(
     if (forwarded.length > 0) metadata[WEBHOOK_FORWARDED] = forwarded.join(", ");
   }
 
-  return (req, body) => {
-    const values = new RequestValues(req, body);
+  return (req, body, values) => {
     const { jobId, event } = route(values);
-    if (jobId === undefined) return { call: undefined, event };
+    if (jobId === undefined) return { dropped: event };
     const bodySha256 = sha256Hex(body);
     const delivery = deliveryId && readDeliveryId(deliveryId, values);
     const named = delivery === undefined ? undefined : name(delivery, bodySha256);
@@ -135,9 +134,6 @@ const DELIVERY_ID_BYTES_MAX = 256;
 const TEXT_BYTES_MAX = 1024;
 const QUERY_BYTES_MAX = 4096;
 
-/** What can be a header value of the request to the runner, without changing on the way. */
-const HEADER_TEXT = /^[!-~](?:[ -~]*[!-~])?$/;
-
 /** The sender's own id of this delivery, if the request has one. */
 function readDeliveryId(template: readonly Part[], values: RequestValues): string | undefined {
   const found = fill(template, values);
@@ -148,14 +144,14 @@ function readDeliveryId(template: readonly Part[], values: RequestValues): strin
     if (found.problem === "missing") return undefined;
     throw invalid("came more than once");
   }
-  if (found.value === "") throw invalid("is empty");
-  if (found.value.length > DELIVERY_ID_BYTES_MAX) {
-    // A batch has the ids of all its elements.
-    if (template.some(({ kind }) => kind === "field")) return sha256Hex(Buffer.from(found.value));
-    throw invalid(`is longer than ${DELIVERY_ID_BYTES_MAX} bytes`);
-  }
-  if (!HEADER_TEXT.test(found.value)) throw invalid("is not visible ASCII");
-  return found.value;
+  const { value } = found;
+  if (value === "") throw invalid("is empty");
+  const isOfBody = template.some(({ kind }) => kind === "field");
+  // A batch has the ids of all its elements.
+  if (isOfBody && value.length > DELIVERY_ID_BYTES_MAX) return sha256Hex(Buffer.from(value));
+  const problem = headerTextProblem(value, DELIVERY_ID_BYTES_MAX);
+  if (problem !== undefined) throw invalid(problem);
+  return value;
 }
 
 /** Adds a value that the request has. An empty one counts as absent. */
@@ -163,7 +159,15 @@ function put(metadata: Record<string, string>, key: string, found: Found, bytesM
   if ("problem" in found ? found.problem === "missing" : found.value === "") return;
   const invalid = (what: string) => AppError.public("webhook.metadata_invalid", `${key} ${what}`);
   if ("problem" in found) throw invalid("came more than once");
-  if (found.value.length > bytesMax) throw invalid(`is longer than ${bytesMax} bytes`);
-  if (!HEADER_TEXT.test(found.value)) throw invalid("is not visible ASCII");
+  const problem = headerTextProblem(found.value, bytesMax);
+  if (problem !== undefined) throw invalid(problem);
   metadata[key] = found.value;
+}
+
+/** What can be a header value of the request to the runner, without changing on the way. */
+const HEADER_TEXT = /^[!-~](?:[ -~]*[!-~])?$/;
+
+function headerTextProblem(text: string, bytesMax: number): string | undefined {
+  if (text.length > bytesMax) return `is longer than ${bytesMax} bytes`;
+  return HEADER_TEXT.test(text) ? undefined : "is not visible ASCII";
 }

@@ -30,9 +30,11 @@ export type Credential = {
   readProvenBody(reading: Reading, lease: BodyLease): Promise<Buffer>;
   /** The challenge that goes with a 401 (RFC 9110, section 11.6.1). */
   readonly challenge: string;
-  /** The names of the headers with credentials that were wanted, and of those that came instead. */
-  headers(req: IncomingMessage): { wanted: readonly string[]; came: readonly string[] };
+  headers(req: IncomingMessage): CredentialHeaders;
 };
+
+/** The names of the headers with credentials that were wanted, and of those that came instead. */
+export type CredentialHeaders = { wanted: readonly string[]; came: readonly string[] };
 
 /** A credential, as far as it can be checked without the body: what remains, if anything does. */
 type Check = (req: IncomingMessage) => SignatureProof | undefined;
@@ -78,7 +80,7 @@ export function createCredential(endpoint: EndpointToml, bodyLimitBytes: number,
     return body;
   }
 
-  function headers(req: IncomingMessage) {
+  function headers(req: IncomingMessage): CredentialHeaders {
     const names = req.rawHeaders.filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase());
     return { wanted, came: [...new Set(names)].filter((name) => KNOWN_HEADERS.has(name)).sort() };
   }

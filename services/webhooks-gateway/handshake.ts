@@ -25,7 +25,7 @@ const ECHOED = /^[!-~](?:[ -~]{0,1022}[!-~])?$/;
 
 /** The handshakes of an endpoint: requests that set it up at the sender. They are answered and never queued. */
 export function createHandshakes(endpoint: EndpointToml, takeSecret: TakeSecret) {
-  const { handshakes } = endpoint;
+  const handshakes = endpoint.handshakes.map((handshake) => ({ ...handshake, is: createIs(handshake) }));
   const beforeBody = handshakes.filter(({ proof }) => proof !== "credential");
   const signed = handshakes.filter(({ proof }) => proof === "credential");
 
@@ -36,17 +36,15 @@ export function createHandshakes(endpoint: EndpointToml, takeSecret: TakeSecret)
   async function answerUnsigned(req: IncomingMessage, address: string): Promise<HandshakeAnswer | undefined> {
     if (beforeBody.length === 0) return undefined;
     const values = new RequestValues(req);
-    const handshake = beforeBody.find((each) => isFor(each, req, values));
+    const handshake = beforeBody.find(({ is }) => is(req, values));
     if (handshake === undefined) return undefined;
     await prove(handshake, values, address);
     return answerOf(handshake, values);
   }
 
   /** Answers a handshake whose credential holds; undefined if the request is a delivery. */
-  function answerSigned(req: IncomingMessage, body: Buffer): HandshakeAnswer | undefined {
-    if (signed.length === 0) return undefined;
-    const values = new RequestValues(req, body);
-    const handshake = signed.find((each) => isFor(each, req, values));
+  function answerSigned(req: IncomingMessage, values: RequestValues): HandshakeAnswer | undefined {
+    const handshake = signed.find(({ is }) => is(req, values));
     return handshake && answerOf(handshake, values);
   }
 
@@ -95,14 +93,15 @@ export function createHandshakes(endpoint: EndpointToml, takeSecret: TakeSecret)
 
 export type Handshakes = ReturnType<typeof createHandshakes>;
 
-function isFor({ method, when }: HandshakeToml, req: IncomingMessage, values: RequestValues): boolean {
-  return (
+/** Tells whether a request is this handshake. */
+function createIs({ method, when }: HandshakeToml) {
+  const conditions = Object.entries(when).map(([template, wanted]) => ({ parts: toParts(template), wanted }));
+  return (req: IncomingMessage, values: RequestValues): boolean =>
     req.method === method &&
-    Object.entries(when).every(([template, wanted]) => {
-      const found = fill(toParts(template), values);
+    conditions.every(({ parts, wanted }) => {
+      const found = fill(parts, values);
       return "value" in found && (wanted === "*" || found.value === wanted);
-    })
-  );
+    });
 }
 
 /** A template filled with what the sender sent, capped and without control characters. */

@@ -13,7 +13,8 @@ import type { AddressList } from "../../shared/ip/address-list.ts";
 import type { JobCall } from "../../shared/job-call/job-call.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
-import { visible } from "../../shared/rejected/entry.ts";
+import { RequestValues } from "../../shared/senders/template.ts";
+import { visible } from "../../shared/text/visible.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import type { MakeCall } from "./call.ts";
 import type { Credential } from "./credential.ts";
@@ -39,8 +40,8 @@ export type Exchange = {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
   readonly endpoint: Endpoint;
-  /** The client's. Few requests need it. */
-  address(): string;
+  /** The client's. */
+  readonly address: string;
   /** The body as received, once it is whole. */
   received?: Buffer;
   /** How long the request has taken so far. */
@@ -66,29 +67,26 @@ export type Receive = (req: IncomingMessage, res: ServerResponse, endpoint: Endp
 export function createReceive({ admission, bodies, accept, refuse, addressOf, clock, log }: Deps): Receive {
   return async function receive(req, res, endpoint) {
     const startedAt = clock();
-    const exchange: Exchange = {
-      req,
-      res,
-      endpoint,
-      address: () => addressOf(req),
-      ms: () => clock() - startedAt,
-    };
+    const address = addressOf(req); // a connection that is gone has none
+    const exchange: Exchange = { req, res, endpoint, address, ms: () => clock() - startedAt };
     const { config, handshakes, credential, takeToken, makeCall, windowMs } = endpoint;
     const lease = bodies.lease(req);
     try {
-      if (endpoint.allowed !== undefined) assertAllowed(endpoint.allowed, exchange.address());
-      const setUp = handshakes && (await handshakes.answerUnsigned(req, exchange.address()));
+      if (endpoint.allowed !== undefined) assertAllowed(endpoint.allowed, address);
+      const setUp = handshakes && (await handshakes.answerUnsigned(req, address));
       if (setUp !== undefined) return finishHandshake(exchange, setUp);
 
       assertMethod(req, config);
       admission.assertOpen();
       const body = await credential.readProvenBody(exchange, lease);
-      const signedSetUp = handshakes?.answerSigned(req, body);
+      const values = new RequestValues(req, body);
+      const signedSetUp = handshakes?.answerSigned(req, values);
       if (signedSetUp !== undefined) return finishHandshake(exchange, signedSetUp);
 
-      if (takeToken !== undefined) await takeToken(addressKey(exchange.address()));
-      const { call, repeat, event } = makeCall(req, body);
-      if (call === undefined) return finishDropped(exchange, event);
+      if (takeToken !== undefined) await takeToken(addressKey(address));
+      const made = makeCall(req, body, values);
+      if ("dropped" in made) return finishDropped(exchange, made.dropped);
+      const { call, repeat } = made;
       const accepted = await accept(call, repeat && { ...repeat, windowMs });
       finishAccepted(exchange, call, accepted);
     } catch (thrown) {

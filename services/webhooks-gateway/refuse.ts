@@ -7,6 +7,7 @@ import { addressKey } from "../../shared/ip/address.ts";
 import type { EventCounter } from "../../shared/log/event-counter.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { RecordRejected } from "../../shared/rejected/record.ts";
+import type { CredentialHeaders } from "./credential.ts";
 import type { Endpoint, Exchange, Refuse } from "./receive.ts";
 
 type Deps = {
@@ -23,9 +24,8 @@ type Deps = {
  */
 export function createRefuse({ limits, record, log, overLimit }: Deps): Refuse {
   return async function refuse(exchange, error) {
-    const { req, res, endpoint } = exchange;
+    const { req, res, endpoint, address } = exchange;
     const { path } = endpoint.config;
-    const address = exchange.address();
     if (error.code === "webhook.credential_rejected") {
       const over = await limits.refused(addressKey(address));
       if (over !== undefined) {
@@ -34,22 +34,24 @@ export function createRefuse({ limits, record, log, overLimit }: Deps): Refuse {
         return;
       }
     }
-    answer(req, res, error, endpoint);
+    const signatures =
+      error.code === "webhook.credential_rejected" ? endpoint.credential.headers(req) : undefined;
+    answer(req, res, signatures === undefined ? error : explained(error, signatures), endpoint);
     logRefused(log, "webhook.refused", error, { path, address, ms: exchange.ms() });
-    if (CODES[error.code].status < 500) leaveTrace(exchange, error);
+    if (CODES[error.code].status < 500) leaveTrace(exchange, error, signatures);
   };
 
-  function leaveTrace({ req, endpoint, address, received }: Exchange, error: AppError): void {
-    const { config, credential } = endpoint;
-    const isCredential = error.code === "webhook.credential_rejected";
-    record(config.path, () => ({
+  function leaveTrace(exchange: Exchange, error: AppError, signatures: CredentialHeaders | undefined): void {
+    const { req, endpoint, address, received } = exchange;
+    const { path, keep_rejected_bodies } = endpoint.config;
+    record(path, () => ({
       req,
-      address: address(),
+      address,
       code: error.code,
       reason: error.message,
-      signatures: isCredential ? credential.headers(req) : undefined,
+      signatures,
       bytes: received?.length,
-      body: config.keep_rejected_bodies ? received : undefined,
+      body: keep_rejected_bodies ? received : undefined,
     }));
   }
 }
@@ -63,9 +65,7 @@ function answer(
 ): void {
   switch (error.code) {
     case "webhook.credential_rejected":
-      sendProblem(req, res, explained(error, credential.headers(req)), {
-        headers: { "WWW-Authenticate": credential.challenge },
-      });
+      sendProblem(req, res, error, { headers: { "WWW-Authenticate": credential.challenge } });
       return;
     case "request.method_not_allowed": {
       const methods = [...config.methods, ...config.handshakes.map(({ method }) => method)];
@@ -81,10 +81,7 @@ function answer(
 }
 
 /** Tells the sender which headers were wanted and which came, but not what was wrong with them. */
-function explained(
-  error: AppError,
-  { wanted, came }: Record<"wanted" | "came", readonly string[]>,
-): AppError {
+function explained(error: AppError, { wanted, came }: CredentialHeaders): AppError {
   const publicDetail = `unauthorized; headers wanted: ${few(wanted)}; came: ${few(came)}`;
   return new AppError(error.code, { reason: error.message, publicDetail });
 }

@@ -2,8 +2,8 @@ import type { IncomingMessage } from "node:http";
 import { rawPath } from "../../shared/http/headers.ts";
 import { createFindNear } from "../../shared/http/near-path.ts";
 import type { Logger } from "../../shared/log/logger.ts";
-import { visible } from "../../shared/rejected/entry.ts";
 import type { RecordRejected } from "../../shared/rejected/record.ts";
+import { visible } from "../../shared/text/visible.ts";
 
 type Options = {
   /** The paths of all endpoints. */

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { ErrorCode } from "../errors/codes.ts";
 import { rawPath } from "../http/headers.ts";
+import { visible } from "../text/visible.ts";
 
 /** A refused request, as the gateway that refused it describes it. */
 export type Rejection = {
@@ -88,15 +89,6 @@ export const REJECTED_ID = /^r_[0-9a-f]{19}$/;
 /** The time of the entry with this id. */
 export function timeOf(id: string): number {
   return Number.parseInt(id.slice(2, 2 + TIME_DIGITS), 16);
-}
-
-/** Text from outside as visible ASCII that needs no escaping in JSON, so that it can be printed anywhere. */
-export function visible(text: string, max = TEXT_MAX): string {
-  const safe = text.slice(0, max).replace(/[^!#-[\]-~]/g, (char) => {
-    const code = char.charCodeAt(0);
-    return code < 0x100 ? `%${code.toString(16).toUpperCase().padStart(2, "0")}` : "?";
-  });
-  return text.length <= max && safe.length <= max ? safe : `${safe.slice(0, max)}...`;
 }
 
 /** A target may be a whole URL, with a user and password before its host. */
