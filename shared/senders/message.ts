@@ -4,7 +4,7 @@ import type { Scheme } from "./description.ts";
 import type { Key } from "./key.ts";
 import { need, rejected, wellFormed } from "./rejected.ts";
 import type { Sent } from "./sent.ts";
-import { formText, type Part, RequestValues, toParts } from "./template.ts";
+import { formText, type Part, type RequestValues, toParts } from "./template.ts";
 import { isHmac } from "./verifier.ts";
 
 /** What the signed bytes are made of, once the head of a request is read. */
@@ -49,40 +49,46 @@ export class Message {
   }
 
   before(head: Head, url: string, key: Key): Buffer {
-    return this.#bytes(this.#parts.slice(0, this.#bodyAt), head, url, key, NOTHING);
+    return bytesOfAll(this.#parts.slice(0, this.#bodyAt), head, url, key, head.values);
   }
 
   after(head: Head, url: string, key: Key): Buffer {
-    return this.#bytes(this.#parts.slice(this.#bodyAt + 1), head, url, key, NOTHING);
+    return bytesOfAll(this.#parts.slice(this.#bodyAt + 1), head, url, key, head.values);
   }
 
-  whole(head: Head, url: string, key: Key, body: Buffer): Buffer {
-    return this.#bytes(this.#parts, head, url, key, body);
-  }
-
-  #bytes(parts: readonly Part[], head: Head, url: string, key: Key, body: Buffer): Buffer {
-    if (parts.length === 0) return NOTHING;
-    return Buffer.concat(
-      parts.map((part, at) => {
-        const bytes = bytesOf(part, head, url, key, body);
-        const next = parts[at + 1];
-        return part.kind === "header" ? endedBy(next, bytes) : bytes;
-      }),
-    );
+  /** `values` are those of the request with its body. */
+  whole(head: Head, url: string, key: Key, values: RequestValues): Buffer {
+    return bytesOfAll(this.#parts, head, url, key, values);
   }
 }
 
-function bytesOf(part: Part, head: Head, url: string, key: Key, body: Buffer): Buffer {
-  const { req, values, sent, time } = head;
+function bytesOfAll(
+  parts: readonly Part[],
+  head: Head,
+  url: string,
+  key: Key,
+  values: RequestValues,
+): Buffer {
+  if (parts.length === 0) return NOTHING;
+  return Buffer.concat(
+    parts.map((part, at) => {
+      const bytes = bytesOf(part, head, url, key, values);
+      return part.kind === "header" ? endedBy(parts[at + 1], bytes) : bytes;
+    }),
+  );
+}
+
+function bytesOf(part: Part, head: Head, url: string, key: Key, values: RequestValues): Buffer {
+  const { req, sent, time } = head;
   switch (part.kind) {
     case "literal":
       return Buffer.from(part.text, "utf8");
     case "body":
-      return body;
+      return values.body;
     case "form":
-      return head.hasBodySha256 ? NOTHING : Buffer.from(formText(body), "utf8");
+      return head.hasBodySha256 ? NOTHING : Buffer.from(formText(values.body), "utf8");
     case "field":
-      return Buffer.from(need(new RequestValues(req, body).field(part.pointer)), "utf8");
+      return Buffer.from(need(values.field(part.pointer)), "utf8");
     case "header":
       return headerBytes(need(values.header(part.names)));
     case "query":

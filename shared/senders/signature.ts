@@ -3,13 +3,13 @@ import { sha256Hex } from "../crypto/compare.ts";
 import type { Secret } from "../crypto/secret.ts";
 import { headerValues } from "../http/headers.ts";
 import type { Clock } from "../time/clock.ts";
-import type { Scheme, Timestamp } from "./description.ts";
+import type { Scheme } from "./description.ts";
 import { type Key, keysFor } from "./key.ts";
 import { type Head, Message } from "./message.ts";
 import { need, rejected, wellFormed } from "./rejected.ts";
 import { hasCandidate, parseSent, type Sent } from "./sent.ts";
 import { RequestValues, toPointer } from "./template.ts";
-import { parseTime } from "./timestamp.ts";
+import { checkTime, timeInHead } from "./timestamp.ts";
 import { hmacVerifier, messageVerifier, some, type Verifier } from "./verifier.ts";
 
 /** What remains to be checked of a signature once the body is there. */
@@ -109,7 +109,7 @@ function createReader(scheme: Scheme, keys: readonly Key[], { publicUrl, clock, 
         verifiers.push(
           message.isStreamed
             ? hmacVerifier(algorithm, key, message.before(head, url, key), message.after(head, url, key))
-            : messageVerifier(algorithm, key, (body) => message.whole(head, url, key, body)),
+            : messageVerifier(algorithm, key, (values) => message.whole(head, url, key, values)),
         );
       }
     }
@@ -122,10 +122,10 @@ function createReader(scheme: Scheme, keys: readonly Key[], { publicUrl, clock, 
     const verifiers = createVerifiers(head);
 
     function check(body: Buffer): void {
-      const fieldOf = (pointer: string | undefined) =>
-        need(new RequestValues(req, body).field(toPointer(pointer)));
+      const values = new RequestValues(req, body);
+      const fieldOf = (pointer: string | undefined) => need(values.field(toPointer(pointer)));
       const { candidates } = head.sent ?? wellFormed(parseSent([fieldOf(scheme.field)], scheme));
-      if (!some(verifiers, (verifier) => verifier.matches(body, candidates))) throw rejected("mismatch");
+      if (!some(verifiers, (verifier) => verifier.matches(values, candidates))) throw rejected("mismatch");
       if (bodySha256 !== undefined && bodySha256 !== sha256Hex(body)) throw rejected("mismatch");
       if (givenAway?.test(body.toString("latin1")) === true) throw rejected("mismatch");
       if (timestamp?.field !== undefined) checkTime(fieldOf(timestamp.field), timestamp, clock());
@@ -154,16 +154,4 @@ function hexDigest(req: IncomingMessage, parameter: string): string | undefined 
   if ("problem" in found && found.problem === "missing") return undefined;
   const text = need(found);
   return wellFormed(/^[0-9a-f]{64}$/.test(text) ? text : undefined);
-}
-
-function timeInHead(timestamp: Timestamp, values: RequestValues, sent: Sent | undefined): string | undefined {
-  if (timestamp.header !== undefined) return need(values.header([timestamp.header.toLowerCase()]));
-  return timestamp.pair === undefined ? undefined : wellFormed(sent?.pair(timestamp.pair));
-}
-
-function checkTime(text: string, timestamp: Timestamp, now: number): void {
-  const { unit, past_secs = Number.POSITIVE_INFINITY, future_secs = Number.POSITIVE_INFINITY } = timestamp;
-  const time = wellFormed(parseTime(text, unit));
-  if (now - time > past_secs * 1000) throw rejected("stale");
-  if (time - now > future_secs * 1000) throw rejected("early");
 }

@@ -80,15 +80,18 @@ export type Found =
   | { readonly value: string }
   | { readonly problem: "missing" | "repeated"; readonly what: string };
 
+const NOTHING = Buffer.alloc(0);
+
 /** The values of a request that templates read. The body is known once it has been read and proven. */
 export class RequestValues {
+  /** Empty before the body has been read. */
+  readonly body: Buffer;
   readonly #req: IncomingMessage;
-  readonly #body: Buffer | undefined;
   #json: { readonly value: unknown } | undefined;
 
-  constructor(req: IncomingMessage, body?: Buffer) {
+  constructor(req: IncomingMessage, body: Buffer = NOTHING) {
     this.#req = req;
-    this.#body = body;
+    this.body = body;
   }
 
   /** Of several names, the first that the request has; that must come once. */
@@ -109,20 +112,15 @@ export class RequestValues {
     return more.length > 0 ? { problem: "repeated", what } : { value };
   }
 
+  /** A field of the body, if that is JSON. */
   field(pointer: readonly string[]): Found {
-    const value = fieldText(this.json(), pointer);
+    this.#json ??= { value: parseJson(this.body) };
+    const value = fieldText(this.#json.value, pointer);
     return value === undefined ? { problem: "missing", what: `field /${pointer.join("/")}` } : { value };
-  }
-
-  /** The body as JSON; undefined if it is none. */
-  json(): unknown {
-    this.#json ??= { value: parseJson(this.#body) };
-    return this.#json.value;
   }
 }
 
-function parseJson(body: Buffer | undefined): unknown {
-  if (body === undefined) return undefined;
+function parseJson(body: Buffer): unknown {
   try {
     return JSON.parse(body.toString("utf8"));
   } catch {

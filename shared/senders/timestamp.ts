@@ -1,4 +1,25 @@
-import type { TimeUnit } from "./description.ts";
+import type { Timestamp, TimeUnit } from "./description.ts";
+import { need, rejected, wellFormed } from "./rejected.ts";
+import type { Sent } from "./sent.ts";
+import type { RequestValues } from "./template.ts";
+
+/** When a request was signed, as it was sent; undefined if the body has it, and has yet to arrive. */
+export function timeInHead(
+  timestamp: Timestamp,
+  values: RequestValues,
+  sent: Sent | undefined,
+): string | undefined {
+  if (timestamp.header !== undefined) return need(values.header([timestamp.header.toLowerCase()]));
+  return timestamp.pair === undefined ? undefined : wellFormed(sent?.pair(timestamp.pair));
+}
+
+/** Throws `webhook.credential_rejected` unless the time has its form and is within its window. */
+export function checkTime(text: string, timestamp: Timestamp, now: number): void {
+  const { unit, past_secs = Number.POSITIVE_INFINITY, future_secs = Number.POSITIVE_INFINITY } = timestamp;
+  const time = wellFormed(parseTime(text, unit));
+  if (now - time > past_secs * 1000) throw rejected("stale");
+  if (time - now > future_secs * 1000) throw rejected("early");
+}
 
 /** Digits are counted, so that none can move between the time and what stands beside it in the signed bytes. */
 const FORMS: Readonly<Record<TimeUnit, RegExp>> = {
@@ -9,7 +30,7 @@ const FORMS: Readonly<Record<TimeUnit, RegExp>> = {
 };
 
 /** Unix milliseconds; undefined unless the text has exactly this form. */
-export function parseTime(text: string, unit: TimeUnit): number | undefined {
+function parseTime(text: string, unit: TimeUnit): number | undefined {
   if (!FORMS[unit].test(text)) return undefined;
   if (unit === "s") return Number(text) * 1000;
   if (unit === "ms") return Number(text);

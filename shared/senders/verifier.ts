@@ -3,13 +3,14 @@ import { sameBytes } from "../crypto/compare.ts";
 import { keccak256 } from "../ethereum/encoding.ts";
 import type { Algorithm } from "./description.ts";
 import type { Key } from "./key.ts";
+import type { RequestValues } from "./template.ts";
 
 /** Compares signatures over one message with one key. */
 export type Verifier = {
   /** Takes the body's bytes as they arrive. */
   take(chunk: Buffer): void;
   /** Whether any candidate signs the message with this body. All are compared, also after a match. */
-  matches(body: Buffer, candidates: readonly Buffer[]): boolean;
+  matches(values: RequestValues, candidates: readonly Buffer[]): boolean;
 };
 
 const HMAC_HASHES: Partial<Record<Algorithm, string>> = {
@@ -43,7 +44,7 @@ export function hmacVerifier(algorithm: Algorithm, key: Key, before: Buffer, aft
   };
   return {
     take,
-    matches(body, candidates) {
+    matches({ body }, candidates) {
       if (taken === 0) take(body);
       if (after.length > 0) hmac.update(after);
       const digest = hmac.digest();
@@ -56,12 +57,12 @@ export function hmacVerifier(algorithm: Algorithm, key: Key, before: Buffer, aft
 export function messageVerifier(
   algorithm: Algorithm,
   key: Key,
-  messageWith: (body: Buffer) => Buffer,
+  messageWith: (values: RequestValues) => Buffer,
 ): Verifier {
   return {
     take() {},
-    matches(body, candidates) {
-      const message = messageWith(body);
+    matches(values, candidates) {
+      const message = messageWith(values);
       return some(candidates, (candidate) => isSignature(algorithm, key, message, candidate));
     },
   };
