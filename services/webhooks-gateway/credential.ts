@@ -3,9 +3,9 @@ import { credentialHeaders, schemesOf } from "../../shared/config/endpoint-field
 import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
 import { sameBytes } from "../../shared/crypto/compare.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
-import { codingUnsupported, contentCoding, readBody } from "../../shared/http/body.ts";
+import { readBody } from "../../shared/http/body.ts";
 import type { BodyLease } from "../../shared/http/body-budget.ts";
-import { CODINGS, decodeBody } from "../../shared/http/decode.ts";
+import { CODINGS, codingUnsupported, contentCoding, decodeBody } from "../../shared/http/content-coding.ts";
 import { headerBytes, onlyHeaderValue } from "../../shared/http/headers.ts";
 import { PRESETS } from "../../shared/senders/presets.ts";
 import { rejected } from "../../shared/senders/rejected.ts";

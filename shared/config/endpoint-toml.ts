@@ -15,17 +15,25 @@ export function endpoint(env: Env) {
     endpointFields(env)
       .superRefine((parsed, context) => {
         for (const [key, message] of endpointProblems(parsed)) {
-          context.addIssue({ code: "custom", path: [key], message });
+          context.addIssue({ code: "custom", path: [key].flat(), message });
         }
       })
       .transform(({ idempotency_header, ...parsed }) => ({
         ...parsed,
-        delivery_id: idempotency_header === undefined ? parsed.delivery_id : `{header:${idempotency_header}}`,
+        delivery_id: deliveryIdOf({ ...parsed, idempotency_header }),
       })),
   );
 }
 
 export type EndpointToml = z.output<ReturnType<typeof endpoint>>;
+
+/** An idempotency header is a delivery id of one header. */
+function deliveryIdOf({
+  idempotency_header,
+  delivery_id,
+}: Pick<EndpointFields, "idempotency_header" | "delivery_id">): string | undefined {
+  return idempotency_header === undefined ? delivery_id : `{header:${idempotency_header}}`;
+}
 
 const CREDENTIAL_KEYS = ["auth", "signature", "api_key_header", "token_query", "token_field"] as const;
 
@@ -63,8 +71,11 @@ export function rememberedSecsAtLeast(endpoint: EndpointToml): number {
   return Math.max(0, ...windows);
 }
 
+/** What is wrong with a key, or with an element of its list. */
+type KeyProblem = [key: string | [list: string, index: number], message: string];
+
 /** What no single key can know. */
-function endpointProblems(parsed: EndpointFields): [key: string, message: string][] {
+function endpointProblems(parsed: EndpointFields): KeyProblem[] {
   return [
     ...jobProblems(parsed),
     ...credentialProblems(parsed),
@@ -73,8 +84,8 @@ function endpointProblems(parsed: EndpointFields): [key: string, message: string
   ];
 }
 
-function jobProblems({ job_id, route_by, answer }: EndpointFields): [string, string][] {
-  const problems: [string, string][] = [];
+function jobProblems({ job_id, route_by, answer }: EndpointFields): KeyProblem[] {
+  const problems: KeyProblem[] = [];
   if (job_id === undefined && route_by === undefined) problems.push(["job_id", "is missing"]);
   if (job_id !== undefined && route_by !== undefined)
     problems.push(["route_by", "chooses the job, so job_id must not be there"]);
@@ -83,8 +94,8 @@ function jobProblems({ job_id, route_by, answer }: EndpointFields): [string, str
   return problems;
 }
 
-function credentialProblems(parsed: EndpointFields): [string, string][] {
-  const problems: [string, string][] = secretProblems(parsed);
+function credentialProblems(parsed: EndpointFields): KeyProblem[] {
+  const problems: KeyProblem[] = secretProblems(parsed);
   if (parsed.auth === "token" && (parsed.token_query === undefined) === (parsed.token_field === undefined))
     problems.push(["auth", 'of "token" needs token_query or token_field, and not both']);
   const schemes = schemesOf(parsed) ?? [];
@@ -101,14 +112,14 @@ export function takesSecretFrom(proof: EndpointFields["handshakes"][number]["pro
   return typeof proof === "object" && "secret_header" in proof;
 }
 
-function secretProblems(parsed: EndpointFields): [string, string][] {
+function secretProblems(parsed: EndpointFields): KeyProblem[] {
   if (parsed.auth !== "signature") return [];
   const { secret, signature, handshakes } = parsed;
   const comesLater = handshakes.some(({ proof }) => takesSecretFrom(proof));
   if (secret === undefined) return comesLater ? [] : [["secret", "is missing"]];
-  return secret.flatMap((each, index): [string, string][] => {
+  return secret.flatMap((each, index): KeyProblem[] => {
     const problem = secretProblem(each, signature);
-    return problem === undefined ? [] : [[`secret.${index}`, problem]];
+    return problem === undefined ? [] : [[["secret", index], problem]];
   });
 }
 
@@ -129,20 +140,18 @@ const NEVER_FORWARDED = [
   ...["signature", "signature-input", "idempotency-key", "traceparent"],
 ];
 
-function headerProblems(parsed: EndpointFields): [string, string][] {
+function headerProblems(parsed: EndpointFields): KeyProblem[] {
   const { idempotency_header, delivery_id, forward_headers, forward_query } = parsed;
-  const problems: [string, string][] = [];
+  const problems: KeyProblem[] = [];
   const credentials = ["authorization", "cookie", ...credentialHeaders(parsed)];
-  const readForId = toPartsOf(
-    idempotency_header === undefined ? delivery_id : `{header:${idempotency_header}}`,
-  );
+  const idParts = toParts(deliveryIdOf(parsed) ?? "");
   if (idempotency_header !== undefined && delivery_id !== undefined)
     problems.push([
       "idempotency_header",
       "is another word for a delivery_id of one header: name one of them",
     ]);
   if (
-    readForId.some((part) => part.kind === "header" && part.names.some((name) => credentials.includes(name)))
+    idParts.some((part) => part.kind === "header" && part.names.some((name) => credentials.includes(name)))
   ) {
     const key = idempotency_header === undefined ? "delivery_id" : "idempotency_header";
     problems.push([key, "is the header of the credential"]);
@@ -150,22 +159,18 @@ function headerProblems(parsed: EndpointFields): [string, string][] {
   for (const [index, name] of forward_headers.entries()) {
     const lower = name.toLowerCase();
     if (credentials.includes(lower))
-      problems.push([`forward_headers.${index}`, "is the header of the credential"]);
+      problems.push([["forward_headers", index], "is the header of the credential"]);
     else if (NEVER_FORWARDED.includes(lower) || /^x-(?:webhook|x402)-/.test(lower))
-      problems.push([`forward_headers.${index}`, "is never forwarded"]);
+      problems.push([["forward_headers", index], "is never forwarded"]);
   }
   if (forward_query && parsed.auth === "token" && parsed.token_query !== undefined)
     problems.push(["forward_query", "would hand the credential on"]);
   return problems;
 }
 
-function toPartsOf(text: string | undefined) {
-  return text === undefined ? [] : toParts(text);
-}
-
-function handshakeProblems(parsed: EndpointFields): [string, string][] {
+function handshakeProblems(parsed: EndpointFields): KeyProblem[] {
   const { handshakes, verify_token } = parsed;
-  const problems: [string, string][] = [];
+  const problems: KeyProblem[] = [];
   const asksToken = handshakes.some(({ proof }) => typeof proof === "object" && "verify_token" in proof);
   if (asksToken && verify_token === undefined)
     problems.push(["verify_token", "is missing: this sender proves its set-up request with it"]);

@@ -170,16 +170,3 @@ export function abortRequest(req: IncomingMessage, reason: AppError): void {
   abortReasons.set(req, reason);
   req.emit(ABORTED, reason);
 }
-
-/** The body's content coding in lower case, if it has one (RFC 9110, section 8.4). */
-export function contentCoding(req: IncomingMessage): string | undefined {
-  const coding = req.headers["content-encoding"]?.trim().toLowerCase();
-  return coding === undefined || coding === "" || coding === "identity" ? undefined : coding;
-}
-
-export function codingUnsupported(coding: string, detail: string): AppError {
-  return new AppError("request.encoding_unsupported", {
-    reason: `${detail}; it is ${coding}`,
-    publicDetail: detail,
-  });
-}

@@ -1,3 +1,4 @@
+import type { IncomingMessage } from "node:http";
 import { promisify } from "node:util";
 import { brotliDecompress, gunzip, inflate, type ZlibOptions } from "node:zlib";
 import { AppError, messageOf } from "../errors/app-error.ts";
@@ -28,4 +29,17 @@ export async function decodeBody(bytes: Buffer, coding: string, bytesMax: number
     const publicDetail = `the body is not ${coding}`;
     throw new AppError("request.encoding_broken", { reason: messageOf(cause), publicDetail, cause });
   }
+}
+
+/** The body's content coding in lower case, if it has one (RFC 9110, section 8.4). */
+export function contentCoding(req: IncomingMessage): string | undefined {
+  const coding = req.headers["content-encoding"]?.trim().toLowerCase();
+  return coding === undefined || coding === "" || coding === "identity" ? undefined : coding;
+}
+
+export function codingUnsupported(coding: string, detail: string): AppError {
+  return new AppError("request.encoding_unsupported", {
+    reason: `${detail}; it is ${coding}`,
+    publicDetail: detail,
+  });
 }
