@@ -38,8 +38,9 @@ const stack = useStack(() => ({
 }));
 let buyer: Buyer;
 let plans: (Plan & { poor: boolean })[];
-/** No new fault is ordered. */
-let calm = false;
+const underWay = new Set<Promise<unknown>>();
+/** Nobody begins to buy before. */
+let open: Promise<unknown> = Promise.resolve();
 
 beforeAll(async () => {
   buyer = createBuyer({ devnet, path: PATH });
@@ -59,7 +60,6 @@ beforeAll(async () => {
 
 /** SIGTERM while a settle of its own is under way: it is finished and answered, and then it is over. */
 async function stopMidSettle(gateway: Part, purchase: () => Promise<Purchase>): Promise<Purchase> {
-  calm = true;
   await untilReady(gateway);
   await untilSelling(gateway);
   await devnet.control.clearFaults();
@@ -70,8 +70,6 @@ async function stopMidSettle(gateway: Part, purchase: () => Promise<Purchase>): 
   expect(await gateway.kill("SIGTERM")).toEqual({ code: 0, signal: null });
   expect((await answered)?.status).toBe(202);
   await devnet.control.clearFaults();
-  calm = false;
-  await gateway.restart();
   return inHand;
 }
 
@@ -84,12 +82,25 @@ function disastersOf(bought: Purchase[]) {
   };
   const strikes = [
     () => first.restart(),
-    async () => void bought.push(await stopMidSettle(second, inHand)),
+    async () => {
+      // The others wait for its answer, or their settles would count into its time-out.
+      const stopped = Promise.all(underWay).then(() => stopMidSettle(second, inHand));
+      open = stopped;
+      bought.push(await stopped);
+      await second.restart();
+    },
     () => stack.producers[0]?.restart(),
     () => stack.redis.server.kill("SIGKILL").then(() => stack.redis.server.restart()),
   ];
   const every = Math.floor(plans.length / (strikes.length + 1));
   return chance.shuffle(strikes).map((strike, i) => ({ after: every * (i + 1), strike }));
+}
+
+async function purchaseOf(plan: Plan): Promise<Purchase> {
+  if (chance.onceIn(FAULT_ONCE_IN)) await devnet.control.fault(chance.pick(NOW_AND_THEN));
+  const purchase = await buyer.sign(chance.pick(stack.x402), plan);
+  await buyer.buy(stack.x402, purchase, COPIES);
+  return purchase;
 }
 
 async function buyAll(): Promise<Purchase[]> {
@@ -102,10 +113,11 @@ async function buyAll(): Promise<Purchase[]> {
   const shopper = async () => {
     for (const plan of left) {
       await before; // so that each disaster meets customers
-      if (chance.onceIn(FAULT_ONCE_IN) && !calm) await devnet.control.fault(chance.pick(NOW_AND_THEN));
-      const purchase = await buyer.sign(chance.pick(stack.x402), plan);
-      await buyer.buy(stack.x402, purchase, COPIES);
-      bought.push(purchase);
+      await open;
+      const purchase = purchaseOf(plan);
+      underWay.add(purchase);
+      bought.push(await purchase);
+      underWay.delete(purchase);
       done++;
       const due = disasters.find(({ after }) => after === done);
       if (due === undefined) continue;
