@@ -10,6 +10,7 @@ import { headerBytes, onlyHeaderValue } from "../../shared/http/headers.ts";
 import { PRESETS } from "../../shared/senders/presets.ts";
 import { rejected } from "../../shared/senders/rejected.ts";
 import { createSignatureCheck, type SignatureProof } from "../../shared/senders/signature.ts";
+import { toParts } from "../../shared/senders/template.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { GIVEN_AWAY } from "./handshake.ts";
 
@@ -46,7 +47,7 @@ export function createCredential(endpoint: EndpointToml, bodyLimitBytes: number,
   const check = createCheck(endpoint, clock);
   const isInBody = schemesOf(endpoint)?.some(({ field }) => field !== undefined) === true;
   const bodyBytesMax = isInBody ? Math.min(bodyLimitBytes, UNPROVEN_JSON_BYTES_MAX) : bodyLimitBytes;
-  const wanted = credentialHeaders(endpoint);
+  const wanted = [...new Set([...credentialHeaders(endpoint), ...headersBeside(endpoint)])];
   const coversDecoded = "signature_over" in endpoint && endpoint.signature_over === "decoded";
 
   async function readProvenBody(reading: Reading, lease: BodyLease): Promise<Buffer> {
@@ -82,7 +83,8 @@ export function createCredential(endpoint: EndpointToml, bodyLimitBytes: number,
 
   function headers(req: IncomingMessage): CredentialHeaders {
     const names = req.rawHeaders.filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase());
-    return { wanted, came: [...new Set(names)].filter((name) => KNOWN_HEADERS.has(name)).sort() };
+    const isOfCredential = (name: string) => wanted.includes(name) || KNOWN_HEADERS.has(name);
+    return { wanted, came: [...new Set(names)].filter(isOfCredential).sort() };
   }
 
   return { readProvenBody, challenge: challengeOf(endpoint), headers };
@@ -117,17 +119,17 @@ function createCheck(endpoint: EndpointToml, clock: Clock): Check {
 /** RFC 6750: the scheme is case-insensitive, the token is not. */
 function bearerToken(req: IncomingMessage): Buffer {
   const token = /^bearer +(\S.*)$/i.exec(onlyCredential(req, "authorization"))?.[1];
-  if (token === undefined) throw rejected("malformed");
+  if (token === undefined) throw rejected("malformed", "authorization is to be Bearer and a token");
   return headerBytes(token);
 }
 
 /** RFC 7617. The user's name is no secret; the password is compared in constant time. */
 function basicPassword(req: IncomingMessage, username: string): Buffer {
   const encoded = /^basic +([A-Za-z0-9+/]+={0,2})$/i.exec(onlyCredential(req, "authorization"))?.[1];
-  if (encoded === undefined) throw rejected("malformed");
+  if (encoded === undefined) throw rejected("malformed", "authorization is to be Basic and base64");
   const credentials = Buffer.from(encoded, "base64");
   const user = Buffer.from(`${username}:`, "utf8");
-  if (!credentials.subarray(0, user.length).equals(user)) throw rejected("mismatch");
+  if (!credentials.subarray(0, user.length).equals(user)) throw rejected("mismatch", "another username");
   return credentials.subarray(user.length);
 }
 
@@ -142,7 +144,7 @@ function requireSecret(presented: Buffer, secrets: readonly Secret[]): undefined
 
 function onlyCredential(req: IncomingMessage, name: string): string {
   const found = onlyHeaderValue(req, name);
-  if ("problem" in found) throw rejected(found.problem);
+  if ("problem" in found) throw rejected(found.problem, `header ${name}`);
   return found.value;
 }
 
@@ -164,6 +166,15 @@ function knownHeaders(): Set<string> {
   });
   const others = ["authorization", "x-api-key", "x-signature-256", "x-hub-signature", "x-webhook-signature"];
   return new Set([...signed, ...others].map((name) => name.toLowerCase()));
+}
+
+/** The headers without which a signature proves nothing. */
+function headersBeside(endpoint: EndpointToml): string[] {
+  return (schemesOf(endpoint) ?? []).flatMap(({ timestamp, require = {}, signed = "" }) => [
+    ...[timestamp?.header ?? []].flat().map((name) => name.toLowerCase()),
+    ...Object.keys(require).map((name) => name.toLowerCase()),
+    ...toParts(signed).flatMap((part) => (part.kind === "header" ? part.names : [])),
+  ]);
 }
 
 function challengeOf(endpoint: EndpointToml): string {

@@ -1,5 +1,6 @@
 import { createHttpMeters } from "../../shared/gateway/http-metrics.ts";
 import type { Meter, Metrics } from "../../shared/metrics/metrics.ts";
+import { reasonOf } from "../../shared/senders/rejected.ts";
 
 /** What the gateway's events add to its metrics. */
 export function createMeters(metrics: Metrics): Record<string, Meter> {
@@ -33,7 +34,8 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     "webhook.refused": ({ path, code, reason, ms }) => {
       const labels = { path: String(path) };
       answered.inc({ ...labels, code: String(code) });
-      if (code === "webhook.credential_rejected") rejected.inc({ ...labels, reason: String(reason) });
+      if (code === "webhook.credential_rejected")
+        rejected.inc({ ...labels, reason: reasonOf(String(reason)) });
       duration.observeMs(labels, Number(ms));
     },
     "webhook.refusals_limited": ({ path, code, times }) => {

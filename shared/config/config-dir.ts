@@ -4,12 +4,10 @@ import { parse, TomlError } from "smol-toml";
 import type { z } from "zod";
 import { Secret } from "../crypto/secret.ts";
 import { AppError, messageOf } from "../errors/app-error.ts";
+import { messageFor, type Problem, problemsOf } from "./problem.ts";
 
 const SHORT_SECRET_BYTES = 16;
 const KNOWN_FILES = ["postern.toml", "webhooks.toml", "x402.toml", "pricing.toml", "job_pricing.toml"];
-
-/** What is wrong, and at which key of the file. */
-export type Problem = { path: readonly PropertyKey[]; message: string };
 
 type File<Schema extends z.ZodType> = {
   name: string;
@@ -64,7 +62,7 @@ export function openConfigDir(dir: string) {
       if (optional && !existsSync(join(dir, name))) return undefined;
       const raw = table(name);
       if (raw === undefined) return undefined;
-      const result = schema.safeParse(raw);
+      const result = schema.safeParse(raw, { error: messageFor });
       report(name, [...(result.error?.issues.flatMap(problemsOf) ?? []), ...(problemsIn?.(raw) ?? [])]);
       return result.data;
     },
@@ -93,11 +91,6 @@ function unknownFiles(dir: string): string[] {
   return names.map(
     (name) => `${join(dir, name)}: is not a file of Postern (known: ${KNOWN_FILES.join(", ")})`,
   );
-}
-
-function problemsOf(issue: z.core.$ZodIssue): Problem[] {
-  if (issue.code !== "unrecognized_keys") return [issue];
-  return issue.keys.map((key) => ({ path: [...issue.path, key], message: "unknown key" }));
 }
 
 function lineOf({ path, message }: Problem): string {

@@ -1,9 +1,10 @@
 import { z } from "zod";
 import { isCovered, isTimed } from "../senders/coverage.ts";
-import type { Description } from "../senders/description.ts";
+import type { Description, Preset } from "../senders/description.ts";
 import { secretProblem } from "../senders/key.ts";
 import { PRESETS } from "../senders/presets.ts";
 import { toParts } from "../senders/template.ts";
+import { slipBetween } from "../text/near.ts";
 import { credentialHeaders, type EndpointFields, endpointFields, schemesOf } from "./endpoint-fields.ts";
 import { isTable } from "./fields.ts";
 import type { Env } from "./secrets.ts";
@@ -12,16 +13,14 @@ import type { Env } from "./secrets.ts";
 export function endpoint(env: Env) {
   return z.preprocess(
     withPreset,
-    endpointFields(env)
-      .superRefine((parsed, context) => {
-        for (const [key, message] of endpointProblems(parsed)) {
-          context.addIssue({ code: "custom", path: [key].flat(), message });
-        }
-      })
-      .transform(({ idempotency_header, ...parsed }) => ({
-        ...parsed,
-        delivery_id: deliveryIdOf({ ...parsed, idempotency_header }),
-      })),
+    // A transform and no refinement, which would see what is wrong in itself too.
+    endpointFields(env).transform((parsed, context) => {
+      for (const [key, message] of endpointProblems(parsed)) {
+        context.addIssue({ code: "custom", path: [key].flat(), message });
+      }
+      const { idempotency_header, ...rest } = parsed;
+      return { ...rest, delivery_id: deliveryIdOf(parsed) };
+    }),
   );
 }
 
@@ -38,10 +37,13 @@ function deliveryIdOf({
 const CREDENTIAL_KEYS = ["auth", "signature", "api_key_header", "token_query", "token_field"] as const;
 
 /** An endpoint with what its preset says of the sender. A key of the endpoint wins over the preset's. */
-function withPreset(raw: unknown): unknown {
-  if (!isTable(raw) || typeof raw["preset"] !== "string") return raw;
-  const preset = Object.hasOwn(PRESETS, raw["preset"]) ? PRESETS[raw["preset"]] : undefined;
-  if (preset === undefined) return raw;
+function withPreset(raw: unknown, context: z.RefinementCtx): unknown {
+  if (!isTable(raw) || (raw["preset"] === undefined && raw["auth"] !== undefined)) return raw;
+  const preset = presetNamed(raw["preset"]);
+  if (typeof preset === "string") {
+    context.addIssue({ code: "custom", path: ["preset"], message: preset });
+    return z.NEVER;
+  }
   const described: Record<string, unknown> = { ...(preset.endpoint satisfies Description) };
   const { auth = described["auth"], idempotency_header } = raw;
   if (auth !== described["auth"]) for (const key of CREDENTIAL_KEYS) delete described[key];
@@ -51,6 +53,19 @@ function withPreset(raw: unknown): unknown {
   }
   if (idempotency_header !== undefined) delete described["delivery_id"];
   return merged(described, raw);
+}
+
+/** The preset, or what is wrong with its name. */
+function presetNamed(name: unknown): Preset | string {
+  if (name === undefined) return "is missing, and so is auth: name one of them";
+  if (typeof name !== "string") return "must be text";
+  const preset = Object.hasOwn(PRESETS, name) ? PRESETS[name] : undefined;
+  if (preset !== undefined) return preset;
+  const near = Object.keys(PRESETS).filter(
+    (known) => known.startsWith(`${name}-`) || slipBetween(known, name.toLowerCase()) !== undefined,
+  );
+  const hint = near.length > 0 ? `did you mean ${near.join(" or ")}?` : "docs/senders.md has the list";
+  return `knows no sender ${JSON.stringify(name)}: ${hint}`;
 }
 
 function merged(under: unknown, over: unknown): unknown {

@@ -1,7 +1,7 @@
 import { UINT256_MAX } from "../ethereum/encoding.ts";
 import { JOB_INDEX_MAX, type JobIds, jobKey } from "../job-call/job-ids.ts";
-import type { Problem } from "./config-dir.ts";
 import { isTable } from "./fields.ts";
+import type { Problem } from "./problem.ts";
 
 const SERVICE_ID_MAX = Number.MAX_SAFE_INTEGER;
 

@@ -1,5 +1,6 @@
-import { type ConfigDir, openConfigDir, type Problem, shortSecrets } from "./config-dir.ts";
+import { type ConfigDir, openConfigDir, shortSecrets } from "./config-dir.ts";
 import { type PosternToml, posternToml } from "./postern-toml.ts";
+import type { Problem } from "./problem.ts";
 import type { Env } from "./secrets.ts";
 import { repeatedPaths, type WebhooksToml, webhooksToml } from "./webhooks-toml.ts";
 

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { compare, parseDecimal } from "../text/decimal.ts";
-import type { Problem } from "./config-dir.ts";
 import { evmAddress, rate, rpcUrl } from "./evm-fields.ts";
 import { isTable } from "./fields.ts";
+import type { Problem } from "./problem.ts";
 import { type Env, secretHeaders, secretValue } from "./secrets.ts";
 
 const YEAR_SECS = 365 * 86_400;

@@ -11,6 +11,11 @@ import { headerName, headerText } from "./fields.ts";
 export const pointer = z
   .string()
   .regex(/^(?:\/(?:[^~/]|~[01])*)+$/, "must be a JSON Pointer such as /data/id (RFC 6901)");
+/** Says of a key what it must be, or that it is missing. */
+const mustBe = (what: string) => ({
+  error: ({ input }: { input?: unknown }) => `${input === undefined ? "is missing: it " : ""}must be ${what}`,
+});
+
 const anyOfOne = "name exactly one of";
 
 /** A template of these placeholders. */
@@ -64,7 +69,9 @@ const timestamp = z
 
 const scheme = z
   .strictObject({
-    header: z.union([headerName, z.array(headerName).min(1)]).optional(),
+    header: z
+      .union([headerName, z.array(headerName).min(1)], mustBe("a header name or a list of them"))
+      .optional(),
     query: z.string().min(1).optional(),
     field: pointer.optional(),
     any_header: z.boolean().optional(),
@@ -128,32 +135,39 @@ function timeProblems({ timestamp }: Scheme, has: Has): [keyof Scheme, string][]
 }
 
 export const signature = z
-  .union([scheme, z.array(scheme).min(1).max(8)])
+  .union([scheme, z.array(scheme).min(1).max(8)], mustBe("a table or a list of tables"))
   .transform((one) => [one].flat() as readonly Scheme[]);
 
 export const answer = z.strictObject({
-  status: z.union([z.literal(200), z.literal(201), z.literal(202), z.literal(204)]).default(202),
+  status: z.literal([200, 201, 202, 204]).default(202),
   content_type: headerText.optional(),
   body: z.string().max(4096).optional(),
-  limited: z.union([z.literal(429), z.literal(503)]).default(429),
+  limited: z.literal([429, 503]).default(429),
 });
 
 const requestTemplate = template(REQUEST_PARTS);
+
+const jsonValue = z.union(
+  [z.literal("{mac}"), requestTemplate, z.number()],
+  mustBe('"{mac}", text with placeholders or a number'),
+);
 
 const handshake = z
   .strictObject({
     method: z.enum(["GET", "HEAD", "OPTIONS", "POST"]).default("POST"),
     when: z.record(requestTemplate, z.string()).default({}),
-    proof: z.union([
-      z.literal("none"),
-      z.literal("credential"),
-      z.strictObject({ verify_token: z.string().min(1) }),
-      z.strictObject({ secret_header: headerName }),
-    ]),
-    status: z.union([z.literal(200), z.literal(204)]).default(200),
+    proof: z.union(
+      [
+        z.enum(["none", "credential"]),
+        z.strictObject({ verify_token: z.string().min(1) }),
+        z.strictObject({ secret_header: headerName }),
+      ],
+      mustBe('"none", "credential", { verify_token = … } or { secret_header = … }'),
+    ),
+    status: z.literal([200, 204]).default(200),
     content_type: headerText.optional(),
     body: requestTemplate.optional(),
-    json: z.record(z.string(), z.union([z.literal("{mac}"), requestTemplate, z.number()])).optional(),
+    json: z.record(z.string(), jsonValue).optional(),
     headers: z.record(headerName, requestTemplate).default({}),
     mac: z
       .strictObject({

@@ -7,7 +7,8 @@ import type { Env } from "./secrets.ts";
 
 /** `webhooks.toml`. Without the file the webhooks gateway is off. */
 export function webhooksToml(env: Env) {
-  return file(env).superRefine(({ endpoints, idempotency_window_secs }, context) => {
+  return file(env).transform((parsed, context) => {
+    const { endpoints, idempotency_window_secs } = parsed;
     for (const [index, endpoint] of endpoints.entries()) {
       const needed = rememberedSecsAtLeast(endpoint);
       if ((endpoint.idempotency_window_secs ?? idempotency_window_secs) >= needed) continue;
@@ -15,6 +16,7 @@ export function webhooksToml(env: Env) {
       const message = `is below ${needed}, in which a recorded delivery is still fresh enough to be sent again`;
       context.addIssue({ code: "custom", path, message });
     }
+    return parsed;
   });
 }
 

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { JOB_INDEX_MAX, jobKey } from "../job-call/job-ids.ts";
-import type { Problem } from "./config-dir.ts";
 import { decimals, evmAddress, jobQuoteDomain, markupBps, network, rpcUrl } from "./evm-fields.ts";
 import { address, domainText, headerText, httpUrl, id, isPrivateUrl, positive } from "./fields.ts";
+import type { Problem } from "./problem.ts";
 import { ratePerNativeUnit, rateProblems, rateSettings } from "./rate-source.ts";
 import { type Env, secretHeaders, secretValues } from "./secrets.ts";
 
@@ -83,7 +83,8 @@ function tooShort({ max_timeout_secs, settle_timeout_secs }: Row): Problem[] {
     max_timeout_secs ?? MAX_TIMEOUT_SECS,
     settle_timeout_secs ?? SETTLE_TIMEOUT_SECS,
   ];
-  if (!(Number(longest) <= Number(settle) + SETTLE_MARGIN_SECS)) return [];
+  if (typeof longest !== "number" || typeof settle !== "number") return [];
+  if (longest > settle + SETTLE_MARGIN_SECS) return [];
   const message = `must be above settle_timeout_secs + ${SETTLE_MARGIN_SECS}: no payer's authorization would last long enough`;
   return [{ path: ["max_timeout_secs"], message }];
 }
@@ -100,7 +101,8 @@ function rowsOf(list: unknown): { row: Row; index: number }[] {
 }
 
 function tokenIdentity({ network, asset }: Row): string | undefined {
-  return network === undefined || asset === undefined ? undefined : `${network}/${asset}`.toLowerCase();
+  const areNames = typeof network === "string" && typeof asset === "string";
+  return areNames ? `${network}/${asset}`.toLowerCase() : undefined;
 }
 
 function jobIdentity({ service_id: serviceId, job_index: jobIndex }: Row): string | undefined {

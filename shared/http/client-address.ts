@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
 import { canonicalAddress } from "../ip/address.ts";
 import { createAddressList } from "../ip/address-list.ts";
 import { headerValues } from "./headers.ts";
@@ -49,10 +50,18 @@ export function createClientAddressOf({
   };
 }
 
+/** A connection has many requests, and one address at its other end. */
+const peers = new WeakMap<Socket, string>();
+
 /** The address at the other end of the connection; `unknown` once that is gone. */
 function peerAddress({ socket }: IncomingMessage): string {
-  const address = socket.remoteAddress ?? "unknown";
-  return canonicalAddress(address) ?? address;
+  const known = peers.get(socket);
+  if (known !== undefined) return known;
+  const { remoteAddress } = socket;
+  if (remoteAddress === undefined) return "unknown";
+  const address = canonicalAddress(remoteAddress) ?? remoteAddress;
+  peers.set(socket, address);
+  return address;
 }
 
 /**

@@ -1,3 +1,5 @@
+import { slipBetween } from "../text/near.ts";
+
 /** A configured path that was probably meant, and in what the request's path differs from it. */
 export type NearPath = { path: string; differs: string };
 
@@ -7,7 +9,7 @@ const PATH_MAX = 512;
 const LETTERS_MIN = 5;
 
 /**
- * Finds the configured path that a request's path misses by a slash at the end, case, percent-encoding or one letter. One
+ * Finds the configured path that a request's path misses by a slash at the end, case, percent-encoding or one slip of the hand. One
  * search compares the path with the configured paths of about its length, so it is for sampled requests.
  */
 export function createFindNear(paths: Iterable<string>): (path: string) => NearPath | undefined {
@@ -28,22 +30,28 @@ export function createFindNear(paths: Iterable<string>): (path: string) => NearP
     const same = byForm.get(form);
     if (same !== undefined)
       return same === path ? undefined : { path: same, differs: difference(path, same) };
-    if (form.length < LETTERS_MIN) return undefined;
+    return form.length < LETTERS_MIN ? undefined : oneSlipFrom(form);
+  };
+
+  function oneSlipFrom(form: string): NearPath | undefined {
     for (const length of [form.length, form.length + 1, form.length - 1]) {
-      const near = byLength.get(length)?.find((other) => isOneLetterFrom(form, other));
-      if (near !== undefined) return { path: byForm.get(near) ?? near, differs: "by one letter" };
+      for (const other of byLength.get(length) ?? []) {
+        const slip = slipBetween(form, other);
+        if (slip !== undefined) return { path: byForm.get(other) ?? other, differs: `by ${slip}` };
+      }
     }
     return undefined;
-  };
+  }
 }
 
-/** What paths have in common that only a slash at the end, case or percent-encoding tells apart. */
+/** What paths have in common that only slashes, case or percent-encoding tell apart. */
 function formOf(path: string): string {
   return withoutSlash(decoded(path)).toLowerCase();
 }
 
+/** Without a slash at the end, and with one where several follow each other. */
 function withoutSlash(path: string): string {
-  return path.replace(/(?<=.)\/$/, "");
+  return path.replace(/\/{2,}/g, "/").replace(/(?<=.)\/$/, "");
 }
 
 function decoded(path: string): string {
@@ -57,19 +65,9 @@ function decoded(path: string): string {
 function difference(sent: string, meant: string): string {
   const [a, b] = [withoutSlash(sent), withoutSlash(meant)];
   const differs: string[] = [];
+  if (sent.includes("//") !== meant.includes("//")) differs.push("a slash too many");
   if (sent.endsWith("/") !== meant.endsWith("/")) differs.push("a slash at the end");
   if (a.toLowerCase() !== b.toLowerCase()) differs.push("percent-encoding");
   if (withoutSlash(decoded(a)) !== withoutSlash(decoded(b))) differs.push("case");
   return `by ${differs.join(" and ")}`;
-}
-
-/** Whether one letter added, left out or replaced makes `a` of `b`: all letters before and after it are the same. */
-function isOneLetterFrom(a: string, b: string): boolean {
-  const most = Math.max(a.length, b.length);
-  const least = Math.min(a.length, b.length);
-  let before = 0;
-  while (before < least && a[before] === b[before]) before += 1;
-  let after = 0;
-  while (after < least - before && a[a.length - 1 - after] === b[b.length - 1 - after]) after += 1;
-  return before + after >= most - 1;
 }

@@ -1,7 +1,8 @@
-import { openConfigDir, type Problem, shortSecrets } from "../config/config-dir.ts";
+import { openConfigDir, shortSecrets } from "../config/config-dir.ts";
 import { type JobPrice, type PriceList, parseJobPricing } from "../config/job-pricing-toml.ts";
 import { type Config, readConfig } from "../config/load-config.ts";
 import { type PricingToml, pricingToml } from "../config/pricing-toml.ts";
+import type { Problem } from "../config/problem.ts";
 import type { Env } from "../config/secrets.ts";
 import { jobKey } from "../job-call/job-ids.ts";
 import { QUOTED_JOB_INDEX_MAX } from "./job-quote.ts";

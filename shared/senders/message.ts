@@ -3,7 +3,7 @@ import { headerBytes, rawQuery } from "../http/headers.ts";
 import type { Scheme } from "./description.ts";
 import type { Key } from "./key.ts";
 import { need, rejected, wellFormed } from "./rejected.ts";
-import type { Sent } from "./sent.ts";
+import { oneItem, type Sent } from "./sent.ts";
 import { formText, type Part, type RequestValues, toParts } from "./template.ts";
 import { isHmac } from "./verifier.ts";
 
@@ -94,11 +94,16 @@ function bytesOf(part: Part, head: Head, url: string, key: Key, values: RequestV
     case "query":
       return Buffer.from(need(values.query(part.name)), "utf8");
     case "pair":
-      return headerBytes(wellFormed(sent?.pair(part.key)));
+      return headerBytes(wellFormed(sent?.pair(part.key), () => oneItem(part.key)));
     case "named-headers":
-      return headerBytes(namedHeaders(wellFormed(sent?.pair(part.key)), values));
+      return headerBytes(
+        namedHeaders(
+          wellFormed(sent?.pair(part.key), () => oneItem(part.key)),
+          values,
+        ),
+      );
     case "timestamp":
-      return headerBytes(wellFormed(time));
+      return headerBytes(wellFormed(time, () => "the time is missing"));
     case "method":
       return Buffer.from(req.method ?? "", "latin1");
     case "url":
@@ -110,7 +115,8 @@ function bytesOf(part: Part, head: Head, url: string, key: Key, values: RequestV
 
 /** A value must not hold the literal that ends it: bytes could move from it into what follows. */
 function endedBy(next: Part | undefined, value: Buffer): Buffer {
-  if (next?.kind === "literal" && value.includes(next.text)) throw rejected("malformed");
+  if (next?.kind === "literal" && value.includes(next.text))
+    throw rejected("malformed", `a signed header must not hold "${next.text}"`);
   return value;
 }
 
@@ -140,6 +146,6 @@ function urlForms(publicUrl: string, portOptional: boolean): string[] {
 function signedUrl(url: string, req: IncomingMessage, hasBodySha256: boolean): string {
   const query = rawQuery(req.url ?? "");
   if (hasBodySha256) return `${url.split("?")[0]}?${query}`;
-  if (query !== rawQuery(url)) throw rejected("mismatch");
+  if (query !== rawQuery(url)) throw rejected("mismatch", "the query is not that of public_url");
   return url;
 }

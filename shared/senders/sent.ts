@@ -32,6 +32,28 @@ export function parseSent(texts: readonly string[], scheme: Scheme): Sent | unde
   };
 }
 
+/** The form that `parseSent` wants, for operators. */
+export function formWanted({
+  algorithm,
+  encoding = "hex",
+  prefix = "",
+  prefix_optional,
+  list,
+}: Scheme): string {
+  const bytes = SIGNATURE_BYTES[algorithm];
+  const size = bytes === undefined ? "" : ` of ${bytes} bytes`;
+  const value = `${encoding}${size}`;
+  if (list !== undefined) return `an item ${list.key}${list.assign ?? "="}… is to be ${value}`;
+  if (prefix === "") return `the signature is to be ${value}`;
+  const article = prefix_optional === true ? "perhaps " : "";
+  return `the signature is to be ${article}${prefix} and ${value}`;
+}
+
+/** What `pair` wants, for operators. */
+export function oneItem(key: string): string {
+  return `the signature is to have one item ${key}`;
+}
+
 /** Whether a list has an item with the key of its signatures. */
 export function hasCandidate(texts: readonly string[], { list }: Scheme): boolean {
   return list === undefined || itemsOf(texts, list).some(([key]) => key === list.key);

@@ -7,7 +7,7 @@ import type { Scheme } from "./description.ts";
 import { type Key, keysFor } from "./key.ts";
 import { type Head, Message } from "./message.ts";
 import { need, rejected, wellFormed } from "./rejected.ts";
-import { hasCandidate, parseSent, type Sent } from "./sent.ts";
+import { formWanted, hasCandidate, parseSent, type Sent } from "./sent.ts";
 import { RequestValues, toPointer } from "./template.ts";
 import { checkTime, timeInHead } from "./timestamp.ts";
 import { hmacVerifier, messageVerifier, some, type Verifier } from "./verifier.ts";
@@ -48,10 +48,11 @@ export function createSignatureCheck(
   if (more.length === 0) return only.begin;
 
   const readers = [only, ...more];
+  const places = readers.map(({ place }) => place).join(" or ");
   return (req) => {
     const present = readers.filter((reader) => reader.isIn(req));
     const [first] = present;
-    if (first === undefined) throw rejected("missing");
+    if (first === undefined) throw rejected("missing", places);
     const rivals = present.filter(({ place }) => place === first.place);
     return (rivals.find((reader) => reader.hasCandidate(req)) ?? first).begin(req);
   };
@@ -67,33 +68,22 @@ function createReader(scheme: Scheme, keys: readonly Key[], { publicUrl, clock, 
   const { algorithm, timestamp, body_sha256_query } = scheme;
   const headers = [scheme.header ?? []].flat().map((name) => name.toLowerCase());
   const required = Object.entries(scheme.require ?? {});
+  const place = headers.length === 0 ? "" : `header ${headers.join(" or ")}`;
   const message = new Message(scheme, publicUrl);
   const needsBody =
     !message.isStreamed || [scheme.field, timestamp?.field, body_sha256_query, givenAway].some(isDefined);
 
-  /** The texts of the signature: of the first header that the request has, or of all that may hold it. */
-  function textsIn(req: IncomingMessage): string[] {
-    if (scheme.query !== undefined) return [need(new RequestValues(req).query(scheme.query))];
-    const texts: string[] = [];
-    for (const name of headers) {
-      const values = headerValues(req, name);
-      if (values.length > 1) throw rejected("repeated");
-      texts.push(...values);
-      if (texts.length > 0 && scheme.any_header !== true) break;
-    }
-    return texts;
-  }
-
   function readSent(req: IncomingMessage): Sent {
-    const texts = textsIn(req);
-    if (texts.length === 0) throw rejected("missing");
-    return wellFormed(parseSent(texts, scheme));
+    const texts = textsIn(req, scheme, headers);
+    if (texts.length === 0) throw rejected("missing", place);
+    return wellFormed(parseSent(texts, scheme), () => formWanted(scheme));
   }
 
   function readHead(req: IncomingMessage, bodySha256: string | undefined): Head {
     const values = new RequestValues(req);
     for (const [name, wanted] of required) {
-      if (need(values.header([name.toLowerCase()])) !== wanted) throw rejected("mismatch");
+      if (need(values.header([name.toLowerCase()])) !== wanted)
+        throw rejected("mismatch", `header ${name} is not ${wanted}`);
     }
     const sent = scheme.field === undefined ? readSent(req) : undefined;
     const time = timestamp && timeInHead(timestamp, values, sent);
@@ -124,10 +114,13 @@ function createReader(scheme: Scheme, keys: readonly Key[], { publicUrl, clock, 
     function check(body: Buffer): void {
       const values = new RequestValues(req, body);
       const fieldOf = (pointer: string | undefined) => need(values.field(toPointer(pointer)));
-      const { candidates } = head.sent ?? wellFormed(parseSent([fieldOf(scheme.field)], scheme));
+      const { candidates } =
+        head.sent ?? wellFormed(parseSent([fieldOf(scheme.field)], scheme), () => formWanted(scheme));
       if (!some(verifiers, (verifier) => verifier.matches(values, candidates))) throw rejected("mismatch");
-      if (bodySha256 !== undefined && bodySha256 !== sha256Hex(body)) throw rejected("mismatch");
-      if (givenAway?.test(body.toString("latin1")) === true) throw rejected("mismatch");
+      if (bodySha256 !== undefined && bodySha256 !== sha256Hex(body))
+        throw rejected("mismatch", `the body's SHA-256 is not ${body_sha256_query}`);
+      if (givenAway?.test(body.toString("latin1")) === true)
+        throw rejected("mismatch", "the body is one for which the handshake makes a signature");
       if (timestamp?.field !== undefined) checkTime(fieldOf(timestamp.field), timestamp, clock());
     }
     return {
@@ -141,17 +134,33 @@ function createReader(scheme: Scheme, keys: readonly Key[], { publicUrl, clock, 
 
   return {
     /** Schemes of the same place are versions of one signature. */
-    place: headers.join(),
+    place,
     isIn: (req: IncomingMessage): boolean =>
       headers.length === 0 || headers.some((name) => headerValues(req, name).length > 0),
-    hasCandidate: (req: IncomingMessage): boolean => hasCandidate(textsIn(req), scheme),
+    hasCandidate: (req: IncomingMessage): boolean => hasCandidate(textsIn(req, scheme, headers), scheme),
     begin,
   };
+}
+
+/** The texts of the signature: of the first header that the request has, or of all that may hold it. */
+function textsIn(req: IncomingMessage, { query, any_header }: Scheme, headers: readonly string[]): string[] {
+  if (query !== undefined) return [need(new RequestValues(req).query(query))];
+  const texts: string[] = [];
+  for (const name of headers) {
+    const values = headerValues(req, name);
+    if (values.length > 1) throw rejected("repeated", `header ${name}`);
+    texts.push(...values);
+    if (texts.length > 0 && any_header !== true) break;
+  }
+  return texts;
 }
 
 function hexDigest(req: IncomingMessage, parameter: string): string | undefined {
   const found = new RequestValues(req).query(parameter);
   if ("problem" in found && found.problem === "missing") return undefined;
   const text = need(found);
-  return wellFormed(/^[0-9a-f]{64}$/.test(text) ? text : undefined);
+  return wellFormed(
+    /^[0-9a-f]{64}$/.test(text) ? text : undefined,
+    () => `${parameter} is to be a SHA-256 in hex`,
+  );
 }

@@ -1,6 +1,6 @@
 import type { Timestamp, TimeUnit } from "./description.ts";
 import { need, rejected, wellFormed } from "./rejected.ts";
-import type { Sent } from "./sent.ts";
+import { oneItem, type Sent } from "./sent.ts";
 import type { RequestValues } from "./template.ts";
 
 /** When a request was signed, as it was sent; undefined if the body has it, and has yet to arrive. */
@@ -10,16 +10,34 @@ export function timeInHead(
   sent: Sent | undefined,
 ): string | undefined {
   if (timestamp.header !== undefined) return need(values.header([timestamp.header.toLowerCase()]));
-  return timestamp.pair === undefined ? undefined : wellFormed(sent?.pair(timestamp.pair));
+  const { pair } = timestamp;
+  return pair === undefined ? undefined : wellFormed(sent?.pair(pair), () => oneItem(pair));
 }
 
 /** Throws `webhook.credential_rejected` unless the time has its form and is within its window. */
 export function checkTime(text: string, timestamp: Timestamp, now: number): void {
   const { unit, past_secs = Number.POSITIVE_INFINITY, future_secs = Number.POSITIVE_INFINITY } = timestamp;
-  const time = wellFormed(parseTime(text, unit));
-  if (now - time > past_secs * 1000) throw rejected("stale");
-  if (time - now > future_secs * 1000) throw rejected("early");
+  const time = wellFormed(parseTime(text, unit), () => `the time is to be ${UNITS[unit]}`);
+  const agoSecs = (now - time) / 1000;
+  if (agoSecs > past_secs)
+    throw rejected("stale", `signed ${secs(agoSecs)} before this gateway's clock, past_secs is ${past_secs}`);
+  if (-agoSecs > future_secs)
+    throw rejected(
+      "early",
+      `signed ${secs(-agoSecs)} after this gateway's clock, future_secs is ${future_secs}`,
+    );
 }
+
+function secs(amount: number): string {
+  return `${Math.ceil(amount)} s`;
+}
+
+const UNITS: Readonly<Record<TimeUnit, string>> = {
+  s: "Unix seconds, 10 digits",
+  ms: "Unix milliseconds, 13 digits",
+  rfc3339: "a time of RFC 3339",
+  go: "a time as Go's Time.String writes it",
+};
 
 /** Digits are counted, so that none can move between the time and what stands beside it in the signed bytes. */
 const FORMS: Readonly<Record<TimeUnit, RegExp>> = {

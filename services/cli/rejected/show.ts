@@ -33,7 +33,7 @@ function inWords(request: RejectedRequest): string {
     ["query", query.length > 0 ? query.join(", ") : undefined],
     ["code", code],
     ["reason", reason],
-    ["signatures came", signatures(request.came)],
+    ["credential headers came", signatures(request.came)],
     ["and wanted", signatures(request.wanted)],
     ["headers", headers.join(", ")],
     ["body", sizeOf(request)],

@@ -38,7 +38,7 @@ test("a refused signature leaves who sent it, which signature headers came and w
     endpoint: "/github",
     address: "127.0.0.1",
     code: "webhook.credential_rejected",
-    reason: "missing",
+    reason: "missing: header x-hub-signature-256",
     came: ["authorization", "x-hub-signature"],
     wanted: ["x-hub-signature-256"],
     query: ["key"],

@@ -101,6 +101,46 @@ test.each([
   },
 );
 
+const signed = (keys: string) => `auth = "signature"\nsecret = "0123456789abcdef"\nsignature = ${keys}`;
+const hmac = 'header = "X-S", algorithm = "hmac-sha256"';
+
+test.each([
+  ['preset = "gihtub"', 'preset: knows no sender "gihtub": did you mean github?'],
+  ['preset = "discord"', "did you mean discord-interactions or discord-events?"],
+  ['preset = "unheard-of"', 'preset: knows no sender "unheard-of": docs/senders.md has the list'],
+  ['prest = "github"', "preset: is missing, and so is auth: name one of them"],
+  ['auth = "apikey"', 'auth: must be "none", "bearer", "basic", "api-key"'],
+  [
+    'auth = "signature"\nsecret = "0123456789abcdef"',
+    "signature: is missing: it must be a table or a list of tables",
+  ],
+  [signed('{ header = "X-S" }'), 'signature.algorithm: is missing: it must be "hmac-sha1", '],
+  [signed('{ header = "X S", algorithm = "hmac-sha256" }'), "signature.header: is not a header name"],
+  [
+    signed('{ header = 3, algorithm = "hmac-sha256" }'),
+    "signature.header: must be a header name or a list of them",
+  ],
+  [signed(`{ ${hmac}, timestmp = {} }`), "signature.timestmp: unknown key"],
+  [
+    signed(`{ ${hmac}, signed = "{timestam}.{body}" }`),
+    "signature.signed: has a placeholder that is not known: {timestam}",
+  ],
+  [
+    signed(`{ ${hmac}, signed = "{timestamp}.{body}" }`),
+    "signature.timestamp: is needed, since {timestamp} is signed",
+  ],
+  [signed('{ algorithm = "hmac-sha256" }'), "signature: name exactly one of header, query and field"],
+  [signed(`[{ ${hmac} }, { ${hmac}, encoding = "hx" }]`), 'signature[1].encoding: must be "hex", '],
+  [
+    'auth = "none"\nhandshakes = [{ proof = "none", when = { "{heder:X}" = "1" } }]',
+    "handshakes[0].when.{heder:X}: has a placeholder that is not known: {heder:X}",
+  ],
+  ['auth = "none"\nhandshakes = [{ proof = "non" }]', 'handshakes[0].proof: must be "none", "credential", '],
+  ['auth = "none"\nanswer = { status = 203 }', "answer.status: must be 200, 201, 202 or 204"],
+])("the mistake in %j is named with its key, and with what would be right", (lines, problem) => {
+  expect(problems({ "webhooks.toml": endpoint(lines) })[0]).toContain(problem);
+});
+
 test("a configuration folder that is not there is refused", () => {
   expect(() => loadConfig({ dir: "/does/not/exist", env: {} })).toThrow(/no such directory/);
 });

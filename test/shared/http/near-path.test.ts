@@ -14,7 +14,9 @@ test.each([
   ["/hooks/githb", "/hooks/github", "by one letter"],
   ["/hooks/githubb", "/hooks/github", "by one letter"],
   ["/hooks/gitlub", "/hooks/github", "by one letter"],
-  ["//hooks/github", "/hooks/github", "by one letter"],
+  ["//hooks/github", "/hooks/github", "by a slash too many"],
+  ["/hooks//github/", "/hooks/github", "by a slash too many and a slash at the end"],
+  ["/hooks/gihtub", "/hooks/github", "by two letters that changed places"],
   ["/HOOKS/GITHB/", "/hooks/github", "by one letter"],
   ["/A", "/a", "by case"],
 ])("%s was probably meant for %s, and differs %s", (sent, path, differs) => {
@@ -24,7 +26,7 @@ test.each([
 test.each([
   "/hooks/github",
   "/hooks/gi",
-  "/hooks/gihtub",
+  "/hooks/gitbuh",
   "/b",
   "/",
   "",

@@ -99,7 +99,7 @@ test("postern rejected show prints all that was kept, and no value of a header o
   );
   const ran = await rejected("show", id);
   expect(ran).toMatchObject({ code: 0, stderr: "" });
-  expect(ran.stdout).toMatch(/^signatures came +none\nand wanted +Stripe-Signature\n/m);
+  expect(ran.stdout).toMatch(/^credential headers came +none\nand wanted +Stripe-Signature\n/m);
   expect(ran.stdout).toMatch(/^body +12 bytes, not kept\n/m);
   expect(ran.stdout).toMatch(/^query +token$/m);
   expect(ran.stdout).not.toContain("hidden");

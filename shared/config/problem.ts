@@ -1,0 +1,81 @@
+import type { z } from "zod";
+
+/** What is wrong, and at which key of the file. */
+export type Problem = { path: readonly PropertyKey[]; message: string };
+
+type Issue = z.core.$ZodIssue;
+
+/** The problems of an issue that zod found: one for each unknown key, and those of the shape that a value was meant to have. */
+export function problemsOf(issue: Issue): Problem[] {
+  switch (issue.code) {
+    case "unrecognized_keys":
+      return issue.keys.map((key) => ({ path: [...issue.path, key], message: "unknown key" }));
+    case "invalid_key":
+      return issue.issues.map(({ message }) => ({ path: issue.path, message }));
+    case "invalid_union":
+      return problemsOfMeant(issue);
+    default:
+      return [issue];
+  }
+}
+
+/** Of the shapes that a value may have, only one may fit its type: that one was meant. */
+function problemsOfMeant(issue: z.core.$ZodIssueInvalidUnion): Problem[] {
+  const isOther = ({ code, path }: Issue) =>
+    path.length === 0 && (code === "invalid_type" || code === "invalid_value");
+  const [meant, ...more] = issue.errors.filter((issues) => !issues.some(isOther));
+  if (meant === undefined || more.length > 0) return [issue];
+  return meant.flatMap(problemsOf).map(({ path, message }) => ({ path: [...issue.path, ...path], message }));
+}
+
+/** What a key says that breaks the rules of zod's own; undefined leaves it to zod. */
+export function messageFor(issue: z.core.$ZodRawIssue): string | undefined {
+  switch (issue.code) {
+    case "invalid_type":
+      return issue.input === undefined ? "is missing" : (TYPES[issue.expected] ?? undefined);
+    case "invalid_value":
+      return `${missing(issue.input)}must be ${oneOf(issue.values)}`;
+    case "invalid_union":
+      if (!Array.isArray(issue.options) || typeof issue.discriminator !== "string") return undefined;
+      return `${missing(valueAt(issue.input, issue.discriminator))}must be ${oneOf(issue.options)}`;
+    case "too_small":
+      return SIZED.includes(issue.origin) ? tooFew(issue.minimum) : `must be at least ${issue.minimum}`;
+    case "too_big":
+      return SIZED.includes(issue.origin)
+        ? `is longer than ${issue.maximum}`
+        : `must be at most ${issue.maximum}`;
+    default:
+      return undefined;
+  }
+}
+
+/** The types of TOML. A whole number beyond 2^53 comes as a bigint. */
+const TYPES: Readonly<Record<string, string>> = {
+  string: "must be text",
+  number: "must be a number, with no more digits than a double has",
+  int: "must be a whole number of at most 2^53 - 1",
+  boolean: "must be true or false",
+  array: "must be a list",
+  object: "must be a table",
+  record: "must be a table",
+};
+
+const SIZED: readonly string[] = ["string", "array"];
+
+function tooFew(minimum: number | bigint): string {
+  return minimum === 1 || minimum === 1n ? "is empty" : `is shorter than ${minimum}`;
+}
+
+function missing(input: unknown): string {
+  return input === undefined ? "is missing: it " : "";
+}
+
+function valueAt(input: unknown, key: string): unknown {
+  return (input as Record<string, unknown>)[key];
+}
+
+function oneOf(values: readonly unknown[]): string {
+  const texts = values.map((value) => JSON.stringify(value));
+  const last = texts.pop();
+  return texts.length === 0 ? `${last}` : `${texts.join(", ")} or ${last}`;
+}
