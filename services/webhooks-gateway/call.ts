@@ -137,21 +137,18 @@ const QUERY_BYTES_MAX = 4096;
 /** The sender's own id of this delivery, if the request has one. */
 function readDeliveryId(template: readonly Part[], values: RequestValues): string | undefined {
   const found = fill(template, values);
-  const where = template.map((part) => (part.kind === "header" ? part.names.join(" or ") : part.kind)).join();
-  const invalid = (what: string) =>
-    AppError.public("webhook.delivery_id_invalid", `the delivery id (${where}) ${what}`);
+  const invalid = (what: string) => AppError.public("webhook.delivery_id_invalid", `the delivery id ${what}`);
   if ("problem" in found) {
     if (found.problem === "missing") return undefined;
-    throw invalid("came more than once");
+    throw invalid(`came more than once (${found.what})`);
   }
   const { value } = found;
   if (value === "") throw invalid("is empty");
-  const isOfBody = template.some(({ kind }) => kind === "field");
-  // A batch has the ids of all its elements.
-  if (isOfBody && value.length > DELIVERY_ID_BYTES_MAX) return sha256Hex(Buffer.from(value));
   const problem = headerTextProblem(value, DELIVERY_ID_BYTES_MAX);
-  if (problem !== undefined) throw invalid(problem);
-  return value;
+  if (problem === undefined) return value;
+  // A field may hold any text, and a batch has the ids of all its elements.
+  if (template.some(({ kind }) => kind === "field")) return sha256Hex(Buffer.from(value));
+  throw invalid(problem);
 }
 
 /** Adds a value that the request has. An empty one counts as absent. */

@@ -7,6 +7,7 @@ import { readBody } from "../../shared/http/body.ts";
 import type { BodyLease } from "../../shared/http/body-budget.ts";
 import { CODINGS, codingUnsupported, contentCoding, decodeBody } from "../../shared/http/content-coding.ts";
 import { headerBytes, onlyHeaderValue } from "../../shared/http/headers.ts";
+import type { Scheme } from "../../shared/senders/description.ts";
 import { PRESETS } from "../../shared/senders/presets.ts";
 import { rejected } from "../../shared/senders/rejected.ts";
 import { createSignatureCheck, type SignatureProof } from "../../shared/senders/signature.ts";
@@ -41,12 +42,12 @@ export type CredentialHeaders = { wanted: readonly string[]; came: readonly stri
 type Check = (req: IncomingMessage) => SignatureProof | undefined;
 
 /** A body that must be parsed before anything is proven has this limit: as objects it may take many times its bytes. */
-const UNPROVEN_JSON_BYTES_MAX = 1024 * 1024;
+const UNPROVEN_PARSED_BYTES_MAX = 1024 * 1024;
 
 export function createCredential(endpoint: EndpointToml, bodyLimitBytes: number, clock: Clock): Credential {
   const check = createCheck(endpoint, clock);
-  const isInBody = schemesOf(endpoint)?.some(({ field }) => field !== undefined) === true;
-  const bodyBytesMax = isInBody ? Math.min(bodyLimitBytes, UNPROVEN_JSON_BYTES_MAX) : bodyLimitBytes;
+  const isParsed = schemesOf(endpoint)?.some(readsBody) === true;
+  const bodyBytesMax = isParsed ? Math.min(bodyLimitBytes, UNPROVEN_PARSED_BYTES_MAX) : bodyLimitBytes;
   const wanted = [...new Set([...credentialHeaders(endpoint), ...headersBeside(endpoint)])];
   const coversDecoded = "signature_over" in endpoint && endpoint.signature_over === "decoded";
 
@@ -88,6 +89,11 @@ export function createCredential(endpoint: EndpointToml, bodyLimitBytes: number,
   }
 
   return { readProvenBody, challenge: challengeOf(endpoint), headers };
+}
+
+/** Whether a body must be parsed before its signature is known to hold. */
+function readsBody({ field, signed = "" }: Scheme): boolean {
+  return field !== undefined || toParts(signed).some(({ kind }) => kind === "field" || kind === "form");
 }
 
 function createCheck(endpoint: EndpointToml, clock: Clock): Check {
@@ -162,7 +168,7 @@ const KNOWN_HEADERS: ReadonlySet<string> = knownHeaders();
 function knownHeaders(): Set<string> {
   const signed = Object.values(PRESETS).flatMap(({ endpoint }) => {
     const schemes = [endpoint.signature ?? []].flat();
-    return [...schemes.flatMap(({ header }) => header ?? []), ...(endpoint.api_key_header ?? [])];
+    return [...schemes.map(({ header }) => header), endpoint.api_key_header].flatMap((name) => name ?? []);
   });
   const others = ["authorization", "x-api-key", "x-signature-256", "x-hub-signature", "x-webhook-signature"];
   return new Set([...signed, ...others].map((name) => name.toLowerCase()));

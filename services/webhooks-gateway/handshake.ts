@@ -7,7 +7,7 @@ import { AppError } from "../../shared/errors/app-error.ts";
 import type { TakeSecret } from "../../shared/gateway/opened-endpoints.ts";
 import { keysFor } from "../../shared/senders/key.ts";
 import { fill, RequestValues, toParts } from "../../shared/senders/template.ts";
-import { hmacOf } from "../../shared/senders/verifier.ts";
+import { macOf } from "../../shared/senders/verifier.ts";
 
 /** The answer to a set-up request. */
 export type HandshakeAnswer = { status: number; headers: Readonly<Record<string, string>>; body: string };
@@ -72,19 +72,19 @@ export function createHandshakes(endpoint: EndpointToml, takeSecret: TakeSecret)
     if (json === undefined) return { status, headers, body: body === undefined ? "" : echo(body, values) };
     const members = Object.entries(json).map(([name, value]) => {
       if (typeof value === "number") return [name, value];
-      return [name, value === "{mac}" ? macOf(handshake, values) : echo(value, values)];
+      return [name, value === "{mac}" ? answeredMac(handshake, values) : echo(value, values)];
     });
     return { status, headers, body: JSON.stringify(Object.fromEntries(members)) };
   }
 
-  function macOf({ mac }: HandshakeToml, values: RequestValues): string {
+  function answeredMac({ mac }: HandshakeToml, values: RequestValues): string {
     const text = echo(mac?.of ?? "", values);
     if (!GIVEN_AWAY.test(text)) throw refused("the challenge has the form of something that is signed");
     const schemes = schemesOf(endpoint) ?? [];
     const [scheme] = schemes;
     const [key] = keysFor(schemes, ("secret" in endpoint && endpoint.secret) || [])[0] ?? [];
     if (scheme === undefined || key === undefined) throw refused("the endpoint has no secret");
-    const digest = hmacOf(scheme.algorithm, key, Buffer.from(text, "latin1"));
+    const digest = macOf(scheme.algorithm, key, Buffer.from(text, "latin1"));
     return `${mac?.prefix ?? ""}${digest.toString(mac?.encoding)}`;
   }
 
@@ -100,8 +100,13 @@ function createIs({ method, when }: HandshakeToml) {
     req.method === method &&
     conditions.every(({ parts, wanted }) => {
       const found = fill(parts, values);
-      return "value" in found && (wanted === "*" || found.value === wanted);
+      return "value" in found && isWanted(found.value, wanted);
     });
+}
+
+/** A star at the end stands for any text. */
+function isWanted(value: string, wanted: string): boolean {
+  return wanted.endsWith("*") ? value.startsWith(wanted.slice(0, -1)) : value === wanted;
 }
 
 /** A template filled with what the sender sent, capped and without control characters. */

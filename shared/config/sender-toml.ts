@@ -143,6 +143,7 @@ export const answer = z.strictObject({
   content_type: headerText.optional(),
   body: z.string().max(4096).optional(),
   limited: z.literal([429, 503]).default(429),
+  refusals_limited: z.literal([401, 429]).default(429),
 });
 
 const requestTemplate = template(REQUEST_PARTS);

@@ -41,6 +41,11 @@ export function keccak256(bytes: Uint8Array): Uint8Array {
   return keccak_256(bytes);
 }
 
+/** A Keccak-256 of bytes that come one after the other. */
+export function createKeccak256(): { update(bytes: Uint8Array): unknown; digest(): Uint8Array } {
+  return keccak_256.create();
+}
+
 /** Keccak-256 as 0x and 64 lower-case hex digits. */
 export function keccak256Hex(bytes: Uint8Array): Hex {
   return toHex(keccak_256(bytes));

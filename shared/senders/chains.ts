@@ -28,6 +28,7 @@ export const chains = {
         signed: "{header:X-QN-Nonce}{timestamp}{body}",
         timestamp: { header: "X-QN-Timestamp", unit: "s", past_secs: 300, future_secs: 300 },
       },
+      delivery_id: "{header:X-QN-Nonce}",
       // The signature covers the text before it is compressed.
       encoded_bodies: "decode",
       signature_over: "decoded",
@@ -87,7 +88,6 @@ export const chains = {
       },
       // The body counts its retries, and each block comes twice: unconfirmed and confirmed.
       delivery_id: "{body:/streamId}:{body:/block/hash}:{body:/confirmed}:{body:/tag}",
-      event_type: "{body:/tag}",
       handshakes: [{ when: { "{body:/chainId}": "", "{body:/streamId}": "" }, proof: "credential" }],
       answer: { status: 200 },
     },
@@ -97,8 +97,7 @@ export const chains = {
     source: "https://docs.cdp.coinbase.com/webhooks/verify-signatures",
     setup: "Create the subscription over the API with this URL. `secret` is `metadata.secret` of the answer.",
     open: [
-      "Where the value of one signed header ends and the next begins is not signed.",
-      "If `h` names `X-Event-Id`, that is signed too, and a replay under another id is refused.",
+      "`h` says which headers are signed: if it names `X-Event-Id`, a replay under another id is refused.",
     ],
     endpoint: {
       auth: "signature",

@@ -132,7 +132,9 @@ export const commerce = {
         "X-WC-Webhook-Source",
       ],
       // The ping that comes when the webhook is saved is a form without a signature.
-      handshakes: [{ when: { "{header:Content-Type}": "application/x-www-form-urlencoded" }, proof: "none" }],
+      handshakes: [
+        { when: { "{header:Content-Type}": "application/x-www-form-urlencoded*" }, proof: "none" },
+      ],
       answer: { status: 200 },
     },
   },
@@ -184,7 +186,8 @@ export const commerce = {
   "authorize-net": {
     sender: "Authorize.Net",
     source: "https://developer.authorize.net/api/reference/features/webhooks.html",
-    setup: "Account > Settings > Webhooks: the URL. `secret` is the account's signature key, in hex.",
+    setup:
+      "Account > Settings > Webhooks: the URL. `secret` is the account's signature key, its 128 characters as they stand.",
     endpoint: {
       auth: "signature",
       signature: {
@@ -192,7 +195,6 @@ export const commerce = {
         prefix: "sha512=",
         encoding: "hex-upper",
         algorithm: "hmac-sha512",
-        secret_format: "hex",
       },
       delivery_id: "{body:/notificationId}",
       event_type: "{body:/eventType}",
@@ -217,7 +219,7 @@ export const commerce = {
     endpoint: {
       auth: "signature",
       signature: { header: "x-xero-signature", encoding: "base64", algorithm: "hmac-sha256" },
-      answer: { status: 200, body: "" },
+      answer: { status: 200, body: "", refusals_limited: 401 },
     },
   },
 } as const satisfies Readonly<Record<string, Preset>>;

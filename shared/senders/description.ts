@@ -96,12 +96,14 @@ export type Answer = {
   readonly body?: string;
   /** The status over a rate limit, which makes this sender come again. */
   readonly limited?: 429 | 503;
+  /** The status after too many refused credentials of one address: a sender that tries us with bad ones wants only 401. */
+  readonly refusals_limited?: 401 | 429;
 };
 
 /** A request by which a sender sets up an endpoint. It is answered and never queued. */
 export type Handshake = {
   readonly method?: "GET" | "HEAD" | "OPTIONS" | "POST";
-  /** Values that the request must have, by template; `*` is any. Only a signed handshake can be told by its body. */
+  /** Values that the request must have, by template; a `*` at the end is any text. Only a signed handshake can be told by its body. */
   readonly when?: Readonly<Record<string, string>>;
   /**
    * What is proven before the answer: nothing, the endpoint's credential, the verify token in this query parameter, or that

@@ -1,11 +1,11 @@
 import type { IncomingMessage } from "node:http";
 import { headerBytes, rawQuery } from "../http/headers.ts";
-import type { Scheme } from "./description.ts";
+import type { Scheme, Timestamp } from "./description.ts";
 import type { Key } from "./key.ts";
 import { need, rejected, wellFormed } from "./rejected.ts";
 import { oneItem, type Sent } from "./sent.ts";
-import { formText, type Part, type RequestValues, toParts } from "./template.ts";
-import { isHmac } from "./verifier.ts";
+import { type Part, type RequestValues, toParts } from "./template.ts";
+import { isDigest } from "./verifier.ts";
 
 /** What the signed bytes are made of, once the head of a request is read. */
 export type Head = {
@@ -21,24 +21,36 @@ export type Head = {
 
 /** Parts for which the body must be there. */
 const NEEDS_BODY: readonly Part["kind"][] = ["body", "field", "form"];
+/** Parts whose length the sender of a request chooses. */
+const VARIABLE: readonly Part["kind"][] = ["header", "query", "pair", "named-headers", ...NEEDS_BODY];
 const NOTHING = Buffer.alloc(0);
 const NO_URL: readonly string[] = [""];
 
+/** A part, and what its value must not hold, or bytes could move between it and what stands beside it. */
+type Piece = { readonly part: Part; readonly ends: Ends };
+/** By nothing; by this text; or by the first byte that is not one of an id or a type. */
+type Ends = "anywhere" | "after-token" | { readonly before: string };
+
 /** The bytes that a sender signs, by the description's `signed`. */
 export class Message {
-  /** Whether it is the body between bytes that the head tells, so that its MAC can be computed while the body arrives. */
+  /** Whether it is the body between bytes that the head tells, so that its digest can be computed while the body arrives. */
   readonly isStreamed: boolean;
-  readonly #parts: readonly Part[];
+  readonly #pieces: readonly Piece[];
   readonly #bodyAt: number;
   readonly #urls: readonly string[];
+  /** Whether the first byte of the body tells where it begins. */
+  readonly #marksBody: boolean;
 
   constructor(scheme: Scheme, publicUrl = "") {
-    this.#parts = toParts(scheme.signed ?? "{body}");
-    this.#bodyAt = this.#parts.findIndex(({ kind }) => kind === "body");
+    const parts = toParts(scheme.signed ?? "{body}");
+    this.#pieces = parts.map((part, at) => ({ part, ends: endsOf(parts, at) }));
+    this.#bodyAt = parts.findIndex(({ kind }) => kind === "body");
+    this.#marksBody = this.#pieces.some(({ ends }) => ends === "after-token");
     this.isStreamed =
-      isHmac(scheme.algorithm) &&
-      this.#parts.every(({ kind }, at) => at === this.#bodyAt || !NEEDS_BODY.includes(kind));
-    const signsUrl = this.#parts.some(({ kind }) => kind === "url");
+      isDigest(scheme.algorithm) &&
+      this.#bodyAt !== -1 &&
+      parts.every(({ kind }, at) => at === this.#bodyAt || !NEEDS_BODY.includes(kind));
+    const signsUrl = parts.some(({ kind }) => kind === "url");
     this.#urls = signsUrl ? urlForms(publicUrl, scheme.url_port_optional === true) : NO_URL;
   }
 
@@ -49,33 +61,87 @@ export class Message {
   }
 
   before(head: Head, url: string, key: Key): Buffer {
-    return bytesOfAll(this.#parts.slice(0, this.#bodyAt), head, url, key, head.values);
+    return bytesOfAll(this.#pieces.slice(0, this.#bodyAt), head, url, key, head.values);
   }
 
   after(head: Head, url: string, key: Key): Buffer {
-    return bytesOfAll(this.#parts.slice(this.#bodyAt + 1), head, url, key, head.values);
+    return bytesOfAll(this.#pieces.slice(this.#bodyAt + 1), head, url, key, head.values);
   }
 
   /** `values` are those of the request with its body. */
   whole(head: Head, url: string, key: Key, values: RequestValues): Buffer {
-    return bytesOfAll(this.#parts, head, url, key, values);
+    return bytesOfAll(this.#pieces, head, url, key, values);
+  }
+
+  /** Throws `webhook.credential_rejected` if a body that starts like this could have lost or won bytes at its beginning. */
+  checkFirst(byte: number | undefined): void {
+    if (this.#marksBody && byte !== undefined && TOKEN.test(String.fromCharCode(byte)))
+      throw rejected("malformed", "the body begins like the value that is signed before it");
   }
 }
 
-function bytesOfAll(
+/** What is wrong with `signed`: bytes could move from one of its parts to another. */
+export function boundaryProblem(
   parts: readonly Part[],
+  timestamp: Timestamp | undefined,
+): string | undefined {
+  const open = parts.find((part, at) => {
+    const isTime = part.kind === "field" && timestamp?.field === `/${part.pointer.join("/")}`;
+    return !isTime && needsEnd(parts, at) && neighbour(parts, at) === undefined;
+  });
+  if (open === undefined) return undefined;
+  return `does not tell where {${open.kind}} ends and the next part begins: put text between them`;
+}
+
+/** Whether a part of a length that its sender chooses stands between the body and another one, or before another one. */
+function needsEnd(parts: readonly Part[], at: number): boolean {
+  const { kind } = parts[at] as Part;
+  if (!VARIABLE.includes(kind) || kind === "body" || kind === "form") return false;
+  const isAfterBody = parts.slice(0, at).some((part) => part.kind === "body" || part.kind === "form");
+  return isAfterBody || parts.slice(at + 1).some((part) => VARIABLE.includes(part.kind));
+}
+
+/** What tells where such a part ends, or behind the body begins. */
+function neighbour(parts: readonly Part[], at: number): Ends | undefined {
+  const isAfterBody = parts.slice(0, at).some(({ kind }) => kind === "body" || kind === "form");
+  const beside = parts[isAfterBody ? at - 1 : at + 1];
+  if (parts[at]?.kind === "named-headers") {
+    const isBeforeBody = beside?.kind === "literal" && beside.text === "." && parts[at + 2]?.kind === "body";
+    return isBeforeBody ? "after-token" : undefined;
+  }
+  if (beside?.kind === "literal") return { before: beside.text };
+  const isBeforeTime = !isAfterBody && beside?.kind === "timestamp" && parts[at + 2]?.kind === "body";
+  return isBeforeTime ? "after-token" : undefined;
+}
+
+function endsOf(parts: readonly Part[], at: number): Ends {
+  return needsEnd(parts, at) ? (neighbour(parts, at) ?? "anywhere") : "anywhere";
+}
+
+function bytesOfAll(
+  pieces: readonly Piece[],
   head: Head,
   url: string,
   key: Key,
   values: RequestValues,
 ): Buffer {
-  if (parts.length === 0) return NOTHING;
+  if (pieces.length === 0) return NOTHING;
   return Buffer.concat(
-    parts.map((part, at) => {
+    pieces.map(({ part, ends }) => {
       const bytes = bytesOf(part, head, url, key, values);
-      return part.kind === "header" ? endedBy(parts[at + 1], bytes) : bytes;
+      if (!isEnded(bytes, part, ends))
+        throw rejected("malformed", `the value of {${part.kind}} could be part of what follows`);
+      return bytes;
     }),
   );
+}
+
+/** What an id or a type consists of. A JSON text never begins so. */
+const TOKEN = /^[A-Za-z0-9._/+-]*$/;
+
+function isEnded(bytes: Buffer, part: Part, ends: Ends): boolean {
+  if (ends === "anywhere" || part.kind === "named-headers") return true; // namedHeaders checks them one by one
+  return ends === "after-token" ? TOKEN.test(bytes.toString("latin1")) : !bytes.includes(ends.before);
 }
 
 function bytesOf(part: Part, head: Head, url: string, key: Key, values: RequestValues): Buffer {
@@ -86,7 +152,7 @@ function bytesOf(part: Part, head: Head, url: string, key: Key, values: RequestV
     case "body":
       return values.body;
     case "form":
-      return head.hasBodySha256 ? NOTHING : Buffer.from(formText(values.body), "utf8");
+      return head.hasBodySha256 ? NOTHING : Buffer.from(wellFormed(values.form(), tooManyFields), "utf8");
     case "field":
       return Buffer.from(need(values.field(part.pointer)), "utf8");
     case "header":
@@ -113,20 +179,21 @@ function bytesOf(part: Part, head: Head, url: string, key: Key, values: RequestV
   }
 }
 
-/** A value must not hold the literal that ends it: bytes could move from it into what follows. */
-function endedBy(next: Part | undefined, value: Buffer): Buffer {
-  if (next?.kind === "literal" && value.includes(next.text))
-    throw rejected("malformed", `a signed header must not hold "${next.text}"`);
-  return value;
-}
+const tooManyFields = () => "the form has too many fields";
 
 /** Senders name two or three. */
 const NAMED_HEADERS_MAX = 32;
 
-/** The values, joined with dots, as Hook0 signs them: where one ends and the next begins is not signed. */
+/**
+ * The values, joined with dots, as Hook0 signs them. Only the last may hold a dot, which types do, and must be an id or a
+ * type: so each ends where it did when it was signed.
+ */
 function namedHeaders(names: string, values: RequestValues): string {
-  const list = names.split(" ", NAMED_HEADERS_MAX);
-  return list.map((name) => need(values.header([name]))).join(".");
+  const texts = names.split(" ", NAMED_HEADERS_MAX).map((name) => need(values.header([name])));
+  const last = texts.length - 1;
+  const areApart = texts.every((text, at) => (at < last ? !text.includes(".") : TOKEN.test(text)));
+  if (!areApart) throw rejected("malformed", "the value of a signed header could be part of what follows");
+  return texts.join(".");
 }
 
 const ORIGIN = /^(https?):\/\/([^/?]+?)(?::(\d+))?(?=[/?]|$)/;

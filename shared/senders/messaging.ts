@@ -49,7 +49,8 @@ export const messaging = {
       delivery_id: "{body:/id}",
       event_type: "{body:/type}",
       handshakes: [{ when: { "{body:/type}": "1" }, proof: "credential", json: { type: 1 } }],
-      answer: { status: 200, content_type: "application/json", body: '{"type":5}' },
+      // Discord tries the endpoint with bad signatures, and wants 401 for each.
+      answer: { status: 200, content_type: "application/json", body: '{"type":5}', refusals_limited: 401 },
     },
   },
   "discord-events": {
@@ -64,7 +65,7 @@ export const messaging = {
       handshakes: [
         { when: { "{body:/type}": "0" }, proof: "credential", status: 204, content_type: "application/json" },
       ],
-      answer: { status: 204, content_type: "application/json" },
+      answer: { status: 204, content_type: "application/json", refusals_limited: 401 },
     },
   },
   twilio: {

@@ -1,3 +1,4 @@
+import { headerBytes } from "../http/headers.ts";
 import type { Encoding, Scheme } from "./description.ts";
 import { SIGNATURE_BYTES } from "./verifier.ts";
 
@@ -11,6 +12,8 @@ export type Sent = {
 
 /** Senders put two or three items into a list. */
 const ITEMS_MAX = 64;
+/** Senders that change their key sign with the old one and the new one. */
+const CANDIDATES_MAX = 8;
 
 /** Parses the text of the signature, of all headers that count. Undefined if it has not exactly the described form. */
 export function parseSent(texts: readonly string[], scheme: Scheme): Sent | undefined {
@@ -22,7 +25,7 @@ export function parseSent(texts: readonly string[], scheme: Scheme): Sent | unde
   const candidates = values
     .map((value) => (value === undefined ? undefined : decode(value, scheme)))
     .filter((bytes) => bytes !== undefined);
-  if (candidates.length === 0) return undefined;
+  if (candidates.length === 0 || candidates.length > CANDIDATES_MAX) return undefined;
   return {
     candidates,
     pair(key) {
@@ -77,8 +80,8 @@ function withoutPrefix(text: string, { prefix = "", prefix_optional }: Scheme): 
 }
 
 /** The bytes of a signature. The form is checked first: Node's decoders ignore what they cannot read. */
-function decode(text: string, { algorithm, encoding = "hex" }: Scheme): Buffer | undefined {
-  if (algorithm === "equal") return Buffer.from(text, "latin1");
+function decode(text: string, { algorithm, header, encoding = "hex" }: Scheme): Buffer | undefined {
+  if (algorithm === "equal") return header === undefined ? Buffer.from(text, "utf8") : headerBytes(text);
   const bytes = decodeAs(text, encoding);
   const wanted = SIGNATURE_BYTES[algorithm];
   return wanted === undefined || bytes?.length === wanted ? bytes : undefined;

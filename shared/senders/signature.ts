@@ -8,9 +8,9 @@ import { type Key, keysFor } from "./key.ts";
 import { type Head, Message } from "./message.ts";
 import { need, rejected, wellFormed } from "./rejected.ts";
 import { formWanted, hasCandidate, parseSent, type Sent } from "./sent.ts";
-import { RequestValues, toPointer } from "./template.ts";
+import { type Found, RequestValues, toPointer } from "./template.ts";
 import { checkTime, timeInHead } from "./timestamp.ts";
-import { hmacVerifier, messageVerifier, some, type Verifier } from "./verifier.ts";
+import { messageVerifier, some, streamVerifier, type Verifier } from "./verifier.ts";
 
 /** What remains to be checked of a signature once the body is there. */
 export type SignatureProof = {
@@ -67,8 +67,10 @@ function isDefined(value: unknown): boolean {
 function createReader(scheme: Scheme, keys: readonly Key[], { publicUrl, clock, givenAway }: Context) {
   const { algorithm, timestamp, body_sha256_query } = scheme;
   const headers = [scheme.header ?? []].flat().map((name) => name.toLowerCase());
-  const required = Object.entries(scheme.require ?? {});
-  const place = headers.length === 0 ? "" : `header ${headers.join(" or ")}`;
+  const required = Object.entries(scheme.require ?? {}).map(
+    ([name, wanted]) => [name.toLowerCase(), wanted] as const,
+  );
+  const place = placeOf(scheme, headers);
   const message = new Message(scheme, publicUrl);
   const needsBody =
     !message.isStreamed || [scheme.field, timestamp?.field, body_sha256_query, givenAway].some(isDefined);
@@ -82,7 +84,7 @@ function createReader(scheme: Scheme, keys: readonly Key[], { publicUrl, clock, 
   function readHead(req: IncomingMessage, bodySha256: string | undefined): Head {
     const values = new RequestValues(req);
     for (const [name, wanted] of required) {
-      if (need(values.header([name.toLowerCase()])) !== wanted)
+      if (need(values.header([name])) !== wanted)
         throw rejected("mismatch", `header ${name} is not ${wanted}`);
     }
     const sent = scheme.field === undefined ? readSent(req) : undefined;
@@ -98,7 +100,7 @@ function createReader(scheme: Scheme, keys: readonly Key[], { publicUrl, clock, 
       for (const key of keys) {
         verifiers.push(
           message.isStreamed
-            ? hmacVerifier(algorithm, key, message.before(head, url, key), message.after(head, url, key))
+            ? streamVerifier(algorithm, key, message.before(head, url, key), message.after(head, url, key))
             : messageVerifier(algorithm, key, (values) => message.whole(head, url, key, values)),
         );
       }
@@ -110,8 +112,10 @@ function createReader(scheme: Scheme, keys: readonly Key[], { publicUrl, clock, 
     const bodySha256 = body_sha256_query === undefined ? undefined : hexDigest(req, body_sha256_query);
     const head = readHead(req, bodySha256);
     const verifiers = createVerifiers(head);
+    let firstByte: number | undefined;
 
     function check(body: Buffer): void {
+      message.checkFirst(firstByte ?? body[0]);
       const values = new RequestValues(req, body);
       const fieldOf = (pointer: string | undefined) => need(values.field(toPointer(pointer)));
       const { candidates } =
@@ -125,6 +129,7 @@ function createReader(scheme: Scheme, keys: readonly Key[], { publicUrl, clock, 
     }
     return {
       take(chunk) {
+        firstByte ??= chunk[0];
         for (const verifier of verifiers) verifier.take(chunk);
       },
       check,
@@ -135,11 +140,16 @@ function createReader(scheme: Scheme, keys: readonly Key[], { publicUrl, clock, 
   return {
     /** Schemes of the same place are versions of one signature. */
     place,
-    isIn: (req: IncomingMessage): boolean =>
-      headers.length === 0 || headers.some((name) => headerValues(req, name).length > 0),
+    isIn: (req: IncomingMessage): boolean => isIn(req, scheme, headers),
     hasCandidate: (req: IncomingMessage): boolean => hasCandidate(textsIn(req, scheme, headers), scheme),
     begin,
   };
+}
+
+/** A signature in the body counts as there, since nothing is known of a body before it is read. */
+function isIn(req: IncomingMessage, { query, field }: Scheme, headers: readonly string[]): boolean {
+  if (query !== undefined) return !isMissing(new RequestValues(req).query(query));
+  return field !== undefined || headers.some((name) => headerValues(req, name).length > 0);
 }
 
 /** The texts of the signature: of the first header that the request has, or of all that may hold it. */
@@ -155,9 +165,18 @@ function textsIn(req: IncomingMessage, { query, any_header }: Scheme, headers: r
   return texts;
 }
 
+function placeOf({ query, field }: Scheme, headers: readonly string[]): string {
+  if (query !== undefined) return `query parameter ${query}`;
+  return field === undefined ? `header ${headers.join(" or ")}` : `field ${field}`;
+}
+
+function isMissing(found: Found): boolean {
+  return "problem" in found && found.problem === "missing";
+}
+
 function hexDigest(req: IncomingMessage, parameter: string): string | undefined {
   const found = new RequestValues(req).query(parameter);
-  if ("problem" in found && found.problem === "missing") return undefined;
+  if (isMissing(found)) return undefined;
   const text = need(found);
   return wellFormed(
     /^[0-9a-f]{64}$/.test(text) ? text : undefined,

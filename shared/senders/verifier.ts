@@ -1,6 +1,6 @@
 import { createHash, createHmac, type KeyObject, timingSafeEqual, verify } from "node:crypto";
 import { sameBytes } from "../crypto/compare.ts";
-import { keccak256 } from "../ethereum/encoding.ts";
+import { createKeccak256 } from "../ethereum/encoding.ts";
 import type { Algorithm } from "./description.ts";
 import type { Key } from "./key.ts";
 import type { RequestValues } from "./template.ts";
@@ -13,10 +13,15 @@ export type Verifier = {
   matches(values: RequestValues, candidates: readonly Buffer[]): boolean;
 };
 
-const HMAC_HASHES: Partial<Record<Algorithm, string>> = {
-  "hmac-sha1": "sha1",
-  "hmac-sha256": "sha256",
-  "hmac-sha512": "sha512",
+/** A digest of bytes that come one after the other. */
+type Digest = { update(bytes: Uint8Array): unknown; digest(): Uint8Array };
+
+const DIGESTS: Partial<Record<Algorithm, (key: Key) => Digest>> = {
+  "hmac-sha1": (key) => createHmac("sha1", key),
+  "hmac-sha256": (key) => createHmac("sha256", key),
+  "hmac-sha512": (key) => createHmac("sha512", key),
+  sha256: () => createHash("sha256"),
+  "keccak-256": createKeccak256,
 };
 
 /** Bytes in a signature of this algorithm; those of ECDSA as DER differ, and `equal` compares text. */
@@ -30,25 +35,30 @@ export const SIGNATURE_BYTES: Partial<Record<Algorithm, number>> = {
 };
 
 export function isHmac(algorithm: Algorithm): boolean {
-  return HMAC_HASHES[algorithm] !== undefined;
+  return algorithm.startsWith("hmac-");
 }
 
-/** For a message that is the body between some bytes: the HMAC is nearly done when the last byte of the body is there. */
-export function hmacVerifier(algorithm: Algorithm, key: Key, before: Buffer, after: Buffer): Verifier {
-  const hmac = createHmac(HMAC_HASHES[algorithm] as string, key);
-  if (before.length > 0) hmac.update(before);
+/** Whether a signature is a digest, which can be computed while the message arrives. */
+export function isDigest(algorithm: Algorithm): boolean {
+  return DIGESTS[algorithm] !== undefined;
+}
+
+/** For a message that is the body between some bytes: the digest is nearly done when the last byte of the body is there. */
+export function streamVerifier(algorithm: Algorithm, key: Key, before: Buffer, after: Buffer): Verifier {
+  const digest = digestOf(algorithm, key);
+  if (before.length > 0) digest.update(before);
   let taken = 0;
   const take = (chunk: Buffer): void => {
     taken += chunk.length;
-    hmac.update(chunk);
+    digest.update(chunk);
   };
   return {
     take,
     matches({ body }, candidates) {
       if (taken === 0) take(body);
-      if (after.length > 0) hmac.update(after);
-      const digest = hmac.digest();
-      return some(candidates, (candidate) => timingSafeEqual(digest, candidate));
+      if (after.length > 0) digest.update(after);
+      const wanted = digest.digest();
+      return some(candidates, (candidate) => timingSafeEqual(wanted, candidate));
     },
   };
 }
@@ -70,27 +80,27 @@ export function messageVerifier(
 
 function isSignature(algorithm: Algorithm, key: Key, message: Buffer, candidate: Buffer): boolean {
   switch (algorithm) {
-    case "hmac-sha1":
-    case "hmac-sha256":
-    case "hmac-sha512":
-      return timingSafeEqual(hmacOf(algorithm, key, message), candidate);
-    case "sha256":
-      return timingSafeEqual(createHash("sha256").update(message).digest(), candidate);
-    case "keccak-256":
-      return timingSafeEqual(keccak256(message), candidate);
     case "ed25519":
       return verify(null, message, key as KeyObject, candidate);
     case "ecdsa-p256":
       return verify("sha256", message, key as KeyObject, candidate);
     case "equal":
       return sameBytes(candidate, key as Buffer);
+    default:
+      return timingSafeEqual(macOf(algorithm, key, message), candidate);
   }
 }
 
-export function hmacOf(algorithm: Algorithm, key: Key, message: Buffer): Buffer {
-  return createHmac(HMAC_HASHES[algorithm] as string, key)
-    .update(message)
-    .digest();
+export function macOf(algorithm: Algorithm, key: Key, message: Buffer): Buffer {
+  const digest = digestOf(algorithm, key);
+  digest.update(message);
+  return Buffer.from(digest.digest());
+}
+
+function digestOf(algorithm: Algorithm, key: Key): Digest {
+  const create = DIGESTS[algorithm];
+  if (create === undefined) throw new TypeError(`${algorithm} is no digest`);
+  return create(key);
 }
 
 /** Like Array.some, but it goes on after a match, so that the time does not tell which one it was. */

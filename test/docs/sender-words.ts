@@ -114,11 +114,13 @@ export const ANSWER_KEYS: Readonly<Record<keyof Answer, string>> = {
   content_type: "the Content-Type, if the body is not Postern's JSON",
   body: "the body instead of Postern's JSON; may be empty",
   limited: "429 (the default) or 503: the status over a rate limit which makes this sender come again",
+  refusals_limited:
+    "429 (the default) or 401: the status after too many refused credentials of one address; 401 is for senders that try an endpoint with bad ones",
 };
 
 export const HANDSHAKE_KEYS: Readonly<Record<keyof Handshake, string>> = {
   method: '`"GET"`, `"HEAD"`, `"OPTIONS"` or `"POST"` (the default)',
-  when: 'what the request must have: placeholders and their values, of which `"*"` is any. Fields of the body only with `proof = "credential"`',
+  when: 'what the request must have: placeholders and their values, of which a `*` at the end is any text. Fields of the body only with `proof = "credential"`',
   proof:
     '`"none"`; `"credential"`; `{ verify_token = "name" }`, the parameter of the query that must be `verify_token`; `{ secret_header = "X-Name" }`, the header of a secret that is taken while `postern endpoint open` runs',
   status: "200 (the default) or 204",

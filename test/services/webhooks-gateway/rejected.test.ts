@@ -7,6 +7,18 @@ import { SECRET } from "./deliver/credentials.ts";
 
 const endpoints = [
   { path: "/github", preset: "github", job_id: 1, secret: SECRET },
+  {
+    path: "/own",
+    job_id: 1,
+    secret: SECRET,
+    auth: "signature",
+    signature: {
+      header: "X-Own-Signature",
+      algorithm: "hmac-sha256",
+      signed: "{timestamp}.{body}",
+      timestamp: { header: "X-Own-Time", unit: "s", past_secs: 300, future_secs: 300 },
+    },
+  },
   { path: "/keeps", preset: "github", job_id: 1, secret: SECRET, keep_rejected_bodies: true },
 ];
 
@@ -45,6 +57,18 @@ test("a refused signature leaves who sent it, which signature headers came and w
     bytes: 11,
   });
   expect(JSON.stringify([entry, gateway.log.events])).not.toMatch(/hidden|abab/);
+});
+
+test("a refused signature of one's own names the header that came, and the one of the time that did not", async () => {
+  const answer = await send(gateway.address, {
+    path: "/own",
+    headers: { "X-Own-Signature": "00" },
+    body: "b",
+  });
+  expect(answer.json()["detail"]).toBe(
+    "unauthorized; headers wanted: x-own-signature, x-own-time; came: x-own-signature",
+  );
+  expect(await newest()).toMatchObject({ endpoint: "/own", came: ["x-own-signature"] });
 });
 
 test("the body of a refused webhook is kept only where the endpoint says so", async () => {

@@ -1,4 +1,5 @@
 import { beforeAll, expect, test } from "vitest";
+import { sha256Hex } from "../../../../shared/crypto/compare.ts";
 import { createCallRecords } from "../../../../shared/queue/call-record.ts";
 import { keys } from "../../../../shared/redis/keys.ts";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
@@ -11,6 +12,7 @@ const endpoints = [
   { ...dedupes, path: "/other-key", auth: "api-key", secret: SECRET },
   { ...dedupes, path: "/hmac", auth: "hmac-sha256", secret: SECRET },
   { ...dedupes, path: "/none", auth: "none" },
+  { job_id: 1, path: "/by-field", auth: "none", delivery_id: "{body:/a}:{body:/b}" },
 ];
 
 const webhooks = useWebhooks();
@@ -44,6 +46,18 @@ test.each([
   const again = await post(second, path, "d-1");
   expect(again.headers["idempotent-replayed"]).toBe("true");
   expect(again.json()).toMatchObject({ status: "accepted", job_id: 1 });
+});
+
+test.each([
+  ["not visible ASCII", "Überweisung"],
+  ["longer than an id may be", "x".repeat(300)],
+])("an id of fields of the body that is %s is known by its SHA-256", async (_what, text) => {
+  const body = JSON.stringify({ a: "1", b: text });
+  await post(first, "/by-field", undefined, body);
+  const again = await post(second, "/by-field", undefined, body);
+  expect(again.headers["idempotent-replayed"]).toBe("true");
+  const { metadata } = await webhooks.onlyCall();
+  expect(metadata["X-WEBHOOK-DELIVERY-ID"]).toBe(sha256Hex(Buffer.from(`1:${text}`)));
 });
 
 test("the same body twice without a delivery id is two calls", async () => {

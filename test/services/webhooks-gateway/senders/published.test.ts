@@ -52,6 +52,14 @@ const PAGERDUTY_EVENT =
   'type":"priority_reference"},"urgency":"high","conference_bridge":{"conference_number":1000,"conferen' +
   'ce_url":"https://example.com"},"resolve_reason":null}}}';
 
+const AUTHORIZE_NET_KEY =
+  "2679A5D5785C9B26CF921E1754765CDDB265C9C88400786923E5343B315954FAFB4B7BF608818F6A21766741E8637DC206F286C725908C777ED4127D8562163D";
+
+const AUTHORIZE_NET_EVENT =
+  '{"notificationId":"f813b98f-3552-4eeb-ba40-acb4704eeba3","eventType":"net.authorize.payment.authcapture.created",' +
+  '"eventDate":"2017-03-08T17:35:37.155999Z","webhookId":"63d6fea2-aa13-4b1d-a204-f5fbc15942b7","payload":' +
+  '{"responseCode":1,"authCode":"8VTPDC","avsResponse":"Y","authAmount":10.00,"entityName":"transaction","id":"60019392075"}}';
+
 const NOTION_TOKEN = "secret_tMrlL1qK5vuQAh1b6cZGhFChZTSYJlce98V0pYn7yBl";
 
 const published: Published[] = [
@@ -63,6 +71,18 @@ const published: Published[] = [
     header: [
       "X-Hub-Signature-256",
       "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17",
+    ],
+  },
+  {
+    // A delivery of 2017, shown by one who could not verify it with the key decoded.
+    source:
+      "https://community.developer.cybersource.com/t5/Integration-and-Testing/WebHooks-Problem/td-p/57162",
+    sender: "authorize-net",
+    key: AUTHORIZE_NET_KEY,
+    body: AUTHORIZE_NET_EVENT,
+    header: [
+      "X-ANET-Signature",
+      "sha512=9607C69D2734514554CE13D923D19939563F2FD6567D239F49F0DF0D08865632A0FB98061B4620CC52C47BB8BF6E2B69A15A67E4C98E81D7D65111076C515C6A",
     ],
   },
   {
