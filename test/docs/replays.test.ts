@@ -45,7 +45,7 @@ describe.each(refusing.map((sender) => [sender.name, sender] as const))("%s", (_
     return send(gateway.address, { path: target, headers: headers.flat(), body });
   }
 
-  test("is the same call if it is recorded and sent again within its window of time, and refused after it", async () => {
+  test("is the same call if it is recorded and sent again within its past_secs, and refused after them", async () => {
     const [{ timestamp } = {}] = [PRESETS[sender.preset]?.endpoint.signature ?? []].flat();
     const past = timestamp?.past_secs ?? 0;
     const first = await postAfter(0);

@@ -1,9 +1,7 @@
 import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
 import type {
   Algorithm,
-  Answer,
   Encoding,
-  Handshake,
   Scheme,
   SecretFormat,
   Timestamp,
@@ -47,7 +45,7 @@ export const SECRET_WORDS: Readonly<Record<SecretFormat, string>> = {
   whsec: "`whsec_` and base64, of which the decoded bytes are the key",
   "base64-or-whsec": "base64, which is decoded, with or without `whsec_` before it",
   "text-or-whsec": "text; or `whsec_` and base64, which is decoded",
-  "ed25519-hex": "the sender's public key, 64 hex digits",
+  "ed25519-hex": "the sender's public key, 64 hex digits: it is no secret, but it stands in this key",
   "ed25519-whpk": "the sender's public key, `whpk_` and base64",
   spki: "the sender's public key (SubjectPublicKeyInfo), as base64 or PEM",
 };
@@ -79,56 +77,6 @@ export const PLACEHOLDER_WORDS: Readonly<
   url: ["{url}", "`public_url`, which is the URL as it is written at the sender"],
   form: ["{form}", "the fields of a form: sorted, each name followed by its value"],
   secret: ["{secret}", "the secret, for `sha256` and `keccak-256`, which have no key"],
-};
-
-export const SIGNATURE_KEYS: Readonly<Record<keyof Scheme, string>> = {
-  header: "the header of the signature; of a list of names, the first that the request has",
-  query: "instead of `header`: the parameter of the query that holds it",
-  field: "instead of `header`: the field of the JSON body that holds it, as a JSON Pointer",
-  any_header: "`true`: any of the headers may hold the good signature",
-  prefix: "text before the signature, exactly",
-  prefix_optional: "`true`: the prefix may be missing",
-  list: '`{ separator = ",", assign = "=", key = "v1" }`: the value is a list, and any item with this key may be the good signature; other items prove nothing',
-  encoding: "how the signature is written",
-  algorithm: "what it is",
-  secret_format: "how `secret` becomes the key; `text` is the default",
-  signed: "what is signed, with placeholders; `{body}` is the default",
-  body_sha256_query:
-    "a parameter of the query that is the hex SHA-256 of the body; if the request has it, `{form}` is empty",
-  url_port_optional: "`true`: the URL may have been signed with its port or without",
-  timestamp: "when the sender signed; the signature must cover it",
-  require: "headers that must have exactly these values",
-};
-
-export const TIMESTAMP_KEYS: Readonly<Record<keyof Timestamp, string>> = {
-  header: "the header of the time",
-  pair: "instead of `header`: the item of the signature's list that holds it",
-  field: "instead of `header`: the field of the JSON body, as a JSON Pointer",
-  unit: "its form",
-  past_secs: "how old it may be; without this key a delivery is never too old",
-  future_secs: "how far ahead of the gateway's clock it may be",
-};
-
-export const ANSWER_KEYS: Readonly<Record<keyof Answer, string>> = {
-  status: "200, 201, 202 (the default) or 204",
-  content_type: "the Content-Type, if the body is not Postern's JSON",
-  body: "the body instead of Postern's JSON; may be empty",
-  limited: "429 (the default) or 503: the status over a rate limit which makes this sender come again",
-  refusals_limited:
-    "429 (the default) or 401: the status after too many refused credentials of one address; 401 is for senders that try an endpoint with bad ones",
-};
-
-export const HANDSHAKE_KEYS: Readonly<Record<keyof Handshake, string>> = {
-  method: '`"GET"`, `"HEAD"`, `"OPTIONS"` or `"POST"` (the default)',
-  when: 'what the request must have: placeholders and their values, of which a `*` at the end is any text. Fields of the body only with `proof = "credential"`',
-  proof:
-    '`"none"`; `"credential"`; `{ verify_token = "name" }`, the parameter of the query that must be `verify_token`; `{ secret_header = "X-Name" }`, the header of a secret that is taken while `postern endpoint open` runs',
-  status: "200 (the default) or 204",
-  content_type: "by default text/plain with `body`, application/json with `json`",
-  body: "the answer, with placeholders. What is echoed is at most 1024 characters of visible ASCII",
-  json: "instead of `body`: the members of a JSON object; the value `{mac}` is the MAC",
-  headers: "headers of the answer, with placeholders",
-  mac: '`{ of, encoding = "hex" or "base64", prefix }`: the MAC of a text under the first secret',
 };
 
 const code = (text: string) => `\`${text}\``;
@@ -165,7 +113,7 @@ function extrasOf({ list, require, url_port_optional, body_sha256_query }: Schem
   const texts: string[] = [];
   if (list !== undefined)
     texts.push(
-      `The header is a list, separated by ${list.separator === " " ? "spaces" : code(list.separator)}; of several ${code(list.key)} any may hold, and other items prove nothing.`,
+      `The header is a list, separated by ${list.separator === " " ? "spaces" : code(list.separator)}; of several ${code(list.key)} any may hold, and other items are ignored.`,
     );
   for (const [name, value] of Object.entries(require ?? {}))
     texts.push(`${code(name)} must be ${code(value)}.`);
@@ -190,7 +138,7 @@ export function timeWords({ header, pair, field, unit, past_secs, future_secs }:
 
 type HandshakeToml = EndpointToml["handshakes"][number];
 
-/** A set-up request, what proves it, and its answer. */
+/** A handshake, what proves it, and its answer. */
 export function handshakeWords(handshake: HandshakeToml): string {
   const { method, when, proof } = handshake;
   const conditions = Object.entries(when).map(([template, wanted]) => {

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { stringify } from "smol-toml";
 import { schemesOf } from "../../shared/config/endpoint-fields.ts";
 import { type EndpointToml, endpoint } from "../../shared/config/endpoint-toml.ts";
@@ -12,21 +13,9 @@ import { monitoring } from "../../shared/senders/monitoring.ts";
 import { standardWebhooks } from "../../shared/senders/standard-webhooks.ts";
 import { toParts } from "../../shared/senders/template.ts";
 import { described } from "../fixtures/senders/endpoints.ts";
-import {
-  ALGORITHM_WORDS,
-  ANSWER_KEYS,
-  answerWords,
-  ENCODING_WORDS,
-  HANDSHAKE_KEYS,
-  handshakeWords,
-  PLACEHOLDER_WORDS,
-  SECRET_WORDS,
-  SIGNATURE_KEYS,
-  signatureWords,
-  TIMESTAMP_KEYS,
-  timeWords,
-  UNIT_WORDS,
-} from "./sender-words.ts";
+import { keyTables } from "./sender-keys.ts";
+import { VARIANTS } from "./sender-variants.ts";
+import { answerWords, handshakeWords, signatureWords, timeWords } from "./sender-words.ts";
 
 /** The sections of docs/senders.md. Each preset is in one. */
 export const GROUPS: readonly (readonly [title: string, presets: Readonly<Record<string, Preset>>])[] = [
@@ -83,13 +72,12 @@ const all: readonly Described[] = GROUPS.flatMap(([, presets]) =>
 
 /** What becomes of a recorded delivery that somebody sends again: the classes of presets, best first. */
 const REPLAYS = {
-  refused: "A replay is refused: in the window of time it is the same call, after it too old.",
+  refused: "A replay is refused: within `past_secs` it is the same call, and later it is too old.",
   remembered:
     "A replay is the same call for as long as Postern remembers the id (by default 7 days after the call's end), and after that another call.",
-  "timed, id open":
-    "In the window of time, a replay under another id is another call. After it, it is refused.",
+  "timed, id open": "Within `past_secs`, a replay under another id is another call. Later it is refused.",
   "timed, no id":
-    "In the window of time each copy of a delivery is another call, also the sender's own retry. After it, it is refused.",
+    "Within `past_secs`, each copy of a delivery is another call, also the sender's own retry. Later it is refused.",
   "id open": "A replay under another id is another call.",
   "no id": "Each copy of a delivery is another call, also the sender's own retry.",
   token: "The request holds the secret itself: who has read one can send any delivery.",
@@ -132,7 +120,7 @@ export function sendersPage(): string {
 const INTRODUCTION = `# Senders
 
 This page is generated from the descriptions in \`shared/senders\`. It says for each preset what to set at the sender, what Postern
-checks, and what stays open. How endpoints work is in [webhooks.md](webhooks.md).
+checks, and what that does not cover. How endpoints work is in [webhooks.md](webhooks.md).
 
 A preset is a description of a sender: how it signs, what names a delivery and its event, how it sets a webhook up, and which
 answer it takes for a success. \`preset = "github"\` gives an endpoint all keys of that description. A key that the endpoint has
@@ -151,67 +139,13 @@ function contents(): string {
   const lines = GROUPS.map(
     ([title, presets]) => `| ${title} | ${Object.keys(presets).map(linked).join(", ")} |`,
   );
-  return ["## Presets", "", "| | Presets |", "|---|---|", ...lines].join("\n");
+  return ["## Presets", "", "| | Presets |", "|---|---|", ...lines, "", TWO_OF_DISCORD].join("\n");
 }
 
-const BY_HAND = `## A sender without a preset
+const TWO_OF_DISCORD = `Discord has two presets: \`discord-interactions\` for slash commands and buttons, \`discord-events\` for the events of an app.`;
 
-\`auth = "signature"\` takes the same keys as a preset. A sender that sends \`X-Acme-Signature: t=1700000000,v1=<hex>\`, and first
-asks for a challenge:
-
-\`\`\`toml webhooks.toml whole
-[[endpoints]]
-path = "/hooks/acme"
-job_id = 1
-auth = "signature"
-secret = "env:POSTERN_ACME_SECRET"
-delivery_id = "{body:/id}"
-event_type = "{body:/type}"
-forward_headers = ["X-Acme-Region"]
-
-[endpoints.signature]
-header = "X-Acme-Signature"
-list = { separator = ",", key = "v1" }
-encoding = "hex"
-algorithm = "hmac-sha256"
-signed = "{timestamp}.{body}"
-timestamp = { pair = "t", unit = "s", past_secs = 300, future_secs = 300 }
-
-[endpoints.answer]
-status = 200
-limited = 503
-
-[[endpoints.handshakes]]
-method = "GET"
-when = { "{query:challenge}" = "*" }
-proof = "none"
-body = "{query:challenge}"
-\`\`\`
-
-Where a sender has several ways to sign, \`signature\` is a list of such tables. What the request has decides which of them counts,
-never what holds: a good token rescues no bad signature. [The keys](#the-keys-of-a-description) are at the end of this page.`;
-
-function keyTables(): string[] {
-  const table = (title: string, rows: Readonly<Record<string, string>>) => {
-    const lines = Object.entries(rows).map(([name, words]) =>
-      `| ${code(name)} | ${words} |`.replace(/(?<=X-Id)\|/, "\\|"),
-    );
-    return [`| ${title} | |`, "|---|---|", ...lines].join("\n");
-  };
-  return [
-    "## The keys of a description",
-    table("Key of `signature`", SIGNATURE_KEYS),
-    table("Key of a `timestamp`", TIMESTAMP_KEYS),
-    table("Key of a handshake", HANDSHAKE_KEYS),
-    table("Key of `answer`", ANSWER_KEYS),
-    "Placeholders. `delivery_id`, `event_type` and handshakes take only those of header, query and field:",
-    table("Placeholder", Object.fromEntries(Object.values(PLACEHOLDER_WORDS))),
-    table("`algorithm`", ALGORITHM_WORDS),
-    table("`encoding`", ENCODING_WORDS),
-    table("`secret_format`", SECRET_WORDS),
-    table("`unit`", UNIT_WORDS),
-  ];
-}
+/** What is written by hand: a sender without a preset, and how to try one. */
+const BY_HAND = readFileSync(new URL("senders-by-hand.md", import.meta.url), "utf8").trim();
 
 function replays(): string {
   const rows = Object.entries(REPLAYS).map(([kind, words]) => {
@@ -224,7 +158,8 @@ function replays(): string {
 
 A replay is a recorded delivery that somebody other than the sender sends again. Where the signature covers both the time and
 the delivery id, it is refused. A delivery that has no id, although its preset names one, is a new call each time it comes;
-what is signed cannot lose its id on the way. \`idempotency_window_secs\` must not be shorter than the window of time.
+what is signed cannot lose its id on the way. \`idempotency_window_secs\` must not be shorter than \`past_secs\` and
+\`future_secs\` together.
 
 | What becomes of a replay | Presets |
 |---|---|
@@ -236,10 +171,10 @@ function section({ name, preset, table, config }: Described): string {
     ["At the sender", preset.setup],
     ...credentialFacts(preset, config),
     ...contentFacts(config),
-    ...config.handshakes.map((handshake) => ["Set-up request", handshakeWords(handshake)] as const),
+    ...config.handshakes.map((handshake) => ["Handshake", handshakeWords(handshake)] as const),
     ["Answer", answerWords(config.answer)],
     ...replayFacts(config),
-    ...openOf(preset, config).map((text) => ["Open", text] as const),
+    ...notCovered(preset, config).map((text) => ["Not covered", text] as const),
   ];
   return `### ${name}
 
@@ -250,7 +185,12 @@ ${preset.sender}: [its documentation](${preset.source}).
 ${stringify(table).trim()}
 \`\`\`
 
-${facts.map(([title, text]) => `- **${title}:** ${text}`).join("\n")}`;
+${[facts.map(([title, text]) => `- **${title}:** ${text}`).join("\n"), ...variantsOf(name)].join("\n\n")}`;
+}
+
+function variantsOf(name: string): string[] {
+  const variants = VARIANTS[name] ?? [];
+  return variants.map(([when, endpoint]) => `${when}\n\n\`\`\`toml webhooks.toml whole\n${endpoint}\n\`\`\``);
 }
 
 function replayFacts(config: EndpointToml): (readonly [string, string])[] {
@@ -311,8 +251,8 @@ function valueWords(template: string, config: EndpointToml): string {
   return `${code(template)}, ${isCovered(toParts(template), signing) ? "signed" : "not signed"}.`;
 }
 
-/** What stays open beside replays: what follows from the description, and what the preset says. */
-function openOf({ open = [] }: Preset, config: EndpointToml): string[] {
+/** What is not covered, beside replays: what follows from the description, and what the preset says. */
+function notCovered({ open = [] }: Preset, config: EndpointToml): string[] {
   const schemes = (schemesOf(config) ?? []).filter(({ algorithm }) => algorithm !== "equal");
   const texts: string[] = [];
   if (schemes.some(({ signed = "{body}" }) => !/\{(?:body|form)\}/.test(signed)))
@@ -322,7 +262,7 @@ function openOf({ open = [] }: Preset, config: EndpointToml): string[] {
   if (schemes.some(({ algorithm }) => algorithm === "ecdsa-p256"))
     texts.push("A signature of ECDSA can be rewritten into another good one of the same message.");
   if (config.handshakes.some(({ proof }) => proof === "none"))
-    texts.push("Anybody gets the answer to the set-up request.");
+    texts.push("Anybody gets the answer to the handshake.");
   if (config.handshakes.some(({ mac, proof }) => mac !== undefined && proof !== "credential"))
     texts.push(
       "That answer holds a MAC under the signing key. So a delivery is refused if its whole body is empty, or nothing but up to 1024 letters, digits and `._~+/=-`.",
