@@ -80,7 +80,7 @@ function countRows(counts: Counts): (readonly [name: string, count: number, note
     ["webhooks sent", counts.sent],
     ["  accepted: new calls", counts.accepted],
     ["  accepted: a delivery known already", counts.repeats],
-    ["  answered: set-up requests, dropped events", counts.notCalls],
+    ["  answered: handshakes, dropped events", counts.notCalls],
     ["  refused", counts.refused],
     ["calls on disk", counts.calls],
     ["  of accepted webhooks", counts.accepted],

@@ -19,7 +19,7 @@ export type WebhookLedger = {
   accepted: Map<string, AcceptedCall>;
   /** Success for a delivery that was known. */
   repeats: number;
-  /** Success for what is no call: a sender's set-up request, or an event that the endpoint drops. */
+  /** Success for what is no call: a sender's handshake, or an event that the endpoint drops. */
   notCalls: number;
   /** Anything but success. */
   refused: number;

@@ -9,7 +9,7 @@ import { keysFor } from "../../shared/senders/key.ts";
 import { fill, RequestValues, toParts } from "../../shared/senders/template.ts";
 import { macOf } from "../../shared/senders/verifier.ts";
 
-/** The answer to a set-up request. */
+/** The answer to a request that sets an endpoint up. */
 export type HandshakeAnswer = { status: number; headers: Readonly<Record<string, string>>; body: string };
 
 type HandshakeToml = EndpointToml["handshakes"][number];

@@ -37,7 +37,7 @@ export const CODES = {
     title: "A value for the runner is not usable",
   },
   "webhook.event_unrouted": { status: 404, retryable: false, title: "No job for this event" },
-  "webhook.handshake_refused": { status: 403, retryable: false, title: "Set-up request is refused" },
+  "webhook.handshake_refused": { status: 403, retryable: false, title: "Handshake is refused" },
   "call.conflict": { status: 409, retryable: false, title: "Delivery id was used for another body" },
 
   // what a payer did

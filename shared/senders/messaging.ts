@@ -15,7 +15,7 @@ export const messaging = {
     source: "https://docs.slack.dev/authentication/verifying-requests-from-slack",
     setup:
       "The app's page > Event Subscriptions: the request URL. `secret` is the signing secret under Basic Information.",
-    open: ["A slash command has no id: in the window of time each copy of it is another call."],
+    open: ["A slash command has no id: within `past_secs`, each copy of it is another call."],
     endpoint: {
       auth: "signature",
       signature: {
@@ -36,10 +36,10 @@ export const messaging = {
     },
   },
   "discord-interactions": {
-    sender: "Discord interactions",
+    sender: "Discord interactions (slash commands and buttons; for the events of an app: `discord-events`)",
     source: "https://docs.discord.com/developers/interactions/overview",
     setup:
-      "The application's page > General Information: the interactions endpoint URL. `secret` is the public key on the same page.",
+      "The application's page > General Information: the interactions endpoint URL. `secret` is the public key on the same page: it is no secret, but it stands there.",
     open: [
       'Discord is answered "deferred" (type 5), and the runner must send the reply itself. Autocompletion needs another answer and does not work.',
     ],
@@ -54,10 +54,10 @@ export const messaging = {
     },
   },
   "discord-events": {
-    sender: "Discord webhook events",
+    sender: "Discord webhook events (for slash commands and buttons: `discord-interactions`)",
     source: "https://docs.discord.com/developers/events/webhook-events",
     setup:
-      "The application's page > Webhooks: the endpoint URL. `secret` is the public key under General Information.",
+      "The application's page > Webhooks: the endpoint URL. `secret` is the public key under General Information: it is no secret, but it stands there.",
     endpoint: {
       auth: "signature",
       signature: discord,

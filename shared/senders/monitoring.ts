@@ -32,11 +32,11 @@ export const monitoring = {
     },
   },
   grafana: {
-    sender: "Grafana alerting (12 and later)",
+    sender: "Grafana alerting (signed from version 12 on)",
     source:
       "https://grafana.com/docs/grafana/latest/alerting/configure-notifications/manage-contact-points/integrations/webhook-notifier/",
     setup:
-      'Alerting > Contact points > Webhook > Optional webhook settings > HMAC Signature: the URL and a secret of your own. With a timestamp header, add `signature = { signed = "{timestamp}:{body}", timestamp = { header = "<its name>", unit = "s", past_secs = 300, future_secs = 300 } }`.',
+      "Alerting > Contact points > Webhook > Optional webhook settings > HMAC Signature: the URL and a secret of your own.",
     open: ["The same alert comes again while it fires, as another call each time."],
     endpoint: {
       auth: "signature",

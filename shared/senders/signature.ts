@@ -33,8 +33,8 @@ type Context = {
 export type SignatureCheck = (req: IncomingMessage) => SignatureProof;
 
 /**
- * Checks signatures as the schemes describe them. What the request has decides which of several schemes counts, never what
- * holds: a good token rescues no bad signature. What the head proves is checked before the body is read. Throws
+ * Checks signatures as the schemes describe them. Of several, the first that the request has must hold, even if a token beside
+ * it is right. What the head proves is checked before the body is read. Throws
  * `webhook.credential_rejected`.
  */
 export function createSignatureCheck(
