@@ -33,8 +33,8 @@ type Made =
 
 type Options = { serviceId: number; metadataPrefix: string; clock: Clock };
 
-/** `values` are those of this request with this body. */
-export type MakeCall = (req: IncomingMessage, body: Buffer, values: RequestValues) => Made;
+/** `values` are those of this request. */
+export type MakeCall = (req: IncomingMessage, values: RequestValues) => Made;
 
 /**
  * Makes the calls of an endpoint. Throws `webhook.delivery_id_invalid`, `webhook.metadata_invalid` and
@@ -73,7 +73,8 @@ export function createMakeCall(
     if (forwarded.length > 0) metadata[WEBHOOK_FORWARDED] = forwarded.join(", ");
   }
 
-  return (req, body, values) => {
+  return (req, values) => {
+    const { body } = values;
     const { jobId, event } = route(values);
     if (jobId === undefined) return { dropped: event };
     const bodySha256 = sha256Hex(body);

@@ -11,7 +11,7 @@ import type { Scheme } from "../../shared/senders/description.ts";
 import { PRESETS } from "../../shared/senders/presets.ts";
 import { rejected } from "../../shared/senders/rejected.ts";
 import { createSignatureCheck, type SignatureProof } from "../../shared/senders/signature.ts";
-import { toParts } from "../../shared/senders/template.ts";
+import { RequestValues, toParts } from "../../shared/senders/template.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { GIVEN_AWAY } from "./handshake.ts";
 
@@ -26,10 +26,10 @@ type Reading = {
 /** The check of an endpoint's credential. */
 export type Credential = {
   /**
-   * Reads a request's body and proves it: whatever needs no body is checked before it is read. Throws
+   * Reads a request's body and proves the request: whatever needs no body is checked before it is read. Throws
    * `webhook.credential_rejected`, `request.encoding_unsupported`, `request.encoding_broken` and `request.too_large`.
    */
-  readProvenBody(reading: Reading, lease: BodyLease): Promise<Buffer>;
+  readProven(reading: Reading, lease: BodyLease): Promise<RequestValues>;
   /** The challenge that goes with a 401 (RFC 9110, section 11.6.1). */
   readonly challenge: string;
   headers(req: IncomingMessage): CredentialHeaders;
@@ -51,28 +51,25 @@ export function createCredential(endpoint: EndpointToml, bodyLimitBytes: number,
   const wanted = [...new Set([...credentialHeaders(endpoint), ...headersBeside(endpoint)])];
   const coversDecoded = "signature_over" in endpoint && endpoint.signature_over === "decoded";
 
-  async function readProvenBody(reading: Reading, lease: BodyLease): Promise<Buffer> {
+  async function readProven(reading: Reading, lease: BodyLease): Promise<RequestValues> {
     const { req, res } = reading;
     const proof = check(req);
     if (proof === undefined && endpoint.auth !== "none") lease.prove();
     const coding = acceptedCoding(req, endpoint);
     const early = coversDecoded ? undefined : proof;
-    const checkTaken = endpoint.keep_rejected_bodies ? undefined : early?.checkTaken;
-    let isChecked = coversDecoded;
-    const onEnd =
-      checkTaken &&
-      (() => {
-        checkTaken();
-        isChecked = true;
-      });
+    const onEnd = endpoint.keep_rejected_bodies ? undefined : early?.checkTaken;
 
     const received = await readBody(req, res, bodyBytesMax, { lease, onBytes: early?.take, onEnd });
     reading.received = received;
-    if (!isChecked) proof?.check(received);
-    const body = coding === undefined ? received : await decodeReceived(received, coding, lease);
-    if (coversDecoded) proof?.check(body);
+    const asReceived = new RequestValues(req, received);
+    if (onEnd === undefined) early?.check(asReceived);
+    const values =
+      coding === undefined
+        ? asReceived
+        : new RequestValues(req, await decodeReceived(received, coding, lease));
+    if (coversDecoded) proof?.check(values);
     lease.prove();
-    return body;
+    return values;
   }
 
   async function decodeReceived(received: Buffer, coding: string, lease: BodyLease): Promise<Buffer> {
@@ -88,7 +85,7 @@ export function createCredential(endpoint: EndpointToml, bodyLimitBytes: number,
     return { wanted, came: [...new Set(names)].filter(isOfCredential).sort() };
   }
 
-  return { readProvenBody, challenge: challengeOf(endpoint), headers };
+  return { readProven, challenge: challengeOf(endpoint), headers };
 }
 
 /** Whether a body must be parsed before its signature is known to hold. */

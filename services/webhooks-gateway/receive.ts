@@ -13,7 +13,6 @@ import type { AddressList } from "../../shared/ip/address-list.ts";
 import type { JobCall } from "../../shared/job-call/job-call.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
-import { RequestValues } from "../../shared/senders/template.ts";
 import { visible } from "../../shared/text/visible.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import type { MakeCall } from "./call.ts";
@@ -78,13 +77,12 @@ export function createReceive({ admission, bodies, accept, refuse, addressOf, cl
 
       assertMethod(req, config);
       admission.assertOpen();
-      const body = await credential.readProvenBody(exchange, lease);
-      const values = new RequestValues(req, body);
+      const values = await credential.readProven(exchange, lease);
       const signedSetUp = handshakes?.answerSigned(req, values);
       if (signedSetUp !== undefined) return finishHandshake(exchange, signedSetUp);
 
       if (takeToken !== undefined) await takeToken(addressKey(address));
-      const made = makeCall(req, body, values);
+      const made = makeCall(req, values);
       if ("dropped" in made) return finishDropped(exchange, made.dropped);
       const { call, repeat } = made;
       const accepted = await accept(call, repeat && { ...repeat, windowMs });

@@ -32,10 +32,15 @@ export function readBody(
   const reason = abortReasons.get(req);
   if (reason !== undefined) return Promise.reject(reason);
   const declared = declaredBytes(req);
-  if (declared === 0) return Promise.resolve(NOTHING);
+  if (declared === 0) return emptyBody(options);
   if (Number.isFinite(declared) && declared > limitBytes) return Promise.reject(tooLarge(limitBytes));
   if (req.headers.expect !== undefined) res.writeContinue();
   return collect(req, limitBytes, declared, options);
+}
+
+async function emptyBody({ onEnd }: ReadOptions): Promise<Buffer> {
+  onEnd?.();
+  return NOTHING;
 }
 
 function collect(

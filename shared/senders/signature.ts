@@ -18,8 +18,8 @@ export type SignatureProof = {
   take(chunk: Buffer): void;
   /** Does what `check` does, once, when all bytes were taken; undefined if the check needs the body as a whole. */
   checkTaken: (() => void) | undefined;
-  /** Throws `webhook.credential_rejected` unless this is the signed body: the whole of it, taken before or not. */
-  check(body: Buffer): void;
+  /** Throws `webhook.credential_rejected` unless the request's body is the signed one: taken before, or not at all. */
+  check(values: RequestValues): void;
 };
 
 type Context = {
@@ -57,8 +57,6 @@ export function createSignatureCheck(
     return (rivals.find((reader) => reader.hasCandidate(req)) ?? first).begin(req);
   };
 }
-
-const NOTHING = Buffer.alloc(0);
 
 function isDefined(value: unknown): boolean {
   return value !== undefined;
@@ -114,9 +112,9 @@ function createReader(scheme: Scheme, keys: readonly Key[], { publicUrl, clock, 
     const verifiers = createVerifiers(head);
     let firstByte: number | undefined;
 
-    function check(body: Buffer): void {
+    function check(values: RequestValues): void {
+      const { body } = values;
       message.checkFirst(firstByte ?? body[0]);
-      const values = new RequestValues(req, body);
       const fieldOf = (pointer: string | undefined) => need(values.field(toPointer(pointer)));
       const { candidates } =
         head.sent ?? wellFormed(parseSent([fieldOf(scheme.field)], scheme), () => formWanted(scheme));
@@ -133,7 +131,7 @@ function createReader(scheme: Scheme, keys: readonly Key[], { publicUrl, clock, 
         for (const verifier of verifiers) verifier.take(chunk);
       },
       check,
-      checkTaken: needsBody ? undefined : () => check(NOTHING),
+      checkTaken: needsBody ? undefined : () => check(head.values),
     };
   }
 

@@ -21,7 +21,8 @@ function refusal(schemes: readonly Scheme[], asked: Asked): string | undefined {
   const options = { publicUrl: URL, clock: () => 0 };
   try {
     const check = createSignatureCheck(schemes, [new Secret(SECRET)], options);
-    check(requestOf(asked)).check(Buffer.from(asked.body ?? ""));
+    const req = requestOf(asked);
+    check(req).check(new RequestValues(req, Buffer.from(asked.body ?? "")));
     return undefined;
   } catch (error) {
     return messageOf(error);
@@ -70,8 +71,9 @@ test("a way to sign that is in the query is passed over by a request that has an
 test("a token is compared as UTF-8 where it was decoded, and as the bytes of a header", () => {
   const token: Scheme = { algorithm: "equal" };
   const check = (scheme: Scheme, secret: string, asked: Asked) => {
-    const proof = createSignatureCheck([scheme], [new Secret(secret)], { clock: () => 0 })(requestOf(asked));
-    return () => proof.check(Buffer.from(asked.body ?? ""));
+    const req = requestOf(asked);
+    const proof = createSignatureCheck([scheme], [new Secret(secret)], { clock: () => 0 })(req);
+    return () => proof.check(new RequestValues(req, Buffer.from(asked.body ?? "")));
   };
   expect(check({ ...token, query: "t" }, "gehëim", { target: "/x?t=geh%C3%ABim" })).not.toThrow();
   expect(check({ ...token, field: "/t" }, "gehëim", { body: '{"t":"gehëim"}' })).not.toThrow();

@@ -6,7 +6,7 @@ import { webhooksToml } from "../../../../shared/config/webhooks-toml.ts";
 import { AppError } from "../../../../shared/errors/app-error.ts";
 import type { Scheme } from "../../../../shared/senders/description.ts";
 import { createSignatureCheck, type SignatureCheck } from "../../../../shared/senders/signature.ts";
-import { toParts } from "../../../../shared/senders/template.ts";
+import { RequestValues, toParts } from "../../../../shared/senders/template.ts";
 import { described, endpointFor } from "../../../fixtures/senders/endpoints.ts";
 import type { Sender, Signed } from "../../../fixtures/senders/sender.ts";
 
@@ -42,7 +42,7 @@ const signedBy = (sender: Sender): Signed =>
 function refusal(check: SignatureCheck, { method, target, headers, body }: Signed): string | undefined {
   const req = { method, url: target, rawHeaders: headers.flat() } as unknown as IncomingMessage;
   try {
-    check(req).check(body);
+    check(req).check(new RequestValues(req, body));
     return undefined;
   } catch (error) {
     if (error instanceof AppError && error.code === "webhook.credential_rejected") return error.message;
