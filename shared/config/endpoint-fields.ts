@@ -1,9 +1,10 @@
 import { z } from "zod";
 import type { Scheme } from "../senders/description.ts";
 import { addressRange, headerName, headerText, id, visibleAscii } from "./fields.ts";
-import { limitsOfEndpoint } from "./limit-fields.ts";
+import { handshakes } from "./handshake-toml.ts";
 import { type Env, secretValue, secretValues } from "./secrets.ts";
-import { answer, handshakes, pointer, requestText, signature } from "./sender-toml.ts";
+import { signature } from "./signature-toml.ts";
+import { pointer, requestText } from "./template-fields.ts";
 
 /* The keys of an endpoint, each checked by itself, and what they say of its credential. */
 
@@ -47,6 +48,25 @@ const publicUrl = z
   .url({ protocol: /^https?$/, message: "must be an http or https URL" })
   .refine((url) => !/#|\/\/[^/]*@/.test(url), "must have no user, password or fragment");
 
+const answer = z.strictObject({
+  status: z.literal([200, 201, 202, 204]).default(202),
+  content_type: headerText.optional(),
+  body: z.string().max(4096).optional(),
+  limited: z.literal([429, 503]).default(429),
+  refusals_limited: z.literal([401, 429]).default(429),
+});
+
+/** `{ per_second = 50, burst = 100 }`: a token bucket (shared/gateway/rate-limit.ts). */
+const rateLimit = z
+  .strictObject({
+    per_second: z.number().min(0.001).max(100_000),
+    burst: z.int().min(1).max(1_000_000).optional(),
+  })
+  .transform(({ per_second, burst }) => ({
+    perSecond: per_second,
+    burst: burst ?? Math.max(1, Math.ceil(per_second)),
+  }));
+
 const everyEndpoint = (env: Env) => ({
   path,
   /** A name in PRESETS: what it says is merged in before. */
@@ -71,7 +91,9 @@ const everyEndpoint = (env: Env) => ({
   handshakes,
   verify_token: secretValue(env).optional(),
   allow_ips: z.array(addressRange).min(1).optional(),
-  ...limitsOfEndpoint,
+  rate_limit: rateLimit.optional(),
+  rate_limit_per_address: rateLimit.optional(),
+  keep_rejected_bodies: z.boolean().default(false),
 });
 
 /** The ways to authenticate. For a new one the compiler names every place that has to know it. */

@@ -2,7 +2,6 @@ import { z } from "zod";
 import { bodyLimit, window } from "./endpoint-fields.ts";
 import { endpoint, rememberedSecsAtLeast } from "./endpoint-toml.ts";
 import { address } from "./fields.ts";
-import { refusalsPerMinute } from "./limit-fields.ts";
 import type { Env } from "./secrets.ts";
 
 /** `webhooks.toml`. Without the file the webhooks gateway is off. */
@@ -26,7 +25,7 @@ function file(env: Env) {
     body_limit_bytes: bodyLimit.default(1024 * 1024),
     request_timeout_secs: z.number().min(0.1).max(300).default(15),
     idempotency_window_secs: window.default(7 * 86_400),
-    refusals_per_minute: refusalsPerMinute,
+    refusals_per_minute: z.int().min(1).max(100_000).default(60),
     endpoints: z.array(endpoint(env)).min(1, "needs at least one endpoint"),
   });
 }

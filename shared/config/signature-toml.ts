@@ -1,36 +1,11 @@
 import { z } from "zod";
 import { ALGORITHMS, ENCODINGS, type Scheme, SECRET_FORMATS, TIME_UNITS } from "../senders/description.ts";
 import { type Part, parseTemplate } from "../senders/template.ts";
-import { headerName, headerText } from "./fields.ts";
+import { headerName } from "./fields.ts";
+import { mustBe, pointer, REQUEST_PARTS, template } from "./template-fields.ts";
 
-/*
- * The keys of an endpoint that describe its sender (shared/senders/description.ts), checked. They come out as they went in,
- * for the code that reads presets too.
- */
+/* The key `signature` of an endpoint, checked. It comes out as it went in, for the code that reads presets too. */
 
-export const pointer = z
-  .string()
-  .regex(/^(?:\/(?:[^~/]|~[01])*)+$/, "must be a JSON Pointer such as /data/id (RFC 6901)");
-/** Says of a key what it must be, or that it is missing. */
-const mustBe = (what: string) => ({
-  error: ({ input }: { input?: unknown }) => `${input === undefined ? "is missing: it " : ""}must be ${what}`,
-});
-
-const anyOfOne = "name exactly one of";
-
-/** A template of these placeholders. */
-function template(kinds: readonly Part["kind"][]) {
-  return z.string().superRefine((text, context) => {
-    const parts = parseTemplate(text);
-    if (typeof parts === "string") return context.addIssue(parts);
-    for (const { kind } of parts) {
-      if (kind !== "literal" && !kinds.includes(kind))
-        context.addIssue(`must not hold {${kind === "field" ? "body:…" : kind}} here`);
-    }
-  });
-}
-
-const REQUEST_PARTS = ["header", "query", "field"] as const;
 const signedText = template([
   ...REQUEST_PARTS,
   "body",
@@ -43,11 +18,7 @@ const signedText = template([
   "secret",
 ]);
 
-/** The text of a delivery id or an event type. */
-export const requestText = template(REQUEST_PARTS).refine(
-  (text) => text.includes("{"),
-  "holds no placeholder",
-);
+const anyOfOne = "name exactly one of";
 
 function countOf(values: readonly unknown[]): number {
   return values.filter((value) => value !== undefined).length;
@@ -137,53 +108,3 @@ function timeProblems({ timestamp }: Scheme, has: Has): [keyof Scheme, string][]
 export const signature = z
   .union([scheme, z.array(scheme).min(1).max(8)], mustBe("a table or a list of tables"))
   .transform((one) => [one].flat() as readonly Scheme[]);
-
-export const answer = z.strictObject({
-  status: z.literal([200, 201, 202, 204]).default(202),
-  content_type: headerText.optional(),
-  body: z.string().max(4096).optional(),
-  limited: z.literal([429, 503]).default(429),
-  refusals_limited: z.literal([401, 429]).default(429),
-});
-
-const requestTemplate = template(REQUEST_PARTS);
-
-const jsonValue = z.union(
-  [z.literal("{mac}"), requestTemplate, z.number()],
-  mustBe('"{mac}", text with placeholders or a number'),
-);
-
-const handshake = z
-  .strictObject({
-    method: z.enum(["GET", "HEAD", "OPTIONS", "POST"]).default("POST"),
-    when: z.record(requestTemplate, z.string()).default({}),
-    proof: z.union(
-      [
-        z.enum(["none", "credential"]),
-        z.strictObject({ verify_token: z.string().min(1) }),
-        z.strictObject({ secret_header: headerName }),
-      ],
-      mustBe('"none", "credential", { verify_token = … } or { secret_header = … }'),
-    ),
-    status: z.literal([200, 204]).default(200),
-    content_type: headerText.optional(),
-    body: requestTemplate.optional(),
-    json: z.record(z.string(), jsonValue).optional(),
-    headers: z.record(headerName, requestTemplate).default({}),
-    mac: z
-      .strictObject({
-        of: requestTemplate,
-        encoding: z.enum(["hex", "base64"]),
-        prefix: z.string().optional(),
-      })
-      .optional(),
-  })
-  .refine(
-    ({ proof, when }) => proof === "credential" || !Object.keys(when).some((key) => key.includes("{body:")),
-    {
-      path: ["when"],
-      message: 'can read the body only of a handshake with proof = "credential"',
-    },
-  );
-
-export const handshakes = z.array(handshake).default([]);

@@ -1,0 +1,32 @@
+import { z } from "zod";
+import { type Part, parseTemplate } from "../senders/template.ts";
+
+/* What the keys that describe a sender are written in: templates, and pointers into a JSON body. */
+
+export const pointer = z
+  .string()
+  .regex(/^(?:\/(?:[^~/]|~[01])*)+$/, "must be a JSON Pointer such as /data/id (RFC 6901)");
+
+/** Says of a key what it must be, or that it is missing. */
+export const mustBe = (what: string) => ({
+  error: ({ input }: { input?: unknown }) => `${input === undefined ? "is missing: it " : ""}must be ${what}`,
+});
+
+/** A template of these placeholders. */
+export function template(kinds: readonly Part["kind"][]) {
+  return z.string().superRefine((text, context) => {
+    const parts = parseTemplate(text);
+    if (typeof parts === "string") return context.addIssue(parts);
+    for (const { kind } of parts) {
+      if (kind !== "literal" && !kinds.includes(kind))
+        context.addIssue(`must not hold {${kind === "field" ? "body:…" : kind}} here`);
+    }
+  });
+}
+
+/** What a request has of itself, before anything is known of its signature. */
+export const REQUEST_PARTS = ["header", "query", "field"] as const;
+export const requestTemplate = template(REQUEST_PARTS);
+
+/** The text of a delivery id or an event type. */
+export const requestText = requestTemplate.refine((text) => text.includes("{"), "holds no placeholder");
