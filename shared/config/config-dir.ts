@@ -2,11 +2,9 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse, TomlError } from "smol-toml";
 import type { z } from "zod";
-import { Secret } from "../crypto/secret.ts";
 import { AppError, messageOf } from "../errors/app-error.ts";
-import { messageFor, type Problem, problemsOf } from "./problem.ts";
+import { keyOf, messageFor, type Problem, problemsOf } from "./problem.ts";
 
-const SHORT_SECRET_BYTES = 16;
 const KNOWN_FILES = ["postern.toml", "webhooks.toml", "x402.toml", "pricing.toml", "job_pricing.toml"];
 
 type File<Schema extends z.ZodType> = {
@@ -32,11 +30,11 @@ export function openConfigDir(dir: string) {
     ? unknownFiles(dir)
     : [`${dir}: there is no such directory; name another with --config-dir`];
 
-  function report(name: string, found: readonly Problem[]): void {
-    problems.push(...found.map((problem) => `${join(dir, name)}: ${lineOf(problem)}`));
-  }
-
   const tables = new Map<string, unknown>();
+
+  function report(name: string, found: readonly Problem[]): void {
+    problems.push(...found.map((problem) => `${join(dir, name)}: ${lineOf(problem, tables.get(name))}`));
+  }
 
   function table(name: string): unknown {
     if (tables.has(name)) return tables.get(name);
@@ -93,28 +91,6 @@ function unknownFiles(dir: string): string[] {
   );
 }
 
-function lineOf({ path, message }: Problem): string {
-  return `${path.length === 0 ? "(the file)" : keyOf(path)}: ${message}`;
-}
-
-/** A warning for each secret that is short enough to be guessed. URLs are secret only for the key they may hold. */
-export function shortSecrets(file: string, value: unknown, path: readonly PropertyKey[] = []): string[] {
-  if (value instanceof Secret) {
-    const bytes = value.bytes().length;
-    if (bytes >= SHORT_SECRET_BYTES || /(?:^|_)url$/.test(String(path.at(-1)))) return [];
-    return [`${file}: ${keyOf(path)}: the secret has only ${bytes} bytes; 32 random ones are hard to guess`];
-  }
-  if (typeof value !== "object" || value === null) return [];
-  return Object.entries(value).flatMap(([key, inner]) => {
-    const part = Array.isArray(value) ? Number(key) : key;
-    return shortSecrets(file, inner, [...path, part]);
-  });
-}
-
-/** A key as problems and warnings write it: `endpoints[0].path`. */
-function keyOf(path: readonly PropertyKey[]): string {
-  return path.reduce<string>((text, part) => {
-    if (typeof part === "number") return `${text}[${part}]`;
-    return text === "" ? String(part) : `${text}.${String(part)}`;
-  }, "");
+function lineOf({ path, message }: Problem, table: unknown): string {
+  return `${path.length === 0 ? "(the file)" : keyOf(path, table)}: ${message}`;
 }

@@ -1,6 +1,7 @@
-import { type ConfigDir, openConfigDir, shortSecrets } from "./config-dir.ts";
+import { type ConfigDir, openConfigDir } from "./config-dir.ts";
 import { type PosternToml, posternToml } from "./postern-toml.ts";
 import type { Problem } from "./problem.ts";
+import { secretWarnings } from "./secret-warnings.ts";
 import type { Env } from "./secrets.ts";
 import { repeatedPaths, type WebhooksToml, webhooksToml } from "./webhooks-toml.ts";
 
@@ -46,6 +47,6 @@ export function readConfig(files: ConfigDir, env: Env): Config | undefined {
   return {
     postern,
     webhooks,
-    warnings: [...shortSecrets("postern.toml", postern), ...shortSecrets("webhooks.toml", webhooks)],
+    warnings: [...secretWarnings("postern.toml", postern), ...secretWarnings("webhooks.toml", webhooks)],
   };
 }

@@ -5,6 +5,26 @@ export type Problem = { path: readonly PropertyKey[]; message: string };
 
 type Issue = z.core.$ZodIssue;
 
+/**
+ * A key as problems and warnings write it. An element of a list is told by its `path` too, if it has one, so that nobody has
+ * to count tables: `endpoints[0] (/hooks/github).secret`.
+ */
+export function keyOf(path: readonly PropertyKey[], table: unknown): string {
+  let text = "";
+  let value = table;
+  for (const part of path) {
+    value = valueAt(value, part);
+    if (typeof part === "number") text += `[${part}]${label(value)}`;
+    else text += text === "" ? String(part) : `.${String(part)}`;
+  }
+  return text;
+}
+
+function label(element: unknown): string {
+  const path = valueAt(element, "path");
+  return typeof path === "string" && /^\/[!-~]{0,255}$/.test(path) ? ` (${path})` : "";
+}
+
 /** The problems of an issue that zod found: one for each unknown key, and those of the shape that a value was meant to have. */
 export function problemsOf(issue: Issue): Problem[] {
   switch (issue.code) {
@@ -70,8 +90,10 @@ function missing(input: unknown): string {
   return input === undefined ? "is missing: it " : "";
 }
 
-function valueAt(input: unknown, key: string): unknown {
-  return (input as Record<string, unknown>)[key];
+function valueAt(value: unknown, key: PropertyKey): unknown {
+  return typeof value === "object" && value !== null
+    ? (value as Record<PropertyKey, unknown>)[key]
+    : undefined;
 }
 
 function oneOf(values: readonly unknown[]): string {

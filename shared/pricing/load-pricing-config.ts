@@ -1,8 +1,9 @@
-import { openConfigDir, shortSecrets } from "../config/config-dir.ts";
+import { openConfigDir } from "../config/config-dir.ts";
 import { type JobPrice, type PriceList, parseJobPricing } from "../config/job-pricing-toml.ts";
 import { type Config, readConfig } from "../config/load-config.ts";
 import { type PricingToml, pricingToml } from "../config/pricing-toml.ts";
 import type { Problem } from "../config/problem.ts";
+import { secretWarnings } from "../config/secret-warnings.ts";
 import type { Env } from "../config/secrets.ts";
 import { jobKey } from "../job-call/job-ids.ts";
 import { QUOTED_JOB_INDEX_MAX } from "./job-quote.ts";
@@ -61,6 +62,6 @@ function warningsOf(pricing: PricingToml, jobs: PriceList): string[] {
       : [
           `${PRICING}: pow_difficulty: few clients find ${pow_difficulty} zero bits in the ${CLOCK_SKEW_SECS} s that they have`,
         ]),
-    ...shortSecrets(PRICING, pricing),
+    ...secretWarnings(PRICING, pricing),
   ];
 }

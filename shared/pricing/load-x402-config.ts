@@ -1,10 +1,11 @@
 import { z } from "zod";
-import { openConfigDir, shortSecrets } from "../config/config-dir.ts";
+import { openConfigDir } from "../config/config-dir.ts";
 import { decimals, markupBps, rate } from "../config/evm-fields.ts";
 import { isLoopback } from "../config/fields.ts";
 import { type PriceList, parseJobPricing } from "../config/job-pricing-toml.ts";
 import { type Config, readConfig } from "../config/load-config.ts";
 import { fixedRateIn } from "../config/rate-source.ts";
+import { secretWarnings } from "../config/secret-warnings.ts";
 import type { Env } from "../config/secrets.ts";
 import { withTokenDefaults, type X402Toml, x402Problems, x402Toml } from "../config/x402-toml.ts";
 import { jobKey } from "../job-call/job-ids.ts";
@@ -72,7 +73,7 @@ function warningsOf(x402: X402Toml, prices: PriceList): string[] {
         `job_policies: job ${job_index} of service ${service_id} has no price in ${JOB_PRICING}`,
     ),
   ];
-  return [...warnings.map((warning) => `${X402}: ${warning}`), ...shortSecrets(X402, x402)];
+  return [...warnings.map((warning) => `${X402}: ${warning}`), ...secretWarnings(X402, x402)];
 }
 
 type Token = X402Toml["accepted_tokens"][number];

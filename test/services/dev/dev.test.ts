@@ -274,5 +274,7 @@ test("dev exits with 3 on a configuration with problems, and names its files", a
   const dev = startDev(["--config-dir", postern.configDir]);
   expect(await dev.exit).toEqual({ code: 3, signal: null });
   const [failed] = dev.events("service.failed");
-  expect(failed?.["reason"]).toContain(`${postern.configDir}/webhooks.toml: endpoints[0].secret: is missing`);
+  expect(failed?.["reason"]).toContain(
+    `${postern.configDir}/webhooks.toml: endpoints[0] (/own).secret: is missing`,
+  );
 });

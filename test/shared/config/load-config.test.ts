@@ -37,17 +37,17 @@ test("every problem of postern.toml and webhooks.toml is reported at once, with 
     "webhooks.toml endpoints[0].job_id",
     "webhooks.toml endpoints[0].path",
     "webhooks.toml endpoints[0].secret",
-    "webhooks.toml endpoints[1].extra",
-    "webhooks.toml endpoints[1].secret",
-    "webhooks.toml endpoints[2].path",
-    "webhooks.toml endpoints[2].secret",
-    "webhooks.toml endpoints[3].auth",
-    "webhooks.toml endpoints[4].api_key_header",
-    "webhooks.toml endpoints[4].secret",
+    "webhooks.toml endpoints[1] (/b).extra",
+    "webhooks.toml endpoints[1] (/b).secret",
+    "webhooks.toml endpoints[2] (/b).path",
+    "webhooks.toml endpoints[2] (/b).secret",
+    "webhooks.toml endpoints[3] (/livez).auth",
+    "webhooks.toml endpoints[4] (/c).api_key_header",
+    "webhooks.toml endpoints[4] (/c).secret",
     "webhooks.toml endpoints[5].job_id",
     "webhooks.toml endpoints[5].name",
     "webhooks.toml endpoints[5].path",
-    "webhooks.toml endpoints[6].secret",
+    "webhooks.toml endpoints[6] (/f).secret",
   ]);
 });
 
@@ -77,7 +77,7 @@ test.each([
   [
     "an endpoint's path with a query",
     { "webhooks.toml": endpoint('auth = "none"').replace("/a", "/a?b") },
-    /endpoints\[0\]\.path/,
+    /endpoints\[0\] \(\/a\?b\)\.path/,
   ],
   [
     "a webhooks.toml without an endpoint",

@@ -53,7 +53,7 @@ test("a secret under 16 bytes is taken, with a warning", () => {
     "webhooks.toml": endpoint('auth = "bearer"\nsecret = ["short", "long enough to be one"]'),
   });
   expect(warnings).toEqual([
-    expect.stringMatching(/^webhooks\.toml: endpoints\[0\]\.secret\[0\]: .*5 bytes/),
+    expect.stringMatching(/^webhooks\.toml: endpoints\[0\] \(\/a\)\.secret\[0\]: .*5 bytes/),
   ]);
 });
 
