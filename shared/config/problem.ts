@@ -96,7 +96,8 @@ function valueAt(value: unknown, key: PropertyKey): unknown {
     : undefined;
 }
 
-function oneOf(values: readonly unknown[]): string {
+/** The values as TOML writes them: `"a", "b" or "c"`. */
+export function oneOf(values: readonly unknown[]): string {
   const texts = values.map((value) => JSON.stringify(value));
   const last = texts.pop();
   return texts.length === 0 ? `${last}` : `${texts.join(", ")} or ${last}`;

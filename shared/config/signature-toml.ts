@@ -1,7 +1,17 @@
 import { z } from "zod";
-import { ALGORITHMS, ENCODINGS, type Scheme, SECRET_FORMATS, TIME_UNITS } from "../senders/description.ts";
-import { type Part, parseTemplate } from "../senders/template.ts";
+import { isCovered } from "../senders/coverage.ts";
+import {
+  ALGORITHMS,
+  type Algorithm,
+  ENCODINGS,
+  type Scheme,
+  SECRET_FORMATS,
+  type SecretFormat,
+  TIME_UNITS,
+} from "../senders/description.ts";
+import { type Part, parseTemplate, toPointer } from "../senders/template.ts";
 import { headerName } from "./fields.ts";
+import { oneOf } from "./problem.ts";
 import { mustBe, pointer, REQUEST_PARTS, template } from "./template-fields.ts";
 
 /* The key `signature` of an endpoint, checked. It comes out as it went in, for the code that reads presets too. */
@@ -69,42 +79,127 @@ const scheme = z
     `${anyOfOne} header, query and field`,
   )
   .superRefine((parsed, context) => {
-    for (const [key, message] of schemeProblems(parsed as Scheme)) {
-      context.addIssue({ code: "custom", path: [key], message });
+    for (const [path, message] of schemeProblems(parsed as Scheme)) {
+      context.addIssue({ code: "custom", path: [...path], message });
     }
   });
 
-/** What no single key can know: whether the signature covers what it has to. */
-function schemeProblems(scheme: Scheme): [key: keyof Scheme, message: string][] {
+type SchemeProblem = [path: readonly [keyof Scheme, ...string[]], message: string];
+
+/** What no single key can know: whether the signature covers what it has to, and whether each key has a meaning. */
+function schemeProblems(scheme: Scheme): SchemeProblem[] {
   const parts = parseTemplate(scheme.signed ?? "{body}");
-  if (typeof parts === "string" || scheme.algorithm === "equal") return [];
-  const has = (...kinds: Part["kind"][]) => parts.some(({ kind }) => kinds.includes(kind));
-  return [...messageProblems(scheme, has), ...timeProblems(scheme, has)];
+  if (typeof parts === "string") return [];
+  if (scheme.algorithm === "equal")
+    return [...keyProblems(scheme), ...placeProblems(scheme), ...tokenProblems(scheme)];
+  const count: Count = (...kinds) => parts.filter(({ kind }) => kinds.includes(kind)).length;
+  return [
+    ...keyProblems(scheme),
+    ...placeProblems(scheme),
+    ...messageProblems(scheme, count),
+    ...urlProblems(scheme, count),
+    ...timeProblems(scheme, count),
+  ];
 }
 
-type Has = (...kinds: Part["kind"][]) => boolean;
+/** How many parts of these kinds are signed. */
+type Count = (...kinds: Part["kind"][]) => number;
 
-function messageProblems(scheme: Scheme, has: Has): [keyof Scheme, string][] {
-  const { algorithm, list, body_sha256_query } = scheme;
-  const problems: [keyof Scheme, string][] = [];
-  if (!has("body", "form", "field") && body_sha256_query === undefined)
-    problems.push(["signed", "holds nothing of the body, which then anybody could replace"]);
-  const isPlainHash = algorithm === "sha256" || algorithm === "keccak-256";
-  if (isPlainHash && !has("secret")) problems.push(["signed", "must hold {secret}: the hash has no key"]);
-  if (!isPlainHash && has("secret")) problems.push(["signed", "must not hold {secret}"]);
-  const readsPairs = has("pair", "named-headers") || scheme.timestamp?.pair !== undefined;
-  if (readsPairs && list === undefined) problems.push(["list", "is needed, since a pair of it is used"]);
+const FORMATS_OF_PUBLIC_KEYS: Partial<Record<Algorithm, readonly SecretFormat[]>> = {
+  ed25519: ["ed25519-hex", "ed25519-whpk"],
+  "ecdsa-p256": ["spki"],
+};
+const publicKeys = Object.values(FORMATS_OF_PUBLIC_KEYS).flat();
+const FORMATS_OF_BYTES = SECRET_FORMATS.filter((format) => !publicKeys.includes(format));
+
+function keyProblems({ algorithm, secret_format }: Scheme): SchemeProblem[] {
+  const formats = FORMATS_OF_PUBLIC_KEYS[algorithm] ?? FORMATS_OF_BYTES;
+  if (formats.includes(secret_format ?? "text")) return [];
+  const missing = secret_format === undefined ? "is missing: it " : "";
+  return [[["secret_format"], `${missing}must be ${oneOf(formats)} for ${algorithm}`]];
+}
+
+function placeProblems({ header, prefix, prefix_optional, any_header, list }: Scheme): SchemeProblem[] {
+  const problems: SchemeProblem[] = [];
+  if (prefix !== undefined && list !== undefined)
+    problems.push([["prefix"], "is not looked for in the items of a list"]);
+  if (prefix_optional === true && prefix === undefined)
+    problems.push([["prefix_optional"], "is not used: there is no prefix"]);
+  if (any_header === true && [header].flat().length === 1)
+    problems.push([["any_header"], "is not used: there is one header at most"]);
   return problems;
 }
 
-function timeProblems({ timestamp }: Scheme, has: Has): [keyof Scheme, string][] {
-  if (timestamp === undefined)
-    return has("timestamp") ? [["timestamp", "is needed, since {timestamp} is signed"]] : [];
-  const isSigned = timestamp.field === undefined ? has("timestamp") : has("body", "field");
-  if (isSigned) return [];
-  return [["timestamp", "is not covered by the signature: whoever replays a request could change it"]];
+const NOT_OF_TOKENS = ["signed", "encoding", "timestamp", "body_sha256_query", "url_port_optional"] as const;
+
+function tokenProblems(scheme: Scheme): SchemeProblem[] {
+  const message = 'is not used: "equal" compares the secret itself';
+  return NOT_OF_TOKENS.filter((key) => scheme[key] !== undefined).map((key) => [[key], message]);
 }
 
+function messageProblems({ algorithm, list, timestamp }: Scheme, count: Count): SchemeProblem[] {
+  const problems: SchemeProblem[] = [];
+  const bodies = count("body", "form");
+  if (bodies === 0 && count("field") === 0)
+    problems.push([["signed"], "holds nothing of the body, which then anybody could replace"]);
+  if (bodies > 1) problems.push([["signed"], "holds the body twice"]);
+  const isPlainHash = algorithm === "sha256" || algorithm === "keccak-256";
+  const secrets = count("secret");
+  if (isPlainHash && secrets === 0) problems.push([["signed"], "must hold {secret}: the hash has no key"]);
+  if (!isPlainHash && secrets > 0) problems.push([["signed"], "must not hold {secret}"]);
+  const readsPairs = count("pair", "named-headers") > 0 || timestamp?.pair !== undefined;
+  if (readsPairs && list === undefined) problems.push([["list"], "is needed, since a pair of it is used"]);
+  return problems;
+}
+
+function urlProblems({ body_sha256_query, url_port_optional }: Scheme, count: Count): SchemeProblem[] {
+  const problems: SchemeProblem[] = [];
+  if (count("url") > 0) return problems;
+  if (body_sha256_query !== undefined)
+    problems.push([["body_sha256_query"], "is not covered by the signature: signed holds no {url}"]);
+  if (url_port_optional === true)
+    problems.push([["url_port_optional"], "is not used: signed holds no {url}"]);
+  return problems;
+}
+
+function timeProblems(scheme: Scheme, count: Count): SchemeProblem[] {
+  const isSigned = count("timestamp") > 0;
+  if (scheme.timestamp === undefined)
+    return isSigned ? [[["timestamp"], "is needed, since {timestamp} is signed"]] : [];
+  const { field, past_secs, future_secs } = scheme.timestamp;
+  const problems: SchemeProblem[] = [];
+  if (field !== undefined && isSigned)
+    problems.push([
+      ["signed"],
+      `must not hold {timestamp}, since the body has the time: write {body:${field}}`,
+    ]);
+  const isCoveredField =
+    field !== undefined && isCovered([{ kind: "field", pointer: toPointer(field) }], [scheme]);
+  if (!isSigned && !isCoveredField)
+    problems.push([
+      ["timestamp"],
+      "is not covered by the signature: whoever replays a request could change it",
+    ]);
+  if (past_secs !== undefined && future_secs === undefined)
+    problems.push([["timestamp", "future_secs"], "is missing: past_secs limits one side only"]);
+  if (past_secs === undefined && future_secs !== undefined)
+    problems.push([["timestamp", "past_secs"], "is missing: future_secs limits one side only"]);
+  return problems;
+}
+
+/** A field says nothing before the body is there, and by then the head has decided which scheme counts. */
+const severalSchemes = z
+  .array(scheme)
+  .min(1)
+  .max(8)
+  .superRefine((schemes, context) => {
+    const message = "is read after the body, when one of several schemes has long been chosen";
+    for (const [index, { field }] of schemes.entries()) {
+      if (field !== undefined && schemes.length > 1)
+        context.addIssue({ code: "custom", path: [index, "field"], message });
+    }
+  });
+
 export const signature = z
-  .union([scheme, z.array(scheme).min(1).max(8)], mustBe("a table or a list of tables"))
+  .union([scheme, severalSchemes], mustBe("a table or a list of tables"))
   .transform((one) => [one].flat() as readonly Scheme[]);

@@ -1,5 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { expect } from "vitest";
+import { loadConfig } from "../../../shared/config/load-config.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 /** Texts by the name of their file. */
@@ -33,4 +35,15 @@ export function problemsOf(load: () => unknown): string[] {
   } catch (error) {
     return (error as Error).message.split("\n").map((line) => line.replace(/^.*\/(?=[^/]*\.toml: )/, ""));
   }
+}
+
+/** The problems of a webhooks.toml with one endpoint, at the path `/a`. */
+export function endpointProblems(lines: string): string[] {
+  const files = { "webhooks.toml": `[[endpoints]]\npath = "/a"\n${lines}\n` };
+  return problemsOf(() => loadConfig({ dir: dirWith(files), env: {} }));
+}
+
+/** Tells that a configuration has this problem of the endpoint `/a`, and no other. */
+export function onlyProblem(problem: string): unknown[] {
+  return [expect.stringContaining(`webhooks.toml: endpoints[0] (/a).${problem}`)];
 }
