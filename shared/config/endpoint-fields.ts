@@ -67,6 +67,8 @@ const rateLimit = z
     burst: burst ?? Math.max(1, Math.ceil(per_second)),
   }));
 
+const username = visibleAscii.regex(/^[^:]*$/, "must not hold a colon, which ends it (RFC 7617)");
+
 const everyEndpoint = (env: Env) => ({
   path,
   /** A name in PRESETS: what it says is merged in before. */
@@ -104,7 +106,7 @@ export function endpointFields(env: Env) {
   return z.discriminatedUnion("auth", [
     z.strictObject({ ...every, auth: z.literal("none") }),
     z.strictObject({ ...every, auth: z.literal("bearer"), secret }),
-    z.strictObject({ ...every, auth: z.literal("basic"), username: visibleAscii, secret }),
+    z.strictObject({ ...every, auth: z.literal("basic"), username, secret }),
     z.strictObject({
       ...every,
       auth: z.literal("api-key"),

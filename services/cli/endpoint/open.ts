@@ -1,4 +1,4 @@
-import { takesSecretFrom } from "../../../shared/config/endpoint-toml.ts";
+import { takesSecretFrom } from "../../../shared/config/endpoint-problems.ts";
 import type { WebhooksToml } from "../../../shared/config/webhooks-toml.ts";
 import { messageOf } from "../../../shared/errors/app-error.ts";
 import {

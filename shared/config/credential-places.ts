@@ -1,0 +1,57 @@
+import { type Part, toPointer } from "../senders/template.ts";
+import { credentialHeaders, type EndpointFields, schemesOf } from "./endpoint-fields.ts";
+
+/** Where the requests of an endpoint have its credential, or what proves a handshake of it. */
+export type CredentialPlaces = {
+  /** In lower case. */
+  readonly headers: readonly string[];
+  readonly queries: readonly string[];
+  readonly fields: readonly (readonly string[])[];
+};
+
+export function credentialPlaces(endpoint: EndpointFields): CredentialPlaces {
+  const schemes = schemesOf(endpoint) ?? [];
+  const proofs = endpoint.handshakes.flatMap(({ proof }) => (typeof proof === "object" ? [proof] : []));
+  const secretHeaders = proofs.flatMap((proof) => ("secret_header" in proof ? [proof.secret_header] : []));
+  return {
+    // Those that hold credentials by their definition too, also where this endpoint does not ask for them.
+    headers: [
+      ...["authorization", "proxy-authorization", "cookie"],
+      ...credentialHeaders(endpoint),
+      ...secretHeaders.map((name) => name.toLowerCase()),
+    ],
+    queries: [
+      ...schemes.flatMap(({ query }) => query ?? []),
+      ...proofs.flatMap((proof) => ("verify_token" in proof ? [proof.verify_token] : [])),
+    ],
+    fields: schemes.flatMap(({ field }) => (field === undefined ? [] : [toPointer(field)])),
+  };
+}
+
+/** What part of a credential a part of a template reads; undefined if none. */
+export function credentialRead(
+  part: Part,
+  { headers, queries, fields }: CredentialPlaces,
+): string | undefined {
+  switch (part.kind) {
+    case "header":
+      return part.names.some((name) => headers.includes(name)) ? "the header of the credential" : undefined;
+    case "query":
+      return queries.includes(part.name) ? "the query parameter of the credential" : undefined;
+    case "field":
+      return fields.some((field) => meet(field, part.pointer)) ? "the field of the credential" : undefined;
+    default:
+      return undefined;
+  }
+}
+
+/**
+ * Whether two pointers can read the same text. What is above a text is a table or a list, and below it there is nothing:
+ * neither is read as text. So only pointers of the same length can meet.
+ */
+function meet(one: readonly string[], other: readonly string[]): boolean {
+  return (
+    one.length === other.length &&
+    one.every((token, at) => token === other[at] || token === "*" || other[at] === "*")
+  );
+}

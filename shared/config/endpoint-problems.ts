@@ -1,0 +1,177 @@
+import { secretProblem } from "../senders/key.ts";
+import { type Part, toParts, toPointer } from "../senders/template.ts";
+import { isHmac } from "../senders/verifier.ts";
+import { type CredentialPlaces, credentialPlaces, credentialRead } from "./credential-places.ts";
+import { type EndpointFields, schemesOf } from "./endpoint-fields.ts";
+import type { Problem } from "./problem.ts";
+
+/** What no single key of an endpoint can know. */
+export function endpointProblems(parsed: EndpointFields): Problem[] {
+  const places = credentialPlaces(parsed);
+  return [
+    ...jobProblems(parsed),
+    ...answerProblems(parsed),
+    ...credentialProblems(parsed, places),
+    ...urlProblems(parsed),
+    ...deliveryIdProblems(parsed),
+    ...readProblems(parsed, places),
+    ...forwardProblems(parsed, places),
+    ...tokenProblems(parsed),
+    ...parsed.handshakes.flatMap((handshake, index) => handshakeProblems(parsed, handshake, index)),
+  ];
+}
+
+function problem(key: string | readonly PropertyKey[], message: string): Problem {
+  return { path: [key].flat(), message };
+}
+
+function jobProblems({ job_id, route_by }: EndpointFields): Problem[] {
+  if (job_id === undefined && route_by === undefined) return [problem("job_id", "is missing")];
+  if (job_id === undefined || route_by === undefined) return [];
+  return [problem("route_by", "chooses the job, so job_id must not be there")];
+}
+
+function answerProblems({ answer: { status, body } }: EndpointFields): Problem[] {
+  return status === 204 && body !== undefined
+    ? [problem(["answer", "body"], "is not sent with status 204")]
+    : [];
+}
+
+function credentialProblems(parsed: EndpointFields, { fields }: CredentialPlaces): Problem[] {
+  const problems = secretProblems(parsed);
+  if (parsed.auth === "token" && (parsed.token_query === undefined) === (parsed.token_field === undefined))
+    problems.push(problem("auth", 'of "token" needs token_query or token_field, and not both'));
+  if (parsed.keep_rejected_bodies && fields.length > 0)
+    problems.push(problem("keep_rejected_bodies", "would keep the credential, which is in the body"));
+  if ("signature_over" in parsed && parsed.signature_over === "decoded" && parsed.encoded_bodies === "refuse")
+    problems.push(problem("signature_over", 'is not used: encoded_bodies = "refuse" decodes nothing'));
+  return problems;
+}
+
+function secretProblems(parsed: EndpointFields): Problem[] {
+  if (parsed.auth !== "signature") return [];
+  const { secret, signature, handshakes } = parsed;
+  const comesLater = handshakes.some(({ proof }) => takesSecretFrom(proof));
+  if (secret === undefined) return comesLater ? [] : [problem("secret", "is missing")];
+  return secret.flatMap((each, index) => {
+    const message = secretProblem(each, signature);
+    return message === undefined ? [] : [problem(["secret", index], message)];
+  });
+}
+
+/** Whether a handshake brings the endpoint's secret (`postern endpoint open`). */
+export function takesSecretFrom(proof: EndpointFields["handshakes"][number]["proof"]): boolean {
+  return typeof proof === "object" && "secret_header" in proof;
+}
+
+function urlProblems(parsed: EndpointFields): Problem[] {
+  const { public_url } = parsed;
+  const signsUrl = (schemesOf(parsed) ?? []).some(({ signed }) => signs(signed, "url"));
+  if (signsUrl && public_url === undefined)
+    return [problem("public_url", "is missing: this sender signs the URL as it is written there")];
+  if (!signsUrl && public_url !== undefined)
+    return [problem("public_url", "is not used: this sender does not sign it")];
+  return [];
+}
+
+function signs(signed = "{body}", kind: Part["kind"]): boolean {
+  return toParts(signed).some((part) => part.kind === kind);
+}
+
+function deliveryIdProblems(parsed: EndpointFields): Problem[] {
+  const { idempotency_header, delivery_id, idempotency_window_secs } = parsed;
+  const problems: Problem[] = [];
+  if (idempotency_header !== undefined && delivery_id !== undefined)
+    problems.push(
+      problem("idempotency_header", "is another word for a delivery_id of one header: name one of them"),
+    );
+  const hasId = idempotency_header !== undefined || delivery_id !== undefined;
+  if (idempotency_window_secs !== undefined && !hasId)
+    problems.push(problem("idempotency_window_secs", "is not used: there is no delivery_id"));
+  return problems;
+}
+
+/** What is read of a request reaches the queue, the log and the runner. No credential may go that way. */
+function readProblems(parsed: EndpointFields, places: CredentialPlaces): Problem[] {
+  const { idempotency_header, delivery_id = "", event_type = "", route_by } = parsed;
+  const header = (name: string | undefined): Part[] =>
+    name === undefined ? [] : [{ kind: "header", names: [name.toLowerCase()] }];
+  const field = (pointer: string | undefined): Part[] =>
+    pointer === undefined ? [] : [{ kind: "field", pointer: toPointer(pointer) }];
+  const read: [key: string | string[], verb: string, parts: readonly Part[]][] = [
+    ["idempotency_header", "is", header(idempotency_header)],
+    ["delivery_id", "holds", toParts(delivery_id)],
+    ["event_type", "holds", toParts(event_type)],
+    [["route_by", "header"], "is", header(route_by?.header)],
+    [["route_by", "field"], "is", field(route_by?.field)],
+  ];
+  return read.flatMap(([key, verb, parts]) => {
+    const what = parts.map((part) => credentialRead(part, places)).find((found) => found !== undefined);
+    return what === undefined ? [] : [problem(key, `${verb} ${what}`)];
+  });
+}
+
+/** Headers that are a request's own, a hop's, or one that the runner trusts. */
+const NEVER_FORWARDED = [
+  ...[
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "expect",
+  ],
+  ...["host", "content-length", "content-type", "content-encoding", "content-digest", "date"],
+  ...["proxy-authenticate", "set-cookie"],
+  ...["signature", "signature-input", "idempotency-key", "traceparent"],
+];
+
+function forwardProblems(
+  { forward_headers, forward_query }: EndpointFields,
+  places: CredentialPlaces,
+): Problem[] {
+  const names = forward_headers.map((name) => name.toLowerCase());
+  const problems = names.flatMap((name, index) => {
+    const path = ["forward_headers", index];
+    if (places.headers.includes(name)) return [problem(path, "is the header of the credential")];
+    if (NEVER_FORWARDED.includes(name) || /^x-(?:webhook|x402)-/.test(name))
+      return [problem(path, "is never forwarded")];
+    return names.indexOf(name) < index ? [problem(path, "is there twice")] : [];
+  });
+  if (forward_query && places.queries.length > 0)
+    problems.push(problem("forward_query", "would hand the credential on"));
+  return problems;
+}
+
+function tokenProblems({ handshakes, verify_token }: EndpointFields): Problem[] {
+  const asksToken = handshakes.some(({ proof }) => typeof proof === "object" && "verify_token" in proof);
+  if (asksToken && verify_token === undefined)
+    return [problem("verify_token", "is missing: this sender proves its set-up request with it")];
+  if (!asksToken && verify_token !== undefined)
+    return [problem("verify_token", "is not used: no handshake asks for it")];
+  return [];
+}
+
+function handshakeProblems(
+  parsed: EndpointFields,
+  { method, when, mac, proof }: EndpointFields["handshakes"][number],
+  index: number,
+): Problem[] {
+  const problems: Problem[] = [];
+  const at = (key: string) => ["handshakes", index, key];
+  const schemes = schemesOf(parsed) ?? [];
+  const isDelivery = (parsed.methods as readonly string[]).includes(method);
+  if (isDelivery && Object.keys(when).length === 0)
+    problems.push(problem(at("when"), "is missing: every delivery would be this handshake"));
+  if (mac === undefined) return problems;
+  if (schemes[0] === undefined || !isHmac(schemes[0].algorithm))
+    problems.push(problem(at("mac"), "can be made only beside an HMAC signature"));
+  // A body of the form of a challenge is refused (GIVEN_AWAY): that keeps these MACs from signing what holds the whole body.
+  else if (proof !== "credential" && !schemes.every(({ signed }) => signs(signed, "body")))
+    problems.push(
+      problem(at("mac"), "is made for anybody, and could sign a delivery: signed must hold {body}"),
+    );
+  return problems;
+}

@@ -1,0 +1,43 @@
+import { expect, test } from "vitest";
+import { loadConfig } from "../../../shared/config/load-config.ts";
+import { dirWith, endpointProblems, onlyProblem } from "./files.ts";
+
+const SECRET = 'secret = "0123456789abcdef"';
+const bearer = `job_id = 1\nauth = "bearer"\n${SECRET}`;
+const hmac = `job_id = 1\nauth = "hmac-sha256"\n${SECRET}`;
+
+test.each([
+  [`job_id = 1\nauth = "basic"\nusername = "a:b"\n${SECRET}`, "username: must not hold a colon"],
+  [`${hmac}\nsignature_over = "decoded"`, 'signature_over: is not used: encoded_bodies = "refuse"'],
+  [
+    `${bearer}\nidempotency_window_secs = 60`,
+    "idempotency_window_secs: is not used: there is no delivery_id",
+  ],
+  [`${hmac}\npublic_url = "https://a.example/x"`, "public_url: is not used: this sender does not sign it"],
+  [`${bearer}\npublic_url = "https://a.example/x"`, "public_url: is not used: this sender does not sign it"],
+  [`${bearer}\nforward_headers = ["X-A", "X-B", "x-a"]`, "forward_headers[2]: is there twice"],
+  [`${bearer}\nanswer = { status = 204, body = "ok" }`, "answer.body: is not sent with status 204"],
+])("the contradiction in %j is refused at its key", (lines, problem) => {
+  expect(endpointProblems(lines)).toEqual(onlyProblem(problem));
+});
+
+const endpointOf = (lines: string) => {
+  const files = { "webhooks.toml": `[[endpoints]]\npath = "/a"\njob_id = 1\n${SECRET}\n${lines}\n` };
+  return loadConfig({ dir: dirWith(files), env: {} }).webhooks?.endpoints[0];
+};
+
+test("an answer of 204 takes the preset's body and its type away", () => {
+  const { answer } = endpointOf('preset = "slack"\nanswer = { status = 204 }') ?? {};
+  expect(answer).toEqual({ status: 204, limited: 429 });
+  const twilio = endpointOf(
+    'preset = "twilio"\npublic_url = "https://a.example/x"\nanswer = { status = 204 }',
+  );
+  expect(twilio?.answer).toEqual({ status: 204, limited: 429 });
+});
+
+test("encoded bodies that are refused, and another credential, take away what the preset says of signing them", () => {
+  expect(endpointOf('preset = "quicknode"\nencoded_bodies = "refuse"')).toMatchObject({
+    signature_over: "received",
+  });
+  expect(endpointOf('preset = "quicknode"\nauth = "bearer"')).toMatchObject({ auth: "bearer" });
+});
