@@ -1,0 +1,71 @@
+import { expect, test } from "vitest";
+import { endpointProblems, onlyProblem } from "./files.ts";
+
+const endpoint = (keys: string, signature = '{ header = "X-S", algorithm = "hmac-sha256" }') =>
+  `job_id = 1\nauth = "signature"\nsecret = "0123456789abcdef"\nsignature = ${signature}\nhandshakes = [{ ${keys} }]`;
+const GET = 'method = "GET", proof = "none"';
+const POST = 'when = { "{body:/type}" = "ping" }, proof = "credential"';
+const MAC = 'mac = { of = "{query:c}", encoding = "hex" }';
+
+test.each([
+  [`${POST}, json = { a = "{mac}" }`, "json.a: needs mac, which says what it is made of"],
+  [`${POST}, mac = { of = "{body:/a}", encoding = "hex" }`, "mac: is not used: no value of json is {mac}"],
+  [`${GET}, body = "a", json = { a = 1 }`, "body: is one answer and json another: name one of them"],
+  [`${GET}, body = "a", status = 204`, "body: is not sent with status 204"],
+  [`${GET}, json = { a = 1 }, status = 204`, "json: is not sent with status 204"],
+  ...["Content-Length", "transfer-encoding", "Connection", "Set-Cookie", "Date", "Cache-Control"].map(
+    (name) => [`${GET}, headers = { ${name} = "a" }`, `headers.${name}: is set by the gateway itself`],
+  ),
+  [`${GET}, headers = { content-type = "a" }`, "headers.content-type: is what content_type sets"],
+  [`${GET}, headers = { X-A = "a", x-a = "b" }`, "headers.x-a: is there twice"],
+  ...[
+    ['when = { "{body:/a}" = "*" }', "when.{body:/a}"],
+    ['body = "{body:/a}"', "body"],
+    ['json = { a = "x{body:/a}" }', "json.a"],
+    ['headers = { X-A = "{body:/a}" }', "headers.X-A"],
+    [`json = { a = "{mac}" }, ${MAC.replace("query:c", "body:/c")}`, "mac.of"],
+  ].map(([keys, key]) => [
+    `${GET}, ${keys}`,
+    `${key}: can read the body only of a handshake with proof = "credential"`,
+  ]),
+] as [string, string][])("the handshake %j is refused, with the key and what is wrong", (keys, problem) => {
+  expect(endpointProblems(endpoint(keys))).toEqual(onlyProblem(`handshakes[0].${problem}`));
+});
+
+test.each(['proof = "none"', 'proof = "credential"', 'proof = { secret_header = "X-Hook-Secret" }'])(
+  "a handshake that would be every delivery is refused, with %s",
+  (proof) => {
+    expect(endpointProblems(endpoint(proof))).toEqual(
+      onlyProblem("handshakes[0].when: is missing: every delivery would be this handshake"),
+    );
+  },
+);
+
+test("a handshake of another method than deliveries needs no condition", () => {
+  expect(endpointProblems(endpoint(GET))).toEqual([]);
+});
+
+const oracle = `${GET}, json = { a = "{mac}" }, ${MAC}`;
+
+test.each([
+  '{ header = "X-S", algorithm = "hmac-sha256", signed = "{body:/id}" }',
+  '{ header = "X-S", algorithm = "hmac-sha256", signed = "{form}" }',
+  '[{ header = "X-S", algorithm = "hmac-sha256" }, { header = "X-T", algorithm = "hmac-sha256", signed = "{body:/id}" }]',
+])("no handshake makes MACs for anybody beside the signature %s", (signature) => {
+  expect(endpointProblems(endpoint(oracle, signature))).toEqual(
+    onlyProblem("handshakes[0].mac: is made for anybody, and could sign a delivery: signed must hold {body}"),
+  );
+});
+
+test("a handshake makes a MAC for anybody where every signature covers the body, and for the sender anywhere", () => {
+  const mine = `${POST}, json = { a = "{mac}" }, mac = { of = "{body:/c}", encoding = "hex" }`;
+  const signature = '{ header = "X-S", algorithm = "hmac-sha256", signed = "{body:/id}" }';
+  expect(endpointProblems(endpoint(oracle))).toEqual([]);
+  expect(endpointProblems(endpoint(mine, signature))).toEqual([]);
+});
+
+test("a MAC needs a signature that is one", () => {
+  expect(endpointProblems(endpoint(oracle, '{ header = "X-S", algorithm = "equal" }'))).toEqual(
+    onlyProblem("handshakes[0].mac: can be made only beside an HMAC signature"),
+  );
+});
