@@ -20,9 +20,22 @@ function secretsIn(value: unknown, path: readonly PropertyKey[]): Found[] {
   );
 }
 
-/** URLs are secret only for the key they may hold. */
 function warningsOf(secret: Secret, path: readonly PropertyKey[]): string[] {
+  const warnings = UNMEANT.filter(({ form }) => form.test(secret.reveal())).map(({ warning }) => warning);
   const bytes = secret.bytes().length;
-  if (bytes >= SHORT_SECRET_BYTES || /(?:^|_)url$/.test(String(path.at(-1)))) return [];
-  return [`the secret has only ${bytes} bytes; 32 random ones are hard to guess`];
+  // URLs are secret only for the key they may hold.
+  const isUrl = /(?:^|_)url$/.test(String(path.at(-1)));
+  if (bytes < SHORT_SECRET_BYTES && !isUrl)
+    warnings.push(`the secret has only ${bytes} bytes; 32 random ones are hard to guess`);
+  return warnings;
 }
+
+/** What is left in a secret by a mistake in a file, a variable or its quoting, and is compared with all the rest. */
+const UNMEANT: readonly { form: RegExp; warning: string }[] = [
+  { form: /^\s|\s$/, warning: "the secret begins or ends with white space, which is part of it" },
+  { form: /^(["'`]).*\1$/s, warning: "the secret is enclosed in quotes, which are part of it" },
+  {
+    form: /^\$(?:[A-Za-z_]\w*|\{.*\})$/s,
+    warning: "the secret looks like a shell's variable, which nothing fills in; env:NAME reads one",
+  },
+];

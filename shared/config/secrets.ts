@@ -21,7 +21,7 @@ export const PLACEHOLDERS = [
   "replace-this-rpc-url",
 ] as const;
 
-/** A secret: literal, `env:VAR` or `file:/path` (a newline at the end of that file is not part of it). */
+/** A secret: literal, `env:VAR` or `file:/path`. One line break at the end of a variable or a file is not part of it. */
 export function secretValue(env: Env) {
   return z
     .unknown()
@@ -65,15 +65,23 @@ function resolve(text: string, env: Env): Resolved {
 function read(text: string, env: Env): Resolved {
   if (text.startsWith("env:")) {
     const name = text.slice("env:".length);
-    return env[name] ?? { problem: `names the environment variable ${name}, which is not set` };
+    return (
+      withoutLineBreak(env[name]) ?? { problem: `names the environment variable ${name}, which is not set` }
+    );
   }
   if (text.startsWith("file:")) return readSecretFile(text.slice("file:".length));
-  return text;
+  const word = /^(?:env|file):/i.exec(text)?.[0].toLowerCase();
+  return word === undefined ? text : { problem: `write ${word} in lower case` };
+}
+
+/** Programs that write a variable or a file often end it with a line break, which nobody sees. */
+function withoutLineBreak<Text extends string | undefined>(text: Text): Text {
+  return text?.replace(/\r?\n$/, "") as Text;
 }
 
 function readSecretFile(path: string): Resolved {
   try {
-    return readFileSync(path, "utf8").replace(/\r?\n$/, "");
+    return withoutLineBreak(readFileSync(path, "utf8"));
   } catch (error) {
     return { problem: `names a file that cannot be read (${messageOf(error)})` };
   }

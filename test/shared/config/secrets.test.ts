@@ -12,13 +12,13 @@ const endpoint = (lines: string) => `[[endpoints]]\npath = "/a"\njob_id = 1\n${l
 
 const CANARY = "canary-canary-canary";
 
-test("a secret is literal, from the environment, or from a file without its last newline", () => {
+test("a secret is literal, or from the environment or a file without its last line break", () => {
   const dir = tempDir();
   writeFileSync(join(dir, "secret"), `from a file ${CANARY}\n`);
   const secrets = ['"literal 0123456789"', '"env:HOOK"', `"file:${join(dir, "secret")}"`];
   const config = load(
     { "webhooks.toml": endpoint(`auth = "bearer"\nsecret = [${secrets.join(", ")}]`) },
-    { HOOK: "from the environment" },
+    { HOOK: "from the environment\r\n" },
   );
   const [first] = config.webhooks?.endpoints ?? [];
   const values = first?.auth === "bearer" ? first.secret.map((secret) => secret.reveal()) : [];
@@ -64,4 +64,35 @@ test("a secret that is empty, in the configuration, the environment or a file, i
     const files = { "webhooks.toml": endpoint(`auth = "bearer"\nsecret = "${value}"`) };
     expect(problems(files, { EMPTY: "" })).toEqual([expect.stringMatching(/secret: is empty/)]);
   }
+});
+
+test("of several line breaks at the end of a secret, one is not part of it", () => {
+  const config = load(
+    { "webhooks.toml": endpoint('auth = "bearer"\nsecret = "env:HOOK"') },
+    { HOOK: "long enough to be one\n\n" },
+  );
+  const [first] = config.webhooks?.endpoints ?? [];
+  expect(first?.auth === "bearer" && first.secret[0]?.reveal()).toBe("long enough to be one\n");
+});
+
+test.each([
+  [" a secret of one's own", "white space"],
+  ["a secret of one's own\n", "white space"],
+  ["'a secret of one self'", "quotes"],
+  ['"a secret of one self"', "quotes"],
+  ["$POSTERN_HOOK_SECRET", "variable"],
+  [`\${POSTERN_HOOK_SECRET}`, "variable"],
+])("the secret %j is taken, with a warning that does not tell it", (secret, warned) => {
+  const { warnings } = load({
+    "webhooks.toml": endpoint(`auth = "bearer"\nsecret = ${JSON.stringify(secret)}`),
+  });
+  expect(warnings).toEqual([expect.stringContaining(`webhooks.toml: endpoints[0] (/a).secret[0]: `)]);
+  expect(warnings[0]).toContain(warned);
+  expect(warnings[0]).not.toContain(secret.trim());
+});
+
+test.each(["ENV:HOOK", "Env:HOOK", "FILE:/run/secrets/hook"])("the secret %s is refused", (secret) => {
+  const found = problems({ "webhooks.toml": endpoint(`auth = "bearer"\nsecret = "${secret}"`) });
+  const word = secret.slice(0, secret.indexOf(":") + 1).toLowerCase();
+  expect(found).toEqual([expect.stringContaining(`.secret: write ${word} in lower case`)]);
 });
