@@ -1,6 +1,6 @@
 import { type ConfigDir, openConfigDir } from "./config-dir.ts";
 import { type PosternToml, posternToml } from "./postern-toml.ts";
-import type { Problem } from "./problem.ts";
+import { keyOf, type Problem } from "./problem.ts";
 import { secretWarnings } from "./secret-warnings.ts";
 import type { Env } from "./secrets.ts";
 import { repeatedPaths, type WebhooksToml, webhooksToml } from "./webhooks-toml.ts";
@@ -33,6 +33,20 @@ function forwardedMetadata(webhooks: WebhooksToml | undefined, prefix = ""): Pro
   });
 }
 
+/** A body that is larger than the budget of all bodies would be cut each time it comes. */
+function budgetProblem(webhooks: WebhooksToml | undefined, { http }: PosternToml): Problem[] {
+  const needs = (webhooks?.endpoints ?? []).map((endpoint, index) => {
+    const decodes = endpoint.encoded_bodies === "decode";
+    const limit = endpoint.body_limit_bytes ?? webhooks?.body_limit_bytes ?? 0;
+    return { key: keyOf(["endpoints", index], webhooks), decodes, bytes: decodes ? 2 * limit : limit };
+  });
+  const [largest] = needs.sort((one, other) => other.bytes - one.bytes);
+  if (largest === undefined || http.body_budget_bytes >= largest.bytes) return [];
+  const forms = largest.decodes ? ": as it came, and decoded" : "";
+  const message = `is below ${largest.bytes}, which one body of ${largest.key} may take${forms}`;
+  return [{ path: ["http", "body_budget_bytes"], message }];
+}
+
 /** Reads the same for a loader of more files: problems go to `files`, which throws once for all. */
 export function readConfig(files: ConfigDir, env: Env): Config | undefined {
   const postern = files.read({ name: "postern.toml", schema: posternToml(env) });
@@ -44,6 +58,7 @@ export function readConfig(files: ConfigDir, env: Env): Config | undefined {
   });
   files.report("webhooks.toml", forwardedMetadata(webhooks, postern?.metadata_prefix));
   if (postern === undefined) return undefined;
+  files.report("postern.toml", budgetProblem(webhooks, postern));
   return {
     postern,
     webhooks,

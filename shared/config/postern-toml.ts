@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { Secret } from "../crypto/secret.ts";
+import { coversEveryAddress } from "../ip/address-list.ts";
 import { address, addressRange, headerName, httpUrl, positive } from "./fields.ts";
 import { type Env, secretValue, secretValues } from "./secrets.ts";
 
@@ -77,12 +78,25 @@ const trustedProxy = addressRange.refine(
   "trusts everybody, and so lets anybody say which address they have",
 );
 
-const http = z.strictObject({
-  trusted_proxies: z.array(trustedProxy).default([]),
-  forwarded_header: z.enum(["X-Forwarded-For", "Forwarded"]).default("X-Forwarded-For"),
-  connections: positive.default(4096),
-  body_budget_bytes: positive.default(256 * 1024 * 1024),
-});
+const trustedProxies = z
+  .array(trustedProxy)
+  .refine(
+    (ranges) => ranges.some((range) => !trustedProxy.safeParse(range).success) || !coversEveryAddress(ranges),
+    "trust everybody together, and so let anybody say which address they have",
+  );
+
+const http = z
+  .strictObject({
+    trusted_proxies: trustedProxies.default([]),
+    forwarded_header: z.enum(["X-Forwarded-For", "Forwarded"]).optional(),
+    connections: positive.default(4096),
+    body_budget_bytes: positive.default(256 * 1024 * 1024),
+  })
+  .refine(
+    ({ trusted_proxies, forwarded_header }) => trusted_proxies.length > 0 || forwarded_header === undefined,
+    { path: ["forwarded_header"], message: "is not used: trusted_proxies names no proxy" },
+  )
+  .transform(({ forwarded_header = "X-Forwarded-For", ...rest }) => ({ ...rest, forwarded_header }));
 
 /** The limits above which a gateway takes no calls (shared/gateway/backpressure.ts). */
 export function toLimits({ limits }: PosternToml) {

@@ -44,6 +44,25 @@ export function addressRangeProblem(entry: string): string | undefined {
     : `has bits beyond its prefix: ${network}/${prefix} is the range`;
 }
 
+/**
+ * Whether entries hold every IPv4 address together, or every IPv6 address. It takes entries that `addressRangeProblem` finds
+ * nothing wrong with: then of two ranges one holds the other, or they have no address in common.
+ */
+export function coversEveryAddress(entries: readonly string[]): boolean {
+  const ranges = entries.map(toRange);
+  const holds = ([network, bits]: Range, [other, otherBits]: Range) =>
+    network.kind() === other.kind() && bits <= otherBits && other.match(network, bits);
+  const widest = ranges.filter(
+    (range, index) =>
+      !ranges.some(
+        (other, at) => at !== index && holds(other, range) && (at < index || !holds(range, other)),
+      ),
+  );
+  const shareOf = (kind: "ipv4" | "ipv6") =>
+    widest.filter(([network]) => network.kind() === kind).reduce((share, [, bits]) => share + 2 ** -bits, 0);
+  return shareOf("ipv4") === 1 || shareOf("ipv6") === 1;
+}
+
 function toRange(entry: string): Range {
   if (entry.includes("/")) return ipaddr.parseCIDR(entry);
   const address = ipaddr.parse(entry);
