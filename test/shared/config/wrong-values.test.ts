@@ -36,6 +36,7 @@ const DESCRIBED = [
   },
   { preset: "meta", verify_token: "a token of one's own", secret: "a secret of one's own" },
   { preset: "slack", handshakes: PRESETS["slack"]?.endpoint.handshakes, secret: "a secret of one's own" },
+  { preset: "zoom", handshakes: PRESETS["zoom"]?.endpoint.handshakes, secret: "a secret of one's own" },
   { preset: "twilio", public_url: "https://a.example/x", secret: "a secret of one's own" },
 ].map((endpoint, index) => ({ path: `/described/${index}`, job_id: 1, ...endpoint }));
 
