@@ -81,7 +81,8 @@ const everyEndpoint = (env: Env) => ({
     .min(1)
     .default(["POST"]),
   public_url: publicUrl.optional(),
-  idempotency_header: headerName.optional(),
+  // It becomes a template, where | stands between names.
+  idempotency_header: headerName.regex(/^[^|]*$/, "must be one header").optional(),
   delivery_id: requestText.optional(),
   event_type: requestText.optional(),
   idempotency_window_secs: window.optional(),

@@ -17,6 +17,7 @@ test.each([
   [`${apiKey}\nevent_type = "a.{header:X-B|x-acme-key}"`, "event_type: holds the header of the credential"],
   [`${apiKey}\ndelivery_id = "{header:X-Acme-Key}"`, "delivery_id: holds the header of the credential"],
   [`${apiKey}\nidempotency_header = "X-ACME-KEY"`, "idempotency_header: is the header of the credential"],
+  [`${bearer}\nidempotency_header = "X-A|Authorization"`, "idempotency_header: must be one header"],
   [
     `auth = "bearer"\n${SECRET}\nroute_by = { header = "Authorization", ${jobs} }`,
     "route_by.header: is the header of the credential",
