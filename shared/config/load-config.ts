@@ -33,18 +33,25 @@ function forwardedMetadata(webhooks: WebhooksToml | undefined, prefix = ""): Pro
   });
 }
 
+/** What the largest body of a file may take, and which of its keys says so. */
+type LargestBody = { key: string; bytes: number };
+
 /** A body that is larger than the budget of all bodies would be cut each time it comes. */
-function budgetProblem(webhooks: WebhooksToml | undefined, { http }: PosternToml): Problem[] {
-  const needs = (webhooks?.endpoints ?? []).map((endpoint, index) => {
-    const decodes = endpoint.encoded_bodies === "decode";
-    const limit = endpoint.body_limit_bytes ?? webhooks?.body_limit_bytes ?? 0;
-    return { key: keyOf(["endpoints", index], webhooks), decodes, bytes: decodes ? 2 * limit : limit };
-  });
-  const [largest] = needs.sort((one, other) => other.bytes - one.bytes);
+export function budgetProblems({ http }: PosternToml, bodies: readonly LargestBody[]): Problem[] {
+  const [largest] = [...bodies].sort((one, other) => other.bytes - one.bytes);
   if (largest === undefined || http.body_budget_bytes >= largest.bytes) return [];
-  const forms = largest.decodes ? ": as it came, and decoded" : "";
-  const message = `is below ${largest.bytes}, which one body of ${largest.key} may take${forms}`;
+  const message = `is below ${largest.bytes}, which one body of ${largest.key} may take`;
   return [{ path: ["http", "body_budget_bytes"], message }];
+}
+
+/** Each endpoint's largest body; twice its bytes if there is a decoded form beside the received one. */
+function largestBodies(webhooks: WebhooksToml): LargestBody[] {
+  return webhooks.endpoints.map((endpoint, index) => {
+    const limit = endpoint.body_limit_bytes ?? webhooks.body_limit_bytes;
+    const key = keyOf(["endpoints", index], webhooks);
+    if (endpoint.encoded_bodies !== "decode") return { key, bytes: limit };
+    return { key: `${key}, received and decoded,`, bytes: 2 * limit };
+  });
 }
 
 /** Reads the same for a loader of more files: problems go to `files`, which throws once for all. */
@@ -58,7 +65,7 @@ export function readConfig(files: ConfigDir, env: Env): Config | undefined {
   });
   files.report("webhooks.toml", forwardedMetadata(webhooks, postern?.metadata_prefix));
   if (postern === undefined) return undefined;
-  files.report("postern.toml", budgetProblem(webhooks, postern));
+  if (webhooks !== undefined) files.report("postern.toml", budgetProblems(postern, largestBodies(webhooks)));
   return {
     postern,
     webhooks,

@@ -9,6 +9,7 @@ import {
   type SecretFormat,
   TIME_UNITS,
 } from "../senders/description.ts";
+import { boundaryProblem } from "../senders/message.ts";
 import { type Part, parseTemplate, toPointer } from "../senders/template.ts";
 import { headerName } from "./fields.ts";
 import { oneOf } from "./problem.ts";
@@ -92,11 +93,13 @@ function schemeProblems(scheme: Scheme): SchemeProblem[] {
   if (typeof parts === "string") return [];
   if (scheme.algorithm === "equal")
     return [...keyProblems(scheme), ...placeProblems(scheme), ...tokenProblems(scheme)];
+  const boundary = boundaryProblem(parts, scheme.timestamp);
   const count: Count = (...kinds) => parts.filter(({ kind }) => kinds.includes(kind)).length;
   return [
     ...keyProblems(scheme),
     ...placeProblems(scheme),
     ...messageProblems(scheme, count),
+    ...(boundary === undefined ? [] : [[["signed"], boundary] satisfies SchemeProblem]),
     ...urlProblems(scheme, count),
     ...timeProblems(scheme, count),
   ];

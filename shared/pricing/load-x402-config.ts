@@ -3,7 +3,7 @@ import { openConfigDir } from "../config/config-dir.ts";
 import { decimals, markupBps, rate } from "../config/evm-fields.ts";
 import { isLoopback } from "../config/fields.ts";
 import { type PriceList, parseJobPricing } from "../config/job-pricing-toml.ts";
-import { type Config, readConfig } from "../config/load-config.ts";
+import { budgetProblems, type Config, readConfig } from "../config/load-config.ts";
 import { fixedRateIn } from "../config/rate-source.ts";
 import { secretWarnings } from "../config/secret-warnings.ts";
 import type { Env } from "../config/secrets.ts";
@@ -26,6 +26,11 @@ export function loadX402Config({ dir, env }: { dir: string; env: Env }): X402Con
   const files = openConfigDir(dir);
   const config = readConfig(files, env);
   const x402 = files.read({ name: X402, schema: x402Toml(env), optional: true, problemsIn: x402Problems });
+  if (config !== undefined && x402 !== undefined)
+    files.report(
+      "postern.toml",
+      budgetProblems(config.postern, [{ key: X402, bytes: x402.body_limit_bytes }]),
+    );
   const { jobs: prices, problems } = parseJobPricing(files.table(JOB_PRICING) ?? {});
   files.report(JOB_PRICING, [...problems, ...priceProblems(prices.values(), ratesOf(files.table(X402)))]);
 

@@ -16,6 +16,12 @@ test.each([
   [`${hmac}\npublic_url = "https://a.example/x"`, "public_url: is not used: this sender does not sign it"],
   [`${bearer}\npublic_url = "https://a.example/x"`, "public_url: is not used: this sender does not sign it"],
   [`${bearer}\nforward_headers = ["X-A", "X-B", "x-a"]`, "forward_headers[2]: is there twice"],
+  [`${bearer}\nevent_type = "{header:X A}"`, "event_type: has a placeholder that is not known: {header:X A}"],
+  [
+    `${bearer}\nevent_type = "{header:X-A|}"`,
+    "event_type: has a placeholder that is not known: {header:X-A|}",
+  ],
+  [`${bearer}\nevent_type = "{body:/a~2}"`, "event_type: has a placeholder that is not known: {body:/a~2}"],
   [`${bearer}\nanswer = { status = 204, body = "ok" }`, "answer.body: is not sent with status 204"],
 ])("the contradiction in %j is refused at its key", (lines, problem) => {
   expect(endpointProblems(lines)).toEqual(onlyProblem(problem));
@@ -28,11 +34,11 @@ const endpointOf = (lines: string) => {
 
 test("an answer of 204 takes the preset's body and its type away", () => {
   const { answer } = endpointOf('preset = "slack"\nanswer = { status = 204 }') ?? {};
-  expect(answer).toEqual({ status: 204, limited: 429 });
+  expect(answer).toEqual({ status: 204, limited: 429, refusals_limited: 429 });
   const twilio = endpointOf(
     'preset = "twilio"\npublic_url = "https://a.example/x"\nanswer = { status = 204 }',
   );
-  expect(twilio?.answer).toEqual({ status: 204, limited: 429 });
+  expect(twilio?.answer).toEqual({ status: 204, limited: 429, refusals_limited: 429 });
 });
 
 test("encoded bodies that are refused, and another credential, take away what the preset says of signing them", () => {

@@ -52,7 +52,7 @@ test.each([
   [
     2 * MIB - 1,
     endpoint("/a", 'encoded_bodies = "decode"'),
-    `is below ${2 * MIB}, which one body of endpoints[0] (/a) may take: as it came, and decoded`,
+    `is below ${2 * MIB}, which one body of endpoints[0] (/a), received and decoded, may take`,
   ],
 ])("a budget of %i bytes that is too small for one body is refused", (bytes, webhooks, problem) => {
   expect(problems({ "postern.toml": budget(bytes), "webhooks.toml": webhooks })).toEqual([

@@ -8,7 +8,7 @@ const equal = (keys: string) => `{ header = "X-S", algorithm = "equal", ${keys} 
 
 test.each([
   [
-    hmac('signed = "{body:/a}{body:/t}", timestamp = { field = "/b", unit = "s" }'),
+    hmac('signed = "{body:/a}.{body:/t}", timestamp = { field = "/b", unit = "s" }'),
     "signature.timestamp: is not covered by the signature",
   ],
   [
@@ -44,6 +44,12 @@ test.each([
   [hmac("prefix_optional = true"), "signature.prefix_optional: is not used: there is no prefix"],
   [hmac("any_header = true"), "signature.any_header: is not used: there is one header"],
   [hmac("url_port_optional = true"), "signature.url_port_optional: is not used: signed holds no {url}"],
+  [
+    hmac('signed = "{header:X-Id}{body}"'),
+    "signature.signed: does not tell where {header} ends and the next part begins: put text between them",
+  ],
+  [hmac('signed = "{body}{header:X-Id}"'), "signature.signed: does not tell where {header} ends"],
+  [hmac('signed = "{body:/a}{body:/b}"'), "signature.signed: does not tell where {field} ends"],
   [hmac('signed = "{body}{body}"'), "signature.signed: holds the body twice"],
   [hmac('signed = "{form}.{form}"'), "signature.signed: holds the body twice"],
   [
