@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { boundaryProblem } from "../senders/boundary.ts";
 import { isCovered } from "../senders/coverage.ts";
 import {
   ALGORITHMS,
@@ -9,7 +10,6 @@ import {
   type SecretFormat,
   TIME_UNITS,
 } from "../senders/description.ts";
-import { boundaryProblem } from "../senders/message.ts";
 import { type Part, parseTemplate, toPointer } from "../senders/template.ts";
 import { headerName } from "./fields.ts";
 import { oneOf } from "./problem.ts";

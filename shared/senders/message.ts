@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { headerBytes, rawQuery } from "../http/headers.ts";
-import type { Scheme, Timestamp } from "./description.ts";
+import { type Ends, endsOf, isEnded, isToken } from "./boundary.ts";
+import type { Scheme } from "./description.ts";
 import type { Key } from "./key.ts";
 import { need, rejected, wellFormed } from "./rejected.ts";
 import { oneItem, type Sent } from "./sent.ts";
@@ -21,22 +22,19 @@ export type Head = {
 
 /** Parts for which the body must be there. */
 const NEEDS_BODY: readonly Part["kind"][] = ["body", "field", "form"];
-/** Parts whose length the sender of a request chooses. */
-const VARIABLE: readonly Part["kind"][] = ["header", "query", "pair", "named-headers", ...NEEDS_BODY];
 const NOTHING = Buffer.alloc(0);
 const NO_URL: readonly string[] = [""];
 
-/** A part, and what its value must not hold, or bytes could move between it and what stands beside it. */
 type Piece = { readonly part: Part; readonly ends: Ends };
-/** By nothing; by this text; or by the first byte that is not one of an id or a type. */
-type Ends = "anywhere" | "after-token" | { readonly before: string };
 
 /** The bytes that a sender signs, by the description's `signed`. */
 export class Message {
   /** Whether it is the body between bytes that the head tells, so that its digest can be computed while the body arrives. */
   readonly isStreamed: boolean;
   readonly #pieces: readonly Piece[];
-  readonly #bodyAt: number;
+  /** Those before and after the body. */
+  readonly #before: readonly Piece[];
+  readonly #after: readonly Piece[];
   readonly #urls: readonly string[];
   /** Whether the first byte of the body tells where it begins. */
   readonly #marksBody: boolean;
@@ -44,12 +42,14 @@ export class Message {
   constructor(scheme: Scheme, publicUrl = "") {
     const parts = toParts(scheme.signed ?? "{body}");
     this.#pieces = parts.map((part, at) => ({ part, ends: endsOf(parts, at) }));
-    this.#bodyAt = parts.findIndex(({ kind }) => kind === "body");
+    const bodyAt = parts.findIndex(({ kind }) => kind === "body");
+    this.#before = this.#pieces.slice(0, Math.max(0, bodyAt));
+    this.#after = this.#pieces.slice(bodyAt + 1);
     this.#marksBody = this.#pieces.some(({ ends }) => ends === "after-token");
     this.isStreamed =
       isDigest(scheme.algorithm) &&
-      this.#bodyAt !== -1 &&
-      parts.every(({ kind }, at) => at === this.#bodyAt || !NEEDS_BODY.includes(kind));
+      bodyAt !== -1 &&
+      parts.every(({ kind }, at) => at === bodyAt || !NEEDS_BODY.includes(kind));
     const signsUrl = parts.some(({ kind }) => kind === "url");
     this.#urls = signsUrl ? urlForms(publicUrl, scheme.url_port_optional === true) : NO_URL;
   }
@@ -61,11 +61,11 @@ export class Message {
   }
 
   before(head: Head, url: string, key: Key): Buffer {
-    return bytesOfAll(this.#pieces.slice(0, this.#bodyAt), head, url, key, head.values);
+    return bytesOfAll(this.#before, head, url, key, head.values);
   }
 
   after(head: Head, url: string, key: Key): Buffer {
-    return bytesOfAll(this.#pieces.slice(this.#bodyAt + 1), head, url, key, head.values);
+    return bytesOfAll(this.#after, head, url, key, head.values);
   }
 
   /** `values` are those of the request with its body. */
@@ -75,47 +75,9 @@ export class Message {
 
   /** Throws `webhook.credential_rejected` if a body that starts like this could have lost or won bytes at its beginning. */
   checkFirst(byte: number | undefined): void {
-    if (this.#marksBody && byte !== undefined && TOKEN.test(String.fromCharCode(byte)))
+    if (this.#marksBody && byte !== undefined && isToken(String.fromCharCode(byte)))
       throw rejected("malformed", "the body begins like the value that is signed before it");
   }
-}
-
-/** What is wrong with `signed`: bytes could move from one of its parts to another. */
-export function boundaryProblem(
-  parts: readonly Part[],
-  timestamp: Timestamp | undefined,
-): string | undefined {
-  const open = parts.find((part, at) => {
-    const isTime = part.kind === "field" && timestamp?.field === `/${part.pointer.join("/")}`;
-    return !isTime && needsEnd(parts, at) && neighbour(parts, at) === undefined;
-  });
-  if (open === undefined) return undefined;
-  return `does not tell where {${open.kind}} ends and the next part begins: put text between them`;
-}
-
-/** Whether a part of a length that its sender chooses stands between the body and another one, or before another one. */
-function needsEnd(parts: readonly Part[], at: number): boolean {
-  const { kind } = parts[at] as Part;
-  if (!VARIABLE.includes(kind) || kind === "body" || kind === "form") return false;
-  const isAfterBody = parts.slice(0, at).some((part) => part.kind === "body" || part.kind === "form");
-  return isAfterBody || parts.slice(at + 1).some((part) => VARIABLE.includes(part.kind));
-}
-
-/** What tells where such a part ends, or behind the body begins. */
-function neighbour(parts: readonly Part[], at: number): Ends | undefined {
-  const isAfterBody = parts.slice(0, at).some(({ kind }) => kind === "body" || kind === "form");
-  const beside = parts[isAfterBody ? at - 1 : at + 1];
-  if (parts[at]?.kind === "named-headers") {
-    const isBeforeBody = beside?.kind === "literal" && beside.text === "." && parts[at + 2]?.kind === "body";
-    return isBeforeBody ? "after-token" : undefined;
-  }
-  if (beside?.kind === "literal") return { before: beside.text };
-  const isBeforeTime = !isAfterBody && beside?.kind === "timestamp" && parts[at + 2]?.kind === "body";
-  return isBeforeTime ? "after-token" : undefined;
-}
-
-function endsOf(parts: readonly Part[], at: number): Ends {
-  return needsEnd(parts, at) ? (neighbour(parts, at) ?? "anywhere") : "anywhere";
 }
 
 function bytesOfAll(
@@ -129,19 +91,11 @@ function bytesOfAll(
   return Buffer.concat(
     pieces.map(({ part, ends }) => {
       const bytes = bytesOf(part, head, url, key, values);
-      if (!isEnded(bytes, part, ends))
+      if (part.kind !== "named-headers" && !isEnded(bytes, ends))
         throw rejected("malformed", `the value of {${part.kind}} could be part of what follows`);
       return bytes;
     }),
   );
-}
-
-/** What an id or a type consists of. A JSON text never begins so. */
-const TOKEN = /^[A-Za-z0-9._/+-]*$/;
-
-function isEnded(bytes: Buffer, part: Part, ends: Ends): boolean {
-  if (ends === "anywhere" || part.kind === "named-headers") return true; // namedHeaders checks them one by one
-  return ends === "after-token" ? TOKEN.test(bytes.toString("latin1")) : !bytes.includes(ends.before);
 }
 
 function bytesOf(part: Part, head: Head, url: string, key: Key, values: RequestValues): Buffer {
@@ -191,7 +145,7 @@ const NAMED_HEADERS_MAX = 32;
 function namedHeaders(names: string, values: RequestValues): string {
   const texts = names.split(" ", NAMED_HEADERS_MAX).map((name) => need(values.header([name])));
   const last = texts.length - 1;
-  const areApart = texts.every((text, at) => (at < last ? !text.includes(".") : TOKEN.test(text)));
+  const areApart = texts.every((text, at) => (at < last ? !text.includes(".") : isToken(text)));
   if (!areApart) throw rejected("malformed", "the value of a signed header could be part of what follows");
   return texts.join(".");
 }
