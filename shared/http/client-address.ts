@@ -22,8 +22,8 @@ const HOPS_MAX = 16;
 /**
  * Without a trusted proxy a request counts for its peer. A trusted proxy is believed which address it had the request from:
  * so the header is read from its right end for as long as the address found is a trusted proxy again. An entry that is no
- * address (`unknown`, an obfuscated name, garbage) ends the walk at the proxy that wrote it. Exactly one header counts,
- * because a proxy passes the other one on as a stranger wrote it.
+ * address (`unknown`, an obfuscated name, garbage) ends the walk at the proxy that wrote it; an empty one is none. Exactly
+ * one header counts, because a proxy passes the other one on as a stranger wrote it.
  */
 export function createClientAddressOf({
   trustedProxies = [],
@@ -38,13 +38,13 @@ export function createClientAddressOf({
     let address = peerAddress(req);
     if (trustedProxies.length === 0 || !trusted.matches(address)) return address;
     const header = headerValues(req, name).join(",");
-    let end = header.length;
+    let end = endOfLast(header, header.length);
     for (let hop = 0; hop < HOPS_MAX && end > 0 && trusted.matches(address); hop++) {
       const start = startOfLast(header, end, isForwarded);
       const before = addressIn(header.slice(start, end).trim());
       if (before === undefined) return address;
       address = before;
-      end = start - 1;
+      end = endOfLast(header, start - 1);
     }
     return address;
   };
@@ -62,6 +62,13 @@ function peerAddress({ socket }: IncomingMessage): string {
   const address = canonicalAddress(remoteAddress) ?? remoteAddress;
   peers.set(socket, address);
   return address;
+}
+
+/** Where the last element of `list` before `end` ends. Empty elements are ignored (RFC 9110, section 5.6.1). */
+function endOfLast(list: string, end: number): number {
+  let at = end;
+  while (at > 0 && ", \t".includes(list.charAt(at - 1))) at -= 1;
+  return at;
 }
 
 /**

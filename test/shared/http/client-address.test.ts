@@ -43,6 +43,8 @@ test.each([
   ["::ffff:192.0.2.1", "192.0.2.1"],
   ["192.0.2.1, 2001:db8::7", "192.0.2.1"],
   ["10.1.1.1, 10.2.2.2", "10.1.1.1"],
+  ["192.0.2.1,", "192.0.2.1"],
+  ["198.51.100.1, 192.0.2.1, , ,\t10.9.9.9 ,, ", "192.0.2.1"],
 ])("the header X-Forwarded-For: %s of a trusted proxy gives %s", (value, address) => {
   expect(xff(value)).toBe(address);
 });
@@ -52,7 +54,6 @@ test.each([
   ",",
   "unknown",
   "_hidden",
-  "192.0.2.1, ",
   "192.0.2.256",
   "192.0.2.1, 127.1",
   "192.0.2.1:x",
@@ -79,6 +80,14 @@ test("header lines that come apart are one list, in their order", () => {
   expect(addressOf("10.0.0.1", lines)).toBe("192.0.2.1");
 });
 
+test("a header line that is empty is no entry", () => {
+  const lines: Headers = [
+    ["X-Forwarded-For", "192.0.2.1"],
+    ["X-Forwarded-For", ""],
+  ];
+  expect(addressOf("10.0.0.1", lines)).toBe("192.0.2.1");
+});
+
 test("only the configured header counts, because a proxy passes the other one on as a stranger wrote it", () => {
   expect(addressOf("10.0.0.1", [["Forwarded", "for=192.0.2.1"]])).toBe("10.0.0.1");
   expect(addressOf("10.0.0.1", [["X-Forwarded-For", "192.0.2.1"]], { header: "Forwarded" })).toBe("10.0.0.1");
@@ -91,6 +100,7 @@ test.each([
   ['for="192.0.2.43:47011"', "192.0.2.43"],
   ['for=192.0.2.43, for="[2001:db8::17]"', "192.0.2.43"],
   ['for=192.0.2.60;host="a,b;c=d"', "192.0.2.60"],
+  ["for=192.0.2.60, ,", "192.0.2.60"],
   ["for=198.51.100.1, for=192.0.2.60 ; by=_x", "192.0.2.60"],
 ])("the header Forwarded: %s of a trusted proxy gives %s", (value, address) => {
   expect(forwarded(value)).toBe(address);
