@@ -137,8 +137,9 @@ function assertAllowed(allowed: AddressList, address: string): void {
 
 function assertMethod(req: IncomingMessage, { methods }: EndpointToml): void {
   if ((methods as readonly unknown[]).includes(req.method)) return;
-  const publicDetail = `use ${methods.join(" or ")}`;
-  throw new AppError("request.method_not_allowed", { reason: `${req.method}`, publicDetail });
+  const taken = methods.join(" or ");
+  const reason = `${req.method}; this endpoint takes ${taken}`;
+  throw new AppError("request.method_not_allowed", { reason, publicDetail: `use ${taken}` });
 }
 
 /** Flat lists, which Node writes out unchanged: an object of headers made for each answer costs far more. */

@@ -15,5 +15,9 @@ test.each(["GET", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"])(
     const answer = await send(gateway.address, { method, path: "/a" });
     expect(answer.status).toBe(405);
     expect(answer.headers["allow"]).toBe("POST");
+    expect(gateway.log.events.at(-1)).toMatchObject({
+      event: "webhook.refused",
+      fields: { code: "request.method_not_allowed", reason: `${method}; this endpoint takes POST` },
+    });
   },
 );
