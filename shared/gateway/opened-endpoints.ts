@@ -47,6 +47,12 @@ local found = redis.call('HMGET', KEYS[1], 'session', 'by', 'secret', 'address',
 if found[1] == ARGV[1] and (found[3] or ARGV[2] == '1') then redis.call('DEL', KEYS[1]) end
 return found`;
 
+/** Answers by, and whether a secret is lost; nothing if the endpoint is not open. */
+const CLOSE = `
+local by, had_secret = redis.call('HGET', KEYS[1], 'by'), redis.call('HEXISTS', KEYS[1], 'secret')
+if redis.call('DEL', KEYS[1]) == 0 then return nil end
+return {by, had_secret}`;
+
 /** Takes a handshake's secret if an operator has opened this endpoint for one, and no other was taken. */
 export type TakeSecret = (path: string, secret: string, address: string) => Promise<boolean>;
 
@@ -61,7 +67,7 @@ export function createTakeSecret(redis: Redis): TakeSecret {
 
 /** The operator's side: endpoints that take one secret in a handshake while they are open. */
 export function createOpenedEndpoints(redis: Redis) {
-  const [open, look] = [script(redis, OPEN), script(redis, LOOK)];
+  const [open, look, close] = [script(redis, OPEN), script(redis, LOOK), script(redis, CLOSE)];
   return {
     /** Opens an endpoint, or takes it over from whoever has opened it before. */
     async open(path: string, by: string, ms: number) {
@@ -77,9 +83,8 @@ export function createOpenedEndpoints(redis: Redis) {
 
     /** Closes an endpoint, whoever has opened it; a secret that nobody has seen is lost. Returns what was closed. */
     async close(path: string): Promise<{ by: string; hadSecret: boolean } | undefined> {
-      const [by, secret] = await redis.hmget(keys.opened(path), "by", "secret");
-      if ((await redis.del(keys.opened(path))) === 0) return undefined;
-      return { by: by ?? "", hadSecret: secret !== null };
+      const closed = (await close([keys.opened(path)], [])) as [string, number] | null;
+      return closed === null ? undefined : { by: closed[0], hadSecret: closed[1] === 1 };
     },
   };
 }

@@ -91,6 +91,18 @@ test("anybody may close an endpoint, and is told whether a secret was lost by it
   expect(await opened.look()).toEqual({ kind: "closed" });
 });
 
+test.each(["first", "last"])(
+  "a secret that comes while the endpoint is being closed is refused or reported as lost, if it comes %s",
+  async (order) => {
+    await take(); // loads the script
+    await endpoints().open("/a", "ann@here", MINUTE);
+    const taking = order === "first" ? take() : undefined;
+    const closing = endpoints().close("/a");
+    const taken = await (taking ?? take());
+    expect(await closing).toEqual({ by: "ann@here", hadSecret: taken });
+  },
+);
+
 test.each(["", "two words", "new\nline", "é", "x".repeat(257)])(
   "a secret that is not 1 to 256 visible ASCII characters is refused: %j",
   async (secret) => {
