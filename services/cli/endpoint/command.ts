@@ -26,6 +26,7 @@ export function addEndpoint(program: Command, deps: ProgramDeps): void {
     .command("close")
     .description("close an endpoint that somebody has opened; a secret that was not shown is deleted")
     .argument("<path>", "the endpoint's path")
+    .option("--json", "one JSON object")
     .addOption(configDir())
     .action(async (path: string, options: CloseOptions) => {
       const { closeEndpoint } = await import("./close.ts");

@@ -90,6 +90,18 @@ test("postern endpoint close ends the waiting of whoever has opened the endpoint
   expect(await here("endpoint", "close", "/hooks/asana")).toMatchObject({ code: 1 });
 });
 
+test("postern endpoint close --json prints who had opened the endpoint, and whether a secret is deleted, as one object", async () => {
+  const killed = postern.start(OPEN);
+  await eventually("it is open", isOpen);
+  await killed.kill("SIGKILL");
+  expect(await take()).toBe(true);
+  const ran = await here("endpoint", "close", "/hooks/asana", "--json");
+  expect(jsonLines(ran)).toEqual([
+    { path: "/hooks/asana", opened_by: expect.stringContaining("@"), secret_deleted: true },
+  ]);
+  expect(await here("endpoint", "close", "/hooks/asana", "--json")).toMatchObject({ code: 1, stdout: "" });
+});
+
 test("a path that no endpoint has is refused with exit code 2, and the near one is named", async () => {
   const ran = await here("endpoint", "open", "/hooks/asana/");
   expect(ran).toMatchObject({ code: 2, stdout: "" });
