@@ -84,11 +84,14 @@ function rejectedId(at: number): string {
   return `r_${at.toString(16).padStart(TIME_DIGITS, "0")}${randomBytes(4).toString("hex")}`;
 }
 
-export const REJECTED_ID = /^r_[0-9a-f]{19}$/;
+/** Enough of an id to tell some days from all the others. */
+export const REJECTED_ID_BEGINNING = /^r_[0-9a-f]{4,19}$/;
 
-/** The time of the entry with this id. */
-export function timeOf(id: string): number {
-  return Number.parseInt(id.slice(2, 2 + TIME_DIGITS), 16);
+/** When the entries came whose ids begin so. */
+export function timesOf(beginning: string): { from: number; to: number } {
+  const digits = beginning.slice(2, 2 + TIME_DIGITS);
+  const at = (rest: "0" | "f") => Number.parseInt(digits.padEnd(TIME_DIGITS, rest), 16);
+  return { from: at("0"), to: at("f") };
 }
 
 /** A target may be a whole URL, with a user and password before its host. */

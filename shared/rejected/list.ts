@@ -2,7 +2,7 @@ import type { ErrorCode } from "../errors/codes.ts";
 import type { Redis } from "../redis/connect.ts";
 import { keys } from "../redis/keys.ts";
 import { type Clock, systemClock } from "../time/clock.ts";
-import { type RejectedEntry, timeOf } from "./entry.ts";
+import { type RejectedEntry, timesOf } from "./entry.ts";
 import { REJECTED_KEPT_MS, UNKNOWN } from "./record.ts";
 
 /** A refused request as it was recorded. */
@@ -26,6 +26,7 @@ export type RejectedFilter = {
 export function createRejectedList(redis: Redis, clock: Clock = systemClock) {
   async function placesOf({ path, unknown }: RejectedFilter): Promise<string[]> {
     if (unknown) return [UNKNOWN];
+    if (path === UNKNOWN) return []; // it is no path
     return path === undefined ? redis.hkeys(keys.rejectedBytes) : [path];
   }
 
@@ -53,14 +54,12 @@ export function createRejectedList(redis: Redis, clock: Clock = systemClock) {
       return { count, newest };
     },
 
-    /** Undefined if there is no such entry any more. */
-    async find(id: string): Promise<RejectedRequest | undefined> {
-      const at = timeOf(id);
-      for (const place of await placesOf({})) {
-        const found = (await read(place, at, at)).find((request) => request.id === id);
-        if (found !== undefined) return found;
-      }
-      return undefined;
+    /** Those whose id begins so: one at most for a whole id, and none if there is no such entry any more. */
+    async find(beginning: string): Promise<RejectedRequest[]> {
+      const { from, to } = timesOf(beginning);
+      const found: RejectedRequest[] = [];
+      for (const place of await placesOf({})) found.push(...(await read(place, from, to)));
+      return found.filter(({ id }) => id.startsWith(beginning));
     },
   };
 }

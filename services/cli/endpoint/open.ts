@@ -7,7 +7,6 @@ import {
   type OpenedState,
   type TakenSecret,
 } from "../../../shared/gateway/opened-endpoints.ts";
-import { createFindNear } from "../../../shared/http/near-path.ts";
 import { EXIT, stopSignal } from "../../../shared/lifecycle/run-service.ts";
 import { createAudit } from "../../../shared/queue/audit.ts";
 import { delay, systemClock } from "../../../shared/time/clock.ts";
@@ -15,6 +14,7 @@ import type { ProgramDeps } from "../program-deps.ts";
 import { operatorName } from "../terminal.ts";
 import { facts, jsonLine, plain, toIso } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
+import { whyUnknown } from "./unknown-path.ts";
 
 export type OpenOptions = { configDir: string; minutes: number; json?: boolean };
 
@@ -55,16 +55,11 @@ export function openEndpoint(deps: ProgramDeps, path: string, options: OpenOptio
 
 /** Why this endpoint cannot be opened. */
 function whyNot(path: string, webhooks: WebhooksToml | undefined): string | undefined {
-  if (webhooks === undefined) return "there is no webhooks.toml, so there are no endpoints";
-  const endpoint = webhooks.endpoints.find((each) => each.path === path);
-  if (endpoint !== undefined) {
-    const takesSecret = endpoint.handshakes.some(({ proof }) => takesSecretFrom(proof));
-    return takesSecret ? undefined : `the sender of ${plain(path)} gives no secret in a handshake`;
-  }
-  const paths = webhooks.endpoints.map((each) => each.path);
-  const near = createFindNear(paths)(path);
-  const meant = near === undefined ? "" : `; did you mean ${near.path}?`;
-  return `no endpoint has the path ${plain(path)}${meant}`;
+  const unknown = whyUnknown(path, webhooks);
+  if (unknown !== undefined) return unknown;
+  const endpoint = webhooks?.endpoints.find((each) => each.path === path);
+  const takesSecret = endpoint?.handshakes.some(({ proof }) => takesSecretFrom(proof));
+  return takesSecret ? undefined : `the sender of ${plain(path)} gives no secret in a handshake`;
 }
 
 /** Waits for the secret. Ctrl-C closes the endpoint; a secret that came just before is still shown. */

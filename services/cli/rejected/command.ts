@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError } from "commander";
-import { REJECTED_ID } from "../../../shared/rejected/entry.ts";
+import { REJECTED_ID_BEGINNING } from "../../../shared/rejected/entry.ts";
 import { configDir, limitOption, parseCode, sinceOption, usageError } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { ListOptions } from "./list.ts";
@@ -37,7 +37,7 @@ function addShow(rejected: Command, deps: ProgramDeps): void {
   rejected
     .command("show")
     .description("show all that was kept of one refused request")
-    .argument("<id>", "its id in the list", parseRejectedId)
+    .argument("<id>", "its id in the list, or as much of its beginning as no other has", parseRejectedId)
     .option("--json", "one JSON object, the body in base64")
     .addOption(configDir())
     .action(async (id: string, options: ShowOptions) => {
@@ -47,6 +47,7 @@ function addShow(rejected: Command, deps: ProgramDeps): void {
 }
 
 function parseRejectedId(text: string): string {
-  if (REJECTED_ID.test(text)) return text;
-  throw new InvalidArgumentError("an id of a rejected request is r_ and 19 lower-case hex digits");
+  if (REJECTED_ID_BEGINNING.test(text)) return text;
+  const form = "r_ and 19 lower-case hex digits, or the first four or more of them";
+  throw new InvalidArgumentError(`an id of a rejected request is ${form}`);
 }

@@ -4,6 +4,7 @@ import {
   type RejectedFilter,
   type RejectedRequest,
 } from "../../../shared/rejected/list.ts";
+import { whyUnknown } from "../endpoint/unknown-path.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { toIso, toIsoSeconds } from "../text.ts";
@@ -12,10 +13,20 @@ import { withRedis } from "../with-redis.ts";
 /** A limit of 0 is none. */
 export type ListOptions = RejectedFilter & { limit: number; configDir: string; json?: boolean };
 
-/** `postern rejected list`: the newest refused requests first, then how many match. */
+/**
+ * `postern rejected list`: the newest refused requests first, then how many match. The requests of an endpoint that is no
+ * longer configured can still be listed.
+ */
 export function listRejected(deps: ProgramDeps, options: ListOptions): Promise<number> {
   const limit = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
-  return withRedis(deps, options, async ({ redis }) => {
+  const { path } = options;
+  return withRedis(deps, options, async ({ redis, webhooks }) => {
+    const { matching } = createRejectedList(redis);
+    const problem = path === undefined ? undefined : whyUnknown(path, webhooks);
+    if (problem !== undefined && (await matching({ path }, 0)).count === 0) {
+      deps.printError(`error: ${problem}\n`);
+      return EXIT.usage;
+    }
     const listing = createListing(deps, options.json, {
       headings: ["ID", "REFUSED", "ADDRESS", "METHOD", "PATH", "CODE", "REASON"],
       widths: [21, 20, 15, 6, 20, 27],
@@ -23,7 +34,7 @@ export function listRejected(deps: ProgramDeps, options: ListOptions): Promise<n
       trim: (row) => row.trimEnd(),
       toJson,
     });
-    const { count, newest } = await createRejectedList(redis).matching(options, limit);
+    const { count, newest } = await matching(options, limit);
     for (const request of newest) listing.add(request);
     const missed = newest.reduce((sum, request) => sum + request.missed, 0);
     const more = newest.length < count ? `; ${newest.length} are listed (--limit 0 lists all)` : "";

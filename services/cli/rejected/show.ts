@@ -8,12 +8,16 @@ import { toJson } from "./list.ts";
 
 export type ShowOptions = { configDir: string; json?: boolean };
 
-/** `postern rejected show`: all that was kept of one refused request. 1 if it is unknown. */
+/** `postern rejected show`: all that was kept of one refused request. 1 if it is unknown, or if several have such an id. */
 export function showRejected(deps: ProgramDeps, id: string, options: ShowOptions): Promise<number> {
   return withRedis(deps, options, async ({ redis }) => {
-    const request = await createRejectedList(redis).find(id);
+    const [request, ...others] = await createRejectedList(redis).find(id);
     if (request === undefined)
       throw new Error(`${id} is unknown: there was no such request, or newer ones have taken its place`);
+    if (others.length > 0)
+      throw new Error(
+        `${id} is ambiguous: the ids of ${others.length + 1} requests begin so, as ${request.id}`,
+      );
     deps.print(
       options.json ? jsonLine({ ...toJson(request), body_base64: request.body ?? null }) : inWords(request),
     );

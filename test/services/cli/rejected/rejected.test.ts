@@ -14,7 +14,10 @@ import { runHere } from "../run-here.ts";
 
 const redis = useRedis();
 const ends = useEnds();
-const postern = usePostern(() => ({ postern: { redis: { url: redis.url } } }));
+const postern = usePostern(() => ({
+  postern: { redis: { url: redis.url } },
+  webhooks: { endpoints: ["/a", "/quiet"].map((path) => ({ path, job_id: 1, auth: "none" })) },
+}));
 const rejected = (...args: string[]) => runHere(["rejected", ...args, "--config-dir", postern.configDir]);
 
 const BEGAN = Date.now() - 3_600_000;
@@ -86,11 +89,39 @@ test("postern rejected list --json prints one object a line on stdout, and nothi
 test("postern rejected list chooses by path, by code, by time and by whether the path is unknown", async () => {
   const list = async (...args: string[]) => reasons(await rejected("list", "--json", ...args));
   expect(await list("--path", "/a")).toHaveLength(2);
-  expect(await list("--path", "/b")).toEqual([]);
+  expect(await list("--path", "/quiet")).toEqual([]);
   expect(await list("--unknown")).toEqual(["differs from /a by case"]);
   expect(await list("--code", "webhook.credential_rejected", "--limit", "0")).toEqual(["missing"]);
   expect(await list("--since", new Date(now - 1000).toISOString())).toHaveLength(2);
   expect(await list("--since", "30m")).toEqual([]);
+});
+
+test.each([
+  ["/quiet/", "error: no endpoint has the path /quiet/; did you mean /quiet?\n"],
+  ["/nope", "error: no endpoint has the path /nope\n"],
+  ["unknown", "error: no endpoint has the path unknown\n"],
+])(
+  "postern rejected list --path %s is refused with exit code 2: no endpoint has it",
+  async (path, stderr) => {
+    expect(await rejected("list", "--path", path)).toEqual({ code: 2, stdout: "", stderr });
+  },
+);
+
+test("postern rejected list --path lists what an endpoint refused that is no longer configured", async () => {
+  const endpoints = [{ path: "/quiet", job_id: 1, auth: "none" }];
+  postern.configure({ postern: { redis: { url: redis.url } }, webhooks: { endpoints } });
+  expect(reasons(await rejected("list", "--json", "--path", "/a"))).toHaveLength(2);
+});
+
+test("postern rejected show takes the beginning of an id, and says with exit code 1 if several begin so", async () => {
+  const [{ id = "" } = {}, next] = jsonLines(await rejected("list", "--json")) as { id: string }[];
+  const common = [...id].findIndex((digit, at) => next?.id[at] !== digit);
+  const ran = await rejected("show", id.slice(0, common + 1), "--json");
+  expect(jsonLines(ran)).toMatchObject([{ id }]);
+  expect(await rejected("show", id.slice(0, common))).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/^r_\w+ is ambiguous: the ids of [23] requests begin so, as r_\w{19}\n$/),
+  });
 });
 
 test("postern rejected show prints all that was kept, and no value of a header or of the query", async () => {
