@@ -1,8 +1,14 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { parse, stringify } from "smol-toml";
 import { expect, test } from "vitest";
+import { z } from "zod";
+import { type ConfigDir, openConfigDir } from "../../../shared/config/config-dir.ts";
+import { posternToml } from "../../../shared/config/postern-toml.ts";
+import { pricingToml } from "../../../shared/config/pricing-toml.ts";
+import { repeatedPaths, webhooksToml } from "../../../shared/config/webhooks-toml.ts";
+import { x402Problems, x402Toml } from "../../../shared/config/x402-toml.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
-import { loadPricingConfig } from "../../../shared/pricing/load-pricing-config.ts";
-import { loadX402Config } from "../../../shared/pricing/load-x402-config.ts";
 import { PRESETS } from "../../../shared/senders/presets.ts";
 import { dirWith, filledExample } from "./files.ts";
 
@@ -40,14 +46,32 @@ const DESCRIBED = [
   { preset: "twilio", public_url: "https://a.example/x", secret: "a secret of one's own" },
 ].map((endpoint, index) => ({ path: `/described/${index}`, job_id: 1, ...endpoint }));
 
-const PRICING_KEY = { POSTERN_TEST_KEY: `0x${"1".repeat(64)}` };
+const env = { POSTERN_TEST_KEY: `0x${"1".repeat(64)}` };
 
-const bases: readonly { name: string; table: Table }[] = [
-  ...["postern.toml", "webhooks.toml", "x402.toml", "job_pricing.toml", "pricing.toml"].map((name) => ({
+/** How each file is checked, with schemas that are made once: that takes longer than a check. */
+const CHECKS: Readonly<Record<string, Omit<Parameters<ConfigDir["read"]>[0], "name">>> = {
+  "postern.toml": { schema: posternToml(env) },
+  "webhooks.toml": { schema: webhooksToml(env), problemsIn: repeatedPaths },
+  "x402.toml": { schema: x402Toml(env), problemsIn: x402Problems },
+  "pricing.toml": { schema: pricingToml(env) },
+};
+
+/** A file with as little as possible beside the key that is wrong. */
+type Base = { name: string; table: Table };
+
+/** A file for each of its tables of this name, and one without them. */
+function apart(name: string, key: string): Base[] {
+  const { [key]: tables, ...rest } = parse(filledExample(name)) as Record<string, Table[]>;
+  return (tables ?? []).map((table, at) => ({ name, table: { ...(at === 0 && rest), [key]: [table] } }));
+}
+
+const bases: readonly Base[] = [
+  ...["postern.toml", "x402.toml", "pricing.toml"].map((name) => ({
     name,
     table: parse(filledExample(name)),
   })),
-  { name: "webhooks.toml", table: { endpoints: DESCRIBED } },
+  ...apart("webhooks.toml", "endpoints"),
+  ...DESCRIBED.map((endpoint) => ({ name: "webhooks.toml", table: { endpoints: [endpoint] } })),
 ];
 
 function pathsOf(value: unknown, path: Path = []): Path[] {
@@ -67,11 +91,11 @@ function withValue(table: unknown, [key, ...rest]: Path, value: unknown): unknow
   return copy;
 }
 
-function problemsWith(name: string, table: unknown): string[] {
-  const dir = dirWith({ [name]: stringify(table) });
-  const load = name === "pricing.toml" ? loadPricingConfig : loadX402Config;
+function problemsWith(dir: string, name: string, table: unknown): string[] {
+  writeFileSync(join(dir, name), stringify(table));
+  const files = openConfigDir(dir);
   try {
-    load({ dir, env: PRICING_KEY });
+    files.checked(files.read({ name, ...CHECKS[name], schema: CHECKS[name]?.schema ?? z.never() }));
     return [];
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
@@ -80,16 +104,21 @@ function problemsWith(name: string, table: unknown): string[] {
   }
 }
 
-test.each(bases)(
-  "a wrong value of any key of $name is named with its key and in words, or is allowed",
-  ({ name, table }) => {
-    for (const path of pathsOf(table)) {
-      for (const wrong of WRONG) {
-        const said = problemsWith(name, withValue(table, path, wrong));
-        for (const line of said) {
-          const what = `${path.join(".")} = ${JSON.stringify(wrong)} is answered "${line}"`;
-          expect(line, what).toMatch(/\.toml: [^:]+(?::[^: ][^:]*)*: [a-z"]/);
-          expect(line, what).not.toMatch(/undefined|\[object|NaN|: (?:Invalid|Too) |expected .* received/);
+const names = [...new Set(bases.map(({ name }) => name))];
+
+test.each(names)(
+  "a wrong value of any key of %s is named with its key and in words, or is allowed",
+  (name) => {
+    const dir = dirWith({});
+    for (const { table } of bases.filter((base) => base.name === name)) {
+      for (const path of pathsOf(table)) {
+        for (const wrong of WRONG) {
+          const said = problemsWith(dir, name, withValue(table, path, wrong));
+          for (const line of said) {
+            const what = `${path.join(".")} = ${JSON.stringify(wrong)} is answered "${line}"`;
+            expect(line, what).toMatch(/\.toml: [^:]+(?::[^: ][^:]*)*: [a-z"]/);
+            expect(line, what).not.toMatch(/undefined|\[object|NaN|: (?:Invalid|Too) |expected .* received/);
+          }
         }
       }
     }
