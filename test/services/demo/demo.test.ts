@@ -42,7 +42,7 @@ const SENDERS_SHOWN = [
   /the runner has run them, with the bytes that were signed, and logs what their senders call them$/,
   /the same bytes, sent twice, are one call: c_/,
   /a request signed ten minutes ago is answered 401$/,
-  /\$ postern rejected list --path \/hooks\/stripe +says why: stale$/,
+  /\$ postern rejected list --path \/hooks\/stripe +says why: stale: signed \d+ s before this gateway.s clock, past_secs is 300$/,
   /\$ postern rejected show r_[0-9a-f]{19} +came: stripe-signature, wanted: stripe-signature$/,
 ];
 
