@@ -101,7 +101,8 @@ export function createMakeCall(
 
 /** Chooses the job of a request by its event. Without a job the event is dropped. */
 function createRoute({ job_id, route_by }: EndpointToml) {
-  if (route_by === undefined) return () => ({ jobId: job_id, event: "" });
+  const always = { jobId: job_id, event: "" };
+  if (route_by === undefined) return () => always;
   const { header, field, jobs, unmatched } = route_by;
   const template = toParts(header === undefined ? `{body:${field}}` : `{header:${header}}`);
   return (values: RequestValues) => {

@@ -50,17 +50,19 @@ export function createClientAddressOf({
   };
 }
 
-/** A connection has many requests, and one address at its other end. */
-const peers = new WeakMap<Socket, string>();
+/** On the connection itself: it has many requests, and one address at its other end. */
+const ADDRESS = Symbol("address");
+
+type MarkedSocket = Socket & { [ADDRESS]?: string };
 
 /** The address at the other end of the connection; `unknown` once that is gone. */
-function peerAddress({ socket }: IncomingMessage): string {
-  const known = peers.get(socket);
+function peerAddress({ socket }: { socket: MarkedSocket }): string {
+  const known = socket[ADDRESS];
   if (known !== undefined) return known;
   const { remoteAddress } = socket;
   if (remoteAddress === undefined) return "unknown";
   const address = canonicalAddress(remoteAddress) ?? remoteAddress;
-  peers.set(socket, address);
+  socket[ADDRESS] = address;
   return address;
 }
 

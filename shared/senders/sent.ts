@@ -18,21 +18,26 @@ const CANDIDATES_MAX = 8;
 /** Parses the text of the signature, of all headers that count. Undefined if it has not exactly the described form. */
 export function parseSent(texts: readonly string[], scheme: Scheme): Sent | undefined {
   const items = scheme.list === undefined ? undefined : itemsOf(texts, scheme.list);
-  const values =
-    items === undefined
-      ? texts.map((text) => withoutPrefix(text, scheme))
-      : items.filter(([key]) => key === scheme.list?.key).map(([, value]) => value);
-  const candidates = values
-    .map((value) => (value === undefined ? undefined : decode(value, scheme)))
-    .filter((bytes) => bytes !== undefined);
+  const candidates: Buffer[] = [];
+  for (const text of items === undefined ? texts : valuesOf(items, scheme.list?.key)) {
+    const value = items === undefined ? withoutPrefix(text, scheme) : text;
+    const bytes = value === undefined ? undefined : decode(value, scheme);
+    if (bytes !== undefined) candidates.push(bytes);
+  }
   if (candidates.length === 0 || candidates.length > CANDIDATES_MAX) return undefined;
   return {
     candidates,
     pair(key) {
-      const [found, ...more] = items?.filter(([each]) => each === key) ?? [];
-      return more.length > 0 ? undefined : found?.[1];
+      const [value, ...more] = valuesOf(items ?? [], key);
+      return more.length > 0 ? undefined : value;
     },
   };
+}
+
+type Item = [key: string, value: string];
+
+function valuesOf(items: readonly Item[], key: string | undefined): string[] {
+  return items.filter(([each]) => each === key).map(([, value]) => value);
 }
 
 /** The form that `parseSent` wants, for operators. */
@@ -62,12 +67,9 @@ export function hasCandidate(texts: readonly string[], { list }: Scheme): boolea
   return list === undefined || itemsOf(texts, list).some(([key]) => key === list.key);
 }
 
-function itemsOf(
-  texts: readonly string[],
-  { separator, assign = "=" }: NonNullable<Scheme["list"]>,
-): [key: string, value: string][] {
+function itemsOf(texts: readonly string[], { separator, assign = "=" }: NonNullable<Scheme["list"]>): Item[] {
   return texts.flatMap((text) =>
-    text.split(separator, ITEMS_MAX).map((item): [string, string] => {
+    text.split(separator, ITEMS_MAX).map((item): Item => {
       const at = item.indexOf(assign);
       return at === -1 ? [item, ""] : [item.slice(0, at), item.slice(at + assign.length)];
     }),
