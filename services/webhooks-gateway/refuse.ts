@@ -44,9 +44,8 @@ export function createRefuse({ limits, record, log, overLimit }: Deps): Refuse {
   function leaveTrace(exchange: Exchange, error: AppError, signatures: CredentialHeaders | undefined): void {
     const { req, endpoint, address, received } = exchange;
     const { path, keep_rejected_bodies } = endpoint.config;
-    record(path, () => ({
+    record(path, address, () => ({
       req,
-      address,
       code: error.code,
       reason: error.message,
       signatures,

@@ -22,13 +22,13 @@ export function createOnUnknownPath({ paths, record, addressOf, log }: Options) 
 
   return function onUnknownPath(req: IncomingMessage): void {
     let event = {};
-    const count = record(undefined, () => {
+    const address = addressOf(req);
+    const count = record(undefined, address, () => {
       const path = rawPath(req.url ?? "");
       const near = findNear(path);
       const reason = near ? `differs from ${near.path} ${near.differs}` : "no endpoint has this path";
-      const address = addressOf(req);
       event = { path: visible(path), method: req.method, address, reason, meant: near?.path };
-      return { req, address, code: "request.not_found", reason };
+      return { req, code: "request.not_found", reason };
     });
     if (count !== undefined) log.warn("webhook.path_unknown", { ...event, count });
   };

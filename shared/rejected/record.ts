@@ -1,3 +1,4 @@
+import { addressKey } from "../ip/address.ts";
 import type { Redis } from "../redis/connect.ts";
 import { keys } from "../redis/keys.ts";
 import { script } from "../redis/script.ts";
@@ -15,14 +16,25 @@ const SHARE_MAX = 1024 * 1024;
 const BURST = 50;
 const PER_SECOND = 1;
 
+/**
+ * An address of which a path has recorded nothing for so long is recorded beyond that, so that one loud address hides no
+ * other. All paths together have one such bucket more, which bounds what many addresses can write.
+ */
+const QUIET_MS = 60_000;
+const ADDRESSES_MAX = 4096;
+
 const OUTSTANDING_MAX = 32;
 
 /**
- * Records a request that the endpoint with this path has refused, or one to an unknown path (undefined): soon and if
- * possible. It never fails, and nobody waits for it. Returns for how many requests this one stands, those left out before it
- * and itself; undefined if it is left out, and then `describe` is not called.
+ * Records a request of this address that the endpoint with this path has refused, or one to an unknown path (undefined):
+ * soon and if possible. It never fails, and nobody waits for it. Returns for how many requests this one stands, those left
+ * out before it and itself; undefined if it is left out, and then `describe` is not called.
  */
-export type RecordRejected = (endpoint: string | undefined, describe: () => Rejection) => number | undefined;
+export type RecordRejected = (
+  endpoint: string | undefined,
+  address: string,
+  describe: () => Omit<Rejection, "address">,
+) => number | undefined;
 
 type Options = {
   redis: Redis;
@@ -39,14 +51,16 @@ export function createRecordRejected({ redis, endpoints, clock = systemClock }: 
   const write = script(redis, WRITE);
   const share = Math.min(SHARE_MAX, Math.floor(BYTES_MAX / (endpoints + 1)));
   const samples = new Map<string, Sample>();
+  const beyond: Tokens = { left: BURST, filledAt: clock() };
+  const lately = createLately();
   let outstanding = 0;
 
-  async function add(path: string, rejection: Rejection, at: number, sample: Sample): Promise<void> {
+  async function add(path: string, rejection: Rejection, at: number, sample: Sample): Promise<boolean> {
     const missed = sample.missed;
     sample.missed = 0;
     if (redis.status !== "ready" || outstanding >= OUTSTANDING_MAX) {
       sample.missed += missed + 1;
-      return;
+      return false;
     }
     outstanding += 1;
     try {
@@ -55,26 +69,32 @@ export function createRecordRejected({ redis, endpoints, clock = systemClock }: 
         [keys.rejected(path), keys.rejectedBytes],
         [path, entry, at, REJECTED_KEPT, share, REJECTED_KEPT_MS],
       );
+      return true;
     } catch {
       sample.missed += missed + 1;
+      return false;
     } finally {
       outstanding -= 1;
     }
   }
 
-  return (endpoint, describe) => {
+  return (endpoint, address, describe) => {
     const at = clock();
     const path = endpoint ?? UNKNOWN;
-    const sample = samples.get(path) ?? { tokens: BURST, filledAt: at, leftOut: 0, missed: 0 };
+    const from = `${addressKey(address)} ${path}`;
+    const sample = samples.get(path) ?? { tokens: { left: BURST, filledAt: at }, leftOut: 0, missed: 0 };
     samples.set(path, sample);
-    if (!take(sample, at)) {
+    if (!take(sample.tokens, at) && (lately.has(from, at) || !take(beyond, at))) {
       sample.leftOut += 1;
       sample.missed += 1;
       return undefined;
     }
+    lately.add(from, at);
     const stands = sample.leftOut + 1;
     sample.leftOut = 0;
-    void add(path, describe(), at, sample);
+    void add(path, { address, ...describe() }, at, sample).then((isWritten) => {
+      if (!isWritten) lately.forget(from);
+    });
     return stands;
   };
 }
@@ -83,21 +103,37 @@ export function createRecordRejected({ redis, endpoints, clock = systemClock }: 
 export const UNKNOWN = "unknown";
 
 type Sample = {
-  tokens: number;
-  filledAt: number;
+  tokens: Tokens;
   /** Left out since the last one that was not. */
   leftOut: number;
   /** Without an entry since the last entry. */
   missed: number;
 };
 
-function take(sample: Sample, now: number): boolean {
-  const gained = (Math.max(0, now - sample.filledAt) / 1000) * PER_SECOND;
-  sample.tokens = Math.min(BURST, sample.tokens + gained);
-  sample.filledAt = now;
-  if (sample.tokens < 1) return false;
-  sample.tokens -= 1;
+type Tokens = { left: number; filledAt: number };
+
+function take(tokens: Tokens, now: number): boolean {
+  const gained = (Math.max(0, now - tokens.filledAt) / 1000) * PER_SECOND;
+  tokens.left = Math.min(BURST, tokens.left + gained);
+  tokens.filledAt = now;
+  if (tokens.left < 1) return false;
+  tokens.left -= 1;
   return true;
+}
+
+/** Who was recorded where lately; of too many, the last ones. */
+function createLately() {
+  const times = new Map<string, number>();
+  return {
+    has: (from: string, now: number) => now - (times.get(from) ?? Number.NEGATIVE_INFINITY) < QUIET_MS,
+    forget: (from: string) => void times.delete(from),
+    add(from: string, now: number): void {
+      times.delete(from);
+      times.set(from, now);
+      const [oldest] = times.keys();
+      if (times.size > ADDRESSES_MAX && oldest !== undefined) times.delete(oldest);
+    },
+  };
 }
 
 /**

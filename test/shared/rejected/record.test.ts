@@ -38,9 +38,9 @@ async function replica({ endpoints = 1 } = {}) {
   return createRecordRejected({ redis, endpoints, clock: () => now });
 }
 
+const ADDRESS = "192.0.2.1";
 const rejection = (over: Partial<Rejection> = {}) => ({
   req: sentRequest("/a"),
-  address: "192.0.2.1",
   code: "webhook.credential_rejected" as const,
   reason: "mismatch",
   ...over,
@@ -50,7 +50,7 @@ const rejection = (over: Partial<Rejection> = {}) => ({
 async function refuse(record: Awaited<ReturnType<typeof replica>>, path: string, count: number, over = {}) {
   for (let i = 0; i < count; i += 1) {
     now += 1000;
-    record(path, () => rejection({ reason: String(i), ...over }));
+    record(path, ADDRESS, () => rejection({ reason: String(i), ...over }));
     const key = keys.rejected(path);
     await eventually(
       "recorded",
@@ -67,7 +67,7 @@ test("a refused request is recorded with what it was and why it was refused, and
     "Content-Length": "12",
   });
   const signatures = { came: ["X-Signature"], wanted: ["Stripe-Signature"] };
-  record("/a", () => rejection({ req, signatures }));
+  record("/a", ADDRESS, () => rejection({ req, signatures }));
   await eventually("recorded", async () => (await all()).length === 1);
   expect(await all()).toEqual([
     {
@@ -92,7 +92,7 @@ test("a refused request is recorded with what it was and why it was refused, and
 
 test("the user and password of a target that is a whole URL are not recorded", async () => {
   const record = await replica();
-  record(undefined, () => rejection({ req: sentRequest("http://user:hidden@host/a@b?x=hidden") }));
+  record(undefined, ADDRESS, () => rejection({ req: sentRequest("http://user:hidden@host/a@b?x=hidden") }));
   await eventually("recorded", async () => (await all()).length === 1);
   expect((await all())[0]).toMatchObject({ path: "http://host/a@b", query: ["x"], endpoint: undefined });
 });
@@ -106,7 +106,7 @@ test("an entry is short and visible ASCII, whatever the request was", async () =
   const req = sentRequest(`/${junk}?${`${junk}=1&`.repeat(200)}`, headers, "M".repeat(500));
   const names = Array.from({ length: 99 }, () => junk);
   const signatures = { came: names, wanted: names };
-  record("/a", () => rejection({ req, signatures, reason: junk, address: junk }));
+  record("/a", junk, () => rejection({ req, signatures, reason: junk }));
   await eventually("recorded", async () => (await all()).length === 1);
   const [stored = ""] = await shared.client.zrevrange(keys.rejected("/a"), 0, -1);
   expect(stored.length).toBeLessThan(4096);
@@ -115,7 +115,7 @@ test("an entry is short and visible ASCII, whatever the request was", async () =
 
 test("of a body only the beginning is recorded", async () => {
   const record = await replica();
-  record("/a", () => rejection({ body: Buffer.alloc(100_000, "b"), bytes: 100_000 }));
+  record("/a", ADDRESS, () => rejection({ body: Buffer.alloc(100_000, "b"), bytes: 100_000 }));
   await eventually("recorded", async () => (await all()).length === 1);
   const [entry] = await all();
   expect(entry!.bytes).toBe(100_000);
@@ -158,7 +158,7 @@ test("of a flood the first are recorded and then one a second, which says how ma
   const described: number[] = [];
   const flood = () =>
     Array.from({ length: 1000 }, (_, i) =>
-      record("/a", () => {
+      record("/a", ADDRESS, () => {
         described.push(i);
         return rejection();
       }),
@@ -168,10 +168,58 @@ test("of a flood the first are recorded and then one a second, which says how ma
   expect(described).toHaveLength(50);
   await eventually("recorded", async () => (await all()).length > 0);
   now += 1000;
-  expect(record("/a", rejection)).toBe(951);
+  expect(record("/a", ADDRESS, rejection)).toBe(951);
   await eventually("recorded", async () => (await all())[0]?.at === now);
   const recorded = await all();
   expect(recorded.reduce((sum, { missed }) => sum + missed, recorded.length)).toBe(1001);
+});
+
+/** Takes the path's own tokens. */
+const flood = (record: Awaited<ReturnType<typeof replica>>, address: string) => {
+  while (record("/a", address, rejection) !== undefined);
+};
+
+test("an address that floods a path hides no other address: the first refusal of each in a minute is recorded", async () => {
+  const record = await replica();
+  const honest = () => record("/a", "192.0.2.7", () => rejection({ reason: "honest" }));
+  const entries = async () => (await all("/a")).filter(({ reason }) => reason === "honest");
+  flood(record, "192.0.2.66");
+  await eventually("the flood is recorded", async () => (await all("/a")).length === 32);
+  for (let minute = 1; minute <= 3; minute += 1) {
+    flood(record, "192.0.2.66");
+    await eventually("it is recorded", async () => {
+      honest();
+      return (await entries()).length === minute;
+    });
+    now += 59_999;
+    flood(record, "192.0.2.66");
+    expect(honest()).toBeUndefined();
+    await eventually("the flood is recorded", async () => (await all("/a"))[0]?.at === now);
+    now += 1;
+  }
+});
+
+test("an address is recorded at each path by itself, and one of IPv6 by its /64", async () => {
+  const record = await replica();
+  flood(record, "2001:db8::1");
+  for (let i = 0; i < 50; i += 1) record("/b", ADDRESS, rejection);
+  expect(record("/b", "2001:db8::2", rejection)).toBeDefined();
+  expect(record("/b", "2001:db8::3", rejection)).toBeUndefined();
+});
+
+test("a flood from many addresses has 50 more entries at all paths together, and then one more a second", async () => {
+  const record = await replica();
+  const floodFrom = (from: number) => {
+    let recorded = 0;
+    for (let i = 0; i < 10_000; i += 1) {
+      const address = `10.${from}.${Math.floor(i / 256)}.${i % 256}`;
+      if (record(i % 2 === 0 ? "/a" : "/b", address, rejection) !== undefined) recorded += 1;
+    }
+    return recorded;
+  };
+  expect(floodFrom(1)).toBe(50 + 50 + 50);
+  now += 1000;
+  expect(floodFrom(2)).toBe(1 + 1 + 1);
 });
 
 test("while Redis is away nobody waits, few writes are outstanding, and the next entry says how many have none", async () => {
@@ -183,13 +231,13 @@ test("while Redis is away nobody waits, few writes are outstanding, and the next
     return { kind: "lose-command" };
   };
   const closed = once(redis, "close");
-  for (let i = 0; i < 40; i += 1) record("/a", rejection);
+  for (let i = 0; i < 40; i += 1) record("/a", ADDRESS, rejection);
   await closed;
   expect(seen).toBeLessThanOrEqual(32);
-  record("/a", rejection);
+  record("/a", ADDRESS, rejection);
   proxy.onCommand = () => undefined;
   await whenReady(redis, 5000);
-  record("/a", rejection);
+  record("/a", ADDRESS, rejection);
   await eventually("recorded", async () => (await all()).length > 0);
   expect(await all()).toMatchObject([{ missed: 41 }]);
 });

@@ -41,7 +41,7 @@ beforeEach(async () => {
     now += 1000;
     const req = sentRequest("/a?token=hidden", { "X-Key": "hidden" });
     const code = "webhook.credential_rejected";
-    record(endpoint, () => ({ req, address: "192.0.2.1", code, reason: "missing", ...over }));
+    record(endpoint, "192.0.2.1", () => ({ req, code, reason: "missing", ...over }));
   }
   const { matching } = createRejectedList(redis.client);
   await eventually("recorded", async () => (await matching({}, 10)).count === 3);
