@@ -53,8 +53,9 @@ export function createWebhooksGateway(options: GatewayOptions): WebhooksGateway 
   const limits = createRateLimits({ redis, log, refusals, clock });
   const endpoints = toEndpoints(options, { clock, limits, takeSecret: createTakeSecret(redis) });
   const record = createRecordRejected({ redis, endpoints: endpoints.size, clock });
-  const overLimit = createEventCounter(log, "webhook.refusals_limited");
-  const refuse = createRefuse({ limits, record, log, overLimit });
+  const overLimit = createEventCounter(log, "webhook.refusals_limited", "warn");
+  const unlogged = createEventCounter(log, "webhook.refusals_unlogged", "warn");
+  const refuse = createRefuse({ limits, record, log, overLimit, unlogged });
   const receive = createReceive({ admission, bodies, accept, refuse, addressOf, clock, log });
   const notFound = createOnUnknownPath({ paths: endpoints.keys(), record, addressOf, log });
   return {
@@ -67,6 +68,7 @@ export function createWebhooksGateway(options: GatewayOptions): WebhooksGateway 
     stop: () => admission.stop(),
     close() {
       overLimit.flush();
+      unlogged.flush();
       close();
     },
   };

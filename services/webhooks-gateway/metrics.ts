@@ -41,6 +41,12 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     "webhook.refusals_limited": ({ path, code, times }) => {
       answered.inc({ path: String(path), code: String(code) }, Number(times));
     },
+    "webhook.refusals_unlogged": ({ path, code, reason, times }) => {
+      const labels = { path: String(path) };
+      answered.inc({ ...labels, code: String(code) }, Number(times));
+      if (code === "webhook.credential_rejected")
+        rejected.inc({ ...labels, reason: String(reason) }, Number(times));
+    },
     "webhook.dropped": ({ path, ms }) => {
       answered.inc({ path: String(path), code: "dropped" });
       duration.observeMs({ path: String(path) }, Number(ms));

@@ -3,10 +3,12 @@ import { AppError } from "../../shared/errors/app-error.ts";
 import { CODES } from "../../shared/errors/codes.ts";
 import type { RateLimits } from "../../shared/gateway/rate-limit.ts";
 import { logRefused, sendProblem } from "../../shared/http/problem.ts";
+import { isProven } from "../../shared/http/proof.ts";
 import { addressKey } from "../../shared/ip/address.ts";
 import type { EventCounter } from "../../shared/log/event-counter.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { RecordRejected } from "../../shared/rejected/record.ts";
+import { reasonOf } from "../../shared/senders/rejected.ts";
 import type { CredentialHeaders } from "./credential.ts";
 import type { Endpoint, Exchange, Refuse } from "./receive.ts";
 
@@ -16,13 +18,17 @@ type Deps = {
   log: Logger;
   /** Counts refusals over the limit, which are not logged one by one. */
   overLimit: EventCounter;
+  /** Counts the other refusals that are not logged one by one. */
+  unlogged: EventCounter;
 };
 
 /**
  * Answers a webhook that is refused, and leaves a trace of it: in the log, in the metrics, and for `postern rejected`. An
  * address with too many refused credentials gets 429, and leaves only a count.
+ *
+ * A request that has proven nothing is logged only if it is recorded too, and else counted: a stranger could fill the log.
  */
-export function createRefuse({ limits, record, log, overLimit }: Deps): Refuse {
+export function createRefuse({ limits, record, log, overLimit, unlogged }: Deps): Refuse {
   return async function refuse(exchange, error) {
     const { req, res, endpoint, address } = exchange;
     const { path } = endpoint.config;
@@ -37,21 +43,33 @@ export function createRefuse({ limits, record, log, overLimit }: Deps): Refuse {
     const signatures =
       error.code === "webhook.credential_rejected" ? endpoint.credential.headers(req) : undefined;
     answer(req, res, signatures === undefined ? error : explained(error, signatures), endpoint);
-    logRefused(log, "webhook.refused", error, { path, address, ms: exchange.ms() });
-    if (CODES[error.code].status < 500) leaveTrace(exchange, error, signatures);
+    leaveTrace(exchange, error, signatures);
   };
 
   function leaveTrace(exchange: Exchange, error: AppError, signatures: CredentialHeaders | undefined): void {
-    const { req, endpoint, address, received } = exchange;
+    const { req, endpoint, address } = exchange;
+    const { path } = endpoint.config;
+    const { code, message } = error;
+    const isSendersOwn = CODES[code].status < 500;
+    const isRecorded = isSendersOwn && leaveEntry(exchange, error, signatures);
+    if (isProven(req) || isRecorded || code === "internal.unexpected") {
+      logRefused(log, "webhook.refused", error, { path, address, ms: exchange.ms() });
+    } else {
+      const reason = code === "webhook.credential_rejected" ? reasonOf(message) : undefined;
+      unlogged.count(`${path} ${code} ${reason}`, { path, code, ...(reason && { reason }) });
+    }
+  }
+
+  /** Returns whether it is recorded, or left out. */
+  function leaveEntry(
+    { req, endpoint, address, received }: Exchange,
+    { code, message: reason }: AppError,
+    signatures: CredentialHeaders | undefined,
+  ): boolean {
     const { path, keep_rejected_bodies } = endpoint.config;
-    record(path, address, () => ({
-      req,
-      code: error.code,
-      reason: error.message,
-      signatures,
-      bytes: received?.length,
-      body: keep_rejected_bodies ? received : undefined,
-    }));
+    const bytes = received?.length;
+    const body = keep_rejected_bodies ? received : undefined;
+    return record(path, address, () => ({ req, code, reason, signatures, bytes, body })) !== undefined;
   }
 }
 

@@ -1,0 +1,102 @@
+import { expect, test } from "vitest";
+import { createMeters } from "../../../services/webhooks-gateway/metrics.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { silentLogger } from "../../../shared/log/logger.ts";
+import { createMetrics, metered } from "../../../shared/metrics/metrics.ts";
+import { type TestWebhooks, useWebhooks } from "../../fixtures/webhooks.ts";
+import { type Sent, send } from "../../support/http.ts";
+import type { RecordingLog } from "../../support/recording-log.ts";
+import { SECRET, utf8 } from "./deliver/credentials.ts";
+
+const webhooks = useWebhooks();
+const NOW = 1_800_000_000_000;
+
+const endpoints = [
+  { path: "/hmac", job_id: 1, auth: "hmac-sha256", secret: SECRET, body_limit_bytes: 1024 * 1024 },
+  { path: "/small", job_id: 1, auth: "hmac-sha256", secret: SECRET, body_limit_bytes: 1 },
+  { path: "/elsewhere", job_id: 1, auth: "none", allow_ips: ["203.0.113.0/24"] },
+  { path: "/meta", job_id: 1, preset: "meta", secret: SECRET, verify_token: "a token of twenty chars" },
+  {
+    path: "/limited",
+    job_id: 1,
+    auth: "bearer",
+    secret: SECRET,
+    rate_limit: { per_second: 0.001, burst: 1 },
+  },
+];
+
+const lines = ({ events }: RecordingLog) => events.filter(({ event }) => event === "webhook.refused");
+
+/** Resolves with the count of refusals without a line, once all are told. */
+const unlogged = ({ log }: TestWebhooks, times: number) =>
+  eventually("all are told", () => {
+    const counts = log.events.filter(({ event }) => event === "webhook.refusals_unlogged");
+    const sum = counts.reduce((before, { fields }) => before + Number(fields["times"]), 0);
+    return sum === times ? counts[0] : undefined;
+  });
+
+const floods: [string, Sent, string, string?][] = [
+  ["another method", { method: "GET", path: "/hmac" }, "request.method_not_allowed"],
+  ["an address outside allow_ips", { path: "/elsewhere" }, "request.address_refused"],
+  ["a body over the limit", { path: "/small", body: "xx" }, "request.too_large", "X-Signature-256"],
+  ["a wrong signature", { path: "/hmac", body: "x" }, "webhook.credential_rejected", "X-Signature-256"],
+  [
+    "a handshake without proof",
+    { method: "GET", path: "/meta?hub.mode=subscribe&hub.challenge=1" },
+    "webhook.handshake_refused",
+  ],
+];
+
+test.each(floods)(
+  "a flood of requests with %s leaves few lines in the log, and each of them is counted",
+  async (_what, sent, code, header) => {
+    const limits = { refusals_per_minute: 1000 };
+    const gateway = await webhooks.start({ endpoints, clock: () => NOW, webhooks: limits });
+    const headers = header === undefined ? {} : { [header]: `sha256=${"0".repeat(64)}` };
+    for (let i = 0; i < 60; i += 1) await send(gateway.address, { ...sent, headers });
+    expect(lines(gateway.log)).toHaveLength(50);
+    expect((await unlogged(gateway, 10))?.fields).toMatchObject({ code });
+  },
+);
+
+test("a body that is cut at the budget leaves no line of its own, and is counted", async () => {
+  const http = { bodyBudgetBytes: 16 * 1024 };
+  const gateway = await webhooks.start({ endpoints, http });
+  const headers = { "X-Signature-256": `sha256=${"0".repeat(64)}` };
+  const deliver = () => send(gateway.address, { path: "/hmac", headers, body: Buffer.alloc(200_000) });
+  for (let i = 0; i < 3; i += 1) expect((await deliver()).json()["code"]).toBe("request.over_budget");
+  expect((await unlogged(gateway, 3))?.fields).toEqual({
+    path: "/hmac",
+    code: "request.over_budget",
+    times: 3,
+  });
+  expect(lines(gateway.log)).toEqual([]);
+});
+
+test("while Redis is away a request that has proven nothing leaves no line of its own, and is counted", async () => {
+  const gateway = await webhooks.start({ endpoints, early: true, redisUrl: "redis://127.0.0.1:1" });
+  for (let i = 0; i < 3; i += 1)
+    expect((await send(gateway.address, { path: "/hmac", body: "x" })).status).toBe(503);
+  await unlogged(gateway, 3);
+  expect(lines(gateway.log)).toEqual([]);
+});
+
+test("the refusals of a sender whose credential holds are logged one by one", async () => {
+  const gateway = await webhooks.start({ endpoints, clock: () => NOW });
+  const headers = ["Authorization", utf8(`Bearer ${SECRET}`)];
+  for (let i = 0; i < 61; i += 1) await send(gateway.address, { path: "/limited", headers, body: "x" });
+  expect(lines(gateway.log)).toHaveLength(60);
+});
+
+test("the metrics count the refusals without a line as those with one", async () => {
+  const metrics = createMetrics();
+  const log = metered(silentLogger, createMeters(metrics));
+  const refused = { path: "/a", code: "webhook.credential_rejected" };
+  log.warn("webhook.refused", { ...refused, reason: "missing: header x", ms: 1 });
+  log.warn("webhook.refusals_unlogged", { ...refused, reason: "missing", times: 4 });
+  log.warn("webhook.refusals_unlogged", { path: "/a", code: "request.over_budget", times: 2 });
+  const text = await metrics.text();
+  expect(text).toContain('postern_webhooks_total{path="/a",code="webhook.credential_rejected"} 5\n');
+  expect(text).toContain('postern_webhooks_total{path="/a",code="request.over_budget"} 2\n');
+  expect(text).toContain('postern_auth_failures_total{path="/a",reason="missing"} 5\n');
+});
