@@ -24,25 +24,24 @@ type Deps = {
 
 /**
  * Answers a webhook that is refused, and leaves a trace of it: in the log, in the metrics, and for `postern rejected`. An
- * address with too many refused credentials gets 429, and leaves only a count.
+ * address with too many refused credentials gets 429, if its sender bears that, and leaves only a count.
  *
  * A request that has proven nothing is logged only if it is recorded too, and else counted: a stranger could fill the log.
  */
 export function createRefuse({ limits, record, log, overLimit, unlogged }: Deps): Refuse {
   return async function refuse(exchange, error) {
     const { req, res, endpoint, address } = exchange;
-    const { path } = endpoint.config;
-    if (error.code === "webhook.credential_rejected") {
-      const over = await limits.refused(addressKey(address));
-      if (over !== undefined) {
-        answer(req, res, over, endpoint);
-        overLimit.count(path, { path, code: over.code });
-        return;
-      }
-    }
+    const { path, answer: ofSender } = endpoint.config;
+    const over = isWrongCredential(req, error) ? await limits.refused(addressKey(address)) : undefined;
+    const told = over === undefined || ofSender.refusals_limited === 401 ? error : over;
     const signatures =
-      error.code === "webhook.credential_rejected" ? endpoint.credential.headers(req) : undefined;
-    answer(req, res, signatures === undefined ? error : explained(error, signatures), endpoint);
+      told.code === "webhook.credential_rejected" ? endpoint.credential.headers(req) : undefined;
+    if (told === over) sendProblem(req, res, over);
+    else answer(req, res, signatures === undefined ? error : explained(error, signatures), endpoint);
+    if (over !== undefined) {
+      overLimit.count(`${path} ${told.code}`, { path, code: told.code, reason: over.publicDetail });
+      return;
+    }
     leaveTrace(exchange, error, signatures);
   };
 
@@ -71,6 +70,11 @@ export function createRefuse({ limits, record, log, overLimit, unlogged }: Deps)
     const body = keep_rejected_bodies ? received : undefined;
     return record(path, address, () => ({ req, code, reason, signatures, bytes, body })) !== undefined;
   }
+}
+
+/** What does not prove a handshake is a credential too. A sender whose credential holds may be refused for other reasons. */
+function isWrongCredential(req: IncomingMessage, { code }: AppError): boolean {
+  return code === "webhook.credential_rejected" || (code === "webhook.handshake_refused" && !isProven(req));
 }
 
 /** A problem document, with what its status asks for: the challenge, the methods, or what makes this sender come again. */

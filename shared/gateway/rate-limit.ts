@@ -81,15 +81,21 @@ export function createRateLimits(options: Options): RateLimits {
 
     async refused(address) {
       const ms = await takeRefusal(keys.limitOfRefusals(address));
-      return ms === undefined ? undefined : overLimit(`${address} is over refusals_per_minute`, ms);
+      if (ms === undefined) return undefined;
+      const publicDetail = "too many wrong credentials from this address";
+      return overLimit(`${address} is over refusals_per_minute`, ms, publicDetail);
     },
   };
 }
 
 const UNCHECKED_EVERY_MS = 10_000;
 
-function overLimit(reason: string, retryAfterMs: number): AppError {
-  return new AppError("request.rate_limited", { reason, retryAfterMs });
+function overLimit(reason: string, retryAfterMs: number, publicDetail?: string): AppError {
+  return new AppError("request.rate_limited", {
+    reason,
+    retryAfterMs,
+    ...(publicDetail !== undefined && { publicDetail }),
+  });
 }
 
 /**
