@@ -51,7 +51,7 @@ export function createWebhooksGateway(options: GatewayOptions): WebhooksGateway 
   const perMinute = webhooks.refusals_per_minute;
   const refusals = { perSecond: perMinute / 60, burst: perMinute };
   const limits = createRateLimits({ redis, log, refusals, clock });
-  const endpoints = toEndpoints(options, { clock, limits, takeSecret: createTakeSecret(redis) });
+  const endpoints = toEndpoints(options, { clock, limits, admission, takeSecret: createTakeSecret(redis) });
   const record = createRecordRejected({ redis, endpoints: endpoints.size, clock });
   const overLimit = createEventCounter(log, "webhook.refusals_limited", "warn");
   const unlogged = createEventCounter(log, "webhook.refusals_unlogged", "warn");
@@ -99,16 +99,19 @@ function createHandler(
   };
 }
 
+type EndpointDeps = { clock: Clock; limits: RateLimits; admission: Admission; takeSecret: TakeSecret };
+
 /** The endpoints by path, with their defaults resolved. */
 function toEndpoints(
   { webhooks, serviceId, metadataPrefix }: GatewayOptions,
-  { clock, limits, takeSecret }: { clock: Clock; limits: RateLimits; takeSecret: TakeSecret },
+  { clock, limits, admission, takeSecret }: EndpointDeps,
 ): ReadonlyMap<string, Endpoint> {
   const toEndpoint = (config: EndpointToml): Endpoint => ({
     config,
     allowed: config.allow_ips && createAddressList(config.allow_ips),
     credential: createCredential(config, config.body_limit_bytes ?? webhooks.body_limit_bytes, clock),
-    handshakes: config.handshakes.length === 0 ? undefined : createHandshakes(config, takeSecret),
+    handshakes:
+      config.handshakes.length === 0 ? undefined : createHandshakes(config, { admission, takeSecret }),
     makeCall: createMakeCall(config, { serviceId, metadataPrefix, clock }),
     takeToken: limits.ofEndpoint({
       path: config.path,

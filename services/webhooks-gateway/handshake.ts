@@ -4,6 +4,7 @@ import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
 import { sameBytes } from "../../shared/crypto/compare.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
+import type { Admission } from "../../shared/gateway/admission.ts";
 import type { TakeSecret } from "../../shared/gateway/opened-endpoints.ts";
 import { keysFor } from "../../shared/senders/key.ts";
 import { fill, RequestValues, toParts } from "../../shared/senders/template.ts";
@@ -23,15 +24,17 @@ export const GIVEN_AWAY = /^[A-Za-z0-9._~+/=-]{0,1024}$/;
 /** Echoed text is visible ASCII, and no more of it. */
 const ECHOED = /^[!-~](?:[ -~]{0,1022}[!-~])?$/;
 
+type Deps = { admission: Admission; takeSecret: TakeSecret };
+
 /** The handshakes of an endpoint: requests that set it up at the sender. They are answered and never queued. */
-export function createHandshakes(endpoint: EndpointToml, takeSecret: TakeSecret) {
+export function createHandshakes(endpoint: EndpointToml, { admission, takeSecret }: Deps) {
   const handshakes = endpoint.handshakes.map((handshake) => ({ ...handshake, is: createIs(handshake) }));
   const beforeBody = handshakes.filter(({ proof }) => proof !== "credential");
   const signed = handshakes.filter(({ proof }) => proof === "credential");
 
   /**
    * Answers a handshake that no credential proves; undefined if the request is none. Throws `webhook.handshake_refused` if
-   * what proves it does not hold.
+   * what proves it does not hold. Only a secret has to be kept, so the others are answered while no calls are taken.
    */
   async function answerUnsigned(req: IncomingMessage, address: string): Promise<HandshakeAnswer | undefined> {
     if (beforeBody.length === 0) return undefined;
@@ -54,9 +57,10 @@ export function createHandshakes(endpoint: EndpointToml, takeSecret: TakeSecret)
       const token = values.query(proof.verify_token);
       const wanted = endpoint.verify_token as Secret;
       const holds = "value" in token && sameBytes(Buffer.from(token.value, "utf8"), wanted.bytes());
-      if (!holds) throw refused(`the query parameter ${proof.verify_token} is not the verify token`);
+      if (!holds) throw new WrongVerifyToken(proof.verify_token);
       return;
     }
+    admission.assertOpen();
     const secret = values.header([proof.secret_header.toLowerCase()]);
     if ("problem" in secret || !(await takeSecret(endpoint.path, secret.value, address)))
       throw refused("the endpoint is not open for a secret");
@@ -119,4 +123,12 @@ function echo(template: string, values: RequestValues): string {
 
 function refused(reason: string): AppError {
   return AppError.public("webhook.handshake_refused", reason);
+}
+
+/** It counts as a refused credential of its address. */
+export class WrongVerifyToken extends AppError {
+  constructor(parameter: string) {
+    const reason = `the query parameter ${parameter} is not the verify token`;
+    super("webhook.handshake_refused", { reason, publicDetail: reason });
+  }
 }

@@ -10,6 +10,7 @@ import type { Logger } from "../../shared/log/logger.ts";
 import type { RecordRejected } from "../../shared/rejected/record.ts";
 import { reasonOf } from "../../shared/senders/rejected.ts";
 import type { CredentialHeaders } from "./credential.ts";
+import { WrongVerifyToken } from "./handshake.ts";
 import type { Endpoint, Exchange, Refuse } from "./receive.ts";
 
 type Deps = {
@@ -32,7 +33,9 @@ export function createRefuse({ limits, record, log, overLimit, unlogged }: Deps)
   return async function refuse(exchange, error) {
     const { req, res, endpoint, address } = exchange;
     const { path, answer: ofSender } = endpoint.config;
-    const over = isWrongCredential(req, error) ? await limits.refused(addressKey(address)) : undefined;
+    const isWrongCredential =
+      error.code === "webhook.credential_rejected" || error instanceof WrongVerifyToken;
+    const over = isWrongCredential ? await limits.refused(addressKey(address)) : undefined;
     const told = over === undefined || ofSender.refusals_limited === 401 ? error : over;
     const signatures =
       told.code === "webhook.credential_rejected" ? endpoint.credential.headers(req) : undefined;
@@ -70,11 +73,6 @@ export function createRefuse({ limits, record, log, overLimit, unlogged }: Deps)
     const body = keep_rejected_bodies ? received : undefined;
     return record(path, address, () => ({ req, code, reason, signatures, bytes, body })) !== undefined;
   }
-}
-
-/** What does not prove a handshake is a credential too. A sender whose credential holds may be refused for other reasons. */
-function isWrongCredential(req: IncomingMessage, { code }: AppError): boolean {
-  return code === "webhook.credential_rejected" || (code === "webhook.handshake_refused" && !isProven(req));
 }
 
 /** A problem document, with what its status asks for: the challenge, the methods, or what makes this sender come again. */

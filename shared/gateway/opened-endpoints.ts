@@ -1,4 +1,5 @@
-import { randomUUID } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
+import { AppError, messageOf } from "../errors/app-error.ts";
 import type { Redis } from "../redis/connect.ts";
 import { keys } from "../redis/keys.ts";
 import { NOW, script } from "../redis/script.ts";
@@ -32,14 +33,17 @@ const OPEN = `
 redis.call('HSET', KEYS[1], 'session', ARGV[1], 'by', ARGV[2])
 if redis.call('HEXISTS', KEYS[1], 'secret') == 0 then redis.call('PEXPIRE', KEYS[1], ARGV[3]) end`;
 
-/** ARGV secret, address, ms. The handshake with the same secret may be repeated, since its answer may be lost. */
+/**
+ * ARGV secret, address, ms. Answers the hash of the secret that the endpoint has now; nothing if it is not open. The handshake
+ * with the same secret may be repeated, since its answer may be lost.
+ */
 const TAKE = `${NOW}
 local found = redis.call('HMGET', KEYS[1], 'session', 'secret')
-if not found[1] then return 0 end
-if found[2] then return found[2] == ARGV[1] and 1 or 0 end
+if not found[1] then return nil end
+if found[2] then return redis.sha1hex(found[2]) end
 redis.call('HSET', KEYS[1], 'secret', ARGV[1], 'address', ARGV[2], 'taken_at', now)
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
-return 1`;
+return redis.sha1hex(ARGV[1])`;
 
 /** ARGV session, and whether to close. Answers the session, by, secret, address and taken_at. A secret is answered once. */
 const LOOK = `
@@ -56,12 +60,33 @@ return {by, had_secret}`;
 /** Takes a handshake's secret if an operator has opened this endpoint for one, and no other was taken. */
 export type TakeSecret = (path: string, secret: string, address: string) => Promise<boolean>;
 
-/** The gateway's side. Rejects if Redis does not answer; then the handshake may be repeated. */
-export function createTakeSecret(redis: Redis): TakeSecret {
+/** Anybody can send a handshake: Redis is asked once in this time for each endpoint, and its answer holds for all. */
+const ASKED_EVERY_MS = 1000;
+
+/**
+ * The gateway's side. Whether an endpoint is open is seen a second later at most. Throws `queue.unavailable` if Redis does not
+ * answer; then the handshake may be repeated. `now` is in milliseconds, from any beginning.
+ */
+export function createTakeSecret(redis: Redis, now: () => number = () => performance.now()): TakeSecret {
   const take = script(redis, TAKE);
+  const asked = new Map<string, { at: number; hash: Promise<unknown> }>();
+
+  async function ask(path: string, secret: string, address: string): Promise<unknown> {
+    try {
+      return await take([keys.opened(path)], [secret, address, SECRET_KEPT_MS]);
+    } catch (cause) {
+      throw new AppError("queue.unavailable", { reason: messageOf(cause), cause });
+    }
+  }
+
   return async (path, secret, address) => {
     if (!SECRET.test(secret)) return false;
-    return (await take([keys.opened(path)], [secret, address, SECRET_KEPT_MS])) === 1;
+    const at = now();
+    const last = asked.get(path);
+    const isFresh = last !== undefined && at - last.at < ASKED_EVERY_MS;
+    const hash = isFresh ? last.hash : ask(path, secret, address);
+    if (!isFresh) asked.set(path, { at, hash });
+    return (await hash) === createHash("sha1").update(secret).digest("hex");
   };
 }
 

@@ -1,15 +1,29 @@
 import { beforeEach, expect, test } from "vitest";
+import { Secret } from "../../../shared/crypto/secret.ts";
 import { createOpenedEndpoints, createTakeSecret } from "../../../shared/gateway/opened-endpoints.ts";
+import { silentLogger } from "../../../shared/log/logger.ts";
+import { connectForRequests, whenReady } from "../../../shared/redis/connect.ts";
 import { keys } from "../../../shared/redis/keys.ts";
+import { useEnds } from "../../fixtures/ends.ts";
 import { useRedis } from "../../fixtures/redis.ts";
+import { useRedisProxy } from "../../fixtures/redis-proxy.ts";
 
 const redis = useRedis();
+const proxy = useRedisProxy(redis);
+const ends = useEnds();
 const SECRET = "b537207f20cbfa02357cf448134da559e8bd39d61597dcd5631b8012eae53e81";
 const ADDRESS = "192.0.2.1";
 const MINUTE = 60_000;
 
 const endpoints = () => createOpenedEndpoints(redis.client);
 const take = (secret = SECRET, path = "/a") => createTakeSecret(redis.client)(path, secret, ADDRESS);
+
+async function connectedTo(url: string) {
+  const client = connectForRequests(new Secret(url), silentLogger);
+  ends.defer(() => client.disconnect());
+  await whenReady(client, 5000);
+  return client;
+}
 
 beforeEach(async () => {
   await redis.client.flushdb();
@@ -102,6 +116,41 @@ test.each(["first", "last"])(
     expect(await closing).toEqual({ by: "ann@here", hadSecret: taken });
   },
 );
+
+test("Redis is asked once a second for each endpoint, however many handshakes come, and an opening is seen then", async () => {
+  let now = 0;
+  const proxied = await connectedTo(proxy.url);
+  const takeHere = createTakeSecret(proxied, () => now);
+  const flood = (path: string) =>
+    Promise.all(Array.from({ length: 100 }, (_, i) => takeHere(path, `guess-${i}`, ADDRESS)));
+  await takeHere("/warm", SECRET, ADDRESS); // loads the script
+  let asked = 0;
+  proxy.onCommand = () => {
+    asked += 1;
+    return undefined;
+  };
+  for (const path of ["/a", "/b"]) {
+    for (let i = 0; i < 3; i += 1) expect((await flood(path)).filter(Boolean)).toEqual([]);
+  }
+  expect(asked).toBe(2);
+
+  await endpoints().open("/a", "me@here", MINUTE);
+  now += 999;
+  expect(await takeHere("/a", SECRET, ADDRESS)).toBe(false);
+  now += 1;
+  expect(await takeHere("/a", SECRET, ADDRESS)).toBe(true);
+  expect((await flood("/a")).filter(Boolean)).toEqual([]);
+  expect(await takeHere("/a", SECRET, ADDRESS)).toBe(true);
+  expect(asked).toBe(3);
+});
+
+test("a secret is refused with queue.unavailable while Redis is away", async () => {
+  const proxied = await connectedTo(proxy.url);
+  proxy.onCommand = () => ({ kind: "lose-command" });
+  await expect(createTakeSecret(proxied)("/a", SECRET, ADDRESS)).rejects.toMatchObject({
+    code: "queue.unavailable",
+  });
+});
 
 test.each(["", "two words", "new\nline", "é", "x".repeat(257)])(
   "a secret that is not 1 to 256 visible ASCII characters is refused: %j",

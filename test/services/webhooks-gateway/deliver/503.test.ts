@@ -127,3 +127,18 @@ test("while Redis is away a webhook is refused with 503, and what had its 202 is
   await eventually("it takes calls", async () => (await post(gateway)).status === 202);
   expect((await webhooks.waiting()).map((call) => call.id)).toContain(before.json()["call_id"]);
 });
+
+test("while Redis is away a handshake that brings a secret is refused with 503, and one that needs no Redis is answered", async () => {
+  const endpoints = [
+    { path: "/asana", job_id: 1, preset: "asana" },
+    { path: "/dropbox", job_id: 1, preset: "dropbox", secret: "a secret of some length" },
+  ];
+  const gateway = await webhooks.start({ endpoints });
+  await redis.server.kill("SIGKILL");
+  const answer = await post(gateway, "/asana", { "X-Hook-Secret": "a secret" });
+  expect(answer.json()).toMatchObject({ status: 503, code: "queue.unavailable" });
+  expect(Number(answer.headers["retry-after"])).toBeGreaterThan(0);
+  const echo = await send(gateway.address, { method: "GET", path: "/dropbox?challenge=abc" });
+  expect([echo.status, echo.text]).toEqual([200, "abc"]);
+  await redis.server.restart();
+});
