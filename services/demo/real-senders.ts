@@ -72,7 +72,7 @@ export async function recordedStripe(demo: Demo): Promise<void> {
   const old = await sender.send(toWebhook(demo, stripe(), nowSecs() - OLD_SECS));
   const { detail } = JSON.parse(old.text) as Record<string, unknown>;
   show.check("a request signed ten minutes ago is answered 401", old.status, 401);
-  const told = "unauthorized; headers wanted: stripe-signature; came: stripe-signature";
+  const told = "unauthorized; wanted: stripe-signature; came: stripe-signature";
   show.check(`the sender is told: ${detail}`, detail, told);
   await showRejected(demo, recorded.endpoint.path);
 }

@@ -103,7 +103,7 @@ export async function badSignature({ show, sender, world, endpoint }: Demo): Pro
   const { detail, error } = JSON.parse(text) as Record<string, unknown>;
   show.check(`it is answered 401, with the challenge ${headers["www-authenticate"]}`, status, 401);
   const wanted = ["X-Signature-256", "X-Hub-Signature-256", "X-Webhook-Signature"];
-  const told = `unauthorized; headers wanted: ${wanted.join(", ")}; came: X-Signature-256`.toLowerCase();
+  const told = `unauthorized; wanted: ${wanted.join(", ")}; came: X-Signature-256`.toLowerCase();
   show.check(`the sender is told: ${detail}`, [detail, error], [told, told]);
 
   const refusal = await world.logs.webhooks.first(

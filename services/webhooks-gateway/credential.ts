@@ -35,7 +35,7 @@ export type Credential = {
   headers(req: IncomingMessage): CredentialHeaders;
 };
 
-/** The names of the headers with credentials that were wanted, and of those that came instead. */
+/** The names of the headers with credentials, or the other places for them, that were wanted, and of the headers that came. */
 export type CredentialHeaders = { wanted: readonly string[]; came: readonly string[] };
 
 /** A credential, as far as it can be checked without the body: what remains, if anything does. */
@@ -48,7 +48,8 @@ export function createCredential(endpoint: EndpointToml, bodyLimitBytes: number,
   const check = createCheck(endpoint, clock);
   const isParsed = schemesOf(endpoint)?.some(readsBody) === true;
   const bodyBytesMax = isParsed ? Math.min(bodyLimitBytes, UNPROVEN_PARSED_BYTES_MAX) : bodyLimitBytes;
-  const wanted = [...new Set([...credentialHeaders(endpoint), ...headersBeside(endpoint)])];
+  const places = placesBesideHeaders(endpoint);
+  const wanted = [...new Set([...credentialHeaders(endpoint), ...headersBeside(endpoint), ...places])];
   const coversDecoded = "signature_over" in endpoint && endpoint.signature_over === "decoded";
 
   async function readProven(reading: Reading, lease: BodyLease): Promise<RequestValues> {
@@ -177,6 +178,14 @@ function headersBeside(endpoint: EndpointToml): string[] {
     ...[timestamp?.header ?? []].flat().map((name) => name.toLowerCase()),
     ...Object.keys(require).map((name) => name.toLowerCase()),
     ...toParts(signed).flatMap((part) => (part.kind === "header" ? part.names : [])),
+  ]);
+}
+
+/** Where a credential is that is in no header, in words. */
+function placesBesideHeaders(endpoint: EndpointToml): string[] {
+  return (schemesOf(endpoint) ?? []).flatMap(({ query, field }) => [
+    ...(query === undefined ? [] : [`query parameter ${query}`]),
+    ...(field === undefined ? [] : [`body field ${field}`]),
   ]);
 }
 

@@ -7,6 +7,7 @@ import { SECRET } from "./deliver/credentials.ts";
 
 const endpoints = [
   { path: "/github", preset: "github", job_id: 1, secret: SECRET },
+  { path: "/token", job_id: 1, secret: SECRET, auth: "token", token_query: "token" },
   {
     path: "/own",
     job_id: 1,
@@ -43,7 +44,7 @@ test("a refused signature leaves who sent it, which signature headers came and w
     body: "hidden body",
   });
   expect(answer.json()["detail"]).toBe(
-    "unauthorized; headers wanted: x-hub-signature-256; came: authorization, x-hub-signature",
+    "unauthorized; wanted: x-hub-signature-256; came: authorization, x-hub-signature",
   );
   const entry = await newest();
   expect(entry).toMatchObject({
@@ -66,9 +67,14 @@ test("a refused signature of one's own names the header that came, and the one o
     body: "b",
   });
   expect(answer.json()["detail"]).toBe(
-    "unauthorized; headers wanted: x-own-signature, x-own-time; came: x-own-signature",
+    "unauthorized; wanted: x-own-signature, x-own-time; came: x-own-signature",
   );
   expect(await newest()).toMatchObject({ endpoint: "/own", came: ["x-own-signature"] });
+});
+
+test("a refused token names the place in which it was wanted", async () => {
+  const answer = await send(gateway.address, { path: "/token?other=1", body: "b" });
+  expect(answer.json()["detail"]).toBe("unauthorized; wanted: query parameter token; came: none");
 });
 
 test("the body of a refused webhook is kept only where the endpoint says so", async () => {

@@ -57,7 +57,7 @@ test.each(refused)(
     expect(answer.status).toBe(401);
     expect(answer.headers["www-authenticate"]).toMatch(/realm="postern"/);
     expect(answer.json()).toMatchObject({
-      detail: expect.stringMatching(/^unauthorized; headers wanted: [a-z0-9, -]+; came: [a-z0-9, -]+$/),
+      detail: expect.stringMatching(/^unauthorized; wanted: [a-z0-9, -]+; came: [a-z0-9, -]+$/),
       code: "webhook.credential_rejected",
     });
     expect(answer.text).not.toContain(reason);
