@@ -4,8 +4,27 @@ const FIRST_BLOCK_BYTES = 1024;
 const BLOCK_BYTES_MAX = 64 * 1024;
 const SPARE_BLOCKS_MAX = 1024;
 
-/** Blocks of the largest size that no body uses. Left to the collector, bodies that are cut would take twice the budget. */
+const SPARE_KEPT_MS = 5000;
+
+/**
+ * Blocks of the largest size that no body uses. Left to the collector, bodies that are cut would take twice the budget. They are
+ * let go once no body has given one back for a while.
+ */
 const spare: Buffer[] = [];
+let lettingGo: NodeJS.Timeout | undefined;
+
+function keepSpare(block: Buffer): void {
+  if (spare.length >= SPARE_BLOCKS_MAX) return;
+  spare.push(block);
+  lettingGo ??= setTimeout(() => {
+    lettingGo = undefined;
+    spare.length = 0;
+  }, SPARE_KEPT_MS).unref();
+  lettingGo.refresh();
+}
+
+/** What the blocks take that no body uses. */
+export const spareBytes = (): number => spare.length * BLOCK_BYTES_MAX;
 
 const NOTHING = Buffer.alloc(0);
 
@@ -54,7 +73,7 @@ export class BodyPieces {
 
   giveUp(): void {
     for (const block of this.#blocks) {
-      if (block.length === BLOCK_BYTES_MAX && spare.length < SPARE_BLOCKS_MAX) spare.push(block);
+      if (block.length === BLOCK_BYTES_MAX) keepSpare(block);
     }
     this.#first = undefined;
     this.#blocks = [];

@@ -1,6 +1,13 @@
 import fc from "fast-check";
-import { expect, test } from "vitest";
-import { BodyPieces } from "../../../../shared/http/body-pieces.ts";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { BodyPieces, spareBytes } from "../../../../shared/http/body-pieces.ts";
+
+beforeAll(() => {
+  vi.useFakeTimers({ toFake: ["setTimeout"] });
+});
+afterAll(() => {
+  vi.useRealTimers();
+});
 
 const chunks = fc.array(
   fc.oneof(
@@ -41,4 +48,20 @@ test("a body in one chunk is that chunk, and not a copy", () => {
   const pieces = new BodyPieces();
   pieces.add(chunk);
   expect(pieces.whole()).toBe(chunk);
+});
+
+test("blocks that no body uses are kept for the next one, at most 64 MiB of them, and let go when none comes", () => {
+  const read = (bodies: number) => {
+    const reading = Array.from({ length: bodies }, () => new BodyPieces());
+    for (const pieces of reading) for (let i = 0; i < 200; i += 1) pieces.add(Buffer.alloc(32 * 1024));
+    for (const pieces of reading) pieces.giveUp();
+  };
+  read(20);
+  expect(spareBytes()).toBe(64 * 1024 * 1024);
+  vi.advanceTimersByTime(4999);
+  read(1);
+  vi.advanceTimersByTime(4999);
+  expect(spareBytes()).toBe(64 * 1024 * 1024);
+  vi.advanceTimersByTime(1);
+  expect(spareBytes()).toBe(0);
 });
