@@ -35,7 +35,7 @@ test("a payment that the chain contradicts is never void: an operator decides, a
     return (await x402.journal.find(id))?.state !== "SETTLING";
   });
   expect(await x402.journal.find(id)).toMatchObject({ state: "REVIEW", reason: expect.any(String) });
-  expect(hasLogged(x402, "payment.in_review")).toBe(true);
+  await eventually("it is logged", () => hasLogged(x402, "payment.in_review"));
   const answer = await x402.post(headers);
   expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.in_review"]);
   expect([await x402.waiting(), await fixture.charged()]).toEqual([[], [PRICE]]);
@@ -85,7 +85,7 @@ test.each([false, true])(
     x402.skip(35_000);
     await eventually("it waits again", async () => (await x402.waiting()).length === 1);
     expect((await x402.waiting())[0]).toMatchObject({ id });
-    expect(hasLogged(x402, "payment.call_missing")).toBe(true);
+    await eventually("it is logged", () => hasLogged(x402, "payment.call_missing"));
   },
 );
 
@@ -105,7 +105,7 @@ test("a payment that vanished for good, after its call was queued, is kept as di
   });
   expect(payment).toMatchObject({ state: "QUEUED", proven: false, reason: expect.stringMatching(/expired/) });
   expect(isDisputed(payment)).toBe(true);
-  expect(hasLogged(x402, "payment.contradicted")).toBe(true);
+  await eventually("it is logged", () => hasLogged(x402, "payment.contradicted"));
   expect((await x402.waiting()).map((call) => call.id)).toEqual([id]);
   // These books do not balance: that is what the dispute says.
   await x402.redis.flushdb();
