@@ -10,7 +10,7 @@ import { headerBytes, onlyHeaderValue } from "../../shared/http/headers.ts";
 import type { Scheme } from "../../shared/senders/description.ts";
 import { PRESETS } from "../../shared/senders/presets.ts";
 import { rejected } from "../../shared/senders/rejected.ts";
-import { createSignatureCheck, type SignatureProof } from "../../shared/senders/signature.ts";
+import { createSignatureCheck, placeOf, type SignatureProof } from "../../shared/senders/signature.ts";
 import { RequestValues, toParts } from "../../shared/senders/template.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { GIVEN_AWAY } from "./handshake.ts";
@@ -48,7 +48,7 @@ export function createCredential(endpoint: EndpointToml, bodyLimitBytes: number,
   const check = createCheck(endpoint, clock);
   const isParsed = schemesOf(endpoint)?.some(readsBody) === true;
   const bodyBytesMax = isParsed ? Math.min(bodyLimitBytes, UNPROVEN_PARSED_BYTES_MAX) : bodyLimitBytes;
-  const places = placesBesideHeaders(endpoint);
+  const places = (schemesOf(endpoint) ?? []).filter(({ header }) => header === undefined).map(placeOf);
   const wanted = [...new Set([...credentialHeaders(endpoint), ...headersBeside(endpoint), ...places])];
   const coversDecoded = "signature_over" in endpoint && endpoint.signature_over === "decoded";
 
@@ -178,14 +178,6 @@ function headersBeside(endpoint: EndpointToml): string[] {
     ...[timestamp?.header ?? []].flat().map((name) => name.toLowerCase()),
     ...Object.keys(require).map((name) => name.toLowerCase()),
     ...toParts(signed).flatMap((part) => (part.kind === "header" ? part.names : [])),
-  ]);
-}
-
-/** Where a credential is that is in no header, in words. */
-function placesBesideHeaders(endpoint: EndpointToml): string[] {
-  return (schemesOf(endpoint) ?? []).flatMap(({ query, field }) => [
-    ...(query === undefined ? [] : [`query parameter ${query}`]),
-    ...(field === undefined ? [] : [`body field ${field}`]),
   ]);
 }
 

@@ -3,7 +3,8 @@ import { type Part, toParts, toPointer } from "../senders/template.ts";
 import { isHmac } from "../senders/verifier.ts";
 import { type CredentialPlaces, credentialPlaces, credentialRead } from "./credential-places.ts";
 import { type EndpointFields, schemesOf } from "./endpoint-fields.ts";
-import type { Problem } from "./problem.ts";
+import { HOP_BY_HOP } from "./fields.ts";
+import { type Problem, problem } from "./problem.ts";
 
 /** What no single key of an endpoint can know. */
 export function endpointProblems(parsed: EndpointFields): Problem[] {
@@ -19,10 +20,6 @@ export function endpointProblems(parsed: EndpointFields): Problem[] {
     ...tokenProblems(parsed),
     ...parsed.handshakes.flatMap((handshake, index) => handshakeProblems(parsed, handshake, index)),
   ];
-}
-
-function problem(key: string | readonly PropertyKey[], message: string): Problem {
-  return { path: [key].flat(), message };
 }
 
 function jobProblems({ job_id, route_by }: EndpointFields): Problem[] {
@@ -113,16 +110,8 @@ function readProblems(parsed: EndpointFields, places: CredentialPlaces): Problem
 
 /** Headers that are a request's own, a hop's, or one that the runner trusts. */
 const NEVER_FORWARDED = [
-  ...[
-    "connection",
-    "keep-alive",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "expect",
-  ],
+  ...HOP_BY_HOP,
+  "expect",
   ...["host", "content-length", "content-type", "content-encoding", "content-digest", "date"],
   ...["proxy-authenticate", "set-cookie"],
   ...["signature", "signature-input", "idempotency-key", "traceparent"],
@@ -148,7 +137,7 @@ function forwardProblems(
 function tokenProblems({ handshakes, verify_token }: EndpointFields): Problem[] {
   const asksToken = handshakes.some(({ proof }) => typeof proof === "object" && "verify_token" in proof);
   if (asksToken && verify_token === undefined)
-    return [problem("verify_token", "is missing: this sender proves its set-up request with it")];
+    return [problem("verify_token", "is missing: this sender proves its handshake with it")];
   if (!asksToken && verify_token !== undefined)
     return [problem("verify_token", "is not used: no handshake asks for it")];
   return [];

@@ -7,6 +7,7 @@ import { slipBetween } from "../text/near.ts";
 import { type EndpointFields, endpointFields, schemesOf } from "./endpoint-fields.ts";
 import { endpointProblems } from "./endpoint-problems.ts";
 import { isTable } from "./fields.ts";
+import { problem, report } from "./problem.ts";
 import type { Env } from "./secrets.ts";
 
 /** An `[[endpoints]]` table of webhooks.toml, with what its preset says of the sender. */
@@ -15,9 +16,7 @@ export function endpoint(env: Env) {
     withPreset,
     // A transform and no refinement, which would see what is wrong in itself too.
     endpointFields(env).transform((parsed, context) => {
-      for (const { path, message } of endpointProblems(parsed)) {
-        context.addIssue({ code: "custom", path: [...path], message });
-      }
+      report(context, endpointProblems(parsed));
       const { idempotency_header, ...rest } = parsed;
       return { ...rest, delivery_id: deliveryIdOf(parsed) };
     }),
@@ -48,7 +47,7 @@ function withPreset(raw: unknown, context: z.RefinementCtx): unknown {
   if (!isTable(raw) || (raw["preset"] === undefined && raw["auth"] !== undefined)) return raw;
   const preset = presetNamed(raw["preset"]);
   if (typeof preset === "string") {
-    context.addIssue({ code: "custom", path: ["preset"], message: preset });
+    report(context, [problem("preset", preset)]);
     return z.NEVER;
   }
   const described: Record<string, unknown> = { ...(preset.endpoint satisfies Description) };

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { addressRangeProblem } from "../ip/address-list.ts";
+import { isHeaderName } from "../senders/template.ts";
 
 /** `host:port`, to listen on. */
 export const address = z.string().refine((text) => {
@@ -17,9 +18,17 @@ export const positive = z.int().min(1);
 /** Ids are whole numbers that survive every JSON parser. */
 export const id = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
 
-export const headerName = z
-  .string()
-  .regex(/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/, "is not a header name (RFC 9110)");
+export const headerName = z.string().refine(isHeaderName, "is not a header name (RFC 9110)");
+/** Headers that belong to a connection (RFC 9110, section 7.6.1), in lower case. */
+export const HOP_BY_HOP = [
+  "connection",
+  "keep-alive",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+] as const;
 export const visibleAscii = z.string().regex(/^[!-~]+$/, "must be visible ASCII without spaces");
 /** A header value: visible ASCII, with single spaces inside. */
 export const headerText = z

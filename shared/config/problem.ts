@@ -3,6 +3,15 @@ import type { z } from "zod";
 /** What is wrong, and at which key of the file. */
 export type Problem = { path: readonly PropertyKey[]; message: string };
 
+export function problem(path: PropertyKey | readonly PropertyKey[], message: string): Problem {
+  return { path: [path].flat(), message };
+}
+
+/** Hands problems between keys to zod. */
+export function report(context: z.RefinementCtx, problems: readonly Problem[]): void {
+  for (const { path, message } of problems) context.addIssue({ code: "custom", path: [...path], message });
+}
+
 type Issue = z.core.$ZodIssue;
 
 /**
@@ -29,9 +38,9 @@ function label(element: unknown): string {
 export function problemsOf(issue: Issue): Problem[] {
   switch (issue.code) {
     case "unrecognized_keys":
-      return issue.keys.map((key) => ({ path: [...issue.path, key], message: "unknown key" }));
+      return issue.keys.map((key) => problem([...issue.path, key], "unknown key"));
     case "invalid_key":
-      return issue.issues.map(({ message }) => ({ path: issue.path, message }));
+      return issue.issues.map(({ message }) => problem(issue.path, message));
     case "invalid_union":
       return problemsOfMeant(issue);
     default:
@@ -45,7 +54,7 @@ function problemsOfMeant(issue: z.core.$ZodIssueInvalidUnion): Problem[] {
     path.length === 0 && (code === "invalid_type" || code === "invalid_value");
   const [meant, ...more] = issue.errors.filter((issues) => !issues.some(isOther));
   if (meant === undefined || more.length > 0) return [issue];
-  return meant.flatMap(problemsOf).map(({ path, message }) => ({ path: [...issue.path, ...path], message }));
+  return meant.flatMap(problemsOf).map(({ path, message }) => problem([...issue.path, ...path], message));
 }
 
 /** What a key says that breaks the rules of zod's own; undefined leaves it to zod. */
@@ -54,10 +63,10 @@ export function messageFor(issue: z.core.$ZodRawIssue): string | undefined {
     case "invalid_type":
       return issue.input === undefined ? "is missing" : (TYPES[issue.expected] ?? undefined);
     case "invalid_value":
-      return `${missing(issue.input)}must be ${oneOf(issue.values)}`;
+      return mustBe(oneOf(issue.values), issue.input);
     case "invalid_union":
       if (!Array.isArray(issue.options) || typeof issue.discriminator !== "string") return undefined;
-      return `${missing(valueAt(issue.input, issue.discriminator))}must be ${oneOf(issue.options)}`;
+      return mustBe(oneOf(issue.options), valueAt(issue.input, issue.discriminator));
     case "too_small":
       return SIZED.includes(issue.origin) ? tooFew(issue.minimum) : `must be at least ${issue.minimum}`;
     case "too_big":
@@ -86,8 +95,9 @@ function tooFew(minimum: number | bigint): string {
   return minimum === 1 || minimum === 1n ? "is empty" : `is shorter than ${minimum}`;
 }
 
-function missing(input: unknown): string {
-  return input === undefined ? "is missing: it " : "";
+/** Says of a key what it must be, or that it is missing. */
+export function mustBe(what: string, input: unknown): string {
+  return `${input === undefined ? "is missing: it " : ""}must be ${what}`;
 }
 
 function valueAt(value: unknown, key: PropertyKey): unknown {

@@ -12,8 +12,8 @@ import {
 } from "../senders/description.ts";
 import { type Part, parseTemplate, toPointer } from "../senders/template.ts";
 import { headerName } from "./fields.ts";
-import { oneOf } from "./problem.ts";
-import { mustBe, pointer, REQUEST_PARTS, template } from "./template-fields.ts";
+import { mustBe, oneOf, type Problem, problem, report } from "./problem.ts";
+import { orElse, pointer, REQUEST_PARTS, template } from "./template-fields.ts";
 
 /* The key `signature` of an endpoint, checked. It comes out as it went in, for the code that reads presets too. */
 
@@ -52,7 +52,7 @@ const timestamp = z
 const scheme = z
   .strictObject({
     header: z
-      .union([headerName, z.array(headerName).min(1)], mustBe("a header name or a list of them"))
+      .union([headerName, z.array(headerName).min(1)], orElse("a header name or a list of them"))
       .optional(),
     query: z.string().min(1).optional(),
     field: pointer.optional(),
@@ -79,16 +79,10 @@ const scheme = z
     ({ header, query, field }) => countOf([header, query, field]) === 1,
     `${anyOfOne} header, query and field`,
   )
-  .superRefine((parsed, context) => {
-    for (const [path, message] of schemeProblems(parsed as Scheme)) {
-      context.addIssue({ code: "custom", path: [...path], message });
-    }
-  });
-
-type SchemeProblem = [path: readonly [keyof Scheme, ...string[]], message: string];
+  .superRefine((parsed, context) => report(context, schemeProblems(parsed as Scheme)));
 
 /** What no single key can know: whether the signature covers what it has to, and whether each key has a meaning. */
-function schemeProblems(scheme: Scheme): SchemeProblem[] {
+function schemeProblems(scheme: Scheme): Problem[] {
   const parts = parseTemplate(scheme.signed ?? "{body}");
   if (typeof parts === "string") return [];
   if (scheme.algorithm === "equal")
@@ -99,7 +93,7 @@ function schemeProblems(scheme: Scheme): SchemeProblem[] {
     ...keyProblems(scheme),
     ...placeProblems(scheme),
     ...messageProblems(scheme, count),
-    ...(boundary === undefined ? [] : [[["signed"], boundary] satisfies SchemeProblem]),
+    ...(boundary === undefined ? [] : [problem("signed", boundary)]),
     ...urlProblems(scheme, count),
     ...timeProblems(scheme, count),
   ];
@@ -115,78 +109,77 @@ const FORMATS_OF_PUBLIC_KEYS: Partial<Record<Algorithm, readonly SecretFormat[]>
 const publicKeys = Object.values(FORMATS_OF_PUBLIC_KEYS).flat();
 const FORMATS_OF_BYTES = SECRET_FORMATS.filter((format) => !publicKeys.includes(format));
 
-function keyProblems({ algorithm, secret_format }: Scheme): SchemeProblem[] {
+function keyProblems({ algorithm, secret_format }: Scheme): Problem[] {
   const formats = FORMATS_OF_PUBLIC_KEYS[algorithm] ?? FORMATS_OF_BYTES;
   if (formats.includes(secret_format ?? "text")) return [];
-  const missing = secret_format === undefined ? "is missing: it " : "";
-  return [[["secret_format"], `${missing}must be ${oneOf(formats)} for ${algorithm}`]];
+  return [problem("secret_format", mustBe(`${oneOf(formats)} for ${algorithm}`, secret_format))];
 }
 
-function placeProblems({ header, prefix, prefix_optional, any_header, list }: Scheme): SchemeProblem[] {
-  const problems: SchemeProblem[] = [];
+function placeProblems({ header, prefix, prefix_optional, any_header, list }: Scheme): Problem[] {
+  const problems: Problem[] = [];
   if (prefix !== undefined && list !== undefined)
-    problems.push([["prefix"], "is not looked for in the items of a list"]);
+    problems.push(problem("prefix", "is not looked for in the items of a list"));
   if (prefix_optional === true && prefix === undefined)
-    problems.push([["prefix_optional"], "is not used: there is no prefix"]);
+    problems.push(problem("prefix_optional", "is not used: there is no prefix"));
   if (any_header === true && [header].flat().length === 1)
-    problems.push([["any_header"], "is not used: there is one header at most"]);
+    problems.push(problem("any_header", "is not used: there is one header at most"));
   return problems;
 }
 
 const NOT_OF_TOKENS = ["signed", "encoding", "timestamp", "body_sha256_query", "url_port_optional"] as const;
 
-function tokenProblems(scheme: Scheme): SchemeProblem[] {
+function tokenProblems(scheme: Scheme): Problem[] {
   const message = 'is not used: "equal" compares the secret itself';
-  return NOT_OF_TOKENS.filter((key) => scheme[key] !== undefined).map((key) => [[key], message]);
+  return NOT_OF_TOKENS.filter((key) => scheme[key] !== undefined).map((key) => problem(key, message));
 }
 
-function messageProblems({ algorithm, list, timestamp }: Scheme, count: Count): SchemeProblem[] {
-  const problems: SchemeProblem[] = [];
+function messageProblems({ algorithm, list, timestamp }: Scheme, count: Count): Problem[] {
+  const problems: Problem[] = [];
   const bodies = count("body", "form");
   if (bodies === 0 && count("field") === 0)
-    problems.push([["signed"], "holds nothing of the body, which then anybody could replace"]);
-  if (bodies > 1) problems.push([["signed"], "holds the body twice"]);
+    problems.push(problem("signed", "holds nothing of the body, which then anybody could replace"));
+  if (bodies > 1) problems.push(problem("signed", "holds the body twice"));
   const isPlainHash = algorithm === "sha256" || algorithm === "keccak-256";
   const secrets = count("secret");
-  if (isPlainHash && secrets === 0) problems.push([["signed"], "must hold {secret}: the hash has no key"]);
-  if (!isPlainHash && secrets > 0) problems.push([["signed"], "must not hold {secret}"]);
+  if (isPlainHash && secrets === 0)
+    problems.push(problem("signed", "must hold {secret}: the hash has no key"));
+  if (!isPlainHash && secrets > 0) problems.push(problem("signed", "must not hold {secret}"));
   const readsPairs = count("pair", "named-headers") > 0 || timestamp?.pair !== undefined;
-  if (readsPairs && list === undefined) problems.push([["list"], "is needed, since a pair of it is used"]);
+  if (readsPairs && list === undefined)
+    problems.push(problem("list", "is needed, since a pair of it is used"));
   return problems;
 }
 
-function urlProblems({ body_sha256_query, url_port_optional }: Scheme, count: Count): SchemeProblem[] {
-  const problems: SchemeProblem[] = [];
+function urlProblems({ body_sha256_query, url_port_optional }: Scheme, count: Count): Problem[] {
+  const problems: Problem[] = [];
   if (count("url") > 0) return problems;
   if (body_sha256_query !== undefined)
-    problems.push([["body_sha256_query"], "is not covered by the signature: signed holds no {url}"]);
+    problems.push(problem("body_sha256_query", "is not covered by the signature: signed holds no {url}"));
   if (url_port_optional === true)
-    problems.push([["url_port_optional"], "is not used: signed holds no {url}"]);
+    problems.push(problem("url_port_optional", "is not used: signed holds no {url}"));
   return problems;
 }
 
-function timeProblems(scheme: Scheme, count: Count): SchemeProblem[] {
+function timeProblems(scheme: Scheme, count: Count): Problem[] {
   const isSigned = count("timestamp") > 0;
   if (scheme.timestamp === undefined)
-    return isSigned ? [[["timestamp"], "is needed, since {timestamp} is signed"]] : [];
+    return isSigned ? [problem("timestamp", "is needed, since {timestamp} is signed")] : [];
   const { field, past_secs, future_secs } = scheme.timestamp;
-  const problems: SchemeProblem[] = [];
+  const problems: Problem[] = [];
   if (field !== undefined && isSigned)
-    problems.push([
-      ["signed"],
-      `must not hold {timestamp}, since the body has the time: write {body:${field}}`,
-    ]);
+    problems.push(
+      problem("signed", `must not hold {timestamp}, since the body has the time: write {body:${field}}`),
+    );
   const isCoveredField =
     field !== undefined && isCovered([{ kind: "field", pointer: toPointer(field) }], [scheme]);
   if (!isSigned && !isCoveredField)
-    problems.push([
-      ["timestamp"],
-      "is not covered by the signature: whoever replays a request could change it",
-    ]);
+    problems.push(
+      problem("timestamp", "is not covered by the signature: whoever replays a request could change it"),
+    );
   if (past_secs !== undefined && future_secs === undefined)
-    problems.push([["timestamp", "future_secs"], "is missing: past_secs limits one side only"]);
+    problems.push(problem(["timestamp", "future_secs"], "is missing: past_secs limits one side only"));
   if (past_secs === undefined && future_secs !== undefined)
-    problems.push([["timestamp", "past_secs"], "is missing: future_secs limits one side only"]);
+    problems.push(problem(["timestamp", "past_secs"], "is missing: future_secs limits one side only"));
   return problems;
 }
 
@@ -197,12 +190,14 @@ const severalSchemes = z
   .max(8)
   .superRefine((schemes, context) => {
     const message = "is read after the body, when one of several schemes has long been chosen";
-    for (const [index, { field }] of schemes.entries()) {
-      if (field !== undefined && schemes.length > 1)
-        context.addIssue({ code: "custom", path: [index, "field"], message });
-    }
+    if (schemes.length === 1) return;
+    const late = schemes.flatMap(({ field }, index) => (field === undefined ? [] : [index]));
+    report(
+      context,
+      late.map((index) => problem([index, "field"], message)),
+    );
   });
 
 export const signature = z
-  .union([scheme, severalSchemes], mustBe("a table or a list of tables"))
+  .union([scheme, severalSchemes], orElse("a table or a list of tables"))
   .transform((one) => [one].flat() as readonly Scheme[]);

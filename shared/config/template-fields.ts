@@ -1,15 +1,14 @@
 import { z } from "zod";
-import { type Part, parseTemplate } from "../senders/template.ts";
+import { isPointer, type Part, parseTemplate } from "../senders/template.ts";
+import { mustBe } from "./problem.ts";
 
 /* What the keys that describe a sender are written in: templates, and pointers into a JSON body. */
 
-export const pointer = z
-  .string()
-  .regex(/^(?:\/(?:[^~/]|~[01])*)+$/, "must be a JSON Pointer such as /data/id (RFC 6901)");
+export const pointer = z.string().refine(isPointer, "must be a JSON Pointer such as /data/id (RFC 6901)");
 
-/** Says of a key what it must be, or that it is missing. */
-export const mustBe = (what: string) => ({
-  error: ({ input }: { input?: unknown }) => `${input === undefined ? "is missing: it " : ""}must be ${what}`,
+/** What zod is to say of a union whose shapes fit none of a key's values. */
+export const orElse = (what: string) => ({
+  error: ({ input }: { input?: unknown }) => mustBe(what, input),
 });
 
 /** A template of these placeholders. */

@@ -2,24 +2,31 @@ import { z } from "zod";
 import { bodyLimit, window } from "./endpoint-fields.ts";
 import { endpoint, rememberedSecsAtLeast } from "./endpoint-toml.ts";
 import { address } from "./fields.ts";
+import { type Problem, problem, report } from "./problem.ts";
 import type { Env } from "./secrets.ts";
 
 /** `webhooks.toml`. Without the file the webhooks gateway is off. */
 export function webhooksToml(env: Env) {
-  return file(env).transform((parsed, context) => {
-    const { endpoints, idempotency_window_secs } = parsed;
-    for (const [index, endpoint] of endpoints.entries()) {
-      const needed = rememberedSecsAtLeast(endpoint);
-      if ((endpoint.idempotency_window_secs ?? idempotency_window_secs) >= needed) continue;
-      const path = ["endpoints", index, "idempotency_window_secs"];
-      const message = `is below ${needed}, in which a recorded delivery is still fresh enough to be sent again`;
-      context.addIssue({ code: "custom", path, message });
-    }
+  return fields(env).transform((parsed, context) => {
+    report(context, windowProblems(parsed));
     return parsed;
   });
 }
 
-function file(env: Env) {
+/** Endpoints that forget a delivery id while a recorded delivery would still be accepted. */
+function windowProblems({
+  endpoints,
+  idempotency_window_secs,
+}: z.output<ReturnType<typeof fields>>): Problem[] {
+  return endpoints.flatMap((endpoint, index) => {
+    const needed = rememberedSecsAtLeast(endpoint);
+    if ((endpoint.idempotency_window_secs ?? idempotency_window_secs) >= needed) return [];
+    const message = `is below ${needed}, in which a recorded delivery is still fresh enough to be sent again`;
+    return [problem(["endpoints", index, "idempotency_window_secs"], message)];
+  });
+}
+
+function fields(env: Env) {
   return z.strictObject({
     bind_address: address.default("0.0.0.0:9090"),
     body_limit_bytes: bodyLimit.default(1024 * 1024),
@@ -32,13 +39,13 @@ function file(env: Env) {
 export type WebhooksToml = z.output<ReturnType<typeof webhooksToml>>;
 
 /** Endpoints with the path of an earlier one. It takes the file unchecked, so that other problems do not hide these. */
-export function repeatedPaths(table: unknown): { path: PropertyKey[]; message: string }[] {
+export function repeatedPaths(table: unknown): Problem[] {
   const endpoints = (table as { endpoints?: unknown }).endpoints;
   if (!Array.isArray(endpoints)) return [];
   const paths = endpoints.map((each: { path?: unknown }) => each?.path);
   return paths.flatMap((text, index) => {
     const first = paths.indexOf(text);
     if (text === undefined || first === index) return [];
-    return [{ path: ["endpoints", index, "path"], message: `is also the path of endpoints[${first}]` }];
+    return [problem(["endpoints", index, "path"], `is also the path of endpoints[${first}]`)];
   });
 }

@@ -12,7 +12,7 @@ export type Rejection = {
   code: ErrorCode;
   /** For operators. It holds nothing of a credential. */
   reason: string;
-  /** The names of the signature headers that came, and of those that the endpoint wanted. */
+  /** The names of the credential headers that came, and where the endpoint wanted a credential. */
   signatures?: { came: readonly string[]; wanted: readonly string[] } | undefined;
   /** How many bytes of the body arrived. Without it the entry has the size that the request declared. */
   bytes?: number | undefined;

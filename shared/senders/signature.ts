@@ -34,8 +34,7 @@ export type SignatureCheck = (req: IncomingMessage) => SignatureProof;
 
 /**
  * Checks signatures as the schemes describe them. Of several, the first that the request has must hold, even if a token beside
- * it is right. What the head proves is checked before the body is read. Throws
- * `webhook.credential_rejected`.
+ * it is right. What the head proves is checked before the body is read. Throws `webhook.credential_rejected`.
  */
 export function createSignatureCheck(
   schemes: readonly Scheme[],
@@ -68,7 +67,7 @@ function createReader(scheme: Scheme, keys: readonly Key[], { publicUrl, clock, 
   const required = Object.entries(scheme.require ?? {}).map(
     ([name, wanted]) => [name.toLowerCase(), wanted] as const,
   );
-  const place = placeOf(scheme, headers);
+  const place = placeOf(scheme);
   const message = new Message(scheme, publicUrl);
   const needsBody =
     !message.isStreamed || [scheme.field, timestamp?.field, body_sha256_query, givenAway].some(isDefined);
@@ -163,9 +162,11 @@ function textsIn(req: IncomingMessage, { query, any_header }: Scheme, headers: r
   return texts;
 }
 
-function placeOf({ query, field }: Scheme, headers: readonly string[]): string {
+/** Where a request has the signature, in words. */
+export function placeOf({ header, query, field }: Scheme): string {
   if (query !== undefined) return `query parameter ${query}`;
-  return field === undefined ? `header ${headers.join(" or ")}` : `field ${field}`;
+  if (field !== undefined) return `field ${field}`;
+  return `header ${[header ?? []].flat().join(" or ").toLowerCase()}`;
 }
 
 function isMissing(found: Found): boolean {

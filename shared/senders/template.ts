@@ -26,10 +26,15 @@ export function toParts(text: string): readonly Part[] {
   return parts;
 }
 
-/** A field name (RFC 9110, section 5.1). */
-const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
-/** A JSON Pointer (RFC 6901) to something inside the document. */
-const POINTER = /^(?:\/(?:[^~/]|~[01])*)+$/;
+/** Whether this is a field name (RFC 9110, section 5.1). */
+export function isHeaderName(text: string): boolean {
+  return /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(text);
+}
+
+/** Whether this is a JSON Pointer (RFC 6901) to something inside the document. */
+export function isPointer(text: string): boolean {
+  return /^(?:\/(?:[^~/]|~[01])*)+$/.test(text);
+}
 
 const PLAIN = ["body", "timestamp", "method", "url", "form", "secret"] as const;
 
@@ -58,10 +63,10 @@ function placeholder(inner: string): Part | undefined {
   if (colon === -1 || argument === "") return undefined;
   switch (inner.slice(0, colon)) {
     case "body":
-      return POINTER.test(argument) ? { kind: "field", pointer: toPointer(argument) } : undefined;
+      return isPointer(argument) ? { kind: "field", pointer: toPointer(argument) } : undefined;
     case "header": {
       const names = argument.toLowerCase().split("|");
-      return names.every((name) => HEADER_NAME.test(name)) ? { kind: "header", names } : undefined;
+      return names.every(isHeaderName) ? { kind: "header", names } : undefined;
     }
     case "query":
       return { kind: "query", name: argument };
