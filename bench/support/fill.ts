@@ -21,6 +21,7 @@ export function newCall(id = randomCallId()): JobCall {
   return toJobCall({
     id,
     origin: "webhook",
+    service_id: 1,
     job_id: 1,
     metadata: {
       [keys.serviceId]: "1",

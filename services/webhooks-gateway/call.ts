@@ -87,6 +87,7 @@ export function createMakeCall(
     const call = toJobCall({
       id,
       origin: "webhook",
+      service_id: serviceId,
       job_id: jobId,
       metadata,
       contentType: req.headers["content-type"],

@@ -31,6 +31,7 @@ export function makePayment({ network, asset, ...rest }: Made): NewPayment {
   const call = toJobCall({
     id: callIdFrom(network.slice("eip155:".length), asset.toLowerCase(), terms.payer, terms.nonce),
     origin: "x402",
+    service_id: 1,
     job_id: 7,
     metadata: {},
     contentType: "text/plain",

@@ -56,6 +56,7 @@ export function toJson({ id, origin, failedAt, acceptedAt, attempts, code, reaso
     id,
     origin,
     path: call?.metadata[WEBHOOK_PATH],
+    service_id: call?.service_id,
     job_id: call?.job_id,
     failed_at: toIso(failedAt),
     accepted_at: toIso(acceptedAt),

@@ -69,6 +69,7 @@ function inWords({ failed, record, attempts }: Shown, full: boolean): string {
     ["reason", reason],
     ["record", record ?? "none (the call came without a delivery id)"],
     ["origin", origin],
+    ["service", call?.service_id.toString()],
     ["job", call?.job_id.toString()],
     ["accepted at", toIso(failed.acceptedAt)],
     ["traceparent", call?.traceparent],

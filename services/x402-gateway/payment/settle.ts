@@ -206,6 +206,7 @@ export function toUnsettledCall(options: UnsettledCallOptions): JobCall {
   return toJobCall({
     id,
     origin: "x402",
+    service_id: terms.service_id,
     job_id: terms.job_index,
     metadata,
     accepted_at: acceptedAt,

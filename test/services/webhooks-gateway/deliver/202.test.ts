@@ -44,6 +44,7 @@ test("a webhook becomes a call with its endpoint's metadata and nothing else of 
     v: 1,
     id: expect.stringMatching(/^c_[0-9a-f]{32}$/),
     origin: "webhook",
+    service_id: 7,
     job_id: 1,
     metadata: {
       "X-PLATFORM-SERVICE-ID": "7",
