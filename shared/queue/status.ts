@@ -179,5 +179,5 @@ async function oldestRetrying(
 
 /** Whether a call is in its queue: waiting, delayed, active or failed. */
 export async function isQueued(redis: Redis, origin: Origin, callId: string): Promise<boolean> {
-  return (await redis.exists(keys.job(origin, callId))) === 1;
+  return (await redis.exists(keys.inQueue(origin, callId))) === 1;
 }

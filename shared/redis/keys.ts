@@ -1,12 +1,18 @@
-import type { Origin } from "../job-call/job-call.ts";
-
 /*
  * Every key in Redis, of every process. What else both sides of a queue must agree on is in shared/queue/protocol.ts.
  *
- *   {postern}:webhook:*  {postern}:x402:*   BullMQ's keys, one queue per origin, so that neither starves the other
+ *   {postern}:layout                        string: the version of this layout, and who wrote it (shared/redis/layout.ts)
+ *   {postern}:queues                        set: the names of the queues, `<origin>/<service id>/<job id>` (the registry)
+ *   {postern}:<queue>:*                     BullMQ's keys of a queue, so that no job waits behind another
+ *   {postern}:wake                          zset: queues with calls that may be taken now; a producer blocks on it
+ *   {postern}:due                           zset: queues to be looked at again, by the time (shared/queue/scripts.ts)
+ *   {postern}:active                        set: queues with calls in hand, for the search for dead workers
+ *   {postern}:jobs                          set: jobs that have settings, or are paused or held
+ *   {postern}:job:<job>                     hash: what holds for a job in all its queues (shared/queue/jobs.ts)
+ *   {postern}:taken:<job>                   string: how many calls of a job with a rate were taken in this period
  *   {postern}:call:<id>                     hash: the record of a call (shared/queue/protocol.ts)
  *   {postern}:attempts:<id>                 list: the failed attempts of a call, as JSON, oldest first
- *   {postern}:since:<origin>                zset: calls that failed once or were replayed, by the time they began to wait
+ *   {postern}:since:<queue>                 zset: calls that failed once or were replayed, by the time they began to wait
  *   {postern}:payment:<id>                  hash: what a paid call was paid with (shared/payments)
  *   {postern}:payments                      zset: every payment, by the time it was claimed
  *   {postern}:payments:due                  zset: payments the reconciler has to look at, by the time it has to
@@ -28,38 +34,51 @@ import type { Origin } from "../job-call/job-call.ts";
  *   {postern}:workers                       zset: worker id, by the time of its last heartbeat
  *   {postern}:audit                         stream: who replayed, discarded, resolved or opened what
  *
- * The hash tag keeps all of them in one slot of a Redis Cluster.
+ * The hash tag, in braces, keeps them in one slot of a Redis Cluster.
  */
 export const PREFIX = "{postern}";
 
-export const keys = {
-  /** BullMQ's: a call that waits, is delayed, active or failed. */
-  job: (origin: Origin, callId: string) => `${PREFIX}:${origin}:${callId}`,
-  /** BullMQ's: the failed calls of an origin, by the time they failed. */
-  failed: (origin: Origin) => `${PREFIX}:${origin}:failed`,
-  record: (callId: string) => `${PREFIX}:call:${callId}`,
-  attempts: (callId: string) => `${PREFIX}:attempts:${callId}`,
-  since: (origin: Origin) => `${PREFIX}:since:${origin}`,
-  payment: (callId: string) => `${PREFIX}:payment:${callId}`,
-  payments: `${PREFIX}:payments`,
-  paymentsDue: `${PREFIX}:payments:due`,
-  paymentsUnresolved: `${PREFIX}:payments:unresolved`,
-  paymentsInReview: `${PREFIX}:payments:review`,
-  openPayments: (payer: string) => `${PREFIX}:payments:open:${payer}`,
-  paymentIdentifier: (payer: string, identifier: string) => `${PREFIX}:payment-id:${payer}:${identifier}`,
-  usedQuote: (digest: string) => `${PREFIX}:quote:${digest}`,
-  callerNonce: (hash: string) => `${PREFIX}:caller-nonce:${hash}`,
-  pricingProof: (hash: string) => `${PREFIX}:pricing:proof:${hash}`,
-  rate: (identity: string) => `${PREFIX}:rate:${identity}`,
-  limitOfEndpoint: (path: string) => `${PREFIX}:limit:endpoint:${path}`,
-  limitOfAddress: (path: string, address: string) => `${PREFIX}:limit:address:${address} ${path}`,
-  limitOfRefusals: (address: string) => `${PREFIX}:limit:refusals:${address}`,
-  rejected: (path: string) => `${PREFIX}:rejected:${path}`,
-  rejectedBytes: `${PREFIX}:rejected`,
-  opened: (path: string) => `${PREFIX}:opened:${path}`,
-  workers: `${PREFIX}:workers`,
-  audit: `${PREFIX}:audit`,
-} as const;
+export type Keys = ReturnType<typeof keysOf>;
+
+export function keysOf(prefix: string) {
+  return {
+    layout: `${prefix}:layout`,
+    queues: `${prefix}:queues`,
+    /** BullMQ's keys of a queue: a call by its id, or a list such as `wait` or `failed`. */
+    inQueue: (queue: string, name: string) => `${prefix}:${queue}:${name}`,
+    wake: `${prefix}:wake`,
+    due: `${prefix}:due`,
+    active: `${prefix}:active`,
+    jobs: `${prefix}:jobs`,
+    job: (job: string) => `${prefix}:job:${job}`,
+    taken: (job: string) => `${prefix}:taken:${job}`,
+    failed: (queue: string) => `${prefix}:${queue}:failed`,
+    record: (callId: string) => `${prefix}:call:${callId}`,
+    attempts: (callId: string) => `${prefix}:attempts:${callId}`,
+    since: (queue: string) => `${prefix}:since:${queue}`,
+    payment: (callId: string) => `${prefix}:payment:${callId}`,
+    payments: `${prefix}:payments`,
+    paymentsDue: `${prefix}:payments:due`,
+    paymentsUnresolved: `${prefix}:payments:unresolved`,
+    paymentsInReview: `${prefix}:payments:review`,
+    openPayments: (payer: string) => `${prefix}:payments:open:${payer}`,
+    paymentIdentifier: (payer: string, identifier: string) => `${prefix}:payment-id:${payer}:${identifier}`,
+    usedQuote: (digest: string) => `${prefix}:quote:${digest}`,
+    callerNonce: (hash: string) => `${prefix}:caller-nonce:${hash}`,
+    pricingProof: (hash: string) => `${prefix}:pricing:proof:${hash}`,
+    rate: (identity: string) => `${prefix}:rate:${identity}`,
+    limitOfEndpoint: (path: string) => `${prefix}:limit:endpoint:${path}`,
+    limitOfAddress: (path: string, address: string) => `${prefix}:limit:address:${address} ${path}`,
+    limitOfRefusals: (address: string) => `${prefix}:limit:refusals:${address}`,
+    rejected: (path: string) => `${prefix}:rejected:${path}`,
+    rejectedBytes: `${prefix}:rejected`,
+    opened: (path: string) => `${prefix}:opened:${path}`,
+    workers: `${prefix}:workers`,
+    audit: `${prefix}:audit`,
+  } as const;
+}
+
+export const keys = keysOf(PREFIX);
 
 /*
  * The keys of the runners on one Redis, which need not be the gateways'. services/runner/call-store.ts has the fields.
