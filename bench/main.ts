@@ -24,7 +24,9 @@ const measure: Readonly<Record<PartName, (setup: Setup) => Promise<Measured>>> =
   },
   async drain(setup) {
     const figures = await measureDrain(setup);
-    return { figures, counts: figures, text: `${drainTable(figures)}\n\n${ratioLine(figures, TARGET)}` };
+    const tables = figures.byJobs.map((each) => `${drainTable(each)}\n\n${ratioLine(each, TARGET)}`);
+    const text = tables.join("\n\n");
+    return { figures, counts: figures, text };
   },
   async memory(setup) {
     const figures = await measureMemory(setup);

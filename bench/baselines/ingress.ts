@@ -6,31 +6,35 @@ import { Redis } from "ioredis";
 import { announce, JOB_OPTIONS, QUEUE, QUEUE_OPTIONS, type StoredCall } from "./settings.ts";
 
 /*
- * The gateway one would write by hand in an hour: node:http, an HMAC over the raw bytes, one bare add. It validates
- * nothing else, knows no deadline, no limit and no drain, and logs nothing.
+ * The gateway one would write by hand in an hour: node:http, an HMAC over the raw bytes, one bare add of a call of the job
+ * that the path ends with. It validates nothing else, knows no deadline, no limit and no drain, and logs nothing.
  */
 const [redisUrl = "", secret = ""] = process.argv.slice(2);
 const queue = new Queue<StoredCall>(QUEUE, { ...QUEUE_OPTIONS, connection: new Redis(redisUrl) });
 
-async function accept(signature: string, contentType: string, body: Buffer): Promise<string | undefined> {
+type Signed = { path: string; signature: string; contentType: string; body: Buffer };
+type Accepted = { id: string; job: number };
+
+async function accept({ path, signature, contentType, body }: Signed): Promise<Accepted | undefined> {
   const expected = createHmac("sha256", secret).update(body).digest();
   const given = Buffer.from(signature.replace("sha256=", ""), "hex");
   if (given.length !== expected.length || !timingSafeEqual(given, expected)) return undefined;
+  const job = Number(path.slice(path.lastIndexOf("/") + 1));
   const id = `c_${randomBytes(16).toString("hex")}`;
   const headers = {
     "Content-Type": contentType,
     "X-PLATFORM-SERVICE-ID": "1",
     "X-PLATFORM-CALL-ID": id,
-    "X-WEBHOOK-PATH": "/hooks/bench",
+    "X-WEBHOOK-PATH": path,
     "X-WEBHOOK-NAME": "bench",
     "X-WEBHOOK-ORIGIN": "webhook",
   };
   await queue.add(
     "call",
-    { job_id: 1, headers, body: body.toString("base64") },
+    { job_id: job, headers, body: body.toString("base64") },
     { ...JOB_OPTIONS, jobId: id },
   );
-  return id;
+  return { id, job };
 }
 
 const server = createServer((req, res) => {
@@ -38,11 +42,22 @@ const server = createServer((req, res) => {
   req.on("data", (chunk: Buffer) => chunks.push(chunk));
   req.on("end", async () => {
     const { "x-signature-256": signature, "content-type": contentType = "" } = req.headers;
-    const id = await accept(String(signature), contentType, Buffer.concat(chunks));
+    const call = {
+      path: req.url ?? "",
+      signature: String(signature),
+      contentType,
+      body: Buffer.concat(chunks),
+    };
+    const accepted = await accept(call);
     const answer = JSON.stringify(
-      id ? { status: "accepted", job_id: 1, call_id: id } : { error: "unauthorized" },
+      accepted
+        ? { status: "accepted", job_id: accepted.job, call_id: accepted.id }
+        : { error: "unauthorized" },
     );
-    res.writeHead(id ? 202 : 401, { "Content-Type": "application/json", "Content-Length": answer.length });
+    res.writeHead(accepted ? 202 : 401, {
+      "Content-Type": "application/json",
+      "Content-Length": answer.length,
+    });
     res.end(answer);
   });
 });

@@ -32,7 +32,7 @@ export function measureChallenge({ quick, nodeArgs }: Setup): Promise<ChallengeF
 
 /** Throws when an answer is not 402. */
 function oneRound({ redis }: PaidWorld, server: Part, size: Size): Promise<Round> {
-  const wanted = { address: server.address, path: JOB_PATH, status: 402, ...size };
+  const wanted = { address: server.address, paths: [JOB_PATH], status: 402, ...size };
   return timed({ redis, server, size }, () => send(wanted));
 }
 

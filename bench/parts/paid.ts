@@ -61,7 +61,7 @@ async function oneRound(
   const own = signed.slice(0, size.warmUp + size.calls);
   writeFileSync(headersFile, own.map((each) => `PAYMENT-SIGNATURE: ${toHeader(required, each)}`).join("\n"));
   await world.facilitator.reset();
-  const wanted = { address, path: JOB_PATH, status: 202, headersFile, ...size };
+  const wanted = { address, paths: [JOB_PATH], status: 202, headersFile, ...size };
   const figures = await timed({ redis: world.redis, server, size }, () => send(wanted));
   const { payments, verifies, settles, uneven } = await world.facilitator.count();
   if (payments !== own.length || uneven > 0) {

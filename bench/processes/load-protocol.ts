@@ -1,7 +1,8 @@
 export type LoadOptions = {
   /** `host:port`. */
   address: string;
-  path: string;
+  /** One request after the other goes to the next of them, round and round. */
+  paths: readonly string[];
   body: string;
   /** Further header lines of every request. */
   headers: readonly string[];

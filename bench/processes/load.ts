@@ -3,9 +3,10 @@ import { connect, type Socket } from "node:net";
 import type { LoadOptions, LoadResult } from "./load-protocol.ts";
 
 /*
- * The sender of a bench, light enough not to be what is measured: one prebuilt request, written again on each of its
- * connections as soon as the answer before is there, or as many prebuilt requests as are sent, each one once. Speaks just
- * the HTTP it is answered with: a Content-Length in every answer. Prints its result as one line of JSON.
+ * The sender of a bench, light enough not to be what is measured: prebuilt requests, one for each path, written
+ * in turn on each of its connections as soon as the answer before is there, or as many prebuilt requests as are sent, each
+ * one once. Speaks just the HTTP it is answered with: a Content-Length in every answer. Prints its result as one line of
+ * JSON.
  */
 const options = JSON.parse(process.argv[2] ?? "") as LoadOptions;
 const [host = "", port = ""] = options.address.split(":");
@@ -74,9 +75,8 @@ class Connection {
   }
 }
 
-function toRequests({ address, path, body, headers, headersFile, warmUp, calls }: LoadOptions): Buffer[] {
+function toRequests({ address, paths, body, headers, headersFile, warmUp, calls }: LoadOptions): Buffer[] {
   const common = [
-    `POST ${path} HTTP/1.1`,
     `Host: ${address}`,
     "User-Agent: bench",
     "Accept: */*",
@@ -84,13 +84,13 @@ function toRequests({ address, path, body, headers, headersFile, warmUp, calls }
     `Content-Length: ${Buffer.byteLength(body)}`,
     ...headers,
   ];
-  const toRequest = (own: readonly string[]) =>
-    Buffer.from(`${[...common, ...own].join("\r\n")}\r\n\r\n${body}`);
-  if (headersFile === undefined) return [toRequest([])];
+  const toRequest = (path: string, own: readonly string[] = []) =>
+    Buffer.from(`${[`POST ${path} HTTP/1.1`, ...common, ...own].join("\r\n")}\r\n\r\n${body}`);
+  if (headersFile === undefined) return paths.map((path) => toRequest(path));
   const own = readFileSync(headersFile, "latin1").split("\n");
   if (own.length < warmUp + calls)
     throw new Error(`${headersFile} is too short for ${warmUp + calls} requests`);
-  return own.map((line) => toRequest([line]));
+  return own.map((line, i) => toRequest(paths[i % paths.length] ?? "", [line]));
 }
 
 async function run(

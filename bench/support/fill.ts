@@ -9,7 +9,7 @@ import {
   WEBHOOK_PATH,
 } from "../../shared/job-call/job-call.ts";
 import { systemClock } from "../../shared/time/clock.ts";
-import { BODY, HOOK_PATH } from "./world.ts";
+import { BODY, hookPath } from "./world.ts";
 
 const AT_ONCE = 64;
 const body = Buffer.from(BODY);
@@ -25,7 +25,7 @@ export function newCall(id = randomCallId()): JobCall {
     job_id: 1,
     metadata: {
       [keys.serviceId]: "1",
-      [WEBHOOK_PATH]: HOOK_PATH,
+      [WEBHOOK_PATH]: hookPath(1),
       [WEBHOOK_NAME]: "bench",
       [WEBHOOK_ORIGIN]: "webhook",
       [keys.callId]: id,

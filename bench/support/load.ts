@@ -1,19 +1,27 @@
 import { execFile } from "node:child_process";
-import { createHmac } from "node:crypto";
 import { promisify } from "node:util";
 import type { LoadOptions, LoadResult } from "../processes/load-protocol.ts";
 import { compiled } from "./build.ts";
-import { BODY, CONNECTIONS, HOOK_PATH, SECRET } from "./world.ts";
+import { BODY, CONNECTIONS, hookPath, SIGNATURE } from "./world.ts";
 
 type Wanted = Pick<LoadOptions, "address" | "warmUp" | "calls"> & { connections?: number };
+/** Without `jobs`, all calls are of job 1. */
+type Calls = Wanted & { jobs?: readonly number[] };
 
-/** Sends so many signed calls from a process of its own, and throws when one of them was not answered with 202. */
-export function load(wanted: Wanted): Promise<LoadResult> {
-  const signature = createHmac("sha256", SECRET).update(BODY).digest("hex");
-  return send({ path: HOOK_PATH, headers: [`X-Signature-256: sha256=${signature}`], status: 202, ...wanted });
+/**
+ * Sends so many signed calls from a process of its own, spread evenly over the jobs, and throws when one of them was not
+ * answered with 202.
+ */
+export function load({ jobs = [1], ...wanted }: Calls): Promise<LoadResult> {
+  return send({
+    paths: jobs.map(hookPath),
+    headers: [`X-Signature-256: ${SIGNATURE}`],
+    status: 202,
+    ...wanted,
+  });
 }
 
-type Sent = Wanted & Pick<LoadOptions, "path" | "headersFile" | "status"> & { headers?: readonly string[] };
+type Sent = Wanted & Pick<LoadOptions, "paths" | "headersFile" | "status"> & { headers?: readonly string[] };
 
 /** Sends so many POSTs from a process of its own, and throws when one of them was answered otherwise than wanted. */
 export async function send({ connections = CONNECTIONS, headers = [], ...rest }: Sent): Promise<LoadResult> {

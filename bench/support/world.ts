@@ -1,15 +1,16 @@
+import { createHmac } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { writeConfig } from "../../shared/config/config-tables.ts";
+import { type Table, writeConfig } from "../../shared/config/config-tables.ts";
 import { type Part, startPart } from "../../shared/dev/process.ts";
 import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
 import { createStack, type Stack } from "../../shared/dev/stack.ts";
 import { compiled } from "./build.ts";
 import { type Sink, startSink } from "./sink.ts";
 
-export const HOOK_PATH = "/hooks/bench";
-/** The same endpoint for calls with a delivery id. */
+/** So many jobs have an endpoint each, 1 and up. */
+const JOBS = 100;
 export const SECRET = "the-secret-that-a-bench-signs-with";
 export const CONCURRENCY = 50;
 export const CONNECTIONS = 64;
@@ -18,6 +19,17 @@ export const CONNECTIONS = 64;
 export const BODY = JSON.stringify({ event: "push", id: 4_711, text: "" }).replace('""', (quotes) =>
   quotes.replace('""', `"${"x".repeat(300 - 35)}"`),
 );
+export const SIGNATURE = `sha256=${createHmac("sha256", SECRET).update(BODY).digest("hex")}`;
+
+/** The endpoint of a job, at the gateway and at its baseline alike. */
+export function hookPath(job: number): string {
+  return `/hooks/bench/${job}`;
+}
+
+/** The first so many jobs. */
+export function firstJobs(count: number): number[] {
+  return Array.from({ length: count }, (_, i) => i + 1);
+}
 
 /** A Redis as strict durability wants it, a sink instead of a runner, and the services and baselines that a part starts. */
 export type World = {
@@ -63,7 +75,7 @@ export async function inWorld<Result>(
   };
   try {
     const sink = await startSink(start);
-    writeConfig(configDir, configOf(redis.url, sink.url));
+    writeConfig(configDir, { postern: posternTable(redis.url, sink.url), webhooks: webhooksTable() });
     const gateway = ["--bind-address", "127.0.0.1:0", "--service-id", "1"];
     return await measure({
       redis,
@@ -86,20 +98,27 @@ export async function inWorld<Result>(
 }
 
 /** What every service of a world agrees on. */
-export function posternTable(redisUrl: string, runnerUrl: string) {
+export function posternTable(
+  redisUrl: string,
+  runnerUrl: string,
+  producer: Table = { concurrency: CONCURRENCY },
+) {
   return {
     drain_secs: 0,
     redis: { url: redisUrl },
     runner: { url: runnerUrl },
-    producer: { concurrency: CONCURRENCY },
+    producer,
   };
 }
 
-function configOf(redisUrl: string, runnerUrl: string) {
-  return {
-    postern: posternTable(redisUrl, runnerUrl),
-    webhooks: {
-      endpoints: [{ path: HOOK_PATH, name: "bench", job_id: 1, auth: "hmac-sha256", secret: SECRET }],
-    },
-  };
+/** An endpoint for each job. */
+function webhooksTable(): Table {
+  const toEndpoint = (job: number) => ({
+    path: hookPath(job),
+    name: "bench",
+    job_id: job,
+    auth: "hmac-sha256",
+    secret: SECRET,
+  });
+  return { endpoints: firstJobs(JOBS).map(toEndpoint) };
 }
