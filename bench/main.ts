@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { challengeTable, measureChallenge } from "./parts/challenge.ts";
 import { drainTable, measureDrain } from "./parts/drain.ts";
+import { fairnessTable, measureFairness } from "./parts/fairness.ts";
 import { ingressTable, measureIngress } from "./parts/ingress.ts";
 import { measureMemory, memoryTable } from "./parts/memory.ts";
 import { measurePaid, paidTable } from "./parts/paid.ts";
@@ -14,6 +15,7 @@ import type { Setup } from "./support/setup.ts";
 const TARGET = 0.85;
 /** Of the paid way in, whose checks and journal the baseline does not have. */
 const PAID_TARGET = 0.7;
+const FAIR_P99_MS = 1000;
 
 type Measured = { figures: object; text: string; counts?: Counts };
 
@@ -27,6 +29,13 @@ const measure: Readonly<Record<PartName, (setup: Setup) => Promise<Measured>>> =
     const tables = figures.byJobs.map((each) => `${drainTable(each)}\n\n${ratioLine(each, TARGET)}`);
     const text = tables.join("\n\n");
     return { figures, counts: figures, text };
+  },
+  async fairness(setup) {
+    const figures = await measureFairness(setup);
+    const worst = Math.max(...figures.scenes.map(({ ours }) => ours.p99Ms));
+    const verdict = worst < FAIR_P99_MS ? "met" : "MISSED";
+    const line = `  target: the producers' p99 is under ${FAIR_P99_MS} ms in each scene: ${verdict}`;
+    return { figures, counts: figures, text: `${fairnessTable(figures)}\n\n${line}` };
   },
   async memory(setup) {
     const figures = await measureMemory(setup);

@@ -5,10 +5,14 @@ import { announce, QUEUE, QUEUE_OPTIONS, type StoredCall } from "./settings.ts";
 
 /*
  * The producer one would write by hand: a bare worker and an HTTP pool. It checks nothing of what it read, keeps no
- * record of a call, knows no deadline and logs nothing.
+ * record of a call, logs nothing, and knows no deadline unless it is given one.
  */
-const [redisUrl = "", runnerUrl = "", concurrency = "50"] = process.argv.slice(2);
-const pool = new Pool(runnerUrl, { connections: 2 * Number(concurrency), pipelining: 1 });
+const [redisUrl = "", runnerUrl = "", concurrency = "50", timeoutMs] = process.argv.slice(2);
+const pool = new Pool(runnerUrl, {
+  connections: 2 * Number(concurrency),
+  pipelining: 1,
+  ...(timeoutMs !== undefined && { headersTimeout: Number(timeoutMs) }),
+});
 
 const worker = new Worker<StoredCall>(
   QUEUE,

@@ -112,7 +112,7 @@ export function posternTable(
 }
 
 /** An endpoint for each job. */
-function webhooksTable(): Table {
+export function webhooksTable(): Table {
   const toEndpoint = (job: number) => ({
     path: hookPath(job),
     name: "bench",
