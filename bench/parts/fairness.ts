@@ -17,7 +17,6 @@ import {
   posternTable,
   SIGNATURE,
   type World,
-  webhooksTable,
 } from "../support/world.ts";
 
 const QUICK_JOB = 1;
@@ -61,7 +60,7 @@ type Length = { calls: number; capMs: number };
 
 /** Two producers with default settings, then two hand-written workers on one queue, beside jobs in trouble. */
 export async function measureFairness({ quick, nodeArgs }: Setup): Promise<FairnessFigures> {
-  const length = quick ? { calls: 200, capMs: 15_000 } : { calls: 1000, capMs: 60_000 };
+  const length = quick ? { calls: 200, capMs: 12_000 } : { calls: 1000, capMs: 60_000 };
   const counts = { accepted: 0, counted: 0, duplicates: 0 };
   const scenes: { what: string; ours: Waits; baseline: Waits }[] = [];
   for (const scene of SCENES) {
@@ -81,8 +80,7 @@ export async function measureFairness({ quick, nodeArgs }: Setup): Promise<Fairn
 async function measureOurs(world: World, scene: Scene, length: Length): Promise<Counts & { waits: Waits }> {
   const { redis, configDir, stack } = world;
   const runner = await startTroubledRunner(scene.jobs, scene.trouble);
-  const postern = posternTable(redis.url, runner.url, {});
-  writeConfig(configDir, { postern, webhooks: webhooksTable() });
+  writeConfig(configDir, { postern: posternTable(redis.url, runner.url, {}) });
   const gateway = await world.startGateway();
   const start = async (worker: number) => {
     const producer = await stack.start("producer", { name: `producer-${worker}` });

@@ -112,7 +112,7 @@ export function posternTable(
 }
 
 /** An endpoint for each job. */
-export function webhooksTable(): Table {
+function webhooksTable(): Table {
   const toEndpoint = (job: number) => ({
     path: hookPath(job),
     name: "bench",
