@@ -14,7 +14,7 @@ export type BenchOptions = {
 export const USAGE = `usage: npm run bench -- [ingress] [drain] [fairness] [memory] [challenge] [paid] [options]
 
 Measures Postern's own processes on this machine, with a private Redis that fsyncs every write.
-Without a part, all six run (about 25 minutes).
+Without a part, all six run (about half an hour).
 
   ingress         calls accepted per second, against a hand-written gateway
   drain           calls injected per second, of one job and of 100, against a hand-written worker
