@@ -1,12 +1,14 @@
 import { type Dispatcher, Pool } from "undici";
 import { contentDigest, signMessage } from "../../shared/crypto/message-signature.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
-import { AppError, messageOf } from "../../shared/errors/app-error.ts";
+import { AppError } from "../../shared/errors/app-error.ts";
 import type { ErrorCode } from "../../shared/errors/codes.ts";
 import { parseRetryAfter } from "../../shared/http/headers.ts";
+import { jobKeyOf } from "../../shared/job-call/job-call.ts";
 import type { Hold } from "../../shared/queue/consume.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import type { DeliveredCall, Inject } from "./deliver.ts";
+import { exchange, type RunnerResponse } from "./exchange.ts";
 
 /**
  * What a runner's status means, unless it is 2xx. The code decides what happens to the call (retry-policy.ts):
@@ -15,6 +17,8 @@ import type { DeliveredCall, Inject } from "./deliver.ts";
  *   runner.busy        it is tried again after Retry-After, and the attempt does not count
  *   runner.throttled   the same; if several calls in a row are throttled, the whole queue pauses
  *   runner.refused     it fails at once
+ *
+ * What it means if there is no status is in exchange.ts.
  */
 const CODE_OF_STATUS: Readonly<Record<string, ErrorCode>> = {
   "408": "runner.failed",
@@ -27,7 +31,8 @@ const CODE_OF_STATUS: Readonly<Record<string, ErrorCode>> = {
 /** Every status that is not in the table: 3xx, 5xx. */
 const OTHER_CODE = "runner.failed";
 
-const CONNECT_TIMEOUT_MS = 2000;
+/** Longer than this no connection takes that is worth having. */
+export const CONNECT_TIMEOUT_MS = 2000;
 
 type HttpInject = { inject: Inject; close(): Promise<void> };
 
@@ -36,6 +41,7 @@ export function createHttpInject({
   url,
   secret,
   timeoutMs,
+  timeoutMsOfJob,
   connections,
   clock,
 }: {
@@ -45,6 +51,8 @@ export function createHttpInject({
   secret: Secret | undefined;
   /** Time for the whole exchange. */
   timeoutMs: number;
+  /** By job key, for jobs that have another time. */
+  timeoutMsOfJob?: ReadonlyMap<string, number>;
   /** Connections kept alive: as many as calls are injected at once. */
   connections: number;
   clock: Clock;
@@ -54,15 +62,17 @@ export function createHttpInject({
   const pool = new Pool(base.origin, {
     connections,
     pipelining: 1,
-    connect: { timeout: Math.min(CONNECT_TIMEOUT_MS, timeoutMs) },
-    headersTimeout: timeoutMs,
-    bodyTimeout: timeoutMs,
+    connect: { timeout: CONNECT_TIMEOUT_MS },
+    // The exchange has one time limit, which is not the same for each job.
+    headersTimeout: 0,
+    bodyTimeout: 0,
     keepAliveTimeout: 4000,
   });
 
   async function inject(delivered: DeliveredCall, hold: Hold): Promise<void> {
     const request = toRequest(delivered, basePath, secret, Math.floor(clock() / 1000));
-    const response = await exchange(pool, request, timeoutMs, hold).catch(noResponse);
+    const limitMs = timeoutMsOfJob?.get(jobKeyOf(delivered.call)) ?? timeoutMs;
+    const response = await exchange(pool, request, limitMs, hold);
     const error = toError(response, clock());
     if (error !== undefined) throw error;
   }
@@ -93,14 +103,6 @@ function toRequest(
   return { method: "POST", path, headers, body };
 }
 
-type RunnerResponse = {
-  status: number;
-  /** The header as sent, if there was one. */
-  retryAfter: string | undefined;
-  /** The beginning of the body, for the operator. */
-  excerpt: string;
-};
-
 /** Undefined for 2xx, otherwise the error whose code decides what happens to the call. */
 function toError({ status, retryAfter, excerpt }: RunnerResponse, now: number): AppError | undefined {
   if (status >= 200 && status < 300) return undefined;
@@ -117,122 +119,4 @@ function codeOf(status: number, retryAfterMs: number | undefined): ErrorCode {
     retryAfterMs === undefined ? undefined : CODE_OF_STATUS[`${status} with Retry-After`];
   const other = status >= 400 && status < 500 ? CODE_OF_STATUS["other 4xx"] : undefined;
   return withRetryAfter ?? CODE_OF_STATUS[status] ?? other ?? OTHER_CODE;
-}
-
-function noResponse(cause: unknown): never {
-  const timedOut = cause instanceof TimedOut || /Timeout/.test(cause instanceof Error ? cause.name : "");
-  const connecting = cause instanceof Error && cause.name === "ConnectTimeoutError";
-  const code = timedOut && !connecting ? "runner.timed_out" : "runner.unreachable";
-  throw new AppError(code, { reason: messageOf(cause), cause });
-}
-
-class TimedOut extends Error {
-  constructor(ms: number) {
-    super(`no answer within ${ms} ms`);
-  }
-}
-
-const EXCERPT_CHARS = 300;
-/** The rest of a longer response is not read. */
-const RESPONSE_BYTES_MAX = 64 * 1024;
-
-/**
- * Sends a request and resolves with the response. Rejects with what went wrong, also if `hold` is lost or the whole exchange
- * takes longer than `timeoutMs`; a request that has not left by then never leaves. It uses undici's dispatcher directly,
- * because the stream that `request()` makes of each body costs as much as all the rest of an injection.
- */
-function exchange(
-  dispatcher: Dispatcher,
-  request: Dispatcher.DispatchOptions,
-  timeoutMs: number,
-  hold: Hold,
-): Promise<RunnerResponse> {
-  return new Promise((resolve, reject) => {
-    if (hold.lost) return reject(new Error("the call is no longer held"));
-    const release = (): void => {
-      clearTimeout(timer);
-      forget();
-    };
-    const handler = new ResponseHandler({ resolve, reject, release });
-    const timer = setTimeout(() => handler.cancel(new TimedOut(timeoutMs)), timeoutMs);
-    const forget = hold.onLost((reason) => handler.cancel(reason));
-    try {
-      dispatcher.dispatch(request, handler);
-    } catch (error) {
-      handler.cancel(error);
-    }
-  });
-}
-
-type Outcome = { resolve(response: RunnerResponse): void; reject(cause: unknown): void; release(): void };
-
-/** Settles `outcome` once. Of a success it reads only what is needed to use the connection again. */
-class ResponseHandler implements Dispatcher.DispatchHandler {
-  readonly #outcome: Outcome;
-  #controller: Dispatcher.DispatchController | undefined;
-  #settled = false;
-  #status = 0;
-  #retryAfter: string | undefined;
-  #text = "";
-  #bytes = 0;
-
-  constructor(outcome: Outcome) {
-    this.#outcome = outcome;
-  }
-
-  cancel(cause: unknown): void {
-    this.#fail(cause);
-    this.#controller?.abort(cause instanceof Error ? cause : new Error(String(cause)));
-  }
-
-  onRequestStart(controller: Dispatcher.DispatchController): void {
-    this.#controller = controller;
-    if (this.#settled) controller.abort(new Error("the exchange has ended before it began"));
-  }
-
-  onResponseStart(_: unknown, status: number, headers: Record<string, string | string[] | undefined>): void {
-    if (status < 200) return;
-    this.#status = status;
-    const retryAfter = headers["retry-after"];
-    this.#retryAfter = Array.isArray(retryAfter) ? retryAfter[0] : retryAfter;
-  }
-
-  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#bytes += chunk.length;
-    if (!this.#succeeded && this.#text.length < EXCERPT_CHARS) this.#text += chunk.toString("utf8");
-    if (this.#bytes <= RESPONSE_BYTES_MAX) return;
-    this.#respond();
-    controller.abort(new Error("the answer is too long"));
-  }
-
-  onResponseEnd(): void {
-    this.#respond();
-  }
-
-  onResponseError(_: unknown, error: Error): void {
-    this.#fail(error);
-  }
-
-  get #succeeded(): boolean {
-    return this.#status >= 200 && this.#status < 300;
-  }
-
-  /** A success stays a success, whatever happens to the rest of the response. */
-  #fail(cause: unknown): void {
-    if (this.#succeeded) this.#respond();
-    else if (this.#settle()) this.#outcome.reject(cause);
-  }
-
-  #respond(): void {
-    if (!this.#settle()) return;
-    const excerpt = this.#text.slice(0, EXCERPT_CHARS).replaceAll(/\s+/g, " ").trim();
-    this.#outcome.resolve({ status: this.#status, retryAfter: this.#retryAfter, excerpt });
-  }
-
-  #settle(): boolean {
-    if (this.#settled) return false;
-    this.#settled = true;
-    this.#outcome.release();
-    return true;
-  }
 }

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { sha256Hex } from "../crypto/compare.ts";
 import { AppError } from "../errors/app-error.ts";
 import { CALL_ID } from "./call-id.ts";
+import { jobKey } from "./job-ids.ts";
 
 export const ORIGINS = ["webhook", "x402"] as const;
 export type Origin = (typeof ORIGINS)[number];
@@ -47,6 +48,11 @@ export function toJobCall(made: NewCall): JobCall {
   if (contentType !== undefined) call.content_type = contentType;
   if (traceparent !== undefined) call.traceparent = traceparent;
   return call;
+}
+
+/** The key of the job that the call is for. */
+export function jobKeyOf({ service_id, job_id }: Pick<JobCall, "service_id" | "job_id">): string {
+  return jobKey({ serviceId: service_id, jobIndex: job_id });
 }
 
 /** Checks what the queue held. Throws `call.corrupt` if it is no call of this version or its bytes changed. */

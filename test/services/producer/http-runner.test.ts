@@ -86,7 +86,7 @@ const retried: [string, FakeAnswer, ErrorCode][] = [
     { status: 302, headers: { Location: "/elsewhere" } },
     "runner.failed",
   ],
-  ["a broken connection", "cut", "runner.unreachable"],
+  ["a broken connection", "cut", "runner.disconnected"],
   ["silence until the time-out", "silence", "runner.timed_out"],
 ];
 
