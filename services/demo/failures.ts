@@ -1,5 +1,4 @@
 import { newSecret } from "../../shared/dev/config.ts";
-import type { LoggedEvent } from "../../shared/dev/process.ts";
 import { beforeDeadline, eventually } from "../../shared/dev/wait.ts";
 import type { Demo } from "./demo.ts";
 import type { AcceptedCall } from "./sender.ts";
@@ -9,22 +8,21 @@ import { RUNNER_SECRET } from "./world.ts";
 
 const OUTAGE_CALLS = 8;
 
-/** The runner is away for a while: calls are accepted, retried, and delivered when it is back. */
+/** The runner is away for a while: calls are accepted, wait, and are delivered when it is back. */
 export async function runnerOutage(demo: Demo): Promise<void> {
   const { show, parts, world, runner } = demo;
-  show.scenario("The runner is stopped; calls are accepted, retried and delivered when it returns");
+  show.scenario("The runner is stopped; calls are accepted, wait and are delivered when it returns");
   const exit = await parts.runner.kill("SIGTERM");
   show.check("the runner is told to stop (SIGTERM) and ends with exit code 0", exit.code, 0);
 
   const calls = await sendSeveral(demo, OUTAGE_CALLS, "outage");
   const ids = calls.map(({ callId }) => callId);
-  const delayed = await world.logs.producer.ofCalls("call.delayed", ids);
-  show.check(
-    `the producer finds no runner, and tries each of the ${OUTAGE_CALLS} again later`,
-    delayed.map(({ code }) => code),
-    ids.map(() => "runner.unreachable"),
+  const away = await world.logs.producer.first(
+    "the producer finds no runner",
+    ({ event }) => event === "runner.away",
   );
-  for (const event of delayed.slice(0, 2)) show.log("producer", event);
+  show.check("the producer finds no runner, and from now on probes for it", away["runner"], "default");
+  show.log("producer", away);
   const queued = await world.queue.look();
   show.check("none is lost or failed meanwhile", queued, { waiting: OUTAGE_CALLS, failed: 0 });
 
@@ -32,15 +30,12 @@ export async function runnerOutage(demo: Demo): Promise<void> {
   show.say(`the runner is started again at ${parts.runner.address}`);
   const injected = await world.logs.producer.ofCalls("call.injected", ids);
   await runner.untilDone(calls);
-  const statement = `${OUTAGE_CALLS} of ${OUTAGE_CALLS} are delivered, ${attempts(injected)}`;
-  show.check(statement, injected.length, OUTAGE_CALLS);
+  show.check(
+    `${OUTAGE_CALLS} of ${OUTAGE_CALLS} are delivered, each at its first attempt`,
+    injected.map(({ attempt }) => attempt),
+    ids.map(() => 1),
+  );
   for (const event of injected.slice(-1)) show.log("producer", event);
-}
-
-function attempts(injected: readonly LoggedEvent[]): string {
-  const numbers = injected.map(({ attempt }) => Number(attempt));
-  const [least, most] = [Math.min(...numbers), Math.max(...numbers)];
-  return least === most ? `each at attempt ${most}` : `at attempts ${least} to ${most}`;
 }
 
 /** Sends so many signed webhooks at once and shows how many were accepted. Rejects unless all were. */

@@ -1,11 +1,12 @@
 import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
-import { type JobCall, parseJobCall } from "../../shared/job-call/job-call.ts";
+import { type JobCall, jobKeyOf, parseJobCall } from "../../shared/job-call/job-call.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { CallRecords } from "../../shared/queue/call-record.ts";
 import type { Deliver, Hold, Taken, Verdict } from "../../shared/queue/consume.ts";
 import type { Clock } from "../../shared/time/clock.ts";
-import type { RetryPolicy, Throttle } from "./retry-policy.ts";
+import type { RetryPolicy } from "./retry-policy.ts";
+import type { Throttle } from "./throttle.ts";
 
 /** What the runner gets: the stored call, checked, and the bytes of its body. */
 export type DeliveredCall = { readonly call: JobCall; readonly body: Buffer };
@@ -13,8 +14,8 @@ export type DeliveredCall = { readonly call: JobCall; readonly body: Buffer };
 /**
  * Hands a call to a runner. Resolves when the runner owns the call; must tolerate the same `call.id` again. The code of a
  * thrown AppError decides what happens to the call. Retryable codes are tried again after `retryAfterMs` or the backoff,
- * whichever is longer; `runner.throttled` and `runner.busy` only delay the call; every other code fails it. Any other error
- * is tried again. `hold` may be lost meanwhile, and `hold.signal` is then aborted: another worker may have the call, so stop
+ * whichever is longer; `runner.throttled`, `runner.busy` and `runner.unreachable` only delay the call; every other code fails
+ * it. Any other error is tried again. `hold` may be lost meanwhile, and `hold.signal` is then aborted: another worker may have the call, so stop
  * if possible.
  */
 export type Inject = (delivered: DeliveredCall, hold: Hold) => Promise<void>;
@@ -38,8 +39,8 @@ const RECORD_PAUSE_MS = 1000;
 
 type DeliverDeps = {
   inject: Inject;
-  /** Calls injected at once. */
-  concurrency: number;
+  /** Whether the runner of a job is away. */
+  isAway: (job: string) => boolean;
   records: CallRecords;
   policy: RetryPolicy;
   throttle: Throttle;
@@ -51,21 +52,23 @@ type DeliverDeps = {
 /** Brings one call from the queue to the runner. Every outcome is one verdict, one change of the record and one event. */
 export function createDeliver(deps: DeliverDeps): Deliver {
   const { inject, records, clock, log } = deps;
-  const withinLimit = createSemaphore(deps.concurrency);
   const { injected, failed } = createOutcomes(deps);
 
   /** Throws only if the record cannot be read or written; what the runner did is in the verdict. */
   async function attempt(taken: Taken, hold: Hold): Promise<Verdict> {
     const parsed = parsedOrError(taken.stored);
-    if (parsed instanceof AppError) return failed(taken, parsed, 0);
+    if (parsed instanceof AppError) {
+      return failed(taken, undefined, { error: parsed, injectMs: 0 });
+    }
     const { call } = parsed;
     const known = await records.taken(call.id, clock());
     if (known === "INJECTED" || known === "DISCARDED") return ended(call, known);
     failpoint("producer.after_take");
-    const injection = await withinLimit(() => injectWhileHeld(parsed, hold));
-    if (injection === "not held") return givenBack(taken);
+    const injection = await injectWhileHeld(parsed, hold);
+    if (injection === "not held") return givenBack(call);
     const { error, injectMs } = injection;
-    if (error !== undefined) return failed(taken, error, injectMs);
+    if (error?.code === "runner.unreachable") return unreachable(taken, call, error);
+    if (error !== undefined) return failed(taken, call, { error, injectMs });
     failpoint("producer.after_post");
     return injected(taken, call, injectMs);
   }
@@ -81,14 +84,23 @@ export function createDeliver(deps: DeliverDeps): Deliver {
 
   /** The call was added again after its end. The record says so, and the runner is not asked. */
   function ended(call: JobCall, state: string): Verdict {
-    log.info("call.known", { callId: call.id, origin: call.origin, state });
+    log.info("call.known", { ...fieldsOf(call), state });
     return { kind: "done" };
   }
 
+  /**
+   * Nothing of the call has left, and it is not at fault, so the attempt does not count. If the runner is away, the calls that
+   * wait are not taken until it is back, and this one goes back to them.
+   */
+  function unreachable({ attempt }: Taken, call: JobCall, error: AppError): Verdict {
+    const job = jobKeyOf(call);
+    return deps.isAway(job) ? { kind: "back" } : deps.policy.judge(error, attempt, clock(), job);
+  }
+
   /** This worker stops, or has lost the call. That is not the runner's fault, so the attempt does not count. */
-  function givenBack({ id, origin }: Taken): Verdict {
-    log.warn("call.given_back", { callId: id, origin });
-    return { kind: "postpone", untilMs: clock() };
+  function givenBack(call: JobCall): Verdict {
+    log.warn("call.given_back", fieldsOf(call));
+    return { kind: "back" };
   }
 
   /**
@@ -123,13 +135,11 @@ function parsedOrError(stored: unknown): DeliveredCall | AppError {
 function createOutcomes({ records, policy, throttle, clock, log, workerId }: DeliverDeps) {
   async function injected(taken: Taken, call: JobCall, injectMs: number): Promise<Verdict> {
     const now = clock();
-    throttle.succeeded();
+    throttle.succeeded(jobKeyOf(call));
     await records.injected(call, now);
     failpoint("producer.after_injected");
     log.info("call.injected", {
-      callId: call.id,
-      origin: call.origin,
-      jobId: call.job_id,
+      ...fieldsOf(call),
       attempt: taken.attempt,
       injectMs,
       endToEndMs: now - call.accepted_at,
@@ -138,13 +148,20 @@ function createOutcomes({ records, policy, throttle, clock, log, workerId }: Del
     return { kind: "done" };
   }
 
-  async function failed(taken: Taken, error: AppError, injectMs: number): Promise<Verdict> {
+  /** `call` is undefined if what is stored is none. */
+  async function failed(
+    taken: Taken,
+    call: JobCall | undefined,
+    { error, injectMs }: { error: AppError; injectMs: number },
+  ): Promise<Verdict> {
     const now = clock();
-    const verdict = policy.judge(error, taken.attempt, now);
-    throttle.failed(taken.id, error);
+    const job = call && jobKeyOf(call);
+    const verdict = policy.judge(error, taken.attempt, now, job);
+    if (job !== undefined) throttle.failed(job, taken.id, error);
     await recordFailure(taken, error, verdict, now);
     const { id: callId, origin, attempt } = taken;
-    const fields = { callId, origin, attempt, code: error.code, reason: error.message, injectMs };
+    const { code, message: reason } = error;
+    const fields = { callId, origin, ...(call && fieldsOf(call)), attempt, code, reason, injectMs };
     if (verdict.kind === "fail") log.error("call.failed", fields);
     else {
       const spent = verdict.kind === "retry";
@@ -165,25 +182,12 @@ function createOutcomes({ records, policy, throttle, clock, log, workerId }: Del
   return { injected, failed };
 }
 
+/** Which call of which job, in every event. */
+function fieldsOf({ id, origin, service_id, job_id }: JobCall) {
+  return { callId: id, origin, serviceId: service_id, jobId: job_id };
+}
+
 function waitMs(verdict: Verdict, now: number): number {
   if (verdict.kind === "retry") return verdict.afterMs;
   return verdict.kind === "postpone" ? verdict.untilMs - now : 0;
-}
-
-/** Lets at most `count` callers work at once. The others wait for their turn, in order. */
-function createSemaphore(count: number) {
-  let free = count;
-  const waiting: (() => void)[] = [];
-
-  return async function withinLimit<Result>(work: () => Promise<Result>): Promise<Result> {
-    if (free > 0) free -= 1;
-    else await new Promise<void>((resolve) => waiting.push(resolve));
-    try {
-      return await work();
-    } finally {
-      const next = waiting.shift();
-      if (next === undefined) free += 1;
-      else next();
-    }
-  };
 }

@@ -4,9 +4,9 @@ import { runService, type ServiceOptions } from "../../shared/lifecycle/run-serv
 import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
 import { systemClock } from "../../shared/time/clock.ts";
-import { createHttpInject } from "./http-runner.ts";
 import { createMeters } from "./metrics.ts";
 import { createProducer } from "./producer.ts";
+import { createRunners, DEFAULT_RUNNER } from "./runners.ts";
 
 export type ProducerProcess = ServiceOptions & { configDir: string; opsAddress: string | undefined };
 
@@ -21,17 +21,20 @@ export function runProducer(options: ProducerProcess): Promise<number> {
     const redis = connectForWork(redisConfig.url, log);
     shutdown.defer("redis", () => redis.disconnect());
 
-    const { inject, close } = createHttpInject({
-      url: runner.url,
-      secret: runner.secret?.[0],
-      timeoutMs: runner.timeout_ms,
+    const runners = createRunners({
+      runners: {
+        [DEFAULT_RUNNER]: { url: runner.url, secret: runner.secret?.[0], timeoutMs: runner.timeout_ms },
+      },
+      jobs: new Map(),
       connections: config.concurrency * 2,
       clock: systemClock,
+      log,
     });
-    shutdown.defer("runner connections", close);
+    shutdown.defer("runner connections", runners.close);
 
     const producer = createProducer({
-      inject,
+      inject: runners.inject,
+      isAway: runners.isAway,
       redis,
       log,
       concurrency: config.concurrency,

@@ -1,39 +1,64 @@
+import { jobKey } from "../../shared/job-call/job-ids.ts";
+import type { Fields } from "../../shared/log/logger.ts";
 import type { Meter, Metrics } from "../../shared/metrics/metrics.ts";
 
 /** How the producer's log events change its metrics. */
 export function createMeters(metrics: Metrics): Record<string, Meter> {
   const outcomes = metrics.counter("postern_inject_total", "Attempts to inject a call, by outcome", [
     "origin",
+    "job",
     "outcome",
   ]);
   const failures = metrics.counter("postern_inject_failures_total", "Failed attempts, by error code", [
     "origin",
+    "job",
     "code",
   ]);
   const inject = metrics.duration("postern_inject_duration_seconds", "Time the runner took for a call", [
     "origin",
+    "job",
   ]);
   const endToEnd = metrics.duration("postern_call_end_to_end_seconds", "From accepted to injected", [
     "origin",
+    "job",
   ]);
   const takenBack = metrics.counter("postern_calls_taken_back_total", "Calls whose worker went silent", [
     "origin",
   ]);
+  const throttled = metrics.counter(
+    "postern_jobs_throttled_total",
+    "Pauses of a job that its runner asked for",
+    ["job"],
+  );
+  const away = metrics.gauge("postern_runner_away", "1 while no connection to the runner can be made", [
+    "runner",
+  ]);
   const failed = (outcome: string): Meter => {
-    return ({ origin, code }) => {
-      outcomes.inc({ origin: String(origin), outcome });
-      failures.inc({ origin: String(origin), code: String(code) });
+    return (fields) => {
+      const labels = labelsOf(fields);
+      outcomes.inc({ ...labels, outcome });
+      failures.inc({ ...labels, code: String(fields["code"]) });
     };
   };
   return {
-    "call.injected": ({ origin, injectMs, endToEndMs }) => {
-      const labels = { origin: String(origin) };
+    "call.injected": (fields) => {
+      const labels = labelsOf(fields);
       outcomes.inc({ ...labels, outcome: "injected" });
-      inject.observeMs(labels, Number(injectMs));
-      endToEnd.observeMs(labels, Number(endToEndMs));
+      inject.observeMs(labels, Number(fields["injectMs"]));
+      endToEnd.observeMs(labels, Number(fields["endToEndMs"]));
     },
     "call.delayed": failed("delayed"),
     "call.failed": failed("failed"),
     "call.taken_back": ({ origin }) => takenBack.inc({ origin: String(origin) }),
+    "job.throttled": ({ job }) => throttled.inc({ job: String(job) }),
+    "runner.away": ({ runner }) => away.set({ runner: String(runner) }, 1),
+    "runner.returned": ({ runner }) => away.set({ runner: String(runner) }, 0),
   };
+}
+
+/** A call that does not parse is of no job. */
+function labelsOf({ origin, serviceId, jobId }: Fields): { origin: string; job: string } {
+  const job =
+    serviceId === undefined ? "" : jobKey({ serviceId: Number(serviceId), jobIndex: Number(jobId) });
+  return { origin: String(origin), job };
 }

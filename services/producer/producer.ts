@@ -8,7 +8,8 @@ import type { Redis } from "../../shared/redis/connect.ts";
 import type { Backoff } from "../../shared/time/backoff.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { createDeliver, type Inject } from "./deliver.ts";
-import { createRetryPolicy, createThrottle } from "./retry-policy.ts";
+import { createRetryPolicy, type JobRetries } from "./retry-policy.ts";
+import { createThrottle } from "./throttle.ts";
 
 export type { Hold } from "../../shared/queue/consume.ts";
 export { type DeliveredCall, type Inject, NotNow, Refused } from "./deliver.ts";
@@ -23,6 +24,10 @@ export type ProducerOptions = {
   concurrency?: number;
   attempts?: number;
   backoff?: Backoff;
+  /** By job key; only the jobs that have other attempts or another backoff. */
+  jobs?: ReadonlyMap<string, JobRetries>;
+  /** Whether the runner of a job is away, if `inject` can tell. */
+  isAway?: (job: string) => boolean;
   /** How long a call stays with a worker that has stopped renewing its lock. An injection has to end within it. */
   lockMs?: number;
   clock?: Clock;
@@ -61,37 +66,45 @@ export function createProducer(options: ProducerOptions): Producer {
   };
 }
 
-/** Calls taken for each call injected at once, so that some are read and checked while others are with the runner. */
-const TAKEN_PER_INJECTED = 2;
-
 function startConsumer(origin: Origin, workerId: string, options: ProducerOptions): Consumer {
   const { redis, log, clock = systemClock, concurrency = 50, lockMs = 20_000 } = options;
-  const throttle = createThrottle(async (ms) => {
-    log.warn("queue.throttled", { origin, pauseMs: ms });
-    await consumer.pauseFor(ms);
-  });
+  const throttle = createThrottle({ hold: (_job, ms) => consumer.pauseFor(ms), clock, log });
   const deliver = createDeliver({
     inject: options.inject,
-    concurrency,
+    isAway: restingWhileAway(options, (ms) => consumer.pauseFor(ms)),
     records: createCallRecords(redis),
-    policy: createRetryPolicy(
-      options.attempts ?? 20,
-      options.backoff ?? { baseMs: 1000, capMs: 900_000 },
-      options.random ?? Math.random,
-    ),
+    policy: createRetryPolicy({
+      attempts: options.attempts ?? 20,
+      backoff: options.backoff ?? { baseMs: 1000, capMs: 900_000 },
+      jobs: options.jobs ?? new Map(),
+      random: options.random ?? Math.random,
+    }),
     throttle,
     clock,
     log,
     workerId,
   });
-  const consumer = consume({
-    redis,
-    origin,
-    deliver,
-    concurrency: TAKEN_PER_INJECTED * concurrency,
-    lockMs,
-    workerName: workerId,
-    log,
-  });
+  const consumer = consume({ redis, origin, deliver, concurrency, lockMs, workerName: workerId, log });
   return consumer;
+}
+
+const REST_MS = 500;
+
+/** A call that goes back is taken again at once. So the consumer rests for a moment each time one does. */
+function restingWhileAway(
+  { isAway = () => false }: ProducerOptions,
+  pauseFor: Consumer["pauseFor"],
+): (job: string) => boolean {
+  let resting = false;
+  return (job) => {
+    if (!isAway(job)) return false;
+    if (!resting) {
+      resting = true;
+      const rested = () => {
+        resting = false;
+      };
+      pauseFor(REST_MS).then(rested, rested);
+    }
+    return true;
+  };
 }

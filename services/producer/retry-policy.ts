@@ -20,53 +20,43 @@ const RETRY_AFTER_MS_MAX = 3_600_000;
 /** These codes only delay the call: the runner works, and will take it later. */
 const POSTPONES: readonly string[] = ["runner.throttled", "runner.busy"];
 
+/** What a job has instead of the defaults. */
+export type JobRetries = { attempts?: number | undefined; backoff?: Backoff | undefined };
+
 export type RetryPolicy = {
-  /** Decides about a call whose `attempt`-th attempt ended with this error. */
-  judge(error: AppError, attempt: number, now: number): Verdict;
+  /** Decides about a call of this job, if it is known, whose `attempt`-th attempt ended with this error. */
+  judge(error: AppError, attempt: number, now: number, job: string | undefined): Verdict;
 };
 
-export function createRetryPolicy(attempts: number, backoff: Backoff, random: () => number): RetryPolicy {
+export function createRetryPolicy({
+  jobs,
+  random,
+  ...defaults
+}: {
+  attempts: number;
+  backoff: Backoff;
+  /** By job key; only the jobs that differ. */
+  jobs: ReadonlyMap<string, JobRetries>;
+  random: () => number;
+}): RetryPolicy {
   return {
-    judge(error, attempt, now) {
+    judge(error, attempt, now, job) {
       const reason = `${error.code}: ${error.message}`;
       if (!error.retryable) return { kind: "fail", reason };
+      const own = job === undefined ? undefined : jobs.get(job);
+      const { attempts, backoff } = {
+        attempts: own?.attempts ?? defaults.attempts,
+        backoff: own?.backoff ?? defaults.backoff,
+      };
+      if (error.code === "runner.unreachable") {
+        // The call is not at fault, so the wait is that of a first failure, however many attempts it has behind it.
+        return { kind: "postpone", untilMs: now + backoffMs(backoff, 1, random) };
+      }
       const asked = Math.min(error.retryAfterMs ?? 0, RETRY_AFTER_MS_MAX);
       const afterMs = Math.max(asked, backoffMs(backoff, attempt, random));
       if (POSTPONES.includes(error.code)) return { kind: "postpone", untilMs: now + afterMs };
       if (attempt >= attempts) return { kind: "fail", reason };
       return { kind: "retry", afterMs, reason };
-    },
-  };
-}
-
-/** If so many different calls in a row get a 429, the runner as a whole is full. */
-const CALLS_IN_A_ROW = 3;
-const PAUSE_MS_DEFAULT = 1000;
-const PAUSE_MS_MAX = 30_000;
-
-export type Throttle = {
-  succeeded(): void;
-  failed(callId: string, error: AppError): void;
-};
-
-/**
- * A single 429 delays only its own call. If different calls in a row get one, the whole queue pauses (`pauseFor`) for as long
- * as the runner asked, and at most half a minute at a time.
- */
-export function createThrottle(pauseFor: (ms: number) => Promise<void>): Throttle {
-  const throttled = new Set<string>();
-  let pausing = false;
-  return {
-    succeeded: () => throttled.clear(),
-    failed(callId, error) {
-      if (error.code !== "runner.throttled") return throttled.clear();
-      throttled.add(callId);
-      if (pausing || throttled.size < CALLS_IN_A_ROW) return;
-      throttled.clear();
-      pausing = true;
-      void pauseFor(Math.min(error.retryAfterMs ?? PAUSE_MS_DEFAULT, PAUSE_MS_MAX)).finally(() => {
-        pausing = false;
-      });
     },
   };
 }

@@ -1,4 +1,4 @@
-import { DelayedError, type Job, UnrecoverableError, Worker } from "bullmq";
+import { DelayedError, type Job, UnrecoverableError, WaitingError, Worker } from "bullmq";
 import type { Origin } from "../job-call/job-call.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Redis } from "../redis/connect.ts";
@@ -13,6 +13,8 @@ export type Verdict =
   | { kind: "retry"; afterMs: number; reason: string }
   /** It waits and is taken again; the attempt does not count. */
   | { kind: "postpone"; untilMs: number }
+  /** It waits again at the head of its queue; the attempt does not count. */
+  | { kind: "back" }
   /** It stays in the queue as failed, until an operator replays or discards it. `reason` starts with its error code. */
   | { kind: "fail"; reason: string };
 
@@ -115,6 +117,9 @@ async function apply(verdict: Verdict, job: Job, token: string | undefined): Pro
     case "postpone":
       await job.moveToDelayed(verdict.untilMs, token);
       throw new DelayedError();
+    case "back":
+      await job.moveToWait(token);
+      throw new WaitingError();
     case "fail":
       throw new UnrecoverableError(verdict.reason);
   }

@@ -1,7 +1,7 @@
 import { afterEach, expect, test, vi } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { type FakeAnswer, useFakeRunner } from "../../fixtures/fake-runner.ts";
-import { aCall, type TestProducer, useProducer } from "../../fixtures/producer.ts";
+import { aCall, useProducer } from "../../fixtures/producer.ts";
 import { useRedis } from "../../fixtures/redis.ts";
 import { useRedisProxy } from "../../fixtures/redis-proxy.ts";
 
@@ -14,16 +14,20 @@ const runner = useFakeRunner();
 const producers = useProducer({ redis });
 const start = () => producers.start({ runnerUrl: runner.url });
 
-test("a call answered with 429 does not slow the others, but several in a row pause the queue", async () => {
+test("a call answered with 429 does not slow the others, but several of its job in a row pause the job", async () => {
   runner.answer = (offer) =>
     offer.path === "/jobs/429" ? { status: 429, headers: { "Retry-After": "1" } } : { status: 200 };
-  const { saw, count } = start();
+  const { saw, count, log } = start();
   await producers.add(aCall({ job_id: 429 }));
   for (let i = 0; i < 20; i++) await producers.add(aCall());
   await saw("call.injected", 20);
-  expect(count("queue.throttled")).toBe(0);
+  expect(count("job.throttled")).toBe(0);
   for (let i = 0; i < 3; i++) await producers.add(aCall({ job_id: 429 }));
-  await saw("queue.throttled");
+  await saw("job.throttled");
+  expect(log.events.find(({ event }) => event === "job.throttled")?.fields).toEqual({
+    job: "7/429",
+    pauseMs: 1000,
+  });
 });
 
 test("a producer that stops takes no new call and lets the one in hand end", async () => {
@@ -52,7 +56,7 @@ test("a producer that stops and will not wait gives the call in hand back at onc
   await eventually("it is offered", () => runner.offers.length === 1);
   await producer.close(50);
   expect(count("call.given_back")).toBe(1);
-  await eventually("it waits", async () => (await producers.countIn("wait", "delayed")) === 1);
+  await eventually("it waits", async () => (await producers.countIn("wait")) === 1);
   expect(await producers.queue.getJob(call.id)).toMatchObject({ attemptsMade: 0 });
 });
 
@@ -62,44 +66,6 @@ test("a producer stops though Redis goes away between its last command and its f
   proxy.onCommand = (words) => (words.some((word) => /^zrem$/i.test(word)) ? { kind: "hang" } : undefined);
   await producer.close(3000);
   await saw("producer.stopped");
-});
-
-/** Ten of fifteen calls are with the runner, which keeps them; the other five are taken too. */
-async function fifteenTaken(): Promise<TestProducer> {
-  const started = start();
-  for (let i = 0; i < 15; i++) await producers.add(aCall());
-  await eventually("all are taken", async () => (await producers.countIn("active")) === 15);
-  await eventually("ten are offered", () => runner.offers.length === 10);
-  return started;
-}
-
-test("calls taken beyond the concurrency wait in the producer, not at the runner", async () => {
-  let withRunner = 0;
-  let most = 0;
-  const answers: (() => void)[] = [];
-  runner.answer = async () => {
-    withRunner += 1;
-    most = Math.max(most, withRunner);
-    await new Promise<void>((resolve) => answers.push(resolve));
-    withRunner -= 1;
-    return { status: 200 };
-  };
-  const { saw } = await fifteenTaken();
-  for (let given = 0; given < 15; given++) {
-    await eventually("one is offered", () => answers.length > 0);
-    answers.shift()?.();
-  }
-  await saw("call.injected", 15);
-  expect(most).toBe(10);
-});
-
-test("calls taken beyond the concurrency are given back by a stop without having been offered", async () => {
-  runner.answer = () => "silence";
-  const { producer, count } = await fifteenTaken();
-  await producer.close(50);
-  expect(count("call.given_back")).toBe(15);
-  expect(runner.offers).toHaveLength(10);
-  expect(await producers.countIn("wait", "delayed", "prioritized")).toBe(15);
 });
 
 test("a producer is not alive while Redis does not answer its heartbeat, and connects anew", async () => {

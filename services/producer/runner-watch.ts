@@ -1,0 +1,128 @@
+import { Client } from "undici";
+import { toAppError } from "../../shared/errors/app-error.ts";
+import type { Logger } from "../../shared/log/logger.ts";
+import { type Backoff, backoffMs } from "../../shared/time/backoff.ts";
+import type { Clock } from "../../shared/time/clock.ts";
+import { exchange } from "./exchange.ts";
+
+/** So many connections in a row that could not be made, with no answer in between, and the runner is away. */
+const FAILURES_IN_A_ROW = 3;
+
+/** The pauses between two probes of a runner that is away. Only an answer to a call begins them anew. */
+const PAUSES: Backoff = { baseMs: 1000, capMs: 5000 };
+
+/** Whether a connection to the runner can be made now. */
+export type Probe = () => Promise<boolean>;
+
+export type RunnerWatch = {
+  isAway(): boolean;
+  /** A connection could not be made for a call that was begun at `since`. A failure that began before the last answer is old news. */
+  failed(reason: string, since: number): void;
+  /** The runner answered a call, whatever it said. */
+  answered(): void;
+  /** Calls `listener` each time the runner goes away or returns. */
+  onChange(listener: () => void): void;
+  close(): void;
+};
+
+/**
+ * Tells whether a runner is away, from what its calls meet. While it is away, it is asked by one probe at a time, and never
+ * by a call. Two log lines are all that an outage leaves.
+ */
+export function createRunnerWatch({
+  runner,
+  url,
+  probe,
+  clock,
+  log,
+  pauses = PAUSES,
+  random = Math.random,
+}: {
+  runner: string;
+  url: string;
+  probe: Probe;
+  clock: Clock;
+  log: Logger;
+  pauses?: Backoff;
+  random?: () => number;
+}): RunnerWatch {
+  const listeners: (() => void)[] = [];
+  let failures = 0;
+  let probes = 0;
+  let presentAt = Number.NEGATIVE_INFINITY;
+  let awaySince: number | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  let closed = false;
+
+  function leave(reason: string): void {
+    awaySince = clock();
+    log.warn("runner.away", { runner, url, reason });
+    probeLater();
+    for (const listener of listeners) listener();
+  }
+
+  /** A pause lasts at least half of what the backoff allows: there is only one prober, and nothing to be gained by haste. */
+  function probeLater(): void {
+    probes += 1;
+    const pauseMs = backoffMs(pauses, probes, () => 0.5 + random() / 2);
+    timer = setTimeout(() => void look(), pauseMs);
+  }
+
+  async function look(): Promise<void> {
+    const isThere = await probe();
+    if (closed || awaySince === undefined) return;
+    if (isThere) present();
+    else probeLater();
+  }
+
+  function present(): void {
+    failures = 0;
+    presentAt = clock();
+    if (awaySince === undefined) return;
+    log.info("runner.returned", { runner, url, awayMs: presentAt - awaySince });
+    awaySince = undefined;
+    clearTimeout(timer);
+    for (const listener of listeners) listener();
+  }
+
+  return {
+    isAway: () => awaySince !== undefined,
+    failed(reason, since) {
+      if (closed || awaySince !== undefined || since < presentAt) return;
+      failures += 1;
+      if (failures >= FAILURES_IN_A_ROW) leave(reason);
+    },
+    answered() {
+      if (closed) return;
+      probes = 0;
+      present();
+    },
+    onChange: (listener) => void listeners.push(listener),
+    close() {
+      closed = true;
+      clearTimeout(timer);
+    },
+  };
+}
+
+const PROBE_MS = 2000;
+
+/**
+ * Asks for `{url}/livez` on a connection of its own. Any answer says that the runner is there; so does a connection that was
+ * made and gave no answer, because a call that meets that is not an unreachable one either.
+ */
+export function createProbe(url: string): Probe {
+  const { origin, pathname } = new URL(url);
+  const path = `${pathname.replace(/\/$/, "")}/livez`;
+  return async () => {
+    const client = new Client(origin, { connect: { timeout: PROBE_MS }, headersTimeout: 0, bodyTimeout: 0 });
+    try {
+      await exchange(client, { method: "GET", path }, PROBE_MS);
+      return true;
+    } catch (error) {
+      return toAppError(error).code !== "runner.unreachable";
+    } finally {
+      client.destroy().catch(() => {});
+    }
+  };
+}

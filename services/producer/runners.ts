@@ -1,0 +1,98 @@
+import type { Secret } from "../../shared/crypto/secret.ts";
+import { AppError, toAppError } from "../../shared/errors/app-error.ts";
+import { jobKeyOf } from "../../shared/job-call/job-call.ts";
+import type { Logger } from "../../shared/log/logger.ts";
+import type { Clock } from "../../shared/time/clock.ts";
+import type { Inject } from "./deliver.ts";
+import { NO_ANSWER } from "./exchange.ts";
+import { createHttpInject } from "./http-runner.ts";
+import { createProbe, createRunnerWatch } from "./runner-watch.ts";
+
+/** The runner of every job that names none. */
+export const DEFAULT_RUNNER = "default";
+
+export type RunnerOptions = { url: string; secret: Secret | undefined; timeoutMs: number };
+
+export type JobRunner = {
+  /** The runner's name. */
+  runner?: string | undefined;
+  /** Time for an injection of this job, if it is not the runner's. */
+  timeoutMs?: number | undefined;
+};
+
+export type Runners = {
+  inject: Inject;
+  /** Whether the runner of this job is away. Its calls need not be taken; injected, they are unreachable at once. */
+  isAway(job: string): boolean;
+  /** Calls `listener` each time a runner goes away or returns. */
+  onChange(listener: () => void): void;
+  close(): Promise<void>;
+};
+
+/** Injects each call into the runner of its job. One runner that is away, or slow, leaves the others alone. */
+export function createRunners({
+  runners,
+  jobs,
+  connections,
+  clock,
+  log,
+}: {
+  /** By name. One of them is `default`. */
+  runners: Readonly<Record<string, RunnerOptions>>;
+  /** By job key; only the jobs that differ. */
+  jobs: ReadonlyMap<string, JobRunner>;
+  /** Connections to each runner that are kept alive. */
+  connections: number;
+  clock: Clock;
+  log: Logger;
+}): Runners {
+  const timeoutMsOfJob = new Map(
+    [...jobs].flatMap(([job, { timeoutMs }]) => (timeoutMs === undefined ? [] : [[job, timeoutMs] as const])),
+  );
+  const byName = new Map(
+    Object.entries(runners).map(([name, { url, ...rest }]) => {
+      const http = createHttpInject({ url, ...rest, timeoutMsOfJob, connections, clock });
+      const watch = createRunnerWatch({ runner: name, url, probe: createProbe(url), clock, log });
+      return [name, { name, http, watch }] as const;
+    }),
+  );
+  const named = (name: string) => {
+    const runner = byName.get(name);
+    if (runner === undefined) throw new Error(`there is no runner "${name}"`);
+    return runner;
+  };
+  const byDefault = named(DEFAULT_RUNNER);
+  const byJob = new Map([...jobs].map(([job, { runner = DEFAULT_RUNNER }]) => [job, named(runner)]));
+  const runnerOf = (job: string) => byJob.get(job) ?? byDefault;
+
+  const inject: Inject = async (delivered, hold) => {
+    const { name, http, watch } = runnerOf(jobKeyOf(delivered.call));
+    if (watch.isAway()) throw new AppError("runner.unreachable", { reason: `runner ${name} is away` });
+    const since = clock();
+    try {
+      await http.inject(delivered, hold);
+    } catch (thrown) {
+      const { code, message } = toAppError(thrown);
+      if (code === "runner.unreachable" && !hold.lost) watch.failed(message, since);
+      if (!NO_ANSWER.includes(code)) watch.answered();
+      throw thrown;
+    }
+    watch.answered();
+  };
+
+  return {
+    inject,
+    isAway: (job) => runnerOf(job).watch.isAway(),
+    onChange(listener) {
+      for (const { watch } of byName.values()) watch.onChange(listener);
+    },
+    async close() {
+      await Promise.all(
+        [...byName.values()].map(({ http, watch }) => {
+          watch.close();
+          return http.close();
+        }),
+      );
+    },
+  };
+}

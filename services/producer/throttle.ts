@@ -1,0 +1,56 @@
+import { type AppError, messageOf } from "../../shared/errors/app-error.ts";
+import type { Logger } from "../../shared/log/logger.ts";
+import type { Clock } from "../../shared/time/clock.ts";
+import { NO_ANSWER } from "./exchange.ts";
+
+/** If so many different calls of a job in a row are told to come later, the job as a whole is too much for its runner. */
+const CALLS_IN_A_ROW = 3;
+const PAUSE_MS_DEFAULT = 1000;
+const PAUSE_MS_MAX = 30_000;
+
+export type Throttle = {
+  succeeded(job: string): void;
+  failed(job: string, callId: string, error: AppError): void;
+};
+
+/** Pauses a job for all producers. */
+export type HoldJob = (job: string, ms: number) => Promise<void>;
+
+/**
+ * A 429, or another answer with Retry-After, delays only its own call. If different calls of a job in a row get one, the job
+ * pauses for as long as the runner asked, and at most half a minute at a time; every other job goes on. Only jobs whose last
+ * answer was such a one are remembered.
+ */
+export function createThrottle({ hold, clock, log }: { hold: HoldJob; clock: Clock; log: Logger }): Throttle {
+  const throttled = new Map<string, { calls: Set<string>; heldUntil: number }>();
+
+  function pause(job: string, pauseMs: number): void {
+    log.warn("job.throttled", { job, pauseMs });
+    hold(job, pauseMs).catch((cause: unknown) => {
+      log.warn("job.not_held", { job, reason: messageOf(cause) });
+    });
+  }
+
+  return {
+    succeeded: (job) => void throttled.delete(job),
+    failed(job, callId, error) {
+      if (NO_ANSWER.includes(error.code) || error.code === "runner.busy") return;
+      if (!asksToWait(error)) return void throttled.delete(job);
+      const known = throttled.get(job) ?? { calls: new Set(), heldUntil: 0 };
+      throttled.set(job, known);
+      // The calls that were with the runner when the pause began come back with the same answer, and say nothing new.
+      if (clock() < known.heldUntil) return;
+      known.calls.add(callId);
+      if (known.calls.size < CALLS_IN_A_ROW) return;
+      const pauseMs = Math.min(error.retryAfterMs ?? PAUSE_MS_DEFAULT, PAUSE_MS_MAX);
+      known.calls.clear();
+      known.heldUntil = clock() + pauseMs;
+      pause(job, pauseMs);
+    },
+  };
+}
+
+/** `runner.busy` does not: it is about one call, which runs already. */
+function asksToWait({ code, retryable, retryAfterMs }: AppError): boolean {
+  return code === "runner.throttled" || (retryable && retryAfterMs !== undefined);
+}

@@ -1,0 +1,109 @@
+import { once } from "node:events";
+import { createServer as createHttpServer } from "node:http";
+import { type AddressInfo, createServer, type Server } from "node:net";
+import { expect, test } from "vitest";
+import { createProbe, createRunnerWatch } from "../../../services/producer/runner-watch.ts";
+import { freePort } from "../../../shared/dev/free-port.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { useEnds } from "../../fixtures/ends.ts";
+import { recordingLog } from "../../support/recording-log.ts";
+
+const ends = useEnds();
+const URL_OF_RUNNER = "http://runner.test";
+
+/** A watch whose probes wait until the test answers them, and whose clock stands still. */
+function startWatch() {
+  const log = recordingLog();
+  const answers: ((isThere: boolean) => void)[] = [];
+  const changes: boolean[] = [];
+  const time = { now: 1000 };
+  const watch = createRunnerWatch({
+    runner: "default",
+    url: URL_OF_RUNNER,
+    probe: () => new Promise((resolve) => answers.push(resolve)),
+    clock: () => time.now,
+    log,
+    pauses: { baseMs: 1, capMs: 2 },
+  });
+  ends.defer(watch.close);
+  watch.onChange(() => changes.push(watch.isAway()));
+  const fail = (times: number) => {
+    for (let i = 0; i < times; i++) watch.failed("connect ECONNREFUSED", time.now);
+  };
+  const probed = (times: number) => eventually(`${times} probes`, () => answers.length === times);
+  return { watch, log, answers, changes, time, fail, probed };
+}
+
+test("a runner is away after three failed connections in a row, and not if it answered in between", () => {
+  const { watch, changes, fail } = startWatch();
+  fail(2);
+  watch.answered();
+  fail(2);
+  expect(watch.isAway()).toBe(false);
+  fail(1);
+  expect(watch.isAway()).toBe(true);
+  fail(5);
+  expect(changes).toEqual([true]);
+});
+
+test("a failed connection that was begun before the last answer does not count", () => {
+  const { watch, time, fail } = startWatch();
+  fail(2);
+  time.now += 100;
+  watch.answered();
+  for (let i = 0; i < 3; i++) watch.failed("connect timeout", time.now - 50);
+  expect(watch.isAway()).toBe(false);
+});
+
+test("a runner that is away is probed, once at a time, until it is there; the log has one line for each change", async () => {
+  const { watch, log, answers, changes, time, fail, probed } = startWatch();
+  fail(50);
+  await probed(1);
+  answers[0]?.(false);
+  await probed(2);
+  expect(watch.isAway()).toBe(true);
+  time.now += 60_000;
+  answers[1]?.(true);
+  await eventually("it has returned", () => !watch.isAway());
+  expect(changes).toEqual([true, false]);
+  const runner = { runner: "default", url: URL_OF_RUNNER };
+  expect(log.events).toEqual([
+    { event: "runner.away", fields: { ...runner, reason: "connect ECONNREFUSED" } },
+    { event: "runner.returned", fields: { ...runner, awayMs: 60_000 } },
+  ]);
+});
+
+test("an answer to a call that was on its way ends the outage too, whatever the probe says later", async () => {
+  const { watch, answers, changes, fail, probed } = startWatch();
+  fail(3);
+  await probed(1);
+  watch.answered();
+  expect(watch.isAway()).toBe(false);
+  answers[0]?.(false);
+  await Promise.resolve();
+  expect([watch.isAway(), ...changes]).toEqual([false, true, false]);
+});
+
+async function portOf(server: Server): Promise<number> {
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  ends.defer(() => server.close());
+  return (server.address() as AddressInfo).port;
+}
+
+test("a probe asks for /livez below the runner's URL, and any answer says that it is there", async () => {
+  const asked: string[] = [];
+  const server = createHttpServer((req, res) => {
+    asked.push(`${req.method} ${req.url}`);
+    res.writeHead(503).end();
+  });
+  const port = await portOf(server);
+  expect(await createProbe(`http://127.0.0.1:${port}/base/`)()).toBe(true);
+  expect(asked).toEqual(["GET /base/livez"]);
+});
+
+test("a probe counts a connection without an answer as there, and a refused one as not", async () => {
+  const cut = createServer((socket) => socket.on("error", () => {}).once("data", () => socket.destroy()));
+  expect(await createProbe(`http://127.0.0.1:${await portOf(cut)}`)()).toBe(true);
+  expect(await createProbe(`http://127.0.0.1:${await freePort()}`)()).toBe(false);
+});

@@ -1,0 +1,86 @@
+import { expect, test } from "vitest";
+import { createRunners, type JobRunner } from "../../../services/producer/runners.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { toAppError } from "../../../shared/errors/app-error.ts";
+import { parseJobCall } from "../../../shared/job-call/job-call.ts";
+import { Hold } from "../../../shared/queue/consume.ts";
+import { systemClock } from "../../../shared/time/clock.ts";
+import { useEnds } from "../../fixtures/ends.ts";
+import { useFakeRunner } from "../../fixtures/fake-runner.ts";
+import { aCall, useProducer } from "../../fixtures/producer.ts";
+import { recordingLog } from "../../support/recording-log.ts";
+
+const ends = useEnds();
+const producers = useProducer();
+const usual = useFakeRunner();
+const special = useFakeRunner();
+
+function startRunners(jobs: Readonly<Record<string, JobRunner>>) {
+  const settings = { secret: undefined, timeoutMs: 3000 };
+  const runners = createRunners({
+    runners: { default: { url: usual.url, ...settings }, special: { url: special.url, ...settings } },
+    jobs: new Map(Object.entries(jobs)),
+    connections: 5,
+    clock: systemClock,
+    log: recordingLog(),
+  });
+  ends.defer(runners.close);
+  const inject = (job_id: number): Promise<string> =>
+    runners.inject(parseJobCall(aCall({ job_id })), new Hold()).then(
+      () => "injected",
+      (error: unknown) => toAppError(error).code,
+    );
+  return { ...runners, inject };
+}
+
+test("a call goes to the runner of its job, and to the default one if the job names none", async () => {
+  const { inject } = startRunners({ "7/5": { runner: "special" }, "7/6": { timeoutMs: 1000 }, "8/1": {} });
+  for (const job of [5, 6, 1]) expect(await inject(job)).toBe("injected");
+  expect(special.offers.map(({ path }) => path)).toEqual(["/jobs/5"]);
+  expect(usual.offers.map(({ path }) => path)).toEqual(["/jobs/6", "/jobs/1"]);
+});
+
+test("a job that names a runner which is not there stops the start", () => {
+  expect(() => startRunners({ "7/5": { runner: "speciel" } })).toThrow('no runner "speciel"');
+});
+
+test("a job's own time-out ends its injections, and no others", async () => {
+  usual.answer = ({ path }) => (path === "/jobs/5" ? "silence" : { status: 200 });
+  const { inject } = startRunners({ "7/5": { timeoutMs: 50 } });
+  expect(await Promise.all([inject(5), inject(1)])).toEqual(["runner.timed_out", "injected"]);
+});
+
+test("a runner that is away is asked by no call, and the jobs of another runner go on", async () => {
+  const { inject, isAway, onChange } = startRunners({ "7/5": { runner: "special" } });
+  const changes: boolean[] = [];
+  onChange(() => changes.push(isAway("7/5")));
+  await special.leave();
+  for (let i = 0; i < 3; i++) expect(await inject(5)).toBe("runner.unreachable");
+  expect([isAway("7/5"), isAway("7/1")]).toEqual([true, false]);
+  await special.comeBack();
+  expect(await inject(5)).toBe("runner.unreachable");
+  expect(special.offers).toEqual([]);
+  expect(await inject(1)).toBe("injected");
+  await eventually("a probe finds it", () => !isAway("7/5"));
+  expect(special.probes).toBe(1);
+  expect(changes).toEqual([true, false]);
+  expect(await inject(5)).toBe("injected");
+});
+
+test("an outage spends no attempt, records nothing and logs two lines; then every call is injected at its first attempt", async () => {
+  const { saw, count, log } = producers.start({ runnerUrl: usual.url, attempts: 1 });
+  await usual.leave();
+  const calls = Array.from({ length: 20 }, () => aCall());
+  for (const call of calls) await producers.add(call);
+  await saw("runner.away");
+  expect(await producers.countIn("failed")).toBe(0);
+  for (const { id } of calls) expect(await producers.records.attempts(id)).toEqual([]);
+  await usual.comeBack();
+  await saw("call.injected", 20);
+  const injected = log.events.filter(({ event }) => event === "call.injected");
+  expect(injected.map(({ fields }) => fields["attempt"])).toEqual(Array(20).fill(1));
+  expect(usual.offers).toHaveLength(20);
+  expect(["runner.away", "runner.returned", "call.delayed", "call.given_back"].map(count)).toEqual([
+    1, 1, 0, 0,
+  ]);
+});
