@@ -52,12 +52,13 @@ type DeliverDeps = {
 /** Brings one call from the queue to the runner. Every outcome is one verdict, one change of the record and one event. */
 export function createDeliver(deps: DeliverDeps): Deliver {
   const { inject, records, clock, log } = deps;
-  const { injected, failed } = createOutcomes(deps);
+  const { injected, failed, putOff } = createOutcomes(deps);
 
   /** Throws only if the record cannot be read or written; what the runner did is in the verdict. */
   async function attempt(taken: Taken, hold: Hold): Promise<Verdict> {
     const parsed = parsedOrError(taken.stored);
     if (parsed instanceof AppError) {
+      if (parsed.code === "call.newer") return putOff(taken, parsed);
       return failed(taken, undefined, { error: parsed, injectMs: 0 });
     }
     const { call } = parsed;
@@ -170,6 +171,12 @@ function createOutcomes({ records, policy, throttle, clock, log, workerId }: Del
     return verdict;
   }
 
+  /** A newer release has added the call. One of its producers will take it. */
+  function putOff({ id, origin, attempt }: Taken, error: AppError): Verdict {
+    log.info("call.newer", { callId: id, origin, reason: error.message });
+    return policy.judge(error, attempt, clock(), undefined);
+  }
+
   async function recordFailure(taken: Taken, error: AppError, verdict: Verdict, now: number): Promise<void> {
     const attempt = { at: now, code: error.code, reason: error.message, worker: workerId };
     await records.attemptFailed(taken, attempt, taken.queuedAt);
@@ -179,7 +186,7 @@ function createOutcomes({ records, policy, throttle, clock, log, workerId }: Del
     failpoint("producer.after_failed");
   }
 
-  return { injected, failed };
+  return { injected, failed, putOff };
 }
 
 /** Which call of which job, in every event. */

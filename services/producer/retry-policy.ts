@@ -17,6 +17,9 @@ import { type Backoff, backoffMs } from "../../shared/time/backoff.ts";
 /** A runner cannot put off a call for longer than this at a time. */
 const RETRY_AFTER_MS_MAX = 3_600_000;
 
+/** How long a call of a newer release waits for a newer producer. */
+const NEWER_PAUSE_MS = 60_000;
+
 /** These codes only delay the call: the runner works, and will take it later. */
 const POSTPONES: readonly string[] = ["runner.throttled", "runner.busy"];
 
@@ -43,6 +46,7 @@ export function createRetryPolicy({
     judge(error, attempt, now, job) {
       const reason = `${error.code}: ${error.message}`;
       if (!error.retryable) return { kind: "fail", reason };
+      if (error.code === "call.newer") return { kind: "postpone", untilMs: now + NEWER_PAUSE_MS };
       const own = job === undefined ? undefined : jobs.get(job);
       const { attempts, backoff } = {
         attempts: own?.attempts ?? defaults.attempts,

@@ -7,9 +7,11 @@ import { jobKey } from "./job-ids.ts";
 export const ORIGINS = ["webhook", "x402"] as const;
 export type Origin = (typeof ORIGINS)[number];
 
-/** The one message that crosses the queue. The body is any bytes, as base64; `sha256` is theirs, in hex. */
-export const JobCall = z.strictObject({
-  v: z.literal(1),
+/** A release that changes what a field means raises this. One that only adds a field does not. */
+const VERSION = 1;
+
+const known = z.object({
+  v: z.literal(VERSION),
   id: z.string().regex(CALL_ID),
   origin: z.enum(ORIGINS),
   service_id: z.int().min(0),
@@ -22,7 +24,12 @@ export const JobCall = z.strictObject({
   accepted_at: z.int(),
   traceparent: z.string().optional(),
 });
-export type JobCall = z.infer<typeof JobCall>;
+
+/** The one message that crosses the queue. The body is any bytes, as base64; `sha256` is theirs, in hex. */
+export type JobCall = z.infer<typeof known>;
+
+/** Keeps the fields that it does not know, for whoever gets the call next. */
+export const JobCall: z.ZodType<JobCall> = known.loose();
 
 type NewCall = Omit<JobCall, "v" | "body" | "bytes" | "sha256" | "content_type" | "traceparent"> & {
   body: Buffer;
@@ -34,7 +41,7 @@ type NewCall = Omit<JobCall, "v" | "body" | "bytes" | "sha256" | "content_type" 
 export function toJobCall(made: NewCall): JobCall {
   const { body, contentType, traceparent } = made;
   const call: JobCall = {
-    v: 1,
+    v: VERSION,
     id: made.id,
     origin: made.origin,
     service_id: made.service_id,
@@ -55,18 +62,30 @@ export function jobKeyOf({ service_id, job_id }: Pick<JobCall, "service_id" | "j
   return jobKey({ serviceId: service_id, jobIndex: job_id });
 }
 
-/** Checks what the queue held. Throws `call.corrupt` if it is no call of this version or its bytes changed. */
+/**
+ * Checks what the queue held. Throws `call.newer` if a newer release has to read it, and `call.corrupt` if it is no call or its
+ * bytes changed.
+ */
 export function parseJobCall(stored: unknown): { call: JobCall; body: Buffer } {
   const parsed = JobCall.safeParse(stored);
-  if (!parsed.success) {
-    throw new AppError("call.corrupt", { reason: z.prettifyError(parsed.error), cause: parsed.error });
-  }
+  if (!parsed.success) throw notOurs(stored, parsed.error);
   const call = parsed.data;
   const body = Buffer.from(call.body, "base64");
   if (body.length !== call.bytes || sha256Hex(body) !== call.sha256) {
     throw new AppError("call.corrupt", { reason: `body does not match its sha256 ${call.sha256}` });
   }
   return { call, body };
+}
+
+const newer = z.looseObject({ v: z.int().gt(VERSION) });
+
+function notOurs(stored: unknown, error: z.ZodError): AppError {
+  const { data } = newer.safeParse(stored);
+  if (data === undefined)
+    return new AppError("call.corrupt", { reason: z.prettifyError(error), cause: error });
+  return new AppError("call.newer", {
+    reason: `the call is of version ${data.v}, and this release reads ${VERSION}`,
+  });
 }
 
 /** A call's metadata keys, which are also headers of the request to the runner. */

@@ -13,17 +13,40 @@ const proxy = useRedisProxy(redis);
 const runner = useFakeRunner();
 const producers = useProducer({ redis });
 
-test("a stored call whose bytes no longer match their hash, or that is of another version, fails without an offer", async () => {
+test("a stored call whose bytes no longer match their hash, or that has no version, fails without an offer", async () => {
   const call = aCall();
   await producers.queue.add(JOB_NAME, { ...call, body: "AAAA" }, { ...JOB_OPTIONS, jobId: call.id });
   const other = aCall();
-  await producers.queue.add(JOB_NAME, { ...other, v: 2 } as never, { ...JOB_OPTIONS, jobId: other.id });
+  await producers.queue.add(JOB_NAME, { ...other, v: "2" } as never, { ...JOB_OPTIONS, jobId: other.id });
   producers.start({ runnerUrl: runner.url });
   await eventually("both lie among the failed", async () => (await producers.failed()).length === 2);
   expect((await producers.failed()).map((job) => job.failedReason)).toEqual(
     Array(2).fill(expect.stringMatching(/^call\.corrupt: /)),
   );
   expect(runner.offers).toEqual([]);
+});
+
+test("a call of a newer release is put off without an offer, an attempt or a line in its record", async () => {
+  const call = aCall();
+  await producers.queue.add(JOB_NAME, { ...call, v: 2, body: ["?"] } as never, {
+    ...JOB_OPTIONS,
+    jobId: call.id,
+  });
+  const { saw, count, log } = producers.start({ runnerUrl: runner.url, attempts: 1 });
+  await saw("call.newer");
+  await eventually("it waits for later", async () => (await producers.countIn("delayed")) === 1);
+  expect(await producers.queue.getJob(call.id)).toMatchObject({ attemptsMade: 0, delay: expect.any(Number) });
+  expect(log.events.find(({ event }) => event === "call.newer")?.fields).toMatchObject({ callId: call.id });
+  expect([count("call.failed"), count("call.delayed"), runner.offers.length]).toEqual([0, 0, 0]);
+  expect(await producers.records.attempts(call.id)).toEqual([]);
+});
+
+test("a call with a field that this release does not know is delivered", async () => {
+  const call = aCall();
+  await producers.queue.add(JOB_NAME, { ...call, priority: 3 } as never, { ...JOB_OPTIONS, jobId: call.id });
+  const { saw, log } = producers.start({ runnerUrl: runner.url });
+  await saw("call.injected");
+  expect(log.events.at(-1)?.fields).toMatchObject({ callId: call.id, serviceId: 7, jobId: 1 });
 });
 
 test("a call whose end is recorded is not offered again, however often it is added", async () => {

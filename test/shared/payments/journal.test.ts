@@ -1,7 +1,12 @@
 import { expect, test } from "vitest";
+import type { JobCall } from "../../../shared/job-call/job-call.ts";
+import { silentLogger } from "../../../shared/log/logger.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
+import { createAdd } from "../../../shared/queue/enqueue.ts";
+import { openQueue } from "../../../shared/queue/protocol.ts";
 import { keys } from "../../../shared/redis/keys.ts";
 import { usePayments } from "../../fixtures/payments.ts";
+import { makePayment } from "../../support/made-payment.ts";
 import { randomNonce } from "../../support/sign-payment.ts";
 
 const payments = usePayments();
@@ -80,4 +85,17 @@ test("a look at a payment reads all of it but its body and its request", async (
   const { call, request, ...rest } = await found(id);
   expect([call?.id, request?.x402Version]).toEqual([id, 2]);
   expect(await journal.look(id)).toEqual({ ...rest, call: undefined, request: undefined });
+});
+
+test("a field of a payment's call that this release does not know is still there when the call is added again", async () => {
+  const { journal } = payments.gateway;
+  const { devnet } = payments;
+  const payment = makePayment({ network: devnet.network, asset: devnet.token });
+  const call = { ...payment.call, later: { field: ["of a newer release"] } };
+  const now = Date.now();
+  await journal.claim({ ...payment, call }, { now, by: "a test", openMax: 10, dueAt: now + DAY_MS });
+  const kept = (await found(call.id)).call as JobCall;
+  await createAdd(payments.redis.client, "x402", silentLogger)(kept);
+  const job = await openQueue(payments.redis.client, "x402").getJob(call.id);
+  expect(job?.data).toEqual(call);
 });
