@@ -30,6 +30,11 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     "Pauses of a job that its runner asked for",
     ["job"],
   );
+  const missed = metrics.counter(
+    "postern_runner_missed_total",
+    "Times that no connection could be made, and the next call was answered",
+    ["runner"],
+  );
   const away = metrics.gauge("postern_runner_away", "1 while no connection to the runner can be made", [
     "runner",
   ]);
@@ -51,6 +56,7 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     "call.failed": failed("failed"),
     "call.taken_back": ({ origin }) => takenBack.inc({ origin: String(origin) }),
     "job.throttled": ({ job }) => throttled.inc({ job: String(job) }),
+    "runner.missed": ({ runner, times }) => missed.inc({ runner: String(runner) }, Number(times)),
     "runner.away": ({ runner }) => away.set({ runner: String(runner) }, 1),
     "runner.returned": ({ runner }) => away.set({ runner: String(runner) }, 0),
   };

@@ -1,5 +1,6 @@
 import { Client } from "undici";
 import { toAppError } from "../../shared/errors/app-error.ts";
+import { createEventCounter } from "../../shared/log/event-counter.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { type Backoff, backoffMs } from "../../shared/time/backoff.ts";
 import type { Clock } from "../../shared/time/clock.ts";
@@ -27,7 +28,7 @@ export type RunnerWatch = {
 
 /**
  * Tells whether a runner is away, from what its calls meet. While it is away, it is asked by one probe at a time, and never
- * by a call. Two log lines are all that an outage leaves.
+ * by a call. Two log lines are all that an outage leaves; failures that end without one are counted once a second.
  */
 export function createRunnerWatch({
   runner,
@@ -47,14 +48,16 @@ export function createRunnerWatch({
   random?: () => number;
 }): RunnerWatch {
   const listeners: (() => void)[] = [];
+  const missed = createEventCounter(log, "runner.missed", "warn");
   let failures = 0;
+  let reason = "";
   let probes = 0;
   let presentAt = Number.NEGATIVE_INFINITY;
   let awaySince: number | undefined;
   let timer: NodeJS.Timeout | undefined;
   let closed = false;
 
-  function leave(reason: string): void {
+  function leave(): void {
     awaySince = clock();
     log.warn("runner.away", { runner, url, reason });
     probeLater();
@@ -69,8 +72,9 @@ export function createRunnerWatch({
   }
 
   async function look(): Promise<void> {
+    const outage = awaySince;
     const isThere = await probe();
-    if (closed || awaySince === undefined) return;
+    if (closed || awaySince === undefined || awaySince !== outage) return;
     if (isThere) present();
     else probeLater();
   }
@@ -87,20 +91,23 @@ export function createRunnerWatch({
 
   return {
     isAway: () => awaySince !== undefined,
-    failed(reason, since) {
+    failed(why, since) {
       if (closed || awaySince !== undefined || since < presentAt) return;
       failures += 1;
-      if (failures >= FAILURES_IN_A_ROW) leave(reason);
+      reason = why;
+      if (failures >= FAILURES_IN_A_ROW) leave();
     },
     answered() {
       if (closed) return;
       probes = 0;
+      if (failures > 0 && awaySince === undefined) missed.count(reason, { runner, url, reason });
       present();
     },
     onChange: (listener) => void listeners.push(listener),
     close() {
       closed = true;
       clearTimeout(timer);
+      missed.flush();
     },
   };
 }

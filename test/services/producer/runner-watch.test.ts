@@ -46,6 +46,18 @@ test("a runner is away after three failed connections in a row, and not if it an
   expect(changes).toEqual([true]);
 });
 
+test("connections that fail now and then are logged with their number, because no call tells of them", () => {
+  const { watch, log, fail } = startWatch();
+  for (let i = 0; i < 4; i++) {
+    fail(2);
+    watch.answered();
+  }
+  expect(log.events).toEqual([]);
+  watch.close();
+  const fields = { runner: "default", url: URL_OF_RUNNER, reason: "connect ECONNREFUSED", times: 4 };
+  expect(log.events).toEqual([{ event: "runner.missed", fields }]);
+});
+
 test("a failed connection that was begun before the last answer does not count", () => {
   const { watch, time, fail } = startWatch();
   fail(2);
