@@ -45,9 +45,15 @@ test("a job that names a runner which is not there stops the start", () => {
 });
 
 test("a job's own time-out ends its injections, and no others", async () => {
-  usual.answer = ({ path }) => (path === "/jobs/5" ? "silence" : { status: 200 });
   const { inject } = startRunners({ "7/5": { timeoutMs: 50 } });
-  expect(await Promise.all([inject(5), inject(1)])).toEqual(["runner.timed_out", "injected"]);
+  let ended: Promise<string> = Promise.resolve("");
+  usual.answer = async ({ path }) => {
+    if (path === "/jobs/5") return "silence";
+    await ended;
+    return { status: 200 };
+  };
+  ended = inject(5);
+  expect(await Promise.all([ended, inject(1)])).toEqual(["runner.timed_out", "injected"]);
 });
 
 test("a runner that is away is asked by no call, and the jobs of another runner go on", async () => {
