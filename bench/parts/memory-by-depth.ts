@@ -1,6 +1,6 @@
 import type { Part } from "../../shared/dev/process.ts";
-import { silentLogger } from "../../shared/log/logger.ts";
 import { createAdd } from "../../shared/queue/enqueue.ts";
+import { partitionOf } from "../../shared/redis/partition.ts";
 import type { Counts } from "../support/counts.ts";
 import { fill, timeEach } from "../support/fill.ts";
 import { load } from "../support/load.ts";
@@ -37,7 +37,7 @@ export function measureByDepth({ quick, nodeArgs }: Setup): Promise<ByDepth> {
     const gateway = await world.startGateway();
     await load({ address: gateway.address, warmUp: 0, calls: 1 });
     const probe = await openProbe(world.redis.url);
-    const add = createAdd(probe.redis, "webhook", silentLogger);
+    const add = createAdd(partitionOf(probe.redis));
     const emptyBytes = await probe.usedBytes();
     const levels: Level[] = [];
     let accepted = 1;

@@ -1,6 +1,6 @@
 import { createAccept } from "../../shared/gateway/accept.ts";
-import { silentLogger } from "../../shared/log/logger.ts";
 import { createAdd, createClaims } from "../../shared/queue/enqueue.ts";
+import { partitionOf } from "../../shared/redis/partition.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import type { Counts } from "../support/counts.ts";
 import { fill } from "../support/fill.ts";
@@ -18,8 +18,8 @@ export function measureOfRecords({ quick, nodeArgs }: Setup): Promise<OfRecords>
   return inWorld(nodeArgs, async (world) => {
     const probe = await openProbe(world.redis.url);
     const accept = createAccept({
-      add: createAdd(probe.redis, "webhook", silentLogger),
-      claims: createClaims(probe.redis),
+      add: createAdd(partitionOf(probe.redis)),
+      claims: createClaims(partitionOf(probe.redis)),
       beginWrite: () => (write) => write(),
       clock: systemClock,
     });

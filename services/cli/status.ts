@@ -1,6 +1,14 @@
 import { messageOf } from "../../shared/errors/app-error.ts";
+import { ORIGINS } from "../../shared/job-call/job-call.ts";
 import { EXIT, stopSignal } from "../../shared/lifecycle/run-service.ts";
-import { createStatus, type QueueStatus, type RedisStatus, type Status } from "../../shared/queue/status.ts";
+import { originOf } from "../../shared/queue/queue-name.ts";
+import {
+  createStatus,
+  type QueueStatus,
+  type RedisStatus,
+  type Status,
+  sumOf,
+} from "../../shared/queue/status.ts";
 import { delay, systemClock } from "../../shared/time/clock.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 import { jsonLine, plain, toIso } from "./text.ts";
@@ -16,9 +24,9 @@ const CLEAR_SCREEN = "\x1b[H\x1b[J";
 export function showStatus(deps: ProgramDeps, { configDir, json, watch }: StatusOptions): Promise<number> {
   const { print, printError, terminal } = deps;
   const clear = watch && !json && terminal.columns !== undefined ? CLEAR_SCREEN : "";
-  return withRedis(deps, { configDir }, async ({ redis, postern }) => {
+  return withRedis(deps, { configDir }, async ({ partition, postern }) => {
     const look = createStatus({
-      redis,
+      partition,
       mode: postern.redis.durability,
       clock: systemClock,
       sampleMs: SAMPLE_MS,
@@ -50,11 +58,22 @@ async function repeat(show: () => Promise<number>): Promise<number> {
   return code;
 }
 
+type OriginStatus = Omit<QueueStatus, "queue"> & { origin: string };
+
+/** All queues of an origin as one; also of an origin that has none. */
+function byOrigin(queues: readonly QueueStatus[]): OriginStatus[] {
+  const origins = new Set([...ORIGINS, ...queues.map(({ queue }) => originOf(queue))]);
+  return [...origins].map((origin) => ({
+    origin,
+    ...sumOf(queues.filter(({ queue }) => originOf(queue) === origin)),
+  }));
+}
+
 /** For scripts. */
 function statusJson({ at, queues, workers, redis }: Status) {
   return {
     at: toIso(at),
-    queues: queues.map((queue) => ({
+    queues: byOrigin(queues).map((queue) => ({
       origin: queue.origin,
       waiting: queue.waiting,
       delayed: queue.delayed,
@@ -89,14 +108,14 @@ function statusText({ at, queues, workers, redis }: Status): string {
   return [
     `${toIso(at)}\n`,
     `${row(heads, heads)}\n`,
-    ...queues.map((queue) => `${row(heads, queueCells(queue))}\n`),
+    ...byOrigin(queues).map((queue) => `${row(heads, queueCells(queue))}\n`),
     `\nworkers alive: ${workers.length}\n`,
     ...workers.map(({ id, ageMs }) => `  ${plain(id)}  heard of ${(ageMs / 1000).toFixed(1)} s ago\n`),
     `\nredis: ${redisLine(redis)}\n`,
   ].join("");
 }
 
-function queueCells(queue: QueueStatus): string[] {
+function queueCells(queue: OriginStatus): string[] {
   const oldest = queue.oldestAgeMs === undefined ? "-" : duration(queue.oldestAgeMs);
   const counts = [queue.waiting, queue.delayed, queue.active, queue.failed].map(String);
   const rates = [queue.acceptedPerSecond, queue.injectedPerMinute, queue.failedPerMinute];

@@ -7,10 +7,12 @@ import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { createProcessLogger, type ProcessLogger } from "../../shared/log/pino-logger.ts";
 import { connectForRequests, type Redis, whenReady } from "../../shared/redis/connect.ts";
+import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 
 type Session = {
   redis: Redis;
+  partition: Partition;
   postern: PosternToml;
   /** Absent without the file. */
   webhooks: WebhooksToml | undefined;
@@ -39,7 +41,7 @@ export async function withRedis(
     const redis = connectForRequests(postern.redis.url, silentLogger);
     try {
       await connected(redis, postern.redis.url);
-      return await work({ redis, postern, webhooks, log });
+      return await work({ redis, partition: partitionOf(redis), postern, webhooks, log });
     } finally {
       redis.disconnect();
       await log.flush();

@@ -4,11 +4,11 @@ import { Secret } from "../../shared/crypto/secret.ts";
 import { EventLog, type LoggedEvent, startProcess } from "../../shared/dev/process.ts";
 import { beforeDeadline, eventually } from "../../shared/dev/wait.ts";
 import { messageOf } from "../../shared/errors/app-error.ts";
-import { ORIGINS } from "../../shared/job-call/job-call.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { HEARTBEAT_FRESH_MS, lastBeats } from "../../shared/queue/heartbeat.ts";
-import { createDepth } from "../../shared/queue/status.ts";
+import { openRegistry } from "../../shared/queue/registry.ts";
 import { connectForRequests, whenReady } from "../../shared/redis/connect.ts";
+import { partitionOf } from "../../shared/redis/partition.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { type AcceptedCall, httpRequest, type Reply, type WebhookLedger } from "./sender.ts";
 
@@ -27,14 +27,15 @@ const REDIS_DEADLINE_MS = 5000;
 /** Looks into the queues of a Redis from outside. */
 export async function openQueueView(redisUrl: string): Promise<QueueView> {
   const redis = connectForRequests(new Secret(redisUrl), silentLogger);
-  const depths = ORIGINS.map((origin) => createDepth(redis, origin));
+  const partition = partitionOf(redis);
+  const registry = openRegistry(partition);
   await whenReady(redis, REDIS_DEADLINE_MS).catch((cause: unknown) => {
     redis.disconnect();
     throw new Error(`Redis at ${new URL(redisUrl).host} cannot be reached: ${messageOf(cause)}`, { cause });
   });
 
   async function look(): Promise<Queued> {
-    const seen = await Promise.all(depths.map((depth) => depth()));
+    const seen = await registry.depths();
     return {
       waiting: sum(seen.map(({ waiting, delayed, active }) => waiting + delayed + active)),
       failed: sum(seen.map(({ failed }) => failed)),
@@ -44,10 +45,10 @@ export async function openQueueView(redisUrl: string): Promise<QueueView> {
   return {
     look,
     async assertUnused() {
-      const noProducer = async () => (await lastBeats(redis)).length === 0;
+      const noProducer = async () => (await lastBeats(partition)).length === 0;
       await eventually("there is no producer", noProducer, HEARTBEAT_FRESH_MS).catch(() => {});
       const { waiting, failed } = await look();
-      const producers = (await lastBeats(redis)).length;
+      const producers = (await lastBeats(partition)).length;
       const found = { "calls on their way": waiting, "failed calls": failed, producers };
       if (Object.values(found).every((number) => number === 0)) return;
       const list = Object.entries(found).map(([what, number]) => `${what}: ${number}`);

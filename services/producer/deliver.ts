@@ -3,7 +3,8 @@ import { type JobCall, jobKeyOf, parseJobCall } from "../../shared/job-call/job-
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { CallRecords } from "../../shared/queue/call-record.ts";
-import type { Deliver, Hold, Taken, Verdict } from "../../shared/queue/consume.ts";
+import type { Deliver, Taken, Verdict } from "../../shared/queue/consume.ts";
+import type { Hold } from "../../shared/queue/hold.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import type { RetryPolicy } from "./retry-policy.ts";
 import type { Throttle } from "./throttle.ts";
@@ -51,10 +52,10 @@ type DeliverDeps = {
 
 /** Brings one call from the queue to the runner. Every outcome is one verdict, one change of the record and one event. */
 export function createDeliver(deps: DeliverDeps): Deliver {
-  const { inject, records, clock, log } = deps;
+  const { inject, clock, log } = deps;
   const { injected, failed, putOff } = createOutcomes(deps);
 
-  /** Throws only if the record cannot be read or written; what the runner did is in the verdict. */
+  /** Throws only if a failure cannot be recorded; what the runner did is in the verdict. */
   async function attempt(taken: Taken, hold: Hold): Promise<Verdict> {
     const parsed = parsedOrError(taken.stored);
     if (parsed instanceof AppError) {
@@ -62,8 +63,7 @@ export function createDeliver(deps: DeliverDeps): Deliver {
       return failed(taken, undefined, { error: parsed, injectMs: 0 });
     }
     const { call } = parsed;
-    const known = await records.taken(call.id, clock());
-    if (known === "INJECTED" || known === "DISCARDED") return ended(call, known);
+    if (taken.record === "INJECTED" || taken.record === "DISCARDED") return ended(call, taken.record);
     failpoint("producer.after_take");
     const injection = await injectWhileHeld(parsed, hold);
     if (injection === "not held") return givenBack(call);
@@ -86,7 +86,7 @@ export function createDeliver(deps: DeliverDeps): Deliver {
   /** The call was added again after its end. The record says so, and the runner is not asked. */
   function ended(call: JobCall, state: string): Verdict {
     log.info("call.known", { ...fieldsOf(call), state });
-    return { kind: "done" };
+    return { kind: "dropped" };
   }
 
   /**
@@ -104,10 +104,7 @@ export function createDeliver(deps: DeliverDeps): Deliver {
     return { kind: "back" };
   }
 
-  /**
-   * The outcome could not be recorded. That is not the runner's fault, so the attempt does not count. If the runner already
-   * has the call, it recognises it the next time by its key.
-   */
+  /** The failure could not be recorded. The attempt does not count, so that none is missing among those that do. */
   function notRecorded({ id, origin }: Taken, cause: unknown): Verdict {
     log.error("call.record_failed", { callId: id, origin, reason: messageOf(cause) });
     return { kind: "postpone", untilMs: clock() + RECORD_PAUSE_MS };
@@ -134,19 +131,16 @@ function parsedOrError(stored: unknown): DeliveredCall | AppError {
 
 /** What follows from the runner's decision: the record, the event and the verdict. */
 function createOutcomes({ records, policy, throttle, clock, log, workerId }: DeliverDeps) {
-  async function injected(taken: Taken, call: JobCall, injectMs: number): Promise<Verdict> {
-    const now = clock();
+  function injected({ attempt }: Taken, call: JobCall, injectMs: number): Verdict {
     throttle.succeeded(jobKeyOf(call));
-    await records.injected(call, now);
-    failpoint("producer.after_injected");
-    log.info("call.injected", {
-      ...fieldsOf(call),
-      attempt: taken.attempt,
-      injectMs,
-      endToEndMs: now - call.accepted_at,
-      ...(call.traceparent !== undefined && { traceparent: call.traceparent }),
-    });
-    return { kind: "done" };
+    const onRecorded = () => {
+      log.info("call.injected", {
+        ...fieldsOf(call),
+        ...{ attempt, injectMs, endToEndMs: clock() - call.accepted_at },
+        ...(call.traceparent !== undefined && { traceparent: call.traceparent }),
+      });
+    };
+    return { kind: "injected", onRecorded };
   }
 
   /** `call` is undefined if what is stored is none. */

@@ -1,7 +1,7 @@
 import { type Dispatcher, errors } from "undici";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import type { ErrorCode } from "../../shared/errors/codes.ts";
-import type { Hold } from "../../shared/queue/consume.ts";
+import type { Hold } from "../../shared/queue/hold.ts";
 
 export type RunnerResponse = {
   status: number;

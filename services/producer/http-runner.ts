@@ -5,7 +5,7 @@ import { AppError } from "../../shared/errors/app-error.ts";
 import type { ErrorCode } from "../../shared/errors/codes.ts";
 import { parseRetryAfter } from "../../shared/http/headers.ts";
 import { jobKeyOf } from "../../shared/job-call/job-call.ts";
-import type { Hold } from "../../shared/queue/consume.ts";
+import type { Hold } from "../../shared/queue/hold.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import type { DeliveredCall, Inject } from "./deliver.ts";
 import { exchange, type RunnerResponse } from "./exchange.ts";

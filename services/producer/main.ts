@@ -26,7 +26,7 @@ export function runProducer(options: ProducerProcess): Promise<number> {
         [DEFAULT_RUNNER]: { url: runner.url, secret: runner.secret?.[0], timeoutMs: runner.timeout_ms },
       },
       jobs: new Map(),
-      connections: config.concurrency * 2,
+      connections: config.concurrency,
       clock: systemClock,
       log,
     });
@@ -35,6 +35,7 @@ export function runProducer(options: ProducerProcess): Promise<number> {
     const producer = createProducer({
       inject: runners.inject,
       isAway: runners.isAway,
+      onRunnerChange: runners.onChange,
       redis,
       log,
       concurrency: config.concurrency,

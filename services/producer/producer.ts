@@ -1,17 +1,20 @@
 import { hostname } from "node:os";
-import { ORIGINS, type Origin } from "../../shared/job-call/job-call.ts";
+import type { Origin } from "../../shared/job-call/job-call.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { createCallRecords } from "../../shared/queue/call-record.ts";
-import { type Consumer, consume } from "../../shared/queue/consume.ts";
+import { consume } from "../../shared/queue/consume.ts";
 import { beat } from "../../shared/queue/heartbeat.ts";
+import { openJobs } from "../../shared/queue/jobs.ts";
+import { isKnown, originOf } from "../../shared/queue/queue-name.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
+import { partitionOf } from "../../shared/redis/partition.ts";
 import type { Backoff } from "../../shared/time/backoff.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { createDeliver, type Inject } from "./deliver.ts";
 import { createRetryPolicy, type JobRetries } from "./retry-policy.ts";
 import { createThrottle } from "./throttle.ts";
 
-export type { Hold } from "../../shared/queue/consume.ts";
+export type { Hold } from "../../shared/queue/hold.ts";
 export { type DeliveredCall, type Inject, NotNow, Refused } from "./deliver.ts";
 
 export type ProducerOptions = {
@@ -20,7 +23,7 @@ export type ProducerOptions = {
   redis: Redis;
   log: Logger;
   origins?: readonly Origin[];
-  /** Calls injected at once, for each origin. */
+  /** Calls injected at once, 100 by default. One job gets at most half of them. */
   concurrency?: number;
   attempts?: number;
   backoff?: Backoff;
@@ -28,6 +31,8 @@ export type ProducerOptions = {
   jobs?: ReadonlyMap<string, JobRetries>;
   /** Whether the runner of a job is away, if `inject` can tell. */
   isAway?: (job: string) => boolean;
+  /** Registers what is to be called when `isAway` has changed. */
+  onRunnerChange?: (listener: () => void) => void;
   /** How long a call stays with a worker that has stopped renewing its lock. An injection has to end within it. */
   lockMs?: number;
   clock?: Clock;
@@ -48,63 +53,47 @@ export type Producer = {
  * producers may run. A call is offered at least once, always under the same idempotency key.
  */
 export function createProducer(options: ProducerOptions): Producer {
-  const { redis, log, clock = systemClock } = options;
+  const { redis, log, origins, clock = systemClock, concurrency = 100, lockMs = 20_000 } = options;
+  const { isAway = () => false, onRunnerChange } = options;
   const workerId = `${hostname()}:${process.pid}:${clock().toString(36)}`;
-  const consumers = (options.origins ?? ORIGINS).map((origin) => startConsumer(origin, workerId, options));
-  const heartbeat = beat(redis, workerId, clock);
-  return {
-    workerId,
-    ready: async () => {
-      await Promise.all(consumers.map((consumer) => consumer.ready()));
-    },
-    isAlive: heartbeat.isFresh,
-    close: async (graceMs) => {
-      await Promise.all(consumers.map((consumer) => consumer.close(graceMs)));
-      await heartbeat.stop();
-      log.info("producer.stopped", { workerId });
-    },
-  };
-}
-
-function startConsumer(origin: Origin, workerId: string, options: ProducerOptions): Consumer {
-  const { redis, log, clock = systemClock, concurrency = 50, lockMs = 20_000 } = options;
-  const throttle = createThrottle({ hold: (_job, ms) => consumer.pauseFor(ms), clock, log });
+  const partition = partitionOf(redis);
+  const jobs = openJobs(partition);
   const deliver = createDeliver({
     inject: options.inject,
-    isAway: restingWhileAway(options, (ms) => consumer.pauseFor(ms)),
-    records: createCallRecords(redis),
+    isAway,
+    records: createCallRecords(partition),
     policy: createRetryPolicy({
       attempts: options.attempts ?? 20,
       backoff: options.backoff ?? { baseMs: 1000, capMs: 900_000 },
       jobs: options.jobs ?? new Map(),
       random: options.random ?? Math.random,
     }),
-    throttle,
+    throttle: createThrottle({ hold: jobs.hold, clock, log }),
     clock,
     log,
     workerId,
   });
-  const consumer = consume({ redis, origin, deliver, concurrency, lockMs, workerName: workerId, log });
-  return consumer;
-}
-
-const REST_MS = 500;
-
-/** A call that goes back is taken again at once. So the consumer rests for a moment each time one does. */
-function restingWhileAway(
-  { isAway = () => false }: ProducerOptions,
-  pauseFor: Consumer["pauseFor"],
-): (job: string) => boolean {
-  let resting = false;
-  return (job) => {
-    if (!isAway(job)) return false;
-    if (!resting) {
-      resting = true;
-      const rested = () => {
-        resting = false;
-      };
-      pauseFor(REST_MS).then(rested, rested);
-    }
-    return true;
+  const consumer = consume({
+    partition,
+    takes: (queue) =>
+      isKnown(queue) && (origins === undefined || origins.some((origin) => originOf(queue) === origin)),
+    isClosed: isAway,
+    deliver,
+    slots: concurrency,
+    lockMs,
+    workerName: workerId,
+    log,
+  });
+  onRunnerChange?.(consumer.lookAgain);
+  const heartbeat = beat(partition, workerId, clock);
+  return {
+    workerId,
+    ready: consumer.ready,
+    isAlive: heartbeat.isFresh,
+    close: async (graceMs) => {
+      await consumer.close(graceMs);
+      await heartbeat.stop();
+      log.info("producer.stopped", { workerId });
+    },
   };
 }

@@ -44,10 +44,11 @@ export function createWebhooksGateway(options: GatewayOptions): WebhooksGateway 
     firstCheck,
     pressure,
     bodies,
+    partition,
     clientAddressOf: addressOf,
     close,
   } = openIngress("webhook", options);
-  const accept = createAccept({ add, claims: createClaims(redis), beginWrite, clock });
+  const accept = createAccept({ add, claims: createClaims(partition), beginWrite, clock });
   const perMinute = webhooks.refusals_per_minute;
   const refusals = { perSecond: perMinute / 60, burst: perMinute };
   const limits = createRateLimits({ redis, log, refusals, clock });

@@ -6,7 +6,7 @@ import type { Readiness } from "../../shared/http/readiness.ts";
 import { type ConcurrencyLimit, createConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit.ts";
 import { createPaymentJournal } from "../../shared/payments/journal.ts";
 import { createRates, type ObservedRate, type Rates } from "../../shared/pricing/rates/rates.ts";
-import { isQueued } from "../../shared/queue/status.ts";
+import { openRegistry } from "../../shared/queue/registry.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { createRequestedJob, toCatalog } from "./catalog.ts";
 import { type Chains, createChains } from "./chains.ts";
@@ -58,7 +58,10 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   const statusUrlOf = (callId: string) => `${x402.public_url}/x402/calls/${callId}`;
 
   // What it stands on: the queue, the journal, chains, facilitators and rates.
-  const { admission, add, beginWrite, firstCheck, pressure, bodies, close } = openIngress("x402", options);
+  const { admission, add, beginWrite, partition, firstCheck, pressure, bodies, close } = openIngress(
+    "x402",
+    options,
+  );
   const journal = createPaymentJournal(redis);
   const rates = createRates({ tokens: x402.accepted_tokens, redis, clock, log });
   const chains = createChains(x402, { clock, log });
@@ -161,13 +164,14 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   });
 
   // What is still open, on any replica.
+  const registry = openRegistry(partition);
   const reconcile = createReconcile({
     journal,
     chainOf: ({ terms }) => chains.of(terms),
     facilitators,
     finish,
     beginWrite,
-    isQueued: (id) => isQueued(redis, "x402", id),
+    isQueued: async (id) => (await registry.find(id)) !== undefined,
     settleTimeoutMs,
     clock,
     log,

@@ -3,8 +3,9 @@ import type { Origin } from "../job-call/job-call.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { lastBeats } from "../queue/heartbeat.ts";
-import type { Depth } from "../queue/status.ts";
+import type { Depth } from "../queue/registry.ts";
 import type { DurableRedis } from "../redis/durable.ts";
+import type { Partition } from "../redis/partition.ts";
 import type { Clock } from "../time/clock.ts";
 
 export type Limits = {
@@ -18,6 +19,7 @@ export type Pressure = { depth: Depth; oldestAgeMs: number; memoryRatio: number;
 
 type Options = {
   durable: DurableRedis;
+  partition: Partition;
   readDepth: () => Promise<Depth>;
   limits: Limits;
   clock: Clock;
@@ -60,7 +62,7 @@ export class Backpressure {
   readonly #onReady = (): void => void this.#look();
 
   async #look(): Promise<void> {
-    const { durable, readDepth, clock, log, limits } = this.#options;
+    const { durable, partition, readDepth, clock, log, limits } = this.#options;
     if (durable.redis.status !== "ready") return;
     try {
       const { usedMemoryBytes, maxMemoryBytes } = durable.server();
@@ -70,7 +72,7 @@ export class Backpressure {
         depth,
         oldestAgeMs: depth.oldestSince === undefined ? 0 : Math.max(0, now - depth.oldestSince),
         memoryRatio: maxMemoryBytes === 0 ? 0 : usedMemoryBytes / maxMemoryBytes,
-        workersAlive: (await lastBeats(durable.redis)).length,
+        workersAlive: (await lastBeats(partition)).length,
       };
       this.#judge(overLimit(this.#seen, limits));
     } catch (error) {

@@ -8,6 +8,7 @@ import { createAdd } from "../queue/enqueue.ts";
 import { createDepth } from "../queue/status.ts";
 import type { Redis } from "../redis/connect.ts";
 import { type DurabilityMode, DurableRedis } from "../redis/durable.ts";
+import { partitionOf } from "../redis/partition.ts";
 import { createBeginWrite } from "../redis/retry-write.ts";
 import { type Clock, systemClock } from "../time/clock.ts";
 import { Admission } from "./admission.ts";
@@ -54,15 +55,17 @@ export type Gateway = {
 export function openIngress(origin: Origin, options: IngressOptions) {
   const { redis, durability, limits, enqueueTimeoutMs, log, clock = systemClock, http = {} } = options;
   const durable = new DurableRedis({ redis, mode: durability, log });
-  const readDepth = createDepth(redis, origin);
-  const backpressure = new Backpressure({ durable, readDepth, limits, clock, log });
+  const partition = partitionOf(redis);
+  const readDepth = createDepth(partition, origin);
+  const backpressure = new Backpressure({ durable, partition, readDepth, limits, clock, log });
   const clientAddressOf = createClientAddressOf(http);
   const bodies = createBodyBudget({ bytesMax: http.bodyBudgetBytes, addressOf: clientAddressOf, log });
   return {
     clientAddressOf,
     bodies,
+    partition,
     admission: new Admission(durable, backpressure),
-    add: createAdd(redis, origin, log),
+    add: createAdd(partition),
     beginWrite: createBeginWrite({ redis: durable, clock, deadlineMs: enqueueTimeoutMs }),
     firstCheck: durable.firstCheck,
     pressure: () => backpressure.seen(),

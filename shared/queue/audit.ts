@@ -1,7 +1,6 @@
 import { AppError, messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
-import type { Redis } from "../redis/connect.ts";
-import { keys } from "../redis/keys.ts";
+import type { Partition } from "../redis/partition.ts";
 
 /** About so many entries are kept, the newest. */
 const AUDIT_KEPT = 100_000;
@@ -38,7 +37,7 @@ const EVENTS = {
  * tells of an action that did not happen; if the process is killed between the two, the entry is missing. Throws
  * `queue.unavailable`.
  */
-export function createAudit(redis: Redis, log: Logger): Audit {
+export function createAudit({ redis, keys }: Partition, log: Logger): Audit {
   return async (entry) => {
     const { at, action, by, selection, reason, transaction } = entry;
     const details = {

@@ -1,44 +1,23 @@
-import { Queue } from "bullmq";
-import type { JobCall, Origin } from "../job-call/job-call.ts";
-import type { Logger } from "../log/logger.ts";
-import type { Redis } from "../redis/connect.ts";
-import { keys } from "../redis/keys.ts";
+import type { JobJson } from "bullmq";
+import type { JobCall } from "../job-call/job-call.ts";
+import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
-import {
-  JOB_NAME,
-  JOB_OPTIONS,
-  logErrors,
-  MOVE_TO_QUEUED,
-  QUEUE_OPTIONS,
-  type RecordState,
-} from "./protocol.ts";
+import { openBackends } from "./backend.ts";
+import { JOB_NAME, JOB_OPTIONS, MOVE_TO_QUEUED, type RecordState } from "./protocol.ts";
+import { queueOf } from "./queue-name.ts";
 
 /** Resolves once Redis has replied to the add. Adding the same id again does nothing while the call is in its queue. */
 export type Add = (call: JobCall) => Promise<void>;
 
-/** With `jobId` present from the start, which makes the copy for each call cheap. */
-const OPTIONS = { ...JOB_OPTIONS, jobId: "" };
-
-/** Adds calls of one origin. For gateways: `redis` must fail fast (connectForRequests). */
-export function createAdd(redis: Redis, origin: Origin, log: Logger): Add {
-  const queue = new Queue<JobCall>(origin, { ...QUEUE_OPTIONS, connection: redis });
-  logErrors(queue, origin, log);
-  limitEvents(redis, queue);
+/** Adds calls to the queues of their jobs. For gateways: the connection must fail fast (connectForRequests). */
+export function createAdd(partition: Partition): Add {
+  const backendOf = openBackends(partition);
   return async (call) => {
-    await queue.add(JOB_NAME, call, { ...OPTIONS, jobId: call.id });
+    const { id } = call;
+    const opts = { ...JOB_OPTIONS, jobId: id };
+    const job = { id, name: JOB_NAME, data: JSON.stringify(call), opts, timestamp: Date.now() };
+    await backendOf(queueOf(call)).addJob(job as JobJson, id);
   };
-}
-
-/** Nobody here reads BullMQ's event stream, which keeps 10,000 entries by default. */
-const EVENTS_KEPT = 100;
-
-/** Sets the limit each time the connection is made, because Redis may have been away, or may have lost its data. */
-function limitEvents(redis: Redis, queue: Queue<JobCall>): void {
-  const limit = (): void => {
-    redis.hset(queue.toKey("meta"), "opts.maxLenEvents", EVENTS_KEPT).catch(() => {});
-  };
-  redis.on("ready", limit);
-  if (redis.status === "ready") limit();
 }
 
 export type Claim =
@@ -62,7 +41,7 @@ return st`;
 export type Claims = ReturnType<typeof createClaims>;
 
 /** A gateway's writes to the record of a call with a delivery id. Each is one atomic script; none is retried here. */
-export function createClaims(redis: Redis) {
+export function createClaims({ redis, keys }: Partition) {
   const claim = script(redis, CLAIM);
   const moveToQueued = script(redis, MOVE_TO_QUEUED);
 

@@ -1,14 +1,16 @@
-import type { Job, Queue } from "bullmq";
 import { type ErrorCode, isErrorCode } from "../errors/codes.ts";
-import { JobCall, ORIGINS, type Origin, WEBHOOK_PATH } from "../job-call/job-call.ts";
-import type { Redis } from "../redis/connect.ts";
-import { keys } from "../redis/keys.ts";
+import { JobCall, type Origin, WEBHOOK_PATH } from "../job-call/job-call.ts";
 import { inPages, toScored } from "../redis/pages.ts";
+import type { Partition } from "../redis/partition.ts";
+import { type Backends, openBackends } from "./backend.ts";
 import type { FailedRef } from "./call-record.ts";
-import { openQueue } from "./protocol.ts";
+import { originOf, type QueueName } from "./queue-name.ts";
+import { openRegistry } from "./registry.ts";
 
 /** A call that waits for an operator. `acceptedAt` and `failedAt` are unix ms. */
 export type FailedCall = FailedRef & {
+  /** It may be one that this release does not know. */
+  origin: string;
   acceptedAt: number;
   /** Attempts spent since it was queued or last replayed. */
   attempts: number;
@@ -38,18 +40,17 @@ const REFS_AT_ONCE = 500;
 
 export type FailedCalls = ReturnType<typeof createFailedCalls>;
 
-/** Reads the failed calls, and changes nothing. */
-export function createFailedCalls(redis: Redis) {
-  const queues = Object.fromEntries(ORIGINS.map((origin) => [origin, openQueue(redis, origin)])) as Queues;
+/** Reads the failed calls of all queues, and changes nothing. */
+export function createFailedCalls(partition: Partition) {
+  const backendOf = openBackends(partition);
+  const index = createFailedIndex(partition);
 
   /** The calls that match, by the time they failed, oldest first by default. Only a few are in memory at a time. */
   async function* matching(filter: CallFilter, { newestFirst = false } = {}): AsyncGenerator<FailedCall> {
     const range = { origin: filter.origin, since: filter.since, until: filter.until };
-    const refs = filter.ids
-      ? await findFailed(redis, filter.ids, range)
-      : walkFailed(redis, range, newestFirst);
+    const refs = filter.ids ? await index.find(filter.ids, range) : await index.walk(range, newestFirst);
     for await (const page of inPages(refs, CALLS_AT_ONCE)) {
-      const calls = await Promise.all(page.map((failed) => load(queues, failed)));
+      const calls = await Promise.all(page.map((failed) => load(backendOf, failed)));
       yield* calls.filter((call) => call !== undefined).filter((call) => matches(call, filter));
     }
   }
@@ -61,7 +62,7 @@ export function createFailedCalls(redis: Redis) {
     async count(filter: CallFilter): Promise<number> {
       const { ids, endpoint, jobId, code, origin, since, until } = filter;
       const byIndex = [ids, endpoint, jobId, code].every((field) => field === undefined);
-      if (byIndex) return countFailed(redis, { origin, since, until });
+      if (byIndex) return index.count({ origin, since, until });
       let count = 0;
       for await (const _ of matching(filter)) count += 1;
       return count;
@@ -71,31 +72,32 @@ export function createFailedCalls(redis: Redis) {
       for await (const call of matching({ ids: [id] })) return call;
       return undefined;
     },
-
-    /** BullMQ's state of a call: `waiting`, `delayed`, `active`, `failed`; undefined if it is in no queue. */
-    async placeOf(id: string): Promise<string | undefined> {
-      const states = await Promise.all(ORIGINS.map((origin) => queues[origin].getJobState(id)));
-      return states.find((state) => state !== "unknown");
-    },
   };
 }
 
-type Queues = Record<Origin, Queue<JobCall>>;
-
 /** Undefined if the call has left the failed calls since it was listed. */
-async function load(queues: Queues, failed: FailedRef): Promise<FailedCall | undefined> {
-  const job: Job | undefined = await queues[failed.origin].getJob(failed.id);
+async function load(backendOf: Backends, failed: FailedRef): Promise<FailedCall | undefined> {
+  const job = await backendOf(failed.queue).getJobData(failed.id);
   if (job?.finishedOn === undefined) return undefined;
-  const stored: unknown = job.data;
+  const stored: unknown = parsed(job.data);
   const call = JobCall.safeParse(stored).data;
   return {
     ...failed,
+    origin: originOf(failed.queue),
     ...toFailure(job.failedReason),
     acceptedAt: call?.accepted_at ?? job.timestamp,
     attempts: job.attemptsMade,
     call,
     stored,
   };
+}
+
+function parsed(data: string): unknown {
+  try {
+    return JSON.parse(data);
+  } catch {
+    return data;
+  }
 }
 
 /** The producer's retry policy writes `code: reason`. A text without a known code is BullMQ's own. */
@@ -116,56 +118,77 @@ function matches({ code, call }: FailedCall, filter: CallFilter): boolean {
 /** Selects by origin and by the time of the failure, both ends inclusive. */
 type Range = { origin: Origin | undefined; since: number | undefined; until: number | undefined };
 
-/**
- * The failed calls of a range without their data, oldest or newest first. Calls that leave or arrive during the walk do not
- * shift the others, because each page begins at the last call seen, not at a position.
- */
-function walkFailed(redis: Redis, range: Range, newestFirst: boolean): AsyncGenerator<FailedRef> {
-  const walks = originsOf(range).map((origin) => walkOrigin(redis, origin, range, newestFirst));
-  return merge(walks, (a, b) => (newestFirst ? a.failedAt > b.failedAt : a.failedAt < b.failedAt));
-}
+/** The failed calls without their data. */
+function createFailedIndex({ redis, keys, ...partition }: Partition) {
+  const registry = openRegistry({ redis, keys, ...partition });
 
-async function countFailed(redis: Redis, range: Range): Promise<number> {
-  const { since = "-inf", until = "+inf" } = range;
-  const counts = originsOf(range).map((origin) => redis.zcount(keys.failed(origin), since, until));
-  return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
-}
-
-/** Finds which of these calls failed within the range. */
-async function findFailed(redis: Redis, ids: readonly string[], range: Range): Promise<FailedRef[]> {
-  const { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY } = range;
-  const asked = ids.flatMap((id) => originsOf(range).map((origin) => ({ id, origin })));
-  const scores = await Promise.all(asked.map(({ id, origin }) => redis.zscore(keys.failed(origin), id)));
-  return asked.flatMap((call, i) => {
-    const failedAt = Number(scores[i] ?? Number.NaN);
-    return failedAt >= since && failedAt <= until ? [{ ...call, failedAt }] : [];
-  });
-}
-
-function originsOf({ origin }: Range): readonly Origin[] {
-  return origin === undefined ? ORIGINS : [origin];
-}
-
-async function* walkOrigin(
-  redis: Redis,
-  origin: Origin,
-  { since = "-inf", until = "+inf" }: { since: Score | undefined; until: Score | undefined },
-  newestFirst: boolean,
-): AsyncGenerator<FailedRef> {
-  let last: FailedRef | undefined;
-  let skip = 0;
-  for (;;) {
-    const [from, to] = newestFirst ? [last?.failedAt ?? until, since] : [last?.failedAt ?? since, until];
-    const range = [keys.failed(origin), from, to, "WITHSCORES", "LIMIT", skip, REFS_AT_ONCE] as const;
-    const reply = await (newestFirst ? redis.zrevrangebyscore(...range) : redis.zrangebyscore(...range));
-    const page = toScored(reply).map(({ member, score }) => ({ id: member, origin, failedAt: score }));
-    const fresh = page.filter((call) => isBeyond(call, last, newestFirst));
-    yield* fresh;
-    if (page.length < REFS_AT_ONCE) return;
-    // If a whole page failed in the same millisecond as the last call, only the position leads on.
-    skip = fresh.length === 0 ? skip + REFS_AT_ONCE : 0;
-    last = fresh.at(-1) ?? last;
+  async function queuesIn({ origin }: Range): Promise<QueueName[]> {
+    const names = await registry.names();
+    return origin === undefined ? names : names.filter((name) => originOf(name) === origin);
   }
+
+  async function* walkQueue(
+    queue: QueueName,
+    { since = "-inf", until = "+inf" }: { since: Score | undefined; until: Score | undefined },
+    newestFirst: boolean,
+  ): AsyncGenerator<FailedRef> {
+    let last: FailedRef | undefined;
+    let skip = 0;
+    for (;;) {
+      const [from, to] = newestFirst ? [last?.failedAt ?? until, since] : [last?.failedAt ?? since, until];
+      const range = [
+        keys.inQueue(queue, "failed"),
+        from,
+        to,
+        "WITHSCORES",
+        "LIMIT",
+        skip,
+        REFS_AT_ONCE,
+      ] as const;
+      const reply = await (newestFirst ? redis.zrevrangebyscore(...range) : redis.zrangebyscore(...range));
+      const page = toScored(reply).map(({ member, score }) => ({ id: member, queue, failedAt: score }));
+      const fresh = page.filter((call) => isBeyond(call, last, newestFirst));
+      yield* fresh;
+      if (page.length < REFS_AT_ONCE) return;
+      // If a whole page failed in the same millisecond as the last call, only the position leads on.
+      skip = fresh.length === 0 ? skip + REFS_AT_ONCE : 0;
+      last = fresh.at(-1) ?? last;
+    }
+  }
+
+  return {
+    /**
+     * The failed calls of a range, oldest or newest first. Calls that leave or arrive during the walk do not shift the others,
+     * because each page begins at the last call seen, not at a position.
+     */
+    async walk(range: Range, newestFirst: boolean): Promise<AsyncGenerator<FailedRef>> {
+      const walks = (await queuesIn(range)).map((queue) => walkQueue(queue, range, newestFirst));
+      return merge(walks, (a, b) => (newestFirst ? a.failedAt > b.failedAt : a.failedAt < b.failedAt));
+    },
+
+    async count(range: Range): Promise<number> {
+      const { since = "-inf", until = "+inf" } = range;
+      const queues = await queuesIn(range);
+      const counts = queues.map((queue) => redis.zcount(keys.inQueue(queue, "failed"), since, until));
+      return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
+    },
+
+    /** Finds which of these calls failed within the range. */
+    async find(ids: readonly string[], range: Range): Promise<FailedRef[]> {
+      const { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY } = range;
+      const queues = await queuesIn(range);
+      const found = ids.map(async (id) => {
+        const scores = await Promise.all(
+          queues.map((queue) => redis.zscore(keys.inQueue(queue, "failed"), id)),
+        );
+        return queues.flatMap((queue, i) => {
+          const failedAt = Number(scores[i] ?? Number.NaN);
+          return failedAt >= since && failedAt <= until ? [{ id, queue, failedAt }] : [];
+        });
+      });
+      return (await Promise.all(found)).flat();
+    },
+  };
 }
 
 type Score = number | "-inf" | "+inf";

@@ -1,6 +1,5 @@
-import type { Redis } from "../redis/connect.ts";
-import { keys } from "../redis/keys.ts";
 import { toScored } from "../redis/pages.ts";
+import type { Partition } from "../redis/partition.ts";
 import { NOW, script } from "../redis/script.ts";
 import { type Clock, within } from "../time/clock.ts";
 
@@ -29,7 +28,7 @@ type Heartbeat = {
  * Tells Redis every two seconds that this worker is alive, until stopped. If a beat is not answered, the connection counts
  * as dead and is opened again: a worker's commands have no timeout, and would wait on a silent connection for ever.
  */
-export function beat(redis: Redis, workerId: string, clock: Clock): Heartbeat {
+export function beat({ redis, keys }: Partition, workerId: string, clock: Clock): Heartbeat {
   const send = script(redis, BEAT);
   let lastAt: number | undefined;
   let beating = false;
@@ -57,7 +56,7 @@ export function beat(redis: Redis, workerId: string, clock: Clock): Heartbeat {
 export type Beat = { id: string; ageMs: number };
 
 /** The workers whose last beat is fresh, the oldest beat first. */
-export async function lastBeats(redis: Redis): Promise<Beat[]> {
+export async function lastBeats({ redis, keys }: Partition): Promise<Beat[]> {
   const [now, beats] = (await script(redis, BEATS)([keys.workers], [HEARTBEAT_FRESH_MS])) as [
     number,
     string[],

@@ -1,7 +1,7 @@
 import { type AppError, toAppError } from "../errors/app-error.ts";
 import type { ErrorCode } from "../errors/codes.ts";
 import type { Logger } from "../log/logger.ts";
-import type { Redis } from "../redis/connect.ts";
+import type { Partition } from "../redis/partition.ts";
 import type { Clock } from "../time/clock.ts";
 import type { FailedRef } from "./call-record.ts";
 import type { CallFilter, FailedCalls } from "./failed.ts";
@@ -16,7 +16,7 @@ type Operated = "done" | "left";
 export type Why = { selection: string; reason?: string | undefined };
 
 /** What replay and discard need; `by` is the operator. */
-export type OperateDeps = { redis: Redis; clock: Clock; log: Logger; by: string };
+export type OperateDeps = { partition: Partition; clock: Clock; log: Logger; by: string };
 
 /** A failed call that is to be replayed or discarded, without its body. */
 export type Selected = FailedRef & { acceptedAt: number; code: ErrorCode };
@@ -28,9 +28,9 @@ export async function select(
   { limit, signal }: { limit: number; signal: AbortSignal },
 ): Promise<Selected[]> {
   const selected: Selected[] = [];
-  for await (const { id, origin, failedAt, acceptedAt, code } of calls.matching(filter)) {
+  for await (const { id, queue, failedAt, acceptedAt, code } of calls.matching(filter)) {
     if (selected.length >= limit || signal.aborted) break;
-    selected.push({ id, origin, failedAt, acceptedAt, code });
+    selected.push({ id, queue, failedAt, acceptedAt, code });
   }
   return selected;
 }

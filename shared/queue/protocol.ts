@@ -1,8 +1,4 @@
-import { type JobsOptions, Queue, type QueueOptions, type WorkerOptions } from "bullmq";
-import type { JobCall, Origin } from "../job-call/job-call.ts";
-import type { Logger } from "../log/logger.ts";
-import type { Redis } from "../redis/connect.ts";
-import { PREFIX } from "../redis/keys.ts";
+import type { JobsOptions } from "bullmq";
 
 /*
  * What gateways, producers and operators must agree on; the keys are in shared/redis/keys.ts.
@@ -24,6 +20,9 @@ import { PREFIX } from "../redis/keys.ts";
  */
 export type RecordState = "CLAIMED" | "SETTLED" | "QUEUED" | "FAILED" | "INJECTED" | "DISCARDED";
 
+/** How long the record of an ended call without a delivery id lives: longer than any late repeat of its add takes. */
+export const RANDOM_ID_MARK_MS = 3_600_000;
+
 /** KEYS record. ARGV now, from states... Changes one of these states to QUEUED. Answers the state found. */
 export const MOVE_TO_QUEUED = `
 local st = redis.call('HGET', KEYS[1], 'st')
@@ -40,54 +39,6 @@ export const JOB_NAME = "call";
 
 /**
  * How a call lies in BullMQ. Attempts and backoff are left to the producer, so that its configuration also holds for calls
- * that already wait: in BullMQ, attempts never run out, and every delay comes from the producer's strategy.
- * A finished call leaves at once; its record stays. A failed call never leaves by itself.
+ * that already wait. A failed call never leaves by itself.
  */
-export const JOB_OPTIONS = {
-  attempts: 1_000_000,
-  backoff: { type: "postern" },
-  removeOnComplete: true,
-  removeOnFail: false,
-  stackTraceLimit: 1,
-} as const satisfies JobsOptions;
-
-/**
- * Opening a queue writes nothing. BullMQ would write its settings only once, when the queue is opened, and not at all if
- * Redis is away then. With both skips, an add fails at once if Redis is away at the start, and works when Redis is back.
- */
-export const QUEUE_OPTIONS = {
-  prefix: PREFIX,
-  skipVersionCheck: true,
-  skipWaitingForReady: true,
-  skipMetasUpdate: true,
-} as const satisfies Omit<QueueOptions, "connection">;
-
-/** However often a worker dies with a call in hand, the call waits again: a crash never makes a call FAILED. */
-export const WORKER_OPTIONS = {
-  prefix: PREFIX,
-  maxStalledCount: 1_000_000,
-  runRetryDelay: 1000,
-  metrics: { maxDataPoints: 60 },
-} as const satisfies Omit<WorkerOptions, "connection">;
-
-/** An origin's queue, for reading and for operators. Opening it writes nothing. Errors of Redis reach the caller only. */
-export function openQueue(redis: Redis, origin: Origin): Queue<JobCall> {
-  const queue = new Queue<JobCall>(origin, { ...QUEUE_OPTIONS, connection: redis });
-  queue.on("error", () => {});
-  return queue;
-}
-
-const CONNECTION =
-  /ECONN|EPIPE|ETIMEDOUT|EAI_AGAIN|ENOTFOUND|Connection is closed|enableOfflineQueue|writeable/;
-
-/** Logs the errors that BullMQ reports, except those of the connection: the connection logs them itself, and only once. */
-export function logErrors(
-  source: { on(event: "error", listener: (error: Error) => void): unknown },
-  origin: Origin,
-  log: Logger,
-): void {
-  source.on("error", (error: Error) => {
-    if (CONNECTION.test(`${"code" in error ? error.code : ""} ${error.message}`)) return;
-    log.warn("queue.error", { origin, reason: error.message });
-  });
-}
+export const JOB_OPTIONS = { attempts: 1_000_000, removeOnFail: false } as const satisfies JobsOptions;

@@ -1,9 +1,8 @@
-import { Job } from "bullmq";
-import { ORIGINS } from "../job-call/job-call.ts";
+import type { MinimalJob } from "bullmq";
 import { createAudit } from "./audit.ts";
+import { openBackends } from "./backend.ts";
 import { createFailedRecords, type FailedRef } from "./call-record.ts";
 import type { Operate, OperateDeps } from "./operate.ts";
-import { JOB_NAME, openQueue } from "./protocol.ts";
 
 /**
  * Lets a failed call wait again with all its attempts, under the same idempotency key. It can be replayed again later.
@@ -13,19 +12,16 @@ import { JOB_NAME, openQueue } from "./protocol.ts";
  * promise that. After a crash between the two the call is still listed as failed, and the next replay or discard finishes
  * the work. If two operators replay a call at once, one moves it and the other learns that it left.
  */
-export function createReplay({ redis, clock, log, by }: OperateDeps): Operate {
-  const records = createFailedRecords(redis);
-  const audit = createAudit(redis, log);
-  const queues = new Map(ORIGINS.map((origin) => [origin, openQueue(redis, origin)]));
+export function createReplay({ partition, clock, log, by }: OperateDeps): Operate {
+  const records = createFailedRecords(partition);
+  const audit = createAudit(partition, log);
+  const backendOf = openBackends(partition);
 
   /** False if the call is no longer among the failed. */
-  async function move({ id, origin }: FailedRef): Promise<boolean> {
-    const queue = queues.get(origin);
-    if (queue === undefined) return false;
-    // A handle without data is enough: moving a job does not need its body.
-    const job = new Job(queue, JOB_NAME, {}, {}, id);
+  async function move({ id, queue }: FailedRef): Promise<boolean> {
+    const all = { resetAttemptsMade: true, resetAttemptsStarted: true };
     try {
-      await job.retry("failed", { resetAttemptsMade: true, resetAttemptsStarted: true });
+      await backendOf(queue).retryFinishedJob({ id, opts: {} } as MinimalJob, "failed", all);
       return true;
     } catch (error) {
       if (isGone(error)) return false;

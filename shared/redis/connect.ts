@@ -2,7 +2,6 @@ import { type Command, Redis, type RedisOptions } from "ioredis";
 import type { Secret } from "../crypto/secret.ts";
 import { AppError, messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
-import { BATCH_MAX } from "./batcher.ts";
 
 export type { Redis } from "ioredis";
 
@@ -80,6 +79,12 @@ export function whenReady(redis: Redis, deadlineMs: number): Promise<void> {
     redis.on("ready", onReady);
   });
 }
+
+/**
+ * The most commands that leave together. Without a limit, many replies that arrive at once would cause one large batch, and
+ * this process and Redis would take turns to work instead of working side by side.
+ */
+const BATCH_MAX = 16;
 
 type WriteableStream = Parameters<Redis["sendCommand"]>[1];
 

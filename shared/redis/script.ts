@@ -1,7 +1,10 @@
 import { createHash } from "node:crypto";
-import type { Redis } from "ioredis";
+import { Redis } from "ioredis";
 
-export type Script = (keys: readonly string[], args: readonly (string | number)[]) => Promise<unknown>;
+export type Script = (
+  keys: readonly string[],
+  args: readonly (string | number | Buffer)[],
+) => Promise<unknown>;
 
 /**
  * A Lua script on one connection. It is sent as its hash, and in full only if Redis does not know it because it is new,
@@ -23,3 +26,20 @@ export function script(redis: Redis, lua: string): Script {
 export const NOW = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)`;
+
+type Definition = Parameters<Redis["defineCommand"]>[1];
+
+/** The Lua scripts that a library defines on a connection, by the names it gives them. Nothing is connected. */
+export function readDefinitions(define: (redis: Redis) => void): ReadonlyMap<string, Definition> {
+  const recorder = new Recorder({ lazyConnect: true });
+  define(recorder);
+  return recorder.definitions;
+}
+
+class Recorder extends Redis {
+  readonly definitions = new Map<string, Definition>();
+
+  override defineCommand(name: string, definition: Definition): void {
+    this.definitions.set(name, definition);
+  }
+}

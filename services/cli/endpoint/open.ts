@@ -27,7 +27,7 @@ const POLL_MS = 250;
 export function openEndpoint(deps: ProgramDeps, path: string, options: OpenOptions): Promise<number> {
   const { print, printError } = deps;
   const { minutes, json } = options;
-  return withRedis(deps, options, async ({ redis, webhooks, log }) => {
+  return withRedis(deps, options, async ({ redis, partition, webhooks, log }) => {
     const problem = whyNot(path, webhooks);
     if (problem !== undefined) {
       printError(`error: ${problem}\n`);
@@ -38,7 +38,7 @@ export function openEndpoint(deps: ProgramDeps, path: string, options: OpenOptio
     const opened = await createOpenedEndpoints(redis).open(path, by, minutes * 60_000);
     const selection = `for ${minutes} min`;
     try {
-      await createAudit(redis, log)({ at: systemClock(), action: "open", path, by, selection });
+      await createAudit(partition, log)({ at: systemClock(), action: "open", path, by, selection });
       await log.flush();
     } catch (cause) {
       await opened.close();

@@ -67,19 +67,19 @@ export function runBulk(deps: ProgramDeps, given: BulkOptions, kind: BulkKind): 
   void stopSignal().then(() => stop.abort());
   const { signal } = stop;
 
-  return withRedis(deps, options, async ({ redis, postern, log }) => {
+  return withRedis(deps, options, async ({ partition, postern, log }) => {
     const limit = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
-    const selected = await select(createFailedCalls(redis), toFilter(options), { limit, signal });
+    const selected = await select(createFailedCalls(partition), toFilter(options), { limit, signal });
     const needForce = selected.filter((call) => needsForce(call, postern, startedAt));
     const chosen = selected.filter((call) => !needsForce(call, postern, startedAt));
     const found = new Set(selected.map(({ id }) => id));
     const absent = signal.aborted ? [] : ids.filter((id) => !found.has(id));
-    const missing = await Promise.all(absent.map((id) => whereIs(redis, id)));
+    const missing = await Promise.all(absent.map((id) => whereIs(partition, id)));
 
     const operateAll = async (): Promise<ManyResult> => {
       const bar = deps.terminal.drawsProgress ? createProgressBar(deps.printError) : undefined;
       const result = await operateMany(chosen, {
-        operate: create({ redis, log, clock: systemClock, by: operatorName() }),
+        operate: create({ partition, log, clock: systemClock, by: operatorName() }),
         why: { selection: selectionOf(options), reason },
         concurrency,
         signal,

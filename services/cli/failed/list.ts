@@ -13,8 +13,8 @@ export type ListOptions = FilterOptions & { configDir: string; json?: boolean };
 export function listFailed(deps: ProgramDeps, options: ListOptions): Promise<number> {
   const { limit, json } = options;
   const filter = toFilter(options);
-  return withRedis(deps, options, async ({ redis }) => {
-    const calls = createFailedCalls(redis);
+  return withRedis(deps, options, async ({ partition }) => {
+    const calls = createFailedCalls(partition);
     const listing = createListing(deps, json, {
       headings: ["CALL", "FAILED AT", "FROM", "JOB", "TRIES", "CODE", "REASON"],
       widths: [34, 20, 20, 3, 5, 16],

@@ -3,7 +3,8 @@ import type { JobCall } from "../../../shared/job-call/job-call.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createCallRecords, type FailedAttempt } from "../../../shared/queue/call-record.ts";
 import { createFailedCalls, type FailedCall } from "../../../shared/queue/failed.ts";
-import type { Redis } from "../../../shared/redis/connect.ts";
+import { openRegistry } from "../../../shared/queue/registry.ts";
+import type { Partition } from "../../../shared/redis/partition.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { facts, jsonLine, plain, toIso } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
@@ -15,14 +16,14 @@ type Shown = { failed: FailedCall; record: string | undefined; attempts: FailedA
 
 /** `postern failed show`: all that is known of one failed call. 1 if the call is not among the failed ones. */
 export function showFailed(deps: ProgramDeps, id: string, options: ShowOptions): Promise<number> {
-  return withRedis(deps, options, async ({ redis }) => {
-    const failed = await createFailedCalls(redis).find(id);
-    if (failed === undefined) throw new Error(await whereIs(redis, id));
+  return withRedis(deps, options, async ({ partition }) => {
+    const failed = await createFailedCalls(partition).find(id);
+    if (failed === undefined) throw new Error(await whereIs(partition, id));
     if (options.bodyOnly) {
       deps.terminal.writeBytes(bodyOf(storedCall(failed)));
       return EXIT.ok;
     }
-    const records = createCallRecords(redis);
+    const records = createCallRecords(partition);
     const [record, attempts] = await Promise.all([records.state(id), records.attempts(id)]);
     const shown = { failed, record, attempts };
     deps.print(options.json ? jsonLine(allOf(shown)) : inWords(shown, options.full ?? false));
@@ -31,10 +32,10 @@ export function showFailed(deps: ProgramDeps, id: string, options: ShowOptions):
 }
 
 /** Says in a sentence where a call is that is not among the failed ones. */
-export async function whereIs(redis: Redis, id: string): Promise<string> {
-  const place = await createFailedCalls(redis).placeOf(id);
+export async function whereIs(partition: Partition, id: string): Promise<string> {
+  const place = (await openRegistry(partition).find(id))?.state;
   if (place !== undefined) return `${id} is not among the failed calls: it is ${place} in the queue`;
-  const record = await createCallRecords(redis).state(id);
+  const record = await createCallRecords(partition).state(id);
   if (record !== undefined)
     return `${id} is not among the failed calls: its record says ${record.toLowerCase()}`;
   return `${id} is not among the failed calls, and nothing is known of it (any more)`;

@@ -20,11 +20,11 @@ export type ResolveOptions = {
 export function resolvePayment(deps: ProgramDeps, id: string, options: ResolveOptions): Promise<number> {
   const { transaction, reason } = options;
   const verdict: Verdict = transaction === undefined ? { kind: "void" } : { kind: "settled", transaction };
-  return withRedis(deps, options, async ({ redis, log }) => {
+  return withRedis(deps, options, async ({ redis, partition, log }) => {
     const journal = createPaymentJournal(redis);
     const payment = await journal.find(id);
     if (payment === undefined) throw new Error(unknown(id));
-    const audit = createAudit(redis, log);
+    const audit = createAudit(partition, log);
     const resolve = createResolve({ journal, audit, clock: systemClock, by: operatorName() });
     const resolved = await resolve(payment, verdict, reason);
     await log.flush();

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { type Inject, Refused } from "../../../services/producer/deliver.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { JOB_NAME, JOB_OPTIONS } from "../../../shared/queue/protocol.ts";
+import { queueOf } from "../../../shared/queue/queue-name.ts";
 import { useFakeRunner } from "../../fixtures/fake-runner.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";
 import { useRedis } from "../../fixtures/redis.ts";
@@ -15,12 +15,15 @@ const producers = useProducer({ redis });
 
 test("a stored call whose bytes no longer match their hash, or that has no version, fails without an offer", async () => {
   const call = aCall();
-  await producers.queue.add(JOB_NAME, { ...call, body: "AAAA" }, { ...JOB_OPTIONS, jobId: call.id });
+  await producers.queues.addStored(call, { ...call, body: "AAAA" });
   const other = aCall();
-  await producers.queue.add(JOB_NAME, { ...other, v: "2" } as never, { ...JOB_OPTIONS, jobId: other.id });
+  await producers.queues.addStored(other, { ...other, v: "2" });
   producers.start({ runnerUrl: runner.url });
-  await eventually("both lie among the failed", async () => (await producers.failed()).length === 2);
-  expect((await producers.failed()).map((job) => job.failedReason)).toEqual(
+  await eventually(
+    "both lie among the failed",
+    async () => (await producers.queues.jobs("failed")).length === 2,
+  );
+  expect((await producers.queues.jobs("failed")).map((job) => job.failedReason)).toEqual(
     Array(2).fill(expect.stringMatching(/^call\.corrupt: /)),
   );
   expect(runner.offers).toEqual([]);
@@ -28,14 +31,11 @@ test("a stored call whose bytes no longer match their hash, or that has no versi
 
 test("a call of a newer release is put off without an offer, an attempt or a line in its record", async () => {
   const call = aCall();
-  await producers.queue.add(JOB_NAME, { ...call, v: 2, body: ["?"] } as never, {
-    ...JOB_OPTIONS,
-    jobId: call.id,
-  });
+  await producers.queues.addStored(call, { ...call, v: 2, body: ["?"] });
   const { saw, count, log } = producers.start({ runnerUrl: runner.url, attempts: 1 });
   await saw("call.newer");
-  await eventually("it waits for later", async () => (await producers.countIn("delayed")) === 1);
-  expect(await producers.queue.getJob(call.id)).toMatchObject({ attemptsMade: 0, delay: expect.any(Number) });
+  await eventually("it waits for later", async () => (await producers.queues.countIn("delayed")) === 1);
+  expect(await producers.queues.find(call.id)).toMatchObject({ attemptsMade: 0, delay: expect.any(Number) });
   expect(log.events.find(({ event }) => event === "call.newer")?.fields).toMatchObject({ callId: call.id });
   expect([count("call.failed"), count("call.delayed"), runner.offers.length]).toEqual([0, 0, 0]);
   expect(await producers.records.attempts(call.id)).toEqual([]);
@@ -43,7 +43,7 @@ test("a call of a newer release is put off without an offer, an attempt or a lin
 
 test("a call with a field that this release does not know is delivered", async () => {
   const call = aCall();
-  await producers.queue.add(JOB_NAME, { ...call, priority: 3 } as never, { ...JOB_OPTIONS, jobId: call.id });
+  await producers.queues.addStored(call, { ...call, priority: 3 });
   const { saw, log } = producers.start({ runnerUrl: runner.url });
   await saw("call.injected");
   expect(log.events.at(-1)?.fields).toMatchObject({ callId: call.id, serviceId: 7, jobId: 1 });
@@ -57,13 +57,13 @@ test("a call whose end is recorded is not offered again, however often it is add
   await producers.add(call);
   await saw("call.known");
   const discarded = aCall();
-  await producers.records.discarded(discarded, Date.now());
+  await producers.records.discarded({ ...discarded, queue: queueOf(discarded) }, Date.now());
   await producers.add(discarded);
   await saw("call.known", 2);
   expect(runner.offers).toHaveLength(1);
   await eventually(
     "the queue is empty",
-    async () => (await producers.countIn("wait", "active", "delayed", "failed")) === 0,
+    async () => (await producers.queues.countIn("wait", "active", "delayed", "failed")) === 0,
   );
 });
 
@@ -71,21 +71,21 @@ test("nothing of an injected call stays but its mark, and the mark expires", asy
   const call = aCall();
   await producers.add(call);
   await producers.start({ runnerUrl: runner.url }).saw("call.injected");
-  await eventually("the job is gone", async () => (await producers.queue.getJob(call.id)) === undefined);
+  await eventually("the job is gone", async () => (await producers.queues.find(call.id)) === undefined);
   const left = await redis.client.keys(`*${call.id}*`);
   expect(left).toEqual([`{postern}:call:${call.id}`]);
   expect(await redis.client.pttl(left[0]!)).toBeGreaterThan(3_500_000);
 });
 
-test("a 2xx that cannot be recorded spends no attempt and fails nothing", async () => {
+test("a 2xx that cannot be recorded at once is recorded later, and the call is offered once", async () => {
   const { saw, count } = producers.start({ redisUrl: proxy.url, runnerUrl: runner.url, attempts: 1 });
   const full: Fault = { kind: "rewrite", words: ["EVAL", "return redis.error_reply('OOM')", "0"] };
-  let failures = 1;
-  proxy.onCommand = (words) => (words.includes("INJECTED") && failures-- > 0 ? full : undefined);
+  let failures = 2;
+  const isFinish = (words: readonly string[]) => words.some((word) => word.endsWith(":metrics:completed"));
+  proxy.onCommand = (words) => (isFinish(words) && failures-- > 0 ? full : undefined);
   await producers.add(aCall());
   await saw("call.injected");
-  expect(count("call.record_failed")).toBe(1);
-  expect([count("call.failed"), count("call.delayed"), runner.offers.length]).toEqual([0, 0, 2]);
+  expect([count("call.failed"), count("call.delayed"), runner.offers.length]).toEqual([0, 0, 1]);
 });
 
 test("an inject of one's own is called again after a plain error, and Refused fails the call", async () => {

@@ -6,7 +6,7 @@ import { createHttpInject } from "../../../services/producer/http-runner.ts";
 import { freePort } from "../../../shared/dev/free-port.ts";
 import { toAppError } from "../../../shared/errors/app-error.ts";
 import { parseJobCall } from "../../../shared/job-call/job-call.ts";
-import { Hold } from "../../../shared/queue/consume.ts";
+import { Hold } from "../../../shared/queue/hold.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { aCall } from "../../fixtures/producer.ts";

@@ -108,7 +108,10 @@ test.each(retried)("a call answered with %s at each of its attempts fails", asyn
   await producers.add(call);
   const { saw } = start(answer === "silence" ? { timeoutMs: 100 } : {});
   await saw("call.failed");
-  await eventually("it lies among the failed", async () => (await producers.failed()).length === 1);
+  await eventually(
+    "it lies among the failed",
+    async () => (await producers.queues.jobs("failed")).length === 1,
+  );
   expect(runner.offers).toHaveLength(3);
   expect(await producers.records.attempts(call.id)).toMatchObject(Array(3).fill({ code }));
 });
@@ -120,9 +123,12 @@ test.each([400, 401, 403, 404, 410, 413, 415, 422])(
     const call = aCall();
     await producers.add(call);
     const { producer } = start();
-    await eventually("it lies among the failed", async () => (await producers.failed()).length === 1);
+    await eventually(
+      "it lies among the failed",
+      async () => (await producers.queues.jobs("failed")).length === 1,
+    );
     expect(runner.offers).toHaveLength(1);
-    const [job] = await producers.failed();
+    const [job] = await producers.queues.jobs("failed");
     expect(job?.failedReason).toBe(`runner.refused: ${status} {"detail": "no thank you"}`);
     expect(job?.data).toEqual(call);
     expect(await producers.records.attempts(call.id)).toMatchObject([

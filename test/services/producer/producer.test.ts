@@ -45,7 +45,7 @@ test("a producer that stops takes no new call and lets the one in hand end", asy
   await closed;
   expect(count("call.injected")).toBe(1);
   expect(runner.offers).toHaveLength(1);
-  expect(await producers.countIn("wait")).toBe(1);
+  expect(await producers.queues.countIn("wait")).toBe(1);
 });
 
 test("a producer that stops and will not wait gives the call in hand back at once, without spending an attempt", async () => {
@@ -56,8 +56,8 @@ test("a producer that stops and will not wait gives the call in hand back at onc
   await eventually("it is offered", () => runner.offers.length === 1);
   await producer.close(50);
   expect(count("call.given_back")).toBe(1);
-  await eventually("it waits", async () => (await producers.countIn("wait")) === 1);
-  expect(await producers.queue.getJob(call.id)).toMatchObject({ attemptsMade: 0 });
+  await eventually("it waits", async () => (await producers.queues.countIn("wait", "delayed")) === 1);
+  expect(await producers.queues.find(call.id)).toMatchObject({ attemptsMade: 0 });
 });
 
 test("a producer stops though Redis goes away between its last command and its farewell", async () => {

@@ -3,7 +3,7 @@ import { createRunners, type JobRunner } from "../../../services/producer/runner
 import { eventually } from "../../../shared/dev/wait.ts";
 import { toAppError } from "../../../shared/errors/app-error.ts";
 import { parseJobCall } from "../../../shared/job-call/job-call.ts";
-import { Hold } from "../../../shared/queue/consume.ts";
+import { Hold } from "../../../shared/queue/hold.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { useFakeRunner } from "../../fixtures/fake-runner.ts";
@@ -79,7 +79,7 @@ test("an outage spends no attempt, records nothing and logs two lines; then ever
   const calls = Array.from({ length: 20 }, () => aCall());
   for (const call of calls) await producers.add(call);
   await saw("runner.away");
-  expect(await producers.countIn("failed")).toBe(0);
+  expect(await producers.queues.countIn("failed")).toBe(0);
   for (const { id } of calls) expect(await producers.records.attempts(id)).toEqual([]);
   await usual.comeBack();
   await saw("call.injected", 20);

@@ -7,7 +7,8 @@ import { freePort } from "../../../shared/dev/free-port.ts";
 import { type Part, startPart } from "../../../shared/dev/process.ts";
 import { untilReady, untilSelling } from "../../../shared/dev/stack.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { isQueued } from "../../../shared/queue/status.ts";
+import { openRegistry } from "../../../shared/queue/registry.ts";
+import { partitionOf } from "../../../shared/redis/partition.ts";
 import { useDevnet } from "../../fixtures/devnet.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { useRedis } from "../../fixtures/redis.ts";
@@ -84,7 +85,7 @@ test("the x402 process, told to stop, finishes the payment that is being settled
   expect([answer.status, answer.json()["status"]]).toEqual([202, "accepted"]);
   expect(answer.headers["payment-response"]).toBeDefined();
   expect(await ended).toEqual({ code: 0, signal: null });
-  expect(await isQueued(redis.client, "x402", String(answer.json()["call_id"]))).toBe(true);
+  expect(await openRegistry(partitionOf(redis.client)).find(String(answer.json()["call_id"]))).toBeDefined();
   expect(await charges()).toBe(1);
 });
 

@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
 import type { JobCall } from "../../../shared/job-call/job-call.ts";
-import { silentLogger } from "../../../shared/log/logger.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
 import { createAdd } from "../../../shared/queue/enqueue.ts";
-import { openQueue } from "../../../shared/queue/protocol.ts";
 import { keys } from "../../../shared/redis/keys.ts";
+import { partitionOf } from "../../../shared/redis/partition.ts";
 import { usePayments } from "../../fixtures/payments.ts";
 import { makePayment } from "../../support/made-payment.ts";
+import { openQueues } from "../../support/queues.ts";
 import { randomNonce } from "../../support/sign-payment.ts";
 
 const payments = usePayments();
@@ -95,7 +95,7 @@ test("a field of a payment's call that this release does not know is still there
   const now = Date.now();
   await journal.claim({ ...payment, call }, { now, by: "a test", openMax: 10, dueAt: now + DAY_MS });
   const kept = (await found(call.id)).call as JobCall;
-  await createAdd(payments.redis.client, "x402", silentLogger)(kept);
-  const job = await openQueue(payments.redis.client, "x402").getJob(call.id);
+  await createAdd(partitionOf(payments.redis.client))(kept);
+  const job = await openQueues(payments.redis.client).find(call.id);
   expect(job?.data).toEqual(call);
 });

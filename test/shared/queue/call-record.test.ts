@@ -2,10 +2,12 @@ import { beforeEach, expect, test } from "vitest";
 import { createCallRecords } from "../../../shared/queue/call-record.ts";
 import { createClaims } from "../../../shared/queue/enqueue.ts";
 import { keys } from "../../../shared/redis/keys.ts";
+import { partitionOf } from "../../../shared/redis/partition.ts";
 import { useRedis } from "../../fixtures/redis.ts";
+import { markInjected } from "../../support/mark-injected.ts";
 
 const WINDOW_MS = 3_600_000;
-const OF = { id: "c_1", origin: "webhook" as const };
+const OF = { id: "c_1", queue: "webhook/7/1" };
 
 const redis = useRedis();
 let records: ReturnType<typeof createCallRecords>;
@@ -13,8 +15,8 @@ let claims: ReturnType<typeof createClaims>;
 
 beforeEach(async () => {
   await redis.client.flushdb();
-  records = createCallRecords(redis.client);
-  claims = createClaims(redis.client);
+  records = createCallRecords(partitionOf(redis.client));
+  claims = createClaims(partitionOf(redis.client));
 });
 
 const claim = (by = "a test") => claims.claim(OF.id, "hash", { windowMs: WINDOW_MS, now: Date.now(), by });
@@ -27,7 +29,7 @@ test("a claim lasts for the window, a queued or failed call for ever, an ended o
   expect(await ttl()).toBe(-1);
   await records.failed(OF, Date.now());
   expect(await ttl()).toBe(-1);
-  await records.injected(OF, Date.now());
+  await markInjected(partitionOf(redis.client), OF);
   expect(await ttl()).toBeGreaterThan(WINDOW_MS - 5000);
 });
 
@@ -40,14 +42,14 @@ test("a gateway's late mark does not hide that the call is failed", async () => 
 
 test("what a worker writes that lost its call does not reopen a call that has ended", async () => {
   await claim();
-  await records.injected(OF, Date.now());
+  await markInjected(partitionOf(redis.client), OF);
   const attempt = { at: Date.now(), code: "runner.timed_out", reason: "late", worker: "w" };
   await records.attemptFailed(OF, attempt, Date.now());
   await records.failed(OF, Date.now());
   expect(await records.state(OF.id)).toBe("INJECTED");
   expect(await redis.client.pttl(keys.record(OF.id))).toBeGreaterThan(0);
   expect(await records.attempts(OF.id)).toEqual([]);
-  expect(await redis.client.zcard(keys.since("webhook"))).toBe(0);
+  expect(await redis.client.zcard(keys.since("webhook/7/1"))).toBe(0);
 });
 
 test("a claim whose reply was lost is still its request's own, and is known to another", async () => {

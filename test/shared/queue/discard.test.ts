@@ -1,9 +1,9 @@
-import { Job } from "bullmq";
 import { expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
+import { openBackends } from "../../../shared/queue/backend.ts";
 import { createFailedRecords } from "../../../shared/queue/call-record.ts";
-import { JOB_NAME, openQueue } from "../../../shared/queue/protocol.ts";
-import { keys, PREFIX } from "../../../shared/redis/keys.ts";
+import { keys } from "../../../shared/redis/keys.ts";
+import { partitionOf } from "../../../shared/redis/partition.ts";
 import { useFailedCalls, WHY, WINDOW_MS } from "../../fixtures/failed-calls.ts";
 
 const fixture = useFailedCalls();
@@ -11,7 +11,7 @@ const fixture = useFailedCalls();
 const why = { ...WHY, reason: "not wanted" };
 
 async function jobIsGone(id: string): Promise<boolean> {
-  return (await fixture.redis.client.exists(`${PREFIX}:webhook:${id}`)) === 0;
+  return (await fixture.redis.client.exists(keys.inQueue("webhook/7/1", id))) === 0;
 }
 
 test("a discarded call is DISCARDED to a repeat of its delivery for the window, and its body is gone", async () => {
@@ -68,9 +68,12 @@ test("of a replay and a discard of one call at once, exactly one happens", async
 
 test("a discard that dies after its first step is final: no replay runs the call, the next discard removes it", async () => {
   const [id = ""] = await fixture.fail([{}]);
-  expect(await createFailedRecords(fixture.redis.client).discarding(await fixture.find(id), Date.now())).toBe(
-    true,
-  );
+  expect(
+    await createFailedRecords(partitionOf(fixture.redis.client)).discarding(
+      await fixture.find(id),
+      Date.now(),
+    ),
+  ).toBe(true);
   expect(await fixture.replay(await fixture.find(id), WHY)).toBe("left");
   expect(await fixture.discard(await fixture.find(id), why)).toBe("done");
   expect(await jobIsGone(id)).toBe(true);
@@ -79,10 +82,13 @@ test("a discard that dies after its first step is final: no replay runs the call
 test("a replay that had begun before a discard may still move the call, which the producer then drops", async () => {
   const [id = ""] = await fixture.fail([{}]);
   const failed = await fixture.find(id);
-  const records = createFailedRecords(fixture.redis.client);
+  const records = createFailedRecords(partitionOf(fixture.redis.client));
   expect(await records.replaying(failed, Date.now())).toBe(true);
   expect(await records.discarding(failed, Date.now())).toBe(true);
-  await new Job(openQueue(fixture.redis.client, "webhook"), JOB_NAME, {}, {}, id).retry("failed");
+  await openBackends(partitionOf(fixture.redis.client))(failed.queue).retryFinishedJob(
+    { id, opts: {} } as never,
+    "failed",
+  );
   await fixture.startProducer();
   await eventually("the job is gone", () => jobIsGone(id));
   expect(fixture.offered(id)).toBe(1);
@@ -91,7 +97,7 @@ test("a replay that had begun before a discard may still move the call, which th
 
 test("the first step of a replay does not keep a call from being discarded", async () => {
   const [id = ""] = await fixture.fail([{}]);
-  await createFailedRecords(fixture.redis.client).replaying(await fixture.find(id), Date.now());
+  await createFailedRecords(partitionOf(fixture.redis.client)).replaying(await fixture.find(id), Date.now());
   expect(await fixture.discard(await fixture.find(id), why)).toBe("done");
-  expect(await fixture.redis.client.zcard(keys.since("webhook"))).toBe(0);
+  expect(await fixture.redis.client.zcard(keys.since("webhook/7/1"))).toBe(0);
 });

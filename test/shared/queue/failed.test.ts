@@ -15,9 +15,10 @@ const FAILED: NewCall[] = [
 beforeAll(async () => {
   ids = [...(await fixture.fail(FAILED, "runner.refused")), ...(await fixture.fail(FAILED, "runner.failed"))];
   // Failed at 1000, 2000, ... so that times can be named.
-  const places = ids.map((id, i) => ({ id, origin: FAILED[i % 3]?.origin ?? ("webhook" as const), i }));
-  for (const { id, origin, i } of places)
-    await fixture.redis.client.zadd(keys.failed(origin), "XX", (i + 1) * 1000, id);
+  for (const [i, id] of ids.entries()) {
+    const { queue } = await fixture.find(id);
+    await fixture.redis.client.zadd(keys.inQueue(queue, "failed"), "XX", (i + 1) * 1000, id);
+  }
 });
 
 async function found(filter: CallFilter, newestFirst = false): Promise<number[]> {
@@ -60,14 +61,18 @@ test("a failed call says why it failed, after how many attempts, and what was to
 
 test("a failed call that no longer parses is listed all the same", async () => {
   const [id = ""] = await fixture.fail([{}]);
-  await fixture.redis.client.hset(`{postern}:webhook:${id}`, "data", '{"v":99}');
+  await fixture.redis.client.hset(keys.inQueue("webhook/7/1", id), "data", '{"v":99}');
   expect(await fixture.find(id)).toMatchObject({ call: undefined, stored: { v: 99 } });
-  await fixture.redis.client.zrem(keys.failed("webhook"), id);
+  await fixture.redis.client.zrem(keys.inQueue("webhook/7/1", "failed"), id);
 });
 
 test("a walk over the failed calls meets each once, even where many failed in one millisecond", async () => {
   const many = await fixture.fail(Array.from({ length: 1100 }, () => ({ path: "/hooks/many" })));
-  await fixture.redis.client.zadd(keys.failed("webhook"), "XX", ...many.flatMap((id) => [10_000, id]));
+  await fixture.redis.client.zadd(
+    keys.inQueue("webhook/7/1", "failed"),
+    "XX",
+    ...many.flatMap((id) => [10_000, id]),
+  );
   for (const newestFirst of [true, false]) {
     const met: string[] = [];
     for await (const { id } of fixture.calls.matching({ since: 10_000 }, { newestFirst })) met.push(id);
@@ -76,16 +81,20 @@ test("a walk over the failed calls meets each once, even where many failed in on
 });
 
 test("a walk over the failed calls skips none before it when calls behind it leave", async () => {
-  const many = await fixture.redis.client.zrangebyscore(keys.failed("webhook"), 10_000, "+inf");
+  const many = await fixture.redis.client.zrangebyscore(
+    keys.inQueue("webhook/7/1", "failed"),
+    10_000,
+    "+inf",
+  );
   await fixture.redis.client.zadd(
-    keys.failed("webhook"),
+    keys.inQueue("webhook/7/1", "failed"),
     "XX",
     ...many.flatMap((id, i) => [10_000 + Math.floor(i / 10), id]),
   );
   const met = new Set<string>();
   for await (const { id } of fixture.calls.matching({ since: 10_000 })) {
     met.add(id);
-    await fixture.redis.client.zrem(keys.failed("webhook"), id);
+    await fixture.redis.client.zrem(keys.inQueue("webhook/7/1", "failed"), id);
   }
   expect(met).toEqual(new Set(many));
 });

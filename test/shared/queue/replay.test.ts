@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { createFailedRecords } from "../../../shared/queue/call-record.ts";
 import { keys } from "../../../shared/redis/keys.ts";
+import { partitionOf } from "../../../shared/redis/partition.ts";
 import { useFailedCalls, WHY } from "../../fixtures/failed-calls.ts";
 
 const fixture = useFailedCalls();
@@ -53,9 +54,12 @@ test("of concurrent replays of a call one moves it, the others say that it left,
 
 test("a replay that dies after its first step leaves the call listed, and the next replay runs it once", async () => {
   const [id = ""] = await fixture.fail([{}]);
-  expect(await createFailedRecords(fixture.redis.client).replaying(await fixture.find(id), Date.now())).toBe(
-    true,
-  );
+  expect(
+    await createFailedRecords(partitionOf(fixture.redis.client)).replaying(
+      await fixture.find(id),
+      Date.now(),
+    ),
+  ).toBe(true);
   await fixture.startProducer();
   expect(await fixture.calls.count({})).toBe(1);
   expect(await fixture.replay(await fixture.find(id), WHY)).toBe("done");
@@ -78,12 +82,12 @@ test("a replayed call waits from its replay on, and nothing of it is left once i
   );
   const before = Date.now();
   for (const id of ids.slice(0, 5)) await fixture.replay(await fixture.find(id), WHY);
-  const [, oldest] = await fixture.redis.client.zrange(keys.since("webhook"), "0", "0", "WITHSCORES");
+  const [, oldest] = await fixture.redis.client.zrange(keys.since("webhook/7/1"), "0", "0", "WITHSCORES");
   expect(Number(oldest)).toBeGreaterThanOrEqual(before);
   await fixture.startProducer();
   for (const id of ids.slice(5)) await fixture.replay(await fixture.find(id), WHY);
   await injectedAre(ids);
-  expect(await fixture.redis.client.zcard(keys.since("webhook"))).toBe(0);
+  expect(await fixture.redis.client.zcard(keys.since("webhook/7/1"))).toBe(0);
 });
 
 test("a call that failed anew since an operator looked at it is not replayed by that look", async () => {

@@ -1,14 +1,12 @@
-import type { Queue } from "bullmq";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Part } from "../../../shared/dev/process.ts";
 import { untilReady } from "../../../shared/dev/stack.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import type { JobCall } from "../../../shared/job-call/job-call.ts";
 import { FAILPOINTS, type Failpoint } from "../../../shared/lifecycle/failpoint.ts";
-import { openQueue } from "../../../shared/queue/protocol.ts";
 import { keys } from "../../../shared/redis/keys.ts";
 import { useStack } from "../../fixtures/stack.ts";
 import { send } from "../../support/http.ts";
+import { openQueues, type TestQueues } from "../../support/queues.ts";
 
 const CALLS = 5;
 const ID_HEADER = "X-Delivery-Id";
@@ -24,11 +22,11 @@ const stack = useStack(() => ({
   gateways: 2,
   postern: { producer: { lock_ms: 1000 }, runner: { timeout_ms: 800, lease_ms: 1000 } },
 }));
-let queue: Queue<JobCall>;
+let queues: TestQueues;
 beforeAll(() => {
-  queue = openQueue(stack.redis.client, "webhook");
+  queues = openQueues(stack.redis.client);
 });
-afterAll(() => queue?.close());
+afterAll(() => queues?.close());
 
 /** Sends one delivery until it has its 202, as a sender does that knows only what it was told. */
 function deliver(path: string, id: string): Promise<string> {
@@ -48,10 +46,7 @@ async function diesAtItsFailpoint({ process }: Part): Promise<void> {
 }
 
 const untilNothingWaits = (): Promise<unknown> =>
-  eventually(
-    "nothing waits",
-    async () => (await queue.getJobCountByTypes("wait", "active", "delayed")) === 0,
-  );
+  eventually("nothing waits", async () => (await queues.countIn("wait", "active", "delayed")) === 0);
 
 const once = (ids: readonly string[]): number[] => ids.map(() => 1);
 
@@ -96,7 +91,7 @@ test("producers killed at every instant of an injection lose no call, and no cal
 test("producers killed while they record refusals fail each call once, and lose none", async () => {
   const sent = await producersDieAt(ON_A_REFUSAL, "/unknown");
   const ids = [...sent.values()].flat();
-  const failed = (await queue.getJobs(["failed"])).map((job) => job.id);
+  const failed = (await queues.jobs("failed")).map((job) => job.id);
   expect(failed.toSorted()).toEqual(ids.toSorted());
   for (const id of ids) expect(await stack.redis.client.hget(keys.record(id), "st")).toBe("FAILED");
 });

@@ -1,7 +1,9 @@
 import { beforeAll, expect, test } from "vitest";
 import { createCallRecords } from "../../../../shared/queue/call-record.ts";
+import { partitionOf } from "../../../../shared/redis/partition.ts";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { send } from "../../../support/http.ts";
+import { markInjected } from "../../../support/mark-injected.ts";
 
 const SECRET = "a secret of the deduplicated";
 const endpoints = [
@@ -28,10 +30,11 @@ const post = ({ address }: TestWebhooks, path: string, body: string) =>
 test.each(["QUEUED", "INJECTED", "FAILED", "DISCARDED"])(
   "a delivery id that comes again with another body is refused with 409 when its call is %s",
   async (state) => {
-    const records = createCallRecords(webhooks.redis.client);
+    const partition = partitionOf(webhooks.redis.client);
+    const records = createCallRecords(partition);
     const id = String((await post(first, "/key", "one")).json()["call_id"]);
-    const of = { id, origin: "webhook" as const };
-    if (state === "INJECTED") await records.injected(of, Date.now());
+    const of = { id, queue: "webhook/7/1" };
+    if (state === "INJECTED") await markInjected(partition, of);
     if (state === "FAILED") await records.failed(of, Date.now());
     if (state === "DISCARDED") await records.discarded(of, Date.now());
     expect(await records.state(id)).toBe(state);

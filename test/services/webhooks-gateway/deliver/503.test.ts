@@ -74,7 +74,7 @@ test("a webhook is refused with 503 queue.overloaded while depth, oldest age or 
   const backpressure = expect.stringContaining("queue.overloaded");
   expect([ready.status, ready.json()]).toEqual([200, expect.objectContaining({ backpressure })]);
 
-  await webhooks.queue.obliterate({ force: true });
+  await webhooks.queues.clear();
   await redis.client.config("SET", "maxmemory", "0");
   const isRelieved = async (gateway: TestWebhooks) =>
     (await readyz(gateway)).json()["backpressure"] === "none";

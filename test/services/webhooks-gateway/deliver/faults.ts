@@ -10,7 +10,7 @@ type Fits = (words: readonly string[]) => boolean;
 
 /** The script that adds a call to the queue. */
 export const isAdd: Fits = (words) =>
-  /^eval/i.test(words[0] ?? "") && words.some((word) => word.includes("{postern}:webhook:events"));
+  /^eval/i.test(words[0] ?? "") && words.some((word) => /^\{postern\}:webhook\/.*:events$/.test(word));
 
 /** Applies the fault to the first `times` commands that fit; returns how often it has struck. */
 export function strike(proxy: UsedRedisProxy, fits: Fits, fault: Fault, times = 1): () => number {

@@ -2,8 +2,10 @@ import { beforeAll, expect, test } from "vitest";
 import { sha256Hex } from "../../../../shared/crypto/compare.ts";
 import { createCallRecords } from "../../../../shared/queue/call-record.ts";
 import { keys } from "../../../../shared/redis/keys.ts";
+import { partitionOf } from "../../../../shared/redis/partition.ts";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { send } from "../../../support/http.ts";
+import { markInjected } from "../../../support/mark-injected.ts";
 import { SECRET, sign, utf8 } from "./credentials.ts";
 
 const dedupes = { job_id: 1, idempotency_header: "X-GitHub-Delivery", idempotency_window_secs: 3600 };
@@ -30,7 +32,7 @@ function post({ address }: TestWebhooks, path: string, deliveryId: string | unde
   return send(address, { path, headers: [...credential, ...delivery], body });
 }
 const idOf = async (answer: ReturnType<typeof post>) => String((await answer).json()["call_id"]);
-const records = () => createCallRecords(webhooks.redis.client);
+const records = () => createCallRecords(partitionOf(webhooks.redis.client));
 
 test.each([
   ["an API key", "/key"],
@@ -101,8 +103,10 @@ test.each([
   ["injected", "accepted"],
 ] as const)("the repeat of a delivery whose call was %s is told that it is %s", async (end, status) => {
   const id = await idOf(post(first, "/key", "d-1"));
-  await webhooks.queue.remove(id);
-  await records()[end]({ id, origin: "webhook" }, Date.now());
+  await webhooks.queues.remove(id);
+  const of = { id, queue: "webhook/7/1" };
+  if (end === "injected") await markInjected(partitionOf(webhooks.redis.client), of);
+  else await records()[end](of, Date.now());
   const answer = await post(second, "/key", "d-1");
   expect(answer.status).toBe(202);
   expect(answer.json()).toEqual({ status, job_id: 1, call_id: id });
@@ -112,7 +116,7 @@ test.each([
 
 test("a repeat that finds a claim whose add was lost adds the call", async () => {
   const id = await idOf(post(first, "/key", "d-1"));
-  await webhooks.queue.obliterate({ force: true });
+  await webhooks.queues.clear();
   await webhooks.redis.client.hset(keys.record(id), "st", "CLAIMED");
   expect((await post(second, "/key", "d-1")).json()).toMatchObject({ status: "accepted", call_id: id });
   expect((await webhooks.waiting()).map((call) => call.id)).toEqual([id]);

@@ -79,7 +79,7 @@ test.each([false, true])(
     const x402 = await fixture.gateway({ token: { rpc_url } });
     const headers = await x402.pay({ payer: fixture.payer });
     const id = idIn(await x402.undisturbed(() => x402.post(headers)));
-    await (await x402.queue.getJob(id))?.remove();
+    await (await x402.queues.find(id))?.remove();
     expect(await x402.waiting()).toEqual([]);
     away = isAway;
     x402.skip(35_000);

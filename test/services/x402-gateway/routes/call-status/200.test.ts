@@ -4,9 +4,10 @@ import { Secret } from "../../../../../shared/crypto/secret.ts";
 import { eventually } from "../../../../../shared/dev/wait.ts";
 import { createDiscard } from "../../../../../shared/queue/discard.ts";
 import { createFailedCalls } from "../../../../../shared/queue/failed.ts";
-import { isQueued } from "../../../../../shared/queue/status.ts";
+import { openRegistry } from "../../../../../shared/queue/registry.ts";
 import { connectForWork } from "../../../../../shared/redis/connect.ts";
 import { keys } from "../../../../../shared/redis/keys.ts";
+import { partitionOf } from "../../../../../shared/redis/partition.ts";
 import { systemClock } from "../../../../../shared/time/clock.ts";
 import { useEnds } from "../../../../fixtures/ends.ts";
 import { useRedisProxy } from "../../../../fixtures/redis-proxy.ts";
@@ -55,9 +56,10 @@ const refuse: Inject = async () => {
 };
 
 async function discardFailed(): Promise<void> {
-  const calls = createFailedCalls(x402.redis);
-  const discard = createDiscard({ redis: x402.redis, clock: systemClock, log: recordingLog(), by: "a test" });
-  const id = String((await x402.queue.getFailed())[0]?.id);
+  const partition = partitionOf(x402.redis);
+  const calls = createFailedCalls(partition);
+  const discard = createDiscard({ partition, clock: systemClock, log: recordingLog(), by: "a test" });
+  const id = String((await x402.queues.jobs("failed"))[0]?.id);
   const failed = await calls.find(id);
   if (failed === undefined) throw new Error(`${id} is not failed`);
   expect(await discard(failed, { selection: "by id", reason: "not wanted" })).toBe("done");
@@ -79,7 +81,7 @@ async function reconcilerHasLooked(id: string): Promise<void> {
   });
 }
 
-const isFailed = async () => (await x402.queue.getFailedCount()) === 1;
+const isFailed = async () => (await x402.queues.countIn("failed")) === 1;
 
 test("a paid call's status tells its id, state and times to anybody who knows its URL, and no more", async () => {
   const answer = await x402.post(headers);
@@ -163,7 +165,7 @@ test("a paid call that an operator discards is said to be over, also to a repeat
   const again = await x402.post(headers);
   expect([again.status, again.json()["status"], again.json()["call_id"]]).toEqual([202, "discarded", id]);
   expect(await stateOf(again)).toBe("discarded");
-  expect(await isQueued(x402.redis, "x402", id)).toBe(false);
+  expect(await openRegistry(partitionOf(x402.redis)).find(id)).toBeUndefined();
   const payment = await x402.journal.find(id);
   expect([payment?.state, payment?.call]).toEqual(["DISCARDED", undefined]);
   expect((await fixture.asked()).settle).toBe(1);

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { FaultOrder } from "../../../../../services/devnet/faults.ts";
 import { eventually } from "../../../../../shared/dev/wait.ts";
+import type { JobCall } from "../../../../../shared/job-call/job-call.ts";
 import { useOwnRedis } from "../../../../fixtures/redis.ts";
 import {
   idIn,
@@ -52,12 +53,12 @@ test.each(Object.entries(limits))(
     expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
     expect(await fixture.charged()).toEqual([PRICE]);
 
-    const [call] = await x402.queue.getJobs(["wait"]);
-    await x402.queue.remove(String(call?.id));
+    const [call] = await x402.queues.jobs("wait");
+    await x402.queues.remove(String(call?.id));
     await pressureIs(false);
     expect((await x402.post(v2)).status).toBe(202);
     expect(await fixture.charged()).toEqual([PRICE, PRICE]);
-    await x402.queue.add("call", call?.data as never, { jobId: String(call?.id) });
+    await x402.queues.addStored(call?.data as JobCall, call?.data);
   },
 );
 

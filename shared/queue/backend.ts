@@ -1,0 +1,172 @@
+import {
+  type JobJson,
+  type MinimalJob,
+  type QueueBaseOptions,
+  QueueKeys,
+  RedisConnection,
+  RedisQueueBackend,
+  raw2NextJobData,
+} from "bullmq";
+import type { Redis } from "../redis/connect.ts";
+import type { Partition } from "../redis/partition.ts";
+import { readDefinitions, type Script, script } from "../redis/script.ts";
+import { RANDOM_ID_MARK_MS, type RecordState } from "./protocol.ts";
+import { jobOf, type QueueName, queuesOf } from "./queue-name.ts";
+import { WRAPPED, wrap } from "./scripts.ts";
+
+/** What a fetch finds. `record` is the state that the call's record had, if it has one. */
+export type Fetched =
+  | { kind: "call"; id: string; json: JobJson; record: RecordState | undefined }
+  /** Nothing can be taken now. `lookAt` is when it may change (unix ms), if that is known. */
+  | { kind: "none"; lookAt: number | undefined };
+
+type Args = (string | number | Buffer)[];
+
+/**
+ * BullMQ's work on one queue. Any number of them share one connection, and one that is not used costs nothing: neither
+ * BullMQ's Queue nor its Worker would do, since they hold a connection or timers each.
+ */
+export class QueueBackend extends RedisQueueBackend {
+  readonly #scripts: ReadonlyMap<string, Surrounded>;
+  readonly #tail: readonly (string | number)[];
+
+  constructor(opened: OpenedPartition, queue: QueueName, work: Work | undefined) {
+    const { prefix } = opened.partition;
+    const bullKeys = new QueueKeys(prefix);
+    const options = { prefix, ...work, connection: opened.partition.redis };
+    super(
+      opened.connection,
+      queue,
+      bullKeys.getKeys(queue),
+      (type) => bullKeys.toKey(queue, type),
+      options as QueueBaseOptions,
+      undefined,
+      false,
+    );
+    const job = jobOf(queue);
+    const others = queuesOf(job).filter((other) => other !== queue);
+    this.#scripts = opened.scripts;
+    this.#tail = [prefix, job, queue, ...others, others.length];
+  }
+
+  /** Takes the next call. */
+  async fetch(token: string, workerName: string): Promise<Fetched> {
+    return toFetched(await this.moveToActive(token, workerName));
+  }
+
+  /**
+   * The runner has the call: it leaves the queue, and its record says INJECTED. With `again` the next call of the queue is taken in
+   * the same step.
+   */
+  async injected(id: string, token: string, again: boolean): Promise<Fetched> {
+    return this.#complete(id, token, again, RANDOM_ID_MARK_MS);
+  }
+
+  /** The call leaves the queue, and its record stays as it is. */
+  async dropped(id: string, token: string, again: boolean): Promise<Fetched> {
+    return this.#complete(id, token, again, "");
+  }
+
+  async #complete(id: string, token: string, again: boolean, mark: number | ""): Promise<Fetched> {
+    const args = this.moveToCompletedArgs({ id, opts: {} } as MinimalJob, "null", true, token, again);
+    const reply = await this.#run("moveToFinished", args as Args, mark);
+    if (typeof reply === "number" && reply < 0) {
+      throw this.finishedErrors({ code: reply, jobId: id, command: "moveToFinished", state: "active" });
+    }
+    return toFetched(raw2NextJobData(reply as unknown[]));
+  }
+
+  /** BullMQ's one way to Redis for its scripts. `args` are the KEYS, followed by the ARGV. */
+  override execCommand(...[client, command, args]: Parameters<RedisQueueBackend["execCommand"]>): unknown {
+    if (!this.#scripts.has(command)) return super.execCommand(client, command, args);
+    return this.#run(command, args as Args, "");
+  }
+
+  #run(command: string, args: Args, mark: number | ""): Promise<unknown> {
+    const { keys, run } = this.#scripts.get(command) as Surrounded;
+    return run(args.slice(0, keys) as string[], [...args.slice(keys), Date.now(), mark, ...this.#tail]);
+  }
+}
+
+/** A script of BullMQ's with ours around it. `keys` is how many KEYS of BullMQ's it has. */
+type Surrounded = { keys: number; run: Script };
+
+type OpenedPartition = {
+  partition: Partition;
+  connection: RedisConnection;
+  scripts: ReadonlyMap<string, Surrounded>;
+};
+
+/** How a worker takes calls; BullMQ's names. */
+export type Work = {
+  name: string;
+  lockDuration: number;
+  stalledInterval: number;
+  /** However often a worker dies with a call in hand, the call waits again: a crash never makes a call FAILED. */
+  maxStalledCount: number;
+  metrics: { maxDataPoints: number };
+};
+
+export type Backends = (queue: QueueName) => QueueBackend;
+
+/** The queues of a partition, for whoever changes them. Throws if BullMQ's scripts are not those that ours surround. */
+export function openBackends(partition: Partition, work?: Work): Backends {
+  const opened = {
+    partition,
+    connection: share(partition.redis),
+    scripts: surround(partition.redis),
+  };
+  const backends = new Map<QueueName, QueueBackend>();
+  return (queue) => {
+    const known = backends.get(queue);
+    if (known !== undefined) return known;
+    const backend = new QueueBackend(opened, queue, work);
+    backends.set(queue, backend);
+    return backend;
+  };
+}
+
+const shared = new WeakMap<Redis, RedisConnection>();
+
+/** One for each connection. With both skips a command fails at once if Redis is away at the start, and works once it is back. */
+function share(redis: Redis): RedisConnection {
+  const known = shared.get(redis);
+  if (known !== undefined) return known;
+  const options = { shared: true, blocking: false, skipVersionCheck: true, skipWaitingForReady: true };
+  const connection = new RedisConnection(redis, options);
+  // The connection's owner logs its errors.
+  connection.on("error", () => {});
+  shared.set(redis, connection);
+  return connection;
+}
+
+const texts = new Map<string, { keys: number; lua: string }>();
+
+function surround(redis: Redis): ReadonlyMap<string, Surrounded> {
+  if (texts.size === 0) {
+    for (const [command, text] of surroundedTexts()) texts.set(command, text);
+  }
+  return new Map([...texts].map(([command, { keys, lua }]) => [command, { keys, run: script(redis, lua) }]));
+}
+
+/** BullMQ defines its scripts on the connection that it is given. */
+function surroundedTexts(): [string, { keys: number; lua: string }][] {
+  const definitions = readDefinitions((redis) => share(redis));
+  const byCommand = new Map([...definitions].map(([name, found]) => [name.split(":")[0], found]));
+  return Object.entries(WRAPPED).map(([command, ours]) => {
+    const bullmq = byCommand.get(command);
+    if (bullmq?.numberOfKeys !== ours.keys) throw new Error(`BullMQ's script ${command} has changed`);
+    return [command, { keys: ours.keys, lua: wrap(ours, bullmq.lua) }];
+  });
+}
+
+/** BullMQ's answer to a fetch. Ours puts the state of the call's record in the last place (scripts.ts). */
+type Answer = [json: JobJson | null, id: string, closedMs: number, dueAtOrRecord: number | RecordState | ""];
+
+function toFetched(answer: unknown): Fetched {
+  const [json, id, closedMs = 0, last = 0] = (answer ?? []) as Partial<Answer>;
+  if (json)
+    return { kind: "call", id: String(id), json, record: (last || undefined) as RecordState | undefined };
+  if (closedMs > 0) return { kind: "none", lookAt: Date.now() + closedMs };
+  return { kind: "none", lookAt: Number(last) > 0 ? Number(last) : undefined };
+}

@@ -1,0 +1,98 @@
+import type { Partition } from "../redis/partition.ts";
+import { script } from "../redis/script.ts";
+import type { QueueName } from "./queue-name.ts";
+
+type Listener = (reason: Error) => void;
+
+/**
+ * A worker's hold on the call it took. It can be lost, once and for good, when the worker stops or could not renew its lock.
+ * It is a plain object, because an AbortSignal for each call costs more than reading and parsing the call; `signal` makes one
+ * on demand.
+ */
+export class Hold {
+  #lost: Error | undefined;
+  #listeners: Set<Listener> | undefined;
+  #signal: AbortSignal | undefined;
+
+  get lost(): boolean {
+    return this.#lost !== undefined;
+  }
+
+  /** Aborted when the hold is lost. */
+  get signal(): AbortSignal {
+    if (this.#signal !== undefined) return this.#signal;
+    const controller = new AbortController();
+    this.onLost((reason) => controller.abort(reason));
+    this.#signal = controller.signal;
+    return this.#signal;
+  }
+
+  /** Calls `listener` when the hold is lost, or at once if it already is. Returns a function that removes it. */
+  onLost(listener: Listener): () => void {
+    if (this.#lost !== undefined) {
+      listener(this.#lost);
+      return () => {};
+    }
+    this.#listeners ??= new Set();
+    this.#listeners.add(listener);
+    return () => this.#listeners?.delete(listener);
+  }
+
+  lose(reason: string): void {
+    if (this.#lost !== undefined) return;
+    this.#lost = new Error(reason);
+    for (const listener of this.#listeners ?? []) listener(this.#lost);
+  }
+}
+
+/** A call in hand, and the token of the lock on it. */
+export type Held = { queue: QueueName; id: string; token: string; hold: Hold };
+
+/**
+ * KEYS lock and stalled set of each call. ARGV lock ms, then token and id of each call. Renews the locks that are still ours, and
+ * takes the calls off the list of those that may be stalled; without that a call would be moved although its lock holds.
+ * Answers the positions of the calls whose lock is gone.
+ */
+const RENEW = `
+local lost = {}
+for i = 0, #KEYS / 2 - 1 do
+  local lock, stalled = KEYS[2 * i + 1], KEYS[2 * i + 2]
+  if redis.call('GET', lock) == ARGV[2 * i + 2] then
+    redis.call('PEXPIRE', lock, ARGV[1])
+    redis.call('SREM', stalled, ARGV[2 * i + 3])
+  else lost[#lost + 1] = i end
+end
+return lost`;
+
+export type Holds = ReturnType<typeof createHolds>;
+
+/** The calls that a worker has in hand. */
+export function createHolds({ redis, keys }: Partition, lockMs: number) {
+  const renew = script(redis, RENEW);
+  const all = new Set<Held>();
+  return {
+    add(held: Held): void {
+      all.add(held);
+    },
+
+    remove(held: Held): void {
+      all.delete(held);
+    },
+
+    /** Renews the locks on all of them. The holds on calls that another worker may have now are lost. */
+    async renew(): Promise<void> {
+      const renewed = [...all];
+      if (renewed.length === 0) return;
+      const touched = renewed.flatMap(({ queue, id }) => [
+        keys.inQueue(queue, `${id}:lock`),
+        keys.inQueue(queue, "stalled"),
+      ]);
+      const lost = await renew(touched, [lockMs, ...renewed.flatMap(({ token, id }) => [token, id])]);
+      for (const at of lost as number[]) renewed[at]?.hold.lose("the lock on the call was lost");
+    },
+
+    loseAll(reason: string): void {
+      for (const { hold } of all) hold.lose(reason);
+    },
+  };
+}

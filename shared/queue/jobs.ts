@@ -1,0 +1,124 @@
+import type { Partition } from "../redis/partition.ts";
+import { script } from "../redis/script.ts";
+import { jobOf, queuesOf } from "./queue-name.ts";
+
+/** What holds for all calls of a job together, over all producers and whatever their origin. */
+export type JobLimits = {
+  /** Injections at once. */
+  concurrency?: number | undefined;
+  /** So many calls are taken in each period. */
+  rate?: { max: number; periodMs: number } | undefined;
+};
+
+/** A job's gate (scripts.ts). The times are unix ms. */
+export type JobGate = JobLimits & {
+  pausedAt: number | undefined;
+  /** Who paused it, and why. */
+  pausedBy: string | undefined;
+  reason: string | undefined;
+  /** Until when the runner has asked for a pause. */
+  heldUntil: number | undefined;
+};
+
+/** KEYS job, wake, due. ARGV until, then the job's queues. A longer hold stays. */
+const HOLD = `
+local till = math.max(tonumber(ARGV[1]), tonumber(redis.call('HGET', KEYS[1], 'held') or 0))
+redis.call('HSET', KEYS[1], 'held', string.format('%.0f', till))
+for i = 2, #ARGV do
+  if redis.call('ZREM', KEYS[2], ARGV[i]) == 1 then redis.call('ZADD', KEYS[3], 'LT', till, ARGV[i]) end
+end`;
+
+/** KEYS job, jobs. ARGV job, now, by, reason. Answers 1 if it was not paused. */
+const PAUSE = `
+if redis.call('HEXISTS', KEYS[1], 'paused') == 1 then return 0 end
+redis.call('HSET', KEYS[1], 'paused', ARGV[2], 'by', ARGV[3], 'reason', ARGV[4])
+redis.call('SADD', KEYS[2], ARGV[1])
+return 1`;
+
+const AWAKE = `
+local time = redis.call('TIME')
+local function awake(registry, wake, queue)
+  if redis.call('SISMEMBER', registry, queue) == 1 then
+    redis.call('ZADD', wake, 'NX', time[1] * 1000000 + time[2], queue)
+  end
+end`;
+
+/** KEYS job, jobs, registry, wake. ARGV job, then its queues. Answers 1 if it was paused. */
+const RESUME = `${AWAKE}
+if redis.call('HDEL', KEYS[1], 'paused', 'by', 'reason') == 0 then return 0 end
+if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('SREM', KEYS[2], ARGV[1]) end
+for i = 2, #ARGV do awake(KEYS[3], KEYS[4], ARGV[i]) end
+return 1`;
+
+/** KEYS job, jobs, registry, wake. ARGV job, concurrency, max, duration (each empty: none), then the job's queues. */
+const LIMIT = `${AWAKE}
+for i, field in ipairs({'concurrency', 'max', 'duration'}) do
+  if ARGV[i + 1] == '' then redis.call('HDEL', KEYS[1], field) else redis.call('HSET', KEYS[1], field, ARGV[i + 1]) end
+end
+if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('SADD', KEYS[2], ARGV[1]) else redis.call('SREM', KEYS[2], ARGV[1]) end
+for i = 5, #ARGV do awake(KEYS[3], KEYS[4], ARGV[i]) end`;
+
+/** What operators, configurations and runners say of whole jobs. The scripts that take calls obey it. */
+export function openJobs({ redis, keys }: Partition) {
+  const [hold, pause, resume, limit] = [HOLD, PAUSE, RESUME, LIMIT].map((lua) => script(redis, lua)) as [
+    ReturnType<typeof script>,
+    ReturnType<typeof script>,
+    ReturnType<typeof script>,
+    ReturnType<typeof script>,
+  ];
+  const places = (job: string) => [keys.job(job), keys.jobs, keys.queues, keys.wake];
+
+  async function setLimits(job: string, { concurrency, rate }: JobLimits): Promise<void> {
+    const limits = [concurrency ?? "", rate?.max ?? "", rate?.periodMs ?? ""];
+    await limit(places(job), [job, ...limits, ...queuesOf(job)]);
+  }
+
+  return {
+    /** No producer takes calls of the job for so long. */
+    async hold(job: string, ms: number): Promise<void> {
+      await hold([keys.job(job), keys.wake, keys.due], [Date.now() + ms, ...queuesOf(job)]);
+    },
+
+    /** No producer takes calls of the job until it is resumed. False if it is paused already. */
+    async pause(
+      job: string,
+      { at, by, reason }: { at: number; by: string; reason: string },
+    ): Promise<boolean> {
+      return (await pause([keys.job(job), keys.jobs], [job, at, by, reason])) === 1;
+    },
+
+    /** False if the job was not paused. */
+    async resume(job: string): Promise<boolean> {
+      return (await resume(places(job), [job, ...queuesOf(job)])) === 1;
+    },
+
+    /** Sets the limits of these jobs, and removes those of all others. */
+    async configure(limits: ReadonlyMap<string, JobLimits>): Promise<void> {
+      const known = await redis.smembers(keys.jobs);
+      for (const job of new Set([...known, ...limits.keys()])) await setLimits(job, limits.get(job) ?? {});
+    },
+
+    /** The gates of the jobs that have a queue in the registry or anything set. */
+    async gates(): Promise<Map<string, JobGate>> {
+      const [queues, set] = await Promise.all([redis.smembers(keys.queues), redis.smembers(keys.jobs)]);
+      const names = [...new Set([...queues.map(jobOf), ...set])];
+      const fields = ["paused", "by", "reason", "held", "concurrency", "max", "duration"] as const;
+      const read = names.map(async (job) => {
+        const [paused, by, reason, held, concurrency, max, duration] = await redis.hmget(
+          keys.job(job),
+          ...fields,
+        );
+        const gate: JobGate = {
+          pausedAt: paused ? Number(paused) : undefined,
+          pausedBy: by ?? undefined,
+          reason: reason || undefined,
+          heldUntil: held ? Number(held) : undefined,
+          concurrency: concurrency ? Number(concurrency) : undefined,
+          rate: max && duration ? { max: Number(max), periodMs: Number(duration) } : undefined,
+        };
+        return [job, gate] as const;
+      });
+      return new Map(await Promise.all(read));
+    },
+  };
+}

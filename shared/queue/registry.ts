@@ -1,0 +1,163 @@
+import type { Partition } from "../redis/partition.ts";
+import { script } from "../redis/script.ts";
+import type { QueueName } from "./queue-name.ts";
+
+/*
+ * The registry is the set of the queues that may hold a call. The script that adds a call registers its queue (scripts.ts), and
+ * the one that removes a queue finds it empty in the same step: whatever the two meet, no call lies in a queue that nobody sees.
+ */
+
+/** What a queue holds. `oldestSince` is unix ms. */
+export type Depth = {
+  waiting: number;
+  delayed: number;
+  active: number;
+  failed: number;
+  /** When the oldest call that waits or is delayed began to wait; undefined if there is none. Failed calls do not count. */
+  oldestSince: number | undefined;
+};
+
+/** BullMQ's metrics of one kind of end. `data[0]` counts the minute before that of `prevTS`. */
+export type Ended = { meta: { count: number; prevTS: number; prevCount: number }; data: number[] };
+
+export type QueueReading = Depth & {
+  queue: QueueName;
+  /** All adds so far, since the queue was registered. A repeated add of the same call counts again. */
+  added: number;
+  completed: Ended;
+  failedEnds: Ended;
+};
+
+/**
+ * KEYS registry. ARGV prefix, and how many minutes of metrics. A call that failed once or was replayed has its own entry in
+ * `since`; entries whose job is gone are removed.
+ */
+const READ = `
+local function ended(key)
+  local m = redis.call('HMGET', key, 'count', 'prevTS', 'prevCount')
+  return {m[1] or '0', m[2] or '0', m[3] or '0', redis.call('LRANGE', key .. ':data', 0, ARGV[2] - 1)}
+end
+
+local function oldest(queue, q)
+  local since = ARGV[1] .. ':since:' .. queue
+  local first = ''
+  local id = redis.call('LINDEX', q .. 'wait', -1)
+  if id then first = redis.call('ZSCORE', since, id) or redis.call('HGET', q .. id, 'timestamp') or '' end
+  for _ = 1, 100 do
+    local retried = redis.call('ZRANGE', since, 0, 0, 'WITHSCORES')
+    if not retried[1] then break end
+    if redis.call('EXISTS', q .. retried[1]) == 1 then
+      if first == '' or tonumber(retried[2]) < tonumber(first) then first = retried[2] end
+      break
+    end
+    redis.call('ZREM', since, retried[1])
+  end
+  return first
+end
+
+local rows = {}
+for _, queue in ipairs(redis.call('SMEMBERS', KEYS[1])) do
+  local q = ARGV[1] .. ':' .. queue .. ':'
+  local counts = {redis.call('LLEN', q .. 'wait'), redis.call('ZCARD', q .. 'delayed'),
+    redis.call('LLEN', q .. 'active'), redis.call('ZCARD', q .. 'failed')}
+  local row = {queue, counts, oldest(queue, q)}
+  if ARGV[2] ~= '0' then
+    row[4] = redis.call('GET', q .. 'id') or '0'
+    row[5] = ended(q .. 'metrics:completed')
+    row[6] = ended(q .. 'metrics:failed')
+  end
+  rows[#rows + 1] = row
+end
+return rows`;
+
+/** KEYS registry. ARGV prefix, id. Answers the queue that holds the call, and BullMQ's state of it there. */
+const FIND = `
+for _, queue in ipairs(redis.call('SMEMBERS', KEYS[1])) do
+  local q = ARGV[1] .. ':' .. queue .. ':'
+  if redis.call('EXISTS', q .. ARGV[2]) == 1 then
+    if redis.call('ZSCORE', q .. 'failed', ARGV[2]) then return {queue, 'failed'} end
+    if redis.call('ZSCORE', q .. 'delayed', ARGV[2]) then return {queue, 'delayed'} end
+    if redis.call('LPOS', q .. 'active', ARGV[2]) then return {queue, 'active'} end
+    return {queue, 'waiting'}
+  end
+end`;
+
+/** KEYS registry, wake, due, active. ARGV prefix, queue. Answers 1 if the queue was empty and is gone. */
+const REMOVE = `
+local q = ARGV[1] .. ':' .. ARGV[2] .. ':'
+local lists = {'wait', 'active', 'delayed', 'failed', 'paused', 'prioritized', 'waiting-children', 'completed'}
+for _, list in ipairs(lists) do
+  if redis.call('EXISTS', q .. list) == 1 then return 0 end
+end
+redis.call('SREM', KEYS[1], ARGV[2])
+redis.call('ZREM', KEYS[2], ARGV[2])
+redis.call('ZREM', KEYS[3], ARGV[2])
+redis.call('SREM', KEYS[4], ARGV[2])
+redis.call('DEL', q .. 'meta', q .. 'id', q .. 'events', q .. 'marker', q .. 'stalled', q .. 'stalled-check',
+  q .. 'limiter', q .. 'pc', q .. 'metrics:completed', q .. 'metrics:completed:data', q .. 'metrics:failed',
+  q .. 'metrics:failed:data', ARGV[1] .. ':since:' .. ARGV[2])
+return 1`;
+
+/** The minutes of metrics that a reading has. */
+export const METRIC_MINUTES = 5;
+
+export type Registry = ReturnType<typeof openRegistry>;
+
+export function openRegistry({ redis, keys, prefix }: Partition) {
+  const read = script(redis, READ);
+  const find = script(redis, FIND);
+  const remove = script(redis, REMOVE);
+  const byName = (a: { queue: string }, b: { queue: string }) => (a.queue < b.queue ? -1 : 1);
+
+  return {
+    async names(): Promise<QueueName[]> {
+      return (await redis.smembers(keys.queues)).sort();
+    },
+
+    /** What each queue holds, by name. */
+    async depths(): Promise<(Depth & { queue: QueueName })[]> {
+      return ((await read([keys.queues], [prefix, 0])) as DepthRow[]).map(toDepth).sort(byName);
+    },
+
+    /** What each queue holds and how quickly it moves, by name. */
+    async readings(): Promise<QueueReading[]> {
+      const rows = (await read([keys.queues], [prefix, METRIC_MINUTES])) as Row[];
+      return rows.map(toReading).sort(byName);
+    },
+
+    /** The queue that holds a call, and whether it is `waiting`, `delayed`, `active` or `failed` there. */
+    async find(callId: string): Promise<{ queue: QueueName; state: string } | undefined> {
+      const found = (await find([keys.queues], [prefix, callId])) as [string, string] | null;
+      return found === null ? undefined : { queue: found[0], state: found[1] };
+    },
+
+    /** Forgets a queue that holds no call, not even a failed one. False if it holds one. */
+    async remove(queue: QueueName): Promise<boolean> {
+      const places = [keys.queues, keys.wake, keys.due, keys.active];
+      return (await remove(places, [prefix, queue])) === 1;
+    },
+  };
+}
+
+type DepthRow = [queue: string, counts: [number, number, number, number], oldest: string];
+type EndedRow = [count: string, prevTS: string, prevCount: string, data: string[]];
+type Row = [...DepthRow, added: string, completed: EndedRow, failed: EndedRow];
+
+function toDepth([queue, [waiting, delayed, active, failed], oldest]: DepthRow) {
+  const oldestSince = oldest === "" ? undefined : Number(oldest);
+  return { queue, waiting, delayed, active, failed, oldestSince };
+}
+
+function toReading([queue, counts, oldest, added, completed, failed]: Row): QueueReading {
+  return {
+    ...toDepth([queue, counts, oldest]),
+    added: Number(added),
+    completed: toEnded(completed),
+    failedEnds: toEnded(failed),
+  };
+}
+
+function toEnded([count, prevTS, prevCount, data]: EndedRow): Ended {
+  const meta = { count: Number(count), prevTS: Number(prevTS), prevCount: Number(prevCount) };
+  return { meta, data: data.map(Number) };
+}

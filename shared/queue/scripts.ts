@@ -1,0 +1,190 @@
+/*
+ * Lua around each of BullMQ's scripts, so that BullMQ's change of a queue and what producers are told of it are one step.
+ * Three keys of a partition tell them:
+ *
+ *   wake    queues with calls that may be taken now. Each producer blocks on it, and takes one name out.
+ *   due     queues to be looked at again, by the time: a delay, a hold or the period of a rate ends then. Whoever polls moves
+ *           those whose time has come to `wake`.
+ *   active  queues with calls in hand.
+ *
+ * A name too many costs one fetch that finds nothing. A name too few would let a call wait for the next look through the
+ * registry (POLL in wake.ts), so a name leaves `wake` only where a fetch has just found that nothing can be taken.
+ *
+ * The gate of a job says whether its calls may be taken. It is a hash with paused, held (until, unix ms), concurrency, max and
+ * duration (ms), and holds for all queues of the job together, whatever their origin. BullMQ's own pause, concurrency and rate
+ * hold for one queue, and write no marker when they end.
+ */
+
+/**
+ * KEYS and ARGV begin with BullMQ's. ARGV ends with: now, mark, prefix, job, queue, the names of the job's other queues, and how
+ * many these are. BullMQ too names most of its keys by a prefix; all of them lie in one slot.
+ */
+const FRAME = `
+local others = tonumber(ARGV[#ARGV])
+local tail = #ARGV - others - 5
+local now, mark, prefix = tonumber(ARGV[tail]), ARGV[tail + 1], ARGV[tail + 2] .. ':'
+local job, name = prefix .. 'job:' .. ARGV[tail + 3], ARGV[tail + 4]
+local takes = prefix .. 'taken:' .. ARGV[tail + 3]
+local wake, due, inHand = prefix .. 'wake', prefix .. 'due', prefix .. 'active'
+local wait, active = prefix .. name .. ':wait', prefix .. name .. ':active'
+
+-- 0: open. Above 0: closed for so many ms. -1: closed until somebody opens it. Also answers the gate's fields.
+local function gate(leaving)
+  local s = redis.call('HMGET', job, 'paused', 'held', 'concurrency', 'max', 'duration')
+  if s[1] then return -1, s end
+  if s[2] then
+    local ms = tonumber(s[2]) - now
+    if ms > 0 then return ms, s end
+    redis.call('HDEL', job, 'held')
+  end
+  if s[3] then
+    local hands = redis.call('LLEN', active) - leaving
+    for i = 1, others do hands = hands + redis.call('LLEN', prefix .. ARGV[tail + 4 + i] .. ':active') end
+    if hands >= tonumber(s[3]) then return -1, s end
+  end
+  if s[4] and tonumber(redis.call('GET', takes) or 0) >= tonumber(s[4]) then
+    local ms = redis.call('PTTL', takes)
+    if ms > 0 then return ms, s end
+    redis.call('DEL', takes)
+  end
+  return 0, s
+end
+
+-- Names leave \`wake\` in the order in which they came, by Redis' clock.
+local function awake(queue)
+  local time = redis.call('TIME')
+  redis.call('ZADD', wake, 'NX', time[1] * 1000000 + time[2], queue)
+end
+
+local function closed(ms)
+  redis.call('ZREM', wake, name)
+  if ms > 0 then redis.call('ZADD', due, 'LT', now + ms, name) end
+end
+
+-- Tells producers of calls that wait. A place that a job's concurrency leaves is for all its queues.
+local function tell()
+  local ms, s = gate(0)
+  if redis.call('EXISTS', wait) == 1 then
+    if ms == 0 then awake(name)
+    elseif ms > 0 then redis.call('ZADD', due, 'LT', now + ms, name) end
+  end
+  if ms ~= 0 or not s[3] then return end
+  for i = 1, others do
+    local other = ARGV[tail + 4 + i]
+    if redis.call('EXISTS', prefix .. other .. ':wait') == 1 then awake(other) end
+  end
+end
+
+-- The record of a call just taken may still hold the state it had outside the queue. Answers the state found.
+local function queued(id)
+  local record = prefix .. 'call:' .. id
+  local st = redis.call('HGET', record, 'st')
+  if st == 'CLAIMED' or st == 'SETTLED' or st == 'FAILED' then
+    redis.call('HSET', record, 'st', 'QUEUED', 'at', now)
+    redis.call('PERSIST', record)
+  end
+  return st or ''
+end
+
+-- After a fetch by BullMQ. Answers whether it took a call. The reply's last place is the time of the next delayed call; if there
+-- is a call, it is the state of its record instead.
+local function fetched(reply, s)
+  local took = type(reply) == 'table' and type(reply[1]) == 'table'
+  if took then reply[4] = queued(reply[2]) end
+  if took and s[4] and redis.call('INCR', takes) == 1 then redis.call('PEXPIRE', takes, s[5]) end
+  local waits = redis.call('EXISTS', wait) == 1
+  if not (took and waits) then redis.call('ZREM', wake, name) end
+  if (took or not waits) and (waits or s[3]) then tell() end
+  return took
+end
+
+local function left()
+  if redis.call('EXISTS', active) == 0 then redis.call('SREM', inHand, name) end
+end
+`;
+
+type Wrapped = {
+  /** How many KEYS BullMQ's script has. */
+  keys: number;
+  /** Calls \`bullmq()\`, and returns what it answers. */
+  lua: string;
+};
+
+const LEAVES = `
+local reply = bullmq()
+if type(reply) == 'number' and reply < 0 then return reply end
+tell()
+left()
+return reply`;
+
+/** Only a new name is told of the limit: nobody here reads BullMQ's event stream, which keeps 10,000 entries by default. */
+const ADD = `
+if redis.call('SADD', prefix .. 'queues', name) == 1 then redis.call('HSET', KEYS[3], 'opts.maxLenEvents', 100) end
+local reply = bullmq()
+tell()
+return reply`;
+
+const FETCH = `
+local ms, s = gate(0)
+if ms ~= 0 then
+  closed(ms)
+  return {0, 0, math.max(ms, 0), 0}
+end
+local reply = bullmq()
+if fetched(reply, s) then redis.call('SADD', inHand, name) end
+return reply`;
+
+/**
+ * With a mark, the runner has the call: its record says so, also if another worker has taken the call meanwhile. The window begins
+ * again, or lasts as many ms as the mark if the record has none. ARGV[6] is whether BullMQ fetches the next call in the same
+ * step; it does not know the gate.
+ */
+const FINISH = `
+local ms, s = 0, nil
+local fetches = ARGV[6] == '1'
+if fetches then
+  ms, s = gate(1)
+  if ms ~= 0 then ARGV[6] = '0' end
+end
+local reply = bullmq()
+if mark ~= '' then
+  local record = prefix .. 'call:' .. ARGV[1]
+  local w = redis.call('HGET', record, 'w') or mark
+  redis.call('HSET', record, 'st', 'INJECTED', 'at', now)
+  redis.call('PEXPIRE', record, w)
+  redis.call('PEXPIRE', prefix .. 'attempts:' .. ARGV[1], w)
+  redis.call('ZREM', prefix .. 'since:' .. name, ARGV[1])
+end
+if type(reply) == 'number' and reply < 0 then return reply end
+if not fetches then tell() elseif ms ~= 0 then closed(ms) elseif fetched(reply, s) then return reply end
+left()
+return reply`;
+
+/** ARGV[2] is now and ARGV[5] the delay, in ms. */
+const DELAY = `
+local reply = bullmq()
+if type(reply) == 'number' and reply < 0 then return reply end
+redis.call('ZADD', due, 'LT', tonumber(ARGV[2]) + tonumber(ARGV[5]), name)
+tell()
+left()
+return reply`;
+
+/** BullMQ's scripts that change what producers must be told of, by BullMQ's names. */
+export const WRAPPED: Readonly<Record<string, Wrapped>> = {
+  addStandardJob: { keys: 9, lua: ADD },
+  moveToActive: { keys: 11, lua: FETCH },
+  moveToFinished: { keys: 14, lua: FINISH },
+  moveToDelayed: { keys: 11, lua: DELAY },
+  retryJob: { keys: 11, lua: LEAVES },
+  moveJobFromActiveToWait: { keys: 9, lua: LEAVES },
+  moveStalledJobsToWait: { keys: 9, lua: LEAVES },
+  reprocessJob: { keys: 9, lua: LEAVES },
+};
+
+export function wrap({ lua }: Wrapped, bullmq: string): string {
+  return `${FRAME}
+local function bullmq()
+${bullmq}
+end
+${lua}`;
+}

@@ -1,0 +1,97 @@
+import { jobOf, type QueueName } from "./queue-name.ts";
+
+/** This part of the slots is only for jobs that hold none. */
+const RESERVED_PART = 1 / 8;
+
+/** So many calls in a row a queue may have in one slot while others wait for a slot: a change of queue costs a round trip. */
+const CALLS_A_TURN = 8;
+
+export type Turns = ReturnType<typeof createTurns>;
+
+/**
+ * Which queue may use the next free slot of a producer. Turns go round the queues that may have calls; a queue without calls
+ * costs nothing.
+ *
+ * A slot is a call in hand. A job that holds some takes another only while it holds fewer than are free, and while more are free
+ * than the reserve. So a job whose calls hang gets no more than half of the slots, k such jobs together leave one part of k + 1
+ * free, and the reserve is for jobs that hold none: it lasts for as many jobs more that begin to hang one after the other.
+ *
+ * `isClosed` says of a job that its calls cannot be delivered now.
+ */
+export function createTurns(slots: number, isClosed: (job: string) => boolean) {
+  const reserve = Math.floor(slots * RESERVED_PART);
+  const ready = new Set<QueueName>();
+  const held = new Map<string, number>();
+  const inTurn = new Map<QueueName, number>();
+  let free = slots;
+
+  function mayTake(job: string): boolean {
+    if (free === 0 || isClosed(job)) return false;
+    const own = held.get(job) ?? 0;
+    return own === 0 || (own < free && free > reserve);
+  }
+
+  function release(queue: QueueName): void {
+    const job = jobOf(queue);
+    const own = (held.get(job) ?? 0) - 1;
+    if (own > 0) held.set(job, own);
+    else held.delete(job);
+    free += 1;
+  }
+
+  return {
+    /** The queue may have calls. */
+    add(queue: QueueName): void {
+      ready.add(queue);
+    },
+
+    /** The queue has none that may be taken. */
+    remove(queue: QueueName): void {
+      ready.delete(queue);
+      inTurn.delete(queue);
+    },
+
+    /** Whether a call of this queue could be taken now. */
+    mayTake: (queue: QueueName) => mayTake(jobOf(queue)),
+
+    /** Takes a slot for the queue whose turn it is, unless `skips` it. */
+    next(skips: (queue: QueueName) => boolean): QueueName | undefined {
+      if (free === 0) return undefined;
+      for (const queue of ready) {
+        const job = jobOf(queue);
+        if (skips(queue) || !mayTake(job)) continue;
+        ready.delete(queue);
+        ready.add(queue);
+        held.set(job, (held.get(job) ?? 0) + 1);
+        free -= 1;
+        return queue;
+      }
+      return undefined;
+    },
+
+    /** A call of this queue has ended. Whether its slot may be used for the queue's next call at once. */
+    again(queue: QueueName): boolean {
+      release(queue);
+      const job = jobOf(queue);
+      const keeps = mayTake(job) && !isOver(queue);
+      held.set(job, (held.get(job) ?? 0) + 1);
+      free -= 1;
+      return keeps;
+    },
+
+    release,
+
+    /** Whether anything could be taken: it is worth while to listen for work. */
+    get hasRoom(): boolean {
+      return free > 0;
+    },
+  };
+
+  /** Whether others wait for a slot and this queue has had its turn. */
+  function isOver(queue: QueueName): boolean {
+    if (free > 1 || ready.size < 2) return false;
+    const calls = (inTurn.get(queue) ?? 0) + 1;
+    inTurn.set(queue, calls % CALLS_A_TURN);
+    return calls === CALLS_A_TURN;
+  }
+}

@@ -1,0 +1,100 @@
+import { messageOf } from "../errors/app-error.ts";
+import { failpoint } from "../lifecycle/failpoint.ts";
+import type { Logger } from "../log/logger.ts";
+import type { Partition } from "../redis/partition.ts";
+import type { Backends } from "./backend.ts";
+import { jobOf, originOf, type QueueName } from "./queue-name.ts";
+import { openRegistry } from "./registry.ts";
+import { createPoll, type Polled } from "./wake.ts";
+
+type Options = {
+  partition: Partition;
+  takes: (queue: QueueName) => boolean;
+  lockMs: number;
+  log: Logger;
+  pollMs?: number;
+  emptyMs?: number;
+};
+
+const POLL_MS = 1000;
+/** A queue that is registered again costs nothing but its metrics. */
+const EMPTY_MS = 3_600_000;
+
+export type Upkeep = ReturnType<typeof createUpkeep>;
+
+/**
+ * What every worker does for all of them, beside taking calls: it moves what is due, looks for what nobody was told of, takes
+ * back the calls of workers that have died, and forgets queues without a call.
+ */
+export function createUpkeep(options: Options, backendOf: Backends) {
+  const { partition, takes, log, pollMs = POLL_MS, emptyMs = EMPTY_MS } = options;
+  const stalledEveryMs = stalledIntervalOf(options.lockMs);
+  const poll = createPoll(partition);
+  const registry = openRegistry(partition);
+  let timer: NodeJS.Timeout | undefined;
+  let timerAt = Number.POSITIVE_INFINITY;
+  let polling = false;
+  let stopped = false;
+  let lookedForStalledAt = 0;
+
+  async function once(): Promise<void> {
+    const now = Date.now();
+    const polled = await poll(now);
+    failpoint("producer.after_poll");
+    if (polled.dueAt !== undefined) lookAt(polled.dueAt);
+    if (now - lookedForStalledAt >= stalledEveryMs) {
+      lookedForStalledAt = now;
+      await Promise.all(polled.active.filter(takes).map(takeBack));
+    }
+    for (const queue of toForget(polled, now - emptyMs)) {
+      if (await registry.remove(queue)) failpoint("producer.after_removed");
+    }
+  }
+
+  async function takeBack(queue: QueueName): Promise<void> {
+    for (const callId of await backendOf(queue).moveStalledJobsToWait()) {
+      log.warn("call.taken_back", { callId, origin: originOf(queue), job: jobOf(queue) });
+    }
+  }
+
+  async function onTime(): Promise<void> {
+    timerAt = Number.POSITIVE_INFINITY;
+    lookAt(Date.now() + pollMs);
+    if (polling) return;
+    polling = true;
+    await once().catch((error: unknown) => log.warn("queue.error", { reason: messageOf(error) }));
+    polling = false;
+  }
+
+  /** Looks at this time (unix ms) for what is due, if it would not do so before. */
+  function lookAt(at: number): void {
+    if (stopped || at >= timerAt) return;
+    clearTimeout(timer);
+    timerAt = at;
+    timer = setTimeout(() => void onTime(), Math.max(1, at - Date.now()));
+  }
+
+  return {
+    lookAt,
+
+    /** Resolves after the first look. */
+    async start(): Promise<void> {
+      await once();
+      lookAt(Date.now() + pollMs);
+    },
+
+    stop(): void {
+      stopped = true;
+      clearTimeout(timer);
+    },
+  };
+}
+
+/** How often calls in hand are looked at. One whose lock was renewed by nobody between two looks is taken back. */
+export function stalledIntervalOf(lockMs: number): number {
+  return Math.max(500, Math.round(lockMs / 4));
+}
+
+function toForget({ empty }: Polled, endedBefore: number): QueueName[] {
+  return empty.filter(({ endedAt }) => endedAt < endedBefore).map(({ queue }) => queue);
+}

@@ -1,0 +1,9 @@
+import { openBackends } from "../../shared/queue/backend.ts";
+import type { QueueName } from "../../shared/queue/queue-name.ts";
+import type { Partition } from "../../shared/redis/partition.ts";
+
+/** Writes what a worker writes of a call that the runner has, if the call is no longer in its hands. */
+export async function markInjected(partition: Partition, { id, queue }: { id: string; queue: QueueName }) {
+  const finished = openBackends(partition)(queue).injected(id, "a lost lock", false);
+  await finished.catch(() => {});
+}

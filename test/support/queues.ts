@@ -1,0 +1,67 @@
+import { type Job, type JobType, Queue } from "bullmq";
+import type { JobCall } from "../../shared/job-call/job-call.ts";
+import { JOB_NAME, JOB_OPTIONS } from "../../shared/queue/protocol.ts";
+import { queueOf } from "../../shared/queue/queue-name.ts";
+import type { Redis } from "../../shared/redis/connect.ts";
+import { keysOf, PREFIX } from "../../shared/redis/keys.ts";
+
+export type TestQueues = ReturnType<typeof openQueues>;
+
+/** Looks at the queues of the registry with BullMQ's own Queue, as other tools for BullMQ would. */
+export function openQueues(redis: Redis) {
+  const open = new Map<string, Queue<JobCall>>();
+
+  function of(name: string): Queue<JobCall> {
+    const known = open.get(name);
+    if (known !== undefined) return known;
+    const queue = new Queue<JobCall>(name, {
+      ...{ prefix: PREFIX, connection: redis },
+      ...{ skipVersionCheck: true, skipWaitingForReady: true, skipMetasUpdate: true },
+    });
+    queue.on("error", () => {});
+    open.set(name, queue);
+    return queue;
+  }
+
+  const all = async () => (await redis.smembers(keysOf(PREFIX).queues)).map(of);
+  const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0);
+
+  return {
+    of,
+
+    /** How many calls are in one of these of BullMQ's states. */
+    async countIn(...states: JobType[]): Promise<number> {
+      return sum(await Promise.all((await all()).map((queue) => queue.getJobCountByTypes(...states))));
+    },
+
+    /** The calls in this state, the oldest of each queue first. */
+    async jobs(state: JobType): Promise<Job<JobCall>[]> {
+      return (await Promise.all((await all()).map((queue) => queue.getJobs([state], 0, -1, true)))).flat();
+    },
+
+    async find(id: string): Promise<Job<JobCall> | undefined> {
+      const found = await Promise.all((await all()).map((queue) => queue.getJob(id)));
+      return found.find((job) => job !== undefined);
+    },
+
+    async remove(id: string): Promise<void> {
+      await Promise.all((await all()).map((queue) => queue.remove(id)));
+    },
+
+    /** Removes all calls. */
+    async clear(): Promise<void> {
+      await Promise.all((await all()).map((queue) => queue.obliterate({ force: true })));
+    },
+
+    /** Adds what is stored, whatever it is, to the queue of this call. */
+    async addStored(call: JobCall, stored: unknown): Promise<void> {
+      const name = queueOf(call);
+      await redis.sadd(keysOf(PREFIX).queues, name);
+      await of(name).add(JOB_NAME, stored as JobCall, { ...JOB_OPTIONS, jobId: call.id });
+    },
+
+    async close(): Promise<void> {
+      await Promise.all([...open.values()].map((queue) => queue.close()));
+    },
+  };
+}
