@@ -61,13 +61,16 @@ local function closed(ms)
   if ms > 0 then redis.call('ZADD', due, 'LT', now + ms, name) end
 end
 
--- Tells producers of calls that wait. A place that a job's concurrency leaves is for all its queues.
+-- Tells producers that calls of this queue wait.
+local function tellOwn(ms)
+  if ms == 0 then awake(name)
+  elseif ms > 0 then redis.call('ZADD', due, 'LT', now + ms, name) end
+end
+
+-- Tells producers of calls that wait, wherever a place may have come free: what a job's concurrency leaves is for all its queues.
 local function tell()
   local ms, s = gate(0)
-  if redis.call('EXISTS', wait) == 1 then
-    if ms == 0 then awake(name)
-    elseif ms > 0 then redis.call('ZADD', due, 'LT', now + ms, name) end
-  end
+  if redis.call('EXISTS', wait) == 1 then tellOwn(ms) end
   if ms ~= 0 or not s[3] then return end
   for i = 1, others do
     local other = ARGV[tail + 4 + i]
@@ -94,7 +97,9 @@ local function fetched(reply, s)
   if took and s[4] and redis.call('INCR', takes) == 1 then redis.call('PEXPIRE', takes, s[5]) end
   local waits = redis.call('EXISTS', wait) == 1
   if not (took and waits) then redis.call('ZREM', wake, name) end
-  if (took or not waits) and (waits or s[3]) then tell() end
+  if not (s[3] or s[4]) then
+    if took and waits then awake(name) end
+  elseif took or not waits then tell() end
   return took
 end
 
@@ -121,7 +126,7 @@ return reply`;
 const ADD = `
 if redis.call('SADD', prefix .. 'queues', name) == 1 then redis.call('HSET', KEYS[3], 'opts.maxLenEvents', 100) end
 local reply = bullmq()
-tell()
+tellOwn((gate(0)))
 return reply`;
 
 const FETCH = `
