@@ -5,7 +5,7 @@ import { READ_TIMEOUT_MS } from "../../shared/pricing/rates/rates.ts";
 import { createRateReader, describeSource } from "../../shared/pricing/rates/registry.ts";
 import { createSharedValue } from "../../shared/pricing/rates/shared-value.ts";
 import { isLive, type LiveToken, type RateReading } from "../../shared/pricing/rates/source.ts";
-import type { Redis } from "../../shared/redis/connect.ts";
+import type { Partition } from "../../shared/redis/partition.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { readAcceptedTokens } from "./accepted-tokens.ts";
 import type { ProgramDeps } from "./program-deps.ts";
@@ -33,9 +33,11 @@ export async function showRates(deps: ProgramDeps, options: RatesOptions): Promi
   };
   if (options.test) return show(await Promise.all(tokens.map(askSource)));
   if (!tokens.some(isLive)) return show(tokens.map(fixedRate));
-  return withRedis(deps, options, async ({ redis }) =>
+  return withRedis(deps, options, async ({ partition }) =>
     show(
-      await Promise.all(tokens.map((token) => (isLive(token) ? sharedRate(redis, token) : fixedRate(token)))),
+      await Promise.all(
+        tokens.map((token) => (isLive(token) ? sharedRate(partition, token) : fixedRate(token))),
+      ),
     ),
   );
 }
@@ -46,8 +48,8 @@ function fixedRate(token: AcceptedToken): TokenReport {
 }
 
 /** The rate that the gateways share, and whether they offer the token for it. */
-async function sharedRate(redis: Redis, token: AcceptedToken & LiveToken): Promise<TokenReport> {
-  const { known } = await createSharedValue(redis, token).peek();
+async function sharedRate(partition: Partition, token: AcceptedToken & LiveToken): Promise<TokenReport> {
+  const { known } = await createSharedValue(partition, token).peek();
   const report = reportOf(token);
   if (known === undefined) return { ...report, reason: "no gateway has read it yet, or not for long" };
   const { value: last, ageMs } = known;

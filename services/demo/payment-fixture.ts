@@ -9,6 +9,7 @@ import { createPaymentList } from "../../shared/payments/list.ts";
 import { askForQuote } from "../../shared/pricing/job-quote.ts";
 import { loadPricingConfig } from "../../shared/pricing/load-pricing-config.ts";
 import { connectForRequests, whenReady } from "../../shared/redis/connect.ts";
+import { partitionOf } from "../../shared/redis/partition.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { type Buyer, createBuyer, createPaymentLedger, type Order, type PaymentLedger } from "./buyer.ts";
 import { httpRequest } from "./sender.ts";
@@ -162,7 +163,7 @@ async function openJournalView(redisUrl: string): Promise<JournalView> {
   const since = systemClock();
   const redis = connectForRequests(new Secret(redisUrl), silentLogger);
   await whenReady(redis, REDIS_DEADLINE_MS);
-  const list = createPaymentList(redis);
+  const list = createPaymentList(partitionOf(redis));
   return {
     async settled() {
       const found: { id: string; units: bigint }[] = [];

@@ -10,10 +10,13 @@ const { argv, env } = process;
 const [configDir = "config"] = argv.slice(2);
 const { x402 } = loadX402Config({ dir: configDir, env });
 
-function withSettlement(service: PricingService, { redis, clock, log, shutdown }: HostParts): PricingService {
+function withSettlement(
+  service: PricingService,
+  { partition, clock, log, shutdown }: HostParts,
+): PricingService {
   if (x402 === undefined) return service;
   const { public_url: endpoint, accepted_tokens: acceptedTokens } = x402;
-  const rates = createRates({ tokens: acceptedTokens, redis, clock, log });
+  const rates = createRates({ tokens: acceptedTokens, partition, clock, log });
   rates.start();
   shutdown.defer("rates", rates.close);
   return service.withX402Settlement({ endpoint, acceptedTokens, rateOf: rates.of });

@@ -5,7 +5,8 @@ import { runService, type ServiceOptions, type Shutdown } from "../../shared/lif
 import type { Logger } from "../../shared/log/logger.ts";
 import { createMetrics, type Meter, type Metrics, metered } from "../../shared/metrics/metrics.ts";
 import { loadPricingConfig } from "../../shared/pricing/load-pricing-config.ts";
-import { connectForRequests, type Redis } from "../../shared/redis/connect.ts";
+import { connectForRequests } from "../../shared/redis/connect.ts";
+import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
 import { type Clock, delay, systemClock } from "../../shared/time/clock.ts";
 import { logGrpc } from "./grpc.ts";
 import { createPricingService, type PricingService } from "./pricing.ts";
@@ -19,7 +20,7 @@ export type PricingProcess = ServiceOptions & {
 };
 
 /** The parts of the process that an extension may use. It must defer the end of everything that it starts. */
-export type HostParts = { redis: Redis; clock: Clock; log: Logger; shutdown: Shutdown };
+export type HostParts = { partition: Partition; clock: Clock; log: Logger; shutdown: Shutdown };
 
 const CLOSE_GRACE_MS = 5000;
 
@@ -47,7 +48,8 @@ export function runPricing(options: PricingProcess): Promise<number> {
       durability: postern.redis.durability,
       log,
     });
-    const host: HostParts = { redis, clock: systemClock, log, shutdown };
+    const partition = partitionOf(redis);
+    const host: HostParts = { partition, clock: systemClock, log, shutdown };
     const service = options.extend?.(plainService, host) ?? plainService;
     shutdown.defer("pricing", () => service.close());
 

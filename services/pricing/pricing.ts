@@ -18,6 +18,7 @@ import {
 import { fixedRateOf } from "../../shared/pricing/rates/sources/fixed.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { type DurabilityMode, DurableRedis } from "../../shared/redis/durable.ts";
+import { partitionOf } from "../../shared/redis/partition.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { type GrpcListening, listenGrpc } from "./grpc.ts";
 import { createHttpHandler } from "./http.ts";
@@ -26,6 +27,8 @@ import { createProofMemory } from "./proof-memory.ts";
 
 /** Keeps the rates of tokens current; its `of` is the `rateOf` of an x402 settlement. */
 export { createRates } from "../../shared/pricing/rates/rates.ts";
+/** Makes the `partition` of `createRates` from a connection. */
+export { partitionOf } from "../../shared/redis/partition.ts";
 
 export type PricingOptions = {
   jobs: Iterable<JobPrice>;
@@ -89,8 +92,9 @@ export function createPricingService(options: PricingOptions): PricingService {
   const signer = createSigner(key.reveal());
   const separator = domainSeparator(domain);
   const quoteSecs = Math.min(options.quoteTtlSecs, options.maxQuoteAgeSecs);
+  const partition = partitionOf(redis);
   const durable = new DurableRedis({ redis, mode: durability, log });
-  const memory = createProofMemory(durable, signer.address, separator);
+  const memory = createProofMemory({ partition, durable, operator: signer.address, separator });
   let draining = false;
 
   function readiness(): Readiness {

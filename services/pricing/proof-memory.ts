@@ -4,7 +4,7 @@ import type { Address } from "../../shared/ethereum/address.ts";
 import { decodeQuoteHeader, encodeQuoteHeader, type SignedJobQuote } from "../../shared/pricing/job-quote.ts";
 import { CLOCK_SKEW_SECS, type Puzzle } from "../../shared/pricing/proof-of-work.ts";
 import type { DurableRedis } from "../../shared/redis/durable.ts";
-import { keys } from "../../shared/redis/keys.ts";
+import type { Partition } from "../../shared/redis/partition.ts";
 import { script } from "../../shared/redis/script.ts";
 import { within } from "../../shared/time/clock.ts";
 
@@ -22,14 +22,16 @@ return ARGV[1]`;
 /** A proof of work that was checked. */
 type Proof = Puzzle & { nonce: bigint };
 
+type Options = { partition: Partition; durable: DurableRedis; operator: Address; separator: string };
+
 export type ProofMemory = ReturnType<typeof createProofMemory>;
 
 /**
  * Remembers in Redis what each proof was used for, so that all replicas of an engine know. Other engines may use the same
  * Redis: the operator and the separator of the EIP-712 domain tell them apart.
  */
-export function createProofMemory(durable: DurableRedis, operator: Address, separator: string) {
-  const firstOrThis = script(durable.redis, FIRST_OR_THIS);
+export function createProofMemory({ partition: { redis, keys }, durable, operator, separator }: Options) {
+  const firstOrThis = script(redis, FIRST_OR_THIS);
 
   /** Each part has one length, so they need no separators. */
   function hashOf({ serviceId, timestamp, nonce }: Proof): string {

@@ -11,6 +11,7 @@ import { bareApp, onlyGet, probes, serve } from "../../shared/http/ops.ts";
 import { createAddressList } from "../../shared/ip/address-list.ts";
 import { createEventCounter } from "../../shared/log/event-counter.ts";
 import { createClaims } from "../../shared/queue/enqueue.ts";
+import { partitionOf } from "../../shared/redis/partition.ts";
 import { createRecordRejected } from "../../shared/rejected/record.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { createMakeCall } from "./call.ts";
@@ -37,6 +38,7 @@ export type WebhooksGateway = Gateway & {
 /** The webhooks gateway, to be mounted in any process. It holds no state that two replicas would have to share. */
 export function createWebhooksGateway(options: GatewayOptions): WebhooksGateway {
   const { webhooks, redis, log, clock = systemClock } = options;
+  const partition = partitionOf(redis);
   const {
     admission,
     add,
@@ -44,16 +46,20 @@ export function createWebhooksGateway(options: GatewayOptions): WebhooksGateway 
     firstCheck,
     pressure,
     bodies,
-    partition,
     clientAddressOf: addressOf,
     close,
-  } = openIngress("webhook", options);
+  } = openIngress("webhook", partition, options);
   const accept = createAccept({ add, claims: createClaims(partition), beginWrite, clock });
   const perMinute = webhooks.refusals_per_minute;
   const refusals = { perSecond: perMinute / 60, burst: perMinute };
-  const limits = createRateLimits({ redis, log, refusals, clock });
-  const endpoints = toEndpoints(options, { clock, limits, admission, takeSecret: createTakeSecret(redis) });
-  const record = createRecordRejected({ redis, endpoints: endpoints.size, clock });
+  const limits = createRateLimits({ partition, log, refusals, clock });
+  const endpoints = toEndpoints(options, {
+    clock,
+    limits,
+    admission,
+    takeSecret: createTakeSecret(partition),
+  });
+  const record = createRecordRejected({ partition, endpoints: endpoints.size, clock });
   const overLimit = createEventCounter(log, "webhook.refusals_limited", "warn");
   const unlogged = createEventCounter(log, "webhook.refusals_unlogged", "warn");
   const refuse = createRefuse({ limits, record, log, overLimit, unlogged });

@@ -7,6 +7,7 @@ import { type ConcurrencyLimit, createConcurrencyLimit } from "../../shared/life
 import { createPaymentJournal } from "../../shared/payments/journal.ts";
 import { createRates, type ObservedRate, type Rates } from "../../shared/pricing/rates/rates.ts";
 import { openRegistry } from "../../shared/queue/registry.ts";
+import { partitionOf } from "../../shared/redis/partition.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { createRequestedJob, toCatalog } from "./catalog.ts";
 import { type Chains, createChains } from "./chains.ts";
@@ -58,12 +59,14 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   const statusUrlOf = (callId: string) => `${x402.public_url}/x402/calls/${callId}`;
 
   // What it stands on: the queue, the journal, chains, facilitators and rates.
-  const { admission, add, beginWrite, partition, firstCheck, pressure, bodies, close } = openIngress(
+  const partition = partitionOf(redis);
+  const { admission, add, beginWrite, firstCheck, pressure, bodies, close } = openIngress(
     "x402",
+    partition,
     options,
   );
-  const journal = createPaymentJournal(redis);
-  const rates = createRates({ tokens: x402.accepted_tokens, redis, clock, log });
+  const journal = createPaymentJournal(partition);
+  const rates = createRates({ tokens: x402.accepted_tokens, partition, clock, log });
   const chains = createChains(x402, { clock, log });
   const facilitators = createFacilitators({
     urls: x402.facilitator_url,
@@ -176,7 +179,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     clock,
     log,
   });
-  const reconciler = startReconciler({ reconcile, journal, redis, settleTimeoutMs, clock, log });
+  const reconciler = startReconciler({ reconcile, journal, partition, settleTimeoutMs, clock, log });
   facilitators.start();
   chains.start();
   rates.start();

@@ -5,6 +5,7 @@ import { runService, type ServiceOptions } from "../../shared/lifecycle/run-serv
 import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
 import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
+import { partitionOf } from "../../shared/redis/partition.ts";
 import { createX402Gateway } from "./gateway.ts";
 import { createMeters, registerGauges } from "./metrics.ts";
 
@@ -37,7 +38,7 @@ export function runX402(options: X402Process): Promise<number> {
       http: toHttpOptions(postern),
       log,
     });
-    registerGauges(metrics, gateway, redis);
+    registerGauges(metrics, gateway, partitionOf(redis));
 
     const settlingMs = (x402.facilitator_timeout_secs + x402.settle_timeout_secs) * 1000;
     return serveGateway({

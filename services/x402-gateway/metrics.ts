@@ -3,7 +3,7 @@ import { createHttpMeters } from "../../shared/gateway/http-metrics.ts";
 import type { Meter, Metrics } from "../../shared/metrics/metrics.ts";
 import { createUnresolved } from "../../shared/payments/list.ts";
 import { registerRates } from "../../shared/pricing/rates/rates.ts";
-import type { Redis } from "../../shared/redis/connect.ts";
+import type { Partition } from "../../shared/redis/partition.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import type { X402Gateway } from "./gateway.ts";
 
@@ -56,16 +56,16 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
 export function registerGauges(
   metrics: Metrics,
   { pressure, rates }: Pick<X402Gateway, "pressure" | "rates">,
-  redis: Redis,
+  partition: Partition,
 ): void {
   registerPressure(metrics, "x402", pressure);
   registerRates(metrics, rates);
-  registerUnresolved(metrics, redis);
+  registerUnresolved(metrics, partition);
 }
 
 /** Read from the journal at each scrape; absent while it cannot be read. */
-function registerUnresolved(metrics: Metrics, redis: Redis): void {
-  const readUnresolved = createUnresolved(redis);
+function registerUnresolved(metrics: Metrics, partition: Partition): void {
+  const readUnresolved = createUnresolved(partition);
   const count = metrics.gauge("postern_payments", "Payments that wait for an end, by state", ["state"]);
   const age = metrics.gauge(
     "postern_payment_unresolved_age_seconds",

@@ -8,7 +8,7 @@ import { createAdd } from "../queue/enqueue.ts";
 import { createDepth } from "../queue/status.ts";
 import type { Redis } from "../redis/connect.ts";
 import { type DurabilityMode, DurableRedis } from "../redis/durable.ts";
-import { partitionOf } from "../redis/partition.ts";
+import type { Partition } from "../redis/partition.ts";
 import { createBeginWrite } from "../redis/retry-write.ts";
 import { type Clock, systemClock } from "../time/clock.ts";
 import { Admission } from "./admission.ts";
@@ -52,10 +52,10 @@ export type Gateway = {
 };
 
 /** What both gateways stand on: whether calls can be taken now, how one is added, and what its request may cost before. */
-export function openIngress(origin: Origin, options: IngressOptions) {
-  const { redis, durability, limits, enqueueTimeoutMs, log, clock = systemClock, http = {} } = options;
+export function openIngress(origin: Origin, partition: Partition, options: IngressOptions) {
+  const { durability, limits, enqueueTimeoutMs, log, clock = systemClock, http = {} } = options;
+  const { redis } = partition;
   const durable = new DurableRedis({ redis, mode: durability, log });
-  const partition = partitionOf(redis);
   const readDepth = createDepth(partition, origin);
   const backpressure = new Backpressure({ durable, partition, readDepth, limits, clock, log });
   const clientAddressOf = createClientAddressOf(http);
@@ -63,7 +63,6 @@ export function openIngress(origin: Origin, options: IngressOptions) {
   return {
     clientAddressOf,
     bodies,
-    partition,
     admission: new Admission(durable, backpressure),
     add: createAdd(partition),
     beginWrite: createBeginWrite({ redis: durable, clock, deadlineMs: enqueueTimeoutMs }),

@@ -1,7 +1,6 @@
 import { createHash, randomUUID } from "node:crypto";
 import { AppError, messageOf } from "../errors/app-error.ts";
-import type { Redis } from "../redis/connect.ts";
-import { keys } from "../redis/keys.ts";
+import type { Partition } from "../redis/partition.ts";
 import { NOW, script } from "../redis/script.ts";
 
 /** A secret that a sender gave in a handshake, and where the handshake came from. */
@@ -67,7 +66,10 @@ const ASKED_EVERY_MS = 1000;
  * The gateway's side. Whether an endpoint is open is seen a second later at most. Throws `queue.unavailable` if Redis does not
  * answer; then the handshake may be repeated. `now` is in milliseconds, from any beginning.
  */
-export function createTakeSecret(redis: Redis, now: () => number = () => performance.now()): TakeSecret {
+export function createTakeSecret(
+  { redis, keys }: Partition,
+  now: () => number = () => performance.now(),
+): TakeSecret {
   const take = script(redis, TAKE);
   const asked = new Map<string, { at: number; hash: Promise<unknown> }>();
 
@@ -91,7 +93,7 @@ export function createTakeSecret(redis: Redis, now: () => number = () => perform
 }
 
 /** The operator's side: endpoints that take one secret in a handshake while they are open. */
-export function createOpenedEndpoints(redis: Redis) {
+export function createOpenedEndpoints({ redis, keys }: Partition) {
   const [open, look, close] = [script(redis, OPEN), script(redis, LOOK), script(redis, CLOSE)];
   return {
     /** Opens an endpoint, or takes it over from whoever has opened it before. */

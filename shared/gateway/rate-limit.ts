@@ -2,7 +2,7 @@ import { RateLimiterRedis, RateLimiterRes } from "rate-limiter-flexible";
 import { AppError, messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Redis } from "../redis/connect.ts";
-import { keys } from "../redis/keys.ts";
+import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
 import { type Clock, systemClock, within } from "../time/clock.ts";
 
@@ -29,7 +29,7 @@ export type RateLimits = {
 };
 
 type Options = {
-  redis: Redis;
+  partition: Partition;
   log: Logger;
   /** The limit of refused credentials, for each address. */
   refusals: Rate;
@@ -48,7 +48,8 @@ type Options = {
  * If Redis does not answer in time, a request counts as within its limits. While Redis is away none is accepted anyway.
  */
 export function createRateLimits(options: Options): RateLimits {
-  const { redis, log, refusals, clock = systemClock, timeoutMs = 250 } = options;
+  const { partition, log, refusals, clock = systemClock, timeoutMs = 250 } = options;
+  const { redis, keys } = partition;
   const warn = atMostEvery(UNCHECKED_EVERY_MS, clock, (reason) =>
     log.warn("rate_limit.unchecked", { reason }),
   );

@@ -1,6 +1,5 @@
 import { AppError } from "../errors/app-error.ts";
-import type { Redis } from "../redis/connect.ts";
-import { keys } from "../redis/keys.ts";
+import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
 import {
   type Decision,
@@ -19,14 +18,15 @@ export type PaymentJournal = ReturnType<typeof createPaymentJournal>;
  * The settlement journal: what is on disk of a payment before money moves, and what has happened to it since. The states are
  * in payment.ts. Every change is one atomic script (scripts.ts); none is retried here.
  */
-export function createPaymentJournal(redis: Redis) {
+export function createPaymentJournal(partition: Partition) {
+  const { redis, keys } = partition;
   const read = script(redis, READ);
   const look = script(redis, LOOK);
   const takeDue = script(redis, TAKE_DUE);
 
   return {
-    claim: createClaim(redis),
-    ...createTransitions(redis),
+    claim: createClaim(partition),
+    ...createTransitions(partition),
 
     /** The whole payment. This and the other reads throw `queue.unavailable`. */
     async find(id: string): Promise<Payment | undefined> {
@@ -96,8 +96,25 @@ export type Claimed =
  * Writes a whole paid call before money moves, or returns what is known of it. `by` identifies the claiming request: its own
  * repeat, after a lost reply, is `new` again. `openMax` limits the payer's open payments; the reconciler looks at `dueAt`.
  */
-function createClaim(redis: Redis) {
+function createClaim({ redis, keys }: Partition) {
   const claim = script(redis, CLAIM);
+
+  /** A key without use here repeats the payment's own key, because Redis Cluster wants every key declared. */
+  function claimKeys({ call, terms, identifier, callerNonce, quoteUse }: NewPayment): string[] {
+    const own = keys.payment(call.id);
+    return [
+      keys.record(call.id),
+      own,
+      keys.paymentsDue,
+      keys.payments,
+      keys.openPayments(terms.payer),
+      identifier === undefined ? own : keys.paymentIdentifier(terms.payer, identifier),
+      callerNonce === undefined ? own : keys.callerNonce(callerNonce.hash),
+      keys.paymentsUnresolved,
+      quoteUse === undefined ? own : keys.usedQuote(quoteUse.digest),
+    ];
+  }
+
   return async (
     payment: NewPayment,
     { now, by, openMax, dueAt }: { now: number; by: string; openMax: number; dueAt: number },
@@ -108,22 +125,6 @@ function createClaim(redis: Redis) {
     const reply = await claim(claimKeys(payment), [...head, ...flags, ...fieldsOf(payment, now)]);
     return toClaimResult(reply as string[]);
   };
-}
-
-/** A key without use here repeats the payment's own key, because Redis Cluster wants every key declared. */
-function claimKeys({ call, terms, identifier, callerNonce, quoteUse }: NewPayment): string[] {
-  const own = keys.payment(call.id);
-  return [
-    keys.record(call.id),
-    own,
-    keys.paymentsDue,
-    keys.payments,
-    keys.openPayments(terms.payer),
-    identifier === undefined ? own : keys.paymentIdentifier(terms.payer, identifier),
-    callerNonce === undefined ? own : keys.callerNonce(callerNonce.hash),
-    keys.paymentsUnresolved,
-    quoteUse === undefined ? own : keys.usedQuote(quoteUse.digest),
-  ];
 }
 
 function toClaimResult([kind, id = ""]: string[]): Claimed {
@@ -156,13 +157,27 @@ type From = { now: number; from?: readonly PaymentState[] };
  * The transitions after the claim, until the call is in the queue or the payment is VOID. They resolve with the state before:
  * one of `from` means that the transition was made; undefined, that there is no such payment.
  */
-function createTransitions(redis: Redis) {
+function createTransitions({ redis, keys }: Partition) {
   const settled = script(redis, SETTLED);
   const queued = script(redis, QUEUED);
   const toVoid = script(redis, VOID);
   const review = script(redis, REVIEW);
   const dispatching = script(redis, DISPATCHING);
   const ended = script(redis, ENDED);
+  const unresolved = [keys.paymentsUnresolved, keys.paymentsInReview];
+
+  function own(id: string): [string, string] {
+    return [keys.record(id), keys.payment(id)];
+  }
+
+  function identifierKey({ id, terms, identifier }: Payment): string {
+    return identifier === undefined ? keys.payment(id) : keys.paymentIdentifier(terms.payer, identifier);
+  }
+
+  /** The keys of what the payment used up. If it used no caller's nonce, the key is one that is never set. */
+  function usedKeys({ callerNonce = "none", terms }: Payment): [string, string] {
+    return [keys.callerNonce(callerNonce), keys.usedQuote(terms.quote_digest)];
+  }
 
   return {
     /** SETTLING (or, for an operator, REVIEW) becomes SETTLED. */
@@ -171,7 +186,7 @@ function createTransitions(redis: Redis) {
       { settlement, proven }: { settlement: Settlement; proven: boolean },
       { now, from = ["SETTLING"] }: From,
     ): Promise<PaymentState | undefined> {
-      const touched = [...own(id), keys.paymentsDue, keys.openPayments(terms.payer), ...UNRESOLVED];
+      const touched = [...own(id), keys.paymentsDue, keys.openPayments(terms.payer), ...unresolved];
       const args = [id, now, now, JSON.stringify(settlement), proven ? 1 : 0, ...from];
       return toState(await settled(touched, args));
     },
@@ -190,7 +205,7 @@ function createTransitions(redis: Redis) {
       const { id, terms } = payment;
       const ttlMs = Math.max(0, Number(terms.valid_before) * 1000 - now) + VOID_REMEMBERED_MS;
       const common = [...own(id), keys.paymentsDue, keys.openPayments(terms.payer)];
-      const touched = [...common, identifierKey(payment), ...UNRESOLVED, ...usedKeys(payment)];
+      const touched = [...common, identifierKey(payment), ...unresolved, ...usedKeys(payment)];
       const decision = decided === undefined ? "" : JSON.stringify(decided);
       return toState(await toVoid(touched, [id, now, ttlMs, reason, decision, ...from]));
     },
@@ -200,7 +215,7 @@ function createTransitions(redis: Redis) {
       id: string,
       { now, reason }: { now: number; reason: string },
     ): Promise<PaymentState | undefined> {
-      return toState(await review([...own(id), keys.paymentsDue, ...UNRESOLVED], [id, now, reason]));
+      return toState(await review([...own(id), keys.paymentsDue, ...unresolved], [id, now, reason]));
     },
 
     /** Counts a settle request that is about to be sent again. False if the payment is no longer SETTLING. */
@@ -226,21 +241,6 @@ function createTransitions(redis: Redis) {
       await ended(touched, [id, now, identifier === undefined ? 0 : 1]);
     },
   };
-}
-
-const UNRESOLVED = [keys.paymentsUnresolved, keys.paymentsInReview];
-
-function own(id: string): [string, string] {
-  return [keys.record(id), keys.payment(id)];
-}
-
-function identifierKey({ id, terms, identifier }: Payment): string {
-  return identifier === undefined ? keys.payment(id) : keys.paymentIdentifier(terms.payer, identifier);
-}
-
-/** The keys of what the payment used up. If it used no caller's nonce, the key is one that is never set. */
-function usedKeys({ callerNonce = "none", terms }: Payment): [string, string] {
-  return [keys.callerNonce(callerNonce), keys.usedQuote(terms.quote_digest)];
 }
 
 function toState(reply: unknown): PaymentState | undefined {

@@ -1,6 +1,5 @@
-import type { Redis } from "../redis/connect.ts";
-import { keys } from "../redis/keys.ts";
 import { toScored } from "../redis/pages.ts";
+import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
 import type { Payment, PaymentState, PaymentTerms, Settlement } from "./payment.ts";
 
@@ -62,7 +61,8 @@ return gone`;
 export type PaymentList = ReturnType<typeof createPaymentList>;
 
 /** Reads payments by the time they were claimed. Only a few are in memory at a time. */
-export function createPaymentList(redis: Redis) {
+export function createPaymentList(partition: Partition) {
+  const { redis, keys } = partition;
   const readMany = script(redis, READ_MANY);
   const forgetGone = script(redis, FORGET_GONE);
 
@@ -76,7 +76,7 @@ export function createPaymentList(redis: Redis) {
 
   /** The payments that match, newest first. */
   async function* matching(filter: PaymentFilter): AsyncGenerator<PaymentSummary> {
-    for await (const ids of newestFirst(redis, filter)) {
+    for await (const ids of newestFirst(partition, filter)) {
       const payments = await read(ids);
       yield* payments.filter((payment) => payment !== undefined).filter((each) => matches(each, filter));
     }
@@ -104,7 +104,7 @@ export function createPaymentList(redis: Redis) {
  * go in between do not shift the others.
  */
 async function* newestFirst(
-  redis: Redis,
+  { redis, keys }: Partition,
   { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY }: PaymentFilter,
 ): AsyncGenerator<string[]> {
   let last: { at: number; ids: ReadonlySet<string> } = { at: until, ids: new Set() };
@@ -170,7 +170,7 @@ export function isDisputed({
 }
 
 /** Reads the reconciler's list: which payments it looks at, and when. */
-export function createDue(redis: Redis) {
+export function createDue({ redis, keys }: Partition) {
   return {
     /** When the reconciler looks at this payment, in unix ms; undefined if it is not on the list. */
     async at(id: string): Promise<number | undefined> {
@@ -196,7 +196,7 @@ type Waiting = { payments: number; oldestAt: number | undefined };
 /** `settling`: payments on their way to the queue. `review`: payments that an operator has to decide about. */
 type Unresolved = { settling: Waiting; review: Waiting };
 
-export function createUnresolved(redis: Redis): () => Promise<Unresolved> {
+export function createUnresolved({ redis, keys }: Partition): () => Promise<Unresolved> {
   async function waiting(key: string): Promise<Waiting> {
     const [payments, oldest] = await Promise.all([
       redis.zcard(key),

@@ -1,6 +1,5 @@
 import type { ErrorCode } from "../errors/codes.ts";
-import type { Redis } from "../redis/connect.ts";
-import { keys } from "../redis/keys.ts";
+import type { Partition } from "../redis/partition.ts";
 import { type Clock, systemClock } from "../time/clock.ts";
 import { type RejectedEntry, timesOf } from "./entry.ts";
 import { REJECTED_KEPT_MS, UNKNOWN } from "./record.ts";
@@ -23,7 +22,7 @@ export type RejectedFilter = {
 };
 
 /** Reads what record.ts has written. */
-export function createRejectedList(redis: Redis, clock: Clock = systemClock) {
+export function createRejectedList({ redis, keys }: Partition, clock: Clock = systemClock) {
   async function placesOf({ path, unknown }: RejectedFilter): Promise<string[]> {
     if (unknown) return [UNKNOWN];
     if (path === UNKNOWN) return []; // it is no path

@@ -1,6 +1,5 @@
 import { addressKey } from "../ip/address.ts";
-import type { Redis } from "../redis/connect.ts";
-import { keys } from "../redis/keys.ts";
+import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
 import { type Clock, systemClock } from "../time/clock.ts";
 import { type Rejection, toEntry } from "./entry.ts";
@@ -37,7 +36,7 @@ export type RecordRejected = (
 ) => number | undefined;
 
 type Options = {
-  redis: Redis;
+  partition: Partition;
   /** How many endpoints share the space. */
   endpoints: number;
   clock?: Clock;
@@ -47,7 +46,8 @@ type Options = {
  * Keeps the last refused requests of each endpoint, and those of all unknown paths together, for the replicas and the
  * operators to read (list.ts). Under a flood, and while Redis is away, they are left out, and the next entry says how many.
  */
-export function createRecordRejected({ redis, endpoints, clock = systemClock }: Options): RecordRejected {
+export function createRecordRejected({ partition, endpoints, clock = systemClock }: Options): RecordRejected {
+  const { redis, keys } = partition;
   const write = script(redis, WRITE);
   const share = Math.min(SHARE_MAX, Math.floor(BYTES_MAX / (endpoints + 1)));
   const samples = new Map<string, Sample>();

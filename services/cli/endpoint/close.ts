@@ -8,8 +8,8 @@ export type CloseOptions = { configDir: string; json?: boolean };
 
 /** `postern endpoint close`: also for an endpoint that is no longer configured. 1 if it is not open. */
 export function closeEndpoint(deps: ProgramDeps, path: string, options: CloseOptions): Promise<number> {
-  return withRedis(deps, options, async ({ redis }) => {
-    const closed = await createOpenedEndpoints(redis).close(path);
+  return withRedis(deps, options, async ({ partition }) => {
+    const closed = await createOpenedEndpoints(partition).close(path);
     if (closed === undefined) throw new Error(`${plain(path)} is not open`);
     const { by, hadSecret } = closed;
     const lost = hadSecret ? "; a secret had come, which nobody has seen: it is deleted" : "";

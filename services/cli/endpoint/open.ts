@@ -27,7 +27,7 @@ const POLL_MS = 250;
 export function openEndpoint(deps: ProgramDeps, path: string, options: OpenOptions): Promise<number> {
   const { print, printError } = deps;
   const { minutes, json } = options;
-  return withRedis(deps, options, async ({ redis, partition, webhooks, log }) => {
+  return withRedis(deps, options, async ({ partition, webhooks, log }) => {
     const problem = whyNot(path, webhooks);
     if (problem !== undefined) {
       printError(`error: ${problem}\n`);
@@ -35,7 +35,7 @@ export function openEndpoint(deps: ProgramDeps, path: string, options: OpenOptio
     }
     const by = operatorName();
     const stopped = stopSignal();
-    const opened = await createOpenedEndpoints(redis).open(path, by, minutes * 60_000);
+    const opened = await createOpenedEndpoints(partition).open(path, by, minutes * 60_000);
     const selection = `for ${minutes} min`;
     try {
       await createAudit(partition, log)({ at: systemClock(), action: "open", path, by, selection });

@@ -36,8 +36,8 @@ export async function auditPayments(deps: ProgramDeps, options: AuditOptions): P
   const { fromBlock, json } = options;
   const chosen = chooseTokens(deps, options);
   if (typeof chosen === "number") return chosen;
-  return withRedis(deps, options, async ({ redis }) => {
-    const payments = createPaymentList(redis);
+  return withRedis(deps, options, async ({ partition }) => {
+    const payments = createPaymentList(partition);
     const toBlock = options.toBlock ?? (await latestOf(chosen.map(({ chain }) => chain)));
     if (toBlock < fromBlock) throw new Error(`--from-block ${fromBlock} is after block ${toBlock}`);
     const audits: TokenAudit[] = [];

@@ -16,7 +16,7 @@ export type ListOptions = PaymentFilter & { limit: number; configDir: string; js
 /** `postern payments list`: the newest payments first, then how many were listed. */
 export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<number> {
   const limit = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
-  return withRedis(deps, options, async ({ redis }) => {
+  return withRedis(deps, options, async ({ partition }) => {
     const listing = createListing(deps, options.json, {
       headings: ["CALL", "CLAIMED", "STATE", "PAYER", "AMOUNT", "JOB", "REMARK"],
       widths: [34, 20, 9, 42, 24, 8],
@@ -25,7 +25,7 @@ export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<n
       toJson,
     });
     let found = 0;
-    for await (const payment of createPaymentList(redis).matching(options)) {
+    for await (const payment of createPaymentList(partition).matching(options)) {
       found += 1;
       if (found > limit) break;
       listing.add(payment);

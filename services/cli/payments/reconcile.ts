@@ -2,7 +2,7 @@ import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createPaymentJournal } from "../../../shared/payments/journal.ts";
 import { createDue, createPaymentList } from "../../../shared/payments/list.ts";
 import type { PaymentState } from "../../../shared/payments/payment.ts";
-import type { Redis } from "../../../shared/redis/connect.ts";
+import type { Partition } from "../../../shared/redis/partition.ts";
 import { delay, systemClock } from "../../../shared/time/clock.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
@@ -34,9 +34,9 @@ export function reconcilePayments(
   { all = false, timeout, json, configDir }: ReconcileOptions,
 ): Promise<number> {
   const { print, printError } = deps;
-  return withRedis(deps, { configDir }, async ({ redis }) => {
-    const pending = (all ? await inFlight(redis) : named).values();
-    const push = createPush(redis, systemClock() + timeout * 1000);
+  return withRedis(deps, { configDir }, async ({ partition }) => {
+    const pending = (all ? await inFlight(partition) : named).values();
+    const push = createPush(partition, systemClock() + timeout * 1000);
     const outcomes: Outcome[] = [];
     const work = async (): Promise<void> => {
       for (const id of pending) {
@@ -60,10 +60,10 @@ export function reconcilePayments(
 }
 
 /** The payments that gateways look after, except those whose call the producer has, in the queue or failed. */
-async function inFlight(redis: Redis): Promise<string[]> {
-  const payments = createPaymentList(redis);
+async function inFlight(partition: Partition): Promise<string[]> {
+  const payments = createPaymentList(partition);
   const ids = new Set<string>();
-  for await (const page of createDue(redis).ids()) {
+  for await (const page of createDue(partition).ids()) {
     for (const payment of await payments.read(page)) {
       if (payment === undefined || payment.state === "QUEUED" || payment.state === "FAILED") continue;
       ids.add(payment.id);
@@ -76,8 +76,12 @@ async function inFlight(redis: Redis): Promise<string[]> {
  * Makes one payment due and watches it. A gateway that takes it up moves its next due time, or takes it off the list of due
  * payments.
  */
-function createPush(redis: Redis, deadline: number) {
-  const [due, journal, payments] = [createDue(redis), createPaymentJournal(redis), createPaymentList(redis)];
+function createPush(partition: Partition, deadline: number) {
+  const [due, journal, payments] = [
+    createDue(partition),
+    createPaymentJournal(partition),
+    createPaymentList(partition),
+  ];
 
   async function look(id: string) {
     const [[payment], dueAt] = await Promise.all([payments.read([id]), due.at(id)]);

@@ -20,8 +20,8 @@ export type ResolveOptions = {
 export function resolvePayment(deps: ProgramDeps, id: string, options: ResolveOptions): Promise<number> {
   const { transaction, reason } = options;
   const verdict: Verdict = transaction === undefined ? { kind: "void" } : { kind: "settled", transaction };
-  return withRedis(deps, options, async ({ redis, partition, log }) => {
-    const journal = createPaymentJournal(redis);
+  return withRedis(deps, options, async ({ partition, log }) => {
+    const journal = createPaymentJournal(partition);
     const payment = await journal.find(id);
     if (payment === undefined) throw new Error(unknown(id));
     const audit = createAudit(partition, log);

@@ -11,8 +11,8 @@ export type ShowOptions = { configDir: string; json?: boolean };
 
 /** `postern payments show`: all that is known of one payment except its body. 1 if it is unknown. */
 export function showPayment(deps: ProgramDeps, id: string, options: ShowOptions): Promise<number> {
-  return withRedis(deps, options, async ({ redis }) => {
-    const payment = await createPaymentJournal(redis).find(id);
+  return withRedis(deps, options, async ({ partition }) => {
+    const payment = await createPaymentJournal(partition).find(id);
     if (payment === undefined) throw new Error(unknown(id));
     deps.print(options.json ? jsonLine(allOf(payment)) : inWords(payment));
     return EXIT.ok;

@@ -20,8 +20,8 @@ export type ListOptions = RejectedFilter & { limit: number; configDir: string; j
 export function listRejected(deps: ProgramDeps, options: ListOptions): Promise<number> {
   const limit = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
   const { path } = options;
-  return withRedis(deps, options, async ({ redis, webhooks }) => {
-    const { matching } = createRejectedList(redis);
+  return withRedis(deps, options, async ({ partition, webhooks }) => {
+    const { matching } = createRejectedList(partition);
     const problem = path === undefined ? undefined : whyUnknown(path, webhooks);
     if (problem !== undefined && (await matching({ path }, 0)).count === 0) {
       deps.printError(`error: ${problem}\n`);

@@ -10,8 +10,8 @@ export type ShowOptions = { configDir: string; json?: boolean };
 
 /** `postern rejected show`: all that was kept of one refused request. 1 if it is unknown, or if several have such an id. */
 export function showRejected(deps: ProgramDeps, id: string, options: ShowOptions): Promise<number> {
-  return withRedis(deps, options, async ({ redis }) => {
-    const [request, ...others] = await createRejectedList(redis).find(id);
+  return withRedis(deps, options, async ({ partition }) => {
+    const [request, ...others] = await createRejectedList(partition).find(id);
     if (request === undefined)
       throw new Error(`${id} is unknown: there was no such request, or newer ones have taken its place`);
     if (others.length > 0)

@@ -3,7 +3,7 @@ import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import { createPaymentList } from "../../../shared/payments/list.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
-import type { Redis } from "../../../shared/redis/connect.ts";
+import type { Partition } from "../../../shared/redis/partition.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import type { Reconcile } from "./reconcile.ts";
 
@@ -19,7 +19,7 @@ const READING_MS = 5000;
 type Deps = {
   reconcile: Reconcile;
   journal: PaymentJournal;
-  redis: Redis;
+  partition: Partition;
   settleTimeoutMs: number;
   clock: Clock;
   log: Logger;
@@ -27,9 +27,9 @@ type Deps = {
 
 /** Reconciles, every second, the payments that are due. `stop` resolves when all work has ended. */
 export function startReconciler(deps: Deps): { stop(): Promise<void> } {
-  const { reconcile, journal, redis, settleTimeoutMs, clock, log } = deps;
+  const { reconcile, journal, partition, settleTimeoutMs, clock, log } = deps;
   const bulkheads = createBulkheads(AT_ONCE);
-  const prune = createPrune(redis, clock);
+  const prune = createPrune(partition, clock);
   // No other replica takes the same payment during this lease; if this one dies, the payment waits for the lease to end.
   const leaseMs = settleTimeoutMs + READING_MS;
   let stopped = false;
@@ -88,8 +88,8 @@ function bulkheadOf(payment: Payment | undefined): string {
 }
 
 /** Once a minute, removes from the list some of the payments that Redis has forgotten. */
-function createPrune(redis: Redis, clock: Clock): () => Promise<void> {
-  const payments = createPaymentList(redis);
+function createPrune(partition: Partition, clock: Clock): () => Promise<void> {
+  const payments = createPaymentList(partition);
   let rank = 0;
   let dueAt = 0;
   return async () => {

@@ -1,6 +1,6 @@
 import type { Logger } from "../../log/logger.ts";
 import type { Metrics } from "../../metrics/metrics.ts";
-import type { Redis } from "../../redis/connect.ts";
+import type { Partition } from "../../redis/partition.ts";
 import type { Clock } from "../../time/clock.ts";
 import { createFeed, type Feed } from "./feed.ts";
 import { createRateReader, describeSource } from "./registry.ts";
@@ -33,7 +33,7 @@ export type Rates<Token> = {
 
 type Options<Token> = {
   tokens: readonly Token[];
-  redis: Redis;
+  partition: Partition;
   clock: Clock;
   log: Logger;
   timeoutMs?: number;
@@ -41,7 +41,7 @@ type Options<Token> = {
 
 /** The rates of these tokens, kept current in the background; tokens with the same settings share one feed. */
 export function createRates<Token extends RatedToken>(options: Options<Token>): Rates<Token> {
-  const { tokens, redis, clock, log, timeoutMs = READ_TIMEOUT_MS } = options;
+  const { tokens, partition, clock, log, timeoutMs = READ_TIMEOUT_MS } = options;
   const feeds: Feed[] = [];
   const byToken = new Map<RatedToken, Feed>();
   for (const group of groupsOf(tokens)) {
@@ -50,7 +50,7 @@ export function createRates<Token extends RatedToken>(options: Options<Token>): 
       token,
       names: group.map(({ symbol, network }) => `${symbol} (${network})`),
       read: createRateReader(token.rate_per_native_unit, token, { clock, timeoutMs }),
-      shared: createSharedValue(redis, token),
+      shared: createSharedValue(partition, token),
       clock,
       log,
     });

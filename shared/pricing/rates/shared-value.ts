@@ -1,7 +1,6 @@
 import { sha256Hex } from "../../crypto/compare.ts";
 import { Secret } from "../../crypto/secret.ts";
-import type { Redis } from "../../redis/connect.ts";
-import { keys } from "../../redis/keys.ts";
+import type { Partition } from "../../redis/partition.ts";
 import { NOW, script } from "../../redis/script.ts";
 import type { LiveToken, RatedToken } from "./source.ts";
 
@@ -61,7 +60,7 @@ export type SharedValue = {
 export type SharedRate = ReturnType<typeof createSharedValue>;
 
 /** The rate of a source as all replicas share it. Every call rejects while Redis is away. */
-export function createSharedValue(redis: Redis, token: LiveToken) {
+export function createSharedValue({ redis, keys }: Partition, token: LiveToken) {
   const key = [keys.rate(identityOf(token))];
   const refreshMs = token.rate_refresh_secs * 1000;
   const keepMs = refreshMs + token.max_rate_age_secs * 1000;

@@ -1,8 +1,7 @@
 import { beforeAll, expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { keys } from "../../../shared/redis/keys.ts";
 import { usePostern } from "../../fixtures/postern.ts";
-import { useRedis } from "../../fixtures/redis.ts";
+import { keys, useRedis } from "../../fixtures/redis.ts";
 import { canConnect } from "../../support/http.ts";
 import { PATIENCE_MS, SUM, startDemo } from "./start-demo.ts";
 

@@ -31,7 +31,7 @@ beforeAll(async () => {
 });
 
 async function newest() {
-  const list = createRejectedList(webhooks.redis.client);
+  const list = createRejectedList(webhooks.redis.partition);
   await eventually("it is recorded", async () => (await list.matching({}, 1)).newest.length === 1);
   return (await list.matching({}, 1)).newest[0];
 }

@@ -7,7 +7,7 @@ import { send } from "../../support/http.ts";
 const webhooks = useWebhooks();
 const endpoints = [{ path: "/hooks/github", job_id: 1, auth: "none" }];
 
-const recorded = async () => (await createRejectedList(webhooks.redis.client).matching({}, 10)).newest;
+const recorded = async () => (await createRejectedList(webhooks.redis.partition).matching({}, 10)).newest;
 
 test("a request that misses an endpoint by a slash is told only 404, and an operator which endpoint was meant", async () => {
   const { address, log } = await webhooks.start({ endpoints });

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { registerGauges } from "../../../services/x402-gateway/metrics.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { createMetrics } from "../../../shared/metrics/metrics.ts";
+import { partitionOf } from "../../../shared/redis/partition.ts";
 import { usePayments } from "../../fixtures/payments.ts";
 
 const payments = usePayments();
@@ -17,7 +18,7 @@ const SETTLEMENT = {
 test("the gauges count payments that wait for an end by state, with the age of the oldest, until their end", async () => {
   const { journal, gateway, redis } = payments.gateway;
   const metrics = createMetrics();
-  registerGauges(metrics, gateway, redis);
+  registerGauges(metrics, gateway, partitionOf(redis));
   const gauges = async () => {
     const lines = (await metrics.text()).split("\n");
     const of = (name: string, state: string) =>

@@ -3,9 +3,9 @@ import { Secret } from "../../../shared/crypto/secret.ts";
 import { createOpenedEndpoints, createTakeSecret } from "../../../shared/gateway/opened-endpoints.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
 import { connectForRequests, whenReady } from "../../../shared/redis/connect.ts";
-import { keys } from "../../../shared/redis/keys.ts";
+import { partitionOf } from "../../../shared/redis/partition.ts";
 import { useEnds } from "../../fixtures/ends.ts";
-import { useRedis } from "../../fixtures/redis.ts";
+import { keys, useRedis } from "../../fixtures/redis.ts";
 import { useRedisProxy } from "../../fixtures/redis-proxy.ts";
 
 const redis = useRedis();
@@ -15,8 +15,8 @@ const SECRET = "b537207f20cbfa02357cf448134da559e8bd39d61597dcd5631b8012eae53e81
 const ADDRESS = "192.0.2.1";
 const MINUTE = 60_000;
 
-const endpoints = () => createOpenedEndpoints(redis.client);
-const take = (secret = SECRET, path = "/a") => createTakeSecret(redis.client)(path, secret, ADDRESS);
+const endpoints = () => createOpenedEndpoints(redis.partition);
+const take = (secret = SECRET, path = "/a") => createTakeSecret(redis.partition)(path, secret, ADDRESS);
 
 async function connectedTo(url: string) {
   const client = connectForRequests(new Secret(url), silentLogger);
@@ -120,7 +120,7 @@ test.each(["first", "last"])(
 test("Redis is asked once a second for each endpoint, however many handshakes come, and an opening is seen then", async () => {
   let now = 0;
   const proxied = await connectedTo(proxy.url);
-  const takeHere = createTakeSecret(proxied, () => now);
+  const takeHere = createTakeSecret(partitionOf(proxied), () => now);
   const flood = (path: string) =>
     Promise.all(Array.from({ length: 100 }, (_, i) => takeHere(path, `guess-${i}`, ADDRESS)));
   await takeHere("/warm", SECRET, ADDRESS); // loads the script
@@ -147,7 +147,7 @@ test("Redis is asked once a second for each endpoint, however many handshakes co
 test("a secret is refused with queue.unavailable while Redis is away", async () => {
   const proxied = await connectedTo(proxy.url);
   proxy.onCommand = () => ({ kind: "lose-command" });
-  await expect(createTakeSecret(proxied)("/a", SECRET, ADDRESS)).rejects.toMatchObject({
+  await expect(createTakeSecret(partitionOf(proxied))("/a", SECRET, ADDRESS)).rejects.toMatchObject({
     code: "queue.unavailable",
   });
 });

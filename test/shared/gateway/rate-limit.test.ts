@@ -3,10 +3,10 @@ import { Secret } from "../../../shared/crypto/secret.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { createRateLimits, type LimitedEndpoint } from "../../../shared/gateway/rate-limit.ts";
 import { connectForRequests, type Redis, whenReady } from "../../../shared/redis/connect.ts";
-import { keys } from "../../../shared/redis/keys.ts";
+import { partitionOf } from "../../../shared/redis/partition.ts";
 import { delay } from "../../../shared/time/clock.ts";
 import { useEnds } from "../../fixtures/ends.ts";
-import { useRedis } from "../../fixtures/redis.ts";
+import { keys, useRedis } from "../../fixtures/redis.ts";
 import { useRedisProxy } from "../../fixtures/redis-proxy.ts";
 import { recordingLog } from "../../support/recording-log.ts";
 
@@ -26,7 +26,11 @@ async function replica({ url = shared.url, refusals = SLOW, timeoutMs = 1000 } =
   const redis = connectForRequests(new Secret(url), log);
   ends.defer(() => redis.disconnect());
   await whenReady(redis, 5000);
-  return { redis, log, limits: createRateLimits({ redis, log, refusals, timeoutMs }) };
+  return {
+    redis,
+    log,
+    limits: createRateLimits({ partition: partitionOf(redis), log, refusals, timeoutMs }),
+  };
 }
 
 async function limited(endpoint: LimitedEndpoint) {

@@ -4,12 +4,12 @@ import { Secret } from "../../../shared/crypto/secret.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
 import { connectForRequests, whenReady } from "../../../shared/redis/connect.ts";
-import { keys } from "../../../shared/redis/keys.ts";
+import { partitionOf } from "../../../shared/redis/partition.ts";
 import type { Rejection } from "../../../shared/rejected/entry.ts";
 import { createRejectedList } from "../../../shared/rejected/list.ts";
 import { createRecordRejected } from "../../../shared/rejected/record.ts";
 import { useEnds } from "../../fixtures/ends.ts";
-import { useRedis } from "../../fixtures/redis.ts";
+import { keys, useRedis } from "../../fixtures/redis.ts";
 import { useRedisProxy } from "../../fixtures/redis-proxy.ts";
 import { sentRequest } from "../../support/sent-request.ts";
 
@@ -18,7 +18,7 @@ const proxy = useRedisProxy(shared);
 const ends = useEnds();
 
 let now: number;
-const list = () => createRejectedList(shared.client, () => now);
+const list = () => createRejectedList(shared.partition, () => now);
 const all = async (path?: string) => (await list().matching({ path }, 10_000)).newest;
 
 beforeEach(async () => {
@@ -35,7 +35,7 @@ async function connected(url: string) {
 
 async function replica({ endpoints = 1 } = {}) {
   const redis = await connected(shared.url);
-  return createRecordRejected({ redis, endpoints, clock: () => now });
+  return createRecordRejected({ partition: partitionOf(redis), endpoints, clock: () => now });
 }
 
 const ADDRESS = "192.0.2.1";
@@ -224,7 +224,7 @@ test("a flood from many addresses has 50 more entries at all paths together, and
 
 test("while Redis is away nobody waits, few writes are outstanding, and the next entry says how many have none", async () => {
   const redis = await connected(proxy.url);
-  const record = createRecordRejected({ redis, endpoints: 1, clock: () => now });
+  const record = createRecordRejected({ partition: partitionOf(redis), endpoints: 1, clock: () => now });
   let seen = 0;
   proxy.onCommand = () => {
     seen += 1;

@@ -3,7 +3,7 @@ import type { Part } from "../../../shared/dev/process.ts";
 import { untilReady } from "../../../shared/dev/stack.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { FAILPOINTS, type Failpoint } from "../../../shared/lifecycle/failpoint.ts";
-import { keys } from "../../../shared/redis/keys.ts";
+import { keys } from "../../fixtures/redis.ts";
 import { useStack } from "../../fixtures/stack.ts";
 import { send } from "../../support/http.ts";
 import { openQueues, type TestQueues } from "../../support/queues.ts";

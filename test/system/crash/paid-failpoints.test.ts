@@ -5,9 +5,9 @@ import { eventually } from "../../../shared/dev/wait.ts";
 import { FAILPOINTS } from "../../../shared/lifecycle/failpoint.ts";
 import { createPaymentJournal } from "../../../shared/payments/journal.ts";
 import type { PaymentState } from "../../../shared/payments/payment.ts";
-import { keys } from "../../../shared/redis/keys.ts";
 import { within } from "../../../shared/time/clock.ts";
 import { useDevnet } from "../../fixtures/devnet.ts";
+import { keys } from "../../fixtures/redis.ts";
 import { useStack } from "../../fixtures/stack.ts";
 import { signOffer, x402Table } from "../../fixtures/x402.ts";
 import { newPayer } from "../../support/devnet.ts";
@@ -67,7 +67,7 @@ async function chargesOf(payer: string): Promise<number> {
 
 /** The one payment that this payer has in the journal. */
 async function paymentOf(payer: string) {
-  const journal = createPaymentJournal(stack.redis.client);
+  const journal = createPaymentJournal(stack.redis.partition);
   for (const id of await stack.redis.client.zrange(keys.payments, "0", "-1")) {
     const payment = await journal.find(id);
     if (payment?.terms.payer === payer) return payment;

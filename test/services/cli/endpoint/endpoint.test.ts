@@ -1,9 +1,8 @@
 import { beforeEach, expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { createTakeSecret } from "../../../../shared/gateway/opened-endpoints.ts";
-import { keys } from "../../../../shared/redis/keys.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
-import { useRedis } from "../../../fixtures/redis.ts";
+import { keys, useRedis } from "../../../fixtures/redis.ts";
 import { runHere } from "../run-here.ts";
 
 const redis = useRedis();
@@ -15,7 +14,7 @@ const SECRET = "b537207f20cbfa02357cf448134da559e8bd39d61597dcd5631b8012eae53e81
 const OPEN = ["endpoint", "open", "/hooks/asana"];
 
 const here = (...args: string[]) => runHere([...args, "--config-dir", postern.configDir]);
-const take = () => createTakeSecret(redis.client)("/hooks/asana", SECRET, "192.0.2.1");
+const take = () => createTakeSecret(redis.partition)("/hooks/asana", SECRET, "192.0.2.1");
 const isOpen = async () => (await redis.client.exists(keys.opened("/hooks/asana"))) === 1;
 
 beforeEach(async () => {

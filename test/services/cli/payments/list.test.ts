@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { keys } from "../../../../shared/redis/keys.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines } from "../../../fixtures/postern.ts";
+import { keys } from "../../../fixtures/redis.ts";
 import { runHere } from "../run-here.ts";
 
 const payments = usePayments();

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { keys } from "../../../../shared/redis/keys.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines } from "../../../fixtures/postern.ts";
+import { keys } from "../../../fixtures/redis.ts";
 
 const payments = usePayments();
 const { run } = payments.postern;

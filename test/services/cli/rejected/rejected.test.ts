@@ -3,6 +3,7 @@ import { Secret } from "../../../../shared/crypto/secret.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { silentLogger } from "../../../../shared/log/logger.ts";
 import { connectForRequests, whenReady } from "../../../../shared/redis/connect.ts";
+import { partitionOf } from "../../../../shared/redis/partition.ts";
 import type { Rejection } from "../../../../shared/rejected/entry.ts";
 import { createRejectedList } from "../../../../shared/rejected/list.ts";
 import { createRecordRejected } from "../../../../shared/rejected/record.ts";
@@ -31,7 +32,7 @@ beforeEach(async () => {
   ends.defer(() => connection.disconnect());
   await whenReady(connection, 5000);
   now = BEGAN;
-  const record = createRecordRejected({ redis: connection, endpoints: 1, clock: () => now });
+  const record = createRecordRejected({ partition: partitionOf(connection), endpoints: 1, clock: () => now });
   const refused: [string | undefined, Partial<Rejection>][] = [
     ["/a", { bytes: 12, signatures: { came: [], wanted: ["Stripe-Signature"] } }],
     ["/a", { code: "request.too_large", reason: ESCAPES, body: Buffer.from(`{"a":1}${ESCAPES}`) }],
@@ -43,7 +44,7 @@ beforeEach(async () => {
     const code = "webhook.credential_rejected";
     record(endpoint, "192.0.2.1", () => ({ req, code, reason: "missing", ...over }));
   }
-  const { matching } = createRejectedList(redis.client);
+  const { matching } = createRejectedList(redis.partition);
   await eventually("recorded", async () => (await matching({}, 10)).count === 3);
 });
 

@@ -44,7 +44,7 @@ const handshake = (secret = SECRET) =>
 test("a secret in a handshake is refused with 403 unless the operator has opened the endpoint, and then taken once", async () => {
   expect((await handshake()).json()).toMatchObject({ status: 403, code: "webhook.handshake_refused" });
 
-  const opened = await createOpenedEndpoints(webhooks.redis.client).open("/asana", "a test", 60_000);
+  const opened = await createOpenedEndpoints(webhooks.redis.partition).open("/asana", "a test", 60_000);
   const answer = await eventually("the gateway sees that it is open", async () => {
     const answer = await handshake();
     return answer.status === 403 ? undefined : answer;

@@ -80,7 +80,7 @@ test("an address with too many refused credentials gets 429 for them, and is ser
   expect(answer.json()["detail"]).toBe("too many wrong credentials from this address");
   expect(Number(answer.headers["retry-after"])).toBeGreaterThan(0);
   expect(fieldsOf(strict, "webhook.refused")).toHaveLength(3);
-  const list = createRejectedList(webhooks.redis.client);
+  const list = createRejectedList(webhooks.redis.partition);
   await eventually("recorded", async () => (await list.matching({}, 10)).newest.length === 3);
   expect(await toldBy(strict)).toEqual({
     path: "/unlimited",

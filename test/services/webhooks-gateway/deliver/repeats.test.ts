@@ -1,8 +1,8 @@
 import { beforeAll, expect, test } from "vitest";
 import { sha256Hex } from "../../../../shared/crypto/compare.ts";
 import { createCallRecords } from "../../../../shared/queue/call-record.ts";
-import { keys } from "../../../../shared/redis/keys.ts";
 import { partitionOf } from "../../../../shared/redis/partition.ts";
+import { keys } from "../../../fixtures/redis.ts";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { send } from "../../../support/http.ts";
 import { markInjected } from "../../../support/mark-injected.ts";

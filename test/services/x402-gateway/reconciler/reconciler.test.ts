@@ -2,10 +2,9 @@ import { type AddressInfo, createServer, type Socket } from "node:net";
 import { beforeEach, expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { createPaymentJournal, type PaymentJournal } from "../../../../shared/payments/journal.ts";
-import { keys } from "../../../../shared/redis/keys.ts";
 import { useDevnet } from "../../../fixtures/devnet.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
-import { useRedis } from "../../../fixtures/redis.ts";
+import { keys, useRedis } from "../../../fixtures/redis.ts";
 import {
   PRICE,
   QUICK_ROUND_MS,
@@ -28,7 +27,7 @@ const ends = useEnds();
 let journal: PaymentJournal;
 
 beforeEach(() => {
-  journal = createPaymentJournal(redis.client);
+  journal = createPaymentJournal(redis.partition);
   ends.defer(() => redis.client.flushdb());
 });
 

@@ -2,9 +2,9 @@ import { describe, expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { isDisputed } from "../../../../shared/payments/list.ts";
 import { createResolve } from "../../../../shared/payments/resolve.ts";
-import { keys } from "../../../../shared/redis/keys.ts";
 import { useDevnet } from "../../../fixtures/devnet.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
+import { keys } from "../../../fixtures/redis.ts";
 import { idIn, PRICE, type TestX402, useX402 } from "../../../fixtures/x402.ts";
 import { answerWith, startNodeBefore } from "../../../support/node-before.ts";
 

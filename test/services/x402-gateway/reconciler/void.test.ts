@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { DevAccount, Hex } from "../../../../services/devnet/chain.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { keys } from "../../../../shared/redis/keys.ts";
 import { useDevnet } from "../../../fixtures/devnet.ts";
+import { keys } from "../../../fixtures/redis.ts";
 import { idIn, PRICE, requiredIn, type TestX402, useX402 } from "../../../fixtures/x402.ts";
 import type { Answer } from "../../../support/http.ts";
 import { type SignedAuthorization, signAuthorization, signedIn } from "../../../support/sign-payment.ts";

@@ -3,6 +3,7 @@ import { Secret } from "../../../../shared/crypto/secret.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { createRates, type Rates } from "../../../../shared/pricing/rates/rates.ts";
 import { connectForRequests } from "../../../../shared/redis/connect.ts";
+import { partitionOf } from "../../../../shared/redis/partition.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { useRateSources } from "../../../fixtures/rate-sources.ts";
 import { useOwnRedis } from "../../../fixtures/redis.ts";
@@ -28,7 +29,7 @@ beforeEach(async () => {
   log = recordingLog();
   const requests = connectForRequests(new Secret(redis.url), log);
   ends.defer(() => requests.disconnect());
-  running = createRates({ tokens: [token], redis: requests, clock: () => Date.now(), log });
+  running = createRates({ tokens: [token], partition: partitionOf(requests), clock: () => Date.now(), log });
   ends.defer(running.close);
 });
 

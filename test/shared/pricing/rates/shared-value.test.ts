@@ -9,7 +9,7 @@ beforeEach(() => redis.client.flushdb());
 
 const http = { source: "http_json", url: "https://rates.example.com/eth?vs=usd", pointer: "/price" };
 const live = (rate: object = http, more: object = {}) => tokenWith(rate, { ...more }) as unknown as LiveToken;
-const shared = () => createSharedValue(redis.client, live());
+const shared = () => createSharedValue(redis.partition, live());
 const onlyKey = async () => (await redis.client.keys("{postern}:rate:*"))[0] ?? "";
 
 const isDue = async () => (await shared().takeDue()).due;

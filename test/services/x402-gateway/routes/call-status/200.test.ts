@@ -6,10 +6,11 @@ import { createDiscard } from "../../../../../shared/queue/discard.ts";
 import { createFailedCalls } from "../../../../../shared/queue/failed.ts";
 import { openRegistry } from "../../../../../shared/queue/registry.ts";
 import { connectForWork } from "../../../../../shared/redis/connect.ts";
-import { keys } from "../../../../../shared/redis/keys.ts";
 import { partitionOf } from "../../../../../shared/redis/partition.ts";
+
 import { systemClock } from "../../../../../shared/time/clock.ts";
 import { useEnds } from "../../../../fixtures/ends.ts";
+import { keys } from "../../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../../fixtures/redis-proxy.ts";
 import { idIn, type TestX402, useX402 } from "../../../../fixtures/x402.ts";
 import { paymentIn } from "../../../../support/books.ts";

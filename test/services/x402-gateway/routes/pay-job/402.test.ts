@@ -1,6 +1,6 @@
 import type { PaymentRequirements } from "@x402/core/types";
 import { describe, expect, test } from "vitest";
-import { keys } from "../../../../../shared/redis/keys.ts";
+import { keys } from "../../../../fixtures/redis.ts";
 import { idIn, inTime, requiredIn, type TestX402, useX402 } from "../../../../fixtures/x402.ts";
 import type { Answer } from "../../../../support/http.ts";
 import { signedIn, signPayment } from "../../../../support/sign-payment.ts";
