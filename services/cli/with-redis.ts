@@ -7,6 +7,7 @@ import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { createProcessLogger, type ProcessLogger } from "../../shared/log/pino-logger.ts";
 import { connectForRequests, type Redis, whenReady } from "../../shared/redis/connect.ts";
+import { checkLayout } from "../../shared/redis/layout.ts";
 import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 
@@ -41,7 +42,9 @@ export async function withRedis(
     const redis = connectForRequests(postern.redis.url, silentLogger);
     try {
       await connected(redis, postern.redis.url);
-      return await work({ redis, partition: partitionOf(redis), postern, webhooks, log });
+      const partition = partitionOf(redis);
+      await checkLayout(partition);
+      return await work({ redis, partition, postern, webhooks, log });
     } finally {
       redis.disconnect();
       await log.flush();

@@ -18,6 +18,7 @@ import {
 import { fixedRateOf } from "../../shared/pricing/rates/sources/fixed.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { type DurabilityMode, DurableRedis } from "../../shared/redis/durable.ts";
+import { createClaimLayout } from "../../shared/redis/layout.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { type GrpcListening, listenGrpc } from "./grpc.ts";
@@ -75,7 +76,7 @@ export type PricingService = {
   readonly handler: RequestListener;
   /** Returns the same service with answers that also say how and where a quote can be settled off chain. */
   withX402Settlement<Token extends AcceptedToken>(settlement: X402Settlement<Token>): PricingService;
-  /** Resolves if the first Redis that is reached is durable; rejects if it is not. */
+  /** Resolves if the first Redis that is reached is durable and for this release; rejects if it is not. */
   readonly firstCheck: Promise<void>;
   readiness(): Readiness;
   /** From now on it reports that it is not ready, but goes on answering. */
@@ -93,7 +94,12 @@ export function createPricingService(options: PricingOptions): PricingService {
   const separator = domainSeparator(domain);
   const quoteSecs = Math.min(options.quoteTtlSecs, options.maxQuoteAgeSecs);
   const partition = partitionOf(redis);
-  const durable = new DurableRedis({ redis, mode: durability, log });
+  const durable = new DurableRedis({
+    redis,
+    mode: durability,
+    claimLayout: createClaimLayout(partition),
+    log,
+  });
   const memory = createProofMemory({ partition, durable, operator: signer.address, separator });
   let draining = false;
 

@@ -140,6 +140,11 @@ export const CODES = {
     retryable: false,
     title: "Redis cannot keep what a 202 promises",
   },
+  "start.layout_mismatch": {
+    status: 500,
+    retryable: false,
+    title: "Redis holds the data of another release",
+  },
   "start.program_missing": {
     status: 500,
     retryable: false,

@@ -8,6 +8,7 @@ import { createAdd } from "../queue/enqueue.ts";
 import { createDepth } from "../queue/status.ts";
 import type { Redis } from "../redis/connect.ts";
 import { type DurabilityMode, DurableRedis } from "../redis/durable.ts";
+import { createClaimLayout } from "../redis/layout.ts";
 import type { Partition } from "../redis/partition.ts";
 import { createBeginWrite } from "../redis/retry-write.ts";
 import { type Clock, systemClock } from "../time/clock.ts";
@@ -40,7 +41,7 @@ export type Gateway = {
   /** For `http.createServer` and its `checkContinue` event, or as the last middleware of a host's own app. */
   handler: RequestListener;
   readiness(): Readiness;
-  /** Rejects if the first Redis reached cannot keep what a 202 promises. */
+  /** Rejects if the first Redis reached cannot keep what a 202 promises, or holds the data of another release. */
   firstCheck: Promise<void>;
   pressure(): Pressure | undefined;
   /** What the bodies in flight take of their budget. */
@@ -53,9 +54,14 @@ export type Gateway = {
 
 /** What both gateways stand on: whether calls can be taken now, how one is added, and what its request may cost before. */
 export function openIngress(origin: Origin, partition: Partition, options: IngressOptions) {
-  const { durability, limits, enqueueTimeoutMs, log, clock = systemClock, http = {} } = options;
   const { redis } = partition;
-  const durable = new DurableRedis({ redis, mode: durability, log });
+  const { durability, limits, enqueueTimeoutMs, log, clock = systemClock, http = {} } = options;
+  const durable = new DurableRedis({
+    redis,
+    mode: durability,
+    claimLayout: createClaimLayout(partition),
+    log,
+  });
   const readDepth = createDepth(partition, origin);
   const backpressure = new Backpressure({ durable, partition, readDepth, limits, clock, log });
   const clientAddressOf = createClientAddressOf(http);

@@ -28,13 +28,15 @@ const WAITAOF_TIMEOUT_MS = 1400;
 
 /**
  * A connection whose writes are known to be on disk. It checks the server again and again. `write` refuses before the first
- * check has passed, while Redis is away, and while its settings cannot keep what a 202 promises.
+ * check has passed, while Redis is away, while its settings cannot keep what a 202 promises, and while it holds the data of
+ * another layout.
  */
 export class DurableRedis {
   readonly redis: Redis;
   readonly mode: DurabilityMode;
-  /** Resolves when the first check has passed; rejects if the first Redis reached cannot keep what a 202 promises. */
+  /** Resolves when the first check has passed; rejects if the first Redis reached cannot be used as it is. */
   readonly firstCheck: Promise<void>;
+  readonly #claimLayout: (() => Promise<void>) | undefined;
   readonly #log: Logger;
   readonly #timer: NodeJS.Timeout;
   #state: State = { kind: "starting" };
@@ -45,16 +47,20 @@ export class DurableRedis {
   constructor({
     redis,
     mode,
+    claimLayout,
     log,
     checkEveryMs = 1000,
   }: {
     redis: Redis;
     mode: DurabilityMode;
+    /** Throws if what Redis holds is not for this release (layout.ts). The runner has none. */
+    claimLayout?: () => Promise<void>;
     log: Logger;
     checkEveryMs?: number;
   }) {
     this.redis = redis;
     this.mode = mode;
+    this.#claimLayout = claimLayout;
     this.#log = log;
     this.firstCheck = new Promise((resolve, reject) => {
       this.#settleFirst = { resolve, reject };
@@ -144,7 +150,9 @@ export class DurableRedis {
 
   async #ask(): Promise<State> {
     try {
-      return { kind: "ready", server: await readServerState(this.redis, this.mode) };
+      const server = await readServerState(this.redis, this.mode);
+      await this.#claimLayout?.();
+      return { kind: "ready", server };
     } catch (error) {
       if (error instanceof AppError) return { kind: "refused", error };
       if (messageOf(error).includes("timed out")) this.#reconnect();

@@ -10,7 +10,7 @@ import { startRedis } from "../../../shared/dev/redis.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { usePostern } from "../../fixtures/postern.ts";
-import { useRedis } from "../../fixtures/redis.ts";
+import { keys, useRedis } from "../../fixtures/redis.ts";
 import { send } from "../../support/http.ts";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
@@ -96,6 +96,15 @@ test("a Redis that cannot keep promises ends the start of a gateway with exit co
   expect(code).toBe(1);
   expect(stdout).toContain("start.redis_not_durable");
   expect(stdout).toContain("appendfsync always");
+});
+
+test("a Redis with another layout ends the start of a gateway with exit code 1, and the log names the release for it", async () => {
+  await redis.client.set(keys.layout, JSON.stringify({ layout: 2, release: "9.8.7" }));
+  const { code, stdout } = await postern.run(await webhooks());
+  await redis.client.flushdb();
+  expect(code).toBe(1);
+  expect(stdout).toContain("start.layout_mismatch");
+  expect(stdout).toContain("Drain it with release 9.8.7");
 });
 
 test("an address that is taken ends the start of a gateway with exit code 1", async () => {

@@ -1,7 +1,11 @@
 import { expect, test } from "vitest";
 import { usePostern } from "../../fixtures/postern.ts";
+import { keys, useRedis } from "../../fixtures/redis.ts";
 
-const { run } = usePostern(() => ({ postern: { redis: { url: "redis://:a-password@127.0.0.1:1" } } }));
+const redis = useRedis();
+const { run, configure } = usePostern(() => ({
+  postern: { redis: { url: "redis://:a-password@127.0.0.1:1" } },
+}));
 
 test("postern failed list, failed replay and status exit with 1 without Redis, after one clear line, within seconds", async () => {
   const startedAt = performance.now();
@@ -17,4 +21,25 @@ test("postern failed list, failed replay and status exit with 1 without Redis, a
 
 test("postern failed list exits with 3 on a configuration that is not there", async () => {
   expect(await run(["failed", "list", "--config-dir", "/nowhere"])).toMatchObject({ code: 3 });
+});
+
+test("a command exits with 1 on the data of another layout, after one line that names the release for it", async () => {
+  const layout = JSON.stringify({ layout: 2, release: "9.8.7" });
+  await redis.client.set(keys.layout, layout);
+  configure({ postern: { redis: { url: redis.url } } });
+  for (const line of [["failed", "list"], ["payments", "list"], ["status"]]) {
+    const { code, stdout, stderr } = await run(line);
+    expect([code, stdout]).toEqual([1, ""]);
+    expect(stderr).toMatch(
+      /^Redis holds layout 2, written by release 9\.8\.7.*another database of this one\n$/,
+    );
+  }
+  expect(await redis.client.get(keys.layout)).toBe(layout);
+});
+
+test("a command writes no layout to an empty Redis", async () => {
+  await redis.client.flushdb();
+  configure({ postern: { redis: { url: redis.url } } });
+  expect(await run(["payments", "list"])).toMatchObject({ code: 0 });
+  expect(await redis.client.keys("*")).toEqual([]);
 });

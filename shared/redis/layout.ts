@@ -1,0 +1,67 @@
+import { createRequire } from "node:module";
+import { z } from "zod";
+import { AppError } from "../errors/app-error.ts";
+import type { Partition } from "./partition.ts";
+import { script } from "./script.ts";
+
+/** The version of the keys and of what is stored under them, as keys.ts lists them. A change that an older release cannot read is a new one. */
+export const LAYOUT = 1;
+
+/** Found by the package's own name, so from the sources and from dist/ alike. */
+const { version } = createRequire(import.meta.url)("postern/package.json") as { version: string };
+
+/** What lies under the key of the layout: `release` wrote it. */
+const Stored = z.object({ layout: z.int(), release: z.string() });
+
+const OWN = JSON.stringify({ layout: LAYOUT, release: version } satisfies z.infer<typeof Stored>);
+
+/** KEYS layout. ARGV the own one. Answers what lies there, and writes only where nothing does, so a full Redis can be asked. */
+const CLAIM = `
+local found = redis.call('GET', KEYS[1])
+if found then return found end
+redis.call('SET', KEYS[1], ARGV[1])
+return ARGV[1]`;
+
+/**
+ * For processes that write. What this returns writes the own layout where there is none, and throws `start.layout_mismatch`
+ * if another is there. Both are one step, so of two releases that start on an empty Redis one is refused. Call it on each
+ * connection before the first write, since Redis may have lost its data.
+ */
+export function createClaimLayout({ redis, keys }: Partition): () => Promise<void> {
+  const claim = script(redis, CLAIM);
+  return async () => requireOwn(await claim([keys.layout], [OWN]).catch(unlessUnreadable));
+}
+
+/** For commands, which must not claim an empty Redis: throws `start.layout_mismatch` if another layout is there. */
+export async function checkLayout({ redis, keys }: Partition): Promise<void> {
+  requireOwn((await redis.get(keys.layout).catch(unlessUnreadable)) ?? OWN);
+}
+
+/** What is no string is another layout too. */
+function unlessUnreadable(error: unknown): string {
+  if (error instanceof Error && error.message.startsWith("WRONGTYPE")) return "";
+  throw error;
+}
+
+function requireOwn(text: unknown): void {
+  const found = read(String(text));
+  if (found?.layout === LAYOUT) return;
+  const [what, drain] =
+    found === undefined
+      ? ["a layout that cannot be read", "the release that wrote it"]
+      : [`layout ${found.layout}, written by release ${found.release}`, `release ${found.release}`];
+  throw new AppError("start.layout_mismatch", {
+    reason:
+      `Redis holds ${what}, and this release (${version}) has layout ${LAYOUT}. Drain it with ${drain} (run its ` +
+      "producers and x402 gateways until `postern status` shows empty queues and `postern payments list --open` no " +
+      "payment) and empty it then; or give this release another Redis, or another database of this one",
+  });
+}
+
+function read(text: string): z.infer<typeof Stored> | undefined {
+  try {
+    return Stored.parse(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
+}
