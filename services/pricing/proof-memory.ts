@@ -6,6 +6,7 @@ import { CLOCK_SKEW_SECS, type Puzzle } from "../../shared/pricing/proof-of-work
 import type { DurableRedis } from "../../shared/redis/durable.ts";
 import type { Partition } from "../../shared/redis/partition.ts";
 import { script } from "../../shared/redis/script.ts";
+import { isNewer, VERSIONS } from "../../shared/redis/version.ts";
 import { within } from "../../shared/time/clock.ts";
 
 /** After its first use a proof stays fresh for at most twice the skew; twice that, in case the replicas' clocks differ. */
@@ -53,7 +54,7 @@ export function createProofMemory({ partition: { redis, keys }, durable, operato
       signed: SignedJobQuote,
     ): Promise<SignedJobQuote | undefined> {
       const key = keys.pricingProof(hashOf(proof));
-      const value = `${content} ${encodeQuoteHeader(signed)}`;
+      const value = `${VERSIONS.proof} ${content} ${encodeQuoteHeader(signed)}`;
       const asked = durable.write(() => firstOrThis([key], [value, REMEMBERED_MS]));
       const outcome = await within(ANSWER_WITHIN_MS, asked);
       if (outcome.kind === "done") return readIssued(String(outcome.result), content);
@@ -67,7 +68,10 @@ export function createProofMemory({ partition: { redis, keys }, durable, operato
 }
 
 function readIssued(value: string, content: string): SignedJobQuote | undefined {
-  const [firstContent, header = ""] = value.split(" ");
+  const [v, firstContent, header = ""] = value.split(" ");
+  if (isNewer("proof", v)) {
+    throw new AppError("pricing.unavailable", { reason: "a later release remembers this proof of work" });
+  }
   if (firstContent !== content) return undefined;
   const decoded = decodeQuoteHeader(header);
   if (!decoded.ok) throw new Error(`a remembered quote cannot be read: ${decoded.problem}`);

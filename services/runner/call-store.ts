@@ -3,6 +3,7 @@ import type { Logger } from "../../shared/log/logger.ts";
 import type { DurableRedis } from "../../shared/redis/durable.ts";
 import { runnerKeys } from "../../shared/redis/keys.ts";
 import { NOW, type Script, script } from "../../shared/redis/script.ts";
+import { isNewerError, unlessNewer, VERSIONS } from "../../shared/redis/version.ts";
 import { delay } from "../../shared/time/clock.ts";
 import type { HttpAnswer } from "./router.ts";
 
@@ -20,7 +21,7 @@ import type { HttpAnswer } from "./router.ts";
  *                                      └──────────run again────────────┘
  *
  * The fields of a call:
- *   always          st, request (job and SHA-256 of the body), job, bytes, sha256, at
+ *   always          v, st, request (job and SHA-256 of the body), job, bytes, sha256, at
  *   while it runs   owner, lease
  *   once answered   status; after a 2xx also type and answer (base64)
  *   at its end      finished; if it FAILED also code and reason. The reason is the handler's own text and is never listed
@@ -33,7 +34,7 @@ import type { HttpAnswer } from "./router.ts";
  * ARGV: id, fingerprint, owner, leaseMs, memoryMs, job, bytes, sha256. A long call has its answer, the 202, from the moment
  * it is stored, so a repeat is ANSWERED while it waits and runs.
  */
-const BEGIN = `${NOW}
+const BEGIN = `${NOW}${unlessNewer("runnerCall")}
 local id, request, owner, lease, memory = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local seen = redis.call('HMGET', KEYS[1], 'st', 'request', 'owner', 'lease', 'status', 'type', 'answer')
 if seen[1] then
@@ -42,7 +43,7 @@ if seen[1] then
   if seen[1] == 'RUNNING' and seen[3] ~= owner and tonumber(seen[4]) > now then return {'RUNNING'} end
 end
 redis.call('DEL', KEYS[1])
-redis.call('HSET', KEYS[1], 'st', 'RUNNING', 'request', request, 'owner', owner, 'lease', now + lease, 'at', now,
+redis.call('HSET', KEYS[1], 'v', ${VERSIONS.runnerCall}, 'st', 'RUNNING', 'request', request, 'owner', owner, 'lease', now + lease, 'at', now,
   'job', ARGV[6], 'bytes', ARGV[7], 'sha256', ARGV[8])
 redis.call('PEXPIRE', KEYS[1], memory + lease)
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
@@ -59,11 +60,11 @@ if redis.call('PTTL', KEYS[1]) > 0 then redis.call('PEXPIRE', KEYS[1], ARGV[4] +
 return 1`;
 
 /* ARGV: id, memoryMs, fingerprint, job, bytes, sha256, status, type, answer. Returns the first answer, if there is one. */
-const FINISH = `${NOW}
+const FINISH = `${NOW}${unlessNewer("runnerCall")}
 local id, memory = ARGV[1], ARGV[2]
 local seen = redis.call('HMGET', KEYS[1], 'st', 'status', 'type', 'answer')
 if seen[1] == 'DONE' then return {seen[2], seen[3], seen[4]} end
-redis.call('HSET', KEYS[1], 'st', 'DONE', 'finished', now, 'request', ARGV[3], 'job', ARGV[4], 'bytes', ARGV[5],
+redis.call('HSET', KEYS[1], 'v', ${VERSIONS.runnerCall}, 'st', 'DONE', 'finished', now, 'request', ARGV[3], 'job', ARGV[4], 'bytes', ARGV[5],
   'sha256', ARGV[6], 'status', ARGV[7], 'type', ARGV[8], 'answer', ARGV[9])
 redis.call('HSETNX', KEYS[1], 'at', now)
 redis.call('HDEL', KEYS[1], 'owner', 'lease', 'input', 'input_type', 'metadata', 'traceparent', 'code', 'reason')
@@ -204,7 +205,8 @@ export type UntilStored = ReturnType<typeof createUntilStored>;
 
 /**
  * Repeats an idempotent write of a call until it is on disk, however long Redis is away: a handler must not run again
- * because its end could not be recorded. Gives up, with the write's last error, only once the runner has `ended`.
+ * because its end could not be recorded. Gives up, with the write's last error, once the runner has `ended`, or if a runner
+ * of a later release has the call.
  */
 export function createUntilStored({ ended, log }: { ended: AbortSignal; log: Logger }) {
   return async function untilStored<Result>(callId: string, write: () => Promise<Result>): Promise<Result> {
@@ -213,7 +215,7 @@ export function createUntilStored({ ended, log }: { ended: AbortSignal; log: Log
         return await write();
       } catch (error) {
         if (attempt === 0) log.warn("job.store_delayed", { callId, reason: messageOf(error) });
-        if (ended.aborted) throw error;
+        if (ended.aborted || (error instanceof AppError && isNewerError(error.cause))) throw error;
         await delay(Math.min(PAUSE_MS_MIN * 2 ** attempt, PAUSE_MS_MAX), ended).catch(() => {});
       }
     }

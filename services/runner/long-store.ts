@@ -1,5 +1,6 @@
 import { runnerKeys } from "../../shared/redis/keys.ts";
 import { NOW, script } from "../../shared/redis/script.ts";
+import { unlessNewer, VERSIONS } from "../../shared/redis/version.ts";
 import { durableScript, type StoreOptions, toFields } from "./call-store.ts";
 import type { HttpAnswer, JobRequest } from "./router.ts";
 
@@ -19,13 +20,18 @@ return 1`;
 const DUE = `${NOW}
 return redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[1])`;
 
-/* ARGV: id, owner, leaseMs. KEYS[2] holds the due time; a call that cannot be run leaves it. */
+/* ARGV: id, owner, leaseMs. KEYS[2] holds the due time; a call that cannot be run leaves it. A later release's call is put off,
+ * so that it does not stand before others. */
 const CLAIM = `${NOW}
 local id = ARGV[1]
 local due = redis.call('ZSCORE', KEYS[2], id)
 if not due or tonumber(due) > now then return false end
 local call = redis.call('HMGET', KEYS[1], 'st', 'job', 'bytes', 'sha256', 'input', 'input_type', 'metadata',
-  'traceparent', 'attempts')
+  'traceparent', 'attempts', 'v')
+if tonumber(call[10] or 1) > ${VERSIONS.runnerCall} then
+  redis.call('ZADD', KEYS[2], now + 5000, id)
+  return false
+end
 if (call[1] ~= 'STORED' and call[1] ~= 'RUNNING') or not call[5] then
   redis.call('ZREM', KEYS[2], id)
   return false
@@ -44,7 +50,7 @@ redis.call('ZADD', KEYS[2], now + ARGV[3], ARGV[1])
 return 1`;
 
 /* ARGV: id, status. A short call has no input and cannot be run again. */
-const RUN_AGAIN = `${NOW}
+const RUN_AGAIN = `${NOW}${unlessNewer("runnerCall")}
 local call = redis.call('HMGET', KEYS[1], 'st', 'input')
 if not call[1] then return 'UNKNOWN' end
 if call[1] == 'STORED' then return 'WAITING' end

@@ -48,6 +48,7 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     "payment.vanished": found("vanished"),
     "payment.enqueued_again": found("enqueued"),
     "payment.token_unknown": found("token_unknown"),
+    "payment.newer": found("newer"),
     "payment.call_missing": found("call_missing"),
   };
 }

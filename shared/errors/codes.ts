@@ -106,6 +106,7 @@ export const CODES = {
   "queue.unavailable": { status: 503, retryable: true, title: "Queue is unavailable" },
   "queue.not_durable": { status: 503, retryable: true, title: "Queue cannot keep its promise" },
   "queue.outcome_unknown": { status: 503, retryable: true, title: "Whether the call was queued is unknown" },
+  "record.newer": { status: 503, retryable: true, title: "A later release has this; send the same again" },
   "queue.overloaded": { status: 503, retryable: true, title: "Queue is over its limits" },
   "internal.unexpected": { status: 500, retryable: true, title: "Unexpected failure" },
 

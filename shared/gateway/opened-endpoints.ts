@@ -2,6 +2,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { AppError, messageOf } from "../errors/app-error.ts";
 import type { Partition } from "../redis/partition.ts";
 import { NOW, script } from "../redis/script.ts";
+import { unlessNewer, VERSIONS } from "../redis/version.ts";
 
 /** A secret that a sender gave in a handshake, and where the handshake came from. */
 export type TakenSecret = { secret: string; address: string; takenAt: number };
@@ -22,21 +23,21 @@ const SECRET_KEPT_MS = 10 * 60_000;
 const SECRET = /^[!-~]{1,256}$/;
 
 /*
- * What is open is a hash in Redis: session (the command that opened it last), by, and once a secret was taken: secret, address,
+ * What is open is a hash in Redis: v, session (the command that opened it last), by, and once a secret was taken: secret, address,
  * taken_at. It ends with its time. Whoever reads the secret deletes it in the same step, so it is shown at most once; until
  * then a lost command can be run again, and shows it.
  */
 
 /** ARGV session, by, ms. Keeps a secret that nobody has seen, and the time that is left for it. */
-const OPEN = `
-redis.call('HSET', KEYS[1], 'session', ARGV[1], 'by', ARGV[2])
+const OPEN = `${unlessNewer("opened")}
+redis.call('HSET', KEYS[1], 'v', ${VERSIONS.opened}, 'session', ARGV[1], 'by', ARGV[2])
 if redis.call('HEXISTS', KEYS[1], 'secret') == 0 then redis.call('PEXPIRE', KEYS[1], ARGV[3]) end`;
 
 /**
  * ARGV secret, address, ms. Answers the hash of the secret that the endpoint has now; nothing if it is not open. The handshake
  * with the same secret may be repeated, since its answer may be lost.
  */
-const TAKE = `${NOW}
+const TAKE = `${NOW}${unlessNewer("opened")}
 local found = redis.call('HMGET', KEYS[1], 'session', 'secret')
 if not found[1] then return nil end
 if found[2] then return redis.sha1hex(found[2]) end
@@ -45,13 +46,13 @@ redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return redis.sha1hex(ARGV[1])`;
 
 /** ARGV session, and whether to close. Answers the session, by, secret, address and taken_at. A secret is answered once. */
-const LOOK = `
+const LOOK = `${unlessNewer("opened")}
 local found = redis.call('HMGET', KEYS[1], 'session', 'by', 'secret', 'address', 'taken_at')
 if found[1] == ARGV[1] and (found[3] or ARGV[2] == '1') then redis.call('DEL', KEYS[1]) end
 return found`;
 
 /** Answers by, and whether a secret is lost; nothing if the endpoint is not open. */
-const CLOSE = `
+const CLOSE = `${unlessNewer("opened")}
 local by, had_secret = redis.call('HGET', KEYS[1], 'by'), redis.call('HEXISTS', KEYS[1], 'secret')
 if redis.call('DEL', KEYS[1]) == 0 then return nil end
 return {by, had_secret}`;

@@ -1,17 +1,15 @@
 import { z } from "zod";
 import { sha256Hex } from "../crypto/compare.ts";
 import { AppError } from "../errors/app-error.ts";
+import { VERSIONS } from "../redis/version.ts";
 import { CALL_ID } from "./call-id.ts";
 import { jobKey } from "./job-ids.ts";
 
 export const ORIGINS = ["webhook", "x402"] as const;
 export type Origin = (typeof ORIGINS)[number];
 
-/** A release that changes what a field means raises this. One that only adds a field does not. */
-const VERSION = 1;
-
 const known = z.object({
-  v: z.literal(VERSION),
+  v: z.literal(VERSIONS.call),
   id: z.string().regex(CALL_ID),
   origin: z.enum(ORIGINS),
   service_id: z.int().min(0),
@@ -41,7 +39,7 @@ type NewCall = Omit<JobCall, "v" | "body" | "bytes" | "sha256" | "content_type" 
 export function toJobCall(made: NewCall): JobCall {
   const { body, contentType, traceparent } = made;
   const call: JobCall = {
-    v: VERSION,
+    v: VERSIONS.call,
     id: made.id,
     origin: made.origin,
     service_id: made.service_id,
@@ -77,14 +75,14 @@ export function parseJobCall(stored: unknown): { call: JobCall; body: Buffer } {
   return { call, body };
 }
 
-const newer = z.looseObject({ v: z.int().gt(VERSION) });
+const newer = z.looseObject({ v: z.int().gt(VERSIONS.call) });
 
 function notOurs(stored: unknown, error: z.ZodError): AppError {
   const { data } = newer.safeParse(stored);
   if (data === undefined)
     return new AppError("call.corrupt", { reason: z.prettifyError(error), cause: error });
   return new AppError("call.newer", {
-    reason: `the call is of version ${data.v}, and this release reads ${VERSION}`,
+    reason: `the call is of version ${data.v}, and this release reads ${VERSIONS.call}`,
   });
 }
 

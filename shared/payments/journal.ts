@@ -1,6 +1,7 @@
 import { AppError } from "../errors/app-error.ts";
 import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
+import { isNewer, newer } from "../redis/version.ts";
 import {
   type Decision,
   fieldsOf,
@@ -16,7 +17,8 @@ export type PaymentJournal = ReturnType<typeof createPaymentJournal>;
 
 /**
  * The settlement journal: what is on disk of a payment before money moves, and what has happened to it since. The states are
- * in payment.ts. Every change is one atomic script (scripts.ts); none is retried here.
+ * in payment.ts. Every change is one atomic script (scripts.ts); none is retried here. What a later release wrote is left
+ * alone: reads and changes throw `record.newer`.
  */
 export function createPaymentJournal(partition: Partition) {
   const { redis, keys } = partition;
@@ -42,7 +44,9 @@ export function createPaymentJournal(partition: Partition) {
 
     /** The id of the call that this payer bought under this identifier. */
     async findIdentified(payer: string, identifier: string): Promise<string | undefined> {
-      const id = await redis.hget(keys.paymentIdentifier(payer, identifier), "id").catch(unreadable);
+      const key = keys.paymentIdentifier(payer, identifier);
+      const [id, v] = await redis.hmget(key, "id", "v").catch(unreadable);
+      if (isNewer("identifier", v)) throw newer();
       return id ?? undefined;
     },
 

@@ -1,6 +1,7 @@
 import { toScored } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
+import { isNewer } from "../redis/version.ts";
 import type { Payment, PaymentState, PaymentTerms, Settlement } from "./payment.ts";
 
 /** A payment without its body and the other fields that are needed only to finish it. */
@@ -16,7 +17,10 @@ export type PaymentSummary = Pick<
   | "settlement"
   | "proven"
   | "reason"
->;
+> & {
+  /** A later release wrote it. What cannot be read of it is unknown here. */
+  isNewer: boolean;
+};
 
 /** Selects payments that meet every field present. The times are when a payment was claimed, in unix ms, both inclusive. */
 export type PaymentFilter = {
@@ -39,10 +43,10 @@ const DUE_AT_ONCE = 500;
 const READ_MANY = `
 local found = {}
 for i, id in ipairs(ARGV) do
-  local record = redis.call('HMGET', KEYS[2 * i], 'st', 'at')
+  local record = redis.call('HMGET', KEYS[2 * i], 'st', 'at', 'v')
   if record[1] then
-    local payment = redis.call('HMGET', KEYS[2 * i + 1], 'terms', 'claimed_at', 'since_block', 'dispatches', 'settlement', 'proven', 'reason')
-    found[i] = {record[1], record[2], unpack(payment)}
+    local payment = redis.call('HMGET', KEYS[2 * i + 1], 'terms', 'claimed_at', 'since_block', 'dispatches', 'settlement', 'proven', 'reason', 'v')
+    found[i] = {record[1], record[2], record[3], unpack(payment)}
   else
     redis.call('ZREM', KEYS[1], id)
     found[i] = {}
@@ -127,20 +131,47 @@ function toBound(at: number): number | string {
 }
 
 function toSummary(id: string, fields: readonly (string | null)[]): PaymentSummary | undefined {
-  const [state, changedAt, terms, claimedAt, sinceBlock, dispatches, settlement, proven, reason] = fields;
-  if (state == null || terms == null) return undefined;
+  const [state, changedAt, recordV, terms, claimedAt, sinceBlock, dispatches, settlement, proven, reason, v] =
+    fields;
+  const isLater = isNewer("record", recordV) || isNewer("payment", v);
+  if (state == null || (terms == null && !isLater)) return undefined;
+  const parse = isLater ? parseIfPossible : JSON.parse;
   return {
     id,
     state: state as PaymentState,
-    terms: JSON.parse(terms) as PaymentTerms,
+    terms: isLater ? { ...UNKNOWN_TERMS, ...parse(terms ?? "") } : parse(terms ?? ""),
     claimedAt: Number(claimedAt),
     changedAt: Number(changedAt),
-    sinceBlock: BigInt(sinceBlock ?? 0),
+    sinceBlock: isLater ? 0n : BigInt(sinceBlock ?? 0),
     dispatches: Number(dispatches),
-    settlement: settlement == null ? undefined : (JSON.parse(settlement) as Settlement),
+    settlement: settlement == null ? undefined : (parse(settlement) as Settlement),
     proven: proven === "1",
     reason: reason ?? undefined,
+    isNewer: isLater,
   };
+}
+
+/** In place of what cannot be read of a later release's payment. */
+const UNKNOWN_TERMS: PaymentTerms = {
+  ...{
+    service_id: 0,
+    job_index: 0,
+    network: "?",
+    asset: "?",
+    symbol: "?",
+    pay_to: "?",
+    payer: "?",
+    nonce: "?",
+  },
+  ...{ amount: "0", valid_after: "0", valid_before: "0", quote_digest: "?", x402_version: 2, body_bytes: 0 },
+};
+
+function parseIfPossible(text: string) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 function matches(payment: PaymentSummary, { state, payer, open, disputed }: PaymentFilter): boolean {

@@ -1,6 +1,7 @@
 import type { TokenAuthorization } from "../ethereum/logs.ts";
 import { callIdFrom } from "../job-call/call-id.ts";
 import { JobCall } from "../job-call/job-call.ts";
+import { isNewer, newer, VERSIONS } from "../redis/version.ts";
 
 /**
  * The states of a paid call, in its one record (`{postern}:call:<id>`). They only move forward:
@@ -118,6 +119,7 @@ export type NewPayment = {
 export function fieldsOf(payment: NewPayment, now: number): (string | number)[] {
   const { call, terms, request, facilitator, sinceBlock, identifier, callerNonce } = payment;
   const fields = [
+    ["v", VERSIONS.payment],
     ["call", JSON.stringify(call)],
     ["terms", JSON.stringify(terms)],
     ["request", JSON.stringify(request)],
@@ -132,20 +134,24 @@ export function fieldsOf(payment: NewPayment, now: number): (string | number)[] 
   return fields.flat() as (string | number)[];
 }
 
-/** Reads a payment from its record and its hash, each a flat list of names and values. Undefined if one of them is missing. */
+/**
+ * Reads a payment from its record and its hash, each a flat list of names and values. Undefined if one of them is missing.
+ * Throws `record.newer`.
+ */
 export function toPayment(
   id: string,
   [recordFields, paymentFields]: [string[], string[]],
 ): Payment | undefined {
   const record = toObject(recordFields);
   const payment = toObject(paymentFields);
+  if (isNewer("record", record["v"]) || isNewer("payment", payment["v"])) throw newer();
   if (record["st"] === undefined || payment["terms"] === undefined) return undefined;
   const settlement = parsed<Settlement>(payment["settlement"]);
   return {
     id,
     state: record["st"] as PaymentState,
     terms: JSON.parse(payment["terms"]) as PaymentTerms,
-    call: payment["call"] === undefined ? undefined : JobCall.parse(JSON.parse(payment["call"])),
+    call: payment["call"] === undefined ? undefined : toCall(payment["call"]),
     request: parsed<FacilitatorRequest>(payment["request"]),
     facilitator: payment["facilitator"] ?? "",
     sinceBlock: BigInt(payment["since_block"] ?? 0),
@@ -162,6 +168,12 @@ export function toPayment(
     bodySha256: record["bh"] ?? "",
     route: record["rt"] ?? "",
   };
+}
+
+function toCall(text: string): JobCall {
+  const stored = JSON.parse(text) as { v?: unknown };
+  if (isNewer("call", stored.v)) throw newer();
+  return JobCall.parse(stored);
 }
 
 function parsed<Value>(text: string | undefined): Value | undefined {

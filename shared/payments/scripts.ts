@@ -1,6 +1,8 @@
+import { refuseNewer, unlessNewer, VERSIONS } from "../redis/version.ts";
+
 /*
  * Every change of a payment is one script, so that nothing comes between check and change. KEYS[1] is the call's record and
- * KEYS[2] its payment; the record's `st` is the state of both.
+ * KEYS[2] its payment; the record's `st` is the state of both. None of them changes what a later release wrote.
  */
 
 /**
@@ -10,15 +12,15 @@
  */
 export const CLAIM = `
 local id, bh, rt, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local known = redis.call('HMGET', KEYS[1], 'st', 'bh', 'rt', 'by')
-if known[1] then
+local known = redis.call('HMGET', KEYS[1], 'st', 'bh', 'rt', 'by', 'v')
+if known[1] then${refuseNewer("record", "known[5]")}
   if known[2] ~= bh or known[3] ~= rt then return {'CONFLICT'} end
   if known[4] == ARGV[7] and known[1] == 'SETTLING' then return {'NEW'} end
   return {'KNOWN', id}
 end
 if ARGV[9] == '1' then
-  local same = redis.call('HMGET', KEYS[6], 'id', 'bh', 'rt')
-  if same[1] then
+  local same = redis.call('HMGET', KEYS[6], 'id', 'bh', 'rt', 'v')
+  if same[1] then${refuseNewer("identifier", "same[4]")}
     if same[2] == bh and same[3] == rt then return {'KNOWN', same[1]} end
     return {'IDENTIFIER_CONFLICT'}
   end
@@ -26,13 +28,13 @@ end
 if redis.call('SCARD', KEYS[5]) >= tonumber(ARGV[8]) then return {'TOO_MANY_OPEN'} end
 if ARGV[10] ~= '0' and redis.call('EXISTS', KEYS[7]) == 1 then return {'NONCE_USED'} end
 if ARGV[11] ~= '0' and redis.call('EXISTS', KEYS[9]) == 1 then return {'QUOTE_USED'} end
-redis.call('HSET', KEYS[1], 'st', 'SETTLING', 'bh', bh, 'rt', rt, 'w', ARGV[6], 'at', now, 'by', ARGV[7])
+redis.call('HSET', KEYS[1], 'v', ${VERSIONS.record}, 'st', 'SETTLING', 'bh', bh, 'rt', rt, 'w', ARGV[6], 'at', now, 'by', ARGV[7])
 redis.call('HSET', KEYS[2], unpack(ARGV, 12))
 redis.call('ZADD', KEYS[3], ARGV[5], id)
 redis.call('ZADD', KEYS[4], now, id)
 redis.call('ZADD', KEYS[8], now, id)
 redis.call('SADD', KEYS[5], id)
-if ARGV[9] == '1' then redis.call('HSET', KEYS[6], 'id', id, 'bh', bh, 'rt', rt) end
+if ARGV[9] == '1' then redis.call('HSET', KEYS[6], 'v', ${VERSIONS.identifier}, 'id', id, 'bh', bh, 'rt', rt) end
 if ARGV[10] ~= '0' then redis.call('SET', KEYS[7], id, 'PX', ARGV[10]) end
 if ARGV[11] ~= '0' then redis.call('SET', KEYS[9], id, 'PX', ARGV[11]) end
 return {'NEW'}`;
@@ -56,7 +58,7 @@ return {redis.call('HGETALL', KEYS[1]), fields}`;
  * KEYS record, payment, due, open, unresolved, in review. ARGV id, now, due at, settlement, proven, from states... Changes one
  * of these states to SETTLED. Answers the state found.
  */
-export const SETTLED = `
+export const SETTLED = `${unlessNewer("record")}
 local st = redis.call('HGET', KEYS[1], 'st')
 for i = 6, #ARGV do
   if st == ARGV[i] then
@@ -75,7 +77,7 @@ end
 return st`;
 
 /** KEYS record, payment, due, unresolved. ARGV id, now, due at. Changes SETTLED to QUEUED. */
-export const QUEUED = `
+export const QUEUED = `${unlessNewer("record")}
 if redis.call('HGET', KEYS[1], 'st') == 'SETTLED' then
   redis.call('HSET', KEYS[1], 'st', 'QUEUED', 'at', ARGV[2])
 end
@@ -87,7 +89,7 @@ redis.call('ZADD', KEYS[3], 'XX', ARGV[3], ARGV[1])`;
  * operator's decision or "", from states... Changes one of these states to VOID and drops the body; the payer's identifier,
  * the caller's nonce and the quote can be used again. Answers the state found.
  */
-export const VOID = `
+export const VOID = `${unlessNewer("record")}
 local st = redis.call('HGET', KEYS[1], 'st')
 for i = 6, #ARGV do
   if st == ARGV[i] then
@@ -114,7 +116,7 @@ return st`;
  * KEYS record, payment, due, unresolved, in review. ARGV id, now, reason. Changes SETTLING to REVIEW; the payment still counts
  * as open. Answers the state found.
  */
-export const REVIEW = `
+export const REVIEW = `${unlessNewer("record")}
 local st = redis.call('HGET', KEYS[1], 'st')
 if st == 'SETTLING' then
   redis.call('HSET', KEYS[1], 'st', 'REVIEW', 'at', ARGV[2])
@@ -126,7 +128,7 @@ end
 return st`;
 
 /** KEYS record, payment. ARGV now. Counts a settle request that is about to be sent again. Answers the state found. */
-export const DISPATCHING = `
+export const DISPATCHING = `${unlessNewer("record")}
 local st = redis.call('HGET', KEYS[1], 'st')
 if st == 'SETTLING' then
   redis.call('HINCRBY', KEYS[2], 'dispatches', 1)
@@ -135,7 +137,7 @@ end
 return st`;
 
 /** KEYS record, payment, due, identifier, unresolved. ARGV id, now, has identifier. Drops what was needed to finish the call. */
-export const ENDED = `
+export const ENDED = `${unlessNewer("record")}
 local left = redis.call('PTTL', KEYS[1])
 local w = tonumber(redis.call('HGET', KEYS[1], 'w'))
 if left < 0 then

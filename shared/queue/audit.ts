@@ -1,6 +1,7 @@
 import { AppError, messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Partition } from "../redis/partition.ts";
+import { VERSIONS } from "../redis/version.ts";
 
 /** About so many entries are kept, the newest. */
 const AUDIT_KEPT = 100_000;
@@ -46,7 +47,20 @@ export function createAudit({ redis, keys }: Partition, log: Logger): Audit {
     };
     const [name, subject] = entry.action === "open" ? ["path", entry.path] : ["call_id", entry.callId];
     log.info(EVENTS[action], { [name === "path" ? name : "callId"]: subject, by, selection, ...details });
-    const fields = ["at", at, "action", action, name, subject, "by", by, "selection", selection];
+    const fields = [
+      "v",
+      VERSIONS.audit,
+      "at",
+      at,
+      "action",
+      action,
+      name,
+      subject,
+      "by",
+      by,
+      "selection",
+      selection,
+    ];
     fields.push(...Object.entries(details).flat());
     await redis.xadd(keys.audit, "MAXLEN", "~", AUDIT_KEPT, "*", ...fields).catch((cause: unknown) => {
       const why = `the ${action} of ${subject} is done, but its audit line could not be written: ${messageOf(cause)}`;

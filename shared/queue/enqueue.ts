@@ -2,6 +2,7 @@ import type { JobJson } from "bullmq";
 import type { JobCall } from "../job-call/job-call.ts";
 import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
+import { unlessNewer, VERSIONS } from "../redis/version.ts";
 import { openBackends } from "./backend.ts";
 import { JOB_NAME, JOB_OPTIONS, MOVE_TO_QUEUED, type RecordState } from "./protocol.ts";
 import { queueOf } from "./queue-name.ts";
@@ -29,10 +30,11 @@ export type Claim =
 const CLAIM = `
 local st = redis.call('HGET', KEYS[1], 'st')
 if not st then
-  redis.call('HSET', KEYS[1], 'st', 'CLAIMED', 'bh', ARGV[1], 'w', ARGV[2], 'at', ARGV[3], 'by', ARGV[4])
+  redis.call('HSET', KEYS[1], 'v', ${VERSIONS.record}, 'st', 'CLAIMED', 'bh', ARGV[1], 'w', ARGV[2], 'at', ARGV[3], 'by', ARGV[4])
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
   return 'NEW'
 end
+${unlessNewer("record").trim()}
 local bh = redis.call('HGET', KEYS[1], 'bh')
 if bh and bh ~= ARGV[1] then return 'CONFLICT' end
 if st == 'CLAIMED' and redis.call('HGET', KEYS[1], 'by') == ARGV[4] then return 'NEW' end
@@ -48,7 +50,7 @@ export function createClaims({ redis, keys }: Partition) {
   return {
     /**
      * Before the add: makes the record, or returns what is known of the call. `by` identifies the claiming request: its own
-     * repeat, after a lost reply, is `new` again.
+     * repeat, after a lost reply, is `new` again. Throws `record.newer`.
      */
     async claim(
       id: string,

@@ -34,6 +34,9 @@
  *   {postern}:workers                       zset: worker id, by the time of its last heartbeat
  *   {postern}:audit                         stream: who replayed, discarded, resolved or opened what
  *
+ * Each hash, entry and JSON here has a version of its own, `v` (version.ts). Plain ids, counters, token buckets and sorted sets
+ * have none: they are covered by the layout's.
+ *
  * The hash tag, in braces, keeps them in one slot of a Redis Cluster.
  */
 export const PREFIX = "{postern}";

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { Redis } from "ioredis";
+import { fromScript } from "./version.ts";
 
 export type Script = (
   keys: readonly string[],
@@ -8,7 +9,7 @@ export type Script = (
 
 /**
  * A Lua script on one connection. It is sent as its hash, and in full only if Redis does not know it because it is new,
- * was restarted or was flushed.
+ * was restarted or was flushed. It may refuse what a later release wrote (version.ts).
  */
 export function script(redis: Redis, lua: string): Script {
   const sha = createHash("sha1").update(lua).digest("hex");
@@ -16,8 +17,12 @@ export function script(redis: Redis, lua: string): Script {
     try {
       return await redis.evalsha(sha, keys.length, ...keys, ...args);
     } catch (error) {
-      if (!(error instanceof Error && error.message.startsWith("NOSCRIPT"))) throw error;
-      return redis.eval(lua, keys.length, ...keys, ...args);
+      if (!(error instanceof Error && error.message.startsWith("NOSCRIPT"))) throw fromScript(error);
+    }
+    try {
+      return await redis.eval(lua, keys.length, ...keys, ...args);
+    } catch (error) {
+      throw fromScript(error);
     }
   };
 }

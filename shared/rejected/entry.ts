@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { ErrorCode } from "../errors/codes.ts";
 import { rawPath } from "../http/headers.ts";
+import { VERSIONS } from "../redis/version.ts";
 import { visible } from "../text/visible.ts";
 
 /** A refused request, as the gateway that refused it describes it. */
@@ -22,6 +23,7 @@ export type Rejection = {
 
 /** What is kept of a refused request. It holds no header value, no query value and no user of a URL. */
 export type RejectedEntry = {
+  v: number;
   id: string;
   /** Unix ms. */
   at: number;
@@ -55,6 +57,7 @@ export function toEntry(rejection: Rejection, at: number, missed: number): Rejec
   const target = withoutUser(req.url ?? "");
   const bytes = rejection.bytes ?? declaredBytes(req);
   return {
+    v: VERSIONS.rejected,
     id: rejectedId(at),
     at,
     address: visible(address, NAME_MAX),

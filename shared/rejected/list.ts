@@ -1,5 +1,6 @@
 import type { ErrorCode } from "../errors/codes.ts";
 import type { Partition } from "../redis/partition.ts";
+import { isNewer } from "../redis/version.ts";
 import { type Clock, systemClock } from "../time/clock.ts";
 import { type RejectedEntry, timesOf } from "./entry.ts";
 import { REJECTED_KEPT_MS, UNKNOWN } from "./record.ts";
@@ -33,7 +34,7 @@ export function createRejectedList({ redis, keys }: Partition, clock: Clock = sy
   async function read(place: string, from: number, to: number): Promise<RejectedRequest[]> {
     const stored = await redis.zrevrangebyscore(keys.rejected(place), to, from);
     return stored.map((text) => ({
-      ...(JSON.parse(text) as RejectedEntry),
+      ...toEntry(JSON.parse(text) as RejectedEntry),
       endpoint: place === UNKNOWN ? undefined : place,
     }));
   }
@@ -62,3 +63,13 @@ export function createRejectedList({ redis, keys }: Partition, clock: Clock = sy
     },
   };
 }
+
+/** A later release's entry as far as it can be read. */
+function toEntry(stored: RejectedEntry): RejectedEntry {
+  return isNewer("rejected", stored.v) ? { ...UNKNOWN_ENTRY, ...stored } : stored;
+}
+
+const UNKNOWN_ENTRY = {
+  ...{ id: "?", at: 0, address: "?", method: "?", path: "?", query: [], headers: [], missed: 0 },
+  ...{ code: "internal.unexpected", reason: "a later release refused it" },
+} as const satisfies Omit<RejectedEntry, "v">;

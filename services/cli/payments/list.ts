@@ -41,12 +41,13 @@ function toCells(payment: PaymentSummary): string[] {
   const { id, state, claimedAt, terms, reason } = payment;
   const amount = `${terms.amount} ${terms.symbol} units`;
   const job = `${terms.service_id}/${terms.job_index}`;
-  const remark = `${isDisputed(payment) ? "DISPUTED: " : ""}${reason ?? ""}`;
+  const later = payment.isNewer ? "a later release's; " : "";
+  const remark = `${later}${isDisputed(payment) ? "DISPUTED: " : ""}${reason ?? ""}`;
   return [id, toIsoSeconds(claimedAt), state.toLowerCase(), terms.payer, amount, job, remark];
 }
 
 /** A payment for scripts. Amounts are in the token's smallest unit. */
-export function toJson(payment: PaymentSummary) {
+export function toJson(payment: Omit<PaymentSummary, "isNewer">) {
   const { id, state, claimedAt, changedAt, terms, settlement, proven, dispatches, reason, sinceBlock } =
     payment;
   return {

@@ -4,6 +4,7 @@ import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import { createPaymentList } from "../../../shared/payments/list.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
+import { isNewerError } from "../../../shared/redis/version.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import type { Reconcile } from "./reconcile.ts";
 
@@ -12,6 +13,8 @@ const LOOK_EVERY_MS = 1000;
 const AT_ONCE = 16;
 /** The pause after a failure, and while a payment's bulkhead is stuck. */
 const LATER_MS = 5000;
+/** The pause before a payment of a later release is looked at again, which a gateway of that release does sooner. */
+const NEWER_MS = 30_000;
 const PRUNE_EVERY_MS = 60_000;
 /** Time for reads of the chain, beside a settle request. */
 const READING_MS = 5000;
@@ -42,7 +45,7 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
     while (taken === AT_ONCE && !stopped) {
       const now = clock();
       const ids = await journal.takeDue({ now, until: now + leaseMs, count: AT_ONCE });
-      const payments = await Promise.all(ids.map((id) => journal.look(id)));
+      const payments = await Promise.all(ids.map((id) => journal.look(id).catch(unlessNewer)));
       for (const [i, id] of ids.entries()) await begin(id, bulkheadOf(payments[i]));
       taken = ids.length;
     }
@@ -56,6 +59,10 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
   }
 
   async function putOff(id: string, error: unknown): Promise<void> {
+    if (isNewerError(error)) {
+      log.warn("payment.newer", { callId: id });
+      return journal.lookAgain(id, clock() + NEWER_MS).catch(() => {});
+    }
     log.warn("payment.reconcile_failed", { callId: id, reason: messageOf(error) });
     await journal.lookAgain(id, clock() + LATER_MS).catch(() => {});
   }
@@ -79,6 +86,11 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
       await bulkheads.idle();
     },
   };
+}
+
+/** Reconciling it finds out again. */
+function unlessNewer(error: unknown): undefined {
+  if (!isNewerError(error)) throw error;
 }
 
 /** Names what may hang while this payment is reconciled: its chain and the facilitator, or nothing but Redis. */

@@ -2,10 +2,11 @@ import { sha256Hex } from "../../crypto/compare.ts";
 import { Secret } from "../../crypto/secret.ts";
 import type { Partition } from "../../redis/partition.ts";
 import { NOW, script } from "../../redis/script.ts";
+import { VERSIONS } from "../../redis/version.ts";
 import type { LiveToken, RatedToken } from "./source.ts";
 
 /*
- * Redis holds for each rate: value, read_at (when its read began), due_at (when the next read may begin) and failures (the
+ * Redis holds for each rate: v, value, read_at (when its read began), due_at (when the next read may begin) and failures (the
  * failed reads since the last good one). All times are Redis' own, so the clocks of two machines need not agree.
  */
 
@@ -24,7 +25,7 @@ if not read_at or read_at > now + 5000 then value, read_at = '', 0 end`;
 const TAKE_DUE = `${STORED}
 local due = not due_at or due_at <= now or due_at > now + tonumber(ARGV[2])
 if due then
-  redis.call('HSET', KEYS[1], 'due_at', now + tonumber(ARGV[1]))
+  redis.call('HSET', KEYS[1], 'v', ${VERSIONS.rate}, 'due_at', now + tonumber(ARGV[1]))
   redis.call('PEXPIRE', KEYS[1], ARGV[3])
 end
 return {value, read_at, now, due and 1 or 0}`;
@@ -35,7 +36,7 @@ return {value, read_at, now, 0}`;
 /** ARGV: when the read began, the period, how long to keep, the value. A slow read does not undo a later one. */
 const PUT = `${STORED}
 if read_at > tonumber(ARGV[1]) then return 0 end
-redis.call('HSET', KEYS[1], 'value', ARGV[4], 'read_at', ARGV[1], 'due_at', ARGV[1] + ARGV[2])
+redis.call('HSET', KEYS[1], 'v', ${VERSIONS.rate}, 'value', ARGV[4], 'read_at', ARGV[1], 'due_at', ARGV[1] + ARGV[2])
 redis.call('HDEL', KEYS[1], 'failures')
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1`;
@@ -45,7 +46,7 @@ const FAILED = `${STORED}
 if read_at > tonumber(ARGV[1]) then return 0 end
 local failures = redis.call('HINCRBY', KEYS[1], 'failures', 1)
 local wait = math.min(tonumber(ARGV[2]), ARGV[4] * 2 ^ math.min(failures - 1, 30))
-redis.call('HSET', KEYS[1], 'due_at', now + wait)
+redis.call('HSET', KEYS[1], 'v', ${VERSIONS.rate}, 'due_at', now + wait)
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1`;
 
@@ -88,12 +89,13 @@ function toShared(reply: unknown): SharedValue {
 
 /**
  * Names what replicas and tokens must have in common to share a rate: source, bounds and times. URLs and headers count as
- * a whole, because any part of them may change the answer. Replicas with an old and a new credential share nothing.
+ * a whole, because any part of them may change the answer. Replicas with an old and a new credential share nothing, nor do
+ * those that write another version.
  */
 export function identityOf(token: RatedToken): string {
   const { rate_per_native_unit, min_rate, max_rate, rate_refresh_secs, max_rate_age_secs } = token;
   const settings = { rate_per_native_unit, min_rate, max_rate, rate_refresh_secs, max_rate_age_secs };
-  return sha256Hex(Buffer.from(JSON.stringify(plain(settings)))).slice(0, 32);
+  return sha256Hex(Buffer.from(JSON.stringify([VERSIONS.rate, plain(settings)]))).slice(0, 32);
 }
 
 /** The settings with their keys sorted, and with the SHA-256 of each secret in its place. */

@@ -4,6 +4,7 @@ import { createLongStore, storedAnswer } from "../../../services/runner/long-sto
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
 import { DurableRedis } from "../../../shared/redis/durable.ts";
+import { runnerKeys } from "../../../shared/redis/keys.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { useRedis } from "../../fixtures/redis.ts";
 
@@ -35,4 +36,25 @@ test("of two runners that saw the same call due, one takes it", async () => {
   expect(await one.claim("k")).toMatchObject({ request, sha256: subject.sha256, runs: 1 });
   expect(await other.claim("k")).toBeUndefined();
   expect(await other.due(10)).toEqual([]);
+});
+
+test("a call of a later release is neither begun, ended nor run again, and a waiting one is put off", async () => {
+  const durable = new DurableRedis({ redis: redis.client, mode: "strict", log: silentLogger });
+  ends.defer(() => durable.stop());
+  await durable.firstCheck;
+  const options = { durable, leaseMs: 60_000, memoryMs: 60_000, owner: "one" };
+  const [calls, longStore] = [createCallStore(options), createLongStore(options)];
+  const stored = { v: 2, st: "STORED", input: "" };
+  await redis.client.multi().hset(runnerKeys.call("later"), stored).zadd(runnerKeys.due, 1, "later").exec();
+  const before = await redis.client.hgetall(runnerKeys.call("later"));
+
+  const subject = { callId: "later", jobId: 1, bytes: 0, sha256: sha256Hex(Buffer.alloc(0)) };
+  const refused = { code: "runner.store_unavailable" };
+  await expect(calls.begin(subject)).rejects.toMatchObject(refused);
+  await expect(calls.finish(subject, storedAnswer("later"))).rejects.toMatchObject(refused);
+  await expect(longStore.runAgain("later")).rejects.toMatchObject(refused);
+  expect(await longStore.due(10)).toEqual(["later"]);
+  expect(await longStore.claim("later")).toBeUndefined();
+  expect(await longStore.due(10)).toEqual([]);
+  expect(await redis.client.hgetall(runnerKeys.call("later"))).toEqual(before);
 });

@@ -160,3 +160,18 @@ test.each(["", "two words", "new\nline", "é", "x".repeat(257)])(
     expect(await take()).toBe(true);
   },
 );
+
+test("what a later release has opened is neither read, changed nor closed", async () => {
+  const own = await endpoints().open("/a", "me@here", MINUTE);
+  await redis.client.hset(keys.opened("/a"), "v", 2);
+  const before = await redis.client.hgetall(keys.opened("/a"));
+  for (const touch of [
+    () => endpoints().open("/a", "you@there", MINUTE),
+    own.look,
+    own.close,
+    () => endpoints().close("/a"),
+  ])
+    await expect(touch()).rejects.toMatchObject({ code: "record.newer" });
+  await expect(take()).rejects.toMatchObject({ code: "queue.unavailable" });
+  expect(await redis.client.hgetall(keys.opened("/a"))).toEqual(before);
+});

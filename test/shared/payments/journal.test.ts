@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { JobCall } from "../../../shared/job-call/job-call.ts";
+import { createPaymentList } from "../../../shared/payments/list.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
 import { createAdd } from "../../../shared/queue/enqueue.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
@@ -98,4 +99,36 @@ test("a field of a payment's call that this release does not know is still there
   await createAdd(partitionOf(payments.redis.client))(kept);
   const job = await openQueues(payments.redis.client).find(call.id);
   expect(job?.data).toEqual(call);
+});
+
+test("a payment of a later release is neither read nor changed, and is listed with what is known of it", async () => {
+  const { journal } = payments.gateway;
+  const id = await payments.claim({ payer: PAYER });
+  const payment = await found(id);
+  await payments.redis.client.hset(keys.record(id), "v", 2);
+  const stored = () =>
+    Promise.all([keys.record(id), keys.payment(id)].map((key) => payments.redis.client.hgetall(key)));
+  const before = await stored();
+  const now = Date.now();
+  for (const touch of [
+    () => journal.find(id),
+    () => journal.look(id),
+    () => journal.markSettled(payment, { settlement, proven: true }, { now }),
+    () => journal.markQueued(id, { now, dueAt: now }),
+    () => journal.markVoid(payment, { reason: "it expired" }, { now }),
+    () => journal.markForReview(id, { now, reason: "why not" }),
+    () => journal.markDispatching(id, now),
+    () => journal.markEnded(payment, now),
+  ])
+    await expect(touch()).rejects.toMatchObject({ code: "record.newer" });
+  expect(await stored()).toEqual(before);
+
+  await payments.redis.client.hset(keys.payment(id), "terms", JSON.stringify({ payer: PAYER, price: 1 }));
+  const [listed] = await createPaymentList(payments.redis.partition).read([id]);
+  expect(listed).toMatchObject({
+    id,
+    state: "SETTLING",
+    isNewer: true,
+    terms: { payer: PAYER, amount: "0" },
+  });
 });

@@ -11,6 +11,7 @@ test("the audit has one line for every replayed and every discarded call, and so
   await fixture.discard(lookB, { selection: "by id", reason: "a test call" });
   expect(await fixture.audited()).toEqual([
     {
+      v: "1",
       at: expect.any(String),
       action: "replay",
       call_id: a,
@@ -18,7 +19,14 @@ test("the audit has one line for every replayed and every discarded call, and so
       selection: "--code runner.refused",
     },
     {
-      ...{ at: expect.any(String), action: "discard", call_id: b, by: "tester@fixture", selection: "by id" },
+      ...{
+        v: "1",
+        at: expect.any(String),
+        action: "discard",
+        call_id: b,
+        by: "tester@fixture",
+        selection: "by id",
+      },
       reason: "a test call",
     },
   ]);

@@ -160,3 +160,52 @@ test("payments of which nothing is left are taken off the list, whatever else is
     return true;
   });
 });
+
+const LATER = { v: "2" };
+
+test.each([
+  ["its record is later", { record: LATER, payment: {} }],
+  ["its payment is later", { record: {}, payment: LATER }],
+  [
+    "nothing in it can be read",
+    { record: { ...LATER, st: "PLEDGED" }, payment: { ...LATER, terms: "?", call: "?" } },
+  ],
+  ["its call is later", { record: {}, payment: { call: JSON.stringify({ v: 2, id: "c_1" }) } }],
+])(
+  "a payment of a later release stays as it is and on the list, and holds up no other: %s",
+  async (_, later) => {
+    const made = { network: HUNG, asset: HUNG_ASSET };
+    const id = await settled(journal, made);
+    for (const [key, fields] of [
+      [keys.record(id), later.record],
+      [keys.payment(id), later.payment],
+    ] as const)
+      if (Object.keys(fields).length > 0) await redis.client.hset(key, fields);
+    const stored = () =>
+      Promise.all([keys.record(id), keys.payment(id)].map((key) => redis.client.hgetall(key)));
+    const before = await stored();
+
+    const { log } = await gatewayOfBoth();
+    await eventually("it is left for later", () => log.text().includes("payment.newer"));
+    const other = await settled(journal, made);
+    await eventually("another is queued", () => isQueued(other), 8000);
+
+    expect(await stored()).toEqual(before);
+    expect(Number(await redis.client.zscore(keys.paymentsDue, id))).toBeGreaterThan(Date.now());
+    expect(log.events.filter(({ event }) => event === "payment.newer")).toHaveLength(1);
+    expect(log.text()).not.toContain("payment.reconcile_failed");
+  },
+);
+
+test("a payment's call keeps the fields that a later release has added, and takes them to the queue", async () => {
+  const id = await settled(journal, { network: HUNG, asset: HUNG_ASSET });
+  const call = JSON.parse(String(await redis.client.hget(keys.payment(id), "call")));
+  await redis.client.hset(
+    keys.payment(id),
+    "call",
+    JSON.stringify({ ...call, callback: "https://example.com" }),
+  );
+  const { waiting } = await gatewayOfBoth();
+  await eventually("its call is queued", () => isQueued(id), 8000);
+  expect(await waiting()).toMatchObject([{ id, callback: "https://example.com" }]);
+});

@@ -1,0 +1,57 @@
+import { AppError } from "../errors/app-error.ts";
+
+/**
+ * The versions of what is stored under the keys (keys.ts): the one that this release writes, and the latest that it reads. Each
+ * is a field `v` of the hash, the stream's entry or the JSON. Whoever adds a field leaves the version alone, since every release
+ * keeps fields that it does not know; whoever changes what a field means raises it.
+ */
+export const VERSIONS = {
+  /** A JobCall, in BullMQ's job and in a payment. */
+  call: 1,
+  record: 1,
+  attempt: 1,
+  payment: 1,
+  identifier: 1,
+  rate: 1,
+  proof: 1,
+  rejected: 1,
+  opened: 1,
+  audit: 1,
+  runnerCall: 1,
+} as const;
+
+type Versioned = keyof typeof VERSIONS;
+
+/** Whether a later release wrote this. `v` is what was stored; the first releases may have stored none. */
+export function isNewer(thing: Versioned, v: unknown): boolean {
+  return Number(v ?? 1) > VERSIONS[thing];
+}
+
+/** What a script answers with instead, and what it becomes in script.ts. */
+const NEWER = "NEWER";
+
+/** Lua that refuses the script, before it has changed anything, if the version in this variable is a later one. */
+export function refuseNewer(thing: Versioned, variable: string): string {
+  return `
+if tonumber(${variable} or 1) > ${VERSIONS[thing]} then return redis.error_reply('${NEWER} ${thing}') end`;
+}
+
+/** The same for a script whose first key is the hash. */
+export function unlessNewer(thing: Versioned): string {
+  return refuseNewer(thing, "redis.call('HGET', KEYS[1], 'v')");
+}
+
+/** `record.newer` for what a script of `refuseNewer` answered; any other error as it is. */
+export function fromScript(error: unknown): unknown {
+  return error instanceof Error && error.message.startsWith(`${NEWER} `) ? newer(error) : error;
+}
+
+/** The error of whoever finds what a later release wrote. It leaves it alone. */
+export function newer(cause?: unknown): AppError {
+  const reason = "a later release wrote this, and only that one can read or change it";
+  return new AppError("record.newer", { reason, retryAfterMs: 30_000, cause });
+}
+
+export function isNewerError(error: unknown): boolean {
+  return error instanceof AppError && error.code === "record.newer";
+}
