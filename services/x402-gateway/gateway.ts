@@ -60,7 +60,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
 
   // What it stands on: the queue, the journal, chains, facilitators and rates.
   const partition = partitionOf(redis);
-  const { admission, add, beginWrite, firstCheck, pressure, bodies, close } = openIngress(
+  const { admission, add, beginWrite, firstCheck, isUsable, pressure, bodies, close } = openIngress(
     "x402",
     partition,
     options,
@@ -179,7 +179,15 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     clock,
     log,
   });
-  const reconciler = startReconciler({ reconcile, journal, partition, settleTimeoutMs, clock, log });
+  const reconciler = startReconciler({
+    reconcile,
+    journal,
+    partition,
+    isUsable,
+    settleTimeoutMs,
+    clock,
+    log,
+  });
   facilitators.start();
   chains.start();
   rates.start();

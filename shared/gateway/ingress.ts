@@ -73,6 +73,7 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
     add: createAdd(partition),
     beginWrite: createBeginWrite({ redis: durable, clock, deadlineMs: enqueueTimeoutMs }),
     firstCheck: durable.firstCheck,
+    isUsable: () => durable.isUsable,
     pressure: () => backpressure.seen(),
     /** Ends the timers. */
     close(): void {

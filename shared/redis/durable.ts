@@ -89,6 +89,10 @@ export class DurableRedis {
     }
   }
 
+  get isUsable(): boolean {
+    return this.#state.kind === "ready";
+  }
+
   /** Throws the reason if calls cannot be taken now. */
   assertUsable(): void {
     this.server();

@@ -23,14 +23,16 @@ type Deps = {
   reconcile: Reconcile;
   journal: PaymentJournal;
   partition: Partition;
+  /** Whether Redis can be written to, and holds what this release knows. */
+  isUsable: () => boolean;
   settleTimeoutMs: number;
   clock: Clock;
   log: Logger;
 };
 
-/** Reconciles, every second, the payments that are due. `stop` resolves when all work has ended. */
+/** Reconciles, every second while Redis is usable, the payments that are due. `stop` resolves when all work has ended. */
 export function startReconciler(deps: Deps): { stop(): Promise<void> } {
-  const { reconcile, journal, partition, settleTimeoutMs, clock, log } = deps;
+  const { reconcile, journal, partition, isUsable, settleTimeoutMs, clock, log } = deps;
   const bulkheads = createBulkheads(AT_ONCE);
   const prune = createPrune(partition, clock);
   // No other replica takes the same payment during this lease; if this one dies, the payment waits for the lease to end.
@@ -68,7 +70,7 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
   }
 
   const timer = setInterval(() => {
-    if (busy || stopped) return;
+    if (busy || stopped || !isUsable()) return;
     busy = true;
     round = look()
       .then(prune)
