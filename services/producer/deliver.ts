@@ -5,6 +5,7 @@ import type { Logger } from "../../shared/log/logger.ts";
 import type { CallRecords } from "../../shared/queue/call-record.ts";
 import type { Deliver, Taken, Verdict } from "../../shared/queue/consume.ts";
 import type { Hold } from "../../shared/queue/hold.ts";
+import { VERSIONS } from "../../shared/redis/version.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import type { RetryPolicy } from "./retry-policy.ts";
 import type { Throttle } from "./throttle.ts";
@@ -63,6 +64,8 @@ export function createDeliver(deps: DeliverDeps): Deliver {
       return failed(taken, undefined, { error: parsed, injectMs: 0 });
     }
     const { call } = parsed;
+    if (taken.record === "NEWER")
+      return putOff(taken, new AppError("call.newer", { reason: "its record is of a later release" }));
     if (taken.record === "INJECTED" || taken.record === "DISCARDED") return ended(call, taken.record);
     failpoint("producer.after_take");
     const injection = await injectWhileHeld(parsed, hold);
@@ -172,7 +175,13 @@ function createOutcomes({ records, policy, throttle, clock, log, workerId }: Del
   }
 
   async function recordFailure(taken: Taken, error: AppError, verdict: Verdict, now: number): Promise<void> {
-    const attempt = { at: now, code: error.code, reason: error.message, worker: workerId };
+    const attempt = {
+      v: VERSIONS.attempt,
+      at: now,
+      code: error.code,
+      reason: error.message,
+      worker: workerId,
+    };
     await records.attemptFailed(taken, attempt, taken.queuedAt);
     failpoint("producer.after_attempt_recorded");
     if (verdict.kind !== "fail") return;

@@ -53,6 +53,6 @@ export function runProducer(options: ProducerProcess): Promise<number> {
     const opsAddress = await serveOps(readiness, metrics, address, shutdown);
 
     log.info("service.started", { opsAddress, runner: runner.url, workerId: producer.workerId });
-    return {};
+    return { fatal: producer.ready() };
   });
 }

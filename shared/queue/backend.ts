@@ -14,9 +14,9 @@ import { RANDOM_ID_MARK_MS, type RecordState } from "./protocol.ts";
 import { jobOf, type QueueName, queuesOf } from "./queue-name.ts";
 import { WRAPPED, wrap } from "./scripts.ts";
 
-/** What a fetch finds. `record` is the state that the call's record had, if it has one. */
+/** What a fetch finds. `record` is the state that the call's record had, if it has one; NEWER if a later release wrote it. */
 export type Fetched =
-  | { kind: "call"; id: string; json: JobJson; record: RecordState | undefined }
+  | { kind: "call"; id: string; json: JobJson; record: RecordState | "NEWER" | undefined }
   /** Nothing can be taken now. `lookAt` is when it may change (unix ms), if that is known. */
   | { kind: "none"; lookAt: number | undefined };
 
@@ -166,7 +166,12 @@ type Answer = [json: JobJson | null, id: string, closedMs: number, dueAtOrRecord
 function toFetched(answer: unknown): Fetched {
   const [json, id, closedMs = 0, last = 0] = (answer ?? []) as Partial<Answer>;
   if (json)
-    return { kind: "call", id: String(id), json, record: (last || undefined) as RecordState | undefined };
+    return {
+      kind: "call",
+      id: String(id),
+      json,
+      record: (last || undefined) as RecordState | "NEWER" | undefined,
+    };
   if (closedMs > 0) return { kind: "none", lookAt: Date.now() + closedMs };
   return { kind: "none", lookAt: Number(last) > 0 ? Number(last) : undefined };
 }

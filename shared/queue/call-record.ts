@@ -1,5 +1,6 @@
 import type { Partition } from "../redis/partition.ts";
 import { type Script, script } from "../redis/script.ts";
+import { unlessNewer, VERSIONS } from "../redis/version.ts";
 import { RANDOM_ID_MARK_MS, type RecordState } from "./protocol.ts";
 import type { QueueName } from "./queue-name.ts";
 
@@ -9,7 +10,7 @@ import type { QueueName } from "./queue-name.ts";
  */
 
 /** A failed attempt, as `postern failed show` prints it. */
-export type FailedAttempt = { at: number; code: string; reason: string; worker: string };
+export type FailedAttempt = { v: number; at: number; code: string; reason: string; worker: string };
 
 /** The call whose record is meant. */
 type CallRef = { id: string; queue: QueueName };
@@ -18,7 +19,7 @@ type CallRef = { id: string; queue: QueueName };
 const ATTEMPTS_KEPT = 50;
 
 /** A worker that paused and lost its call may write too late: a call that has ended stays ended. */
-const UNLESS_ENDED = `
+const UNLESS_ENDED = `${unlessNewer("record")}
 local st = redis.call('HGET', KEYS[1], 'st')
 if st == 'INJECTED' or st == 'DISCARDED' then return end`;
 
@@ -31,9 +32,9 @@ end
 redis.call('ZREM', KEYS[2], ARGV[2])`;
 
 /** KEYS record, attempts, since. ARGV now, id, mark ms. The window begins again. */
-const DISCARDED = `
+const DISCARDED = `${unlessNewer("record")}
 local w = redis.call('HGET', KEYS[1], 'w') or ARGV[3]
-redis.call('HSET', KEYS[1], 'st', 'DISCARDED', 'at', ARGV[1])
+redis.call('HSET', KEYS[1], 'st', 'DISCARDED', 'at', ARGV[1], 'v', ${VERSIONS.record})
 redis.call('PEXPIRE', KEYS[1], w)
 redis.call('PEXPIRE', KEYS[2], w)
 redis.call('ZREM', KEYS[3], ARGV[2])`;
@@ -95,7 +96,7 @@ export type FailedRef = CallRef & { failedAt: number };
  * change are one script, so that nothing comes between them. KEYS record, attempts, since, failed. ARGV state, now, mark ms,
  * id, failed at. Answer 1 if the change was made.
  */
-const WHILE_FAILED = `
+const WHILE_FAILED = `${unlessNewer("record")}
 local score = redis.call('ZSCORE', KEYS[4], ARGV[4])
 if not score or tonumber(score) ~= tonumber(ARGV[5]) then return 0 end`;
 
@@ -110,7 +111,7 @@ redis.call('ZADD', KEYS[3], ARGV[2], ARGV[4])
 return 1`;
 
 const DISCARD = `${WHILE_FAILED}
-redis.call('HSET', KEYS[1], 'st', ARGV[1], 'at', ARGV[2])
+redis.call('HSET', KEYS[1], 'st', ARGV[1], 'at', ARGV[2], 'v', ${VERSIONS.record})
 redis.call('PERSIST', KEYS[1])
 redis.call('ZREM', KEYS[3], ARGV[4])
 return 1`;
@@ -122,7 +123,7 @@ export function createFailedRecords({ redis, keys }: Partition) {
 
   async function leave(by: Script, to: RecordState, call: FailedRef, now: number): Promise<boolean> {
     const { id, queue, failedAt } = call;
-    const touched = [keys.record(id), keys.attempts(id), keys.since(queue), keys.failed(queue)];
+    const touched = [keys.record(id), keys.attempts(id), keys.since(queue), keys.inQueue(queue, "failed")];
     return (await by(touched, [to, now, RANDOM_ID_MARK_MS, id, failedAt])) === 1;
   }
 

@@ -35,8 +35,8 @@ export type Taken = {
   /** `<service id>/<job id>` */
   job: string;
   stored: unknown;
-  /** The state of its record when it was taken, if it has one. */
-  record: RecordState | undefined;
+  /** The state of its record when it was taken, if it has one; NEWER if a later release wrote it. */
+  record: RecordState | "NEWER" | undefined;
   attempt: number;
   queuedAt: number;
 };
@@ -95,11 +95,11 @@ export function consume(options: ConsumeOptions): Consumer {
     maxStalledCount: 1_000_000,
     metrics: { maxDataPoints: 60 },
   });
-  const turns = createTurns(options.slots, options.isClosed);
+  const upkeep = createUpkeep(options, backendOf);
+  const turns = createTurns(options.slots, (job) => upkeep.refused || options.isClosed(job));
   const holds = createHolds(partition, lockMs);
   const blocking = connectToBlock(redis);
   const roomMade = createSignal();
-  const upkeep = createUpkeep(options, backendOf);
   const inHand = new Set<Promise<void>>();
   const fetching = new Set<QueueName>();
   let tokens = 0;

@@ -64,8 +64,6 @@ for i = 0, #KEYS / 2 - 1 do
 end
 return lost`;
 
-export type Holds = ReturnType<typeof createHolds>;
-
 /** The calls that a worker has in hand. */
 export function createHolds({ redis, keys }: Partition, lockMs: number) {
   const renew = script(redis, RENEW);

@@ -1,4 +1,5 @@
 import type { JobsOptions } from "bullmq";
+import { unlessNewer } from "../redis/version.ts";
 
 /*
  * What gateways, producers and operators must agree on; the keys are in shared/redis/keys.ts.
@@ -24,7 +25,7 @@ export type RecordState = "CLAIMED" | "SETTLED" | "QUEUED" | "FAILED" | "INJECTE
 export const RANDOM_ID_MARK_MS = 3_600_000;
 
 /** KEYS record. ARGV now, from states... Changes one of these states to QUEUED. Answers the state found. */
-export const MOVE_TO_QUEUED = `
+export const MOVE_TO_QUEUED = `${unlessNewer("record")}
 local st = redis.call('HGET', KEYS[1], 'st')
 for i = 2, #ARGV do
   if st == ARGV[i] then

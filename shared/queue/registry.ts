@@ -101,8 +101,6 @@ return 1`;
 /** The minutes of metrics that a reading has. */
 export const METRIC_MINUTES = 5;
 
-export type Registry = ReturnType<typeof openRegistry>;
-
 export function openRegistry({ redis, keys, prefix }: Partition) {
   const read = script(redis, READ);
   const find = script(redis, FIND);

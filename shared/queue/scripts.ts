@@ -1,3 +1,5 @@
+import { VERSIONS } from "../redis/version.ts";
+
 /*
  * Lua around each of BullMQ's scripts, so that BullMQ's change of a queue and what producers are told of it are one step.
  * Three keys of a partition tell them:
@@ -78,10 +80,13 @@ local function tell()
   end
 end
 
--- The record of a call just taken may still hold the state it had outside the queue. Answers the state found.
+-- The record of a call just taken may still hold the state it had outside the queue. Answers the state found, or NEWER if a
+-- later release wrote the record.
 local function queued(id)
   local record = prefix .. 'call:' .. id
-  local st = redis.call('HGET', record, 'st')
+  local known = redis.call('HMGET', record, 'st', 'v')
+  local st = known[1]
+  if tonumber(known[2] or 1) > ${VERSIONS.record} then return 'NEWER' end
   if st == 'CLAIMED' or st == 'SETTLED' or st == 'FAILED' then
     redis.call('HSET', record, 'st', 'QUEUED', 'at', now)
     redis.call('PERSIST', record)
@@ -155,7 +160,7 @@ local reply = bullmq()
 if mark ~= '' then
   local record = prefix .. 'call:' .. ARGV[1]
   local w = redis.call('HGET', record, 'w') or mark
-  redis.call('HSET', record, 'st', 'INJECTED', 'at', now)
+  redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'v', ${VERSIONS.record})
   redis.call('PEXPIRE', record, w)
   redis.call('PEXPIRE', prefix .. 'attempts:' .. ARGV[1], w)
   redis.call('ZREM', prefix .. 'since:' .. name, ARGV[1])

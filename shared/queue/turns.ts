@@ -6,8 +6,6 @@ const RESERVED_PART = 1 / 8;
 /** So many calls in a row a queue may have in one slot while others wait for a slot: a change of queue costs a round trip. */
 const CALLS_A_TURN = 8;
 
-export type Turns = ReturnType<typeof createTurns>;
-
 /**
  * Which queue may use the next free slot of a producer. Turns go round the queues that may have calls; a queue without calls
  * costs nothing.

@@ -1,6 +1,7 @@
-import { messageOf } from "../errors/app-error.ts";
+import { AppError, messageOf } from "../errors/app-error.ts";
 import { failpoint } from "../lifecycle/failpoint.ts";
 import type { Logger } from "../log/logger.ts";
+import { createClaimLayout } from "../redis/layout.ts";
 import type { Partition } from "../redis/partition.ts";
 import type { Backends } from "./backend.ts";
 import { jobOf, originOf, type QueueName } from "./queue-name.ts";
@@ -20,8 +21,6 @@ const POLL_MS = 1000;
 /** A queue that is registered again costs nothing but its metrics. */
 const EMPTY_MS = 3_600_000;
 
-export type Upkeep = ReturnType<typeof createUpkeep>;
-
 /**
  * What every worker does for all of them, beside taking calls: it moves what is due, looks for what nobody was told of, takes
  * back the calls of workers that have died, and forgets queues without a call.
@@ -29,6 +28,7 @@ export type Upkeep = ReturnType<typeof createUpkeep>;
 export function createUpkeep(options: Options, backendOf: Backends) {
   const { partition, takes, log, pollMs = POLL_MS, emptyMs = EMPTY_MS } = options;
   const stalledEveryMs = stalledIntervalOf(options.lockMs);
+  const claimLayout = createClaimLayout(partition);
   const poll = createPoll(partition);
   const registry = openRegistry(partition);
   let timer: NodeJS.Timeout | undefined;
@@ -36,8 +36,21 @@ export function createUpkeep(options: Options, backendOf: Backends) {
   let polling = false;
   let stopped = false;
   let lookedForStalledAt = 0;
+  let refused: AppError | undefined;
+
+  /** Redis may have lost its data, and a release with another layout may have come first. */
+  async function requireLayout(): Promise<void> {
+    try {
+      await claimLayout();
+      refused = undefined;
+    } catch (error) {
+      if (error instanceof AppError) refused = error;
+      throw error;
+    }
+  }
 
   async function once(): Promise<void> {
+    await requireLayout();
     const now = Date.now();
     const polled = await poll(now);
     failpoint("producer.after_poll");
@@ -77,7 +90,12 @@ export function createUpkeep(options: Options, backendOf: Backends) {
   return {
     lookAt,
 
-    /** Resolves after the first look. */
+    /** Whether nothing may be taken, because Redis holds another release's layout. */
+    get refused(): boolean {
+      return refused !== undefined;
+    },
+
+    /** Resolves after the first look. Throws `start.layout_mismatch`. */
     async start(): Promise<void> {
       await once();
       lookAt(Date.now() + pollMs);

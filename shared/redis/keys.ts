@@ -55,7 +55,6 @@ export function keysOf(prefix: string) {
     jobs: `${prefix}:jobs`,
     job: (job: string) => `${prefix}:job:${job}`,
     taken: (job: string) => `${prefix}:taken:${job}`,
-    failed: (queue: string) => `${prefix}:${queue}:failed`,
     record: (callId: string) => `${prefix}:call:${callId}`,
     attempts: (callId: string) => `${prefix}:attempts:${callId}`,
     since: (queue: string) => `${prefix}:since:${queue}`,
@@ -80,8 +79,6 @@ export function keysOf(prefix: string) {
     audit: `${prefix}:audit`,
   } as const;
 }
-
-export const keys = keysOf(PREFIX);
 
 /*
  * The keys of the runners on one Redis, which need not be the gateways'. services/runner/call-store.ts has the fields.

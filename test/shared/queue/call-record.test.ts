@@ -1,9 +1,8 @@
 import { beforeEach, expect, test } from "vitest";
 import { createCallRecords } from "../../../shared/queue/call-record.ts";
 import { createClaims } from "../../../shared/queue/enqueue.ts";
-import { keys } from "../../../shared/redis/keys.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
-import { useRedis } from "../../fixtures/redis.ts";
+import { keys, useRedis } from "../../fixtures/redis.ts";
 import { markInjected } from "../../support/mark-injected.ts";
 
 const WINDOW_MS = 3_600_000;
@@ -43,7 +42,7 @@ test("a gateway's late mark does not hide that the call is failed", async () => 
 test("what a worker writes that lost its call does not reopen a call that has ended", async () => {
   await claim();
   await markInjected(partitionOf(redis.client), OF);
-  const attempt = { at: Date.now(), code: "runner.timed_out", reason: "late", worker: "w" };
+  const attempt = { v: 1, at: Date.now(), code: "runner.timed_out", reason: "late", worker: "w" };
   await records.attemptFailed(OF, attempt, Date.now());
   await records.failed(OF, Date.now());
   expect(await records.state(OF.id)).toBe("INJECTED");

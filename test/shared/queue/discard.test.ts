@@ -2,9 +2,9 @@ import { expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { openBackends } from "../../../shared/queue/backend.ts";
 import { createFailedRecords } from "../../../shared/queue/call-record.ts";
-import { keys } from "../../../shared/redis/keys.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
 import { useFailedCalls, WHY, WINDOW_MS } from "../../fixtures/failed-calls.ts";
+import { keys } from "../../fixtures/redis.ts";
 
 const fixture = useFailedCalls();
 

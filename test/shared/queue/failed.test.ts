@@ -1,7 +1,7 @@
 import { beforeAll, expect, test } from "vitest";
 import type { CallFilter } from "../../../shared/queue/failed.ts";
-import { keys } from "../../../shared/redis/keys.ts";
 import { type NewCall, useFailedCalls } from "../../fixtures/failed-calls.ts";
+import { keys } from "../../fixtures/redis.ts";
 
 const fixture = useFailedCalls({ fresh: "file" });
 let ids: string[];

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { keys } from "../../../../shared/redis/keys.ts";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
+import { keys } from "../../../fixtures/redis.ts";
 
 const fixture = useFailedCalls();
 const { run } = usePostern(() => ({ postern: { redis: { url: fixture.redis.url } } }));
