@@ -3,7 +3,8 @@ import { type JobCall, jobKeyOf, parseJobCall } from "../../shared/job-call/job-
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { CallRecords } from "../../shared/queue/call-record.ts";
-import type { Deliver, Taken, Verdict } from "../../shared/queue/consume.ts";
+import type { Deliver, Taken } from "../../shared/queue/consume.ts";
+import type { Verdict } from "../../shared/queue/finish.ts";
 import type { Hold } from "../../shared/queue/hold.ts";
 import { VERSIONS } from "../../shared/redis/version.ts";
 import type { Clock } from "../../shared/time/clock.ts";
@@ -58,14 +59,12 @@ export function createDeliver(deps: DeliverDeps): Deliver {
 
   /** Throws only if a failure cannot be recorded; what the runner did is in the verdict. */
   async function attempt(taken: Taken, hold: Hold): Promise<Verdict> {
-    const parsed = parsedOrError(taken.stored);
+    const parsed = parsedOrError(taken);
     if (parsed instanceof AppError) {
       if (parsed.code === "call.newer") return putOff(taken, parsed);
       return failed(taken, undefined, { error: parsed, injectMs: 0 });
     }
     const { call } = parsed;
-    if (taken.record === "NEWER")
-      return putOff(taken, new AppError("call.newer", { reason: "its record is of a later release" }));
     if (taken.record === "INJECTED" || taken.record === "DISCARDED") return ended(call, taken.record);
     failpoint("producer.after_take");
     const injection = await injectWhileHeld(parsed, hold);
@@ -124,7 +123,8 @@ export function createDeliver(deps: DeliverDeps): Deliver {
 
 type Injection = { error: AppError | undefined; injectMs: number };
 
-function parsedOrError(stored: unknown): DeliveredCall | AppError {
+function parsedOrError({ stored, record }: Taken): DeliveredCall | AppError {
+  if (record === "NEWER") return new AppError("call.newer", { reason: "its record is of a later release" });
   try {
     return parseJobCall(stored);
   } catch (error) {

@@ -1,5 +1,5 @@
 import type { AppError } from "../../shared/errors/app-error.ts";
-import type { Verdict } from "../../shared/queue/consume.ts";
+import type { Verdict } from "../../shared/queue/finish.ts";
 import { type Backoff, backoffMs } from "../../shared/time/backoff.ts";
 
 /*

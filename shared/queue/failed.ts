@@ -127,26 +127,17 @@ function createFailedIndex({ redis, keys, ...partition }: Partition) {
     return origin === undefined ? names : names.filter((name) => originOf(name) === origin);
   }
 
-  async function* walkQueue(
-    queue: QueueName,
-    { since = "-inf", until = "+inf" }: { since: Score | undefined; until: Score | undefined },
-    newestFirst: boolean,
-  ): AsyncGenerator<FailedRef> {
+  async function* walkQueue(queue: QueueName, range: Range, newestFirst: boolean): AsyncGenerator<FailedRef> {
     let last: FailedRef | undefined;
     let skip = 0;
     for (;;) {
-      const [from, to] = newestFirst ? [last?.failedAt ?? until, since] : [last?.failedAt ?? since, until];
-      const range = [
-        keys.inQueue(queue, "failed"),
-        from,
-        to,
-        "WITHSCORES",
-        "LIMIT",
+      const page = await readPage(queue, {
+        since: range.since,
+        until: range.until,
+        newestFirst,
+        from: last?.failedAt,
         skip,
-        REFS_AT_ONCE,
-      ] as const;
-      const reply = await (newestFirst ? redis.zrevrangebyscore(...range) : redis.zrangebyscore(...range));
-      const page = toScored(reply).map(({ member, score }) => ({ id: member, queue, failedAt: score }));
+      });
       const fresh = page.filter((call) => isBeyond(call, last, newestFirst));
       yield* fresh;
       if (page.length < REFS_AT_ONCE) return;
@@ -154,6 +145,20 @@ function createFailedIndex({ redis, keys, ...partition }: Partition) {
       skip = fresh.length === 0 ? skip + REFS_AT_ONCE : 0;
       last = fresh.at(-1) ?? last;
     }
+  }
+
+  /** Begins at the time `from`, or at the range's own beginning. */
+  async function readPage(
+    queue: QueueName,
+    { since, until, newestFirst, from, skip }: Page,
+  ): Promise<FailedRef[]> {
+    const [low, high] = newestFirst ? [since, from ?? until] : [from ?? since, until];
+    const key = keys.inQueue(queue, "failed");
+    const page = ["WITHSCORES", "LIMIT", skip, REFS_AT_ONCE] as const;
+    const reply = newestFirst
+      ? await redis.zrevrangebyscore(key, high ?? "+inf", low ?? "-inf", ...page)
+      : await redis.zrangebyscore(key, low ?? "-inf", high ?? "+inf", ...page);
+    return toScored(reply).map(({ member, score }) => ({ id: member, queue, failedAt: score }));
   }
 
   return {
@@ -191,7 +196,11 @@ function createFailedIndex({ redis, keys, ...partition }: Partition) {
   };
 }
 
-type Score = number | "-inf" | "+inf";
+type Page = Pick<Range, "since" | "until"> & {
+  newestFirst: boolean;
+  from: number | undefined;
+  skip: number;
+};
 
 /** Whether the call comes after `last` in Redis' order: by score, then by id. */
 function isBeyond(call: FailedRef, last: FailedRef | undefined, newestFirst: boolean): boolean {

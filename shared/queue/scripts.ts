@@ -10,7 +10,7 @@ import { VERSIONS } from "../redis/version.ts";
  *   active  queues with calls in hand.
  *
  * A name too many costs one fetch that finds nothing. A name too few would let a call wait for the next look through the
- * registry (POLL in wake.ts), so a name leaves `wake` only where a fetch has just found that nothing can be taken.
+ * registry (poll.ts), so a name leaves `wake` only where a fetch has just found that nothing can be taken.
  *
  * The gate of a job says whether its calls may be taken. It is a hash with paused, held (until, unix ms), concurrency, max and
  * duration (ms), and holds for all queues of the job together, whatever their origin. BullMQ's own pause, concurrency and rate

@@ -19,8 +19,10 @@ const CALLS_A_TURN = 8;
 export function createTurns(slots: number, isClosed: (job: string) => boolean) {
   const reserve = Math.floor(slots * RESERVED_PART);
   const ready = new Set<QueueName>();
+  const fetching = new Set<QueueName>();
   const held = new Map<string, number>();
   const inTurn = new Map<QueueName, number>();
+  const waiting: (() => void)[] = [];
   let free = slots;
 
   function mayTake(job: string): boolean {
@@ -29,61 +31,19 @@ export function createTurns(slots: number, isClosed: (job: string) => boolean) {
     return own === 0 || (own < free && free > reserve);
   }
 
-  function release(queue: QueueName): void {
-    const job = jobOf(queue);
-    const own = (held.get(job) ?? 0) - 1;
-    if (own > 0) held.set(job, own);
-    else held.delete(job);
-    free += 1;
+  function take(job: string): void {
+    held.set(job, (held.get(job) ?? 0) + 1);
+    free -= 1;
   }
 
-  return {
-    /** The queue may have calls. */
-    add(queue: QueueName): void {
-      ready.add(queue);
-    },
-
-    /** The queue has none that may be taken. */
-    remove(queue: QueueName): void {
-      ready.delete(queue);
-      inTurn.delete(queue);
-    },
-
-    /** Whether a call of this queue could be taken now. */
-    mayTake: (queue: QueueName) => mayTake(jobOf(queue)),
-
-    /** Takes a slot for the queue whose turn it is, unless `skips` it. */
-    next(skips: (queue: QueueName) => boolean): QueueName | undefined {
-      if (free === 0) return undefined;
-      for (const queue of ready) {
-        const job = jobOf(queue);
-        if (skips(queue) || !mayTake(job)) continue;
-        ready.delete(queue);
-        ready.add(queue);
-        held.set(job, (held.get(job) ?? 0) + 1);
-        free -= 1;
-        return queue;
-      }
-      return undefined;
-    },
-
-    /** A call of this queue has ended. Whether its slot may be used for the queue's next call at once. */
-    again(queue: QueueName): boolean {
-      release(queue);
-      const job = jobOf(queue);
-      const keeps = mayTake(job) && !isOver(queue);
-      held.set(job, (held.get(job) ?? 0) + 1);
-      free -= 1;
-      return keeps;
-    },
-
-    release,
-
-    /** Whether anything could be taken: it is worth while to listen for work. */
-    get hasRoom(): boolean {
-      return free > 0;
-    },
-  };
+  function release(queue: QueueName): void {
+    const job = jobOf(queue);
+    const left = (held.get(job) ?? 0) - 1;
+    if (left > 0) held.set(job, left);
+    else held.delete(job);
+    free += 1;
+    for (const resolve of waiting.splice(0)) resolve();
+  }
 
   /** Whether others wait for a slot and this queue has had its turn. */
   function isOver(queue: QueueName): boolean {
@@ -92,4 +52,60 @@ export function createTurns(slots: number, isClosed: (job: string) => boolean) {
     inTurn.set(queue, calls % CALLS_A_TURN);
     return calls === CALLS_A_TURN;
   }
+
+  function remove(queue: QueueName): void {
+    ready.delete(queue);
+    inTurn.delete(queue);
+  }
+
+  return {
+    /** The queue may have calls. */
+    add: (queue: QueueName) => void ready.add(queue),
+
+    /** The queue has none that may be taken. */
+    remove,
+
+    /** Whether a call of this queue can be taken now, or is being fetched. */
+    isWanted: (queue: QueueName) => fetching.has(queue) || mayTake(jobOf(queue)),
+
+    /** Takes a slot for the queue whose turn it is. It is fetched from until `fetched`. */
+    next(): QueueName | undefined {
+      if (free === 0) return undefined;
+      for (const queue of ready) {
+        if (fetching.has(queue) || !mayTake(jobOf(queue))) continue;
+        ready.delete(queue);
+        ready.add(queue);
+        fetching.add(queue);
+        take(jobOf(queue));
+        return queue;
+      }
+      return undefined;
+    },
+
+    /** A fetch has ended, and has found a call or none. */
+    fetched(queue: QueueName, found: boolean): void {
+      fetching.delete(queue);
+      if (!found) remove(queue);
+    },
+
+    /** A call of this queue has ended. Whether its slot may be used for the queue's next call at once. */
+    again(queue: QueueName): boolean {
+      release(queue);
+      const keeps = mayTake(jobOf(queue)) && !isOver(queue);
+      take(jobOf(queue));
+      return keeps;
+    },
+
+    release,
+
+    /** Whether any slot is free. */
+    get hasRoom(): boolean {
+      return free > 0;
+    },
+
+    /** Resolves once a slot is free. */
+    async untilRoom(): Promise<void> {
+      while (free === 0) await new Promise<void>((resolve) => waiting.push(resolve));
+    },
+  };
 }

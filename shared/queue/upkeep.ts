@@ -4,17 +4,17 @@ import type { Logger } from "../log/logger.ts";
 import { createClaimLayout } from "../redis/layout.ts";
 import type { Partition } from "../redis/partition.ts";
 import type { Backends } from "./backend.ts";
+import { createPoll, type Polled } from "./poll.ts";
 import { jobOf, originOf, type QueueName } from "./queue-name.ts";
 import { openRegistry } from "./registry.ts";
-import { createPoll, type Polled } from "./wake.ts";
 
 type Options = {
   partition: Partition;
   takes: (queue: QueueName) => boolean;
   lockMs: number;
   log: Logger;
-  pollMs?: number;
-  emptyMs?: number;
+  pollMs?: number | undefined;
+  emptyMs?: number | undefined;
 };
 
 const POLL_MS = 1000;

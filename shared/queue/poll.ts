@@ -1,7 +1,5 @@
-import type { Redis } from "../redis/connect.ts";
 import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
-import { within } from "../time/clock.ts";
 import type { QueueName } from "./queue-name.ts";
 
 /** So many queues of the registry are looked at in one poll, so that its cost does not grow with the number of jobs. */
@@ -86,34 +84,4 @@ export function createPoll({ redis, keys, prefix }: Partition): (now: number) =>
       empty: empty.map(([queue, endedAt]) => ({ queue, endedAt })),
     };
   };
-}
-
-/** Redis answers a blocked connection at least so often. */
-const BLOCK_SECS = 5;
-/** A blocked connection that is silent for longer is dead. */
-const SILENT_MS = BLOCK_SECS * 1000 + 2000;
-
-/**
- * Waits until a queue has calls that may be taken, and takes its name out of `wake`: only this caller is told. Undefined if there
- * was none for some seconds. The connection is used for nothing else.
- */
-export async function nextWoken(blocking: Redis, { keys }: Partition): Promise<QueueName | undefined> {
-  const popped = blocking.bzpopmin(keys.wake, BLOCK_SECS);
-  const outcome = await within(SILENT_MS, popped);
-  if (outcome.kind === "failed") throw outcome.error;
-  if (outcome.kind === "done") return outcome.result?.[1];
-  blocking.disconnect(true);
-  return undefined;
-}
-
-/** A connection like this one, for waiting. Its commands are never sent again, since nobody may wait for their answer any more. */
-export function connectToBlock(redis: Redis): Redis {
-  const blocking = redis.duplicate({
-    enableOfflineQueue: false,
-    autoResendUnfulfilledCommands: false,
-    maxRetriesPerRequest: 0,
-  });
-  // The other connection to the same Redis logs that it is away.
-  blocking.on("error", () => {});
-  return blocking;
 }

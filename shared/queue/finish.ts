@@ -1,0 +1,102 @@
+import type { MinimalJob } from "bullmq";
+import { messageOf } from "../errors/app-error.ts";
+import { failpoint } from "../lifecycle/failpoint.ts";
+import type { Logger } from "../log/logger.ts";
+import { delay } from "../time/clock.ts";
+import type { Backends, Fetched, QueueBackend } from "./backend.ts";
+import type { Held } from "./hold.ts";
+import { JOB_OPTIONS } from "./protocol.ts";
+
+/** What happens to a call that was taken from its queue. */
+export type Verdict =
+  /** The runner has it: it leaves the queue, and its record says INJECTED. */
+  | { kind: "injected"; onRecorded: () => void }
+  /** It has ended before: it leaves the queue, and its record stays as it is. */
+  | { kind: "dropped" }
+  /** It waits and is taken again; the attempt counts. */
+  | { kind: "retry"; afterMs: number; reason: string }
+  /** It waits and is taken again; the attempt does not count. */
+  | { kind: "postpone"; untilMs: number }
+  /** It waits again at the head of its queue; the attempt does not count. */
+  | { kind: "back" }
+  /** It stays in the queue as failed, until an operator replays or discards it. `reason` starts with its error code. */
+  | { kind: "fail"; reason: string };
+
+/** Whether the call leaves its queue for good, so that the next one may be taken in the same step. */
+export function leaves({ kind }: Verdict): boolean {
+  return kind === "injected" || kind === "dropped";
+}
+
+/** Pause after Redis refused to write what became of a call. */
+const FAILED_PAUSE_MS = 1000;
+
+/** Writes what became of a call in hand. With `again`, resolves with the next call of its queue if there is one. */
+export type Finish = (held: Held, verdict: Verdict, again: boolean) => Promise<Fetched | undefined>;
+
+/** If Redis refuses the write, it is repeated until the call is no longer held: another worker may have it then. */
+export function createFinish(backendOf: Backends, log: Logger): Finish {
+  async function once(held: Held, verdict: Verdict, again: boolean): Promise<Fetched | undefined> {
+    const next = await apply(backendOf(held.queue), held, verdict, again);
+    failpoint("producer.after_finish");
+    if (verdict.kind === "injected") verdict.onRecorded();
+    return next;
+  }
+
+  /** Whether the call is another worker's now. */
+  function isLost({ queue, id: callId, hold }: Held, error: unknown): boolean {
+    const gone = isGone(error);
+    log.warn(gone ? "call.lost" : "queue.error", { queue, callId, reason: messageOf(error) });
+    return gone || hold.lost;
+  }
+
+  return async function finish(held, verdict, again) {
+    for (;;) {
+      try {
+        return await once(held, verdict, again);
+      } catch (error) {
+        if (isLost(held, error)) return undefined;
+        await delay(FAILED_PAUSE_MS);
+      }
+    }
+  };
+}
+
+/** The one place where a verdict becomes what BullMQ understands. */
+async function apply(
+  backend: QueueBackend,
+  { id, token }: Held,
+  verdict: Verdict,
+  again: boolean,
+): Promise<Fetched | undefined> {
+  const now = Date.now();
+  switch (verdict.kind) {
+    case "injected":
+      return backend.injected(id, token, again);
+    case "dropped":
+      return backend.dropped(id, token, again);
+    case "fail": {
+      const job = { id, opts: { attempts: JOB_OPTIONS.attempts } } as MinimalJob;
+      await backend.moveToFailed(job, verdict.reason, false, token, false);
+      return undefined;
+    }
+    case "retry": {
+      const fieldsToUpdate = { failedReason: verdict.reason };
+      await backend.moveToDelayed(id, now, verdict.afterMs, token, { fieldsToUpdate });
+      return { kind: "none", lookAt: now + verdict.afterMs };
+    }
+    case "postpone": {
+      const waitMs = Math.max(0, verdict.untilMs - now);
+      await backend.moveToDelayed(id, now, waitMs, token, { skipAttempt: true });
+      return { kind: "none", lookAt: now + waitMs };
+    }
+    case "back":
+      await backend.moveJobFromActiveToWait(id, token);
+      return undefined;
+  }
+}
+
+/** BullMQ's codes for a call that is no longer this worker's: gone, its lock gone or another's, not in hand. */
+function isGone(error: unknown): boolean {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  return code === -1 || code === -2 || code === -3 || code === -6;
+}

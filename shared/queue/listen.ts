@@ -1,0 +1,87 @@
+import { failpoint } from "../lifecycle/failpoint.ts";
+import type { Redis } from "../redis/connect.ts";
+import type { Partition } from "../redis/partition.ts";
+import { delay, within } from "../time/clock.ts";
+import type { QueueName } from "./queue-name.ts";
+import type { createTurns } from "./turns.ts";
+
+/** Redis answers a blocked connection at least so often. One that is silent for longer is dead. */
+const BLOCK_SECS = 5;
+const SILENT_MS = BLOCK_SECS * 1000 + 2000;
+const FAILED_PAUSE_MS = 1000;
+
+/** A worker that was told of a queue that it may not take from listens again after this long. */
+const UNUSABLE_PAUSE_MS = 50;
+/** Another worker is told of such a queue after this long. */
+const PASSED_ON_MS = 1000;
+
+type Options = {
+  partition: Partition;
+  takes: (queue: QueueName) => boolean;
+  turns: ReturnType<typeof createTurns>;
+  /** Takes from the queues that may have calls. */
+  fill: () => void;
+};
+
+/**
+ * Waits on a connection of its own to be told of queues with calls, while there is room for one. A name that is popped from
+ * `wake` is told to nobody else, so a worker that cannot use it passes it on.
+ */
+export function createListen({ partition, takes, turns, fill }: Options) {
+  const { redis, keys } = partition;
+  const blocking = connectToBlock(redis);
+  let stopped = false;
+
+  async function once(): Promise<void> {
+    await turns.untilRoom();
+    if (stopped) return;
+    const queue = await nextWoken(blocking, partition);
+    if (queue === undefined) return;
+    failpoint("producer.after_wake");
+    const isOurs = takes(queue);
+    if (isOurs) turns.add(queue);
+    if (isOurs && turns.isWanted(queue)) fill();
+    else await passOn(queue);
+  }
+
+  /** This worker hears of the queue again too, so it lets some time pass. One without any room does not listen. */
+  async function passOn(queue: QueueName): Promise<void> {
+    if (turns.hasRoom) {
+      await redis.zadd(keys.due, "LT", Date.now() + PASSED_ON_MS, queue);
+      await delay(UNUSABLE_PAUSE_MS);
+    } else await redis.zadd(keys.wake, "NX", 0, queue);
+  }
+
+  async function listen(): Promise<void> {
+    while (!stopped) await once().catch(() => (stopped ? undefined : delay(FAILED_PAUSE_MS)));
+  }
+
+  return {
+    start: () => void listen(),
+    stop(): void {
+      stopped = true;
+      blocking.disconnect();
+    },
+  };
+}
+
+/** A connection like this one, for waiting. Its commands are never sent again, since nobody may wait for their answer any more. */
+function connectToBlock(redis: Redis): Redis {
+  const blocking = redis.duplicate({
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+  });
+  // The other connection to the same Redis logs that it is away.
+  blocking.on("error", () => {});
+  return blocking;
+}
+
+/** The queue that has waited longest to be told of. Undefined if there was none for some seconds. */
+async function nextWoken(blocking: Redis, { keys }: Partition): Promise<QueueName | undefined> {
+  const outcome = await within(SILENT_MS, blocking.bzpopmin(keys.wake, BLOCK_SECS));
+  if (outcome.kind === "failed") throw outcome.error;
+  if (outcome.kind === "done") return outcome.result?.[1];
+  blocking.disconnect(true);
+  return undefined;
+}
