@@ -55,14 +55,6 @@ class TimedOut extends Error {
   }
 }
 
-/** The codes above: with any other, the runner gave an answer. */
-export const NO_ANSWER: readonly ErrorCode[] = [
-  "runner.unreachable",
-  "runner.disconnected",
-  "runner.timed_out",
-  "internal.unexpected",
-];
-
 /** What undici reports before it connects if the request itself is at fault. */
 const REQUEST_FAULTS = [errors.InvalidArgumentError, errors.NotSupportedError];
 

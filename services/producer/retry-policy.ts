@@ -1,4 +1,5 @@
 import type { AppError } from "../../shared/errors/app-error.ts";
+import type { ErrorCode } from "../../shared/errors/codes.ts";
 import type { Verdict } from "../../shared/queue/finish.ts";
 import { type Backoff, backoffMs } from "../../shared/time/backoff.ts";
 
@@ -19,6 +20,14 @@ const RETRY_AFTER_MS_MAX = 3_600_000;
 
 /** How long a call of a newer release waits for a newer producer. */
 const NEWER_PAUSE_MS = 60_000;
+
+/** The codes of exchange.ts: with any other, the runner gave an answer. */
+export const NO_ANSWER: readonly ErrorCode[] = [
+  "runner.unreachable",
+  "runner.disconnected",
+  "runner.timed_out",
+  "internal.unexpected",
+];
 
 /** These codes only delay the call: the runner works, and will take it later. */
 const POSTPONES: readonly string[] = ["runner.throttled", "runner.busy"];

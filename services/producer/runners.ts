@@ -4,8 +4,8 @@ import { jobKeyOf } from "../../shared/job-call/job-call.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import type { Inject } from "./deliver.ts";
-import { NO_ANSWER } from "./exchange.ts";
 import { createHttpInject } from "./http-runner.ts";
+import { NO_ANSWER } from "./retry-policy.ts";
 import { createProbe, createRunnerWatch } from "./runner-watch.ts";
 
 /** The runner of every job that names none. */

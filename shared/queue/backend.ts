@@ -1,3 +1,4 @@
+import { EventEmitter } from "node:events";
 import {
   type JobJson,
   type MinimalJob,
@@ -9,7 +10,7 @@ import {
 } from "bullmq";
 import type { Redis } from "../redis/connect.ts";
 import type { Partition } from "../redis/partition.ts";
-import { readDefinitions, type Script, script } from "../redis/script.ts";
+import { type Script, script } from "../redis/script.ts";
 import { RANDOM_ID_MARK_MS, type RecordState } from "./protocol.ts";
 import { jobOf, type QueueName, queuesOf } from "./queue-name.ts";
 import { WRAPPED, wrap } from "./scripts.ts";
@@ -149,10 +150,29 @@ function surround(redis: Redis): ReadonlyMap<string, Surrounded> {
   return new Map([...texts].map(([command, { keys, lua }]) => [command, { keys, run: script(redis, lua) }]));
 }
 
-/** BullMQ defines its scripts on the connection that it is given. */
+type Definition = { lua: string; numberOfKeys: number };
+
+/** BullMQ defines its scripts on any connection that it is given. This one leads nowhere, and keeps them. */
+class Recorder extends EventEmitter {
+  readonly status = "end";
+  readonly options = {};
+  readonly definitions = new Map<string, Definition>();
+
+  defineCommand(name: string, definition: Definition): void {
+    this.definitions.set(name, definition);
+  }
+
+  connect(): void {}
+  disconnect(): void {}
+  duplicate(): this {
+    return this;
+  }
+}
+
 function surroundedTexts(): [string, { keys: number; lua: string }][] {
-  const definitions = readDefinitions((redis) => share(redis));
-  const byCommand = new Map([...definitions].map(([name, found]) => [name.split(":")[0], found]));
+  const recorder = new Recorder();
+  share(recorder as unknown as Redis);
+  const byCommand = new Map([...recorder.definitions].map(([name, found]) => [name.split(":")[0], found]));
   return Object.entries(WRAPPED).map(([command, ours]) => {
     const bullmq = byCommand.get(command);
     if (bullmq?.numberOfKeys !== ours.keys) throw new Error(`BullMQ's script ${command} has changed`);

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { Redis } from "ioredis";
+import type { Redis } from "ioredis";
 import { fromScript } from "./version.ts";
 
 export type Script = (
@@ -31,20 +31,3 @@ export function script(redis: Redis, lua: string): Script {
 export const NOW = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)`;
-
-type Definition = Parameters<Redis["defineCommand"]>[1];
-
-/** The Lua scripts that a library defines on a connection, by the names it gives them. Nothing is connected. */
-export function readDefinitions(define: (redis: Redis) => void): ReadonlyMap<string, Definition> {
-  const recorder = new Recorder({ lazyConnect: true });
-  define(recorder);
-  return recorder.definitions;
-}
-
-class Recorder extends Redis {
-  readonly definitions = new Map<string, Definition>();
-
-  override defineCommand(name: string, definition: Definition): void {
-    this.definitions.set(name, definition);
-  }
-}
