@@ -12,6 +12,7 @@ import { type Sink, startSink } from "./sink.ts";
 /** So many jobs have an endpoint each, 1 and up. */
 const JOBS = 100;
 export const SECRET = "the-secret-that-a-bench-signs-with";
+/** Injections at once of one job: a producer gives it half of its slots. The baseline knows no jobs. */
 export const CONCURRENCY = 50;
 export const CONNECTIONS = 64;
 
@@ -101,7 +102,7 @@ export async function inWorld<Result>(
 export function posternTable(
   redisUrl: string,
   runnerUrl: string,
-  producer: Table = { concurrency: CONCURRENCY },
+  producer: Table = { concurrency: 2 * CONCURRENCY },
 ) {
   return {
     drain_secs: 0,
