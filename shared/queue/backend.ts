@@ -15,11 +15,31 @@ import { RANDOM_ID_MARK_MS, type RecordState } from "./protocol.ts";
 import { jobOf, type QueueName, queuesOf } from "./queue-name.ts";
 import { WRAPPED, wrap } from "./scripts.ts";
 
-/** What a fetch finds. `record` is the state that the call's record had, if it has one; NEWER if a later release wrote it. */
+/** What a fetch finds. */
 export type Fetched =
-  | { kind: "call"; id: string; json: JobJson; record: RecordState | "NEWER" | undefined }
+  | {
+      kind: "call";
+      id: string;
+      json: JobJson;
+      /** The state that the call's record had, if it has one; NEWER if a later release wrote it. */
+      record: RecordState | "NEWER" | undefined;
+      /** The window of the record, if it has one. */
+      windowMs: number | undefined;
+    }
   /** Nothing can be taken now. `lookAt` is when it may change (unix ms), if that is known. */
   | { kind: "none"; lookAt: number | undefined };
+
+type Injected = {
+  /** Whether the next call of the queue is taken in the same step. */
+  again: boolean;
+  /** How long the record is kept. */
+  windowMs?: number | undefined;
+  /** Whether the call was taken before, so that there may be failed attempts. */
+  wasTaken: boolean;
+};
+
+/** The window for an INJECTED record, and whether the call was taken before; empty for every other step. */
+type Mark = readonly [number | "", 1 | ""];
 
 type Args = (string | number | Buffer)[];
 
@@ -59,16 +79,20 @@ export class QueueBackend extends RedisQueueBackend {
    * The runner has the call: it leaves the queue, and its record says INJECTED. With `again` the next call of the queue is taken in
    * the same step.
    */
-  async injected(id: string, token: string, again: boolean): Promise<Fetched> {
-    return this.#complete(id, token, again, RANDOM_ID_MARK_MS);
+  async injected(
+    id: string,
+    token: string,
+    { again, windowMs = RANDOM_ID_MARK_MS, wasTaken }: Injected,
+  ): Promise<Fetched> {
+    return this.#complete(id, token, again, [windowMs, wasTaken ? 1 : ""]);
   }
 
   /** The call leaves the queue, and its record stays as it is. */
   async dropped(id: string, token: string, again: boolean): Promise<Fetched> {
-    return this.#complete(id, token, again, "");
+    return this.#complete(id, token, again, ["", ""]);
   }
 
-  async #complete(id: string, token: string, again: boolean, mark: number | ""): Promise<Fetched> {
+  async #complete(id: string, token: string, again: boolean, mark: Mark): Promise<Fetched> {
     const args = this.moveToCompletedArgs({ id, opts: {} } as MinimalJob, "null", true, token, again);
     const reply = await this.#run("moveToFinished", args as Args, mark);
     if (typeof reply === "number" && reply < 0) {
@@ -80,12 +104,12 @@ export class QueueBackend extends RedisQueueBackend {
   /** BullMQ's one way to Redis for its scripts. `args` are the KEYS, followed by the ARGV. */
   override execCommand(...[client, command, args]: Parameters<RedisQueueBackend["execCommand"]>): unknown {
     if (!this.#scripts.has(command)) return super.execCommand(client, command, args);
-    return this.#run(command, args as Args, "");
+    return this.#run(command, args as Args, ["", ""]);
   }
 
-  #run(command: string, args: Args, mark: number | ""): Promise<unknown> {
+  #run(command: string, args: Args, mark: Mark): Promise<unknown> {
     const { keys, run } = this.#scripts.get(command) as Surrounded;
-    return run(args.slice(0, keys) as string[], [...args.slice(keys), Date.now(), mark, ...this.#tail]);
+    return run(args.slice(0, keys) as string[], [...args.slice(keys), Date.now(), ...mark, ...this.#tail]);
   }
 }
 
@@ -181,17 +205,20 @@ function surroundedTexts(): [string, { keys: number; lua: string }][] {
 }
 
 /** BullMQ's answer to a fetch. Ours puts the state of the call's record in the last place (scripts.ts). */
-type Answer = [json: JobJson | null, id: string, closedMs: number, dueAtOrRecord: number | RecordState | ""];
+type Answer = [json: JobJson | null, id: string, closedMs: number, dueAtOrRecord: number | string];
 
 function toFetched(answer: unknown): Fetched {
   const [json, id, closedMs = 0, last = 0] = (answer ?? []) as Partial<Answer>;
-  if (json)
+  if (json) {
+    const [record, windowMs] = String(last).split(" ");
     return {
       kind: "call",
       id: String(id),
       json,
-      record: (last || undefined) as RecordState | "NEWER" | undefined,
+      record: (record || undefined) as RecordState | "NEWER" | undefined,
+      windowMs: windowMs ? Number(windowMs) : undefined,
     };
+  }
   if (closedMs > 0) return { kind: "none", lookAt: Date.now() + closedMs };
   return { kind: "none", lookAt: Number(last) > 0 ? Number(last) : undefined };
 }

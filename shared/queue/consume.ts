@@ -161,7 +161,8 @@ function createTake(options: ConsumeOptions, { backendOf, upkeep, holds }: Parts
 
   /** Resolves with the next call, if one was taken while this one was finished. */
   async function run(queue: QueueName, token: string, next: Next): Promise<Next | undefined> {
-    const held: Held = { queue, id: next.id, token, hold: new Hold() };
+    const { id, windowMs, json } = next;
+    const held: Held = { queue, id, token, hold: new Hold(), windowMs, wasTaken: json.attemptsStarted > 1 };
     holds.add(held);
     try {
       const verdict = await options.deliver(toTaken(queue, next), held.hold);

@@ -64,14 +64,14 @@ export function createFinish(backendOf: Backends, log: Logger): Finish {
 /** The one place where a verdict becomes what BullMQ understands. */
 async function apply(
   backend: QueueBackend,
-  { id, token }: Held,
+  { id, token, windowMs, wasTaken }: Held,
   verdict: Verdict,
   again: boolean,
 ): Promise<Fetched | undefined> {
   const now = Date.now();
   switch (verdict.kind) {
     case "injected":
-      return backend.injected(id, token, again);
+      return backend.injected(id, token, { again, windowMs, wasTaken });
     case "dropped":
       return backend.dropped(id, token, again);
     case "fail": {

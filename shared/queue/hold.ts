@@ -46,7 +46,16 @@ export class Hold {
 }
 
 /** A call in hand, and the token of the lock on it. */
-export type Held = { queue: QueueName; id: string; token: string; hold: Hold };
+export type Held = {
+  queue: QueueName;
+  id: string;
+  token: string;
+  hold: Hold;
+  /** The window of its record, if it has one. */
+  windowMs: number | undefined;
+  /** Whether it was taken before. */
+  wasTaken: boolean;
+};
 
 /**
  * KEYS lock and stalled set of each call. ARGV lock ms, then token and id of each call. Renews the locks that are still ours, and

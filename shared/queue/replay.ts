@@ -19,9 +19,10 @@ export function createReplay({ partition, clock, log, by }: OperateDeps): Operat
 
   /** False if the call is no longer among the failed. */
   async function move({ id, queue }: FailedRef): Promise<boolean> {
-    const all = { resetAttemptsMade: true, resetAttemptsStarted: true };
     try {
-      await backendOf(queue).retryFinishedJob({ id, opts: {} } as MinimalJob, "failed", all);
+      await backendOf(queue).retryFinishedJob({ id, opts: {} } as MinimalJob, "failed", {
+        resetAttemptsMade: true,
+      });
       return true;
     } catch (error) {
       if (isGone(error)) return false;

@@ -10,7 +10,9 @@ import { VERSIONS } from "../redis/version.ts";
  *   active  queues with calls in hand.
  *
  * A name too many costs one fetch that finds nothing. A name too few would let a call wait for the next look through the
- * registry (poll.ts), so a name leaves `wake` only where a fetch has just found that nothing can be taken.
+ * registry (poll.ts), so a name leaves `wake` only where a fetch has just found that nothing can be taken. A queue in which calls
+ * have waited before is in `wake` or `due` already, or a producer has just taken its name out and tells of it when it fetches: an
+ * add to such a queue, and a call taken at another's end, tell nobody.
  *
  * The gate of a job says whether its calls may be taken. It is a hash with paused, held (until, unix ms), concurrency, max and
  * duration (ms), and holds for all queues of the job together, whatever their origin. BullMQ's own pause, concurrency and rate
@@ -18,15 +20,15 @@ import { VERSIONS } from "../redis/version.ts";
  */
 
 /**
- * KEYS and ARGV begin with BullMQ's. ARGV ends with: now, mark, prefix, job, queue, the names of the job's other queues, and how
+ * KEYS and ARGV begin with BullMQ's. ARGV ends with: now, mark, retried, prefix, job, queue, the names of the job's other queues, and how
  * many these are. BullMQ too names most of its keys by a prefix; all of them lie in one slot.
  */
 const FRAME = `
 local others = tonumber(ARGV[#ARGV])
-local tail = #ARGV - others - 5
-local now, mark, prefix = tonumber(ARGV[tail]), ARGV[tail + 1], ARGV[tail + 2] .. ':'
-local job, name = prefix .. 'job:' .. ARGV[tail + 3], ARGV[tail + 4]
-local takes = prefix .. 'taken:' .. ARGV[tail + 3]
+local tail = #ARGV - others - 6
+local now, mark, retried, prefix = tonumber(ARGV[tail]), ARGV[tail + 1], ARGV[tail + 2], ARGV[tail + 3] .. ':'
+local job, name = prefix .. 'job:' .. ARGV[tail + 4], ARGV[tail + 5]
+local takes = prefix .. 'taken:' .. ARGV[tail + 4]
 local wake, due, inHand = prefix .. 'wake', prefix .. 'due', prefix .. 'active'
 local wait, active = prefix .. name .. ':wait', prefix .. name .. ':active'
 
@@ -41,7 +43,7 @@ local function gate(leaving)
   end
   if s[3] then
     local hands = redis.call('LLEN', active) - leaving
-    for i = 1, others do hands = hands + redis.call('LLEN', prefix .. ARGV[tail + 4 + i] .. ':active') end
+    for i = 1, others do hands = hands + redis.call('LLEN', prefix .. ARGV[tail + 5 + i] .. ':active') end
     if hands >= tonumber(s[3]) then return -1, s end
   end
   if s[4] and tonumber(redis.call('GET', takes) or 0) >= tonumber(s[4]) then
@@ -75,37 +77,36 @@ local function tell()
   if redis.call('EXISTS', wait) == 1 then tellOwn(ms) end
   if ms ~= 0 or not s[3] then return end
   for i = 1, others do
-    local other = ARGV[tail + 4 + i]
+    local other = ARGV[tail + 5 + i]
     if redis.call('EXISTS', prefix .. other .. ':wait') == 1 then awake(other) end
   end
 end
 
--- The record of a call just taken may still hold the state it had outside the queue. Answers the state found, or NEWER if a
--- later release wrote the record.
+-- The record of a call just taken may still hold the state it had outside the queue. Answers the state found and the window, or
+-- NEWER if a later release wrote the record.
 local function queued(id)
   local record = prefix .. 'call:' .. id
-  local known = redis.call('HMGET', record, 'st', 'v')
+  local known = redis.call('HMGET', record, 'st', 'w', 'v')
   local st = known[1]
-  if tonumber(known[2] or 1) > ${VERSIONS.record} then return 'NEWER' end
+  if tonumber(known[3] or 1) > ${VERSIONS.record} then return 'NEWER' end
   if st == 'CLAIMED' or st == 'SETTLED' or st == 'FAILED' then
     redis.call('HSET', record, 'st', 'QUEUED', 'at', now)
     redis.call('PERSIST', record)
   end
-  return st or ''
+  return (st or '') .. ' ' .. (known[2] or '')
 end
 
 -- After a fetch by BullMQ. Answers whether it took a call. The reply's last place is the time of the next delayed call; if there
--- is a call, it is the state of its record instead.
+-- is a call, it is what is known of its record instead.
 local function fetched(reply, s)
-  local took = type(reply) == 'table' and type(reply[1]) == 'table'
-  if took then reply[4] = queued(reply[2]) end
-  if took and s[4] and redis.call('INCR', takes) == 1 then redis.call('PEXPIRE', takes, s[5]) end
-  local waits = redis.call('EXISTS', wait) == 1
-  if not (took and waits) then redis.call('ZREM', wake, name) end
-  if not (s[3] or s[4]) then
-    if took and waits then awake(name) end
-  elseif took or not waits then tell() end
-  return took
+  if type(reply) ~= 'table' or type(reply[1]) ~= 'table' then
+    redis.call('ZREM', wake, name)
+    if s[3] and redis.call('EXISTS', wait) == 0 then tell() end
+    return false
+  end
+  reply[4] = queued(reply[2])
+  if s[4] and redis.call('INCR', takes) == 1 then redis.call('PEXPIRE', takes, s[5]) end
+  return true
 end
 
 local function left()
@@ -127,10 +128,14 @@ tell()
 left()
 return reply`;
 
-/** Only a new name is told of the limit: nobody here reads BullMQ's event stream, which keeps 10,000 entries by default. */
+/**
+ * A queue with calls is registered, since it leaves the registry only when it is empty. Nobody here reads BullMQ's event stream,
+ * which keeps 10,000 entries by default.
+ */
 const ADD = `
-if redis.call('SADD', prefix .. 'queues', name) == 1 then redis.call('HSET', KEYS[3], 'opts.maxLenEvents', 100) end
 local reply = bullmq()
+if redis.call('LLEN', wait) > 1 then return reply end
+if redis.call('SADD', prefix .. 'queues', name) == 1 then redis.call('HSET', KEYS[3], 'opts.maxLenEvents', 100) end
 tellOwn((gate(0)))
 return reply`;
 
@@ -141,12 +146,15 @@ if ms ~= 0 then
   return {0, 0, math.max(ms, 0), 0}
 end
 local reply = bullmq()
-if fetched(reply, s) then redis.call('SADD', inHand, name) end
+if fetched(reply, s) then
+  redis.call('SADD', inHand, name)
+  tell()
+end
 return reply`;
 
 /**
- * With a mark, the runner has the call: its record says so, also if another worker has taken the call meanwhile. The window begins
- * again, or lasts as many ms as the mark if the record has none. ARGV[6] is whether BullMQ fetches the next call in the same
+ * With a mark, the runner has the call: its record says so, also if another worker has taken the call meanwhile, and the window
+ * begins again for as many ms as the mark says. Only a call that was taken before may have failed attempts. ARGV[6] is whether BullMQ fetches the next call in the same
  * step; it does not know the gate.
  */
 const FINISH = `
@@ -159,14 +167,20 @@ end
 local reply = bullmq()
 if mark ~= '' then
   local record = prefix .. 'call:' .. ARGV[1]
-  local w = redis.call('HGET', record, 'w') or mark
   redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'v', ${VERSIONS.record})
-  redis.call('PEXPIRE', record, w)
-  redis.call('PEXPIRE', prefix .. 'attempts:' .. ARGV[1], w)
-  redis.call('ZREM', prefix .. 'since:' .. name, ARGV[1])
+  redis.call('PEXPIRE', record, mark)
+  if retried ~= '' then
+    redis.call('PEXPIRE', prefix .. 'attempts:' .. ARGV[1], mark)
+    redis.call('ZREM', prefix .. 'since:' .. name, ARGV[1])
+  end
 end
 if type(reply) == 'number' and reply < 0 then return reply end
-if not fetches then tell() elseif ms ~= 0 then closed(ms) elseif fetched(reply, s) then return reply end
+if not fetches then tell()
+elseif ms ~= 0 then closed(ms)
+elseif fetched(reply, s) then
+  if s[3] or s[4] then tell() end
+  return reply
+end
 left()
 return reply`;
 
