@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Scheme } from "../senders/description.ts";
-import { addressRange, headerName, headerText, id, visibleAscii } from "./fields.ts";
+import { addressRange, headerName, headerText, id, rateLimit, visibleAscii } from "./fields.ts";
 import { handshakes } from "./handshake-toml.ts";
 import { type Env, secretValue, secretValues } from "./secrets.ts";
 import { signature } from "./signature-toml.ts";
@@ -56,17 +56,6 @@ const answer = z.strictObject({
   refusals_limited: z.literal([401, 429]).default(429),
 });
 
-/** `{ per_second = 50, burst = 100 }`: a token bucket (shared/gateway/rate-limit.ts). */
-const rateLimit = z
-  .strictObject({
-    per_second: z.number().min(0.001).max(100_000),
-    burst: z.int().min(1).max(1_000_000).optional(),
-  })
-  .transform(({ per_second, burst }) => ({
-    perSecond: per_second,
-    burst: burst ?? Math.max(1, Math.ceil(per_second)),
-  }));
-
 const username = visibleAscii.regex(/^[^:]*$/, "must not hold a colon, which ends it (RFC 7617)");
 
 const everyEndpoint = (env: Env) => ({
@@ -94,6 +83,7 @@ const everyEndpoint = (env: Env) => ({
   handshakes,
   verify_token: secretValue(env).optional(),
   allow_ips: z.array(addressRange).min(1).optional(),
+  // A token bucket (shared/gateway/rate-limit.ts).
   rate_limit: rateLimit.optional(),
   rate_limit_per_address: rateLimit.optional(),
   keep_rejected_bodies: z.boolean().default(false),

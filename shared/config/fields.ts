@@ -15,8 +15,21 @@ export const addressRange = z.string().superRefine((text, context) => {
 });
 
 export const positive = z.int().min(1);
+/** How often a call is tried. */
+export const attempts = z.int().min(1).max(100_000);
 /** Ids are whole numbers that survive every JSON parser. */
 export const id = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
+
+/** `{ per_second = 50, burst = 100 }`: so many a second on average, and so many at once. */
+export const rateLimit = z
+  .strictObject({
+    per_second: z.number().min(0.001).max(100_000),
+    burst: z.int().min(1).max(1_000_000).optional(),
+  })
+  .transform(({ per_second, burst }) => ({
+    perSecond: per_second,
+    burst: burst ?? Math.max(1, Math.ceil(per_second)),
+  }));
 
 export const headerName = z.string().refine(isHeaderName, "is not a header name (RFC 9110)");
 /** Headers that belong to a connection (RFC 9110, section 7.6.1), in lower case. */

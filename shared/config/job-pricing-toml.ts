@@ -1,9 +1,14 @@
 import { UINT256_MAX } from "../ethereum/encoding.ts";
-import { JOB_INDEX_MAX, type JobIds, jobKey } from "../job-call/job-ids.ts";
+import {
+  type JobIds,
+  jobKey,
+  NOT_A_JOB_INDEX,
+  NOT_A_SERVICE_ID,
+  parseJobIndex,
+  parseServiceId,
+} from "../job-call/job-ids.ts";
 import { isTable } from "./fields.ts";
 import type { Problem } from "./problem.ts";
-
-const SERVICE_ID_MAX = Number.MAX_SAFE_INTEGER;
 
 export type JobPrice = JobIds & { priceWei: bigint };
 
@@ -21,8 +26,8 @@ export function parseJobPricing(table: unknown): { jobs: PriceList; problems: re
 }
 
 function parseService([service, prices]: [string, unknown]): (JobPrice | Problem)[] {
-  const serviceId = parseId(service, SERVICE_ID_MAX);
-  if (serviceId === undefined) return [{ path: [service], message: idProblem("service id", "2^53-1") }];
+  const serviceId = parseServiceId(service);
+  if (serviceId === undefined) return [{ path: [service], message: NOT_A_SERVICE_ID }];
   if (!isTable(prices))
     return [{ path: [service], message: 'must be a table: [<service_id>], then <job_index> = "<wei>"' }];
   return Object.entries(prices).map(([job, price]) => {
@@ -33,8 +38,8 @@ function parseService([service, prices]: [string, unknown]): (JobPrice | Problem
 
 /** The job, or what is wrong with it. */
 function parseJob(job: string, price: unknown): Omit<JobPrice, "serviceId"> | string {
-  const jobIndex = parseId(job, JOB_INDEX_MAX);
-  if (jobIndex === undefined) return idProblem("job index", "2^32-1");
+  const jobIndex = parseJobIndex(job);
+  if (jobIndex === undefined) return NOT_A_JOB_INDEX;
   const priceWei = parsePrice(price);
   return typeof priceWei === "string" ? priceWei : { jobIndex, priceWei };
 }
@@ -47,13 +52,4 @@ function parsePrice(price: unknown): bigint | string {
   if (price === "0") return "must be above 0";
   if (BigInt(price) > UINT256_MAX) return "is above 2^256-1";
   return BigInt(price);
-}
-
-/** Reads an id in the one form that it has in a path. */
-function parseId(text: string, max: number): number | undefined {
-  return DECIMAL.test(text) && Number(text) <= max ? Number(text) : undefined;
-}
-
-function idProblem(what: string, max: string): string {
-  return `is not a ${what}: 0 to ${max}, in decimal, without leading zeros`;
 }

@@ -1,8 +1,10 @@
 import { z } from "zod";
 import { Secret } from "../crypto/secret.ts";
 import { coversEveryAddress } from "../ip/address-list.ts";
-import { address, addressRange, headerName, httpUrl, positive } from "./fields.ts";
-import { type Env, secretValue, secretValues } from "./secrets.ts";
+import { address, addressRange, attempts, headerName, httpUrl, positive } from "./fields.ts";
+import { jobProblems, jobs, OUTLASTS_LOCK, runnerFields, runners } from "./jobs-toml.ts";
+import { report } from "./problem.ts";
+import { type Env, secretValue } from "./secrets.ts";
 
 const THIRTY_DAYS_SECS = 30 * 86_400;
 
@@ -15,15 +17,18 @@ export function posternToml(env: Env) {
       drain_secs: z.number().min(0).max(300).default(5),
       redis: redis(env).prefault({}),
       runner: runner(env).prefault({}),
+      runners: runners(env).default({}),
+      jobs: jobs.default({}),
       producer: producer.prefault({}),
       limits: limits.prefault({}),
       http: http.prefault({}),
     })
     .refine(({ runner, producer }) => runner.timeout_ms < producer.lock_ms, {
       path: ["runner", "timeout_ms"],
-      message: "must be shorter than producer.lock_ms: an injection has to end inside its lock",
+      message: OUTLASTS_LOCK,
       when: ({ value }) => hasBothTimes.safeParse(value).success,
-    });
+    })
+    .superRefine((parsed, context) => report(context, jobProblems(parsed)));
 }
 export type PosternToml = z.output<ReturnType<typeof posternToml>>;
 
@@ -40,28 +45,25 @@ const redis = (env: Env) =>
     durability: z.enum(["strict", "relaxed"]).default("strict"),
   });
 
-const attempts = z.int().min(1).max(100_000).default(20);
-
 const backoff = z
   .strictObject({ base_ms: positive.default(1000), cap_ms: positive.default(900_000) })
   .refine(({ base_ms, cap_ms }) => base_ms <= cap_ms, { path: ["cap_ms"], message: "is below base_ms" });
 
 const runner = (env: Env) =>
   z.strictObject({
+    ...runnerFields(env),
     url: httpUrl.default("http://127.0.0.1:8645"),
-    secret: secretValues(env).optional(),
-    timeout_ms: positive.default(10_000),
     memory_secs: positive.default(THIRTY_DAYS_SECS),
     bind_address: address.default("127.0.0.1:8645"),
     lease_ms: z.int().min(1000).default(30_000),
     concurrency: positive.default(100),
-    long_attempts: attempts,
+    long_attempts: attempts.default(20),
     long_backoff: backoff.prefault({}),
   });
 
 const producer = z.strictObject({
-  concurrency: z.int().min(1).max(10_000).default(50),
-  attempts,
+  concurrency: z.int().min(1).max(10_000).default(100),
+  attempts: attempts.default(20),
   lock_ms: z.int().min(1000).default(20_000),
   backoff: backoff.prefault({}),
 });

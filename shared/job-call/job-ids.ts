@@ -7,3 +7,30 @@ export const JOB_INDEX_MAX = 2 ** 32 - 1;
 export function jobKey({ serviceId, jobIndex }: { [Id in keyof JobIds]: number | bigint }): string {
   return `${serviceId}/${jobIndex}`;
 }
+
+const SERVICE_ID_MAX = Number.MAX_SAFE_INTEGER;
+
+/** A service id, in the one form that it has in a path. */
+export function parseServiceId(text: string): number | undefined {
+  return parseId(text, SERVICE_ID_MAX);
+}
+
+/** A job index, in the one form that it has in a path. */
+export function parseJobIndex(text: string): number | undefined {
+  return parseId(text, JOB_INDEX_MAX);
+}
+
+function parseId(text: string, max: number): number | undefined {
+  return /^(?:0|[1-9]\d*)$/.test(text) && Number(text) <= max ? Number(text) : undefined;
+}
+
+export const NOT_A_SERVICE_ID = "is not a service id: 0 to 2^53-1, in decimal, without leading zeros";
+export const NOT_A_JOB_INDEX = "is not a job index: 0 to 2^32-1, in decimal, without leading zeros";
+
+/** Why this text is not a job's key; undefined if it is one. */
+export function whyNoJobKey(text: string): string | undefined {
+  const [service = "", job, ...more] = text.split("/");
+  if (job === undefined || more.length > 0) return "is not <service id>/<job index>, as 7/1";
+  if (parseServiceId(service) === undefined) return `${JSON.stringify(service)} ${NOT_A_SERVICE_ID}`;
+  return parseJobIndex(job) === undefined ? `${JSON.stringify(job)} ${NOT_A_JOB_INDEX}` : undefined;
+}

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { EndpointToml } from "../../../shared/config/endpoint-toml.ts";
 import { loadConfig } from "../../../shared/config/load-config.ts";
+import type { PosternToml } from "../../../shared/config/postern-toml.ts";
 import { PLACEHOLDERS } from "../../../shared/config/secrets.ts";
 import type { WebhooksToml } from "../../../shared/config/webhooks-toml.ts";
 import { loadX402Config } from "../../../shared/pricing/load-x402-config.ts";
@@ -25,6 +26,9 @@ const ENDPOINT_KEYS: Readonly<Record<KeysOf<EndpointToml> | "idempotency_header"
   ...{ forward_headers: true, forward_query: true, body_limit_bytes: true, encoded_bodies: true },
   ...{ answer: true, allow_ips: true, rate_limit: true, rate_limit_per_address: true },
   ...{ keep_rejected_bodies: true },
+};
+const JOB_KEYS: Readonly<Record<keyof PosternToml["jobs"][string], true>> = {
+  ...{ concurrency: true, rate: true, attempts: true, backoff: true, timeout_ms: true, runner: true },
 };
 
 const names = ["postern.toml", "webhooks.toml", "x402.toml", "job_pricing.toml"];
@@ -75,6 +79,7 @@ test("the example configuration names every key there is", () => {
     ...keys(loadConfig({ dir: dirWith({}), env: {} }).postern),
     ...Object.keys(WEBHOOKS_KEYS),
     ...Object.keys(ENDPOINT_KEYS),
+    ...Object.keys(JOB_KEYS),
     "ops_address",
     "oldest_age_secs_max",
     ...Object.keys(x402!),
@@ -88,3 +93,15 @@ test("the example configuration names every key there is", () => {
 
 const policyKind = (policy: { invocation_mode: string; auth_mode?: string }) =>
   `${policy.invocation_mode} ${policy.auth_mode}`;
+
+test("the tables of jobs and runners that the example shows in comments are valid", () => {
+  const shown = exampleFile("postern.toml")
+    .replaceAll(
+      /^# (?=\[(?:runners|jobs)\.|(?:url|secret|timeout_ms|concurrency|rate|attempts|backoff|runner) =)/gm,
+      "",
+    )
+    .replaceAll(/"env:\w+"/g, '"a secret of the test"');
+  const { postern } = loadConfig({ dir: dirWith({ "postern.toml": shown }), env: {} });
+  expect(Object.keys(postern.runners)).toEqual(["reports"]);
+  expect(Object.keys(postern.jobs["7/1"] ?? {})).toEqual(Object.keys(JOB_KEYS));
+});

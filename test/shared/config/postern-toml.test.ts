@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { toJobs } from "../../../shared/config/jobs-toml.ts";
 import { loadConfig } from "../../../shared/config/load-config.ts";
 import { dirWith, type Files, problemsOf } from "./files.ts";
 
@@ -63,4 +64,55 @@ test.each([
 test("a budget that the largest body just fits is taken", () => {
   const webhooks = endpoint("/a", `body_limit_bytes = ${MIB}\nencoded_bodies = "decode"`);
   expect(problems({ "postern.toml": budget(2 * MIB), "webhooks.toml": webhooks })).toEqual([]);
+});
+
+const REPORTS = '[runners.reports]\nurl = "http://127.0.0.1:1"\n';
+
+test.each([
+  ['[jobs."7"]', "jobs.7: is not <service id>/<job index>, as 7/1"],
+  ['[jobs."7/01"]', 'jobs.7/01: "01" is not a job index: 0 to 2^32-1, in decimal, without leading zeros'],
+  [
+    '[jobs."7/4294967296"]',
+    'jobs.7/4294967296: "4294967296" is not a job index: 0 to 2^32-1, in decimal, without leading zeros',
+  ],
+  [
+    `${REPORTS}[jobs."7/1"]\nrunner = "reports"\n[jobs."7/2"]\nrunner = "report"`,
+    'jobs.7/2.runner: names a runner that is not there: "report"; did you mean reports?',
+  ],
+  [
+    '[jobs."7/1"]\ntimeout_ms = 20000',
+    "jobs.7/1.timeout_ms: must be shorter than producer.lock_ms: an injection has to end inside its lock",
+  ],
+  [
+    `${REPORTS}timeout_ms = 20000\n[jobs."7/1"]\nrunner = "reports"`,
+    "runners.reports.timeout_ms: must be shorter than producer.lock_ms: an injection has to end inside its lock",
+  ],
+  ['[jobs."7/1"]\nbackoff = { base_ms = 2, cap_ms = 1 }', "jobs.7/1.backoff.cap_ms: is below base_ms, 2"],
+  ['[jobs."7/1"]\nbackoff = { base_ms = 900001 }', "jobs.7/1.backoff.base_ms: is above cap_ms, 900000"],
+  [
+    '[jobs."7/1"]\nrate = { per_second = 500, burst = 49 }',
+    "jobs.7/1.rate.burst: is below 50, a tenth of per_second",
+  ],
+  ['[runners.default]\nurl = "http://127.0.0.1:1"', "runners.default: is the name of [runner] itself"],
+  ["[runners.a]", "runners.a.url: must be an http or https URL"],
+  [REPORTS, "runners.reports: is not used: no job names it"],
+])("the mistake in %j is named with its key, and with what is wrong", (toml, problem) => {
+  expect(problems({ "postern.toml": toml })).toEqual([`postern.toml: ${problem}`]);
+});
+
+test("what a job does not say of its backoff is the producer's, and its rate is so many calls in a period", () => {
+  const toml = `
+    [producer.backoff]
+    cap_ms = 60000
+    [jobs."7/1"]
+    backoff = { base_ms = 5 }
+    rate = { per_second = 50, burst = 100 }
+    [jobs."7/2"]
+    rate = { per_second = 0.1 }`;
+  const jobs = toJobs(loadConfig({ dir: dirWith({ "postern.toml": toml }), env: {} }).postern);
+  expect(jobs.get("7/1")).toMatchObject({
+    backoff: { baseMs: 5, capMs: 60_000 },
+    rate: { max: 100, periodMs: 2000 },
+  });
+  expect(jobs.get("7/2")).toMatchObject({ backoff: undefined, rate: { max: 1, periodMs: 10_000 } });
 });

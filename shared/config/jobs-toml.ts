@@ -1,0 +1,133 @@
+import { z } from "zod";
+import { whyNoJobKey } from "../job-call/job-ids.ts";
+import { slipBetween } from "../text/near.ts";
+import { attempts, httpUrl, positive, rateLimit } from "./fields.ts";
+import { type Problem, problem } from "./problem.ts";
+import { type Env, secretValues } from "./secrets.ts";
+
+/* The tables of postern.toml that say where jobs run, and what single ones of them have instead of the defaults. */
+
+/** What `[runner]` and `[runners.<name>]` have in common. */
+export const runnerFields = (env: Env) => ({
+  url: httpUrl,
+  secret: secretValues(env).optional(),
+  timeout_ms: positive.default(10_000),
+});
+
+/** The name of `[runner]`. */
+const DEFAULT_RUNNER = "default";
+
+const runnerName = z
+  .string()
+  .regex(/^[\w-]{1,64}$/, "is no name: letters, digits, _ and -, at most 64")
+  .refine((name) => name !== DEFAULT_RUNNER, "is the name of [runner] itself");
+
+/** By name: runners beside `[runner]`. */
+export const runners = (env: Env) => z.record(runnerName, z.strictObject(runnerFields(env)));
+
+const jobName = z.string().superRefine((text, context) => {
+  const why = whyNoJobKey(text);
+  if (why !== undefined) context.addIssue(why);
+});
+
+const job = z.strictObject({
+  concurrency: positive.optional(),
+  rate: rateLimit.optional(),
+  attempts: attempts.optional(),
+  backoff: z.strictObject({ base_ms: positive.optional(), cap_ms: positive.optional() }).optional(),
+  timeout_ms: positive.optional(),
+  runner: z.string().optional(),
+});
+
+/** By `<service id>/<job index>`. What a job does not say is as for all jobs. */
+export const jobs = z.record(jobName, job);
+
+type Job = z.output<typeof job>;
+type Backoff = { base_ms: number; cap_ms: number };
+
+/** The tables that have to fit together. */
+export type JobTables = {
+  runners: Readonly<Record<string, { timeout_ms: number }>>;
+  jobs: Readonly<Record<string, Job>>;
+  producer: { lock_ms: number; backoff: Backoff };
+};
+
+export const OUTLASTS_LOCK = "must be shorter than producer.lock_ms: an injection has to end inside its lock";
+
+/** What no single key of these tables can know. */
+export function jobProblems(tables: JobTables): Problem[] {
+  const { runners, jobs, producer } = tables;
+  const used = new Set(Object.values(jobs).map(({ runner }) => runner));
+  const ofRunners = Object.entries(runners).flatMap(([name, { timeout_ms }]) => [
+    ...lockProblems(["runners", name, "timeout_ms"], timeout_ms, producer),
+    ...(used.has(name) ? [] : [problem(["runners", name], "is not used: no job names it")]),
+  ]);
+  const ofJobs = Object.entries(jobs).flatMap(([key, job]) => [
+    ...lockProblems(["jobs", key, "timeout_ms"], job.timeout_ms, producer),
+    ...backoffProblems(["jobs", key, "backoff"], job, producer),
+    ...rateProblems(["jobs", key, "rate", "burst"], job),
+    ...runnerProblems(["jobs", key, "runner"], job, Object.keys(runners)),
+  ]);
+  return [...ofRunners, ...ofJobs];
+}
+
+type Path = readonly string[];
+
+function lockProblems(path: Path, timeoutMs = 0, { lock_ms }: JobTables["producer"]): Problem[] {
+  return timeoutMs < lock_ms ? [] : [problem(path, OUTLASTS_LOCK)];
+}
+
+function backoffProblems(path: Path, { backoff }: Job, producer: JobTables["producer"]): Problem[] {
+  const { base_ms, cap_ms } = merged(backoff, producer.backoff);
+  if (backoff === undefined || base_ms <= cap_ms) return [];
+  return backoff.cap_ms === undefined
+    ? [problem([...path, "base_ms"], `is above cap_ms, ${cap_ms}`)]
+    : [problem([...path, "cap_ms"], `is below base_ms, ${base_ms}`)];
+}
+
+/** A period is in whole ms, so a very short one would not be exact. */
+function rateProblems(path: Path, { rate }: Job): Problem[] {
+  if (rate === undefined || rate.burst * 10 >= rate.perSecond) return [];
+  return [problem(path, `is below ${Math.ceil(rate.perSecond / 10)}, a tenth of per_second`)];
+}
+
+function runnerProblems(path: Path, { runner }: Job, names: readonly string[]): Problem[] {
+  if (runner === undefined || runner === DEFAULT_RUNNER || names.includes(runner)) return [];
+  return [problem(path, whyUnknown(runner, names))];
+}
+
+function whyUnknown(name: string, names: readonly string[]): string {
+  const near = [...names, DEFAULT_RUNNER].filter((each) => slipBetween(each, name) !== undefined);
+  const hint = near.length > 0 ? `; did you mean ${near.join(" or ")}?` : "";
+  return `names a runner that is not there: ${JSON.stringify(name)}${hint}`;
+}
+
+function merged(own: Job["backoff"], otherwise: Backoff): Backoff {
+  return { base_ms: own?.base_ms ?? otherwise.base_ms, cap_ms: own?.cap_ms ?? otherwise.cap_ms };
+}
+
+/** What a job has of its own, as the queue, the retries and the runners want it. */
+export type JobSettings = {
+  concurrency: number | undefined;
+  rate: { max: number; periodMs: number } | undefined;
+  attempts: number | undefined;
+  backoff: { baseMs: number; capMs: number } | undefined;
+  timeoutMs: number | undefined;
+  runner: string | undefined;
+};
+
+/** By job key. */
+export function toJobs({ jobs, producer }: Pick<JobTables, "jobs" | "producer">): Map<string, JobSettings> {
+  return new Map(
+    Object.entries(jobs).map(([key, { concurrency, rate, attempts, backoff, timeout_ms, runner }]) => {
+      const { base_ms, cap_ms } = merged(backoff, producer.backoff);
+      const settings = {
+        ...{ concurrency, attempts, runner, timeoutMs: timeout_ms },
+        // As many calls as may come at once, in each of the periods in which so many come on average.
+        rate: rate && { max: rate.burst, periodMs: Math.round((rate.burst * 1000) / rate.perSecond) },
+        backoff: backoff && { baseMs: base_ms, capMs: cap_ms },
+      };
+      return [key, settings];
+    }),
+  );
+}
