@@ -1,3 +1,4 @@
+import { toJobs } from "../../shared/config/jobs-toml.ts";
 import { loadConfig } from "../../shared/config/load-config.ts";
 import { serveOps } from "../../shared/http/ops.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
@@ -14,18 +15,25 @@ export function runProducer(options: ProducerProcess): Promise<number> {
   return runService("producer", options, async ({ log: plainLog, shutdown }) => {
     const { postern, warnings } = loadConfig({ dir: options.configDir, env: options.env });
     for (const warning of warnings) plainLog.warn("config.warning", { warning });
-    const { redis: redisConfig, runner, producer: config } = postern;
+    const { redis: redisConfig, producer: config } = postern;
     const metrics = createMetrics();
     const log = metered(plainLog, createMeters(metrics));
 
     const redis = connectForWork(redisConfig.url, log);
     shutdown.defer("redis", () => redis.disconnect());
 
+    const jobs = toJobs(postern);
+    const runnersByName = Object.fromEntries(
+      Object.entries({ ...postern.runners, [DEFAULT_RUNNER]: postern.runner }).map(
+        ([name, { url, secret, timeout_ms }]) => [name, { url, secret: secret?.[0], timeoutMs: timeout_ms }],
+      ),
+    );
+    const longestMs = Math.max(
+      ...[...Object.values(runnersByName), ...jobs.values()].map(({ timeoutMs = 0 }) => timeoutMs),
+    );
     const runners = createRunners({
-      runners: {
-        [DEFAULT_RUNNER]: { url: runner.url, secret: runner.secret?.[0], timeoutMs: runner.timeout_ms },
-      },
-      jobs: new Map(),
+      runners: runnersByName,
+      jobs,
       connections: config.concurrency,
       clock: systemClock,
       log,
@@ -41,9 +49,11 @@ export function runProducer(options: ProducerProcess): Promise<number> {
       concurrency: config.concurrency,
       attempts: config.attempts,
       backoff: { baseMs: config.backoff.base_ms, capMs: config.backoff.cap_ms },
+      jobs,
+      limits: jobs,
       lockMs: config.lock_ms,
     });
-    shutdown.defer("producer", () => producer.close(runner.timeout_ms + 1000));
+    shutdown.defer("producer", () => producer.close(longestMs + 1000));
 
     const readiness = () => ({
       ready: producer.isAlive(),
@@ -52,7 +62,12 @@ export function runProducer(options: ProducerProcess): Promise<number> {
     const address = options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9092";
     const opsAddress = await serveOps(readiness, metrics, address, shutdown);
 
-    log.info("service.started", { opsAddress, runner: runner.url, workerId: producer.workerId });
+    const urls = Object.fromEntries(Object.entries(runnersByName).map(([name, { url }]) => [name, url]));
+    log.info("service.started", {
+      ...{ opsAddress, runner: postern.runner.url },
+      ...(jobs.size > 0 && { runners: urls, jobs: [...jobs.keys()] }),
+      workerId: producer.workerId,
+    });
     return { fatal: producer.ready() };
   });
 }

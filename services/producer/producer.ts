@@ -4,7 +4,7 @@ import type { Logger } from "../../shared/log/logger.ts";
 import { createCallRecords } from "../../shared/queue/call-record.ts";
 import { consume } from "../../shared/queue/consume.ts";
 import { beat } from "../../shared/queue/heartbeat.ts";
-import { openJobs } from "../../shared/queue/jobs.ts";
+import { type JobLimits, openJobs } from "../../shared/queue/jobs.ts";
 import { isKnown, originOf } from "../../shared/queue/queue-name.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
@@ -29,6 +29,11 @@ export type ProducerOptions = {
   backoff?: Backoff;
   /** By job key; only the jobs that have other attempts or another backoff. */
   jobs?: ReadonlyMap<string, JobRetries>;
+  /**
+   * By job key, for all producers together. They are set before this producer takes its first call, and those of other jobs
+   * are removed. Without it those that are set stay.
+   */
+  limits?: ReadonlyMap<string, JobLimits>;
   /** Whether the runner of a job is away, if `inject` can tell. */
   isAway?: (job: string) => boolean;
   /** Registers what is to be called when `isAway` has changed. */
@@ -54,7 +59,7 @@ export type Producer = {
  */
 export function createProducer(options: ProducerOptions): Producer {
   const { redis, log, origins, clock = systemClock, concurrency = 100, lockMs = 20_000 } = options;
-  const { isAway = () => false, onRunnerChange } = options;
+  const { isAway = () => false, onRunnerChange, limits } = options;
   const workerId = `${hostname()}:${process.pid}:${clock().toString(36)}`;
   const partition = partitionOf(redis);
   const jobs = openJobs(partition);
@@ -79,6 +84,7 @@ export function createProducer(options: ProducerOptions): Producer {
       isKnown(queue) && (origins === undefined || origins.some((origin) => originOf(queue) === origin)),
     isClosed: isAway,
     deliver,
+    prepare: limits && (() => jobs.configure(limits)),
     slots: concurrency,
     lockMs,
     workerName: workerId,

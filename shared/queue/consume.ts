@@ -37,6 +37,8 @@ export type ConsumeOptions = {
   /** Whether the calls of a job cannot be delivered now, so that this worker takes none. */
   isClosed: (job: string) => boolean;
   deliver: Deliver;
+  /** What is done before the first call is taken. If it fails, none is. */
+  prepare?: (() => Promise<void>) | undefined;
   /** Calls in hand at once. */
   slots: number;
   lockMs: number;
@@ -77,7 +79,7 @@ export function consume(options: ConsumeOptions): Consumer {
   const holds = createHolds(partition, lockMs);
   const take = createTake(options, { backendOf, upkeep, holds });
   const listen = createListen({ partition, takes, turns: take.turns, fill: take.fill });
-  const started = upkeep.start().then(listen.start);
+  const started = upkeep.start().then(options.prepare).then(listen.start);
   started.catch(() => {});
   const renewing = setInterval(() => void holds.renew().catch(() => {}), Math.max(250, lockMs / 4));
 

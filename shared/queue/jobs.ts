@@ -50,8 +50,12 @@ if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('SREM', KEYS[2], ARGV[1]) 
 for i = 2, #ARGV do awake(KEYS[3], KEYS[4], ARGV[i]) end
 return 1`;
 
-/** KEYS job, jobs, registry, wake. ARGV job, concurrency, max, duration (each empty: none), then the job's queues. */
+/**
+ * KEYS job, jobs, registry, wake, taken. ARGV job, concurrency, max, duration (each empty: none), then the job's queues. A new
+ * period begins at once: the calls counted so far were counted for the one before.
+ */
 const LIMIT = `${AWAKE}
+if (redis.call('HGET', KEYS[1], 'duration') or '') ~= ARGV[4] then redis.call('DEL', KEYS[5]) end
 for i, field in ipairs({'concurrency', 'max', 'duration'}) do
   if ARGV[i + 1] == '' then redis.call('HDEL', KEYS[1], field) else redis.call('HSET', KEYS[1], field, ARGV[i + 1]) end
 end
@@ -70,7 +74,7 @@ export function openJobs({ redis, keys }: Partition) {
 
   async function setLimits(job: string, { concurrency, rate }: JobLimits): Promise<void> {
     const limits = [concurrency ?? "", rate?.max ?? "", rate?.periodMs ?? ""];
-    await limit(places(job), [job, ...limits, ...queuesOf(job)]);
+    await limit([...places(job), keys.taken(job)], [job, ...limits, ...queuesOf(job)]);
   }
 
   return {

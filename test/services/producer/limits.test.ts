@@ -1,0 +1,103 @@
+import { expect, test } from "vitest";
+import type { Inject } from "../../../services/producer/producer.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
+import type { Origin } from "../../../shared/job-call/job-call.ts";
+import { type JobLimits, openJobs } from "../../../shared/queue/jobs.ts";
+import { useFakeRunner } from "../../fixtures/fake-runner.ts";
+import { usePostern } from "../../fixtures/postern.ts";
+import { aCall, useProducer } from "../../fixtures/producer.ts";
+import { keys, useRedis } from "../../fixtures/redis.ts";
+
+const redis = useRedis();
+const producers = useProducer({ redis });
+const usual = useFakeRunner();
+const special = useFakeRunner();
+const postern = usePostern();
+
+const ORIGINS: Origin[] = ["webhook", "x402"];
+const limits = (job: JobLimits) => new Map([["7/1", job]]);
+const gates = () => openJobs(redis.partition).gates();
+
+/** Two producers of the same configuration, and how many calls both have injected. */
+function startTwo(job: JobLimits, inject: Inject) {
+  const two = [1, 2].map(() => producers.start({ inject, limits: limits(job), origins: ORIGINS }));
+  return () => two.reduce((sum, { count }) => sum + count("call.injected"), 0);
+}
+
+test("a job's concurrency holds over two producers and over all origins of its calls", async () => {
+  const waiting: (() => void)[] = [];
+  let running = 0;
+  let most = 0;
+  const injected = startTwo({ concurrency: 2 }, async () => {
+    running += 1;
+    most = Math.max(most, running);
+    await new Promise<void>((resolve) => waiting.push(resolve));
+    running -= 1;
+  });
+  for (let i = 0; i < 8; i++) await producers.add(aCall({ origin: i % 2 === 0 ? "webhook" : "x402" }));
+  for (let ended = 0; ended < 8; ended++) {
+    await eventually("as many run as may", () => running === Math.min(2, 8 - ended));
+    waiting[ended]?.();
+    await eventually("it is injected", () => injected() === ended + 1);
+  }
+  expect(most).toBe(2);
+});
+
+test("a job's rate holds over two producers, and one that starts without it lets the rest go at once", async () => {
+  const injected = startTwo({ rate: { max: 3, periodMs: 600_000 } }, async () => {});
+  for (let i = 0; i < 8; i++) await producers.add(aCall());
+  await eventually("the job waits for its next period", async () => {
+    const [awake, dueAt] = await Promise.all([
+      redis.client.zcard(keys.wake),
+      redis.client.zscore(keys.due, "webhook/7/1"),
+    ]);
+    return injected() === 3 && awake === 0 && Number(dueAt) > Date.now() + 60_000;
+  });
+  expect(await producers.queues.countIn("wait")).toBe(5);
+  const { count } = producers.start({ inject: async () => {}, limits: new Map() });
+  await eventually("the rest is injected", () => injected() + count("call.injected") === 8);
+});
+
+test("a producer removes the limits of jobs that it does not limit any more, before it takes a call", async () => {
+  const jobs = openJobs(redis.partition);
+  await jobs.configure(limits({ concurrency: 1, rate: { max: 1, periodMs: 1000 } }));
+  await jobs.pause("7/1", { at: 1, by: "a@b", reason: "a test" });
+  const { producer } = producers.start({ inject: async () => {}, limits: new Map() });
+  await producer.ready();
+  expect((await gates()).get("7/1")).toMatchObject({
+    ...{ concurrency: undefined, rate: undefined },
+    reason: "a test",
+  });
+});
+
+test("a producer without limits of its own leaves those that are set", async () => {
+  await openJobs(redis.partition).configure(limits({ concurrency: 1 }));
+  const { producer } = producers.start({ inject: async () => {} });
+  await producer.ready();
+  expect((await gates()).get("7/1")?.concurrency).toBe(1);
+});
+
+test("postern producer gives a job the runner, time-out, attempts and limits of its table", async () => {
+  await openJobs(redis.partition).configure(new Map([["7/9", { concurrency: 1 }]]));
+  special.answer = () => "silence";
+  postern.configure({
+    postern: {
+      redis: { url: redis.url },
+      runner: { url: usual.url },
+      runners: { special: { url: special.url } },
+      jobs: { "7/5": { runner: "special", timeout_ms: 50, attempts: 1, concurrency: 4 } },
+    },
+  });
+  const call = aCall({ job_id: 5 });
+  await producers.add(call);
+  await producers.add(aCall());
+  postern.start(["producer", "--ops-address", "127.0.0.1:0"]);
+  await eventually("one has failed and one is injected", async () => {
+    return (await producers.queues.countIn("failed")) === 1 && usual.offers.length === 1;
+  });
+  expect(special.offers.map(({ path }) => path)).toEqual(["/jobs/5"]);
+  expect((await producers.queues.find(call.id))?.failedReason).toMatch(/^runner\.timed_out: /);
+  const set = await gates();
+  expect(set.get("7/5")?.concurrency).toBe(4);
+  expect(set.get("7/9")).toBeUndefined();
+});
