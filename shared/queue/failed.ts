@@ -4,7 +4,7 @@ import { inPages, toScored } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
 import { type Backends, openBackends } from "./backend.ts";
 import type { FailedRef } from "./call-record.ts";
-import { originOf, type QueueName } from "./queue-name.ts";
+import { jobIdsOf, originOf, type QueueName } from "./queue-name.ts";
 import { openRegistry } from "./registry.ts";
 
 /** A call that waits for an operator. `acceptedAt` and `failedAt` are unix ms. */
@@ -28,6 +28,7 @@ export type CallFilter = {
   origin?: Origin | undefined;
   /** The webhook path that received it. */
   endpoint?: string | undefined;
+  serviceId?: number | undefined;
   jobId?: number | undefined;
   code?: ErrorCode | undefined;
   since?: number | undefined;
@@ -47,7 +48,7 @@ export function createFailedCalls(partition: Partition) {
 
   /** The calls that match, by the time they failed, oldest first by default. Only a few are in memory at a time. */
   async function* matching(filter: CallFilter, { newestFirst = false } = {}): AsyncGenerator<FailedCall> {
-    const range = { origin: filter.origin, since: filter.since, until: filter.until };
+    const range = rangeOf(filter);
     const refs = filter.ids ? await index.find(filter.ids, range) : await index.walk(range, newestFirst);
     for await (const page of inPages(refs, CALLS_AT_ONCE)) {
       const calls = await Promise.all(page.map((failed) => load(backendOf, failed)));
@@ -58,11 +59,11 @@ export function createFailedCalls(partition: Partition) {
   return {
     matching,
 
-    /** How many calls match. Cheap if the filter has only origin and times. */
+    /** How many calls match. Cheap if the filter has only origin, service, job and times. */
     async count(filter: CallFilter): Promise<number> {
-      const { ids, endpoint, jobId, code, origin, since, until } = filter;
-      const byIndex = [ids, endpoint, jobId, code].every((field) => field === undefined);
-      if (byIndex) return index.count({ origin, since, until });
+      const { ids, endpoint, code } = filter;
+      const byIndex = [ids, endpoint, code].every((field) => field === undefined);
+      if (byIndex) return index.count(rangeOf(filter));
       let count = 0;
       for await (const _ of matching(filter)) count += 1;
       return count;
@@ -111,20 +112,27 @@ function toFailure(failedReason: string | undefined): { code: ErrorCode; reason:
 
 function matches({ code, call }: FailedCall, filter: CallFilter): boolean {
   if (filter.code !== undefined && code !== filter.code) return false;
-  if (filter.jobId !== undefined && call?.job_id !== filter.jobId) return false;
   return filter.endpoint === undefined || call?.metadata[WEBHOOK_PATH] === filter.endpoint;
 }
 
-/** Selects by origin and by the time of the failure, both ends inclusive. */
-type Range = { origin: Origin | undefined; since: number | undefined; until: number | undefined };
+/** Selects by what a queue's name says and by the time of the failure, both ends inclusive. */
+type Range = Pick<CallFilter, "origin" | "serviceId" | "jobId" | "since" | "until">;
+
+function rangeOf({ origin, serviceId, jobId, since, until }: CallFilter): Range {
+  return { origin, serviceId, jobId, since, until };
+}
 
 /** The failed calls without their data. */
 function createFailedIndex({ redis, keys, ...partition }: Partition) {
   const registry = openRegistry({ redis, keys, ...partition });
 
-  async function queuesIn({ origin }: Range): Promise<QueueName[]> {
-    const names = await registry.names();
-    return origin === undefined ? names : names.filter((name) => originOf(name) === origin);
+  async function queuesIn({ origin, serviceId, jobId }: Range): Promise<QueueName[]> {
+    return (await registry.names()).filter((queue) => {
+      const ids = jobIdsOf(queue);
+      if (origin !== undefined && originOf(queue) !== origin) return false;
+      if (serviceId !== undefined && ids.serviceId !== serviceId) return false;
+      return jobId === undefined || ids.jobId === jobId;
+    });
   }
 
   async function* walkQueue(queue: QueueName, range: Range, newestFirst: boolean): AsyncGenerator<FailedRef> {

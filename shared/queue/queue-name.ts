@@ -18,6 +18,12 @@ export function jobOf(queue: QueueName): string {
   return queue.slice(queue.indexOf("/") + 1);
 }
 
+/** The two ids of the queue's job. */
+export function jobIdsOf(queue: QueueName): { serviceId: number; jobId: number } {
+  const [, service, job] = queue.split("/");
+  return { serviceId: Number(service), jobId: Number(job) };
+}
+
 /** The queues of a job, one for each origin that this release knows. */
 export function queuesOf(job: string): QueueName[] {
   return ORIGINS.map((origin) => `${origin}/${job}`);

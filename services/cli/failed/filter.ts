@@ -9,6 +9,7 @@ import { toIso } from "../text.ts";
 export type FilterOptions = {
   origin?: Origin;
   endpoint?: string;
+  service?: number;
   job?: number;
   code?: ErrorCode;
   since?: number;
@@ -22,7 +23,8 @@ export function addFilterOptions(command: Command, { limit }: { limit: number })
   return command
     .addOption(new Option("--origin <origin>", "the queue it came by").choices(ORIGINS))
     .option("--endpoint <path>", "the webhook path it came in by")
-    .option("--job <id>", "the job it is for", wholeNumber("a job id"))
+    .option("--service <id>", "the service it is for", wholeNumber("a service id"))
+    .option("--job <id>", "the job it is for, of any service without --service", wholeNumber("a job id"))
     .option("--code <code>", "the error it failed with, e.g. runner.refused", parseCode)
     .addOption(sinceOption("failed"))
     .addOption(untilOption("failed"))
@@ -31,8 +33,8 @@ export function addFilterOptions(command: Command, { limit }: { limit: number })
 }
 
 export function toFilter(options: FilterOptions): CallFilter {
-  const { origin, endpoint, job, code, since, until, id } = options;
-  return { origin, endpoint, jobId: job, code, since, until, ids: id };
+  const { origin, endpoint, service, job, code, since, until, id } = options;
+  return { origin, endpoint, serviceId: service, jobId: job, code, since, until, ids: id };
 }
 
 /** Whether the options choose some of the calls. A limit alone does not. */
@@ -41,10 +43,12 @@ export function isFiltered(options: FilterOptions): boolean {
 }
 
 /** Writes the options as the words of a command line that chooses the same calls. */
-export function filterWords({ id, origin, endpoint, job, code, since, until }: FilterOptions): string[] {
+export function filterWords(options: FilterOptions): string[] {
+  const { id, origin, endpoint, service, job, code, since, until } = options;
   const given: [string, string | undefined][] = [
     ["--origin", origin],
     ["--endpoint", endpoint],
+    ["--service", service?.toString()],
     ["--job", job?.toString()],
     ["--code", code],
     ["--since", since === undefined ? undefined : toIso(since)],

@@ -1,6 +1,7 @@
 import { WEBHOOK_PATH } from "../../../shared/job-call/job-call.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createFailedCalls, type FailedCall } from "../../../shared/queue/failed.ts";
+import { jobOf } from "../../../shared/queue/queue-name.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { toIso, toIsoSeconds } from "../text.ts";
@@ -17,7 +18,7 @@ export function listFailed(deps: ProgramDeps, options: ListOptions): Promise<num
     const calls = createFailedCalls(partition);
     const listing = createListing(deps, json, {
       headings: ["CALL", "FAILED AT", "FROM", "JOB", "TRIES", "CODE", "REASON"],
-      widths: [34, 20, 20, 3, 5, 16],
+      widths: [34, 20, 20, 5, 5, 16],
       toCells,
       trim: (row) => cut(row, deps.terminal.columns),
       toJson,
@@ -35,10 +36,10 @@ export function listFailed(deps: ProgramDeps, options: ListOptions): Promise<num
   });
 }
 
-function toCells({ id, origin, failedAt, attempts, code, reason, call }: FailedCall): string[] {
+function toCells({ id, queue, origin, failedAt, attempts, code, reason, call }: FailedCall): string[] {
   const path = call?.metadata[WEBHOOK_PATH];
   const from = path === undefined ? origin : `${origin} ${path}`;
-  return [id, toIsoSeconds(failedAt), from, String(call?.job_id ?? "?"), String(attempts), code, reason];
+  return [id, toIsoSeconds(failedAt), from, jobOf(queue), String(attempts), code, reason];
 }
 
 /** All columns and the beginning of the reason. A screen narrower than this wraps its rows. */

@@ -32,6 +32,8 @@ test.each<[string, CallFilter, number[]]>([
   ["origin", { origin: "x402" }, [2, 5]],
   ["the path they came in by", { endpoint: "/hooks/b" }, [1, 4]],
   ["job", { jobId: 2 }, [1, 2, 4, 5]],
+  ["job of another service", { serviceId: 8, jobId: 2 }, []],
+  ["job of one service, by one origin", { serviceId: 7, jobId: 2, origin: "x402" }, [2, 5]],
   ["error code", { code: "runner.failed" }, [3, 4, 5]],
   ["the time they failed, both ends included", { since: 2000, until: 4000 }, [1, 2, 3]],
   ["several things, which must all hold", { jobId: 2, code: "runner.refused", origin: "webhook" }, [1]],

@@ -30,7 +30,7 @@ test("postern failed list prints a line a call, free of terminal codes, and says
   const lines = ran.stdout.trimEnd().split("\n");
   expect(lines).toHaveLength(4);
   expect(lines[1]).toMatch(
-    /^c_[0-9a-f]{32} {2}\S+Z {2}webhook \/hooks\/a +1 +1 +runner\.refused +the runner said no {2}\[31m$/,
+    /^c_[0-9a-f]{32} {2}\S+Z {2}webhook \/hooks\/a +7\/1 +1 +runner\.refused +the runner said no {2}\[31m$/,
   );
   expect(lines[3]).toBe("3 of 3 failed calls match; 2 are listed (--limit 0 lists all)");
 });
