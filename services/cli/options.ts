@@ -4,6 +4,7 @@ import { messageOf } from "../../shared/errors/app-error.ts";
 import { type ErrorCode, isErrorCode } from "../../shared/errors/codes.ts";
 import { isAddress } from "../../shared/ethereum/address.ts";
 import { CALL_ID } from "../../shared/job-call/call-id.ts";
+import { whyNoJobKey } from "../../shared/job-call/job-ids.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 
@@ -64,6 +65,17 @@ export function callId(): Argument {
 /** Any number of call ids, each once. */
 export function callIds(): Argument {
   return new Argument("[ids...]", "call ids").argParser(collectCallId);
+}
+
+/** Any number of jobs, each once, and at least one. */
+export function jobKeys(): Argument {
+  return new Argument("<service/job...>", "jobs, as 7/1: service id and job index").argParser(collectJobKey);
+}
+
+function collectJobKey(text: string, before: string[] = []): string[] {
+  const why = whyNoJobKey(text);
+  if (why !== undefined) throw new InvalidArgumentError(`it ${why}`);
+  return before.includes(text) ? before : [...before, text];
 }
 
 /** For arguments and options that may be repeated. */

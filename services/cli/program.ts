@@ -4,6 +4,7 @@ import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { DIFFICULTY_BEARABLE } from "../../shared/pricing/proof-of-work.ts";
 import { addEndpoint } from "./endpoint/command.ts";
 import { addFailed } from "./failed/command.ts";
+import { addJobs } from "./jobs/command.ts";
 import {
   bindAddress,
   configDir,
@@ -47,6 +48,7 @@ export function buildProgram(deps: ProgramDeps): Command {
   addDev(program, deps);
   addDevnet(program, deps);
   addFailed(program, deps);
+  addJobs(program, deps);
   addRejected(program, deps);
   addEndpoint(program, deps);
   addPayments(program, deps);

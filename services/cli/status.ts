@@ -11,7 +11,7 @@ import {
 } from "../../shared/queue/status.ts";
 import { delay, systemClock } from "../../shared/time/clock.ts";
 import type { ProgramDeps } from "./program-deps.ts";
-import { jsonLine, plain, toIso } from "./text.ts";
+import { duration, jsonLine, plain, toIso } from "./text.ts";
 import { withRedis } from "./with-redis.ts";
 
 export type StatusOptions = { configDir: string; json?: boolean; watch?: boolean };
@@ -149,12 +149,4 @@ function memoryRatio({ usedMemoryBytes, maxMemoryBytes }: Memory): number | unde
 
 function round(value: number): number {
   return Math.round(value * 100) / 100;
-}
-
-function duration(ms: number): string {
-  const secs = Math.floor(ms / 1000);
-  if (secs < 60) return `${secs}s`;
-  if (secs < 3600) return `${Math.floor(secs / 60)}m${secs % 60}s`;
-  if (secs < 86_400) return `${Math.floor(secs / 3600)}h${Math.floor((secs % 3600) / 60)}m`;
-  return `${Math.floor(secs / 86_400)}d${Math.floor((secs % 86_400) / 3600)}h`;
 }

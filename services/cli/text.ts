@@ -26,6 +26,15 @@ export function toIsoSeconds(at: number): string {
   return toIso(at).replace(/\.\d+Z$/, "Z");
 }
 
+/** The two largest units of a time: `2h5m`. */
+export function duration(ms: number): string {
+  const secs = Math.floor(ms / 1000);
+  if (secs < 60) return `${secs}s`;
+  if (secs < 3600) return `${Math.floor(secs / 60)}m${secs % 60}s`;
+  if (secs < 86_400) return `${Math.floor(secs / 3600)}h${Math.floor((secs % 3600) / 60)}m`;
+  return `${Math.floor(secs / 86_400)}d${Math.floor((secs % 86_400) / 3600)}h`;
+}
+
 /** Converts an amount in a token's smallest units to tokens: 3200000 with 6 decimals is 3.2. */
 export function inTokens(units: bigint, decimals: number): string {
   const digits = String(units).padStart(decimals + 1, "0");

@@ -10,12 +10,13 @@ type AuditEntry = (
   | { action: "replay" | "discard" | "settle" | "void"; callId: string }
   /** An endpoint was opened for a secret that comes in a handshake. */
   | { action: "open"; path: string }
+  | { action: "pause" | "resume"; job: string }
 ) & {
   /** Unix ms. */
   at: number;
   /** Who did it: `user@host`. */
   by: string;
-  /** The filters or ids that chose the call, or for how long the endpoint is open. */
+  /** The filters, ids or names that chose the call or job, or for how long the endpoint is open. */
   selection: string;
   /** Why, in the operator's words. */
   reason?: string | undefined;
@@ -31,10 +32,12 @@ const EVENTS = {
   settle: "payment.settled_by_operator",
   void: "payment.voided_by_operator",
   open: "endpoint.opened",
+  pause: "job.paused",
+  resume: "job.resumed",
 } as const;
 
 /**
- * Writes what an operator did to a call or an endpoint, to the log and to the audit stream. It is called after the action, so that no entry
+ * Writes what an operator did to a call, an endpoint or a job, to the log and to the audit stream. It is called after the action, so that no entry
  * tells of an action that did not happen; if the process is killed between the two, the entry is missing. Throws
  * `queue.unavailable`.
  */
@@ -45,26 +48,19 @@ export function createAudit({ redis, keys }: Partition, log: Logger): Audit {
       ...(reason !== undefined && { reason }),
       ...(transaction !== undefined && { transaction }),
     };
-    const [name, subject] = entry.action === "open" ? ["path", entry.path] : ["call_id", entry.callId];
-    log.info(EVENTS[action], { [name === "path" ? name : "callId"]: subject, by, selection, ...details });
-    const fields = [
-      "v",
-      VERSIONS.audit,
-      "at",
-      at,
-      "action",
-      action,
-      name,
-      subject,
-      "by",
-      by,
-      "selection",
-      selection,
-    ];
-    fields.push(...Object.entries(details).flat());
+    const [name, subject] = subjectOf(entry);
+    log.info(EVENTS[action], { [name === "call_id" ? "callId" : name]: subject, by, selection, ...details });
+    const head = ["v", VERSIONS.audit, "at", at, "action", action, name, subject];
+    const fields = [...head, "by", by, "selection", selection, ...Object.entries(details).flat()];
     await redis.xadd(keys.audit, "MAXLEN", "~", AUDIT_KEPT, "*", ...fields).catch((cause: unknown) => {
       const why = `the ${action} of ${subject} is done, but its audit line could not be written: ${messageOf(cause)}`;
       throw new AppError("queue.unavailable", { reason: why, cause });
     });
   };
+}
+
+/** What the entry is about: the name of its field, and the value. */
+function subjectOf(entry: AuditEntry): [name: string, subject: string] {
+  if (entry.action === "open") return ["path", entry.path];
+  return "job" in entry ? ["job", entry.job] : ["call_id", entry.callId];
 }

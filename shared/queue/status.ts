@@ -120,15 +120,19 @@ async function redisStatus(redis: Redis, mode: DurabilityMode): Promise<RedisSta
 export function createDepth(partition: Partition, origin: Origin): () => Promise<Depth> {
   const registry = openRegistry(partition);
   return async () => {
-    const depths = (await registry.depths()).filter(({ queue }) => originOf(queue) === origin);
-    const total = (of: (depth: Depth) => number) => depths.reduce((sum, depth) => sum + of(depth), 0);
-    const since = depths.flatMap(({ oldestSince }) => oldestSince ?? []);
-    return {
-      waiting: total((depth) => depth.waiting),
-      delayed: total((depth) => depth.delayed),
-      active: total((depth) => depth.active),
-      failed: total((depth) => depth.failed),
-      oldestSince: since.length === 0 ? undefined : Math.min(...since),
-    };
+    return sumOfDepths((await registry.depths()).filter(({ queue }) => originOf(queue) === origin));
+  };
+}
+
+/** What several queues hold together. */
+export function sumOfDepths(depths: readonly Depth[]): Depth {
+  const total = (of: (depth: Depth) => number) => depths.reduce((sum, depth) => sum + of(depth), 0);
+  const since = depths.flatMap(({ oldestSince }) => oldestSince ?? []);
+  return {
+    waiting: total((depth) => depth.waiting),
+    delayed: total((depth) => depth.delayed),
+    active: total((depth) => depth.active),
+    failed: total((depth) => depth.failed),
+    oldestSince: since.length === 0 ? undefined : Math.min(...since),
   };
 }

@@ -32,7 +32,7 @@
  *   {postern}:opened:<path>                 hash: an endpoint that takes one secret in a handshake, and the secret until it
  *                                           is shown (shared/gateway/opened-endpoints.ts)
  *   {postern}:workers                       zset: worker id, by the time of its last heartbeat
- *   {postern}:audit                         stream: who replayed, discarded, resolved or opened what
+ *   {postern}:audit                         stream: who replayed, discarded, resolved, opened, paused or resumed what
  *
  * Each hash, entry and JSON here has a version of its own, `v` (version.ts). Plain ids, counters, token buckets and sorted sets
  * have none: they are covered by the layout's.

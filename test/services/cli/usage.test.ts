@@ -16,6 +16,11 @@ test.each([
   "failed replay meta",
   `failed discard ${ID} --yes`,
   "failed discard --yes --reason x",
+  "failed list --service -1",
+  "jobs pause 7/1",
+  "jobs pause --reason x",
+  "jobs pause 7 --reason x",
+  "jobs resume 7/01",
   "rejected list --path /a --unknown",
   "rejected list --code nope",
   "rejected list --limit -1",
@@ -42,6 +47,10 @@ test.each([
 
 test("postern payments resolve with a blank reason is refused with exit code 2", async () => {
   expect(await runHere(["payments", "resolve", ID, "--void", "--reason", " "])).toMatchObject({ code: 2 });
+});
+
+test("postern jobs pause with a blank reason is refused with exit code 2", async () => {
+  expect(await runHere(["jobs", "pause", "7/1", "--reason", " "])).toMatchObject({ code: 2 });
 });
 
 test("postern failed replay without a selection says that it wants --all", async () => {

@@ -1,0 +1,96 @@
+import { EXIT } from "../../../shared/lifecycle/run-service.ts";
+import { type JobGate, openJobs } from "../../../shared/queue/jobs.ts";
+import { jobOf } from "../../../shared/queue/queue-name.ts";
+import { type Depth, openRegistry } from "../../../shared/queue/registry.ts";
+import { sumOfDepths } from "../../../shared/queue/status.ts";
+import { systemClock } from "../../../shared/time/clock.ts";
+import { createListing } from "../listing.ts";
+import type { ProgramDeps } from "../program-deps.ts";
+import { duration, toIso, toIsoSeconds } from "../text.ts";
+import { withRedis } from "../with-redis.ts";
+
+export type ListOptions = { configDir: string; json?: boolean };
+
+type Job = Depth & { job: string; gate: JobGate; now: number };
+
+/** `postern jobs list`: what each job that has a queue or a setting holds, over all origins, and what holds it up. */
+export function listJobs(deps: ProgramDeps, options: ListOptions): Promise<number> {
+  return withRedis(deps, options, async ({ partition }) => {
+    const [gates, depths] = await Promise.all([
+      openJobs(partition).gates(),
+      openRegistry(partition).depths(),
+    ]);
+    const now = systemClock();
+    const listing = createListing<Job>(deps, options.json, {
+      headings: ["JOB", "WAITING", "DELAYED", "ACTIVE", "FAILED", "OLDEST", "LIMITS", "STATE"],
+      widths: [8, 7, 7, 6, 6, 6, 14],
+      toCells,
+      trim: (row) => row.trimEnd(),
+      toJson,
+    });
+    const names = [...gates.keys()].sort(byNumber);
+    for (const job of names) {
+      const gate = gates.get(job) as JobGate;
+      listing.add({ job, gate, now, ...sumOfDepths(depths.filter(({ queue }) => jobOf(queue) === job)) });
+    }
+    const paused = names.filter((job) => gates.get(job)?.pausedAt !== undefined).length;
+    listing.end(`${names.length} ${names.length === 1 ? "job" : "jobs"}, ${paused} paused`);
+    return EXIT.ok;
+  });
+}
+
+function byNumber(a: string, b: string): number {
+  const [service = 0, index = 0] = a.split("/").map(Number);
+  const [otherService = 0, otherIndex = 0] = b.split("/").map(Number);
+  return service - otherService || index - otherIndex;
+}
+
+function stateOf({ gate, now }: Job): "paused" | "held" | "running" {
+  if (gate.pausedAt !== undefined) return "paused";
+  return gate.heldUntil !== undefined && gate.heldUntil > now ? "held" : "running";
+}
+
+function toCells(job: Job): string[] {
+  const { gate, waiting, delayed, active, failed, oldestSince, now } = job;
+  const oldest = oldestSince === undefined ? "-" : duration(Math.max(0, now - oldestSince));
+  const counts = [waiting, delayed, active, failed].map(String);
+  const state = stateOf(job);
+  const words = {
+    running: "running",
+    held: `held until ${toIsoSeconds(gate.heldUntil ?? now)}: its runner asked to wait`,
+    paused: pausedText(gate),
+  };
+  return [job.job, ...counts, oldest, limitsText(gate), words[state]];
+}
+
+/** Since when a job is paused, by whom and why. */
+export function pausedText({ pausedAt, pausedBy, reason }: Partial<JobGate> = {}): string {
+  const since = pausedAt === undefined ? "" : ` since ${toIsoSeconds(pausedAt)}`;
+  return `paused${since} by ${pausedBy ?? "?"}: ${reason ?? "?"}`;
+}
+
+function limitsText({ concurrency, rate }: JobGate): string {
+  const limits = [
+    ...(concurrency === undefined ? [] : [`${concurrency} at once`]),
+    ...(rate === undefined ? [] : [`${rate.max} in ${rate.periodMs} ms`]),
+  ];
+  return limits.length === 0 ? "-" : limits.join(", ");
+}
+
+/** For scripts. */
+function toJson(job: Job) {
+  const { gate, waiting, delayed, active, failed, oldestSince, now } = job;
+  const state = stateOf(job);
+  return {
+    job: job.job,
+    state,
+    ...{ waiting, delayed, active, failed },
+    oldest_age_ms: oldestSince === undefined ? null : Math.max(0, now - oldestSince),
+    concurrency: gate.concurrency ?? null,
+    rate: gate.rate === undefined ? null : { calls: gate.rate.max, period_ms: gate.rate.periodMs },
+    ...(state === "held" && { held_until: toIso(gate.heldUntil ?? now) }),
+    ...(gate.pausedAt !== undefined && {
+      paused: { at: toIso(gate.pausedAt), by: gate.pausedBy, reason: gate.reason },
+    }),
+  };
+}

@@ -1,0 +1,32 @@
+import { EXIT } from "../../../shared/lifecycle/run-service.ts";
+import { createAudit } from "../../../shared/queue/audit.ts";
+import { openJobs } from "../../../shared/queue/jobs.ts";
+import { systemClock } from "../../../shared/time/clock.ts";
+import type { ProgramDeps } from "../program-deps.ts";
+import { operatorName } from "../terminal.ts";
+import { withRedis } from "../with-redis.ts";
+
+export type ResumeOptions = { configDir: string };
+
+/** `postern jobs resume`: the calls of these jobs are taken again. 1 if one of them is not paused. */
+export function resumeJobs(
+  deps: ProgramDeps,
+  names: readonly string[],
+  options: ResumeOptions,
+): Promise<number> {
+  return withRedis(deps, options, async ({ partition, log }) => {
+    const jobs = openJobs(partition);
+    const audit = createAudit(partition, log);
+    const by = operatorName();
+    const others: string[] = [];
+    for (const job of names) {
+      if (await jobs.resume(job)) {
+        await audit({ at: systemClock(), action: "resume", job, by, selection: "by name" });
+        deps.print(`${job} is resumed\n`);
+      } else others.push(job);
+    }
+    await log.flush();
+    for (const job of others) deps.printError(`${job} is not paused\n`);
+    return others.length === 0 ? EXIT.ok : EXIT.failed;
+  });
+}

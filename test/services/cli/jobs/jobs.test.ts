@@ -1,0 +1,90 @@
+import { beforeEach, expect, test } from "vitest";
+import { createAdd } from "../../../../shared/queue/enqueue.ts";
+import { openJobs } from "../../../../shared/queue/jobs.ts";
+import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
+import { aCall } from "../../../fixtures/producer.ts";
+import { keys, useRedis } from "../../../fixtures/redis.ts";
+import { runHere } from "../run-here.ts";
+
+const redis = useRedis();
+const postern = usePostern(() => ({ postern: { redis: { url: redis.url } } }));
+const here = (...args: string[]) => runHere(["jobs", ...args, "--config-dir", postern.configDir]);
+const jobs = () => openJobs(redis.partition);
+
+beforeEach(async () => {
+  await redis.client.flushdb();
+});
+
+test("postern jobs list shows what each job holds over all origins, its limits and what holds it up", async () => {
+  const add = createAdd(redis.partition);
+  for (const origin of ["webhook", "x402"] as const) await add(aCall({ origin, job_id: 10 }));
+  await add(aCall({ job_id: 9 }));
+  await jobs().configure(new Map([["7/9", { concurrency: 5, rate: { max: 100, periodMs: 2000 } }]]));
+  await jobs().hold("7/10", 60_000);
+  await jobs().pause("3/1", { at: 0, by: "a@b", reason: "it\nloops" });
+  const lines = (await here("list")).stdout.split("\n");
+  expect(lines).toEqual([
+    "JOB       WAITING  DELAYED  ACTIVE  FAILED  OLDEST  LIMITS          STATE",
+    "3/1       0        0        0       0       -       -               paused since 1970-01-01T00:00:00Z by a@b: it loops",
+    expect.stringMatching(/^7\/9 +1 +0 +0 +0 +\d+s +5 at once, 100 in 2000 ms +running$/),
+    expect.stringMatching(/^7\/10 +2 +0 +0 +0 +\d+s +- +held until \S+Z: its runner asked to wait$/),
+    "3 jobs, 1 paused",
+    "",
+  ]);
+});
+
+test("postern jobs list --json prints one object a line on stdout, and nothing else there", async () => {
+  await jobs().pause("7/1", { at: 0, by: "a@b", reason: "it loops" });
+  const ran = await postern.run(["jobs", "list", "--json"]);
+  expect(jsonLines(ran)).toEqual([
+    {
+      ...{ job: "7/1", state: "paused", waiting: 0, delayed: 0, active: 0, failed: 0, oldest_age_ms: null },
+      ...{ concurrency: null, rate: null },
+      paused: { at: "1970-01-01T00:00:00.000Z", by: "a@b", reason: "it loops" },
+    },
+  ]);
+  expect(ran).toMatchObject({ code: 0, stderr: "1 job, 1 paused\n" });
+});
+
+test("postern jobs pause and resume change each job that is named, and leave audit entries", async () => {
+  await createAdd(redis.partition)(aCall());
+  expect(await here("pause", "7/1", "7/2", "--reason", "it loops")).toMatchObject({
+    code: 0,
+    stdout: "7/1 is paused\n7/2 is paused; it has no queue yet, and calls that come will wait\n",
+  });
+  expect([...(await jobs().gates())].map(([job, { reason }]) => [job, reason])).toEqual(
+    expect.arrayContaining([
+      ["7/1", "it loops"],
+      ["7/2", "it loops"],
+    ]),
+  );
+  expect(await here("resume", "7/1", "7/2")).toMatchObject({
+    code: 0,
+    stdout: "7/1 is resumed\n7/2 is resumed\n",
+  });
+  expect((await jobs().gates()).get("7/1")?.pausedAt).toBeUndefined();
+  const entries = await redis.client.xrange(keys.audit, "-", "+");
+  const by = ["by", expect.stringContaining("@"), "selection", "by name"];
+  const fields = (action: string, job: string, ...rest: string[]) =>
+    expect.arrayContaining(["action", action, "job", job, ...by, ...rest]);
+  expect(entries.map(([, flat]) => flat)).toEqual([
+    fields("pause", "7/1", "reason", "it loops"),
+    fields("pause", "7/2", "reason", "it loops"),
+    fields("resume", "7/1"),
+    fields("resume", "7/2"),
+  ]);
+});
+
+test("a job that is paused already, or not paused, is said to be so, with exit code 1, and the others are changed", async () => {
+  await jobs().pause("7/1", { at: 0, by: "a@b", reason: "it loops" });
+  expect(await here("pause", "7/1", "7/2", "--reason", "x")).toMatchObject({
+    code: 1,
+    stdout: expect.stringMatching(/^7\/2 is paused/),
+    stderr: "7/1 is already paused since 1970-01-01T00:00:00Z by a@b: it loops\n",
+  });
+  expect(await here("resume", "7/3", "7/2")).toMatchObject({
+    code: 1,
+    stdout: "7/2 is resumed\n",
+    stderr: "7/3 is not paused\n",
+  });
+});
