@@ -10,7 +10,7 @@ const BLOCK_SECS = 5;
 const SILENT_MS = BLOCK_SECS * 1000 + 2000;
 const FAILED_PAUSE_MS = 1000;
 
-/** A worker that was told of a queue that it may not take from listens again after this long. */
+/** A worker that was told twice of a queue that it may not take from listens again after this long. */
 const UNUSABLE_PAUSE_MS = 50;
 /** Another worker is told of such a queue after this long. */
 const PASSED_ON_MS = 1000;
@@ -30,6 +30,7 @@ type Options = {
 export function createListen({ partition, takes, turns, fill }: Options) {
   const { redis, keys } = partition;
   const blocking = connectToBlock(redis);
+  const passedOn = new Set<QueueName>();
   let stopped = false;
 
   async function once(): Promise<void> {
@@ -44,12 +45,19 @@ export function createListen({ partition, takes, turns, fill }: Options) {
     else await passOn(queue);
   }
 
-  /** This worker hears of the queue again too, so it lets some time pass. One without any room does not listen. */
+  /**
+   * This worker hears of the queue again too, so it lets some time pass, but not before it has heard of all the others. One without
+   * any room does not listen.
+   */
   async function passOn(queue: QueueName): Promise<void> {
-    if (turns.hasRoom) {
-      await redis.zadd(keys.due, "LT", Date.now() + PASSED_ON_MS, queue);
-      await delay(UNUSABLE_PAUSE_MS);
-    } else await redis.zadd(keys.wake, "NX", 0, queue);
+    if (!turns.hasRoom) {
+      await redis.zadd(keys.wake, "NX", 0, queue);
+      return;
+    }
+    await redis.zadd(keys.due, "LT", Date.now() + PASSED_ON_MS, queue);
+    if (!passedOn.has(queue)) return void passedOn.add(queue);
+    passedOn.clear();
+    await delay(UNUSABLE_PAUSE_MS);
   }
 
   async function listen(): Promise<void> {

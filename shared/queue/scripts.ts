@@ -71,15 +71,25 @@ local function tellOwn(ms)
   elseif ms > 0 then redis.call('ZADD', due, 'LT', now + ms, name) end
 end
 
--- Tells producers of calls that wait, wherever a place may have come free: what a job's concurrency leaves is for all its queues.
-local function tell()
-  local ms, s = gate(0)
-  if redis.call('EXISTS', wait) == 1 then tellOwn(ms) end
-  if ms ~= 0 or not s[3] then return end
+-- The job's other queues with calls that wait.
+local function waiting()
+  local found = {}
   for i = 1, others do
     local other = ARGV[tail + 5 + i]
-    if redis.call('EXISTS', prefix .. other .. ':wait') == 1 then awake(other) end
+    if redis.call('EXISTS', prefix .. other .. ':wait') == 1 then found[#found + 1] = other end
   end
+  return found
+end
+
+-- Tells producers of calls that wait. A place that a job's limits leave is for all its queues, this one last.
+local function tell()
+  local ms, s = gate(0)
+  if s[3] or s[4] then
+    for _, other in ipairs(waiting()) do
+      if ms == 0 then awake(other) elseif ms > 0 then redis.call('ZADD', due, 'LT', now + ms, other) end
+    end
+  end
+  if redis.call('EXISTS', wait) == 1 then tellOwn(ms) end
 end
 
 -- The record of a call just taken may still hold the state it had outside the queue. Answers the state found and the window, or
@@ -155,14 +165,15 @@ return reply`;
 /**
  * With a mark, the runner has the call: its record says so, also if another worker has taken the call meanwhile, and the window
  * begins again for as many ms as the mark says. Only a call that was taken before may have failed attempts. ARGV[6] is whether BullMQ fetches the next call in the same
- * step; it does not know the gate.
+ * step; it does not know the gate. A queue of a job with limits leaves its place to the job's other queues if calls wait there.
  */
 const FINISH = `
 local ms, s = 0, nil
 local fetches = ARGV[6] == '1'
 if fetches then
   ms, s = gate(1)
-  if ms ~= 0 then ARGV[6] = '0' end
+  if ms == 0 and (s[3] or s[4]) and #waiting() > 0 then fetches = false end
+  if ms ~= 0 or not fetches then ARGV[6] = '0' end
 end
 local reply = bullmq()
 if mark ~= '' then

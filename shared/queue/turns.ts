@@ -1,4 +1,4 @@
-import { jobOf, type QueueName } from "./queue-name.ts";
+import { jobOf, type QueueName, queuesOf } from "./queue-name.ts";
 
 /** This part of the slots is only for jobs that hold none. */
 const RESERVED_PART = 1 / 8;
@@ -13,6 +13,7 @@ const CALLS_A_TURN = 8;
  * A slot is a call in hand. A job that holds some takes another only while it holds fewer than are free, and while more are free
  * than the reserve. So a job whose calls hang gets no more than half of the slots, k such jobs together leave one part of k + 1
  * free, and the reserve is for jobs that hold none: it lasts for as many jobs more that begin to hang one after the other.
+ * The queues of a job share its part.
  *
  * `isClosed` says of a job that its calls cannot be delivered now.
  */
@@ -20,6 +21,7 @@ export function createTurns(slots: number, isClosed: (job: string) => boolean) {
   const reserve = Math.floor(slots * RESERVED_PART);
   const ready = new Set<QueueName>();
   const fetching = new Set<QueueName>();
+  const toldMeanwhile = new Set<QueueName>();
   const held = new Map<string, number>();
   const inTurn = new Map<QueueName, number>();
   const waiting: (() => void)[] = [];
@@ -45,9 +47,11 @@ export function createTurns(slots: number, isClosed: (job: string) => boolean) {
     for (const resolve of waiting.splice(0)) resolve();
   }
 
-  /** Whether others wait for a slot and this queue has had its turn. */
+  /** Whether others wait for this slot and the queue has had its turn. */
   function isOver(queue: QueueName): boolean {
-    if (free > 1 || ready.size < 2) return false;
+    if (ready.size < 2) return false;
+    const sharesItsPart = queuesOf(jobOf(queue)).some((other) => other !== queue && ready.has(other));
+    if (free > 1 && !sharesItsPart) return false;
     const calls = (inTurn.get(queue) ?? 0) + 1;
     inTurn.set(queue, calls % CALLS_A_TURN);
     return calls === CALLS_A_TURN;
@@ -60,7 +64,10 @@ export function createTurns(slots: number, isClosed: (job: string) => boolean) {
 
   return {
     /** The queue may have calls. */
-    add: (queue: QueueName) => void ready.add(queue),
+    add(queue: QueueName): void {
+      ready.add(queue);
+      if (fetching.has(queue)) toldMeanwhile.add(queue);
+    },
 
     /** The queue has none that may be taken. */
     remove,
@@ -76,16 +83,17 @@ export function createTurns(slots: number, isClosed: (job: string) => boolean) {
         ready.delete(queue);
         ready.add(queue);
         fetching.add(queue);
+        toldMeanwhile.delete(queue);
         take(jobOf(queue));
         return queue;
       }
       return undefined;
     },
 
-    /** A fetch has ended, and has found a call or none. */
+    /** A fetch has ended, and has found a call or none. It may have come before what was told of the queue since. */
     fetched(queue: QueueName, found: boolean): void {
       fetching.delete(queue);
-      if (!found) remove(queue);
+      if (!found && !toldMeanwhile.has(queue)) remove(queue);
     },
 
     /** A call of this queue has ended. Whether its slot may be used for the queue's next call at once. */
