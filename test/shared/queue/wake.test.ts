@@ -1,0 +1,320 @@
+import { beforeAll, expect, test } from "vitest";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { silentLogger } from "../../../shared/log/logger.ts";
+import { createCallRecords } from "../../../shared/queue/call-record.ts";
+import type { Taken } from "../../../shared/queue/consume.ts";
+import { createAdd } from "../../../shared/queue/enqueue.ts";
+import { openJobs } from "../../../shared/queue/jobs.ts";
+import { createReplay } from "../../../shared/queue/replay.ts";
+import { keys } from "../../../shared/redis/keys.ts";
+import { partitionOf } from "../../../shared/redis/partition.ts";
+import { systemClock } from "../../../shared/time/clock.ts";
+import { INJECTED, NO_POLL, type TestConsumer, useConsumers } from "../../fixtures/consumers.ts";
+import { aCall, useProducer } from "../../fixtures/producer.ts";
+import { useRedis } from "../../fixtures/redis.ts";
+import { startRedisProxy, useRedisProxy } from "../../fixtures/redis-proxy.ts";
+
+const QUEUE = "webhook/7/1";
+const JOB = "7/1";
+/** A poll, and a slow machine. Waits that this bounds end at once if somebody is told. */
+const SOON_MS = 4000;
+
+const redis = useRedis();
+const proxy = useRedisProxy(redis);
+const producers = useProducer({ redis });
+const consumers = useConsumers(redis);
+let jobs: ReturnType<typeof openJobs>;
+beforeAll(() => {
+  jobs = openJobs(partitionOf(redis.client));
+});
+
+async function add(fields: Parameters<typeof aCall>[0] = {}): Promise<string> {
+  const call = aCall(fields);
+  await producers.add(call);
+  return call.id;
+}
+
+/** From now on no look through the registry finds these queues: who takes from them was told. */
+const hide = (...queues: string[]) => redis.client.srem(keys.queues, ...queues);
+
+const untilTaken = (by: TestConsumer, id: string) =>
+  eventually(`${id} is taken`, () => by.taken.includes(id), SOON_MS);
+
+/** Two consumers. Whichever takes a call first does with it what `first` says, and is killed when it has said so. */
+async function startTwo(
+  first: (taken: Taken, by: TestConsumer) => ReturnType<Deliver>,
+  options: Options = {},
+) {
+  const both: TestConsumer[] = [];
+  let killed: TestConsumer | undefined;
+  const deliver: Deliver = (taken, by) => {
+    if (killed !== undefined && killed !== by) return INJECTED;
+    killed = by;
+    return first(taken, by);
+  };
+  both.push(await consumers.start({ ...options, deliver }), await consumers.start({ ...options, deliver }));
+  return {
+    /** Kills who took a call, and resolves with the one that remains. */
+    async killTheFirst(): Promise<TestConsumer> {
+      const dead = await eventually("one of them takes a call", () => killed, SOON_MS);
+      await dead.kill();
+      return both.find((each) => each !== dead) as TestConsumer;
+    },
+  };
+}
+
+type Options = NonNullable<Parameters<typeof consumers.start>[0]>;
+type Deliver = NonNullable<Options["deliver"]>;
+
+const inQueue = async (state: "delayed" | "failed" | "wait", count = 1) =>
+  eventually(`${count} ${state}`, async () => (await producers.queues.countIn(state)) === count);
+
+const never = () => new Promise<never>(() => {});
+
+test("a call that is added wakes the producer that is left", async () => {
+  const dead = await consumers.start({ pollMs: NO_POLL });
+  const left = await consumers.start({ pollMs: NO_POLL });
+  await dead.kill();
+  await untilTaken(left, await add());
+});
+
+test("a call that is replayed wakes the producer that is left", async () => {
+  const dead = await consumers.start({ deliver: () => ({ kind: "fail", reason: "runner.failed: it did" }) });
+  const id = await add();
+  await inQueue("failed");
+  const left = await consumers.start({ pollMs: NO_POLL });
+  await dead.kill();
+  const replay = createReplay({
+    partition: partitionOf(redis.client),
+    clock: systemClock,
+    log: silentLogger,
+    by: "a test",
+  });
+  const failedAt = Number(await redis.client.zscore(keys.failed(QUEUE), id));
+  expect(await replay({ id, queue: QUEUE, failedAt }, { selection: "by test" })).toBe("done");
+  await untilTaken(left, id);
+});
+
+test("the calls of a job that is resumed wake the producer that is left, in all its queues", async () => {
+  await jobs.pause(JOB, { at: Date.now(), by: "a test", reason: "" });
+  const ids = [await add(), await add({ origin: "x402" })];
+  const dead = await consumers.start({ pollMs: NO_POLL });
+  const left = await consumers.start({ pollMs: NO_POLL });
+  await eventually("both queues were found closed", async () => (await redis.client.zcard(keys.wake)) === 0);
+  await dead.kill();
+  expect(left.taken).toEqual([]);
+  expect(await jobs.resume(JOB)).toBe(true);
+  for (const id of ids) await untilTaken(left, id);
+});
+
+test("a delay that a killed producer has set wakes the one that is left when it is due", async () => {
+  const two = await startTwo(() => ({ kind: "retry", afterMs: 700, reason: "runner.failed: it did" }));
+  const id = await add();
+  await hide(QUEUE);
+  await eventually(
+    "it is delayed",
+    async () => (await redis.client.zcard(keys.inQueue(QUEUE, "delayed"))) === 1,
+  );
+  const left = await two.killTheFirst();
+  await untilTaken(left, id);
+});
+
+test("a place that a job's concurrency leaves wakes another producer for the job's queue of another origin", async () => {
+  await jobs.configure(new Map([[JOB, { concurrency: 1 }]]));
+  let end = () => {};
+  const ended = new Promise<void>((resolve) => {
+    end = resolve;
+  });
+  const takes = (origin: string) => (queue: string) => queue.startsWith(origin);
+  const dead = await consumers.start({
+    ...{ pollMs: NO_POLL, takes: takes("webhook") },
+    deliver: () => ended.then(() => INJECTED),
+  });
+  await dead.took(await add());
+  const left = await consumers.start({ takes: takes("x402") });
+  const id = await add({ origin: "x402" });
+  await hide(QUEUE, `x402/${JOB}`);
+  await eventually("nobody may take it", async () => (await redis.client.zcard(keys.wake)) === 0);
+  expect(left.taken).toEqual([]);
+  end();
+  await eventually(
+    "it is free",
+    async () => (await redis.client.exists(keys.inQueue(QUEUE, "active"))) === 0,
+  );
+  await dead.kill();
+  await untilTaken(left, id);
+});
+
+test("the place of a call that is taken back from a killed producer wakes the one that is left, for all queues of the job", async () => {
+  await jobs.configure(new Map([[JOB, { concurrency: 1 }]]));
+  const two = await startTwo(never);
+  const first = await add();
+  const ids = [first, await add(), await add({ origin: "x402" })];
+  await hide(QUEUE, `x402/${JOB}`);
+  const left = await two.killTheFirst();
+  for (const id of ids) await untilTaken(left, id);
+  expect(left.taken.toSorted()).toEqual(ids.toSorted());
+});
+
+test("the end of a rate's period wakes the producer that is left", async () => {
+  await jobs.configure(new Map([[JOB, { rate: { max: 1, periodMs: 700 } }]]));
+  const two = await startTwo(() => INJECTED);
+  const ids = [await add(), await add()];
+  await hide(QUEUE);
+  const left = await two.killTheFirst();
+  await eventually(
+    "both were taken",
+    async () => (await redis.client.llen(keys.inQueue(QUEUE, "wait"))) === 0,
+  );
+  expect(ids).toEqual(expect.arrayContaining(left.taken));
+  expect(left.taken).toHaveLength(1);
+});
+
+test("the end of a hold wakes the producer that is left", async () => {
+  const two = await startTwo(async () => {
+    await jobs.hold(JOB, 700);
+    return { kind: "postpone", untilMs: Date.now() + 100 };
+  });
+  const id = await add();
+  await hide(QUEUE);
+  await eventually(
+    "it is delayed",
+    async () => (await redis.client.zcard(keys.inQueue(QUEUE, "delayed"))) === 1,
+  );
+  const heldUntil = Number(await redis.client.hget(keys.job(JOB), "held"));
+  const left = await two.killTheFirst();
+  await untilTaken(left, id);
+  expect(Date.now()).toBeGreaterThanOrEqual(heldUntil);
+});
+
+test("a call that a killed producer had in hand is taken back by the one that is left, in the order it had", async () => {
+  const two = await startTwo(never, { slots: 1 });
+  const ids = [await add(), await add()];
+  await hide(QUEUE);
+  const left = await two.killTheFirst();
+  for (const id of ids) await untilTaken(left, id);
+  expect(left.taken).toHaveLength(2);
+  const takenBack = left.log.events.filter(({ event }) => event === "call.taken_back");
+  expect(takenBack).toHaveLength(1);
+});
+
+test("a producer finds a call and a delayed call of which nobody was told", async () => {
+  const left = await consumers.start();
+  const [waits, delayed] = [aCall(), aCall()];
+  await producers.queues.addStored(waits, waits);
+  await untilTaken(left, waits.id);
+  await producers.queues.of(QUEUE).add("call", delayed, { jobId: delayed.id, delay: 100 });
+  expect(await redis.client.zcard(keys.due)).toBe(0);
+  await untilTaken(left, delayed.id);
+});
+
+test("a call that comes while a fetch of its queue finds none is taken, though the fetch is answered later", async () => {
+  let fetched = () => {};
+  let isLate = false;
+  const until = new Promise<void>((resolve) => {
+    fetched = resolve;
+  });
+  proxy.onCommand = (words) => {
+    if (isLate || !words.includes(QUEUE) || /^bzpopmin$/i.test(words[0] ?? "")) return undefined;
+    isLate = true;
+    return { kind: "late-reply", until };
+  };
+  const consumer = await consumers.start({ redisUrl: proxy.url, pollMs: NO_POLL });
+  await redis.client.zadd(keys.wake, 0, QUEUE);
+  await eventually("an empty queue is fetched from", () => isLate);
+  const id = await add();
+  await eventually("the consumer is told", async () => (await redis.client.zcard(keys.wake)) === 0);
+  fetched();
+  await untilTaken(consumer, id);
+});
+
+test("a producer takes a call at once, though it is told again and again of 200 queues that it may not take from", async () => {
+  const isClosed = (job: string) => job !== JOB;
+  const consumer = await consumers.start({ isClosed });
+  for (let job = 2; job <= 201; job++) await add({ job_id: job });
+  const id = await add();
+  await eventually("it is taken", () => consumer.taken.includes(id), 1000);
+  expect(consumer.taken).toEqual([id]);
+});
+
+test("a producer that may not take from a queue asks for it some times a second, not as often as it can", async () => {
+  const consumer = await consumers.start({ isClosed: () => true });
+  for (let i = 0; i < 20; i++) await add();
+  const before = await callsOf("bzpopmin");
+  const polled = async () => (await redis.client.zscore(keys.due, QUEUE)) ?? "";
+  for (let round = 0, seen = await polled(); round < 2; round++) {
+    await eventually("it is due again", async () => (await polled()) !== seen && (await polled()) !== "");
+    seen = await polled();
+  }
+  expect(consumer.taken).toEqual([]);
+  expect((await callsOf("bzpopmin")) - before).toBeLessThan(100);
+});
+
+async function callsOf(command: string): Promise<number> {
+  const stats = await redis.client.info("commandstats");
+  return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
+}
+
+test.each([
+  ["that may have one call in hand", { concurrency: 1 }],
+  ["without limits", {}],
+])("a job %s takes calls of its other origin, however many wait in the first", async (_, limits) => {
+  await jobs.configure(new Map([[JOB, limits]]));
+  const first = await Promise.all(Array.from({ length: 200 }, () => add()));
+  const consumer = await consumers.start({
+    slots: 4,
+    deliver: () => new Promise((resolve) => setImmediate(() => resolve(INJECTED))),
+  });
+  await consumer.took(first[20] as string);
+  const id = await add({ origin: "x402" });
+  await untilTaken(consumer, id);
+  expect(consumer.taken.length).toBeLessThan(180);
+});
+
+/** Lets so many commands of the consumer pass, and breaks at the next, once. */
+async function breakAt(command: number, kind: "lose-command" | "lose-reply"): Promise<void> {
+  const prefix = `{broken-${kind}-${command}}`;
+  const broken = await startRedisProxy(redis.url);
+  const delivered: string[] = [];
+  let passed = 0;
+  broken.onCommand = (words) => {
+    if (/^(info|client|hello|select)$/i.test(words[0] ?? "")) return undefined;
+    passed += 1;
+    return passed === command ? { kind } : undefined;
+  };
+  const partition = partitionOf(redis.client, prefix);
+  const calls = [aCall(), aCall(), aCall({ origin: "x402" })];
+  const started = consumers.start({
+    ...{ redisUrl: broken.url, prefix, lockMs: 500 },
+    deliver({ id }) {
+      if (delivered.includes(id)) return INJECTED;
+      delivered.push(id);
+      return id === calls[1]?.id ? { kind: "retry", afterMs: 1, reason: "runner.failed: it did" } : INJECTED;
+    },
+  });
+  await started.catch(() => {});
+  for (const call of calls) await createAdd(partition)(call);
+  const records = createCallRecords(partition);
+  for (const { id } of calls) {
+    await eventually(
+      `${id} is injected though ${kind} ${command}`,
+      async () => (await records.state(id)) === "INJECTED",
+    );
+  }
+  await broken.close();
+}
+
+test.each(["lose-command", "lose-reply"] as const)(
+  "a connection that breaks at any command loses no call: %s",
+  async (kind) => {
+    await Promise.all(Array.from({ length: 14 }, (_, at) => breakAt(at + 1, kind)));
+  },
+);
+
+test("a producer goes on with a Redis that was emptied and has forgotten its scripts", async () => {
+  const consumer = await consumers.start({ pollMs: NO_POLL });
+  await untilTaken(consumer, await add());
+  await redis.client.flushall();
+  await redis.client.script("FLUSH");
+  await untilTaken(consumer, await add());
+});
