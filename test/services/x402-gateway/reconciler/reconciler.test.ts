@@ -1,6 +1,7 @@
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { beforeEach, expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
+import type { JobCall, Origin } from "../../../../shared/job-call/job-call.ts";
 import { createPaymentJournal, type PaymentJournal } from "../../../../shared/payments/journal.ts";
 import { useDevnet } from "../../../fixtures/devnet.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
@@ -16,6 +17,7 @@ import {
 import { newPayer } from "../../../support/devnet.ts";
 import { claimed, settled } from "../../../support/made-payment.ts";
 import { type Rpc, startNodeBefore } from "../../../support/node-before.ts";
+import { openQueues } from "../../../support/queues.ts";
 import { signAuthorization } from "../../../support/sign-payment.ts";
 
 const HUNG = "eip155:8453";
@@ -144,6 +146,32 @@ test("after an outage there is no pause between the payments that are due", asyn
   await gateway({ roundMs: 1000 });
   const queued = async () => (await Promise.all(ids.map(isQueued))).every(Boolean);
   await eventually("all are queued", queued, 5000);
+});
+
+test("a paid call that lies in any queue of the registry is not added a second time, and one that lies in none is", async () => {
+  const { network, token: asset } = devnet;
+  const id = await settled(journal, { network, asset });
+  const { log } = await gateway();
+  const missing = () => log.events.filter(({ event }) => event === "payment.call_missing").length;
+  const isWatched = async () => Number(await redis.client.zscore(keys.paymentsDue, id)) > Date.now();
+  const watch = async () => {
+    await redis.client.zadd(keys.paymentsDue, 0, id);
+    await eventually("it is looked at", isWatched);
+  };
+  await eventually("it is queued", () => isQueued(id));
+  await eventually("it will be looked at later", isWatched);
+  const queues = openQueues(redis.client);
+  ends.defer(() => queues.close());
+  const call = (await queues.find(id))?.data as JobCall;
+  for (const origin of ["x402", "of-a-later-release"] as Origin[]) {
+    await queues.remove(id);
+    await queues.addStored({ ...call, origin }, call);
+    await watch();
+    expect(missing()).toBe(0);
+  }
+  await queues.remove(id);
+  await redis.client.zadd(keys.paymentsDue, 0, id);
+  await eventually("it is missed, and added", async () => missing() === 1 && (await queues.find(id)));
 });
 
 const gone = (count: number) => Array.from({ length: count }, (_, i) => [i, `c_gone${i}`]).flat();

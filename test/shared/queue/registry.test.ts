@@ -1,0 +1,165 @@
+import { beforeAll, expect, test } from "vitest";
+import { Secret } from "../../../shared/crypto/secret.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
+import type { JobCall, Origin } from "../../../shared/job-call/job-call.ts";
+import { silentLogger } from "../../../shared/log/logger.ts";
+import { createAdd } from "../../../shared/queue/enqueue.ts";
+import { createFailedCalls } from "../../../shared/queue/failed.ts";
+import { isKnown } from "../../../shared/queue/queue-name.ts";
+import { openRegistry, type Registry } from "../../../shared/queue/registry.ts";
+import { createStatus } from "../../../shared/queue/status.ts";
+import { connectForWork } from "../../../shared/redis/connect.ts";
+import { keys, PREFIX } from "../../../shared/redis/keys.ts";
+import { partitionOf } from "../../../shared/redis/partition.ts";
+import { systemClock } from "../../../shared/time/clock.ts";
+import { useConsumers } from "../../fixtures/consumers.ts";
+import { useEnds } from "../../fixtures/ends.ts";
+import { aCall, useProducer } from "../../fixtures/producer.ts";
+import { useRedis } from "../../fixtures/redis.ts";
+
+const QUEUE = "webhook/7/1";
+
+const redis = useRedis();
+const ends = useEnds();
+const producers = useProducer({ redis });
+const consumers = useConsumers(redis);
+let registry: Registry;
+beforeAll(() => {
+  registry = openRegistry(partitionOf(redis.client));
+});
+
+/** What a later release may have added. */
+function ofUnknownOrigin(): JobCall {
+  return { ...aCall(), origin: "callback" as Origin };
+}
+
+const keysOf = async (queue: string) =>
+  (await redis.client.keys(`${PREFIX}*`)).filter((key) => key.includes(queue));
+
+const LISTS = ["wait", "paused", "active", "completed"] as const;
+const SETS = ["delayed", "failed", "prioritized", "waiting-children"] as const;
+
+test.each([...LISTS, ...SETS])(
+  "a queue whose list `%s` has a call stays in the registry, and leaves without it",
+  async (list) => {
+    const key = keys.inQueue(QUEUE, list);
+    await redis.client.sadd(keys.queues, QUEUE);
+    if ((LISTS as readonly string[]).includes(list)) await redis.client.rpush(key, "a call");
+    else await redis.client.zadd(key, 1, "a call");
+    expect(await registry.remove(QUEUE)).toBe(false);
+    expect(await registry.names()).toEqual([QUEUE]);
+    await redis.client.del(key);
+    expect(await registry.remove(QUEUE)).toBe(true);
+    expect(await registry.names()).toEqual([]);
+  },
+);
+
+test("adds that race with removals from another connection lose no call", async () => {
+  const other = connectForWork(new Secret(redis.url), silentLogger);
+  ends.defer(() => other.disconnect());
+  const calls = Array.from({ length: 600 }, (_, i) => aCall({ job_id: i % 40 }));
+  const add = createAdd(partitionOf(other));
+  const removed = { yes: 0, no: 0 };
+  const removeAll = async (round: number) => {
+    for (let job = 0; job < 40; job++) {
+      const queue = `webhook/7/${(job + round) % 40}`;
+      removed[(await registry.remove(queue)) ? "yes" : "no"] += 1;
+    }
+  };
+  const addAll = async () => {
+    for (let at = 0; at < calls.length; at += 20) await Promise.all(calls.slice(at, at + 20).map(add));
+  };
+  await Promise.all([addAll(), ...Array.from({ length: 10 }, (_, round) => removeAll(round))]);
+  expect(removed).toEqual({ yes: expect.any(Number), no: expect.any(Number) });
+  expect(removed.yes).toBeGreaterThan(10);
+  expect(removed.no).toBeGreaterThan(10);
+  const found = await Promise.all(calls.map(({ id }) => registry.find(id)));
+  expect(found).toEqual(calls.map(({ job_id }) => ({ queue: `webhook/7/${job_id}`, state: "waiting" })));
+  const consumer = await consumers.start();
+  await eventually("all are taken", () => consumer.taken.length === calls.length);
+  expect(consumer.taken.toSorted()).toEqual(calls.map(({ id }) => id).toSorted());
+});
+
+test("a queue without a call leaves with all its keys, and one with a failed call stays", async () => {
+  const failing = aCall({ job_id: 2 });
+  const consumer = await consumers.start({
+    ...{ pollMs: 50, emptyMs: 0 },
+    deliver: ({ id }) =>
+      id === failing.id
+        ? { kind: "fail", reason: "runner.failed: it did" }
+        : { kind: "injected", onRecorded() {} },
+  });
+  const call = aCall();
+  await producers.add(call);
+  await producers.add(failing);
+  await consumer.took(call.id);
+  await consumer.took(failing.id);
+  await eventually("one is left", async () => (await registry.names()).length === 1);
+  expect(await registry.depths()).toMatchObject([{ queue: "webhook/7/2", failed: 1 }]);
+  expect(await keysOf(QUEUE)).toEqual([]);
+});
+
+test("a producer that is told of a queue that has left leaves nothing of it behind", async () => {
+  await redis.client.zadd(keys.wake, 0, QUEUE);
+  const consumer = await consumers.start();
+  const call = aCall({ job_id: 2 });
+  await producers.add(call);
+  await consumer.took(call.id);
+  expect(await keysOf(QUEUE)).toEqual([]);
+});
+
+test("a queue of an origin that only a later release knows is shown, and neither taken from nor removed", async () => {
+  const later = ofUnknownOrigin();
+  const queue = "callback/7/1";
+  await producers.add(later);
+  const consumer = await consumers.start({ takes: isKnown, pollMs: 50, emptyMs: 0 });
+  await eventually("it is passed on", async () => (await redis.client.zscore(keys.due, queue)) !== null);
+  const known = aCall();
+  await producers.add(known);
+  await consumer.took(known.id);
+  await eventually("the queue of the call has left", async () => (await registry.names()).length === 1);
+  expect(consumer.taken).toEqual([known.id]);
+  expect(await registry.depths()).toMatchObject([{ queue, waiting: 1 }]);
+  expect(await registry.find(later.id)).toEqual({ queue, state: "waiting" });
+});
+
+test("a call is found in whatever queue and state it is", async () => {
+  const calls = {
+    waiting: aCall({ job_id: 1 }),
+    delayed: aCall({ service_id: 8, job_id: 2 }),
+    failed: aCall({ origin: "x402", job_id: 3 }),
+    active: aCall({ service_id: 9 }),
+  };
+  const consumer = await consumers.start({
+    takes: (queue) => queue !== QUEUE,
+    deliver({ id }) {
+      if (id === calls.delayed.id) return { kind: "postpone", untilMs: Date.now() + 60_000 };
+      if (id === calls.failed.id) return { kind: "fail", reason: "runner.failed: it did" };
+      return new Promise(() => {});
+    },
+  });
+  for (const call of Object.values(calls)) await producers.add(call);
+  for (const call of Object.values(calls).slice(1)) await consumer.took(call.id);
+  for (const [state, { id, origin, service_id, job_id }] of Object.entries(calls)) {
+    const queue = `${origin}/${service_id}/${job_id}`;
+    await eventually(`${id} is ${state}`, async () => (await registry.find(id))?.state === state);
+    expect(await registry.find(id)).toEqual({ queue, state });
+  }
+  expect(await registry.find("c_unknown")).toBeUndefined();
+  const status = createStatus({
+    partition: partitionOf(redis.client),
+    mode: "strict",
+    clock: systemClock,
+    sampleMs: 1,
+  });
+  expect((await status()).queues.map(({ queue, ...held }) => [queue, held])).toMatchObject([
+    [QUEUE, { waiting: 1, delayed: 0, active: 0, failed: 0 }],
+    ["webhook/8/2", { waiting: 0, delayed: 1, active: 0, failed: 0 }],
+    ["webhook/9/1", { waiting: 0, delayed: 0, active: 1, failed: 0 }],
+    ["x402/7/3", { waiting: 0, delayed: 0, active: 0, failed: 1 }],
+  ]);
+  const failed = createFailedCalls(partitionOf(redis.client));
+  expect(await failed.count({})).toBe(1);
+  expect(await failed.find(calls.failed.id)).toMatchObject({ id: calls.failed.id, queue: "x402/7/3" });
+  await consumer.kill();
+});
