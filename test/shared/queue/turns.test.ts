@@ -1,0 +1,149 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { jobOf } from "../../../shared/queue/queue-name.ts";
+import { createTurns } from "../../../shared/queue/turns.ts";
+
+const SLOTS = 100;
+const queue = (job: number, origin = "webhook") => `${origin}/7/${job}`;
+const none = () => false;
+
+/** Takes slots until there is none that may be taken. Answers the queues in the order in which they got one. */
+function takeAll(turns: ReturnType<typeof createTurns>): string[] {
+  const taken: string[] = [];
+  for (let next = turns.next(none); next !== undefined; next = turns.next(none)) taken.push(next);
+  return taken;
+}
+
+const countOf = (taken: readonly string[], job: number) =>
+  taken.filter((one) => jobOf(one) === `7/${job}`).length;
+
+test.each([1, 2, 3, 10, SLOTS])("a job alone gets half of %i slots, whatever its origins", (slots) => {
+  const turns = createTurns(slots, none);
+  turns.add(queue(1));
+  turns.add(queue(1, "x402"));
+  const half = Math.max(1, Math.ceil((slots - Math.floor(slots / 8)) / 2));
+  const taken = takeAll(turns);
+  expect(taken.length).toBeLessThanOrEqual(Math.ceil(slots / 2));
+  expect(taken.length).toBeGreaterThanOrEqual(half);
+});
+
+test.each([1, 2, 3, 4, 5, 6])(
+  "%i jobs that hang one after the other leave a slot for a job that comes",
+  (jobs) => {
+    const turns = createTurns(SLOTS, none);
+    for (let job = 1; job <= jobs; job++) {
+      turns.add(queue(job));
+      takeAll(turns);
+    }
+    turns.add(queue(99));
+    expect(takeAll(turns)).toContain(queue(99));
+  },
+);
+
+test.each([1, 2, 3, 4, 5, 6])(
+  "of %i jobs that begin to hang together each gets as much, and one part stays free",
+  (jobs) => {
+    const turns = createTurns(SLOTS, none);
+    for (let job = 1; job <= jobs; job++) turns.add(queue(job));
+    const taken = takeAll(turns);
+    const part = SLOTS / (jobs + 1);
+    for (let job = 1; job <= jobs; job++) {
+      expect(Math.abs(countOf(taken, job) - part)).toBeLessThanOrEqual(1);
+    }
+    expect(SLOTS - taken.length).toBeGreaterThanOrEqual(Math.floor(part) - 1);
+  },
+);
+
+test("the reserve is for jobs that hold nothing, one slot for each", () => {
+  const turns = createTurns(SLOTS, none);
+  for (let job = 1; job <= 88; job++) turns.add(queue(job));
+  takeAll(turns);
+  expect(turns.mayTake(queue(1))).toBe(false);
+  for (let job = 101; job <= 112; job++) {
+    turns.add(queue(job));
+    expect(takeAll(turns)).toEqual([queue(job)]);
+  }
+  expect(turns.hasRoom).toBe(false);
+});
+
+test("a job whose runner is away gets no slot", () => {
+  const turns = createTurns(SLOTS, (job) => job === "7/1");
+  turns.add(queue(1));
+  turns.add(queue(2));
+  expect(new Set(takeAll(turns))).toEqual(new Set([queue(2)]));
+  expect(turns.mayTake(queue(1))).toBe(false);
+});
+
+/**
+ * Every call ends at once and every queue has another; as a consumer does it. The first queue has taken what it may when the
+ * others come. Answers how many calls each queue ended.
+ */
+function run(slots: number, queues: readonly string[], calls: number): Map<string, number> {
+  const turns = createTurns(slots, none);
+  const ended = new Map(queues.map((one) => [one, 0]));
+  turns.add(queues[0] as string);
+  let inHand = takeAll(turns);
+  for (const one of queues) turns.add(one);
+  for (let i = 0; i < calls; i++) {
+    inHand.push(...takeAll(turns));
+    const [first, ...rest] = inHand as [string, ...string[]];
+    ended.set(first, (ended.get(first) ?? 0) + 1);
+    inHand = rest;
+    if (turns.again(first)) inHand.push(first);
+    else turns.release(first);
+  }
+  return ended;
+}
+
+test.each([
+  ["more queues than slots", 4, Array.from({ length: 40 }, (_, i) => queue(i))],
+  ["one slot", 1, [queue(1), queue(2), queue(3)]],
+  ["two origins of a job", 16, [queue(1), queue(1, "x402")]],
+  ["two origins of a job, beside others", 16, [queue(1), queue(1, "x402"), queue(2), queue(3)]],
+] as const)("every queue with calls gets its turns: %s", (_, slots, queues) => {
+  const ended = [...run(slots, queues, 4000).values()];
+  const share = 4000 / queues.length;
+  expect(Math.min(...ended)).toBeGreaterThan(share / 4);
+});
+
+type Step = { kind: "add" | "remove" | "next" | "again" | "release"; at: number; one: string };
+
+/** Does what a consumer may do at this point. Answers the queues whose calls are then in hand. */
+function apply(turns: ReturnType<typeof createTurns>, inHand: readonly string[], step: Step): string[] {
+  const { kind, at, one } = step;
+  const ending = inHand[at % Math.max(1, inHand.length)];
+  if (kind === "add") turns.add(one);
+  if (kind === "remove") turns.remove(one);
+  if (kind === "next") return [...inHand, turns.next(none)].filter((taken) => taken !== undefined);
+  if (kind === "add" || kind === "remove" || ending === undefined) return [...inHand];
+  if (kind === "again" && turns.again(ending)) return [...inHand];
+  turns.release(ending);
+  return inHand.toSpliced(inHand.indexOf(ending), 1);
+}
+
+test("after any sequence the slots held and those free are all slots, and no job holds more than half", () => {
+  const step = fc.record<Step>({
+    kind: fc.constantFrom("add", "remove", "next", "again", "release"),
+    at: fc.nat(50),
+    one: fc.constantFrom(...[1, 2, 3, 4, 5, 6].flatMap((job) => [queue(job), queue(job, "x402")])),
+  });
+  const sequences = fc.property(
+    fc.integer({ min: 1, max: 40 }),
+    fc.array(step, { maxLength: 200 }),
+    (slots, steps) => {
+      const turns = createTurns(slots, none);
+      let inHand: string[] = [];
+      for (const each of steps) {
+        inHand = apply(turns, inHand, each);
+        expect(turns.hasRoom).toBe(inHand.length < slots);
+        const most = Math.max(...[1, 2, 3, 4, 5, 6].map((job) => countOf(inHand, job)));
+        expect(most).toBeLessThanOrEqual(Math.max(1, Math.ceil(slots / 2)));
+      }
+      for (const one of inHand) turns.release(one);
+      for (let job = 1001; job <= 1000 + slots; job++) turns.add(queue(job));
+      expect(takeAll(turns)).toHaveLength(slots);
+      expect(turns.hasRoom).toBe(false);
+    },
+  );
+  fc.assert(sequences, { numRuns: 300 });
+});
