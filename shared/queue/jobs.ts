@@ -1,5 +1,5 @@
 import type { Partition } from "../redis/partition.ts";
-import { script } from "../redis/script.ts";
+import { NOW, script } from "../redis/script.ts";
 import { jobOf, queuesOf } from "./queue-name.ts";
 
 /** What holds for all calls of a job together, over all producers and whatever their origin. */
@@ -10,7 +10,7 @@ export type JobLimits = {
   rate?: { max: number; periodMs: number } | undefined;
 };
 
-/** A job's gate (scripts.ts). The times are unix ms. */
+/** A job's gate (scripts.ts). The times are unix ms; `heldUntil` is by Redis' clock. */
 export type JobGate = JobLimits & {
   pausedAt: number | undefined;
   /** Who paused it, and why. */
@@ -20,12 +20,12 @@ export type JobGate = JobLimits & {
   heldUntil: number | undefined;
 };
 
-/** KEYS job, wake, due. ARGV until, then the job's queues. A longer hold stays. */
-const HOLD = `
-local till = math.max(tonumber(ARGV[1]), tonumber(redis.call('HGET', KEYS[1], 'held') or 0))
+/** KEYS job, wake, due. ARGV ms, now, then the job's queues. A longer hold stays. */
+const HOLD = `${NOW}
+local till = math.max(now + ARGV[1], tonumber(redis.call('HGET', KEYS[1], 'held') or 0))
 redis.call('HSET', KEYS[1], 'held', string.format('%.0f', till))
-for i = 2, #ARGV do
-  if redis.call('ZREM', KEYS[2], ARGV[i]) == 1 then redis.call('ZADD', KEYS[3], 'LT', till, ARGV[i]) end
+for i = 3, #ARGV do
+  if redis.call('ZREM', KEYS[2], ARGV[i]) == 1 then redis.call('ZADD', KEYS[3], 'LT', ARGV[2] + till - now, ARGV[i]) end
 end`;
 
 /** KEYS job, jobs. ARGV job, now, by, reason. Answers 1 if it was not paused. */
@@ -80,7 +80,7 @@ export function openJobs({ redis, keys }: Partition) {
   return {
     /** No producer takes calls of the job for so long. */
     async hold(job: string, ms: number): Promise<void> {
-      await hold([keys.job(job), keys.wake, keys.due], [Date.now() + ms, ...queuesOf(job)]);
+      await hold([keys.job(job), keys.wake, keys.due], [ms, Date.now(), ...queuesOf(job)]);
     },
 
     /** No producer takes calls of the job until it is resumed. False if it is paused already. */

@@ -14,8 +14,8 @@ import { VERSIONS } from "../redis/version.ts";
  * have waited before is in `wake` or `due` already, or a producer has just taken its name out and tells of it when it fetches: an
  * add to such a queue, and a call taken at another's end, tell nobody.
  *
- * The gate of a job says whether its calls may be taken. It is a hash with paused, held (until, unix ms), concurrency, max and
- * duration (ms), and holds for all queues of the job together, whatever their origin. BullMQ's own pause, concurrency and rate
+ * The gate of a job says whether its calls may be taken. It is a hash with paused, held (until, unix ms of Redis), concurrency,
+ * max and duration (ms), and holds for all queues of the job together, whatever their origin. BullMQ's own pause, concurrency and rate
  * hold for one queue, and write no marker when they end.
  */
 
@@ -37,7 +37,8 @@ local function gate(leaving)
   local s = redis.call('HMGET', job, 'paused', 'held', 'concurrency', 'max', 'duration')
   if s[1] then return -1, s end
   if s[2] then
-    local ms = tonumber(s[2]) - now
+    local time = redis.call('TIME')
+    local ms = tonumber(s[2]) - time[1] * 1000 - math.floor(time[2] / 1000)
     if ms > 0 then return ms, s end
     redis.call('HDEL', job, 'held')
   end
@@ -86,7 +87,11 @@ local function tell()
   local ms, s = gate(0)
   if s[3] or s[4] then
     for _, other in ipairs(waiting()) do
-      if ms == 0 then awake(other) elseif ms > 0 then redis.call('ZADD', due, 'LT', now + ms, other) end
+      if ms == 0 then awake(other)
+      elseif ms > 0 then
+        redis.call('ZADD', due, 'LT', now + ms, other)
+        ms = ms + 1
+      end
     end
   end
   if redis.call('EXISTS', wait) == 1 then tellOwn(ms) end

@@ -7,51 +7,65 @@ const RESERVED_PART = 1 / 8;
 const CALLS_A_TURN = 8;
 
 /**
- * Which queue may use the next free slot of a producer. Turns go round the queues that may have calls; a queue without calls
- * costs nothing.
- *
- * A slot is a call in hand. A job that holds some takes another only while it holds fewer than are free, and while more are free
- * than the reserve. So a job whose calls hang gets no more than half of the slots, k such jobs together leave one part of k + 1
- * free, and the reserve is for jobs that hold none: it lasts for as many jobs more that begin to hang one after the other.
- * The queues of a job share its part.
- *
- * `isClosed` says of a job that its calls cannot be delivered now.
+ * The slots of a producer; each is a call in hand. A job that holds some takes another only while it holds fewer than are free,
+ * and while more are free than the reserve. So a job whose calls hang gets no more than half of the slots, k such jobs together
+ * leave one part of k + 1 free, and the reserve is for jobs that hold none: it lasts for as many jobs more that begin to hang one
+ * after the other.
  */
-export function createTurns(slots: number, isClosed: (job: string) => boolean) {
+function createSlots(slots: number) {
   const reserve = Math.floor(slots * RESERVED_PART);
-  const ready = new Set<QueueName>();
-  const fetching = new Set<QueueName>();
-  const toldMeanwhile = new Set<QueueName>();
   const held = new Map<string, number>();
-  const inTurn = new Map<QueueName, number>();
   const waiting: (() => void)[] = [];
   let free = slots;
 
-  function mayTake(job: string): boolean {
-    if (free === 0 || isClosed(job)) return false;
-    const own = held.get(job) ?? 0;
-    return own === 0 || (own < free && free > reserve);
-  }
+  return {
+    mayTake(job: string): boolean {
+      const own = held.get(job) ?? 0;
+      return free > 0 && (own === 0 || (own < free && free > reserve));
+    },
 
-  function take(job: string): void {
-    held.set(job, (held.get(job) ?? 0) + 1);
-    free -= 1;
-  }
+    take(job: string): void {
+      held.set(job, (held.get(job) ?? 0) + 1);
+      free -= 1;
+    },
 
-  function release(queue: QueueName): void {
-    const job = jobOf(queue);
-    const left = (held.get(job) ?? 0) - 1;
-    if (left > 0) held.set(job, left);
-    else held.delete(job);
-    free += 1;
-    for (const resolve of waiting.splice(0)) resolve();
-  }
+    release(job: string): void {
+      const left = (held.get(job) ?? 0) - 1;
+      if (left > 0) held.set(job, left);
+      else held.delete(job);
+      free += 1;
+      for (const resolve of waiting.splice(0)) resolve();
+    },
+
+    get free(): number {
+      return free;
+    },
+
+    /** Resolves once a slot is free. */
+    async untilFree(): Promise<void> {
+      while (free === 0) await new Promise<void>((resolve) => waiting.push(resolve));
+    },
+  };
+}
+
+/**
+ * Which queue may use the next free slot of a producer. Turns go round the queues that may have calls; a queue without calls
+ * costs nothing. The queues of a job share its part of the slots. `isClosed` says of a job that its calls cannot be delivered now.
+ */
+export function createTurns(count: number, isClosed: (job: string) => boolean) {
+  const slots = createSlots(count);
+  const ready = new Set<QueueName>();
+  const fetching = new Set<QueueName>();
+  const toldMeanwhile = new Set<QueueName>();
+  const inTurn = new Map<QueueName, number>();
+
+  const mayTake = (job: string) => slots.mayTake(job) && !isClosed(job);
 
   /** Whether others wait for this slot and the queue has had its turn. */
   function isOver(queue: QueueName): boolean {
     if (ready.size < 2) return false;
     const sharesItsPart = queuesOf(jobOf(queue)).some((other) => other !== queue && ready.has(other));
-    if (free > 1 && !sharesItsPart) return false;
+    if (slots.free > 1 && !sharesItsPart) return false;
     const calls = (inTurn.get(queue) ?? 0) + 1;
     inTurn.set(queue, calls % CALLS_A_TURN);
     return calls === CALLS_A_TURN;
@@ -77,14 +91,14 @@ export function createTurns(slots: number, isClosed: (job: string) => boolean) {
 
     /** Takes a slot for the queue whose turn it is. It is fetched from until `fetched`. */
     next(): QueueName | undefined {
-      if (free === 0) return undefined;
+      if (slots.free === 0) return undefined;
       for (const queue of ready) {
         if (fetching.has(queue) || !mayTake(jobOf(queue))) continue;
         ready.delete(queue);
         ready.add(queue);
         fetching.add(queue);
         toldMeanwhile.delete(queue);
-        take(jobOf(queue));
+        slots.take(jobOf(queue));
         return queue;
       }
       return undefined;
@@ -98,22 +112,20 @@ export function createTurns(slots: number, isClosed: (job: string) => boolean) {
 
     /** A call of this queue has ended. Whether its slot may be used for the queue's next call at once. */
     again(queue: QueueName): boolean {
-      release(queue);
-      const keeps = mayTake(jobOf(queue)) && !isOver(queue);
-      take(jobOf(queue));
+      const job = jobOf(queue);
+      slots.release(job);
+      const keeps = mayTake(job) && !isOver(queue);
+      slots.take(job);
       return keeps;
     },
 
-    release,
+    release: (queue: QueueName) => slots.release(jobOf(queue)),
 
     /** Whether any slot is free. */
     get hasRoom(): boolean {
-      return free > 0;
+      return slots.free > 0;
     },
 
-    /** Resolves once a slot is free. */
-    async untilRoom(): Promise<void> {
-      while (free === 0) await new Promise<void>((resolve) => waiting.push(resolve));
-    },
+    untilRoom: slots.untilFree,
   };
 }

@@ -34,6 +34,7 @@ export function createUpkeep(options: Options, backendOf: Backends) {
   let timer: NodeJS.Timeout | undefined;
   let timerAt = Number.POSITIVE_INFINITY;
   let polling = false;
+  let missed = false;
   let stopped = false;
   let lookedForStalledAt = 0;
   let refused: AppError | undefined;
@@ -73,10 +74,15 @@ export function createUpkeep(options: Options, backendOf: Backends) {
   async function onTime(): Promise<void> {
     timerAt = Number.POSITIVE_INFINITY;
     lookAt(Date.now() + pollMs);
-    if (polling) return;
+    if (polling) {
+      missed = true;
+      return;
+    }
     polling = true;
     await once().catch((error: unknown) => log.warn("queue.error", { reason: messageOf(error) }));
     polling = false;
+    if (missed) lookAt(Date.now());
+    missed = false;
   }
 
   /** Looks at this time (unix ms) for what is due, if it would not do so before. */

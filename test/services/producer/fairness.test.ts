@@ -2,9 +2,8 @@ import { expect, test } from "vitest";
 import type { Inject } from "../../../services/producer/producer.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { jobKeyOf } from "../../../shared/job-call/job-call.ts";
-import { keys } from "../../../shared/redis/keys.ts";
 import { aCall, type TestProducer, useProducer } from "../../fixtures/producer.ts";
-import { useRedis } from "../../fixtures/redis.ts";
+import { keys, useRedis } from "../../fixtures/redis.ts";
 
 const HANGING = "7/1";
 /** That of a producer that is told none. */

@@ -6,16 +6,16 @@ import { silentLogger } from "../../../shared/log/logger.ts";
 import { createAdd } from "../../../shared/queue/enqueue.ts";
 import { createFailedCalls } from "../../../shared/queue/failed.ts";
 import { isKnown } from "../../../shared/queue/queue-name.ts";
-import { openRegistry, type Registry } from "../../../shared/queue/registry.ts";
+import { openRegistry } from "../../../shared/queue/registry.ts";
 import { createStatus } from "../../../shared/queue/status.ts";
 import { connectForWork } from "../../../shared/redis/connect.ts";
-import { keys, PREFIX } from "../../../shared/redis/keys.ts";
+import { PREFIX } from "../../../shared/redis/keys.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { useConsumers } from "../../fixtures/consumers.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";
-import { useRedis } from "../../fixtures/redis.ts";
+import { keys, useRedis } from "../../fixtures/redis.ts";
 
 const QUEUE = "webhook/7/1";
 
@@ -23,7 +23,7 @@ const redis = useRedis();
 const ends = useEnds();
 const producers = useProducer({ redis });
 const consumers = useConsumers(redis);
-let registry: Registry;
+let registry: ReturnType<typeof openRegistry>;
 beforeAll(() => {
   registry = openRegistry(partitionOf(redis.client));
 });

@@ -7,10 +7,17 @@ const SLOTS = 100;
 const queue = (job: number, origin = "webhook") => `${origin}/7/${job}`;
 const none = () => false;
 
+/** The queue whose turn it is, whose fetch finds a call. */
+function nextOf(turns: ReturnType<typeof createTurns>): string | undefined {
+  const queue = turns.next();
+  if (queue !== undefined) turns.fetched(queue, true);
+  return queue;
+}
+
 /** Takes slots until there is none that may be taken. Answers the queues in the order in which they got one. */
 function takeAll(turns: ReturnType<typeof createTurns>): string[] {
   const taken: string[] = [];
-  for (let next = turns.next(none); next !== undefined; next = turns.next(none)) taken.push(next);
+  for (let next = nextOf(turns); next !== undefined; next = nextOf(turns)) taken.push(next);
   return taken;
 }
 
@@ -58,7 +65,7 @@ test("the reserve is for jobs that hold nothing, one slot for each", () => {
   const turns = createTurns(SLOTS, none);
   for (let job = 1; job <= 88; job++) turns.add(queue(job));
   takeAll(turns);
-  expect(turns.mayTake(queue(1))).toBe(false);
+  expect(turns.isWanted(queue(1))).toBe(false);
   for (let job = 101; job <= 112; job++) {
     turns.add(queue(job));
     expect(takeAll(turns)).toEqual([queue(job)]);
@@ -71,7 +78,7 @@ test("a job whose runner is away gets no slot", () => {
   turns.add(queue(1));
   turns.add(queue(2));
   expect(new Set(takeAll(turns))).toEqual(new Set([queue(2)]));
-  expect(turns.mayTake(queue(1))).toBe(false);
+  expect(turns.isWanted(queue(1))).toBe(false);
 });
 
 /**
@@ -114,7 +121,7 @@ function apply(turns: ReturnType<typeof createTurns>, inHand: readonly string[],
   const ending = inHand[at % Math.max(1, inHand.length)];
   if (kind === "add") turns.add(one);
   if (kind === "remove") turns.remove(one);
-  if (kind === "next") return [...inHand, turns.next(none)].filter((taken) => taken !== undefined);
+  if (kind === "next") return [...inHand, nextOf(turns)].filter((taken) => taken !== undefined);
   if (kind === "add" || kind === "remove" || ending === undefined) return [...inHand];
   if (kind === "again" && turns.again(ending)) return [...inHand];
   turns.release(ending);

@@ -6,12 +6,11 @@ import type { Taken } from "../../../shared/queue/consume.ts";
 import { createAdd } from "../../../shared/queue/enqueue.ts";
 import { openJobs } from "../../../shared/queue/jobs.ts";
 import { createReplay } from "../../../shared/queue/replay.ts";
-import { keys } from "../../../shared/redis/keys.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { INJECTED, NO_POLL, type TestConsumer, useConsumers } from "../../fixtures/consumers.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";
-import { useRedis } from "../../fixtures/redis.ts";
+import { keys, useRedis } from "../../fixtures/redis.ts";
 import { startRedisProxy, useRedisProxy } from "../../fixtures/redis-proxy.ts";
 
 const QUEUE = "webhook/7/1";
@@ -90,7 +89,7 @@ test("a call that is replayed wakes the producer that is left", async () => {
     log: silentLogger,
     by: "a test",
   });
-  const failedAt = Number(await redis.client.zscore(keys.failed(QUEUE), id));
+  const failedAt = Number(await redis.client.zscore(keys.inQueue(QUEUE, "failed"), id));
   expect(await replay({ id, queue: QUEUE, failedAt }, { selection: "by test" })).toBe("done");
   await untilTaken(left, id);
 });
