@@ -1,4 +1,4 @@
-import { jobOf, type QueueName, queuesOf } from "./queue-name.ts";
+import { jobOf, type QueueName } from "./queue-name.ts";
 
 /** This part of the slots is only for jobs that hold none. */
 const RESERVED_PART = 1 / 8;
@@ -61,14 +61,17 @@ export function createTurns(count: number, isClosed: (job: string) => boolean) {
 
   const mayTake = (job: string) => slots.mayTake(job) && !isClosed(job);
 
-  /** Whether others wait for this slot and the queue has had its turn. */
+  /** Whether a fetch from this queue may begin now. */
+  const isNext = (queue: QueueName) => !fetching.has(queue) && mayTake(jobOf(queue));
+
+  /** Whether the queue has had its turn, and another one waits for this slot. */
   function isOver(queue: QueueName): boolean {
     if (ready.size < 2) return false;
-    const sharesItsPart = queuesOf(jobOf(queue)).some((other) => other !== queue && ready.has(other));
-    if (slots.free > 1 && !sharesItsPart) return false;
     const calls = (inTurn.get(queue) ?? 0) + 1;
     inTurn.set(queue, calls % CALLS_A_TURN);
-    return calls === CALLS_A_TURN;
+    if (calls < CALLS_A_TURN) return false;
+    for (const other of ready) if (other !== queue && isNext(other)) return true;
+    return false;
   }
 
   function remove(queue: QueueName): void {
@@ -93,7 +96,7 @@ export function createTurns(count: number, isClosed: (job: string) => boolean) {
     next(): QueueName | undefined {
       if (slots.free === 0) return undefined;
       for (const queue of ready) {
-        if (fetching.has(queue) || !mayTake(jobOf(queue))) continue;
+        if (!isNext(queue)) continue;
         ready.delete(queue);
         ready.add(queue);
         fetching.add(queue);
