@@ -18,8 +18,8 @@ export type DeliveredCall = { readonly call: JobCall; readonly body: Buffer };
  * Hands a call to a runner. Resolves when the runner owns the call; must tolerate the same `call.id` again. The code of a
  * thrown AppError decides what happens to the call. Retryable codes are tried again after `retryAfterMs` or the backoff,
  * whichever is longer; `runner.throttled`, `runner.busy` and `runner.unreachable` only delay the call; every other code fails
- * it. Any other error is tried again. `hold` may be lost meanwhile, and `hold.signal` is then aborted: another worker may have the call, so stop
- * if possible.
+ * it. Any other error is tried again. `hold` may be lost meanwhile, and `hold.signal` is then aborted: another worker may have
+ * the call, so stop if possible.
  */
 export type Inject = (delivered: DeliveredCall, hold: Hold) => Promise<void>;
 

@@ -17,7 +17,10 @@ export type Probe = () => Promise<boolean>;
 
 export type RunnerWatch = {
   isAway(): boolean;
-  /** A connection could not be made for a call that was begun at `since`. A failure that began before the last answer is old news. */
+  /**
+   * A connection could not be made for a call that was begun at `since`. A failure that began before the last answer does not
+   * count.
+   */
   failed(reason: string, since: number): void;
   /** The runner answered a call, whatever it said. */
   answered(): void;

@@ -37,9 +37,9 @@ const EVENTS = {
 } as const;
 
 /**
- * Writes what an operator did to a call, an endpoint or a job, to the log and to the audit stream. It is called after the action, so that no entry
- * tells of an action that did not happen; if the process is killed between the two, the entry is missing. Throws
- * `queue.unavailable`.
+ * Writes what an operator did to a call, an endpoint or a job, to the log and to the audit stream. It is called after the
+ * action, so that no entry tells of an action that did not happen; if the process is killed between the two, the entry is
+ * missing. Throws `queue.unavailable`.
  */
 export function createAudit({ redis, keys }: Partition, log: Logger): Audit {
   return async (entry) => {

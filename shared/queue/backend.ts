@@ -76,8 +76,8 @@ export class QueueBackend extends RedisQueueBackend {
   }
 
   /**
-   * The runner has the call: it leaves the queue, and its record says INJECTED. With `again` the next call of the queue is taken in
-   * the same step.
+   * The runner has the call: it leaves the queue, and its record says INJECTED. With `again` the next call of the queue is
+   * taken in the same step.
    */
   async injected(
     id: string,
@@ -165,14 +165,15 @@ function share(redis: Redis): RedisConnection {
   return connection;
 }
 
-const texts = new Map<string, { keys: number; lua: string }>();
+let texts: readonly Text[] | undefined;
 
 function surround(redis: Redis): ReadonlyMap<string, Surrounded> {
-  if (texts.size === 0) {
-    for (const [command, text] of surroundedTexts()) texts.set(command, text);
-  }
-  return new Map([...texts].map(([command, { keys, lua }]) => [command, { keys, run: script(redis, lua) }]));
+  texts ??= surroundedTexts();
+  return new Map(texts.map(({ command, keys, lua }) => [command, { keys, run: script(redis, lua) }]));
 }
+
+/** The whole script under BullMQ's name of it. */
+type Text = { command: string; keys: number; lua: string };
 
 type Definition = { lua: string; numberOfKeys: number };
 
@@ -193,18 +194,24 @@ class Recorder extends EventEmitter {
   }
 }
 
-function surroundedTexts(): [string, { keys: number; lua: string }][] {
+function surroundedTexts(): Text[] {
   const recorder = new Recorder();
   share(recorder as unknown as Redis);
   const byCommand = new Map([...recorder.definitions].map(([name, found]) => [name.split(":")[0], found]));
-  return Object.entries(WRAPPED).map(([command, ours]) => {
+  return Object.entries(WRAPPED).map(([command, { keys, lua }]) => {
     const bullmq = byCommand.get(command);
-    if (bullmq?.numberOfKeys !== ours.keys) throw new Error(`BullMQ's script ${command} has changed`);
-    return [command, { keys: ours.keys, lua: wrap(ours, bullmq.lua) }];
+    if (bullmq?.numberOfKeys !== keys) throw new Error(`BullMQ's script ${command} has changed`);
+    return { command, keys, lua: wrap(lua, bullmq.lua) };
   });
 }
 
-/** BullMQ's answer to a fetch. Ours puts the state of the call's record in the last place (scripts.ts). */
+/** BullMQ's codes for a call that is not where it was: gone, its lock gone or another's, not in the list it is moved from. */
+export function isGone(error: unknown): boolean {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  return code === -1 || code === -2 || code === -3 || code === -6;
+}
+
+/** BullMQ's answer to a fetch. Ours puts what is known of the call's record in the last place (scripts.ts). */
 type Answer = [json: JobJson | null, id: string, closedMs: number, dueAtOrRecord: number | string];
 
 function toFetched(answer: unknown): Fetched {

@@ -9,7 +9,7 @@ import { createFinish, leaves, type Verdict } from "./finish.ts";
 import { createHolds, type Held, Hold } from "./hold.ts";
 import { createListen } from "./listen.ts";
 import type { RecordState } from "./protocol.ts";
-import { jobOf, originOf, type QueueName } from "./queue-name.ts";
+import { originOf, type QueueName } from "./queue-name.ts";
 import { createTurns } from "./turns.ts";
 import { createUpkeep, stalledIntervalOf } from "./upkeep.ts";
 
@@ -18,8 +18,6 @@ export type Taken = {
   id: string;
   queue: QueueName;
   origin: string;
-  /** `<service id>/<job id>` */
-  job: string;
   stored: unknown;
   /** The state of its record when it was taken, if it has one; NEWER if a later release wrote it. */
   record: RecordState | "NEWER" | undefined;
@@ -196,7 +194,7 @@ function createTake(options: ConsumeOptions, { backendOf, upkeep, holds }: Parts
 
 function toTaken(queue: QueueName, { id, json, record }: Next): Taken {
   return {
-    ...{ id, queue, origin: originOf(queue), job: jobOf(queue), record },
+    ...{ id, queue, origin: originOf(queue), record },
     stored: parsed(json),
     attempt: json.attemptsMade + 1,
     queuedAt: json.timestamp,

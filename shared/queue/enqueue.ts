@@ -4,7 +4,7 @@ import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
 import { unlessNewer, VERSIONS } from "../redis/version.ts";
 import { openBackends } from "./backend.ts";
-import { JOB_NAME, JOB_OPTIONS, MOVE_TO_QUEUED, type RecordState } from "./protocol.ts";
+import { JOB_NAME, JOB_OPTIONS, type RecordState } from "./protocol.ts";
 import { queueOf } from "./queue-name.ts";
 
 /** Resolves once Redis has replied to the add. Adding the same id again does nothing while the call is in its queue. */
@@ -40,12 +40,18 @@ if bh and bh ~= ARGV[1] then return 'CONFLICT' end
 if st == 'CLAIMED' and redis.call('HGET', KEYS[1], 'by') == ARGV[4] then return 'NEW' end
 return st`;
 
+/** KEYS record. ARGV now. */
+const MARK_QUEUED = `${unlessNewer("record")}
+if redis.call('HGET', KEYS[1], 'st') ~= 'CLAIMED' then return end
+redis.call('HSET', KEYS[1], 'st', 'QUEUED', 'at', ARGV[1])
+redis.call('PERSIST', KEYS[1])`;
+
 export type Claims = ReturnType<typeof createClaims>;
 
 /** A gateway's writes to the record of a call with a delivery id. Each is one atomic script; none is retried here. */
 export function createClaims({ redis, keys }: Partition) {
   const claim = script(redis, CLAIM);
-  const moveToQueued = script(redis, MOVE_TO_QUEUED);
+  const markQueued = script(redis, MARK_QUEUED);
 
   return {
     /**
@@ -65,7 +71,7 @@ export function createClaims({ redis, keys }: Partition) {
 
     /** After the add: CLAIMED becomes QUEUED. Any other state is newer and stays. */
     async markQueued(id: string, now: number): Promise<void> {
-      await moveToQueued([keys.record(id)], [now, "CLAIMED"]);
+      await markQueued([keys.record(id)], [now]);
     },
   };
 }

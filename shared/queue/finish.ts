@@ -3,7 +3,7 @@ import { messageOf } from "../errors/app-error.ts";
 import { failpoint } from "../lifecycle/failpoint.ts";
 import type { Logger } from "../log/logger.ts";
 import { delay } from "../time/clock.ts";
-import type { Backends, Fetched, QueueBackend } from "./backend.ts";
+import { type Backends, type Fetched, isGone, type QueueBackend } from "./backend.ts";
 import type { Held } from "./hold.ts";
 import { JOB_OPTIONS } from "./protocol.ts";
 
@@ -93,10 +93,4 @@ async function apply(
       await backend.moveJobFromActiveToWait(id, token);
       return undefined;
   }
-}
-
-/** BullMQ's codes for a call that is no longer this worker's: gone, its lock gone or another's, not in hand. */
-function isGone(error: unknown): boolean {
-  const code = error instanceof Error && "code" in error ? error.code : undefined;
-  return code === -1 || code === -2 || code === -3 || code === -6;
 }

@@ -1,6 +1,7 @@
 import type { Partition } from "../redis/partition.ts";
 import { NOW, script } from "../redis/script.ts";
 import { jobOf, queuesOf } from "./queue-name.ts";
+import { AWAKE } from "./scripts.ts";
 
 /** What holds for all calls of a job together, over all producers and whatever their origin. */
 export type JobLimits = {
@@ -35,41 +36,35 @@ redis.call('HSET', KEYS[1], 'paused', ARGV[2], 'by', ARGV[3], 'reason', ARGV[4])
 redis.call('SADD', KEYS[2], ARGV[1])
 return 1`;
 
-const AWAKE = `
-local time = redis.call('TIME')
-local function awake(registry, wake, queue)
-  if redis.call('SISMEMBER', registry, queue) == 1 then
-    redis.call('ZADD', wake, 'NX', time[1] * 1000000 + time[2], queue)
-  end
+/** Wakes the queues that are named in ARGV from this place on, if they are registered. */
+const AWAKE_FROM = (place: number) => `${AWAKE}
+for i = ${place}, #ARGV do
+  if redis.call('SISMEMBER', KEYS[3], ARGV[i]) == 1 then awake(KEYS[4], ARGV[i]) end
 end`;
 
 /** KEYS job, jobs, registry, wake. ARGV job, then its queues. Answers 1 if it was paused. */
-const RESUME = `${AWAKE}
+const RESUME = `
 if redis.call('HDEL', KEYS[1], 'paused', 'by', 'reason') == 0 then return 0 end
 if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('SREM', KEYS[2], ARGV[1]) end
-for i = 2, #ARGV do awake(KEYS[3], KEYS[4], ARGV[i]) end
+${AWAKE_FROM(2)}
 return 1`;
 
 /**
  * KEYS job, jobs, registry, wake, taken. ARGV job, concurrency, max, duration (each empty: none), then the job's queues. A new
  * period begins at once: the calls counted so far were counted for the one before.
  */
-const LIMIT = `${AWAKE}
+const LIMIT = `
 if (redis.call('HGET', KEYS[1], 'duration') or '') ~= ARGV[4] then redis.call('DEL', KEYS[5]) end
 for i, field in ipairs({'concurrency', 'max', 'duration'}) do
   if ARGV[i + 1] == '' then redis.call('HDEL', KEYS[1], field) else redis.call('HSET', KEYS[1], field, ARGV[i + 1]) end
 end
 if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('SADD', KEYS[2], ARGV[1]) else redis.call('SREM', KEYS[2], ARGV[1]) end
-for i = 5, #ARGV do awake(KEYS[3], KEYS[4], ARGV[i]) end`;
+${AWAKE_FROM(5)}`;
 
 /** What operators, configurations and runners say of whole jobs. The scripts that take calls obey it. */
 export function openJobs({ redis, keys }: Partition) {
-  const [hold, pause, resume, limit] = [HOLD, PAUSE, RESUME, LIMIT].map((lua) => script(redis, lua)) as [
-    ReturnType<typeof script>,
-    ReturnType<typeof script>,
-    ReturnType<typeof script>,
-    ReturnType<typeof script>,
-  ];
+  const [hold, pause] = [script(redis, HOLD), script(redis, PAUSE)];
+  const [resume, limit] = [script(redis, RESUME), script(redis, LIMIT)];
   const places = (job: string) => [keys.job(job), keys.jobs, keys.queues, keys.wake];
 
   async function setLimits(job: string, { concurrency, rate }: JobLimits): Promise<void> {

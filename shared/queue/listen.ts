@@ -46,8 +46,8 @@ export function createListen({ partition, takes, turns, fill }: Options) {
   }
 
   /**
-   * This worker hears of the queue again too, so it lets some time pass, but not before it has heard of all the others. One without
-   * any room does not listen.
+   * This worker hears of the queue again too, so it lets some time pass, but not before it has heard of all the others. One
+   * without any room does not listen.
    */
   async function passOn(queue: QueueName): Promise<void> {
     if (!turns.hasRoom) {
@@ -73,7 +73,7 @@ export function createListen({ partition, takes, turns, fill }: Options) {
   };
 }
 
-/** A connection like this one, for waiting. Its commands are never sent again, since nobody may wait for their answer any more. */
+/** A connection like this one, for waiting. No command is sent again, since nobody may wait for its answer any more. */
 function connectToBlock(redis: Redis): Redis {
   const blocking = redis.duplicate({
     enableOfflineQueue: false,

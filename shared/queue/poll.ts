@@ -1,6 +1,7 @@
 import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
 import type { QueueName } from "./queue-name.ts";
+import { AWAKE } from "./scripts.ts";
 
 /** So many queues of the registry are looked at in one poll, so that its cost does not grow with the number of jobs. */
 const LOOKED_AT = 50;
@@ -13,16 +14,11 @@ const DUE_AT_ONCE = 500;
  * when they are due again. Then it looks at a part of the registry for what nobody was told of: a process may have died with a
  * name in its hand. Answers when the next queue is due, the queues with calls in hand, the new cursor, and empty queues.
  */
-const POLL = `
+const POLL = `${AWAKE}
 local prefix, now = ARGV[1], tonumber(ARGV[2])
 local wake, due, inHand, registry = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 -- BullMQ's score of a delayed call holds its time above 12 bits of a counter.
 local past = string.format('%.0f', (now + 1) * 0x1000 - 1)
-
-local time = redis.call('TIME')
-local function awake(queue)
-  redis.call('ZADD', wake, 'NX', time[1] * 1000000 + time[2], queue)
-end
 
 local function dueAgain(queue, q)
   local head = redis.call('ZRANGEBYSCORE', q .. 'delayed', '(' .. past, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
@@ -32,7 +28,7 @@ end
 
 for _, queue in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, ${DUE_AT_ONCE})) do
   if not dueAgain(queue, prefix .. ':' .. queue .. ':') then redis.call('ZREM', due, queue) end
-  awake(queue)
+  awake(wake, queue)
 end
 
 local found = redis.call('SSCAN', registry, ARGV[3], 'COUNT', ${LOOKED_AT})
@@ -48,7 +44,7 @@ for _, queue in ipairs(found[2]) do
     empty[#empty + 1] = {queue, math.max(tonumber(ended), tonumber(failed))}
   end
   if not paused then
-    if waits or redis.call('ZCOUNT', q .. 'delayed', '-inf', past) > 0 then awake(queue)
+    if waits or redis.call('ZCOUNT', q .. 'delayed', '-inf', past) > 0 then awake(wake, queue)
     elseif not redis.call('ZSCORE', due, queue) then dueAgain(queue, q) end
   end
 end

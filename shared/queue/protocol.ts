@@ -1,5 +1,4 @@
 import type { JobsOptions } from "bullmq";
-import { unlessNewer } from "../redis/version.ts";
 
 /*
  * What gateways, producers and operators must agree on; the keys are in shared/redis/keys.ts.
@@ -23,18 +22,6 @@ export type RecordState = "CLAIMED" | "SETTLED" | "QUEUED" | "FAILED" | "INJECTE
 
 /** How long the record of an ended call without a delivery id lives: longer than any late repeat of its add takes. */
 export const RANDOM_ID_MARK_MS = 3_600_000;
-
-/** KEYS record. ARGV now, from states... Changes one of these states to QUEUED. Answers the state found. */
-export const MOVE_TO_QUEUED = `${unlessNewer("record")}
-local st = redis.call('HGET', KEYS[1], 'st')
-for i = 2, #ARGV do
-  if st == ARGV[i] then
-    redis.call('HSET', KEYS[1], 'st', 'QUEUED', 'at', ARGV[1])
-    redis.call('PERSIST', KEYS[1])
-    break
-  end
-end
-return st`;
 
 export const JOB_NAME = "call";
 

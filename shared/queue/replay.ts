@@ -1,6 +1,6 @@
 import type { MinimalJob } from "bullmq";
 import { createAudit } from "./audit.ts";
-import { openBackends } from "./backend.ts";
+import { isGone, openBackends } from "./backend.ts";
 import { createFailedRecords, type FailedRef } from "./call-record.ts";
 import type { Operate, OperateDeps } from "./operate.ts";
 
@@ -36,10 +36,4 @@ export function createReplay({ partition, clock, log, by }: OperateDeps): Operat
     await audit({ at: clock(), action: "replay", callId: failed.id, by, selection, reason });
     return "done";
   };
-}
-
-/** BullMQ's codes for "no such job" and "not among the failed". */
-function isGone(error: unknown): boolean {
-  const code = error instanceof Error && "code" in error ? error.code : undefined;
-  return code === -1 || code === -3;
 }

@@ -15,15 +15,22 @@ import { VERSIONS } from "../redis/version.ts";
  * add to such a queue, and a call taken at another's end, tell nobody.
  *
  * The gate of a job says whether its calls may be taken. It is a hash with paused, held (until, unix ms of Redis), concurrency,
- * max and duration (ms), and holds for all queues of the job together, whatever their origin. BullMQ's own pause, concurrency and rate
- * hold for one queue, and write no marker when they end.
+ * max and duration (ms), and holds for all queues of the job together, whatever their origin. BullMQ's own pause, concurrency
+ * and rate hold for one queue, and write no marker when they end.
  */
 
+/** Lua that puts a queue into `wake`. Names leave it in the order in which they came, by Redis' clock. */
+export const AWAKE = `
+local function awake(wake, queue)
+  local time = redis.call('TIME')
+  redis.call('ZADD', wake, 'NX', time[1] * 1000000 + time[2], queue)
+end`;
+
 /**
- * KEYS and ARGV begin with BullMQ's. ARGV ends with: now, mark, retried, prefix, job, queue, the names of the job's other queues, and how
- * many these are. BullMQ too names most of its keys by a prefix; all of them lie in one slot.
+ * KEYS and ARGV begin with BullMQ's. ARGV ends with: now, mark, retried, prefix, job, queue, the names of the job's other queues,
+ * and how many these are. BullMQ too names most of its keys by a prefix; all of them lie in one slot.
  */
-const FRAME = `
+const FRAME = `${AWAKE}
 local others = tonumber(ARGV[#ARGV])
 local tail = #ARGV - others - 6
 local now, mark, retried, prefix = tonumber(ARGV[tail]), ARGV[tail + 1], ARGV[tail + 2], ARGV[tail + 3] .. ':'
@@ -55,12 +62,6 @@ local function gate(leaving)
   return 0, s
 end
 
--- Names leave \`wake\` in the order in which they came, by Redis' clock.
-local function awake(queue)
-  local time = redis.call('TIME')
-  redis.call('ZADD', wake, 'NX', time[1] * 1000000 + time[2], queue)
-end
-
 local function closed(ms)
   redis.call('ZREM', wake, name)
   if ms > 0 then redis.call('ZADD', due, 'LT', now + ms, name) end
@@ -68,7 +69,7 @@ end
 
 -- Tells producers that calls of this queue wait.
 local function tellOwn(ms)
-  if ms == 0 then awake(name)
+  if ms == 0 then awake(wake, name)
   elseif ms > 0 then redis.call('ZADD', due, 'LT', now + ms, name) end
 end
 
@@ -87,7 +88,7 @@ local function tell()
   local ms, s = gate(0)
   if s[3] or s[4] then
     for _, other in ipairs(waiting()) do
-      if ms == 0 then awake(other)
+      if ms == 0 then awake(wake, other)
       elseif ms > 0 then
         redis.call('ZADD', due, 'LT', now + ms, other)
         ms = ms + 1
@@ -132,11 +133,11 @@ end
 type Wrapped = {
   /** How many KEYS BullMQ's script has. */
   keys: number;
-  /** Calls \`bullmq()\`, and returns what it answers. */
+  /** Calls `bullmq()`, and returns what it answers. */
   lua: string;
 };
 
-const LEAVES = `
+const MOVE = `
 local reply = bullmq()
 if type(reply) == 'number' and reply < 0 then return reply end
 tell()
@@ -169,8 +170,10 @@ return reply`;
 
 /**
  * With a mark, the runner has the call: its record says so, also if another worker has taken the call meanwhile, and the window
- * begins again for as many ms as the mark says. Only a call that was taken before may have failed attempts. ARGV[6] is whether BullMQ fetches the next call in the same
- * step; it does not know the gate. A queue of a job with limits leaves its place to the job's other queues if calls wait there.
+ * begins again for as many ms as the mark says. Only a call that was taken before may have failed attempts.
+ *
+ * ARGV[6] is whether BullMQ fetches the next call in the same step; it does not know the gate. A queue of a job with limits leaves
+ * its place to the job's other queues if calls wait there.
  */
 const FINISH = `
 local ms, s = 0, nil
@@ -215,13 +218,12 @@ export const WRAPPED: Readonly<Record<string, Wrapped>> = {
   moveToActive: { keys: 11, lua: FETCH },
   moveToFinished: { keys: 14, lua: FINISH },
   moveToDelayed: { keys: 11, lua: DELAY },
-  retryJob: { keys: 11, lua: LEAVES },
-  moveJobFromActiveToWait: { keys: 9, lua: LEAVES },
-  moveStalledJobsToWait: { keys: 9, lua: LEAVES },
-  reprocessJob: { keys: 9, lua: LEAVES },
+  moveJobFromActiveToWait: { keys: 9, lua: MOVE },
+  moveStalledJobsToWait: { keys: 9, lua: MOVE },
+  reprocessJob: { keys: 9, lua: MOVE },
 };
 
-export function wrap({ lua }: Wrapped, bullmq: string): string {
+export function wrap(lua: string, bullmq: string): string {
   return `${FRAME}
 local function bullmq()
 ${bullmq}

@@ -77,19 +77,18 @@ function toStatus(
 
 /** Several queues as one. */
 export function sumOf(queues: readonly Omit<QueueStatus, "queue">[]): Omit<QueueStatus, "queue"> {
-  const total = (of: (queue: Omit<QueueStatus, "queue">) => number) =>
-    queues.reduce((sum, queue) => sum + of(queue), 0);
   const ages = queues.flatMap(({ oldestAgeMs }) => oldestAgeMs ?? []);
   return {
-    waiting: total((queue) => queue.waiting),
-    delayed: total((queue) => queue.delayed),
-    active: total((queue) => queue.active),
-    failed: total((queue) => queue.failed),
+    ...sums(queues, [...COUNTS, "acceptedPerSecond", "injectedPerMinute", "failedPerMinute"]),
     oldestAgeMs: ages.length === 0 ? undefined : Math.max(...ages),
-    acceptedPerSecond: total((queue) => queue.acceptedPerSecond),
-    injectedPerMinute: total((queue) => queue.injectedPerMinute),
-    failedPerMinute: total((queue) => queue.failedPerMinute),
   };
+}
+
+const COUNTS = ["waiting", "delayed", "active", "failed"] as const;
+
+function sums<Name extends string>(rows: readonly Record<Name, number>[], names: readonly Name[]) {
+  const totals = names.map((name) => [name, rows.reduce((sum, row) => sum + row[name], 0)]);
+  return Object.fromEntries(totals) as Record<Name, number>;
 }
 
 const MINUTE_MS = 60_000;
@@ -126,13 +125,6 @@ export function createDepth(partition: Partition, origin: Origin): () => Promise
 
 /** What several queues hold together. */
 export function sumOfDepths(depths: readonly Depth[]): Depth {
-  const total = (of: (depth: Depth) => number) => depths.reduce((sum, depth) => sum + of(depth), 0);
   const since = depths.flatMap(({ oldestSince }) => oldestSince ?? []);
-  return {
-    waiting: total((depth) => depth.waiting),
-    delayed: total((depth) => depth.delayed),
-    active: total((depth) => depth.active),
-    failed: total((depth) => depth.failed),
-    oldestSince: since.length === 0 ? undefined : Math.min(...since),
-  };
+  return { ...sums(depths, COUNTS), oldestSince: since.length === 0 ? undefined : Math.min(...since) };
 }

@@ -50,7 +50,8 @@ function createSlots(slots: number) {
 
 /**
  * Which queue may use the next free slot of a producer. Turns go round the queues that may have calls; a queue without calls
- * costs nothing. The queues of a job share its part of the slots. `isClosed` says of a job that its calls cannot be delivered now.
+ * costs nothing. The queues of a job share its part of the slots. `isClosed` says of a job that its calls cannot be delivered
+ * now.
  */
 export function createTurns(count: number, isClosed: (job: string) => boolean) {
   const slots = createSlots(count);
