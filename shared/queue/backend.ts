@@ -13,7 +13,7 @@ import type { Partition } from "../redis/partition.ts";
 import { type Script, script } from "../redis/script.ts";
 import { RANDOM_ID_MARK_MS, type RecordState } from "./protocol.ts";
 import { jobOf, type QueueName, queuesOf } from "./queue-name.ts";
-import { WRAPPED, wrap } from "./scripts.ts";
+import { AROUND, surround } from "./scripts.ts";
 
 /** What a fetch finds. */
 export type Fetched =
@@ -139,7 +139,7 @@ export function openBackends(partition: Partition, work?: Work): Backends {
   const opened = {
     partition,
     connection: share(partition.redis),
-    scripts: surround(partition.redis),
+    scripts: scriptsOn(partition.redis),
   };
   const backends = new Map<QueueName, QueueBackend>();
   return (queue) => {
@@ -167,7 +167,7 @@ function share(redis: Redis): RedisConnection {
 
 let texts: readonly Text[] | undefined;
 
-function surround(redis: Redis): ReadonlyMap<string, Surrounded> {
+function scriptsOn(redis: Redis): ReadonlyMap<string, Surrounded> {
   texts ??= surroundedTexts();
   return new Map(texts.map(({ command, keys, lua }) => [command, { keys, run: script(redis, lua) }]));
 }
@@ -198,10 +198,10 @@ function surroundedTexts(): Text[] {
   const recorder = new Recorder();
   share(recorder as unknown as Redis);
   const byCommand = new Map([...recorder.definitions].map(([name, found]) => [name.split(":")[0], found]));
-  return Object.entries(WRAPPED).map(([command, { keys, lua }]) => {
+  return Object.entries(AROUND).map(([command, { keys, lua }]) => {
     const bullmq = byCommand.get(command);
     if (bullmq?.numberOfKeys !== keys) throw new Error(`BullMQ's script ${command} has changed`);
-    return { command, keys, lua: wrap(lua, bullmq.lua) };
+    return { command, keys, lua: surround(lua, bullmq.lua) };
   });
 }
 

@@ -130,7 +130,7 @@ local function left()
 end
 `;
 
-type Wrapped = {
+type Around = {
   /** How many KEYS BullMQ's script has. */
   keys: number;
   /** Calls `bullmq()`, and returns what it answers. */
@@ -213,7 +213,7 @@ left()
 return reply`;
 
 /** BullMQ's scripts that change what producers must be told of, by BullMQ's names. */
-export const WRAPPED: Readonly<Record<string, Wrapped>> = {
+export const AROUND: Readonly<Record<string, Around>> = {
   addStandardJob: { keys: 9, lua: ADD },
   moveToActive: { keys: 11, lua: FETCH },
   moveToFinished: { keys: 14, lua: FINISH },
@@ -223,7 +223,7 @@ export const WRAPPED: Readonly<Record<string, Wrapped>> = {
   reprocessJob: { keys: 9, lua: MOVE },
 };
 
-export function wrap(lua: string, bullmq: string): string {
+export function surround(lua: string, bullmq: string): string {
   return `${FRAME}
 local function bullmq()
 ${bullmq}
