@@ -88,7 +88,7 @@ export function createDeliver(deps: DeliverDeps): Deliver {
   /** The call was added again after its end. The record says so, and the runner is not asked. */
   function ended(call: JobCall, state: string): Verdict {
     log.info("call.known", { ...fieldsOf(call), state });
-    return { kind: "dropped" };
+    return { kind: "ended" };
   }
 
   /**
@@ -97,13 +97,13 @@ export function createDeliver(deps: DeliverDeps): Deliver {
    */
   function unreachable({ attempt }: Taken, call: JobCall, error: AppError): Verdict {
     const job = jobKeyOf(call);
-    return deps.isAway(job) ? { kind: "back" } : deps.policy.judge(error, attempt, clock(), job);
+    return deps.isAway(job) ? { kind: "requeue" } : deps.policy.judge(error, attempt, clock(), job);
   }
 
   /** This worker stops, or has lost the call. That is not the runner's fault, so the attempt does not count. */
   function givenBack(call: JobCall): Verdict {
     log.warn("call.given_back", fieldsOf(call));
-    return { kind: "back" };
+    return { kind: "requeue" };
   }
 
   /** The failure could not be recorded. The attempt does not count, so that none is missing among those that do. */

@@ -15,7 +15,7 @@ import { exchange, type RunnerResponse } from "./exchange.ts";
  *
  *   runner.failed      it is tried again after a backoff, until its attempts are spent
  *   runner.busy        it is tried again after Retry-After, and the attempt does not count
- *   runner.throttled   the same; if several calls in a row are throttled, the whole queue pauses
+ *   runner.throttled   the same; if several calls in a row are throttled, the job pauses
  *   runner.refused     it fails at once
  *
  * What it means if there is no status is in exchange.ts.

@@ -1,4 +1,4 @@
-import { toJobs } from "../../shared/config/jobs-toml.ts";
+import { DEFAULT_RUNNER, toJobs } from "../../shared/config/jobs-toml.ts";
 import { loadConfig } from "../../shared/config/load-config.ts";
 import { serveOps } from "../../shared/http/ops.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
@@ -7,7 +7,7 @@ import { connectForWork } from "../../shared/redis/connect.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { createMeters } from "./metrics.ts";
 import { createProducer } from "./producer.ts";
-import { createRunners, DEFAULT_RUNNER } from "./runners.ts";
+import { createRunners } from "./runners.ts";
 
 export type ProducerProcess = ServiceOptions & { configDir: string; opsAddress: string | undefined };
 

@@ -73,14 +73,14 @@ export function createProducer(options: ProducerOptions): Producer {
       jobs: options.jobs ?? new Map(),
       random: options.random ?? Math.random,
     }),
-    throttle: createThrottle({ hold: jobs.hold, clock, log }),
+    throttle: createThrottle({ throttleJob: jobs.throttle, clock, log }),
     clock,
     log,
     workerId,
   });
   const consumer = consume({
     partition,
-    takes: (queue) =>
+    serves: (queue) =>
       isKnown(queue) && (origins === undefined || origins.some((origin) => originOf(queue) === origin)),
     isClosed: isAway,
     deliver,
@@ -90,7 +90,7 @@ export function createProducer(options: ProducerOptions): Producer {
     workerName: workerId,
     log,
   });
-  onRunnerChange?.(consumer.lookAgain);
+  onRunnerChange?.(consumer.refill);
   const heartbeat = beat(partition, workerId, clock);
   return {
     workerId,

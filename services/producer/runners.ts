@@ -1,3 +1,4 @@
+import { DEFAULT_RUNNER } from "../../shared/config/jobs-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { jobKeyOf } from "../../shared/job-call/job-call.ts";
@@ -7,9 +8,6 @@ import type { Inject } from "./deliver.ts";
 import { createHttpInject } from "./http-runner.ts";
 import { NO_ANSWER } from "./retry-policy.ts";
 import { createProbe, createRunnerWatch } from "./runner-watch.ts";
-
-/** The runner of every job that names none. */
-export const DEFAULT_RUNNER = "default";
 
 export type RunnerOptions = { url: string; secret: Secret | undefined; timeoutMs: number };
 

@@ -14,43 +14,51 @@ export type Throttle = {
 };
 
 /** Pauses a job for all producers. */
-export type HoldJob = (job: string, ms: number) => Promise<void>;
+export type ThrottleJob = (job: string, ms: number) => Promise<void>;
 
 /**
  * A 429, or another answer with Retry-After, delays only its own call. If different calls of a job in a row get one, the job
  * pauses for as long as the runner asked, and at most half a minute at a time; every other job goes on. Only jobs whose last
  * answer was such a one are remembered.
  */
-export function createThrottle({ hold, clock, log }: { hold: HoldJob; clock: Clock; log: Logger }): Throttle {
-  const throttled = new Map<string, { calls: Set<string>; heldUntil: number }>();
+export function createThrottle({
+  throttleJob,
+  clock,
+  log,
+}: {
+  throttleJob: ThrottleJob;
+  clock: Clock;
+  log: Logger;
+}): Throttle {
+  const throttled = new Map<string, { calls: Set<string>; pausedUntil: number }>();
 
   function pause(job: string, pauseMs: number): void {
     log.warn("job.throttled", { job, pauseMs });
-    hold(job, pauseMs).catch((cause: unknown) => {
-      log.warn("job.not_held", { job, reason: messageOf(cause) });
+    throttleJob(job, pauseMs).catch((cause: unknown) => {
+      log.warn("job.not_throttled", { job, reason: messageOf(cause) });
     });
   }
 
   return {
     succeeded: (job) => void throttled.delete(job),
     failed(job, callId, error) {
+      // `runner.busy` is about one call, which runs already, and says nothing of the job.
       if (NO_ANSWER.includes(error.code) || error.code === "runner.busy") return;
       if (!asksToWait(error)) return void throttled.delete(job);
-      const known = throttled.get(job) ?? { calls: new Set(), heldUntil: 0 };
+      const known = throttled.get(job) ?? { calls: new Set(), pausedUntil: 0 };
       throttled.set(job, known);
       // The calls that were with the runner when the pause began come back with the same answer, and say nothing new.
-      if (clock() < known.heldUntil) return;
+      if (clock() < known.pausedUntil) return;
       known.calls.add(callId);
       if (known.calls.size < CALLS_IN_A_ROW) return;
       const pauseMs = Math.min(error.retryAfterMs ?? PAUSE_MS_DEFAULT, PAUSE_MS_MAX);
       known.calls.clear();
-      known.heldUntil = clock() + pauseMs;
+      known.pausedUntil = clock() + pauseMs;
       pause(job, pauseMs);
     },
   };
 }
 
-/** `runner.busy` does not: it is about one call, which runs already. */
 function asksToWait({ code, retryable, retryAfterMs }: AppError): boolean {
   return code === "runner.throttled" || (retryable && retryAfterMs !== undefined);
 }

@@ -14,8 +14,8 @@ export const runnerFields = (env: Env) => ({
   timeout_ms: positive.default(10_000),
 });
 
-/** The name of `[runner]`. */
-const DEFAULT_RUNNER = "default";
+/** The name of `[runner]`, the runner of every job that names none. */
+export const DEFAULT_RUNNER = "default";
 
 const runnerName = z
   .string()
@@ -54,7 +54,7 @@ export type JobTables = {
 
 export const OUTLASTS_LOCK = "must be shorter than producer.lock_ms: an injection has to end inside its lock";
 
-/** What no single key of these tables can know. */
+/** Checks between the keys of these tables. */
 export function jobProblems(tables: JobTables): Problem[] {
   const { runners, jobs, producer } = tables;
   const used = new Set(Object.values(jobs).map(({ runner }) => runner));
@@ -123,7 +123,7 @@ export function toJobs({ jobs, producer }: Pick<JobTables, "jobs" | "producer">)
       const { base_ms, cap_ms } = merged(backoff, producer.backoff);
       const settings = {
         ...{ concurrency, attempts, runner, timeoutMs: timeout_ms },
-        // As many calls as may come at once, in each of the periods in which so many come on average.
+        // A burst in each period; the period is as long as a burst takes at the average rate.
         rate: rate && { max: rate.burst, periodMs: Math.round((rate.burst * 1000) / rate.perSecond) },
         backoff: backoff && { baseMs: base_ms, capMs: cap_ms },
       };

@@ -8,6 +8,12 @@ export function jobKey({ serviceId, jobIndex }: { [Id in keyof JobIds]: number |
   return `${serviceId}/${jobIndex}`;
 }
 
+/** The two ids in a job's key. */
+export function idsOfKey(key: string): JobIds {
+  const [serviceId = Number.NaN, jobIndex = Number.NaN] = key.split("/").map(Number);
+  return { serviceId, jobIndex };
+}
+
 const SERVICE_ID_MAX = Number.MAX_SAFE_INTEGER;
 
 /** A service id, in the one form that it has in a path. */

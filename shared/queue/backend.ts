@@ -1,4 +1,3 @@
-import { EventEmitter } from "node:events";
 import {
   type JobJson,
   type MinimalJob,
@@ -11,9 +10,9 @@ import {
 import type { Redis } from "../redis/connect.ts";
 import type { Partition } from "../redis/partition.ts";
 import { type Script, script } from "../redis/script.ts";
-import { RANDOM_ID_MARK_MS, type RecordState } from "./protocol.ts";
+import { RANDOM_ID_KEEP_MS, type RecordState } from "./protocol.ts";
 import { jobOf, type QueueName, queuesOf } from "./queue-name.ts";
-import { AROUND, surround } from "./scripts.ts";
+import { SHARED, surroundedScripts } from "./scripts.ts";
 
 /** What a fetch finds. */
 export type Fetched =
@@ -26,8 +25,8 @@ export type Fetched =
       /** The window of the record, if it has one. */
       windowMs: number | undefined;
     }
-  /** Nothing can be taken now. `lookAt` is when it may change (unix ms), if that is known. */
-  | { kind: "none"; lookAt: number | undefined };
+  /** Nothing can be taken now. `recheckAt` is when it may change (unix ms), if that is known. */
+  | { kind: "none"; recheckAt: number | undefined };
 
 type Injected = {
   /** Whether the next call of the queue is taken in the same step. */
@@ -35,11 +34,11 @@ type Injected = {
   /** How long the record is kept. */
   windowMs?: number | undefined;
   /** Whether the call was taken before, so that there may be failed attempts. */
-  wasTaken: boolean;
+  retried: boolean;
 };
 
-/** The window for an INJECTED record, and whether the call was taken before; empty for every other step. */
-type Mark = readonly [number | "", 1 | ""];
+/** What the record of an injected call says from now on, and for how long. */
+type Recorded = { keepMs: number; retried: boolean };
 
 type Args = (string | number | Buffer)[];
 
@@ -82,19 +81,19 @@ export class QueueBackend extends RedisQueueBackend {
   async injected(
     id: string,
     token: string,
-    { again, windowMs = RANDOM_ID_MARK_MS, wasTaken }: Injected,
+    { again, windowMs = RANDOM_ID_KEEP_MS, retried }: Injected,
   ): Promise<Fetched> {
-    return this.#complete(id, token, again, [windowMs, wasTaken ? 1 : ""]);
+    return this.#complete(id, token, again, { keepMs: windowMs, retried });
   }
 
   /** The call leaves the queue, and its record stays as it is. */
-  async dropped(id: string, token: string, again: boolean): Promise<Fetched> {
-    return this.#complete(id, token, again, ["", ""]);
+  async ended(id: string, token: string, again: boolean): Promise<Fetched> {
+    return this.#complete(id, token, again);
   }
 
-  async #complete(id: string, token: string, again: boolean, mark: Mark): Promise<Fetched> {
+  async #complete(id: string, token: string, again: boolean, injected?: Recorded): Promise<Fetched> {
     const args = this.moveToCompletedArgs({ id, opts: {} } as MinimalJob, "null", true, token, again);
-    const reply = await this.#run("moveToFinished", args as Args, mark);
+    const reply = await this.#run("moveToFinished", args as Args, injected);
     if (typeof reply === "number" && reply < 0) {
       throw this.finishedErrors({ code: reply, jobId: id, command: "moveToFinished", state: "active" });
     }
@@ -104,12 +103,13 @@ export class QueueBackend extends RedisQueueBackend {
   /** BullMQ's one way to Redis for its scripts. `args` are the KEYS, followed by the ARGV. */
   override execCommand(...[client, command, args]: Parameters<RedisQueueBackend["execCommand"]>): unknown {
     if (!this.#scripts.has(command)) return super.execCommand(client, command, args);
-    return this.#run(command, args as Args, ["", ""]);
+    return this.#run(command, args as Args);
   }
 
-  #run(command: string, args: Args, mark: Mark): Promise<unknown> {
+  #run(command: string, args: Args, injected?: Recorded): Promise<unknown> {
     const { keys, run } = this.#scripts.get(command) as Surrounded;
-    return run(args.slice(0, keys) as string[], [...args.slice(keys), Date.now(), ...mark, ...this.#tail]);
+    const ours = [Date.now(), injected?.keepMs ?? "", injected?.retried ? 1 : "", ...this.#tail];
+    return run(args.slice(0, keys) as string[], [...args.slice(keys), ...ours]);
   }
 }
 
@@ -153,56 +153,21 @@ export function openBackends(partition: Partition, work?: Work): Backends {
 
 const shared = new WeakMap<Redis, RedisConnection>();
 
-/** One for each connection. With both skips a command fails at once if Redis is away at the start, and works once it is back. */
+/** One for each connection. */
 function share(redis: Redis): RedisConnection {
   const known = shared.get(redis);
   if (known !== undefined) return known;
-  const options = { shared: true, blocking: false, skipVersionCheck: true, skipWaitingForReady: true };
-  const connection = new RedisConnection(redis, options);
+  const connection = new RedisConnection(redis, SHARED);
   // The connection's owner logs its errors.
   connection.on("error", () => {});
   shared.set(redis, connection);
   return connection;
 }
 
-let texts: readonly Text[] | undefined;
-
 function scriptsOn(redis: Redis): ReadonlyMap<string, Surrounded> {
-  texts ??= surroundedTexts();
-  return new Map(texts.map(({ command, keys, lua }) => [command, { keys, run: script(redis, lua) }]));
-}
-
-/** The whole script under BullMQ's name of it. */
-type Text = { command: string; keys: number; lua: string };
-
-type Definition = { lua: string; numberOfKeys: number };
-
-/** BullMQ defines its scripts on any connection that it is given. This one leads nowhere, and keeps them. */
-class Recorder extends EventEmitter {
-  readonly status = "end";
-  readonly options = {};
-  readonly definitions = new Map<string, Definition>();
-
-  defineCommand(name: string, definition: Definition): void {
-    this.definitions.set(name, definition);
-  }
-
-  connect(): void {}
-  disconnect(): void {}
-  duplicate(): this {
-    return this;
-  }
-}
-
-function surroundedTexts(): Text[] {
-  const recorder = new Recorder();
-  share(recorder as unknown as Redis);
-  const byCommand = new Map([...recorder.definitions].map(([name, found]) => [name.split(":")[0], found]));
-  return Object.entries(AROUND).map(([command, { keys, lua }]) => {
-    const bullmq = byCommand.get(command);
-    if (bullmq?.numberOfKeys !== keys) throw new Error(`BullMQ's script ${command} has changed`);
-    return { command, keys, lua: surround(lua, bullmq.lua) };
-  });
+  return new Map(
+    surroundedScripts().map(({ command, keys, lua }) => [command, { keys, run: script(redis, lua) }]),
+  );
 }
 
 /** BullMQ's codes for a call that is not where it was: gone, its lock gone or another's, not in the list it is moved from. */
@@ -226,6 +191,6 @@ function toFetched(answer: unknown): Fetched {
       windowMs: windowMs ? Number(windowMs) : undefined,
     };
   }
-  if (closedMs > 0) return { kind: "none", lookAt: Date.now() + closedMs };
-  return { kind: "none", lookAt: Number(last) > 0 ? Number(last) : undefined };
+  if (closedMs > 0) return { kind: "none", recheckAt: Date.now() + closedMs };
+  return { kind: "none", recheckAt: Number(last) > 0 ? Number(last) : undefined };
 }

@@ -1,7 +1,7 @@
 import type { Partition } from "../redis/partition.ts";
 import { type Script, script } from "../redis/script.ts";
 import { unlessNewer, VERSIONS } from "../redis/version.ts";
-import { RANDOM_ID_MARK_MS, type RecordState } from "./protocol.ts";
+import { RANDOM_ID_KEEP_MS, type RecordState } from "./protocol.ts";
 import type { QueueName } from "./queue-name.ts";
 
 /*
@@ -31,7 +31,7 @@ if st then
 end
 redis.call('ZREM', KEYS[2], ARGV[2])`;
 
-/** KEYS record, attempts, since. ARGV now, id, mark ms. The window begins again. */
+/** KEYS record, attempts, since. ARGV now, id, ms to keep it without a window. The window begins again. */
 const DISCARDED = `${unlessNewer("record")}
 local w = redis.call('HGET', KEYS[1], 'w') or ARGV[3]
 redis.call('HSET', KEYS[1], 'st', 'DISCARDED', 'at', ARGV[1], 'v', ${VERSIONS.record})
@@ -48,7 +48,7 @@ redis.call('ZADD', KEYS[3], 'NX', ARGV[3], ARGV[4])`;
 
 export type CallRecords = ReturnType<typeof createCallRecords>;
 
-/** The record as a producer writes it, from taking the call to its end. */
+/** What is written of failures and of a discard's end. A take and an injection write the record in their own step (scripts.ts). */
 export function createCallRecords({ redis, keys }: Partition) {
   const discarded = script(redis, DISCARDED);
   const fail = script(redis, FAIL);
@@ -57,7 +57,7 @@ export function createCallRecords({ redis, keys }: Partition) {
   return {
     /** The job of a discarded call is gone: the window begins again. */
     async discarded({ id, queue }: CallRef, now: number): Promise<void> {
-      await discarded([keys.record(id), keys.attempts(id), keys.since(queue)], [now, id, RANDOM_ID_MARK_MS]);
+      await discarded([keys.record(id), keys.attempts(id), keys.since(queue)], [now, id, RANDOM_ID_KEEP_MS]);
     },
 
     /** The call failed for good. It no longer counts as waiting. */
@@ -93,12 +93,12 @@ export type FailedRef = CallRef & { failedAt: number };
 
 /**
  * Both ways out of FAILED apply only while the call is failed, and only to the failure that the operator saw. Check and
- * change are one script, so that nothing comes between them. KEYS record, attempts, since, failed. ARGV state, now, mark ms,
- * id, failed at. Answer 1 if the change was made.
+ * change are one script, so that nothing comes between them. KEYS record, since, failed. ARGV state, now, id, failed at. Answer 1 if
+ * the change was made.
  */
 const WHILE_FAILED = `${unlessNewer("record")}
-local score = redis.call('ZSCORE', KEYS[4], ARGV[4])
-if not score or tonumber(score) ~= tonumber(ARGV[5]) then return 0 end`;
+local score = redis.call('ZSCORE', KEYS[3], ARGV[3])
+if not score or tonumber(score) ~= tonumber(ARGV[4]) then return 0 end`;
 
 const REPLAY = `${WHILE_FAILED}
 local st = redis.call('HGET', KEYS[1], 'st')
@@ -107,13 +107,13 @@ if st == 'CLAIMED' or st == 'FAILED' then
   redis.call('HSET', KEYS[1], 'st', ARGV[1], 'at', ARGV[2])
   redis.call('PERSIST', KEYS[1])
 end
-redis.call('ZADD', KEYS[3], ARGV[2], ARGV[4])
+redis.call('ZADD', KEYS[2], ARGV[2], ARGV[3])
 return 1`;
 
 const DISCARD = `${WHILE_FAILED}
 redis.call('HSET', KEYS[1], 'st', ARGV[1], 'at', ARGV[2], 'v', ${VERSIONS.record})
 redis.call('PERSIST', KEYS[1])
-redis.call('ZREM', KEYS[3], ARGV[4])
+redis.call('ZREM', KEYS[2], ARGV[3])
 return 1`;
 
 /** The record as an operator's decision about a failed call changes it. */
@@ -123,8 +123,8 @@ export function createFailedRecords({ redis, keys }: Partition) {
 
   async function leave(by: Script, to: RecordState, call: FailedRef, now: number): Promise<boolean> {
     const { id, queue, failedAt } = call;
-    const touched = [keys.record(id), keys.attempts(id), keys.since(queue), keys.inQueue(queue, "failed")];
-    return (await by(touched, [to, now, RANDOM_ID_MARK_MS, id, failedAt])) === 1;
+    const touched = [keys.record(id), keys.since(queue), keys.inQueue(queue, "failed")];
+    return (await by(touched, [to, now, id, failedAt])) === 1;
   }
 
   return {

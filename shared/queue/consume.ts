@@ -31,7 +31,7 @@ export type Deliver = (taken: Taken, hold: Hold) => Promise<Verdict>;
 export type ConsumeOptions = {
   partition: Partition;
   /** Which queues this worker takes calls from. */
-  takes: (queue: QueueName) => boolean;
+  serves: (queue: QueueName) => boolean;
   /** Whether the calls of a job cannot be delivered now, so that this worker takes none. */
   isClosed: (job: string) => boolean;
   deliver: Deliver;
@@ -51,8 +51,8 @@ export type ConsumeOptions = {
 export type Consumer = {
   /** Resolves when calls are being taken. Rejects if they cannot be. */
   ready(): Promise<void>;
-  /** The calls of a job may have become deliverable. */
-  lookAgain(): void;
+  /** Takes calls again, since those of some job may have become deliverable. */
+  refill(): void;
   /** Takes no new calls and waits for those in hand. After `graceMs` their holds are lost. */
   close(graceMs: number): Promise<void>;
 };
@@ -65,7 +65,7 @@ const GIVE_BACK_MS = 1000;
  * it needs two connections: `partition.redis`, from connectForWork, and one of its own on which it waits to be woken.
  */
 export function consume(options: ConsumeOptions): Consumer {
-  const { partition, takes, lockMs, workerName } = options;
+  const { partition, serves, lockMs, workerName } = options;
   const backendOf = openBackends(partition, {
     name: workerName,
     lockDuration: lockMs,
@@ -75,17 +75,17 @@ export function consume(options: ConsumeOptions): Consumer {
   });
   const upkeep = createUpkeep(options, backendOf);
   const holds = createHolds(partition, lockMs);
-  const take = createTake(options, { backendOf, upkeep, holds });
-  const listen = createListen({ partition, takes, turns: take.turns, fill: take.fill });
+  const taker = createTaker(options, { backendOf, upkeep, holds });
+  const listen = createListen({ partition, serves, turns: taker.turns, fill: taker.fill });
   const started = upkeep.start().then(options.prepare).then(listen.start);
   started.catch(() => {});
   const renewing = setInterval(() => void holds.renew().catch(() => {}), Math.max(250, lockMs / 4));
 
   return {
     ready: () => started,
-    lookAgain: take.fill,
+    refill: taker.fill,
     async close(graceMs) {
-      const ended = take.stop();
+      const ended = taker.stop();
       upkeep.stop();
       listen.stop();
       if ((await within(graceMs, ended)).kind === "late") {
@@ -97,8 +97,8 @@ export function consume(options: ConsumeOptions): Consumer {
   };
 }
 
-/** Pause after a fetch failed. */
-const FAILED_PAUSE_MS = 1000;
+/** Pause before a fetch that failed is tried again. */
+const RETRY_PAUSE_MS = 1000;
 
 type Parts = {
   backendOf: Backends;
@@ -109,7 +109,7 @@ type Parts = {
 type Next = Extract<Fetched, { kind: "call" }>;
 
 /** Takes and runs calls in the free slots. */
-function createTake(options: ConsumeOptions, { backendOf, upkeep, holds }: Parts) {
+function createTaker(options: ConsumeOptions, { backendOf, upkeep, holds }: Parts) {
   const { workerName, log } = options;
   const turns = createTurns(options.slots, (job) => upkeep.refused || options.isClosed(job));
   const finish = createFinish(backendOf, log);
@@ -137,7 +137,7 @@ function createTake(options: ConsumeOptions, { backendOf, upkeep, holds }: Parts
       }
     } catch (error) {
       log.warn("queue.error", { queue, reason: messageOf(error) });
-      if (!stopped) await delay(FAILED_PAUSE_MS);
+      if (!stopped) await delay(RETRY_PAUSE_MS);
     }
     turns.release(queue);
     fill();
@@ -162,11 +162,11 @@ function createTake(options: ConsumeOptions, { backendOf, upkeep, holds }: Parts
   /** Resolves with the next call, if one was taken while this one was finished. */
   async function run(queue: QueueName, token: string, next: Next): Promise<Next | undefined> {
     const { id, windowMs, json } = next;
-    const held: Held = { queue, id, token, hold: new Hold(), windowMs, wasTaken: json.attemptsStarted > 1 };
+    const held: Held = { queue, id, token, hold: new Hold(), windowMs, retried: json.attemptsStarted > 1 };
     holds.add(held);
     try {
       const verdict = await options.deliver(toTaken(queue, next), held.hold);
-      const again = !stopped && leaves(verdict) && turns.again(queue);
+      const again = !stopped && leaves(verdict) && turns.keepsSlot(queue);
       const following = toNext(await finish(held, verdict, again));
       if (again && following === undefined) turns.remove(queue);
       return following;
@@ -177,7 +177,7 @@ function createTake(options: ConsumeOptions, { backendOf, upkeep, holds }: Parts
 
   function toNext(fetched: Fetched | undefined): Next | undefined {
     if (fetched?.kind === "call") return fetched;
-    if (fetched?.lookAt !== undefined) upkeep.lookAt(fetched.lookAt);
+    if (fetched?.recheckAt !== undefined) upkeep.pollAt(fetched.recheckAt);
     return undefined;
   }
 

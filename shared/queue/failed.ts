@@ -131,7 +131,7 @@ function createFailedIndex({ redis, keys, ...partition }: Partition) {
       const ids = jobIdsOf(queue);
       if (origin !== undefined && originOf(queue) !== origin) return false;
       if (serviceId !== undefined && ids.serviceId !== serviceId) return false;
-      return jobId === undefined || ids.jobId === jobId;
+      return jobId === undefined || ids.jobIndex === jobId;
     });
   }
 

@@ -12,23 +12,23 @@ export type Verdict =
   /** The runner has it: it leaves the queue, and its record says INJECTED. */
   | { kind: "injected"; onRecorded: () => void }
   /** It has ended before: it leaves the queue, and its record stays as it is. */
-  | { kind: "dropped" }
+  | { kind: "ended" }
   /** It waits and is taken again; the attempt counts. */
   | { kind: "retry"; afterMs: number; reason: string }
   /** It waits and is taken again; the attempt does not count. */
   | { kind: "postpone"; untilMs: number }
   /** It waits again at the head of its queue; the attempt does not count. */
-  | { kind: "back" }
+  | { kind: "requeue" }
   /** It stays in the queue as failed, until an operator replays or discards it. `reason` starts with its error code. */
   | { kind: "fail"; reason: string };
 
 /** Whether the call leaves its queue for good, so that the next one may be taken in the same step. */
 export function leaves({ kind }: Verdict): boolean {
-  return kind === "injected" || kind === "dropped";
+  return kind === "injected" || kind === "ended";
 }
 
 /** Pause after Redis refused to write what became of a call. */
-const FAILED_PAUSE_MS = 1000;
+const RETRY_PAUSE_MS = 1000;
 
 /** Writes what became of a call in hand. With `again`, resolves with the next call of its queue if there is one. */
 export type Finish = (held: Held, verdict: Verdict, again: boolean) => Promise<Fetched | undefined>;
@@ -55,7 +55,7 @@ export function createFinish(backendOf: Backends, log: Logger): Finish {
         return await once(held, verdict, again);
       } catch (error) {
         if (isLost(held, error)) return undefined;
-        await delay(FAILED_PAUSE_MS);
+        await delay(RETRY_PAUSE_MS);
       }
     }
   };
@@ -64,16 +64,16 @@ export function createFinish(backendOf: Backends, log: Logger): Finish {
 /** The one place where a verdict becomes what BullMQ understands. */
 async function apply(
   backend: QueueBackend,
-  { id, token, windowMs, wasTaken }: Held,
+  { id, token, windowMs, retried }: Held,
   verdict: Verdict,
   again: boolean,
 ): Promise<Fetched | undefined> {
   const now = Date.now();
   switch (verdict.kind) {
     case "injected":
-      return backend.injected(id, token, { again, windowMs, wasTaken });
-    case "dropped":
-      return backend.dropped(id, token, again);
+      return backend.injected(id, token, { again, windowMs, retried });
+    case "ended":
+      return backend.ended(id, token, again);
     case "fail": {
       const job = { id, opts: { attempts: JOB_OPTIONS.attempts } } as MinimalJob;
       await backend.moveToFailed(job, verdict.reason, false, token, false);
@@ -82,14 +82,14 @@ async function apply(
     case "retry": {
       const fieldsToUpdate = { failedReason: verdict.reason };
       await backend.moveToDelayed(id, now, verdict.afterMs, token, { fieldsToUpdate });
-      return { kind: "none", lookAt: now + verdict.afterMs };
+      return { kind: "none", recheckAt: now + verdict.afterMs };
     }
     case "postpone": {
       const waitMs = Math.max(0, verdict.untilMs - now);
       await backend.moveToDelayed(id, now, waitMs, token, { skipAttempt: true });
-      return { kind: "none", lookAt: now + waitMs };
+      return { kind: "none", recheckAt: now + waitMs };
     }
-    case "back":
+    case "requeue":
       await backend.moveJobFromActiveToWait(id, token);
       return undefined;
   }

@@ -54,7 +54,7 @@ export type Held = {
   /** The window of its record, if it has one. */
   windowMs: number | undefined;
   /** Whether it was taken before. */
-  wasTaken: boolean;
+  retried: boolean;
 };
 
 /**

@@ -11,20 +11,20 @@ export type JobLimits = {
   rate?: { max: number; periodMs: number } | undefined;
 };
 
-/** A job's gate (scripts.ts). The times are unix ms; `heldUntil` is by Redis' clock. */
+/** A job's gate (scripts.ts). The times are unix ms; `throttledUntil` is by Redis' clock. */
 export type JobGate = JobLimits & {
   pausedAt: number | undefined;
   /** Who paused it, and why. */
   pausedBy: string | undefined;
   reason: string | undefined;
   /** Until when the runner has asked for a pause. */
-  heldUntil: number | undefined;
+  throttledUntil: number | undefined;
 };
 
-/** KEYS job, wake, due. ARGV ms, now, then the job's queues. A longer hold stays. */
-const HOLD = `${NOW}
-local till = math.max(now + ARGV[1], tonumber(redis.call('HGET', KEYS[1], 'held') or 0))
-redis.call('HSET', KEYS[1], 'held', string.format('%.0f', till))
+/** KEYS job, wake, due. ARGV ms, now, then the job's queues. A longer throttle stays. */
+const THROTTLE = `${NOW}
+local till = math.max(now + ARGV[1], tonumber(redis.call('HGET', KEYS[1], 'throttled') or 0))
+redis.call('HSET', KEYS[1], 'throttled', string.format('%.0f', till))
 for i = 3, #ARGV do
   if redis.call('ZREM', KEYS[2], ARGV[i]) == 1 then redis.call('ZADD', KEYS[3], 'LT', ARGV[2] + till - now, ARGV[i]) end
 end`;
@@ -63,7 +63,7 @@ ${AWAKE_FROM(5)}`;
 
 /** What operators, configurations and runners say of whole jobs. The scripts that take calls obey it. */
 export function openJobs({ redis, keys }: Partition) {
-  const [hold, pause] = [script(redis, HOLD), script(redis, PAUSE)];
+  const [throttle, pause] = [script(redis, THROTTLE), script(redis, PAUSE)];
   const [resume, limit] = [script(redis, RESUME), script(redis, LIMIT)];
   const places = (job: string) => [keys.job(job), keys.jobs, keys.queues, keys.wake];
 
@@ -74,8 +74,8 @@ export function openJobs({ redis, keys }: Partition) {
 
   return {
     /** No producer takes calls of the job for so long. */
-    async hold(job: string, ms: number): Promise<void> {
-      await hold([keys.job(job), keys.wake, keys.due], [ms, Date.now(), ...queuesOf(job)]);
+    async throttle(job: string, ms: number): Promise<void> {
+      await throttle([keys.job(job), keys.wake, keys.due], [ms, Date.now(), ...queuesOf(job)]);
     },
 
     /** No producer takes calls of the job until it is resumed. False if it is paused already. */
@@ -101,9 +101,9 @@ export function openJobs({ redis, keys }: Partition) {
     async gates(): Promise<Map<string, JobGate>> {
       const [queues, set] = await Promise.all([redis.smembers(keys.queues), redis.smembers(keys.jobs)]);
       const names = [...new Set([...queues.map(jobOf), ...set])];
-      const fields = ["paused", "by", "reason", "held", "concurrency", "max", "duration"] as const;
+      const fields = ["paused", "by", "reason", "throttled", "concurrency", "max", "duration"] as const;
       const read = names.map(async (job) => {
-        const [paused, by, reason, held, concurrency, max, duration] = await redis.hmget(
+        const [paused, by, reason, throttled, concurrency, max, duration] = await redis.hmget(
           keys.job(job),
           ...fields,
         );
@@ -111,7 +111,7 @@ export function openJobs({ redis, keys }: Partition) {
           pausedAt: paused ? Number(paused) : undefined,
           pausedBy: by ?? undefined,
           reason: reason || undefined,
-          heldUntil: held ? Number(held) : undefined,
+          throttledUntil: throttled ? Number(throttled) : undefined,
           concurrency: concurrency ? Number(concurrency) : undefined,
           rate: max && duration ? { max: Number(max), periodMs: Number(duration) } : undefined,
         };

@@ -8,16 +8,16 @@ import type { createTurns } from "./turns.ts";
 /** Redis answers a blocked connection at least so often. One that is silent for longer is dead. */
 const BLOCK_SECS = 5;
 const SILENT_MS = BLOCK_SECS * 1000 + 2000;
-const FAILED_PAUSE_MS = 1000;
+const RETRY_PAUSE_MS = 1000;
 
-/** A worker that was told twice of a queue that it may not take from listens again after this long. */
+/** A worker that was told a second time of a queue that it cannot use pauses for this long. */
 const UNUSABLE_PAUSE_MS = 50;
-/** Another worker is told of such a queue after this long. */
+/** The name of such a queue is due again after this long. */
 const PASSED_ON_MS = 1000;
 
 type Options = {
   partition: Partition;
-  takes: (queue: QueueName) => boolean;
+  serves: (queue: QueueName) => boolean;
   turns: ReturnType<typeof createTurns>;
   /** Takes from the queues that may have calls. */
   fill: () => void;
@@ -27,7 +27,7 @@ type Options = {
  * Waits on a connection of its own to be told of queues with calls, while there is room for one. A name that is popped from
  * `wake` is told to nobody else, so a worker that cannot use it passes it on.
  */
-export function createListen({ partition, takes, turns, fill }: Options) {
+export function createListen({ partition, serves, turns, fill }: Options) {
   const { redis, keys } = partition;
   const blocking = connectToBlock(redis);
   const passedOn = new Set<QueueName>();
@@ -39,15 +39,15 @@ export function createListen({ partition, takes, turns, fill }: Options) {
     const queue = await nextWoken(blocking, partition);
     if (queue === undefined) return;
     failpoint("producer.after_wake");
-    const isOurs = takes(queue);
+    const isOurs = serves(queue);
     if (isOurs) turns.add(queue);
     if (isOurs && turns.isWanted(queue)) fill();
     else await passOn(queue);
   }
 
   /**
-   * This worker hears of the queue again too, so it lets some time pass, but not before it has heard of all the others. One
-   * without any room does not listen.
+   * Tells another worker of the queue. If this one has a free slot it goes on listening, and would pop the name again at once: so
+   * the name is due only after a while, and if it comes a second time this worker pauses.
    */
   async function passOn(queue: QueueName): Promise<void> {
     if (!turns.hasRoom) {
@@ -61,7 +61,7 @@ export function createListen({ partition, takes, turns, fill }: Options) {
   }
 
   async function listen(): Promise<void> {
-    while (!stopped) await once().catch(() => (stopped ? undefined : delay(FAILED_PAUSE_MS)));
+    while (!stopped) await once().catch(() => (stopped ? undefined : delay(RETRY_PAUSE_MS)));
   }
 
   return {

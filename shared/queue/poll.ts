@@ -4,7 +4,7 @@ import type { QueueName } from "./queue-name.ts";
 import { AWAKE } from "./scripts.ts";
 
 /** So many queues of the registry are looked at in one poll, so that its cost does not grow with the number of jobs. */
-const LOOKED_AT = 50;
+const QUEUES_A_POLL = 50;
 
 /** So many queues that are due are moved in one poll. */
 const DUE_AT_ONCE = 500;
@@ -31,7 +31,7 @@ for _, queue in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0,
   awake(wake, queue)
 end
 
-local found = redis.call('SSCAN', registry, ARGV[3], 'COUNT', ${LOOKED_AT})
+local found = redis.call('SSCAN', registry, ARGV[3], 'COUNT', ${QUEUES_A_POLL})
 local empty = {}
 for _, queue in ipairs(found[2]) do
   local q = prefix .. ':' .. queue .. ':'

@@ -1,11 +1,12 @@
-import { type JobCall, ORIGINS } from "../job-call/job-call.ts";
+import { type JobCall, jobKeyOf, ORIGINS } from "../job-call/job-call.ts";
+import { idsOfKey, type JobIds } from "../job-call/job-ids.ts";
 
-/** `<origin>/<service id>/<job id>`: BullMQ's name of a queue, as it stands in the registry. */
+/** `<origin>/<service id>/<job index>`: BullMQ's name of a queue, as it stands in the registry. */
 export type QueueName = string;
 
 /** The queue that a call goes to. */
 export function queueOf({ origin, service_id, job_id }: Pick<JobCall, "origin" | "service_id" | "job_id">) {
-  return `${origin}/${service_id}/${job_id}`;
+  return `${origin}/${jobKeyOf({ service_id, job_id })}`;
 }
 
 /** The origin may be one that this release does not know. */
@@ -13,15 +14,14 @@ export function originOf(queue: QueueName): string {
   return queue.slice(0, queue.indexOf("/"));
 }
 
-/** The key of the queue's job, `<service id>/<job id>`. */
+/** The key of the queue's job, `<service id>/<job index>`. */
 export function jobOf(queue: QueueName): string {
   return queue.slice(queue.indexOf("/") + 1);
 }
 
 /** The two ids of the queue's job. */
-export function jobIdsOf(queue: QueueName): { serviceId: number; jobId: number } {
-  const [, service, job] = queue.split("/");
-  return { serviceId: Number(service), jobId: Number(job) };
+export function jobIdsOf(queue: QueueName): JobIds {
+  return idsOfKey(jobOf(queue));
 }
 
 /** The queues of a job, one for each origin that this release knows. */

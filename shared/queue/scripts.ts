@@ -1,3 +1,6 @@
+import { EventEmitter } from "node:events";
+import { RedisConnection } from "bullmq";
+import type { Redis } from "../redis/connect.ts";
 import { VERSIONS } from "../redis/version.ts";
 
 /*
@@ -9,12 +12,12 @@ import { VERSIONS } from "../redis/version.ts";
  *           those whose time has come to `wake`.
  *   active  queues with calls in hand.
  *
- * A name too many costs one fetch that finds nothing. A name too few would let a call wait for the next look through the
- * registry (poll.ts), so a name leaves `wake` only where a fetch has just found that nothing can be taken. A queue in which calls
- * have waited before is in `wake` or `due` already, or a producer has just taken its name out and tells of it when it fetches: an
- * add to such a queue, and a call taken at another's end, tell nobody.
+ * A name too many costs one fetch that finds nothing. A name too few lets a call wait for the next look through the registry
+ * (poll.ts), so a name leaves `wake` only where a fetch has just found that nothing can be taken. An add tells producers only if
+ * no call waited in the queue before: else the queue is in `wake` or `due` already, or a producer has just taken its name out and
+ * tells of it when it fetches. A take at another call's end tells nobody, for the same reason.
  *
- * The gate of a job says whether its calls may be taken. It is a hash with paused, held (until, unix ms of Redis), concurrency,
+ * The gate of a job says whether its calls may be taken. It is a hash with paused, throttled (until, unix ms of Redis), concurrency,
  * max and duration (ms), and holds for all queues of the job together, whatever their origin. BullMQ's own pause, concurrency
  * and rate hold for one queue, and write no marker when they end.
  */
@@ -27,57 +30,66 @@ local function awake(wake, queue)
 end`;
 
 /**
- * KEYS and ARGV begin with BullMQ's. ARGV ends with: now, mark, retried, prefix, job, queue, the names of the job's other queues,
+ * KEYS and ARGV begin with BullMQ's. ARGV ends with: now, keepMs, retried, prefix, job, queue, the names of the job's other queues,
  * and how many these are. BullMQ too names most of its keys by a prefix; all of them lie in one slot.
  */
 const FRAME = `${AWAKE}
-local others = tonumber(ARGV[#ARGV])
-local tail = #ARGV - others - 6
-local now, mark, retried, prefix = tonumber(ARGV[tail]), ARGV[tail + 1], ARGV[tail + 2], ARGV[tail + 3] .. ':'
+local count = tonumber(ARGV[#ARGV])
+local tail = #ARGV - count - 6
+local now, keepMs, retried, prefix = tonumber(ARGV[tail]), ARGV[tail + 1], ARGV[tail + 2], ARGV[tail + 3] .. ':'
 local job, name = prefix .. 'job:' .. ARGV[tail + 4], ARGV[tail + 5]
-local takes = prefix .. 'taken:' .. ARGV[tail + 4]
+local others = {unpack(ARGV, tail + 6, tail + 5 + count)}
+local taken = prefix .. 'taken:' .. ARGV[tail + 4]
 local wake, due, inHand = prefix .. 'wake', prefix .. 'due', prefix .. 'active'
 local wait, active = prefix .. name .. ':wait', prefix .. name .. ':active'
 
--- 0: open. Above 0: closed for so many ms. -1: closed until somebody opens it. Also answers the gate's fields.
+local OPEN, UNTIL_OPENED = 0, -1
+
+-- For how many ms the job's gate is closed, or OPEN, or UNTIL_OPENED by somebody; and the job's limits. So many calls of this
+-- queue are leaving.
 local function gate(leaving)
-  local s = redis.call('HMGET', job, 'paused', 'held', 'concurrency', 'max', 'duration')
-  if s[1] then return -1, s end
-  if s[2] then
+  local paused, throttled, concurrency, max, duration =
+    unpack(redis.call('HMGET', job, 'paused', 'throttled', 'concurrency', 'max', 'duration'))
+  local limits = {any = concurrency or max, concurrency = concurrency, max = max, duration = duration}
+  if paused then return UNTIL_OPENED, limits end
+  if throttled then
     local time = redis.call('TIME')
-    local ms = tonumber(s[2]) - time[1] * 1000 - math.floor(time[2] / 1000)
-    if ms > 0 then return ms, s end
-    redis.call('HDEL', job, 'held')
+    local ms = tonumber(throttled) - time[1] * 1000 - math.floor(time[2] / 1000)
+    if ms > 0 then return ms, limits end
+    redis.call('HDEL', job, 'throttled')
   end
-  if s[3] then
+  if concurrency then
     local hands = redis.call('LLEN', active) - leaving
-    for i = 1, others do hands = hands + redis.call('LLEN', prefix .. ARGV[tail + 5 + i] .. ':active') end
-    if hands >= tonumber(s[3]) then return -1, s end
+    for _, other in ipairs(others) do hands = hands + redis.call('LLEN', prefix .. other .. ':active') end
+    if hands >= tonumber(concurrency) then return UNTIL_OPENED, limits end
   end
-  if s[4] and tonumber(redis.call('GET', takes) or 0) >= tonumber(s[4]) then
-    local ms = redis.call('PTTL', takes)
-    if ms > 0 then return ms, s end
-    redis.call('DEL', takes)
+  if max and tonumber(redis.call('GET', taken) or 0) >= tonumber(max) then
+    local ms = redis.call('PTTL', taken)
+    if ms > 0 then return ms, limits end
+    redis.call('DEL', taken)
   end
-  return 0, s
+  return OPEN, limits
+end
+
+-- A queue that cannot be taken from is due when the gate opens.
+local function untilOpen(queue, ms)
+  if ms > 0 then redis.call('ZADD', due, 'LT', now + ms, queue) end
 end
 
 local function closed(ms)
   redis.call('ZREM', wake, name)
-  if ms > 0 then redis.call('ZADD', due, 'LT', now + ms, name) end
+  untilOpen(name, ms)
 end
 
--- Tells producers that calls of this queue wait.
-local function tellOwn(ms)
-  if ms == 0 then awake(wake, name)
-  elseif ms > 0 then redis.call('ZADD', due, 'LT', now + ms, name) end
+-- Tells producers that calls of a queue wait.
+local function tellOf(queue, ms)
+  if ms == OPEN then awake(wake, queue) else untilOpen(queue, ms) end
 end
 
 -- The job's other queues with calls that wait.
 local function waiting()
   local found = {}
-  for i = 1, others do
-    local other = ARGV[tail + 5 + i]
+  for _, other in ipairs(others) do
     if redis.call('EXISTS', prefix .. other .. ':wait') == 1 then found[#found + 1] = other end
   end
   return found
@@ -85,17 +97,14 @@ end
 
 -- Tells producers of calls that wait. A place that a job's limits leave is for all its queues, this one last.
 local function tell()
-  local ms, s = gate(0)
-  if s[3] or s[4] then
+  local ms, limits = gate(0)
+  if limits.any then
     for _, other in ipairs(waiting()) do
-      if ms == 0 then awake(wake, other)
-      elseif ms > 0 then
-        redis.call('ZADD', due, 'LT', now + ms, other)
-        ms = ms + 1
-      end
+      tellOf(other, ms)
+      if ms > 0 then ms = ms + 1 end
     end
   end
-  if redis.call('EXISTS', wait) == 1 then tellOwn(ms) end
+  if redis.call('EXISTS', wait) == 1 then tellOf(name, ms) end
 end
 
 -- The record of a call just taken may still hold the state it had outside the queue. Answers the state found and the window, or
@@ -114,14 +123,15 @@ end
 
 -- After a fetch by BullMQ. Answers whether it took a call. The reply's last place is the time of the next delayed call; if there
 -- is a call, it is what is known of its record instead.
-local function fetched(reply, s)
+local function fetched(reply, limits)
   if type(reply) ~= 'table' or type(reply[1]) ~= 'table' then
     redis.call('ZREM', wake, name)
-    if s[3] and redis.call('EXISTS', wait) == 0 then tell() end
+    -- The place that this queue does not use is the job's.
+    if limits.concurrency and redis.call('EXISTS', wait) == 0 then tell() end
     return false
   end
   reply[4] = queued(reply[2])
-  if s[4] and redis.call('INCR', takes) == 1 then redis.call('PEXPIRE', takes, s[5]) end
+  if limits.max and redis.call('INCR', taken) == 1 then redis.call('PEXPIRE', taken, limits.duration) end
   return true
 end
 
@@ -130,12 +140,8 @@ local function left()
 end
 `;
 
-type Around = {
-  /** How many KEYS BullMQ's script has. */
-  keys: number;
-  /** Calls `bullmq()`, and returns what it answers. */
-  lua: string;
-};
+/** A script under BullMQ's name of it. `keys` is how many KEYS BullMQ's has. */
+type NamedScript = { command: string; keys: number; lua: string };
 
 const MOVE = `
 local reply = bullmq()
@@ -152,52 +158,52 @@ const ADD = `
 local reply = bullmq()
 if redis.call('LLEN', wait) > 1 then return reply end
 if redis.call('SADD', prefix .. 'queues', name) == 1 then redis.call('HSET', KEYS[3], 'opts.maxLenEvents', 100) end
-tellOwn((gate(0)))
+tellOf(name, (gate(0)))
 return reply`;
 
 const FETCH = `
-local ms, s = gate(0)
-if ms ~= 0 then
+local ms, limits = gate(0)
+if ms ~= OPEN then
   closed(ms)
   return {0, 0, math.max(ms, 0), 0}
 end
 local reply = bullmq()
-if fetched(reply, s) then
+if fetched(reply, limits) then
   redis.call('SADD', inHand, name)
   tell()
 end
 return reply`;
 
 /**
- * With a mark, the runner has the call: its record says so, also if another worker has taken the call meanwhile, and the window
- * begins again for as many ms as the mark says. Only a call that was taken before may have failed attempts.
+ * With keepMs, the runner has the call: its record says so for as many ms, also if another worker has taken the call meanwhile.
+ * Only a call that was taken before may have failed attempts.
  *
  * ARGV[6] is whether BullMQ fetches the next call in the same step; it does not know the gate. A queue of a job with limits leaves
  * its place to the job's other queues if calls wait there.
  */
 const FINISH = `
-local ms, s = 0, nil
+local ms, limits = OPEN, nil
 local fetches = ARGV[6] == '1'
 if fetches then
-  ms, s = gate(1)
-  if ms == 0 and (s[3] or s[4]) and #waiting() > 0 then fetches = false end
-  if ms ~= 0 or not fetches then ARGV[6] = '0' end
+  ms, limits = gate(1)
+  if ms == OPEN and limits.any and #waiting() > 0 then fetches = false end
+  if ms ~= OPEN or not fetches then ARGV[6] = '0' end
 end
 local reply = bullmq()
-if mark ~= '' then
+if keepMs ~= '' then
   local record = prefix .. 'call:' .. ARGV[1]
   redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'v', ${VERSIONS.record})
-  redis.call('PEXPIRE', record, mark)
+  redis.call('PEXPIRE', record, keepMs)
   if retried ~= '' then
-    redis.call('PEXPIRE', prefix .. 'attempts:' .. ARGV[1], mark)
+    redis.call('PEXPIRE', prefix .. 'attempts:' .. ARGV[1], keepMs)
     redis.call('ZREM', prefix .. 'since:' .. name, ARGV[1])
   end
 end
 if type(reply) == 'number' and reply < 0 then return reply end
 if not fetches then tell()
-elseif ms ~= 0 then closed(ms)
-elseif fetched(reply, s) then
-  if s[3] or s[4] then tell() end
+elseif ms ~= OPEN then closed(ms)
+elseif fetched(reply, limits) then
+  if limits.any then tell() end
   return reply
 end
 left()
@@ -212,21 +218,57 @@ tell()
 left()
 return reply`;
 
-/** BullMQ's scripts that change what producers must be told of, by BullMQ's names. */
-export const AROUND: Readonly<Record<string, Around>> = {
-  addStandardJob: { keys: 9, lua: ADD },
-  moveToActive: { keys: 11, lua: FETCH },
-  moveToFinished: { keys: 14, lua: FINISH },
-  moveToDelayed: { keys: 11, lua: DELAY },
-  moveJobFromActiveToWait: { keys: 9, lua: MOVE },
-  moveStalledJobsToWait: { keys: 9, lua: MOVE },
-  reprocessJob: { keys: 9, lua: MOVE },
-};
+/** Around BullMQ's scripts that change what producers must be told of. Each calls `bullmq()`, and returns what it answers. */
+const AROUND: readonly NamedScript[] = [
+  { command: "addStandardJob", keys: 9, lua: ADD },
+  { command: "moveToActive", keys: 11, lua: FETCH },
+  { command: "moveToFinished", keys: 14, lua: FINISH },
+  { command: "moveToDelayed", keys: 11, lua: DELAY },
+  { command: "moveJobFromActiveToWait", keys: 9, lua: MOVE },
+  { command: "moveStalledJobsToWait", keys: 9, lua: MOVE },
+  { command: "reprocessJob", keys: 9, lua: MOVE },
+];
 
-export function surround(lua: string, bullmq: string): string {
-  return `${FRAME}
-local function bullmq()
-${bullmq}
-end
-${lua}`;
+let surrounded: readonly NamedScript[] | undefined;
+
+/** BullMQ's scripts, whole, with ours around them. Throws if BullMQ's are not those that ours were written for. */
+export function surroundedScripts(): readonly NamedScript[] {
+  surrounded ??= surround(scriptsOfBullmq());
+  return surrounded;
+}
+
+type Definition = { lua: string; numberOfKeys: number };
+
+function surround(definitions: ReadonlyMap<string, Definition>): NamedScript[] {
+  return AROUND.map(({ command, keys, lua }) => {
+    const bullmq = definitions.get(command);
+    if (bullmq?.numberOfKeys !== keys) throw new Error(`BullMQ's script ${command} has changed`);
+    return { command, keys, lua: `${FRAME}\nlocal function bullmq()\n${bullmq.lua}\nend\n${lua}` };
+  });
+}
+
+/** How several queues share a connection. With both skips a command fails at once while Redis is away at the start. */
+export const SHARED = { shared: true, blocking: false, skipVersionCheck: true, skipWaitingForReady: true };
+
+/** BullMQ defines its scripts on any connection that it is given. This one leads nowhere, and keeps them. */
+class Recorder extends EventEmitter {
+  readonly status = "end";
+  readonly options = {};
+  readonly definitions = new Map<string, Definition>();
+
+  defineCommand(name: string, definition: Definition): void {
+    this.definitions.set(name.split(":")[0] as string, definition);
+  }
+
+  connect(): void {}
+  disconnect(): void {}
+  duplicate(): this {
+    return this;
+  }
+}
+
+function scriptsOfBullmq(): ReadonlyMap<string, Definition> {
+  const recorder = new Recorder();
+  new RedisConnection(recorder as unknown as Redis, SHARED).on("error", () => {});
+  return recorder.definitions;
 }

@@ -14,25 +14,25 @@ const CALLS_A_TURN = 8;
  */
 function createSlots(slots: number) {
   const reserve = Math.floor(slots * RESERVED_PART);
-  const held = new Map<string, number>();
+  const used = new Map<string, number>();
   const waiting: (() => void)[] = [];
   let free = slots;
 
   return {
     mayTake(job: string): boolean {
-      const own = held.get(job) ?? 0;
+      const own = used.get(job) ?? 0;
       return free > 0 && (own === 0 || (own < free && free > reserve));
     },
 
     take(job: string): void {
-      held.set(job, (held.get(job) ?? 0) + 1);
+      used.set(job, (used.get(job) ?? 0) + 1);
       free -= 1;
     },
 
     release(job: string): void {
-      const left = (held.get(job) ?? 0) - 1;
-      if (left > 0) held.set(job, left);
-      else held.delete(job);
+      const left = (used.get(job) ?? 0) - 1;
+      if (left > 0) used.set(job, left);
+      else used.delete(job);
       free += 1;
       for (const resolve of waiting.splice(0)) resolve();
     },
@@ -65,8 +65,8 @@ export function createTurns(count: number, isClosed: (job: string) => boolean) {
   /** Whether a fetch from this queue may begin now. */
   const isNext = (queue: QueueName) => !fetching.has(queue) && mayTake(jobOf(queue));
 
-  /** Whether the queue has had its turn, and another one waits for this slot. */
-  function isOver(queue: QueueName): boolean {
+  /** Counts a call of the queue's turn. Answers whether the turn ends with it, because another queue waits for the slot. */
+  function endTurn(queue: QueueName): boolean {
     if (ready.size < 2) return false;
     const calls = (inTurn.get(queue) ?? 0) + 1;
     inTurn.set(queue, calls % CALLS_A_TURN);
@@ -108,17 +108,17 @@ export function createTurns(count: number, isClosed: (job: string) => boolean) {
       return undefined;
     },
 
-    /** A fetch has ended, and has found a call or none. It may have come before what was told of the queue since. */
+    /** A fetch has ended. One that found nothing may be older than what was told of the queue meanwhile, so that counts. */
     fetched(queue: QueueName, found: boolean): void {
       fetching.delete(queue);
       if (!found && !toldMeanwhile.has(queue)) remove(queue);
     },
 
-    /** A call of this queue has ended. Whether its slot may be used for the queue's next call at once. */
-    again(queue: QueueName): boolean {
+    /** A call of this queue has ended. Whether the queue keeps the slot for its next call. */
+    keepsSlot(queue: QueueName): boolean {
       const job = jobOf(queue);
       slots.release(job);
-      const keeps = mayTake(job) && !isOver(queue);
+      const keeps = mayTake(job) && !endTurn(queue);
       slots.take(job);
       return keeps;
     },

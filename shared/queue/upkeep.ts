@@ -10,7 +10,7 @@ import { openRegistry } from "./registry.ts";
 
 type Options = {
   partition: Partition;
-  takes: (queue: QueueName) => boolean;
+  serves: (queue: QueueName) => boolean;
   lockMs: number;
   log: Logger;
   pollMs?: number | undefined;
@@ -26,7 +26,7 @@ const EMPTY_MS = 3_600_000;
  * back the calls of workers that have died, and forgets queues without a call.
  */
 export function createUpkeep(options: Options, backendOf: Backends) {
-  const { partition, takes, log, pollMs = POLL_MS, emptyMs = EMPTY_MS } = options;
+  const { partition, serves, log, pollMs = POLL_MS, emptyMs = EMPTY_MS } = options;
   const stalledEveryMs = stalledIntervalOf(options.lockMs);
   const claimLayout = createClaimLayout(partition);
   const poll = createPoll(partition);
@@ -36,7 +36,7 @@ export function createUpkeep(options: Options, backendOf: Backends) {
   let polling = false;
   let missed = false;
   let stopped = false;
-  let lookedForStalledAt = 0;
+  let stalledCheckedAt = 0;
   let refused: AppError | undefined;
 
   /** Redis may have lost its data, and a release with another layout may have come first. */
@@ -55,10 +55,10 @@ export function createUpkeep(options: Options, backendOf: Backends) {
     const now = Date.now();
     const polled = await poll(now);
     failpoint("producer.after_poll");
-    if (polled.dueAt !== undefined) lookAt(polled.dueAt);
-    if (now - lookedForStalledAt >= stalledEveryMs) {
-      lookedForStalledAt = now;
-      await Promise.all(polled.active.filter(takes).map(takeBack));
+    if (polled.dueAt !== undefined) pollAt(polled.dueAt);
+    if (now - stalledCheckedAt >= stalledEveryMs) {
+      stalledCheckedAt = now;
+      await Promise.all(polled.active.filter(serves).map(takeBack));
     }
     for (const queue of toForget(polled, now - emptyMs)) {
       if (await registry.remove(queue)) failpoint("producer.after_removed");
@@ -73,7 +73,7 @@ export function createUpkeep(options: Options, backendOf: Backends) {
 
   async function onTime(): Promise<void> {
     timerAt = Number.POSITIVE_INFINITY;
-    lookAt(Date.now() + pollMs);
+    pollAt(Date.now() + pollMs);
     if (polling) {
       missed = true;
       return;
@@ -81,12 +81,12 @@ export function createUpkeep(options: Options, backendOf: Backends) {
     polling = true;
     await once().catch((error: unknown) => log.warn("queue.error", { reason: messageOf(error) }));
     polling = false;
-    if (missed) lookAt(Date.now());
+    if (missed) pollAt(Date.now());
     missed = false;
   }
 
-  /** Looks at this time (unix ms) for what is due, if it would not do so before. */
-  function lookAt(at: number): void {
+  /** Polls at this time (unix ms), unless it would do so before. */
+  function pollAt(at: number): void {
     if (stopped || at >= timerAt) return;
     clearTimeout(timer);
     timerAt = at;
@@ -94,7 +94,7 @@ export function createUpkeep(options: Options, backendOf: Backends) {
   }
 
   return {
-    lookAt,
+    pollAt,
 
     /** Whether nothing may be taken, because Redis holds another release's layout. */
     get refused(): boolean {
@@ -104,7 +104,7 @@ export function createUpkeep(options: Options, backendOf: Backends) {
     /** Resolves after the first look. Throws `start.layout_mismatch`. */
     async start(): Promise<void> {
       await once();
-      lookAt(Date.now() + pollMs);
+      pollAt(Date.now() + pollMs);
     },
 
     stop(): void {
@@ -114,7 +114,7 @@ export function createUpkeep(options: Options, backendOf: Backends) {
   };
 }
 
-/** How often calls in hand are looked at. One whose lock was renewed by nobody between two looks is taken back. */
+/** How often calls in hand are looked at. One that was in hand at the look before, and whose lock has run out, is taken back. */
 export function stalledIntervalOf(lockMs: number): number {
   return Math.max(500, Math.round(lockMs / 4));
 }

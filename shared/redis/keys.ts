@@ -2,12 +2,12 @@
  * Every key in Redis, of every process. What else both sides of a queue must agree on is in shared/queue/protocol.ts.
  *
  *   {postern}:layout                        string: the version of this layout, and who wrote it (shared/redis/layout.ts)
- *   {postern}:queues                        set: the names of the queues, `<origin>/<service id>/<job id>` (the registry)
+ *   {postern}:queues                        set: the names of the queues, `<origin>/<service id>/<job index>` (the registry)
  *   {postern}:<queue>:*                     BullMQ's keys of a queue, so that no job waits behind another
  *   {postern}:wake                          zset: queues with calls that may be taken now; a producer blocks on it
  *   {postern}:due                           zset: queues to be looked at again, by the time (shared/queue/scripts.ts)
  *   {postern}:active                        set: queues with calls in hand, for the search for dead workers
- *   {postern}:jobs                          set: jobs that have settings, or are paused or held
+ *   {postern}:jobs                          set: jobs that have settings or are paused
  *   {postern}:job:<job>                     hash: what holds for a job in all its queues (shared/queue/jobs.ts)
  *   {postern}:taken:<job>                   string: how many calls of a job with a rate were taken in this period
  *   {postern}:call:<id>                     hash: the record of a call (shared/queue/protocol.ts)

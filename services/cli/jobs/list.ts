@@ -1,3 +1,4 @@
+import { idsOfKey } from "../../../shared/job-call/job-ids.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { type JobGate, openJobs } from "../../../shared/queue/jobs.ts";
 import { jobOf } from "../../../shared/queue/queue-name.ts";
@@ -40,14 +41,13 @@ export function listJobs(deps: ProgramDeps, options: ListOptions): Promise<numbe
 }
 
 function byNumber(a: string, b: string): number {
-  const [service = 0, index = 0] = a.split("/").map(Number);
-  const [otherService = 0, otherIndex = 0] = b.split("/").map(Number);
-  return service - otherService || index - otherIndex;
+  const [ids, others] = [idsOfKey(a), idsOfKey(b)];
+  return ids.serviceId - others.serviceId || ids.jobIndex - others.jobIndex;
 }
 
-function stateOf({ gate, now }: Job): "paused" | "held" | "running" {
+function stateOf({ gate, now }: Job): "paused" | "throttled" | "running" {
   if (gate.pausedAt !== undefined) return "paused";
-  return gate.heldUntil !== undefined && gate.heldUntil > now ? "held" : "running";
+  return gate.throttledUntil !== undefined && gate.throttledUntil > now ? "throttled" : "running";
 }
 
 function toCells(job: Job): string[] {
@@ -57,7 +57,7 @@ function toCells(job: Job): string[] {
   const state = stateOf(job);
   const words = {
     running: "running",
-    held: `held until ${toIsoSeconds(gate.heldUntil ?? now)}: its runner asked to wait`,
+    throttled: `throttled until ${toIsoSeconds(gate.throttledUntil ?? now)}: its runner asked to wait`,
     paused: pausedText(gate),
   };
   return [job.job, ...counts, oldest, limitsText(gate), words[state]];
@@ -88,7 +88,7 @@ function toJson(job: Job) {
     oldest_age_ms: oldestSince === undefined ? null : Math.max(0, now - oldestSince),
     concurrency: gate.concurrency ?? null,
     rate: gate.rate === undefined ? null : { calls: gate.rate.max, period_ms: gate.rate.periodMs },
-    ...(state === "held" && { held_until: toIso(gate.heldUntil ?? now) }),
+    ...(state === "throttled" && { throttled_until: toIso(gate.throttledUntil ?? now) }),
     ...(gate.pausedAt !== undefined && {
       paused: { at: toIso(gate.pausedAt), by: gate.pausedBy, reason: gate.reason },
     }),

@@ -11,7 +11,7 @@ function startThrottle(hold: (job: string, ms: number) => Promise<void> = async 
   const time = { now: 1000 };
   const log = recordingLog();
   const throttle = createThrottle({
-    hold: (job, ms) => {
+    throttleJob: (job, ms) => {
       held.push([job, ms]);
       return hold(job, ms);
     },
@@ -84,7 +84,7 @@ test("a pause that cannot be written is logged, and the calls go on being delaye
   for (const call of ["a", "b", "c"]) answer(call, "runner.throttled");
   await Promise.resolve();
   expect(log.events.at(-1)).toEqual({
-    event: "job.not_held",
+    event: "job.not_throttled",
     fields: { job: JOB, reason: "Redis is away" },
   });
 });

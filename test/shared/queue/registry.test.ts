@@ -112,7 +112,7 @@ test("a queue of an origin that only a later release knows is shown, and neither
   const later = ofUnknownOrigin();
   const queue = "callback/7/1";
   await producers.add(later);
-  const consumer = await consumers.start({ takes: isKnown, pollMs: 50, emptyMs: 0 });
+  const consumer = await consumers.start({ serves: isKnown, pollMs: 50, emptyMs: 0 });
   await eventually("it is passed on", async () => (await redis.client.zscore(keys.due, queue)) !== null);
   const known = aCall();
   await producers.add(known);
@@ -131,7 +131,7 @@ test("a call is found in whatever queue and state it is", async () => {
     active: aCall({ service_id: 9 }),
   };
   const consumer = await consumers.start({
-    takes: (queue) => queue !== QUEUE,
+    serves: (queue) => queue !== QUEUE,
     deliver({ id }) {
       if (id === calls.delayed.id) return { kind: "postpone", untilMs: Date.now() + 60_000 };
       if (id === calls.failed.id) return { kind: "fail", reason: "runner.failed: it did" };

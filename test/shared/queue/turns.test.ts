@@ -96,7 +96,7 @@ function run(slots: number, queues: readonly string[], calls: number): Map<strin
     const [first, ...rest] = inHand as [string, ...string[]];
     ended.set(first, (ended.get(first) ?? 0) + 1);
     inHand = rest;
-    if (turns.again(first)) inHand.push(first);
+    if (turns.keepsSlot(first)) inHand.push(first);
     else turns.release(first);
   }
   return ended;
@@ -123,7 +123,7 @@ function apply(turns: ReturnType<typeof createTurns>, inHand: readonly string[],
   if (kind === "remove") turns.remove(one);
   if (kind === "next") return [...inHand, nextOf(turns)].filter((taken) => taken !== undefined);
   if (kind === "add" || kind === "remove" || ending === undefined) return [...inHand];
-  if (kind === "again" && turns.again(ending)) return [...inHand];
+  if (kind === "again" && turns.keepsSlot(ending)) return [...inHand];
   turns.release(ending);
   return inHand.toSpliced(inHand.indexOf(ending), 1);
 }

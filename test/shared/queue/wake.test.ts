@@ -124,13 +124,13 @@ test("a place that a job's concurrency leaves wakes another producer for the job
   const ended = new Promise<void>((resolve) => {
     end = resolve;
   });
-  const takes = (origin: string) => (queue: string) => queue.startsWith(origin);
+  const serves = (origin: string) => (queue: string) => queue.startsWith(origin);
   const dead = await consumers.start({
-    ...{ pollMs: NO_POLL, takes: takes("webhook") },
+    ...{ pollMs: NO_POLL, serves: serves("webhook") },
     deliver: () => ended.then(() => INJECTED),
   });
   await dead.took(await add());
-  const left = await consumers.start({ takes: takes("x402") });
+  const left = await consumers.start({ serves: serves("x402") });
   const id = await add({ origin: "x402" });
   await hide(QUEUE, `x402/${JOB}`);
   await eventually("nobody may take it", async () => (await redis.client.zcard(keys.wake)) === 0);
@@ -171,7 +171,7 @@ test("the end of a rate's period wakes the producer that is left", async () => {
 
 test("the end of a hold wakes the producer that is left", async () => {
   const two = await startTwo(async () => {
-    await jobs.hold(JOB, 700);
+    await jobs.throttle(JOB, 700);
     return { kind: "postpone", untilMs: Date.now() + 100 };
   });
   const id = await add();
@@ -180,10 +180,10 @@ test("the end of a hold wakes the producer that is left", async () => {
     "it is delayed",
     async () => (await redis.client.zcard(keys.inQueue(QUEUE, "delayed"))) === 1,
   );
-  const heldUntil = Number(await redis.client.hget(keys.job(JOB), "held"));
+  const throttledUntil = Number(await redis.client.hget(keys.job(JOB), "throttled"));
   const left = await two.killTheFirst();
   await untilTaken(left, id);
-  expect(Date.now()).toBeGreaterThanOrEqual(heldUntil);
+  expect(Date.now()).toBeGreaterThanOrEqual(throttledUntil);
 });
 
 test("a call that a killed producer had in hand is taken back by the one that is left, in the order it had", async () => {

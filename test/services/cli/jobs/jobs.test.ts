@@ -20,14 +20,14 @@ test("postern jobs list shows what each job holds over all origins, its limits a
   for (const origin of ["webhook", "x402"] as const) await add(aCall({ origin, job_id: 10 }));
   await add(aCall({ job_id: 9 }));
   await jobs().configure(new Map([["7/9", { concurrency: 5, rate: { max: 100, periodMs: 2000 } }]]));
-  await jobs().hold("7/10", 60_000);
+  await jobs().throttle("7/10", 60_000);
   await jobs().pause("3/1", { at: 0, by: "a@b", reason: "it\nloops" });
   const lines = (await here("list")).stdout.split("\n");
   expect(lines).toEqual([
     "JOB       WAITING  DELAYED  ACTIVE  FAILED  OLDEST  LIMITS          STATE",
     "3/1       0        0        0       0       -       -               paused since 1970-01-01T00:00:00Z by a@b: it loops",
     expect.stringMatching(/^7\/9 +1 +0 +0 +0 +\d+s +5 at once, 100 in 2000 ms +running$/),
-    expect.stringMatching(/^7\/10 +2 +0 +0 +0 +\d+s +- +held until \S+Z: its runner asked to wait$/),
+    expect.stringMatching(/^7\/10 +2 +0 +0 +0 +\d+s +- +throttled until \S+Z: its runner asked to wait$/),
     "3 jobs, 1 paused",
     "",
   ]);
