@@ -20,7 +20,7 @@ const SAMPLE_MS = 1000;
 const WATCH_MS = 2000;
 const CLEAR_SCREEN = "\x1b[H\x1b[J";
 
-/** `postern status`: how full the queues are and which workers are alive. 1 if Redis cannot keep its promises. */
+/** `postern status`: the calls by origin and which workers are alive. 1 if Redis cannot keep its promises. */
 export function showStatus(deps: ProgramDeps, { configDir, json, watch }: StatusOptions): Promise<number> {
   const { print, printError, terminal } = deps;
   const clear = watch && !json && terminal.columns !== undefined ? CLEAR_SCREEN : "";
@@ -95,7 +95,7 @@ function statusJson({ at, queues, workers, redis }: Status) {
 /** For people. */
 function statusText({ at, queues, workers, redis }: Status): string {
   const heads = [
-    "QUEUE",
+    "ORIGIN",
     "WAITING",
     "DELAYED",
     "ACTIVE",

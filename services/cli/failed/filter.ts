@@ -21,7 +21,7 @@ export type FilterOptions = {
 
 export function addFilterOptions(command: Command, { limit }: { limit: number }): Command {
   return command
-    .addOption(new Option("--origin <origin>", "the queue it came by").choices(ORIGINS))
+    .addOption(new Option("--origin <origin>", "how it came in").choices(ORIGINS))
     .option("--endpoint <path>", "the webhook path it came in by")
     .option("--service <id>", "the service it is for", wholeNumber("a service id"))
     .option("--job <id>", "the job it is for, of any service without --service", wholeNumber("a job id"))

@@ -20,6 +20,6 @@ test("postern status exits with 0 while Redis keeps its promises, and with 1 and
   await fixture.redis.client.config("SET", "appendfsync", "everysec");
   const broken = await run(["status"]);
   expect(broken.code).toBe(1);
-  expect(broken.stdout).toMatch(/webhook +0 +0 +0 +1/);
+  expect(broken.stdout).toMatch(/^ORIGIN +WAITING +DELAYED +ACTIVE +FAILED .*\nwebhook +0 +0 +0 +1/m);
   expect(broken.stdout).toMatch(/NOT KEPT.*appendfsync always/);
 });
