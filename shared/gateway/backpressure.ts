@@ -116,7 +116,7 @@ export function registerPressure(
   origin: Origin,
   pressure: () => Pressure | undefined,
 ): void {
-  const jobs = metrics.gauge("postern_queue_calls", "Calls in the queue, by state", ["origin", "state"]);
+  const jobs = metrics.gauge("postern_queue_calls", "Calls of all jobs, by state", ["origin", "state"]);
   const oldest = metrics.gauge(
     "postern_queue_oldest_age_seconds",
     "Age of the oldest waiting or delayed call",
