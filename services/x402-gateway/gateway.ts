@@ -6,6 +6,7 @@ import type { Readiness } from "../../shared/http/readiness.ts";
 import { type ConcurrencyLimit, createConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit.ts";
 import { createPaymentJournal } from "../../shared/payments/journal.ts";
 import { createRates, type ObservedRate, type Rates } from "../../shared/pricing/rates/rates.ts";
+import { queueOf } from "../../shared/queue/queue-name.ts";
 import { openRegistry } from "../../shared/queue/registry.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { systemClock } from "../../shared/time/clock.ts";
@@ -174,7 +175,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     facilitators,
     finish,
     beginWrite,
-    isQueued: async (id) => (await registry.find(id)) !== undefined,
+    isQueued: async ({ id, call }) => (await registry.find(id, call && queueOf(call))) !== undefined,
     settleTimeoutMs,
     clock,
     log,

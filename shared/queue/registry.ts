@@ -70,16 +70,25 @@ for _, queue in ipairs(redis.call('SMEMBERS', KEYS[1])) do
 end
 return rows`;
 
-/** KEYS registry. ARGV prefix, id. Answers the queue that holds the call, and BullMQ's state of it there. */
+/**
+ * KEYS registry. ARGV prefix, id, and the queue that probably holds the call. Answers the queue that does, and BullMQ's state of it
+ * there.
+ */
 const FIND = `
-for _, queue in ipairs(redis.call('SMEMBERS', KEYS[1])) do
+local function find(queue)
   local q = ARGV[1] .. ':' .. queue .. ':'
-  if redis.call('EXISTS', q .. ARGV[2]) == 1 then
-    if redis.call('ZSCORE', q .. 'failed', ARGV[2]) then return {queue, 'failed'} end
-    if redis.call('ZSCORE', q .. 'delayed', ARGV[2]) then return {queue, 'delayed'} end
-    if redis.call('LPOS', q .. 'active', ARGV[2]) then return {queue, 'active'} end
-    return {queue, 'waiting'}
-  end
+  if redis.call('EXISTS', q .. ARGV[2]) == 0 then return nil end
+  if redis.call('ZSCORE', q .. 'failed', ARGV[2]) then return {queue, 'failed'} end
+  if redis.call('ZSCORE', q .. 'delayed', ARGV[2]) then return {queue, 'delayed'} end
+  if redis.call('LPOS', q .. 'active', ARGV[2]) then return {queue, 'active'} end
+  return {queue, 'waiting'}
+end
+
+local found = find(ARGV[3])
+if found then return found end
+for _, queue in ipairs(redis.call('SMEMBERS', KEYS[1])) do
+  found = find(queue)
+  if found then return found end
 end`;
 
 /** KEYS registry, wake, due, active. ARGV prefix, queue. Answers 1 if the queue was empty and is gone. */
@@ -123,9 +132,15 @@ export function openRegistry({ redis, keys, prefix }: Partition) {
       return rows.map(toReading).sort(byName);
     },
 
-    /** The queue that holds a call, and whether it is `waiting`, `delayed`, `active` or `failed` there. */
-    async find(callId: string): Promise<{ queue: QueueName; state: string } | undefined> {
-      const found = (await find([keys.queues], [prefix, callId])) as [string, string] | null;
+    /**
+     * The queue that holds a call, and whether it is `waiting`, `delayed`, `active` or `failed` there. It is looked for in
+     * `first` before all others.
+     */
+    async find(
+      callId: string,
+      first: QueueName = "",
+    ): Promise<{ queue: QueueName; state: string } | undefined> {
+      const found = (await find([keys.queues], [prefix, callId, first])) as [string, string] | null;
       return found === null ? undefined : { queue: found[0], state: found[1] };
     },
 

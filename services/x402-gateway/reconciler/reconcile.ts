@@ -28,7 +28,7 @@ type ReconcileDeps = {
   facilitators: Facilitators;
   finish: Finish;
   beginWrite: () => RetryWrite;
-  isQueued: (id: string) => Promise<boolean>;
+  isQueued: (payment: Payment) => Promise<boolean>;
   /** A settle request is not sent again while the one before it may still be answered. */
   settleTimeoutMs: number;
   clock: Clock;
@@ -55,7 +55,7 @@ export function createReconcile(deps: ReconcileDeps) {
 
   /** Adds a call again if the queue has lost it; the record tells whether it has ended meanwhile. */
   async function watchQueued(payment: Payment): Promise<void> {
-    if (!(await isQueued(payment.id))) {
+    if (!(await isQueued(payment))) {
       const now = await journal.find(payment.id);
       if (now?.state === "QUEUED" && hasSettlement(now)) {
         log.error("payment.call_missing", { callId: payment.id });

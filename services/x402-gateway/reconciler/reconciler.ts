@@ -11,10 +11,11 @@ import type { Reconcile } from "./reconcile.ts";
 const LOOK_EVERY_MS = 1000;
 /** How many payments are taken at a time, and how many one bulkhead lets in at a time. */
 const AT_ONCE = 16;
-/** The pause after a failure, and while a payment's bulkhead is stuck. */
+/**
+ * The pause after a failure, while a payment's bulkhead is stuck, and before a payment of a later release is looked at again. That
+ * one is put off for the gateways of its own release too, so the pause is short.
+ */
 const LATER_MS = 5000;
-/** The pause before a payment of a later release is looked at again, which a gateway of that release does sooner. */
-const NEWER_MS = 30_000;
 const PRUNE_EVERY_MS = 60_000;
 /** Time for reads of the chain, beside a settle request. */
 const READING_MS = 5000;
@@ -61,11 +62,8 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
   }
 
   async function putOff(id: string, error: unknown): Promise<void> {
-    if (isNewerError(error)) {
-      log.warn("payment.newer", { callId: id });
-      return journal.lookAgain(id, clock() + NEWER_MS).catch(() => {});
-    }
-    log.warn("payment.reconcile_failed", { callId: id, reason: messageOf(error) });
+    if (isNewerError(error)) log.warn("payment.newer", { callId: id });
+    else log.warn("payment.reconcile_failed", { callId: id, reason: messageOf(error) });
     await journal.lookAgain(id, clock() + LATER_MS).catch(() => {});
   }
 
