@@ -70,10 +70,10 @@ const REPORTS = '[runners.reports]\nurl = "http://127.0.0.1:1"\n';
 
 test.each([
   ['[jobs."7"]', "jobs.7: is not <service id>/<job index>, as 7/1"],
-  ['[jobs."7/01"]', 'jobs.7/01: "01" is not a job index: 0 to 2^32-1, in decimal, without leading zeros'],
+  ['[jobs."7/01"]', 'jobs.7/01: "01" is not a job index: 0 to 2^53-1, in decimal, without leading zeros'],
   [
-    '[jobs."7/4294967296"]',
-    'jobs.7/4294967296: "4294967296" is not a job index: 0 to 2^32-1, in decimal, without leading zeros',
+    '[jobs."7/9007199254740992"]',
+    'jobs.7/9007199254740992: "9007199254740992" is not a job index: 0 to 2^53-1, in decimal, without leading zeros',
   ],
   [
     `${REPORTS}[jobs."7/1"]\nrunner = "reports"\n[jobs."7/2"]\nrunner = "report"`,
