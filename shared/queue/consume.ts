@@ -10,6 +10,7 @@ import { createHolds, type Held, Hold } from "./hold.ts";
 import { createListen } from "./listen.ts";
 import type { RecordState } from "./protocol.ts";
 import { originOf, type QueueName } from "./queue-name.ts";
+import { createReclaim, type Reclaim } from "./reclaim.ts";
 import { createTurns } from "./turns.ts";
 import { createUpkeep, stalledIntervalOf } from "./upkeep.ts";
 
@@ -35,7 +36,7 @@ export type ConsumeOptions = {
   /** Whether the calls of a job cannot be delivered now, so that this worker takes none. */
   isClosed: (job: string) => boolean;
   deliver: Deliver;
-  /** What is done before the first call is taken. If it fails, none is. */
+  /** Done before the first call is taken, and again if Redis has lost what it wrote. If it fails at first, none is taken. */
   prepare?: (() => Promise<void>) | undefined;
   /** Calls in hand at once. */
   slots: number;
@@ -73,11 +74,13 @@ export function consume(options: ConsumeOptions): Consumer {
     maxStalledCount: 1_000_000,
     metrics: { maxDataPoints: 60 },
   });
-  const upkeep = createUpkeep(options, backendOf);
+  const reclaim = createReclaim(partition, { backendOf, tokenPrefix: `${workerName}:`, log: options.log });
+  const upkeep = createUpkeep(options, backendOf, reclaim);
   const holds = createHolds(partition, lockMs);
-  const taker = createTaker(options, { backendOf, upkeep, holds });
-  const listen = createListen({ partition, serves, turns: taker.turns, fill: taker.fill });
-  const started = upkeep.start().then(options.prepare).then(listen.start);
+  const taker = createTaker(options, { backendOf, upkeep, holds, reclaim });
+  const { turns, fill } = taker;
+  const listen = createListen({ partition, serves, turns, fill, isRefused: () => upkeep.refused });
+  const started = upkeep.start().then(listen.start);
   started.catch(() => {});
   const renewing = setInterval(() => void holds.renew().catch(() => {}), Math.max(250, lockMs / 4));
 
@@ -87,6 +90,7 @@ export function consume(options: ConsumeOptions): Consumer {
     async close(graceMs) {
       const ended = taker.stop();
       upkeep.stop();
+      reclaim.stop();
       listen.stop();
       if ((await within(graceMs, ended)).kind === "late") {
         holds.loseAll("the worker stops");
@@ -104,12 +108,13 @@ type Parts = {
   backendOf: Backends;
   upkeep: ReturnType<typeof createUpkeep>;
   holds: ReturnType<typeof createHolds>;
+  reclaim: Reclaim;
 };
 
 type Next = Extract<Fetched, { kind: "call" }>;
 
 /** Takes and runs calls in the free slots. */
-function createTaker(options: ConsumeOptions, { backendOf, upkeep, holds }: Parts) {
+function createTaker(options: ConsumeOptions, { backendOf, upkeep, holds, reclaim }: Parts) {
   const { workerName, log } = options;
   const turns = createTurns(options.slots, (job) => upkeep.refused || options.isClosed(job));
   const finish = createFinish(backendOf, log);
@@ -139,19 +144,21 @@ function createTaker(options: ConsumeOptions, { backendOf, upkeep, holds }: Part
       log.warn("queue.error", { queue, reason: messageOf(error) });
       if (!stopped) await delay(RETRY_PAUSE_MS);
     }
+    reclaim.free(token);
     turns.release(queue);
     fill();
   }
 
   async function fetch(queue: QueueName, token: string): Promise<Next | undefined> {
-    let next: Next | undefined;
+    const { told } = turns;
+    reclaim.inHand(token, undefined);
     try {
-      next = toNext(await backendOf(queue).fetch(token, workerName));
+      const fetched = await backendOf(queue).fetch(token, workerName);
       failpoint("producer.after_fetch");
+      return toNext(queue, fetched, told);
     } finally {
-      turns.fetched(queue, next !== undefined);
+      turns.fetched(queue);
     }
-    return next;
   }
 
   /** Runs calls of one queue, one after the other, for as long as it keeps the slot. */
@@ -164,20 +171,23 @@ function createTaker(options: ConsumeOptions, { backendOf, upkeep, holds }: Part
     const { id, windowMs, json } = next;
     const held: Held = { queue, id, token, hold: new Hold(), windowMs, retried: json.attemptsStarted > 1 };
     holds.add(held);
+    reclaim.inHand(token, id);
     try {
       const verdict = await options.deliver(toTaken(queue, next), held.hold);
       const again = !stopped && leaves(verdict) && turns.keepsSlot(queue);
-      const following = toNext(await finish(held, verdict, again));
-      if (again && following === undefined) turns.remove(queue);
-      return following;
+      const { told } = turns;
+      reclaim.inHand(token, undefined);
+      return toNext(queue, await finish(held, verdict, again), again ? told : -1);
     } finally {
       holds.remove(held);
     }
   }
 
-  function toNext(fetched: Fetched | undefined): Next | undefined {
+  /** The call, if there is one. Else the queue has had none since `told`. */
+  function toNext(queue: QueueName, fetched: Fetched | undefined, told: number): Next | undefined {
     if (fetched?.kind === "call") return fetched;
-    if (fetched?.recheckAt !== undefined) upkeep.pollAt(fetched.recheckAt);
+    if (fetched !== undefined) turns.none(queue, told);
+    if (fetched?.recheckAt !== undefined) upkeep.dueAt(fetched.recheckAt);
     return undefined;
   }
 

@@ -42,10 +42,12 @@ export function createFinish(backendOf: Backends, log: Logger): Finish {
     return next;
   }
 
-  /** Whether the call is another worker's now. */
-  function isLost({ queue, id: callId, hold }: Held, error: unknown): boolean {
+  /** Whether the call is another worker's now, or an earlier try has ended it and only the reply was lost. */
+  function isLost({ queue, id: callId, hold }: Held, verdict: Verdict, error: unknown): boolean {
     const gone = isGone(error);
-    log.warn(gone ? "call.lost" : "queue.error", { queue, callId, reason: messageOf(error) });
+    // The record says INJECTED all the same.
+    if (gone && verdict.kind === "injected") verdict.onRecorded();
+    else log.warn(gone ? "call.lost" : "queue.error", { queue, callId, reason: messageOf(error) });
     return gone || hold.lost;
   }
 
@@ -54,7 +56,7 @@ export function createFinish(backendOf: Backends, log: Logger): Finish {
       try {
         return await once(held, verdict, again);
       } catch (error) {
-        if (isLost(held, error)) return undefined;
+        if (isLost(held, verdict, error)) return undefined;
         await delay(RETRY_PAUSE_MS);
       }
     }

@@ -40,13 +40,15 @@ export function beat({ redis, keys }: Partition, workerId: string, clock: Clock)
     if (outcome.kind === "late") redis.disconnect(true);
     beating = false;
   };
-  redis.on("ready", () => void once());
+  const onReady = (): void => void once();
+  redis.on("ready", onReady);
   void once();
   const timer = setInterval(() => void once(), HEARTBEAT_EVERY_MS);
   return {
     isFresh: () => lastAt !== undefined && clock() - lastAt < HEARTBEAT_FRESH_MS,
     stop: async () => {
       clearInterval(timer);
+      redis.off("ready", onReady);
       // A connection that dies now would keep the command until Redis is back.
       if (redis.status === "ready") await within(FAREWELL_MS, redis.zrem(keys.workers, workerId));
     },

@@ -95,7 +95,11 @@ export function openJobs({ redis, keys }: Partition) {
     async configure(limits: ReadonlyMap<string, JobLimits>): Promise<void> {
       const known = await redis.smembers(keys.jobs);
       for (const job of new Set([...known, ...limits.keys()])) await setLimits(job, limits.get(job) ?? {});
+      await redis.set(keys.configured, Date.now());
     },
+
+    /** Whether the limits are those that were set, and not lost with Redis' data. */
+    areConfigured: async () => (await redis.exists(keys.configured)) === 1,
 
     /** The gates of the jobs that have a queue in the registry or anything set. */
     async gates(): Promise<Map<string, JobGate>> {

@@ -9,6 +9,7 @@ import type { createTurns } from "./turns.ts";
 const BLOCK_SECS = 5;
 const SILENT_MS = BLOCK_SECS * 1000 + 2000;
 const RETRY_PAUSE_MS = 1000;
+const REFUSED_PAUSE_MS = 1000;
 
 /** A worker that was told a second time of a queue that it cannot use pauses for this long. */
 const UNUSABLE_PAUSE_MS = 50;
@@ -21,13 +22,15 @@ type Options = {
   turns: ReturnType<typeof createTurns>;
   /** Takes from the queues that may have calls. */
   fill: () => void;
+  /** Whether nothing may be taken at all. */
+  isRefused: () => boolean;
 };
 
 /**
  * Waits on a connection of its own to be told of queues with calls, while there is room for one. A name that is popped from
  * `wake` is told to nobody else, so a worker that cannot use it passes it on.
  */
-export function createListen({ partition, serves, turns, fill }: Options) {
+export function createListen({ partition, serves, turns, fill, isRefused }: Options) {
   const { redis, keys } = partition;
   const blocking = connectToBlock(redis);
   const passedOn = new Set<QueueName>();
@@ -36,6 +39,7 @@ export function createListen({ partition, serves, turns, fill }: Options) {
   async function once(): Promise<void> {
     await turns.untilRoom();
     if (stopped) return;
+    if (isRefused()) return delay(REFUSED_PAUSE_MS);
     const queue = await nextWoken(blocking, partition);
     if (queue === undefined) return;
     failpoint("producer.after_wake");

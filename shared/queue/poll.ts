@@ -3,34 +3,41 @@ import { script } from "../redis/script.ts";
 import type { QueueName } from "./queue-name.ts";
 import { AWAKE } from "./scripts.ts";
 
-/** So many queues of the registry are looked at in one poll, so that its cost does not grow with the number of jobs. */
-const QUEUES_A_POLL = 50;
-
-/** So many queues that are due are moved in one poll. */
+/** So many queues that are due are moved in one step. */
 const DUE_AT_ONCE = 500;
 
-/**
- * KEYS wake, due, active, registry. ARGV prefix, now, cursor of the registry. Moves the queues that are due to `wake`, and sets
- * when they are due again. Then it looks at a part of the registry for what nobody was told of: a process may have died with a
- * name in its hand. Answers when the next queue is due, the queues with calls in hand, the new cursor, and empty queues.
- */
-const POLL = `${AWAKE}
-local prefix, now = ARGV[1], tonumber(ARGV[2])
-local wake, due, inHand, registry = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
--- BullMQ's score of a delayed call holds its time above 12 bits of a counter.
+/** BullMQ's score of a delayed call holds its time above 12 bits of a counter. */
+const DELAYED = `
 local past = string.format('%.0f', (now + 1) * 0x1000 - 1)
 
 local function dueAgain(queue, q)
   local head = redis.call('ZRANGEBYSCORE', q .. 'delayed', '(' .. past, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   if head[2] then redis.call('ZADD', due, math.floor(head[2] / 0x1000), queue) end
   return head[2]
-end
+end`;
 
+/** KEYS wake, due. ARGV prefix, now. Sets when the queues are due again, and answers when the next one is. */
+const MOVE_DUE = `${AWAKE}
+local prefix, now = ARGV[1], tonumber(ARGV[2])
+local wake, due = KEYS[1], KEYS[2]
+${DELAYED}
 for _, queue in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, ${DUE_AT_ONCE})) do
   if not dueAgain(queue, prefix .. ':' .. queue .. ':') then redis.call('ZREM', due, queue) end
   awake(wake, queue)
 end
+return redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]`;
 
+/** So many queues of the registry are looked at in one poll, so that its cost does not grow with the number of jobs. */
+const QUEUES_A_POLL = 50;
+
+/**
+ * KEYS wake, due, active, registry. ARGV prefix, now, cursor of the registry. Looks at a part of the registry for what nobody was
+ * told of: a process may have died with a name in its hand. Answers the queues with calls in hand, the new cursor, and empty queues.
+ */
+const LOOK = `${AWAKE}
+local prefix, now = ARGV[1], tonumber(ARGV[2])
+local wake, due, inHand, registry = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+${DELAYED}
 local found = redis.call('SSCAN', registry, ARGV[3], 'COUNT', ${QUEUES_A_POLL})
 local empty = {}
 for _, queue in ipairs(found[2]) do
@@ -48,36 +55,34 @@ for _, queue in ipairs(found[2]) do
     elseif not redis.call('ZSCORE', due, queue) then dueAgain(queue, q) end
   end
 end
+return {redis.call('SMEMBERS', inHand), found[1], empty}`;
 
-local head = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')
-return {head[2] or '', redis.call('SMEMBERS', inHand), found[1], empty}`;
-
-export type Polled = {
-  /** When the next queue is due, unix ms. */
-  dueAt: number | undefined;
+export type Looked = {
   /** The queues with calls in hand. */
   active: QueueName[];
   /** Queues without a call, by when the last call ended (unix ms; 0: unknown). */
   empty: { queue: QueueName; endedAt: number }[];
 };
 
-/** Looks for what no wake-up told of. Each call looks at another part of the registry. */
-export function createPoll({ redis, keys, prefix }: Partition): (now: number) => Promise<Polled> {
-  const poll = script(redis, POLL);
+/** Finds the queues that nobody has told producers of. Times are unix ms. */
+export function createPoll({ redis, keys, prefix }: Partition) {
+  const moveDue = script(redis, MOVE_DUE);
+  const look = script(redis, LOOK);
   let cursor = "0";
-  return async (now) => {
-    const places = [keys.wake, keys.due, keys.active, keys.queues];
-    const [dueAt, active, next, empty] = (await poll(places, [prefix, now, cursor])) as [
-      string,
-      QueueName[],
-      string,
-      [QueueName, number][],
-    ];
-    cursor = next;
-    return {
-      dueAt: dueAt === "" ? undefined : Number(dueAt),
-      active,
-      empty: empty.map(([queue, endedAt]) => ({ queue, endedAt })),
-    };
+  return {
+    /** Moves the queues that are due to `wake`. Resolves with when the next one is due. */
+    async moveDue(now: number): Promise<number | undefined> {
+      const next = (await moveDue([keys.wake, keys.due], [prefix, now])) as string | null;
+      return next === null ? undefined : Number(next);
+    },
+
+    /** Looks for what no wake-up told of; each time at another part of the registry. */
+    async look(now: number): Promise<Looked> {
+      const places = [keys.wake, keys.due, keys.active, keys.queues];
+      const reply = await look(places, [prefix, now, cursor]);
+      const [active, next, empty] = reply as [QueueName[], string, [QueueName, number][]];
+      cursor = next;
+      return { active, empty: empty.map(([queue, endedAt]) => ({ queue, endedAt })) };
+    },
   };
 }

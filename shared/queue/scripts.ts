@@ -86,11 +86,18 @@ local function tellOf(queue, ms)
   if ms == OPEN then awake(wake, queue) else untilOpen(queue, ms) end
 end
 
+-- Whether a queue has calls that wait, or whose delay has ended: BullMQ moves those only when somebody fetches.
+local function waits(queue)
+  local q = prefix .. queue
+  return redis.call('EXISTS', q .. ':wait') == 1
+    or redis.call('ZCOUNT', q .. ':delayed', '-inf', string.format('%.0f', (now + 1) * 0x1000 - 1)) > 0
+end
+
 -- The job's other queues with calls that wait.
 local function waiting()
   local found = {}
   for _, other in ipairs(others) do
-    if redis.call('EXISTS', prefix .. other .. ':wait') == 1 then found[#found + 1] = other end
+    if waits(other) then found[#found + 1] = other end
   end
   return found
 end
@@ -104,7 +111,7 @@ local function tell()
       if ms > 0 then ms = ms + 1 end
     end
   end
-  if redis.call('EXISTS', wait) == 1 then tellOf(name, ms) end
+  if waits(name) then tellOf(name, ms) end
 end
 
 -- The record of a call just taken may still hold the state it had outside the queue. Answers the state found and the window, or

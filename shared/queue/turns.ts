@@ -7,7 +7,7 @@ const RESERVED_PART = 1 / 8;
 const CALLS_A_TURN = 8;
 
 /**
- * The slots of a producer; each is a call in hand. A job that holds some takes another only while it holds fewer than are free,
+ * The slots of a producer; each is a call in hand. A job that holds some takes another only if as many are free then as it holds,
  * and while more are free than the reserve. So a job whose calls hang gets no more than half of the slots, k such jobs together
  * leave one part of k + 1 free, and the reserve is for jobs that hold none: it lasts for as many jobs more that begin to hang one
  * after the other.
@@ -21,7 +21,7 @@ function createSlots(slots: number) {
   return {
     mayTake(job: string): boolean {
       const own = used.get(job) ?? 0;
-      return free > 0 && (own === 0 || (own < free && free > reserve));
+      return free > 0 && (own === 0 || (own + 2 <= free && free > reserve));
     },
 
     take(job: string): void {
@@ -55,9 +55,10 @@ function createSlots(slots: number) {
  */
 export function createTurns(count: number, isClosed: (job: string) => boolean) {
   const slots = createSlots(count);
-  const ready = new Set<QueueName>();
+  /** When each was last told of, by the count of all tellings. */
+  const ready = new Map<QueueName, number>();
+  let told = 0;
   const fetching = new Set<QueueName>();
-  const toldMeanwhile = new Set<QueueName>();
   const inTurn = new Map<QueueName, number>();
 
   const mayTake = (job: string) => slots.mayTake(job) && !isClosed(job);
@@ -71,48 +72,48 @@ export function createTurns(count: number, isClosed: (job: string) => boolean) {
     const calls = (inTurn.get(queue) ?? 0) + 1;
     inTurn.set(queue, calls % CALLS_A_TURN);
     if (calls < CALLS_A_TURN) return false;
-    for (const other of ready) if (other !== queue && isNext(other)) return true;
+    for (const other of ready.keys()) if (other !== queue && isNext(other)) return true;
     return false;
-  }
-
-  function remove(queue: QueueName): void {
-    ready.delete(queue);
-    inTurn.delete(queue);
   }
 
   return {
     /** The queue may have calls. */
     add(queue: QueueName): void {
-      ready.add(queue);
-      if (fetching.has(queue)) toldMeanwhile.add(queue);
+      told += 1;
+      ready.set(queue, told);
     },
 
-    /** The queue has none that may be taken. */
-    remove,
+    /** How many tellings there were. */
+    get told(): number {
+      return told;
+    },
 
-    /** Whether a call of this queue can be taken now, or is being fetched. */
-    isWanted: (queue: QueueName) => fetching.has(queue) || mayTake(jobOf(queue)),
+    /** The queue had no call that may be taken, by a look that began after so many tellings. Those that came later count. */
+    none(queue: QueueName, toldBefore: number): void {
+      if ((ready.get(queue) ?? 0) > toldBefore) return;
+      ready.delete(queue);
+      inTurn.delete(queue);
+    },
+
+    /** Whether another call of this queue can be taken now. */
+    isWanted: (queue: QueueName) => mayTake(jobOf(queue)),
 
     /** Takes a slot for the queue whose turn it is. It is fetched from until `fetched`. */
     next(): QueueName | undefined {
       if (slots.free === 0) return undefined;
-      for (const queue of ready) {
+      for (const [queue, toldAt] of ready) {
         if (!isNext(queue)) continue;
         ready.delete(queue);
-        ready.add(queue);
+        ready.set(queue, toldAt);
         fetching.add(queue);
-        toldMeanwhile.delete(queue);
         slots.take(jobOf(queue));
         return queue;
       }
       return undefined;
     },
 
-    /** A fetch has ended. One that found nothing may be older than what was told of the queue meanwhile, so that counts. */
-    fetched(queue: QueueName, found: boolean): void {
-      fetching.delete(queue);
-      if (!found && !toldMeanwhile.has(queue)) remove(queue);
-    },
+    /** A fetch has ended. */
+    fetched: (queue: QueueName) => void fetching.delete(queue),
 
     /** A call of this queue has ended. Whether the queue keeps the slot for its next call. */
     keepsSlot(queue: QueueName): boolean {

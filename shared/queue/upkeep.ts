@@ -4,13 +4,17 @@ import type { Logger } from "../log/logger.ts";
 import { createClaimLayout } from "../redis/layout.ts";
 import type { Partition } from "../redis/partition.ts";
 import type { Backends } from "./backend.ts";
-import { createPoll, type Polled } from "./poll.ts";
+import { openJobs } from "./jobs.ts";
+import { createPoll } from "./poll.ts";
 import { jobOf, originOf, type QueueName } from "./queue-name.ts";
+import type { Reclaim } from "./reclaim.ts";
 import { openRegistry } from "./registry.ts";
 
 type Options = {
   partition: Partition;
   serves: (queue: QueueName) => boolean;
+  /** Done before the first call is taken, and again if Redis has lost what it wrote. */
+  prepare?: (() => Promise<void>) | undefined;
   lockMs: number;
   log: Logger;
   pollMs?: number | undefined;
@@ -25,18 +29,17 @@ const EMPTY_MS = 3_600_000;
  * What every worker does for all of them, beside taking calls: it moves what is due, looks for what nobody was told of, takes
  * back the calls of workers that have died, and forgets queues without a call.
  */
-export function createUpkeep(options: Options, backendOf: Backends) {
-  const { partition, serves, log, pollMs = POLL_MS, emptyMs = EMPTY_MS } = options;
+export function createUpkeep(options: Options, backendOf: Backends, reclaim: Reclaim) {
+  const { partition, serves, prepare, log, pollMs = POLL_MS, emptyMs = EMPTY_MS } = options;
   const stalledEveryMs = stalledIntervalOf(options.lockMs);
   const claimLayout = createClaimLayout(partition);
+  const { areConfigured } = openJobs(partition);
   const poll = createPoll(partition);
   const registry = openRegistry(partition);
-  let timer: NodeJS.Timeout | undefined;
-  let timerAt = Number.POSITIVE_INFINITY;
-  let polling = false;
-  let missed = false;
-  let stopped = false;
+  const due = createAlarm(moveDue, log);
+  const polls = createAlarm(pollAgain, log);
   let stalledCheckedAt = 0;
+  let isPrepared = false;
   let refused: AppError | undefined;
 
   /** Redis may have lost its data, and a release with another layout may have come first. */
@@ -50,19 +53,32 @@ export function createUpkeep(options: Options, backendOf: Backends) {
     }
   }
 
+  async function moveDue(): Promise<void> {
+    const next = await poll.moveDue(Date.now());
+    failpoint("producer.after_poll");
+    if (next !== undefined) due.at(next);
+  }
+
   async function once(): Promise<void> {
     await requireLayout();
+    if (!isPrepared || !(await areConfigured())) await prepare?.();
+    isPrepared = true;
+    await moveDue();
     const now = Date.now();
-    const polled = await poll(now);
-    failpoint("producer.after_poll");
-    if (polled.dueAt !== undefined) pollAt(polled.dueAt);
+    const { active, empty } = await poll.look(now);
+    await reclaim.giveBack(active);
     if (now - stalledCheckedAt >= stalledEveryMs) {
       stalledCheckedAt = now;
-      await Promise.all(polled.active.filter(serves).map(takeBack));
+      await Promise.all(active.filter(serves).map(takeBack));
     }
-    for (const queue of toForget(polled, now - emptyMs)) {
-      if (await registry.remove(queue)) failpoint("producer.after_removed");
+    for (const { queue, endedAt } of empty) {
+      if (endedAt < now - emptyMs && (await registry.remove(queue))) failpoint("producer.after_removed");
     }
+  }
+
+  async function pollAgain(): Promise<void> {
+    polls.at(Date.now() + pollMs);
+    await once();
   }
 
   async function takeBack(queue: QueueName): Promise<void> {
@@ -71,42 +87,60 @@ export function createUpkeep(options: Options, backendOf: Backends) {
     }
   }
 
-  async function onTime(): Promise<void> {
-    timerAt = Number.POSITIVE_INFINITY;
-    pollAt(Date.now() + pollMs);
-    if (polling) {
-      missed = true;
-      return;
-    }
-    polling = true;
-    await once().catch((error: unknown) => log.warn("queue.error", { reason: messageOf(error) }));
-    polling = false;
-    if (missed) pollAt(Date.now());
-    missed = false;
-  }
-
-  /** Polls at this time (unix ms), unless it would do so before. */
-  function pollAt(at: number): void {
-    if (stopped || at >= timerAt) return;
-    clearTimeout(timer);
-    timerAt = at;
-    timer = setTimeout(() => void onTime(), Math.max(1, at - Date.now()));
-  }
-
   return {
-    pollAt,
+    /** A queue is due at this time, unix ms. */
+    dueAt: due.at,
 
     /** Whether nothing may be taken, because Redis holds another release's layout. */
     get refused(): boolean {
       return refused !== undefined;
     },
 
-    /** Resolves after the first look. Throws `start.layout_mismatch`. */
+    /** Resolves after the first poll. Throws `start.layout_mismatch`. */
     async start(): Promise<void> {
       await once();
-      pollAt(Date.now() + pollMs);
+      polls.at(Date.now() + pollMs);
     },
 
+    stop(): void {
+      due.stop();
+      polls.stop();
+    },
+  };
+}
+
+/** However many queues are due one after the other, they are moved no more often than this. */
+const ALARM_GAP_MS = 20;
+
+/** Runs `work` at the earliest time asked for, unix ms, and never twice at once. */
+function createAlarm(work: () => Promise<void>, log: Logger) {
+  let timer: NodeJS.Timeout | undefined;
+  let setFor = Number.POSITIVE_INFINITY;
+  let ranAt = 0;
+  let isRunning = false;
+  let stopped = false;
+
+  function at(time: number): void {
+    if (stopped || time >= setFor) return;
+    clearTimeout(timer);
+    setFor = time;
+    if (isRunning) return;
+    timer = setTimeout(() => void run(), Math.max(1, time - Date.now(), ranAt + ALARM_GAP_MS - Date.now()));
+  }
+
+  async function run(): Promise<void> {
+    isRunning = true;
+    ranAt = Date.now();
+    setFor = Number.POSITIVE_INFINITY;
+    await work().catch((error: unknown) => log.warn("queue.error", { reason: messageOf(error) }));
+    isRunning = false;
+    const next = setFor;
+    setFor = Number.POSITIVE_INFINITY;
+    at(next);
+  }
+
+  return {
+    at,
     stop(): void {
       stopped = true;
       clearTimeout(timer);
@@ -117,8 +151,4 @@ export function createUpkeep(options: Options, backendOf: Backends) {
 /** How often calls in hand are looked at. One that was in hand at the look before, and whose lock has run out, is taken back. */
 export function stalledIntervalOf(lockMs: number): number {
   return Math.max(500, Math.round(lockMs / 4));
-}
-
-function toForget({ empty }: Polled, endedBefore: number): QueueName[] {
-  return empty.filter(({ endedAt }) => endedAt < endedBefore).map(({ queue }) => queue);
 }

@@ -3,11 +3,12 @@
  *
  *   {postern}:layout                        string: the version of this layout, and who wrote it (shared/redis/layout.ts)
  *   {postern}:queues                        set: the names of the queues, `<origin>/<service id>/<job index>` (the registry)
- *   {postern}:<queue>:*                     BullMQ's keys of a queue, so that no job waits behind another
+ *   {postern}:<queue>:*                     BullMQ's keys of a queue, one for each origin and job
  *   {postern}:wake                          zset: queues with calls that may be taken now; a producer blocks on it
  *   {postern}:due                           zset: queues to be looked at again, by the time (shared/queue/scripts.ts)
  *   {postern}:active                        set: queues with calls in hand, for the search for dead workers
  *   {postern}:jobs                          set: jobs that have settings or are paused
+ *   {postern}:configured                    string: when a producer last set the limits of the jobs; gone if Redis lost its data
  *   {postern}:job:<job>                     hash: what holds for a job in all its queues (shared/queue/jobs.ts)
  *   {postern}:taken:<job>                   string: how many calls of a job with a rate were taken in this period
  *   {postern}:call:<id>                     hash: the record of a call (shared/queue/protocol.ts)
@@ -53,6 +54,7 @@ export function keysOf(prefix: string) {
     due: `${prefix}:due`,
     active: `${prefix}:active`,
     jobs: `${prefix}:jobs`,
+    configured: `${prefix}:configured`,
     job: (job: string) => `${prefix}:job:${job}`,
     taken: (job: string) => `${prefix}:taken:${job}`,
     record: (callId: string) => `${prefix}:call:${callId}`,
