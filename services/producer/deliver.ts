@@ -1,18 +1,19 @@
 import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
-import { type JobCall, jobKeyOf, parseJobCall } from "../../shared/job-call/job-call.ts";
+import { type CallHead, jobKeyOf, parseJobCall } from "../../shared/job-call/job-call.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { CallRecords } from "../../shared/queue/call-record.ts";
 import type { Deliver, Taken } from "../../shared/queue/consume.ts";
 import type { Verdict } from "../../shared/queue/finish.ts";
 import type { Hold } from "../../shared/queue/hold.ts";
+import { CRASHES } from "../../shared/queue/protocol.ts";
 import { VERSIONS } from "../../shared/redis/version.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import type { RetryPolicy } from "./retry-policy.ts";
 import type { Throttle } from "./throttle.ts";
 
 /** What the runner gets: the stored call, checked, and the bytes of its body. */
-export type DeliveredCall = { readonly call: JobCall; readonly body: Buffer };
+export type DeliveredCall = { readonly call: CallHead; readonly body: Buffer };
 
 /**
  * Hands a call to a runner. Resolves when the runner owns the call; must tolerate the same `call.id` again. The code of a
@@ -86,7 +87,7 @@ export function createDeliver(deps: DeliverDeps): Deliver {
   }
 
   /** The call was added again after its end. The record says so, and the runner is not asked. */
-  function ended(call: JobCall, state: string): Verdict {
+  function ended(call: CallHead, state: string): Verdict {
     log.info("call.known", { ...fieldsOf(call), state });
     return { kind: "ended" };
   }
@@ -95,13 +96,13 @@ export function createDeliver(deps: DeliverDeps): Deliver {
    * Nothing of the call has left, and it is not at fault, so the attempt does not count. If the runner is away, the calls that
    * wait are not taken until it is back, and this one goes back to them.
    */
-  function unreachable({ attempt }: Taken, call: JobCall, error: AppError): Verdict {
+  function unreachable({ attempt }: Taken, call: CallHead, error: AppError): Verdict {
     const job = jobKeyOf(call);
     return deps.isAway(job) ? { kind: "requeue" } : deps.policy.judge(error, attempt, clock(), job);
   }
 
   /** This worker stops, or has lost the call. That is not the runner's fault, so the attempt does not count. */
-  function givenBack(call: JobCall): Verdict {
+  function givenBack(call: CallHead): Verdict {
     log.warn("call.given_back", fieldsOf(call));
     return { kind: "requeue" };
   }
@@ -123,10 +124,14 @@ export function createDeliver(deps: DeliverDeps): Deliver {
 
 type Injection = { error: AppError | undefined; injectMs: number };
 
-function parsedOrError({ stored, record }: Taken): DeliveredCall | AppError {
+function parsedOrError({ takeStored, record, crashes }: Taken): DeliveredCall | AppError {
+  if (crashes >= CRASHES.untilFailed) {
+    const reason = `${crashes} producers ended with it in hand, the last one with no other call`;
+    return new AppError("call.poison_pill", { reason });
+  }
   if (record === "NEWER") return new AppError("call.newer", { reason: "its record is of a later release" });
   try {
-    return parseJobCall(stored);
+    return parseJobCall(takeStored());
   } catch (error) {
     return toAppError(error);
   }
@@ -134,7 +139,7 @@ function parsedOrError({ stored, record }: Taken): DeliveredCall | AppError {
 
 /** What follows from the runner's decision: the record, the event and the verdict. */
 function createOutcomes({ records, policy, throttle, clock, log, workerId }: DeliverDeps) {
-  function injected({ attempt }: Taken, call: JobCall, injectMs: number): Verdict {
+  function injected({ attempt }: Taken, call: CallHead, injectMs: number): Verdict {
     throttle.succeeded(jobKeyOf(call));
     const onRecorded = () => {
       log.info("call.injected", {
@@ -149,7 +154,7 @@ function createOutcomes({ records, policy, throttle, clock, log, workerId }: Del
   /** `call` is undefined if what is stored is none. */
   async function failed(
     taken: Taken,
-    call: JobCall | undefined,
+    call: CallHead | undefined,
     { error, injectMs }: { error: AppError; injectMs: number },
   ): Promise<Verdict> {
     const now = clock();
@@ -193,7 +198,7 @@ function createOutcomes({ records, policy, throttle, clock, log, workerId }: Del
 }
 
 /** Which call of which job, in every event. */
-function fieldsOf({ id, origin, service_id, job_id }: JobCall) {
+function fieldsOf({ id, origin, service_id, job_id }: CallHead) {
   return { callId: id, origin, serviceId: service_id, jobId: job_id };
 }
 

@@ -47,6 +47,7 @@ export function runProducer(options: ProducerProcess): Promise<number> {
       redis,
       log,
       concurrency: config.concurrency,
+      bodyBudgetBytes: config.body_budget_bytes,
       attempts: config.attempts,
       backoff: { baseMs: config.backoff.base_ms, capMs: config.backoff.cap_ms },
       jobs,

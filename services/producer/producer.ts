@@ -25,6 +25,8 @@ export type ProducerOptions = {
   origins?: readonly Origin[];
   /** Calls injected at once, 100 by default. One job gets at most half of them. */
   concurrency?: number;
+  /** So many bytes of calls, as they are stored, are in hand at once. 256 MiB by default. */
+  bodyBudgetBytes?: number;
   attempts?: number;
   backoff?: Backoff;
   /** By job key; only the jobs that have other attempts or another backoff. */
@@ -86,6 +88,7 @@ export function createProducer(options: ProducerOptions): Producer {
     deliver,
     prepare: limits && (() => jobs.configure(limits)),
     slots: concurrency,
+    bodyBudgetBytes: options.bodyBudgetBytes ?? 256 * 2 ** 20,
     lockMs,
     workerName: workerId,
     log,

@@ -65,6 +65,7 @@ const producer = z.strictObject({
   concurrency: z.int().min(1).max(10_000).default(100),
   attempts: attempts.default(20),
   lock_ms: z.int().min(1000).default(20_000),
+  body_budget_bytes: positive.default(256 * 1024 * 1024),
   backoff: backoff.prefault({}),
 });
 

@@ -119,6 +119,7 @@ export const CODES = {
   "runner.busy": { status: 409, retryable: true, title: "Runner is still running this call" },
   "runner.refused": { status: 502, retryable: false, title: "Runner refused the call" },
   "call.newer": { status: 500, retryable: true, title: "Stored call is of a newer release" },
+  "call.poison_pill": { status: 500, retryable: false, title: "Processes ended with the call in hand" },
   "call.corrupt": { status: 500, retryable: false, title: "Stored call does not parse or its hash differs" },
 
   // what the reference runner answers

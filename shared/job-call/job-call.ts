@@ -55,6 +55,9 @@ export function toJobCall(made: NewCall): JobCall {
   return call;
 }
 
+/** A call without its body. */
+export type CallHead = Omit<JobCall, "body">;
+
 /** The key of the job that the call is for. */
 export function jobKeyOf({ service_id, job_id }: Pick<JobCall, "service_id" | "job_id">): string {
   return jobKey({ serviceId: service_id, jobIndex: job_id });
@@ -64,11 +67,11 @@ export function jobKeyOf({ service_id, job_id }: Pick<JobCall, "service_id" | "j
  * Checks what the queue held. Throws `call.newer` if a newer release has to read it, and `call.corrupt` if it is no call or its
  * bytes changed.
  */
-export function parseJobCall(stored: unknown): { call: JobCall; body: Buffer } {
+export function parseJobCall(stored: unknown): { call: CallHead; body: Buffer } {
   const parsed = JobCall.safeParse(stored);
   if (!parsed.success) throw notOurs(stored, parsed.error);
-  const call = parsed.data;
-  const body = Buffer.from(call.body, "base64");
+  const { body: encoded, ...call } = parsed.data;
+  const body = Buffer.from(encoded, "base64");
   if (body.length !== call.bytes || sha256Hex(body) !== call.sha256) {
     throw new AppError("call.corrupt", { reason: `body does not match its sha256 ${call.sha256}` });
   }

@@ -26,11 +26,27 @@ export type Fetched =
       windowMs: number | undefined;
     }
   /** Nothing can be taken now. `recheckAt` is when it may change (unix ms), if that is known. */
-  | { kind: "none"; recheckAt: number | undefined };
+  | { kind: "none"; recheckAt: number | undefined }
+  /** The next call is so many bytes large as stored, and there is no room for it. */
+  | { kind: "large"; bytes: number }
+  /** The next call has ended processes, and is to be taken by a worker that has no other in hand. */
+  | { kind: "alone" }
+  /** There is a next call, and it needs a fetch of its own. */
+  | { kind: "again" };
+
+/** For which next call there is room. */
+export type Room = {
+  /** How large it may be as stored, in bytes; undefined: as large as it is. */
+  bytes: number | undefined;
+  /** Whether the worker has no other call in hand. */
+  alone: boolean;
+};
+
+/** Whether the next call of the queue is taken in the same step, and how large it may be. */
+export type Again = { bytes: number } | undefined;
 
 type Injected = {
-  /** Whether the next call of the queue is taken in the same step. */
-  again: boolean;
+  again: Again;
   /** How long the record is kept. */
   windowMs?: number | undefined;
   /** Whether the call was taken before, so that there may be failed attempts. */
@@ -49,6 +65,8 @@ type Args = (string | number | Buffer)[];
 export class QueueBackend extends RedisQueueBackend {
   readonly #scripts: ReadonlyMap<string, Surrounded>;
   readonly #tail: readonly (string | number)[];
+  /** Of the fetch under way: BullMQ's own method takes no such argument, and there is one fetch from a queue at a time. */
+  #room: Room = { bytes: undefined, alone: false };
 
   constructor(opened: OpenedPartition, queue: QueueName, work: Work | undefined) {
     const { prefix } = opened.partition;
@@ -69,15 +87,13 @@ export class QueueBackend extends RedisQueueBackend {
     this.#tail = [prefix, job, queue, ...others, others.length];
   }
 
-  /** Takes the next call. */
-  async fetch(token: string, workerName: string): Promise<Fetched> {
+  /** Takes the next call, if there is room for it. Only one fetch from a queue may be under way. */
+  async fetch(token: string, workerName: string, room: Room): Promise<Fetched> {
+    this.#room = room;
     return toFetched(await this.moveToActive(token, workerName));
   }
 
-  /**
-   * The runner has the call: it leaves the queue, and its record says INJECTED. With `again` the next call of the queue is
-   * taken in the same step.
-   */
+  /** The runner has the call: it leaves the queue, and its record says INJECTED. */
   async injected(
     id: string,
     token: string,
@@ -87,13 +103,15 @@ export class QueueBackend extends RedisQueueBackend {
   }
 
   /** The call leaves the queue, and its record stays as it is. */
-  async ended(id: string, token: string, again: boolean): Promise<Fetched> {
+  async ended(id: string, token: string, again: Again): Promise<Fetched> {
     return this.#complete(id, token, again);
   }
 
-  async #complete(id: string, token: string, again: boolean, injected?: Recorded): Promise<Fetched> {
-    const args = this.moveToCompletedArgs({ id, opts: {} } as MinimalJob, "null", true, token, again);
-    const reply = await this.#run("moveToFinished", args as Args, injected);
+  async #complete(id: string, token: string, again: Again, injected?: Recorded): Promise<Fetched> {
+    const job = { id, opts: {} } as MinimalJob;
+    const args = this.moveToCompletedArgs(job, "null", true, token, again !== undefined);
+    const room = { bytes: again?.bytes, alone: false };
+    const reply = await this.#run("moveToFinished", args as Args, { injected, room });
     if (typeof reply === "number" && reply < 0) {
       throw this.finishedErrors({ code: reply, jobId: id, command: "moveToFinished", state: "active" });
     }
@@ -103,12 +121,17 @@ export class QueueBackend extends RedisQueueBackend {
   /** BullMQ's one way to Redis for its scripts. `args` are the KEYS, followed by the ARGV. */
   override execCommand(...[client, command, args]: Parameters<RedisQueueBackend["execCommand"]>): unknown {
     if (!this.#scripts.has(command)) return super.execCommand(client, command, args);
-    return this.#run(command, args as Args);
+    return this.#run(command, args as Args, { room: this.#room });
   }
 
-  #run(command: string, args: Args, injected?: Recorded): Promise<unknown> {
+  #run(
+    command: string,
+    args: Args,
+    { injected, room }: { injected?: Recorded | undefined; room: Room },
+  ): Promise<unknown> {
     const { keys, run } = this.#scripts.get(command) as Surrounded;
-    const ours = [Date.now(), injected?.keepMs ?? "", injected?.retried ? 1 : "", ...this.#tail];
+    const record = [injected?.keepMs ?? "", injected?.retried ? 1 : ""];
+    const ours = [Date.now(), ...record, room.bytes ?? "", room.alone ? 1 : "", ...this.#tail];
     return run(args.slice(0, keys) as string[], [...args.slice(keys), ...ours]);
   }
 }
@@ -176,11 +199,17 @@ export function isGone(error: unknown): boolean {
   return code === -1 || code === -2 || code === -3 || code === -6;
 }
 
-/** BullMQ's answer to a fetch. Ours puts what is known of the call's record in the last place (scripts.ts). */
-type Answer = [json: JobJson | null, id: string, closedMs: number, dueAtOrRecord: number | string];
+/**
+ * BullMQ's answer to a fetch. Ours puts what is known of the call's record in the last place, or a word that says why there is no
+ * call; a call that is too large has its size in the second place (scripts.ts).
+ */
+type Answer = [json: JobJson | null, idOrBytes: string | number, closedMs: number, last: number | string];
 
 function toFetched(answer: unknown): Fetched {
   const [json, id, closedMs = 0, last = 0] = (answer ?? []) as Partial<Answer>;
+  if (last === "LARGE") return { kind: "large", bytes: Number(id) };
+  if (last === "ALONE") return { kind: "alone" };
+  if (last === "AGAIN") return { kind: "again" };
   if (json) {
     const [record, windowMs] = String(last).split(" ");
     return {

@@ -7,22 +7,25 @@ import { delay, within } from "../time/clock.ts";
 import { type Backends, type Fetched, openBackends } from "./backend.ts";
 import { createFinish, leaves, type Verdict } from "./finish.ts";
 import { createHolds, type Held, Hold } from "./hold.ts";
-import { createListen } from "./listen.ts";
+import { createListen, passOn } from "./listen.ts";
 import type { RecordState } from "./protocol.ts";
 import { originOf, type QueueName } from "./queue-name.ts";
 import { createReclaim, type Reclaim } from "./reclaim.ts";
-import { createTurns } from "./turns.ts";
+import { type Turn, Turns } from "./turns.ts";
 import { createUpkeep, stalledIntervalOf } from "./upkeep.ts";
 
-/** A call taken from its queue. `stored` is what was written there, not yet parsed; `attempt` counts from 1. */
+/** A call taken from its queue. `attempt` counts from 1. */
 export type Taken = {
   id: string;
   queue: QueueName;
   origin: string;
-  stored: unknown;
+  /** Of what was written there; undefined if it is no JSON. Only the first call has it, so that no large body stays behind. */
+  takeStored: () => unknown;
   /** The state of its record when it was taken, if it has one; NEWER if a later release wrote it. */
   record: RecordState | "NEWER" | undefined;
   attempt: number;
+  /** How many processes have ended with it in hand. */
+  crashes: number;
   queuedAt: number;
 };
 
@@ -40,6 +43,8 @@ export type ConsumeOptions = {
   prepare?: (() => Promise<void>) | undefined;
   /** Calls in hand at once. */
   slots: number;
+  /** So many bytes of calls, as stored, are in hand at once. */
+  bodyBudgetBytes: number;
   lockMs: number;
   workerName: string;
   log: Logger;
@@ -77,18 +82,23 @@ export function consume(options: ConsumeOptions): Consumer {
   const reclaim = createReclaim(partition, { backendOf, tokenPrefix: `${workerName}:`, log: options.log });
   const upkeep = createUpkeep(options, backendOf, reclaim);
   const holds = createHolds(partition, lockMs);
-  const taker = createTaker(options, { backendOf, upkeep, holds, reclaim });
-  const { turns, fill } = taker;
-  const listen = createListen({ partition, serves, turns, fill, isRefused: () => upkeep.refused });
+  const isRefused = () => upkeep.refused;
+  const turns = new Turns({
+    slots: options.slots,
+    bytes: options.bodyBudgetBytes,
+    isClosed: (job) => isRefused() || options.isClosed(job),
+  });
+  const work = createWork(options, { backendOf, turns, upkeep, holds, reclaim });
+  const listen = createListen({ partition, serves, turns, fill: work.fill, isRefused });
   const started = upkeep.start().then(listen.start);
   started.catch(() => {});
   const renewing = setInterval(() => void holds.renew().catch(() => {}), Math.max(250, lockMs / 4));
 
   return {
     ready: () => started,
-    refill: taker.fill,
+    refill: work.fill,
     async close(graceMs) {
-      const ended = taker.stop();
+      const ended = work.stop();
       upkeep.stop();
       reclaim.stop();
       listen.stop();
@@ -106,6 +116,7 @@ const RETRY_PAUSE_MS = 1000;
 
 type Parts = {
   backendOf: Backends;
+  turns: Turns;
   upkeep: ReturnType<typeof createUpkeep>;
   holds: ReturnType<typeof createHolds>;
   reclaim: Reclaim;
@@ -114,9 +125,10 @@ type Parts = {
 type Next = Extract<Fetched, { kind: "call" }>;
 
 /** Takes and runs calls in the free slots. */
-function createTaker(options: ConsumeOptions, { backendOf, upkeep, holds, reclaim }: Parts) {
+function createWork(options: ConsumeOptions, parts: Parts) {
+  const { turns, reclaim, holds, backendOf } = parts;
   const { workerName, log } = options;
-  const turns = createTurns(options.slots, (job) => upkeep.refused || options.isClosed(job));
+  const { take, toNext } = createTake(options, parts);
   const finish = createFinish(backendOf, log);
   const working = new Set<Promise<void>>();
   let tokens = 0;
@@ -125,74 +137,47 @@ function createTaker(options: ConsumeOptions, { backendOf, upkeep, holds, reclai
   /** Fills the free slots: all queues are fetched from at once, and each by one fetch at a time. */
   function fill(): void {
     while (!stopped) {
-      const queue = turns.next();
-      if (queue === undefined) return;
-      const work = useSlot(queue).finally(() => working.delete(work));
+      const turn = turns.next();
+      if (turn === undefined) return;
+      const work = useSlot(turn).finally(() => working.delete(work));
       working.add(work);
     }
   }
 
-  async function useSlot(queue: QueueName): Promise<void> {
+  async function useSlot(turn: Turn): Promise<void> {
     const token = `${workerName}:${tokens++}`;
     try {
-      const first = await fetch(queue, token);
-      if (first !== undefined) {
-        fill();
-        await runInTurn(queue, token, first);
-      }
+      let next = await take(turn, token);
+      if (next !== undefined) fill();
+      while (next !== undefined) next = await run(turn, token, next);
     } catch (error) {
-      log.warn("queue.error", { queue, reason: messageOf(error) });
+      log.warn("queue.error", { queue: turn.queue, reason: messageOf(error) });
       if (!stopped) await delay(RETRY_PAUSE_MS);
     }
     reclaim.free(token);
-    turns.release(queue);
+    turns.release(turn);
     fill();
   }
 
-  async function fetch(queue: QueueName, token: string): Promise<Next | undefined> {
-    const { told } = turns;
-    reclaim.inHand(token, undefined);
-    try {
-      const fetched = await backendOf(queue).fetch(token, workerName);
-      failpoint("producer.after_fetch");
-      return toNext(queue, fetched, told);
-    } finally {
-      turns.fetched(queue);
-    }
-  }
-
-  /** Runs calls of one queue, one after the other, for as long as it keeps the slot. */
-  async function runInTurn(queue: QueueName, token: string, first: Next): Promise<void> {
-    for (let next: Next | undefined = first; next !== undefined; ) next = await run(queue, token, next);
-  }
-
   /** Resolves with the next call, if one was taken while this one was finished. */
-  async function run(queue: QueueName, token: string, next: Next): Promise<Next | undefined> {
-    const { id, windowMs, json } = next;
-    const held: Held = { queue, id, token, hold: new Hold(), windowMs, retried: json.attemptsStarted > 1 };
+  async function run(turn: Turn, token: string, next: Next): Promise<Next | undefined> {
+    const { queue } = turn;
+    const held = toHeld(queue, token, next);
     holds.add(held);
-    reclaim.inHand(token, id);
+    reclaim.inHand(token, next.id);
     try {
       const verdict = await options.deliver(toTaken(queue, next), held.hold);
-      const again = !stopped && leaves(verdict) && turns.keepsSlot(queue);
+      const again = !stopped && leaves(verdict) && turns.keeps(turn);
       const { told } = turns;
       reclaim.inHand(token, undefined);
-      return toNext(queue, await finish(held, verdict, again), again ? told : -1);
+      const fetched = await finish(held, verdict, again ? { bytes: turns.bytesOfSlot } : undefined);
+      return toNext(queue, fetched, again ? told : -1);
     } finally {
       holds.remove(held);
     }
   }
 
-  /** The call, if there is one. Else the queue has had none since `told`. */
-  function toNext(queue: QueueName, fetched: Fetched | undefined, told: number): Next | undefined {
-    if (fetched?.kind === "call") return fetched;
-    if (fetched !== undefined) turns.none(queue, told);
-    if (fetched?.recheckAt !== undefined) upkeep.dueAt(fetched.recheckAt);
-    return undefined;
-  }
-
   return {
-    turns,
     fill,
     /** Takes no more. Resolves once the calls in hand have ended. */
     async stop(): Promise<void> {
@@ -202,19 +187,73 @@ function createTaker(options: ConsumeOptions, { backendOf, upkeep, holds, reclai
   };
 }
 
+/** How a call is taken, and what is learnt of its queue. */
+function createTake(
+  { partition, workerName, log }: ConsumeOptions,
+  { backendOf, turns, upkeep, reclaim }: Parts,
+) {
+  async function take(turn: Turn, token: string): Promise<Next | undefined> {
+    const { queue } = turn;
+    const { told } = turns;
+    reclaim.inHand(token, undefined);
+    let fetched: Fetched;
+    try {
+      fetched = await backendOf(queue).fetch(token, workerName, turn);
+      failpoint("producer.after_fetch");
+    } finally {
+      turns.fetched(queue);
+    }
+    if (fetched.kind === "large") await makeRoom(queue, fetched.bytes);
+    if (fetched.kind === "alone") await beAlone(queue);
+    return toNext(queue, fetched, told);
+  }
+
+  /** If there is no room now, another worker may have some. */
+  async function makeRoom(queue: QueueName, bytes: number): Promise<void> {
+    turns.large(queue, bytes);
+    if (!turns.isWanted(queue)) await passOn(partition, queue);
+  }
+
+  /** Meanwhile other workers go on with the queues that this one was told of. */
+  async function beAlone(queue: QueueName): Promise<void> {
+    log.warn("call.alone", { queue });
+    turns.alone(queue);
+    for (const other of turns.ready) if (other !== queue) await passOn(partition, other);
+  }
+
+  /** The call, if there is one. If the queue has none, it has had none since `told`. */
+  function toNext(queue: QueueName, fetched: Fetched | undefined, told: number): Next | undefined {
+    if (fetched?.kind === "call") return fetched;
+    if (fetched?.kind !== "none") return undefined;
+    turns.none(queue, told);
+    if (fetched.recheckAt !== undefined) upkeep.dueAt(fetched.recheckAt);
+    return undefined;
+  }
+
+  return { take, toNext };
+}
+
+function toHeld(queue: QueueName, token: string, { id, windowMs, json }: Next): Held {
+  const { attemptsStarted, stalledCounter: crashes } = json;
+  return { queue, id, token, hold: new Hold(), windowMs, retried: attemptsStarted > 1, crashes };
+}
+
 function toTaken(queue: QueueName, { id, json, record }: Next): Taken {
   return {
     ...{ id, queue, origin: originOf(queue), record },
-    stored: parsed(json),
+    takeStored: () => parsed(json),
     attempt: json.attemptsMade + 1,
+    crashes: json.stalledCounter,
     queuedAt: json.timestamp,
   };
 }
 
-/** Undefined if it is no JSON. */
-function parsed({ data }: JobJson): unknown {
+/** Undefined if it is no JSON. The text goes. */
+function parsed(json: JobJson): unknown {
+  const text = json.data;
+  json.data = "";
   try {
-    return JSON.parse(data);
+    return JSON.parse(text);
   } catch {
     return undefined;
   }

@@ -3,7 +3,7 @@ import { messageOf } from "../errors/app-error.ts";
 import { failpoint } from "../lifecycle/failpoint.ts";
 import type { Logger } from "../log/logger.ts";
 import { delay } from "../time/clock.ts";
-import { type Backends, type Fetched, isGone, type QueueBackend } from "./backend.ts";
+import { type Again, type Backends, type Fetched, isGone, type QueueBackend } from "./backend.ts";
 import type { Held } from "./hold.ts";
 import { JOB_OPTIONS } from "./protocol.ts";
 
@@ -31,11 +31,11 @@ export function leaves({ kind }: Verdict): boolean {
 const RETRY_PAUSE_MS = 1000;
 
 /** Writes what became of a call in hand. With `again`, resolves with the next call of its queue if there is one. */
-export type Finish = (held: Held, verdict: Verdict, again: boolean) => Promise<Fetched | undefined>;
+export type Finish = (held: Held, verdict: Verdict, again: Again) => Promise<Fetched | undefined>;
 
 /** If Redis refuses the write, it is repeated until the call is no longer held: another worker may have it then. */
 export function createFinish(backendOf: Backends, log: Logger): Finish {
-  async function once(held: Held, verdict: Verdict, again: boolean): Promise<Fetched | undefined> {
+  async function once(held: Held, verdict: Verdict, again: Again): Promise<Fetched | undefined> {
     const next = await apply(backendOf(held.queue), held, verdict, again);
     failpoint("producer.after_finish");
     if (verdict.kind === "injected") verdict.onRecorded();
@@ -66,11 +66,13 @@ export function createFinish(backendOf: Backends, log: Logger): Finish {
 /** The one place where a verdict becomes what BullMQ understands. */
 async function apply(
   backend: QueueBackend,
-  { id, token, windowMs, retried }: Held,
+  { id, token, windowMs, retried, crashes }: Held,
   verdict: Verdict,
-  again: boolean,
+  again: Again,
 ): Promise<Fetched | undefined> {
   const now = Date.now();
+  // It has been tried, and this process goes on.
+  const harmless = crashes > 0 ? { stc: 0 } : undefined;
   switch (verdict.kind) {
     case "injected":
       return backend.injected(id, token, { again, windowMs, retried });
@@ -82,13 +84,14 @@ async function apply(
       return undefined;
     }
     case "retry": {
-      const fieldsToUpdate = { failedReason: verdict.reason };
+      const fieldsToUpdate = { failedReason: verdict.reason, ...harmless };
       await backend.moveToDelayed(id, now, verdict.afterMs, token, { fieldsToUpdate });
       return { kind: "none", recheckAt: now + verdict.afterMs };
     }
     case "postpone": {
       const waitMs = Math.max(0, verdict.untilMs - now);
-      await backend.moveToDelayed(id, now, waitMs, token, { skipAttempt: true });
+      const options = { skipAttempt: true, ...(harmless && { fieldsToUpdate: harmless }) };
+      await backend.moveToDelayed(id, now, waitMs, token, options);
       return { kind: "none", recheckAt: now + waitMs };
     }
     case "requeue":

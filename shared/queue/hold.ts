@@ -55,6 +55,8 @@ export type Held = {
   windowMs: number | undefined;
   /** Whether it was taken before. */
   retried: boolean;
+  /** How many processes have ended with it in hand. */
+  crashes: number;
 };
 
 /**

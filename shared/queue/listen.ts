@@ -3,7 +3,7 @@ import type { Redis } from "../redis/connect.ts";
 import type { Partition } from "../redis/partition.ts";
 import { delay, within } from "../time/clock.ts";
 import type { QueueName } from "./queue-name.ts";
-import type { createTurns } from "./turns.ts";
+import type { Turns } from "./turns.ts";
 
 /** Redis answers a blocked connection at least so often. One that is silent for longer is dead. */
 const BLOCK_SECS = 5;
@@ -19,7 +19,7 @@ const PASSED_ON_MS = 1000;
 type Options = {
   partition: Partition;
   serves: (queue: QueueName) => boolean;
-  turns: ReturnType<typeof createTurns>;
+  turns: Turns;
   /** Takes from the queues that may have calls. */
   fill: () => void;
   /** Whether nothing may be taken at all. */
@@ -46,19 +46,19 @@ export function createListen({ partition, serves, turns, fill, isRefused }: Opti
     const isOurs = serves(queue);
     if (isOurs) turns.add(queue);
     if (isOurs && turns.isWanted(queue)) fill();
-    else await passOn(queue);
+    else await putBack(queue);
   }
 
   /**
    * Tells another worker of the queue. If this one has a free slot it goes on listening, and would pop the name again at once: so
    * the name is due only after a while, and if it comes a second time this worker pauses.
    */
-  async function passOn(queue: QueueName): Promise<void> {
+  async function putBack(queue: QueueName): Promise<void> {
     if (!turns.hasRoom) {
       await redis.zadd(keys.wake, "NX", 0, queue);
       return;
     }
-    await redis.zadd(keys.due, "LT", Date.now() + PASSED_ON_MS, queue);
+    await passOn(partition, queue);
     if (!passedOn.has(queue)) return void passedOn.add(queue);
     passedOn.clear();
     await delay(UNUSABLE_PAUSE_MS);
@@ -75,6 +75,11 @@ export function createListen({ partition, serves, turns, fill, isRefused }: Opti
       blocking.disconnect();
     },
   };
+}
+
+/** Lets workers be told of the queue again, in a while. */
+export async function passOn({ redis, keys }: Partition, queue: QueueName): Promise<void> {
+  await redis.zadd(keys.due, "LT", Date.now() + PASSED_ON_MS, queue);
 }
 
 /** A connection like this one, for waiting. No command is sent again, since nobody may wait for its answer any more. */

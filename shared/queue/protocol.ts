@@ -33,3 +33,9 @@ export const JOB_NAME = "call";
  * that already wait. A failed call never leaves by itself.
  */
 export const JOB_OPTIONS = { attempts: 1_000_000, removeOnFail: false } as const satisfies JobsOptions;
+
+/**
+ * How many processes ended with a call in hand, until it is taken alone, and until it fails. BullMQ's counter in the job, `stc`,
+ * counts these here, and no calls that a living worker has lost.
+ */
+export const CRASHES = { untilAlone: 2, untilFailed: 3 } as const;

@@ -2,6 +2,7 @@ import { EventEmitter } from "node:events";
 import { RedisConnection } from "bullmq";
 import type { Redis } from "../redis/connect.ts";
 import { VERSIONS } from "../redis/version.ts";
+import { CRASHES } from "./protocol.ts";
 
 /*
  * Lua around each of BullMQ's scripts, so that BullMQ's change of a queue and what producers are told of it are one step.
@@ -30,16 +31,20 @@ local function awake(wake, queue)
 end`;
 
 /**
- * KEYS and ARGV begin with BullMQ's. ARGV ends with: now, keepMs, retried, prefix, job, queue, the names of the job's other queues,
- * and how many these are. BullMQ too names most of its keys by a prefix; all of them lie in one slot.
+ * KEYS and ARGV begin with BullMQ's. ARGV ends with: now, keepMs, retried, room, alone, prefix, job, queue, the names of the job's
+ * other queues, and how many these are. BullMQ too names most of its keys by a prefix; all of them lie in one slot.
  */
 const FRAME = `${AWAKE}
 local count = tonumber(ARGV[#ARGV])
-local tail = #ARGV - count - 6
-local now, keepMs, retried, prefix = tonumber(ARGV[tail]), ARGV[tail + 1], ARGV[tail + 2], ARGV[tail + 3] .. ':'
-local job, name = prefix .. 'job:' .. ARGV[tail + 4], ARGV[tail + 5]
-local others = {unpack(ARGV, tail + 6, tail + 5 + count)}
-local taken = prefix .. 'taken:' .. ARGV[tail + 4]
+local tail = #ARGV - count - 8
+local now, keepMs, retried = tonumber(ARGV[tail]), ARGV[tail + 1], ARGV[tail + 2]
+local room, alone, prefix = tonumber(ARGV[tail + 3]), ARGV[tail + 4] ~= '', ARGV[tail + 5] .. ':'
+local job, name = prefix .. 'job:' .. ARGV[tail + 6], ARGV[tail + 7]
+local others = {unpack(ARGV, tail + 8, tail + 7 + count)}
+local taken = prefix .. 'taken:' .. ARGV[tail + 6]
+local jobs = prefix .. name .. ':'
+-- BullMQ's score of a delayed call holds its time above 12 bits of a counter.
+local past = string.format('%.0f', (now + 1) * 0x1000 - 1)
 local wake, due, inHand = prefix .. 'wake', prefix .. 'due', prefix .. 'active'
 local wait, active = prefix .. name .. ':wait', prefix .. name .. ':active'
 
@@ -90,7 +95,7 @@ end
 local function waits(queue)
   local q = prefix .. queue
   return redis.call('EXISTS', q .. ':wait') == 1
-    or redis.call('ZCOUNT', q .. ':delayed', '-inf', string.format('%.0f', (now + 1) * 0x1000 - 1)) > 0
+    or redis.call('ZCOUNT', q .. ':delayed', '-inf', past) > 0
 end
 
 -- The job's other queues with calls that wait.
@@ -112,6 +117,14 @@ local function tell()
     end
   end
   if waits(name) then tellOf(name, ms) end
+end
+
+-- The call that BullMQ takes next, its size as stored, and how many processes have ended with it in hand.
+local function head()
+  local id = redis.call('LINDEX', wait, -1)
+    or redis.call('ZRANGEBYSCORE', jobs .. 'delayed', '-inf', past, 'LIMIT', 0, 1)[1]
+  if not id then return nil, 0, 0 end
+  return id, redis.call('HSTRLEN', jobs .. id, 'data'), tonumber(redis.call('HGET', jobs .. id, 'stc') or 0)
 end
 
 -- The record of a call just taken may still hold the state it had outside the queue. Answers the state found and the window, or
@@ -158,6 +171,32 @@ left()
 return reply`;
 
 /**
+ * A call in hand whose lock has run out waits again. If its worker is alive, which its heartbeat says, it has ended no process. A
+ * dead worker's last beat is older than three quarters of a lock, which BullMQ's ARGV[4] is a quarter of.
+ */
+const TAKE_BACK = `
+local reply = bullmq()
+local time = redis.call('TIME')
+local freshMs = math.min(3000, 3 * tonumber(ARGV[4]))
+for _, id in ipairs(reply) do
+  local beat = redis.call('ZSCORE', prefix .. 'workers', redis.call('HGET', jobs .. id, 'pb') or '')
+  if beat and time[1] * 1000 - beat < freshMs then redis.call('HINCRBY', jobs .. id, 'stc', -1) end
+end
+tell()
+left()
+return reply`;
+
+/** ARGV[1] is the id. A call that has ended processes is taken alone when it is replayed. */
+const REPLAY = `
+local reply = bullmq()
+if type(reply) == 'number' and reply < 0 then return reply end
+if tonumber(redis.call('HGET', jobs .. ARGV[1], 'stc') or 0) > ${CRASHES.untilAlone} then
+  redis.call('HSET', jobs .. ARGV[1], 'stc', ${CRASHES.untilAlone})
+end
+tell()
+return reply`;
+
+/**
  * A queue with calls is registered, since it leaves the registry only when it is empty. Nobody here reads BullMQ's event stream,
  * which keeps 10,000 entries by default.
  */
@@ -168,14 +207,30 @@ if redis.call('SADD', prefix .. 'queues', name) == 1 then redis.call('HSET', KEY
 tellOf(name, (gate(0)))
 return reply`;
 
+/**
+ * The worker has room for so many bytes of a call as stored (none said: for any). A larger call is not taken, and the answer says
+ * how large it is; nor one that has ended processes, unless the worker has nothing else in hand. One that must fail comes without
+ * its data, which may be what ends processes.
+ */
 const FETCH = `
 local ms, limits = gate(0)
 if ms ~= OPEN then
   closed(ms)
   return {0, 0, math.max(ms, 0), 0}
 end
+local id, bytes, crashes = head()
+local fails = crashes >= ${CRASHES.untilFailed}
+if id and not fails then
+  if crashes >= ${CRASHES.untilAlone} and not alone then return {0, 0, 0, 'ALONE'} end
+  if room and bytes > room then return {0, bytes, 0, 'LARGE'} end
+end
 local reply = bullmq()
 if fetched(reply, limits) then
+  if fails then
+    for i = 1, #reply[1], 2 do
+      if reply[1][i] == 'data' then reply[1][i + 1] = '' end
+    end
+  end
   redis.call('SADD', inHand, name)
   tell()
 end
@@ -186,15 +241,19 @@ return reply`;
  * Only a call that was taken before may have failed attempts.
  *
  * ARGV[6] is whether BullMQ fetches the next call in the same step; it does not know the gate. A queue of a job with limits leaves
- * its place to the job's other queues if calls wait there.
+ * its place to the job's other queues if calls wait there. A call that is not like any other is left to a fetch.
  */
 const FINISH = `
 local ms, limits = OPEN, nil
-local fetches = ARGV[6] == '1'
+local fetches, again = ARGV[6] == '1', nil
 if fetches then
   ms, limits = gate(1)
   if ms == OPEN and limits.any and #waiting() > 0 then fetches = false end
-  if ms ~= OPEN or not fetches then ARGV[6] = '0' end
+  if ms == OPEN and fetches then
+    local _, bytes, crashes = head()
+    if (room and bytes > room) or crashes >= ${CRASHES.untilAlone} then again = {0, 0, 0, 'AGAIN'} end
+  end
+  if ms ~= OPEN or not fetches or again then ARGV[6] = '0' end
 end
 local reply = bullmq()
 if keepMs ~= '' then
@@ -209,6 +268,7 @@ end
 if type(reply) == 'number' and reply < 0 then return reply end
 if not fetches then tell()
 elseif ms ~= OPEN then closed(ms)
+elseif again then reply = again
 elseif fetched(reply, limits) then
   if limits.any then tell() end
   return reply
@@ -232,8 +292,8 @@ const AROUND: readonly NamedScript[] = [
   { command: "moveToFinished", keys: 14, lua: FINISH },
   { command: "moveToDelayed", keys: 11, lua: DELAY },
   { command: "moveJobFromActiveToWait", keys: 9, lua: MOVE },
-  { command: "moveStalledJobsToWait", keys: 9, lua: MOVE },
-  { command: "reprocessJob", keys: 9, lua: MOVE },
+  { command: "moveStalledJobsToWait", keys: 9, lua: TAKE_BACK },
+  { command: "reprocessJob", keys: 9, lua: REPLAY },
 ];
 
 let surrounded: readonly NamedScript[] | undefined;

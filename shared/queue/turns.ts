@@ -1,136 +1,194 @@
 import { jobOf, type QueueName } from "./queue-name.ts";
-
-/** This part of the slots is only for jobs that hold none. */
-const RESERVED_PART = 1 / 8;
+import { createRoom, createSlots } from "./slots.ts";
 
 /** So many calls in a row a queue may have in one slot while others wait for a slot: a change of queue costs a round trip. */
 const CALLS_A_TURN = 8;
 
-/**
- * The slots of a producer; each is a call in hand. A job that holds some takes another only if as many are free then as it holds,
- * and while more are free than the reserve. So a job whose calls hang gets no more than half of the slots, k such jobs together
- * leave one part of k + 1 free, and the reserve is for jobs that hold none: it lasts for as many jobs more that begin to hang one
- * after the other.
- */
-function createSlots(slots: number) {
-  const reserve = Math.floor(slots * RESERVED_PART);
-  const used = new Map<string, number>();
-  const waiting: (() => void)[] = [];
-  let free = slots;
-
-  return {
-    mayTake(job: string): boolean {
-      const own = used.get(job) ?? 0;
-      return free > 0 && (own === 0 || (own + 2 <= free && free > reserve));
-    },
-
-    take(job: string): void {
-      used.set(job, (used.get(job) ?? 0) + 1);
-      free -= 1;
-    },
-
-    release(job: string): void {
-      const left = (used.get(job) ?? 0) - 1;
-      if (left > 0) used.set(job, left);
-      else used.delete(job);
-      free += 1;
-      for (const resolve of waiting.splice(0)) resolve();
-    },
-
-    get free(): number {
-      return free;
-    },
-
-    /** Resolves once a slot is free. */
-    async untilFree(): Promise<void> {
-      while (free === 0) await new Promise<void>((resolve) => waiting.push(resolve));
-    },
-  };
-}
+/** A slot for a call of this queue, until it is released. */
+export type Turn = {
+  readonly queue: QueueName;
+  /** How large the call may be as stored, in bytes; undefined: as large as it is. */
+  readonly bytes: number | undefined;
+  /** Whether no other slot is in use. */
+  readonly alone: boolean;
+};
 
 /**
  * Which queue may use the next free slot of a producer. Turns go round the queues that may have calls; a queue without calls
- * costs nothing. The queues of a job share its part of the slots. `isClosed` says of a job that its calls cannot be delivered
- * now.
+ * costs nothing. The queues of a job share its part of the slots. A large call waits for room, and one that is to be taken alone
+ * waits until no slot is in use; meanwhile no other call is taken.
  */
-export function createTurns(count: number, isClosed: (job: string) => boolean) {
-  const slots = createSlots(count);
-  /** When each was last told of, by the count of all tellings. */
-  const ready = new Map<QueueName, number>();
-  let told = 0;
-  const fetching = new Set<QueueName>();
-  const inTurn = new Map<QueueName, number>();
+export class Turns {
+  readonly #count: number;
+  readonly #isClosed: (job: string) => boolean;
+  readonly #slots: ReturnType<typeof createSlots>;
+  readonly #room: ReturnType<typeof createRoom>;
+  /** The queues that may have calls, by the count of all tellings when each was last told of. */
+  readonly #ready = new Map<QueueName, number>();
+  readonly #fetching = new Set<QueueName>();
+  readonly #callsInTurn = new Map<QueueName, number>();
+  /** The queues whose next call is large, by its size. */
+  readonly #large = new Map<QueueName, number>();
+  /** The queue whose next call is to be taken alone, until that has ended. */
+  #alone: { readonly queue: QueueName; isTaken: boolean } | undefined;
+  #told = 0;
 
-  const mayTake = (job: string) => slots.mayTake(job) && !isClosed(job);
+  constructor({
+    slots,
+    bytes,
+    isClosed,
+  }: {
+    slots: number;
+    /** So many bytes of calls, as stored, are in hand at once. */
+    bytes: number;
+    /** Whether the calls of a job cannot be delivered now. */
+    isClosed: (job: string) => boolean;
+  }) {
+    this.#count = slots;
+    this.#isClosed = isClosed;
+    this.#slots = createSlots(slots);
+    this.#room = createRoom(bytes, slots);
+  }
 
-  /** Whether a fetch from this queue may begin now. */
-  const isNext = (queue: QueueName) => !fetching.has(queue) && mayTake(jobOf(queue));
+  /** The queue may have calls. */
+  add(queue: QueueName): void {
+    this.#told += 1;
+    this.#ready.set(queue, this.#told);
+  }
+
+  /** How many tellings there were. */
+  get told(): number {
+    return this.#told;
+  }
+
+  /** The queues that may have calls. */
+  get ready(): QueueName[] {
+    return [...this.#ready.keys()];
+  }
+
+  /** The queue had no call that may be taken, by a look that began after so many tellings. Those that came later count. */
+  none(queue: QueueName, toldBefore: number): void {
+    if ((this.#ready.get(queue) ?? 0) > toldBefore) return;
+    this.#ready.delete(queue);
+    this.#callsInTurn.delete(queue);
+  }
+
+  /** The queue's next call is so large as stored. */
+  large(queue: QueueName, bytes: number): void {
+    this.#large.set(queue, bytes);
+  }
+
+  /** The queue's next call is to be taken alone. */
+  alone(queue: QueueName): void {
+    this.#alone ??= { queue, isTaken: false };
+  }
+
+  /** Takes a slot for the queue whose turn it is. It is fetched from until `fetched`. */
+  next(): Turn | undefined {
+    if (this.#slots.free === 0) return undefined;
+    return this.#alone === undefined ? this.#nextInTurn() : this.#nextAlone(this.#alone);
+  }
+
+  /** A fetch has ended. */
+  fetched(queue: QueueName): void {
+    this.#fetching.delete(queue);
+    this.#large.delete(queue);
+  }
+
+  /** A call has ended. Whether the queue keeps the slot for its next call. */
+  keeps({ queue, bytes }: Turn): boolean {
+    const isLarge = bytes === undefined || bytes > this.bytesOfSlot;
+    if (isLarge || this.#alone !== undefined) return false;
+    const job = jobOf(queue);
+    this.#slots.release(job);
+    const keeps = this.#mayTake(job) && !this.#endTurn(queue);
+    this.#slots.take(job);
+    return keeps;
+  }
+
+  release({ queue, bytes, alone }: Turn): void {
+    const job = jobOf(queue);
+    if (alone) this.#alone = undefined;
+    else if (bytes !== undefined && bytes > this.bytesOfSlot) this.#room.release(job, bytes);
+    this.#slots.release(job);
+  }
+
+  /** How large a call may be, as stored, that needs no more room than its slot has. */
+  get bytesOfSlot(): number {
+    return this.#room.ofSlot;
+  }
+
+  /** Whether another call of this queue can be taken now. */
+  isWanted(queue: QueueName): boolean {
+    return this.#alone === undefined && this.#mayTake(jobOf(queue)) && this.#hasRoomFor(queue);
+  }
+
+  /** Whether a call of some queue can be taken now. */
+  get hasRoom(): boolean {
+    return this.#slots.free > 0 && this.#alone === undefined;
+  }
+
+  /** Resolves once there is. */
+  async untilRoom(): Promise<void> {
+    while (!this.hasRoom) await this.#slots.untilReleased();
+  }
+
+  #mayTake(job: string): boolean {
+    return this.#slots.mayTake(job) && !this.#isClosed(job);
+  }
+
+  /** Whether a fetch from this queue may begin now, if there is room. */
+  #isNext(queue: QueueName): boolean {
+    return !this.#fetching.has(queue) && this.#mayTake(jobOf(queue));
+  }
+
+  #hasRoomFor(queue: QueueName): boolean {
+    const bytes = this.#large.get(queue);
+    return bytes === undefined || this.#room.mayTake(jobOf(queue), bytes);
+  }
 
   /** Counts a call of the queue's turn. Answers whether the turn ends with it, because another queue waits for the slot. */
-  function endTurn(queue: QueueName): boolean {
-    if (ready.size < 2) return false;
-    const calls = (inTurn.get(queue) ?? 0) + 1;
-    inTurn.set(queue, calls % CALLS_A_TURN);
+  #endTurn(queue: QueueName): boolean {
+    if (this.#ready.size < 2) return false;
+    const calls = (this.#callsInTurn.get(queue) ?? 0) + 1;
+    this.#callsInTurn.set(queue, calls % CALLS_A_TURN);
     if (calls < CALLS_A_TURN) return false;
-    for (const other of ready.keys()) if (other !== queue && isNext(other)) return true;
+    for (const other of this.#ready.keys()) {
+      if (other !== queue && this.#isNext(other) && this.#hasRoomFor(other)) return true;
+    }
     return false;
   }
 
-  return {
-    /** The queue may have calls. */
-    add(queue: QueueName): void {
-      told += 1;
-      ready.set(queue, told);
-    },
-
-    /** How many tellings there were. */
-    get told(): number {
-      return told;
-    },
-
-    /** The queue had no call that may be taken, by a look that began after so many tellings. Those that came later count. */
-    none(queue: QueueName, toldBefore: number): void {
-      if ((ready.get(queue) ?? 0) > toldBefore) return;
-      ready.delete(queue);
-      inTurn.delete(queue);
-    },
-
-    /** Whether another call of this queue can be taken now. */
-    isWanted: (queue: QueueName) => mayTake(jobOf(queue)),
-
-    /** Takes a slot for the queue whose turn it is. It is fetched from until `fetched`. */
-    next(): QueueName | undefined {
-      if (slots.free === 0) return undefined;
-      for (const [queue, toldAt] of ready) {
-        if (!isNext(queue)) continue;
-        ready.delete(queue);
-        ready.set(queue, toldAt);
-        fetching.add(queue);
-        slots.take(jobOf(queue));
-        return queue;
+  /** A large call for which there is no room lets no later one pass, or it could wait for ever. */
+  #nextInTurn(): Turn | undefined {
+    let isShort = false;
+    for (const queue of this.#ready.keys()) {
+      if (!this.#isNext(queue)) continue;
+      const bytes = this.#large.get(queue);
+      if (bytes === undefined) return this.#begin(queue, { bytes: this.bytesOfSlot });
+      if (!isShort && this.#hasRoomFor(queue)) {
+        this.#room.take(jobOf(queue), bytes);
+        return this.#begin(queue, { bytes });
       }
-      return undefined;
-    },
+      isShort ||= this.#room.isShort(bytes);
+    }
+    return undefined;
+  }
 
-    /** A fetch has ended. */
-    fetched: (queue: QueueName) => void fetching.delete(queue),
+  #nextAlone(next: { readonly queue: QueueName; isTaken: boolean }): Turn | undefined {
+    if (next.isTaken || this.#slots.free < this.#count) return undefined;
+    next.isTaken = true;
+    return this.#begin(next.queue, { bytes: undefined, alone: true });
+  }
 
-    /** A call of this queue has ended. Whether the queue keeps the slot for its next call. */
-    keepsSlot(queue: QueueName): boolean {
-      const job = jobOf(queue);
-      slots.release(job);
-      const keeps = mayTake(job) && !endTurn(queue);
-      slots.take(job);
-      return keeps;
-    },
-
-    release: (queue: QueueName) => slots.release(jobOf(queue)),
-
-    /** Whether any slot is free. */
-    get hasRoom(): boolean {
-      return slots.free > 0;
-    },
-
-    untilRoom: slots.untilFree,
-  };
+  #begin(queue: QueueName, { bytes, alone = false }: { bytes: number | undefined; alone?: boolean }): Turn {
+    const toldAt = this.#ready.get(queue);
+    if (toldAt !== undefined) {
+      this.#ready.delete(queue);
+      this.#ready.set(queue, toldAt);
+    }
+    this.#fetching.add(queue);
+    this.#slots.take(jobOf(queue));
+    return { queue, bytes, alone };
+  }
 }

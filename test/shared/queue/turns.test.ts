@@ -1,21 +1,25 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { jobOf } from "../../../shared/queue/queue-name.ts";
-import { createTurns } from "../../../shared/queue/turns.ts";
+import { type Turn, Turns } from "../../../shared/queue/turns.ts";
 
 const SLOTS = 100;
+const BYTES = 1_000_000;
 const queue = (job: number, origin = "webhook") => `${origin}/7/${job}`;
 const none = () => false;
 
 /** The queue whose turn it is, whose fetch finds a call. */
-function nextOf(turns: ReturnType<typeof createTurns>): string | undefined {
-  const queue = turns.next();
-  if (queue !== undefined) turns.fetched(queue);
-  return queue;
+function nextOf(turns: Turns): string | undefined {
+  const turn = turns.next();
+  if (turn !== undefined) turns.fetched(turn.queue);
+  return turn?.queue;
 }
 
+/** The slot of a small call of this queue. */
+const turnOf = (queue: string): Turn => ({ queue, bytes: 0, alone: false });
+
 /** Takes slots until there is none that may be taken. Answers the queues in the order in which they got one. */
-function takeAll(turns: ReturnType<typeof createTurns>): string[] {
+function takeAll(turns: Turns): string[] {
   const taken: string[] = [];
   for (let next = nextOf(turns); next !== undefined; next = nextOf(turns)) taken.push(next);
   return taken;
@@ -25,7 +29,7 @@ const countOf = (taken: readonly string[], job: number) =>
   taken.filter((one) => jobOf(one) === `7/${job}`).length;
 
 test.each([1, 2, 3, 10, SLOTS])("a job alone gets half of %i slots, whatever its origins", (slots) => {
-  const turns = createTurns(slots, none);
+  const turns = new Turns({ slots, bytes: BYTES, isClosed: none });
   turns.add(queue(1));
   turns.add(queue(1, "x402"));
   expect(takeAll(turns)).toHaveLength(Math.max(1, Math.floor(slots / 2)));
@@ -34,7 +38,7 @@ test.each([1, 2, 3, 10, SLOTS])("a job alone gets half of %i slots, whatever its
 test.each([1, 2, 3, 4, 5, 6])(
   "%i jobs that hang one after the other leave a slot for a job that comes",
   (jobs) => {
-    const turns = createTurns(SLOTS, none);
+    const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
     for (let job = 1; job <= jobs; job++) {
       turns.add(queue(job));
       takeAll(turns);
@@ -47,7 +51,7 @@ test.each([1, 2, 3, 4, 5, 6])(
 test.each([1, 2, 3, 4, 5, 6])(
   "of %i jobs that begin to hang together each gets as much, and one part stays free",
   (jobs) => {
-    const turns = createTurns(SLOTS, none);
+    const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
     for (let job = 1; job <= jobs; job++) turns.add(queue(job));
     const taken = takeAll(turns);
     const part = SLOTS / (jobs + 1);
@@ -59,7 +63,7 @@ test.each([1, 2, 3, 4, 5, 6])(
 );
 
 test("the reserve is for jobs that hold nothing, one slot for each", () => {
-  const turns = createTurns(SLOTS, none);
+  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
   for (let job = 1; job <= 88; job++) turns.add(queue(job));
   takeAll(turns);
   expect(turns.isWanted(queue(1))).toBe(false);
@@ -71,7 +75,7 @@ test("the reserve is for jobs that hold nothing, one slot for each", () => {
 });
 
 test("a look that finds a queue empty does not undo what was told of the queue meanwhile", () => {
-  const turns = createTurns(SLOTS, none);
+  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
   turns.add(queue(1));
   const { told } = turns;
   expect(nextOf(turns)).toBe(queue(1));
@@ -83,14 +87,14 @@ test("a look that finds a queue empty does not undo what was told of the queue m
 });
 
 test("a queue is for another producer while the fetch that is under way is the last that its job may make", () => {
-  const turns = createTurns(2, none);
+  const turns = new Turns({ slots: 2, bytes: BYTES, isClosed: none });
   turns.add(queue(1));
-  expect(turns.next()).toBe(queue(1));
+  expect(turns.next()?.queue).toBe(queue(1));
   expect(turns.isWanted(queue(1))).toBe(false);
 });
 
 test("a job whose runner is away gets no slot", () => {
-  const turns = createTurns(SLOTS, (job) => job === "7/1");
+  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: (job) => job === "7/1" });
   turns.add(queue(1));
   turns.add(queue(2));
   expect(new Set(takeAll(turns))).toEqual(new Set([queue(2)]));
@@ -102,7 +106,7 @@ test("a job whose runner is away gets no slot", () => {
  * others come. Answers how many calls each queue ended.
  */
 function run(slots: number, queues: readonly string[], calls: number): Map<string, number> {
-  const turns = createTurns(slots, none);
+  const turns = new Turns({ slots, bytes: BYTES, isClosed: none });
   const ended = new Map(queues.map((one) => [one, 0]));
   turns.add(queues[0] as string);
   let inHand = takeAll(turns);
@@ -112,8 +116,8 @@ function run(slots: number, queues: readonly string[], calls: number): Map<strin
     const [first, ...rest] = inHand as [string, ...string[]];
     ended.set(first, (ended.get(first) ?? 0) + 1);
     inHand = rest;
-    if (turns.keepsSlot(first)) inHand.push(first);
-    else turns.release(first);
+    if (turns.keeps(turnOf(first))) inHand.push(first);
+    else turns.release(turnOf(first));
   }
   return ended;
 }
@@ -132,15 +136,15 @@ test.each([
 type Step = { kind: "add" | "remove" | "next" | "again" | "release"; at: number; one: string };
 
 /** Does what a consumer may do at this point. Answers the queues whose calls are then in hand. */
-function apply(turns: ReturnType<typeof createTurns>, inHand: readonly string[], step: Step): string[] {
+function apply(turns: Turns, inHand: readonly string[], step: Step): string[] {
   const { kind, at, one } = step;
   const ending = inHand[at % Math.max(1, inHand.length)];
   if (kind === "add") turns.add(one);
   if (kind === "remove") turns.none(one, turns.told);
   if (kind === "next") return [...inHand, nextOf(turns)].filter((taken) => taken !== undefined);
   if (kind === "add" || kind === "remove" || ending === undefined) return [...inHand];
-  if (kind === "again" && turns.keepsSlot(ending)) return [...inHand];
-  turns.release(ending);
+  if (kind === "again" && turns.keeps(turnOf(ending))) return [...inHand];
+  turns.release(turnOf(ending));
   return inHand.toSpliced(inHand.indexOf(ending), 1);
 }
 
@@ -154,7 +158,7 @@ test("after any sequence the slots held and those free are all slots, and no job
     fc.integer({ min: 1, max: 40 }),
     fc.array(step, { maxLength: 200 }),
     (slots, steps) => {
-      const turns = createTurns(slots, none);
+      const turns = new Turns({ slots, bytes: BYTES, isClosed: none });
       let inHand: string[] = [];
       for (const each of steps) {
         inHand = apply(turns, inHand, each);
@@ -162,7 +166,7 @@ test("after any sequence the slots held and those free are all slots, and no job
         const most = Math.max(...[1, 2, 3, 4, 5, 6].map((job) => countOf(inHand, job)));
         expect(most).toBeLessThanOrEqual(Math.max(1, Math.ceil(slots / 2)));
       }
-      for (const one of inHand) turns.release(one);
+      for (const one of inHand) turns.release(turnOf(one));
       for (let job = 1001; job <= 1000 + slots; job++) turns.add(queue(job));
       expect(takeAll(turns)).toHaveLength(slots);
       expect(turns.hasRoom).toBe(false);
