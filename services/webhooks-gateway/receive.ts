@@ -10,7 +10,7 @@ import type { ClientAddressOf } from "../../shared/http/client-address.ts";
 import { COMMON_HEADERS } from "../../shared/http/problem.ts";
 import { addressKey } from "../../shared/ip/address.ts";
 import type { AddressList } from "../../shared/ip/address-list.ts";
-import type { JobCall } from "../../shared/job-call/job-call.ts";
+import { type JobCall, jobKeyOf } from "../../shared/job-call/job-call.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { visible } from "../../shared/text/visible.ts";
@@ -85,6 +85,7 @@ export function createReceive({ admission, bodies, accept, refuse, addressOf, cl
       const made = makeCall(req, values);
       if ("dropped" in made) return finishDropped(exchange, made.dropped);
       const { call, repeat } = made;
+      admission.assertOpen(jobKeyOf(call));
       const accepted = await accept(call, repeat && { ...repeat, windowMs });
       finishAccepted(exchange, call, accepted);
     } catch (thrown) {

@@ -71,6 +71,7 @@ const producer = z.strictObject({
 
 const limits = z.strictObject({
   queue_depth_max: positive.default(1_000_000),
+  queue_bytes_max: positive.default(4 * 1024 ** 3),
   oldest_age_secs_max: positive.optional(),
   redis_memory_ratio_max: z.number().gt(0).max(1).default(0.85),
   enqueue_timeout_ms: z.int().min(100).max(60_000).default(5000),
@@ -103,9 +104,10 @@ const http = z
 
 /** The limits above which a gateway takes no calls (shared/gateway/backpressure.ts). */
 export function toLimits({ limits }: PosternToml) {
-  const { queue_depth_max, oldest_age_secs_max, redis_memory_ratio_max } = limits;
+  const { queue_depth_max, queue_bytes_max, oldest_age_secs_max, redis_memory_ratio_max } = limits;
   return {
     queueDepthMax: queue_depth_max,
+    queueBytesMax: queue_bytes_max,
     oldestAgeMsMax: oldest_age_secs_max === undefined ? undefined : oldest_age_secs_max * 1000,
     redisMemoryRatioMax: redis_memory_ratio_max,
   };

@@ -30,11 +30,11 @@ export class Admission {
     this.#state = "stopped";
   }
 
-  /** Throws `service.draining`, `service.starting` or `queue.*` while calls cannot be taken. */
-  assertOpen(): void {
+  /** Throws `service.draining`, `service.starting` or `queue.*` while calls, or those of this job, cannot be taken. */
+  assertOpen(job?: string): void {
     if (this.#state === "stopped") throw new AppError("service.draining", { reason: "the gateway stops" });
     this.#durable.assertUsable();
-    this.#backpressure.assertRoom();
+    this.#backpressure.assertRoom(job);
   }
 
   /**

@@ -2,25 +2,27 @@ import { AppError, messageOf } from "../errors/app-error.ts";
 import type { Origin } from "../job-call/job-call.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Metrics } from "../metrics/metrics.ts";
+import type { OriginDepth } from "../queue/depth.ts";
 import { lastBeats } from "../queue/heartbeat.ts";
-import type { Depth } from "../queue/registry.ts";
 import type { DurableRedis } from "../redis/durable.ts";
 import type { Partition } from "../redis/partition.ts";
 import type { Clock } from "../time/clock.ts";
 
 export type Limits = {
   queueDepthMax: number;
+  /** Of all calls in all queues, as stored. */
+  queueBytesMax: number;
   oldestAgeMsMax: number | undefined;
   redisMemoryRatioMax: number;
 };
 
-/** The queue behind a gateway, as last seen. */
-export type Pressure = { depth: Depth; oldestAgeMs: number; memoryRatio: number; workersAlive: number };
+/** The queues behind a gateway, as last seen. */
+export type Pressure = { depth: OriginDepth; oldestAgeMs: number; memoryRatio: number; workersAlive: number };
 
 type Options = {
   durable: DurableRedis;
   partition: Partition;
-  readDepth: () => Promise<Depth>;
+  readDepth: () => Promise<OriginDepth>;
   limits: Limits;
   clock: Clock;
   log: Logger;
@@ -41,10 +43,11 @@ export class Backpressure {
     void this.#look();
   }
 
-  /** Throws `queue.overloaded` while a limit is exceeded. */
-  assertRoom(): void {
-    if (this.#over === undefined) return;
-    const { limit, reason } = this.#over;
+  /** Throws `queue.overloaded` while a limit is exceeded: one for all calls, or the one for this job. */
+  assertRoom(job?: string): void {
+    const over = this.#over ?? (job === undefined ? undefined : this.#tooOld(job));
+    if (over === undefined) return;
+    const { limit, reason } = over;
     const publicDetail = `over its limit: ${limit}`;
     throw new AppError("queue.overloaded", { reason, publicDetail, retryAfterMs: 5000 });
   }
@@ -57,6 +60,17 @@ export class Backpressure {
   stop(): void {
     clearInterval(this.#timer);
     this.#options.durable.redis.off("ready", this.#onReady);
+  }
+
+  /** Calls of other jobs may be taken. */
+  #tooOld(job: string): OverLimit | undefined {
+    const { oldestAgeMsMax } = this.#options.limits;
+    const since = this.#seen?.depth.untriedSince.get(job);
+    if (oldestAgeMsMax === undefined || since === undefined) return undefined;
+    const ageMs = this.#options.clock() - since;
+    if (ageMs <= oldestAgeMsMax) return undefined;
+    const reason = `the oldest call of job ${job} waits for ${ageMs} ms, limit ${oldestAgeMsMax}`;
+    return { limit: "age of the job's oldest call", reason };
   }
 
   readonly #onReady = (): void => void this.#look();
@@ -91,17 +105,20 @@ export class Backpressure {
 }
 
 /** Senders are told the limit; the log also says by how much it is exceeded. */
-type OverLimit = { limit: "queue depth" | "age of the oldest call" | "Redis memory"; reason: string };
+type OverLimit = {
+  limit: "queue depth" | "queue bytes" | "Redis memory" | "age of the job's oldest call";
+  reason: string;
+};
 
 function overLimit(seen: Pressure, limits: Limits): OverLimit | undefined {
-  const { depth, oldestAgeMs, memoryRatio } = seen;
+  const { depth, memoryRatio } = seen;
   const queued = depth.waiting + depth.delayed + depth.active;
   if (queued >= limits.queueDepthMax) {
     return { limit: "queue depth", reason: `the queue holds ${queued} calls, limit ${limits.queueDepthMax}` };
   }
-  if (limits.oldestAgeMsMax !== undefined && oldestAgeMs > limits.oldestAgeMsMax) {
-    const reason = `the oldest call waits for ${oldestAgeMs} ms, limit ${limits.oldestAgeMsMax}`;
-    return { limit: "age of the oldest call", reason };
+  if (depth.bytes >= limits.queueBytesMax) {
+    const reason = `the calls in all queues take ${depth.bytes} bytes, limit ${limits.queueBytesMax}`;
+    return { limit: "queue bytes", reason };
   }
   if (memoryRatio > limits.redisMemoryRatioMax) {
     const reason = `Redis uses ${memoryRatio.toFixed(2)} of its maxmemory, limit ${limits.redisMemoryRatioMax}`;
@@ -122,6 +139,10 @@ export function registerPressure(
     "Age of the oldest waiting or delayed call",
     ["origin"],
   );
+  const bytes = metrics.gauge(
+    "postern_queue_bytes",
+    "Bytes of all calls as stored, of all origins, failed ones included",
+  );
   const memory = metrics.gauge(
     "postern_redis_memory_ratio",
     "Redis' used memory by its maxmemory; 0 without one",
@@ -135,6 +156,7 @@ export function registerPressure(
       jobs.set({ origin, state }, depth[state]);
     }
     oldest.set({ origin }, oldestAgeMs / 1000);
+    bytes.set(depth.bytes);
     memory.set(memoryRatio);
     workers.set(workersAlive);
   });

@@ -4,8 +4,8 @@ import { createClientAddressOf, type ForwardedHeader } from "../http/client-addr
 import type { Readiness } from "../http/readiness.ts";
 import type { Origin } from "../job-call/job-call.ts";
 import type { Logger } from "../log/logger.ts";
+import { createReadDepth } from "../queue/depth.ts";
 import { createAdd } from "../queue/enqueue.ts";
-import { createDepth } from "../queue/status.ts";
 import type { Redis } from "../redis/connect.ts";
 import { type DurabilityMode, DurableRedis } from "../redis/durable.ts";
 import { createClaimLayout } from "../redis/layout.ts";
@@ -62,7 +62,7 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
     claimLayout: createClaimLayout(partition),
     log,
   });
-  const readDepth = createDepth(partition, origin);
+  const readDepth = createReadDepth(partition, origin);
   const backpressure = new Backpressure({ durable, partition, readDepth, limits, clock, log });
   const clientAddressOf = createClientAddressOf(http);
   const bodies = createBodyBudget({ bytesMax: http.bodyBudgetBytes, addressOf: clientAddressOf, log });

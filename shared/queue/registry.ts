@@ -29,15 +29,10 @@ export type QueueReading = Depth & {
 };
 
 /**
- * KEYS registry. ARGV prefix, and how many minutes of metrics. A call that failed once or was replayed has its own entry in
- * `since`; entries whose job is gone are removed.
+ * Lua that finds since when the oldest call of a queue has waited, '' if none waits. A call that failed once or was replayed has its
+ * own entry in `since`; entries whose job is gone are removed. ARGV[1] is the prefix.
  */
-const READ = `
-local function ended(key)
-  local m = redis.call('HMGET', key, 'count', 'prevTS', 'prevCount')
-  return {m[1] or '0', m[2] or '0', m[3] or '0', redis.call('LRANGE', key .. ':data', 0, ARGV[2] - 1)}
-end
-
+export const OLDEST = `
 local function oldest(queue, q)
   local since = ARGV[1] .. ':since:' .. queue
   local first = ''
@@ -53,8 +48,18 @@ local function oldest(queue, q)
     redis.call('ZREM', since, retried[1])
   end
   return first
+end`;
+
+/**
+ * KEYS registry. ARGV prefix, and how many minutes of metrics.
+ */
+const READ = `
+local function ended(key)
+  local m = redis.call('HMGET', key, 'count', 'prevTS', 'prevCount')
+  return {m[1] or '0', m[2] or '0', m[3] or '0', redis.call('LRANGE', key .. ':data', 0, ARGV[2] - 1)}
 end
 
+${OLDEST}
 local rows = {}
 for _, queue in ipairs(redis.call('SMEMBERS', KEYS[1])) do
   local q = ARGV[1] .. ':' .. queue .. ':'
@@ -91,7 +96,7 @@ for _, queue in ipairs(redis.call('SMEMBERS', KEYS[1])) do
   if found then return found end
 end`;
 
-/** KEYS registry, wake, due, active. ARGV prefix, queue. Answers 1 if the queue was empty and is gone. */
+/** KEYS registry, wake, due, active, bytes. ARGV prefix, queue. Answers 1 if the queue was empty and is gone. */
 const REMOVE = `
 local q = ARGV[1] .. ':' .. ARGV[2] .. ':'
 local lists = {'wait', 'active', 'delayed', 'failed', 'paused', 'prioritized', 'waiting-children', 'completed'}
@@ -102,6 +107,7 @@ redis.call('SREM', KEYS[1], ARGV[2])
 redis.call('ZREM', KEYS[2], ARGV[2])
 redis.call('ZREM', KEYS[3], ARGV[2])
 redis.call('SREM', KEYS[4], ARGV[2])
+redis.call('HDEL', KEYS[5], ARGV[2])
 redis.call('DEL', q .. 'meta', q .. 'id', q .. 'events', q .. 'marker', q .. 'stalled', q .. 'stalled-check',
   q .. 'limiter', q .. 'pc', q .. 'metrics:completed', q .. 'metrics:completed:data', q .. 'metrics:failed',
   q .. 'metrics:failed:data', ARGV[1] .. ':since:' .. ARGV[2])
@@ -146,7 +152,7 @@ export function openRegistry({ redis, keys, prefix }: Partition) {
 
     /** Forgets a queue that holds no call, not even a failed one. False if it holds one. */
     async remove(queue: QueueName): Promise<boolean> {
-      const places = [keys.queues, keys.wake, keys.due, keys.active];
+      const places = [keys.queues, keys.wake, keys.due, keys.active, keys.bytes];
       return (await remove(places, [prefix, queue])) === 1;
     },
   };
@@ -173,4 +179,17 @@ function toReading([queue, counts, oldest, added, completed, failed]: Row): Queu
 function toEnded([count, prevTS, prevCount, data]: EndedRow): Ended {
   const meta = { count: Number(count), prevTS: Number(prevTS), prevCount: Number(prevCount) };
   return { meta, data: data.map(Number) };
+}
+
+/** What several queues hold together. */
+export function sumOfDepths(depths: readonly Depth[]): Depth {
+  const since = depths.flatMap(({ oldestSince }) => oldestSince ?? []);
+  return { ...sums(depths, COUNTS), oldestSince: since.length === 0 ? undefined : Math.min(...since) };
+}
+
+export const COUNTS = ["waiting", "delayed", "active", "failed"] as const;
+
+export function sums<Name extends string>(rows: readonly Record<Name, number>[], names: readonly Name[]) {
+  const totals = names.map((name) => [name, rows.reduce((sum, row) => sum + row[name], 0)]);
+  return Object.fromEntries(totals) as Record<Name, number>;
 }

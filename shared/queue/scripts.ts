@@ -197,12 +197,17 @@ tell()
 return reply`;
 
 /**
+ * ARGV[2] is the call as stored; BullMQ leaves the queue alone if it has the call already.
+ *
  * A queue with calls is registered, since it leaves the registry only when it is empty. Nobody here reads BullMQ's event stream,
  * which keeps 10,000 entries by default.
  */
 const ADD = `
+local before = redis.call('LLEN', wait)
 local reply = bullmq()
-if redis.call('LLEN', wait) > 1 then return reply end
+local waiting = redis.call('LLEN', wait)
+if waiting > before then redis.call('HINCRBY', prefix .. 'bytes', name, #ARGV[2]) end
+if waiting > 1 then return reply end
 if redis.call('SADD', prefix .. 'queues', name) == 1 then redis.call('HSET', KEYS[3], 'opts.maxLenEvents', 100) end
 tellOf(name, (gate(0)))
 return reply`;
@@ -240,7 +245,7 @@ return reply`;
  * With keepMs, the runner has the call: its record says so for as many ms, also if another worker has taken the call meanwhile.
  * Only a call that was taken before may have failed attempts.
  *
- * ARGV[6] is whether BullMQ fetches the next call in the same step; it does not know the gate. A queue of a job with limits leaves
+ * ARGV[5] is completed if the call leaves the queue. ARGV[6] is whether BullMQ fetches the next call in the same step; it does not know the gate. A queue of a job with limits leaves
  * its place to the job's other queues if calls wait there. A call that is not like any other is left to a fetch.
  */
 const FINISH = `
@@ -255,6 +260,7 @@ if fetches then
   end
   if ms ~= OPEN or not fetches or again then ARGV[6] = '0' end
 end
+local bytes = ARGV[5] == 'completed' and redis.call('HSTRLEN', jobs .. ARGV[1], 'data') or 0
 local reply = bullmq()
 if keepMs ~= '' then
   local record = prefix .. 'call:' .. ARGV[1]
@@ -266,6 +272,7 @@ if keepMs ~= '' then
   end
 end
 if type(reply) == 'number' and reply < 0 then return reply end
+if bytes > 0 then redis.call('HINCRBY', prefix .. 'bytes', name, -bytes) end
 if not fetches then tell()
 elseif ms ~= OPEN then closed(ms)
 elseif again then reply = again
@@ -273,6 +280,16 @@ elseif fetched(reply, limits) then
   if limits.any then tell() end
   return reply
 end
+left()
+return reply`;
+
+/** KEYS[1] is the call. It may be in hand, so that a place gets free. */
+const DISCARD = `
+local bytes = redis.call('HSTRLEN', KEYS[1], 'data')
+local reply = bullmq()
+if type(reply) == 'number' and reply ~= 1 then return reply end
+redis.call('HINCRBY', prefix .. 'bytes', name, -bytes)
+tell()
 left()
 return reply`;
 
@@ -294,6 +311,7 @@ const AROUND: readonly NamedScript[] = [
   { command: "moveJobFromActiveToWait", keys: 9, lua: MOVE },
   { command: "moveStalledJobsToWait", keys: 9, lua: TAKE_BACK },
   { command: "reprocessJob", keys: 9, lua: REPLAY },
+  { command: "removeJob", keys: 2, lua: DISCARD },
 ];
 
 let surrounded: readonly NamedScript[] | undefined;

@@ -1,12 +1,19 @@
 import { AppError } from "../errors/app-error.ts";
-import type { Origin } from "../job-call/job-call.ts";
 import type { Redis } from "../redis/connect.ts";
 import { type DiskProof, type DurabilityMode, readServerState } from "../redis/durable.ts";
 import type { Partition } from "../redis/partition.ts";
 import { type Clock, delay } from "../time/clock.ts";
 import { type Beat, lastBeats } from "./heartbeat.ts";
-import { originOf, type QueueName } from "./queue-name.ts";
-import { type Depth, type Ended, METRIC_MINUTES, openRegistry, type QueueReading } from "./registry.ts";
+import type { QueueName } from "./queue-name.ts";
+import {
+  COUNTS,
+  type Depth,
+  type Ended,
+  METRIC_MINUTES,
+  openRegistry,
+  type QueueReading,
+  sums,
+} from "./registry.ts";
 
 export type QueueStatus = Omit<Depth, "oldestSince"> & {
   queue: QueueName;
@@ -84,13 +91,6 @@ export function sumOf(queues: readonly Omit<QueueStatus, "queue">[]): Omit<Queue
   };
 }
 
-const COUNTS = ["waiting", "delayed", "active", "failed"] as const;
-
-function sums<Name extends string>(rows: readonly Record<Name, number>[], names: readonly Name[]) {
-  const totals = names.map((name) => [name, rows.reduce((sum, row) => sum + row[name], 0)]);
-  return Object.fromEntries(totals) as Record<Name, number>;
-}
-
 const MINUTE_MS = 60_000;
 
 /**
@@ -113,18 +113,4 @@ async function redisStatus(redis: Redis, mode: DurabilityMode): Promise<RedisSta
     if (error instanceof AppError) return { mode, problem: error.message };
     throw error;
   }
-}
-
-/** What all queues of one origin hold together. */
-export function createDepth(partition: Partition, origin: Origin): () => Promise<Depth> {
-  const registry = openRegistry(partition);
-  return async () => {
-    return sumOfDepths((await registry.depths()).filter(({ queue }) => originOf(queue) === origin));
-  };
-}
-
-/** What several queues hold together. */
-export function sumOfDepths(depths: readonly Depth[]): Depth {
-  const since = depths.flatMap(({ oldestSince }) => oldestSince ?? []);
-  return { ...sums(depths, COUNTS), oldestSince: since.length === 0 ? undefined : Math.min(...since) };
 }

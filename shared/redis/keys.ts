@@ -7,6 +7,8 @@
  *   {postern}:wake                          zset: queues with calls that may be taken now; a producer blocks on it
  *   {postern}:due                           zset: queues to be looked at again, by the time (shared/queue/scripts.ts)
  *   {postern}:active                        set: queues with calls in hand, for the search for dead workers
+ *   {postern}:bytes                         hash: how many bytes the calls of a queue take as stored, failed ones included
+ *   {postern}:depth:<origin>                string: what gateways are told of the calls of an origin, for half a second
  *   {postern}:jobs                          set: jobs that have settings or are paused
  *   {postern}:configured                    string: when a producer last set the limits of the jobs; gone if Redis lost its data
  *   {postern}:job:<job>                     hash: what holds for a job in all its queues (shared/queue/jobs.ts)
@@ -53,6 +55,8 @@ export function keysOf(prefix: string) {
     wake: `${prefix}:wake`,
     due: `${prefix}:due`,
     active: `${prefix}:active`,
+    bytes: `${prefix}:bytes`,
+    depth: (origin: string) => `${prefix}:depth:${origin}`,
     jobs: `${prefix}:jobs`,
     configured: `${prefix}:configured`,
     job: (job: string) => `${prefix}:job:${job}`,

@@ -3,7 +3,7 @@ import { AppError } from "../../../shared/errors/app-error.ts";
 import type { Admission } from "../../../shared/gateway/admission.ts";
 import { readBody } from "../../../shared/http/body.ts";
 import type { BodyBudget } from "../../../shared/http/body-budget.ts";
-import type { JobIds } from "../../../shared/job-call/job-ids.ts";
+import { type JobIds, jobKey } from "../../../shared/job-call/job-ids.ts";
 import type { ConcurrencyLimit } from "../../../shared/lifecycle/concurrency-limit.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import { assertOffered, type Catalog, type Job, type RequestedJob } from "../catalog.ts";
@@ -63,7 +63,7 @@ export function createDryRun(deps: Deps) {
   async function tryCaller(req: IncomingMessage, res: ServerResponse, ids: JobIds) {
     const job = requestedJob(req, ids);
     assertOffered(job);
-    admission.assertOpen();
+    admission.assertOpen(jobKey(ids));
     assertPayerNotAsked(job);
     const lease = bodies.lease(req);
     try {

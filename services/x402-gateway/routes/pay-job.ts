@@ -6,7 +6,7 @@ import { readBody } from "../../../shared/http/body.ts";
 import type { BodyBudget, BodyLease } from "../../../shared/http/body-budget.ts";
 import { codingUnsupported, contentCoding } from "../../../shared/http/content-coding.ts";
 import { traceparentOf } from "../../../shared/http/headers.ts";
-import type { JobIds } from "../../../shared/job-call/job-ids.ts";
+import { type JobIds, jobKey } from "../../../shared/job-call/job-ids.ts";
 import type { ConcurrencyLimit } from "../../../shared/lifecycle/concurrency-limit.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
@@ -135,7 +135,7 @@ export function createReadPaidRequest(catalog: Catalog, admission: Admission, bo
       return identifyPayment(readPayment(req), catalog.tokens);
     } catch (refusal) {
       catalog.sold(ids);
-      admission.assertOpen();
+      admission.assertOpen(jobKey(ids));
       throw refusal;
     }
   }
@@ -220,7 +220,7 @@ export function createCheckPayment(deps: CheckDeps) {
 
   return async function check(req: IncomingMessage, paid: PaidRequest): Promise<Admitted> {
     const job = requestedJob(req, paid.ids);
-    admission.assertOpen();
+    admission.assertOpen(jobKey(paid.ids));
     assertNotEncoded(req);
     const signed = inAcceptedToken(paid.signed);
     const { decoded, token, payer } = signed;

@@ -2,15 +2,15 @@ import { Secret } from "../../../shared/crypto/secret.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import type { Origin } from "../../../shared/job-call/job-call.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
+import { createReadDepth } from "../../../shared/queue/depth.ts";
 import type { Depth } from "../../../shared/queue/registry.ts";
-import { createDepth } from "../../../shared/queue/status.ts";
 import { connectForWork } from "../../../shared/redis/connect.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
 
 /** Waits until no call of this origin waits, runs or is delayed; failed calls stay and are in the answer. */
 export async function untilDrained(redisUrl: string, origin: Origin): Promise<Depth> {
   const connection = connectForWork(new Secret(redisUrl), silentLogger);
-  const readDepth = createDepth(partitionOf(connection), origin);
+  const readDepth = createReadDepth(partitionOf(connection), origin);
   const drained = async () => {
     const depth = await readDepth();
     return depth.waiting + depth.active + depth.delayed === 0 ? depth : undefined;

@@ -48,6 +48,14 @@ test("an add that Redis refuses outright is answered with 503 queue.unavailable:
   expect(await webhooks.waiting()).toEqual([]);
 });
 
+test("calls of one job that wait too long close their job, and no other", async () => {
+  const two = [...endpoints, { path: "/other", job_id: 2, auth: "none" }];
+  const gateway = await webhooks.start({ endpoints: two, limits: { oldestAgeMsMax: 50 } });
+  expect((await post(gateway)).status).toBe(202);
+  await eventually("the job is closed", async () => (await codeOf(gateway)) === "queue.overloaded");
+  expect((await post(gateway, "/other")).status).toBe(202);
+});
+
 test("a webhook is refused with 503 queue.overloaded while depth, oldest age or Redis' memory is over its limit", async () => {
   await redis.client.config("SET", "maxmemory", "20mb");
   const [depth, age, memory] = await Promise.all([
@@ -58,7 +66,7 @@ test("a webhook is refused with 503 queue.overloaded while depth, oldest age or 
   for (let i = 0; i < 3; i++) expect((await post(depth)).status).toBe(202);
   const refusals = [
     [depth, "queue depth"],
-    [age, "age of the oldest call"],
+    [age, "age of the job's oldest call"],
     [memory, "Redis memory"],
   ] as const;
   await Promise.all(

@@ -21,7 +21,7 @@ type Pressure = NonNullable<ReturnType<TestX402["gateway"]["pressure"]>>;
 
 const limits: Record<string, [NonNullable<TestX402Options["limits"]>, (seen: Pressure) => boolean]> = {
   "queue depth": [{ queueDepthMax: 1 }, ({ depth }) => depth.waiting >= 1],
-  "age of the oldest call": [{ oldestAgeMsMax: 1 }, ({ oldestAgeMs }) => oldestAgeMs > 1],
+  "age of the job's oldest call": [{ oldestAgeMsMax: 1 }, ({ oldestAgeMs }) => oldestAgeMs > 1],
 };
 
 test.each(Object.entries(limits))(

@@ -1,0 +1,71 @@
+import type { Origin } from "../job-call/job-call.ts";
+import type { Partition } from "../redis/partition.ts";
+import { script } from "../redis/script.ts";
+import { type Depth, OLDEST } from "./registry.ts";
+
+/** The calls of one origin, for whoever may add more. */
+export type OriginDepth = Depth & {
+  /** What the calls of all origins take as stored, failed ones included. */
+  bytes: number;
+  /**
+   * By job: since when (unix ms) the oldest call has waited that was never tried. A job that an operator has paused is not here, and
+   * neither are calls that wait for a retry: no runner would end their wait any sooner.
+   */
+  untriedSince: ReadonlyMap<string, number>;
+};
+
+/** For so long all gateways are told the same, so that looking costs Redis the same with one gateway and with fifty. */
+const KEPT_MS = 500;
+
+/** Calls at the head of a queue that may be looked at to find one that was never tried. */
+const LOOKED_AT = 10;
+
+/** KEYS registry, what is kept, bytes. ARGV prefix, origin. Answers JSON. */
+const READ = `
+local kept = redis.call('GET', KEYS[2])
+if kept then return kept end
+${OLDEST}
+
+local function untried(queue, q)
+  for i = 1, ${LOOKED_AT} do
+    local id = redis.call('LINDEX', q .. 'wait', -i)
+    if not id then return nil end
+    if not redis.call('ZSCORE', ARGV[1] .. ':since:' .. queue, id) then
+      return tonumber(redis.call('HGET', q .. id, 'timestamp') or nil)
+    end
+  end
+end
+
+local found = {waiting = 0, delayed = 0, active = 0, failed = 0, bytes = 0, untried = {}}
+for _, queue in ipairs(redis.call('SMEMBERS', KEYS[1])) do
+  found.bytes = found.bytes + (redis.call('HGET', KEYS[3], queue) or 0)
+  local origin, job = string.match(queue, '([^/]*)/(.*)')
+  if origin == ARGV[2] then
+    local q = ARGV[1] .. ':' .. queue .. ':'
+    found.waiting = found.waiting + redis.call('LLEN', q .. 'wait')
+    found.delayed = found.delayed + redis.call('ZCARD', q .. 'delayed')
+    found.active = found.active + redis.call('LLEN', q .. 'active')
+    found.failed = found.failed + redis.call('ZCARD', q .. 'failed')
+    local first = tonumber(oldest(queue, q))
+    if first and first < (found.oldestSince or math.huge) then found.oldestSince = first end
+    if redis.call('HEXISTS', ARGV[1] .. ':job:' .. job, 'paused') == 0 then found.untried[job] = untried(queue, q) end
+  end
+end
+local json = cjson.encode(found)
+redis.call('SET', KEYS[2], json, 'PX', ${KEPT_MS})
+return json`;
+
+type Found = Omit<OriginDepth, "untriedSince"> & { untried: Record<string, number> };
+
+/** Reads what all queues of one origin hold together. It may be half a second old. */
+export function createReadDepth(
+  { redis, keys, prefix }: Partition,
+  origin: Origin,
+): () => Promise<OriginDepth> {
+  const read = script(redis, READ);
+  return async () => {
+    const reply = await read([keys.queues, keys.depth(origin), keys.bytes], [prefix, origin]);
+    const { untried, oldestSince, ...counts } = JSON.parse(String(reply)) as Found;
+    return { ...counts, oldestSince, untriedSince: new Map(Object.entries(untried)) };
+  };
+}
