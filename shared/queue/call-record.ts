@@ -9,14 +9,17 @@ import type { QueueName } from "./queue-name.ts";
  * enqueue.ts. Every change is one atomic script; none is retried here.
  */
 
-/** A failed attempt, as `postern failed show` prints it. */
-export type FailedAttempt = { v: number; at: number; code: string; reason: string; worker: string };
+/** A failed attempt, as a producer writes it. */
+type NewAttempt = { v: number; at: number; code: string; reason: string; worker: string };
+
+/** The `n`-th failed attempt of a call since it was accepted, however often it was replayed. */
+export type FailedAttempt = NewAttempt & { n: number };
 
 /** The call whose record is meant. */
 type CallRef = { id: string; queue: QueueName };
 
 /** So many of a call's failed attempts are kept, the newest. */
-const ATTEMPTS_KEPT = 50;
+const ATTEMPTS_KEPT = 5;
 
 /** A worker that paused and lost its call may write too late: a call that has ended stays ended. */
 const UNLESS_ENDED = `${unlessNewer("record")}
@@ -39,9 +42,14 @@ redis.call('PEXPIRE', KEYS[1], w)
 redis.call('PEXPIRE', KEYS[2], w)
 redis.call('ZREM', KEYS[3], ARGV[2])`;
 
-/** KEYS record, attempts, since. ARGV attempt, attempts kept, accepted at, id. */
+/**
+ * KEYS record, attempts, since. ARGV attempt, attempts kept, accepted at, id. The newest attempt knows how many there were;
+ * earlier releases numbered none, and kept as good as all.
+ */
 const RECORD_ATTEMPT = `${UNLESS_ENDED}
-redis.call('RPUSH', KEYS[2], ARGV[1])
+local newest = redis.call('LINDEX', KEYS[2], -1)
+local before = newest and (cjson.decode(newest).n or redis.call('LLEN', KEYS[2])) or 0
+redis.call('RPUSH', KEYS[2], '{"n":' .. string.format('%.0f', before + 1) .. ',' .. string.sub(ARGV[1], 2))
 redis.call('LTRIM', KEYS[2], -tonumber(ARGV[2]), -1)
 redis.call('PERSIST', KEYS[2])
 redis.call('ZADD', KEYS[3], 'NX', ARGV[3], ARGV[4])`;
@@ -66,15 +74,18 @@ export function createCallRecords({ redis, keys }: Partition) {
     },
 
     /** Records a failed attempt and, if it is the first, since when the call has waited. */
-    async attemptFailed({ id, queue }: CallRef, attempt: FailedAttempt, acceptedAt: number): Promise<void> {
+    async attemptFailed({ id, queue }: CallRef, attempt: NewAttempt, acceptedAt: number): Promise<void> {
       const args = [JSON.stringify(attempt), ATTEMPTS_KEPT, acceptedAt, id];
       await recordAttempt([keys.record(id), keys.attempts(id), keys.since(queue)], args);
     },
 
     /** The failed attempts that are kept, oldest first. */
     async attempts(id: string): Promise<FailedAttempt[]> {
-      const stored = await redis.lrange(keys.attempts(id), 0, -1);
-      return stored.map((line) => JSON.parse(line) as FailedAttempt);
+      const stored = (await redis.lrange(keys.attempts(id), 0, -1)).map(
+        (line) => JSON.parse(line) as NewAttempt & { n?: number },
+      );
+      const newest = stored.at(-1)?.n ?? stored.length;
+      return stored.map((attempt, i) => ({ ...attempt, n: newest - (stored.length - 1 - i) }));
     },
 
     async state(id: string): Promise<RecordState | undefined> {

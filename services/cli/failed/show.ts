@@ -85,8 +85,8 @@ function inWords({ failed, record, attempts }: Shown, full: boolean): string {
   return known + history + metadata + section(bodyHeading(call), bodyText(bodyOf(call), { full }));
 }
 
-function attemptRow({ at, code, reason, worker }: FailedAttempt): string {
-  return `  ${toIso(at)}  ${plain(`${code}: ${reason}`)}  (worker ${plain(worker)})\n`;
+function attemptRow({ n, at, code, reason, worker }: FailedAttempt): string {
+  return `  attempt ${n}  ${toIso(at)}  ${plain(`${code}: ${reason}`)}  (worker ${plain(worker)})\n`;
 }
 
 function bodyHeading(call: JobCall): string {

@@ -56,3 +56,29 @@ test("a claim whose reply was lost is still its request's own, and is known to a
   expect(await claim("one")).toEqual({ kind: "new" });
   expect(await claim("other")).toEqual({ kind: "known", state: "CLAIMED" });
 });
+
+async function fail(times: number): Promise<void> {
+  for (let i = 0; i < times; i++) {
+    const attempt = { v: 1, at: Date.now(), code: "runner.failed", reason: `no, "never"`, worker: "w" };
+    await records.attemptFailed(OF, attempt, Date.now());
+  }
+}
+
+test("of a call's failed attempts the newest five are kept, and each knows the how many-th it is", async () => {
+  await fail(12);
+  expect((await records.attempts(OF.id)).map(({ n }) => n)).toEqual([8, 9, 10, 11, 12]);
+  expect(await redis.client.llen(keys.attempts(OF.id))).toBe(5);
+  expect((await records.attempts(OF.id))[4]).toMatchObject({
+    v: 1,
+    code: "runner.failed",
+    reason: `no, "never"`,
+  });
+});
+
+test("the failed attempts that an earlier release left without numbers count", async () => {
+  const old = JSON.stringify({ v: 1, at: 1, code: "runner.failed", reason: "no", worker: "w" });
+  await redis.client.rpush(keys.attempts(OF.id), ...Array<string>(7).fill(old));
+  expect((await records.attempts(OF.id)).map(({ n }) => n)).toEqual([1, 2, 3, 4, 5, 6, 7]);
+  await fail(2);
+  expect((await records.attempts(OF.id)).map(({ n }) => n)).toEqual([5, 6, 7, 8, 9]);
+});

@@ -31,7 +31,9 @@ test("postern failed show prints metadata, failed attempts, record and trace, an
   expect(text).toMatch(/\nX-WEBHOOK-PATH|\n {2}X-WEBHOOK-PATH {2}\/hooks\/a\n/);
   expect(text).toMatch(/record +FAILED\n/);
   expect(text).toMatch(/traceparent +00-0af7651916cd43dd8448eb211c80319c-/);
-  expect(text.match(/\n {2}\S+Z {2}runner\.failed: the runner said no/g)).toHaveLength(fixture.attempts);
+  expect(text.match(/\n {2}attempt \d {2}\S+Z {2}runner\.failed: the runner said no/g)).toHaveLength(
+    fixture.attempts,
+  );
   expect((await postern.run(["failed", "show", id, "--body-only"])).stdoutBytes.equals(body)).toBe(true);
   const [json] = jsonLines(await show(id, "--json"));
   expect(json).toMatchObject({ id, record: "FAILED", body_base64: body.toString("base64"), bytes: 256 });
