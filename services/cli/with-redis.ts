@@ -24,6 +24,9 @@ type Session = {
 /** Short, because a person waits. */
 const READY_DEADLINE_MS = 2000;
 
+/** For one reply, which may be a body of 25 MiB that comes from afar. While Redis is away a command still fails at once. */
+const REPLY_DEADLINE_MS = 60_000;
+
 /**
  * Runs `work` against the configured Redis and resolves with its exit code. Any failure becomes one message on stderr and
  * exit code 3 for a wrong configuration, 1 for the rest: `work` may throw what the operator is to read.
@@ -40,6 +43,7 @@ export async function withRedis(
       ? { ...silentLogger, async flush() {} }
       : createProcessLogger("cli", { pretty: false, level, to: "stderr" });
     const redis = connectForRequests(postern.redis.url, silentLogger);
+    redis.options.commandTimeout = REPLY_DEADLINE_MS;
     try {
       await connected(redis, postern.redis.url);
       const partition = partitionOf(redis);

@@ -4,6 +4,7 @@ import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { CallRecords } from "../../shared/queue/call-record.ts";
 import type { Deliver, Taken } from "../../shared/queue/consume.ts";
+import { headOf } from "../../shared/queue/failed-head.ts";
 import type { Verdict } from "../../shared/queue/finish.ts";
 import type { Hold } from "../../shared/queue/hold.ts";
 import { CRASHES } from "../../shared/queue/protocol.ts";
@@ -165,11 +166,12 @@ function createOutcomes({ records, policy, throttle, clock, log, workerId }: Del
     const { id: callId, origin, attempt } = taken;
     const { code, message: reason } = error;
     const fields = { callId, origin, ...(call && fieldsOf(call)), attempt, code, reason, injectMs };
-    if (verdict.kind === "fail") log.error("call.failed", fields);
-    else {
-      const spent = verdict.kind === "retry";
-      log.warn("call.delayed", { ...fields, spent, waitMs: waitMs(verdict, now) });
+    if (verdict.kind === "fail") {
+      log.error("call.failed", fields);
+      return call === undefined ? verdict : { ...verdict, head: headOf(call) };
     }
+    const spent = verdict.kind === "retry";
+    log.warn("call.delayed", { ...fields, spent, waitMs: waitMs(verdict, now) });
     return verdict;
   }
 

@@ -4,6 +4,7 @@ import { failpoint } from "../lifecycle/failpoint.ts";
 import type { Logger } from "../log/logger.ts";
 import { delay } from "../time/clock.ts";
 import { type Again, type Backends, type Fetched, isGone, type QueueBackend } from "./backend.ts";
+import { type FailedHead, HEAD_FIELD, toStored } from "./failed-head.ts";
 import type { Held } from "./hold.ts";
 import { JOB_OPTIONS } from "./protocol.ts";
 
@@ -20,7 +21,7 @@ export type Verdict =
   /** It waits again at the head of its queue; the attempt does not count. */
   | { kind: "requeue" }
   /** It stays in the queue as failed, until an operator replays or discards it. `reason` starts with its error code. */
-  | { kind: "fail"; reason: string };
+  | { kind: "fail"; reason: string; head?: FailedHead };
 
 /** Whether the call leaves its queue for good, so that the next one may be taken in the same step. */
 export function leaves({ kind }: Verdict): boolean {
@@ -80,7 +81,8 @@ async function apply(
       return backend.ended(id, token, again);
     case "fail": {
       const job = { id, opts: { attempts: JOB_OPTIONS.attempts } } as MinimalJob;
-      await backend.moveToFailed(job, verdict.reason, false, token, false);
+      const fieldsToUpdate = verdict.head && { [HEAD_FIELD]: toStored(verdict.head) };
+      await backend.moveToFailed(job, verdict.reason, false, token, false, fieldsToUpdate);
       return undefined;
     }
     case "retry": {

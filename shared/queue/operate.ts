@@ -22,17 +22,18 @@ export type OperateDeps = { partition: Partition; clock: Clock; log: Logger; by:
 export type Selected = FailedRef & { acceptedAt: number; code: ErrorCode };
 
 /** The calls that match, oldest first, at most `limit` of them; fewer if aborted. */
-export async function select(
+export async function* select(
   calls: FailedCalls,
   filter: CallFilter,
   { limit, signal }: { limit: number; signal: AbortSignal },
-): Promise<Selected[]> {
-  const selected: Selected[] = [];
+): AsyncGenerator<Selected> {
+  let selected = 0;
   for await (const { id, queue, failedAt, acceptedAt, code } of calls.matching(filter)) {
-    if (selected.length >= limit || signal.aborted) break;
-    selected.push({ id, queue, failedAt, acceptedAt, code });
+    if (signal.aborted) return;
+    yield { id, queue, failedAt, acceptedAt, code };
+    selected += 1;
+    if (selected === limit) return;
   }
-  return selected;
 }
 
 export type Progress = {
@@ -43,22 +44,28 @@ export type Progress = {
 };
 
 export type ManyResult = Progress & {
-  /** Not done: not begun, or ended with `failure`. */
-  remaining: Selected[];
+  /** How many are not done: not begun, or ended with `failure`. */
+  remaining: number;
   /** What stopped the run: the first error, since every further call would probably meet it too. */
   failure: AppError | undefined;
 };
 
-/** Replays or discards calls, `concurrency` at a time, until all are done, it is aborted or one fails. */
+/**
+ * Replays or discards calls as they are read, `concurrency` at a time, until `total` are done, it is aborted or one fails. If
+ * there are fewer, the others have left since they were counted.
+ */
 export async function operateMany(
-  selected: readonly Selected[],
+  selected: AsyncIterable<Selected>,
   {
+    total,
     operate,
     why,
     concurrency,
     signal,
     onProgress,
   }: {
+    /** How many calls were counted; no more are begun, though further ones match by now. */
+    total: number;
     operate: Operate;
     why: Why;
     concurrency: number;
@@ -67,24 +74,33 @@ export async function operateMany(
     onProgress: (progress: Progress) => void;
   },
 ): Promise<ManyResult> {
-  const progress = { done: 0, left: 0, total: selected.length };
-  const pending = new Set(selected);
-  const queue = selected.values();
+  const progress = { done: 0, left: 0, total };
+  const source = selected[Symbol.asyncIterator]();
+  let begun = 0;
+  let exhausted = false;
   let failure: AppError | undefined;
+  const isStopped = () => signal.aborted || exhausted || failure !== undefined || begun >= total;
+
+  async function one(): Promise<void> {
+    const next = await source.next();
+    // Aborted, the selection may end early.
+    if (next.done && !signal.aborted) exhausted = true;
+    if (next.done || signal.aborted || failure !== undefined) return;
+    progress[await operate(next.value, why)] += 1;
+    onProgress({ ...progress });
+  }
 
   async function work(): Promise<void> {
-    for (const call of queue) {
-      try {
-        progress[await operate(call, why)] += 1;
-        pending.delete(call);
-      } catch (error) {
+    while (!isStopped()) {
+      begun += 1;
+      await one().catch((error: unknown) => {
         failure ??= toAppError(error);
-      }
-      onProgress({ ...progress });
-      if (signal.aborted || failure !== undefined) return;
+      });
     }
   }
 
-  if (!signal.aborted) await Promise.all(Array.from({ length: concurrency }, work));
-  return { ...progress, remaining: [...pending], failure };
+  await Promise.all(Array.from({ length: concurrency }, work));
+  await source.return?.();
+  if (exhausted && failure === undefined) progress.left = total - progress.done;
+  return { ...progress, remaining: total - progress.done - progress.left, failure };
 }

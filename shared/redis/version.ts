@@ -10,6 +10,7 @@ export const VERSIONS = {
   call: 1,
   record: 1,
   attempt: 1,
+  failedHead: 1,
   payment: 1,
   identifier: 1,
   rate: 1,

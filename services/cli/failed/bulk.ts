@@ -1,12 +1,11 @@
 import type { PosternToml } from "../../../shared/config/postern-toml.ts";
-import { EXIT, stopSignal } from "../../../shared/lifecycle/run-service.ts";
+import { stopSignal } from "../../../shared/lifecycle/run-service.ts";
 import { createFailedCalls } from "../../../shared/queue/failed.ts";
 import {
   type ManyResult,
   type Operate,
   type OperateDeps,
   operateMany,
-  type Progress,
   type Selected,
   select,
 } from "../../../shared/queue/operate.ts";
@@ -14,9 +13,10 @@ import { shellQuote } from "../../../shared/text/shell-quote.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { operatorName } from "../terminal.ts";
-import { jsonLine, plain } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 import { type FilterOptions, filterWords, toFilter } from "./filter.ts";
+import { createProgressBar } from "./progress-bar.ts";
+import { type Counted, exitCode, type Outcome, report } from "./report.ts";
 import { whereIs } from "./show.ts";
 
 /** The options that replay and discard have in common. */
@@ -40,26 +40,14 @@ type BulkKind = {
   isConfirmed: (count: number) => Promise<boolean>;
 };
 
-/** What came of a run. */
-type Outcome = {
-  verb: BulkKind["verb"];
-  selected: readonly Selected[];
-  /** Left out: they need --force. */
-  needForce: readonly Selected[];
-  /** One sentence for each named call that is not among the failed calls. */
-  missing: readonly string[];
-  /** Undefined if nothing was begun. */
-  result: ManyResult | undefined;
-  interrupted: boolean;
-};
-
 /**
- * Chooses the calls first, then replays or discards them one by one. Unless --until says otherwise, it chooses only calls
- * that failed before the start: a call that fails again during the run is not taken twice. The command that resumes an
- * interrupted run names the same instant.
+ * Counts the calls first, then replays or discards them as it reads them once more; a million of them need no more memory than
+ * a few. Unless --until says otherwise, it chooses only calls that failed before the start, and the second time only those
+ * that had failed the first time: a call that fails again during the run is not taken twice. The command that resumes an
+ * interrupted run names the same start.
  */
 export function runBulk(deps: ProgramDeps, given: BulkOptions, kind: BulkKind): Promise<number> {
-  const { verb, create, reason, flags, needsForce, isConfirmed } = kind;
+  const { verb, create, reason, flags, isConfirmed } = kind;
   const startedAt = systemClock();
   const options = given.id === undefined ? { ...given, until: given.until ?? startedAt } : given;
   const { id: ids = [], dryRun = false, concurrency } = options;
@@ -69,17 +57,24 @@ export function runBulk(deps: ProgramDeps, given: BulkOptions, kind: BulkKind): 
 
   return withRedis(deps, options, async ({ partition, postern, log }) => {
     const limit = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
-    const selected = await select(createFailedCalls(partition), toFilter(options), { limit, signal });
-    const needForce = selected.filter((call) => needsForce(call, postern, startedAt));
-    const chosen = selected.filter((call) => !needsForce(call, postern, startedAt));
-    const found = new Set(selected.map(({ id }) => id));
-    const absent = signal.aborted ? [] : ids.filter((id) => !found.has(id));
+    const calls = createFailedCalls(partition);
+    const filter = toFilter(options);
+    const needsForce = (call: Selected) => kind.needsForce(call, postern, startedAt);
+    const counted = await count(select(calls, filter, { limit, signal }), needsForce, ids);
+    const absent = signal.aborted ? [] : ids.filter((id) => !counted.found.has(id));
     const missing = await Promise.all(absent.map((id) => whereIs(partition, id)));
 
     const operateAll = async (): Promise<ManyResult> => {
       const bar = deps.terminal.drawsProgress ? createProgressBar(deps.printError) : undefined;
-      const result = await operateMany(chosen, {
-        operate: create({ partition, log, clock: systemClock, by: operatorName() }),
+      const operate = create({ partition, log, clock: systemClock, by: operatorName() });
+      const again = select(calls, { ...filter, until: counted.newest }, { limit, signal });
+      const result = await operateMany(without(again, needsForce), {
+        total: counted.chosen,
+        operate: async (call, why) => {
+          const operated = await operate(call, why);
+          counted.unfinished.delete(call.id);
+          return operated;
+        },
         why: { selection: selectionOf(options), reason },
         concurrency,
         signal,
@@ -89,13 +84,47 @@ export function runBulk(deps: ProgramDeps, given: BulkOptions, kind: BulkKind): 
       await log.flush();
       return result;
     };
-    const begins = !dryRun && !signal.aborted && (chosen.length === 0 || (await isConfirmed(chosen.length)));
+    const { chosen } = counted;
+    const begins = !dryRun && !signal.aborted && (chosen === 0 || (await isConfirmed(chosen)));
     const result = begins ? await operateAll() : undefined;
 
-    const outcome = { verb, selected, needForce, missing, result, interrupted: signal.aborted };
+    const outcome = { verb, counted, missing, result, interrupted: signal.aborted };
     report(deps, options, outcome, resumeLine(options, flags, outcome));
     return exitCode(outcome, dryRun);
   });
+}
+
+/** So many of the calls that need --force are named. */
+const NAMED_MAX = 1000;
+
+/** The calls of a run are read twice, and only this much is kept of them. Of named calls it also keeps the ids. */
+async function count(
+  selected: AsyncIterable<Selected>,
+  needsForce: (call: Selected) => boolean,
+  ids: readonly string[],
+): Promise<Counted> {
+  const counted: Counted = {
+    ...{ matched: 0, chosen: 0, newest: 0, byCode: {}, needForce: [] },
+    ...{ found: new Set(), unfinished: new Set() },
+  };
+  const { byCode, needForce, found, unfinished } = counted;
+  const named = ids.length > 0;
+  for await (const call of selected) {
+    const { id, failedAt, code } = call;
+    counted.matched += 1;
+    counted.newest = Math.max(counted.newest, failedAt);
+    byCode[code] = (byCode[code] ?? 0) + 1;
+    if (named) found.add(id);
+    if (!needsForce(call)) {
+      counted.chosen += 1;
+      if (named) unfinished.add(id);
+    } else if (needForce.length < NAMED_MAX) needForce.push(id);
+  }
+  return counted;
+}
+
+async function* without<Item>(items: AsyncIterable<Item>, isLeftOut: (item: Item) => boolean) {
+  for await (const item of items) if (!isLeftOut(item)) yield item;
 }
 
 /** How the calls were chosen, for the audit. */
@@ -108,16 +137,14 @@ function selectionOf(options: BulkOptions): string {
 function resumeLine(
   options: BulkOptions,
   flags: readonly string[],
-  { verb, result, interrupted }: Outcome,
+  { verb, counted, result, interrupted }: Outcome,
 ): string | undefined {
-  if (!interrupted && (result?.remaining.length ?? 0) === 0) return undefined;
+  if (!interrupted && (result?.remaining ?? 0) === 0) return undefined;
   const { all, limit, json, concurrency, configDir } = options;
   const ended = result === undefined ? 0 : result.done + result.left;
   // A filter no longer finds the calls that are done, but a name would be reported as missing.
   const rest =
-    result === undefined || options.id === undefined
-      ? options
-      : { ...options, id: result.remaining.map(({ id }) => id) };
+    result === undefined || options.id === undefined ? options : { ...options, id: [...counted.unfinished] };
   return shellLine([
     ...["postern", "failed", verb],
     ...(all ? ["--all"] : []),
@@ -132,110 +159,4 @@ function resumeLine(
 /** Writes words as a line that a shell reads as these words. */
 export function shellLine(words: readonly string[]): string {
   return words.map(shellQuote).join(" ");
-}
-
-function exitCode({ result, needForce, missing, interrupted }: Outcome, dryRun: boolean): number {
-  if (missing.length > 0 || interrupted) return EXIT.failed;
-  if (dryRun) return EXIT.ok;
-  const isLeft = needForce.length > 0 || result === undefined || result.remaining.length > 0;
-  return isLeft ? EXIT.failed : EXIT.ok;
-}
-
-function report(
-  { print, printError }: ProgramDeps,
-  { json, dryRun = false }: BulkOptions,
-  outcome: Outcome,
-  resume: string | undefined,
-): void {
-  if (json) {
-    print(jsonLine(toJson(outcome, dryRun, resume)));
-    return;
-  }
-  print(summary(outcome, dryRun));
-  for (const line of problems(outcome, resume)) printError(`${line}\n`);
-}
-
-function toJson(outcome: Outcome, dryRun: boolean, resume: string | undefined) {
-  const { verb, selected, needForce, missing, result, interrupted } = outcome;
-  return {
-    action: verb,
-    dry_run: dryRun,
-    matched: selected.length,
-    by_code: countByCode(selected),
-    done: result?.done ?? 0,
-    left_meanwhile: result?.left ?? 0,
-    remaining: result?.remaining.length ?? selected.length - needForce.length,
-    needs_force: needForce.map(({ id }) => id),
-    missing,
-    interrupted,
-    ...(result?.failure && { failure: { code: result.failure.code, reason: result.failure.message } }),
-    resume,
-  };
-}
-
-const PAST = { replay: "replayed", discard: "discarded" } as const;
-
-function summary({ verb, selected, needForce, result }: Outcome, dryRun: boolean): string {
-  const n = selected.length;
-  if (dryRun) {
-    const force = needForce.length > 0 ? `; ${needForce.length} of them would need --force` : "";
-    const codes = Object.entries(countByCode(selected)).map(([code, count]) => `  ${code}  ${count}\n`);
-    return `${n} ${calls(n)} would be ${PAST[verb]}${force}\n${codes.join("")}`;
-  }
-  if (result === undefined) return `${n} ${calls(n)} ${n === 1 ? "matches" : "match"}; nothing was changed\n`;
-  const elsewhere = result.left > 0 ? `; ${result.left} meanwhile replayed or discarded elsewhere` : "";
-  return `${PAST[verb]} ${result.done} of ${n} ${calls(n)}${elsewhere}\n`;
-}
-
-const LISTED_MAX = 20;
-
-function problems(outcome: Outcome, resume: string | undefined): string[] {
-  const { needForce, missing, result, interrupted } = outcome;
-  const n = needForce.length;
-  const listed = needForce.slice(0, LISTED_MAX).map(({ id }) => `  ${id}`);
-  const more = n > LISTED_MAX ? [`  … and ${n - LISTED_MAX} more`] : [];
-  const why =
-    "accepted longer ago than the runner remembers keys (runner.memory_secs), so the runner may run it twice";
-  return [
-    ...missing,
-    ...(n > 0 ? [`${n} ${calls(n)} ${n === 1 ? "needs" : "need"} --force: ${why}`, ...listed, ...more] : []),
-    ...(result?.failure ? [`stopped: ${plain(result.failure.message)}`] : []),
-    ...(interrupted ? ["interrupted"] : []),
-    ...(resume === undefined ? [] : ["this command does the rest:", `  ${resume}`]),
-  ];
-}
-
-function countByCode(selected: readonly Selected[]): Record<string, number> {
-  const counts: Record<string, number> = {};
-  for (const { code } of selected) counts[code] = (counts[code] ?? 0) + 1;
-  return counts;
-}
-
-function calls(count: number): string {
-  return count === 1 ? "call" : "calls";
-}
-
-const BAR_CELLS = 30;
-const REDRAW_MS = 100;
-
-/** A progress bar on one line of the screen. `end` takes it off. */
-export function createProgressBar(write: (text: string) => void, clock = systemClock) {
-  const startedAt = clock();
-  let drawnAt = 0;
-  return {
-    update({ done, left, total }: Progress): void {
-      const now = clock();
-      const ended = done + left;
-      if (now - drawnAt < REDRAW_MS && ended < total) return;
-      drawnAt = now;
-      const share = ended / total;
-      const full = Math.floor(share * BAR_CELLS);
-      const bar = `[${"#".repeat(full)}${".".repeat(BAR_CELLS - full)}] ${Math.floor(share * 100)} %`;
-      const rate = Math.round((ended * 1000) / Math.max(1, now - startedAt));
-      write(`\r\x1b[K${bar} ${ended}/${total} ${rate}/s`);
-    },
-    end(): void {
-      if (drawnAt !== 0) write("\r\x1b[K");
-    },
-  };
 }

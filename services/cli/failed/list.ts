@@ -1,7 +1,6 @@
-import { WEBHOOK_PATH } from "../../../shared/job-call/job-call.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createFailedCalls, type FailedCall } from "../../../shared/queue/failed.ts";
-import { jobOf } from "../../../shared/queue/queue-name.ts";
+import { jobIdsOf, jobOf } from "../../../shared/queue/queue-name.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { toIso, toIsoSeconds } from "../text.ts";
@@ -36,9 +35,8 @@ export function listFailed(deps: ProgramDeps, options: ListOptions): Promise<num
   });
 }
 
-function toCells({ id, queue, origin, failedAt, attempts, code, reason, call }: FailedCall): string[] {
-  const path = call?.metadata[WEBHOOK_PATH];
-  const from = path === undefined ? origin : `${origin} ${path}`;
+function toCells({ id, queue, origin, failedAt, attempts, code, reason, head }: FailedCall): string[] {
+  const from = head.path === undefined ? origin : `${origin} ${head.path}`;
   return [id, toIsoSeconds(failedAt), from, jobOf(queue), String(attempts), code, reason];
 }
 
@@ -52,21 +50,32 @@ function cut(row: string, columns: number | undefined): string {
 }
 
 /** A failed call for scripts, without its body. */
-export function toJson({ id, origin, failedAt, acceptedAt, attempts, code, reason, call }: FailedCall) {
+export function toJson({
+  id,
+  queue,
+  origin,
+  failedAt,
+  acceptedAt,
+  attempts,
+  code,
+  reason,
+  head,
+}: FailedCall) {
+  const { serviceId, jobIndex } = jobIdsOf(queue);
   return {
     id,
     origin,
-    path: call?.metadata[WEBHOOK_PATH],
-    service_id: call?.service_id,
-    job_id: call?.job_id,
+    path: head.path,
+    service_id: serviceId,
+    job_id: jobIndex,
     failed_at: toIso(failedAt),
     accepted_at: toIso(acceptedAt),
     attempts,
     code,
     reason,
-    content_type: call?.content_type,
-    bytes: call?.bytes,
-    sha256: call?.sha256,
-    traceparent: call?.traceparent,
+    content_type: head.content_type,
+    bytes: head.bytes,
+    sha256: head.sha256,
+    traceparent: head.traceparent,
   };
 }

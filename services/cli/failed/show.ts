@@ -2,7 +2,8 @@ import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import type { JobCall } from "../../../shared/job-call/job-call.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createCallRecords, type FailedAttempt } from "../../../shared/queue/call-record.ts";
-import { createFailedCalls, type FailedCall } from "../../../shared/queue/failed.ts";
+import { createFailedCalls, type FailedCall, type StoredCall } from "../../../shared/queue/failed.ts";
+import { jobIdsOf } from "../../../shared/queue/queue-name.ts";
 import { openRegistry } from "../../../shared/queue/registry.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
 import type { ProgramDeps } from "../program-deps.ts";
@@ -12,13 +13,16 @@ import { toJson } from "./list.ts";
 
 export type ShowOptions = { configDir: string; json?: boolean; full?: boolean; bodyOnly?: boolean };
 
-type Shown = { failed: FailedCall; record: string | undefined; attempts: FailedAttempt[] };
+type Shown = { failed: FailedCall & StoredCall; record: string | undefined; attempts: FailedAttempt[] };
 
 /** `postern failed show`: all that is known of one failed call. 1 if the call is not among the failed ones. */
 export function showFailed(deps: ProgramDeps, id: string, options: ShowOptions): Promise<number> {
   return withRedis(deps, options, async ({ partition }) => {
-    const failed = await createFailedCalls(partition).find(id);
-    if (failed === undefined) throw new Error(await whereIs(partition, id));
+    const calls = createFailedCalls(partition);
+    const found = await calls.find(id);
+    const stored = found && (await calls.stored(found));
+    if (stored === undefined) throw new Error(await whereIs(partition, id));
+    const failed = { ...(found as FailedCall), ...stored };
     if (options.bodyOnly) {
       deps.terminal.writeBytes(bodyOf(storedCall(failed)));
       return EXIT.ok;
@@ -41,7 +45,7 @@ export async function whereIs(partition: Partition, id: string): Promise<string>
   return `${id} is not among the failed calls, and nothing is known of it (any more)`;
 }
 
-function storedCall({ id, call }: FailedCall): JobCall {
+function storedCall({ id, call }: FailedCall & StoredCall): JobCall {
   if (call !== undefined) return call;
   throw new Error(`${id}: what is stored is no call of this version; --json shows it`);
 }
@@ -63,6 +67,7 @@ function allOf({ failed, record, attempts }: Shown) {
 
 function inWords({ failed, record, attempts }: Shown, full: boolean): string {
   const { id, origin, call, code, reason, stored } = failed;
+  const { serviceId, jobIndex } = jobIdsOf(failed.queue);
   const known = facts([
     ["call", id],
     ["failed at", toIso(failed.failedAt)],
@@ -70,10 +75,10 @@ function inWords({ failed, record, attempts }: Shown, full: boolean): string {
     ["reason", reason],
     ["record", record ?? "none (the call came without a delivery id)"],
     ["origin", origin],
-    ["service", call?.service_id.toString()],
-    ["job", call?.job_id.toString()],
+    ["service", serviceId.toString()],
+    ["job", jobIndex.toString()],
     ["accepted at", toIso(failed.acceptedAt)],
-    ["traceparent", call?.traceparent],
+    ["traceparent", failed.head.traceparent],
     ["attempts", `${failed.attempts} since it was queued or last replayed`],
   ]);
   const history = section("failed attempts", attempts.map(attemptRow).join(""));

@@ -57,14 +57,17 @@ test("a failed call says why it failed, after how many attempts, and what was to
     code: "runner.failed",
     reason: "the runner said\nno \u001b[31m",
     attempts: fixture.attempts,
-    call: { job_id: 1, content_type: "application/json" },
+    queue: "webhook/7/1",
+    head: { path: "/hooks/a", content_type: "application/json" },
   });
 });
 
 test("a failed call that no longer parses is listed all the same", async () => {
   const [id = ""] = await fixture.fail([{}]);
   await fixture.redis.client.hset(keys.inQueue("webhook/7/1", id), "data", '{"v":99}');
-  expect(await fixture.find(id)).toMatchObject({ call: undefined, stored: { v: 99 } });
+  const failed = await fixture.find(id);
+  expect(failed).toMatchObject({ code: "runner.refused" });
+  expect(await fixture.calls.stored(failed)).toEqual({ call: undefined, stored: { v: 99 } });
   await fixture.redis.client.zrem(keys.inQueue("webhook/7/1", "failed"), id);
 });
 

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { createProgressBar, shellLine } from "../../../../services/cli/failed/bulk.ts";
+import { shellLine } from "../../../../services/cli/failed/bulk.ts";
+import { createProgressBar } from "../../../../services/cli/failed/progress-bar.ts";
 import { bodyText } from "../../../../services/cli/failed/show.ts";
 
 test("a long body is printed cut, and says by how much, unless all of it is asked for", () => {

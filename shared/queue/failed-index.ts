@@ -1,0 +1,161 @@
+import { inPages, toScored } from "../redis/pages.ts";
+import type { Partition } from "../redis/partition.ts";
+import { script } from "../redis/script.ts";
+import type { FailedRef } from "./call-record.ts";
+import { jobIdsOf, originOf, type QueueName } from "./queue-name.ts";
+import { openRegistry } from "./registry.ts";
+
+/** Selects by what a queue's name says and by the time of the failure (unix ms), both ends inclusive. */
+export type Range = {
+  origin?: string | undefined;
+  serviceId?: number | undefined;
+  jobId?: number | undefined;
+  since?: number | undefined;
+  until?: number | undefined;
+};
+
+/** The order of a walk by the time of the failure; `any` is the quickest. */
+export type Order = "oldest first" | "newest first" | "any";
+
+export const REFS_AT_ONCE = 500;
+
+/** A walk over many queues in order reads less of each at a time, so that all together are no more than this. */
+const REFS_IN_MEMORY = 20_000;
+const REFS_AT_ONCE_MIN = 10;
+
+/**
+ * A page of a queue's failed calls, in Redis' order: by score, then by id. It begins beyond the call seen last, which may have
+ * left meanwhile, as may any number of calls before it, also among those that failed in the same millisecond. So its place is
+ * searched for, and no position is remembered. KEYS failed. ARGV since, until, how many, whether the newest come first,
+ * and, except for the first page, score and id of the call seen last.
+ */
+const PAGE = `
+local low = redis.call('ZCOUNT', KEYS[1], '-inf', '(' .. ARGV[1])
+local high = redis.call('ZCOUNT', KEYS[1], '-inf', ARGV[2]) - 1
+local count, newest, score, last = tonumber(ARGV[3]), ARGV[4] == '1', ARGV[5], ARGV[6]
+if last then
+  local from = redis.call('ZCOUNT', KEYS[1], '-inf', '(' .. score)
+  local to = redis.call('ZCOUNT', KEYS[1], '-inf', score)
+  while from < to do
+    local middle = math.floor((from + to) / 2)
+    local id = redis.call('ZRANGE', KEYS[1], middle, middle)[1]
+    if id < last or (id == last and not newest) then from = middle + 1 else to = middle end
+  end
+  if newest then high = math.min(high, from - 1) else low = math.max(low, from) end
+end
+if low > high then return {} end
+if not newest then return redis.call('ZRANGE', KEYS[1], low, math.min(high, low + count - 1), 'WITHSCORES') end
+local cardinality = redis.call('ZCARD', KEYS[1])
+return redis.call('ZREVRANGE', KEYS[1], cardinality - 1 - high, cardinality - 1 - math.max(low, high - count + 1), 'WITHSCORES')`;
+
+/** Where the failed calls are and when they failed, without anything of the calls themselves. All of it comes in pages. */
+export function createFailedIndex(partition: Partition) {
+  const { redis, keys } = partition;
+  const registry = openRegistry(partition);
+  const readPage = script(redis, PAGE);
+
+  async function queuesIn({ origin, serviceId, jobId }: Range): Promise<QueueName[]> {
+    return (await registry.names()).filter((queue) => {
+      const ids = jobIdsOf(queue);
+      if (origin !== undefined && originOf(queue) !== origin) return false;
+      if (serviceId !== undefined && ids.serviceId !== serviceId) return false;
+      return jobId === undefined || ids.jobIndex === jobId;
+    });
+  }
+
+  async function* pagesOf(queue: QueueName, range: Range, newest: boolean, size: number) {
+    const { since = "-inf", until = "+inf" } = range;
+    let last: FailedRef | undefined;
+    for (;;) {
+      const seen = last === undefined ? [] : [last.failedAt, last.id];
+      const reply = await readPage(
+        [keys.inQueue(queue, "failed")],
+        [since, until, size, newest ? 1 : 0, ...seen],
+      );
+      const page = toScored(reply as string[]).map(
+        ({ member, score }): FailedRef => ({ id: member, queue, failedAt: score }),
+      );
+      if (page.length > 0) yield page;
+      if (page.length < size) return;
+      last = page.at(-1);
+    }
+  }
+
+  async function findIn(queue: QueueName, ids: readonly string[], range: Range): Promise<FailedRef[]> {
+    const { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY } = range;
+    const scores = await redis.zmscore(keys.inQueue(queue, "failed"), ...ids);
+    const refs = ids.map((id, i) => ({ id, queue, failedAt: Number(scores[i] ?? Number.NaN) }));
+    return refs.filter(({ failedAt }) => failedAt >= since && failedAt <= until);
+  }
+
+  return {
+    /** The failed calls of a range. Calls that leave or arrive during the walk do not shift the others. */
+    async *walk(range: Range, order: Order): AsyncGenerator<FailedRef[]> {
+      const queues = await queuesIn(range);
+      if (order === "any") {
+        for (const queue of queues) yield* pagesOf(queue, range, false, REFS_AT_ONCE);
+        return;
+      }
+      const newest = order === "newest first";
+      const share = Math.floor(REFS_IN_MEMORY / queues.length);
+      const size = Math.min(REFS_AT_ONCE, Math.max(REFS_AT_ONCE_MIN, share));
+      const sources = queues.map((queue) => pagesOf(queue, range, newest, size));
+      yield* merge(sources, newest ? (a, b) => a.failedAt > b.failedAt : (a, b) => a.failedAt < b.failedAt);
+    },
+
+    async count(range: Range): Promise<number> {
+      const { since = "-inf", until = "+inf" } = range;
+      const queues = await queuesIn(range);
+      const counts = queues.map((queue) => redis.zcount(keys.inQueue(queue, "failed"), since, until));
+      return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
+    },
+
+    /** Those of the calls that failed within the range, in the order of their ids here. */
+    async *find(ids: readonly string[], range: Range): AsyncGenerator<FailedRef[]> {
+      const queues = await queuesIn(range);
+      for await (const wanted of inPages(ids, REFS_AT_ONCE)) {
+        const found = new Map(wanted.map((id) => [id, [] as FailedRef[]]));
+        for (const queue of queues) {
+          for (const ref of await findIn(queue, wanted, range)) found.get(ref.id)?.push(ref);
+        }
+        yield [...found.values()].flat();
+      }
+    },
+  };
+}
+
+type Source = { pages: AsyncGenerator<FailedRef[]>; page: readonly FailedRef[]; at: number };
+
+/** Merges sources that are each in order, and whose pages are not empty. */
+async function* merge(
+  given: readonly AsyncGenerator<FailedRef[]>[],
+  isBefore: (a: FailedRef, b: FailedRef) => boolean,
+): AsyncGenerator<FailedRef[]> {
+  const all = given.map((pages): Source => ({ pages, page: [], at: 0 }));
+  await Promise.all(all.map(turnPage));
+  const open = new Set(all.filter(({ page }) => page.length > 0));
+  const head = ({ page, at }: Source) => page[at] as FailedRef;
+  let merged: FailedRef[] = [];
+  while (open.size > 0) {
+    let next: Source | undefined;
+    for (const source of open) {
+      if (next === undefined || isBefore(head(source), head(next))) next = source;
+    }
+    const first = next as Source;
+    merged.push(head(first));
+    first.at += 1;
+    if (first.at === first.page.length && !(await turnPage(first))) open.delete(first);
+    if (merged.length < REFS_AT_ONCE) continue;
+    yield merged;
+    merged = [];
+  }
+  if (merged.length > 0) yield merged;
+}
+
+/** False at the end. */
+async function turnPage(source: Source): Promise<boolean> {
+  const next = await source.pages.next();
+  source.page = next.done ? [] : next.value;
+  source.at = 0;
+  return !next.done;
+}

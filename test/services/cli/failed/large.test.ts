@@ -1,0 +1,60 @@
+import { beforeEach, expect, test } from "vitest";
+import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
+import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
+import { keys, useOwnRedis } from "../../../fixtures/redis.ts";
+import { copyId, multiplyFailed } from "../../../support/multiply-failed.ts";
+
+// Without the append-only file, which would cost seconds for each of these calls.
+const redis = useOwnRedis(["--appendonly", "no"]);
+const fixture = useFailedCalls({ redis });
+const { run } = usePostern(() => ({ postern: { redis: { url: redis.url } } }));
+
+const LARGE = 20 * 1024 * 1024;
+const CALLS = 25;
+
+async function failLarge(bytes = LARGE, calls = CALLS): Promise<string> {
+  const [id = ""] = await fixture.fail([{ body: Buffer.alloc(bytes, 0xa5), path: "/large" }]);
+  await multiplyFailed(redis.partition, {
+    of: { id, queue: "webhook/7/1" },
+    copies: calls - 1,
+    everyMs: 1,
+    atOnce: 1,
+  });
+  return id;
+}
+
+async function sentBytes(): Promise<number> {
+  return Number(/^total_net_output_bytes:(\d+)/m.exec(await redis.client.info("stats"))?.[1]);
+}
+
+let sentBefore: number;
+beforeEach(async () => {
+  await failLarge();
+  sentBefore = await sentBytes();
+});
+
+/** What Redis has sent since the calls failed; none of it can be a body if it is less than one. */
+const expectNoBody = async () => expect((await sentBytes()) - sentBefore).toBeLessThan(LARGE / 10);
+
+test("postern failed list lists and counts 25 calls of 20 MiB by endpoint and code, and reads none of their bodies", async () => {
+  const filter = ["--endpoint", "/large", "--code", "runner.refused"];
+  const ran = await run(["failed", "list", ...filter, "--limit", "2", "--json"]);
+  expect(ran.stderr).toBe("25 of 25 failed calls match; 2 are listed (--limit 0 lists all)\n");
+  expect(ran.code).toBe(0);
+  expect(jsonLines(ran)[0]).toMatchObject({ id: copyId(CALLS - 1), bytes: LARGE, path: "/large" });
+  await expectNoBody();
+});
+
+test("postern failed replay puts 25 calls of 20 MiB back, and reads none of their bodies", async () => {
+  const ran = await run(["failed", "replay", "--endpoint", "/large"]);
+  expect(ran).toMatchObject({ code: 0, stdout: "replayed 25 of 25 calls\n" });
+  expect(await fixture.calls.count({})).toBe(0);
+  await expectNoBody();
+});
+
+test("postern failed discard ends 25 calls of 20 MiB, and reads none of their bodies", async () => {
+  const ran = await run(["failed", "discard", "--all", "--yes", "--reason", "too large"]);
+  expect(ran).toMatchObject({ code: 0, stdout: "discarded 25 of 25 calls\n" });
+  expect(await redis.client.keys(keys.inQueue("webhook/7/1", "c_*"))).toEqual([]);
+  await expectNoBody();
+});
