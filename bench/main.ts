@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { challengeTable, measureChallenge } from "./parts/challenge.ts";
 import { drainTable, measureDrain } from "./parts/drain.ts";
+import { failedTable, measureFailed } from "./parts/failed.ts";
 import { fairnessTable, measureFairness } from "./parts/fairness.ts";
 import { ingressTable, measureIngress } from "./parts/ingress.ts";
 import { measureMemory, memoryTable } from "./parts/memory.ts";
@@ -40,6 +41,10 @@ const measure: Readonly<Record<PartName, (setup: Setup) => Promise<Measured>>> =
   async memory(setup) {
     const figures = await measureMemory(setup);
     return { figures, counts: figures, text: memoryTable(figures) };
+  },
+  async failed(setup) {
+    const figures = await measureFailed(setup);
+    return { figures, text: failedTable(figures) };
   },
   async challenge(setup) {
     const figures = await measureChallenge(setup);

@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 
-export const PARTS = ["ingress", "drain", "fairness", "memory", "challenge", "paid"] as const;
+export const PARTS = ["ingress", "drain", "fairness", "memory", "failed", "challenge", "paid"] as const;
 export type PartName = (typeof PARTS)[number];
 
 export type BenchOptions = {
@@ -11,15 +11,16 @@ export type BenchOptions = {
   profileDir: string | undefined;
 };
 
-export const USAGE = `usage: npm run bench -- [ingress] [drain] [fairness] [memory] [challenge] [paid] [options]
+export const USAGE = `usage: npm run bench -- [ingress] [drain] [fairness] [memory] [failed] [challenge] [paid] [options]
 
 Measures Postern's own processes on this machine, with a private Redis that fsyncs every write.
-Without a part, all six run (about half an hour).
+Without a part, all seven run (about half an hour).
 
   ingress         calls accepted per second, against a hand-written gateway
   drain           calls injected per second, of one job and of 100, against a hand-written worker
   fairness        how long calls of a quick job wait beside jobs that hang or are busy, and in a single queue
   memory          bytes per call in Redis, memory of the processes, from 1,000 to 300,000 waiting calls
+  failed          time and memory of \`postern failed\` with 1,000,000 failed calls
   challenge       unpaid requests answered with 402 per second, against a server that sends the same bytes
   paid            paid requests per second, against @x402/express; cost of the checks that ask nobody
 

@@ -16,6 +16,12 @@ export function rssBytesOf(pid: number | undefined): number {
   return kilobytes === undefined ? Number.NaN : Number(kilobytes) * 1024;
 }
 
+/** The most that a process has held so far. */
+export function peakRssBytesOf(pid: number | undefined): number {
+  const kilobytes = /^VmHWM:\s+(\d+) kB/m.exec(read(pid, "status") ?? "")?.[1];
+  return kilobytes === undefined ? Number.NaN : Number(kilobytes) * 1024;
+}
+
 function read(pid: number | undefined, file: string): string | undefined {
   try {
     return readFileSync(`/proc/${pid}/${file}`, "utf8");

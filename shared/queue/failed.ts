@@ -2,6 +2,7 @@ import { type ErrorCode, isErrorCode } from "../errors/codes.ts";
 import { JobCall, type Origin } from "../job-call/job-call.ts";
 import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
+import { VERSIONS } from "../redis/version.ts";
 import type { FailedRef } from "./call-record.ts";
 import { type FailedHead, HEAD_FIELD, headOfStored, parsed, readHead } from "./failed-head.ts";
 import { createFailedIndex, type Order, type Range } from "./failed-index.ts";
@@ -39,11 +40,15 @@ export type CallFilter = {
 const SCANNED_AT_ONCE = 1024 * 1024;
 
 /**
- * What is known of calls without their bodies. KEYS registry. ARGV prefix, bytes to look through, then queue and id of each call.
- * Answers for the first so many of them; the last place of a call without a head has the stored call without its body. Such a
- * call was failed by an earlier release, or by BullMQ itself. Base64 has no quotes.
+ * What is known of calls without their bodies. KEYS registry. ARGV prefix, bytes to look through, how the reason begins, the path
+ * as it stands in a head (both empty if any will do), whether to count only, then queue and id of each call. Answers for how many
+ * of the calls it does, how many of them match, if they are to be counted only, and rows: of those that match, or of which
+ * only the caller can say.
+ *
+ * A call has no head if an earlier release or BullMQ itself has failed it. The last place of its row has the stored call without the
+ * body; base64 has no quotes.
  */
-const HEADS = `
+const READ = `
 local function bodiless(key)
   local data = redis.call('HGET', key, 'data') or ''
   local from = string.find(data, '"body":"', 1, true)
@@ -53,21 +58,33 @@ local function bodiless(key)
   return data
 end
 
-local rows, left = {}, tonumber(ARGV[2])
-for i = 3, #ARGV, 2 do
+local rows, counted, done, left = {}, 0, 0, tonumber(ARGV[2])
+local reason, path, counts = ARGV[3], ARGV[4], ARGV[5] == '1'
+for i = 6, #ARGV, 2 do
   local key = ARGV[1] .. ':' .. ARGV[i] .. ':' .. ARGV[i + 1]
   local row = redis.call('HMGET', key, 'finishedOn', 'failedReason', 'timestamp', 'atm', '${HEAD_FIELD}')
-  if row[1] and not row[5] then
-    left = left - redis.call('HSTRLEN', key, 'data')
-    if left < 0 and #rows > 0 then break end
-    row[6] = bodiless(key)
+  local head, hasLeft = row[5], not row[1]
+  row[1] = done
+  if hasLeft then -- it is no longer among the failed calls
+  elseif head and string.find(head, '^{"v":${VERSIONS.failedHead}[,}]') then
+    if string.sub(row[2] or '', 1, #reason) == reason and string.find(head, path, 1, true) then
+      if counts then counted = counted + 1 else rows[#rows + 1] = row end
+    end
+  else
+    if not head then
+      left = left - redis.call('HSTRLEN', key, 'data')
+      if left < 0 and done > 0 then break end
+      row[6] = bodiless(key)
+    end
+    rows[#rows + 1] = row
   end
-  rows[#rows + 1] = row
+  done = done + 1
 end
-return rows`;
+return {done, counted, rows}`;
 
 type Row = [
-  finishedOn: string | null,
+  /** Of the call among those asked for. */
+  position: number,
   failedReason: string | null,
   timestamp: string | null,
   atm: string | null,
@@ -75,36 +92,49 @@ type Row = [
   bodiless?: string,
 ];
 
+/** `counted` are not among `calls`. */
+type Page = { counted: number; calls: FailedCall[] };
+
 export type FailedCalls = ReturnType<typeof createFailedCalls>;
 
 /** Reads the failed calls of all queues, and changes nothing. Only `stored` reads a body. */
 export function createFailedCalls({ redis, keys, prefix, ...partition }: Partition) {
   const index = createFailedIndex({ redis, keys, prefix, ...partition });
-  const readHeads = script(redis, HEADS);
+  const read = script(redis, READ);
 
-  /** Calls that have left the failed calls since they were listed are not among them. */
-  async function load(refs: readonly FailedRef[]): Promise<FailedCall[]> {
-    const loaded: FailedCall[] = [];
+  async function readAll(refs: readonly FailedRef[], filter: CallFilter, countOnly: boolean): Promise<Page> {
+    const page: Page = { counted: 0, calls: [] };
+    const { reason, path } = inRedis(filter);
+    const args = [prefix, SCANNED_AT_ONCE, reason, path, countOnly ? 1 : 0];
     for (let at = 0; at < refs.length; ) {
-      const asked = refs.slice(at).flatMap(({ queue, id }) => [queue, id]);
-      const rows = (await readHeads([keys.queues], [prefix, SCANNED_AT_ONCE, ...asked])) as Row[];
-      for (const [i, row] of rows.entries()) {
-        if (row[0] !== null) loaded.push(toCall(refs[at + i] as FailedRef, row));
-      }
-      at += rows.length;
+      const asked = refs.slice(at);
+      const named = asked.flatMap(({ queue, id }) => [queue, id]);
+      const [done, counted, rows] = (await read([keys.queues], [...args, ...named])) as [
+        number,
+        number,
+        Row[],
+      ];
+      const calls = rows.map((row) => toCall(asked[row[0]] as FailedRef, row));
+      page.calls.push(...calls.filter((call) => matches(call, filter)));
+      page.counted += counted;
+      at += done;
     }
-    return loaded;
+    return page;
   }
 
-  async function* pages(filter: CallFilter, order: Order): AsyncGenerator<FailedCall[]> {
+  async function* pages(filter: CallFilter, order: Order | "count"): AsyncGenerator<Page> {
     const range = rangeOf(filter);
-    const found = filter.ids ? index.find(filter.ids, range) : index.walk(range, order);
-    for await (const refs of found) yield (await load(refs)).filter((call) => matches(call, filter));
+    const countOnly = order === "count" && filter.code !== UNKNOWN;
+    const found = filter.ids
+      ? index.find(filter.ids, range)
+      : index.walk(range, order === "count" ? "any" : order);
+    for await (const refs of found) yield readAll(refs, filter, countOnly);
   }
 
   /** The calls that match, by the time they failed, or in the order of the ids. Only some are in memory at a time. */
   async function* matching(filter: CallFilter, { newestFirst = false } = {}): AsyncGenerator<FailedCall> {
-    for await (const page of pages(filter, newestFirst ? "newest first" : "oldest first")) yield* page;
+    const order = newestFirst ? "newest first" : "oldest first";
+    for await (const { calls } of pages(filter, order)) yield* calls;
   }
 
   return {
@@ -116,7 +146,7 @@ export function createFailedCalls({ redis, keys, prefix, ...partition }: Partiti
       const byIndex = [ids, endpoint, code].every((field) => field === undefined);
       if (byIndex) return index.count(rangeOf(filter));
       let count = 0;
-      for await (const page of pages(filter, "any")) count += page.length;
+      for await (const { counted, calls } of pages(filter, "count")) count += counted + calls.length;
       return count;
     },
 
@@ -137,22 +167,39 @@ export function createFailedCalls({ redis, keys, prefix, ...partition }: Partiti
 
 function toCall(ref: FailedRef, [, failedReason, timestamp, atm, stored, bodiless]: Row): FailedCall {
   const head = stored === null ? headOfStored(parsed(bodiless ?? "")) : readHead(stored);
+  const { id, queue, failedAt } = ref;
+  const { code, reason } = toFailure(failedReason ?? "");
+  const acceptedAt = head.accepted_at ?? Number(timestamp);
   return {
-    ...ref,
-    origin: originOf(ref.queue),
-    ...toFailure(failedReason ?? ""),
-    acceptedAt: head.accepted_at ?? Number(timestamp),
+    id,
+    queue,
+    failedAt,
+    origin: originOf(queue),
+    acceptedAt,
     attempts: Number(atm),
+    code,
+    reason,
     head,
   };
 }
+
+/** The code of a call that failed for a reason without a code. */
+const UNKNOWN = "internal.unexpected" satisfies ErrorCode;
 
 /** The producer's retry policy writes `code: reason`. A text without a known code is BullMQ's own. */
 function toFailure(text: string): { code: ErrorCode; reason: string } {
   const end = text.indexOf(": ");
   const code = text.slice(0, Math.max(end, 0));
-  if (!isErrorCode(code)) return { code: "internal.unexpected", reason: text };
+  if (!isErrorCode(code)) return { code: UNKNOWN, reason: text };
   return { code, reason: text.slice(end + 2) };
+}
+
+/** What the reason of a call that matches begins with, and what is in its head. */
+function inRedis({ code, endpoint }: CallFilter): { reason: string; path: string } {
+  return {
+    reason: code === undefined || code === UNKNOWN ? "" : `${code}: `,
+    path: endpoint === undefined ? "" : JSON.stringify({ path: endpoint }).slice(1, -1),
+  };
 }
 
 function matches({ code, head }: FailedCall, filter: CallFilter): boolean {

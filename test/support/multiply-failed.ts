@@ -43,7 +43,7 @@ type Wanted = {
   copies: number;
   /** Where the copies lie, by turns. */
   queues?: readonly QueueName[];
-  /** Between two failures in one queue; 0: all fail in the same millisecond as the call itself. */
+  /** From one copy's failure to that of the next. Without it all fail in the same millisecond as the call itself. */
   everyMs?: number;
   /** For large bodies. */
   atOnce?: number;

@@ -2,6 +2,7 @@ import { beforeAll, expect, test } from "vitest";
 import type { CallFilter } from "../../../shared/queue/failed.ts";
 import { type NewCall, useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { keys } from "../../fixtures/redis.ts";
+import { multiplyFailed } from "../../support/multiply-failed.ts";
 
 const fixture = useFailedCalls({ fresh: "file" });
 let ids: string[];
@@ -42,6 +43,28 @@ test.each<[string, CallFilter, number[]]>([
   expect(await found(filter)).toEqual(expected);
   expect(await found(filter, true)).toEqual(expected.toReversed());
   expect(await fixture.calls.count(filter)).toBe(expected.length);
+});
+
+test("calls that an earlier release failed are found by path and code as well, without their bodies", async () => {
+  const { client } = fixture.redis;
+  const [id = ""] = await fixture.fail([{ path: "/hooks/old", body: Buffer.alloc(100_000) }]);
+  const key = keys.inQueue("webhook/7/1", id);
+  const head = await client.hget(key, "head");
+  expect(await client.hdel(key, "head")).toBe(1);
+  const filter: CallFilter = { endpoint: "/hooks/old", code: "runner.refused" };
+  expect(await fixture.calls.count(filter)).toBe(1);
+  const { head: read } = await fixture.find(id);
+  expect(read).toEqual(JSON.parse(head ?? "", (name, value: unknown) => (name === "v" ? undefined : value)));
+  await client.zrem(keys.inQueue("webhook/7/1", "failed"), id);
+});
+
+test("of a failed call whose head a later release wrote only the code and the times are known", async () => {
+  const [id = ""] = await fixture.fail([{ path: "/hooks/later" }]);
+  const later = JSON.stringify({ v: 2, path: "/hooks/later" });
+  await fixture.redis.client.hset(keys.inQueue("webhook/7/1", id), "head", later);
+  expect(await fixture.find(id)).toMatchObject({ code: "runner.refused", head: {} });
+  expect(await fixture.calls.count({ ids: [id], endpoint: "/hooks/later" })).toBe(0);
+  await fixture.redis.client.zrem(keys.inQueue("webhook/7/1", "failed"), id);
 });
 
 test("failed calls are found by id, together with other filters, and ids of nothing are ignored", async () => {
@@ -85,21 +108,49 @@ test("a walk over the failed calls meets each once, even where many failed in on
   }
 });
 
-test("a walk over the failed calls skips none before it when calls behind it leave", async () => {
-  const many = await fixture.redis.client.zrangebyscore(
-    keys.inQueue("webhook/7/1", "failed"),
-    10_000,
-    "+inf",
-  );
-  await fixture.redis.client.zadd(
-    keys.inQueue("webhook/7/1", "failed"),
-    "XX",
-    ...many.flatMap((id, i) => [10_000 + Math.floor(i / 10), id]),
-  );
+test.each([10, 1100])(
+  "a walk over failed calls, %i a millisecond, skips none when calls behind it leave",
+  async (each) => {
+    const many = await fixture.redis.client.zrangebyscore(
+      keys.inQueue("webhook/7/1", "failed"),
+      10_000,
+      "+inf",
+    );
+    const place = (i: number) => 10_000 + Math.floor(i / each);
+    const failed = keys.inQueue("webhook/7/1", "failed");
+    for (const newestFirst of [true, false]) {
+      await fixture.redis.client.zadd(failed, ...many.flatMap((id, i) => [place(i), id]));
+      const met = new Set<string>();
+      for await (const { id } of fixture.calls.matching({ since: 10_000 }, { newestFirst })) {
+        met.add(id);
+        // Those that stay behind must not be met again.
+        if (met.size % 3 !== 0) await fixture.redis.client.zrem(failed, id);
+      }
+      expect(met).toEqual(new Set(many));
+    }
+  },
+);
+
+test("a walk over many failed calls reads a page of them at a time", async () => {
+  const [id = ""] = await fixture.fail([{}]);
+  const of = { id, queue: "webhook/7/1" };
+  await multiplyFailed(fixture.redis.partition, { of, copies: 2000, queues: ["webhook/8/1", "webhook/8/2"] });
+  await fixture.redis.client.config("RESETSTAT");
+  for await (const _ of fixture.calls.matching({ serviceId: 8 })) break;
+  const stats = await fixture.redis.client.info("commandstats");
+  expect(Number(/cmdstat_hmget:calls=(\d+)/.exec(stats)?.[1])).toBe(500);
+  expect(stats).not.toMatch(/cmdstat_(hgetall|hget|hvals):/);
   const met = new Set<string>();
-  for await (const { id } of fixture.calls.matching({ since: 10_000 })) {
-    met.add(id);
-    await fixture.redis.client.zrem(keys.inQueue("webhook/7/1", "failed"), id);
-  }
-  expect(met).toEqual(new Set(many));
+  for await (const call of fixture.calls.matching({ serviceId: 8 })) met.add(call.id);
+  expect(met.size).toBe(2000);
+});
+
+test("a call that was replayed while it was looked for is not among the failed ones", async () => {
+  const [id = ""] = await fixture.fail([{}]);
+  const queue = "webhook/7/1";
+  await fixture.replay(await fixture.find(id), { selection: "test" });
+  // As if it had been listed before.
+  await fixture.redis.client.zadd(keys.inQueue(queue, "failed"), 1, id);
+  expect(await fixture.calls.find(id)).toBeUndefined();
+  expect(await fixture.calls.count({ ids: [id], code: "runner.refused" })).toBe(0);
 });

@@ -61,3 +61,48 @@ test("a bulk replay stops at the first error and says what remains", async () =>
   });
   expect((await selected({})).toSorted()).toEqual(ids.slice(3).toSorted());
 });
+
+test("a bulk replay counts the calls that left between the count and the replay as left, and begins no more than were counted", async () => {
+  const ids = await fixture.fail(Array.from({ length: 10 }, () => ({})));
+  for (const id of ids.slice(0, 2)) await fixture.replay(await fixture.find(id), WHY);
+  const given = { ...many, operate: fixture.replay, signal: everything.signal };
+  const three = await operateMany(select(fixture.calls, {}, everything), { ...given, total: 3 });
+  expect(three).toMatchObject({ done: 3, left: 0, remaining: 0 });
+  const rest = await operateMany(select(fixture.calls, {}, everything), { ...given, total: 7 });
+  expect(rest).toMatchObject({ done: 5, left: 2, remaining: 0, failure: undefined });
+});
+
+test("what was read before a bulk replay was interrupted, and not begun, remains", async () => {
+  await fixture.fail(Array.from({ length: 10 }, () => ({})));
+  const stop = new AbortController();
+  const result = await operateMany(select(fixture.calls, {}, { ...everything, signal: stop.signal }), {
+    ...{ ...many, total: 10, signal: stop.signal, operate: fixture.replay },
+    onProgress: () => stop.abort(),
+  });
+  expect(result.left).toBe(0);
+  expect(result.remaining).toBe(await fixture.calls.count({}));
+});
+
+test("a bulk replay reads calls only as it comes to them", async () => {
+  await fixture.fail(Array.from({ length: 30 }, () => ({})));
+  let read = 0;
+  let ended = 0;
+  const ahead: number[] = [];
+  async function* counted() {
+    for await (const call of select(fixture.calls, {}, everything)) {
+      read += 1;
+      ahead.push(read - ended);
+      yield call;
+    }
+  }
+  await operateMany(counted(), {
+    ...{ ...many, total: 30, signal: everything.signal },
+    operate: async (call) => {
+      const operated = await fixture.replay(call, WHY);
+      ended += 1;
+      return operated;
+    },
+  });
+  expect(ended).toBe(30);
+  expect(Math.max(...ahead)).toBeLessThanOrEqual(many.concurrency);
+});

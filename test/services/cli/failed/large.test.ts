@@ -17,7 +17,7 @@ async function failLarge(bytes = LARGE, calls = CALLS): Promise<string> {
   await multiplyFailed(redis.partition, {
     of: { id, queue: "webhook/7/1" },
     copies: calls - 1,
-    everyMs: 1,
+    everyMs: -1,
     atOnce: 1,
   });
   return id;
@@ -41,7 +41,16 @@ test("postern failed list lists and counts 25 calls of 20 MiB by endpoint and co
   const ran = await run(["failed", "list", ...filter, "--limit", "2", "--json"]);
   expect(ran.stderr).toBe("25 of 25 failed calls match; 2 are listed (--limit 0 lists all)\n");
   expect(ran.code).toBe(0);
-  expect(jsonLines(ran)[0]).toMatchObject({ id: copyId(CALLS - 1), bytes: LARGE, path: "/large" });
+  expect(jsonLines(ran)[1]).toMatchObject({ id: copyId(1), bytes: LARGE, path: "/large" });
+  await expectNoBody();
+});
+
+test("postern failed list reads no body either if an earlier release has failed the calls", async () => {
+  const calls = await redis.client.zrange(keys.inQueue("webhook/7/1", "failed"), "0", "-1");
+  for (const id of calls) await redis.client.hdel(keys.inQueue("webhook/7/1", id), "head");
+  const ran = await run(["failed", "list", "--endpoint", "/large", "--json"]);
+  expect(ran).toMatchObject({ code: 0, stderr: "25 of 25 failed calls match\n" });
+  expect(jsonLines(ran)[0]).toMatchObject({ bytes: LARGE, path: "/large" });
   await expectNoBody();
 });
 
