@@ -1,10 +1,15 @@
 import { expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
+import { delay } from "../../../../shared/time/clock.ts";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
+import { keys, useRedis } from "../../../fixtures/redis.ts";
+import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import { runHere } from "../run-here.ts";
 
-const fixture = useFailedCalls();
+const redis = useRedis();
+const fixture = useFailedCalls({ redis });
+const proxy = useRedisProxy(redis);
 const postern = usePostern(() => ({ postern: { redis: { url: fixture.redis.url } } }));
 const show = (...args: string[]) => runHere(["failed", "show", "--config-dir", postern.configDir, ...args]);
 
@@ -38,6 +43,28 @@ test("postern failed show prints metadata, failed attempts, record and trace, an
   const [json] = jsonLines(await show(id, "--json"));
   expect(json).toMatchObject({ id, record: "FAILED", body_base64: body.toString("base64"), bytes: 256 });
   expect(json?.["failed_attempts"]).toHaveLength(fixture.attempts);
+});
+
+test("postern failed show prints a body of 25 MiB whole, though it takes longer to come than any other answer may", async () => {
+  const body = Buffer.alloc(25 * 1024 * 1024, 0x5a);
+  const [id = ""] = await fixture.fail([{ body }]);
+  proxy.onCommand = ([command = "", key = ""]) =>
+    command.startsWith("hget") && key.endsWith(id) ? { kind: "late-reply", until: delay(2500) } : undefined;
+  postern.configure({ postern: { redis: { url: proxy.url } } });
+  const { code, stdoutBytes } = await postern.run(["failed", "show", id, "--body-only"]);
+  expect(code).toBe(0);
+  expect(stdoutBytes.equals(body)).toBe(true);
+  expect((await show(id)).stdout).toContain(`body (${body.length} bytes, application/json, sha256 `);
+});
+
+test("postern failed show says of a stored call that is none what is known of it", async () => {
+  const [id = ""] = await fixture.fail([{}]);
+  await fixture.redis.client.hset(keys.inQueue("webhook/7/1", id), "data", "no JSON");
+  expect((await show(id)).stdout).toMatch(/\nstored \(no call of this version\)\n"no JSON"\n$/);
+  expect(await show(id, "--body-only")).toMatchObject({
+    code: 1,
+    stderr: `${id}: what is stored is no call of this version; --json shows it\n`,
+  });
 });
 
 test("postern failed show exits with 1 for a call that is not among the failed ones, and says where it is", async () => {
