@@ -20,7 +20,7 @@ export function measureOfRecords({ quick, nodeArgs }: Setup): Promise<OfRecords>
     const accept = createAccept({
       add: createAdd(partitionOf(probe.redis)),
       claims: createClaims(partitionOf(probe.redis)),
-      beginWrite: () => (write) => write(),
+      beginWrite: () => (write) => write("small"),
       clock: systemClock,
     });
     const emptyBytes = await probe.usedBytes();

@@ -61,12 +61,9 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
 
   // What it stands on: the queue, the journal, chains, facilitators and rates.
   const partition = partitionOf(redis);
-  const { admission, add, beginWrite, firstCheck, isUsable, pressure, bodies, close } = openIngress(
-    "x402",
-    partition,
-    options,
-  );
-  const journal = createPaymentJournal(partition);
+  const { largePartition, admission, add, beginWrite, firstCheck, isUsable, pressure, bodies, close } =
+    openIngress("x402", partition, options);
+  const journal = createPaymentJournal(partition, largePartition);
   const rates = createRates({ tokens: x402.accepted_tokens, partition, clock, log });
   const chains = createChains(x402, { clock, log });
   const facilitators = createFacilitators({

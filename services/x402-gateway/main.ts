@@ -1,10 +1,12 @@
 import { withoutFile } from "../../shared/config/config-dir.ts";
 import { toHttpOptions, toLimits } from "../../shared/config/postern-toml.ts";
 import { serveGateway } from "../../shared/gateway/serve.ts";
+import { storedBytesOf } from "../../shared/job-call/job-call.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
 import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
 import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
+import { extraMs } from "../../shared/redis/large-writes.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { createX402Gateway } from "./gateway.ts";
 import { createMeters, registerGauges } from "./metrics.ts";
@@ -40,6 +42,7 @@ export function runX402(options: X402Process): Promise<number> {
     });
     registerGauges(metrics, gateway, partitionOf(redis));
 
+    const writingMs = postern.limits.enqueue_timeout_ms + extraMs(storedBytesOf(x402.body_limit_bytes));
     const settlingMs = (x402.facilitator_timeout_secs + x402.settle_timeout_secs) * 1000;
     return serveGateway({
       gateway,
@@ -50,7 +53,7 @@ export function runX402(options: X402Process): Promise<number> {
       bindAddress: options.bindAddress ?? x402.bind_address,
       opsAddress: options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9093",
       requestTimeoutMs: x402.request_timeout_secs * 1000,
-      graceMs: settlingMs + 2 * postern.limits.enqueue_timeout_ms,
+      graceMs: settlingMs + 2 * writingMs,
       about: {
         publicUrl: x402.public_url,
         jobs: prices.size,

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { AppError } from "../errors/app-error.ts";
-import type { JobCall } from "../job-call/job-call.ts";
+import { type JobCall, storedBytes } from "../job-call/job-call.ts";
 import { failpoint } from "../lifecycle/failpoint.ts";
 import type { Add, Claims } from "../queue/enqueue.ts";
-import type { RetryWrite } from "../redis/retry-write.ts";
+import type { BeginWrite, RetryWrite } from "../redis/retry-write.ts";
 import type { Clock } from "../time/clock.ts";
 
 /** What the sender of a call is told: accepted now, or known before and in which state. */
@@ -13,7 +13,7 @@ type Deps = {
   add: Add;
   claims: Claims;
   /** Begins the deadline of one call. */
-  beginWrite: () => RetryWrite;
+  beginWrite: BeginWrite;
   clock: Clock;
 };
 
@@ -44,7 +44,7 @@ export function createAccept({ add, claims, beginWrite, clock }: Deps): Accept {
       throw new AppError("call.conflict", { reason: `${call.id} is known with another body` });
     }
     if (claim.kind === "known" && claim.state !== "CLAIMED") return toKnown(claim.state);
-    await write(() => add(call));
+    await write((lane) => add(call, lane), storedBytes(call));
     failpoint("gateway.after_add");
     await write(() => claims.markQueued(call.id, clock()));
     failpoint("gateway.after_queued");
@@ -52,10 +52,10 @@ export function createAccept({ add, claims, beginWrite, clock }: Deps): Accept {
   }
 
   return async function accept(call, repeat) {
-    const write = beginWrite();
+    const write = beginWrite(storedBytes(call));
     try {
       if (repeat !== undefined) return await acceptOnce(call, repeat, write);
-      await write(() => add(call));
+      await write((lane) => add(call, lane), storedBytes(call));
       failpoint("gateway.after_add");
       return { replayed: false, status: "accepted" };
     } catch (error) {

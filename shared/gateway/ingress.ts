@@ -8,6 +8,7 @@ import { createReadDepth } from "../queue/depth.ts";
 import { createAdd } from "../queue/enqueue.ts";
 import type { Redis } from "../redis/connect.ts";
 import { type DurabilityMode, DurableRedis } from "../redis/durable.ts";
+import { LargeWrites } from "../redis/large-writes.ts";
 import { createClaimLayout } from "../redis/layout.ts";
 import type { Partition } from "../redis/partition.ts";
 import { createBeginWrite } from "../redis/retry-write.ts";
@@ -16,11 +17,14 @@ import { Admission } from "./admission.ts";
 import { Backpressure, type Limits, type Pressure } from "./backpressure.ts";
 
 export type IngressOptions = {
-  /** The host's own connection. It must fail fast: no offline queue, no resending, a command timeout. */
+  /**
+   * The host's own connection. It must fail fast: no offline queue, no resending, a command timeout. With the first large
+   * call the gateway opens another one like it, which it closes itself.
+   */
   redis: Redis;
   durability: DurabilityMode;
   limits: Limits;
-  /** How long a write to Redis is tried before its outcome counts as unknown. */
+  /** How long a write to Redis is tried before its outcome counts as unknown; a large one (large-writes.ts) for longer. */
   enqueueTimeoutMs: number;
   log: Logger;
   clock?: Clock;
@@ -56,10 +60,12 @@ export type Gateway = {
 export function openIngress(origin: Origin, partition: Partition, options: IngressOptions) {
   const { redis } = partition;
   const { durability, limits, enqueueTimeoutMs, log, clock = systemClock, http = {} } = options;
+  const large = new LargeWrites({ beside: partition, mode: durability, clock, log });
   const durable = new DurableRedis({
     redis,
     mode: durability,
     claimLayout: createClaimLayout(partition),
+    patienceMs: () => large.patienceMs(),
     log,
   });
   const readDepth = createReadDepth(partition, origin);
@@ -70,16 +76,19 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
     clientAddressOf,
     bodies,
     admission: new Admission(durable, backpressure),
-    add: createAdd(partition),
-    beginWrite: createBeginWrite({ redis: durable, clock, deadlineMs: enqueueTimeoutMs }),
+    /** The keys over the connection for large writes. */
+    largePartition: large.partition,
+    add: createAdd(partition, large.partition),
+    beginWrite: createBeginWrite({ small: durable, large, clock, deadlineMs: enqueueTimeoutMs }),
     firstCheck: durable.firstCheck,
     isUsable: () => durable.isUsable,
     pressure: () => backpressure.seen(),
-    /** Ends the timers. */
+    /** Ends the timers, and the connection for large writes. */
     close(): void {
       bodies.flush();
       backpressure.stop();
       durable.stop();
+      large.close();
     },
   };
 }

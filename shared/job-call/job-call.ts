@@ -58,6 +58,16 @@ export function toJobCall(made: NewCall): JobCall {
 /** A call without its body. */
 export type CallHead = Omit<JobCall, "body">;
 
+/** How much Redis has to hold of a call: little more than its body, as base64. */
+export function storedBytes({ body }: Pick<JobCall, "body">): number {
+  return body.length;
+}
+
+/** The same of a body that is not yet a call. */
+export function storedBytesOf(bodyBytes: number): number {
+  return 4 * Math.ceil(bodyBytes / 3);
+}
+
 /** The key of the job that the call is for. */
 export function jobKeyOf({ service_id, job_id }: Pick<JobCall, "service_id" | "job_id">): string {
   return jobKey({ serviceId: service_id, jobIndex: job_id });

@@ -1,5 +1,6 @@
 import { AppError } from "../errors/app-error.ts";
 import type { Partition } from "../redis/partition.ts";
+import type { Lane } from "../redis/retry-write.ts";
 import { script } from "../redis/script.ts";
 import { isNewer, newer } from "../redis/version.ts";
 import {
@@ -18,16 +19,16 @@ export type PaymentJournal = ReturnType<typeof createPaymentJournal>;
 /**
  * The settlement journal: what is on disk of a payment before money moves, and what has happened to it since. The states are
  * in payment.ts. Every change is one atomic script (scripts.ts); none is retried here. What a later release wrote is left
- * alone: reads and changes throw `record.newer`.
+ * alone: reads and changes throw `record.newer`. `large` is the same partition over the connection for large writes.
  */
-export function createPaymentJournal(partition: Partition) {
+export function createPaymentJournal(partition: Partition, large = partition) {
   const { redis, keys } = partition;
   const read = script(redis, READ);
   const look = script(redis, LOOK);
   const takeDue = script(redis, TAKE_DUE);
 
   return {
-    claim: createClaim(partition),
+    claim: createClaim(partition, large),
     ...createTransitions(partition),
 
     /** The whole payment. This and the other reads throw `queue.unavailable`. */
@@ -100,8 +101,8 @@ export type Claimed =
  * Writes a whole paid call before money moves, or returns what is known of it. `by` identifies the claiming request: its own
  * repeat, after a lost reply, is `new` again. `openMax` limits the payer's open payments; the reconciler looks at `dueAt`.
  */
-function createClaim({ redis, keys }: Partition) {
-  const claim = script(redis, CLAIM);
+function createClaim({ redis, keys }: Partition, large: Partition) {
+  const claims = { small: script(redis, CLAIM), large: script(large.redis, CLAIM) };
 
   /** A key without use here repeats the payment's own key, because Redis Cluster wants every key declared. */
   function claimKeys({ call, terms, identifier, callerNonce, quoteUse }: NewPayment): string[] {
@@ -122,11 +123,12 @@ function createClaim({ redis, keys }: Partition) {
   return async (
     payment: NewPayment,
     { now, by, openMax, dueAt }: { now: number; by: string; openMax: number; dueAt: number },
+    lane: Lane = "small",
   ): Promise<Claimed> => {
     const { call, route, identifier, callerNonce, quoteUse } = payment;
     const head = [call.id, call.sha256, route, now, dueAt, REMEMBERED_MS, by, openMax];
     const flags = [identifier === undefined ? 0 : 1, callerNonce?.ttlMs ?? 0, quoteUse?.ttlMs ?? 0];
-    const reply = await claim(claimKeys(payment), [...head, ...flags, ...fieldsOf(payment, now)]);
+    const reply = await claims[lane](claimKeys(payment), [...head, ...flags, ...fieldsOf(payment, now)]);
     return toClaimResult(reply as string[]);
   };
 }

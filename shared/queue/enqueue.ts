@@ -1,6 +1,7 @@
 import type { JobJson } from "bullmq";
 import type { JobCall } from "../job-call/job-call.ts";
 import type { Partition } from "../redis/partition.ts";
+import type { Lane } from "../redis/retry-write.ts";
 import { script } from "../redis/script.ts";
 import { unlessNewer, VERSIONS } from "../redis/version.ts";
 import { openBackends } from "./backend.ts";
@@ -8,16 +9,19 @@ import { JOB_NAME, JOB_OPTIONS, type RecordState } from "./protocol.ts";
 import { queueOf } from "./queue-name.ts";
 
 /** Resolves once Redis has replied to the add. Adding the same id again does nothing while the call is in its queue. */
-export type Add = (call: JobCall) => Promise<void>;
+export type Add = (call: JobCall, lane?: Lane) => Promise<void>;
 
-/** Adds calls to the queues of their jobs. For gateways: the connection must fail fast (connectForRequests). */
-export function createAdd(partition: Partition): Add {
-  const backendOf = openBackends(partition);
-  return async (call) => {
+/**
+ * Adds calls to the queues of their jobs. For gateways: the connection must fail fast (connectForRequests). `large` is the same
+ * partition over the connection for large writes.
+ */
+export function createAdd(partition: Partition, large = partition): Add {
+  const backends = { small: openBackends(partition), large: openBackends(large) };
+  return async (call, lane = "small") => {
     const { id } = call;
     const opts = { ...JOB_OPTIONS, jobId: id };
     const job = { id, name: JOB_NAME, data: JSON.stringify(call), opts, timestamp: Date.now() };
-    await backendOf(queueOf(call)).addJob(job as JobJson, id);
+    await backends[lane](queueOf(call)).addJob(job as JobJson, id);
   };
 }
 

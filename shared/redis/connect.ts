@@ -42,6 +42,17 @@ export function connectForWork(url: Secret, log: Logger): Redis {
   return logged(redis, log);
 }
 
+/**
+ * Another connection to the same Redis, which opens with `connect()`. None of its commands times out by itself: its owner
+ * says when it is dead. That Redis is away is logged by the first connection.
+ */
+export function connectBeside(redis: Redis): Redis {
+  const beside = redis.duplicate({ lazyConnect: true });
+  delete beside.options.commandTimeout;
+  beside.on("error", () => {});
+  return beside;
+}
+
 /** Logs one line when Redis goes and one when it is back, instead of one for each attempt to reconnect. */
 function logged(redis: Redis, log: Logger): Redis {
   let reachable: boolean | undefined;

@@ -24,7 +24,12 @@ type State =
   | { readonly kind: "refused"; readonly error: AppError }
   | { readonly kind: "ready"; readonly server: ServerState };
 
-const WAITAOF_TIMEOUT_MS = 1400;
+/** How much has come back on a connection, and when that was first seen. */
+type Heard = { readonly at: number; readonly bytes: number };
+
+const WAITAOF_MS = 1200;
+/** So long an answer of the server is believed. */
+const FRESH_MS = 1000;
 
 /**
  * A connection whose writes are known to be on disk. It checks the server again and again. `write` refuses before the first
@@ -38,9 +43,12 @@ export class DurableRedis {
   readonly firstCheck: Promise<void>;
   readonly #claimLayout: (() => Promise<void>) | undefined;
   readonly #log: Logger;
-  readonly #timer: NodeJS.Timeout;
+  readonly #patienceMs: () => number;
+  readonly #timer: NodeJS.Timeout | undefined;
   #state: State = { kind: "starting" };
   #connection = 0;
+  #checkedAt = Number.NEGATIVE_INFINITY;
+  #heard: Heard = { at: 0, bytes: 0 };
   #pendingProof: Promise<void> | undefined;
   #settleFirst: { resolve: () => void; reject: (error: AppError) => void } | undefined;
 
@@ -49,26 +57,30 @@ export class DurableRedis {
     mode,
     claimLayout,
     log,
-    checkEveryMs = 1000,
+    checkEveryMs = FRESH_MS,
+    patienceMs = () => 0,
   }: {
     redis: Redis;
     mode: DurabilityMode;
     /** Throws if what Redis holds is not for this release (layout.ts). The runner has none. */
     claimLayout?: () => Promise<void>;
     log: Logger;
-    checkEveryMs?: number;
+    checkEveryMs?: number | "on demand";
+    /** For how long Redis may now be busy with something else, and so answer nothing here. */
+    patienceMs?: () => number;
   }) {
     this.redis = redis;
     this.mode = mode;
     this.#claimLayout = claimLayout;
     this.#log = log;
+    this.#patienceMs = patienceMs;
     this.firstCheck = new Promise((resolve, reject) => {
       this.#settleFirst = { resolve, reject };
     });
     this.firstCheck.catch(() => {});
     redis.on("ready", this.#onReady);
     redis.on("close", this.#onClose);
-    this.#timer = setInterval(() => void this.#check(), checkEveryMs);
+    if (checkEveryMs !== "on demand") this.#timer = setInterval(() => void this.#check(), checkEveryMs);
     if (redis.status === "ready") this.#onReady();
   }
 
@@ -98,12 +110,20 @@ export class DurableRedis {
     this.server();
   }
 
-  /** Runs a write and resolves once it is on disk. After a rejection, the write may have happened or not. */
-  async write<Result>(command: () => Promise<Result>): Promise<Result> {
+  /** Asks the server how it is, unless it was asked within the last second. */
+  async checkNow(): Promise<void> {
+    if (performance.now() - this.#checkedAt >= FRESH_MS) await this.#check();
+  }
+
+  /**
+   * Runs a write and resolves once it is on disk. After a rejection, the write may have happened or not. `extraMs` is how
+   * much longer than usual the disk may take.
+   */
+  async write<Result>(command: () => Promise<Result>, extraMs = 0): Promise<Result> {
     const { proof } = this.server();
     const connection = this.#connection;
     const result = await command();
-    if (proof === "waitaof") await this.#proveOnDisk(connection);
+    if (proof === "waitaof") await this.#proveOnDisk(connection, extraMs);
     return result;
   }
 
@@ -114,29 +134,30 @@ export class DurableRedis {
   }
 
   /** WAITAOF proves only earlier writes of its own connection: after a reconnect it would prove nothing. */
-  async #proveOnDisk(connection: number): Promise<void> {
+  async #proveOnDisk(connection: number, extraMs: number): Promise<void> {
     this.#pendingProof ??= new Promise<void>((resolve, reject) => {
       setImmediate(() => {
         this.#pendingProof = undefined;
-        this.#waitAof().then(resolve, reject);
+        this.#waitAof(extraMs).then(resolve, reject);
       });
     });
     await this.#pendingProof;
     if (connection !== this.#connection) throw new Error("Redis connection changed before WAITAOF answered");
   }
 
-  async #waitAof(): Promise<void> {
-    const reply = await this.redis.call("WAITAOF", 1, 0, WAITAOF_TIMEOUT_MS - 200);
+  async #waitAof(extraMs: number): Promise<void> {
+    const reply = await this.redis.call("WAITAOF", 1, 0, WAITAOF_MS + extraMs);
     if (Number((reply as unknown[])[0]) < 1)
       throw new Error("WAITAOF timed out: the write is not known to be on disk");
   }
 
   readonly #onReady = (): void => {
     this.#connection += 1;
-    void this.#check();
+    if (this.#timer !== undefined) void this.#check();
   };
 
   readonly #onClose = (): void => {
+    this.#checkedAt = Number.NEGATIVE_INFINITY;
     if (this.#state.kind !== "starting")
       this.#state = { kind: "away", reason: "connection to Redis is closed" };
   };
@@ -146,6 +167,7 @@ export class DurableRedis {
     const connection = this.#connection;
     const next = await this.#ask();
     if (connection !== this.#connection || this.redis.status !== "ready") return;
+    this.#checkedAt = performance.now();
     this.#report(next);
     this.#state = next;
     if (next.kind === "ready") this.#settleFirst?.resolve();
@@ -153,18 +175,30 @@ export class DurableRedis {
   }
 
   async #ask(): Promise<State> {
+    const heard = this.#listen();
     try {
       const server = await readServerState(this.redis, this.mode);
       await this.#claimLayout?.();
       return { kind: "ready", server };
     } catch (error) {
       if (error instanceof AppError) return { kind: "refused", error };
-      if (messageOf(error).includes("timed out")) this.#reconnect();
+      if (messageOf(error).includes("timed out")) {
+        const hasMoved = this.#listen() !== heard;
+        if (hasMoved || performance.now() - heard.at < this.#patienceMs()) return this.#state;
+        this.#reconnect();
+      }
       return { kind: "away", reason: messageOf(error) };
     }
   }
 
-  /** A connection that answers nothing may be dead without having closed; a new one shows whether Redis is alive. */
+  /** Another one than before if anything has come back since. */
+  #listen(): Heard {
+    const { bytesRead } = this.redis.stream;
+    if (bytesRead !== this.#heard.bytes) this.#heard = { at: performance.now(), bytes: bytesRead };
+    return this.#heard;
+  }
+
+  /** A connection on which nothing comes back may be dead without having closed; a new one shows whether Redis is alive. */
   #reconnect(): void {
     this.#log.warn("redis.silent");
     this.redis.disconnect(true);

@@ -1,6 +1,7 @@
 import { AppError, messageOf } from "../errors/app-error.ts";
-import { type Clock, delay, within } from "../time/clock.ts";
+import { type Clock, delay, type Outcome, within } from "../time/clock.ts";
 import type { DurableRedis } from "./durable.ts";
+import { extraMs, isLarge, type LargeWrites, ownMs } from "./large-writes.ts";
 import { isNewerError } from "./version.ts";
 
 /** Redis refused these before it wrote anything, so nothing happened. */
@@ -10,33 +11,65 @@ const NEVER_SENT = /enableOfflineQueue|isn't writeable/;
 
 const PAUSE_MS_MAX = 400;
 
-type Options = { redis: DurableRedis; clock: Clock; deadlineMs: number };
+/** The connection that a write goes over (large-writes.ts). */
+export type Lane = "small" | "large";
 
 /**
- * Repeats an idempotent write until its outcome is known or the deadline has passed. A rejection does not mean that nothing
- * was written, since only the reply may be lost. Throws `queue.outcome_unknown` if a try may have been written, else the
- * reason for which no call can be taken (`queue.unavailable`, `queue.not_durable`). `record.newer` is thrown at once.
+ * Repeats an idempotent write until its outcome is known or the deadline has passed. It goes over the lane that `write` is
+ * told, by its size; without one it is small. A rejection does not mean that nothing was written, since only the reply may
+ * be lost. Throws `queue.outcome_unknown` if a try may have been written, else the reason for which no call can be taken
+ * (`queue.unavailable`, `queue.not_durable`). `record.newer` is thrown at once.
  */
-export type RetryWrite = <Result>(write: () => Promise<Result>) => Promise<Result>;
+export type RetryWrite = <Result>(write: (lane: Lane) => Promise<Result>, bytes?: number) => Promise<Result>;
 
-/** Each call of what it returns begins a deadline, which all writes of one request share. */
-export function createBeginWrite({ redis, clock, deadlineMs }: Options): () => RetryWrite {
-  async function repeat<Result>(write: () => Promise<Result>, deadline: number): Promise<Result> {
+/** Begins a deadline, which all writes of one request share. `bytes` is the size of the largest, which has more time. */
+export type BeginWrite = (bytes?: number) => RetryWrite;
+
+type Options = { small: DurableRedis; large: LargeWrites; clock: Clock; deadlineMs: number };
+
+export function createBeginWrite({ small, large, clock, deadlineMs }: Options): BeginWrite {
+  function attempt<Result>(
+    write: (lane: Lane) => Promise<Result>,
+    bytes: number,
+    deadline: number,
+  ): Promise<Outcome<Result>> {
+    if (!isLarge(bytes))
+      return within(
+        deadline - clock(),
+        small.write(() => write("small")),
+      );
+    return settled(large.write(() => write("large"), { bytes, until: deadline }));
+  }
+
+  async function repeat<Result>(
+    write: (lane: Lane) => Promise<Result>,
+    bytes: number,
+    deadline: number,
+  ): Promise<Result> {
+    const lastBegin = deadline - ownMs(bytes);
     let maybeWritten: unknown;
     for (let pauseMs = 25; ; pauseMs = Math.min(2 * pauseMs, PAUSE_MS_MAX)) {
-      const outcome = await within(deadline - clock(), redis.write(write));
+      const outcome = await attempt(write, bytes, deadline);
       if (outcome.kind === "done") return outcome.result;
       const error = outcome.kind === "failed" ? unlessFinal(outcome.error) : new Error(SILENT);
       if (!isUnwritten(error)) maybeWritten = error;
-      if (clock() + pauseMs >= deadline) throw toOutcome(error, maybeWritten);
+      if (clock() + pauseMs >= lastBegin) throw toOutcome(error, maybeWritten);
       await delay(pauseMs);
     }
   }
 
-  return () => {
-    const deadline = clock() + deadlineMs;
-    return (write) => repeat(write, deadline);
+  return (largest = 0) => {
+    const deadline = clock() + deadlineMs + extraMs(largest);
+    return (write, bytes = 0) => repeat(write, bytes, deadline);
   };
+}
+
+/** The outcome of work that ends in time by itself. */
+function settled<Result>(work: Promise<Result>): Promise<Outcome<Result>> {
+  return work.then(
+    (result) => ({ kind: "done", result }),
+    (error: unknown) => ({ kind: "failed", error }),
+  );
 }
 
 const SILENT = "Redis did not answer within the deadline";

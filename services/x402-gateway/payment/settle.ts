@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { AppError } from "../../../shared/errors/app-error.ts";
-import { type JobCall, platformKeys, toJobCall } from "../../../shared/job-call/job-call.ts";
+import { type JobCall, platformKeys, storedBytes, toJobCall } from "../../../shared/job-call/job-call.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
@@ -14,7 +14,7 @@ import {
   toSettlement,
 } from "../../../shared/payments/payment.ts";
 import type { Add } from "../../../shared/queue/enqueue.ts";
-import type { RetryWrite } from "../../../shared/redis/retry-write.ts";
+import type { BeginWrite, RetryWrite } from "../../../shared/redis/retry-write.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import type { Facilitators } from "../facilitator/pool.ts";
 import { outcomeUnknown, refusedClaim } from "./outcome.ts";
@@ -24,7 +24,7 @@ const FIRST_LOOK_MS = 3000;
 /** How long after queueing the chain is asked: early enough to settle a payment again if its transaction has vanished. */
 const PROVE_AFTER_MS = 30_000;
 
-type ClaimDeps = { journal: PaymentJournal; beginWrite: () => RetryWrite; openMax: number; clock: Clock };
+type ClaimDeps = { journal: PaymentJournal; beginWrite: BeginWrite; openMax: number; clock: Clock };
 
 export type ClaimPayment = ReturnType<typeof createClaimPayment>;
 
@@ -36,9 +36,11 @@ export function createClaimPayment({ journal, beginWrite, openMax, clock }: Clai
   return async function claim(payment: NewPayment): Promise<{ kind: "new" } | { kind: "known"; id: string }> {
     const by = randomUUID();
     const now = clock();
-    const write = beginWrite();
-    const claimed = await write(() =>
-      journal.claim(payment, { now, by, openMax, dueAt: now + FIRST_LOOK_MS }),
+    const bytes = storedBytes(payment.call);
+    const write = beginWrite(bytes);
+    const claimed = await write(
+      (lane) => journal.claim(payment, { now, by, openMax, dueAt: now + FIRST_LOOK_MS }, lane),
+      bytes,
     ).catch((cause) => {
       throw isUnknown(cause)
         ? outcomeUnknown(payment.call.id, "whether the payment was claimed is unknown", cause)
@@ -58,7 +60,7 @@ type SettleDeps = {
   journal: PaymentJournal;
   facilitators: Facilitators;
   finish: Finish;
-  beginWrite: () => RetryWrite;
+  beginWrite: BeginWrite;
   /** A facilitator's refusal to settle counts as the end of the payment: there is no chain to ask. */
   trustFacilitator: boolean;
   clock: Clock;
@@ -106,7 +108,7 @@ export function createSettle(deps: SettleDeps) {
     const settlement = await askToSettle(claimed, payment.request);
     const settled = { ...claimed, settlement };
     try {
-      const write = beginWrite();
+      const write = beginWrite(storedBytes(payment.call));
       if (!(await finish.recordSettled(claimed, settlement, write)))
         throw new Error("it was ended otherwise meanwhile");
       await finish.enqueue(settled, write);
@@ -166,7 +168,7 @@ export function createFinish({ journal, add, clock }: FinishDeps) {
   /** Adds the call to the queue, under the payment's id. */
   async function enqueue({ id, call, settlement }: SettledPayment, write: RetryWrite): Promise<void> {
     if (call === undefined) return; // its call has ended already
-    await write(() => add(toSettledCall(call, settlement)));
+    await write((lane) => add(toSettledCall(call, settlement), lane), storedBytes(call));
     failpoint("x402.after_add");
     await write(() => journal.markQueued(id, { now: clock(), dueAt: clock() + PROVE_AFTER_MS }));
     failpoint("x402.after_queued");

@@ -1,4 +1,5 @@
 import type { Chain } from "../../../shared/ethereum/chain.ts";
+import { storedBytes } from "../../../shared/job-call/job-call.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
@@ -9,7 +10,7 @@ import {
   toAuthorization,
   toSettlement,
 } from "../../../shared/payments/payment.ts";
-import type { RetryWrite } from "../../../shared/redis/retry-write.ts";
+import type { BeginWrite } from "../../../shared/redis/retry-write.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import type { PaymentChain } from "../chains.ts";
 import type { Facilitators } from "../facilitator/pool.ts";
@@ -27,7 +28,7 @@ type ReconcileDeps = {
   chainOf: (payment: Payment) => PaymentChain;
   facilitators: Facilitators;
   finish: Finish;
-  beginWrite: () => RetryWrite;
+  beginWrite: BeginWrite;
   isQueued: (payment: Payment) => Promise<boolean>;
   /** A settle request is not sent again while the one before it may still be answered. */
   settleTimeoutMs: number;
@@ -49,7 +50,7 @@ export function createReconcile(deps: ReconcileDeps) {
 
   async function enqueueSettled(payment: Payment): Promise<void> {
     if (!hasSettlement(payment)) throw new Error(`${payment.id} is SETTLED without a settlement`);
-    await finish.enqueue(payment, beginWrite());
+    await finish.enqueue(payment, beginWrite(bytesOf(payment)));
     log.info("payment.enqueued_again", { callId: payment.id });
   }
 
@@ -59,7 +60,7 @@ export function createReconcile(deps: ReconcileDeps) {
       const now = await journal.find(payment.id);
       if (now?.state === "QUEUED" && hasSettlement(now)) {
         log.error("payment.call_missing", { callId: payment.id });
-        await finish.enqueue(now, beginWrite());
+        await finish.enqueue(now, beginWrite(bytesOf(now)));
         return;
       }
       if (now?.state === "INJECTED" || now?.state === "DISCARDED") return conclude(now);
@@ -92,6 +93,10 @@ export function createReconcile(deps: ReconcileDeps) {
         return;
     }
   };
+}
+
+function bytesOf({ call }: Payment): number {
+  return call === undefined ? 0 : storedBytes(call);
 }
 
 /** Finds out what became of a payment in SETTLING: the chain decides; if it is silent the facilitator is asked again. */
@@ -138,7 +143,7 @@ function createSettleOpen(deps: ReconcileDeps, lookAgain: (payment: Payment) => 
 
   async function settleAndEnqueue(payment: Payment, known: Pick<Settlement, "transaction" | "by">) {
     const settlement = toSettlement(payment, known);
-    const write = beginWrite();
+    const write = beginWrite(bytesOf(payment));
     if (!(await finish.recordSettled(payment, settlement, write))) return;
     await finish.enqueue({ ...payment, settlement }, write);
     log.info("payment.reconciled", { callId: payment.id, payer: payment.terms.payer, ...known });

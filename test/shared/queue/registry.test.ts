@@ -67,7 +67,8 @@ test("adds that race with removals from another connection lose no call", async 
     }
   };
   const addAll = async () => {
-    for (let at = 0; at < calls.length; at += 20) await Promise.all(calls.slice(at, at + 20).map(add));
+    for (let at = 0; at < calls.length; at += 20)
+      await Promise.all(calls.slice(at, at + 20).map((call) => add(call)));
   };
   await Promise.all([addAll(), ...Array.from({ length: 10 }, (_, round) => removeAll(round))]);
   expect(removed).toEqual({ yes: expect.any(Number), no: expect.any(Number) });

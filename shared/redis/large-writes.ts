@@ -1,0 +1,182 @@
+import { AppError, messageOf } from "../errors/app-error.ts";
+import { type Logger, silentLogger } from "../log/logger.ts";
+import type { Clock } from "../time/clock.ts";
+import { connectBeside, whenReady } from "./connect.ts";
+import { type DurabilityMode, DurableRedis } from "./durable.ts";
+import { createClaimLayout } from "./layout.ts";
+import { type Partition, partitionOf } from "./partition.ts";
+
+/** A write of more bytes is large. It goes over a connection of its own, so that small ones need not wait behind it. */
+const LARGE_BYTES = 256 * 1024;
+const BYTES_PER_SECOND = 2 * 1024 * 1024;
+
+export function isLarge(bytes: number): boolean {
+  return bytes > LARGE_BYTES;
+}
+
+/**
+ * How much longer than a small write one of so many bytes may take: a second for each 2 MiB. Half of it is for those before
+ * it, the other half for the write itself (`ownMs`).
+ */
+export function extraMs(bytes: number): number {
+  return isLarge(bytes) ? Math.ceil((bytes * 1000) / BYTES_PER_SECOND) : 0;
+}
+
+/** A large write does not begin with less time left. */
+export function ownMs(bytes: number): number {
+  return extraMs(bytes) / 2;
+}
+
+/** How long nothing may move on the connection until it counts as dead. */
+const SILENT_MS = 1500;
+const LOOK_EVERY_MS = 50;
+const CONNECT_MS = 2000;
+
+type Options = {
+  /** The partition over the connection for small writes. Another one like it is opened with the first large write. */
+  beside: Partition;
+  mode: DurabilityMode;
+  clock: Clock;
+  log: Logger;
+};
+
+/**
+ * Writes large things, one at a time: Redis does nothing else while it reads, runs and syncs one, and so does it for one at
+ * most between two small writes. A write ends in time, whatever its outcome, so that its bytes can be let go.
+ */
+export class LargeWrites {
+  /** The same keys over the connection for large writes. */
+  readonly partition: Partition;
+  readonly #durable: DurableRedis;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #waiting = new Set<() => void>();
+  #isBusy = false;
+  #patienceMs = 0;
+
+  constructor({ beside, mode, clock, log }: Options) {
+    this.partition = partitionOf(connectBeside(beside.redis), beside.prefix);
+    this.#durable = new DurableRedis({
+      redis: this.partition.redis,
+      mode,
+      claimLayout: createClaimLayout(this.partition),
+      log: silentLogger, // what is wrong with this Redis, the other connection logs
+      checkEveryMs: "on demand",
+    });
+    this.#clock = clock;
+    this.#log = log;
+  }
+
+  /**
+   * Waits for its turn, runs a write on `partition` and resolves once it is on disk. Settles by `until`. Throws an AppError if
+   * Redis did not get all of the write, and so none; after another rejection it may have happened or not.
+   */
+  async write<Result>(
+    command: () => Promise<Result>,
+    { bytes, until }: { bytes: number; until: number },
+  ): Promise<Result> {
+    await this.#turn(until - ownMs(bytes));
+    try {
+      await this.#connected();
+      await this.#watched(0, until, () => this.#durable.checkNow());
+      return await this.#watched(bytes, until, (isSending) => {
+        const attempt = () => command().catch((error) => Promise.reject(isSending() ? unsent(error) : error));
+        return this.#durable.write(attempt, ownMs(bytes) / 2);
+      });
+    } finally {
+      this.#next();
+    }
+  }
+
+  /** How long Redis may now be silent on other connections, since it is at a large write; 0 if it is not. */
+  patienceMs(): number {
+    return this.#patienceMs;
+  }
+
+  close(): void {
+    this.#durable.stop();
+    this.partition.redis.disconnect();
+  }
+
+  async #turn(until: number): Promise<void> {
+    if (!this.#isBusy) {
+      this.#isBusy = true;
+      return;
+    }
+    await new Promise<void>((resolve, reject) => {
+      const begin = (): void => {
+        clearTimeout(timer);
+        resolve();
+      };
+      const giveUp = (): void => {
+        this.#waiting.delete(begin);
+        const reason = "Redis was busy with other large calls";
+        reject(new AppError("queue.unavailable", { reason, retryAfterMs: 5000 }));
+      };
+      const timer = setTimeout(giveUp, until - this.#clock());
+      this.#waiting.add(begin);
+    });
+  }
+
+  #next(): void {
+    const [begin] = this.#waiting;
+    if (begin === undefined) {
+      this.#isBusy = false;
+      return;
+    }
+    this.#waiting.delete(begin);
+    begin();
+  }
+
+  async #connected(): Promise<void> {
+    const { redis } = this.partition;
+    if (redis.status === "wait") redis.connect().catch(() => {});
+    await whenReady(redis, CONNECT_MS);
+  }
+
+  /**
+   * Cuts the connection when nothing has moved on it for too long, and at the deadline. Node's time-out of a socket sees the
+   * bytes of one write go out piece by piece. Once all are out, Redis has time by their size to answer.
+   */
+  async #watched<Result>(
+    bytes: number,
+    until: number,
+    work: (isSending: () => boolean) => Promise<Result>,
+  ): Promise<Result> {
+    const { stream: socket } = this.partition.redis;
+    let isSending: boolean | undefined;
+    const look = (): void => {
+      if (isSending === socket.writableLength > 0) return;
+      isSending = socket.writableLength > 0;
+      this.#patienceMs = isSending ? 0 : SILENT_MS + ownMs(bytes) / 2;
+      socket.setTimeout(isSending ? SILENT_MS : this.#patienceMs);
+    };
+    const cut = (event: string): void => {
+      look();
+      this.#log.warn(event, { bytes });
+      socket.destroy();
+    };
+    const onSilence = (): void => cut("redis.silent");
+    const deadline = setTimeout(() => cut("redis.slow"), until - this.#clock());
+    const looks = setInterval(look, LOOK_EVERY_MS);
+    socket.on("timeout", onSilence);
+    socket.on("drain", look);
+    look();
+    try {
+      return await work(() => isSending === true);
+    } finally {
+      this.#patienceMs = 0;
+      clearTimeout(deadline);
+      clearInterval(looks);
+      socket.setTimeout(0);
+      socket.off("timeout", onSilence);
+      socket.off("drain", look);
+    }
+  }
+}
+
+/** Redis runs nothing that it does not have whole. */
+function unsent(cause: unknown): AppError {
+  const reason = `the connection to Redis ended before it had the whole call: ${messageOf(cause)}`;
+  return new AppError("queue.unavailable", { reason, retryAfterMs: 5000, cause });
+}

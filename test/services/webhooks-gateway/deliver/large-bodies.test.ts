@@ -1,0 +1,134 @@
+import { expect, test } from "vitest";
+import { eventually } from "../../../../shared/dev/wait.ts";
+import { useOwnRedis } from "../../../fixtures/redis.ts";
+import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
+import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
+import { send } from "../../../support/http.ts";
+import { isAdd } from "./faults.ts";
+
+const MIB = 1024 * 1024;
+const redis = useOwnRedis();
+const proxy = useRedisProxy(redis);
+const webhooks = useWebhooks({ redis });
+
+const endpoints = [
+  { path: "/large", job_id: 1, auth: "none", body_limit_bytes: 26 * MIB, idempotency_header: "X-Id" },
+  { path: "/small", job_id: 2, auth: "none" },
+];
+
+/** Sends small calls, some at a time, until `end` is called; resolves with the status of each. */
+function streamOfSmallCalls({ address }: TestWebhooks): { end(): Promise<number[]> } {
+  const statuses: number[] = [];
+  let ended = false;
+  const one = async () => {
+    while (!ended) statuses.push((await send(address, { path: "/small", body: "x" })).status);
+  };
+  const running = Promise.all(Array.from({ length: 4 }, one));
+  return {
+    async end() {
+      ended = true;
+      await running;
+      return statuses;
+    },
+  };
+}
+
+const postLarge = ({ address }: TestWebhooks, id = "1", bytes = 25 * MIB) =>
+  send(address, {
+    path: "/large",
+    headers: { "X-Id": id },
+    body: Buffer.alloc(bytes, "x"),
+    timeoutMs: 60_000,
+  });
+
+const eventsOf = ({ log }: TestWebhooks) => log.events.map(({ event }) => event);
+const refused = (statuses: readonly number[]) => statuses.filter((status) => status !== 202);
+
+test("ten bodies of 25 MiB at once are all accepted, and no small call beside them is refused", async () => {
+  const gateway = await webhooks.start({ endpoints, enqueueTimeoutMs: 5000 });
+  const small = streamOfSmallCalls(gateway);
+  const large = await Promise.all(Array.from({ length: 10 }, (_, i) => postLarge(gateway, String(i))));
+  expect(refused(await small.end())).toEqual([]);
+  expect(large.map(({ status }) => status), gateway.log.text()).toEqual(Array(10).fill(202));
+  expect(gateway.gateway.bodyBytes()).toBe(0);
+  expect(eventsOf(gateway)).not.toContain("redis.silent");
+});
+
+test("no connection to Redis is cut while the bytes of a large call move, however slowly", async () => {
+  const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 5000 });
+  let begun = 0;
+  proxy.pauseMs = (bytes) => {
+    if (bytes < MIB) return 0;
+    begun ||= performance.now();
+    return performance.now() - begun < 4000 ? 8 : 0;
+  };
+  const small = streamOfSmallCalls(gateway);
+  const answer = await postLarge(gateway);
+  expect(performance.now() - begun).toBeGreaterThan(3000);
+  expect(refused(await small.end())).toEqual([]);
+  expect(answer.status).toBe(202);
+  expect(eventsOf(gateway)).not.toContain("redis.silent");
+});
+
+test("a connection on which a large call stands still is cut, and the call goes over a new one", async () => {
+  const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 5000 });
+  let stuck: number | undefined;
+  proxy.pauseMs = (bytes, connection) => {
+    if (bytes > MIB) stuck ??= connection;
+    return connection === stuck ? Number.POSITIVE_INFINITY : 0;
+  };
+  const small = streamOfSmallCalls(gateway);
+  const answer = await postLarge(gateway);
+  expect(refused(await small.end())).toEqual([]);
+  expect(answer.status).toBe(202);
+  expect(eventsOf(gateway).filter((event) => event === "redis.silent")).toHaveLength(1);
+  expect((await webhooks.queues.jobs("wait")).filter(({ data }) => data.job_id === 1)).toHaveLength(1);
+});
+
+test("a large call that Redis never has whole is answered with 503 queue.unavailable, and keeps its place in the budget until then", async () => {
+  const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 300 });
+  proxy.pauseMs = (bytes) => (bytes > MIB ? Number.POSITIVE_INFINITY : 0);
+  const posted = postLarge(gateway, "1", 12 * MIB);
+  await eventually("the body is taken", () => gateway.gateway.bodyBytes() === 12 * MIB);
+  await eventually("the connection is cut", () => eventsOf(gateway).includes("redis.silent"));
+  expect(gateway.gateway.bodyBytes()).toBe(12 * MIB);
+  expect((await posted).json()).toMatchObject({ status: 503, code: "queue.unavailable" });
+  expect(gateway.gateway.bodyBytes()).toBe(0);
+  expect(await webhooks.waiting()).toEqual([]);
+});
+
+test("a large add whose reply never comes is answered with 503 queue.outcome_unknown, and is one call when it is sent again", async () => {
+  const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 300 });
+  proxy.onCommand = (words) => (isAdd(words) ? { kind: "hang" } : undefined);
+  const first = await postLarge(gateway, "1", 300 * 1024);
+  expect(first.json()).toMatchObject({ status: 503, code: "queue.outcome_unknown" });
+  proxy.onCommand = () => undefined;
+  expect((await postLarge(gateway, "1", 300 * 1024)).status).toBe(202);
+  expect(await webhooks.waiting()).toHaveLength(1);
+});
+
+test("where CONFIG is forbidden, WAITAOF follows a large add on the connection that the add went over", async () => {
+  const seen: { kind: string; connection: number }[] = [];
+  proxy.onCommand = (words, connection) => {
+    const [name = ""] = words;
+    if (/^config$/i.test(name)) {
+      return {
+        kind: "rewrite",
+        words: ["EVAL", "return redis.error_reply('NOPERM this user has no permissions')", "0"],
+      };
+    }
+    if (isAdd(words)) seen.push({ kind: "add", connection });
+    if (!/^waitaof$/i.test(name)) return undefined;
+    seen.push({ kind: "waitaof", connection });
+    return { kind: "rewrite", words: ["EVAL", "return {1, 0}", "0"] };
+  };
+  const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 5000 });
+  expect((await send(gateway.address, { path: "/small", body: "x" })).status).toBe(202);
+  const small = seen.find(({ kind }) => kind === "add")?.connection;
+  seen.length = 0;
+  expect((await postLarge(gateway, "1", 300 * 1024)).status).toBe(202);
+  const large = seen.find(({ kind }) => kind === "add")?.connection;
+  expect(large).not.toBe(small);
+  const onLarge = seen.filter(({ connection }) => connection === large).map(({ kind }) => kind);
+  expect(onLarge.slice(onLarge.lastIndexOf("add"))).toEqual(["add", "waitaof"]);
+});
