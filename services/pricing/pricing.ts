@@ -17,9 +17,10 @@ import {
 } from "../../shared/pricing/prices.ts";
 import { fixedRateOf } from "../../shared/pricing/rates/sources/fixed.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
-import { type DurabilityMode, DurableRedis } from "../../shared/redis/durable.ts";
+import { DurableRedis } from "../../shared/redis/durable.ts";
 import { createClaimLayout } from "../../shared/redis/layout.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
+import type { DurabilityMode } from "../../shared/redis/server-state.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { type GrpcListening, listenGrpc } from "./grpc.ts";
 import { createHttpHandler } from "./http.ts";

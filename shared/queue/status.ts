@@ -1,7 +1,7 @@
 import { AppError } from "../errors/app-error.ts";
 import type { Redis } from "../redis/connect.ts";
-import { type DiskProof, type DurabilityMode, readServerState } from "../redis/durable.ts";
 import type { Partition } from "../redis/partition.ts";
+import { type DiskProof, type DurabilityMode, readServerState } from "../redis/server-state.ts";
 import { type Clock, delay } from "../time/clock.ts";
 import { type Beat, lastBeats } from "./heartbeat.ts";
 import type { QueueName } from "./queue-name.ts";

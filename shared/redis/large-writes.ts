@@ -2,9 +2,10 @@ import { AppError, messageOf } from "../errors/app-error.ts";
 import { type Logger, silentLogger } from "../log/logger.ts";
 import type { Clock } from "../time/clock.ts";
 import { connectBeside, whenReady } from "./connect.ts";
-import { type DurabilityMode, DurableRedis } from "./durable.ts";
+import { DurableRedis } from "./durable.ts";
 import { createClaimLayout } from "./layout.ts";
 import { type Partition, partitionOf } from "./partition.ts";
+import type { DurabilityMode } from "./server-state.ts";
 
 /** A write of more bytes is large. It goes over a connection of its own, so that small ones need not wait behind it. */
 const LARGE_BYTES = 256 * 1024;

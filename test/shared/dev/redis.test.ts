@@ -6,7 +6,7 @@ import { Secret } from "../../../shared/crypto/secret.ts";
 import { findRedisServer, type PrivateRedis, provideRedis, startRedis } from "../../../shared/dev/redis.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
 import { connectForWork } from "../../../shared/redis/connect.ts";
-import { readServerState } from "../../../shared/redis/durable.ts";
+import { readServerState } from "../../../shared/redis/server-state.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 

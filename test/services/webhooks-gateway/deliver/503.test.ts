@@ -13,7 +13,6 @@ const webhooks = useWebhooks({ redis });
 
 const post = (gateway: TestWebhooks, path = "/random", headers = {}) =>
   send(gateway.address, { path, headers, body: "x" });
-const codeOf = async (gateway: TestWebhooks) => (await post(gateway)).json()["code"];
 const readyz = ({ address }: TestWebhooks) => send(address, { method: "GET", path: "/readyz" });
 
 test("an add whose reply never comes is answered with 503 queue.outcome_unknown, though the call may be queued", async () => {
@@ -90,15 +89,6 @@ test("a webhook is refused with 503 queue.overloaded while depth, oldest age or 
   for (const [gateway, limit] of refusals)
     await eventually(`${limit} is within its limit`, () => isRelieved(gateway));
   for (const gateway of [age, depth, memory]) expect((await post(gateway)).status).toBe(202);
-});
-
-test("a Redis that stops keeping what a 202 promises turns webhooks to 503 queue.not_durable, until it keeps it again", async () => {
-  const gateway = await webhooks.start({ endpoints });
-  await redis.client.config("SET", "appendfsync", "everysec");
-  await eventually("calls are refused", async () => (await codeOf(gateway)) === "queue.not_durable");
-  expect((await readyz(gateway)).status).toBe(503);
-  await redis.client.config("SET", "appendfsync", "always");
-  await eventually("calls are taken", async () => (await post(gateway)).status === 202);
 });
 
 test("a webhook that arrives when the drain is over is refused with 503 service.draining and Retry-After", async () => {

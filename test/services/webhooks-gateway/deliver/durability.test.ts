@@ -87,20 +87,75 @@ async function isAofWhole(): Promise<boolean> {
   return info.includes("aof_rewrite_in_progress:0") && info.includes("aof_rewrite_scheduled:0");
 }
 
-test.each([
+const WEAKER = [
   ["without appendonly", "appendonly", "no", "yes", /appendonly yes/],
   ["with appendfsync everysec", "appendfsync", "everysec", "always", /appendfsync always/],
+  [
+    "with no-appendfsync-on-rewrite",
+    "no-appendfsync-on-rewrite",
+    "yes",
+    "no",
+    /CONFIG SET no-appendfsync-on-rewrite no/,
+  ],
   ["that evicts keys", "maxmemory-policy", "allkeys-lru", "noeviction", /noeviction/],
-])("a gateway does not start on a Redis %s, and says what to do", async (_, name, weak, strong, remedy) => {
-  await redis.client.config("SET", name, weak);
-  try {
-    const gateway = await webhooks.start({ endpoints, early: true });
-    await expect(gateway.gateway.firstCheck).rejects.toMatchObject({ code: "start.redis_not_durable" });
-    await expect(gateway.gateway.firstCheck).rejects.toThrow(remedy);
-    expect((await post(gateway)).json()).toMatchObject({ status: 503, code: "queue.not_durable" });
-  } finally {
-    await redis.client.config("SET", name, strong);
+] as const;
+
+test.each(WEAKER)(
+  "a gateway does not start on a Redis %s, and says what to do",
+  async (_, name, weak, strong, remedy) => {
+    await redis.client.config("SET", name, weak);
+    try {
+      const gateway = await webhooks.start({ endpoints, early: true });
+      await expect(gateway.gateway.firstCheck).rejects.toMatchObject({ code: "start.redis_not_durable" });
+      await expect(gateway.gateway.firstCheck).rejects.toThrow(remedy);
+      expect((await post(gateway)).json()).toMatchObject({ status: 503, code: "queue.not_durable" });
+    } finally {
+      await redis.client.config("SET", name, strong);
+      await eventually("the append-only file is whole", isAofWhole);
+    }
+  },
+);
+
+test.each(WEAKER)(
+  "a gateway closes when its Redis becomes one %s, and opens when that is put right; the log says both",
+  async (_, name, weak, strong, remedy) => {
+    const gateway = await webhooks.start({ endpoints });
+    const logged = () => gateway.log.events.filter(({ event }) => /^redis\.(refused|ready)$/.test(event));
+    expect((await post(gateway)).status).toBe(202);
+    await redis.client.config("SET", name, weak);
+    try {
+      const refusal = await eventually("it is closed", async () => {
+        const answer = await post(gateway);
+        return answer.status === 202 ? undefined : answer;
+      });
+      expect(refusal.json()).toMatchObject({ status: 503, code: "queue.not_durable" });
+      expect((await readyz(gateway)).status).toBe(503);
+    } finally {
+      await redis.client.config("SET", name, strong);
+    }
+    await eventually("it is open", async () => (await post(gateway)).status === 202);
     await eventually("the append-only file is whole", isAofWhole);
+    expect(logged().map(({ event }) => event)).toEqual(["redis.ready", "redis.refused", "redis.ready"]);
+    expect(logged()[1]?.fields["reason"]).toMatch(remedy);
+  },
+);
+
+test("where an ACL hides CONFIG, a Redis that evicts keys is refused all the same, by what INFO says", async () => {
+  await redis.client.call("ACL", "SETUSER", "app", "on", "nopass", "~*", "&*", "+@all", "-config");
+  await redis.client.config("SET", "maxmemory-policy", "allkeys-lru");
+  proxy.onCommand = (words) =>
+    isWord(/^waitaof$/i, words) ? { kind: "rewrite", words: ["EVAL", "return {1, 0}", "0"] } : undefined;
+  try {
+    const redisUrl = proxy.url.replace("redis://", "redis://app:any@");
+    const gateway = await webhooks.start({ endpoints, redisUrl, early: true });
+    await expect(gateway.gateway.firstCheck).rejects.toThrow(/maxmemory-policy is allkeys-lru/);
+    expect((await post(gateway)).json()).toMatchObject({ status: 503, code: "queue.not_durable" });
+    await redis.client.config("SET", "maxmemory-policy", "noeviction");
+    await eventually("calls are taken", async () => (await post(gateway)).status === 202);
+    expect((await readyz(gateway)).json()).toMatchObject({ redis: "waitaof" });
+  } finally {
+    await redis.client.config("SET", "maxmemory-policy", "noeviction");
+    await redis.client.call("ACL", "DELUSER", "app");
   }
 });
 

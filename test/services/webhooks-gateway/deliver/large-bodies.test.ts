@@ -49,7 +49,10 @@ test("ten bodies of 25 MiB at once are all accepted, and no small call beside th
   const small = streamOfSmallCalls(gateway);
   const large = await Promise.all(Array.from({ length: 10 }, (_, i) => postLarge(gateway, String(i))));
   expect(refused(await small.end())).toEqual([]);
-  expect(large.map(({ status }) => status), gateway.log.text()).toEqual(Array(10).fill(202));
+  expect(
+    large.map(({ status }) => status),
+    gateway.log.text(),
+  ).toEqual(Array(10).fill(202));
   expect(gateway.gateway.bodyBytes()).toBe(0);
   expect(eventsOf(gateway)).not.toContain("redis.silent");
 });
