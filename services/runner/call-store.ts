@@ -1,3 +1,4 @@
+import { sha256 as sha256Of } from "../../shared/crypto/compare.ts";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { DurableRedis } from "../../shared/redis/durable.ts";
@@ -5,6 +6,8 @@ import { runnerKeys } from "../../shared/redis/keys.ts";
 import { NOW, type Script, script } from "../../shared/redis/script.ts";
 import { isNewerError, unlessNewer, VERSIONS } from "../../shared/redis/version.ts";
 import { delay } from "../../shared/time/clock.ts";
+import { KEEP, type KeptAnswers } from "./kept-answers.ts";
+import { type Remembered, storedAnswer, toAnswer } from "./remembered-answer.ts";
 import type { HttpAnswer } from "./router.ts";
 
 /*
@@ -20,65 +23,87 @@ import type { HttpAnswer } from "./router.ts";
  *                                      ├───give back───┘               │
  *                                      └──────────run again────────────┘
  *
- * The fields of a call:
- *   always          v, st, request (job and SHA-256 of the body), job, bytes, sha256, at
+ * The fields of a call, short because a key is remembered for long (docs/operations.md says what one takes):
+ *   always          v, st, job, at, in and len (SHA-256 and length of the body)
  *   while it runs   owner, lease
- *   once answered   status; after a 2xx also type and answer (base64)
- *   at its end      finished; if it FAILED also code and reason. The reason is the handler's own text and is never listed
- *   a long call     attempts (failed ones), runs; until it is DONE also input (base64), input_type, metadata, traceparent
- * A FAILED long call has no TTL.
+ *   at its end      took (ms since `at`), status; if it is DONE out (SHA-256 of the answer's body, remembered-answer.ts);
+ *                   if it FAILED code and reason. The reason is the handler's own text and is never listed
+ *   a long call     attempts (failed ones); until it is DONE runs, status, input (base64), input_type, metadata, traceparent
+ * A FAILED long call has no TTL. Hashes with `v` 1 have sha256 (hex) for in, bytes for len, finished for took, request (job
+ * and sha256), and type and answer (base64) for out.
  *
  * Leases and due times follow Redis' clock, so that runners need not agree on the time.
+ *
+ * A Redis above its `maxmemory` refuses a script before its first write, and only if that needs memory. So BEGIN, which takes
+ * a call, first adds something, and the scripts for a call that was taken first remove something: they are never refused.
  */
+
+/** Lua: what is remembered of the answer of the call, as `Remembered`. */
+const REMEMBERED = `
+local function remembered()
+  local call = redis.call('HMGET', KEYS[1], 'status', 'out', 'type', 'answer')
+  return {call[1], call[2], redis.call('GET', KEYS[2]), call[3], call[4]}
+end`;
+
 /*
- * ARGV: id, fingerprint, owner, leaseMs, memoryMs, job, bytes, sha256. A long call has its answer, the 202, from the moment
- * it is stored, so a repeat is ANSWERED while it waits and runs.
+ * ARGV: id, owner, leaseMs, memoryMs, listedMs, job, in, its hex, len. A long call is answered from the moment it is stored,
+ * so a repeat gets its 202 while it waits and runs.
  */
-const BEGIN = `${NOW}${unlessNewer("runnerCall")}
-local id, request, owner, lease, memory = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local seen = redis.call('HMGET', KEYS[1], 'st', 'request', 'owner', 'lease', 'status', 'type', 'answer')
+const BEGIN = `${NOW}${unlessNewer("runnerCall")}${REMEMBERED}
+local id, owner, lease, memory, listed, job = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local seen = redis.call('HMGET', KEYS[1], 'st', 'job', 'in', 'sha256', 'owner', 'lease', 'runs')
 if seen[1] then
-  if seen[2] ~= request then return {'REUSED'} end
-  if seen[1] ~= 'FAILED' and seen[7] then return {'ANSWERED', seen[5], seen[6], seen[7]} end
-  if seen[1] == 'RUNNING' and seen[3] ~= owner and tonumber(seen[4]) > now then return {'RUNNING'} end
+  if seen[2] ~= job or (seen[3] or seen[4]) ~= (seen[3] and ARGV[7] or ARGV[8]) then return {'REUSED'} end
+  if seen[1] == 'DONE' then return {'ANSWERED', unpack(remembered())} end
+  if seen[1] ~= 'FAILED' and seen[7] then return {'STORED'} end
+  if seen[1] == 'RUNNING' and seen[5] ~= owner and tonumber(seen[6]) > now then return {'RUNNING'} end
 end
+redis.call('ZADD', KEYS[3], now + listed, id)
 redis.call('DEL', KEYS[1])
-redis.call('HSET', KEYS[1], 'v', ${VERSIONS.runnerCall}, 'st', 'RUNNING', 'request', request, 'owner', owner, 'lease', now + lease, 'at', now,
-  'job', ARGV[6], 'bytes', ARGV[7], 'sha256', ARGV[8])
+redis.call('HSET', KEYS[1], 'v', ${VERSIONS.runnerCall}, 'st', 'RUNNING', 'job', job, 'at', now, 'in', ARGV[7], 'len', ARGV[9],
+  'owner', owner, 'lease', now + lease)
 redis.call('PEXPIRE', KEYS[1], memory + lease)
-redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
-redis.call('ZADD', KEYS[2], now + memory, id)
-redis.call('ZREM', KEYS[3], id)
+redis.call('ZREM', KEYS[4], id)
+local unlisted = math.min(redis.call('ZCOUNT', KEYS[3], '-inf', now), 1000)
+if unlisted > 0 then redis.call('ZREMRANGEBYRANK', KEYS[3], 0, unlisted - 1) end
 return {'NEW'}`;
 
 /* ARGV: id, owner, leaseMs, memoryMs. */
 const RENEW = `${NOW}
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[2] then return 0 end
+redis.call('HDEL', KEYS[1], 'lease')
 redis.call('HSET', KEYS[1], 'lease', now + ARGV[3])
 redis.call('ZADD', KEYS[2], 'XX', now + ARGV[3], ARGV[1])
 if redis.call('PTTL', KEYS[1]) > 0 then redis.call('PEXPIRE', KEYS[1], ARGV[4] + ARGV[3]) end
 return 1`;
 
-/* ARGV: id, memoryMs, fingerprint, job, bytes, sha256, status, type, answer. Returns the first answer, if there is one. */
-const FINISH = `${NOW}${unlessNewer("runnerCall")}
-local id, memory = ARGV[1], ARGV[2]
-local seen = redis.call('HMGET', KEYS[1], 'st', 'status', 'type', 'answer')
-if seen[1] == 'DONE' then return {seen[2], seen[3], seen[4]} end
-redis.call('HSET', KEYS[1], 'v', ${VERSIONS.runnerCall}, 'st', 'DONE', 'finished', now, 'request', ARGV[3], 'job', ARGV[4], 'bytes', ARGV[5],
-  'sha256', ARGV[6], 'status', ARGV[7], 'type', ARGV[8], 'answer', ARGV[9])
-redis.call('HSETNX', KEYS[1], 'at', now)
-redis.call('HDEL', KEYS[1], 'owner', 'lease', 'input', 'input_type', 'metadata', 'traceparent', 'code', 'reason')
+/*
+ * ARGV: id, memoryMs, listedMs, job, in, len, status, out, what to keep of the answer or nothing, answerMs, answersBytesMax.
+ * Returns the first answer, if there is one. The hash is written anew, because one that was large stays a large structure.
+ */
+const FINISH = `${NOW}${unlessNewer("runnerCall")}${REMEMBERED}${KEEP}
+local id, memory, listed = ARGV[1], ARGV[2], ARGV[3]
+local seen = redis.call('HMGET', KEYS[1], 'st', 'at', 'attempts')
+if seen[1] == 'DONE' then return remembered() end
+local at = seen[2] or now
+redis.call('DEL', KEYS[1])
+redis.call('HSET', KEYS[1], 'v', ${VERSIONS.runnerCall}, 'st', 'DONE', 'job', ARGV[4], 'at', at, 'in', ARGV[5], 'len', ARGV[6],
+  'took', now - at, 'status', ARGV[7], 'out', ARGV[8])
+if seen[3] and seen[3] ~= '0' then redis.call('HSET', KEYS[1], 'attempts', seen[3]) end
 redis.call('PEXPIRE', KEYS[1], memory)
-redis.call('ZADD', KEYS[2], now + memory, id)
-redis.call('ZREM', KEYS[3], id)
+redis.call('ZADD', KEYS[3], now + listed, id)
+redis.call('ZREM', KEYS[4], id)
+if ARGV[9] ~= '' then keep(id, ARGV[9], ARGV[10], ARGV[11], KEYS[2], KEYS[5], KEYS[6]) end
 return false`;
 
-/* ARGV: id, owner, code, reason, status, attempts or nothing. */
+/* ARGV: id, owner, code, reason, status, attempts or nothing, listedMs. */
 const FAIL = `${NOW}
-if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[2] then return 0 end
-redis.call('HSET', KEYS[1], 'st', 'FAILED', 'finished', now, 'code', ARGV[3], 'reason', ARGV[4], 'status', ARGV[5])
-if ARGV[6] ~= '' then redis.call('HSET', KEYS[1], 'attempts', ARGV[6]) end
+local seen = redis.call('HMGET', KEYS[1], 'owner', 'at')
+if seen[1] ~= ARGV[2] then return 0 end
 redis.call('HDEL', KEYS[1], 'owner', 'lease')
+redis.call('HSET', KEYS[1], 'st', 'FAILED', 'took', now - (seen[2] or now), 'code', ARGV[3], 'reason', ARGV[4], 'status', ARGV[5])
+if ARGV[6] ~= '' then redis.call('HSET', KEYS[1], 'attempts', ARGV[6]) end
+if redis.call('PTTL', KEYS[1]) > 0 then redis.call('PEXPIRE', KEYS[1], ARGV[7]) end
 redis.call('ZREM', KEYS[2], ARGV[1])
 return 1`;
 
@@ -108,6 +133,7 @@ export type StoreOptions = {
   /** Unique to this runner: a call that it left RUNNING is its own to begin again. */
   owner: string;
   leaseMs: number;
+  /** How long a key is remembered once its call is DONE. */
   memoryMs: number;
 };
 
@@ -117,20 +143,26 @@ export type CallStore = ReturnType<typeof createCallStore>;
  * The durable memory of calls: one effect for each key. Every method is one atomic script, and its write is on disk when
  * it resolves, `renew` excepted. Nothing is retried here. Throws `runner.store_unavailable`; the outcome is then unknown.
  */
-export function createCallStore({ durable, owner, leaseMs, memoryMs }: StoreOptions) {
-  const begin = durableScript(durable, BEGIN);
+export function createCallStore({
+  durable,
+  owner,
+  leaseMs,
+  memoryMs,
+  answers,
+}: StoreOptions & { answers: Pick<KeptAnswers, "answerMs" | "answersBytesMax" | "toKeep"> }) {
+  const begin = durableScript(durable, BEGIN, "bytes");
   const renew = script(durable.redis, RENEW);
-  const finish = durableScript(durable, FINISH);
+  const finish = durableScript(durable, FINISH, "bytes");
   const fail = durableScript(durable, FAIL);
+  // A call is listed for as long as its answer may be kept.
+  const listedMs = Math.min(answers.answerMs, memoryMs);
 
   return {
     /** Marks the call as running here, under a lease, or tells what is known of it. */
-    async begin(call: CallSummary): Promise<Begun> {
-      const { callId: id, jobId, bytes, sha256 } = call;
-      const args = [id, fingerprint(call), owner, leaseMs, memoryMs, jobId, bytes, sha256];
-      return toBegun(
-        (await begin([runnerKeys.call(id), runnerKeys.calls, runnerKeys.due], args)) as string[],
-      );
+    async begin({ callId: id, jobId, bytes, sha256 }: CallSummary): Promise<Begun> {
+      const keys = [runnerKeys.call(id), runnerKeys.answer(id), runnerKeys.calls, runnerKeys.due];
+      const args = [id, owner, leaseMs, memoryMs, listedMs, jobId, Buffer.from(sha256, "hex"), sha256, bytes];
+      return toBegun(id, (await begin(keys, args)) as Buffer[]);
     },
 
     /** Prolongs the lease; false if the call no longer belongs to this runner. */
@@ -139,26 +171,36 @@ export function createCallStore({ durable, owner, leaseMs, memoryMs }: StoreOpti
     },
 
     /** Remembers the answer of a call that was run. Returns the first answer: another runner may have been faster. */
-    async finish(call: CallSummary, answer: HttpAnswer): Promise<HttpAnswer> {
-      const { callId: id, jobId, bytes, sha256 } = call;
-      const args = [id, memoryMs, fingerprint(call), jobId, bytes, sha256, ...toFields(answer)];
-      const first = await finish([runnerKeys.call(id), runnerKeys.calls, runnerKeys.due], args);
-      return first === null ? answer : toAnswer(first as string[]);
+    async finish({ callId: id, jobId, bytes, sha256 }: CallSummary, answer: HttpAnswer): Promise<HttpAnswer> {
+      const { call, answer: answerOf, calls, due, answers: kept, answersBytes } = runnerKeys;
+      const digest = sha256Of(answer.body);
+      const first = await finish(
+        [call(id), answerOf(id), calls, due, kept, answersBytes],
+        [
+          ...[id, memoryMs, listedMs, jobId, Buffer.from(sha256, "hex"), bytes, answer.status, digest],
+          ...[answers.toKeep(id, answer) ?? "", listedMs, answers.answersBytesMax],
+        ],
+      );
+      return first === null ? answer : toAnswer(id, first as unknown as Remembered);
     },
 
     /**
-     * Ends the run without an answer, so that the next request with this key runs the call again. A short call keeps the
-     * TTL it had. A long call is kept, since its sender was told that it will be run.
+     * Ends the run without an answer, so that the next request with this key runs the call again. A short call is forgotten
+     * when it is no longer listed. A long call is kept, since its sender was told that it will be run.
      */
     async fail(id: string, { code, reason, status, attempts }: Failure): Promise<void> {
-      await fail([runnerKeys.call(id), runnerKeys.due], [id, owner, code, reason, status, attempts ?? ""]);
+      const keys = [runnerKeys.call(id), runnerKeys.due];
+      await fail(keys, [id, owner, code, reason.slice(0, REASON_MAX), status, attempts ?? "", listedMs]);
     },
   };
 }
 
+/** So much of what a handler said of its failure is kept. */
+const REASON_MAX = 1000;
+
 /** A script whose write is on disk when it resolves. Throws `runner.store_unavailable`. */
-export function durableScript(durable: DurableRedis, lua: string): Script {
-  const run = script(durable.redis, lua);
+export function durableScript(durable: DurableRedis, lua: string, reply?: "bytes"): Script {
+  const run = script(durable.redis, lua, reply);
   return async (keys, args) => {
     try {
       return await durable.write(() => run(keys, args));
@@ -177,10 +219,12 @@ export function fingerprint({ jobId, sha256 }: Pick<CallSummary, "jobId" | "sha2
   return `${jobId}:${sha256}`;
 }
 
-function toBegun([kind, ...answer]: string[]): Begun {
-  switch (kind) {
+function toBegun(id: string, [kind, ...answer]: Buffer[]): Begun {
+  switch (String(kind)) {
     case "ANSWERED":
-      return { kind: "answered", answer: toAnswer(answer) };
+      return { kind: "answered", answer: toAnswer(id, answer as unknown as Remembered) };
+    case "STORED":
+      return { kind: "answered", answer: storedAnswer(id) };
     case "RUNNING":
       return { kind: "running" };
     case "REUSED":
@@ -188,14 +232,6 @@ function toBegun([kind, ...answer]: string[]): Begun {
     default:
       return { kind: "new" };
   }
-}
-
-export function toFields({ status, contentType, body }: HttpAnswer): [number, string, string] {
-  return [status, contentType ?? "", body.toString("base64")];
-}
-
-function toAnswer([status, type, body]: string[]): HttpAnswer {
-  return { status: Number(status), contentType: type || undefined, body: Buffer.from(body ?? "", "base64") };
 }
 
 const PAUSE_MS_MIN = 25;

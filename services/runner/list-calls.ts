@@ -8,18 +8,11 @@ import { storeUnavailable } from "./call-store.ts";
 const LOOKED_AT_MAX = 1000;
 const PAGE = 100;
 const LIMIT_DEFAULT = 100;
+/** Those of the second line are in hashes of the first releases only. */
 const FIELDS = [
-  "st",
-  "job",
-  "bytes",
-  "sha256",
-  "at",
-  "finished",
-  "status",
-  "lease",
-  "code",
-  "attempts",
-] as const;
+  ...(["st", "job", "len", "in", "at", "took", "status", "lease", "code", "attempts"] as const),
+  ...(["bytes", "sha256", "finished"] as const),
+];
 
 const LISTED_STATES = ["running", "interrupted", "stored", "done", "failed"] as const;
 type ListedState = (typeof LISTED_STATES)[number];
@@ -52,12 +45,12 @@ type Page = {
 export type ListCalls = ReturnType<typeof createListCalls>;
 
 /**
- * Reads what the runners on this Redis ran: first the long calls that are not done, then the newest. Throws
+ * Reads what the runners on this Redis run and ran: first the long calls that are not done, then the newest. Throws
  * `runner.store_unavailable`.
  */
 export function createListCalls(redis: Redis, clock: Clock) {
   async function one(id: string): Promise<ListedCall | undefined> {
-    return toListed(id, await redis.hmget(runnerKeys.call(id), ...FIELDS), clock());
+    return toListed(id, await redis.hmgetBuffer(runnerKeys.call(id), ...FIELDS), clock());
   }
 
   async function list({ limit, after, ...filter }: Filter): Promise<Page> {
@@ -136,19 +129,21 @@ function matches(
   return (state === undefined || call.state === state) && (jobId === undefined || call.job_id === jobId);
 }
 
-function toListed(id: string, fields: readonly (string | null)[], now: number): ListedCall | undefined {
-  const [st, job, bytes, sha256, at, finished, status, lease, code, attempts] = fields;
+function toListed(id: string, fields: readonly (Buffer | null)[], now: number): ListedCall | undefined {
+  const texts = fields.map((field) => field?.toString());
+  const [st, job, len, , at, took, status, lease, code, attempts, bytes, sha256, finished] = texts;
   if (!st) return undefined;
   const interrupted = st === "RUNNING" && Number(lease) < now;
+  const finishedAt = took === undefined ? Number(finished) : Number(at) + Number(took);
   return {
     id,
     job_id: Number(job),
     state: interrupted ? "interrupted" : (st.toLowerCase() as ListedState),
     started_at: Number(at),
-    ...(finished && { finished_at: Number(finished) }),
+    ...(finishedAt > 0 && { finished_at: finishedAt }),
     ...(status && { status: Number(status) }),
-    bytes: Number(bytes),
-    sha256: sha256 ?? "",
+    bytes: Number(len ?? bytes),
+    sha256: fields[3]?.toString("hex") ?? sha256 ?? "",
     ...(code && { code }),
     ...(attempts && { attempts_failed: Number(attempts) }),
   };

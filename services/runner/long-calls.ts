@@ -6,7 +6,8 @@ import { type Backoff, backoffMs } from "../../shared/time/backoff.ts";
 import { type Clock, delay } from "../../shared/time/clock.ts";
 import type { CallStore, UntilStored } from "./call-store.ts";
 import type { Leases } from "./leases.ts";
-import { type LongStore, type StoredCall, storedAnswer } from "./long-store.ts";
+import type { LongStore, StoredCall } from "./long-store.ts";
+import { storedAnswer } from "./remembered-answer.ts";
 import type { Job, Router } from "./router.ts";
 import type { Execute } from "./run-call.ts";
 

@@ -1,15 +1,16 @@
 import { runnerKeys } from "../../shared/redis/keys.ts";
 import { NOW, script } from "../../shared/redis/script.ts";
 import { unlessNewer, VERSIONS } from "../../shared/redis/version.ts";
-import { durableScript, type StoreOptions, toFields } from "./call-store.ts";
-import type { HttpAnswer, JobRequest } from "./router.ts";
+import { durableScript, type StoreOptions } from "./call-store.ts";
+import { storedAnswer } from "./remembered-answer.ts";
+import type { JobRequest } from "./router.ts";
 
-/* ARGV: id, owner, status, type, answer, input, input_type, metadata, traceparent. */
+/* ARGV: id, owner, status, input, input_type, metadata, traceparent. */
 const STORE = `${NOW}
 local id = ARGV[1]
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[2] then return 0 end
-redis.call('HSET', KEYS[1], 'st', 'STORED', 'status', ARGV[3], 'type', ARGV[4], 'answer', ARGV[5], 'input', ARGV[6],
-  'input_type', ARGV[7], 'metadata', ARGV[8], 'traceparent', ARGV[9], 'attempts', 0, 'runs', 0)
+redis.call('HSET', KEYS[1], 'st', 'STORED', 'status', ARGV[3], 'input', ARGV[4], 'input_type', ARGV[5], 'metadata', ARGV[6],
+  'traceparent', ARGV[7], 'attempts', 0, 'runs', 0)
 redis.call('HDEL', KEYS[1], 'owner', 'lease')
 redis.call('PERSIST', KEYS[1])
 redis.call('ZADD', KEYS[2], '+inf', id)
@@ -26,7 +27,7 @@ const CLAIM = `${NOW}
 local id = ARGV[1]
 local due = redis.call('ZSCORE', KEYS[2], id)
 if not due or tonumber(due) > now then return false end
-local call = redis.call('HMGET', KEYS[1], 'st', 'job', 'bytes', 'sha256', 'input', 'input_type', 'metadata',
+local call = redis.call('HMGET', KEYS[1], 'st', 'job', 'in', 'sha256', 'input', 'input_type', 'metadata',
   'traceparent', 'attempts', 'v')
 if tonumber(call[10] or 1) > ${VERSIONS.runnerCall} then
   redis.call('ZADD', KEYS[2], now + 5000, id)
@@ -36,6 +37,7 @@ if (call[1] ~= 'STORED' and call[1] ~= 'RUNNING') or not call[5] then
   redis.call('ZREM', KEYS[2], id)
   return false
 end
+redis.call('HDEL', KEYS[1], 'owner', 'lease')
 redis.call('HSET', KEYS[1], 'st', 'RUNNING', 'owner', ARGV[2], 'lease', now + ARGV[3])
 redis.call('ZADD', KEYS[2], now + ARGV[3], id)
 call[10] = redis.call('HINCRBY', KEYS[1], 'runs', 1)
@@ -44,20 +46,20 @@ return call`;
 /* ARGV: id, owner, pauseMs, attempts. */
 const GIVE_BACK = `${NOW}
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[2] then return 0 end
-redis.call('HSET', KEYS[1], 'st', 'STORED', 'attempts', ARGV[4])
 redis.call('HDEL', KEYS[1], 'owner', 'lease')
+redis.call('HSET', KEYS[1], 'st', 'STORED', 'attempts', ARGV[4])
 redis.call('ZADD', KEYS[2], now + ARGV[3], ARGV[1])
 return 1`;
 
 /* ARGV: id, status. A short call has no input and cannot be run again. */
 const RUN_AGAIN = `${NOW}${unlessNewer("runnerCall")}
-local call = redis.call('HMGET', KEYS[1], 'st', 'input')
+local call = redis.call('HMGET', KEYS[1], 'st', 'runs')
 if not call[1] then return 'UNKNOWN' end
 if call[1] == 'STORED' then return 'WAITING' end
 if call[1] ~= 'FAILED' then return call[1] end
 if not call[2] then return 'SHORT' end
+redis.call('HDEL', KEYS[1], 'took', 'finished', 'code', 'reason')
 redis.call('HSET', KEYS[1], 'st', 'STORED', 'status', ARGV[2], 'attempts', 0)
-redis.call('HDEL', KEYS[1], 'finished', 'code', 'reason')
 redis.call('ZADD', KEYS[2], now, ARGV[1])
 return 'STORED'`;
 
@@ -84,16 +86,16 @@ export type LongStore = ReturnType<typeof createLongStore>;
 export function createLongStore({ durable, owner, leaseMs }: StoreOptions) {
   const store = durableScript(durable, STORE);
   const due = script(durable.redis, DUE);
-  const claim = durableScript(durable, CLAIM);
+  const claim = durableScript(durable, CLAIM, "bytes");
   const giveBack = durableScript(durable, GIVE_BACK);
   const runAgain = durableScript(durable, RUN_AGAIN);
 
   return {
-    /** Stores a call that was begun here, with its answer; false if the call no longer belongs to this runner. */
-    async store(request: JobRequest, answer: HttpAnswer): Promise<boolean> {
+    /** Stores a call that was begun here; false if the call no longer belongs to this runner. */
+    async store(request: JobRequest): Promise<boolean> {
       const { callId: id, body, contentType = "", metadata, traceparent = "" } = request;
       const input = [body.toString("base64"), contentType, JSON.stringify(metadata), traceparent];
-      const args = [id, owner, ...toFields(answer), ...input];
+      const args = [id, owner, storedAnswer(id).status, ...input];
       return (await store([runnerKeys.call(id), runnerKeys.calls, runnerKeys.due], args)) === 1;
     },
 
@@ -105,7 +107,7 @@ export function createLongStore({ durable, owner, leaseMs }: StoreOptions) {
     /** Claims a due call under a lease; undefined if another runner was faster. */
     async claim(id: string): Promise<StoredCall | undefined> {
       const reply = await claim([runnerKeys.call(id), runnerKeys.due], [id, owner, leaseMs]);
-      return reply === null ? undefined : toStoredCall(id, reply as string[]);
+      return reply === null ? undefined : toStoredCall(id, reply as (Buffer | null)[]);
     },
 
     /** Gives a call back, so that any runner may claim it after the pause. Changes nothing if another runner has it. */
@@ -123,25 +125,24 @@ export function createLongStore({ durable, owner, leaseMs }: StoreOptions) {
   };
 }
 
-/** The answer to the sender of a long call, which every repeat gets too. */
-export function storedAnswer(callId: string): HttpAnswer {
-  const body = JSON.stringify({ status: "stored", call_id: callId });
-  return { status: 202, contentType: "application/json", body: Buffer.from(body) };
-}
-
-function toStoredCall(callId: string, reply: readonly string[]): StoredCall {
-  const [, job, bytes, sha256, input, inputType, metadata, traceparent, attempts, runs] = reply;
+function toStoredCall(callId: string, reply: readonly (Buffer | null)[]): StoredCall {
+  const [digest, ...rest] = reply.slice(2);
+  const [, job] = reply.map(String);
+  const [sha256, input, inputType, metadata, traceparent, attempts, runs] = rest.map((each) =>
+    each?.toString(),
+  );
+  const body = Buffer.from(input ?? "", "base64");
   return {
     request: {
       callId,
       jobId: Number(job),
-      body: Buffer.from(input ?? "", "base64"),
+      body,
       contentType: inputType || undefined,
       metadata: JSON.parse(metadata ?? "{}") as Record<string, string>,
       traceparent: traceparent || undefined,
     },
-    bytes: Number(bytes),
-    sha256: sha256 ?? "",
+    bytes: body.length,
+    sha256: digest?.toString("hex") ?? sha256 ?? "",
     attemptsFailed: Number(attempts),
     runs: Number(runs),
   };

@@ -38,11 +38,13 @@ export type Answer =
   | { readonly status?: number; readonly contentType?: string; readonly body?: Uint8Array | string }
   | { readonly status?: number; readonly json: unknown };
 
-/** An answer in the form in which it is sent and stored. */
+/** An answer in the form in which it is sent. */
 export type HttpAnswer = {
   readonly status: number;
   readonly contentType: string | undefined;
   readonly body: Buffer;
+  /** The digest of the body that the first answer had, if it is no longer kept; `body` is empty then. */
+  readonly forgotten?: string;
 };
 
 /**

@@ -12,7 +12,8 @@ import type { DurableRedis } from "../../shared/redis/durable.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { parseKey, type RequestChecks } from "./authenticate.ts";
 import { type ListCalls, parseFilter } from "./list-calls.ts";
-import { type LongStore, storedAnswer } from "./long-store.ts";
+import type { LongStore } from "./long-store.ts";
+import { storedAnswer } from "./remembered-answer.ts";
 import type { HttpAnswer, Job, Router } from "./router.ts";
 import type { Outcome, RunCall } from "./run-call.ts";
 
@@ -251,8 +252,12 @@ function draining(): AppError {
   return new AppError("service.draining", { reason: "the runner stops", retryAfterMs: 1000 });
 }
 
-/** Sends an answer as it stands; does nothing if the caller went away. */
-function sendAnswer(res: ServerResponse, { status, contentType, body }: HttpAnswer, replayed = false): void {
+/**
+ * Sends an answer as it stands; does nothing if the caller went away. One whose body is no longer kept has its status, its
+ * digest (RFC 9530) and a header that says so.
+ */
+function sendAnswer(res: ServerResponse, answer: HttpAnswer, replayed = false): void {
+  const { status, contentType, body, forgotten } = answer;
   if (res.destroyed) return;
   const hasBody = mayHaveBody(status);
   res.writeHead(status, STATUS_CODES[status], {
@@ -260,6 +265,7 @@ function sendAnswer(res: ServerResponse, { status, contentType, body }: HttpAnsw
     ...(contentType !== undefined && { "Content-Type": contentType }),
     ...(hasBody && { "Content-Length": body.length }),
     ...(replayed && { "Idempotent-Replayed": "true" }),
+    ...(forgotten !== undefined && { "Repr-Digest": forgotten, "Idempotent-Body": "forgotten" }),
   });
   res.end(hasBody ? body : undefined);
 }

@@ -7,7 +7,8 @@ import type { Fields, Logger } from "../../shared/log/logger.ts";
 import type { CheckedRequest } from "./authenticate.ts";
 import { type CallStore, type Failure, fingerprint, type UntilStored } from "./call-store.ts";
 import type { Leases } from "./leases.ts";
-import { type LongStore, storedAnswer } from "./long-store.ts";
+import type { LongStore } from "./long-store.ts";
+import { storedAnswer } from "./remembered-answer.ts";
 import type { Answer, HttpAnswer, Job, JobContext, JobRequest } from "./router.ts";
 
 export type Outcome = {
@@ -120,7 +121,7 @@ export function createRunBegun({
     const answer = storedAnswer(callId);
     const stored = await orFail(callId, async () => {
       job.prepare(request);
-      return await longStore.store(request, answer);
+      return await longStore.store(request);
     });
     if (!stored) throw busy(callId);
     failpoint("runner.after_stored");

@@ -10,6 +10,7 @@ import type { Backoff } from "../../shared/time/backoff.ts";
 import { type Clock, systemClock, within } from "../../shared/time/clock.ts";
 import { createRequestChecks } from "./authenticate.ts";
 import { createCallStore, createUntilStored } from "./call-store.ts";
+import { KeptAnswers } from "./kept-answers.ts";
 import { Leases } from "./leases.ts";
 import { createListCalls } from "./list-calls.ts";
 import { LongCalls } from "./long-calls.ts";
@@ -29,8 +30,16 @@ export type RunnerOptions = {
   /** Any of them may have signed a request. Without secrets, requests need no signature. */
   secrets?: readonly (Secret | string)[];
   metadataPrefix?: string;
-  /** How long a key and its first answer are remembered. */
+  /** How long a key is remembered, with the status and the digest of its first answer. */
   memoryMs?: number;
+  /** How long the first answer is kept whole, if there is room, and its call listed. At most `memoryMs` counts. */
+  answerMs?: number;
+  /** A larger answer is not kept whole. */
+  resultBytesMax?: number;
+  /** What all answers together may take that are kept whole; the oldest give way. */
+  answersBytesMax?: number;
+  /** Above this part of Redis' `maxmemory`, no answer is kept whole. */
+  memoryRatioMax?: number;
   /** How long a call stays with a runner that no longer renews its lease. */
   leaseMs?: number;
   /** How many requests are taken at once, and how many long calls run at once beside them. */
@@ -72,6 +81,10 @@ export function createRunner({
   secrets = [],
   metadataPrefix = "X-PLATFORM",
   memoryMs = 30 * DAY_MS,
+  answerMs = DAY_MS,
+  resultBytesMax = 256 * 1024,
+  answersBytesMax = 256 * 1024 * 1024,
+  memoryRatioMax = 0.75,
   leaseMs = 30_000,
   concurrency = 100,
   bodyBytesMax = 64 * 1024 * 1024,
@@ -88,7 +101,15 @@ export function createRunner({
 
   const durable = new DurableRedis({ redis, mode: durability, log });
   const store = { durable, owner: randomUUID(), leaseMs, memoryMs };
-  const calls = createCallStore(store);
+  const answers = new KeptAnswers({
+    durable,
+    answerMs,
+    resultBytesMax,
+    answersBytesMax,
+    memoryRatioMax,
+    log,
+  });
+  const calls = createCallStore({ ...store, answers });
   const longStore = createLongStore(store);
   const untilStored = createUntilStored({ ended, log });
   const leases = new Leases({ redis, renew: calls.renew, leaseMs });
@@ -140,8 +161,7 @@ export function createRunner({
       const closed = [...servers.map((server) => server.close(graceMs)), idle(), longCalls.stop()];
       const outcome = await within(graceMs, Promise.all(closed));
       abort.abort(new Error("the runner has stopped"));
-      leases.stop();
-      durable.stop();
+      for (const part of [leases, answers, durable]) part.stop();
       if (outcome.kind === "failed") throw outcome.error;
     },
   };

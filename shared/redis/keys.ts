@@ -90,9 +90,12 @@ export function keysOf(prefix: string) {
  * The keys of the runners on one Redis, which need not be the gateways'. services/runner/call-store.ts has the fields.
  *
  *   {postern-runner}:call:<key>   hash: what is remembered of a call, by its Idempotency-Key
- *   {postern-runner}:calls        zset: every call remembered, by the time it may be forgotten (+inf: not before it ends)
+ *   {postern-runner}:calls        zset: the calls that are listed, by the time they are no longer (+inf: not before they end)
  *   {postern-runner}:due          zset: long calls, by the time a runner has to look at them. A waiting call is due at once
  *                                 or after a pause, a running one when its lease lapses
+ *   {postern-runner}:answer:<key> string: the answer of a call, while it is kept (services/runner/remembered-answer.ts)
+ *   {postern-runner}:answers      zset: the kept answers, as `<bytes> <key>`, by the time they are let go
+ *   {postern-runner}:answers:bytes  string: how many bytes these take
  */
 const RUNNER_PREFIX = "{postern-runner}";
 
@@ -100,4 +103,7 @@ export const runnerKeys = {
   call: (idempotencyKey: string) => `${RUNNER_PREFIX}:call:${idempotencyKey}`,
   calls: `${RUNNER_PREFIX}:calls`,
   due: `${RUNNER_PREFIX}:due`,
+  answer: (idempotencyKey: string) => `${RUNNER_PREFIX}:answer:${idempotencyKey}`,
+  answers: `${RUNNER_PREFIX}:answers`,
+  answersBytes: `${RUNNER_PREFIX}:answers:bytes`,
 } as const;

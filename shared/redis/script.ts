@@ -9,18 +9,22 @@ export type Script = (
 
 /**
  * A Lua script on one connection. It is sent as its hash, and in full only if Redis does not know it because it is new,
- * was restarted or was flushed. It may refuse what a later release wrote (version.ts).
+ * was restarted or was flushed. It may refuse what a later release wrote (version.ts). Strings of its reply are text, or
+ * Buffers with "bytes".
  */
-export function script(redis: Redis, lua: string): Script {
+export function script(redis: Redis, lua: string, reply: "text" | "bytes" = "text"): Script {
   const sha = createHash("sha1").update(lua).digest("hex");
+  const call = (command: "EVALSHA" | "EVAL", words: readonly (string | number | Buffer)[]) =>
+    reply === "bytes" ? redis.callBuffer(command, [...words]) : redis.call(command, [...words]);
   return async (keys, args) => {
+    const rest = [keys.length, ...keys, ...args];
     try {
-      return await redis.evalsha(sha, keys.length, ...keys, ...args);
+      return await call("EVALSHA", [sha, ...rest]);
     } catch (error) {
       if (!(error instanceof Error && error.message.startsWith("NOSCRIPT"))) throw fromScript(error);
     }
     try {
-      return await redis.eval(lua, keys.length, ...keys, ...args);
+      return await call("EVAL", [lua, ...rest]);
     } catch (error) {
       throw fromScript(error);
     }

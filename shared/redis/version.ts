@@ -18,7 +18,7 @@ export const VERSIONS = {
   rejected: 1,
   opened: 1,
   audit: 1,
-  runnerCall: 1,
+  runnerCall: 2,
 } as const;
 
 type Versioned = keyof typeof VERSIONS;

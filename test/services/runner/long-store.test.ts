@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { createCallStore } from "../../../services/runner/call-store.ts";
-import { createLongStore, storedAnswer } from "../../../services/runner/long-store.ts";
+import { createLongStore } from "../../../services/runner/long-store.ts";
+import { storedAnswer } from "../../../services/runner/remembered-answer.ts";
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
 import { DurableRedis } from "../../../shared/redis/durable.ts";
@@ -10,12 +11,13 @@ import { useRedis } from "../../fixtures/redis.ts";
 
 const redis = useRedis();
 const ends = useEnds();
+const answers = { answerMs: 60_000, answersBytesMax: 0, toKeep: () => undefined };
 
 test("of two runners that saw the same call due, one takes it", async () => {
   const durable = new DurableRedis({ redis: redis.client, mode: "strict", log: silentLogger });
   ends.defer(() => durable.stop());
   await durable.firstCheck;
-  const options = { durable, leaseMs: 60_000, memoryMs: 60_000 };
+  const options = { durable, leaseMs: 60_000, memoryMs: 60_000, answers };
   const [one, other] = [
     createLongStore({ ...options, owner: "one" }),
     createLongStore({ ...options, owner: "other" }),
@@ -31,7 +33,7 @@ test("of two runners that saw the same call due, one takes it", async () => {
   };
   const subject = { callId: "k", jobId: 1, bytes: body.length, sha256: sha256Hex(body) };
   expect(await createCallStore({ ...options, owner: "one" }).begin(subject)).toEqual({ kind: "new" });
-  expect(await one.store(request, storedAnswer("k"))).toBe(true);
+  expect(await one.store(request)).toBe(true);
   expect([await one.due(10), await other.due(10)]).toEqual([["k"], ["k"]]);
   expect(await one.claim("k")).toMatchObject({ request, sha256: subject.sha256, runs: 1 });
   expect(await other.claim("k")).toBeUndefined();
@@ -42,9 +44,9 @@ test("a call of a later release is neither begun, ended nor run again, and a wai
   const durable = new DurableRedis({ redis: redis.client, mode: "strict", log: silentLogger });
   ends.defer(() => durable.stop());
   await durable.firstCheck;
-  const options = { durable, leaseMs: 60_000, memoryMs: 60_000, owner: "one" };
+  const options = { durable, leaseMs: 60_000, memoryMs: 60_000, owner: "one", answers };
   const [calls, longStore] = [createCallStore(options), createLongStore(options)];
-  const stored = { v: 2, st: "STORED", input: "" };
+  const stored = { v: 3, st: "STORED", input: "" };
   await redis.client.multi().hset(runnerKeys.call("later"), stored).zadd(runnerKeys.due, 1, "later").exec();
   const before = await redis.client.hgetall(runnerKeys.call("later"));
 

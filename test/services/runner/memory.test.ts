@@ -1,0 +1,43 @@
+import { expect, test } from "vitest";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { runnerKeys } from "../../../shared/redis/keys.ts";
+import { useEnds } from "../../fixtures/ends.ts";
+import { useOwnRedis } from "../../fixtures/redis.ts";
+import { answerOf, openCalls, usedBytes } from "./stores.ts";
+
+const redis = useOwnRedis();
+const ends = useEnds();
+
+const CALLS = 5000;
+
+/** The bytes of Redis that a finished call takes, whatever its keys. */
+async function bytesPerCall(answerBytes: number, options: { answerMs?: number } = {}): Promise<number> {
+  const { run } = await openCalls(redis, ends, options);
+  await run(100, answerOf(answerBytes)); // from now on Redis knows the scripts
+  await redis.client.flushdb();
+  const before = await usedBytes(redis);
+  await run(CALLS, answerOf(answerBytes));
+  if (options.answerMs === 1) await eventually("all answers have expired", isForgotten);
+  return ((await usedBytes(redis)) - before) / CALLS;
+}
+
+const isForgotten = async () => (await redis.client.dbsize()) <= CALLS + 4;
+
+test("a finished call whose answer has been let go takes less than 400 bytes of Redis, all keys counted", async () => {
+  expect(await bytesPerCall(10_000, { answerMs: 1 })).toBeLessThan(400);
+  const [key = ""] = await redis.client.keys(runnerKeys.call("c_*"));
+  expect(await redis.client.object("ENCODING", key)).toBe("listpack");
+});
+
+test("a finished call with an answer of 1 kB takes no more than 2 kB of Redis, and one of 10 kB no more than 12", async () => {
+  expect(await bytesPerCall(1000)).toBeLessThan(2000);
+  expect(await bytesPerCall(10_000)).toBeLessThan(12_000);
+});
+
+test("the count of the bytes of kept answers is what they take of Redis, within a tenth", async () => {
+  const without = await bytesPerCall(0);
+  const kept = await bytesPerCall(1000);
+  const counted = Number(await redis.client.get(runnerKeys.answersBytes)) / CALLS;
+  expect(counted / (kept - without)).toBeGreaterThan(0.9);
+  expect(counted / (kept - without)).toBeLessThan(1.1);
+});

@@ -1,0 +1,118 @@
+import { expect, test } from "vitest";
+import { createRouter } from "../../../../../services/runner/runner.ts";
+import { sha256Hex } from "../../../../../shared/crypto/compare.ts";
+import { contentDigest } from "../../../../../shared/crypto/message-signature.ts";
+import { eventually } from "../../../../../shared/dev/wait.ts";
+import { runnerKeys } from "../../../../../shared/redis/keys.ts";
+import { type TestRunner, useRunners } from "../../../../fixtures/runners.ts";
+import type { Answer } from "../../../../support/http.ts";
+import { counting, longJob, stateOf } from "../../gated-jobs.ts";
+
+const runners = useRunners({ fresh: "test" });
+
+/** What a repeat of a call is told whose first answer had this body, which is no longer kept. */
+const forgotten = (status: number, body: string) => ({
+  ...{ status, text: "", replayed: "true", body: "forgotten" },
+  digest: contentDigest(sha256Hex(Buffer.from(body))),
+});
+
+const told = ({ status, text, headers }: Answer) => ({
+  ...{ status, text, replayed: headers["idempotent-replayed"], body: headers["idempotent-body"] },
+  digest: headers["repr-digest"],
+});
+
+const isLetGo = async (key: string) => (await runners.redis.client.exists(runnerKeys.answer(key))) === 0;
+
+test("a repeat of a call whose answer is no longer kept gets its status and its digest, and nothing runs", async () => {
+  const { seen, jobs } = counting();
+  const runner = await runners.start({ jobs, answerMs: 50 });
+  expect((await runner.offer("k")).text).toBe("run 1");
+  await eventually("its answer is let go", () => isLetGo("k"));
+  const repeat = await runner.offer("k");
+  expect(told(repeat)).toEqual(forgotten(201, "run 1"));
+  expect([repeat.headers["content-length"], repeat.headers["content-type"]]).toEqual(["0", undefined]);
+  expect(seen.runs).toBe(1);
+});
+
+test("an answer above result_bytes_max reaches who asked for it, and is not kept for a repeat", async () => {
+  const { seen, jobs } = counting();
+  const runner = await runners.start({ jobs, resultBytesMax: 4 });
+  expect((await runner.offer("k")).text).toBe("run 1");
+  expect(told(await runner.offer("k"))).toEqual(forgotten(201, "run 1"));
+  expect(seen.runs).toBe(1);
+});
+
+test("the key of a forgotten answer still stands for one job and one body", async () => {
+  const { seen, jobs } = counting();
+  const { offer } = await runners.start({ jobs, resultBytesMax: 0 });
+  await offer("k", { body: "x" });
+  for (const other of [{ body: "y" }, { body: "x", job: 2 }])
+    expect((await offer("k", other)).json()["code"]).toBe("runner.key_reused");
+  expect(seen.runs).toBe(1);
+});
+
+test("the oldest kept answers give way to new ones, so that all together take no more than answers_bytes_max", async () => {
+  const jobs = createRouter().job(1, { name: "large", handler: () => ({ body: "x".repeat(1000) }) });
+  const { offer } = await runners.start({ jobs, answersBytesMax: 5000 });
+  const keys = ["a", "b", "c", "d", "e"];
+  for (const key of keys) await offer(key);
+  const kept = [];
+  for (const key of keys) kept.push((await offer(key)).text.length);
+  expect(kept).toEqual([0, 0, 1000, 1000, 1000]);
+  const entries = await runners.redis.client.zrange(runnerKeys.answers, 0, "-1");
+  const sizes = entries.map((entry) => Number(entry.split(" ")[0]));
+  const counted = Number(await runners.redis.client.get(runnerKeys.answersBytes));
+  expect(counted).toBe(sizes.reduce((sum, size) => sum + size));
+  expect(counted).toBeLessThanOrEqual(5000);
+});
+
+test("answers whose time is up are counted until they are let go, and then make room", async () => {
+  const { jobs } = counting();
+  const brief = await runners.start({ jobs, answerMs: 50, answersBytesMax: 700 });
+  for (const key of ["a", "b"]) await brief.offer(key);
+  await eventually("both have expired", async () => (await isLetGo("a")) && (await isLetGo("b")));
+  await brief.offer("c");
+  expect(await runners.redis.client.zrange(runnerKeys.answers, 0, "-1")).toEqual([
+    expect.stringMatching(/ c$/),
+  ]);
+});
+
+test("an answer without a body and the 202 of a long call are given again, though nothing of them is kept", async () => {
+  const jobs = longJob(async () => {}).job(2, { name: "silent", handler: () => ({ status: 204 }) });
+  const runner: TestRunner = await runners.start({ jobs, answersBytesMax: 0, resultBytesMax: 0 });
+  await runner.offer("silent", { job: 2 });
+  const { text: first } = await runner.offer("long");
+  await eventually("it is done", async () => (await stateOf(runner, "long")) === "done");
+  const plain = { replayed: "true", body: undefined, digest: undefined };
+  expect(told(await runner.offer("silent", { job: 2 }))).toEqual({ ...plain, status: 204, text: "" });
+  expect(told(await runner.offer("long"))).toEqual({ ...plain, status: 202, text: first });
+});
+
+test("a call that an earlier release answered is answered as it was, and listed", async () => {
+  const sha256 = sha256Hex(Buffer.alloc(0));
+  const stored = {
+    ...{ v: 1, st: "DONE", request: `1:${sha256}`, job: 1, bytes: 0, sha256, at: 1000, finished: 3000 },
+    ...{ status: 201, type: "text/plain", answer: Buffer.from([0xff, 0]).toString("base64") },
+  };
+  await runners.redis.client.hset(runnerKeys.call("k"), stored);
+  const { seen, jobs } = counting();
+  const { offer, get } = await runners.start({ jobs });
+  const repeat = await offer("k");
+  expect([repeat.status, repeat.headers["content-type"], [...repeat.body]]).toEqual([
+    201,
+    "text/plain",
+    [0xff, 0],
+  ]);
+  expect((await offer("k", { body: "other" })).status).toBe(422);
+  expect(seen.runs).toBe(0);
+  const listed = {
+    id: "k",
+    state: "done",
+    started_at: 1000,
+    finished_at: 3000,
+    status: 201,
+    bytes: 0,
+    sha256,
+  };
+  expect((await get("/calls/k")).json()).toMatchObject(listed);
+});

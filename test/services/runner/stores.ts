@@ -1,0 +1,51 @@
+import { createHash } from "node:crypto";
+import { createCallStore } from "../../../services/runner/call-store.ts";
+import { KeptAnswers } from "../../../services/runner/kept-answers.ts";
+import type { HttpAnswer } from "../../../services/runner/router.ts";
+import { silentLogger } from "../../../shared/log/logger.ts";
+import { DurableRedis } from "../../../shared/redis/durable.ts";
+import type { Ends } from "../../fixtures/ends.ts";
+import type { TestRedis } from "../../fixtures/redis.ts";
+
+const DAY_MS = 86_400_000;
+
+/** The stores of a runner without the runner, for many calls in little time. */
+export async function openCalls(redis: TestRedis, ends: Ends, options: { answerMs?: number } = {}) {
+  const durable = new DurableRedis({ redis: redis.client, mode: "strict", log: silentLogger });
+  ends.defer(() => durable.stop());
+  const answers = new KeptAnswers({
+    ...{ durable, resultBytesMax: 1e6, answersBytesMax: 1e9, memoryRatioMax: 1, log: silentLogger },
+    answerMs: options.answerMs ?? DAY_MS,
+  });
+  ends.defer(() => answers.stop());
+  await durable.firstCheck;
+  const calls = createCallStore({ durable, owner: "one", leaseMs: 30_000, memoryMs: 30 * DAY_MS, answers });
+
+  /** Runs so many calls with keys as a gateway makes them. */
+  async function run(count: number, answer: HttpAnswer): Promise<void> {
+    for (let i = 0; i < count; i += 100) await Promise.all(keysFrom(i).map((key) => runOne(key, answer)));
+  }
+
+  async function runOne(callId: string, answer: HttpAnswer): Promise<void> {
+    const sha256 = createHash("sha256").update(callId).digest("hex");
+    const call = { callId, jobId: 1, bytes: 300, sha256 };
+    await calls.begin(call);
+    await calls.finish(call, answer);
+  }
+
+  return { run };
+}
+
+const keysFrom = (first: number) =>
+  Array.from({ length: 100 }, (_, i) => `c_${(first + i).toString(16).padStart(32, "0")}`);
+
+/** What Redis has allocated. */
+export async function usedBytes({ client }: TestRedis): Promise<number> {
+  return Number(/^used_memory:(\d+)/m.exec(await client.info("memory"))?.[1]);
+}
+
+/** So many bytes of JSON, or an answer without anything, for which nothing is kept. */
+export function answerOf(bytes: number): HttpAnswer {
+  const contentType = bytes === 0 ? undefined : "application/json";
+  return { status: 200, contentType, body: Buffer.alloc(bytes, "x") };
+}
