@@ -56,7 +56,7 @@ function distinct(lines: readonly string[]): string[] {
   return [...new Set(lines)];
 }
 
-function servicesOf({ webhooks, x402, prices, pricing, jobs }: AllConfig): string {
+function servicesOf({ postern, webhooks, x402, prices, pricing, jobs }: AllConfig): string {
   const endpoints =
     webhooks === undefined ? "off (no webhooks.toml)" : counted(webhooks.endpoints.length, "endpoint");
   const sold =
@@ -64,7 +64,8 @@ function servicesOf({ webhooks, x402, prices, pricing, jobs }: AllConfig): strin
       ? "off (no x402.toml)"
       : `${counted(prices?.size ?? 0, "priced job")}, ${counted(x402.accepted_tokens.length, "token")}`;
   const quoted = pricing === undefined ? "off (no pricing.toml)" : counted(jobs?.size ?? 0, "priced job");
-  return `webhooks gateway: ${endpoints}; x402 gateway: ${sold}; pricing engine: ${quoted}`;
+  const runner = postern.runner.redis === undefined ? "the Redis of all" : "a Redis of its own";
+  return `webhooks gateway: ${endpoints}; x402 gateway: ${sold}; pricing engine: ${quoted}; runner: ${runner}`;
 }
 
 function counted(count: number, noun: string): string {

@@ -1,4 +1,5 @@
 import { loadConfig } from "../../shared/config/load-config.ts";
+import { toAnswerOptions, toRunnerRedis } from "../../shared/config/postern-toml.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
 import { echo, keccak256, slow } from "./jobs.ts";
@@ -23,17 +24,19 @@ export function runRunner(options: RunnerProcess): Promise<number> {
       });
     }
 
-    const redis = connectForRequests(postern.redis.url, log);
+    const { url: redisUrl, durability } = toRunnerRedis(postern);
+    const redis = connectForRequests(redisUrl, log);
     shutdown.defer("redis", () => redis.disconnect());
 
     const jobs = exampleJobs();
     const runner = createRunner({
       jobs,
       redis,
-      durability: postern.redis.durability,
+      durability,
       secrets: config.secret ?? [],
       metadataPrefix: postern.metadata_prefix,
       memoryMs: config.memory_secs * 1000,
+      ...toAnswerOptions(postern),
       leaseMs: config.lease_ms,
       concurrency: config.concurrency,
       longAttempts: config.long_attempts,

@@ -37,29 +37,63 @@ const hasBothTimes = z.object({
   producer: z.object({ lock_ms: z.number() }),
 });
 
+const redisUrl = (env: Env) =>
+  secretValue(env).refine((url) => /^rediss?:\/\//.test(url.reveal()), "must be a redis:// or rediss:// URL");
+
+const durability = z.enum(["strict", "relaxed"]).default("strict");
+
 const redis = (env: Env) =>
   z.strictObject({
-    url: secretValue(env)
-      .refine((url) => /^rediss?:\/\//.test(url.reveal()), "must be a redis:// or rediss:// URL")
-      .default(() => new Secret("redis://127.0.0.1:6379")),
-    durability: z.enum(["strict", "relaxed"]).default("strict"),
+    url: redisUrl(env).default(() => new Secret("redis://127.0.0.1:6379")),
+    durability,
   });
 
 const backoff = z
   .strictObject({ base_ms: positive.default(1000), cap_ms: positive.default(900_000) })
   .refine(({ base_ms, cap_ms }) => base_ms <= cap_ms, { path: ["cap_ms"], message: "is below base_ms" });
 
+const DAY_SECS = 86_400;
+const MIB = 1024 * 1024;
+
+/** What the reference runner remembers of the calls that it answered with 2xx. */
+const runnerMemory = {
+  memory_secs: positive.default(THIRTY_DAYS_SECS),
+  answer_secs: positive.optional(),
+  result_bytes_max: z
+    .int()
+    .min(0)
+    .default(MIB / 4),
+  answers_bytes_max: z
+    .int()
+    .min(0)
+    .default(256 * MIB),
+};
+
 const runner = (env: Env) =>
-  z.strictObject({
-    ...runnerFields(env),
-    url: httpUrl.default("http://127.0.0.1:8645"),
-    memory_secs: positive.default(THIRTY_DAYS_SECS),
-    bind_address: address.default("127.0.0.1:8645"),
-    lease_ms: z.int().min(1000).default(30_000),
-    concurrency: positive.default(100),
-    long_attempts: attempts.default(20),
-    long_backoff: backoff.prefault({}),
-  });
+  z
+    .strictObject({
+      ...runnerFields(env),
+      url: httpUrl.default("http://127.0.0.1:8645"),
+      redis: z.strictObject({ url: redisUrl(env), durability }).optional(),
+      ...runnerMemory,
+      bind_address: address.default("127.0.0.1:8645"),
+      lease_ms: z.int().min(1000).default(30_000),
+      concurrency: positive.default(100),
+      long_attempts: attempts.default(20),
+      long_backoff: backoff.prefault({}),
+    })
+    .refine(({ answer_secs = 0, memory_secs }) => answer_secs <= memory_secs, {
+      path: ["answer_secs"],
+      message: "is longer than memory_secs: without its key an answer is of no use",
+    })
+    .refine(({ result_bytes_max, answers_bytes_max }) => result_bytes_max <= answers_bytes_max, {
+      path: ["result_bytes_max"],
+      message: "is above answers_bytes_max, which all answers together may take",
+    })
+    .transform(({ answer_secs, ...rest }) => ({
+      ...rest,
+      answer_secs: answer_secs ?? Math.min(DAY_SECS, rest.memory_secs),
+    }));
 
 const producer = z.strictObject({
   concurrency: z.int().min(1).max(10_000).default(100),
@@ -101,6 +135,24 @@ const http = z
     { path: ["forwarded_header"], message: "is not used: trusted_proxies names no proxy" },
   )
   .transform(({ forwarded_header = "X-Forwarded-For", ...rest }) => ({ ...rest, forwarded_header }));
+
+/** The Redis of the runner: its own, if it has one, else the one of all. */
+export function toRunnerRedis({ redis, runner }: PosternToml) {
+  return runner.redis ?? redis;
+}
+
+/**
+ * What the runner keeps of its answers (services/runner/kept-answers.ts). They give way before a gateway on the same Redis
+ * refuses calls.
+ */
+export function toAnswerOptions({ runner, limits }: PosternToml) {
+  return {
+    answerMs: runner.answer_secs * 1000,
+    resultBytesMax: runner.result_bytes_max,
+    answersBytesMax: runner.answers_bytes_max,
+    memoryRatioMax: Math.min(0.75, 0.9 * limits.redis_memory_ratio_max),
+  };
+}
 
 /** The limits above which a gateway takes no calls (shared/gateway/backpressure.ts). */
 export function toLimits({ limits }: PosternToml) {

@@ -32,6 +32,13 @@ test("postern check-config says how many jobs are sold, and for how many tokens"
   expect([code, stdout]).toEqual([0, expect.stringContaining("x402 gateway: 1 priced job, 1 token")]);
 });
 
+test("postern check-config says which Redis the runner has", async () => {
+  postern.configure({ webhooks });
+  expect((await checkConfig()).stdout).toContain("runner: the Redis of all");
+  postern.configure({ postern: { runner: { redis: { url: "redis://127.0.0.1:1" } } }, webhooks });
+  expect((await checkConfig()).stdout).toContain("runner: a Redis of its own");
+});
+
 test("postern check-config exits with 3 on a price of nothing, and names it", async () => {
   postern.configure({ webhooks, x402, job_pricing: { "1": { "7": "0" } } });
   const { code, stderr } = await checkConfig();

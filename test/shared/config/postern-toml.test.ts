@@ -1,6 +1,9 @@
 import { expect, test } from "vitest";
+import { createRetryPolicy } from "../../../services/producer/retry-policy.ts";
 import { toJobs } from "../../../shared/config/jobs-toml.ts";
 import { loadConfig } from "../../../shared/config/load-config.ts";
+import { toAnswerOptions, toRunnerRedis } from "../../../shared/config/postern-toml.ts";
+import { AppError } from "../../../shared/errors/app-error.ts";
 import { dirWith, type Files, problemsOf } from "./files.ts";
 
 const problems = (files: Files) => problemsOf(() => loadConfig({ dir: dirWith(files), env: {} }));
@@ -115,4 +118,56 @@ test("what a job does not say of its backoff is the producer's, and its rate is 
     rate: { max: 100, periodMs: 2000 },
   });
   expect(jobs.get("7/2")).toMatchObject({ backoff: undefined, rate: { max: 1, periodMs: 10_000 } });
+});
+
+const runner = (lines: string) => ({ "postern.toml": `[runner]\n${lines}` });
+const loaded = (files: Files) => loadConfig({ dir: dirWith(files), env: {} }).postern;
+
+test("the runner has the Redis of all, unless it has one of its own, which is strict unless it says otherwise", () => {
+  const all = '[redis]\nurl = "redis://all"\ndurability = "relaxed"\n';
+  const redisOf = (own: string) => toRunnerRedis(loaded({ "postern.toml": all + own }));
+  expect(redisOf("")).toMatchObject({ durability: "relaxed" });
+  expect(redisOf("").url.reveal()).toBe("redis://all");
+  const own = redisOf('[runner.redis]\nurl = "redis://own"');
+  expect([own.url.reveal(), own.durability]).toEqual(["redis://own", "strict"]);
+});
+
+test.each([
+  ["redis = {}", "runner.redis.url: is missing"],
+  ['redis = { url = "http://a" }', "runner.redis.url: must be a redis:// or rediss:// URL"],
+  ["memory_secs = 10\nanswer_secs = 11", "runner.answer_secs: is longer than memory_secs"],
+  ["result_bytes_max = 2\nanswers_bytes_max = 1", "runner.result_bytes_max: is above answers_bytes_max"],
+])("what the runner could not do is refused: %s", (lines, problem) => {
+  expect(problems(runner(lines))).toEqual([expect.stringContaining(problem)]);
+});
+
+test("an answer is kept for a day, or for as long as its key is remembered if that is shorter", () => {
+  expect(loaded({}).runner.answer_secs).toBe(86_400);
+  expect(loaded(runner("memory_secs = 10")).runner.answer_secs).toBe(10);
+});
+
+test("the runner's answers give way in a Redis in which the gateways still take calls", () => {
+  const ratioOf = (max: number) =>
+    toAnswerOptions(loaded({ "postern.toml": `[limits]\nredis_memory_ratio_max = ${max}` })).memoryRatioMax;
+  expect(ratioOf(0.85)).toBe(0.75);
+  expect(ratioOf(0.5)).toBe(0.45);
+});
+
+/** Later retries than those of a lost answer find the compact form, which also says 2xx. */
+test("by default an answer is kept for longer than the retries of a call may take, whatever Retry-After they are told", () => {
+  const { producer, runner } = loaded({});
+  const { judge } = createRetryPolicy({
+    attempts: producer.attempts,
+    backoff: { baseMs: producer.backoff.base_ms, capMs: producer.backoff.cap_ms },
+    jobs: new Map(),
+    random: () => 1,
+  });
+  const failure = new AppError("runner.failed", { reason: "503", retryAfterMs: 2 ** 40 });
+  let tookMs = producer.attempts * runner.timeout_ms;
+  for (let attempt = 1; attempt < producer.attempts; attempt++) {
+    const verdict = judge(failure, attempt, 0, undefined);
+    tookMs += verdict.kind === "retry" ? verdict.afterMs : Number.NaN;
+  }
+  expect(tookMs / 3_600_000).toBeCloseTo(19.06, 2);
+  expect(tookMs).toBeLessThan(runner.answer_secs * 1000);
 });
