@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { loadConfig } from "../../shared/config/load-config.ts";
+import { toRunnerRedis } from "../../shared/config/postern-toml.ts";
 import { useRedis } from "../fixtures/redis.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
@@ -30,7 +31,7 @@ const ours = Object.entries(services).filter(([, { build }]) => build !== undefi
 const dockerfile = read("Dockerfile").replaceAll("\\\n", " ").split("\n");
 const finalStage = dockerfile.slice(dockerfile.findLastIndex((line) => line.startsWith("FROM ")));
 
-test("compose runs a Redis, two gateways behind nginx, two producers and a runner", () => {
+test("compose runs a Redis, two gateways behind nginx, two producers, and a runner with a Redis of its own", () => {
   const roles = Object.entries(services).map(
     ([name, { command }]) => `${name}: ${command?.[0] ?? "its own"}`,
   );
@@ -39,6 +40,7 @@ test("compose runs a Redis, two gateways behind nginx, two producers and a runne
     "producer-1: producer",
     "producer-2: producer",
     "redis: redis-server",
+    "runner-redis: redis-server",
     "runner: runner",
     "webhooks-1: webhooks",
     "webhooks-2: webhooks",
@@ -50,7 +52,7 @@ test("every file that compose mounts exists", () => {
     volumes.map((volume) => volume.split(":")[0] ?? ""),
   );
   const files = sources.filter((source) => source.startsWith("./"));
-  expect(files).toHaveLength(9);
+  expect(files).toHaveLength(10);
   expect(files.filter((file) => !existsSync(join(root, file)))).toEqual([]);
 });
 
@@ -80,6 +82,8 @@ test("compose gives each process a valid configuration, and endpoints to gateway
     const { postern, webhooks, warnings } = loadConfig({ dir, env });
     expect([name, warnings, postern.redis.durability]).toEqual([name, [], "strict"]);
     expect(postern.redis.url.reveal()).toBe("redis://redis:6379");
+    expect(toRunnerRedis(postern).url.reveal()).toBe("redis://runner-redis:6379");
+    expect(toRunnerRedis(postern).durability).toBe("strict");
     expect(postern.runner.url).toBe("http://runner:8645");
     expect(webhooks?.bind_address).toBe(command?.[0] === "webhooks" ? "0.0.0.0:9090" : undefined);
   }
@@ -93,19 +97,38 @@ test("no secret in compose has a default, so that compose does not start without
   }
 });
 
-test("compose's Redis has the durability settings of a private one, which strict accepts", async () => {
-  for (const name of ["appendonly", "appendfsync", "maxmemory-policy", "save"]) {
-    const configured = new RegExp(`^${name} (.*)$`, "m").exec(read("config/docker/redis.conf"))?.[1];
-    expect([name, configured?.replace('""', "")]).toEqual(await redis.client.config("GET", name));
+test("both of compose's Redis have the durability settings of a private one, which strict accepts, and a maxmemory", async () => {
+  for (const file of ["redis.conf", "runner-redis.conf"]) {
+    const conf = read(`config/docker/${file}`);
+    for (const name of ["appendonly", "appendfsync", "maxmemory-policy", "save"]) {
+      const configured = new RegExp(`^${name} (.*)$`, "m").exec(conf)?.[1];
+      expect([name, configured?.replace('""', "")]).toEqual(await redis.client.config("GET", name));
+    }
+    expect(conf).toMatch(/^maxmemory \d+[mg]b$/m);
   }
 });
 
-test("compose's Redis keeps its data in a volume and is reached from the inner network only", () => {
-  const redis = services["redis"];
-  expect(redis?.volumes).toContain("redis-data:/data");
-  expect(redis?.ports).toBeUndefined();
-  expect(redis?.networks).toEqual(["queue"]);
-  expect((compose as { networks?: unknown }).networks).toEqual({ queue: { internal: true } });
+test("each Redis of compose keeps its data in a volume of its own and is reached from its inner network only", () => {
+  for (const [name, network] of [
+    ["redis", "queue"],
+    ["runner-redis", "runner"],
+  ] as const) {
+    const redis = services[name];
+    expect(redis?.volumes).toContain(`./config/docker/${name}.conf:/usr/local/etc/redis/redis.conf:ro`);
+    expect(redis?.volumes).toContain(`${name}-data:/data`);
+    expect(redis?.ports).toBeUndefined();
+    expect(redis?.networks).toEqual([network]);
+  }
+  const { networks, volumes } = compose as { networks?: unknown; volumes?: object };
+  expect(networks).toEqual({ queue: { internal: true }, runner: { internal: true } });
+  expect(Object.keys(volumes ?? {})).toEqual(["redis-data", "runner-redis-data"]);
+});
+
+test("compose's runner cannot reach the queue, and nothing but the runner reaches what it remembers", () => {
+  const reaching = (network: string) =>
+    Object.entries(services).flatMap(([name, { networks = [] }]) => (networks.includes(network) ? name : []));
+  expect(reaching("runner").sort()).toEqual(["runner", "runner-redis"]);
+  expect(reaching("queue")).not.toContain("runner");
 });
 
 test("the image does not run as root", () => {
