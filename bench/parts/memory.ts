@@ -3,12 +3,14 @@ import type { Setup } from "../support/setup.ts";
 import { mebibytes, table } from "../support/table.ts";
 import { type ByDepth, type Level, measureByDepth } from "./memory-by-depth.ts";
 import { measureOfRecords, type OfRecords } from "./memory-of-records.ts";
+import { measureOfRunner, type OfRunner } from "./memory-of-runner.ts";
 
-export type MemoryFigures = Counts & { byDepth: ByDepth; withDeliveryIds: OfRecords };
+export type MemoryFigures = Counts & { byDepth: ByDepth; withDeliveryIds: OfRecords; ofRunner: OfRunner };
 
 /** What a call costs in Redis while it waits and when it has ended, and what the processes hold. */
 export async function measureMemory(setup: Setup): Promise<MemoryFigures> {
   const withDeliveryIds = await measureOfRecords(setup);
+  const ofRunner = await measureOfRunner(setup);
   const byDepth = await measureByDepth(setup);
   return {
     accepted: byDepth.accepted + withDeliveryIds.accepted,
@@ -16,11 +18,13 @@ export async function measureMemory(setup: Setup): Promise<MemoryFigures> {
     duplicates: byDepth.duplicates + withDeliveryIds.duplicates,
     byDepth,
     withDeliveryIds,
+    ofRunner,
   };
 }
 
-export function memoryTable({ byDepth, withDeliveryIds }: MemoryFigures): string {
-  return [depthTable(byDepth.levels), bytesTable(byDepth, withDeliveryIds), rssTable(byDepth)].join("\n\n");
+export function memoryTable({ byDepth, withDeliveryIds, ofRunner }: MemoryFigures): string {
+  const bytes = [bytesTable(byDepth, withDeliveryIds), runnerTable(ofRunner)];
+  return [depthTable(byDepth.levels), ...bytes, rssTable(byDepth)].join("\n\n");
 }
 
 function depthTable(levels: readonly Level[]): string {
@@ -59,6 +63,20 @@ function bytesTable({ levels, finishedBytesPerCall }: ByDepth, withIds: OfRecord
         Math.round(withIds.finishedBytesPerCall),
         "its window",
       ],
+    ],
+  );
+}
+
+function runnerTable({ kept, compactBytesPerCall }: OfRunner): string {
+  return table(
+    ["the runner's Redis, per finished call", "bytes", "kept for"],
+    [
+      ...kept.map(({ answerBytes, bytesPerCall }) => [
+        `with an answer of ${answerBytes / 1000} kB`,
+        Math.round(bytesPerCall),
+        "answer_secs",
+      ]),
+      ["after that", Math.round(compactBytesPerCall), "memory_secs"],
     ],
   );
 }
