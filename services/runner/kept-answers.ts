@@ -44,6 +44,7 @@ end`;
 export const KEEP = `${LET_GO}
 local function keep(id, value, ms, bytesMax, key, answers, count)
   local bytes = #value + ${OVERHEAD_BYTES}
+  if bytes > tonumber(bytesMax) then return end
   local _, kept = letGo(answers, count, string.sub(key, 1, -#id - 1), bytesMax - bytes)
   if kept + bytes > tonumber(bytesMax) then return end
   redis.call('SET', key, value, 'PX', ms)

@@ -107,7 +107,7 @@ export function createLongStore({ durable, owner, leaseMs }: StoreOptions) {
     /** Claims a due call under a lease; undefined if another runner was faster. */
     async claim(id: string): Promise<StoredCall | undefined> {
       const reply = await claim([runnerKeys.call(id), runnerKeys.due], [id, owner, leaseMs]);
-      return reply === null ? undefined : toStoredCall(id, reply as (Buffer | null)[]);
+      return reply === null ? undefined : toStoredCall(id, reply as ClaimReply);
     },
 
     /** Gives a call back, so that any runner may claim it after the pause. Changes nothing if another runner has it. */
@@ -125,25 +125,24 @@ export function createLongStore({ durable, owner, leaseMs }: StoreOptions) {
   };
 }
 
-function toStoredCall(callId: string, reply: readonly (Buffer | null)[]): StoredCall {
-  const [digest, ...rest] = reply.slice(2);
-  const [, job] = reply.map(String);
-  const [sha256, input, inputType, metadata, traceparent, attempts, runs] = rest.map((each) =>
-    each?.toString(),
-  );
-  const body = Buffer.from(input ?? "", "base64");
+/** All of it is text, except for the body's SHA-256; the first releases stored that as hex, in a field of its own. */
+function toStoredCall(callId: string, reply: ClaimReply): StoredCall {
+  const [, job, digest, sha256, input, inputType, metadata, traceparent, attempts, runs] = reply;
+  const body = Buffer.from(String(input ?? ""), "base64");
   return {
     request: {
       callId,
       jobId: Number(job),
       body,
-      contentType: inputType || undefined,
-      metadata: JSON.parse(metadata ?? "{}") as Record<string, string>,
-      traceparent: traceparent || undefined,
+      contentType: inputType?.toString() || undefined,
+      metadata: JSON.parse(String(metadata ?? "{}")) as Record<string, string>,
+      traceparent: traceparent?.toString() || undefined,
     },
     bytes: body.length,
-    sha256: digest?.toString("hex") ?? sha256 ?? "",
+    sha256: digest?.toString("hex") ?? String(sha256 ?? ""),
     attemptsFailed: Number(attempts),
     runs: Number(runs),
   };
 }
+
+type ClaimReply = readonly (Buffer | null)[];

@@ -4,7 +4,7 @@ import { eventually } from "../../../shared/dev/wait.ts";
 import { runnerKeys } from "../../../shared/redis/keys.ts";
 import { useOwnRedis } from "../../fixtures/redis.ts";
 import { type TestRunner, useRunners } from "../../fixtures/runners.ts";
-import { gate, gatedShort, hasLogged, stateOf } from "./gated-jobs.ts";
+import { gate, gatedShort, hasLogged, longJob, stateOf } from "./gated-jobs.ts";
 import { usedBytes } from "./stores.ts";
 
 const redis = useOwnRedis();
@@ -80,6 +80,10 @@ test("a full Redis takes no new call, and calls that were taken before go on, en
   const since = Date.now();
   await eventually("three leases have passed", () => Date.now() - since > 900);
   expect([short.runs, long.runs]).toEqual([1, 2]);
+  expect(await Promise.all([stateOf(runner, "short"), stateOf(runner, "long-1")])).toEqual([
+    "running",
+    "running",
+  ]);
   short.open();
   long.open();
   expect((await answered).text).toBe("run 1");
@@ -88,4 +92,22 @@ test("a full Redis takes no new call, and calls that were taken before go on, en
   await endlessRoom();
   expect((await runner.offer("short")).status).toBe(200);
   expect([short.runs, long.runs]).toEqual([1, 3]);
+});
+
+test("a long call that fails in a full Redis is tried again, and kept as failed once its attempts are spent", async () => {
+  const at = gate();
+  const jobs = longJob(async () => {
+    at.runs += 1;
+    await at.opened;
+    throw new Error("no luck");
+  });
+  const longBackoff = { baseMs: 1, capMs: 1 };
+  const runner = await runners.start({ jobs, longAttempts: 2, longBackoff });
+  await runner.offer("k");
+  await eventually("it runs", () => at.runs === 1);
+  await redis.client.config("SET", "maxmemory", 1);
+  at.open();
+  await eventually("it has failed", async () => (await stateOf(runner, "k")) === "failed");
+  expect(at.runs).toBe(2);
+  await endlessRoom();
 });
