@@ -27,7 +27,7 @@ export async function measureOfRunner(setup: Setup): Promise<OfRunner> {
 }
 
 function bytesPerCall({ quick, nodeArgs }: Setup, answerBytes: number, answerMs: number): Promise<number> {
-  const count = quick ? 5000 : 50_000;
+  const count = quick ? 5000 : 20_000;
   return inWorld(nodeArgs, async (world) => {
     const probe = await openProbe(world.redis.url);
     const durable = new DurableRedis({ redis: probe.redis, mode: "strict", log: silentLogger });
