@@ -51,7 +51,10 @@ test("calls of one job that wait too long close their job, and no other", async 
   const two = [...endpoints, { path: "/other", job_id: 2, auth: "none" }];
   const gateway = await webhooks.start({ endpoints: two, limits: { oldestAgeMsMax: 50 } });
   expect((await post(gateway)).status).toBe(202);
-  await eventually("the job is closed", async () => (await post(gateway)).json()["code"] === "queue.overloaded");
+  await eventually(
+    "the job is closed",
+    async () => (await post(gateway)).json()["code"] === "queue.overloaded",
+  );
   expect((await post(gateway, "/other")).status).toBe(202);
 });
 
