@@ -3,7 +3,8 @@
  *
  *   {postern}:layout                        string: the version of this layout, and who wrote it (shared/redis/layout.ts)
  *   {postern}:queues                        set: the names of the queues, `<origin>/<service id>/<job index>` (the registry)
- *   {postern}:<queue>:*                     BullMQ's keys of a queue, one for each origin and job
+ *   {postern}:<queue>:*                     BullMQ's keys of a queue, one for each origin and job; the hash of a failed call has a
+ *                                           field of ours, `head` (shared/queue/failed-head.ts)
  *   {postern}:wake                          zset: queues with calls that may be taken now; a producer blocks on it
  *   {postern}:due                           zset: queues to be looked at again, by the time (shared/queue/scripts.ts)
  *   {postern}:active                        set: queues with calls in hand, for the search for dead workers
