@@ -6,9 +6,10 @@ import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.t
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { createProcessLogger, type ProcessLogger } from "../../shared/log/pino-logger.ts";
-import { connectForRequests, type Redis, whenReady } from "../../shared/redis/connect.ts";
+import { connectForRequests, type Redis } from "../../shared/redis/connect.ts";
 import { checkLayout } from "../../shared/redis/layout.ts";
 import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
+import { whenReady } from "../../shared/redis/ready.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 
 type Session = {

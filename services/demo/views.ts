@@ -7,8 +7,9 @@ import { messageOf } from "../../shared/errors/app-error.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { HEARTBEAT_FRESH_MS, lastBeats } from "../../shared/queue/heartbeat.ts";
 import { openRegistry } from "../../shared/queue/registry.ts";
-import { connectForRequests, whenReady } from "../../shared/redis/connect.ts";
+import { connectForRequests } from "../../shared/redis/connect.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
+import { whenReady } from "../../shared/redis/ready.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { type AcceptedCall, httpRequest, type Reply, type WebhookLedger } from "./sender.ts";
 

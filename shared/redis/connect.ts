@@ -1,6 +1,6 @@
 import { type Command, Redis, type RedisOptions } from "ioredis";
 import type { Secret } from "../crypto/secret.ts";
-import { AppError, messageOf } from "../errors/app-error.ts";
+import { messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
 
 export type { Redis } from "ioredis";
@@ -42,17 +42,6 @@ export function connectForWork(url: Secret, log: Logger): Redis {
   return logged(redis, log);
 }
 
-/**
- * Another connection to the same Redis, which opens with `connect()`. None of its commands times out by itself: its owner
- * says when it is dead. That Redis is away is logged by the first connection.
- */
-export function connectBeside(redis: Redis): Redis {
-  const beside = redis.duplicate({ lazyConnect: true });
-  delete beside.options.commandTimeout;
-  beside.on("error", () => {});
-  return beside;
-}
-
 /** Logs one line when Redis goes and one when it is back, instead of one for each attempt to reconnect. */
 function logged(redis: Redis, log: Logger): Redis {
   let reachable: boolean | undefined;
@@ -65,30 +54,6 @@ function logged(redis: Redis, log: Logger): Redis {
     reachable = false;
   });
   return redis;
-}
-
-/** Resolves once commands can be sent. Throws `queue.unavailable` with Redis' last error if that takes too long. */
-export function whenReady(redis: Redis, deadlineMs: number): Promise<void> {
-  if (redis.status === "ready") return Promise.resolve();
-  return new Promise((resolve, reject) => {
-    let last: unknown;
-    const onError = (error: unknown): void => {
-      last = error;
-    };
-    const onReady = (): void => settle(resolve);
-    const timer = setTimeout(() => {
-      const reason = last === undefined ? `no answer within ${deadlineMs} ms` : messageOf(last);
-      settle(() => reject(new AppError("queue.unavailable", { reason, cause: last })));
-    }, deadlineMs);
-    function settle(outcome: () => void): void {
-      clearTimeout(timer);
-      redis.off("error", onError);
-      redis.off("ready", onReady);
-      outcome();
-    }
-    redis.on("error", onError);
-    redis.on("ready", onReady);
-  });
 }
 
 /**

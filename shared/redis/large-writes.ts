@@ -1,10 +1,11 @@
+import type { Redis } from "ioredis";
 import { AppError, messageOf } from "../errors/app-error.ts";
 import { type Logger, silentLogger } from "../log/logger.ts";
 import type { Clock } from "../time/clock.ts";
-import { connectBeside, whenReady } from "./connect.ts";
 import { DurableRedis } from "./durable.ts";
 import { createClaimLayout } from "./layout.ts";
 import { type Partition, partitionOf } from "./partition.ts";
+import { whenReady } from "./ready.ts";
 import type { DurabilityMode } from "./server-state.ts";
 
 /** A write of more bytes is large. It goes over a connection of its own, so that small ones need not wait behind it. */
@@ -174,6 +175,17 @@ export class LargeWrites {
       socket.off("drain", look);
     }
   }
+}
+
+/**
+ * Another connection to the same Redis, which opens with `connect()`. None of its commands times out by itself: its owner
+ * says when it is dead. That Redis is away is logged by the first connection.
+ */
+function connectBeside(redis: Redis): Redis {
+  const beside = redis.duplicate({ lazyConnect: true });
+  delete beside.options.commandTimeout;
+  beside.on("error", () => {});
+  return beside;
 }
 
 /** Redis runs nothing that it does not have whole. */

@@ -1,0 +1,26 @@
+import type { Redis } from "ioredis";
+import { AppError, messageOf } from "../errors/app-error.ts";
+
+/** Resolves once commands can be sent. Throws `queue.unavailable` with Redis' last error if that takes too long. */
+export function whenReady(redis: Redis, deadlineMs: number): Promise<void> {
+  if (redis.status === "ready") return Promise.resolve();
+  return new Promise((resolve, reject) => {
+    let last: unknown;
+    const onError = (error: unknown): void => {
+      last = error;
+    };
+    const onReady = (): void => settle(resolve);
+    const timer = setTimeout(() => {
+      const reason = last === undefined ? `no answer within ${deadlineMs} ms` : messageOf(last);
+      settle(() => reject(new AppError("queue.unavailable", { reason, cause: last })));
+    }, deadlineMs);
+    function settle(outcome: () => void): void {
+      clearTimeout(timer);
+      redis.off("error", onError);
+      redis.off("ready", onReady);
+      outcome();
+    }
+    redis.on("error", onError);
+    redis.on("ready", onReady);
+  });
+}
