@@ -9,6 +9,7 @@ import {
   type Status,
   sumOf,
 } from "../../shared/queue/status.ts";
+import { UNBOUNDED } from "../../shared/redis/server-state.ts";
 import { delay, systemClock } from "../../shared/time/clock.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 import { duration, jsonLine, plain, toIso } from "./text.ts";
@@ -88,7 +89,12 @@ function statusJson({ at, queues, workers, redis }: Status) {
     redis:
       "problem" in redis
         ? { durability: redis.mode, problem: redis.problem }
-        : { durability: redis.mode, proof: redis.proof, memory_ratio: memoryRatio(redis) ?? null },
+        : {
+            durability: redis.mode,
+            proof: redis.proof,
+            memory_ratio: memoryRatio(redis) ?? null,
+            maxmemory_bytes: redis.maxMemoryBytes,
+          },
   };
 }
 
@@ -137,7 +143,7 @@ function redisLine(redis: RedisStatus): string {
   const ratio = memoryRatio(redis);
   const used = `${Math.round(redis.usedMemoryBytes / 1e6)} MB`;
   const memory =
-    ratio === undefined ? `${used} used, no maxmemory` : `${used} used, ${round(ratio * 100)} % of maxmemory`;
+    ratio === undefined ? `${used} used. ${UNBOUNDED}` : `${used} used, ${round(ratio * 100)} % of maxmemory`;
   return `durability ${redis.mode} (${PROOFS[redis.proof]}); ${memory}`;
 }
 

@@ -49,6 +49,7 @@ export class Admission {
       checks: {
         redis: redis.text,
         durability: this.#durable.mode,
+        maxmemory_bytes: this.#durable.isUsable ? this.#durable.server().maxMemoryBytes : null,
         draining: this.ending,
         backpressure: explain(() => {
           this.#backpressure.assertRoom();

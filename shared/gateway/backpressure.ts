@@ -17,7 +17,14 @@ export type Limits = {
 };
 
 /** The queues behind a gateway, as last seen. */
-export type Pressure = { depth: OriginDepth; oldestAgeMs: number; memoryRatio: number; workersAlive: number };
+export type Pressure = {
+  depth: OriginDepth;
+  oldestAgeMs: number;
+  /** 0 when Redis has no `maxmemory`. */
+  memoryRatio: number;
+  maxMemoryBytes: number;
+  workersAlive: number;
+};
 
 type Options = {
   durable: DurableRedis;
@@ -86,6 +93,7 @@ export class Backpressure {
         depth,
         oldestAgeMs: depth.oldestSince === undefined ? 0 : Math.max(0, now - depth.oldestSince),
         memoryRatio: maxMemoryBytes === 0 ? 0 : usedMemoryBytes / maxMemoryBytes,
+        maxMemoryBytes,
         workersAlive: (await lastBeats(partition)).length,
       };
       this.#judge(overLimit(this.#seen, limits));
@@ -147,17 +155,22 @@ export function registerPressure(
     "postern_redis_memory_ratio",
     "Redis' used memory by its maxmemory; 0 without one",
   );
+  const maxMemory = metrics.gauge(
+    "postern_redis_maxmemory_bytes",
+    "Redis' maxmemory; 0 without one, and then backpressure by memory never closes",
+  );
   const workers = metrics.gauge("postern_workers_alive", "Producers heard of lately");
   metrics.beforeScrape(() => {
     const seen = pressure();
     if (seen === undefined) return;
-    const { depth, oldestAgeMs, memoryRatio, workersAlive } = seen;
+    const { depth, oldestAgeMs, memoryRatio, maxMemoryBytes, workersAlive } = seen;
     for (const state of ["waiting", "delayed", "active", "failed"] as const) {
       jobs.set({ origin, state }, depth[state]);
     }
     oldest.set({ origin }, oldestAgeMs / 1000);
     bytes.set(depth.bytes);
     memory.set(memoryRatio);
+    maxMemory.set(maxMemoryBytes);
     workers.set(workersAlive);
   });
 }

@@ -1,7 +1,7 @@
 import type { Redis } from "ioredis";
 import { AppError, messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
-import { type DurabilityMode, readServerState, type ServerState } from "./server-state.ts";
+import { type DurabilityMode, readServerState, type ServerState, UNBOUNDED } from "./server-state.ts";
 
 /** What the last check of the server found. */
 type State =
@@ -34,6 +34,8 @@ export class DurableRedis {
   #state: State = { kind: "starting" };
   #connection = 0;
   #checkedAt = Number.NEGATIVE_INFINITY;
+  /** Whether Redis had a `maxmemory` when it was asked last. */
+  #isBounded: boolean | undefined;
   #heard: Heard = { at: 0, bytes: 0 };
   #pendingProof: Promise<void> | undefined;
   #settleFirst: { resolve: () => void; reject: (error: AppError) => void } | undefined;
@@ -191,9 +193,16 @@ export class DurableRedis {
   }
 
   #report(next: State): void {
+    if (next.kind === "ready") this.#reportMemory(next.server.maxMemoryBytes);
     if (next.kind === this.#state.kind) return;
     if (next.kind === "refused") this.#log.error("redis.refused", { reason: next.error.message });
     if (next.kind === "ready")
       this.#log.info("redis.ready", { durability: this.mode, proof: next.server.proof });
+  }
+  /** Once, until Redis has a `maxmemory`. */
+  #reportMemory(maxMemoryBytes: number): void {
+    const isBounded = maxMemoryBytes > 0;
+    if (!isBounded && this.#isBounded !== false) this.#log.warn("redis.unbounded", { reason: UNBOUNDED });
+    this.#isBounded = isBounded;
   }
 }

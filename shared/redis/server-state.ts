@@ -9,6 +9,9 @@ export type DurabilityMode = "strict" | "relaxed";
  */
 export type DiskProof = "always" | "waitaof" | "none";
 
+/** What it means that Redis has no `maxmemory`. */
+export const UNBOUNDED = "Redis has no maxmemory, so backpressure by memory never closes a gateway";
+
 /** A server that can keep what a 202 promises. */
 export type ServerState = {
   readonly proof: DiskProof;

@@ -23,3 +23,18 @@ test("postern status exits with 0 while Redis keeps its promises, and with 1 and
   expect(broken.stdout).toMatch(/^ORIGIN +WAITING +DELAYED +ACTIVE +FAILED .*\nwebhook +0 +0 +0 +1/m);
   expect(broken.stdout).toMatch(/NOT KEPT.*appendfsync always/);
 });
+
+test("postern status says how much of its maxmemory Redis uses, and what it means that there is none", async () => {
+  const { client } = fixture.redis;
+  expect((await run(["status"])).stdout).toMatch(
+    /MB used\. Redis has no maxmemory, so backpressure .* never closes/,
+  );
+  await client.config("SET", "maxmemory", "100mb");
+  try {
+    expect((await run(["status"])).stdout).toMatch(/MB used, \d+(\.\d+)? % of maxmemory/);
+    const { redis } = JSON.parse((await run(["status", "--json"])).stdout);
+    expect(redis).toMatchObject({ maxmemory_bytes: 104_857_600, memory_ratio: expect.any(Number) });
+  } finally {
+    await client.config("SET", "maxmemory", "0");
+  }
+});

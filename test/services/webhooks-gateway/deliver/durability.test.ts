@@ -1,5 +1,7 @@
 import { expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
+import { registerPressure } from "../../../../shared/gateway/backpressure.ts";
+import { createMetrics } from "../../../../shared/metrics/metrics.ts";
 import { useOwnRedis } from "../../../fixtures/redis.ts";
 import type { Fault } from "../../../fixtures/redis-proxy.ts";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
@@ -168,4 +170,25 @@ test("with durability relaxed a webhook is accepted on a weaker Redis, and /read
   } finally {
     await redis.client.config("SET", "appendfsync", "always");
   }
+});
+
+test("a gateway whose Redis has no maxmemory warns of it once, and its probe and its metrics say so until it has one", async () => {
+  const { gateway, log, address } = await webhooks.start({ endpoints });
+  const warned = () => log.events.filter(({ event }) => event === "redis.unbounded").length;
+  const metrics = createMetrics();
+  registerPressure(metrics, "webhook", gateway.pressure);
+  const maxMemory = async () => [
+    (await send(address, { method: "GET", path: "/readyz" })).json()["maxmemory_bytes"],
+    /^postern_redis_maxmemory_bytes (\d+)$/m.exec(await metrics.text())?.[1],
+  ];
+  await eventually("the metric is there", async () => (await maxMemory())[1] === "0");
+  expect([warned(), await maxMemory()]).toEqual([1, [0, "0"]]);
+  try {
+    await redis.client.config("SET", "maxmemory", "100mb");
+    await eventually("maxmemory is seen", async () => (await maxMemory()).join() === "104857600,104857600");
+    expect(warned()).toBe(1);
+  } finally {
+    await redis.client.config("SET", "maxmemory", "0");
+  }
+  await eventually("its end is reported again", () => warned() === 2);
 });
