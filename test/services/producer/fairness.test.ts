@@ -16,7 +16,8 @@ async function inBatches<Item>(
   items: readonly Item[],
   work: (item: Item) => Promise<unknown>,
 ): Promise<void> {
-  for (let at = 0; at < items.length; at += 50) await Promise.all(items.slice(at, at + 50).map(work));
+  for (let at = 0; at < items.length; at += 50)
+    await Promise.all(items.slice(at, at + 50).map((item) => work(item)));
 }
 
 const addMany = (count: number, jobOf: (i: number) => number): Promise<void> =>
