@@ -106,17 +106,30 @@ test("producers killed while they record refusals fail each call once, and lose 
   for (const id of ids) expect(await stack.redis.client.hget(keys.record(id), "st")).toBe("FAILED");
 });
 
-test("a call whose producer dies again and again is not failed, and has one effect", async () => {
+/** Delivers a call, and kills the producer so often with that call in hand. */
+async function diesWith(body: string, deaths: number): Promise<string> {
   const [producer] = stack.producers as [Part];
   await producer.restart({ POSTERN_FAILPOINT: "producer.before_post" });
-  const id = await deliver("/effect", "deadly");
-  for (let death = 1; death <= 3; death++) {
+  const id = await deliver("/effect", body);
+  for (let death = 1; death <= deaths; death++) {
     await diesAtItsFailpoint(producer);
-    await producer.restart(death < 3 ? { POSTERN_FAILPOINT: "producer.before_post" } : {});
+    await producer.restart(death < deaths ? { POSTERN_FAILPOINT: "producer.before_post" } : {});
   }
+  return id;
+}
+
+test("a call whose producer dies twice is not failed, and has one effect", async () => {
+  const id = await diesWith("deadly", 2);
   await eventually("it has its effect", () => stack.effectsOf([id])[0] === 1);
   await untilNothingWaits();
   expect(stack.effectsOf([id])).toEqual([1]);
+});
+
+test("a call whose producer dies three times fails with a code of its own", async () => {
+  const id = await diesWith("deadlier", 3);
+  await eventually("it has failed", async () => (await queues.find(id))?.failedReason !== undefined);
+  expect((await queues.find(id))?.failedReason).toMatch(/^call\.poison_pill: /);
+  expect(stack.effectsOf([id])).toEqual([0]);
 });
 
 /** Kills the runner at this point of the calls, and waits until another one has answered them. */

@@ -76,7 +76,7 @@ test.each(Object.entries(changes))(
     const [again, other] = [await payFor(before, ORDER_ID), await payFor(before, ORDER_ID)];
     await fixture.stop(before);
     const after = await fixture.gateway(change);
-    await expect.poll(() => after.gateway.pressure(), { timeout: 10_000 }).toBeDefined();
+    await expect.poll(() => after.gateway.pressure()?.depth.waiting, { timeout: 10_000 }).toBe(1);
     const answer = await after.post(again);
     expect([answer.status, answer.text]).toEqual([202, first.text]);
     expect((await after.post(other, { body: "other" })).json()["code"]).toBe("payment.identifier_conflict");
