@@ -4,7 +4,7 @@ import { eventually } from "../../../shared/dev/wait.ts";
 import { runnerKeys } from "../../../shared/redis/keys.ts";
 import { useOwnRedis } from "../../fixtures/redis.ts";
 import { type TestRunner, useRunners } from "../../fixtures/runners.ts";
-import { gate, gatedShort, hasLogged, longJob, stateOf } from "./gated-jobs.ts";
+import { gate, gatedBoth, hasLogged, longJob, stateOf } from "./gated-jobs.ts";
 import { usedBytes } from "./stores.ts";
 
 const redis = useOwnRedis();
@@ -60,16 +60,7 @@ test("a Redis without maxmemory is never too full, and answers are kept up to th
 });
 
 test("a full Redis takes no new call, and calls that were taken before go on, end and are remembered", async () => {
-  const { at: short, jobs } = gatedShort();
-  const long = gate();
-  jobs.job(2, {
-    name: "long",
-    long: true,
-    async handler() {
-      long.runs += 1;
-      await long.opened;
-    },
-  });
+  const { short, long, jobs } = gatedBoth();
   const runner = await runners.start({ jobs, leaseMs: 300, concurrency: 2 });
   const answered = runner.offer("short");
   const longOnes = ["long-1", "long-2", "long-3"];

@@ -35,6 +35,21 @@ export function gatedLong() {
   return { at, jobs };
 }
 
+/** Job 1 is short and job 2 long; each runs until its gate opens. */
+export function gatedBoth() {
+  const { at: short, jobs } = gatedShort();
+  const long = gate();
+  jobs.job(2, {
+    name: "long",
+    long: true,
+    async handler() {
+      long.runs += 1;
+      await long.opened;
+    },
+  });
+  return { short, long, jobs };
+}
+
 /** Job 1 is long. */
 export function longJob(handler: (call: Call<undefined, Readonly<Record<string, string>>>) => Promise<void>) {
   return createRouter().job(1, { name: "long", long: true, handler });

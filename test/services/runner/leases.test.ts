@@ -2,23 +2,14 @@ import { expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { runnerKeys } from "../../../shared/redis/keys.ts";
 import { type TestRunner, useRunners } from "../../fixtures/runners.ts";
-import { gate, gatedLong, gatedShort, stateOf } from "./gated-jobs.ts";
+import { gatedBoth, gatedLong, gatedShort, stateOf } from "./gated-jobs.ts";
 
 const LEASE_MS = 300;
 
 const runners = useRunners({ fresh: "test" });
 
 test("a live runner keeps its calls, a short and a long one, for as long as they run, which is many leases", async () => {
-  const { at: short, jobs } = gatedShort();
-  const long = gate();
-  jobs.job(2, {
-    name: "long",
-    long: true,
-    async handler() {
-      long.runs += 1;
-      await long.opened;
-    },
-  });
+  const { short, long, jobs } = gatedBoth();
   const [here, there] = await Promise.all([
     runners.start({ jobs, leaseMs: LEASE_MS }),
     runners.start({ jobs, leaseMs: LEASE_MS }),
