@@ -1,9 +1,9 @@
 import { messageOf } from "../../shared/errors/app-error.ts";
 import type { Logger } from "../../shared/log/logger.ts";
-import type { Redis } from "../../shared/redis/connect.ts";
 import type { DurableRedis } from "../../shared/redis/durable.ts";
 import { runnerKeys } from "../../shared/redis/keys.ts";
 import { NOW, script } from "../../shared/redis/script.ts";
+import { readServerState, type ServerState } from "../../shared/redis/server-state.ts";
 import { toKept } from "./remembered-answer.ts";
 import type { HttpAnswer } from "./router.ts";
 
@@ -60,7 +60,7 @@ return (letGo(KEYS[1], KEYS[2], KEYS[3], kept - ARGV[1]))`;
 /** Once Redis was too full, answers are kept again when it is below this part of the limit. */
 const ENOUGH = 0.95;
 
-type Memory = { readonly usedMemoryBytes: number; readonly maxMemoryBytes: number };
+type Memory = Pick<ServerState, "usedMemoryBytes" | "maxMemoryBytes">;
 
 type Options = {
   durable: DurableRedis;
@@ -140,7 +140,7 @@ export class KeptAnswers {
       const gone = Number(await this.#makeRoom(keys, [over]));
       if (gone === 0) return;
       this.#gone = (this.#gone ?? 0) + gone;
-      memory = await readMemory(durable.redis);
+      memory = await readServerState(durable.redis, durable.mode);
     }
   }
 
@@ -159,10 +159,4 @@ export class KeptAnswers {
 /** How many bytes are above this part of `maxmemory`; 0 if there is none. */
 function bytesOver({ usedMemoryBytes, maxMemoryBytes }: Memory, part: number): number {
   return maxMemoryBytes === 0 ? 0 : Math.max(0, Math.ceil(usedMemoryBytes - part * maxMemoryBytes));
-}
-
-async function readMemory(redis: Redis): Promise<Memory> {
-  const info = await redis.info("memory");
-  const bytes = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, "m").exec(info)?.[1] ?? 0);
-  return { usedMemoryBytes: bytes("used_memory"), maxMemoryBytes: bytes("maxmemory") };
 }

@@ -31,7 +31,7 @@ local function untried(queue, q)
     local id = redis.call('LINDEX', q .. 'wait', -i)
     if not id then return nil end
     if not redis.call('ZSCORE', ARGV[1] .. ':since:' .. queue, id) then
-      return tonumber(redis.call('HGET', q .. id, 'timestamp') or nil)
+      return tonumber(redis.call('HGET', q .. id, 'timestamp'))
     end
   end
 end

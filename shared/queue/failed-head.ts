@@ -39,12 +39,3 @@ export function readHead(text: string): FailedHead {
   const head = JSON.parse(text) as FailedHead & { v: number };
   return isNewer("failedHead", head.v) ? {} : head;
 }
-
-/** The text itself if it is no JSON. */
-export function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
-}

@@ -4,7 +4,7 @@ import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
 import { VERSIONS } from "../redis/version.ts";
 import type { FailedRef } from "./call-record.ts";
-import { type FailedHead, HEAD_FIELD, headOfStored, parsed, readHead } from "./failed-head.ts";
+import { type FailedHead, HEAD_FIELD, headOfStored, readHead } from "./failed-head.ts";
 import { createFailedIndex, type Order, type Range } from "./failed-index.ts";
 import { originOf } from "./queue-name.ts";
 
@@ -181,6 +181,15 @@ function toCall(ref: FailedRef, [, failedReason, timestamp, atm, stored, bodiles
     reason,
     head,
   };
+}
+
+/** The text itself if it is no JSON. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
 }
 
 /** The code of a call that failed for a reason without a code. */

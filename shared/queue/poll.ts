@@ -1,15 +1,13 @@
 import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
 import type { QueueName } from "./queue-name.ts";
-import { AWAKE } from "./scripts.ts";
+import { AWAKE, DELAYS } from "./scripts.ts";
 
 /** So many queues that are due are moved in one step. */
 const DUE_AT_ONCE = 500;
 
-/** BullMQ's score of a delayed call holds its time above 12 bits of a counter. */
-const DELAYED = `
-local past = string.format('%.0f', (now + 1) * 0x1000 - 1)
-
+/** Lua that sets when a queue is due again, if it has calls that are delayed further. */
+const DUE_AGAIN = `${DELAYS}
 local function dueAgain(queue, q)
   local head = redis.call('ZRANGEBYSCORE', q .. 'delayed', '(' .. past, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   if head[2] then redis.call('ZADD', due, math.floor(head[2] / 0x1000), queue) end
@@ -20,7 +18,7 @@ end`;
 const MOVE_DUE = `${AWAKE}
 local prefix, now = ARGV[1], tonumber(ARGV[2])
 local wake, due = KEYS[1], KEYS[2]
-${DELAYED}
+${DUE_AGAIN}
 for _, queue in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, ${DUE_AT_ONCE})) do
   if not dueAgain(queue, prefix .. ':' .. queue .. ':') then redis.call('ZREM', due, queue) end
   awake(wake, queue)
@@ -37,7 +35,7 @@ const QUEUES_A_POLL = 50;
 const LOOK = `${AWAKE}
 local prefix, now = ARGV[1], tonumber(ARGV[2])
 local wake, due, inHand, registry = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-${DELAYED}
+${DUE_AGAIN}
 local found = redis.call('SSCAN', registry, ARGV[3], 'COUNT', ${QUEUES_A_POLL})
 local empty = {}
 for _, queue in ipairs(found[2]) do
@@ -51,7 +49,7 @@ for _, queue in ipairs(found[2]) do
     empty[#empty + 1] = {queue, math.max(tonumber(ended), tonumber(failed))}
   end
   if not paused then
-    if waits or redis.call('ZCOUNT', q .. 'delayed', '-inf', past) > 0 then awake(wake, queue)
+    if waits or isDue(q .. 'delayed') then awake(wake, queue)
     elseif not redis.call('ZSCORE', due, queue) then dueAgain(queue, q) end
   end
 end

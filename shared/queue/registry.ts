@@ -50,9 +50,7 @@ local function oldest(queue, q)
   return first
 end`;
 
-/**
- * KEYS registry. ARGV prefix, and how many minutes of metrics.
- */
+/** KEYS registry. ARGV prefix, and how many minutes of metrics. */
 const READ = `
 local function ended(key)
   local m = redis.call('HMGET', key, 'count', 'prevTS', 'prevCount')
@@ -60,6 +58,7 @@ local function ended(key)
 end
 
 ${OLDEST}
+
 local rows = {}
 for _, queue in ipairs(redis.call('SMEMBERS', KEYS[1])) do
   local q = ARGV[1] .. ':' .. queue .. ':'

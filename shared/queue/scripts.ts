@@ -23,6 +23,14 @@ import { CRASHES } from "./protocol.ts";
  * and rate hold for one queue, and write no marker when they end.
  */
 
+/**
+ * Lua that tells of delayed calls whose time has come by `now`. BullMQ's score of one holds its time above 12 bits of a counter, and
+ * BullMQ moves those that are due only when somebody fetches.
+ */
+export const DELAYS = `
+local past = string.format('%.0f', (now + 1) * 0x1000 - 1)
+local function isDue(delayed) return redis.call('ZCOUNT', delayed, '-inf', past) > 0 end`;
+
 /** Lua that puts a queue into `wake`. Names leave it in the order in which they came, by Redis' clock. */
 export const AWAKE = `
 local function awake(wake, queue)
@@ -43,8 +51,7 @@ local job, name = prefix .. 'job:' .. ARGV[tail + 6], ARGV[tail + 7]
 local others = {unpack(ARGV, tail + 8, tail + 7 + count)}
 local taken = prefix .. 'taken:' .. ARGV[tail + 6]
 local jobs = prefix .. name .. ':'
--- BullMQ's score of a delayed call holds its time above 12 bits of a counter.
-local past = string.format('%.0f', (now + 1) * 0x1000 - 1)
+${DELAYS}
 local wake, due, inHand = prefix .. 'wake', prefix .. 'due', prefix .. 'active'
 local wait, active = prefix .. name .. ':wait', prefix .. name .. ':active'
 
@@ -91,11 +98,10 @@ local function tellOf(queue, ms)
   if ms == OPEN then awake(wake, queue) else untilOpen(queue, ms) end
 end
 
--- Whether a queue has calls that wait, or whose delay has ended: BullMQ moves those only when somebody fetches.
+-- Whether a queue has calls that wait, or whose delay has ended.
 local function waits(queue)
   local q = prefix .. queue
-  return redis.call('EXISTS', q .. ':wait') == 1
-    or redis.call('ZCOUNT', q .. ':delayed', '-inf', past) > 0
+  return redis.call('EXISTS', q .. ':wait') == 1 or isDue(q .. ':delayed')
 end
 
 -- The job's other queues with calls that wait.

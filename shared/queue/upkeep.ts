@@ -61,7 +61,7 @@ export function createUpkeep(options: Options, backendOf: Backends, reclaim: Rec
 
   async function once(): Promise<void> {
     await requireLayout();
-    if (!isPrepared || !(await areConfigured())) await prepare?.();
+    if (prepare !== undefined && !(isPrepared && (await areConfigured()))) await prepare();
     isPrepared = true;
     await moveDue();
     const now = Date.now();

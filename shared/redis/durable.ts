@@ -199,6 +199,7 @@ export class DurableRedis {
     if (next.kind === "ready")
       this.#log.info("redis.ready", { durability: this.mode, proof: next.server.proof });
   }
+
   /** Once, until Redis has a `maxmemory`. */
   #reportMemory(maxMemoryBytes: number): void {
     const isBounded = maxMemoryBytes > 0;

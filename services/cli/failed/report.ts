@@ -2,6 +2,7 @@ import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import type { ManyResult } from "../../../shared/queue/operate.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine, plain } from "../text.ts";
+
 /** What is kept of the calls that a run has counted. */
 export type Counted = {
   matched: number;
