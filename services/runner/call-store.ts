@@ -3,7 +3,7 @@ import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { DurableRedis } from "../../shared/redis/durable.ts";
 import { runnerKeys } from "../../shared/redis/keys.ts";
-import { NOW, type Script, script } from "../../shared/redis/script.ts";
+import { EVEN_IF_FULL, NOW, type Script, script } from "../../shared/redis/script.ts";
 import { isNewerError, unlessNewer, VERSIONS } from "../../shared/redis/version.ts";
 import { delay } from "../../shared/time/clock.ts";
 import { KEEP, type KeptAnswers } from "./kept-answers.ts";
@@ -34,8 +34,8 @@ import type { HttpAnswer } from "./router.ts";
  *
  * Leases and due times follow Redis' clock, so that runners need not agree on the time.
  *
- * A Redis above its `maxmemory` refuses a script before its first write, and only if that needs memory. So BEGIN, which takes
- * a call, first adds something, and the scripts for a call that was taken first remove something: they are never refused.
+ * A full Redis refuses BEGIN, which takes a call, because it adds something first. The scripts for a call that was taken are never
+ * refused: they begin with a removal, or with EVEN_IF_FULL.
  */
 
 /** Lua: what is remembered of the answer of the call, as `Remembered`. */
@@ -69,9 +69,8 @@ if unlisted > 0 then redis.call('ZREMRANGEBYRANK', KEYS[3], 0, unlisted - 1) end
 return {'NEW'}`;
 
 /* ARGV: id, owner, leaseMs, memoryMs. */
-const RENEW = `${NOW}
+const RENEW = `${EVEN_IF_FULL}${NOW}
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[2] then return 0 end
-redis.call('HDEL', KEYS[1], 'lease')
 redis.call('HSET', KEYS[1], 'lease', now + ARGV[3])
 redis.call('ZADD', KEYS[2], 'XX', now + ARGV[3], ARGV[1])
 if redis.call('PTTL', KEYS[1]) > 0 then redis.call('PEXPIRE', KEYS[1], ARGV[4] + ARGV[3]) end

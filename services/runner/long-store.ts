@@ -1,5 +1,5 @@
 import { runnerKeys } from "../../shared/redis/keys.ts";
-import { NOW, script } from "../../shared/redis/script.ts";
+import { EVEN_IF_FULL, NOW, script } from "../../shared/redis/script.ts";
 import { unlessNewer, VERSIONS } from "../../shared/redis/version.ts";
 import { durableScript, type StoreOptions } from "./call-store.ts";
 import { storedAnswer } from "./remembered-answer.ts";
@@ -23,7 +23,7 @@ return redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[1])`;
 
 /* ARGV: id, owner, leaseMs. KEYS[2] holds the due time; a call that cannot be run leaves it. A later release's call is put off,
  * so that it does not stand before others. */
-const CLAIM = `${NOW}
+const CLAIM = `${EVEN_IF_FULL}${NOW}
 local id = ARGV[1]
 local due = redis.call('ZSCORE', KEYS[2], id)
 if not due or tonumber(due) > now then return false end
@@ -37,7 +37,6 @@ if (call[1] ~= 'STORED' and call[1] ~= 'RUNNING') or not call[5] then
   redis.call('ZREM', KEYS[2], id)
   return false
 end
-redis.call('HDEL', KEYS[1], 'owner', 'lease')
 redis.call('HSET', KEYS[1], 'st', 'RUNNING', 'owner', ARGV[2], 'lease', now + ARGV[3])
 redis.call('ZADD', KEYS[2], now + ARGV[3], id)
 call[10] = redis.call('HINCRBY', KEYS[1], 'runs', 1)

@@ -1,8 +1,10 @@
+import { EVEN_IF_FULL } from "../redis/script.ts";
 import { refuseNewer, unlessNewer, VERSIONS } from "../redis/version.ts";
 
 /*
  * Every change of a payment is one script, so that nothing comes between check and change. KEYS[1] is the call's record and
- * KEYS[2] its payment; the record's `st` is the state of both. None of them changes what a later release wrote.
+ * KEYS[2] its payment; the record's `st` is the state of both. None of them changes what a later release wrote. A full Redis refuses
+ * a claim, and nothing that follows it.
  */
 
 /**
@@ -58,7 +60,7 @@ return {redis.call('HGETALL', KEYS[1]), fields}`;
  * KEYS record, payment, due, open, unresolved, in review. ARGV id, now, due at, settlement, proven, from states... Changes one
  * of these states to SETTLED. Answers the state found.
  */
-export const SETTLED = `${unlessNewer("record")}
+export const SETTLED = `${EVEN_IF_FULL}${unlessNewer("record")}
 local st = redis.call('HGET', KEYS[1], 'st')
 for i = 6, #ARGV do
   if st == ARGV[i] then
@@ -77,7 +79,7 @@ end
 return st`;
 
 /** KEYS record, payment, due, unresolved. ARGV id, now, due at. Changes SETTLED to QUEUED. */
-export const QUEUED = `${unlessNewer("record")}
+export const QUEUED = `${EVEN_IF_FULL}${unlessNewer("record")}
 if redis.call('HGET', KEYS[1], 'st') == 'SETTLED' then
   redis.call('HSET', KEYS[1], 'st', 'QUEUED', 'at', ARGV[2])
 end
@@ -89,7 +91,7 @@ redis.call('ZADD', KEYS[3], 'XX', ARGV[3], ARGV[1])`;
  * operator's decision or "", from states... Changes one of these states to VOID and drops the body; the payer's identifier,
  * the caller's nonce and the quote can be used again. Answers the state found.
  */
-export const VOID = `${unlessNewer("record")}
+export const VOID = `${EVEN_IF_FULL}${unlessNewer("record")}
 local st = redis.call('HGET', KEYS[1], 'st')
 for i = 6, #ARGV do
   if st == ARGV[i] then
@@ -116,7 +118,7 @@ return st`;
  * KEYS record, payment, due, unresolved, in review. ARGV id, now, reason. Changes SETTLING to REVIEW; the payment still counts
  * as open. Answers the state found.
  */
-export const REVIEW = `${unlessNewer("record")}
+export const REVIEW = `${EVEN_IF_FULL}${unlessNewer("record")}
 local st = redis.call('HGET', KEYS[1], 'st')
 if st == 'SETTLING' then
   redis.call('HSET', KEYS[1], 'st', 'REVIEW', 'at', ARGV[2])
@@ -128,7 +130,7 @@ end
 return st`;
 
 /** KEYS record, payment. ARGV now. Counts a settle request that is about to be sent again. Answers the state found. */
-export const DISPATCHING = `${unlessNewer("record")}
+export const DISPATCHING = `${EVEN_IF_FULL}${unlessNewer("record")}
 local st = redis.call('HGET', KEYS[1], 'st')
 if st == 'SETTLING' then
   redis.call('HINCRBY', KEYS[2], 'dispatches', 1)
@@ -137,7 +139,7 @@ end
 return st`;
 
 /** KEYS record, payment, due, identifier, unresolved. ARGV id, now, has identifier. Drops what was needed to finish the call. */
-export const ENDED = `${unlessNewer("record")}
+export const ENDED = `${EVEN_IF_FULL}${unlessNewer("record")}
 local left = redis.call('PTTL', KEYS[1])
 local w = tonumber(redis.call('HGET', KEYS[1], 'w'))
 if left < 0 then
@@ -152,7 +154,7 @@ redis.call('ZREM', KEYS[3], ARGV[1])
 redis.call('ZREM', KEYS[5], ARGV[1])`;
 
 /** KEYS due. ARGV now, until, count. Takes due payments until `until`, so that other replicas take others. */
-export const TAKE_DUE = `
+export const TAKE_DUE = `${EVEN_IF_FULL}
 local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, ARGV[3])
 for _, id in ipairs(ids) do redis.call('ZADD', KEYS[1], ARGV[2], id) end
 return ids`;

@@ -1,6 +1,7 @@
 import { AppError, messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Partition } from "../redis/partition.ts";
+import { EVEN_IF_FULL, script } from "../redis/script.ts";
 import { VERSIONS } from "../redis/version.ts";
 
 /** About so many entries are kept, the newest. */
@@ -36,12 +37,17 @@ const EVENTS = {
   resume: "job.resumed",
 } as const;
 
+/** KEYS audit. ARGV what XADD takes: operators need room most when there is none. */
+const WRITE = `${EVEN_IF_FULL}
+redis.call('XADD', KEYS[1], unpack(ARGV))`;
+
 /**
  * Writes what an operator did to a call, an endpoint or a job, to the log and to the audit stream. It is called after the
  * action, so that no entry tells of an action that did not happen; if the process is killed between the two, the entry is
  * missing. Throws `queue.unavailable`.
  */
 export function createAudit({ redis, keys }: Partition, log: Logger): Audit {
+  const write = script(redis, WRITE);
   return async (entry) => {
     const { at, action, by, selection, reason, transaction } = entry;
     const details = {
@@ -52,7 +58,7 @@ export function createAudit({ redis, keys }: Partition, log: Logger): Audit {
     log.info(EVENTS[action], { [name === "call_id" ? "callId" : name]: subject, by, selection, ...details });
     const head = ["v", VERSIONS.audit, "at", at, "action", action, name, subject];
     const fields = [...head, "by", by, "selection", selection, ...Object.entries(details).flat()];
-    await redis.xadd(keys.audit, "MAXLEN", "~", AUDIT_KEPT, "*", ...fields).catch((cause: unknown) => {
+    await write([keys.audit], ["MAXLEN", "~", AUDIT_KEPT, "*", ...fields]).catch((cause: unknown) => {
       const why = `the ${action} of ${subject} is done, but its audit line could not be written: ${messageOf(cause)}`;
       throw new AppError("queue.unavailable", { reason: why, cause });
     });

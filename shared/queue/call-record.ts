@@ -1,5 +1,5 @@
 import type { Partition } from "../redis/partition.ts";
-import { type Script, script } from "../redis/script.ts";
+import { EVEN_IF_FULL, type Script, script } from "../redis/script.ts";
 import { unlessNewer, VERSIONS } from "../redis/version.ts";
 import { RANDOM_ID_KEEP_MS, type RecordState } from "./protocol.ts";
 import type { QueueName } from "./queue-name.ts";
@@ -22,7 +22,7 @@ type CallRef = { id: string; queue: QueueName };
 const ATTEMPTS_KEPT = 5;
 
 /** A worker that paused and lost its call may write too late: a call that has ended stays ended. */
-const UNLESS_ENDED = `${unlessNewer("record")}
+const UNLESS_ENDED = `${EVEN_IF_FULL}${unlessNewer("record")}
 local st = redis.call('HGET', KEYS[1], 'st')
 if st == 'INJECTED' or st == 'DISCARDED' then return end`;
 
@@ -35,7 +35,7 @@ end
 redis.call('ZREM', KEYS[2], ARGV[2])`;
 
 /** KEYS record, attempts, since. ARGV now, id, ms to keep it without a window. The window begins again. */
-const DISCARDED = `${unlessNewer("record")}
+const DISCARDED = `${EVEN_IF_FULL}${unlessNewer("record")}
 local w = redis.call('HGET', KEYS[1], 'w') or ARGV[3]
 redis.call('HSET', KEYS[1], 'st', 'DISCARDED', 'at', ARGV[1], 'v', ${VERSIONS.record})
 redis.call('PEXPIRE', KEYS[1], w)
@@ -107,7 +107,7 @@ export type FailedRef = CallRef & { failedAt: number };
  * change are one script, so that nothing comes between them. KEYS record, since, failed. ARGV state, now, id, failed at. Answer 1 if
  * the change was made.
  */
-const WHILE_FAILED = `${unlessNewer("record")}
+const WHILE_FAILED = `${EVEN_IF_FULL}${unlessNewer("record")}
 local score = redis.call('ZSCORE', KEYS[3], ARGV[3])
 if not score or tonumber(score) ~= tonumber(ARGV[4]) then return 0 end`;
 

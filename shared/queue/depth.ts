@@ -1,6 +1,6 @@
 import type { Origin } from "../job-call/job-call.ts";
 import type { Partition } from "../redis/partition.ts";
-import { script } from "../redis/script.ts";
+import { EVEN_IF_FULL, script } from "../redis/script.ts";
 import { type Depth, OLDEST } from "./registry.ts";
 
 /** The calls of one origin, for whoever may add more. */
@@ -21,7 +21,7 @@ const KEPT_MS = 500;
 const LOOKED_AT = 10;
 
 /** KEYS registry, what is kept, bytes. ARGV prefix, origin. Answers JSON. */
-const READ = `
+const READ = `${EVEN_IF_FULL}
 local kept = redis.call('GET', KEYS[2])
 if kept then return kept end
 ${OLDEST}

@@ -1,6 +1,6 @@
 import { toScored } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
-import { NOW, script } from "../redis/script.ts";
+import { EVEN_IF_FULL, NOW, script } from "../redis/script.ts";
 import { type Clock, within } from "../time/clock.ts";
 
 const HEARTBEAT_EVERY_MS = 2000;
@@ -10,7 +10,7 @@ export const HEARTBEAT_FRESH_MS = 3 * HEARTBEAT_EVERY_MS;
 const FAREWELL_MS = 1000;
 
 /** KEYS workers. ARGV worker id. */
-const BEAT = `${NOW}
+const BEAT = `${EVEN_IF_FULL}${NOW}
 redis.call('ZADD', KEYS[1], now, ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, now - 86400000)`;
 

@@ -1,5 +1,5 @@
 import type { Partition } from "../redis/partition.ts";
-import { NOW, script } from "../redis/script.ts";
+import { EVEN_IF_FULL, NOW, script } from "../redis/script.ts";
 import { jobOf, queuesOf } from "./queue-name.ts";
 import { AWAKE } from "./scripts.ts";
 
@@ -22,7 +22,7 @@ export type JobGate = JobLimits & {
 };
 
 /** KEYS job, wake, due. ARGV ms, now, then the job's queues. A longer throttle stays. */
-const THROTTLE = `${NOW}
+const THROTTLE = `${EVEN_IF_FULL}${NOW}
 local till = math.max(now + ARGV[1], tonumber(redis.call('HGET', KEYS[1], 'throttled') or 0))
 redis.call('HSET', KEYS[1], 'throttled', string.format('%.0f', till))
 for i = 3, #ARGV do
@@ -30,7 +30,7 @@ for i = 3, #ARGV do
 end`;
 
 /** KEYS job, jobs. ARGV job, now, by, reason. Answers 1 if it was not paused. */
-const PAUSE = `
+const PAUSE = `${EVEN_IF_FULL}
 if redis.call('HEXISTS', KEYS[1], 'paused') == 1 then return 0 end
 redis.call('HSET', KEYS[1], 'paused', ARGV[2], 'by', ARGV[3], 'reason', ARGV[4])
 redis.call('SADD', KEYS[2], ARGV[1])
@@ -43,7 +43,7 @@ for i = ${place}, #ARGV do
 end`;
 
 /** KEYS job, jobs, registry, wake. ARGV job, then its queues. Answers 1 if it was paused. */
-const RESUME = `
+const RESUME = `${EVEN_IF_FULL}
 if redis.call('HDEL', KEYS[1], 'paused', 'by', 'reason') == 0 then return 0 end
 if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('SREM', KEYS[2], ARGV[1]) end
 ${AWAKE_FROM(2)}
@@ -53,7 +53,7 @@ return 1`;
  * KEYS job, jobs, registry, wake, taken. ARGV job, concurrency, max, duration (each empty: none), then the job's queues. A new
  * period begins at once: the calls counted so far were counted for the one before.
  */
-const LIMIT = `
+const LIMIT = `${EVEN_IF_FULL}
 if (redis.call('HGET', KEYS[1], 'duration') or '') ~= ARGV[4] then redis.call('DEL', KEYS[5]) end
 for i, field in ipairs({'concurrency', 'max', 'duration'}) do
   if ARGV[i + 1] == '' then redis.call('HDEL', KEYS[1], field) else redis.call('HSET', KEYS[1], field, ARGV[i + 1]) end
@@ -61,10 +61,18 @@ end
 if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('SADD', KEYS[2], ARGV[1]) else redis.call('SREM', KEYS[2], ARGV[1]) end
 ${AWAKE_FROM(5)}`;
 
+/** KEYS configured. */
+const CONFIGURED = `${EVEN_IF_FULL}${NOW}
+redis.call('SET', KEYS[1], string.format('%.0f', now))`;
+
 /** What operators, configurations and runners say of whole jobs. The scripts that take calls obey it. */
 export function openJobs({ redis, keys }: Partition) {
   const [throttle, pause] = [script(redis, THROTTLE), script(redis, PAUSE)];
-  const [resume, limit] = [script(redis, RESUME), script(redis, LIMIT)];
+  const [resume, limit, configured] = [
+    script(redis, RESUME),
+    script(redis, LIMIT),
+    script(redis, CONFIGURED),
+  ];
   const places = (job: string) => [keys.job(job), keys.jobs, keys.queues, keys.wake];
 
   async function setLimits(job: string, { concurrency, rate }: JobLimits): Promise<void> {
@@ -95,7 +103,7 @@ export function openJobs({ redis, keys }: Partition) {
     async configure(limits: ReadonlyMap<string, JobLimits>): Promise<void> {
       const known = await redis.smembers(keys.jobs);
       for (const job of new Set([...known, ...limits.keys()])) await setLimits(job, limits.get(job) ?? {});
-      await redis.set(keys.configured, Date.now());
+      await configured([keys.configured], []);
     },
 
     /** Whether the limits are those that were set, and not lost with Redis' data. */

@@ -1,6 +1,7 @@
 import { failpoint } from "../lifecycle/failpoint.ts";
 import type { Redis } from "../redis/connect.ts";
 import type { Partition } from "../redis/partition.ts";
+import { EVEN_IF_FULL, script } from "../redis/script.ts";
 import { delay, within } from "../time/clock.ts";
 import type { QueueName } from "./queue-name.ts";
 import type { Turns } from "./turns.ts";
@@ -32,6 +33,7 @@ type Options = {
  */
 export function createListen({ partition, serves, turns, fill, isRefused }: Options) {
   const { redis, keys } = partition;
+  const tell = script(redis, TELL);
   const blocking = connectToBlock(redis);
   const passedOn = new Set<QueueName>();
   let stopped = false;
@@ -55,7 +57,7 @@ export function createListen({ partition, serves, turns, fill, isRefused }: Opti
    */
   async function putBack(queue: QueueName): Promise<void> {
     if (!turns.hasRoom) {
-      await redis.zadd(keys.wake, "NX", 0, queue);
+      await tell([keys.wake], ["NX", 0, queue]);
       return;
     }
     await passOn(partition, queue);
@@ -77,9 +79,13 @@ export function createListen({ partition, serves, turns, fill, isRefused }: Opti
   };
 }
 
+/** KEYS wake or due. ARGV how an entry that is there changes, score, queue. */
+const TELL = `${EVEN_IF_FULL}
+redis.call('ZADD', KEYS[1], unpack(ARGV))`;
+
 /** Lets workers be told of the queue again, in a while. */
 export async function passOn({ redis, keys }: Partition, queue: QueueName): Promise<void> {
-  await redis.zadd(keys.due, "LT", Date.now() + PASSED_ON_MS, queue);
+  await script(redis, TELL)([keys.due], ["LT", Date.now() + PASSED_ON_MS, queue]);
 }
 
 /** A connection like this one, for waiting. No command is sent again, since nobody may wait for its answer any more. */

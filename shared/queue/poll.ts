@@ -1,5 +1,5 @@
 import type { Partition } from "../redis/partition.ts";
-import { script } from "../redis/script.ts";
+import { EVEN_IF_FULL, script } from "../redis/script.ts";
 import type { QueueName } from "./queue-name.ts";
 import { AWAKE, DELAYS } from "./scripts.ts";
 
@@ -15,7 +15,7 @@ local function dueAgain(queue, q)
 end`;
 
 /** KEYS wake, due. ARGV prefix, now. Sets when the queues are due again, and answers when the next one is. */
-const MOVE_DUE = `${AWAKE}
+const MOVE_DUE = `${EVEN_IF_FULL}${AWAKE}
 local prefix, now = ARGV[1], tonumber(ARGV[2])
 local wake, due = KEYS[1], KEYS[2]
 ${DUE_AGAIN}
@@ -32,7 +32,7 @@ const QUEUES_A_POLL = 50;
  * KEYS wake, due, active, registry. ARGV prefix, now, cursor of the registry. Looks at a part of the registry for what nobody was
  * told of: a process may have died with a name in its hand. Answers the queues with calls in hand, the new cursor, and empty queues.
  */
-const LOOK = `${AWAKE}
+const LOOK = `${EVEN_IF_FULL}${AWAKE}
 local prefix, now = ARGV[1], tonumber(ARGV[2])
 local wake, due, inHand, registry = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 ${DUE_AGAIN}

@@ -1,6 +1,7 @@
 import { EventEmitter } from "node:events";
 import { RedisConnection } from "bullmq";
 import type { Redis } from "../redis/connect.ts";
+import { EVEN_IF_FULL } from "../redis/script.ts";
 import { VERSIONS } from "../redis/version.ts";
 import { CRASHES } from "./protocol.ts";
 
@@ -334,7 +335,8 @@ function surround(definitions: ReadonlyMap<string, Definition>): NamedScript[] {
   return AROUND.map(({ command, keys, lua }) => {
     const bullmq = definitions.get(command);
     if (bullmq?.numberOfKeys !== keys) throw new Error(`BullMQ's script ${command} has changed`);
-    return { command, keys, lua: `${FRAME}\nlocal function bullmq()\n${bullmq.lua}\nend\n${lua}` };
+    const refused = lua === ADD ? "" : EVEN_IF_FULL;
+    return { command, keys, lua: `${refused}${FRAME}\nlocal function bullmq()\n${bullmq.lua}\nend\n${lua}` };
   });
 }
 

@@ -31,6 +31,13 @@ export function script(redis: Redis, lua: string, reply: "text" | "bytes" = "tex
   };
 }
 
+/**
+ * Lua that a script begins with which Redis must take above its `maxmemory` too, since it goes on with something that was taken before.
+ * Redis refuses a script only until its first write, and this one needs no memory: no key is the prefix alone.
+ */
+export const EVEN_IF_FULL = `
+redis.call('DEL', string.match(KEYS[1], '^[^:]*:'))`;
+
 /** Lua that a script may begin with: `now` is Redis' time in unix milliseconds, so that clocks need not agree. */
 export const NOW = `
 local time = redis.call('TIME')

@@ -15,6 +15,22 @@ const selected = async (filter: CallFilter) => {
   return ids;
 };
 
+test("operators replay and discard in a full Redis too, and the audit says so", async () => {
+  const [first = "", second = ""] = await fixture.fail([{}, {}]);
+  const { client } = fixture.redis;
+  await client.config("SET", "maxmemory", 1);
+  try {
+    expect(await fixture.replay(await fixture.find(first), WHY)).toBe("done");
+    expect(await fixture.discard(await fixture.find(second), WHY)).toBe("done");
+  } finally {
+    await client.config("SET", "maxmemory", 0);
+  }
+  expect(await fixture.audited()).toMatchObject([
+    { action: "replay", call_id: first },
+    { action: "discard", call_id: second },
+  ]);
+});
+
 test("a bulk replay that is interrupted and taken up again replays each call exactly once", async () => {
   const ids = await fixture.fail(
     Array.from({ length: 60 }, (_, i) => ({ origin: i % 3 === 0 ? "x402" : "webhook" })),

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { FaultOrder } from "../../../../services/devnet/faults.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
+import { keys } from "../../../fixtures/redis.ts";
 import type { TestX402 } from "../../../fixtures/x402.ts";
 import { PRICE, useX402 } from "../../../fixtures/x402.ts";
 import type { Answer } from "../../../support/http.ts";
@@ -84,4 +85,23 @@ test("a repeat with another body is 409 while the payment's outcome is unknown",
   expect((await x402.post(headers, { body: "other" })).status).toBe(409);
   x402.skip(3000);
   await paid(x402, headers);
+});
+
+test("a payment that settles while Redis is full is on disk as settled, and its call waits once there is room", async () => {
+  const x402 = await fixture.gateway();
+  const headers = await x402.pay({ payer: fixture.payer });
+  await fixture.devnet.control.fault({ ...settle, kind: "slow", replyDelayMs: 500 });
+  const answered = x402.post(headers);
+  const id = await eventually(
+    "it is claimed",
+    async () => (await x402.redis.zrevrange(keys.payments, 0, 0))[0],
+  );
+  await x402.redis.config("SET", "maxmemory", 1);
+  await eventually("it is settled", async () => (await x402.journal.find(id))?.state === "SETTLED");
+  expectUnknown(await answered);
+  await x402.redis.config("SET", "maxmemory", 0);
+  x402.skip(LOOK_MS);
+  await x402.untilState(id, "QUEUED");
+  expect(await x402.waiting()).toMatchObject([{ id }]);
+  expect(await fixture.charged()).toEqual([PRICE]);
 });

@@ -1,0 +1,55 @@
+import { afterEach, expect, test } from "vitest";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { createClaimLayout } from "../../../shared/redis/layout.ts";
+import { useFakeRunner } from "../../fixtures/fake-runner.ts";
+import { aCall, useProducer } from "../../fixtures/producer.ts";
+import { keys, useOwnRedis } from "../../fixtures/redis.ts";
+
+const redis = useOwnRedis();
+const producers = useProducer({ redis });
+const runner = useFakeRunner();
+
+const QUEUE = "webhook/7/1";
+
+/** As gateways leave it. */
+async function fill(): Promise<void> {
+  await createClaimLayout(redis.partition)();
+  await redis.client.config("SET", "maxmemory", 1);
+}
+
+afterEach(() => redis.client.config("SET", "maxmemory", 0));
+
+test("a full Redis hands out every call that it took: those that wait, that fail at first, and that a dead producer had", async () => {
+  const calls = Array.from({ length: 12 }, (_, i) => aCall({ job_id: 1 + (i % 3) }));
+  for (const call of calls) await producers.add(call);
+  await redis.client.lmove(keys.inQueue(QUEUE, "wait"), keys.inQueue(QUEUE, "active"), "RIGHT", "LEFT");
+  await fill();
+  const offered = new Set<string>();
+  runner.answer = ({ headers }) => {
+    const id = String(headers["idempotency-key"]);
+    const isFirst = !offered.has(id);
+    offered.add(id);
+    return { status: isFirst ? 503 : 200 };
+  };
+  const limits = new Map([["7/1", { concurrency: 2 }]]);
+  const { saw, producer } = producers.start({ runnerUrl: runner.url, lockMs: 1000, limits });
+  await saw("call.injected", calls.length);
+  expect(await producers.queues.countIn("wait", "active", "delayed", "failed")).toBe(0);
+  for (const { id } of calls) {
+    expect(await producers.records.state(id)).toBe("INJECTED");
+    expect(await producers.records.attempts(id)).toMatchObject([{ n: 1, code: "runner.failed" }]);
+  }
+  await eventually("it is heard of", producer.isAlive);
+});
+
+test("a call that fails for good in a full Redis is kept as failed", async () => {
+  const call = aCall();
+  await producers.add(call);
+  await fill();
+  runner.answer = () => ({ status: 400 });
+  const { saw } = producers.start({ runnerUrl: runner.url });
+  await saw("call.failed");
+  await eventually("it is among the failed", async () => (await producers.queues.countIn("failed")) === 1);
+  expect(await producers.records.state(call.id)).toBeUndefined();
+  expect(await producers.records.attempts(call.id)).toHaveLength(1);
+});
