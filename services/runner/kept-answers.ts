@@ -1,9 +1,8 @@
-import { messageOf } from "../../shared/errors/app-error.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { DurableRedis } from "../../shared/redis/durable.ts";
+import { GiveWay } from "../../shared/redis/give-way.ts";
 import { runnerKeys } from "../../shared/redis/keys.ts";
 import { NOW, script } from "../../shared/redis/script.ts";
-import { readServerState, type ServerState } from "../../shared/redis/server-state.ts";
 import { toKept } from "./remembered-answer.ts";
 import type { HttpAnswer } from "./router.ts";
 
@@ -57,11 +56,6 @@ const MAKE_ROOM = `${NOW}${LET_GO}
 local kept = tonumber(redis.call('GET', KEYS[2]) or 0)
 return (letGo(KEYS[1], KEYS[2], KEYS[3], kept - ARGV[1]))`;
 
-/** Once Redis was too full, answers are kept again when it is below this part of the limit. */
-const ENOUGH = 0.95;
-
-type Memory = Pick<ServerState, "usedMemoryBytes" | "maxMemoryBytes">;
-
 type Options = {
   durable: DurableRedis;
   /** How long an answer is kept, if there is room. */
@@ -71,7 +65,7 @@ type Options = {
   /** What all kept answers may take, of all runners on this Redis. */
   answersBytesMax: number;
   /** Above this part of Redis' `maxmemory` no answer is kept. */
-  memoryRatioMax: number;
+  redisMemoryRatioMax: number;
   log: Logger;
   checkEveryMs?: number;
 };
@@ -82,16 +76,15 @@ type Options = {
  */
 export class KeptAnswers {
   readonly #options: Options;
-  readonly #makeRoom: ReturnType<typeof script>;
-  readonly #timer: NodeJS.Timeout;
-  #looking = false;
-  /** How many were let go since Redis was found too full; undefined while it is not. */
-  #gone: number | undefined;
+  readonly #giveWay: GiveWay;
 
   constructor(options: Options) {
+    const { durable, redisMemoryRatioMax: above, log, checkEveryMs } = options;
+    const makeRoom = script(durable.redis, MAKE_ROOM);
+    const keys = [runnerKeys.answers, runnerKeys.answersBytes, runnerKeys.answer("")];
+    const letGo = async (bytes: number) => Number(await makeRoom(keys, [bytes]));
     this.#options = options;
-    this.#makeRoom = script(options.durable.redis, MAKE_ROOM);
-    this.#timer = setInterval(() => void this.#look(), options.checkEveryMs ?? 1000);
+    this.#giveWay = new GiveWay({ what: "answers", durable, above, begin: () => letGo, log, checkEveryMs });
   }
 
   get answerMs(): number {
@@ -104,59 +97,11 @@ export class KeptAnswers {
 
   /** What is to be stored of an answer whole; undefined if nothing. */
   toKeep(callId: string, answer: HttpAnswer): Buffer | undefined {
-    const isKept = this.#hasRoom && answer.body.length <= this.#options.resultBytesMax;
+    const isKept = this.#giveWay.hasRoom && answer.body.length <= this.#options.resultBytesMax;
     return isKept ? toKept(callId, answer) : undefined;
   }
 
-  get #hasRoom(): boolean {
-    return this.#gone === undefined;
-  }
-
   stop(): void {
-    clearInterval(this.#timer);
+    this.#giveWay.stop();
   }
-
-  async #look(): Promise<void> {
-    const { durable, log } = this.#options;
-    if (this.#looking || !durable.isUsable) return;
-    this.#looking = true;
-    try {
-      await this.#giveWay(durable.server());
-    } catch (error) {
-      log.warn("answers.not_looked_at", { reason: messageOf(error) });
-    } finally {
-      this.#looking = false;
-    }
-  }
-
-  async #giveWay(found: Memory): Promise<void> {
-    const { durable, memoryRatioMax } = this.#options;
-    if (this.#hasRoom && bytesOver(found, memoryRatioMax) > 0) this.#begin(found);
-    let memory = found;
-    while (!this.#hasRoom) {
-      const over = bytesOver(memory, memoryRatioMax * ENOUGH);
-      if (over === 0) return this.#end();
-      const keys = [runnerKeys.answers, runnerKeys.answersBytes, runnerKeys.answer("")];
-      const gone = Number(await this.#makeRoom(keys, [over]));
-      if (gone === 0) return;
-      this.#gone = (this.#gone ?? 0) + gone;
-      memory = await readServerState(durable.redis, durable.mode);
-    }
-  }
-
-  #begin(found: Memory): void {
-    this.#gone = 0;
-    const { usedMemoryBytes, maxMemoryBytes } = found;
-    this.#options.log.warn("answers.give_way", { usedMemoryBytes, maxMemoryBytes });
-  }
-
-  #end(): void {
-    this.#options.log.info("answers.kept_again", { letGo: this.#gone });
-    this.#gone = undefined;
-  }
-}
-
-/** How many bytes are above this part of `maxmemory`; 0 if there is none. */
-function bytesOver({ usedMemoryBytes, maxMemoryBytes }: Memory, part: number): number {
-  return maxMemoryBytes === 0 ? 0 : Math.max(0, Math.ceil(usedMemoryBytes - part * maxMemoryBytes));
 }

@@ -2,6 +2,7 @@ import { loadConfig } from "../../shared/config/load-config.ts";
 import { toAnswerOptions, toRunnerRedis } from "../../shared/config/postern-toml.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
+import { givesWayAbove } from "../../shared/redis/give-way.ts";
 import { echo, keccak256, slow } from "./jobs.ts";
 import { createRouter } from "./router.ts";
 import { createRunner } from "./runner.ts";
@@ -37,6 +38,7 @@ export function runRunner(options: RunnerProcess): Promise<number> {
       metadataPrefix: postern.metadata_prefix,
       memoryMs: config.memory_secs * 1000,
       ...toAnswerOptions(postern),
+      redisMemoryRatioMax: givesWayAbove(postern.limits.redis_memory_ratio_max).answers,
       leaseMs: config.lease_ms,
       concurrency: config.concurrency,
       longAttempts: config.long_attempts,

@@ -141,16 +141,12 @@ export function toRunnerRedis({ redis, runner }: PosternToml) {
   return runner.redis ?? redis;
 }
 
-/**
- * What the runner keeps of its answers (services/runner/kept-answers.ts). They give way before a gateway on the same Redis
- * refuses calls.
- */
-export function toAnswerOptions({ runner, limits }: PosternToml) {
+/** What the runner keeps of its answers (services/runner/kept-answers.ts). */
+export function toAnswerOptions({ runner }: PosternToml) {
   return {
     answerMs: runner.answer_secs * 1000,
     resultBytesMax: runner.result_bytes_max,
     answersBytesMax: runner.answers_bytes_max,
-    memoryRatioMax: Math.min(0.75, 0.9 * limits.redis_memory_ratio_max),
   };
 }
 

@@ -16,6 +16,7 @@ import type { DurabilityMode } from "../redis/server-state.ts";
 import { type Clock, systemClock } from "../time/clock.ts";
 import { Admission } from "./admission.ts";
 import { Backpressure, type Limits, type Pressure } from "./backpressure.ts";
+import { watchHistory } from "./history.ts";
 
 export type IngressOptions = {
   /**
@@ -71,6 +72,7 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
   });
   const readDepth = createReadDepth(partition, origin);
   const backpressure = new Backpressure({ durable, partition, readDepth, limits, clock, log });
+  const history = watchHistory({ partition, durable, newCallsAbove: limits.redisMemoryRatioMax, log });
   const clientAddressOf = createClientAddressOf(http);
   const bodies = createBodyBudget({ bytesMax: http.bodyBudgetBytes, addressOf: clientAddressOf, log });
   return {
@@ -88,6 +90,7 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
     close(): void {
       bodies.flush();
       backpressure.stop();
+      history.stop();
       durable.stop();
       large.close();
     },

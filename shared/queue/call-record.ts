@@ -18,7 +18,7 @@ export type FailedAttempt = NewAttempt & { n: number };
 /** The call whose record is meant. */
 type CallRef = { id: string; queue: QueueName };
 
-/** So many of a call's failed attempts are kept, the newest. */
+/** So many of a call's failed attempts are kept, the newest; only that one while Redis is nearly full. */
 const ATTEMPTS_KEPT = 5;
 
 /** A worker that paused and lost its call may write too late: a call that has ended stays ended. */
@@ -43,14 +43,14 @@ redis.call('PEXPIRE', KEYS[2], w)
 redis.call('ZREM', KEYS[3], ARGV[2])`;
 
 /**
- * KEYS record, attempts, since. ARGV attempt, attempts kept, accepted at, id. The newest attempt knows how many there were;
+ * KEYS record, attempts, since, history-off. ARGV attempt, attempts kept, accepted at, id. The newest attempt knows how many there were;
  * earlier releases numbered none, and kept as good as all.
  */
 const RECORD_ATTEMPT = `${UNLESS_ENDED}
 local newest = redis.call('LINDEX', KEYS[2], -1)
 local before = newest and (cjson.decode(newest).n or redis.call('LLEN', KEYS[2])) or 0
 redis.call('RPUSH', KEYS[2], '{"n":' .. string.format('%.0f', before + 1) .. ',' .. string.sub(ARGV[1], 2))
-redis.call('LTRIM', KEYS[2], -tonumber(ARGV[2]), -1)
+redis.call('LTRIM', KEYS[2], redis.call('EXISTS', KEYS[4]) == 1 and -1 or -tonumber(ARGV[2]), -1)
 redis.call('PERSIST', KEYS[2])
 redis.call('ZADD', KEYS[3], 'NX', ARGV[3], ARGV[4])`;
 
@@ -76,7 +76,7 @@ export function createCallRecords({ redis, keys }: Partition) {
     /** Records a failed attempt and, if it is the first, since when the call has waited. */
     async attemptFailed({ id, queue }: CallRef, attempt: NewAttempt, acceptedAt: number): Promise<void> {
       const args = [JSON.stringify(attempt), ATTEMPTS_KEPT, acceptedAt, id];
-      await recordAttempt([keys.record(id), keys.attempts(id), keys.since(queue)], args);
+      await recordAttempt([keys.record(id), keys.attempts(id), keys.since(queue), keys.historyOff], args);
     },
 
     /** The failed attempts that are kept, oldest first. */

@@ -33,6 +33,8 @@
  *   {postern}:limit:refusals:<address>      string: the token bucket of an address's refused credentials
  *   {postern}:rejected:<path>               zset: the last refused requests of an endpoint, or of `unknown` paths, by time
  *   {postern}:rejected                      hash: how many bytes these hold, by path (shared/rejected)
+ *   {postern}:history-off                   string: the gateway that lets go of history; while it is there, none is kept
+ *                                           (shared/gateway/history.ts)
  *   {postern}:opened:<path>                 hash: an endpoint that takes one secret in a handshake, and the secret until it
  *                                           is shown (shared/gateway/opened-endpoints.ts)
  *   {postern}:workers                       zset: worker id, by the time of its last heartbeat
@@ -81,6 +83,7 @@ export function keysOf(prefix: string) {
     limitOfRefusals: (address: string) => `${prefix}:limit:refusals:${address}`,
     rejected: (path: string) => `${prefix}:rejected:${path}`,
     rejectedBytes: `${prefix}:rejected`,
+    historyOff: `${prefix}:history-off`,
     opened: (path: string) => `${prefix}:opened:${path}`,
     workers: `${prefix}:workers`,
     audit: `${prefix}:audit`,

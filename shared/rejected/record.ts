@@ -44,7 +44,8 @@ type Options = {
 
 /**
  * Keeps the last refused requests of each endpoint, and those of all unknown paths together, for the replicas and the
- * operators to read (list.ts). Under a flood, and while Redis is away, they are left out, and the next entry says how many.
+ * operators to read (list.ts). Under a flood, and while Redis is away or nearly full, they are left out, and the next entry says
+ * how many.
  */
 export function createRecordRejected({ partition, endpoints, clock = systemClock }: Options): RecordRejected {
   const { redis, keys } = partition;
@@ -58,21 +59,18 @@ export function createRecordRejected({ partition, endpoints, clock = systemClock
   async function add(path: string, rejection: Rejection, at: number, sample: Sample): Promise<boolean> {
     const missed = sample.missed;
     sample.missed = 0;
-    if (redis.status !== "ready" || outstanding >= OUTSTANDING_MAX) {
-      sample.missed += missed + 1;
-      return false;
-    }
+    const isWritten = await put(path, rejection, at, missed).catch(() => false);
+    if (!isWritten) sample.missed += missed + 1;
+    return isWritten;
+  }
+
+  async function put(path: string, rejection: Rejection, at: number, missed: number): Promise<boolean> {
+    if (redis.status !== "ready" || outstanding >= OUTSTANDING_MAX) return false;
     outstanding += 1;
     try {
       const entry = JSON.stringify(toEntry(rejection, at, missed));
-      await write(
-        [keys.rejected(path), keys.rejectedBytes],
-        [path, entry, at, REJECTED_KEPT, share, REJECTED_KEPT_MS],
-      );
-      return true;
-    } catch {
-      sample.missed += missed + 1;
-      return false;
+      const places = [keys.rejected(path), keys.rejectedBytes, keys.historyOff];
+      return (await write(places, [path, entry, at, REJECTED_KEPT, share, REJECTED_KEPT_MS])) === 1;
     } finally {
       outstanding -= 1;
     }
@@ -137,10 +135,11 @@ function createLately() {
 }
 
 /**
- * KEYS a path's entries, the bytes of every path. ARGV path, entry, its time, most entries, most bytes, how long they are
- * kept. Adds an entry, and drops the oldest ones that are too many, too large together or too old.
+ * KEYS a path's entries, the bytes of every path, history-off. ARGV path, entry, its time, most entries, most bytes, how long they
+ * are kept. Adds an entry, and drops the oldest ones that are too many, too large together or too old. Answers 1 if it was added.
  */
 const WRITE = `
+if redis.call('EXISTS', KEYS[3]) == 1 then return 0 end
 local bytes = 0
 if redis.call('EXISTS', KEYS[1]) == 1 then bytes = tonumber(redis.call('HGET', KEYS[2], ARGV[1]) or 0) end
 redis.call('ZADD', KEYS[1], ARGV[3], ARGV[2])
@@ -156,4 +155,5 @@ while count > tonumber(ARGV[4]) or bytes > tonumber(ARGV[5]) or tonumber(oldest[
 end
 redis.call('HSET', KEYS[2], ARGV[1], bytes)
 redis.call('PEXPIRE', KEYS[1], ARGV[6])
-redis.call('PEXPIRE', KEYS[2], ARGV[6])`;
+redis.call('PEXPIRE', KEYS[2], ARGV[6])
+return 1`;

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { createRetryPolicy } from "../../../services/producer/retry-policy.ts";
 import { toJobs } from "../../../shared/config/jobs-toml.ts";
 import { loadConfig } from "../../../shared/config/load-config.ts";
-import { toAnswerOptions, toRunnerRedis } from "../../../shared/config/postern-toml.ts";
+import { toRunnerRedis } from "../../../shared/config/postern-toml.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { dirWith, type Files, problemsOf } from "./files.ts";
 
@@ -144,13 +144,6 @@ test.each([
 test("an answer is kept for a day, or for as long as its key is remembered if that is shorter", () => {
   expect(loaded({}).runner.answer_secs).toBe(86_400);
   expect(loaded(runner("memory_secs = 10")).runner.answer_secs).toBe(10);
-});
-
-test("the runner's answers give way in a Redis in which the gateways still take calls", () => {
-  const ratioOf = (max: number) =>
-    toAnswerOptions(loaded({ "postern.toml": `[limits]\nredis_memory_ratio_max = ${max}` })).memoryRatioMax;
-  expect(ratioOf(0.85)).toBe(0.75);
-  expect(ratioOf(0.5)).toBe(0.45);
 });
 
 /** Later retries than those of a lost answer find the compact form, which also says 2xx. */

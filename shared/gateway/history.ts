@@ -1,0 +1,76 @@
+import { randomUUID } from "node:crypto";
+import type { Logger } from "../log/logger.ts";
+import type { DurableRedis } from "../redis/durable.ts";
+import { GiveWay, givesWayAbove, type LetGo } from "../redis/give-way.ts";
+import type { Partition } from "../redis/partition.ts";
+import { EVEN_IF_FULL, script } from "../redis/script.ts";
+
+/*
+ * History is what helps an operator to understand, and no call needs: the refused requests (shared/rejected), and the failed attempts
+ * of a call but the newest (shared/queue/call-record.ts). While Redis is nearly full, one gateway lets go of it, and its
+ * key tells all writers to keep no more.
+ */
+
+/** For so long the key stays after its gateway has looked at Redis. */
+const HELD_MS = 3000;
+
+/** So many keys of Redis are looked at in one step. */
+const KEYS_A_STEP = 1000;
+
+/** KEYS history-off. ARGV this gateway, how long it is the one. Ends the script with false if another gateway is. */
+const HOLD = `${EVEN_IF_FULL}
+local by = redis.call('GET', KEYS[1])
+if by and by ~= ARGV[1] then return false end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])`;
+
+/** KEYS history-off, rejected. ARGV as HOLD, what the keys of the refused requests begin with. Answers how many went. */
+const DROP_REFUSED = `${HOLD}
+local gone = 0
+for _, path in ipairs(redis.call('HKEYS', KEYS[2])) do
+  gone = gone + redis.call('ZCARD', ARGV[3] .. path)
+  redis.call('UNLINK', ARGV[3] .. path)
+end
+redis.call('DEL', KEYS[2])
+return gone`;
+
+/** KEYS history-off. ARGV as HOLD, a pattern of the keys with attempts, a cursor. Answers the next cursor, and how many went. */
+const TRIM_ATTEMPTS = `${HOLD}
+local found, gone = redis.call('SCAN', ARGV[4], 'MATCH', ARGV[3], 'COUNT', ${KEYS_A_STEP}), 0
+for _, attempts in ipairs(found[2]) do
+  gone = gone + redis.call('LLEN', attempts) - 1
+  redis.call('LTRIM', attempts, -1, -1)
+end
+return {found[1], gone}`;
+
+type Options = { partition: Partition; durable: DurableRedis; newCallsAbove: number; log: Logger };
+
+/** Lets go of history while Redis uses more of its `maxmemory` than it may, before new calls are refused above `newCallsAbove`. */
+export function watchHistory({ partition, durable, newCallsAbove, log }: Options): { stop(): void } {
+  const { redis, keys } = partition;
+  const dropRefused = script(redis, DROP_REFUSED);
+  const trimAttempts = script(redis, TRIM_ATTEMPTS);
+  const held = [randomUUID(), HELD_MS];
+
+  /** Once through all of it: what is written meanwhile is no more than may stay. After that, only the key is held. */
+  function begin(): LetGo {
+    let cursor: string | undefined = "0";
+
+    async function trim(): Promise<number> {
+      while (cursor !== undefined) {
+        const reply = await trimAttempts([keys.historyOff], [...held, keys.attempts("*"), cursor]);
+        if (reply === null) return 0;
+        const [next, gone] = reply as [string, number];
+        cursor = next === "0" ? undefined : next;
+        if (gone > 0) return gone;
+      }
+      return 0;
+    }
+
+    return async () => {
+      const refused = await dropRefused([keys.historyOff, keys.rejectedBytes], [...held, keys.rejected("")]);
+      return Number(refused) || trim();
+    };
+  }
+
+  return new GiveWay({ what: "history", durable, above: givesWayAbove(newCallsAbove).history, begin, log });
+}

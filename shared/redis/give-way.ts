@@ -1,0 +1,106 @@
+import { messageOf } from "../errors/app-error.ts";
+import type { Logger } from "../log/logger.ts";
+import type { DurableRedis } from "./durable.ts";
+import { readServerState, type ServerState } from "./server-state.ts";
+
+/*
+ * What a Redis gives up while it fills up, in this order:
+ *
+ *   answers     what the runner keeps whole of its answers (services/runner/kept-answers.ts)
+ *   history     refused requests, and the failed attempts of a call but the newest (shared/gateway/history.ts)
+ *   new calls   a gateway refuses them above `redis_memory_ratio_max` (shared/gateway/backpressure.ts)
+ *
+ * Never a call or a payment that was accepted: even a Redis above its `maxmemory` takes what follows from it (EVEN_IF_FULL in
+ * script.ts). A Redis without `maxmemory` is never too full.
+ */
+
+/** Above which parts of `maxmemory` the first two give way, if new calls are refused above this one. */
+export function givesWayAbove(newCalls: number): { answers: number; history: number } {
+  return { answers: Math.min(0.75, 0.9 * newCalls), history: Math.min(0.8, 0.95 * newCalls) };
+}
+
+/** Once Redis was too full, all is kept again when it is below this part of the limit. */
+const ENOUGH = 0.95;
+
+/** Lets go of so many bytes or some more, and resolves with how many things went; 0 if none is left to go. */
+export type LetGo = (bytes: number) => Promise<number>;
+
+type Memory = Pick<ServerState, "usedMemoryBytes" | "maxMemoryBytes">;
+
+type Options = {
+  what: "answers" | "history";
+  durable: DurableRedis;
+  /** The part of Redis' `maxmemory` above which it gives way. */
+  above: number;
+  /** Called each time when Redis has become too full. */
+  begin: () => LetGo;
+  log: Logger;
+  checkEveryMs?: number | undefined;
+};
+
+/** Looks once a second whether Redis is too full for one of these things, and lets go of it until it is not. */
+export class GiveWay {
+  readonly #options: Options;
+  readonly #timer: NodeJS.Timeout;
+  #looking = false;
+  /** Undefined while there is room. */
+  #giving: { letGo: LetGo; gone: number } | undefined;
+
+  constructor(options: Options) {
+    this.#options = options;
+    this.#timer = setInterval(() => void this.#look(), options.checkEveryMs ?? 1000);
+  }
+
+  /** Whether Redis has room for more of it. */
+  get hasRoom(): boolean {
+    return this.#giving === undefined;
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  async #look(): Promise<void> {
+    const { what, durable, log } = this.#options;
+    if (this.#looking || !durable.isUsable) return;
+    this.#looking = true;
+    try {
+      await this.#giveWay(durable.server());
+    } catch (error) {
+      log.warn(`${what}.not_looked_at`, { reason: messageOf(error) });
+    } finally {
+      this.#looking = false;
+    }
+  }
+
+  async #giveWay(found: Memory): Promise<void> {
+    const { durable, above } = this.#options;
+    if (this.hasRoom && bytesOver(found, above) > 0) this.#begin(found);
+    let memory = found;
+    while (this.#giving !== undefined) {
+      const over = bytesOver(memory, above * ENOUGH);
+      if (over === 0) return this.#end(this.#giving.gone);
+      const gone = await this.#giving.letGo(over);
+      if (gone === 0) return;
+      this.#giving.gone += gone;
+      memory = await readServerState(durable.redis, durable.mode);
+    }
+  }
+
+  #begin({ usedMemoryBytes, maxMemoryBytes }: Memory): void {
+    const { what, begin, log } = this.#options;
+    this.#giving = { letGo: begin(), gone: 0 };
+    log.warn(`${what}.give_way`, { usedMemoryBytes, maxMemoryBytes });
+  }
+
+  #end(letGo: number): void {
+    const { what, log } = this.#options;
+    this.#giving = undefined;
+    log.info(`${what}.kept_again`, { letGo });
+  }
+}
+
+/** How many bytes are above this part of `maxmemory`; 0 if there is none. */
+function bytesOver({ usedMemoryBytes, maxMemoryBytes }: Memory, part: number): number {
+  return maxMemoryBytes === 0 ? 0 : Math.max(0, Math.ceil(usedMemoryBytes - part * maxMemoryBytes));
+}

@@ -1,0 +1,80 @@
+import { expect, test } from "vitest";
+import { createRouter } from "../../services/runner/runner.ts";
+import { eventually } from "../../shared/dev/wait.ts";
+import { runnerKeys } from "../../shared/redis/keys.ts";
+import { createRejectedList } from "../../shared/rejected/list.ts";
+import { useProducer } from "../fixtures/producer.ts";
+import { keys, useOwnRedis } from "../fixtures/redis.ts";
+import { useRunners } from "../fixtures/runners.ts";
+import { useWebhooks } from "../fixtures/webhooks.ts";
+import { send } from "../support/http.ts";
+
+const redis = useOwnRedis();
+const webhooks = useWebhooks({ redis });
+const producers = useProducer({ redis });
+const runners = useRunners({ redis });
+
+/** Beside it, what processes need for themselves changes nothing. */
+const OTHER_DATA_BYTES = 64 * 1024 * 1024;
+
+async function useUpTo(part: number): Promise<void> {
+  const used = Number(/^used_memory:(\d+)/m.exec(await redis.client.info("memory"))?.[1]);
+  await redis.client.config("SET", "maxmemory", Math.round(used / part));
+}
+
+const endpoints = [
+  { path: "/open", job_id: 1, auth: "none" },
+  { path: "/closed", job_id: 1, auth: "token", token_query: "token", secret: "a secret of this test" },
+];
+
+const FAILED_CALL = { id: `c_${"f".repeat(32)}`, queue: "webhook/7/1" } as const;
+
+test("a Redis that fills up loses kept answers, then history, then takes no new call, and hands out every call that it took", async () => {
+  await redis.client.setrange("other data", OTHER_DATA_BYTES, "x");
+  const jobs = createRouter().job(1, { name: "answers", handler: () => ({ body: "x".repeat(10_000) }) });
+  const runner = await runners.start({ jobs });
+  const gateway = await webhooks.start({ endpoints });
+  const answers = () => redis.client.zcard(runnerKeys.answers);
+  const refused = async () => (await createRejectedList(redis.partition).matching({}, 10)).newest;
+  const refuse = async () =>
+    expect((await send(gateway.address, { path: "/closed", body: "" })).status).toBe(401);
+  const post = () => send(gateway.address, { path: "/open", body: "a call" });
+  const fail = (code: string) =>
+    producers.records.attemptFailed(FAILED_CALL, { v: 1, at: 1, code, reason: "", worker: "" }, 1);
+  const attempts = async () => (await producers.records.attempts(FAILED_CALL.id)).map(({ n }) => n);
+
+  for (const key of ["k-1", "k-2"]) await runner.offer(key);
+  for (const code of ["a", "b", "c"]) await fail(code);
+  await refuse();
+  await eventually("the refused request is recorded", async () => (await refused()).length === 1);
+  expect((await post()).status).toBe(202);
+
+  await useUpTo(0.77);
+  await eventually("the kept answers are gone", async () => (await answers()) === 0);
+  expect([await attempts(), (await refused()).length]).toEqual([[1, 2, 3], 1]);
+  expect((await post()).status).toBe(202);
+
+  await useUpTo(0.82);
+  await eventually("the history is gone", async () => (await refused()).length === 0);
+  await eventually("the attempts but the newest are gone", async () => (await attempts()).length === 1);
+  await fail("d");
+  await refuse();
+  expect([await attempts(), await refused()]).toEqual([[4], []]);
+  expect((await post()).status).toBe(202);
+
+  await useUpTo(0.87);
+  await eventually("no new call is taken", async () => (await post()).json()["code"] === "queue.overloaded");
+
+  await useUpTo(1.1);
+  const accepted = await producers.queues.countIn("wait");
+  expect(accepted).toBeGreaterThanOrEqual(3);
+  const { saw } = producers.start({ runnerUrl: `http://${runner.address}` });
+  await saw("call.delayed");
+  await redis.client.config("SET", "maxmemory", 0);
+  await saw("call.injected", accepted);
+
+  await eventually("calls are taken", async () => (await post()).status === 202);
+  await eventually("history is kept", async () => (await redis.client.exists(keys.historyOff)) === 0);
+  await refuse();
+  await eventually("the next entry counts the one without", async () => (await refused())[0]?.missed === 1);
+});
