@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import { AppError, messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
@@ -171,6 +172,8 @@ export class DurableRedis {
     } catch (error) {
       if (error instanceof AppError) return { kind: "refused", error };
       if (messageOf(error).includes("timed out")) {
+        // If this process stood still, its timer ends before it reads what has come meanwhile.
+        await nextTurn();
         const hasMoved = this.#listen() !== heard;
         if (hasMoved || performance.now() - heard.at < this.#patienceMs()) return this.#state;
         this.#reconnect();

@@ -79,7 +79,7 @@ export class LargeWrites {
   ): Promise<Result> {
     await this.#turn(until - ownMs(bytes));
     try {
-      await this.#connected();
+      await this.#connected(until);
       await this.#watched(0, until, () => this.#durable.checkNow());
       return await this.#watched(bytes, until, (isSending) => {
         const attempt = () => command().catch((error) => Promise.reject(isSending() ? unsent(error) : error));
@@ -130,10 +130,10 @@ export class LargeWrites {
     begin();
   }
 
-  async #connected(): Promise<void> {
+  async #connected(until: number): Promise<void> {
     const { redis } = this.partition;
     if (redis.status === "wait") redis.connect().catch(() => {});
-    await whenReady(redis, CONNECT_MS);
+    await whenReady(redis, Math.min(CONNECT_MS, Math.max(0, until - this.#clock())));
   }
 
   /**
@@ -158,7 +158,11 @@ export class LargeWrites {
       this.#log.warn(event, { bytes });
       socket.destroy();
     };
-    const onSilence = (): void => cut("redis.silent");
+    const onSilence = (): void => {
+      const { bytesRead } = socket;
+      // If this process stood still, its timer ends before it reads what has come meanwhile.
+      setImmediate(() => socket.bytesRead === bytesRead && cut("redis.silent"));
+    };
     const deadline = setTimeout(() => cut("redis.slow"), until - this.#clock());
     const looks = setInterval(look, LOOK_EVERY_MS);
     socket.on("timeout", onSilence);

@@ -1,0 +1,36 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { Secret } from "../../../shared/crypto/secret.ts";
+import { connectForRequests } from "../../../shared/redis/connect.ts";
+import { DurableRedis } from "../../../shared/redis/durable.ts";
+import { whenReady } from "../../../shared/redis/ready.ts";
+import { useEnds } from "../../fixtures/ends.ts";
+import { useRedis } from "../../fixtures/redis.ts";
+import { recordingLog } from "../../support/recording-log.ts";
+
+const shared = useRedis();
+const ends = useEnds();
+
+/** Nothing else in this process goes on meanwhile. */
+const standStill = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+
+test("a process that stands still for longer than Redis may be silent does not take Redis for dead", async () => {
+  const log = recordingLog();
+  const redis = connectForRequests(new Secret(shared.url), log);
+  ends.defer(() => redis.disconnect());
+  await whenReady(redis, 5000);
+  const durable = new DurableRedis({ redis, mode: "strict", log, checkEveryMs: "on demand" });
+  ends.defer(() => durable.stop());
+  const { info } = redis;
+  let asked = 0;
+  redis.info = (async () => {
+    const reply = info.call(redis);
+    await nextTurn(); // it is sent
+    asked += 1;
+    standStill(2000);
+    return reply;
+  }) as typeof info;
+  await durable.checkNow();
+  expect(asked).toBe(1);
+  expect(log.events).toEqual([]);
+});
