@@ -1,5 +1,5 @@
 import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
-import { type CallHead, jobKeyOf, parseJobCall } from "../../shared/job-call/job-call.ts";
+import { type CallHead, parseJobCall } from "../../shared/job-call/job-call.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { CallRecords } from "../../shared/queue/call-record.ts";
@@ -8,6 +8,7 @@ import { headOf } from "../../shared/queue/failed-head.ts";
 import type { Verdict } from "../../shared/queue/finish.ts";
 import type { Hold } from "../../shared/queue/hold.ts";
 import { CRASHES } from "../../shared/queue/protocol.ts";
+import { callFields, jobOf } from "../../shared/queue/queue-name.ts";
 import { VERSIONS } from "../../shared/redis/version.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import type { RetryPolicy } from "./retry-policy.ts";
@@ -61,19 +62,23 @@ export function createDeliver(deps: DeliverDeps): Deliver {
 
   /** Throws only if a failure cannot be recorded; what the runner did is in the verdict. */
   async function attempt(taken: Taken, hold: Hold): Promise<Verdict> {
-    const parsed = parsedOrError(taken);
-    if (parsed instanceof AppError) {
-      if (parsed.code === "call.newer") return putOff(taken, parsed);
-      return failed(taken, undefined, { error: parsed, injectMs: 0 });
-    }
-    const { call } = parsed;
-    if (taken.record === "INJECTED" || taken.record === "DISCARDED") return ended(call, taken.record);
+    const { record } = taken;
+    if (record === "INJECTED" || record === "DISCARDED") return ended(taken, record);
+    const delivered = toDelivered(taken);
+    if (!(delivered instanceof AppError)) return offer(taken, delivered, hold);
+    return delivered.code === "call.newer"
+      ? putOff(taken, delivered)
+      : failed(taken, { error: delivered, injectMs: 0 });
+  }
+
+  async function offer(taken: Taken, delivered: DeliveredCall, hold: Hold): Promise<Verdict> {
+    const { call } = delivered;
     failpoint("producer.after_take");
-    const injection = await injectWhileHeld(parsed, hold);
-    if (injection === "not held") return givenBack(call);
+    const injection = await injectWhileHeld(delivered, hold);
+    if (injection === "not held") return givenBack(taken);
     const { error, injectMs } = injection;
-    if (error?.code === "runner.unreachable") return unreachable(taken, call, error);
-    if (error !== undefined) return failed(taken, call, { error, injectMs });
+    if (error?.code === "runner.unreachable") return unreachable(taken, error);
+    if (error !== undefined) return failed(taken, { error, injectMs }, call);
     failpoint("producer.after_post");
     return injected(taken, call, injectMs);
   }
@@ -88,8 +93,8 @@ export function createDeliver(deps: DeliverDeps): Deliver {
   }
 
   /** The call was added again after its end. The record says so, and the runner is not asked. */
-  function ended(call: CallHead, state: string): Verdict {
-    log.info("call.known", { ...fieldsOf(call), state });
+  function ended({ id, queue }: Taken, state: string): Verdict {
+    log.info("call.known", { ...callFields(id, queue), state });
     return { kind: "ended" };
   }
 
@@ -97,20 +102,20 @@ export function createDeliver(deps: DeliverDeps): Deliver {
    * Nothing of the call has left, and it is not at fault, so the attempt does not count. If the runner is away, the calls that
    * wait are not taken until it is back, and this one goes back to them.
    */
-  function unreachable({ attempt }: Taken, call: CallHead, error: AppError): Verdict {
-    const job = jobKeyOf(call);
+  function unreachable({ attempt, queue }: Taken, error: AppError): Verdict {
+    const job = jobOf(queue);
     return deps.isAway(job) ? { kind: "requeue" } : deps.policy.judge(error, attempt, clock(), job);
   }
 
   /** This worker stops, or has lost the call. That is not the runner's fault, so the attempt does not count. */
-  function givenBack(call: CallHead): Verdict {
-    log.warn("call.given_back", fieldsOf(call));
+  function givenBack({ id, queue }: Taken): Verdict {
+    log.warn("call.given_back", callFields(id, queue));
     return { kind: "requeue" };
   }
 
   /** The failure could not be recorded. The attempt does not count, so that none is missing among those that do. */
-  function notRecorded({ id, origin }: Taken, cause: unknown): Verdict {
-    log.error("call.record_failed", { callId: id, origin, reason: messageOf(cause) });
+  function notRecorded({ id, queue }: Taken, cause: unknown): Verdict {
+    log.error("call.record_failed", { ...callFields(id, queue), reason: messageOf(cause) });
     return { kind: "postpone", untilMs: clock() + RECORD_PAUSE_MS };
   }
 
@@ -125,7 +130,8 @@ export function createDeliver(deps: DeliverDeps): Deliver {
 
 type Injection = { error: AppError | undefined; injectMs: number };
 
-function parsedOrError({ takeStored, record, crashes }: Taken): DeliveredCall | AppError {
+/** What the runner is to be offered, or why it is not. */
+function toDelivered({ takeStored, record, crashes }: Taken): DeliveredCall | AppError {
   if (crashes >= CRASHES.untilFailed) {
     const reason = `${crashes} producers ended with it in hand, the last one with no other call`;
     return new AppError("call.poison_pill", { reason });
@@ -140,11 +146,11 @@ function parsedOrError({ takeStored, record, crashes }: Taken): DeliveredCall | 
 
 /** What follows from the runner's decision: the record, the event and the verdict. */
 function createOutcomes({ records, policy, throttle, clock, log, workerId }: DeliverDeps) {
-  function injected({ attempt }: Taken, call: CallHead, injectMs: number): Verdict {
-    throttle.succeeded(jobKeyOf(call));
+  function injected({ id, queue, attempt }: Taken, call: CallHead, injectMs: number): Verdict {
+    throttle.succeeded(jobOf(queue));
     const onRecorded = () => {
       log.info("call.injected", {
-        ...fieldsOf(call),
+        ...callFields(id, queue),
         ...{ attempt, injectMs, endToEndMs: clock() - call.accepted_at },
         ...(call.traceparent !== undefined && { traceparent: call.traceparent }),
       });
@@ -152,20 +158,19 @@ function createOutcomes({ records, policy, throttle, clock, log, workerId }: Del
     return { kind: "injected", onRecorded };
   }
 
-  /** `call` is undefined if what is stored is none. */
+  /** Without `call` it was not offered to the runner. */
   async function failed(
     taken: Taken,
-    call: CallHead | undefined,
     { error, injectMs }: { error: AppError; injectMs: number },
+    call?: CallHead,
   ): Promise<Verdict> {
+    const { id, queue, attempt } = taken;
     const now = clock();
-    const job = call && jobKeyOf(call);
-    const verdict = policy.judge(error, taken.attempt, now, job);
-    if (job !== undefined) throttle.failed(job, taken.id, error);
+    const verdict = policy.judge(error, attempt, now, jobOf(queue));
+    if (call !== undefined) throttle.failed(jobOf(queue), id, error);
     await recordFailure(taken, error, verdict, now);
-    const { id: callId, origin, attempt } = taken;
     const { code, message: reason } = error;
-    const fields = { callId, origin, ...(call && fieldsOf(call)), attempt, code, reason, injectMs };
+    const fields = { ...callFields(id, queue), attempt, code, reason, injectMs };
     if (verdict.kind === "fail") {
       log.error("call.failed", fields);
       return call === undefined ? verdict : { ...verdict, head: headOf(call) };
@@ -176,9 +181,9 @@ function createOutcomes({ records, policy, throttle, clock, log, workerId }: Del
   }
 
   /** A newer release has added the call. One of its producers will take it. */
-  function putOff({ id, origin, attempt }: Taken, error: AppError): Verdict {
-    log.info("call.newer", { callId: id, origin, reason: error.message });
-    return policy.judge(error, attempt, clock(), undefined);
+  function putOff({ id, queue, attempt }: Taken, error: AppError): Verdict {
+    log.info("call.newer", { ...callFields(id, queue), reason: error.message });
+    return policy.judge(error, attempt, clock(), jobOf(queue));
   }
 
   async function recordFailure(taken: Taken, error: AppError, verdict: Verdict, now: number): Promise<void> {
@@ -197,11 +202,6 @@ function createOutcomes({ records, policy, throttle, clock, log, workerId }: Del
   }
 
   return { injected, failed, putOff };
-}
-
-/** Which call of which job, in every event. */
-function fieldsOf({ id, origin, service_id, job_id }: CallHead) {
-  return { callId: id, origin, serviceId: service_id, jobId: job_id };
 }
 
 function waitMs(verdict: Verdict, now: number): number {

@@ -62,9 +62,7 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
   };
 }
 
-/** A call that does not parse is of no job. */
 function labelsOf({ origin, serviceId, jobId }: Fields): { origin: string; job: string } {
-  const job =
-    serviceId === undefined ? "" : jobKey({ serviceId: Number(serviceId), jobIndex: Number(jobId) });
+  const job = jobKey({ serviceId: Number(serviceId), jobIndex: Number(jobId) });
   return { origin: String(origin), job };
 }

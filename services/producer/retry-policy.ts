@@ -36,8 +36,8 @@ const POSTPONES: readonly string[] = ["runner.throttled", "runner.busy"];
 export type JobRetries = { attempts?: number | undefined; backoff?: Backoff | undefined };
 
 export type RetryPolicy = {
-  /** Decides about a call of this job, if it is known, whose `attempt`-th attempt ended with this error. */
-  judge(error: AppError, attempt: number, now: number, job: string | undefined): Verdict;
+  /** Decides about a call of this job whose `attempt`-th attempt ended with this error. */
+  judge(error: AppError, attempt: number, now: number, job: string): Verdict;
 };
 
 export function createRetryPolicy({
@@ -56,7 +56,7 @@ export function createRetryPolicy({
       const reason = `${error.code}: ${error.message}`;
       if (!error.retryable) return { kind: "fail", reason };
       if (error.code === "call.newer") return { kind: "postpone", untilMs: now + NEWER_PAUSE_MS };
-      const own = job === undefined ? undefined : jobs.get(job);
+      const own = jobs.get(job);
       const { attempts, backoff } = {
         attempts: own?.attempts ?? defaults.attempts,
         backoff: own?.backoff ?? defaults.backoff,

@@ -103,11 +103,9 @@ export class Backpressure {
   }
 
   #judge(over: OverLimit | undefined): void {
-    if ((over === undefined) !== (this.#over === undefined)) {
-      this.#options.log.warn(over === undefined ? "backpressure.ended" : "backpressure.began", {
-        reason: over,
-      });
-    }
+    const { log } = this.#options;
+    if (over !== undefined && over.limit !== this.#over?.limit) log.warn("backpressure.began", { ...over });
+    if (over === undefined && this.#over !== undefined) log.info("backpressure.ended");
     this.#over = over;
   }
 }

@@ -30,7 +30,7 @@ export type Fetched =
   /** The next call is so many bytes large as stored, and there is no room for it. */
   | { kind: "large"; bytes: number }
   /** The next call has ended processes, and is to be taken by a worker that has no other in hand. */
-  | { kind: "alone" }
+  | { kind: "alone"; id: string }
   /** There is a next call, and it needs a fetch of its own. */
   | { kind: "again" };
 
@@ -201,14 +201,14 @@ export function isGone(error: unknown): boolean {
 
 /**
  * BullMQ's answer to a fetch. Ours puts what is known of the call's record in the last place, or a word that says why there is no
- * call; a call that is too large has its size in the second place (scripts.ts).
+ * call; the second place then has the size of a call that is too large, or the id of one that is to be taken alone (scripts.ts).
  */
 type Answer = [json: JobJson | null, idOrBytes: string | number, closedMs: number, last: number | string];
 
 function toFetched(answer: unknown): Fetched {
   const [json, id, closedMs = 0, last = 0] = (answer ?? []) as Partial<Answer>;
   if (last === "LARGE") return { kind: "large", bytes: Number(id) };
-  if (last === "ALONE") return { kind: "alone" };
+  if (last === "ALONE") return { kind: "alone", id: String(id) };
   if (last === "AGAIN") return { kind: "again" };
   if (json) {
     const [record, windowMs] = String(last).split(" ");

@@ -9,7 +9,7 @@ import { createFinish, leaves, type Verdict } from "./finish.ts";
 import { createHolds, type Held, Hold } from "./hold.ts";
 import { createListen, passOn } from "./listen.ts";
 import type { RecordState } from "./protocol.ts";
-import { originOf, type QueueName } from "./queue-name.ts";
+import { callFields, type QueueName } from "./queue-name.ts";
 import { createReclaim, type Reclaim } from "./reclaim.ts";
 import { type Turn, Turns } from "./turns.ts";
 import { createUpkeep, stalledIntervalOf } from "./upkeep.ts";
@@ -18,7 +18,6 @@ import { createUpkeep, stalledIntervalOf } from "./upkeep.ts";
 export type Taken = {
   id: string;
   queue: QueueName;
-  origin: string;
   /** Of what was written there; undefined if it is no JSON. Only the first call has it, so that no large body stays behind. */
   takeStored: () => unknown;
   /** The state of its record when it was taken, if it has one; NEWER if a later release wrote it. */
@@ -204,7 +203,7 @@ function createTake(
       turns.fetched(queue);
     }
     if (fetched.kind === "large") await makeRoom(queue, fetched.bytes);
-    if (fetched.kind === "alone") await beAlone(queue);
+    if (fetched.kind === "alone") await beAlone(queue, fetched.id);
     return toNext(queue, fetched, told);
   }
 
@@ -215,8 +214,8 @@ function createTake(
   }
 
   /** Meanwhile other workers go on with the queues that this one was told of. */
-  async function beAlone(queue: QueueName): Promise<void> {
-    log.warn("call.alone", { queue });
+  async function beAlone(queue: QueueName, callId: string): Promise<void> {
+    log.warn("call.alone", callFields(callId, queue));
     turns.alone(queue);
     for (const other of turns.ready) if (other !== queue) await passOn(partition, other);
   }
@@ -240,7 +239,7 @@ function toHeld(queue: QueueName, token: string, { id, windowMs, json }: Next): 
 
 function toTaken(queue: QueueName, { id, json, record }: Next): Taken {
   return {
-    ...{ id, queue, origin: originOf(queue), record },
+    ...{ id, queue, record },
     takeStored: () => parsed(json),
     attempt: json.attemptsMade + 1,
     crashes: json.stalledCounter,

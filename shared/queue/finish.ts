@@ -7,6 +7,7 @@ import { type Again, type Backends, type Fetched, isGone, type QueueBackend } fr
 import { type FailedHead, HEAD_FIELD, toStored } from "./failed-head.ts";
 import type { Held } from "./hold.ts";
 import { JOB_OPTIONS } from "./protocol.ts";
+import { callFields } from "./queue-name.ts";
 
 /** What happens to a call that was taken from its queue. */
 export type Verdict =
@@ -44,11 +45,11 @@ export function createFinish(backendOf: Backends, log: Logger): Finish {
   }
 
   /** Whether the call is another worker's now, or an earlier try has ended it and only the reply was lost. */
-  function isLost({ queue, id: callId, hold }: Held, verdict: Verdict, error: unknown): boolean {
+  function isLost({ queue, id, hold }: Held, verdict: Verdict, error: unknown): boolean {
     const gone = isGone(error);
     // The record says INJECTED all the same.
     if (gone && verdict.kind === "injected") verdict.onRecorded();
-    else log.warn(gone ? "call.lost" : "queue.error", { queue, callId, reason: messageOf(error) });
+    else log.warn(gone ? "call.lost" : "queue.error", { ...callFields(id, queue), reason: messageOf(error) });
     return gone || hold.lost;
   }
 

@@ -33,3 +33,9 @@ export function queuesOf(job: string): QueueName[] {
 export function isKnown(queue: QueueName): boolean {
   return (ORIGINS as readonly string[]).includes(originOf(queue));
 }
+
+/** Which call of which job, in every event. */
+export function callFields(callId: string, queue: QueueName) {
+  const { serviceId, jobIndex: jobId } = jobIdsOf(queue);
+  return { callId, origin: originOf(queue), serviceId, jobId };
+}

@@ -2,7 +2,7 @@ import type { Logger } from "../log/logger.ts";
 import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
 import { type Backends, isGone } from "./backend.ts";
-import type { QueueName } from "./queue-name.ts";
+import { callFields, type QueueName } from "./queue-name.ts";
 
 /** KEYS active. ARGV what the keys of the queue begin with, what the worker's tokens begin with. Answers id and token of each call. */
 const OWN = `
@@ -42,7 +42,7 @@ export function createReclaim(
       if (isUnknown) isDue = true;
       if (isUnknown || slots.get(token) === callId) continue;
       await backendOf(queue).moveJobFromActiveToWait(callId, token).catch(unlessGone);
-      log.warn("call.given_back", { callId, queue });
+      log.warn("call.given_back", callFields(callId, queue));
     }
   }
 

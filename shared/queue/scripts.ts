@@ -233,7 +233,7 @@ end
 local id, bytes, crashes = head()
 local fails = crashes >= ${CRASHES.untilFailed}
 if id and not fails then
-  if crashes >= ${CRASHES.untilAlone} and not alone then return {0, 0, 0, 'ALONE'} end
+  if crashes >= ${CRASHES.untilAlone} and not alone then return {0, id, 0, 'ALONE'} end
   if room and bytes > room then return {0, bytes, 0, 'LARGE'} end
 end
 local reply = bullmq()

@@ -6,7 +6,7 @@ import type { Partition } from "../redis/partition.ts";
 import type { Backends } from "./backend.ts";
 import { openJobs } from "./jobs.ts";
 import { createPoll } from "./poll.ts";
-import { jobOf, originOf, type QueueName } from "./queue-name.ts";
+import { callFields, type QueueName } from "./queue-name.ts";
 import type { Reclaim } from "./reclaim.ts";
 import { openRegistry } from "./registry.ts";
 
@@ -83,7 +83,7 @@ export function createUpkeep(options: Options, backendOf: Backends, reclaim: Rec
 
   async function takeBack(queue: QueueName): Promise<void> {
     for (const callId of await backendOf(queue).moveStalledJobsToWait()) {
-      log.warn("call.taken_back", { callId, origin: originOf(queue), job: jobOf(queue) });
+      log.warn("call.taken_back", callFields(callId, queue));
     }
   }
 

@@ -10,7 +10,7 @@ export type DurabilityMode = "strict" | "relaxed";
 export type DiskProof = "always" | "waitaof" | "none";
 
 /** What it means that Redis has no `maxmemory`. */
-export const UNBOUNDED = "Redis has no maxmemory, so backpressure by memory never closes a gateway";
+export const UNBOUNDED = "Redis has no maxmemory, so it never says that it is full";
 
 /** A server that can keep what a 202 promises. */
 export type ServerState = {

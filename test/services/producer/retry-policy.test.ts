@@ -13,7 +13,7 @@ const policy = createRetryPolicy({
   ]),
   random: () => 1,
 });
-const judge = (code: ErrorCode, attempt: number, job?: string) =>
+const judge = (code: ErrorCode, attempt: number, job = "7/1") =>
   policy.judge(new AppError(code, { reason: "no" }), attempt, NOW, job);
 
 test("a job's own attempts and backoff replace the defaults, each by itself", () => {
