@@ -92,7 +92,7 @@ if seen[3] and seen[3] ~= '0' then redis.call('HSET', KEYS[1], 'attempts', seen[
 redis.call('PEXPIRE', KEYS[1], memory)
 redis.call('ZADD', KEYS[3], now + listed, id)
 redis.call('ZREM', KEYS[4], id)
-if ARGV[9] ~= '' then keep(id, ARGV[9], ARGV[10], ARGV[11], KEYS[2], KEYS[5], KEYS[6]) end
+keep(id, ARGV[9], ARGV[10], ARGV[11], KEYS[2], KEYS[5], KEYS[6])
 return false`;
 
 /* ARGV: id, owner, code, reason, status, attempts or nothing, listedMs. */

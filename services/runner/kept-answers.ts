@@ -39,16 +39,18 @@ local function letGo(answers, count, prefix, bytesMax)
   return gone, kept
 end`;
 
-/** Lua: keeps the answer of a call for a time if there is room for it, or can be made. */
+/**
+ * Lua: keeps the answer of a call for a time if there is room for it, or can be made; an empty value is not kept. Lets go of those
+ * whose time is up.
+ */
 export const KEEP = `${LET_GO}
 local function keep(id, value, ms, bytesMax, key, answers, count)
-  local bytes = #value + ${OVERHEAD_BYTES}
-  if bytes > tonumber(bytesMax) then return end
+  local bytes = value ~= '' and #value + ${OVERHEAD_BYTES} or 0
+  if bytes > tonumber(bytesMax) then bytes = 0 end
   local _, kept = letGo(answers, count, string.sub(key, 1, -#id - 1), bytesMax - bytes)
-  if kept + bytes > tonumber(bytesMax) then return end
+  if bytes == 0 or kept + bytes > tonumber(bytesMax) then return end
   redis.call('SET', key, value, 'PX', ms)
-  redis.call('ZADD', answers, now + ms, bytes .. ' ' .. id)
-  redis.call('INCRBY', count, bytes)
+  if redis.call('ZADD', answers, now + ms, bytes .. ' ' .. id) == 1 then redis.call('INCRBY', count, bytes) end
 end`;
 
 /* ARGV: how many bytes to make free. */

@@ -42,6 +42,19 @@ test("an answer above result_bytes_max reaches who asked for it, and is not kept
   expect(seen.runs).toBe(1);
 });
 
+test("an answer whose time is up no longer counts once another call has ended, though that one's answer is not kept", async () => {
+  const jobs = createRouter()
+    .job(1, { name: "small", handler: () => ({ body: "x" }) })
+    .job(2, { name: "large", handler: () => ({ body: "x".repeat(1000) }) });
+  const { offer } = await runners.start({ jobs, resultBytesMax: 100, answerMs: 50 });
+  await offer("k");
+  await eventually("its answer is let go", () => isLetGo("k"));
+  await offer("large", { job: 2 });
+  const { client } = runners.redis;
+  expect(await client.zcard(runnerKeys.answers)).toBe(0);
+  expect(await client.get(runnerKeys.answersBytes)).toBe("0");
+});
+
 test("the key of a forgotten answer still stands for one job and one body", async () => {
   const { seen, jobs } = counting();
   const { offer } = await runners.start({ jobs, resultBytesMax: 0 });
