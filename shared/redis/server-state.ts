@@ -46,8 +46,9 @@ async function diskProof(
   requireAof(info);
   requireNoEviction(info);
   const config = await readConfig(redis);
-  if (config === undefined) return requireWaitAof(redis);
-  if (config["no-appendfsync-on-rewrite"] === "yes") {
+  const { "no-appendfsync-on-rewrite": skipsSync } = config ?? {};
+  if (config === undefined || skipsSync === undefined) return requireWaitAof(redis);
+  if (skipsSync !== "no") {
     throw notDurable(
       "no-appendfsync-on-rewrite is yes, so it syncs nothing while it rewrites its append-only file",
       "set `no-appendfsync-on-rewrite no` in redis.conf (or run: redis-cli CONFIG SET no-appendfsync-on-rewrite no)",
