@@ -58,16 +58,18 @@ test("calls of one job that wait too long close their job, and no other", async 
   expect((await post(gateway, "/other")).status).toBe(202);
 });
 
-test("a webhook is refused with 503 queue.overloaded while depth, oldest age or Redis' memory is over its limit", async () => {
+test("a webhook is refused with 503 queue.overloaded while depth, bytes, oldest age or Redis' memory is over its limit", async () => {
   await redis.client.config("SET", "maxmemory", "20mb");
-  const [depth, age, memory] = await Promise.all([
+  const [depth, bytes, age, memory] = await Promise.all([
     webhooks.start({ endpoints, limits: { queueDepthMax: 3 } }),
+    webhooks.start({ endpoints, limits: { queueBytesMax: 500 } }),
     webhooks.start({ endpoints, limits: { oldestAgeMsMax: 50 } }),
     webhooks.start({ endpoints, limits: { redisMemoryRatioMax: 0.01 } }),
   ]);
   for (let i = 0; i < 3; i++) expect((await post(depth)).status).toBe(202);
   const refusals = [
     [depth, "queue depth"],
+    [bytes, "queue bytes"],
     [age, "age of the job's oldest call"],
     [memory, "Redis memory"],
   ] as const;
@@ -85,7 +87,7 @@ test("a webhook is refused with 503 queue.overloaded while depth, oldest age or 
   const backpressure = expect.stringContaining("queue.overloaded");
   expect([ready.status, ready.json()]).toEqual([200, expect.objectContaining({ backpressure })]);
 
-  await webhooks.queues.clear();
+  await redis.client.flushdb();
   await redis.client.config("SET", "maxmemory", "0");
   const isRelieved = async (gateway: TestWebhooks) =>
     (await readyz(gateway)).json()["backpressure"] === "none";
