@@ -64,6 +64,7 @@ type Args = (string | number | Buffer)[];
  */
 export class QueueBackend extends RedisQueueBackend {
   readonly #scripts: ReadonlyMap<string, Surrounded>;
+  /** What ends the ARGV of each script (scripts.ts). */
   readonly #tail: readonly (string | number)[];
   /** Of the fetch under way: BullMQ's own method takes no such argument, and there is one fetch from a queue at a time. */
   #room: Room = { bytes: undefined, alone: false };
@@ -84,7 +85,7 @@ export class QueueBackend extends RedisQueueBackend {
     const job = jobOf(queue);
     const others = queuesOf(job).filter((other) => other !== queue);
     this.#scripts = opened.scripts;
-    this.#tail = [prefix, job, queue, ...others, others.length];
+    this.#tail = [work?.name ?? "", work?.lockDuration ?? 0, prefix, job, queue, ...others, others.length];
   }
 
   /** Takes the next call, if there is room for it. Only one fetch from a queue may be under way. */
@@ -195,8 +196,18 @@ function scriptsOn(redis: Redis): ReadonlyMap<string, Surrounded> {
 
 /** BullMQ's codes for a call that is not where it was: gone, its lock gone or another's, not in the list it is moved from. */
 export function isGone(error: unknown): boolean {
-  const code = error instanceof Error && "code" in error ? error.code : undefined;
-  return code === -1 || code === -2 || code === -3 || code === -6;
+  return [-1, LOCK_MISSING, -3, -6].some((code) => code === codeOf(error));
+}
+
+/** The call's lock has run out, and no other worker has one. */
+export function isLockMissing(error: unknown): boolean {
+  return codeOf(error) === LOCK_MISSING;
+}
+
+const LOCK_MISSING = -2;
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && "code" in error ? error.code : undefined;
 }
 
 /**

@@ -6,7 +6,7 @@ import type { Partition } from "../redis/partition.ts";
 import { delay, within } from "../time/clock.ts";
 import { type Backends, type Fetched, openBackends } from "./backend.ts";
 import { createFinish, leaves, type Verdict } from "./finish.ts";
-import { createHolds, type Held, Hold } from "./hold.ts";
+import { createHolds, type Held, Hold, type Holds } from "./hold.ts";
 import { createListen, passOn } from "./listen.ts";
 import type { RecordState } from "./protocol.ts";
 import { callFields, type QueueName } from "./queue-name.ts";
@@ -117,7 +117,7 @@ type Parts = {
   backendOf: Backends;
   turns: Turns;
   upkeep: ReturnType<typeof createUpkeep>;
-  holds: ReturnType<typeof createHolds>;
+  holds: Holds;
   reclaim: Reclaim;
 };
 
@@ -128,7 +128,7 @@ function createWork(options: ConsumeOptions, parts: Parts) {
   const { turns, reclaim, holds, backendOf } = parts;
   const { workerName, log } = options;
   const { take, toNext } = createTake(options, parts);
-  const finish = createFinish(backendOf, log);
+  const finish = createFinish(backendOf, holds, log);
   const working = new Set<Promise<void>>();
   let tokens = 0;
   let stopped = false;

@@ -3,9 +3,16 @@ import { messageOf } from "../errors/app-error.ts";
 import { failpoint } from "../lifecycle/failpoint.ts";
 import type { Logger } from "../log/logger.ts";
 import { delay } from "../time/clock.ts";
-import { type Again, type Backends, type Fetched, isGone, type QueueBackend } from "./backend.ts";
+import {
+  type Again,
+  type Backends,
+  type Fetched,
+  isGone,
+  isLockMissing,
+  type QueueBackend,
+} from "./backend.ts";
 import { type FailedHead, HEAD_FIELD, toStored } from "./failed-head.ts";
-import type { Held } from "./hold.ts";
+import type { Held, Holds } from "./hold.ts";
 import { JOB_OPTIONS } from "./protocol.ts";
 import { callFields } from "./queue-name.ts";
 
@@ -35,8 +42,11 @@ const RETRY_PAUSE_MS = 1000;
 /** Writes what became of a call in hand. With `again`, resolves with the next call of its queue if there is one. */
 export type Finish = (held: Held, verdict: Verdict, again: Again) => Promise<Fetched | undefined>;
 
-/** If Redis refuses the write, it is repeated until the call is no longer held: another worker may have it then. */
-export function createFinish(backendOf: Backends, log: Logger): Finish {
+/**
+ * If Redis refuses the write, or the lock has run out and nobody has taken the call back, the write is repeated until the call is
+ * no longer held: another worker may have it then.
+ */
+export function createFinish(backendOf: Backends, holds: Pick<Holds, "regain">, log: Logger): Finish {
   async function once(held: Held, verdict: Verdict, again: Again): Promise<Fetched | undefined> {
     const next = await apply(backendOf(held.queue), held, verdict, again);
     failpoint("producer.after_finish");
@@ -58,6 +68,7 @@ export function createFinish(backendOf: Backends, log: Logger): Finish {
       try {
         return await once(held, verdict, again);
       } catch (error) {
+        if (isLockMissing(error) && (await holds.regain(held))) continue;
         if (isLost(held, verdict, error)) return undefined;
         await delay(RETRY_PAUSE_MS);
       }

@@ -1,5 +1,5 @@
 import type { Partition } from "../redis/partition.ts";
-import { script } from "../redis/script.ts";
+import { EVEN_IF_FULL, script } from "../redis/script.ts";
 import type { QueueName } from "./queue-name.ts";
 
 type Listener = (reason: Error) => void;
@@ -60,25 +60,43 @@ export type Held = {
 };
 
 /**
- * KEYS lock and stalled set of each call. ARGV lock ms, then token and id of each call. Renews the locks that are still ours, and
- * takes the calls off the list of those that may be stalled; without that a call would be moved although its lock holds.
- * Answers the positions of the calls whose lock is gone.
+ * KEYS job, lock, stalled set and active list of each call. ARGV lock ms, then token and id of each call. Renews the locks, also those
+ * that have run out, if nobody has taken the call back yet; and takes the calls off the list of those that may be stalled, or a
+ * call would be moved although its lock holds. Answers the positions of the calls that were taken back. That has counted this worker
+ * as one that ended with them in hand, which it has not.
  */
-const RENEW = `
+const RENEW = `${EVEN_IF_FULL}
 local lost = {}
-for i = 0, #KEYS / 2 - 1 do
-  local lock, stalled = KEYS[2 * i + 1], KEYS[2 * i + 2]
-  if redis.call('GET', lock) == ARGV[2 * i + 2] then
-    redis.call('PEXPIRE', lock, ARGV[1])
-    redis.call('SREM', stalled, ARGV[2 * i + 3])
-  else lost[#lost + 1] = i end
+for i = 0, #KEYS / 4 - 1 do
+  local job, lock, stalled, active = unpack(KEYS, 4 * i + 1, 4 * i + 4)
+  local token, id = ARGV[2 * i + 2], ARGV[2 * i + 3]
+  local by = redis.call('GET', lock)
+  if by == token or (not by and redis.call('LPOS', active, id)) then
+    redis.call('SET', lock, token, 'PX', ARGV[1])
+    redis.call('SREM', stalled, id)
+  else
+    lost[#lost + 1] = i
+    if tonumber(redis.call('HGET', job, 'stc') or 0) > 0 then redis.call('HINCRBY', job, 'stc', -1) end
+  end
 end
 return lost`;
+
+export type Holds = ReturnType<typeof createHolds>;
 
 /** The calls that a worker has in hand. */
 export function createHolds({ redis, keys }: Partition, lockMs: number) {
   const renew = script(redis, RENEW);
   const all = new Set<Held>();
+
+  async function renewAll(renewed: readonly Held[]): Promise<void> {
+    if (renewed.length === 0) return;
+    const touched = renewed.flatMap(({ queue, id }) =>
+      [id, `${id}:lock`, "stalled", "active"].map((name) => keys.inQueue(queue, name)),
+    );
+    const lost = await renew(touched, [lockMs, ...renewed.flatMap(({ token, id }) => [token, id])]);
+    for (const at of lost as number[]) renewed[at]?.hold.lose("the lock on the call was lost");
+  }
+
   return {
     add(held: Held): void {
       all.add(held);
@@ -89,15 +107,12 @@ export function createHolds({ redis, keys }: Partition, lockMs: number) {
     },
 
     /** Renews the locks on all of them. The holds on calls that another worker may have now are lost. */
-    async renew(): Promise<void> {
-      const renewed = [...all];
-      if (renewed.length === 0) return;
-      const touched = renewed.flatMap(({ queue, id }) => [
-        keys.inQueue(queue, `${id}:lock`),
-        keys.inQueue(queue, "stalled"),
-      ]);
-      const lost = await renew(touched, [lockMs, ...renewed.flatMap(({ token, id }) => [token, id])]);
-      for (const at of lost as number[]) renewed[at]?.hold.lose("the lock on the call was lost");
+    renew: () => renewAll([...all].filter(({ hold }) => !hold.lost)),
+
+    /** Whether the call is still this worker's, although its lock had run out. */
+    async regain(held: Held): Promise<boolean> {
+      if (!held.hold.lost) await renewAll([held]);
+      return !held.hold.lost;
     },
 
     loseAll(reason: string): void {

@@ -35,7 +35,7 @@ export const JOB_NAME = "call";
 export const JOB_OPTIONS = { attempts: 1_000_000, removeOnFail: false } as const satisfies JobsOptions;
 
 /**
- * How many processes ended with a call in hand, until it is taken alone, and until it fails. BullMQ's counter in the job, `stc`,
- * counts these here, and no calls that a living worker has lost.
+ * How many processes ended with a call in hand, until it is taken alone, and until it fails. BullMQ counts in the job, as `stc`, how
+ * often the call was taken back; a worker that goes on after that takes its count away (hold.ts).
  */
 export const CRASHES = { untilAlone: 2, untilFailed: 3 } as const;

@@ -24,6 +24,9 @@ import { CRASHES } from "./protocol.ts";
  * and rate hold for one queue, and write no marker when they end.
  */
 
+/** A worker that is not the one that takes calls alone looks again after so long. */
+const ALONE_AGAIN_MS = 1000;
+
 /**
  * Lua that tells of delayed calls whose time has come by `now`. BullMQ's score of one holds its time above 12 bits of a counter, and
  * BullMQ moves those that are due only when somebody fetches.
@@ -40,17 +43,18 @@ local function awake(wake, queue)
 end`;
 
 /**
- * KEYS and ARGV begin with BullMQ's. ARGV ends with: now, keepMs, retried, room, alone, prefix, job, queue, the names of the job's
- * other queues, and how many these are. BullMQ too names most of its keys by a prefix; all of them lie in one slot.
+ * KEYS and ARGV begin with BullMQ's. ARGV ends with: now, keepMs, retried, room, alone, worker, lockMs, prefix, job, queue, the names
+ * of the job's other queues, and how many these are. BullMQ too names most of its keys by a prefix; all of them lie in one slot.
  */
 const FRAME = `${AWAKE}
 local count = tonumber(ARGV[#ARGV])
-local tail = #ARGV - count - 8
+local tail = #ARGV - count - 10
 local now, keepMs, retried = tonumber(ARGV[tail]), ARGV[tail + 1], ARGV[tail + 2]
-local room, alone, prefix = tonumber(ARGV[tail + 3]), ARGV[tail + 4] ~= '', ARGV[tail + 5] .. ':'
-local job, name = prefix .. 'job:' .. ARGV[tail + 6], ARGV[tail + 7]
-local others = {unpack(ARGV, tail + 8, tail + 7 + count)}
-local taken = prefix .. 'taken:' .. ARGV[tail + 6]
+local room, alone, worker, lockMs = tonumber(ARGV[tail + 3]), ARGV[tail + 4] ~= '', ARGV[tail + 5], ARGV[tail + 6]
+local prefix = ARGV[tail + 7] .. ':'
+local job, name = prefix .. 'job:' .. ARGV[tail + 8], ARGV[tail + 9]
+local others = {unpack(ARGV, tail + 10, tail + 9 + count)}
+local taken = prefix .. 'taken:' .. ARGV[tail + 8]
 local jobs = prefix .. name .. ':'
 ${DELAYS}
 local wake, due, inHand = prefix .. 'wake', prefix .. 'due', prefix .. 'active'
@@ -134,6 +138,14 @@ local function head()
   return id, redis.call('HSTRLEN', jobs .. id, 'data'), tonumber(redis.call('HGET', jobs .. id, 'stc') or 0)
 end
 
+-- Whether this worker is the one that takes calls alone, for as long as a lock lasts. The others go on meanwhile.
+local function isTheOne()
+  local by = redis.call('GET', prefix .. 'alone')
+  if by and by ~= worker then return false end
+  redis.call('SET', prefix .. 'alone', worker, 'PX', lockMs)
+  return true
+end
+
 -- The record of a call just taken may still hold the state it had outside the queue. Answers the state found and the window, or
 -- NEWER if a later release wrote the record.
 local function queued(id)
@@ -170,25 +182,10 @@ end
 /** A script under BullMQ's name of it. `keys` is how many KEYS BullMQ's has. */
 type NamedScript = { command: string; keys: number; lua: string };
 
+/** Calls in hand wait again. */
 const MOVE = `
 local reply = bullmq()
 if type(reply) == 'number' and reply < 0 then return reply end
-tell()
-left()
-return reply`;
-
-/**
- * A call in hand whose lock has run out waits again. If its worker is alive, which its heartbeat says, it has ended no process. A
- * dead worker's last beat is older than three quarters of a lock, which BullMQ's ARGV[4] is a quarter of.
- */
-const TAKE_BACK = `
-local reply = bullmq()
-local time = redis.call('TIME')
-local freshMs = math.min(3000, 3 * tonumber(ARGV[4]))
-for _, id in ipairs(reply) do
-  local beat = redis.call('ZSCORE', prefix .. 'workers', redis.call('HGET', jobs .. id, 'pb') or '')
-  if beat and time[1] * 1000 - beat < freshMs then redis.call('HINCRBY', jobs .. id, 'stc', -1) end
-end
 tell()
 left()
 return reply`;
@@ -221,8 +218,8 @@ return reply`;
 
 /**
  * The worker has room for so many bytes of a call as stored (none said: for any). A larger call is not taken, and the answer says
- * how large it is; nor one that has ended processes, unless the worker has nothing else in hand. One that must fail comes without
- * its data, which may be what ends processes.
+ * how large it is; nor one that has ended processes, unless the worker has nothing else in hand and no other worker takes such a call.
+ * One that must fail comes without its data, which may be what ends processes.
  */
 const FETCH = `
 local ms, limits = gate(0)
@@ -233,7 +230,13 @@ end
 local id, bytes, crashes = head()
 local fails = crashes >= ${CRASHES.untilFailed}
 if id and not fails then
-  if crashes >= ${CRASHES.untilAlone} and not alone then return {0, id, 0, 'ALONE'} end
+  if crashes >= ${CRASHES.untilAlone} then
+    if not isTheOne() then
+      closed(${ALONE_AGAIN_MS})
+      return {0, 0, ${ALONE_AGAIN_MS}, 0}
+    end
+    if not alone then return {0, id, 0, 'ALONE'} end
+  end
   if room and bytes > room then return {0, bytes, 0, 'LARGE'} end
 end
 local reply = bullmq()
@@ -316,7 +319,7 @@ const AROUND: readonly NamedScript[] = [
   { command: "moveToFinished", keys: 14, lua: FINISH },
   { command: "moveToDelayed", keys: 11, lua: DELAY },
   { command: "moveJobFromActiveToWait", keys: 9, lua: MOVE },
-  { command: "moveStalledJobsToWait", keys: 9, lua: TAKE_BACK },
+  { command: "moveStalledJobsToWait", keys: 9, lua: MOVE },
   { command: "reprocessJob", keys: 9, lua: REPLAY },
   { command: "removeJob", keys: 2, lua: DISCARD },
 ];

@@ -177,6 +177,10 @@ export class Turns {
 
   #nextAlone(next: { readonly queue: QueueName; isTaken: boolean }): Turn | undefined {
     if (next.isTaken || this.#slots.free < this.#count) return undefined;
+    if (this.#isClosed(jobOf(next.queue))) {
+      this.#alone = undefined;
+      return this.#nextInTurn();
+    }
     next.isTaken = true;
     return this.#begin(next.queue, { bytes: undefined, alone: true });
   }

@@ -8,6 +8,7 @@
  *   {postern}:wake                          zset: queues with calls that may be taken now; a producer blocks on it
  *   {postern}:due                           zset: queues to be looked at again, by the time (shared/queue/scripts.ts)
  *   {postern}:active                        set: queues with calls in hand, for the search for dead workers
+ *   {postern}:alone                         string: the worker that takes calls alone which have ended processes
  *   {postern}:bytes                         hash: how many bytes the calls of a queue take as stored, failed ones included
  *   {postern}:depth:<origin>                string: what gateways are told of the calls of an origin, for half a second
  *   {postern}:jobs                          set: jobs that have settings or are paused
@@ -58,6 +59,7 @@ export function keysOf(prefix: string) {
     wake: `${prefix}:wake`,
     due: `${prefix}:due`,
     active: `${prefix}:active`,
+    alone: `${prefix}:alone`,
     bytes: `${prefix}:bytes`,
     depth: (origin: string) => `${prefix}:depth:${origin}`,
     jobs: `${prefix}:jobs`,

@@ -2,12 +2,11 @@ import { beforeEach, expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
 import { createAdd } from "../../../shared/queue/enqueue.ts";
-import { beat } from "../../../shared/queue/heartbeat.ts";
+import { openJobs } from "../../../shared/queue/jobs.ts";
 import { createReplay } from "../../../shared/queue/replay.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { INJECTED, type TestConsumer, useConsumers } from "../../fixtures/consumers.ts";
-import { useEnds } from "../../fixtures/ends.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 
@@ -19,7 +18,6 @@ beforeEach(async () => {
   await redis.client.flushall();
 });
 const consumers = useConsumers(redis);
-const ends = useEnds();
 const never = () => new Promise<never>(() => {});
 
 async function add(fields: Parameters<typeof aCall>[0] = {}): Promise<string> {
@@ -103,17 +101,65 @@ test("a call whose attempt ends while its process goes on counts as harmless aga
   await eventually("nothing is held against it", async () => (await crashes(pill)) === 0);
 });
 
-test("a call whose lock runs out under a worker that is alive has ended no process", async () => {
-  const alive = await consumers.start({ workerName: "alive", lockMs: 4000, deliver: never });
-  const heart = beat(partitionOf(redis.client), "alive", systemClock);
-  ends.defer(() => heart.stop());
+test("a worker that waits to take a call alone is one of all: the others go on", async () => {
+  const jobs = openJobs(redis.partition);
+  await jobs.pause("7/1", { at: 1, by: "a test", reason: "" });
+  const pill = await add();
+  await hasEnded(pill, 2);
+  const open: (() => void)[] = [];
+  const busy = (job: number) =>
+    consumers.start({
+      serves: (queue) => queue !== `webhook/7/${job}`,
+      async deliver({ queue }) {
+        if (queue.endsWith("/8") || queue.endsWith("/9"))
+          await new Promise<void>((resolve) => open.push(resolve));
+        return INJECTED;
+      },
+    });
+  const both = [await busy(8), await busy(9)];
+  const slow = [await add({ job_id: 8 }), await add({ job_id: 9 })];
+  await eventually("each has a slow call in hand", () => open.length === 2);
+  await jobs.resume("7/1");
+  const isAlone = ({ log }: TestConsumer) => log.events.some(({ event }) => event === "call.alone");
+  await eventually("one is to take the call alone", () => both.some(isAlone));
+  for (let i = 0; i < 5; i++) {
+    const other = await add({ job_id: 10 + i });
+    await eventually("it is taken", () => both.some(({ taken }) => taken.includes(other)));
+  }
+  expect(both.filter(isAlone)).toHaveLength(1);
+  expect(both.some(({ taken }) => taken.includes(pill))).toBe(false);
+  for (const end of open) end();
+  await eventually("it is taken", () => both.some(({ taken }) => taken.includes(pill)));
+  expect(both.flatMap(({ taken }) => taken).filter((id) => [pill, ...slow].includes(id))).toHaveLength(3);
+});
+
+test("a worker that stood still until another had its call takes back that the call has ended it", async () => {
+  const stood = await consumers.start({ lockMs: 2000, deliver: never });
   const id = await add();
-  await alive.took(id);
+  await stood.took(id);
+  const { client } = redis;
+  await client.set(keys.inQueue(QUEUE, `${id}:lock`), "of another worker");
+  await client.hset(keys.inQueue(QUEUE, id), "stc", 1);
+  await eventually("it is no suspect", async () => (await crashes(id)) === 0);
+  await client.del(keys.inQueue(QUEUE, `${id}:lock`));
+});
+
+test("a worker whose lock has run out goes on with the call while nobody has taken it back, and ends it", async () => {
+  let end = () => {};
+  const consumer = await consumers.start({
+    lockMs: 60_000, // it renews, and looks for what stands still, every 15 s
+    deliver: () => new Promise((resolve) => (end = () => resolve(INJECTED))),
+  });
+  const id = await add();
+  await consumer.took(id);
   await redis.client.del(keys.inQueue(QUEUE, `${id}:lock`));
-  await eventually("it is taken back", () =>
-    alive.log.events.some(({ event }) => event === "call.taken_back"),
+  end();
+  await eventually(
+    "the call is gone",
+    async () => (await redis.client.exists(keys.inQueue(QUEUE, id))) === 0,
   );
-  expect(await crashes(id)).toBe(0);
+  expect(consumer.taken).toEqual([id]);
+  expect(consumer.log.events).toEqual([]);
 });
 
 test("a call that failed as a poison pill and is replayed is taken alone", async () => {
