@@ -7,7 +7,7 @@ import { EVEN_IF_FULL, NOW, type Script, script } from "../../shared/redis/scrip
 import { isNewerError, unlessNewer, VERSIONS } from "../../shared/redis/version.ts";
 import { delay } from "../../shared/time/clock.ts";
 import { KEEP, type KeptAnswers } from "./kept-answers.ts";
-import { type Remembered, storedAnswer, toAnswer } from "./remembered-answer.ts";
+import { longCallAnswer, type Remembered, toAnswer } from "./remembered-answer.ts";
 import type { HttpAnswer } from "./router.ts";
 
 /*
@@ -194,7 +194,7 @@ export function createCallStore({
   };
 }
 
-/** So much of what a handler said of its failure is kept. */
+/** How many characters are kept of what a handler said of its failure. */
 const REASON_MAX = 1000;
 
 /** A script whose write is on disk when it resolves. Throws `runner.store_unavailable`. */
@@ -223,7 +223,7 @@ function toBegun(id: string, [kind, ...answer]: Buffer[]): Begun {
     case "ANSWERED":
       return { kind: "answered", answer: toAnswer(id, answer as unknown as Remembered) };
     case "STORED":
-      return { kind: "answered", answer: storedAnswer(id) };
+      return { kind: "answered", answer: longCallAnswer(id) };
     case "RUNNING":
       return { kind: "running" };
     case "REUSED":

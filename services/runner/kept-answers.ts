@@ -3,7 +3,7 @@ import type { DurableRedis } from "../../shared/redis/durable.ts";
 import { GiveWay } from "../../shared/redis/give-way.ts";
 import { runnerKeys } from "../../shared/redis/keys.ts";
 import { NOW, script } from "../../shared/redis/script.ts";
-import { toKept } from "./remembered-answer.ts";
+import { encodeAnswer } from "./remembered-answer.ts";
 import type { HttpAnswer } from "./router.ts";
 
 /*
@@ -100,7 +100,7 @@ export class KeptAnswers {
   /** What is to be stored of an answer whole; undefined if nothing. */
   toKeep(callId: string, answer: HttpAnswer): Buffer | undefined {
     const isKept = this.#giveWay.hasRoom && answer.body.length <= this.#options.resultBytesMax;
-    return isKept ? toKept(callId, answer) : undefined;
+    return isKept ? encodeAnswer(callId, answer) : undefined;
   }
 
   stop(): void {

@@ -7,7 +7,7 @@ import { type Clock, delay } from "../../shared/time/clock.ts";
 import type { CallStore, UntilStored } from "./call-store.ts";
 import type { Leases } from "./leases.ts";
 import type { LongStore, StoredCall } from "./long-store.ts";
-import { storedAnswer } from "./remembered-answer.ts";
+import { longCallAnswer } from "./remembered-answer.ts";
 import type { Job, Router } from "./router.ts";
 import type { Execute } from "./run-call.ts";
 
@@ -140,7 +140,7 @@ export class LongCalls {
   async #finish({ request, bytes, sha256 }: StoredCall): Promise<void> {
     const { calls, untilStored } = this.#options;
     const { callId, jobId } = request;
-    await untilStored(callId, () => calls.finish({ callId, jobId, bytes, sha256 }, storedAnswer(callId)));
+    await untilStored(callId, () => calls.finish({ callId, jobId, bytes, sha256 }, longCallAnswer(callId)));
   }
 
   /** Not a failure of the call: the runner stops, or another runner has the call and giving it back changes nothing. */

@@ -2,7 +2,7 @@ import { runnerKeys } from "../../shared/redis/keys.ts";
 import { EVEN_IF_FULL, NOW, script } from "../../shared/redis/script.ts";
 import { unlessNewer, VERSIONS } from "../../shared/redis/version.ts";
 import { durableScript, type StoreOptions } from "./call-store.ts";
-import { storedAnswer } from "./remembered-answer.ts";
+import { longCallAnswer } from "./remembered-answer.ts";
 import type { JobRequest } from "./router.ts";
 
 /* ARGV: id, owner, status, input, input_type, metadata, traceparent. */
@@ -94,7 +94,7 @@ export function createLongStore({ durable, owner, leaseMs }: StoreOptions) {
     async store(request: JobRequest): Promise<boolean> {
       const { callId: id, body, contentType = "", metadata, traceparent = "" } = request;
       const input = [body.toString("base64"), contentType, JSON.stringify(metadata), traceparent];
-      const args = [id, owner, storedAnswer(id).status, ...input];
+      const args = [id, owner, longCallAnswer(id).status, ...input];
       return (await store([runnerKeys.call(id), runnerKeys.calls, runnerKeys.due], args)) === 1;
     },
 
@@ -118,7 +118,7 @@ export function createLongStore({ durable, owner, leaseMs }: StoreOptions) {
     async runAgain(id: string): Promise<RunAgainResult> {
       return (await runAgain(
         [runnerKeys.call(id), runnerKeys.due],
-        [id, storedAnswer(id).status],
+        [id, longCallAnswer(id).status],
       )) as RunAgainResult;
     },
   };

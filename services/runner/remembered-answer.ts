@@ -13,15 +13,15 @@ const EMPTY = Buffer.alloc(0);
 const EMPTY_SHA256 = sha256Hex(EMPTY);
 
 /** The answer to the sender of a long call, which every repeat gets too. */
-export function storedAnswer(callId: string): HttpAnswer {
+export function longCallAnswer(callId: string): HttpAnswer {
   const body = JSON.stringify({ status: "stored", call_id: callId });
   return { status: 202, contentType: "application/json", body: Buffer.from(body) };
 }
 
 /** What the key of the answer holds; undefined if the answer can be made again without it. */
-export function toKept(callId: string, { contentType, body }: HttpAnswer): Buffer | undefined {
+export function encodeAnswer(callId: string, { contentType, body }: HttpAnswer): Buffer | undefined {
   if (body.length === 0 && contentType === undefined) return undefined;
-  if (body.equals(storedAnswer(callId).body)) return undefined;
+  if (body.equals(longCallAnswer(callId).body)) return undefined;
   return Buffer.concat([Buffer.from(`${contentType ?? ""}\n`), body]);
 }
 
@@ -45,7 +45,7 @@ export function toAnswer(callId: string, [statusText, digest, kept, type, base64
     const body = Buffer.from(String(base64 ?? ""), "base64");
     return { status, contentType: type?.toString() || undefined, body };
   }
-  const stored = storedAnswer(callId);
+  const stored = longCallAnswer(callId);
   if (digest.equals(sha256(stored.body))) return { ...stored, status };
   const sha256OfBody = digest.toString("hex");
   const bare = { status, contentType: undefined, body: EMPTY };

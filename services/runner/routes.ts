@@ -13,7 +13,7 @@ import type { Clock } from "../../shared/time/clock.ts";
 import { parseKey, type RequestChecks } from "./authenticate.ts";
 import { type ListCalls, parseFilter } from "./list-calls.ts";
 import type { LongStore } from "./long-store.ts";
-import { storedAnswer } from "./remembered-answer.ts";
+import { longCallAnswer } from "./remembered-answer.ts";
 import type { HttpAnswer, Job, Router } from "./router.ts";
 import type { Outcome, RunCall } from "./run-call.ts";
 
@@ -228,7 +228,7 @@ export function createRunAgain({
       if (result === "UNKNOWN") throw unknownCall(callId);
       if (result !== "STORED") throw notFailed(callId, result);
       wake();
-      sendAnswer(res, storedAnswer(callId));
+      sendAnswer(res, longCallAnswer(callId));
       log.info("job.run_again", { callId });
     } catch (thrown) {
       const error = toAppError(thrown);

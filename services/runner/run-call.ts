@@ -8,7 +8,7 @@ import type { CheckedRequest } from "./authenticate.ts";
 import { type CallStore, type Failure, fingerprint, type UntilStored } from "./call-store.ts";
 import type { Leases } from "./leases.ts";
 import type { LongStore } from "./long-store.ts";
-import { storedAnswer } from "./remembered-answer.ts";
+import { longCallAnswer } from "./remembered-answer.ts";
 import type { Answer, HttpAnswer, Job, JobContext, JobRequest } from "./router.ts";
 
 export type Outcome = {
@@ -118,7 +118,7 @@ export function createRunBegun({
   /** Stores a long call with its input, on disk when this resolves, once the job has accepted the input. */
   async function storeLong(request: CheckedRequest): Promise<HttpAnswer> {
     const { callId, job } = request;
-    const answer = storedAnswer(callId);
+    const answer = longCallAnswer(callId);
     const stored = await orFail(callId, async () => {
       job.prepare(request);
       return await longStore.store(request);

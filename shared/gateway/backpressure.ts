@@ -4,6 +4,7 @@ import type { Logger } from "../log/logger.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import type { OriginDepth } from "../queue/depth.ts";
 import { lastBeats } from "../queue/heartbeat.ts";
+import { COUNTS } from "../queue/registry.ts";
 import type { DurableRedis } from "../redis/durable.ts";
 import type { Partition } from "../redis/partition.ts";
 import type { Clock } from "../time/clock.ts";
@@ -162,9 +163,7 @@ export function registerPressure(
     const seen = pressure();
     if (seen === undefined) return;
     const { depth, oldestAgeMs, memoryRatio, maxMemoryBytes, workersAlive } = seen;
-    for (const state of ["waiting", "delayed", "active", "failed"] as const) {
-      jobs.set({ origin, state }, depth[state]);
-    }
+    for (const state of COUNTS) jobs.set({ origin, state }, depth[state]);
     oldest.set({ origin }, oldestAgeMs / 1000);
     bytes.set(depth.bytes);
     memory.set(memoryRatio);

@@ -1,4 +1,4 @@
-import type { Audit } from "../queue/audit.ts";
+import type { Audit } from "../audit/audit.ts";
 import type { Clock } from "../time/clock.ts";
 import type { PaymentJournal } from "./journal.ts";
 import { type Decision, type Payment, type PaymentState, toSettlement } from "./payment.ts";

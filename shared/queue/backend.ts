@@ -10,9 +10,10 @@ import {
 import type { Redis } from "../redis/connect.ts";
 import type { Partition } from "../redis/partition.ts";
 import { type Script, script } from "../redis/script.ts";
+import { SHARED } from "./bullmq-scripts.ts";
 import { RANDOM_ID_KEEP_MS, type RecordState } from "./protocol.ts";
 import { jobOf, type QueueName, queuesOf } from "./queue-name.ts";
-import { SHARED, surroundedScripts } from "./scripts.ts";
+import { surroundedScripts } from "./scripts.ts";
 
 /** What a fetch finds. */
 export type Fetched =
@@ -32,21 +33,21 @@ export type Fetched =
   /** The next call has ended processes, and is to be taken by a worker that has no other in hand. */
   | { kind: "alone"; id: string }
   /** There is a next call, and it needs a fetch of its own. */
-  | { kind: "again" };
+  | { kind: "refetch" };
 
 /** For which next call there is room. */
 export type Room = {
   /** How large it may be as stored, in bytes; undefined: as large as it is. */
-  bytes: number | undefined;
+  readonly bytes: number | undefined;
   /** Whether the worker has no other call in hand. */
-  alone: boolean;
+  readonly alone: boolean;
 };
 
 /** Whether the next call of the queue is taken in the same step, and how large it may be. */
-export type Again = { bytes: number } | undefined;
+export type FetchNext = { bytes: number } | undefined;
 
 type Injected = {
-  again: Again;
+  fetchNext: FetchNext;
   /** How long the record is kept. */
   windowMs?: number | undefined;
   /** Whether the call was taken before, so that there may be failed attempts. */
@@ -98,25 +99,30 @@ export class QueueBackend extends RedisQueueBackend {
   async injected(
     id: string,
     token: string,
-    { again, windowMs = RANDOM_ID_KEEP_MS, retried }: Injected,
-  ): Promise<Fetched> {
-    return this.#complete(id, token, again, { keepMs: windowMs, retried });
+    { fetchNext, windowMs = RANDOM_ID_KEEP_MS, retried }: Injected,
+  ): Promise<Fetched | undefined> {
+    return this.#complete(id, token, fetchNext, { keepMs: windowMs, retried });
   }
 
   /** The call leaves the queue, and its record stays as it is. */
-  async ended(id: string, token: string, again: Again): Promise<Fetched> {
-    return this.#complete(id, token, again);
+  async ended(id: string, token: string, fetchNext: FetchNext): Promise<Fetched | undefined> {
+    return this.#complete(id, token, fetchNext);
   }
 
-  async #complete(id: string, token: string, again: Again, injected?: Recorded): Promise<Fetched> {
+  async #complete(
+    id: string,
+    token: string,
+    fetchNext: FetchNext,
+    injected?: Recorded,
+  ): Promise<Fetched | undefined> {
     const job = { id, opts: {} } as MinimalJob;
-    const args = this.moveToCompletedArgs(job, "null", true, token, again !== undefined);
-    const room = { bytes: again?.bytes, alone: false };
+    const args = this.moveToCompletedArgs(job, "null", true, token, fetchNext !== undefined);
+    const room = { bytes: fetchNext?.bytes, alone: false };
     const reply = await this.#run("moveToFinished", args as Args, { injected, room });
     if (typeof reply === "number" && reply < 0) {
       throw this.finishedErrors({ code: reply, jobId: id, command: "moveToFinished", state: "active" });
     }
-    return toFetched(raw2NextJobData(reply as unknown[]));
+    return fetchNext && toFetched(raw2NextJobData(reply as unknown[]));
   }
 
   /** BullMQ's one way to Redis for its scripts. `args` are the KEYS, followed by the ARGV. */
@@ -220,7 +226,7 @@ function toFetched(answer: unknown): Fetched {
   const [json, id, closedMs = 0, last = 0] = (answer ?? []) as Partial<Answer>;
   if (last === "LARGE") return { kind: "large", bytes: Number(id) };
   if (last === "ALONE") return { kind: "alone", id: String(id) };
-  if (last === "AGAIN") return { kind: "again" };
+  if (last === "REFETCH") return { kind: "refetch" };
   if (json) {
     const [record, windowMs] = String(last).split(" ");
     return {

@@ -18,7 +18,7 @@ export type FailedAttempt = NewAttempt & { n: number };
 /** The call whose record is meant. */
 type CallRef = { id: string; queue: QueueName };
 
-/** So many of a call's failed attempts are kept, the newest; only that one while Redis is nearly full. */
+/** How many of a call's failed attempts are kept, the newest; while Redis is nearly full only one. */
 const ATTEMPTS_KEPT = 5;
 
 /** A worker that paused and lost its call may write too late: a call that has ended stays ended. */
@@ -56,18 +56,12 @@ redis.call('ZADD', KEYS[3], 'NX', ARGV[3], ARGV[4])`;
 
 export type CallRecords = ReturnType<typeof createCallRecords>;
 
-/** What is written of failures and of a discard's end. A take and an injection write the record in their own step (scripts.ts). */
+/** What is written of failures. A take and an injection write the record in their own step (scripts.ts). */
 export function createCallRecords({ redis, keys }: Partition) {
-  const discarded = script(redis, DISCARDED);
   const fail = script(redis, FAIL);
   const recordAttempt = script(redis, RECORD_ATTEMPT);
 
   return {
-    /** The job of a discarded call is gone: the window begins again. */
-    async discarded({ id, queue }: CallRef, now: number): Promise<void> {
-      await discarded([keys.record(id), keys.attempts(id), keys.since(queue)], [now, id, RANDOM_ID_KEEP_MS]);
-    },
-
     /** The call failed for good. It no longer counts as waiting. */
     async failed({ id, queue }: CallRef, now: number): Promise<void> {
       await fail([keys.record(id), keys.since(queue)], [now, id]);
@@ -131,6 +125,7 @@ return 1`;
 export function createFailedRecords({ redis, keys }: Partition) {
   const replay = script(redis, REPLAY);
   const discard = script(redis, DISCARD);
+  const discarded = script(redis, DISCARDED);
 
   async function leave(by: Script, to: RecordState, call: FailedRef, now: number): Promise<boolean> {
     const { id, queue, failedAt } = call;
@@ -143,9 +138,14 @@ export function createFailedRecords({ redis, keys }: Partition) {
      * FAILED becomes QUEUED, and the call waits from now on. Returns false, and changes nothing, if the call is no longer
      * failed or is being discarded.
      */
-    replaying: (call: FailedRef, now: number) => leave(replay, "QUEUED", call, now),
+    beginReplay: (call: FailedRef, now: number) => leave(replay, "QUEUED", call, now),
 
     /** FAILED becomes DISCARDED, also for a producer that takes the call later. False if the call is no longer failed. */
-    discarding: (call: FailedRef, now: number) => leave(discard, "DISCARDED", call, now),
+    beginDiscard: (call: FailedRef, now: number) => leave(discard, "DISCARDED", call, now),
+
+    /** The job of a discarded call is gone: the window begins again. */
+    async endDiscard({ id, queue }: CallRef, now: number): Promise<void> {
+      await discarded([keys.record(id), keys.attempts(id), keys.since(queue)], [now, id, RANDOM_ID_KEEP_MS]);
+    },
   };
 }

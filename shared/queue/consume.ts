@@ -8,9 +8,9 @@ import { type Backends, type Fetched, openBackends } from "./backend.ts";
 import { createFinish, leaves, type Verdict } from "./finish.ts";
 import { createHolds, type Held, Hold, type Holds } from "./hold.ts";
 import { createListen, passOn } from "./listen.ts";
+import { createLostTakes, type LostTakes } from "./lost-takes.ts";
 import type { RecordState } from "./protocol.ts";
 import { callFields, type QueueName } from "./queue-name.ts";
-import { createReclaim, type Reclaim } from "./reclaim.ts";
 import { type Turn, Turns } from "./turns.ts";
 import { createUpkeep, stalledIntervalOf } from "./upkeep.ts";
 
@@ -78,8 +78,12 @@ export function consume(options: ConsumeOptions): Consumer {
     maxStalledCount: 1_000_000,
     metrics: { maxDataPoints: 60 },
   });
-  const reclaim = createReclaim(partition, { backendOf, tokenPrefix: `${workerName}:`, log: options.log });
-  const upkeep = createUpkeep(options, backendOf, reclaim);
+  const lostTakes = createLostTakes(partition, {
+    backendOf,
+    tokenPrefix: `${workerName}:`,
+    log: options.log,
+  });
+  const upkeep = createUpkeep(options, backendOf, lostTakes);
   const holds = createHolds(partition, lockMs);
   const isRefused = () => upkeep.refused;
   const turns = new Turns({
@@ -87,7 +91,7 @@ export function consume(options: ConsumeOptions): Consumer {
     bytes: options.bodyBudgetBytes,
     isClosed: (job) => isRefused() || options.isClosed(job),
   });
-  const work = createWork(options, { backendOf, turns, upkeep, holds, reclaim });
+  const work = createWork(options, { backendOf, turns, upkeep, holds, lostTakes });
   const listen = createListen({ partition, serves, turns, fill: work.fill, isRefused });
   const started = upkeep.start().then(listen.start);
   started.catch(() => {});
@@ -99,7 +103,7 @@ export function consume(options: ConsumeOptions): Consumer {
     async close(graceMs) {
       const ended = work.stop();
       upkeep.stop();
-      reclaim.stop();
+      lostTakes.stop();
       listen.stop();
       if ((await within(graceMs, ended)).kind === "late") {
         holds.loseAll("the worker stops");
@@ -118,17 +122,17 @@ type Parts = {
   turns: Turns;
   upkeep: ReturnType<typeof createUpkeep>;
   holds: Holds;
-  reclaim: Reclaim;
+  lostTakes: LostTakes;
 };
 
 type Next = Extract<Fetched, { kind: "call" }>;
 
 /** Takes and runs calls in the free slots. */
 function createWork(options: ConsumeOptions, parts: Parts) {
-  const { turns, reclaim, holds, backendOf } = parts;
+  const { turns, lostTakes, holds, backendOf } = parts;
   const { workerName, log } = options;
   const { take, toNext } = createTake(options, parts);
-  const finish = createFinish(backendOf, holds, log);
+  const finish = createFinish({ backendOf, holds, dueAt: parts.upkeep.dueAt, log });
   const working = new Set<Promise<void>>();
   let tokens = 0;
   let stopped = false;
@@ -153,7 +157,7 @@ function createWork(options: ConsumeOptions, parts: Parts) {
       log.warn("queue.error", { queue: turn.queue, reason: messageOf(error) });
       if (!stopped) await delay(RETRY_PAUSE_MS);
     }
-    reclaim.free(token);
+    lostTakes.free(token);
     turns.release(turn);
     fill();
   }
@@ -163,14 +167,14 @@ function createWork(options: ConsumeOptions, parts: Parts) {
     const { queue } = turn;
     const held = toHeld(queue, token, next);
     holds.add(held);
-    reclaim.inHand(token, next.id);
+    lostTakes.inHand(token, next.id);
     try {
       const verdict = await options.deliver(toTaken(queue, next), held.hold);
-      const again = !stopped && leaves(verdict) && turns.keeps(turn);
+      const keepsSlot = !stopped && leaves(verdict) && turns.keeps(turn);
       const { told } = turns;
-      reclaim.inHand(token, undefined);
-      const fetched = await finish(held, verdict, again ? { bytes: turns.bytesOfSlot } : undefined);
-      return toNext(queue, fetched, again ? told : -1);
+      lostTakes.inHand(token, undefined);
+      const fetched = await finish(held, verdict, keepsSlot ? { bytes: turns.bytesOfSlot } : undefined);
+      return toNext(queue, fetched, told);
     } finally {
       holds.remove(held);
     }
@@ -189,12 +193,12 @@ function createWork(options: ConsumeOptions, parts: Parts) {
 /** How a call is taken, and what is learnt of its queue. */
 function createTake(
   { partition, workerName, log }: ConsumeOptions,
-  { backendOf, turns, upkeep, reclaim }: Parts,
+  { backendOf, turns, upkeep, lostTakes }: Parts,
 ) {
   async function take(turn: Turn, token: string): Promise<Next | undefined> {
     const { queue } = turn;
     const { told } = turns;
-    reclaim.inHand(token, undefined);
+    lostTakes.inHand(token, undefined);
     let fetched: Fetched;
     try {
       fetched = await backendOf(queue).fetch(token, workerName, turn);

@@ -1,7 +1,7 @@
 import type { Origin } from "../job-call/job-call.ts";
 import type { Partition } from "../redis/partition.ts";
 import { EVEN_IF_FULL, script } from "../redis/script.ts";
-import { type Depth, OLDEST } from "./registry.ts";
+import { COUNT, type Depth, OLDEST } from "./registry.ts";
 
 /** The calls of one origin, for whoever may add more. */
 export type OriginDepth = Depth & {
@@ -14,7 +14,7 @@ export type OriginDepth = Depth & {
   untriedSince: ReadonlyMap<string, number>;
 };
 
-/** For so long all gateways are told the same, so that looking costs Redis the same with one gateway and with fifty. */
+/** How long all gateways are told the same, so that looking costs Redis the same with one gateway and with fifty. */
 const KEPT_MS = 500;
 
 /** Calls at the head of a queue that may be looked at to find one that was never tried. */
@@ -24,7 +24,7 @@ const LOOKED_AT = 10;
 const READ = `${EVEN_IF_FULL}
 local kept = redis.call('GET', KEYS[2])
 if kept then return kept end
-${OLDEST}
+${OLDEST}${COUNT}
 
 local function untried(queue, q)
   for i = 1, ${LOOKED_AT} do
@@ -42,10 +42,9 @@ for _, queue in ipairs(redis.call('SMEMBERS', KEYS[1])) do
   local origin, job = string.match(queue, '([^/]*)/(.*)')
   if origin == ARGV[2] then
     local q = ARGV[1] .. ':' .. queue .. ':'
-    found.waiting = found.waiting + redis.call('LLEN', q .. 'wait')
-    found.delayed = found.delayed + redis.call('ZCARD', q .. 'delayed')
-    found.active = found.active + redis.call('LLEN', q .. 'active')
-    found.failed = found.failed + redis.call('ZCARD', q .. 'failed')
+    local waiting, delayed, active, failed = count(q)
+    found.waiting, found.delayed = found.waiting + waiting, found.delayed + delayed
+    found.active, found.failed = found.active + active, found.failed + failed
     local first = tonumber(oldest(queue, q))
     if first and first < (found.oldestSince or math.huge) then found.oldestSince = first end
     if redis.call('HEXISTS', ARGV[1] .. ':job:' .. job, 'paused') == 0 then found.untried[job] = untried(queue, q) end

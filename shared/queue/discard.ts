@@ -1,6 +1,6 @@
-import { createAudit } from "./audit.ts";
+import { createAudit } from "../audit/audit.ts";
 import { openBackends } from "./backend.ts";
-import { createCallRecords, createFailedRecords } from "./call-record.ts";
+import { createFailedRecords } from "./call-record.ts";
 import type { Operate, OperateDeps } from "./operate.ts";
 
 /**
@@ -13,15 +13,14 @@ import type { Operate, OperateDeps } from "./operate.ts";
  * the two the call is still listed, and discarding it again removes it. The record begins to expire when the job is gone.
  */
 export function createDiscard({ partition, clock, log, by }: OperateDeps): Operate {
-  const failedRecords = createFailedRecords(partition);
-  const records = createCallRecords(partition);
+  const records = createFailedRecords(partition);
   const audit = createAudit(partition, log);
   const backendOf = openBackends(partition);
 
   return async function discard(failed, { selection, reason }) {
-    if (!(await failedRecords.discarding(failed, clock()))) return "left";
+    if (!(await records.beginDiscard(failed, clock()))) return "left";
     await backendOf(failed.queue).remove(failed.id, false);
-    await records.discarded(failed, clock());
+    await records.endDiscard(failed, clock());
     await audit({ at: clock(), action: "discard", callId: failed.id, by, selection, reason });
     return "done";
   };

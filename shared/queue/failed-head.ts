@@ -30,12 +30,12 @@ export function headOfStored(stored: unknown): FailedHead {
   return data === undefined ? {} : headOf(data);
 }
 
-export function toStored(head: FailedHead): string {
+export function encodeHead(head: FailedHead): string {
   return JSON.stringify({ v: VERSIONS.failedHead, ...head });
 }
 
 /** Empty if a later release wrote it. It is not checked any further, because a command reads a million of them. */
-export function readHead(text: string): FailedHead {
+export function decodeHead(text: string): FailedHead {
   const head = JSON.parse(text) as FailedHead & { v: number };
   return isNewer("failedHead", head.v) ? {} : head;
 }

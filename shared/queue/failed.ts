@@ -4,7 +4,7 @@ import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
 import { VERSIONS } from "../redis/version.ts";
 import type { FailedRef } from "./call-record.ts";
-import { type FailedHead, HEAD_FIELD, headOfStored, readHead } from "./failed-head.ts";
+import { decodeHead, type FailedHead, HEAD_FIELD, headOfStored } from "./failed-head.ts";
 import { createFailedIndex, type Order, type Range } from "./failed-index.ts";
 import { originOf } from "./queue-name.ts";
 
@@ -41,12 +41,12 @@ const SCANNED_AT_ONCE = 1024 * 1024;
 
 /**
  * What is known of calls without their bodies. KEYS registry. ARGV prefix, bytes to look through, how the reason begins, the path
- * as it stands in a head (both empty if any will do), whether to count only, then queue and id of each call. Answers for how many
- * of the calls it does, how many of them match, if they are to be counted only, and rows: of those that match, or of which
- * only the caller can say.
+ * as it stands in a head (both empty if any will do), whether to count only, then queue and id of each call. Answers how many of the
+ * calls it looked at; how many of these match, if they are only to be counted; and a row for each other call that matches, or of
+ * which only the caller can say.
  *
- * A call has no head if an earlier release or BullMQ itself has failed it. The last place of its row has the stored call without the
- * body; base64 has no quotes.
+ * A call has no head if its producer did not read it (`call.poison_pill`, `call.corrupt`), or if an earlier release or BullMQ itself
+ * has failed it. The last place of its row has the stored call without the body; base64 has no quotes.
  */
 const READ = `
 local function bodiless(key)
@@ -58,7 +58,7 @@ local function bodiless(key)
   return data
 end
 
-local rows, counted, done, left = {}, 0, 0, tonumber(ARGV[2])
+local rows, counted, done, budget = {}, 0, 0, tonumber(ARGV[2])
 local reason, path, counts = ARGV[3], ARGV[4], ARGV[5] == '1'
 for i = 6, #ARGV, 2 do
   local key = ARGV[1] .. ':' .. ARGV[i] .. ':' .. ARGV[i + 1]
@@ -72,8 +72,8 @@ for i = 6, #ARGV, 2 do
     end
   else
     if not head then
-      left = left - redis.call('HSTRLEN', key, 'data')
-      if left < 0 and done > 0 then break end
+      budget = budget - redis.call('HSTRLEN', key, 'data')
+      if budget < 0 and done > 0 then break end
       row[6] = bodiless(key)
     end
     rows[#rows + 1] = row
@@ -122,12 +122,9 @@ export function createFailedCalls({ redis, keys, prefix, ...partition }: Partiti
     return page;
   }
 
-  async function* pages(filter: CallFilter, order: Order | "count"): AsyncGenerator<Page> {
+  async function* pages(filter: CallFilter, order: Order, countOnly = false): AsyncGenerator<Page> {
     const range = rangeOf(filter);
-    const countOnly = order === "count" && filter.code !== UNKNOWN;
-    const found = filter.ids
-      ? index.find(filter.ids, range)
-      : index.walk(range, order === "count" ? "any" : order);
+    const found = filter.ids ? index.find(filter.ids, range) : index.walk(range, order);
     for await (const refs of found) yield readAll(refs, filter, countOnly);
   }
 
@@ -146,7 +143,8 @@ export function createFailedCalls({ redis, keys, prefix, ...partition }: Partiti
       const byIndex = [ids, endpoint, code].every((field) => field === undefined);
       if (byIndex) return index.count(rangeOf(filter));
       let count = 0;
-      for await (const { counted, calls } of pages(filter, "count")) count += counted + calls.length;
+      const countOnly = code !== UNKNOWN; // which no reason begins with
+      for await (const { counted, calls } of pages(filter, "any", countOnly)) count += counted + calls.length;
       return count;
     },
 
@@ -166,7 +164,7 @@ export function createFailedCalls({ redis, keys, prefix, ...partition }: Partiti
 }
 
 function toCall(ref: FailedRef, [, failedReason, timestamp, atm, stored, bodiless]: Row): FailedCall {
-  const head = stored === null ? headOfStored(parsed(bodiless ?? "")) : readHead(stored);
+  const head = stored === null ? headOfStored(parsed(bodiless ?? "")) : decodeHead(stored);
   const { id, queue, failedAt } = ref;
   const { code, reason } = toFailure(failedReason ?? "");
   const acceptedAt = head.accepted_at ?? Number(timestamp);

@@ -4,14 +4,14 @@ import { failpoint } from "../lifecycle/failpoint.ts";
 import type { Logger } from "../log/logger.ts";
 import { delay } from "../time/clock.ts";
 import {
-  type Again,
   type Backends,
   type Fetched,
+  type FetchNext,
   isGone,
   isLockMissing,
   type QueueBackend,
 } from "./backend.ts";
-import { type FailedHead, HEAD_FIELD, toStored } from "./failed-head.ts";
+import { encodeHead, type FailedHead, HEAD_FIELD } from "./failed-head.ts";
 import type { Held, Holds } from "./hold.ts";
 import { JOB_OPTIONS } from "./protocol.ts";
 import { callFields } from "./queue-name.ts";
@@ -39,19 +39,66 @@ export function leaves({ kind }: Verdict): boolean {
 /** Pause after Redis refused to write what became of a call. */
 const RETRY_PAUSE_MS = 1000;
 
-/** Writes what became of a call in hand. With `again`, resolves with the next call of its queue if there is one. */
-export type Finish = (held: Held, verdict: Verdict, again: Again) => Promise<Fetched | undefined>;
+/** Writes what became of a call in hand. With `fetchNext`, resolves with what the fetch of the next call found. */
+export type Finish = (held: Held, verdict: Verdict, fetchNext: FetchNext) => Promise<Fetched | undefined>;
+
+type FinishDeps = {
+  backendOf: Backends;
+  holds: Pick<Holds, "regain">;
+  /** Is told when a call that waits is due, unix ms. */
+  dueAt: (time: number) => void;
+  log: Logger;
+};
 
 /**
  * If Redis refuses the write, or the lock has run out and nobody has taken the call back, the write is repeated until the call is
  * no longer held: another worker may have it then.
  */
-export function createFinish(backendOf: Backends, holds: Pick<Holds, "regain">, log: Logger): Finish {
-  async function once(held: Held, verdict: Verdict, again: Again): Promise<Fetched | undefined> {
-    const next = await apply(backendOf(held.queue), held, verdict, again);
+export function createFinish({ backendOf, holds, dueAt, log }: FinishDeps): Finish {
+  async function once(held: Held, verdict: Verdict, fetchNext: FetchNext): Promise<Fetched | undefined> {
+    const fetched = await apply(backendOf(held.queue), held, verdict, fetchNext);
     failpoint("producer.after_finish");
     if (verdict.kind === "injected") verdict.onRecorded();
-    return next;
+    return fetched;
+  }
+
+  /** The one place where a verdict becomes what BullMQ understands. */
+  async function apply(
+    backend: QueueBackend,
+    { id, token, windowMs, retried, crashes }: Held,
+    verdict: Verdict,
+    fetchNext: FetchNext,
+  ): Promise<Fetched | undefined> {
+    // It has been tried, and this process goes on.
+    const harmless = crashes > 0 ? { stc: 0 } : undefined;
+    const wait = async (ms: number, options: { fieldsToUpdate?: object; skipAttempt?: boolean }) => {
+      const now = Date.now();
+      await backend.moveToDelayed(id, now, ms, token, options);
+      dueAt(now + ms);
+      return undefined;
+    };
+    switch (verdict.kind) {
+      case "injected":
+        return backend.injected(id, token, { fetchNext, windowMs, retried });
+      case "ended":
+        return backend.ended(id, token, fetchNext);
+      case "fail": {
+        const job = { id, opts: { attempts: JOB_OPTIONS.attempts } } as MinimalJob;
+        const fieldsToUpdate = verdict.head && { [HEAD_FIELD]: encodeHead(verdict.head) };
+        await backend.moveToFailed(job, verdict.reason, false, token, false, fieldsToUpdate);
+        return undefined;
+      }
+      case "retry":
+        return wait(verdict.afterMs, { fieldsToUpdate: { failedReason: verdict.reason, ...harmless } });
+      case "postpone":
+        return wait(Math.max(0, verdict.untilMs - Date.now()), {
+          skipAttempt: true,
+          ...(harmless && { fieldsToUpdate: harmless }),
+        });
+      case "requeue":
+        await backend.moveJobFromActiveToWait(id, token);
+        return undefined;
+    }
   }
 
   /** Whether the call is another worker's now, or an earlier try has ended it and only the reply was lost. */
@@ -63,10 +110,10 @@ export function createFinish(backendOf: Backends, holds: Pick<Holds, "regain">, 
     return gone || hold.lost;
   }
 
-  return async function finish(held, verdict, again) {
+  return async function finish(held, verdict, fetchNext) {
     for (;;) {
       try {
-        return await once(held, verdict, again);
+        return await once(held, verdict, fetchNext);
       } catch (error) {
         if (isLockMissing(error) && (await holds.regain(held))) continue;
         if (isLost(held, verdict, error)) return undefined;
@@ -74,42 +121,4 @@ export function createFinish(backendOf: Backends, holds: Pick<Holds, "regain">, 
       }
     }
   };
-}
-
-/** The one place where a verdict becomes what BullMQ understands. */
-async function apply(
-  backend: QueueBackend,
-  { id, token, windowMs, retried, crashes }: Held,
-  verdict: Verdict,
-  again: Again,
-): Promise<Fetched | undefined> {
-  const now = Date.now();
-  // It has been tried, and this process goes on.
-  const harmless = crashes > 0 ? { stc: 0 } : undefined;
-  switch (verdict.kind) {
-    case "injected":
-      return backend.injected(id, token, { again, windowMs, retried });
-    case "ended":
-      return backend.ended(id, token, again);
-    case "fail": {
-      const job = { id, opts: { attempts: JOB_OPTIONS.attempts } } as MinimalJob;
-      const fieldsToUpdate = verdict.head && { [HEAD_FIELD]: toStored(verdict.head) };
-      await backend.moveToFailed(job, verdict.reason, false, token, false, fieldsToUpdate);
-      return undefined;
-    }
-    case "retry": {
-      const fieldsToUpdate = { failedReason: verdict.reason, ...harmless };
-      await backend.moveToDelayed(id, now, verdict.afterMs, token, { fieldsToUpdate });
-      return { kind: "none", recheckAt: now + verdict.afterMs };
-    }
-    case "postpone": {
-      const waitMs = Math.max(0, verdict.untilMs - now);
-      const options = { skipAttempt: true, ...(harmless && { fieldsToUpdate: harmless }) };
-      await backend.moveToDelayed(id, now, waitMs, token, options);
-      return { kind: "none", recheckAt: now + waitMs };
-    }
-    case "requeue":
-      await backend.moveJobFromActiveToWait(id, token);
-      return undefined;
-  }
 }

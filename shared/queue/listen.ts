@@ -39,7 +39,7 @@ export function createListen({ partition, serves, turns, fill, isRefused }: Opti
   let stopped = false;
 
   async function once(): Promise<void> {
-    await turns.untilRoom();
+    await turns.untilFreeSlot();
     if (stopped) return;
     if (isRefused()) return delay(REFUSED_PAUSE_MS);
     const queue = await nextWoken(blocking, partition);
@@ -56,7 +56,7 @@ export function createListen({ partition, serves, turns, fill, isRefused }: Opti
    * the name is due only after a while, and if it comes a second time this worker pauses.
    */
   async function putBack(queue: QueueName): Promise<void> {
-    if (!turns.hasRoom) {
+    if (!turns.hasFreeSlot) {
       await tell([keys.wake], ["NX", 0, queue]);
       return;
     }

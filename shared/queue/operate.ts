@@ -1,10 +1,9 @@
 import { type AppError, toAppError } from "../errors/app-error.ts";
-import type { ErrorCode } from "../errors/codes.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Partition } from "../redis/partition.ts";
 import type { Clock } from "../time/clock.ts";
 import type { FailedRef } from "./call-record.ts";
-import type { CallFilter, FailedCalls } from "./failed.ts";
+import type { CallFilter, FailedCall, FailedCalls } from "./failed.ts";
 
 /** Replays or discards one failed call. */
 export type Operate = (failed: FailedRef, why: Why) => Promise<Operated>;
@@ -18,19 +17,16 @@ export type Why = { selection: string; reason?: string | undefined };
 /** What replay and discard need; `by` is the operator. */
 export type OperateDeps = { partition: Partition; clock: Clock; log: Logger; by: string };
 
-/** A failed call that is to be replayed or discarded, without its body. */
-export type Selected = FailedRef & { acceptedAt: number; code: ErrorCode };
-
 /** The calls that match, oldest first, at most `limit` of them; fewer if aborted. */
 export async function* select(
   calls: FailedCalls,
   filter: CallFilter,
   { limit, signal }: { limit: number; signal: AbortSignal },
-): AsyncGenerator<Selected> {
+): AsyncGenerator<FailedCall> {
   let selected = 0;
-  for await (const { id, queue, failedAt, acceptedAt, code } of calls.matching(filter)) {
+  for await (const call of calls.matching(filter)) {
     if (signal.aborted) return;
-    yield { id, queue, failedAt, acceptedAt, code };
+    yield call;
     selected += 1;
     if (selected === limit) return;
   }
@@ -55,7 +51,7 @@ export type ManyResult = Progress & {
  * there are fewer, the others have left since they were counted.
  */
 export async function operateMany(
-  selected: AsyncIterable<Selected>,
+  selected: AsyncIterable<FailedCall>,
   {
     total,
     operate,

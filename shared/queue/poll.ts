@@ -3,7 +3,7 @@ import { EVEN_IF_FULL, script } from "../redis/script.ts";
 import type { QueueName } from "./queue-name.ts";
 import { AWAKE, DELAYS } from "./scripts.ts";
 
-/** So many queues that are due are moved in one step. */
+/** How many queues that are due are moved in one step. */
 const DUE_AT_ONCE = 500;
 
 /** Lua that sets when a queue is due again, if it has calls that are delayed further. */
@@ -14,7 +14,7 @@ local function dueAgain(queue, q)
   return head[2]
 end`;
 
-/** KEYS wake, due. ARGV prefix, now. Sets when the queues are due again, and answers when the next one is. */
+/** KEYS wake, due. ARGV prefix, now. Moves the queues that are due to `wake`, sets when each is due again, and answers when the next is. */
 const MOVE_DUE = `${EVEN_IF_FULL}${AWAKE}
 local prefix, now = ARGV[1], tonumber(ARGV[2])
 local wake, due = KEYS[1], KEYS[2]
@@ -25,7 +25,7 @@ for _, queue in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0,
 end
 return redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]`;
 
-/** So many queues of the registry are looked at in one poll, so that its cost does not grow with the number of jobs. */
+/** How many queues of the registry one poll looks at, so that its cost does not grow with the number of jobs. */
 const QUEUES_A_POLL = 50;
 
 /**

@@ -50,8 +50,15 @@ local function oldest(queue, q)
   return first
 end`;
 
+/** Lua that counts the calls of a queue by state, in the order of COUNTS. */
+export const COUNT = `
+local function count(q)
+  return redis.call('LLEN', q .. 'wait'), redis.call('ZCARD', q .. 'delayed'), redis.call('LLEN', q .. 'active'),
+    redis.call('ZCARD', q .. 'failed')
+end`;
+
 /** KEYS registry. ARGV prefix, and how many minutes of metrics. */
-const READ = `
+const READ = `${COUNT}
 local function ended(key)
   local m = redis.call('HMGET', key, 'count', 'prevTS', 'prevCount')
   return {m[1] or '0', m[2] or '0', m[3] or '0', redis.call('LRANGE', key .. ':data', 0, ARGV[2] - 1)}
@@ -62,9 +69,7 @@ ${OLDEST}
 local rows = {}
 for _, queue in ipairs(redis.call('SMEMBERS', KEYS[1])) do
   local q = ARGV[1] .. ':' .. queue .. ':'
-  local counts = {redis.call('LLEN', q .. 'wait'), redis.call('ZCARD', q .. 'delayed'),
-    redis.call('LLEN', q .. 'active'), redis.call('ZCARD', q .. 'failed')}
-  local row = {queue, counts, oldest(queue, q)}
+  local row = {queue, {count(q)}, oldest(queue, q)}
   if ARGV[2] ~= '0' then
     row[4] = redis.call('GET', q .. 'id') or '0'
     row[5] = ended(q .. 'metrics:completed')

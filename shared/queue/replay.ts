@@ -1,5 +1,5 @@
 import type { MinimalJob } from "bullmq";
-import { createAudit } from "./audit.ts";
+import { createAudit } from "../audit/audit.ts";
 import { isGone, openBackends } from "./backend.ts";
 import { createFailedRecords, type FailedRef } from "./call-record.ts";
 import type { Operate, OperateDeps } from "./operate.ts";
@@ -31,7 +31,7 @@ export function createReplay({ partition, clock, log, by }: OperateDeps): Operat
   }
 
   return async function replay(failed, { selection, reason }) {
-    if (!(await records.replaying(failed, clock()))) return "left";
+    if (!(await records.beginReplay(failed, clock()))) return "left";
     if (!(await move(failed))) return "left";
     await audit({ at: clock(), action: "replay", callId: failed.id, by, selection, reason });
     return "done";

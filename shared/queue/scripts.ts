@@ -1,8 +1,6 @@
-import { EventEmitter } from "node:events";
-import { RedisConnection } from "bullmq";
-import type { Redis } from "../redis/connect.ts";
 import { EVEN_IF_FULL } from "../redis/script.ts";
 import { VERSIONS } from "../redis/version.ts";
+import { type Definition, scriptsOfBullmq } from "./bullmq-scripts.ts";
 import { CRASHES } from "./protocol.ts";
 
 /*
@@ -10,7 +8,7 @@ import { CRASHES } from "./protocol.ts";
  * Three keys of a partition tell them:
  *
  *   wake    queues with calls that may be taken now. Each producer blocks on it, and takes one name out.
- *   due     queues to be looked at again, by the time: a delay, a hold or the period of a rate ends then. Whoever polls moves
+ *   due     queues to be looked at again, by the time: a delay, a throttle or the period of a rate ends then. Whoever polls moves
  *           those whose time has come to `wake`.
  *   active  queues with calls in hand.
  *
@@ -62,8 +60,8 @@ local wait, active = prefix .. name .. ':wait', prefix .. name .. ':active'
 
 local OPEN, UNTIL_OPENED = 0, -1
 
--- For how many ms the job's gate is closed, or OPEN, or UNTIL_OPENED by somebody; and the job's limits. So many calls of this
--- queue are leaving.
+-- For how many ms the job's gate is closed, or OPEN, or UNTIL_OPENED by somebody; and the job's limits. "leaving" is how many calls
+-- of this queue leave in this step.
 local function gate(leaving)
   local paused, throttled, concurrency, max, duration =
     unpack(redis.call('HMGET', job, 'paused', 'throttled', 'concurrency', 'max', 'duration'))
@@ -256,19 +254,20 @@ return reply`;
  * Only a call that was taken before may have failed attempts.
  *
  * ARGV[5] is completed if the call leaves the queue. ARGV[6] is whether BullMQ fetches the next call in the same step; it does not know the gate. A queue of a job with limits leaves
- * its place to the job's other queues if calls wait there. A call that is not like any other is left to a fetch.
+ * its place to the job's other queues if calls wait there. A call too large for the slot, or one that has ended processes, is left to a
+ * fetch of its own.
  */
 const FINISH = `
 local ms, limits = OPEN, nil
-local fetches, again = ARGV[6] == '1', nil
+local fetches, refetch = ARGV[6] == '1', nil
 if fetches then
   ms, limits = gate(1)
   if ms == OPEN and limits.any and #waiting() > 0 then fetches = false end
   if ms == OPEN and fetches then
     local _, bytes, crashes = head()
-    if (room and bytes > room) or crashes >= ${CRASHES.untilAlone} then again = {0, 0, 0, 'AGAIN'} end
+    if (room and bytes > room) or crashes >= ${CRASHES.untilAlone} then refetch = {0, 0, 0, 'REFETCH'} end
   end
-  if ms ~= OPEN or not fetches or again then ARGV[6] = '0' end
+  if ms ~= OPEN or not fetches or refetch then ARGV[6] = '0' end
 end
 local bytes = ARGV[5] == 'completed' and redis.call('HSTRLEN', jobs .. ARGV[1], 'data') or 0
 local reply = bullmq()
@@ -285,7 +284,7 @@ if type(reply) == 'number' and reply < 0 then return reply end
 if bytes > 0 then redis.call('HINCRBY', prefix .. 'bytes', name, -bytes) end
 if not fetches then tell()
 elseif ms ~= OPEN then closed(ms)
-elseif again then reply = again
+elseif refetch then reply = refetch
 elseif fetched(reply, limits) then
   if limits.any then tell() end
   return reply
@@ -332,8 +331,6 @@ export function surroundedScripts(): readonly NamedScript[] {
   return surrounded;
 }
 
-type Definition = { lua: string; numberOfKeys: number };
-
 function surround(definitions: ReadonlyMap<string, Definition>): NamedScript[] {
   return AROUND.map(({ command, keys, lua }) => {
     const bullmq = definitions.get(command);
@@ -341,30 +338,4 @@ function surround(definitions: ReadonlyMap<string, Definition>): NamedScript[] {
     const refused = lua === ADD ? "" : EVEN_IF_FULL;
     return { command, keys, lua: `${refused}${FRAME}\nlocal function bullmq()\n${bullmq.lua}\nend\n${lua}` };
   });
-}
-
-/** How several queues share a connection. With both skips a command fails at once while Redis is away at the start. */
-export const SHARED = { shared: true, blocking: false, skipVersionCheck: true, skipWaitingForReady: true };
-
-/** BullMQ defines its scripts on any connection that it is given. This one leads nowhere, and keeps them. */
-class Recorder extends EventEmitter {
-  readonly status = "end";
-  readonly options = {};
-  readonly definitions = new Map<string, Definition>();
-
-  defineCommand(name: string, definition: Definition): void {
-    this.definitions.set(name.split(":")[0] as string, definition);
-  }
-
-  connect(): void {}
-  disconnect(): void {}
-  duplicate(): this {
-    return this;
-  }
-}
-
-function scriptsOfBullmq(): ReadonlyMap<string, Definition> {
-  const recorder = new Recorder();
-  new RedisConnection(recorder as unknown as Redis, SHARED).on("error", () => {});
-  return recorder.definitions;
 }

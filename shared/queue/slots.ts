@@ -9,32 +9,23 @@ const RESERVED_PART = 1 / 8;
  */
 export function createSlots(slots: number) {
   const reserve = Math.floor(slots * RESERVED_PART);
-  const used = new Map<string, number>();
+  const shares = createShares(slots);
   const waiting: (() => void)[] = [];
-  let free = slots;
 
   return {
     mayTake(job: string): boolean {
-      const own = used.get(job) ?? 0;
+      const [own, free] = [shares.of(job), shares.free()];
       return free > 0 && (own === 0 || (own + 2 <= free && free > reserve));
     },
 
-    take(job: string): void {
-      used.set(job, (used.get(job) ?? 0) + 1);
-      free -= 1;
-    },
+    take: (job: string) => shares.take(job, 1),
 
     release(job: string): void {
-      const left = (used.get(job) ?? 0) - 1;
-      if (left > 0) used.set(job, left);
-      else used.delete(job);
-      free += 1;
+      shares.release(job, 1);
       for (const resolve of waiting.splice(0)) resolve();
     },
 
-    get free(): number {
-      return free;
-    },
+    free: shares.free,
 
     /** Resolves once a slot is released. */
     untilReleased: () => new Promise<void>((resolve) => void waiting.push(resolve)),
@@ -43,38 +34,42 @@ export function createSlots(slots: number) {
 
 /**
  * The room for stored calls, in bytes. Half of it is for the slots: each holds a call of its part at once, so a small call waits for
- * no other. The other half is for larger calls, one after the other: a job that holds some of it takes more only if as much is free
+ * no room. The other half is for larger calls, one after the other: a job that holds some of it takes more only if as much is free
  * then as it holds. A call that is larger than that half takes all of it.
  */
 export function createRoom(bytes: number, slots: number) {
   const ofSlot = Math.floor(bytes / 2 / slots);
   const forLarge = bytes - ofSlot * slots;
-  const used = new Map<string, number>();
-  let free = forLarge;
+  const shares = createShares(forLarge);
+  const needed = (size: number) => Math.min(size, forLarge);
 
   return {
     ofSlot,
 
     mayTake(job: string, size: number): boolean {
-      const [own, needed] = [used.get(job) ?? 0, Math.min(size, forLarge)];
-      return needed <= free && (own === 0 || own + needed <= free - needed);
+      const [own, free] = [shares.of(job), shares.free()];
+      return needed(size) <= free && (own === 0 || own + needed(size) <= free - needed(size));
     },
 
     /** Whether a job that holds none of it would have to wait. */
-    isShort: (size: number) => Math.min(size, forLarge) > free,
+    isShort: (size: number) => needed(size) > shares.free(),
 
-    take(job: string, size: number): void {
-      const needed = Math.min(size, forLarge);
-      used.set(job, (used.get(job) ?? 0) + needed);
-      free -= needed;
-    },
-
-    release(job: string, size: number): void {
-      const needed = Math.min(size, forLarge);
-      const left = (used.get(job) ?? 0) - needed;
-      if (left > 0) used.set(job, left);
-      else used.delete(job);
-      free += needed;
-    },
+    take: (job: string, size: number) => shares.take(job, needed(size)),
+    release: (job: string, size: number) => shares.release(job, needed(size)),
   };
+}
+
+/** How much of something each job holds, and how much is free. */
+function createShares(total: number) {
+  const held = new Map<string, number>();
+  let free = total;
+
+  const of = (job: string): number => held.get(job) ?? 0;
+  function take(job: string, amount: number): void {
+    const now = of(job) + amount;
+    if (now > 0) held.set(job, now);
+    else held.delete(job);
+    free -= amount;
+  }
+  return { of, free: () => free, take, release: (job: string, amount: number) => take(job, -amount) };
 }

@@ -1,17 +1,12 @@
+import type { Room } from "./backend.ts";
 import { jobOf, type QueueName } from "./queue-name.ts";
 import { createRoom, createSlots } from "./slots.ts";
 
-/** So many calls in a row a queue may have in one slot while others wait for a slot: a change of queue costs a round trip. */
+/** How many calls in a row a queue may have in one slot while others wait for a slot: a change of queue costs a round trip. */
 const CALLS_A_TURN = 8;
 
 /** A slot for a call of this queue, until it is released. */
-export type Turn = {
-  readonly queue: QueueName;
-  /** How large the call may be as stored, in bytes; undefined: as large as it is. */
-  readonly bytes: number | undefined;
-  /** Whether no other slot is in use. */
-  readonly alone: boolean;
-};
+export type Turn = Room & { readonly queue: QueueName };
 
 /**
  * Which queue may use the next free slot of a producer. Turns go round the queues that may have calls; a queue without calls
@@ -23,7 +18,7 @@ export class Turns {
   readonly #isClosed: (job: string) => boolean;
   readonly #slots: ReturnType<typeof createSlots>;
   readonly #room: ReturnType<typeof createRoom>;
-  /** The queues that may have calls, by the count of all tellings when each was last told of. */
+  /** The queues that may have calls, each with the number of its last notice. */
   readonly #ready = new Map<QueueName, number>();
   readonly #fetching = new Set<QueueName>();
   readonly #callsInTurn = new Map<QueueName, number>();
@@ -56,7 +51,7 @@ export class Turns {
     this.#ready.set(queue, this.#told);
   }
 
-  /** How many tellings there were. */
+  /** How many notices there were. */
   get told(): number {
     return this.#told;
   }
@@ -66,7 +61,7 @@ export class Turns {
     return [...this.#ready.keys()];
   }
 
-  /** The queue had no call that may be taken, by a look that began after so many tellings. Those that came later count. */
+  /** The queue had no call that may be taken, by a look that began after so many notices. Those that came later count. */
   none(queue: QueueName, toldBefore: number): void {
     if ((this.#ready.get(queue) ?? 0) > toldBefore) return;
     this.#ready.delete(queue);
@@ -85,7 +80,7 @@ export class Turns {
 
   /** Takes a slot for the queue whose turn it is. It is fetched from until `fetched`. */
   next(): Turn | undefined {
-    if (this.#slots.free === 0) return undefined;
+    if (this.#slots.free() === 0) return undefined;
     return this.#alone === undefined ? this.#nextInTurn() : this.#nextAlone(this.#alone);
   }
 
@@ -124,13 +119,13 @@ export class Turns {
   }
 
   /** Whether a call of some queue can be taken now. */
-  get hasRoom(): boolean {
-    return this.#slots.free > 0 && this.#alone === undefined;
+  get hasFreeSlot(): boolean {
+    return this.#slots.free() > 0 && this.#alone === undefined;
   }
 
   /** Resolves once there is. */
-  async untilRoom(): Promise<void> {
-    while (!this.hasRoom) await this.#slots.untilReleased();
+  async untilFreeSlot(): Promise<void> {
+    while (!this.hasFreeSlot) await this.#slots.untilReleased();
   }
 
   #mayTake(job: string): boolean {
@@ -176,7 +171,7 @@ export class Turns {
   }
 
   #nextAlone(next: { readonly queue: QueueName; isTaken: boolean }): Turn | undefined {
-    if (next.isTaken || this.#slots.free < this.#count) return undefined;
+    if (next.isTaken || this.#slots.free() < this.#count) return undefined;
     if (this.#isClosed(jobOf(next.queue))) {
       this.#alone = undefined;
       return this.#nextInTurn();

@@ -5,9 +5,9 @@ import { createClaimLayout } from "../redis/layout.ts";
 import type { Partition } from "../redis/partition.ts";
 import type { Backends } from "./backend.ts";
 import { openJobs } from "./jobs.ts";
+import type { LostTakes } from "./lost-takes.ts";
 import { createPoll } from "./poll.ts";
 import { callFields, type QueueName } from "./queue-name.ts";
-import type { Reclaim } from "./reclaim.ts";
 import { openRegistry } from "./registry.ts";
 
 type Options = {
@@ -29,7 +29,7 @@ const EMPTY_MS = 3_600_000;
  * What every worker does for all of them, beside taking calls: it moves what is due, looks for what nobody was told of, takes
  * back the calls of workers that have died, and forgets queues without a call.
  */
-export function createUpkeep(options: Options, backendOf: Backends, reclaim: Reclaim) {
+export function createUpkeep(options: Options, backendOf: Backends, lostTakes: LostTakes) {
   const { partition, serves, prepare, log, pollMs = POLL_MS, emptyMs = EMPTY_MS } = options;
   const stalledEveryMs = stalledIntervalOf(options.lockMs);
   const claimLayout = createClaimLayout(partition);
@@ -66,7 +66,7 @@ export function createUpkeep(options: Options, backendOf: Backends, reclaim: Rec
     await moveDue();
     const now = Date.now();
     const { active, empty } = await poll.look(now);
-    await reclaim.giveBack(active);
+    await lostTakes.giveBack(active);
     if (now - stalledCheckedAt >= stalledEveryMs) {
       stalledCheckedAt = now;
       await Promise.all(active.filter(serves).map(takeBack));

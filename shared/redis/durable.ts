@@ -15,7 +15,7 @@ type State =
 type Heard = { readonly at: number; readonly bytes: number };
 
 const WAITAOF_MS = 1200;
-/** So long an answer of the server is believed. */
+/** How long an answer of the server is believed. */
 const FRESH_MS = 1000;
 
 /**
@@ -164,7 +164,7 @@ export class DurableRedis {
   }
 
   async #ask(): Promise<State> {
-    const heard = this.#listen();
+    const heard = this.#lastHeard();
     try {
       const server = await readServerState(this.redis, this.mode);
       await this.#claimLayout?.();
@@ -174,7 +174,7 @@ export class DurableRedis {
       if (messageOf(error).includes("timed out")) {
         // If this process stood still, its timer ends before it reads what has come meanwhile.
         await nextTurn();
-        const hasMoved = this.#listen() !== heard;
+        const hasMoved = this.#lastHeard() !== heard;
         if (hasMoved || performance.now() - heard.at < this.#patienceMs()) return this.#state;
         this.#reconnect();
       }
@@ -182,8 +182,8 @@ export class DurableRedis {
     }
   }
 
-  /** Another one than before if anything has come back since. */
-  #listen(): Heard {
+  /** The same object until something comes back. */
+  #lastHeard(): Heard {
     const { bytesRead } = this.redis.stream;
     if (bytesRead !== this.#heard.bytes) this.#heard = { at: performance.now(), bytes: bytesRead };
     return this.#heard;

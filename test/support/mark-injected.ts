@@ -5,7 +5,7 @@ import type { Partition } from "../../shared/redis/partition.ts";
 /** Writes what a worker writes of a call that the runner has, if the call is no longer in its hands. */
 export async function markInjected(partition: Partition, { id, queue }: { id: string; queue: QueueName }) {
   const finished = openBackends(partition)(queue).injected(id, "a lost lock", {
-    ...{ again: undefined, windowMs: 3_600_000, retried: true },
+    ...{ fetchNext: undefined, windowMs: 3_600_000, retried: true },
   });
   await finished.catch(() => {});
 }

@@ -1,3 +1,4 @@
+import { createAudit } from "../../../shared/audit/audit.ts";
 import { takesSecretFrom } from "../../../shared/config/endpoint-problems.ts";
 import type { WebhooksToml } from "../../../shared/config/webhooks-toml.ts";
 import { messageOf } from "../../../shared/errors/app-error.ts";
@@ -8,7 +9,6 @@ import {
   type TakenSecret,
 } from "../../../shared/gateway/opened-endpoints.ts";
 import { EXIT, stopSignal } from "../../../shared/lifecycle/run-service.ts";
-import { createAudit } from "../../../shared/queue/audit.ts";
 import { delay, systemClock } from "../../../shared/time/clock.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { operatorName } from "../terminal.ts";

@@ -1,12 +1,11 @@
 import type { PosternToml } from "../../../shared/config/postern-toml.ts";
 import { stopSignal } from "../../../shared/lifecycle/run-service.ts";
-import { createFailedCalls } from "../../../shared/queue/failed.ts";
+import { createFailedCalls, type FailedCall } from "../../../shared/queue/failed.ts";
 import {
   type ManyResult,
   type Operate,
   type OperateDeps,
   operateMany,
-  type Selected,
   select,
 } from "../../../shared/queue/operate.ts";
 import { shellQuote } from "../../../shared/text/shell-quote.ts";
@@ -36,7 +35,7 @@ type BulkKind = {
   /** The subcommand's own options, as words of the command that resumes an interrupted run. */
   flags: readonly string[];
   /** Whether this run leaves the call out, because it was given without --force. */
-  needsForce: (call: Selected, postern: PosternToml, now: number) => boolean;
+  needsForce: (call: FailedCall, postern: PosternToml, now: number) => boolean;
   isConfirmed: (count: number) => Promise<boolean>;
 };
 
@@ -59,7 +58,7 @@ export function runBulk(deps: ProgramDeps, given: BulkOptions, kind: BulkKind): 
     const limit = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
     const calls = createFailedCalls(partition);
     const filter = toFilter(options);
-    const needsForce = (call: Selected) => kind.needsForce(call, postern, startedAt);
+    const needsForce = (call: FailedCall) => kind.needsForce(call, postern, startedAt);
     const counted = await count(select(calls, filter, { limit, signal }), needsForce, ids);
     const absent = signal.aborted ? [] : ids.filter((id) => !counted.found.has(id));
     const missing = await Promise.all(absent.map((id) => whereIs(partition, id)));
@@ -94,13 +93,13 @@ export function runBulk(deps: ProgramDeps, given: BulkOptions, kind: BulkKind): 
   });
 }
 
-/** So many of the calls that need --force are named. */
+/** How many of the calls that need --force are named. */
 const NAMED_MAX = 1000;
 
 /** The calls of a run are read twice, and only this much is kept of them. Of named calls it also keeps the ids. */
 async function count(
-  selected: AsyncIterable<Selected>,
-  needsForce: (call: Selected) => boolean,
+  selected: AsyncIterable<FailedCall>,
+  needsForce: (call: FailedCall) => boolean,
   ids: readonly string[],
 ): Promise<Counted> {
   const counted: Counted = {

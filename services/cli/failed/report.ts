@@ -32,8 +32,8 @@ export type Outcome = {
 export function exitCode({ counted, result, missing, interrupted }: Outcome, dryRun: boolean): number {
   if (missing.length > 0 || interrupted) return EXIT.failed;
   if (dryRun) return EXIT.ok;
-  const isLeft = counted.matched > counted.chosen || result === undefined || result.remaining > 0;
-  return isLeft ? EXIT.failed : EXIT.ok;
+  const isUnfinished = counted.matched > counted.chosen || result === undefined || result.remaining > 0;
+  return isUnfinished ? EXIT.failed : EXIT.ok;
 }
 
 export function report(

@@ -1,5 +1,5 @@
+import { createAudit } from "../../../shared/audit/audit.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { createAudit } from "../../../shared/queue/audit.ts";
 import { openJobs } from "../../../shared/queue/jobs.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import type { ProgramDeps } from "../program-deps.ts";

@@ -1,7 +1,7 @@
+import { createAudit } from "../../../shared/audit/audit.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createPaymentJournal } from "../../../shared/payments/journal.ts";
 import { createResolve, type Verdict } from "../../../shared/payments/resolve.ts";
-import { createAudit } from "../../../shared/queue/audit.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { operatorName } from "../terminal.ts";

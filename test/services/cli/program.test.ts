@@ -8,6 +8,7 @@ import type { ConfigTables } from "../../../shared/config/config-tables.ts";
 import { freePort } from "../../../shared/dev/free-port.ts";
 import { startRedis } from "../../../shared/dev/redis.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
+import { LAYOUT } from "../../../shared/redis/layout.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
@@ -99,7 +100,7 @@ test("a Redis that cannot keep promises ends the start of a gateway with exit co
 });
 
 test("a Redis with another layout ends the start of a gateway with exit code 1, and the log names the release for it", async () => {
-  await redis.client.set(keys.layout, JSON.stringify({ layout: 2, release: "9.8.7" }));
+  await redis.client.set(keys.layout, JSON.stringify({ layout: LAYOUT + 1, release: "9.8.7" }));
   const { code, stdout } = await postern.run(await webhooks());
   await redis.client.flushdb();
   expect(code).toBe(1);

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { LAYOUT } from "../../../shared/redis/layout.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 
@@ -24,14 +25,14 @@ test("postern failed list exits with 3 on a configuration that is not there", as
 });
 
 test("a command exits with 1 on the data of another layout, after one line that names the release for it", async () => {
-  const layout = JSON.stringify({ layout: 2, release: "9.8.7" });
+  const layout = JSON.stringify({ layout: LAYOUT + 1, release: "9.8.7" });
   await redis.client.set(keys.layout, layout);
   configure({ postern: { redis: { url: redis.url } } });
   for (const line of [["failed", "list"], ["payments", "list"], ["status"]]) {
     const { code, stdout, stderr } = await run(line);
     expect([code, stdout]).toEqual([1, ""]);
     expect(stderr).toMatch(
-      /^Redis holds layout 2, written by release 9\.8\.7.*another database of this one\n$/,
+      /^Redis holds layout \d+, written by release 9\.8\.7.*another database of this one\n$/,
     );
   }
   expect(await redis.client.get(keys.layout)).toBe(layout);

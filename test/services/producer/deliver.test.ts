@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { type Inject, Refused } from "../../../services/producer/deliver.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
+import { createFailedRecords } from "../../../shared/queue/call-record.ts";
 import { queueOf } from "../../../shared/queue/queue-name.ts";
 import { useFakeRunner } from "../../fixtures/fake-runner.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";
@@ -57,7 +58,8 @@ test("a call whose end is recorded is not offered again, however often it is add
   await producers.add(call);
   await saw("call.known");
   const discarded = aCall();
-  await producers.records.discarded({ ...discarded, queue: queueOf(discarded) }, Date.now());
+  const records = createFailedRecords(redis.partition);
+  await records.endDiscard({ ...discarded, queue: queueOf(discarded) }, Date.now());
   await producers.add(discarded);
   await saw("call.known", 2);
   expect(runner.offers).toHaveLength(1);

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createCallStore } from "../../../services/runner/call-store.ts";
 import { createLongStore } from "../../../services/runner/long-store.ts";
-import { storedAnswer } from "../../../services/runner/remembered-answer.ts";
+import { longCallAnswer } from "../../../services/runner/remembered-answer.ts";
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
 import { DurableRedis } from "../../../shared/redis/durable.ts";
@@ -53,7 +53,7 @@ test("a call of a later release is neither begun, ended nor run again, and a wai
   const subject = { callId: "later", jobId: 1, bytes: 0, sha256: sha256Hex(Buffer.alloc(0)) };
   const refused = { code: "runner.store_unavailable" };
   await expect(calls.begin(subject)).rejects.toMatchObject(refused);
-  await expect(calls.finish(subject, storedAnswer("later"))).rejects.toMatchObject(refused);
+  await expect(calls.finish(subject, longCallAnswer("later"))).rejects.toMatchObject(refused);
   await expect(longStore.runAgain("later")).rejects.toMatchObject(refused);
   expect(await longStore.due(10)).toEqual(["later"]);
   expect(await longStore.claim("later")).toBeUndefined();

@@ -69,7 +69,7 @@ test("of a replay and a discard of one call at once, exactly one happens", async
 test("a discard that dies after its first step is final: no replay runs the call, the next discard removes it", async () => {
   const [id = ""] = await fixture.fail([{}]);
   expect(
-    await createFailedRecords(partitionOf(fixture.redis.client)).discarding(
+    await createFailedRecords(partitionOf(fixture.redis.client)).beginDiscard(
       await fixture.find(id),
       Date.now(),
     ),
@@ -83,8 +83,8 @@ test("a replay that had begun before a discard may still move the call, which th
   const [id = ""] = await fixture.fail([{}]);
   const failed = await fixture.find(id);
   const records = createFailedRecords(partitionOf(fixture.redis.client));
-  expect(await records.replaying(failed, Date.now())).toBe(true);
-  expect(await records.discarding(failed, Date.now())).toBe(true);
+  expect(await records.beginReplay(failed, Date.now())).toBe(true);
+  expect(await records.beginDiscard(failed, Date.now())).toBe(true);
   await openBackends(partitionOf(fixture.redis.client))(failed.queue).retryFinishedJob(
     { id, opts: {} } as never,
     "failed",
@@ -97,7 +97,10 @@ test("a replay that had begun before a discard may still move the call, which th
 
 test("the first step of a replay does not keep a call from being discarded", async () => {
   const [id = ""] = await fixture.fail([{}]);
-  await createFailedRecords(partitionOf(fixture.redis.client)).replaying(await fixture.find(id), Date.now());
+  await createFailedRecords(partitionOf(fixture.redis.client)).beginReplay(
+    await fixture.find(id),
+    Date.now(),
+  );
   expect(await fixture.discard(await fixture.find(id), why)).toBe("done");
   expect(await fixture.redis.client.zcard(keys.since("webhook/7/1"))).toBe(0);
 });

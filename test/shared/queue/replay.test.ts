@@ -55,7 +55,7 @@ test("of concurrent replays of a call one moves it, the others say that it left,
 test("a replay that dies after its first step leaves the call listed, and the next replay runs it once", async () => {
   const [id = ""] = await fixture.fail([{}]);
   expect(
-    await createFailedRecords(partitionOf(fixture.redis.client)).replaying(
+    await createFailedRecords(partitionOf(fixture.redis.client)).beginReplay(
       await fixture.find(id),
       Date.now(),
     ),

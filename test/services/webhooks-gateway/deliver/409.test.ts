@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from "vitest";
-import { createCallRecords } from "../../../../shared/queue/call-record.ts";
+import { createCallRecords, createFailedRecords } from "../../../../shared/queue/call-record.ts";
 import { partitionOf } from "../../../../shared/redis/partition.ts";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { send } from "../../../support/http.ts";
@@ -36,7 +36,7 @@ test.each(["QUEUED", "INJECTED", "FAILED", "DISCARDED"])(
     const of = { id, queue: "webhook/7/1" };
     if (state === "INJECTED") await markInjected(partition, of);
     if (state === "FAILED") await records.failed(of, Date.now());
-    if (state === "DISCARDED") await records.discarded(of, Date.now());
+    if (state === "DISCARDED") await createFailedRecords(partition).endDiscard(of, Date.now());
     expect(await records.state(id)).toBe(state);
     const answer = await post(second, "/key", "two");
     expect(answer.status).toBe(409);

@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from "vitest";
 import { sha256Hex } from "../../../../shared/crypto/compare.ts";
-import { createCallRecords } from "../../../../shared/queue/call-record.ts";
+import { createCallRecords, createFailedRecords } from "../../../../shared/queue/call-record.ts";
 import { partitionOf } from "../../../../shared/redis/partition.ts";
 import { keys } from "../../../fixtures/redis.ts";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
@@ -105,8 +105,10 @@ test.each([
   const id = await idOf(post(first, "/key", "d-1"));
   await webhooks.queues.remove(id);
   const of = { id, queue: "webhook/7/1" };
-  if (end === "injected") await markInjected(partitionOf(webhooks.redis.client), of);
-  else await records()[end](of, Date.now());
+  const { partition } = webhooks.redis;
+  if (end === "injected") await markInjected(partition, of);
+  if (end === "failed") await records().failed(of, Date.now());
+  if (end === "discarded") await createFailedRecords(partition).endDiscard(of, Date.now());
   const answer = await post(second, "/key", "d-1");
   expect(answer.status).toBe(202);
   expect(answer.json()).toEqual({ status, job_id: 1, call_id: id });

@@ -16,14 +16,14 @@ return own`;
 /** What a slot has in hand: a call's id, or undefined while a take may be under way. */
 type InHand = string | undefined;
 
-export type Reclaim = ReturnType<typeof createReclaim>;
+export type LostTakes = ReturnType<typeof createLostTakes>;
 
 /**
  * A connection may break after Redis has taken a call for this worker and before the worker knows of it: the command is sent again,
  * and finds something else. Such a call has a lock that nobody renews, and would wait, and keep a place of its job, until that
  * has run out. So after each new connection the worker gives back what is locked for it and is in none of its slots.
  */
-export function createReclaim(
+export function createLostTakes(
   { redis, keys }: Partition,
   { backendOf, tokenPrefix, log }: { backendOf: Backends; tokenPrefix: string; log: Logger },
 ) {
