@@ -5,8 +5,9 @@ import { type Gateway, type IngressOptions, openIngress } from "../../shared/gat
 import type { Readiness } from "../../shared/http/readiness.ts";
 import { type ConcurrencyLimit, createConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit.ts";
 import { createPaymentJournal } from "../../shared/payments/journal.ts";
+import type { PaymentTerms } from "../../shared/payments/payment.ts";
 import { createRates, type ObservedRate, type Rates } from "../../shared/pricing/rates/rates.ts";
-import { queueOf } from "../../shared/queue/queue-name.ts";
+import { type QueueName, queueOf } from "../../shared/queue/queue-name.ts";
 import { openRegistry } from "../../shared/queue/registry.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { systemClock } from "../../shared/time/clock.ts";
@@ -172,7 +173,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     facilitators,
     finish,
     beginWrite,
-    isQueued: async ({ id, call }) => (await registry.find(id, call && queueOf(call))) !== undefined,
+    isQueued: async ({ id, terms }) => (await registry.find(id, paidQueueOf(terms))) !== undefined,
     settleTimeoutMs,
     clock,
     log,
@@ -207,6 +208,11 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
       close();
     },
   };
+}
+
+/** The queue that the call of a payment is added to. */
+function paidQueueOf({ service_id, job_index }: PaymentTerms): QueueName {
+  return queueOf({ origin: "x402", service_id, job_id: job_index });
 }
 
 /** All bodies of new payments together stay under this. */

@@ -1,4 +1,5 @@
 import { AppError } from "../errors/app-error.ts";
+import type { JobCall } from "../job-call/job-call.ts";
 import type { Partition } from "../redis/partition.ts";
 import type { Lane } from "../redis/retry-write.ts";
 import { script } from "../redis/script.ts";
@@ -10,6 +11,7 @@ import {
   type Payment,
   type PaymentState,
   type Settlement,
+  toCall,
   toPayment,
 } from "./payment.ts";
 import { CLAIM, DISPATCHING, ENDED, LOOK, QUEUED, READ, REVIEW, SETTLED, TAKE_DUE, VOID } from "./scripts.ts";
@@ -19,10 +21,11 @@ export type PaymentJournal = ReturnType<typeof createPaymentJournal>;
 /**
  * The settlement journal: what is on disk of a payment before money moves, and what has happened to it since. The states are
  * in payment.ts. Every change is one atomic script (scripts.ts); none is retried here. What a later release wrote is left
- * alone: reads and changes throw `record.newer`. `large` is the same partition over the connection for large writes.
+ * alone: reads and changes throw `record.newer`. `large` is the same partition over the connection for large writes and reads.
  */
 export function createPaymentJournal(partition: Partition, large = partition) {
   const { redis, keys } = partition;
+  const connections = { small: redis, large: large.redis };
   const read = script(redis, READ);
   const look = script(redis, LOOK);
   const takeDue = script(redis, TAKE_DUE);
@@ -31,16 +34,26 @@ export function createPaymentJournal(partition: Partition, large = partition) {
     claim: createClaim(partition, large),
     ...createTransitions(partition),
 
-    /** The whole payment. This and the other reads throw `queue.unavailable`. */
+    /** The whole payment, for whoever shows it: the body may be large. This and the other reads throw `queue.unavailable`. */
     async find(id: string): Promise<Payment | undefined> {
       const found = await read([keys.record(id), keys.payment(id)], []).catch(unreadable);
       return toPayment(id, found as [string[], string[]]);
     },
 
-    /** Like `find`, but without `call` and `request`, so that a large body costs nothing. */
+    /** Like `find`, but without `call`, so that a large body costs nothing. */
     async look(id: string): Promise<Payment | undefined> {
       const found = await look([keys.record(id), keys.payment(id)], []).catch(unreadable);
       return toPayment(id, found as [string[], string[]]);
+    },
+
+    /** The call of a payment in this state. Undefined if the state is another one by now, or the call has ended. */
+    async readCall(id: string, state: PaymentState, lane: Lane): Promise<JobCall | undefined> {
+      const connection = connections[lane];
+      const [st, v] = await connection.hmget(keys.record(id), "st", "v").catch(unreadable);
+      if (isNewer("record", v)) throw newer();
+      if (st !== state) return undefined;
+      const text = await connection.hget(keys.payment(id), "call").catch(unreadable);
+      return text === null ? undefined : toCall(text);
     },
 
     /** The id of the call that this payer bought under this identifier. */
@@ -159,6 +172,8 @@ const VOID_REMEMBERED_MS = 86_400_000;
 /** The states that a transition leaves. If it finds another one, it changes nothing. */
 type From = { now: number; from?: readonly PaymentState[] };
 
+type Settled = { settlement: Settlement; proven: boolean };
+
 /**
  * The transitions after the claim, until the call is in the queue or the payment is VOID. They resolve with the state before:
  * one of `from` means that the transition was made; undefined, that there is no such payment.
@@ -186,14 +201,14 @@ function createTransitions({ redis, keys }: Partition) {
   }
 
   return {
-    /** SETTLING (or, for an operator, REVIEW) becomes SETTLED. */
+    /** SETTLING (or, for an operator, REVIEW) becomes SETTLED. The reconciler looks at `dueAt`, or else now. */
     async markSettled(
       { id, terms }: Payment,
-      { settlement, proven }: { settlement: Settlement; proven: boolean },
-      { now, from = ["SETTLING"] }: From,
+      { settlement, proven }: Settled,
+      { now, dueAt = now, from = ["SETTLING"] }: From & { dueAt?: number },
     ): Promise<PaymentState | undefined> {
       const touched = [...own(id), keys.paymentsDue, keys.openPayments(terms.payer), ...unresolved];
-      const args = [id, now, now, JSON.stringify(settlement), proven ? 1 : 0, ...from];
+      const args = [id, now, dueAt, JSON.stringify(settlement), proven ? 1 : 0, ...from];
       return toState(await settled(touched, args));
     },
 

@@ -72,8 +72,10 @@ export type Payment = {
   id: string;
   state: PaymentState;
   terms: PaymentTerms;
-  /** Absent once the call has ended. */
+  /** Absent once the call has ended, and after a look. */
   call: JobCall | undefined;
+  /** The size of the call as the journal keeps it; 0 once it has ended. */
+  callBytes: number;
   request: FacilitatorRequest | undefined;
   /** The facilitator that was asked to settle. */
   facilitator: string;
@@ -152,6 +154,7 @@ export function toPayment(
     state: record["st"] as PaymentState,
     terms: JSON.parse(payment["terms"]) as PaymentTerms,
     call: payment["call"] === undefined ? undefined : toCall(payment["call"]),
+    callBytes: Number(payment["call_bytes"] ?? Buffer.byteLength(payment["call"] ?? "")),
     request: parsed<FacilitatorRequest>(payment["request"]),
     facilitator: payment["facilitator"] ?? "",
     sinceBlock: BigInt(payment["since_block"] ?? 0),
@@ -170,7 +173,8 @@ export function toPayment(
   };
 }
 
-function toCall(text: string): JobCall {
+/** Reads the call that a payment keeps. Throws `record.newer`. */
+export function toCall(text: string): JobCall {
   const stored = JSON.parse(text) as { v?: unknown };
   if (isNewer("call", stored.v)) throw newer();
   return JobCall.parse(stored);

@@ -44,12 +44,12 @@ return {'NEW'}`;
 /** KEYS record, payment. Answers the record's fields and the payment's. */
 export const READ = `return {redis.call('HGETALL', KEYS[1]), redis.call('HGETALL', KEYS[2])}`;
 
-/** KEYS record, payment. Like READ, without the payment's fields that hold the body. */
+/** KEYS record, payment. Like READ, with the size of the call, `call_bytes`, in place of the call. */
 export const LOOK = `
 local names = redis.call('HKEYS', KEYS[2])
-local fields = {}
+local fields = {'call_bytes', redis.call('HSTRLEN', KEYS[2], 'call')}
 for _, name in ipairs(names) do
-  if name ~= 'call' and name ~= 'request' then
+  if name ~= 'call' then
     fields[#fields + 1] = name
     fields[#fields + 1] = redis.call('HGET', KEYS[2], name)
   end

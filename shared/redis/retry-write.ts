@@ -1,5 +1,5 @@
 import { AppError, messageOf } from "../errors/app-error.ts";
-import { type Clock, delay, type Outcome, within } from "../time/clock.ts";
+import { type Clock, delay, type Outcome, settled, within } from "../time/clock.ts";
 import type { DurableRedis } from "./durable.ts";
 import { extraMs, isLarge, type LargeWrites, ownMs } from "./large-writes.ts";
 import { isNewerError } from "./version.ts";
@@ -62,14 +62,6 @@ export function createBeginWrite({ small, large, clock, deadlineMs }: Options): 
     const deadline = clock() + deadlineMs + extraMs(largest);
     return (write, bytes = 0) => repeat(write, bytes, deadline);
   };
-}
-
-/** The outcome of work that ends in time by itself. */
-function settled<Result>(work: Promise<Result>): Promise<Outcome<Result>> {
-  return work.then(
-    (result) => ({ kind: "done", result }),
-    (error: unknown) => ({ kind: "failed", error }),
-  );
 }
 
 const SILENT = "Redis did not answer within the deadline";

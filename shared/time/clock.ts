@@ -22,12 +22,18 @@ export function delay(ms: number, signal?: AbortSignal): Promise<void> {
   });
 }
 
-/** The outcome of work with a deadline. */
-export type Outcome<Result> =
-  | { kind: "done"; result: Result }
-  | { kind: "failed"; error: unknown }
-  /** The work goes on, and its outcome is unknown. */
-  | { kind: "late" };
+type Settled<Result> = { kind: "done"; result: Result } | { kind: "failed"; error: unknown };
+
+/** The outcome of work with a deadline. If it is `late`, the work goes on, and its outcome is unknown. */
+export type Outcome<Result> = Settled<Result> | { kind: "late" };
+
+/** The outcome of work that ends in time by itself; never rejects. */
+export function settled<Result>(work: Promise<Result>): Promise<Settled<Result>> {
+  return work.then(
+    (result) => ({ kind: "done", result }),
+    (error: unknown) => ({ kind: "failed", error }),
+  );
+}
 
 /** Waits for `work` at most `ms`; never rejects. */
 export function within<Result>(ms: number, work: Promise<Result>): Promise<Outcome<Result>> {

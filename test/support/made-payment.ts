@@ -6,10 +6,10 @@ import type { NewPayment, PaymentTerms } from "../../shared/payments/payment.ts"
 import { JOB_PATH } from "../fixtures/x402.ts";
 import { randomNonce } from "./sign-payment.ts";
 
-type Made = Partial<PaymentTerms> & Pick<PaymentTerms, "network" | "asset">;
+type Made = Partial<PaymentTerms> & Pick<PaymentTerms, "network" | "asset"> & { body?: Buffer };
 
 /** A payment that no gateway has seen. */
-export function makePayment({ network, asset, ...rest }: Made): NewPayment {
+export function makePayment({ network, asset, body = Buffer.from("hello"), ...rest }: Made): NewPayment {
   const terms: PaymentTerms = {
     service_id: 1,
     job_index: 7,
@@ -24,10 +24,9 @@ export function makePayment({ network, asset, ...rest }: Made): NewPayment {
     valid_before: String(Math.floor(Date.now() / 1000) + 600),
     quote_digest: `0x${"0".repeat(64)}`,
     x402_version: 2,
-    body_bytes: 5,
+    body_bytes: body.length,
     ...rest,
   };
-  const body = Buffer.from("hello");
   const call = toJobCall({
     id: callIdFrom(network.slice("eip155:".length), asset.toLowerCase(), terms.payer, terms.nonce),
     origin: "x402",
@@ -56,9 +55,8 @@ export function makePayment({ network, asset, ...rest }: Made): NewPayment {
 }
 
 /** SETTLING, and due now. Resolves with its id. */
-export async function claimed(journal: PaymentJournal, made: Made): Promise<string> {
+export async function claimed(journal: PaymentJournal, made: Made, now = Date.now()): Promise<string> {
   const payment = makePayment(made);
-  const now = Date.now();
   await journal.claim(payment, { now, by: "a test", openMax: 1e6, dueAt: now });
   return payment.call.id;
 }

@@ -22,7 +22,7 @@ export function resolvePayment(deps: ProgramDeps, id: string, options: ResolveOp
   const verdict: Verdict = transaction === undefined ? { kind: "void" } : { kind: "settled", transaction };
   return withRedis(deps, options, async ({ partition, log }) => {
     const journal = createPaymentJournal(partition);
-    const payment = await journal.find(id);
+    const payment = await journal.look(id);
     if (payment === undefined) throw new Error(unknown(id));
     const audit = createAudit(partition, log);
     const resolve = createResolve({ journal, audit, clock: systemClock, by: operatorName() });

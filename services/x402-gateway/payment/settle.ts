@@ -14,8 +14,9 @@ import {
   toSettlement,
 } from "../../../shared/payments/payment.ts";
 import type { Add } from "../../../shared/queue/enqueue.ts";
-import type { BeginWrite, RetryWrite } from "../../../shared/redis/retry-write.ts";
-import type { Clock } from "../../../shared/time/clock.ts";
+import { extraMs } from "../../../shared/redis/large-writes.ts";
+import type { BeginWrite, Lane, RetryWrite } from "../../../shared/redis/retry-write.ts";
+import { type Clock, settled } from "../../../shared/time/clock.ts";
 import type { Facilitators } from "../facilitator/pool.ts";
 import { outcomeUnknown, refusedClaim } from "./outcome.ts";
 
@@ -35,13 +36,14 @@ export type ClaimPayment = ReturnType<typeof createClaimPayment>;
 export function createClaimPayment({ journal, beginWrite, openMax, clock }: ClaimDeps) {
   return async function claim(payment: NewPayment): Promise<{ kind: "new" } | { kind: "known"; id: string }> {
     const by = randomUUID();
-    const now = clock();
     const bytes = storedBytes(payment.call);
     const write = beginWrite(bytes);
-    const claimed = await write(
-      (lane) => journal.claim(payment, { now, by, openMax, dueAt: now + FIRST_LOOK_MS }, lane),
-      bytes,
-    ).catch((cause) => {
+    const attempt = (lane: Lane) => {
+      const now = clock(); // a large one may have waited for its turn
+      const dueAt = now + FIRST_LOOK_MS + extraMs(bytes);
+      return journal.claim(payment, { now, by, openMax, dueAt }, lane);
+    };
+    const claimed = await write(attempt, bytes).catch((cause) => {
       throw isUnknown(cause)
         ? outcomeUnknown(payment.call.id, "whether the payment was claimed is unknown", cause)
         : cause;
@@ -107,13 +109,16 @@ export function createSettle(deps: SettleDeps) {
     const claimed = toSettling(payment, clock());
     const settlement = await askToSettle(claimed, payment.request);
     const settled = { ...claimed, settlement };
+    const bytes = storedBytes(payment.call);
     try {
-      const write = beginWrite(storedBytes(payment.call));
-      if (!(await finish.recordSettled(claimed, settlement, write)))
+      const write = beginWrite(bytes);
+      // No reconciler adds a large call as well while this is at it.
+      if (!(await finish.recordSettled(claimed, settlement, write, extraMs(bytes))))
         throw new Error("it was ended otherwise meanwhile");
-      await finish.enqueue(settled, write);
+      await finish.enqueue(settled, payment.call, write);
       return settled;
     } catch (cause) {
+      await journal.lookAgain(claimed.id, clock()).catch(() => {});
       throw outcomeUnknown(claimed.id, "the payment settled, and its call is still to be queued", cause);
     }
   };
@@ -127,6 +132,7 @@ function toSettling(payment: NewPayment, now: number): Payment {
     state: "SETTLING",
     terms,
     call,
+    callBytes: storedBytes(call),
     request,
     facilitator,
     sinceBlock,
@@ -153,28 +159,60 @@ export type Finish = ReturnType<typeof createFinish>;
  * be done again and by several at once; none undoes a later one.
  */
 export function createFinish({ journal, add, clock }: FinishDeps) {
-  /** Records SETTLED, unless that is recorded already. False if the payment has ended otherwise: VOID or in REVIEW. */
+  /**
+   * Records SETTLED, unless that is recorded already; the reconciler looks after `lookAfterMs`. False if the payment has ended
+   * otherwise: VOID or in REVIEW.
+   */
   async function recordSettled(
     payment: Payment,
     settlement: Settlement,
     write: RetryWrite,
+    lookAfterMs = 0,
   ): Promise<boolean> {
     const proven = settlement.by === "chain";
-    const found = await write(() => journal.markSettled(payment, { settlement, proven }, { now: clock() }));
+    const found = await write(() => {
+      const now = clock();
+      return journal.markSettled(payment, { settlement, proven }, { now, dueAt: now + lookAfterMs });
+    });
     failpoint("x402.after_settled");
     return found !== undefined && found !== "VOID" && found !== "REVIEW";
   }
 
   /** Adds the call to the queue, under the payment's id. */
-  async function enqueue({ id, call, settlement }: SettledPayment, write: RetryWrite): Promise<void> {
-    if (call === undefined) return; // its call has ended already
+  async function enqueue(
+    { id, settlement }: SettledPayment,
+    call: JobCall,
+    write: RetryWrite,
+  ): Promise<void> {
     await write((lane) => add(toSettledCall(call, settlement), lane), storedBytes(call));
+    await recordQueued(id, write);
+  }
+
+  /**
+   * The same with the call that the journal keeps, which is read and added in one turn. It is tried once. False if the payment
+   * is in another state by now, or its call has ended.
+   */
+  async function enqueueKept(payment: SettledPayment, write: RetryWrite): Promise<boolean> {
+    const { id, state, settlement, callBytes } = payment;
+    const addKept = async (lane: Lane): Promise<boolean> => {
+      const call = await journal.readCall(id, state, lane);
+      if (call !== undefined) await add(toSettledCall(call, settlement), lane);
+      return call !== undefined;
+    };
+    // The next look is the repeat: a large call would go to and fro many times until the deadline.
+    const added = await write((lane) => settled(addKept(lane)), callBytes);
+    if (added.kind === "failed") throw added.error;
+    if (added.result) await recordQueued(id, write);
+    return added.result;
+  }
+
+  async function recordQueued(id: string, write: RetryWrite): Promise<void> {
     failpoint("x402.after_add");
     await write(() => journal.markQueued(id, { now: clock(), dueAt: clock() + PROVE_AFTER_MS }));
     failpoint("x402.after_queued");
   }
 
-  return { recordSettled, enqueue };
+  return { recordSettled, enqueue, enqueueKept };
 }
 
 type UnsettledCallOptions = {

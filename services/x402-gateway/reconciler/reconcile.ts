@@ -1,15 +1,16 @@
 import type { Chain } from "../../../shared/ethereum/chain.ts";
-import { storedBytes } from "../../../shared/job-call/job-call.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import {
   hasSettlement,
   type Payment,
+  type SettledPayment,
   type Settlement,
   toAuthorization,
   toSettlement,
 } from "../../../shared/payments/payment.ts";
+import { extraMs, isLarge } from "../../../shared/redis/large-writes.ts";
 import type { BeginWrite } from "../../../shared/redis/retry-write.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import type { PaymentChain } from "../chains.ts";
@@ -40,27 +41,28 @@ export type Reconcile = ReturnType<typeof createReconcile>;
 
 /**
  * Brings one payment as far as the evidence allows, and says when to look again. Any number of replicas may do so at once,
- * and any may die on the way: every step is a compare-and-set, or has the same effect however often it is done.
+ * and any may die on the way: every step is a compare-and-set, or has the same effect however often it is done. It looks at
+ * payments without their bodies; a body is read only to be added.
  */
 export function createReconcile(deps: ReconcileDeps) {
   const { journal, chainOf, facilitators, finish, beginWrite, isQueued, clock, log } = deps;
   const lookAgain = createLookAgain({ journal, chainOf, clock, log });
-  const settleOpen = createSettleOpen(deps, lookAgain);
+  const enqueueKept = createEnqueueKept(finish, beginWrite);
+  const settleOpen = createSettleOpen(deps, enqueueKept, lookAgain);
   const prove = createProve({ journal, chainOf, facilitators, clock, log });
 
   async function enqueueSettled(payment: Payment): Promise<void> {
     if (!hasSettlement(payment)) throw new Error(`${payment.id} is SETTLED without a settlement`);
-    await finish.enqueue(payment, beginWrite(bytesOf(payment)));
-    log.info("payment.enqueued_again", { callId: payment.id });
+    if (await enqueueKept(payment)) log.info("payment.enqueued_again", { callId: payment.id });
   }
 
   /** Adds a call again if the queue has lost it; the record tells whether it has ended meanwhile. */
   async function watchQueued(payment: Payment): Promise<void> {
     if (!(await isQueued(payment))) {
-      const now = await journal.find(payment.id);
+      const now = await journal.look(payment.id);
       if (now?.state === "QUEUED" && hasSettlement(now)) {
         log.error("payment.call_missing", { callId: payment.id });
-        await finish.enqueue(now, beginWrite(bytesOf(now)));
+        await enqueueKept(now);
         return;
       }
       if (now?.state === "INJECTED" || now?.state === "DISCARDED") return conclude(now);
@@ -75,7 +77,7 @@ export function createReconcile(deps: ReconcileDeps) {
   }
 
   return async function reconcile(id: string): Promise<void> {
-    const payment = await journal.find(id);
+    const payment = await journal.look(id);
     if (payment === undefined) return journal.forget(id);
     switch (payment.state) {
       case "SETTLING":
@@ -95,12 +97,30 @@ export function createReconcile(deps: ReconcileDeps) {
   };
 }
 
-function bytesOf({ call }: Payment): number {
-  return call === undefined ? 0 : storedBytes(call);
+/** False if there is nothing left to add. */
+type EnqueueKept = (payment: SettledPayment) => Promise<boolean>;
+
+/**
+ * Adds a payment's call. Large ones are added one after the other: only one is in memory, and a request that waits for its turn
+ * at Redis has no more than one of them before it.
+ */
+function createEnqueueKept(finish: Finish, beginWrite: BeginWrite): EnqueueKept {
+  let large: Promise<unknown> = Promise.resolve();
+  return (payment) => {
+    const enqueue = () => finish.enqueueKept(payment, beginWrite(payment.callBytes));
+    if (!isLarge(payment.callBytes)) return enqueue();
+    const enqueued = large.then(enqueue);
+    large = enqueued.catch(() => {});
+    return enqueued;
+  };
 }
 
 /** Finds out what became of a payment in SETTLING: the chain decides; if it is silent the facilitator is asked again. */
-function createSettleOpen(deps: ReconcileDeps, lookAgain: (payment: Payment) => Promise<void>) {
+function createSettleOpen(
+  deps: ReconcileDeps,
+  enqueueKept: EnqueueKept,
+  lookAgain: (payment: Payment) => Promise<void>,
+) {
   const { journal, chainOf, facilitators, finish, beginWrite, settleTimeoutMs, clock, log } = deps;
 
   async function askChain(chain: Chain, payment: Payment): Promise<void> {
@@ -125,9 +145,10 @@ function createSettleOpen(deps: ReconcileDeps, lookAgain: (payment: Payment) => 
 
   /** Asking again is safe: the same payment can be charged only once. */
   async function settleAgain(payment: Payment): Promise<void> {
-    const { id, request, facilitator, dispatchedAt } = payment;
+    const { id, request, facilitator, dispatchedAt, callBytes } = payment;
     const now = clock();
-    const mayBeUnderWay = now < dispatchedAt + settleTimeoutMs;
+    // The first request followed the claim, which takes longer for a large call.
+    const mayBeUnderWay = now < dispatchedAt + extraMs(callBytes) + settleTimeoutMs;
     if (request === undefined || mayBeUnderWay || isOver(payment, now)) return lookAgain(payment);
     if (!(await journal.markDispatching(id, now))) return lookAgain(payment);
     const outcome = await facilitators.settle(request, facilitator);
@@ -143,9 +164,9 @@ function createSettleOpen(deps: ReconcileDeps, lookAgain: (payment: Payment) => 
 
   async function settleAndEnqueue(payment: Payment, known: Pick<Settlement, "transaction" | "by">) {
     const settlement = toSettlement(payment, known);
-    const write = beginWrite(bytesOf(payment));
-    if (!(await finish.recordSettled(payment, settlement, write))) return;
-    await finish.enqueue({ ...payment, settlement }, write);
+    if (!(await finish.recordSettled(payment, settlement, beginWrite()))) return;
+    // A large call is added by the next look, which is due now: here it would hold up the payments of its chain.
+    if (!isLarge(payment.callBytes)) await enqueueKept({ ...payment, state: "SETTLED", settlement });
     log.info("payment.reconciled", { callId: payment.id, payer: payment.terms.payer, ...known });
   }
 

@@ -3,6 +3,7 @@ import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import { createPaymentList } from "../../../shared/payments/list.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
+import { isLarge } from "../../../shared/redis/large-writes.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
 import { isNewerError } from "../../../shared/redis/version.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
@@ -11,11 +12,15 @@ import type { Reconcile } from "./reconcile.ts";
 const LOOK_EVERY_MS = 1000;
 /** How many payments are taken at a time, and how many one bulkhead lets in at a time. */
 const AT_ONCE = 16;
+/** How many large calls: one is added while the next one waits, so that each has its turn before another replica may take it. */
+const LARGE_AT_ONCE = 2;
 /**
- * The pause after a failure, while a payment's bulkhead is stuck, and before a payment of a later release is looked at again. That
- * one is put off for the gateways of its own release too, so the pause is short.
+ * The pause, on average, after a failure, while a payment's bulkhead has no place, and before a payment of a later release is looked
+ * at again. That one is put off for the gateways of its own release too, so the pause is short.
  */
 const LATER_MS = 5000;
+/** The same while large calls have no place: it takes about as long to add one. */
+const LARGE_LATER_MS = 1000;
 const PRUNE_EVERY_MS = 60_000;
 /** Time for reads of the chain, beside a settle request. */
 const READING_MS = 5000;
@@ -34,7 +39,9 @@ type Deps = {
 /** Reconciles, every second while Redis is usable, the payments that are due. `stop` resolves when all work has ended. */
 export function startReconciler(deps: Deps): { stop(): Promise<void> } {
   const { reconcile, journal, partition, isUsable, settleTimeoutMs, clock, log } = deps;
-  const bulkheads = createBulkheads(AT_ONCE);
+  const bulkheads = createBulkheads();
+  // What is put off together does not come back together.
+  const later = (ms: number): number => clock() + ms * (0.5 + Math.random());
   const prune = createPrune(partition, clock);
   // No other replica takes the same payment during this lease; if this one dies, the payment waits for the lease to end.
   const leaseMs = settleTimeoutMs + READING_MS;
@@ -54,17 +61,18 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
     }
   }
 
-  async function begin(id: string, bulkhead: string): Promise<void> {
+  async function begin(id: string, bulkhead: BulkheadName): Promise<void> {
     if (bulkheads.isUnderWay(id)) return;
     const work = () => reconcile(id).catch((error) => putOff(id, error));
     if (stopped) await journal.lookAgain(id, clock());
-    else if (!(await bulkheads.begin(id, bulkhead, work))) await journal.lookAgain(id, clock() + LATER_MS);
+    else if (!(await bulkheads.begin(id, bulkhead, work)))
+      await journal.lookAgain(id, later(bulkhead === LARGE ? LARGE_LATER_MS : LATER_MS));
   }
 
   async function putOff(id: string, error: unknown): Promise<void> {
     if (isNewerError(error)) log.warn("payment.newer", { callId: id });
     else log.warn("payment.reconcile_failed", { callId: id, reason: messageOf(error) });
-    await journal.lookAgain(id, clock() + LATER_MS).catch(() => {});
+    await journal.lookAgain(id, later(LATER_MS)).catch(() => {});
   }
 
   const timer = setInterval(() => {
@@ -93,9 +101,15 @@ function unlessNewer(error: unknown): undefined {
   if (!isNewerError(error)) throw error;
 }
 
+const REDIS = "redis";
+const LARGE = "large calls";
+/** A chain by its network, or one of these two. */
+type BulkheadName = string;
+
 /** Names what may hang while this payment is reconciled: its chain and the facilitator, or nothing but Redis. */
-function bulkheadOf(payment: Payment | undefined): string {
-  if (payment === undefined || payment.state === "SETTLED" || payment.proven) return "redis";
+function bulkheadOf(payment: Payment | undefined): BulkheadName {
+  if (payment?.state === "SETTLED" && isLarge(payment.callBytes)) return LARGE;
+  if (payment === undefined || payment.state === "SETTLED" || payment.proven) return REDIS;
   return payment.terms.network;
 }
 
@@ -117,23 +131,24 @@ const STUCK_MS = 1000;
 type Bulkhead = { running: number; stuck: boolean; waiting: (() => void)[] };
 
 /**
- * Runs at most `max` pieces of work at a time in each bulkhead. `begin` waits for a place in a full bulkhead while work in
- * it ends, and refuses at once while it is stuck, so that what hangs holds up its own bulkhead only.
+ * Runs a few pieces of work at a time in each bulkhead. `begin` waits for a place in a full bulkhead while work in it ends, and
+ * refuses at once while it is stuck, so that what hangs holds up its own bulkhead only. It never waits for a large call.
  */
-function createBulkheads(max: number) {
-  const bulkheads = new Map<string, Bulkhead>();
+function createBulkheads() {
+  const bulkheads = new Map<BulkheadName, Bulkhead>();
   const underWay = new Map<string, Promise<void>>();
 
-  function bulkheadNamed(name: string): Bulkhead {
+  function bulkheadNamed(name: BulkheadName): Bulkhead {
     const bulkhead = bulkheads.get(name) ?? { running: 0, stuck: false, waiting: [] };
     bulkheads.set(name, bulkhead);
     return bulkhead;
   }
 
   /** Whether there is a place; waits for one unless the bulkhead is stuck. */
-  async function hasPlace(bulkhead: Bulkhead): Promise<boolean> {
-    if (bulkhead.running >= max && !bulkhead.stuck) bulkhead.stuck = !(await endsInTime(bulkhead));
-    return bulkhead.running < max;
+  async function hasPlace(name: BulkheadName, bulkhead: Bulkhead): Promise<boolean> {
+    if (name === LARGE) return bulkhead.running < LARGE_AT_ONCE;
+    if (bulkhead.running >= AT_ONCE && !bulkhead.stuck) bulkhead.stuck = !(await endsInTime(bulkhead));
+    return bulkhead.running < AT_ONCE;
   }
 
   async function run(bulkhead: Bulkhead, work: () => Promise<void>): Promise<void> {
@@ -147,10 +162,10 @@ function createBulkheads(max: number) {
   return {
     isUnderWay: (id: string) => underWay.has(id),
 
-    /** Begins the work, which must never reject. False if its bulkhead is stuck; then nothing is done. */
-    async begin(id: string, name: string, work: () => Promise<void>): Promise<boolean> {
+    /** Begins the work, which must never reject. False if its bulkhead has no place; then nothing is done. */
+    async begin(id: string, name: BulkheadName, work: () => Promise<void>): Promise<boolean> {
       const bulkhead = bulkheadNamed(name);
-      if (!(await hasPlace(bulkhead))) return false;
+      if (!(await hasPlace(name, bulkhead))) return false;
       const running = run(bulkhead, work).finally(() => underWay.delete(id));
       underWay.set(id, running);
       return true;

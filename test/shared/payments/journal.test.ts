@@ -80,12 +80,25 @@ test("of two claims of one payment, for two jobs or two bodies, the second is a 
   expect(await claim({ call: { ...call, sha256: "0".repeat(64) } })).toEqual({ kind: "conflict" });
 });
 
-test("a look at a payment reads all of it but its body and its request", async () => {
+test("a look at a payment reads all of it but its call, of which it tells the size", async () => {
   const { journal } = payments.gateway;
   const id = await payments.claim({ payer: PAYER });
-  const { call, request, ...rest } = await found(id);
-  expect([call?.id, request?.x402Version]).toEqual([id, 2]);
-  expect(await journal.look(id)).toEqual({ ...rest, call: undefined, request: undefined });
+  const { call, ...rest } = await found(id);
+  expect(rest.callBytes).toBe(Buffer.byteLength(JSON.stringify(call)));
+  expect(await journal.look(id)).toEqual({ ...rest, call: undefined });
+
+  await journal.markVoid(await found(id), { reason: "it expired" }, { now: Date.now() });
+  expect(await journal.look(id)).toMatchObject({ state: "VOID", callBytes: 0 });
+});
+
+test("a payment's call is read only while the payment is in the state in which it was seen", async () => {
+  const { journal } = payments.gateway;
+  const id = await payments.claim({ payer: PAYER });
+  expect(await journal.readCall(id, "SETTLING", "small")).toEqual((await found(id)).call);
+  expect(await journal.readCall(id, "SETTLED", "small")).toBeUndefined();
+  await journal.markVoid(await found(id), { reason: "it expired" }, { now: Date.now() });
+  for (const state of ["SETTLING", "VOID"] as const)
+    expect(await journal.readCall(id, state, "small")).toBeUndefined();
 });
 
 test("a field of a payment's call that this release does not know is still there when the call is added again", async () => {
@@ -113,6 +126,7 @@ test("a payment of a later release is neither read nor changed, and is listed wi
   for (const touch of [
     () => journal.find(id),
     () => journal.look(id),
+    () => journal.readCall(id, "SETTLING", "small"),
     () => journal.markSettled(payment, { settlement, proven: true }, { now }),
     () => journal.markQueued(id, { now, dueAt: now }),
     () => journal.markVoid(payment, { reason: "it expired" }, { now }),

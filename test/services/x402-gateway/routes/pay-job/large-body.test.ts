@@ -1,7 +1,9 @@
 import { expect, test } from "vitest";
+import { eventually } from "../../../../../shared/dev/wait.ts";
+import { keys } from "../../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../../fixtures/redis-proxy.ts";
-import { useX402 } from "../../../../fixtures/x402.ts";
-import { STEPS } from "../../redis-steps.ts";
+import { PRICE, useX402 } from "../../../../fixtures/x402.ts";
+import { STEPS, type Step } from "../../redis-steps.ts";
 
 const fixture = useX402();
 const proxy = useRedisProxy(fixture.redis);
@@ -23,4 +25,56 @@ test("a large paid call is claimed and queued over one connection, and all else 
   expect([find, settled, queued]).toEqual([find, find, find]);
   expect([claim, add]).toEqual([add, add]);
   expect(claim).not.toBe(find);
+});
+
+/** A large one may take four seconds longer than a small one. */
+const LARGE = Buffer.alloc(6 * 2 ** 20, "x");
+
+/**
+ * Redis' reply to this step comes when the gateway has looked ten times for payments that are due. `seen` counts the step, and
+ * resolves once its reply is held back.
+ */
+function heldForTenRounds(step: Step): { seen: () => number } {
+  let seen = 0;
+  let rounds = 0;
+  const until = () => eventually("ten rounds", () => rounds > 10);
+  proxy.onCommand = (words) => {
+    if (seen > 0 && words[3] === keys.paymentsDue) rounds += 1;
+    if (!step(words)) return undefined;
+    seen += 1;
+    return seen === 1 ? { kind: "late-reply", until: until() } : undefined;
+  };
+  return { seen: () => seen };
+}
+
+const largeGateway = () =>
+  fixture.gateway({
+    redisUrl: proxy.url,
+    directUrl: fixture.redis.url,
+    x402: { body_limit_bytes: LARGE.length },
+  });
+
+test("while a request adds its large call, no reconciler adds it as well", async () => {
+  const x402 = await largeGateway();
+  const header = await x402.pay({ payer: fixture.payer });
+  const adds = heldForTenRounds(STEPS.add);
+  expect((await x402.post(header, { body: LARGE })).status).toBe(202);
+  expect(adds.seen()).toBe(1);
+});
+
+test("a payment whose large call is claimed slowly is not settled by a reconciler before its request settles it", async () => {
+  const x402 = await largeGateway();
+  const header = await x402.pay({ payer: fixture.payer });
+  const claims = heldForTenRounds(STEPS.claim);
+  const answered = x402.post(header, { body: LARGE });
+  const id = await eventually(
+    "it is claimed",
+    async () => claims.seen() > 0 && (await x402.redis.zrange(keys.payments, "0", "-1"))[0],
+  );
+  // A small call would be looked at, and settled again.
+  x402.skip(4500);
+  await x402.redis.zadd(keys.paymentsDue, 0, String(id));
+  expect((await answered).status).toBe(202);
+  expect((await fixture.asked()).settle).toBe(1);
+  expect(await fixture.charged()).toEqual([PRICE]);
 });
