@@ -4,7 +4,7 @@ import { runService, type ServiceOptions } from "../../shared/lifecycle/run-serv
 import { connectForRequests } from "../../shared/redis/connect.ts";
 import { givesWayAbove } from "../../shared/redis/give-way.ts";
 import { echo, keccak256, slow } from "./jobs.ts";
-import { createRouter } from "./router.ts";
+import { createRouter, type Router } from "./router.ts";
 import { createRunner } from "./runner.ts";
 
 export type RunnerProcess = ServiceOptions & { configDir: string; bindAddress: string | undefined };
@@ -14,7 +14,7 @@ const CLOSE_GRACE_MS = 10_000;
 /** The jobs of the reference runner, by their ids. */
 const exampleJobs = () => createRouter().job(1, echo).job(2, keccak256).job(3, slow);
 
-export function runRunner(options: RunnerProcess): Promise<number> {
+export function runRunner(options: RunnerProcess, jobs: Router = exampleJobs()): Promise<number> {
   return runService("runner", options, async ({ log, shutdown }) => {
     const { postern, warnings } = loadConfig({ dir: options.configDir, env: options.env });
     for (const warning of warnings) log.warn("config.warning", { warning });
@@ -29,7 +29,6 @@ export function runRunner(options: RunnerProcess): Promise<number> {
     const redis = connectForRequests(redisUrl, log);
     shutdown.defer("redis", () => redis.disconnect());
 
-    const jobs = exampleJobs();
     const runner = createRunner({
       jobs,
       redis,
