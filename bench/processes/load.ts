@@ -1,15 +1,12 @@
 import { readFileSync } from "node:fs";
-import { connect, type Socket } from "node:net";
+import { Connection, type Traffic } from "./connection.ts";
 import type { LoadOptions, LoadResult } from "./load-protocol.ts";
 
 /*
- * The sender of a bench, light enough not to be what is measured: prebuilt requests, one for each path, written
- * in turn on each of its connections as soon as the answer before is there, or as many prebuilt requests as are sent, each
- * one once. Speaks just the HTTP it is answered with: a Content-Length in every answer. Prints its result as one line of
- * JSON.
+ * The sender of a bench: prebuilt requests, one for each path, sent in turn, or as many prebuilt requests as are sent, each
+ * one once. Prints its result as one line of JSON.
  */
 const options = JSON.parse(process.argv[2] ?? "") as LoadOptions;
-const [host = "", port = ""] = options.address.split(":");
 const requests = toRequests(options);
 let sent = 0;
 
@@ -19,60 +16,26 @@ let unanswered = 0;
 type Phase = { toSend: number; toAnswer: number; latencies: number[]; ended: () => void };
 let phase: Phase;
 
-class Connection {
-  readonly #socket: Socket;
-  #sentAt = 0;
-  #answer = "";
-  #waiting = false;
-
-  constructor() {
-    this.#socket = connect({ host, port: Number(port), noDelay: true });
-    this.#socket.on("data", (chunk) => this.#take(chunk.toString("latin1")));
-    this.#socket.on("error", (error) => console.error(error.message));
-    this.#socket.on("close", () => {
-      if (this.#waiting) this.#lost();
-    });
-  }
-
-  send(): void {
-    if (phase.toSend === 0) return;
+const traffic: Traffic = {
+  next() {
+    if (phase.toSend === 0) return undefined;
     phase.toSend -= 1;
-    this.#waiting = true;
-    this.#sentAt = performance.now();
-    this.#socket.write(requests[sent % requests.length] ?? "");
-    sent += 1;
-  }
-
-  end(): void {
-    this.#socket.destroy();
-  }
-
-  #take(text: string): void {
-    this.#answer += text;
-    const head = this.#answer.indexOf("\r\n\r\n");
-    if (head === -1) return;
-    const length = /content-length: *(\d+)/i.exec(this.#answer)?.[1];
-    if (this.#answer.length < head + 4 + Number(length)) return;
-    const status = Number(this.#answer.slice(9, 12));
+    return requests[sent++ % requests.length];
+  },
+  answered(status, _head, ms) {
     statuses.set(status, (statuses.get(status) ?? 0) + 1);
-    this.#answer = "";
-    this.#waiting = false;
-    phase.latencies.push(performance.now() - this.#sentAt);
-    this.#settle();
-    this.send();
-  }
-
-  /** What was sent may or may not have been accepted. */
-  #lost(): void {
-    this.#waiting = false;
+    phase.latencies.push(ms);
+    settle();
+  },
+  lost() {
     unanswered += 1;
-    this.#settle();
-  }
+    settle();
+  },
+};
 
-  #settle(): void {
-    phase.toAnswer -= 1;
-    if (phase.toAnswer === 0) phase.ended();
-  }
+function settle(): void {
+  phase.toAnswer -= 1;
+  if (phase.toAnswer === 0) phase.ended();
 }
 
 function toRequests({ address, paths, body, headers, headersFile, warmUp, calls }: LoadOptions): Buffer[] {
@@ -106,7 +69,10 @@ async function run(
   return { ms: performance.now() - started, sorted: latencies.sort((a, b) => a - b) };
 }
 
-const connections = Array.from({ length: options.connections }, () => new Connection());
+const connections = Array.from(
+  { length: options.connections },
+  () => new Connection(options.address, traffic),
+);
 if (options.warmUp > 0) await run(connections, options.warmUp);
 const { ms, sorted } = await run(connections, options.calls);
 for (const connection of connections) connection.end();

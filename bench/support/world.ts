@@ -49,16 +49,49 @@ export type World = {
   startBaselineDrain(): Promise<Part>;
 };
 
+/** What every world is made of, without a Redis and a configuration. */
+type Ground = Pick<World, "dir" | "stack" | "configDir" | "start"> & {
+  /** A Redis of the world's own, with further arguments. */
+  startRedis(args: readonly string[]): Promise<PrivateRedis>;
+};
+
 /** Runs `measure` in a world of its own and takes the world down, whatever happens. */
-export async function inWorld<Result>(
+export function inWorld<Result>(
   nodeArgs: readonly string[],
   measure: (world: World) => Promise<Result>,
+): Promise<Result> {
+  return onGround(nodeArgs, async (ground) => {
+    const { stack, configDir, start } = ground;
+    // A rewrite of the append-only file would fall into some round, and onto one side of the comparison.
+    const redis = await ground.startRedis(["--auto-aof-rewrite-percentage", "0"]);
+    const sink = await startSink(start);
+    writeConfig(configDir, { postern: posternTable(redis.url, sink.url), webhooks: webhooksTable() });
+    return await measure({
+      ...ground,
+      redis,
+      sink,
+      startGateway: () => startGateway(stack),
+      startProducer: () => stack.start("producer"),
+      startBaselineIngress: () => start("baseline", "bench/baselines/ingress.ts", [redis.url, SECRET]),
+      startBaselineDrain: () =>
+        start("baseline-drain", "bench/baselines/drain.ts", [redis.url, sink.url, String(CONCURRENCY)]),
+    });
+  });
+}
+
+export function startGateway(stack: Stack): Promise<Part> {
+  const args = ["--bind-address", "127.0.0.1:0", "--service-id", "1"];
+  return stack.start("webhooks", { name: "gateway", args });
+}
+
+/** Runs `measure` where processes can be started, and ends all of them, whatever happens. */
+export async function onGround<Result>(
+  nodeArgs: readonly string[],
+  measure: (ground: Ground) => Promise<Result>,
 ): Promise<Result> {
   const dir = mkdtempSync(join(tmpdir(), "postern-bench-"));
   const configDir = join(dir, "config");
   const { env } = process;
-  // A rewrite of the append-only file would fall into some round, and onto one side of the comparison.
-  const redis = await startRedis({ env, args: ["--auto-aof-rewrite-percentage", "0"] });
   // Logs go to files, as cheap as in production.
   const stack = createStack({
     configDir,
@@ -74,26 +107,17 @@ export async function inWorld<Result>(
     scripts.push(part);
     return part;
   };
+  const servers: PrivateRedis[] = [];
+  const startRedisHere: Ground["startRedis"] = async (args) => {
+    const redis = await startRedis({ env, args });
+    servers.push(redis);
+    return redis;
+  };
   try {
-    const sink = await startSink(start);
-    writeConfig(configDir, { postern: posternTable(redis.url, sink.url), webhooks: webhooksTable() });
-    const gateway = ["--bind-address", "127.0.0.1:0", "--service-id", "1"];
-    return await measure({
-      redis,
-      sink,
-      dir,
-      stack,
-      configDir,
-      start,
-      startGateway: () => stack.start("webhooks", { name: "gateway", args: gateway }),
-      startProducer: () => stack.start("producer"),
-      startBaselineIngress: () => start("baseline", "bench/baselines/ingress.ts", [redis.url, SECRET]),
-      startBaselineDrain: () =>
-        start("baseline-drain", "bench/baselines/drain.ts", [redis.url, sink.url, String(CONCURRENCY)]),
-    });
+    return await measure({ dir, configDir, stack, start, startRedis: startRedisHere });
   } finally {
     await Promise.all([...stack.parts, ...scripts].map((part) => part.kill()));
-    await redis.stop();
+    await Promise.all(servers.map((redis) => redis.stop()));
     rmSync(dir, { recursive: true, force: true });
   }
 }

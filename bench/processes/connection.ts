@@ -1,0 +1,65 @@
+import { connect, type Socket } from "node:net";
+
+/** What goes over the connections of a sender, and who hears of it. */
+export type Traffic = {
+  /** The next request; nothing if none is to be sent now. */
+  next(): Buffer | undefined;
+  answered(status: number, head: string, ms: number): void;
+  /** A request was sent, but the connection ended before the answer: it may or may not have been accepted. */
+  lost(): void;
+};
+
+/**
+ * One connection of a sender that is light enough not to be what is measured: it writes the next request as soon as the answer
+ * before is there. Speaks just the HTTP it is answered with: a Content-Length in every answer.
+ */
+export class Connection {
+  readonly #socket: Socket;
+  readonly #traffic: Traffic;
+  #sentAt = 0;
+  #answer = "";
+  #waiting = false;
+
+  constructor(address: string, traffic: Traffic) {
+    const [host = "", port = ""] = address.split(":");
+    this.#traffic = traffic;
+    this.#socket = connect({ host, port: Number(port), noDelay: true });
+    this.#socket.on("data", (chunk) => this.#take(chunk.toString("latin1")));
+    this.#socket.on("error", (error) => console.error(error.message));
+    this.#socket.on("close", () => {
+      if (this.#waiting) this.#lost();
+    });
+  }
+
+  /** Does nothing while an answer is waited for: the next request follows it by itself. */
+  send(): void {
+    if (this.#waiting) return;
+    const request = this.#traffic.next();
+    if (request === undefined) return;
+    this.#waiting = true;
+    this.#sentAt = performance.now();
+    this.#socket.write(request);
+  }
+
+  end(): void {
+    this.#socket.destroy();
+  }
+
+  #take(text: string): void {
+    this.#answer += text;
+    const end = this.#answer.indexOf("\r\n\r\n");
+    if (end === -1) return;
+    const length = /content-length: *(\d+)/i.exec(this.#answer)?.[1];
+    if (this.#answer.length < end + 4 + Number(length)) return;
+    const head = this.#answer.slice(0, end);
+    this.#answer = "";
+    this.#waiting = false;
+    this.#traffic.answered(Number(head.slice(9, 12)), head, performance.now() - this.#sentAt);
+    this.send();
+  }
+
+  #lost(): void {
+    this.#waiting = false;
+    this.#traffic.lost();
+  }
+}
