@@ -7,6 +7,7 @@ import { fairnessTable, measureFairness } from "./parts/fairness.ts";
 import { ingressTable, measureIngress } from "./parts/ingress.ts";
 import { measureMemory, memoryTable } from "./parts/memory.ts";
 import { measurePaid, paidTable } from "./parts/paid.ts";
+import { measureSoak, soakTable } from "./parts/soak.ts";
 import { buildProcesses } from "./support/build.ts";
 import { type Counts, countsLine, lostOf } from "./support/counts.ts";
 import { describeMachine, machineLine } from "./support/machine.ts";
@@ -18,7 +19,8 @@ const TARGET = 0.85;
 const PAID_TARGET = 0.7;
 const FAIR_P99_MS = 1000;
 
-type Measured = { figures: object; text: string; counts?: Counts };
+/** `failures` are what the part found wrong beside lost calls. */
+type Measured = { figures: object; text: string; counts?: Counts; failures?: readonly string[] };
 
 const measure: Readonly<Record<PartName, (setup: Setup) => Promise<Measured>>> = {
   async ingress(setup) {
@@ -46,6 +48,10 @@ const measure: Readonly<Record<PartName, (setup: Setup) => Promise<Measured>>> =
     const figures = await measureFailed(setup);
     return { figures, text: failedTable(figures) };
   },
+  async soak(setup) {
+    const figures = await measureSoak(setup);
+    return { figures, counts: figures, failures: figures.failures, text: soakTable(figures) };
+  },
   async challenge(setup) {
     const figures = await measureChallenge(setup);
     return { figures, text: `${challengeTable(figures)}\n\n${ratioLine(figures, PAID_TARGET)}` };
@@ -70,17 +76,19 @@ async function run({ parts, quick, jsonFile, profileDir }: BenchOptions): Promis
   console.log(machineLine(machine));
   const nodeArgs = profileDir === undefined ? [] : ["--cpu-prof", "--cpu-prof-dir", resolve(profileDir)];
   const all: Record<string, unknown> = { machine, quick };
-  let lost = 0;
+  let failed = 0;
   for (const part of parts) {
-    const { figures, text, counts } = await measure[part]({ quick, nodeArgs });
+    const { figures, text, counts, failures = [] } = await measure[part]({ quick, nodeArgs });
     all[part] = figures;
     console.log(`\n${part}\n${text}`);
+    for (const failure of failures) console.log(`  FAILED: ${failure}`);
+    failed += failures.length;
     if (counts === undefined) continue;
-    lost += Math.abs(lostOf(counts));
+    failed += Math.abs(lostOf(counts));
     console.log(countsLine(counts));
   }
   if (jsonFile !== undefined) writeFileSync(jsonFile, `${JSON.stringify(all, null, 2)}\n`);
-  return lost === 0 ? 0 : 1;
+  return failed === 0 ? 0 : 1;
 }
 
 function readOptions(): BenchOptions | undefined {

@@ -1,6 +1,15 @@
 import { parseArgs } from "node:util";
 
-export const PARTS = ["ingress", "drain", "fairness", "memory", "failed", "challenge", "paid"] as const;
+export const PARTS = [
+  "ingress",
+  "drain",
+  "fairness",
+  "memory",
+  "failed",
+  "soak",
+  "challenge",
+  "paid",
+] as const;
 export type PartName = (typeof PARTS)[number];
 
 export type BenchOptions = {
@@ -11,16 +20,17 @@ export type BenchOptions = {
   profileDir: string | undefined;
 };
 
-export const USAGE = `usage: npm run bench -- [ingress] [drain] [fairness] [memory] [failed] [challenge] [paid] [options]
+export const USAGE = `usage: npm run bench -- [ingress] [drain] [fairness] [memory] [failed] [soak] [challenge] [paid] [options]
 
 Measures Postern's own processes on this machine, with a private Redis that fsyncs every write.
-Without a part, all seven run (about half an hour).
+Without a part, all eight run (about three quarters of an hour).
 
   ingress         calls accepted per second, against a hand-written gateway
   drain           calls injected per second, of one job and of 100, against a hand-written worker
   fairness        how long calls of a quick job wait beside jobs that hang or are busy, and in a single queue
   memory          bytes per call in Redis, memory of the processes, from 1,000 to 300,000 waiting calls
   failed          time and memory of \`postern failed\` with 1,000,000 failed calls
+  soak            memory of gateway, producer, runner and both Redis while a million calls run (a quarter of an hour)
   challenge       unpaid requests answered with 402 per second, against a server that sends the same bytes
   paid            paid requests per second, against @x402/express; cost of the checks that ask nobody
 
@@ -29,7 +39,7 @@ Without a part, all seven run (about half an hour).
   --profile DIR   write a CPU profile of each process that is compared there (it slows all of them)
   --help
 
-Exit codes: 0 measured, whatever the figures; 1 a call was lost or something failed; 2 wrong command line`;
+Exit codes: 0 measured, however fast; 1 a call was lost, memory grew in the soak or something failed; 2 wrong command line`;
 
 /** Throws what is wrong with the command line. */
 export function parseOptions(args: readonly string[]): BenchOptions {

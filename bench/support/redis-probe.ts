@@ -7,6 +7,8 @@ export type Probe = {
   readonly redis: Redis;
   /** Bytes that Redis has allocated for what it holds. */
   usedBytes(): Promise<number>;
+  /** Bytes of its append-only file. */
+  aofBytes(): Promise<number>;
   close(): void;
 };
 
@@ -14,9 +16,12 @@ export type Probe = {
 export async function openProbe(url: string): Promise<Probe> {
   const redis = connectForRequests(new Secret(url), silentLogger);
   await eventually("Redis is reached", () => redis.status === "ready");
+  const find = async (section: string, pattern: RegExp) =>
+    Number(pattern.exec(await redis.info(section))?.[1]);
   return {
     redis,
-    usedBytes: async () => Number(/^used_memory:(\d+)/m.exec(await redis.info("memory"))?.[1]),
+    usedBytes: () => find("memory", /^used_memory:(\d+)/m),
+    aofBytes: () => find("persistence", /^aof_current_size:(\d+)/m),
     close: () => redis.disconnect(),
   };
 }

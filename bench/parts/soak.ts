@@ -1,0 +1,152 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { delay } from "../../shared/time/clock.ts";
+import type { SoakOptions, SoakSent } from "../processes/soak-protocol.ts";
+import { compiled } from "../support/build.ts";
+import type { Counts } from "../support/counts.ts";
+import { type Footprints, gaugesOfPart, gaugesOfRedis, hasGrown, watch } from "../support/footprint.ts";
+import { isOfCalls, type Kind, kindsIn } from "../support/kinds.ts";
+import { openProbe, type Probe } from "../support/redis-probe.ts";
+import type { Setup } from "../support/setup.ts";
+import { inSoakWorld, type SoakWorld, WINDOW_SECS } from "../support/soak-world.ts";
+import { mebibytes, table } from "../support/table.ts";
+import { CONNECTIONS } from "../support/world.ts";
+
+/** At most, so that a million calls take ten minutes and a fifth of them longer than anything is remembered. */
+const PER_SECOND = 1700;
+/** So few wait that the queue stays short on a slower machine, too. */
+const OPEN_MAX = 1000;
+/** What is remembered of a call is gone this long after its window, at the latest. */
+const GRACE_MS = 60_000;
+const LOOK_EVERY_MS = 5000;
+
+type Left = { name: string; kinds: Kind[] };
+
+export type SoakFigures = Counts & {
+  seconds: number;
+  sent: SoakSent;
+  /** First runs that failed, as planned. */
+  retried: number;
+  /** Whether a fifth of the run was longer than what is remembered of a call. */
+  judged: boolean;
+  footprints: Footprints;
+  left: Left[];
+  failures: string[];
+};
+
+/** The memory of everything that works together, while a million calls of all kinds come and go. */
+export function measureSoak({ quick, nodeArgs }: Setup): Promise<SoakFigures> {
+  const calls = quick ? 50_000 : 1_000_000;
+  return inSoakWorld(nodeArgs, calls, async (world) => {
+    const { gateway, producer, runner, queueRedis, runnerRedis } = world;
+    const probes = { queue: await openProbe(queueRedis.url), runner: await openProbe(runnerRedis.url) };
+    const gauges = [
+      ...gaugesOfPart("gateway", gateway),
+      ...gaugesOfPart("producer", producer),
+      ...gaugesOfPart("runner", runner),
+      ...gaugesOfRedis("queue's Redis", queueRedis, probes.queue),
+      ...gaugesOfRedis("runner's Redis", runnerRedis, probes.runner),
+    ];
+    const footprints = watch(gauges, async () => (await world.runs()).succeeded);
+    const startedAt = performance.now();
+    const sent = await sendAll(world, calls);
+    const { succeeded: counted, doubled: duplicates, failed: retried } = await untilRun(world, calls);
+    const seconds = (performance.now() - startedAt) / 1000;
+    const figures = {
+      ...{ accepted: sent.accepted - sent.repeats, counted, duplicates, seconds, sent, retried },
+      judged: seconds / 5 > WINDOW_SECS,
+      footprints: await footprints.stop(calls),
+      left: await untilForgotten(probes),
+    };
+    for (const probe of Object.values(probes)) probe.close();
+    return { ...figures, failures: failuresIn(figures) };
+  });
+}
+
+async function sendAll({ gateway, countUrl }: SoakWorld, calls: number): Promise<SoakSent> {
+  const { address } = gateway;
+  const pace = { connections: CONNECTIONS, perSecond: PER_SECOND, openMax: OPEN_MAX };
+  const options: SoakOptions = { address, countUrl, calls, ...pace };
+  const args = [compiled("bench/processes/soak.ts"), JSON.stringify(options)];
+  const { stdout } = await promisify(execFile)(process.execPath, args);
+  return JSON.parse(stdout) as SoakSent;
+}
+
+/** Resolves once so many calls have succeeded, or none has for a while. */
+async function untilRun({ runs }: SoakWorld, calls: number) {
+  let seen = await runs();
+  let progressAt = performance.now();
+  while (seen.succeeded < calls && performance.now() - progressAt < GRACE_MS) {
+    await delay(250);
+    const now = await runs();
+    if (now.succeeded > seen.succeeded) progressAt = performance.now();
+    seen = now;
+  }
+  return seen;
+}
+
+/** What both Redis hold once nothing of a call is left, or should be. */
+async function untilForgotten(probes: Readonly<Record<string, Probe>>): Promise<Left[]> {
+  const look = () =>
+    Promise.all(
+      Object.entries(probes).map(async ([name, { redis }]) => ({ name, kinds: await kindsIn(redis) })),
+    );
+  await delay(WINDOW_SECS * 1000);
+  const until = performance.now() + GRACE_MS;
+  let left = await look();
+  while (left.some(({ kinds }) => kinds.some(isOfCalls)) && performance.now() < until) {
+    await delay(LOOK_EVERY_MS);
+    left = await look();
+  }
+  return left;
+}
+
+type Found = Omit<SoakFigures, "failures">;
+
+function failuresIn({ sent, duplicates, judged, footprints, left }: Found): string[] {
+  const { repeats, replayed, unanswered } = sent;
+  const failures: string[] = [];
+  if (duplicates > 0) failures.push(`${duplicates} calls ran again although they had succeeded`);
+  if (replayed !== repeats)
+    failures.push(`${repeats} deliveries were repeated, ${replayed} known as repeats`);
+  if (Object.keys(sent.refused).length > 0 || unanswered > 0) {
+    failures.push(`${unanswered} deliveries had no answer, others ${JSON.stringify(sent.refused)}`);
+  }
+  const grown = judged ? footprints.gauges.filter(hasGrown) : [];
+  for (const { name, growth } of grown) failures.push(`${name} has grown to ${growth.toFixed(2)} times`);
+  for (const { name, kinds } of left) {
+    for (const kind of kinds.filter(isOfCalls))
+      failures.push(`${kind.keys} ${kind.name} are left in the ${name}'s Redis`);
+  }
+  return failures;
+}
+
+export function soakTable(figures: SoakFigures): string {
+  return [footprintTable(figures), ...figures.left.map(leftTable), summary(figures)].join("\n\n");
+}
+
+function footprintTable({ footprints: { perSecond, gauges }, judged }: SoakFigures): string {
+  const head = ["MiB", "start", "1st fifth", "2nd", "3rd", "4th", "5th", "most", "growth", "flat"];
+  const rows = gauges.map((gauge) => {
+    const values = [gauge.atStart, ...gauge.fifths, gauge.most].map(mebibytes);
+    const verdict = hasGrown(gauge) ? "NO" : "yes";
+    return [gauge.name, ...values, gauge.growth, judged && gauge.flat !== undefined ? verdict : "–"];
+  });
+  const rates = ["calls a second", "", ...perSecond.map(Math.round), "", "", ""];
+  return table(head, [...rows, rates]);
+}
+
+function leftTable({ name, kinds }: Left): string {
+  const rows = kinds.map(({ name: kind, keys, bytes }) => [kind, keys, bytes]);
+  return table([`left in the ${name}'s Redis`, "keys", "bytes"], rows);
+}
+
+function summary({ counted, seconds, sent, retried, judged }: SoakFigures): string {
+  const count = (number: number) => Math.round(number).toLocaleString("en");
+  const lines = [
+    `${count(counted)} calls in ${count(seconds)} s, ${count(counted / seconds)} a second`,
+    `${count(retried)} failed once and ran again, ${count(sent.replayed)} deliveries came again and did not run`,
+    ...(judged ? [] : ["too short to tell whether memory is flat"]),
+  ];
+  return lines.map((line) => `  ${line}`).join("\n");
+}

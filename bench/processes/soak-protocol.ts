@@ -1,0 +1,34 @@
+export type SoakOptions = {
+  /** `host:port` of the gateway. */
+  address: string;
+  /** Where the runner of the soak says what it ran. */
+  countUrl: string;
+  calls: number;
+  connections: number;
+  /** New calls a second, at most. */
+  perSecond: number;
+  /** Calls that were sent and have not succeeded yet, at most. */
+  openMax: number;
+};
+
+export type SoakSent = {
+  /** Answers with 202. */
+  accepted: number;
+  /** Those of them that said that the delivery was known. */
+  replayed: number;
+  /** Deliveries of a call that was sent before. */
+  repeats: number;
+  /** Other answers, by status. */
+  refused: Readonly<Record<string, number>>;
+  unanswered: number;
+};
+
+/** What the handlers of a soak have seen so far. */
+export type SoakRuns = {
+  /** Different calls that succeeded. */
+  succeeded: number;
+  /** Runs that succeeded although the call had succeeded before. */
+  doubled: number;
+  /** First runs that failed, as planned. */
+  failed: number;
+};

@@ -1,0 +1,105 @@
+import { createHmac } from "node:crypto";
+import { bodyOf, deliveries, jobOf } from "../support/soak-plan.ts";
+import { hookPath, SECRET } from "../support/world.ts";
+import { Connection, type Traffic } from "./connection.ts";
+import type { SoakOptions, SoakRuns, SoakSent } from "./soak-protocol.ts";
+
+/*
+ * The sender of a soak: each delivery of the plan, signed, with a delivery id. It never runs far ahead of the runner, so that the
+ * queue stays short whatever the speed of the machine. Prints its result as one line of JSON.
+ */
+const options = JSON.parse(process.argv[2] ?? "") as SoakOptions;
+const { address, countUrl, calls, perSecond, openMax } = options;
+
+const EVERY_MS = 50;
+/** Longer than any pause between two attempts of a call that fails once. */
+const PATIENCE_MS = 60_000;
+
+const plan = deliveries(calls);
+let upcoming = plan.next();
+/** Calls that were sent, and deliveries that have no answer yet. */
+let begun = 0;
+let open = 0;
+let succeeded = 0;
+let progressAt = performance.now();
+/** How many calls may begin now by their rate: what a slow moment left undone is made up for a second at most. */
+let allowance = 0;
+let allowedAt = performance.now();
+
+const statuses = new Map<number, number>();
+const result = { replayed: 0, repeats: 0, unanswered: 0 };
+
+const traffic: Traffic = {
+  next() {
+    if (upcoming.done === true) return undefined;
+    const call = upcoming.value;
+    const isRepeat = call < begun;
+    if (!isRepeat && !mayBegin()) return undefined;
+    if (isRepeat) result.repeats += 1;
+    else begin();
+    open += 1;
+    upcoming = plan.next();
+    return toRequest(call);
+  },
+  answered(status, head) {
+    statuses.set(status, (statuses.get(status) ?? 0) + 1);
+    if (/^idempotent-replayed: *true/im.test(head)) result.replayed += 1;
+    open -= 1;
+  },
+  lost() {
+    result.unanswered += 1;
+    open -= 1;
+  },
+};
+
+function mayBegin(): boolean {
+  return begun - succeeded < openMax && allowance >= 1;
+}
+
+function begin(): void {
+  begun += 1;
+  allowance -= 1;
+}
+
+function allow(): void {
+  const now = performance.now();
+  allowance = Math.min(allowance + ((now - allowedAt) * perSecond) / 1000, perSecond);
+  allowedAt = now;
+}
+
+function toRequest(call: number): Buffer {
+  const body = bodyOf(call);
+  const head = [
+    `POST ${hookPath(jobOf(call))} HTTP/1.1`,
+    `Host: ${address}`,
+    "Content-Type: application/json",
+    `Content-Length: ${body.length}`,
+    `X-Signature-256: sha256=${createHmac("sha256", SECRET).update(body).digest("hex")}`,
+    `X-Delivery-Id: delivery-${call}`,
+  ];
+  return Buffer.concat([Buffer.from(`${head.join("\r\n")}\r\n\r\n`), body]);
+}
+
+async function look(): Promise<void> {
+  const runs = (await (await fetch(countUrl)).json()) as SoakRuns;
+  if (runs.succeeded > succeeded) progressAt = performance.now();
+  succeeded = runs.succeeded;
+  if (performance.now() - progressAt > PATIENCE_MS)
+    throw new Error(
+      `no call has succeeded for ${PATIENCE_MS} ms, of ${begun} that were sent ${succeeded} have`,
+    );
+}
+
+const connections = Array.from({ length: options.connections }, () => new Connection(address, traffic));
+while (upcoming.done !== true || open > 0) {
+  await look();
+  allow();
+  for (const connection of connections) connection.send();
+  await new Promise((resolve) => setTimeout(resolve, EVERY_MS));
+}
+for (const connection of connections) connection.end();
+
+const accepted = statuses.get(202) ?? 0;
+statuses.delete(202);
+const sent: SoakSent = { accepted, ...result, refused: Object.fromEntries(statuses) };
+console.log(JSON.stringify(sent));

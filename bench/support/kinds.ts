@@ -1,0 +1,38 @@
+import type { Redis } from "../../shared/redis/connect.ts";
+
+/** The keys of one kind, whatever call or queue they belong to. */
+export type Kind = { name: string; keys: number; bytes: number };
+
+const PAGE = 1000;
+
+/** Every key of a Redis, by kind. Looking at a key whose time is up removes it. */
+export async function kindsIn(redis: Redis): Promise<Kind[]> {
+  const kinds = new Map<string, Kind>();
+  let cursor = "0";
+  do {
+    const [next, keys] = await redis.scan(cursor, "COUNT", PAGE);
+    cursor = next;
+    const bytes = await Promise.all(keys.map((key) => redis.memory("USAGE", key)));
+    for (const [i, key] of keys.entries()) {
+      const size = bytes[i];
+      if (size === null || size === undefined) continue; // its time was up
+      const name = kindOf(key);
+      const kind = kinds.get(name) ?? { name, keys: 0, bytes: 0 };
+      kinds.set(name, kind);
+      kind.keys += 1;
+      kind.bytes += size;
+    }
+  } while (cursor !== "0");
+  return [...kinds.values()].sort((a, b) => a.name.localeCompare(b.name));
+}
+
+const CALL = "<call>";
+
+function kindOf(key: string): string {
+  return key.replace(/:c_[^:]+/, `:${CALL}`).replace(/:[a-z0-9]+\/\d+\/\d+/, ":<queue>");
+}
+
+/** Whether there is a key for each call. */
+export function isOfCalls({ name }: Kind): boolean {
+  return name.includes(CALL);
+}

@@ -1,0 +1,64 @@
+/*
+ * The calls of a soak, from 0 on. Sender and handlers know from a call's number alone what it is and what becomes of it. The
+ * periods are primes, so that every kind of call meets every job.
+ */
+
+const JOBS = 10;
+/** Stored by the runner, and run after its answer. */
+const LONG_JOB = 10;
+const SMALL_BYTES = 1000;
+/** Each above 256 KiB, from where a gateway sends a call to Redis over its connection for large ones. */
+const LARGE_BYTES = [300_000, 800_000, 2_000_000] as const;
+const LARGE_EVERY = 997;
+const FAILING_EVERY = 101;
+const REPEATED_EVERY = 103;
+/** A repeat comes after so many further calls: while the call is under way, or when it has long ended. */
+const REPEATED_AFTER = [8, 4000] as const;
+
+/** What a handler answers with at most. */
+export const ANSWER_BYTES = 1000;
+
+export const soakJobs: readonly { id: number; long: boolean }[] = Array.from({ length: JOBS }, (_, i) => ({
+  id: i + 1,
+  long: i + 1 === LONG_JOB,
+}));
+
+export function jobOf(call: number): number {
+  return (call % JOBS) + 1;
+}
+
+export function isLarge(call: number): boolean {
+  return call % LARGE_EVERY === 0;
+}
+
+/** Whether its first run fails in a way that asks for another one. */
+export function failsFirst(call: number): boolean {
+  return call % FAILING_EVERY === 50;
+}
+
+/** The deliveries in their order: each call once, and about one in a hundred again. */
+export function* deliveries(calls: number): Generator<number> {
+  for (let call = 0; call < calls; call++) {
+    yield call;
+    for (const after of REPEATED_AFTER) if (isRepeatedAfter(call - after, after)) yield call - after;
+  }
+}
+
+function isRepeatedAfter(call: number, after: number): boolean {
+  const which = Math.floor(call / REPEATED_EVERY) % REPEATED_AFTER.length;
+  return call >= 0 && call % REPEATED_EVERY === 51 && REPEATED_AFTER[which] === after;
+}
+
+const filler = Buffer.alloc(Math.max(...LARGE_BYTES), "x");
+
+/** JSON that begins with the number. */
+export function bodyOf(call: number): Buffer {
+  const bytes = isLarge(call) ? LARGE_BYTES[(call / LARGE_EVERY) % LARGE_BYTES.length] : SMALL_BYTES;
+  const [head, tail] = [Buffer.from(`{"n":${call},"text":"`), Buffer.from('"}')];
+  const text = filler.subarray(0, (bytes ?? SMALL_BYTES) - head.length - tail.length);
+  return Buffer.concat([head, text, tail]);
+}
+
+export function callIn(body: Buffer): number {
+  return Number(/^\{"n":(\d+),/.exec(body.toString("latin1", 0, 32))?.[1]);
+}
