@@ -50,14 +50,13 @@ export function measureSoak({ quick, nodeArgs }: Setup): Promise<SoakFigures> {
     const footprints = watch(gauges, async () => (await world.runs()).succeeded);
     const startedAt = performance.now();
     const sent = await sendAll(world, calls);
-    const { succeeded: counted, doubled: duplicates, failed: retried } = await untilRun(world, calls);
+    await untilRun(world, calls);
     const seconds = (performance.now() - startedAt) / 1000;
-    const figures = {
-      ...{ accepted: sent.accepted - sent.repeats, counted, duplicates, seconds, sent, retried },
-      judged: seconds / 5 > WINDOW_SECS,
-      footprints: await footprints.stop(calls),
-      left: await untilForgotten(probes),
-    };
+    const ended = { seconds, judged: seconds / 5 > WINDOW_SECS, footprints: await footprints.stop(calls) };
+    const left = await untilForgotten(probes);
+    const { succeeded: counted, doubled: duplicates, failed: retried } = await world.runs();
+    const counts = { accepted: sent.accepted - sent.repeats, counted, duplicates };
+    const figures = { ...counts, ...ended, sent, retried, left };
     for (const probe of Object.values(probes)) probe.close();
     return { ...figures, failures: failuresIn(figures) };
   });
@@ -73,7 +72,7 @@ async function sendAll({ gateway, countUrl }: SoakWorld, calls: number): Promise
 }
 
 /** Resolves once so many calls have succeeded, or none has for a while. */
-async function untilRun({ runs }: SoakWorld, calls: number) {
+async function untilRun({ runs }: SoakWorld, calls: number): Promise<void> {
   let seen = await runs();
   let progressAt = performance.now();
   while (seen.succeeded < calls && performance.now() - progressAt < GRACE_MS) {
@@ -82,7 +81,6 @@ async function untilRun({ runs }: SoakWorld, calls: number) {
     if (now.succeeded > seen.succeeded) progressAt = performance.now();
     seen = now;
   }
-  return seen;
 }
 
 /** What both Redis hold once nothing of a call is left, or should be. */
@@ -145,7 +143,8 @@ function summary({ counted, seconds, sent, retried, judged }: SoakFigures): stri
   const count = (number: number) => Math.round(number).toLocaleString("en");
   const lines = [
     `${count(counted)} calls in ${count(seconds)} s, ${count(counted / seconds)} a second`,
-    `${count(retried)} failed once and ran again, ${count(sent.replayed)} deliveries came again and did not run`,
+    `${count(sent.large)} had more than 256 KiB, ${count(retried)} failed once and ran again`,
+    `${count(sent.replayed)} deliveries came again and did not run`,
     ...(judged ? [] : ["too short to tell whether memory is flat"]),
   ];
   return lines.map((line) => `  ${line}`).join("\n");

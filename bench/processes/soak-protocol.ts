@@ -12,6 +12,8 @@ export type SoakOptions = {
 };
 
 export type SoakSent = {
+  /** Calls that a gateway sends to Redis over its connection for large ones. */
+  large: number;
   /** Answers with 202. */
   accepted: number;
   /** Those of them that said that the delivery was known. */

@@ -1,5 +1,5 @@
 import { createHmac } from "node:crypto";
-import { bodyOf, deliveries, jobOf } from "../support/soak-plan.ts";
+import { bodyOf, deliveries, isLarge, jobOf } from "../support/soak-plan.ts";
 import { hookPath, SECRET } from "../support/world.ts";
 import { Connection, type Traffic } from "./connection.ts";
 import type { SoakOptions, SoakRuns, SoakSent } from "./soak-protocol.ts";
@@ -27,7 +27,7 @@ let allowance = 0;
 let allowedAt = performance.now();
 
 const statuses = new Map<number, number>();
-const result = { replayed: 0, repeats: 0, unanswered: 0 };
+const result = { large: 0, replayed: 0, repeats: 0, unanswered: 0 };
 
 const traffic: Traffic = {
   next() {
@@ -36,7 +36,7 @@ const traffic: Traffic = {
     const isRepeat = call < begun;
     if (!isRepeat && !mayBegin()) return undefined;
     if (isRepeat) result.repeats += 1;
-    else begin();
+    else begin(call);
     open += 1;
     upcoming = plan.next();
     return toRequest(call);
@@ -56,8 +56,9 @@ function mayBegin(): boolean {
   return begun - succeeded < openMax && allowance >= 1;
 }
 
-function begin(): void {
+function begin(call: number): void {
   begun += 1;
+  if (isLarge(call)) result.large += 1;
   allowance -= 1;
 }
 

@@ -13,7 +13,7 @@ const LARGE_EVERY = 997;
 const FAILING_EVERY = 101;
 const REPEATED_EVERY = 103;
 /** A repeat comes after so many further calls: while the call is under way, or when it has long ended. */
-const REPEATED_AFTER = [8, 4000] as const;
+const REPEATED_AFTER = [8, 2000] as const;
 
 /** What a handler answers with at most. */
 export const ANSWER_BYTES = 1000;
