@@ -1,5 +1,6 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
+import { connectForWork } from "../../shared/redis/connect.ts";
 import { delay } from "../../shared/time/clock.ts";
 import type { SoakOptions, SoakSent } from "../processes/soak-protocol.ts";
 import { compiled } from "../support/build.ts";
@@ -39,7 +40,11 @@ export function measureSoak({ quick, nodeArgs }: Setup): Promise<SoakFigures> {
   const calls = quick ? 50_000 : 1_000_000;
   return inSoakWorld(nodeArgs, calls, async (world) => {
     const { gateway, producer, runner, queueRedis, runnerRedis } = world;
-    const probes = { queue: await openProbe(queueRedis.url), runner: await openProbe(runnerRedis.url) };
+    // With the patience of a worker: on a busy machine an answer may take longer than a gateway would wait.
+    const probes = {
+      queue: await openProbe(queueRedis.url, connectForWork),
+      runner: await openProbe(runnerRedis.url, connectForWork),
+    };
     const gauges = [
       ...gaugesOfPart("gateway", gateway),
       ...gaugesOfPart("producer", producer),

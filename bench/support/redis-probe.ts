@@ -12,9 +12,9 @@ export type Probe = {
   close(): void;
 };
 
-/** The bench's own connection, of the kind a gateway has. */
-export async function openProbe(url: string): Promise<Probe> {
-  const redis = connectForRequests(new Secret(url), silentLogger);
+/** The bench's own connection, of the kind a gateway has unless said otherwise. */
+export async function openProbe(url: string, connect = connectForRequests): Promise<Probe> {
+  const redis = connect(new Secret(url), silentLogger);
   await eventually("Redis is reached", () => redis.status === "ready");
   const find = async (section: string, pattern: RegExp) =>
     Number(pattern.exec(await redis.info(section))?.[1]);
