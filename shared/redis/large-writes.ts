@@ -34,6 +34,9 @@ const SILENT_MS = 1500;
 const LOOK_EVERY_MS = 50;
 const CONNECT_MS = 2000;
 
+/** A write that waits for its turn, and when it must have begun. */
+type Waiting = { lastBegin: number; begin: () => void };
+
 type Options = {
   /** The partition over the connection for small writes. Another one like it is opened with the first large write. */
   beside: Partition;
@@ -44,7 +47,9 @@ type Options = {
 
 /**
  * Writes large things, one at a time: Redis does nothing else while it reads, runs and syncs one, and so does it for one at
- * most between two small writes. A write ends in time, whatever its outcome, so that its bytes can be let go.
+ * most between two small writes. The turn goes to the write that must begin first, so that a smaller one does not wait for all
+ * the larger ones before it. None starves by that: what comes within the last seconds of its own time must begin later. A write
+ * ends in time, whatever its outcome, so that its bytes can be let go.
  */
 export class LargeWrites {
   /** The same keys over the connection for large writes. */
@@ -52,7 +57,7 @@ export class LargeWrites {
   readonly #durable: DurableRedis;
   readonly #clock: Clock;
   readonly #log: Logger;
-  readonly #waiting = new Set<() => void>();
+  readonly #waiting = new Set<Waiting>();
   #isBusy = false;
   #patienceMs = 0;
 
@@ -100,7 +105,7 @@ export class LargeWrites {
     this.partition.redis.disconnect();
   }
 
-  async #turn(until: number): Promise<void> {
+  async #turn(lastBegin: number): Promise<void> {
     if (!this.#isBusy) {
       this.#isBusy = true;
       return;
@@ -110,24 +115,28 @@ export class LargeWrites {
         clearTimeout(timer);
         resolve();
       };
+      const waiting: Waiting = { lastBegin, begin };
       const giveUp = (): void => {
-        this.#waiting.delete(begin);
+        this.#waiting.delete(waiting);
         const reason = "Redis was busy with other large calls";
         reject(new AppError("queue.unavailable", { reason, retryAfterMs: 5000 }));
       };
-      const timer = setTimeout(giveUp, until - this.#clock());
-      this.#waiting.add(begin);
+      const timer = setTimeout(giveUp, lastBegin - this.#clock());
+      this.#waiting.add(waiting);
     });
   }
 
   #next(): void {
-    const [begin] = this.#waiting;
-    if (begin === undefined) {
+    let next: Waiting | undefined;
+    for (const waiting of this.#waiting) {
+      if (next === undefined || waiting.lastBegin < next.lastBegin) next = waiting;
+    }
+    if (next === undefined) {
       this.#isBusy = false;
       return;
     }
-    this.#waiting.delete(begin);
-    begin();
+    this.#waiting.delete(next);
+    next.begin();
   }
 
   async #connected(until: number): Promise<void> {

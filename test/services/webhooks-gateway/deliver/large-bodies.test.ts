@@ -59,6 +59,23 @@ test("ten bodies of 25 MiB at once are all accepted, and no small call beside th
   expect(eventsOf(gateway)).not.toContain("redis.silent");
 });
 
+test("a large call does not wait for all the larger ones that came before it", async () => {
+  const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 5000 });
+  let larger = 0;
+  proxy.onCommand = (words) => {
+    if (!isAdd(words) || !words.some((word) => word.length > MIB)) return undefined;
+    larger += 1;
+    return { kind: "late-reply", until: delay(700) };
+  };
+  const before = Promise.all(Array.from({ length: 8 }, (_, i) => postLarge(gateway, `${i}`, 8 * MIB)));
+  await eventually("the first of them is at Redis", () => larger > 0);
+  await eventually("the others wait", () => gateway.gateway.bodyBytes() === 8 * 8 * MIB);
+  const middle = await Promise.all(["a", "b", "c"].map((id) => postLarge(gateway, id, 300 * 1024)));
+  expect(middle.map(({ status }) => status)).toEqual([202, 202, 202]);
+  expect(larger).toBeLessThan(8);
+  expect(refused((await before).map(({ status }) => status))).toEqual([]);
+});
+
 test("no connection to Redis is cut while the bytes of a large call move, however slowly", async () => {
   const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 5000 });
   let begun = 0;
