@@ -29,8 +29,10 @@ export function ownMs(bytes: number): number {
   return extraMs(bytes) / 2;
 }
 
-/** How long nothing may move on the connection until it counts as dead. */
+/** After so long without a byte on the connection it is asked whether Redis answers elsewhere. */
 const SILENT_MS = 1500;
+/** An answer elsewhere is older than that if anything has moved here since. */
+const ANSWERED_MS = SILENT_MS + 300;
 const LOOK_EVERY_MS = 50;
 const CONNECT_MS = 2000;
 
@@ -54,6 +56,7 @@ type Options = {
 export class LargeWrites {
   /** The same keys over the connection for large writes. */
   readonly partition: Partition;
+  readonly #beside: Redis;
   readonly #durable: DurableRedis;
   readonly #clock: Clock;
   readonly #log: Logger;
@@ -63,6 +66,7 @@ export class LargeWrites {
 
   constructor({ beside, mode, clock, log }: Options) {
     this.partition = partitionOf(connectBeside(beside.redis), beside.prefix);
+    this.#beside = beside.redis;
     this.#durable = new DurableRedis({
       redis: this.partition.redis,
       mode,
@@ -85,7 +89,7 @@ export class LargeWrites {
     await this.#turn(until - ownMs(bytes));
     try {
       await this.#connected(until);
-      await this.#watched(0, until, () => this.#durable.checkNow());
+      await this.#watched(bytes, until, () => this.#durable.checkNow());
       return await this.#watched(bytes, until, (isSending) => {
         const attempt = () => command().catch((error) => Promise.reject(isSending() ? unsent(error) : error));
         return this.#durable.write(attempt, ownMs(bytes) / 2);
@@ -95,7 +99,7 @@ export class LargeWrites {
     }
   }
 
-  /** How long Redis may now be silent on other connections, since it is at a large write; 0 if it is not. */
+  /** How long Redis may now be silent on other connections, since it is at large writes; 0 if it is not. */
   patienceMs(): number {
     return this.#patienceMs;
   }
@@ -146,8 +150,9 @@ export class LargeWrites {
   }
 
   /**
-   * Cuts the connection when nothing has moved on it for too long, and at the deadline. Node's time-out of a socket sees the
-   * bytes of one write go out piece by piece. Once all are out, Redis has time by their size to answer.
+   * Cuts the connection at the deadline, and when nothing has moved on it for too long though Redis answers on the other one.
+   * A Redis that answers nowhere may be at a large call of another gateway. Node's time-out of a socket sees the bytes of one
+   * write go out piece by piece. Once all are out, Redis has time by their size to answer.
    */
   async #watched<Result>(
     bytes: number,
@@ -155,31 +160,46 @@ export class LargeWrites {
     work: (isSending: () => boolean) => Promise<Result>,
   ): Promise<Result> {
     const { stream: socket } = this.partition.redis;
+    const answeringMs = SILENT_MS + ownMs(bytes) / 2;
     let isSending: boolean | undefined;
+    let isOver = false;
+    let answeredAt = Number.NEGATIVE_INFINITY;
     const look = (): void => {
       if (isSending === socket.writableLength > 0) return;
       isSending = socket.writableLength > 0;
-      this.#patienceMs = isSending ? 0 : SILENT_MS + ownMs(bytes) / 2;
-      socket.setTimeout(isSending ? SILENT_MS : this.#patienceMs);
+      socket.setTimeout(isSending ? SILENT_MS : answeringMs);
     };
     const cut = (event: string): void => {
       look();
       this.#log.warn(event, { bytes });
       socket.destroy();
     };
+    const ask = async (): Promise<void> => {
+      socket.setTimeout(SILENT_MS);
+      await this.#beside.ping();
+      if (isOver) return;
+      answeredAt = performance.now();
+      socket.setTimeout(SILENT_MS);
+    };
     const onSilence = (): void => {
       const { bytesRead } = socket;
       // If this process stood still, its timer ends before it reads what has come meanwhile.
-      setImmediate(() => socket.bytesRead === bytesRead && cut("redis.silent"));
+      setImmediate(() => {
+        if (isOver || socket.bytesRead !== bytesRead) return;
+        if (performance.now() - answeredAt < ANSWERED_MS) cut("redis.silent");
+        else ask().catch(() => {}); // no answer: it is asked again
+      });
     };
     const deadline = setTimeout(() => cut("redis.slow"), until - this.#clock());
     const looks = setInterval(look, LOOK_EVERY_MS);
+    this.#patienceMs = answeringMs;
     socket.on("timeout", onSilence);
     socket.on("drain", look);
     look();
     try {
       return await work(() => isSending === true);
     } finally {
+      isOver = true;
       this.#patienceMs = 0;
       clearTimeout(deadline);
       clearInterval(looks);

@@ -113,6 +113,28 @@ test("while Redis is at a large call, no other connection is cut because it is s
   expect(eventsOf(gateway)).not.toContain("redis.silent");
 });
 
+test("while Redis is at a large call of another gateway, the connection for large calls is not cut though nothing moves on it", async () => {
+  const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 8000 });
+  const small = streamOfSmallCalls(gateway);
+  const busyMs = 4000;
+  let busy: Promise<void> | undefined;
+  let isBusy = false;
+  proxy.pauseMs = (bytes) => {
+    if (bytes < MIB || busy !== undefined) return 0;
+    isBusy = true;
+    busy = delay(busyMs).then(() => {
+      isBusy = false;
+    });
+    return busyMs;
+  };
+  proxy.onCommand = () => (busy !== undefined && isBusy ? { kind: "late-reply", until: busy } : undefined);
+  const answer = await postLarge(gateway);
+  expect(busy).toBeDefined();
+  expect(refused(await small.end())).toEqual([]);
+  expect(answer.status).toBe(202);
+  expect(eventsOf(gateway)).not.toContain("redis.silent");
+});
+
 test("a connection on which a large call stands still is cut, and the call goes over a new one", async () => {
   const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 5000 });
   let stuck: number | undefined;
@@ -129,7 +151,7 @@ test("a connection on which a large call stands still is cut, and the call goes 
 });
 
 test("a large call that Redis never has whole is answered with 503 queue.unavailable, and keeps its place in the budget until then", async () => {
-  const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 300 });
+  const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 2000 });
   proxy.pauseMs = (bytes) => (bytes > MIB ? Number.POSITIVE_INFINITY : 0);
   const posted = postLarge(gateway, "1", 12 * MIB);
   await eventually("the body is taken", () => gateway.gateway.bodyBytes() === 12 * MIB);
