@@ -76,7 +76,7 @@ export function createCredential(endpoint: EndpointToml, bodyLimitBytes: number,
   async function decodeReceived(received: Buffer, coding: string, lease: BodyLease): Promise<Buffer> {
     lease.reserve(bodyBytesMax);
     const body = await decodeBody(received, coding, bodyBytesMax);
-    lease.arrived(body.length);
+    lease.arrived(received.length + body.length);
     return body;
   }
 

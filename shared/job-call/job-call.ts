@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { sha256Hex } from "../crypto/compare.ts";
 import { AppError } from "../errors/app-error.ts";
+import { isLarge } from "../redis/large-writes.ts";
 import { VERSIONS } from "../redis/version.ts";
 import { CALL_ID } from "./call-id.ts";
 import { jobKey } from "./job-ids.ts";
@@ -36,8 +37,10 @@ type NewCall = Omit<JobCall, "v" | "body" | "bytes" | "sha256" | "content_type" 
   traceparent: string | undefined;
 };
 
+/** The text of a large body is made each time somebody asks for it, so that a call which waits holds its body once, as bytes. */
 export function toJobCall(made: NewCall): JobCall {
   const { body, contentType, traceparent } = made;
+  const isHeldAsBytes = isLarge(storedBytesOf(body.length));
   const call: JobCall = {
     v: VERSIONS.call,
     id: made.id,
@@ -45,22 +48,44 @@ export function toJobCall(made: NewCall): JobCall {
     service_id: made.service_id,
     job_id: made.job_id,
     metadata: made.metadata,
-    body: body.toString("base64"),
+    body: isHeldAsBytes ? "" : body.toString("base64"),
     sha256: made.bodySha256,
     bytes: body.length,
     accepted_at: made.accepted_at,
   };
+  if (isHeldAsBytes) {
+    Object.defineProperty(call, "body", { get: () => body.toString("base64"), enumerable: true });
+  }
   if (contentType !== undefined) call.content_type = contentType;
   if (traceparent !== undefined) call.traceparent = traceparent;
   return call;
+}
+
+/**
+ * What `JSON.stringify(call)` says, as the bytes that go to Redis. The one text that is made of a large body is its base64, which
+ * needs no escapes.
+ */
+export function toJsonBytes(call: JobCall): Buffer {
+  const fields = Object.entries(call);
+  const at = fields.findIndex(([name]) => name === "body");
+  const body = String(fields[at]?.[1]);
+  const before = JSON.stringify(Object.fromEntries(fields.slice(0, at)));
+  const after = JSON.stringify(Object.fromEntries(fields.slice(at + 1)));
+  const head = Buffer.from(`${before.slice(0, -1)},"body":"`);
+  const tail = Buffer.from(`",${after.slice(1)}`);
+  const json = Buffer.allocUnsafeSlow(head.length + body.length + tail.length);
+  head.copy(json);
+  json.write(body, head.length, "latin1");
+  tail.copy(json, head.length + body.length);
+  return json;
 }
 
 /** A call without its body. */
 export type CallHead = Omit<JobCall, "body">;
 
 /** How much Redis has to hold of a call: little more than its body, as base64. */
-export function storedBytes({ body }: Pick<JobCall, "body">): number {
-  return body.length;
+export function storedBytes({ bytes }: Pick<JobCall, "bytes">): number {
+  return storedBytesOf(bytes);
 }
 
 /** The same of a body that is not yet a call. */

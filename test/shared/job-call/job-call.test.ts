@@ -1,0 +1,37 @@
+import { expect, test } from "vitest";
+import { sha256Hex } from "../../../shared/crypto/compare.ts";
+import { randomCallId } from "../../../shared/job-call/call-id.ts";
+import { storedBytes, toJobCall, toJsonBytes } from "../../../shared/job-call/job-call.ts";
+
+const MIB = 2 ** 20;
+
+function callOf(body: Buffer, metadata: Record<string, string> = {}) {
+  return toJobCall({
+    id: randomCallId(),
+    origin: "webhook",
+    service_id: 7,
+    job_id: 1,
+    metadata,
+    contentType: "application/json",
+    body,
+    bodySha256: sha256Hex(body),
+    accepted_at: 1,
+    traceparent: undefined,
+  });
+}
+
+test("a call holds no copy of a large body", () => {
+  const body = Buffer.alloc(16 * MIB, "x");
+  const before = process.memoryUsage().external;
+  const calls = Array.from({ length: 8 }, () => callOf(body));
+  expect(process.memoryUsage().external - before).toBeLessThan(16 * MIB);
+  expect(calls.map(storedBytes)).toEqual(calls.map((call) => call.body.length));
+});
+
+test("the bytes that go to Redis are those of the call as JSON, whatever its metadata says", () => {
+  for (const body of [Buffer.alloc(0), Buffer.from([255, 0, 128, 10]), Buffer.alloc(300_001, "ü")]) {
+    const call = callOf(body, { "X-WEBHOOK-PATH": "/hooks/ü", body: '","body":"' });
+    expect(toJsonBytes(call).toString()).toBe(JSON.stringify(call));
+    expect(toJsonBytes({ ...call }).toString()).toBe(JSON.stringify(call));
+  }
+});
