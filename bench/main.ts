@@ -5,6 +5,7 @@ import { drainTable, measureDrain } from "./parts/drain.ts";
 import { failedTable, measureFailed } from "./parts/failed.ts";
 import { fairnessTable, measureFairness } from "./parts/fairness.ts";
 import { ingressTable, measureIngress } from "./parts/ingress.ts";
+import { largeTable, measureLarge } from "./parts/large.ts";
 import { measureMemory, memoryTable } from "./parts/memory.ts";
 import { measurePaid, paidTable } from "./parts/paid.ts";
 import { measureSoak, soakTable } from "./parts/soak.ts";
@@ -47,6 +48,10 @@ const measure: Readonly<Record<PartName, (setup: Setup) => Promise<Measured>>> =
   async failed(setup) {
     const figures = await measureFailed(setup);
     return { figures, text: failedTable(figures) };
+  },
+  async large(setup) {
+    const figures = await measureLarge(setup);
+    return { figures, counts: figures, text: largeTable(figures) };
   },
   async soak(setup) {
     const figures = await measureSoak(setup);
