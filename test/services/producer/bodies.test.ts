@@ -31,6 +31,7 @@ test("a producer with little memory injects as many large bodies as there are, o
     most = Math.max(most, inHand);
     sizes.set(String(offer.headers["idempotency-key"]), offer.body.length);
     offer.body = Buffer.alloc(0);
+    if (sizes.size === 1) await eventually("another one comes beside the first", () => most > 1);
     await delay(400);
     inHand -= 1;
     return { status: 200 };
@@ -44,6 +45,7 @@ test("a producer with little memory injects as many large bodies as there are, o
   expect(ended).toBe(false);
   expect([...sizes.values()]).toEqual(bodies.map(({ length }) => length));
   // Half of the room is for large calls, and each of these is 8 MiB as stored.
+  expect(most).toBeGreaterThanOrEqual(2);
   expect(most).toBeLessThanOrEqual(3);
 });
 
