@@ -1,3 +1,5 @@
+import { randomBytes } from "node:crypto";
+import { gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { delay } from "../../../../shared/time/clock.ts";
@@ -15,6 +17,7 @@ const webhooks = useWebhooks({ redis });
 const endpoints = [
   { path: "/large", job_id: 1, auth: "none", body_limit_bytes: 26 * MIB, idempotency_header: "X-Id" },
   { path: "/small", job_id: 2, auth: "none" },
+  { path: "/coded", job_id: 3, auth: "none", encoded_bodies: "decode" },
 ];
 
 type SmallCalls = { end(): Promise<{ statuses: number[]; slowestMs: number }> };
@@ -172,6 +175,31 @@ test("a large call that Redis never has whole is answered with 503 queue.unavail
   expect((await posted).json()).toMatchObject({ status: 503, code: "queue.unavailable" });
   expect(gateway.gateway.bodyBytes()).toBe(0);
   expect(await webhooks.waiting()).toEqual([]);
+});
+
+test("a body that came encoded takes of the budget what it has as received and as decoded, until its call is answered", async () => {
+  const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 5000 });
+  const decoded = randomBytes(300 * 1024);
+  const received = gzipSync(decoded);
+  let added = (): void => {};
+  const until = new Promise<void>((resolve) => {
+    added = resolve;
+  });
+  let isAdding = false;
+  proxy.onCommand = (words) => {
+    isAdding ||= isAdd(words);
+    return isAdd(words) ? { kind: "late-reply", until } : undefined;
+  };
+  const posted = send(gateway.address, {
+    path: "/coded",
+    headers: { "Content-Encoding": "gzip" },
+    body: received,
+  });
+  await eventually("its call is at Redis", () => isAdding);
+  expect(gateway.gateway.bodyBytes()).toBe(received.length + decoded.length);
+  added();
+  expect((await posted).status).toBe(202);
+  expect(gateway.gateway.bodyBytes()).toBe(0);
 });
 
 test("a large add whose reply never comes is answered with 503 queue.outcome_unknown, and is one call when it is sent again", async () => {
