@@ -4,6 +4,7 @@ import { eventually } from "../../../../shared/dev/wait.ts";
 import type { JobCall, Origin } from "../../../../shared/job-call/job-call.ts";
 import { createPaymentJournal, type PaymentJournal } from "../../../../shared/payments/journal.ts";
 import { queueOf } from "../../../../shared/queue/queue-name.ts";
+import { LAYOUT } from "../../../../shared/redis/layout.ts";
 import { useDevnet } from "../../../fixtures/devnet.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { keys, useRedis } from "../../../fixtures/redis.ts";
@@ -247,7 +248,7 @@ async function checks(): Promise<number> {
 }
 
 test("a gateway that is not for this layout takes up no payment, even if its host lets it live", async () => {
-  await redis.client.set(keys.layout, JSON.stringify({ layout: 2, release: "9.8.7" }));
+  await redis.client.set(keys.layout, JSON.stringify({ layout: LAYOUT + 1, release: "9.8.7" }));
   const id = await settled(journal, { network: HUNG, asset: HUNG_ASSET });
   const dueAt = await redis.client.zscore(keys.paymentsDue, id);
   const x402 = await gateway({ early: true });
