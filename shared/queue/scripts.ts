@@ -253,9 +253,9 @@ return reply`;
  * With keepMs, the runner has the call: its record says so for as many ms, also if another worker has taken the call meanwhile.
  * Only a call that was taken before may have failed attempts.
  *
- * ARGV[5] is completed if the call leaves the queue. ARGV[6] is whether BullMQ fetches the next call in the same step; it does not know the gate. A queue of a job with limits leaves
- * its place to the job's other queues if calls wait there. A call too large for the slot, or one that has ended processes, is left to a
- * fetch of its own.
+ * ARGV[5] is `completed` if the call leaves the queue. ARGV[6] is whether BullMQ fetches the next call in the same step; it does not
+ * know the gate. A queue of a job with limits leaves its place to the job's other queues if calls wait there. A call too large for the
+ * slot, or one that has ended processes, is left to a fetch of its own.
  */
 const FINISH = `
 local ms, limits = OPEN, nil
