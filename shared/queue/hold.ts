@@ -60,23 +60,23 @@ export type Held = {
 };
 
 /**
- * KEYS job, lock, stalled set and active list of each call. ARGV lock ms, then token and id of each call. Renews the locks, also those
- * that have run out, if nobody has taken the call back yet; and takes the calls off the list of those that may be stalled, or a
- * call would be moved although its lock holds. Answers the positions of the calls that were taken back. That has counted this worker
- * as one that ended with them in hand, which it has not.
+ * KEYS job, lock, stalled set and active list of each call. ARGV lock ms, then token, id and crashes of each call. Renews the locks,
+ * also those that have run out, if nobody has taken the call back yet; and takes the calls off the list of those that may be stalled,
+ * or a call would be moved although its lock holds. Answers the positions of the calls that are in hand no more. If one was taken back,
+ * that has counted this worker as one that ended with it, which it has not.
  */
 const RENEW = `${EVEN_IF_FULL}
 local lost = {}
 for i = 0, #KEYS / 4 - 1 do
   local job, lock, stalled, active = unpack(KEYS, 4 * i + 1, 4 * i + 4)
-  local token, id = ARGV[2 * i + 2], ARGV[2 * i + 3]
+  local token, id, crashes = unpack(ARGV, 3 * i + 2, 3 * i + 4)
   local by = redis.call('GET', lock)
   if by == token or (not by and redis.call('LPOS', active, id)) then
     redis.call('SET', lock, token, 'PX', ARGV[1])
     redis.call('SREM', stalled, id)
   else
     lost[#lost + 1] = i
-    if tonumber(redis.call('HGET', job, 'stc') or 0) > 0 then redis.call('HINCRBY', job, 'stc', -1) end
+    if tonumber(redis.call('HGET', job, 'stc') or 0) > tonumber(crashes) then redis.call('HINCRBY', job, 'stc', -1) end
   end
 end
 return lost`;
@@ -93,7 +93,8 @@ export function createHolds({ redis, keys }: Partition, lockMs: number) {
     const touched = renewed.flatMap(({ queue, id }) =>
       [id, `${id}:lock`, "stalled", "active"].map((name) => keys.inQueue(queue, name)),
     );
-    const lost = await renew(touched, [lockMs, ...renewed.flatMap(({ token, id }) => [token, id])]);
+    const named = renewed.flatMap(({ token, id, crashes }) => [token, id, crashes]);
+    const lost = await renew(touched, [lockMs, ...named]);
     for (const at of lost as number[]) renewed[at]?.hold.lose("the lock on the call was lost");
   }
 
