@@ -95,7 +95,11 @@ export function consume(options: ConsumeOptions): Consumer {
   const listen = createListen({ partition, serves, turns, fill: work.fill, isRefused });
   const started = upkeep.start().then(listen.start);
   started.catch(() => {});
-  const renewing = setInterval(() => void holds.renew().catch(() => {}), Math.max(250, lockMs / 4));
+  const renew = (): void => {
+    holds.renew().catch(() => {});
+    if (turns.isAlone) holds.renewAlone(workerName).catch(() => {});
+  };
+  const renewing = setInterval(renew, Math.max(250, lockMs / 4));
 
   return {
     ready: () => started,

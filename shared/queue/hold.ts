@@ -81,11 +81,16 @@ for i = 0, #KEYS / 4 - 1 do
 end
 return lost`;
 
+/** KEYS alone. ARGV worker, ms. */
+const RENEW_ALONE = `
+if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end`;
+
 export type Holds = ReturnType<typeof createHolds>;
 
 /** The calls that a worker has in hand. */
 export function createHolds({ redis, keys }: Partition, lockMs: number) {
   const renew = script(redis, RENEW);
+  const renewAlone = script(redis, RENEW_ALONE);
   const all = new Set<Held>();
 
   async function renewAll(renewed: readonly Held[]): Promise<void> {
@@ -109,6 +114,11 @@ export function createHolds({ redis, keys }: Partition, lockMs: number) {
 
     /** Renews the locks on all of them. The holds on calls that another worker may have now are lost. */
     renew: () => renewAll([...all].filter(({ hold }) => !hold.lost)),
+
+    /** While this worker is the one that takes calls alone (scripts.ts), it stays so. */
+    async renewAlone(workerName: string): Promise<void> {
+      await renewAlone([keys.alone], [workerName, lockMs]);
+    },
 
     /** Whether the call is still this worker's, although its lock had run out. */
     async regain(held: Held): Promise<boolean> {

@@ -73,6 +73,11 @@ export class Turns {
     this.#large.set(queue, bytes);
   }
 
+  /** Whether a call is to be taken alone, or is. */
+  get isAlone(): boolean {
+    return this.#alone !== undefined;
+  }
+
   /** The queue's next call is to be taken alone. */
   alone(queue: QueueName): void {
     this.#alone ??= { queue, isTaken: false };

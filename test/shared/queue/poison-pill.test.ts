@@ -13,6 +13,7 @@ import { keys, useRedis } from "../../fixtures/redis.ts";
 /* A call that ends each process that has it in hand. A consumer that is killed stands for the process. */
 
 const QUEUE = "webhook/7/1";
+const LOCK_MS = 2000;
 const redis = useRedis();
 beforeEach(async () => {
   await redis.client.flushall();
@@ -109,6 +110,7 @@ test("a worker that waits to take a call alone is one of all: the others go on",
   const open: (() => void)[] = [];
   const busy = (job: number) =>
     consumers.start({
+      lockMs: LOCK_MS,
       serves: (queue) => queue !== `webhook/7/${job}`,
       async deliver({ queue }) {
         if (queue.endsWith("/8") || queue.endsWith("/9"))
@@ -122,6 +124,8 @@ test("a worker that waits to take a call alone is one of all: the others go on",
   await jobs.resume("7/1");
   const isAlone = ({ log }: TestConsumer) => log.events.some(({ event }) => event === "call.alone");
   await eventually("one is to take the call alone", () => both.some(isAlone));
+  const since = Date.now();
+  await eventually("its place would have run out twice", () => Date.now() - since > 2 * LOCK_MS);
   for (let i = 0; i < 5; i++) {
     const other = await add({ job_id: 10 + i });
     await eventually("it is taken", () => both.some(({ taken }) => taken.includes(other)));
@@ -134,7 +138,7 @@ test("a worker that waits to take a call alone is one of all: the others go on",
 });
 
 test("a worker that stood still until another had its call takes back that the call has ended it", async () => {
-  const stood = await consumers.start({ lockMs: 2000, deliver: never });
+  const stood = await consumers.start({ lockMs: 8000, deliver: never });
   const id = await add();
   await stood.took(id);
   const { client } = redis;
