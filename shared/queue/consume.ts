@@ -7,7 +7,7 @@ import { delay, within } from "../time/clock.ts";
 import { type Backends, type Fetched, openBackends } from "./backend.ts";
 import { createFinish, leaves, type Verdict } from "./finish.ts";
 import { createHolds, type Held, Hold, type Holds } from "./hold.ts";
-import { createListen, passOn } from "./listen.ts";
+import { createListen, createTell } from "./listen.ts";
 import { createLostTakes, type LostTakes } from "./lost-takes.ts";
 import type { RecordState } from "./protocol.ts";
 import { callFields, type QueueName } from "./queue-name.ts";
@@ -199,6 +199,8 @@ function createTake(
   { partition, workerName, log }: ConsumeOptions,
   { backendOf, turns, upkeep, lostTakes }: Parts,
 ) {
+  const tell = createTell(partition);
+
   async function take(turn: Turn, token: string): Promise<Next | undefined> {
     const { queue } = turn;
     const { told } = turns;
@@ -218,14 +220,14 @@ function createTake(
   /** If there is no room now, another worker may have some. */
   async function makeRoom(queue: QueueName, bytes: number): Promise<void> {
     turns.large(queue, bytes);
-    if (!turns.isWanted(queue)) await passOn(partition, queue);
+    if (!turns.isWanted(queue)) await tell.later(queue);
   }
 
   /** Meanwhile other workers go on with the queues that this one was told of. */
   async function beAlone(queue: QueueName, callId: string): Promise<void> {
     log.warn("call.alone", callFields(callId, queue));
     turns.alone(queue);
-    for (const other of turns.ready) if (other !== queue) await passOn(partition, other);
+    for (const other of turns.ready) if (other !== queue) await tell.later(other);
   }
 
   /** The call, if there is one. If the queue has none, it has had none since `told`. */

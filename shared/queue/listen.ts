@@ -32,8 +32,8 @@ type Options = {
  * `wake` is told to nobody else, so a worker that cannot use it passes it on.
  */
 export function createListen({ partition, serves, turns, fill, isRefused }: Options) {
-  const { redis, keys } = partition;
-  const tell = script(redis, TELL);
+  const { redis } = partition;
+  const tell = createTell(partition);
   const blocking = connectToBlock(redis);
   const passedOn = new Set<QueueName>();
   let stopped = false;
@@ -57,10 +57,10 @@ export function createListen({ partition, serves, turns, fill, isRefused }: Opti
    */
   async function putBack(queue: QueueName): Promise<void> {
     if (!turns.hasFreeSlot) {
-      await tell([keys.wake], ["NX", 0, queue]);
+      await tell.now(queue);
       return;
     }
-    await passOn(partition, queue);
+    await tell.later(queue);
     if (!passedOn.has(queue)) return void passedOn.add(queue);
     passedOn.clear();
     await delay(UNUSABLE_PAUSE_MS);
@@ -83,9 +83,14 @@ export function createListen({ partition, serves, turns, fill, isRefused }: Opti
 const TELL = `${EVEN_IF_FULL}
 redis.call('ZADD', KEYS[1], unpack(ARGV))`;
 
-/** Lets workers be told of the queue again, in a while. */
-export async function passOn({ redis, keys }: Partition, queue: QueueName): Promise<void> {
-  await script(redis, TELL)([keys.due], ["LT", Date.now() + PASSED_ON_MS, queue]);
+/** Tells workers of a queue that this one was told of and cannot use. */
+export function createTell({ redis, keys }: Partition) {
+  const tell = script(redis, TELL);
+  return {
+    now: (queue: QueueName) => tell([keys.wake], ["NX", 0, queue]),
+    /** In a while, when this one may have room. */
+    later: (queue: QueueName) => tell([keys.due], ["LT", Date.now() + PASSED_ON_MS, queue]),
+  };
 }
 
 /** A connection like this one, for waiting. No command is sent again, since nobody may wait for its answer any more. */
