@@ -31,7 +31,7 @@ function bytesPerCall({ quick, nodeArgs }: Setup, answerBytes: number, answerMs:
   return inWorld(nodeArgs, async (world) => {
     const probe = await openProbe(world.redis.url);
     const durable = new DurableRedis({ redis: probe.redis, mode: "strict", log: silentLogger });
-    const bounds = { resultBytesMax: 2 ** 18, answersBytesMax: 2 ** 30, redisMemoryRatioMax: 1 };
+    const bounds = { resultBytesMax: 2 ** 18, answersBytesMax: 2 ** 30, answersMemoryRatioMax: 1 };
     const answers = new KeptAnswers({ durable, answerMs, ...bounds, log: silentLogger });
     await durable.firstCheck;
     const options = { durable, owner: "bench", leaseMs: 30_000, memoryMs: 30 * DAY_MS, answers };

@@ -67,9 +67,8 @@ type Options = {
   /** What all kept answers may take, of all runners on this Redis. */
   answersBytesMax: number;
   /** Above this part of Redis' `maxmemory` no answer is kept. */
-  redisMemoryRatioMax: number;
+  answersMemoryRatioMax: number;
   log: Logger;
-  checkEveryMs?: number;
 };
 
 /**
@@ -81,12 +80,12 @@ export class KeptAnswers {
   readonly #giveWay: GiveWay;
 
   constructor(options: Options) {
-    const { durable, redisMemoryRatioMax: above, log, checkEveryMs } = options;
+    const { durable, answersMemoryRatioMax: above, log } = options;
     const makeRoom = script(durable.redis, MAKE_ROOM);
     const keys = [runnerKeys.answers, runnerKeys.answersBytes, runnerKeys.answer("")];
     const letGo = async (bytes: number) => Number(await makeRoom(keys, [bytes]));
     this.#options = options;
-    this.#giveWay = new GiveWay({ what: "answers", durable, above, begin: () => letGo, log, checkEveryMs });
+    this.#giveWay = new GiveWay({ what: "answers", durable, above, begin: () => letGo, log });
   }
 
   get answerMs(): number {

@@ -37,7 +37,7 @@ export function runRunner(options: RunnerProcess, jobs: Router = exampleJobs()):
       metadataPrefix: postern.metadata_prefix,
       memoryMs: config.memory_secs * 1000,
       ...toAnswerOptions(postern),
-      redisMemoryRatioMax: givesWayAbove(postern.limits.redis_memory_ratio_max).answers,
+      answersMemoryRatioMax: givesWayAbove(postern.limits.redis_memory_ratio_max).answers,
       leaseMs: config.lease_ms,
       concurrency: config.concurrency,
       longAttempts: config.long_attempts,

@@ -39,7 +39,7 @@ export type RunnerOptions = {
   /** What all answers together may take that are kept whole; the oldest give way. */
   answersBytesMax?: number;
   /** Above this part of Redis' `maxmemory`, no answer is kept whole. */
-  redisMemoryRatioMax?: number;
+  answersMemoryRatioMax?: number;
   /** How long a call stays with a runner that no longer renews its lease. */
   leaseMs?: number;
   /** How many requests are taken at once, and how many long calls run at once beside them. */
@@ -84,7 +84,7 @@ export function createRunner({
   answerMs = DAY_MS,
   resultBytesMax = 256 * 1024,
   answersBytesMax = 256 * 1024 * 1024,
-  redisMemoryRatioMax = 0.75,
+  answersMemoryRatioMax = 0.75,
   leaseMs = 30_000,
   concurrency = 100,
   bodyBytesMax = 64 * 1024 * 1024,
@@ -106,7 +106,7 @@ export function createRunner({
     answerMs,
     resultBytesMax,
     answersBytesMax,
-    redisMemoryRatioMax,
+    answersMemoryRatioMax,
     log,
   });
   const calls = createCallStore({ ...store, answers });

@@ -19,6 +19,8 @@ export function givesWayAbove(newCalls: number): { answers: number; history: num
   return { answers: Math.min(0.75, 0.9 * newCalls), history: Math.min(0.8, 0.95 * newCalls) };
 }
 
+const LOOK_EVERY_MS = 1000;
+
 /** Once Redis was too full, all is kept again when it is below this part of the limit. */
 const ENOUGH = 0.95;
 
@@ -35,7 +37,6 @@ type Options = {
   /** Called each time when Redis has become too full. */
   begin: () => LetGo;
   log: Logger;
-  checkEveryMs?: number | undefined;
 };
 
 /** Looks once a second whether Redis is too full for one of these things, and lets go of it until it is not. */
@@ -48,7 +49,7 @@ export class GiveWay {
 
   constructor(options: Options) {
     this.#options = options;
-    this.#timer = setInterval(() => void this.#look(), options.checkEveryMs ?? 1000);
+    this.#timer = setInterval(() => void this.#look(), LOOK_EVERY_MS);
   }
 
   /** Whether Redis has room for more of it. */

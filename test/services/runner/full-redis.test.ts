@@ -53,7 +53,7 @@ test("while Redis is nearly full of something else, no answer is kept, and calls
 });
 
 test("a Redis without maxmemory is never too full, and answers are kept up to their own bound", async () => {
-  const runner = await runners.start({ jobs, redisMemoryRatioMax: 0.000_001 });
+  const runner = await runners.start({ jobs, answersMemoryRatioMax: 0.000_001 });
   await endlessRoom();
   await offerAll(runner, ["a", "b"]);
   expect((await runner.offer("a")).text).toHaveLength(100_000);

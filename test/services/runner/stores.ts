@@ -14,7 +14,7 @@ export async function openCalls(redis: TestRedis, ends: Ends, options: { answerM
   const durable = new DurableRedis({ redis: redis.client, mode: "strict", log: silentLogger });
   ends.defer(() => durable.stop());
   const answers = new KeptAnswers({
-    ...{ durable, resultBytesMax: 1e6, answersBytesMax: 1e9, redisMemoryRatioMax: 1, log: silentLogger },
+    ...{ durable, resultBytesMax: 1e6, answersBytesMax: 1e9, answersMemoryRatioMax: 1, log: silentLogger },
     answerMs: options.answerMs ?? DAY_MS,
   });
   ends.defer(() => answers.stop());
