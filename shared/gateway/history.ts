@@ -11,10 +11,10 @@ import { EVEN_IF_FULL, script } from "../redis/script.ts";
  * key tells all writers to keep no more.
  */
 
-/** For so long the key stays after its gateway has looked at Redis. */
+/** How long the key stays after its gateway has looked at Redis. */
 const HELD_MS = 3000;
 
-/** So many keys of Redis are looked at in one step. */
+/** How many keys of Redis are looked at in one step. */
 const KEYS_A_STEP = 1000;
 
 /** KEYS history-off. ARGV this gateway, how long it is the one. Ends the script with false if another gateway is. */

@@ -335,7 +335,11 @@ function surround(definitions: ReadonlyMap<string, Definition>): NamedScript[] {
   return AROUND.map(({ command, keys, lua }) => {
     const bullmq = definitions.get(command);
     if (bullmq?.numberOfKeys !== keys) throw new Error(`BullMQ's script ${command} has changed`);
-    const refused = lua === ADD ? "" : EVEN_IF_FULL;
-    return { command, keys, lua: `${refused}${FRAME}\nlocal function bullmq()\n${bullmq.lua}\nend\n${lua}` };
+    const evenIfFull = lua === ADD ? "" : EVEN_IF_FULL; // a full Redis refuses new calls only
+    return {
+      command,
+      keys,
+      lua: `${evenIfFull}${FRAME}\nlocal function bullmq()\n${bullmq.lua}\nend\n${lua}`,
+    };
   });
 }

@@ -21,8 +21,8 @@ export function showFailed(deps: ProgramDeps, id: string, options: ShowOptions):
     const calls = createFailedCalls(partition);
     const found = await calls.find(id);
     const stored = found && (await calls.stored(found));
-    if (stored === undefined) throw new Error(await whereIs(partition, id));
-    const failed = { ...(found as FailedCall), ...stored };
+    if (found === undefined || stored === undefined) throw new Error(await whereIs(partition, id));
+    const failed = { ...found, ...stored };
     if (options.bodyOnly) {
       deps.terminal.writeBytes(bodyOf(storedCall(failed)));
       return EXIT.ok;
