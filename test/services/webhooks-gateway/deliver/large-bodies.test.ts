@@ -75,7 +75,7 @@ test("ten bodies of 25 MiB at once are all accepted, and small calls beside them
 });
 
 test("a large call does not wait for all the larger ones that came before it", async () => {
-  const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 5000 });
+  const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 12_000 });
   let larger = 0;
   proxy.onCommand = (words) => {
     if (!isAdd(words) || !words.some((word) => word.length > MIB)) return undefined;
@@ -166,7 +166,7 @@ test("a connection on which a large call stands still is cut, and the call goes 
 });
 
 test("a large call that Redis never has whole is answered with 503 queue.unavailable, and keeps its place in the budget until then", async () => {
-  const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 2000 });
+  const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 6000 });
   proxy.pauseMs = (bytes) => (bytes > MIB ? Number.POSITIVE_INFINITY : 0);
   const posted = postLarge(gateway, "1", 12 * MIB);
   await eventually("the body is taken", () => gateway.gateway.bodyBytes() === 12 * MIB);
@@ -203,7 +203,7 @@ test("a body that came encoded takes of the budget what it has as received and a
 });
 
 test("a large add whose reply never comes is answered with 503 queue.outcome_unknown, and is one call when it is sent again", async () => {
-  const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 300 });
+  const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 1500 });
   proxy.onCommand = (words) => (isAdd(words) ? { kind: "hang" } : undefined);
   const first = await postLarge(gateway, "1", 300 * 1024);
   expect(first.json()).toMatchObject({ status: 503, code: "queue.outcome_unknown" });
