@@ -8,7 +8,7 @@ import { storedBytesOf } from "../../shared/job-call/job-call.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
 import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
-import { extraMs } from "../../shared/redis/large-writes.ts";
+import { extraMs } from "../../shared/redis/large.ts";
 import { createWebhooksGateway } from "./gateway.ts";
 import { createMeters } from "./metrics.ts";
 

@@ -6,7 +6,7 @@ import { runService, type ServiceOptions } from "../../shared/lifecycle/run-serv
 import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
 import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
-import { extraMs } from "../../shared/redis/large-writes.ts";
+import { extraMs } from "../../shared/redis/large.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { createX402Gateway } from "./gateway.ts";
 import { createMeters, registerGauges } from "./metrics.ts";

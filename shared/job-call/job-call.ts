@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { sha256Hex } from "../crypto/compare.ts";
 import { AppError } from "../errors/app-error.ts";
-import { isLarge } from "../redis/large-writes.ts";
+import { isLarge } from "../redis/large.ts";
 import { VERSIONS } from "../redis/version.ts";
 import { CALL_ID } from "./call-id.ts";
 import { jobKey } from "./job-ids.ts";
@@ -61,11 +61,13 @@ export function toJobCall(made: NewCall): JobCall {
   return call;
 }
 
-/**
- * What `JSON.stringify(call)` says, as the bytes that go to Redis. The one text that is made of a large body is its base64, which
- * needs no escapes.
- */
-export function toJsonBytes(call: JobCall): Buffer {
+/** What `JSON.stringify(call)` says, for Redis. Of a large call it is bytes: the one text that is made of its body is the base64. */
+export function toJson(call: JobCall): string | Buffer {
+  return isLarge(storedBytes(call)) ? toJsonBytes(call) : JSON.stringify(call);
+}
+
+/** Base64 needs no escapes. */
+function toJsonBytes(call: JobCall): Buffer {
   const fields = Object.entries(call);
   const at = fields.findIndex(([name]) => name === "body");
   const body = String(fields[at]?.[1]);

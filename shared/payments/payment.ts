@@ -1,6 +1,6 @@
 import type { TokenAuthorization } from "../ethereum/logs.ts";
 import { callIdFrom } from "../job-call/call-id.ts";
-import { JobCall } from "../job-call/job-call.ts";
+import { JobCall, toJson } from "../job-call/job-call.ts";
 import { isNewer, newer, VERSIONS } from "../redis/version.ts";
 
 /**
@@ -118,11 +118,11 @@ export type NewPayment = {
 };
 
 /** The fields of a new payment's hash, as a flat list in which names and values alternate. */
-export function fieldsOf(payment: NewPayment, now: number): (string | number)[] {
+export function fieldsOf(payment: NewPayment, now: number): (string | number | Buffer)[] {
   const { call, terms, request, facilitator, sinceBlock, identifier, callerNonce } = payment;
   const fields = [
     ["v", VERSIONS.payment],
-    ["call", JSON.stringify(call)],
+    ["call", toJson(call)],
     ["terms", JSON.stringify(terms)],
     ["request", JSON.stringify(request)],
     ["facilitator", facilitator],
@@ -133,7 +133,7 @@ export function fieldsOf(payment: NewPayment, now: number): (string | number)[] 
     ...(identifier === undefined ? [] : [["identifier", identifier]]),
     ...(callerNonce === undefined ? [] : [["caller_nonce", callerNonce.hash]]),
   ];
-  return fields.flat() as (string | number)[];
+  return fields.flat() as (string | number | Buffer)[];
 }
 
 /**

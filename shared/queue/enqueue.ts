@@ -1,5 +1,5 @@
 import type { JobJson } from "bullmq";
-import { type JobCall, toJsonBytes } from "../job-call/job-call.ts";
+import { type JobCall, toJson } from "../job-call/job-call.ts";
 import type { Partition } from "../redis/partition.ts";
 import type { Lane } from "../redis/retry-write.ts";
 import { script } from "../redis/script.ts";
@@ -20,8 +20,7 @@ export function createAdd(partition: Partition, large = partition): Add {
   return async (call, lane = "small") => {
     const { id } = call;
     const opts = { ...JOB_OPTIONS, jobId: id };
-    const data = lane === "large" ? toJsonBytes(call) : JSON.stringify(call);
-    const job = { id, name: JOB_NAME, data, opts, timestamp: Date.now() };
+    const job = { id, name: JOB_NAME, data: toJson(call), opts, timestamp: Date.now() };
     await backends[lane](queueOf(call)).addJob(job as unknown as JobJson, id); // it sends bytes as they are
   };
 }

@@ -1,7 +1,8 @@
 import { AppError, messageOf } from "../errors/app-error.ts";
 import { type Clock, delay, type Outcome, settled, within } from "../time/clock.ts";
 import type { DurableRedis } from "./durable.ts";
-import { extraMs, isLarge, type LargeWrites, ownMs } from "./large-writes.ts";
+import { extraMs, isLarge, ownMs } from "./large.ts";
+import type { LargeWrites } from "./large-writes.ts";
 import { isNewerError } from "./version.ts";
 
 /** Redis refused these before it wrote anything, so nothing happened. */

@@ -14,7 +14,7 @@ import {
   toSettlement,
 } from "../../../shared/payments/payment.ts";
 import type { Add } from "../../../shared/queue/enqueue.ts";
-import { extraMs } from "../../../shared/redis/large-writes.ts";
+import { extraMs } from "../../../shared/redis/large.ts";
 import type { BeginWrite, Lane, RetryWrite } from "../../../shared/redis/retry-write.ts";
 import { type Clock, settled } from "../../../shared/time/clock.ts";
 import type { Facilitators } from "../facilitator/pool.ts";

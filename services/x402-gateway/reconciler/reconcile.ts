@@ -10,7 +10,7 @@ import {
   toAuthorization,
   toSettlement,
 } from "../../../shared/payments/payment.ts";
-import { extraMs, isLarge } from "../../../shared/redis/large-writes.ts";
+import { extraMs, isLarge } from "../../../shared/redis/large.ts";
 import type { BeginWrite } from "../../../shared/redis/retry-write.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import type { PaymentChain } from "../chains.ts";

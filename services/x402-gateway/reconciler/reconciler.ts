@@ -3,7 +3,7 @@ import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import { createPaymentList } from "../../../shared/payments/list.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
-import { isLarge } from "../../../shared/redis/large-writes.ts";
+import { isLarge } from "../../../shared/redis/large.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
 import { isNewerError } from "../../../shared/redis/version.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
