@@ -174,6 +174,8 @@ type From = { now: number; from?: readonly PaymentState[] };
 
 type Settled = { settlement: Settlement; proven: boolean };
 
+type Ending = { reason: string; decided?: Decision; dispatches?: number };
+
 /**
  * The transitions after the claim, until the call is in the queue or the payment is VOID. They resolve with the state before:
  * one of `from` means that the transition was made; undefined, that there is no such payment.
@@ -217,10 +219,13 @@ function createTransitions({ redis, keys }: Partition) {
       await queued([...own(id), keys.paymentsDue, keys.paymentsUnresolved], [id, now, dueAt]);
     },
 
-    /** SETTLING (or, for an operator, REVIEW) becomes VOID, and the body is dropped. */
+    /**
+     * SETTLING (or, for an operator, REVIEW) becomes VOID, and the body is dropped. With `dispatches` only if no more settle
+     * requests were sent: undefined if they were.
+     */
     async markVoid(
       payment: Payment,
-      { reason, decided }: { reason: string; decided?: Decision },
+      { reason, decided, dispatches }: Ending,
       { now, from = ["SETTLING"] }: From,
     ): Promise<PaymentState | undefined> {
       const { id, terms } = payment;
@@ -228,7 +233,7 @@ function createTransitions({ redis, keys }: Partition) {
       const common = [...own(id), keys.paymentsDue, keys.openPayments(terms.payer)];
       const touched = [...common, identifierKey(payment), ...unresolved, ...usedKeys(payment)];
       const decision = decided === undefined ? "" : JSON.stringify(decided);
-      return toState(await toVoid(touched, [id, now, ttlMs, reason, decision, ...from]));
+      return toState(await toVoid(touched, [id, now, ttlMs, reason, decision, dispatches ?? "", ...from]));
     },
 
     /** SETTLING becomes REVIEW, because the evidence is contradictory and an operator has to decide. */

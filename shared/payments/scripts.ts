@@ -88,12 +88,14 @@ redis.call('ZADD', KEYS[3], 'XX', ARGV[3], ARGV[1])`;
 
 /**
  * KEYS record, payment, due, open, identifier, unresolved, in review, caller nonce, quote. ARGV id, now, ms to live, reason,
- * operator's decision or "", from states... Changes one of these states to VOID and drops the body; the payer's identifier,
- * the caller's nonce and the quote can be used again. Answers the state found.
+ * operator's decision or "", settle requests sent or "", from states... Changes one of these states to VOID and drops the body;
+ * the payer's identifier, the caller's nonce and the quote can be used again. Answers the state found; nil if another number of
+ * settle requests was sent.
  */
 export const VOID = `${EVEN_IF_FULL}${unlessNewer("record")}
 local st = redis.call('HGET', KEYS[1], 'st')
-for i = 6, #ARGV do
+if ARGV[6] ~= '' and redis.call('HGET', KEYS[2], 'dispatches') ~= ARGV[6] then return nil end
+for i = 7, #ARGV do
   if st == ARGV[i] then
     redis.call('HSET', KEYS[1], 'st', 'VOID', 'at', ARGV[2])
     redis.call('HSET', KEYS[2], 'reason', ARGV[4], 'ended_at', ARGV[2])

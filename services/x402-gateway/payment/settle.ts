@@ -94,10 +94,14 @@ export function createSettle(deps: SettleDeps) {
     throw outcomeUnknown(payment.id, `the facilitator's answer was ${answer.kind}: ${answer.reason}`);
   }
 
-  /** If the facilitator's word is the last: 402, but only once the end is on disk. */
+  /**
+   * If the facilitator's word is the last: 402, but only once the end is on disk. It is not the last if a reconciler has sent
+   * the payment again meanwhile: that request may have settled it, and so be why this one was refused.
+   */
   async function endRefused(payment: Payment, reason: string): Promise<void> {
     const write = beginWrite();
-    const ended = write(() => journal.markVoid(payment, { reason }, { now: clock() }));
+    const { dispatches } = payment;
+    const ended = write(() => journal.markVoid(payment, { reason, dispatches }, { now: clock() }));
     const found = await ended.catch((cause) => {
       throw outcomeUnknown(payment.id, "the facilitator refused, and that could not be written down", cause);
     });
@@ -108,15 +112,15 @@ export function createSettle(deps: SettleDeps) {
   return async function settle(payment: NewPayment): Promise<SettledPayment> {
     const claimed = toSettling(payment, clock());
     const settlement = await askToSettle(claimed, payment.request);
-    const settled = { ...claimed, settlement };
+    const paid = { ...claimed, settlement };
     const bytes = storedBytes(payment.call);
     try {
       const write = beginWrite(bytes);
       // No reconciler adds a large call as well while this is at it.
       if (!(await finish.recordSettled(claimed, settlement, write, extraMs(bytes))))
         throw new Error("it was ended otherwise meanwhile");
-      await finish.enqueue(settled, payment.call, write);
-      return settled;
+      await finish.enqueue(paid, payment.call, write);
+      return paid;
     } catch (cause) {
       await journal.lookAgain(claimed.id, clock()).catch(() => {});
       throw outcomeUnknown(claimed.id, "the payment settled, and its call is still to be queued", cause);

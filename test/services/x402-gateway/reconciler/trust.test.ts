@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
+import { keys } from "../../../fixtures/redis.ts";
 import { PRICE, requiredIn, type TestX402Options, useX402 } from "../../../fixtures/x402.ts";
 
 const fixture = useX402();
@@ -60,6 +61,23 @@ test("a trusted facilitator that does not answer a settle is asked again, and th
   const headers = await x402.pay({ payer: fixture.payer });
   await fixture.devnet.control.fault({ on: "settle", kind: "drop", times: 1 });
   expect((await x402.post(headers)).status).toBe(503);
+  x402.skip(3000);
+  await eventually("its job", async () => (await x402.post(headers)).status === 202);
+  expect(await fixture.charged()).toEqual([PRICE]);
+});
+
+test("a trusted facilitator's refusal ends no payment that another replica has sent to settle meanwhile", async () => {
+  const x402 = await ready();
+  const headers = await x402.pay({ payer: fixture.payer });
+  const refusal = { kind: "refuse", reason: "insufficient_funds", replyDelayMs: 1500, times: 1 } as const;
+  await fixture.devnet.control.fault({ on: "settle", ...refusal });
+  await x402.undisturbed(async () => {
+    const answered = x402.post(headers);
+    const id = await eventually("it is claimed", async () => (await x402.redis.zrevrange(keys.payments, 0, 0))[0]);
+    await x402.journal.markDispatching(id, Date.now());
+    expect((await answered).json()["code"]).toBe("payment.outcome_unknown");
+    expect((await x402.journal.find(id))?.state).toBe("SETTLING");
+  });
   x402.skip(3000);
   await eventually("its job", async () => (await x402.post(headers)).status === 202);
   expect(await fixture.charged()).toEqual([PRICE]);
