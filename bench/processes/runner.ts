@@ -4,6 +4,7 @@ import { runRunner } from "../../services/runner/main.ts";
 import { createRouter, type LongJob, type ShortJob } from "../../services/runner/router.ts";
 import { ANSWER_BYTES, callIn, failsFirst, soakJobs } from "../support/soak-plan.ts";
 import type { SoakRuns } from "./soak-protocol.ts";
+import "./heap.ts";
 
 /*
  * `postern runner` with the jobs of a soak, under the configuration of the command line. Its handlers count the runs of each

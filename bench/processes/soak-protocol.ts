@@ -14,15 +14,14 @@ export type SoakOptions = {
 export type SoakSent = {
   /** Calls that a gateway sends to Redis over its connection for large ones. */
   large: number;
-  /** Answers with 202. */
-  accepted: number;
-  /** Those of them that said that the delivery was known. */
+  /** Answers with 202 that said that the delivery was known. */
   replayed: number;
   /** Deliveries of a call that was sent before. */
   repeats: number;
-  /** Other answers, by status. */
+  /** Answers other than 202, by status. */
   refused: Readonly<Record<string, number>>;
-  unanswered: number;
+  /** Deliveries that were sent again because they had no 202, as senders do: refused, or cut off. */
+  resent: number;
 };
 
 /** What the handlers of a soak have seen so far. */

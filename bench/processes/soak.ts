@@ -27,30 +27,49 @@ let allowance = 0;
 let allowedAt = performance.now();
 
 const statuses = new Map<number, number>();
-const result = { large: 0, replayed: 0, repeats: 0, unanswered: 0 };
+const result = { large: 0, replayed: 0, repeats: 0, resent: 0 };
 
-const traffic: Traffic = {
-  next() {
-    if (upcoming.done === true) return undefined;
-    const call = upcoming.value;
-    const isRepeat = call < begun;
-    if (!isRepeat && !mayBegin()) return undefined;
-    if (isRepeat) result.repeats += 1;
-    else begin(call);
+/** Deliveries without a 202, and when each is sent again. */
+const again: { call: number; at: number }[] = [];
+const AGAIN_AFTER_MS = 2000;
+
+/** The delivery that each connection waits for the answer of. */
+function toTraffic(): Traffic {
+  let sent = 0;
+  const send = (call: number): Buffer => {
+    sent = call;
     open += 1;
-    upcoming = plan.next();
     return toRequest(call);
-  },
-  answered(status, head) {
-    statuses.set(status, (statuses.get(status) ?? 0) + 1);
-    if (/^idempotent-replayed: *true/im.test(head)) result.replayed += 1;
-    open -= 1;
-  },
-  lost() {
-    result.unanswered += 1;
-    open -= 1;
-  },
-};
+  };
+  const resend = (): void => {
+    again.push({ call: sent, at: performance.now() + AGAIN_AFTER_MS });
+    result.resent += 1;
+  };
+  return {
+    next() {
+      if (again[0] !== undefined && again[0].at <= performance.now())
+        return send((again.shift() as { call: number }).call);
+      if (upcoming.done === true) return undefined;
+      const call = upcoming.value;
+      const isRepeat = call < begun;
+      if (!isRepeat && !mayBegin()) return undefined;
+      if (isRepeat) result.repeats += 1;
+      else begin(call);
+      upcoming = plan.next();
+      return send(call);
+    },
+    answered(status, head) {
+      statuses.set(status, (statuses.get(status) ?? 0) + 1);
+      if (/^idempotent-replayed: *true/im.test(head)) result.replayed += 1;
+      open -= 1;
+      if (status !== 202) resend();
+    },
+    lost() {
+      open -= 1;
+      resend();
+    },
+  };
+}
 
 function mayBegin(): boolean {
   return begun - succeeded < openMax && allowance >= 1;
@@ -91,8 +110,8 @@ async function look(): Promise<void> {
     );
 }
 
-const connections = Array.from({ length: options.connections }, () => new Connection(address, traffic));
-while (upcoming.done !== true || open > 0) {
+const connections = Array.from({ length: options.connections }, () => new Connection(address, toTraffic()));
+while (upcoming.done !== true || open > 0 || again.length > 0) {
   await look();
   allow();
   for (const connection of connections) connection.send();
@@ -100,7 +119,6 @@ while (upcoming.done !== true || open > 0) {
 }
 for (const connection of connections) connection.end();
 
-const accepted = statuses.get(202) ?? 0;
 statuses.delete(202);
-const sent: SoakSent = { accepted, ...result, refused: Object.fromEntries(statuses) };
+const sent: SoakSent = { ...result, refused: Object.fromEntries(statuses) };
 console.log(JSON.stringify(sent));

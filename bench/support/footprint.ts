@@ -3,24 +3,29 @@ import type { PrivateRedis } from "../../shared/dev/redis.ts";
 import { delay } from "../../shared/time/clock.ts";
 import { rssBytesOf } from "./proc.ts";
 import type { Probe } from "./redis-probe.ts";
+import { WINDOW_SECS } from "./soak-world.ts";
 import { median } from "./statistics.ts";
 
 const EVERY_MS = 1000;
+/** A collection takes time from the process. */
+const COLLECT_EVERY_MS = 10_000;
 const PARTS = 5;
 const GROWTH_MAX = 1.15;
+/** For so long Redis remembers a call of the soak. */
+const WINDOW_MS = WINDOW_SECS * 1000;
 
 /** Bytes of one thing, asked for again and again. */
 export type Gauge = {
   name: string;
   read(): number | Promise<number>;
-  /** Whether it has to stay as it is; it may follow the rate where it holds what came in the last minute. */
-  flat: "always" | "by rate" | undefined;
+  /** What must not grow: the bytes, or the bytes for each call of the last minute. */
+  flat: "bytes" | "bytes for each call" | undefined;
 };
 
 export type Footprint = Pick<Gauge, "name" | "flat"> & {
   /** Before the first call. */
   atStart: number;
-  /** The median in each fifth of the calls: a collector's heap goes up and down all the time. */
+  /** In each fifth of the calls, what it was not below for three quarters of the time: bursts come on top. */
   fifths: number[];
   most: number;
   /** The fourth or the fifth fifth by the second, whichever has grown more. */
@@ -29,20 +34,37 @@ export type Footprint = Pick<Gauge, "name" | "flat"> & {
 
 export type Footprints = { perSecond: number[]; gauges: Footprint[] };
 
-export function gaugesOfPart(name: string, { process }: Part): Gauge[] {
-  return [{ name: `${name}, RSS`, read: () => rssBytesOf(process.pid), flat: "always" }];
+export async function gaugesOfPart(name: string, { process }: Part): Promise<Gauge[]> {
+  const { url } = await process.waitForEvent("bench.heap");
+  let kept = { at: Number.NEGATIVE_INFINITY, bytes: 0 };
+  const readKept = async (): Promise<number> => {
+    const at = performance.now();
+    if (at - kept.at >= COLLECT_EVERY_MS)
+      kept = { at, bytes: Number(await (await fetch(String(url))).text()) };
+    return kept.bytes;
+  };
+  return [
+    { name: `${name}, RSS`, read: () => rssBytesOf(process.pid), flat: "bytes" },
+    { name: `${name}, kept by Node`, read: readKept, flat: "bytes" },
+  ];
 }
 
-/** Its append-only file grows until Redis rewrites it, so it is shown and not judged. */
+/** Its RSS follows what it uses; its append-only file grows until Redis rewrites it. */
 export function gaugesOfRedis(name: string, { pid }: PrivateRedis, probe: Probe): Gauge[] {
   return [
-    { name: `${name}, used_memory`, read: probe.usedBytes, flat: "by rate" },
-    { name: `${name}, RSS`, read: () => rssBytesOf(pid), flat: "by rate" },
+    { name: `${name}, used_memory`, read: probe.usedBytes, flat: "bytes for each call" },
+    { name: `${name}, RSS`, read: () => rssBytesOf(pid), flat: undefined },
     { name: `${name}, append-only file`, read: probe.aofBytes, flat: undefined },
   ];
 }
 
-type Sample = { at: number; done: number; values: number[] };
+type Sample = {
+  at: number;
+  done: number;
+  /** How many calls have ended in the last minute. */
+  lately: number;
+  values: number[];
+};
 
 /** Reads every gauge once a second, until `stop`, which says what came of it. `done` is how many calls have ended. */
 export function watch(gauges: readonly Gauge[], done: () => Promise<number>) {
@@ -50,7 +72,9 @@ export function watch(gauges: readonly Gauge[], done: () => Promise<number>) {
   const stopped = new AbortController();
   const look = async (): Promise<void> => {
     const values = await Promise.all(gauges.map(({ read }) => read()));
-    samples.push({ at: performance.now(), done: await done(), values });
+    const [at, now] = [performance.now(), await done()];
+    const before = samples.findLast((sample) => sample.at < at - WINDOW_MS)?.done;
+    samples.push({ at, done: now, lately: before === undefined ? Number.NaN : now - before, values });
   };
   const looking = (async () => {
     while (!stopped.signal.aborted) {
@@ -72,18 +96,23 @@ function summarise(gauges: readonly Gauge[], samples: readonly Sample[], calls: 
   const parts = Array.from({ length: PARTS }, (_, part) =>
     samples.filter(({ done }) => Math.min(PARTS - 1, Math.floor((done * PARTS) / calls)) === part),
   );
-  const perSecond = parts.map(rateIn);
   const toFootprint = ({ name, flat }: Gauge, at: number): Footprint => {
-    const values = (of: readonly Sample[]) => of.map((sample) => sample.values[at] ?? Number.NaN);
-    const fifths = parts.map((part) => median(values(part)));
-    const growth = growthOf(fifths, flat === "by rate" ? perSecond : []);
-    return {
-      ...{ name, flat, fifths, growth },
-      atStart: values(samples)[0] ?? Number.NaN,
-      most: Math.max(...values(samples)),
-    };
+    const valueIn = ({ values }: Sample) => values[at] ?? Number.NaN;
+    const atStart = valueIn(samples[0] as Sample);
+    const fifths = parts.map((part) => lowerQuartile(part.map(valueIn)));
+    const perCall = parts.map((part) =>
+      median(
+        part.filter(({ lately }) => lately > 0).map((sample) => (valueIn(sample) - atStart) / sample.lately),
+      ),
+    );
+    const growth = growthOf(flat === "bytes for each call" ? perCall : fifths);
+    return { name, flat, atStart, fifths, growth, most: Math.max(...samples.map(valueIn)) };
   };
-  return { perSecond, gauges: gauges.map(toFootprint) };
+  return { perSecond: parts.map(rateIn), gauges: gauges.map(toFootprint) };
+}
+
+function lowerQuartile(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 4)] ?? Number.NaN;
 }
 
 function rateIn(part: readonly Sample[]): number {
@@ -92,10 +121,8 @@ function rateIn(part: readonly Sample[]): number {
   return ((last.done - first.done) * 1000) / (last.at - first.at);
 }
 
-/** Where the rate counts, only what has grown more than the rate has. */
-function growthOf(fifths: readonly number[], perSecond: readonly number[]): number {
-  const sinceSecond = (values: readonly number[], at: number) => (values[at] ?? 1) / (values[1] ?? 1);
-  return Math.max(...[3, 4].map((at) => sinceSecond(fifths, at) / Math.max(1, sinceSecond(perSecond, at))));
+function growthOf(fifths: readonly number[]): number {
+  return Math.max(...[3, 4].map((at) => (fifths[at] ?? Number.NaN) / (fifths[1] ?? Number.NaN)));
 }
 
 export function hasGrown({ flat, growth }: Footprint): boolean {

@@ -3,6 +3,7 @@ import type { Part } from "../../shared/dev/process.ts";
 import type { PrivateRedis } from "../../shared/dev/redis.ts";
 import { untilReady } from "../../shared/dev/stack.ts";
 import type { SoakRuns } from "../processes/soak-protocol.ts";
+import { compiled } from "./build.ts";
 import { soakJobs } from "./soak-plan.ts";
 import { hookPath, onGround, posternTable, SECRET, startGateway } from "./world.ts";
 
@@ -34,7 +35,8 @@ export function inSoakWorld<Result>(
   calls: number,
   measure: (world: SoakWorld) => Promise<Result>,
 ): Promise<Result> {
-  return onGround(nodeArgs, async ({ configDir, stack, start, startRedis }) => {
+  const heap = ["--import", compiled("bench/processes/heap.ts")];
+  return onGround([...nodeArgs, ...heap], async ({ configDir, stack, start, startRedis }) => {
     const [queueRedis, runnerRedis] = [await startRedis(REDIS), await startRedis(REDIS)];
     const configure = (runnerUrl?: string) =>
       writeConfig(configDir, {
