@@ -11,24 +11,22 @@ export type Traffic = {
 
 /**
  * One connection of a sender that is light enough not to be what is measured: it writes the next request as soon as the answer
- * before is there. Speaks just the HTTP it is answered with: a Content-Length in every answer.
+ * before is there, over a new socket if the last one was closed. Speaks just the HTTP it is answered with: a Content-Length in
+ * every answer.
  */
 export class Connection {
-  readonly #socket: Socket;
+  readonly #address: { host: string; port: number };
   readonly #traffic: Traffic;
+  #socket: Socket;
   #sentAt = 0;
   #answer = "";
   #waiting = false;
 
   constructor(address: string, traffic: Traffic) {
     const [host = "", port = ""] = address.split(":");
+    this.#address = { host, port: Number(port) };
     this.#traffic = traffic;
-    this.#socket = connect({ host, port: Number(port), noDelay: true });
-    this.#socket.on("data", (chunk) => this.#take(chunk.toString("latin1")));
-    this.#socket.on("error", (error) => console.error(error.message));
-    this.#socket.on("close", () => {
-      if (this.#waiting) this.#lost();
-    });
+    this.#socket = this.#open();
   }
 
   /** Does nothing while an answer is waited for: the next request follows it by itself. */
@@ -36,6 +34,7 @@ export class Connection {
     if (this.#waiting) return;
     const request = this.#traffic.next();
     if (request === undefined) return;
+    if (!this.#socket.writable) this.#socket = this.#open();
     this.#waiting = true;
     this.#sentAt = performance.now();
     this.#socket.write(request);
@@ -43,6 +42,16 @@ export class Connection {
 
   end(): void {
     this.#socket.destroy();
+  }
+
+  #open(): Socket {
+    const socket = connect({ ...this.#address, noDelay: true });
+    socket.on("data", (chunk) => this.#take(chunk.toString("latin1")));
+    socket.on("error", (error) => console.error(error.message));
+    socket.on("close", () => {
+      if (this.#waiting && socket === this.#socket) this.#lost();
+    });
+    return socket;
   }
 
   #take(text: string): void {
@@ -54,12 +63,14 @@ export class Connection {
     const head = this.#answer.slice(0, end);
     this.#answer = "";
     this.#waiting = false;
+    if (/^connection: *close/im.test(head)) this.#socket.destroy();
     this.#traffic.answered(Number(head.slice(9, 12)), head, performance.now() - this.#sentAt);
     this.send();
   }
 
   #lost(): void {
     this.#waiting = false;
+    this.#answer = "";
     this.#traffic.lost();
   }
 }

@@ -24,7 +24,7 @@ export type BenchOptions = {
 export const USAGE = `usage: npm run bench -- [ingress] [drain] [fairness] [memory] [failed] [large] [soak] [challenge] [paid] [options]
 
 Measures Postern's own processes on this machine, with a private Redis that fsyncs every write.
-Without a part, all run (about an hour).
+Without a part, all run (one to two hours).
 
   ingress         calls accepted per second, against a hand-written gateway
   drain           calls injected per second, of one job and of 100, against a hand-written worker
@@ -32,7 +32,7 @@ Without a part, all run (about an hour).
   memory          bytes per call in Redis, memory of the processes, from 1,000 to 300,000 waiting calls
   failed          time and memory of \`postern failed\` with 1,000,000 failed calls
   large           time and memory of ten bodies of 25 MiB at a gateway, and of 75 that wait for four producers
-  soak            memory of gateway, producer, runner and both Redis while a million calls run (a quarter of an hour)
+  soak            memory of gateway, producer, runner and both Redis while a million calls run (ten minutes to an hour)
   challenge       unpaid requests answered with 402 per second, against a server that sends the same bytes
   paid            paid requests per second, against @x402/express; cost of the checks that ask nobody
 
