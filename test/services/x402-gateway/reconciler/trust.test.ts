@@ -73,7 +73,10 @@ test("a trusted facilitator's refusal ends no payment that another replica has s
   await fixture.devnet.control.fault({ on: "settle", ...refusal });
   await x402.undisturbed(async () => {
     const answered = x402.post(headers);
-    const id = await eventually("it is claimed", async () => (await x402.redis.zrevrange(keys.payments, 0, 0))[0]);
+    const id = await eventually(
+      "it is claimed",
+      async () => (await x402.redis.zrevrange(keys.payments, 0, 0))[0],
+    );
     await x402.journal.markDispatching(id, Date.now());
     expect((await answered).json()["code"]).toBe("payment.outcome_unknown");
     expect((await x402.journal.find(id))?.state).toBe("SETTLING");
