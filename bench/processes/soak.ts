@@ -33,22 +33,25 @@ const result = { large: 0, replayed: 0, repeats: 0, resent: 0 };
 const again: { call: number; at: number }[] = [];
 const AGAIN_AFTER_MS = 2000;
 
-/** The delivery that each connection waits for the answer of. */
+/** The traffic of one connection, on which one delivery at a time is under way. */
 function toTraffic(): Traffic {
-  let sent = 0;
+  let underWay = 0;
   const send = (call: number): Buffer => {
-    sent = call;
+    underWay = call;
     open += 1;
     return toRequest(call);
   };
   const resend = (): void => {
-    again.push({ call: sent, at: performance.now() + AGAIN_AFTER_MS });
+    again.push({ call: underWay, at: performance.now() + AGAIN_AFTER_MS });
     result.resent += 1;
   };
   return {
     next() {
-      if (again[0] !== undefined && again[0].at <= performance.now())
-        return send((again.shift() as { call: number }).call);
+      const [due] = again;
+      if (due !== undefined && due.at <= performance.now()) {
+        again.shift();
+        return send(due.call);
+      }
       if (upcoming.done === true) return undefined;
       const call = upcoming.value;
       const isRepeat = call < begun;

@@ -4,14 +4,14 @@ import { delay } from "../../shared/time/clock.ts";
 import { rssBytesOf } from "./proc.ts";
 import type { Probe } from "./redis-probe.ts";
 import { WINDOW_SECS } from "./soak-world.ts";
-import { median } from "./statistics.ts";
+import { median, quantile } from "./statistics.ts";
 
 const EVERY_MS = 1000;
 /** A collection takes time from the process. */
 const COLLECT_EVERY_MS = 10_000;
 const PARTS = 5;
 const GROWTH_MAX = 1.15;
-/** For so long Redis remembers a call of the soak. */
+/** How long Redis remembers a call of the soak. */
 const WINDOW_MS = WINDOW_SECS * 1000;
 
 /** Bytes of one thing, asked for again and again. */
@@ -99,7 +99,7 @@ function summarise(gauges: readonly Gauge[], samples: readonly Sample[], calls: 
   const toFootprint = ({ name, flat }: Gauge, at: number): Footprint => {
     const valueIn = ({ values }: Sample) => values[at] ?? Number.NaN;
     const atStart = valueIn(samples[0] as Sample);
-    const fifths = parts.map((part) => lowerQuartile(part.map(valueIn)));
+    const fifths = parts.map((part) => quantile(part.map(valueIn), 0.25));
     const perCall = parts.map((part) =>
       median(
         part.filter(({ lately }) => lately > 0).map((sample) => (valueIn(sample) - atStart) / sample.lately),
@@ -109,10 +109,6 @@ function summarise(gauges: readonly Gauge[], samples: readonly Sample[], calls: 
     return { name, flat, atStart, fifths, growth, most: Math.max(...samples.map(valueIn)) };
   };
   return { perSecond: parts.map(rateIn), gauges: gauges.map(toFootprint) };
-}
-
-function lowerQuartile(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 4)] ?? Number.NaN;
 }
 
 function rateIn(part: readonly Sample[]): number {
