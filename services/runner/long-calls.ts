@@ -38,13 +38,19 @@ type RunFields = {
   ms: number;
 };
 
+type Run = {
+  /** Ends the handler early. Each run has one of its own: a signal made of a common one would stay in that one's list for ever. */
+  abort: AbortController;
+  ended: Promise<void>;
+};
+
 /**
  * Runs the stored long calls. Any number of runners may share one store: a runner claims a call under a lease, and once
  * the lease has lapsed, the runner that looks first claims it again.
  */
 export class LongCalls {
   readonly #options: Options;
-  readonly #running = new Map<string, Promise<void>>();
+  readonly #running = new Map<string, Run>();
   readonly #stopping = new AbortController();
   readonly #timer: NodeJS.Timeout;
   #looking: Promise<void> | undefined;
@@ -68,8 +74,9 @@ export class LongCalls {
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     this.#stopping.abort(new Error("the runner stops"));
+    for (const { abort } of this.#running.values()) abort.abort(this.#stopping.signal.reason);
     await this.#looking;
-    await Promise.all(this.#running.values());
+    await Promise.all([...this.#running.values()].map(({ ended }) => ended));
   }
 
   async #look(): Promise<void> {
@@ -93,20 +100,22 @@ export class LongCalls {
 
   #start(call: StoredCall): void {
     const id = call.request.callId;
-    const run = this.#run(call).finally(() => {
+    const abort = new AbortController();
+    if (this.#stopping.signal.aborted) abort.abort(this.#stopping.signal.reason);
+    const ended = this.#run(call, abort).finally(() => {
       this.#running.delete(id);
       this.#options.leases.drop(id);
       this.wake();
     });
-    this.#running.set(id, run);
+    this.#running.set(id, { abort, ended });
   }
 
-  async #run(call: StoredCall): Promise<void> {
+  async #run(call: StoredCall, abort: AbortController): Promise<void> {
     const { jobs, leaseMs, log } = this.#options;
     const { callId, jobId } = call.request;
     const job = jobs.find(jobId);
     try {
-      if (job !== undefined) return await this.#runJob(job, call);
+      if (job !== undefined) return await this.#runJob(job, call, abort);
       log.warn("job.unknown", { callId, jobId });
       await this.#giveBack(callId, leaseMs, call.attemptsFailed);
     } catch (error) {
@@ -114,16 +123,15 @@ export class LongCalls {
     }
   }
 
-  async #runJob(job: Job, call: StoredCall): Promise<void> {
+  async #runJob(job: Job, call: StoredCall, abort: AbortController): Promise<void> {
     const { execute, leases, clock, log } = this.#options;
     const { callId, jobId, metadata } = call.request;
     const about = { callId, jobId, job: job.name, eventType: metadata[WEBHOOK_EVENT] };
-    const lost = new AbortController();
-    leases.hold(callId, () => lost.abort(new Error("another runner took the call")));
+    const { signal } = abort;
+    leases.hold(callId, () => abort.abort(new Error("another runner took the call")));
     if (call.runs > 1)
       log.info("job.resumed", { ...about, run: call.runs, attemptsFailed: call.attemptsFailed });
     const startedAt = clock();
-    const signal = AbortSignal.any([this.#stopping.signal, lost.signal]);
     try {
       await execute(job, call.request, signal);
     } catch (error) {

@@ -1,3 +1,4 @@
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { type Table, writeConfig } from "../../../shared/config/config-tables.ts";
@@ -12,18 +13,43 @@ import { tempDir } from "../../support/temp-dir.ts";
 const ends = useEnds();
 
 /** `postern runner`, with the example jobs. */
-async function startProgram(redisUrl: string, own: Table = {}): Promise<Part> {
+async function startProgram(redisUrl: string, own: Table = {}, nodeOptions = ""): Promise<Part> {
   const configDir = join(tempDir(), "config");
   const runner = { url: "http://127.0.0.1:1", bind_address: "127.0.0.1:0", ...own };
   writeConfig(configDir, { postern: { redis: { url: redisUrl }, runner } });
   const args = ["runner", "--config-dir", configDir];
-  const part = await startPart({ name: "runner", args, env: process.env });
+  const env = { ...process.env, NODE_OPTIONS: nodeOptions };
+  const part = await startPart({ name: "runner", args, env });
   ends.defer(() => part.kill("SIGKILL"));
   return part;
 }
 
 const offer = ({ address }: Part, callId: string) =>
   send(address, { path: "/jobs/1", headers: { "Idempotency-Key": callId }, body: "x" });
+
+/** Has the process write down what it keeps, and counts what has this name. */
+async function countKept(part: Part, dir: string, name: string): Promise<number> {
+  const before = readdirSync(dir).length;
+  process.kill(part.process.pid, "SIGUSR2");
+  const snapshot = await eventually("the snapshot is whole", () => {
+    const files = readdirSync(dir).sort();
+    return files.length > before ? parsed(readFileSync(join(dir, files.at(-1) ?? ""), "utf8")) : undefined;
+  });
+  const { node_fields: fields } = snapshot.snapshot.meta;
+  const wanted = snapshot.strings.indexOf(name);
+  const at = fields.indexOf("name");
+  return snapshot.nodes.filter((value, i) => value === wanted && i % fields.length === at).length;
+}
+
+type HeapSnapshot = { snapshot: { meta: { node_fields: string[] } }; nodes: number[]; strings: string[] };
+
+function parsed(text: string): HeapSnapshot | undefined {
+  try {
+    return JSON.parse(text) as HeapSnapshot;
+  } catch {
+    return undefined;
+  }
+}
 
 describe("on a Redis that is away at first", () => {
   const redis = useOwnRedis();
@@ -67,5 +93,25 @@ describe("with a Redis of its own", () => {
     expect(await redis.client.hget(runnerKeys.call("k"), "st")).toBe("DONE");
     await send(part.address, { path: "/jobs/1", headers: { "Idempotency-Key": "large" }, body: "xx" });
     expect(await redis.client.exists(runnerKeys.answer("k"), runnerKeys.answer("large"))).toBe(1);
+  });
+
+  test("`postern runner` keeps nothing in memory of the long calls that it has run", async () => {
+    const dir = tempDir();
+    const part = await startProgram(redis.url, {}, `--heapsnapshot-signal=SIGUSR2 --diagnostic-dir=${dir}`);
+    await eventually("it takes a call", async () => (await offer(part, "early")).status === 200);
+    const body = JSON.stringify({ steps: 1, ms_per_step: 0 });
+    const run = async (name: string, count: number) => {
+      const ids = Array.from({ length: count }, (_, i) => `${name}-${i}`);
+      for (const id of ids)
+        await send(part.address, { path: "/jobs/3", headers: { "Idempotency-Key": id }, body });
+      await eventually("all have ended", async () => {
+        const states = await Promise.all(ids.map((id) => redis.client.hget(runnerKeys.call(id), "st")));
+        return states.every((state) => state === "DONE");
+      });
+    };
+    await run("warm-up", 20);
+    const before = await countKept(part, dir, "WeakRef");
+    await run("call", 200);
+    expect((await countKept(part, dir, "WeakRef")) - before).toBeLessThan(50);
   });
 });
