@@ -39,8 +39,8 @@ type RunFields = {
 };
 
 type Run = {
-  /** Ends the handler early. Each run has one of its own: a signal made of a common one would stay in that one's list for ever. */
-  abort: AbortController;
+  /** Ends the handler early. AbortSignal.any would leave a reference to each run on the signal of the stop, for ever. */
+  controller: AbortController;
   ended: Promise<void>;
 };
 
@@ -74,7 +74,7 @@ export class LongCalls {
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     this.#stopping.abort(new Error("the runner stops"));
-    for (const { abort } of this.#running.values()) abort.abort(this.#stopping.signal.reason);
+    for (const { controller } of this.#running.values()) controller.abort(this.#stopping.signal.reason);
     await this.#looking;
     await Promise.all([...this.#running.values()].map(({ ended }) => ended));
   }
@@ -100,22 +100,22 @@ export class LongCalls {
 
   #start(call: StoredCall): void {
     const id = call.request.callId;
-    const abort = new AbortController();
-    if (this.#stopping.signal.aborted) abort.abort(this.#stopping.signal.reason);
-    const ended = this.#run(call, abort).finally(() => {
+    const controller = new AbortController();
+    if (this.#stopping.signal.aborted) controller.abort(this.#stopping.signal.reason);
+    const ended = this.#run(call, controller).finally(() => {
       this.#running.delete(id);
       this.#options.leases.drop(id);
       this.wake();
     });
-    this.#running.set(id, { abort, ended });
+    this.#running.set(id, { controller, ended });
   }
 
-  async #run(call: StoredCall, abort: AbortController): Promise<void> {
+  async #run(call: StoredCall, controller: AbortController): Promise<void> {
     const { jobs, leaseMs, log } = this.#options;
     const { callId, jobId } = call.request;
     const job = jobs.find(jobId);
     try {
-      if (job !== undefined) return await this.#runJob(job, call, abort);
+      if (job !== undefined) return await this.#runJob(job, call, controller);
       log.warn("job.unknown", { callId, jobId });
       await this.#giveBack(callId, leaseMs, call.attemptsFailed);
     } catch (error) {
@@ -123,12 +123,12 @@ export class LongCalls {
     }
   }
 
-  async #runJob(job: Job, call: StoredCall, abort: AbortController): Promise<void> {
+  async #runJob(job: Job, call: StoredCall, controller: AbortController): Promise<void> {
     const { execute, leases, clock, log } = this.#options;
     const { callId, jobId, metadata } = call.request;
     const about = { callId, jobId, job: job.name, eventType: metadata[WEBHOOK_EVENT] };
-    const { signal } = abort;
-    leases.hold(callId, () => abort.abort(new Error("another runner took the call")));
+    const { signal } = controller;
+    leases.hold(callId, () => controller.abort(new Error("another runner took the call")));
     if (call.runs > 1)
       log.info("job.resumed", { ...about, run: call.runs, attemptsFailed: call.attemptsFailed });
     const startedAt = clock();

@@ -13,13 +13,12 @@ import { tempDir } from "../../support/temp-dir.ts";
 const ends = useEnds();
 
 /** `postern runner`, with the example jobs. */
-async function startProgram(redisUrl: string, own: Table = {}, nodeOptions = ""): Promise<Part> {
+async function startProgram(redisUrl: string, own: Table = {}, env: NodeJS.ProcessEnv = {}): Promise<Part> {
   const configDir = join(tempDir(), "config");
   const runner = { url: "http://127.0.0.1:1", bind_address: "127.0.0.1:0", ...own };
   writeConfig(configDir, { postern: { redis: { url: redisUrl }, runner } });
   const args = ["runner", "--config-dir", configDir];
-  const env = { ...process.env, NODE_OPTIONS: nodeOptions };
-  const part = await startPart({ name: "runner", args, env });
+  const part = await startPart({ name: "runner", args, env: { ...process.env, ...env } });
   ends.defer(() => part.kill("SIGKILL"));
   return part;
 }
@@ -95,9 +94,10 @@ describe("with a Redis of its own", () => {
     expect(await redis.client.exists(runnerKeys.answer("k"), runnerKeys.answer("large"))).toBe(1);
   });
 
-  test("`postern runner` keeps nothing in memory of the long calls that it has run", async () => {
+  test("`postern runner` keeps no weak reference of the long calls that it has run", async () => {
     const dir = tempDir();
-    const part = await startProgram(redis.url, {}, `--heapsnapshot-signal=SIGUSR2 --diagnostic-dir=${dir}`);
+    const NODE_OPTIONS = `--heapsnapshot-signal=SIGUSR2 --diagnostic-dir=${dir}`;
+    const part = await startProgram(redis.url, {}, { NODE_OPTIONS });
     await eventually("it takes a call", async () => (await offer(part, "early")).status === 200);
     const body = JSON.stringify({ steps: 1, ms_per_step: 0 });
     const run = async (name: string, count: number) => {

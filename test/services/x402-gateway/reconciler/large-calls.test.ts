@@ -48,7 +48,7 @@ test("large calls of many settled payments that are due at once are all queued, 
   expect(ids).toHaveLength(length);
   // All of them together take four seconds, and a connection for small writes waits a second and a half for a reply.
   slowReplies(1.6 * 2 ** 20);
-  const x402 = await gateway();
+  const x402 = await gateway({ enqueueTimeoutMs: 5000 }); // so that a busy machine may stand still for a moment
   const payer = await newPayer(devnet);
   const bought: number[] = [];
   await eventually(
@@ -62,8 +62,7 @@ test("large calls of many settled payments that are due at once are all queued, 
   );
   expect(bought.length).toBeGreaterThan(2);
   expect(bought.filter((status) => status !== 202)).toEqual([]);
-  // A machine that stands still for a moment makes one late; if they were read all at once, most would be.
-  expect(eventsOf(x402).filter((event) => event === "payment.reconcile_failed").length).toBeLessThan(4);
+  expect(eventsOf(x402)).not.toContain("payment.reconcile_failed");
   expect(eventsOf(x402)).not.toContain("redis.silent");
   const calls = (await x402.waiting()).filter(({ bytes }) => bytes === BODY.length);
   expect(calls.map(({ id }) => id).toSorted()).toEqual(ids.toSorted());
