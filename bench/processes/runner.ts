@@ -1,9 +1,8 @@
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { runRunner } from "../../services/runner/main.ts";
 import { createRouter, type LongJob, type ShortJob } from "../../services/runner/router.ts";
 import { ANSWER_BYTES, callIn, failsFirst, soakJobs } from "../support/soak-plan.ts";
 import type { SoakRuns } from "./soak-protocol.ts";
+import { tell } from "./tell.ts";
 import "./heap.ts";
 
 /*
@@ -43,14 +42,7 @@ for (const job of soakJobs) {
   else router.job(job.id, short(name));
 }
 
-const counts = createServer((_req, res) => {
-  const body = JSON.stringify(runs);
-  res.writeHead(200, { "Content-Type": "application/json", "Content-Length": body.length }).end(body);
-});
-counts.listen(0, "127.0.0.1", () => {
-  const url = `http://127.0.0.1:${(counts.address() as AddressInfo).port}`;
-  console.log(JSON.stringify({ event: "bench.counts", url }));
-});
+tell("bench.counts", () => runs);
 
 process.exit(
   await runRunner({ configDir, bindAddress: "127.0.0.1:0", env: process.env, pretty: false }, router),
