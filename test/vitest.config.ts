@@ -12,7 +12,7 @@ export default defineConfig({
     isolate: false,
     maxWorkers: 3,
     maxConcurrency: 2,
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
   },
 });

@@ -23,7 +23,7 @@ type Session = {
 };
 
 /** Short, because a person waits. */
-const READY_DEADLINE_MS = 2000;
+const READY_DEADLINE_MS = 5000;
 
 /** For one reply, which may be a body of 25 MiB that comes from afar. While Redis is away a command still fails at once. */
 const REPLY_DEADLINE_MS = 60_000;

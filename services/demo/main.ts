@@ -43,7 +43,7 @@ const PAID_SCENARIOS: readonly PaidScenario[] = [
   deniedCaller,
   signedQuote,
 ];
-const SCENARIO_DEADLINE_MS = 60_000;
+const SCENARIO_DEADLINE_MS = 180_000;
 
 const { argv, env } = process;
 const options = argv.slice(2);

@@ -40,7 +40,7 @@ export type ProcessOptions = Omit<ChildOptions, "command" | "onLine"> & {
   onLine?: ((line: string) => void) | undefined;
 };
 
-const DEADLINE_MS = 30_000;
+const DEADLINE_MS = 60_000;
 
 /** Starts a service and resolves once it listens. */
 export async function startPart(options: ProcessOptions): Promise<Part> {

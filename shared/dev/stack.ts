@@ -70,7 +70,7 @@ function commandOf(
   return { entry, args: [service, "--config-dir", configDir, ...probes, ...args] };
 }
 
-const READY_DEADLINE_MS = 30_000;
+const READY_DEADLINE_MS = 60_000;
 
 /**
  * Resolves with the checks of the part's readiness probe once it answers 200: a part listens before it has reached Redis.

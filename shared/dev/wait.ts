@@ -1,7 +1,7 @@
 import { delay, systemClock, within } from "../time/clock.ts";
 
 const EVERY_MS = 20;
-const DEADLINE_MS = 15_000;
+const DEADLINE_MS = 60_000;
 
 /**
  * Asks until the answer is truthy and resolves with it; an error counts as "not yet". Rejects after the deadline, and with

@@ -162,7 +162,7 @@ test.each(DOCUMENTS.filter((file) => blocksOf(file).some((block) => useOf(block)
 const followed = DOCUMENTS.filter((file) => blocksOf(file).some((block) => useOf(block) === "run"));
 
 /** A document may start five services, while other tests have the processor. */
-const PATIENCE_MS = 150_000;
+const PATIENCE_MS = 320_000;
 
 const inTurnOrAtOnce = ISOLATION.length > 0 ? test.concurrent.each(followed) : test.each(followed);
 

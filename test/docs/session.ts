@@ -7,7 +7,7 @@ import { tempDir } from "../support/temp-dir.ts";
 import type { Block } from "./blocks.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const DEADLINE_MS = 140_000;
+const DEADLINE_MS = 300_000;
 
 /** What a block of commands printed, and what the document shows that it prints. */
 export type Shown = { at: string; printed: string; shown: string };

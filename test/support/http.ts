@@ -25,7 +25,7 @@ export type Sent = {
 
 /** One request to `host:port`, unchanged by any client library; its connection is closed unless `agent` keeps it. */
 export function send(address: string, sent: Sent): Promise<Answer> {
-  const { method = "POST", path, body, agent = false, timeoutMs = 15_000 } = sent;
+  const { method = "POST", path, body, agent = false, timeoutMs = 60_000 } = sent;
   const { hostname, port } = new URL(`http://${address}`);
   const headers = allHeaders(address, method, sent);
   return new Promise((resolve, reject) => {
@@ -70,7 +70,7 @@ export function sendRaw(
   chunks: Buffer | string | readonly (Buffer | string)[],
   options: Raw = {},
 ): Promise<string> {
-  const { enough = () => false, timeoutMs = 15_000 } = options;
+  const { enough = () => false, timeoutMs = 60_000 } = options;
   const { hostname, port } = new URL(`http://${address}`);
   return new Promise((resolve, reject) => {
     let answer = "";

@@ -2,7 +2,7 @@ import { builtEntry, type PosternProcess } from "../../../shared/dev/process.ts"
 import type { Postern } from "../../fixtures/postern.ts";
 
 /** A demo takes half a minute on a busy machine. */
-export const PATIENCE_MS = 90_000;
+export const PATIENCE_MS = 300_000;
 
 type Started = { program?: string[]; env?: NodeJS.ProcessEnv };
 

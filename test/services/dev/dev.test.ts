@@ -21,7 +21,7 @@ type Ready = {
 };
 
 /** One test pays for three jobs on a chain that makes a block each second. */
-const PATIENCE_MS = 120_000;
+const PATIENCE_MS = 300_000;
 /** dev starts five processes one after another, and other tests run on the same cores. */
 const READY_MS = 50_000;
 

@@ -82,14 +82,10 @@ async function makeDue(payer: string): Promise<void> {
 }
 
 async function inState(payer: string, state: PaymentState): Promise<string> {
-  return eventually(
-    `the payment is ${state}`,
-    async () => {
-      const payment = await paymentOf(payer);
-      return payment?.state === state ? payment.id : undefined;
-    },
-    30_000,
-  );
+  return eventually(`the payment is ${state}`, async () => {
+    const payment = await paymentOf(payer);
+    return payment?.state === state ? payment.id : undefined;
+  });
 }
 
 /** A payment that is sent to a gateway which dies at this point of it. */
@@ -98,7 +94,7 @@ async function diesAt(point: string, act: (payment: Payment) => Promise<unknown>
   const died = gateway.process.exit;
   const payment = await aPayment();
   const [done] = await Promise.allSettled([act(payment)]);
-  const end = await within(30_000, died);
+  const end = await within(60_000, died);
   if (end.kind !== "done") throw new Error(`it lives past ${point}: ${JSON.stringify(done)}`);
   expect(end.result.signal, "it died at its failpoint").toBe("SIGKILL");
   return payment;

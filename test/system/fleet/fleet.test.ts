@@ -91,7 +91,7 @@ describe.skipIf(nginxProgram === undefined)(
     ];
 
     test("every accepted call has exactly one effect, with its bytes, though a gateway, a producer and Redis are killed", {
-      timeout: 120_000,
+      timeout: 300_000,
     }, async () => {
       const struck: Promise<unknown>[] = [];
       let accepted = 0;

@@ -24,18 +24,21 @@ function heal(): void {
   proxy.onCommand = () => undefined;
 }
 
-/** A gateway that is told soon what Redis does not do. */
+const SETTLE_TIMEOUT_MS = 10_000;
+
+/** A gateway that is told soon what Redis does not do, and not so soon that a busy machine would look like it. */
 const gateway = () =>
   fixture.gateway({
     redisUrl: proxy.url,
     directUrl: fixture.redis.url,
-    commandTimeoutMs: 300,
-    enqueueTimeoutMs: 800,
+    x402: { settle_timeout_secs: SETTLE_TIMEOUT_MS / 1000 },
+    commandTimeoutMs: 1000,
+    enqueueTimeoutMs: 2500,
   });
 
 /** The reconciler does now what it puts off for as long as a settle request may still be answered. */
 const accepted = (x402: TestX402, headers: Record<string, string>): Promise<Answer> => {
-  x402.skip(3000);
+  x402.skip(SETTLE_TIMEOUT_MS);
   return eventually("the same payment has its 202", async () => {
     const answer = await x402.post(headers);
     return answer.status === 202 ? answer : undefined;
@@ -104,7 +107,7 @@ test("a payment whose claim may have been written is 503, and one charge when it
 test("a repeat that waits for the settlement when Redis goes is 503, and then gets its job", async () => {
   const x402 = await gateway();
   const header = await x402.pay({ payer: fixture.payer });
-  await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 800, times: 1 });
+  await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 3000, times: 1 });
   const first = x402.post(header);
   await eventually("it is being settled", async () => (await fixture.asked()).settle === 1);
   // The first look finds the payment, the next ones find no Redis.
@@ -126,7 +129,7 @@ test("a payment whose settlement cannot be written down is 503 and never 402, an
   expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.outcome_unknown"]);
   expect(answer.headers["payment-required"]).toBeUndefined();
   heal();
-  x402.skip(3000);
+  x402.skip(SETTLE_TIMEOUT_MS);
   await eventually("the reconciler brings the job", async () => (await x402.waiting()).length === 1);
   expect(await fixture.charged()).toEqual([PRICE]);
 });
