@@ -1,7 +1,7 @@
 import { builtEntry, type PosternProcess } from "../../../shared/dev/process.ts";
 import type { Postern } from "../../fixtures/postern.ts";
 
-/** A demo takes half a minute on a busy machine. */
+/** A demo takes half a minute, and much longer where others have the processor. */
 export const PATIENCE_MS = 300_000;
 
 type Started = { program?: string[]; env?: NodeJS.ProcessEnv };

@@ -22,8 +22,6 @@ type Ready = {
 
 /** One test pays for three jobs on a chain that makes a block each second. */
 const PATIENCE_MS = 300_000;
-/** dev starts five processes one after another, and other tests run on the same cores. */
-const READY_MS = 50_000;
 
 const postern = usePostern();
 
@@ -35,7 +33,7 @@ function startDev(
 }
 
 async function readyOf(dev: PosternProcess): Promise<Ready> {
-  return (await dev.waitForEvent("dev.ready", { deadlineMs: READY_MS })) as unknown as Ready;
+  return (await dev.waitForEvent("dev.ready")) as unknown as Ready;
 }
 
 const address = async (): Promise<string> => `127.0.0.1:${await freePort()}`;

@@ -16,7 +16,7 @@ export async function untilDrained(redisUrl: string, origin: Origin): Promise<De
     return depth.waiting + depth.active + depth.delayed === 0 ? depth : undefined;
   };
   try {
-    return await eventually("the queues are empty", drained, 60_000);
+    return await eventually("the queues are empty", drained);
   } finally {
     connection.disconnect();
   }

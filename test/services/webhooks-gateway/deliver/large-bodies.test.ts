@@ -49,7 +49,6 @@ const postLarge = ({ address }: TestWebhooks, id = "1", bytes = 25 * MIB) =>
     path: "/large",
     headers: { "X-Id": id },
     body: Buffer.alloc(bytes, "x"),
-    timeoutMs: 60_000,
   });
 
 const eventsOf = ({ log }: TestWebhooks) => log.events.map(({ event }) => event);
