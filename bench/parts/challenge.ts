@@ -1,6 +1,6 @@
 import { request } from "node:http";
 import type { Part } from "../../shared/dev/process.ts";
-import { type Comparison, compare, comparisonTable } from "../support/compare.ts";
+import { type Comparison, compareByTurns, comparisonTable } from "../support/compare.ts";
 import { send } from "../support/load.ts";
 import { inPaidWorld, type PaidWorld } from "../support/paid-world.ts";
 import { COLUMNS, type Round, type Size, timed } from "../support/round.ts";
@@ -14,24 +14,22 @@ export type ChallengeFigures = Comparison<Round> & {
 
 /** Unpaid requests answered with 402 per second: the gateway and a server that replays its bytes, by turns. */
 export function measureChallenge({ quick, nodeArgs }: Setup): Promise<ChallengeFigures> {
-  const size = quick ? { warmUp: 2000, calls: 8000 } : { warmUp: 4000, calls: 24_000 };
+  const size = quick ? { warmUp: 500, calls: 1500 } : { warmUp: 800, calls: 4800 };
   const rounds = quick ? 3 : 7;
   return inPaidWorld(nodeArgs, async (world) => {
     const gateway = await world.startX402();
     const bare = await world.startBaselineChallenge(gateway.address);
     const bytes = await sameBytes(gateway, bare);
-    const ours: Round[] = [];
-    const baseline: Round[] = [];
-    for (let round = 0; round < rounds; round++) {
-      ours.push(await oneRound(world, gateway, size));
-      baseline.push(await oneRound(world, bare, size));
-    }
-    return { ...compare(ours, baseline), bytes };
+    const compared = await compareByTurns(rounds, {
+      ours: () => oneTurn(world, gateway, size),
+      baseline: () => oneTurn(world, bare, size),
+    });
+    return { ...compared, bytes };
   });
 }
 
 /** Throws when an answer is not 402. */
-function oneRound({ redis }: PaidWorld, server: Part, size: Size): Promise<Round> {
+function oneTurn({ redis }: PaidWorld, server: Part, size: Size): Promise<Round> {
   const wanted = { address: server.address, paths: [JOB_PATH], status: 402, ...size };
   return timed({ redis, server, size }, () => send(wanted));
 }

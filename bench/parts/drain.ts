@@ -1,13 +1,12 @@
 import type { Part } from "../../shared/dev/process.ts";
-import { type Comparison, compare, comparisonTable } from "../support/compare.ts";
+import { type Comparison, compareByTurns, comparisonTable } from "../support/compare.ts";
 import type { Counts } from "../support/counts.ts";
 import { load } from "../support/load.ts";
-import { cpuMsOf } from "../support/proc.ts";
+import { type Size, withCpu } from "../support/round.ts";
 import type { Setup } from "../support/setup.ts";
 import { firstJobs, inWorld, type World } from "../support/world.ts";
 
 type Round = { perSecond: number; cpuUs: number; redisUs: number };
-type Size = { warmUp: number; calls: number };
 
 export type DrainOfJobs = Comparison<Round> & { jobs: number };
 export type DrainFigures = Counts & { byJobs: readonly DrainOfJobs[] };
@@ -19,48 +18,45 @@ const JOBS = [1, 100] as const;
  * and spread over many.
  */
 export function measureDrain({ quick, nodeArgs }: Setup): Promise<DrainFigures> {
-  const size = quick ? { warmUp: 2000, calls: 5000 } : { warmUp: 4000, calls: 20_000 };
-  const rounds = quick ? 3 : 5;
+  const size = quick ? { warmUp: 400, calls: 1200 } : { warmUp: 800, calls: 4000 };
+  const rounds = quick ? 3 : 7;
   return inWorld(nodeArgs, async (world) => {
     const counts = { accepted: 0, counted: 0, duplicates: 0 };
-    const oneRound = async (jobs: number, startIngress: Start, startDrain: Start): Promise<Round> => {
-      await fill(await startIngress(), jobs, size);
-      const { calls, duplicates, ...figures } = await drain(world, startDrain, size);
+    const ours = { ingress: await world.startGateway(), worker: await world.startProducer() };
+    const baseline = {
+      ingress: await world.startBaselineIngress(),
+      worker: await world.startBaselineDrain(),
+    };
+    const turns = (side: Side, jobs: number) => async (): Promise<Round> => {
+      const { calls, duplicates, ...figures } = await oneTurn(world, side, jobs, size);
       counts.accepted += size.warmUp + size.calls;
       counts.counted += calls;
       counts.duplicates += duplicates;
       return figures;
     };
-    const sides = JOBS.map((jobs) => ({ jobs, ours: [] as Round[], baseline: [] as Round[] }));
-    for (let round = 0; round < rounds; round++) {
-      for (const { jobs, ours, baseline } of sides) {
-        ours.push(await oneRound(jobs, world.startGateway, world.startProducer));
-        baseline.push(await oneRound(jobs, world.startBaselineIngress, world.startBaselineDrain));
-      }
+    const byJobs: DrainOfJobs[] = [];
+    for (const jobs of JOBS) {
+      const sides = { ours: turns(ours, jobs), baseline: turns(baseline, jobs) };
+      byJobs.push({ jobs, ...(await compareByTurns(rounds, sides)) });
     }
-    const byJobs = sides.map(({ jobs, ours, baseline }) => ({ jobs, ...compare(ours, baseline) }));
     return { byJobs, ...counts };
   });
 }
 
-type Start = () => Promise<Part>;
+type Side = { ingress: Part; worker: Part };
 
-async function fill(ingress: Part, jobs: number, { warmUp, calls }: Size): Promise<void> {
-  await load({ address: ingress.address, jobs: firstJobs(jobs), warmUp: 0, calls: warmUp + calls });
-  await ingress.kill();
-}
-
-/** A fresh process each time; its first calls, while its code is still cold, are not measured. */
-async function drain({ sink, redis }: World, start: Start, { warmUp, calls }: Size) {
-  const perCall = (ms: number) => (ms * 1000) / (warmUp + calls);
+/** The worker stands still while its calls come. The first of them, while it gets going again, are not measured. */
+async function oneTurn({ sink, redis }: World, { ingress, worker }: Side, jobs: number, size: Size) {
+  const { pid } = worker.process;
+  const calls = size.warmUp + size.calls;
   await sink.reset();
-  const worker = await start();
-  const before = { worker: cpuMsOf(worker.process.pid), redis: cpuMsOf(redis.pid) };
-  await sink.arrived(warmUp + calls);
-  const cpuUs = perCall(cpuMsOf(worker.process.pid) - before.worker);
-  const redisUs = perCall(cpuMsOf(redis.pid) - before.redis);
-  await worker.kill();
-  return { ...(await sink.count(warmUp)), cpuUs, redisUs };
+  process.kill(pid, "SIGSTOP");
+  await load({ address: ingress.address, jobs: firstJobs(jobs), warmUp: 0, calls });
+  const { cpuUs, redisUs } = await withCpu({ redis, server: worker, size }, () => {
+    process.kill(pid, "SIGCONT");
+    return sink.arrived(calls);
+  });
+  return { ...(await sink.count(size.warmUp)), cpuUs, redisUs };
 }
 
 export function drainTable(figures: DrainOfJobs): string {

@@ -3,7 +3,7 @@ import { createProducer, Refused } from "../../services/producer/producer.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { eventually } from "../../shared/dev/wait.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
-import { createAdd } from "../../shared/queue/enqueue.ts";
+import { createEnqueue } from "../../shared/queue/enqueue.ts";
 import { createFailedCalls } from "../../shared/queue/failed.ts";
 import { queueOf } from "../../shared/queue/queue-name.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
@@ -66,7 +66,7 @@ export function measureFailed({ quick, nodeArgs }: Setup): Promise<FailedFigures
 /** One call by a producer, the others as its copies. */
 async function failCalls(partition: Partition, count: number): Promise<void> {
   const call = newCall();
-  await createAdd(partition)(call);
+  await createEnqueue(partition)(call);
   const inject = async () => {
     throw new Refused("the runner answered 404: it does not have this job");
   };

@@ -5,7 +5,7 @@ import { sha256Hex } from "../../shared/crypto/compare.ts";
 import type { Part } from "../../shared/dev/process.ts";
 import { untilReady } from "../../shared/dev/stack.ts";
 import { toJobCall } from "../../shared/job-call/job-call.ts";
-import { type Add, createAdd } from "../../shared/queue/enqueue.ts";
+import { createEnqueue, type Enqueue } from "../../shared/queue/enqueue.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { delay } from "../../shared/time/clock.ts";
 import type { Counts } from "../support/counts.ts";
@@ -35,7 +35,7 @@ export function measureDrained({ quick, nodeArgs }: Setup): Promise<Drained> {
     const runner = await startRunner();
     writeConfig(configDir, { postern: posternTable(redis.url, runner.url, {}) });
     const probe = await openProbe(redis.url);
-    await addAll(createAdd(partitionOf(probe.redis)), large);
+    await addAll(createEnqueue(partitionOf(probe.redis)), large);
     probe.close();
     const startedAt = performance.now();
     const producers = await Promise.all(
@@ -63,14 +63,18 @@ export function measureDrained({ quick, nodeArgs }: Setup): Promise<Drained> {
 }
 
 /** The large calls first, since what waits longer is taken first. */
-async function addAll(add: Add, large: number): Promise<void> {
+async function addAll(add: Enqueue, large: number): Promise<void> {
   const body = Buffer.alloc(LARGE_BYTES, "x");
   const bodySha256 = sha256Hex(body);
   for (let i = 0; i < large; i++) {
     const { id, origin, service_id, metadata, accepted_at } = newCall();
     const made = { id, origin, service_id, metadata, accepted_at, body, bodySha256 };
     const job_id = 2 + (i % LARGE_JOBS);
-    await add(toJobCall({ ...made, job_id, contentType: undefined, traceparent: undefined }), "large");
+    await add(
+      toJobCall({ ...made, job_id, contentType: undefined, traceparent: undefined }),
+      undefined,
+      "large",
+    );
   }
   for (let i = 0; i < SMALL_CALLS; i++) await add(newCall());
 }

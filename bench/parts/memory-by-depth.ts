@@ -1,5 +1,5 @@
 import type { Part } from "../../shared/dev/process.ts";
-import { createAdd } from "../../shared/queue/enqueue.ts";
+import { createEnqueue } from "../../shared/queue/enqueue.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import type { Counts } from "../support/counts.ts";
 import { fill, timeEach } from "../support/fill.ts";
@@ -37,7 +37,7 @@ export function measureByDepth({ quick, nodeArgs }: Setup): Promise<ByDepth> {
     const gateway = await world.startGateway();
     await load({ address: gateway.address, warmUp: 0, calls: 1 });
     const probe = await openProbe(world.redis.url);
-    const add = createAdd(partitionOf(probe.redis));
+    const add = createEnqueue(partitionOf(probe.redis));
     const emptyBytes = await probe.usedBytes();
     const levels: Level[] = [];
     let accepted = 1;
@@ -70,7 +70,7 @@ async function idleProducer({ startProducer }: World): Promise<number> {
   return rssBytes;
 }
 
-async function timeAdds(gateway: Part, add: ReturnType<typeof createAdd>) {
+async function timeAdds(gateway: Part, add: ReturnType<typeof createEnqueue>) {
   const [singly, together] = [300, 600];
   const took = await timeEach(singly, add);
   const { p50Ms, p99Ms } = await load({ address: gateway.address, warmUp: 0, calls: together });

@@ -1,7 +1,6 @@
 import { createAccept } from "../../shared/gateway/accept.ts";
-import { createAdd, createClaims } from "../../shared/queue/enqueue.ts";
+import { createEnqueue } from "../../shared/queue/enqueue.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
-import { systemClock } from "../../shared/time/clock.ts";
 import type { Counts } from "../support/counts.ts";
 import { fill } from "../support/fill.ts";
 import { openProbe } from "../support/redis-probe.ts";
@@ -18,10 +17,8 @@ export function measureOfRecords({ quick, nodeArgs }: Setup): Promise<OfRecords>
   return inWorld(nodeArgs, async (world) => {
     const probe = await openProbe(world.redis.url);
     const accept = createAccept({
-      add: createAdd(partitionOf(probe.redis)),
-      claims: createClaims(partitionOf(probe.redis)),
+      enqueue: createEnqueue(partitionOf(probe.redis)),
       beginWrite: () => (write) => write("small"),
-      clock: systemClock,
     });
     const emptyBytes = await probe.usedBytes();
     const bytesPerCall = async () => ((await probe.usedBytes()) - emptyBytes) / accepted;

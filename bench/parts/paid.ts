@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { PaymentRequired } from "@x402/core/types";
 import type { Part } from "../../shared/dev/process.ts";
-import { type Comparison, compare, comparisonTable } from "../support/compare.ts";
+import { type Comparison, compareByTurns, comparisonTable, TURNS } from "../support/compare.ts";
 import type { Counts } from "../support/counts.ts";
 import { send } from "../support/load.ts";
 import { inPaidWorld, type PaidWorld } from "../support/paid-world.ts";
@@ -22,25 +22,24 @@ type Seller = { server: Part; address: string; required: PaymentRequired };
 
 /** Paid requests answered per second: the gateway and the official middleware by turns, with the same facilitator. */
 export function measurePaid({ quick, nodeArgs }: Setup): Promise<PaidFigures> {
-  const size = quick ? { warmUp: 500, calls: 1500 } : { warmUp: 1000, calls: 4000 };
+  const size = quick ? { warmUp: 100, calls: 300 } : { warmUp: 200, calls: 800 };
   const rounds = quick ? 3 : 7;
   return inPaidWorld(nodeArgs, async (world) => {
     const gateway = await toSeller(await world.startX402());
     const middleware = await toSeller(await world.startBaselinePaid());
     if (!isSameSale(gateway.required, middleware.required))
       throw new Error("the two sides sell different things");
-    const signed = await signMany(gateway.required, rounds * (size.warmUp + size.calls));
-    const ours: Round[] = [];
-    const baseline: Round[] = [];
-    for (let round = 0; round < rounds; round++) {
-      const own = signed.slice(round * (size.warmUp + size.calls));
-      ours.push(await oneRound(world, gateway, { size, signed: own }));
-      baseline.push(await oneRound(world, middleware, { size, signed: own }));
-    }
+    const each = size.warmUp + size.calls;
+    const signed = await signMany(gateway.required, rounds * TURNS * each);
+    const turns = (seller: Seller) => {
+      const unused = [...signed];
+      return (): Promise<Round> => oneTurn(world, seller, { size, signed: unused.splice(0, each) });
+    };
+    const compared = await compareByTurns(rounds, { ours: turns(gateway), baseline: turns(middleware) });
     await gateway.server.kill();
     const counts = await countAgain(world, signed.length);
     const localCheck = measureLocalCheck(gateway.required, signed.slice(0, 5000));
-    return { ...compare(ours, baseline), ...counts, localCheck };
+    return { ...compared, ...counts, localCheck };
   });
 }
 
@@ -52,21 +51,23 @@ async function toSeller(server: Part): Promise<Seller> {
 type Paying = { size: Size; signed: readonly Signed[] };
 
 /** Throws when a payment is not accepted, or when the facilitator was not asked once to verify and once to settle it. */
-async function oneRound(
+async function oneTurn(
   world: PaidWorld,
   { server, address, required }: Seller,
   { size, signed }: Paying,
 ): Promise<Round> {
   const headersFile = join(world.dir, "payments");
-  const own = signed.slice(0, size.warmUp + size.calls);
-  writeFileSync(headersFile, own.map((each) => `PAYMENT-SIGNATURE: ${toHeader(required, each)}`).join("\n"));
+  writeFileSync(
+    headersFile,
+    signed.map((each) => `PAYMENT-SIGNATURE: ${toHeader(required, each)}`).join("\n"),
+  );
   await world.facilitator.reset();
   const wanted = { address, paths: [JOB_PATH], status: 202, headersFile, ...size };
   const figures = await timed({ redis: world.redis, server, size }, () => send(wanted));
   const { payments, verifies, settles, uneven } = await world.facilitator.count();
-  if (payments !== own.length || uneven > 0) {
+  if (payments !== signed.length || uneven > 0) {
     const counted = `${verifies} verifies and ${settles} settles of ${payments} payments`;
-    throw new Error(`not one verify and one settle for each of ${own.length} paid requests: ${counted}`);
+    throw new Error(`not one verify and one settle for each of ${signed.length} paid requests: ${counted}`);
   }
   return { ...figures, verifies: verifies / payments, settles: settles / payments };
 }

@@ -9,6 +9,27 @@ export type Traffic = {
   lost(): void;
 };
 
+/** What all requests of a sender have in common. */
+type Common = { address: string; body: string; headers: readonly string[] };
+
+/** Makes the POSTs of a sender; `own` are further header lines of one of them. */
+export function createPost({
+  address,
+  body,
+  headers,
+}: Common): (path: string, own?: readonly string[]) => Buffer {
+  const common = [
+    `Host: ${address}`,
+    "User-Agent: bench",
+    "Accept: */*",
+    "Content-Type: application/json",
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    ...headers,
+  ].join("\r\n");
+  return (path, own = []) =>
+    Buffer.from(`${[`POST ${path} HTTP/1.1`, common, ...own].join("\r\n")}\r\n\r\n${body}`);
+}
+
 /**
  * One connection of a sender that is light enough not to be what is measured: it writes the next request as soon as the answer
  * before is there, over a new socket if the last one was closed. Speaks just the HTTP it is answered with: a Content-Length in

@@ -8,6 +8,8 @@ export type LoadOptions = {
   headers: readonly string[];
   /** A file with one more header line for each request, in their order: no two requests are the same then. */
   headersFile?: string;
+  /** A header in which each request has an id of its own. */
+  idHeader?: string;
   /** The status that every answer should have. */
   status: number;
   connections: number;

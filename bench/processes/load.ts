@@ -1,5 +1,6 @@
+import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { Connection, type Traffic } from "./connection.ts";
+import { Connection, createPost, type Traffic } from "./connection.ts";
 import type { LoadOptions, LoadResult } from "./load-protocol.ts";
 
 /*
@@ -38,22 +39,21 @@ function settle(): void {
   if (phase.toAnswer === 0) phase.ended();
 }
 
-function toRequests({ address, paths, body, headers, headersFile, warmUp, calls }: LoadOptions): Buffer[] {
-  const common = [
-    `Host: ${address}`,
-    "User-Agent: bench",
-    "Accept: */*",
-    "Content-Type: application/json",
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    ...headers,
-  ];
-  const toRequest = (path: string, own: readonly string[] = []) =>
-    Buffer.from(`${[`POST ${path} HTTP/1.1`, ...common, ...own].join("\r\n")}\r\n\r\n${body}`);
-  if (headersFile === undefined) return paths.map((path) => toRequest(path));
-  const own = readFileSync(headersFile, "latin1").split("\n");
+function toRequests(options: LoadOptions): Buffer[] {
+  const { paths, warmUp, calls } = options;
+  const toPost = createPost(options);
+  const own = ownHeaders(options);
+  if (own === undefined) return paths.map((path) => toPost(path));
   if (own.length < warmUp + calls)
-    throw new Error(`${headersFile} is too short for ${warmUp + calls} requests`);
-  return own.map((line, i) => toRequest(paths[i % paths.length] ?? "", [line]));
+    throw new Error(`${options.headersFile} is too short for ${warmUp + calls} requests`);
+  return own.map((line, i) => toPost(paths[i % paths.length] ?? "", [line]));
+}
+
+/** A header line for each request, if no two requests are the same. */
+function ownHeaders({ headersFile, idHeader, warmUp, calls }: LoadOptions): string[] | undefined {
+  if (headersFile !== undefined) return readFileSync(headersFile, "latin1").split("\n");
+  if (idHeader === undefined) return undefined;
+  return Array.from({ length: warmUp + calls }, () => `${idHeader}: ${randomUUID()}`);
 }
 
 async function run(

@@ -1,15 +1,24 @@
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { quantile } from "../support/statistics.ts";
+import { SENT_HEADER } from "./steady-protocol.ts";
 
 /*
  * The runner of a bench: answers 200 at once and counts every call id exactly.
  *
  *   POST /jobs/<n>        one injection
  *   GET /count?skip=<n>   { calls, duplicates, perSecond } since the last reset; the rate leaves out the first n calls
+ *   GET /latencies        { p50Ms, p99Ms, maxMs } from the time that calls say they were sent at to their arrival
  *   POST /reset
  */
 let arrivals = new Map<string, number>();
 let duplicates = 0;
+/** In milliseconds. */
+let latencies: number[] = [];
+
+function timeSince(sentAt: unknown): void {
+  if (typeof sentAt === "string") latencies.push(Number(process.hrtime.bigint() - BigInt(sentAt)) / 1e6);
+}
 
 function count(id: string): void {
   if (arrivals.has(id)) duplicates += 1;
@@ -24,8 +33,17 @@ function counted(skip: number) {
   return { calls: times.length, duplicates, perSecond: ms > 0 ? ((measured.length - 1) * 1000) / ms : 0 };
 }
 
+function summary() {
+  return {
+    p50Ms: quantile(latencies, 0.5),
+    p99Ms: quantile(latencies, 0.99),
+    maxMs: latencies.reduce((most, each) => Math.max(most, each), 0),
+  };
+}
+
 function reset(): string {
   arrivals = new Map();
+  latencies = [];
   duplicates = 0;
   return "{}";
 }
@@ -38,9 +56,11 @@ function answer(res: ServerResponse, body: string): void {
 const server = createServer((req, res) => {
   const { url = "", headers } = req;
   req.resume();
+  timeSince(headers[SENT_HEADER.toLowerCase()]);
   if (url.startsWith("/count")) {
     return answer(res, JSON.stringify(counted(Number(new URL(url, "http://sink").searchParams.get("skip")))));
   }
+  if (url === "/latencies") return answer(res, JSON.stringify(summary()));
   if (url === "/reset") return answer(res, reset());
   req.on("end", () => {
     count(String(headers["idempotency-key"]));

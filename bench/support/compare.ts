@@ -8,15 +8,41 @@ type Side<Round> = Round & { rounds: readonly Round[] };
 export type Comparison<Round extends Figures> = {
   /** Median of our rates by the median of the baseline's. */
   ratio: number;
-  /** The lowest and the highest ratio of one of our rounds to the baseline's round after it. */
+  /** The lowest and the highest ratio of one of our rounds to the same round of the baseline. */
   lowest: number;
   highest: number;
   ours: Side<Round>;
   baseline: Side<Round>;
 };
 
-/** Rounds that were run by turns, the first of ours before the first of the baseline's. */
-export function compare<Round extends Figures>(
+/** Turns of each side in a round. */
+export const TURNS = 5;
+
+/** One turn of either side. */
+type Sides<Round> = { ours: () => Promise<Round>; baseline: () => Promise<Round> };
+
+/**
+ * Both sides by turns, ours first. A round is the median of some turns, and the turns are short: what else the machine does
+ * comes and goes within seconds, and is to fall on both sides.
+ */
+export async function compareByTurns<Round extends Figures>(
+  rounds: number,
+  { ours, baseline }: Sides<Round>,
+): Promise<Comparison<Round>> {
+  const sides = { ours: [] as Round[], baseline: [] as Round[] };
+  for (let round = 0; round < rounds; round++) {
+    const turns = { ours: [] as Round[], baseline: [] as Round[] };
+    for (let turn = 0; turn < TURNS; turn++) {
+      turns.ours.push(await ours());
+      turns.baseline.push(await baseline());
+    }
+    sides.ours.push(medians(turns.ours));
+    sides.baseline.push(medians(turns.baseline));
+  }
+  return compare(sides.ours, sides.baseline);
+}
+
+function compare<Round extends Figures>(
   ours: readonly Round[],
   baseline: readonly Round[],
 ): Comparison<Round> {
@@ -31,9 +57,14 @@ export function compare<Round extends Figures>(
 }
 
 function toSide<Round extends Figures>(rounds: readonly Round[]): Side<Round> {
+  return { ...medians(rounds), rounds };
+}
+
+function medians<Round extends Figures>(rounds: readonly Round[]): Round {
   const keys = Object.keys(rounds[0] ?? {}) as (keyof Round)[];
-  const medians = keys.map((key) => [key, median(rounds.map((round) => Number(round[key])))]);
-  return { ...(Object.fromEntries(medians) as Round), rounds };
+  return Object.fromEntries(
+    keys.map((key) => [key, median(rounds.map((round) => Number(round[key])))]),
+  ) as Round;
 }
 
 type Shown<Round> = {

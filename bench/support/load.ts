@@ -2,26 +2,28 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import type { LoadOptions, LoadResult } from "../processes/load-protocol.ts";
 import { compiled } from "./build.ts";
-import { BODY, CONNECTIONS, hookPath, SIGNATURE } from "./world.ts";
+import { BODY, CONNECTIONS, hookPath, ID_HEADER, SIGNATURE } from "./world.ts";
 
 type Wanted = Pick<LoadOptions, "address" | "warmUp" | "calls"> & { connections?: number };
-/** Without `jobs`, all calls are of job 1. */
-type Calls = Wanted & { jobs?: readonly number[] };
+/** Without `jobs`, all calls are of job 1. With ids, each call has a delivery id. */
+type Calls = Wanted & { jobs?: readonly number[]; withIds?: boolean };
 
 /**
  * Sends so many signed calls from a process of its own, spread evenly over the jobs, and throws when one of them was not
  * answered with 202.
  */
-export function load({ jobs = [1], ...wanted }: Calls): Promise<LoadResult> {
+export function load({ jobs = [1], withIds = false, ...wanted }: Calls): Promise<LoadResult> {
   return send({
-    paths: jobs.map(hookPath),
+    paths: jobs.map((job) => hookPath(job, withIds)),
     headers: [`X-Signature-256: ${SIGNATURE}`],
+    ...(withIds && { idHeader: ID_HEADER }),
     status: 202,
     ...wanted,
   });
 }
 
-type Sent = Wanted & Pick<LoadOptions, "paths" | "headersFile" | "status"> & { headers?: readonly string[] };
+type Sent = Wanted &
+  Pick<LoadOptions, "paths" | "headersFile" | "idHeader" | "status"> & { headers?: readonly string[] };
 
 /** Sends so many POSTs from a process of its own, and throws when one of them was answered otherwise than wanted. */
 export async function send({ connections = CONNECTIONS, headers = [], ...rest }: Sent): Promise<LoadResult> {

@@ -2,7 +2,9 @@ import { parseArgs } from "node:util";
 
 export const PARTS = [
   "ingress",
+  "ingress-with-id",
   "drain",
+  "latency",
   "fairness",
   "memory",
   "failed",
@@ -21,13 +23,15 @@ export type BenchOptions = {
   profileDir: string | undefined;
 };
 
-export const USAGE = `usage: npm run bench -- [ingress] [drain] [fairness] [memory] [failed] [large] [soak] [challenge] [paid] [options]
+export const USAGE = `usage: npm run bench -- [ingress] [ingress-with-id] [drain] [latency] [fairness] [memory] [failed] [large] [soak] [challenge] [paid] [options]
 
 Measures Postern's own processes on this machine, with a private Redis that fsyncs every write.
 Without a part, all run (one to two hours).
 
   ingress         calls accepted per second, against a hand-written gateway
+  ingress-with-id the same with a delivery id each, against the same gateway
   drain           calls injected per second, of one job and of 100, against a hand-written worker
+  latency         from a call's first byte to the runner, at half of the highest rate
   fairness        how long calls of a quick job wait beside jobs that hang or are busy, and in a single queue
   memory          bytes per call in Redis, memory of the processes, from 1,000 to 300,000 waiting calls
   failed          time and memory of \`postern failed\` with 1,000,000 failed calls

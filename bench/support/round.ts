@@ -15,13 +15,20 @@ export const COLUMNS = [
 type Measured = { redis: PrivateRedis; server: Part; size: Size };
 
 /** What sending says, and what server and Redis spent on each request meanwhile. */
-export async function timed(
+export async function timed(measured: Measured, sendAll: () => Promise<LoadResult>): Promise<Round> {
+  const { result, ...cpu } = await withCpu(measured, sendAll);
+  const { perSecond, p50Ms, p99Ms } = result;
+  return { perSecond, p50Ms, p99Ms, ...cpu };
+}
+
+/** What server and Redis spend on each request while this work is done. */
+export async function withCpu<Result>(
   { redis, server, size }: Measured,
-  sendAll: () => Promise<LoadResult>,
-): Promise<Round> {
+  work: () => Promise<Result>,
+): Promise<Pick<Round, "cpuUs" | "redisUs"> & { result: Result }> {
   const before = { server: cpuMsOf(server.process.pid), redis: cpuMsOf(redis.pid) };
   const perRequest = (ms: number) => (ms * 1000) / (size.warmUp + size.calls);
-  const { perSecond, p50Ms, p99Ms } = await sendAll();
+  const result = await work();
   const cpuUs = perRequest(cpuMsOf(server.process.pid) - before.server);
-  return { perSecond, p50Ms, p99Ms, cpuUs, redisUs: perRequest(cpuMsOf(redis.pid) - before.redis) };
+  return { result, cpuUs, redisUs: perRequest(cpuMsOf(redis.pid) - before.redis) };
 }

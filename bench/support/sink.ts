@@ -10,10 +10,15 @@ export type Counted = {
   perSecond: number;
 };
 
+/** From when calls say they were sent to their arrival. */
+export type Latencies = { p50Ms: number; p99Ms: number; maxMs: number };
+
 export type Sink = {
   readonly url: string;
   /** Since the last reset. The rate leaves out the first `skip` calls. */
   count(skip?: number): Promise<Counted>;
+  /** Of the calls since the last reset that say it. */
+  latencies(): Promise<Latencies>;
   reset(): Promise<void>;
   /** Resolves once so many calls have arrived, or none has for a while. */
   arrived(calls: number): Promise<Counted>;
@@ -33,6 +38,7 @@ export async function startSink(start: Start): Promise<Sink> {
   return {
     url,
     count,
+    latencies: async () => (await fetch(`${url}/latencies`)).json() as Promise<Latencies>,
     reset: async () => {
       await fetch(`${url}/reset`, { method: "POST" });
     },

@@ -6,6 +6,7 @@ import { type Table, writeConfig } from "../../shared/config/config-tables.ts";
 import { type Part, startPart } from "../../shared/dev/process.ts";
 import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
 import { createStack, type Stack } from "../../shared/dev/stack.ts";
+import { SENT_HEADER } from "../processes/steady-protocol.ts";
 import { compiled } from "./build.ts";
 import { type Sink, startSink } from "./sink.ts";
 
@@ -22,10 +23,15 @@ export const BODY = JSON.stringify({ event: "push", id: 4_711, text: "" }).repla
 );
 export const SIGNATURE = `sha256=${createHmac("sha256", SECRET).update(BODY).digest("hex")}`;
 
-/** The endpoint of a job, at the gateway and at its baseline alike. */
-export function hookPath(job: number): string {
-  return `/hooks/bench/${job}`;
+/** The endpoint of a job, at the gateway and at its baseline alike; with delivery ids, the gateway remembers each call. */
+export function hookPath(job: number, withIds = false): string {
+  return `/hooks/${withIds ? "bench-with-id" : "bench"}/${job}`;
 }
+
+/** What a delivery has its id in. */
+export const ID_HEADER = "X-Delivery-Id";
+/** An endpoint that lets the runner know when a request was sent. */
+export const TIMED_PATH = "/hooks/bench-timed";
 
 /** The first so many jobs. */
 export function firstJobs(count: number): number[] {
@@ -138,12 +144,14 @@ export function posternTable(
 
 /** An endpoint for each job. */
 function webhooksTable(): Table {
-  const toEndpoint = (job: number) => ({
-    path: hookPath(job),
+  const toEndpoint = (job: number, path: string) => ({
+    path,
     name: "bench",
     job_id: job,
     auth: "hmac-sha256",
     secret: SECRET,
   });
-  return { endpoints: firstJobs(JOBS).map(toEndpoint) };
+  const withId = { ...toEndpoint(1, hookPath(1, true)), idempotency_header: ID_HEADER };
+  const timed = { ...toEndpoint(1, TIMED_PATH), forward_headers: [SENT_HEADER] };
+  return { endpoints: [...firstJobs(JOBS).map((job) => toEndpoint(job, hookPath(job))), withId, timed] };
 }

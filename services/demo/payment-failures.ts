@@ -83,11 +83,13 @@ export async function lostReply(demo: Demo, payments: PaymentFixture): Promise<v
 export async function killedGateway(demo: Demo, payments: PaymentFixture): Promise<void> {
   const { show, runner, world } = demo;
   const { gateway, chain } = payments;
-  show.scenario("The x402 gateway is killed between settling and enqueueing; the job runs all the same");
+  show.scenario(
+    "The x402 gateway is killed between settling and writing that down; the job runs all the same",
+  );
   await gateway.kill("SIGTERM");
-  await gateway.restart({ POSTERN_FAILPOINT: "x402.after_settled" });
+  await gateway.restart({ POSTERN_FAILPOINT: "x402.after_settle" });
   await untilSelling(gateway);
-  show.say("the next gateway gets SIGKILL as soon as a payment has settled, before its call is queued");
+  show.say("the next gateway gets SIGKILL as soon as the facilitator says that a payment has settled");
 
   const buyer = payments.buyer("killed gateway");
   const order = payments.order(DEV_JOBS.echo, "the gateway was killed");
@@ -110,7 +112,7 @@ export async function killedGateway(demo: Demo, payments: PaymentFixture): Promi
 
   await gateway.restart();
   show.say("a new gateway starts; the client stays away");
-  show.log("x402", await world.logs.x402.ofCall("payment.enqueued_again", callId));
+  show.log("x402", await world.logs.x402.ofCall("payment.reconciled", callId));
   await showOneChargeOneJob(demo, payments, buyer, payment.call, ECHO_UNITS);
 
   await untilSelling(gateway);

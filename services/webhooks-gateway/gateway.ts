@@ -10,7 +10,7 @@ import { rawPath } from "../../shared/http/headers.ts";
 import { bareApp, onlyGet, probes, serve } from "../../shared/http/ops.ts";
 import { createAddressList } from "../../shared/ip/address-list.ts";
 import { createEventCounter } from "../../shared/log/event-counter.ts";
-import { createClaims } from "../../shared/queue/enqueue.ts";
+import { createEnqueue } from "../../shared/queue/enqueue.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { createRecordRejected } from "../../shared/rejected/record.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
@@ -41,7 +41,7 @@ export function createWebhooksGateway(options: GatewayOptions): WebhooksGateway 
   const partition = partitionOf(redis);
   const {
     admission,
-    add,
+    largePartition,
     beginWrite,
     firstCheck,
     pressure,
@@ -49,7 +49,7 @@ export function createWebhooksGateway(options: GatewayOptions): WebhooksGateway 
     clientAddressOf: addressOf,
     close,
   } = openIngress("webhook", partition, options);
-  const accept = createAccept({ add, claims: createClaims(partition), beginWrite, clock });
+  const accept = createAccept({ enqueue: createEnqueue(partition, largePartition), beginWrite });
   const perMinute = webhooks.refusals_per_minute;
   const refusals = { perSecond: perMinute / 60, burst: perMinute };
   const limits = createRateLimits({ partition, log, refusals, clock });

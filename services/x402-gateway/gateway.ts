@@ -17,7 +17,7 @@ import { createFacilitators, createVerifyPayment, type Facilitators } from "./fa
 import { toOfferSettings } from "./payment/offer.ts";
 import { createReadOperatorQuote } from "./payment/operator-quote.ts";
 import { createKnownOutcome } from "./payment/outcome.ts";
-import { createClaimPayment, createFinish, createSettle } from "./payment/settle.ts";
+import { createClaimPayment, createEnqueueSettled, createSettle } from "./payment/settle.ts";
 import { createCallerPolicy, createIsPermittedCaller } from "./policy/caller.ts";
 import { createReconcile } from "./reconciler/reconcile.ts";
 import { startReconciler } from "./reconciler/reconciler.ts";
@@ -62,7 +62,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
 
   // What it stands on: the queue, the journal, chains, facilitators and rates.
   const partition = partitionOf(redis);
-  const { largePartition, admission, add, beginWrite, firstCheck, isUsable, pressure, bodies, close } =
+  const { largePartition, admission, beginWrite, firstCheck, isUsable, pressure, bodies, close } =
     openIngress("x402", partition, options);
   const journal = createPaymentJournal(partition, largePartition);
   const rates = createRates({ tokens: x402.accepted_tokens, partition, clock, log });
@@ -106,12 +106,12 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     bodyBytesMax,
     clock,
   });
-  const finish = createFinish({ journal, add, clock });
+  const enqueueSettled = createEnqueueSettled({ journal, beginWrite, clock });
   const claim = createClaimPayment({ journal, beginWrite, openMax, clock });
   const settle = createSettle({
     journal,
     facilitators,
-    finish,
+    enqueueSettled,
     beginWrite,
     trustFacilitator: x402.trust_facilitator,
     clock,
@@ -171,7 +171,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     journal,
     chainOf: ({ terms }) => chains.of(terms),
     facilitators,
-    finish,
+    enqueueSettled,
     beginWrite,
     isQueued: async ({ id, terms }) => (await registry.find(id, paidQueueOf(terms))) !== undefined,
     settleTimeoutMs,

@@ -46,7 +46,6 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     "payment.in_review": found("review"),
     "payment.contradicted": found("contradicted"),
     "payment.vanished": found("vanished"),
-    "payment.enqueued_again": found("enqueued"),
     "payment.token_unknown": found("token_unknown"),
     "payment.newer": found("newer"),
     "payment.call_missing": found("call_missing"),

@@ -23,7 +23,7 @@ export const bodyLimit = z
   .int()
   .min(0)
   .max(64 * 1024 * 1024);
-/** At least a minute: much longer than the time between a claim and its add to the queue. */
+/** At least a minute: longer than a gateway tries to write one call. */
 export const window = z
   .int()
   .min(60)

@@ -5,7 +5,6 @@ import type { Readiness } from "../http/readiness.ts";
 import type { Origin } from "../job-call/job-call.ts";
 import type { Logger } from "../log/logger.ts";
 import { createReadDepth } from "../queue/depth.ts";
-import { createAdd } from "../queue/enqueue.ts";
 import type { Redis } from "../redis/connect.ts";
 import { DurableRedis } from "../redis/durable.ts";
 import { LargeWrites } from "../redis/large-writes.ts";
@@ -81,7 +80,6 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
     admission: new Admission(durable, backpressure),
     /** The keys over the connection for large writes. */
     largePartition: large.partition,
-    add: createAdd(partition, large.partition),
     beginWrite: createBeginWrite({ small: durable, large, clock, deadlineMs: enqueueTimeoutMs }),
     firstCheck: durable.firstCheck,
     isUsable: () => durable.isUsable,

@@ -133,7 +133,8 @@ function closeServer(server: Server, graceMs: number): Promise<void> {
   });
 }
 
-type UnderWay = { last: IncomingMessage; unanswered: Set<ServerResponse> };
+/** `exchanges` are those that were not answered when the last one began. */
+type UnderWay = { last: IncomingMessage; exchanges: readonly ServerResponse[] };
 
 /**
  * The requests under way on each connection. A client may pipeline (RFC 9112, section 9.3.2), so there may be several, and
@@ -143,13 +144,7 @@ class Exchanges {
   readonly #bySocket = new WeakMap<Duplex, UnderWay>();
 
   begin(req: IncomingMessage, res: ServerResponse): void {
-    const { socket } = req;
-    const known = this.#bySocket.get(socket);
-    const underWay = known ?? { last: req, unanswered: new Set() };
-    if (known === undefined) this.#bySocket.set(socket, underWay);
-    underWay.last = req;
-    underWay.unanswered.add(res);
-    res.once("close", () => underWay.unanswered.delete(res));
+    this.#bySocket.set(req.socket, { last: req, exchanges: [...this.#unanswered(req.socket), res] });
   }
 
   /** The request of this connection that has begun to arrive and is not complete. */
@@ -160,13 +155,17 @@ class Exchanges {
 
   /** Whether a request is being answered on this connection that has proven its right to enter. */
   hasProven(socket: Duplex): boolean {
-    return [...(this.#bySocket.get(socket)?.unanswered ?? [])].some(({ req }) => isProven(req));
+    return this.#unanswered(socket).some(({ req }) => isProven(req));
   }
 
   /** Resolves when every request that has begun is answered, or the connection is gone. */
   async answered(socket: Duplex): Promise<void> {
-    const waiting = [...(this.#bySocket.get(socket)?.unanswered ?? [])];
+    const waiting = this.#unanswered(socket);
     await Promise.all(waiting.map((res) => new Promise((resolve) => res.once("close", resolve))));
+  }
+
+  #unanswered(socket: Duplex): readonly ServerResponse[] {
+    return this.#bySocket.get(socket)?.exchanges.filter((res) => !res.closed) ?? [];
   }
 }
 

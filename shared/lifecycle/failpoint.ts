@@ -1,15 +1,11 @@
 /** The instants at which a test kills a process to see that nothing is lost and nothing runs twice. */
 export const FAILPOINTS = [
-  "gateway.before_claim",
-  "gateway.after_claim",
+  "gateway.before_add",
   "gateway.after_add",
-  "gateway.after_queued",
   "gateway.after_answer",
   "x402.after_verify",
   "x402.after_claim",
   "x402.after_settle",
-  "x402.after_settled",
-  "x402.after_add",
   "x402.after_queued",
   "x402.after_answer",
   "x402.after_evidence",

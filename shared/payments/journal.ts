@@ -1,7 +1,8 @@
 import { AppError } from "../errors/app-error.ts";
-import type { JobCall } from "../job-call/job-call.ts";
+import { jobKeyOf } from "../job-call/job-call.ts";
+import { queueOf } from "../queue/queue-name.ts";
 import type { Partition } from "../redis/partition.ts";
-import type { Lane } from "../redis/retry-write.ts";
+import { type Lane, scriptByLane } from "../redis/retry-write.ts";
 import { script } from "../redis/script.ts";
 import { isNewer, newer } from "../redis/version.ts";
 import {
@@ -11,10 +12,20 @@ import {
   type Payment,
   type PaymentState,
   type Settlement,
-  toCall,
   toPayment,
 } from "./payment.ts";
-import { CLAIM, DISPATCHING, ENDED, LOOK, QUEUED, READ, REVIEW, SETTLED, TAKE_DUE, VOID } from "./scripts.ts";
+import {
+  CLAIM,
+  DISPATCHING,
+  ENDED,
+  ENQUEUE_AGAIN,
+  ENQUEUE_SETTLED,
+  LOOK,
+  READ,
+  REVIEW,
+  TAKE_DUE,
+  VOID,
+} from "./scripts.ts";
 
 export type PaymentJournal = ReturnType<typeof createPaymentJournal>;
 
@@ -25,13 +36,13 @@ export type PaymentJournal = ReturnType<typeof createPaymentJournal>;
  */
 export function createPaymentJournal(partition: Partition, large = partition) {
   const { redis, keys } = partition;
-  const connections = { small: redis, large: large.redis };
   const read = script(redis, READ);
   const look = script(redis, LOOK);
   const takeDue = script(redis, TAKE_DUE);
 
   return {
     claim: createClaim(partition, large),
+    ...createEnqueueing(partition, large),
     ...createTransitions(partition),
 
     /** The whole payment, for whoever shows it: the body may be large. This and the other reads throw `queue.unavailable`. */
@@ -44,16 +55,6 @@ export function createPaymentJournal(partition: Partition, large = partition) {
     async look(id: string): Promise<Payment | undefined> {
       const found = await look([keys.record(id), keys.payment(id)], []).catch(unreadable);
       return toPayment(id, found as [string[], string[]]);
-    },
-
-    /** The call of a payment in this state. Undefined if the state is another one by now, or the call has ended. */
-    async readCall(id: string, state: PaymentState, lane: Lane): Promise<JobCall | undefined> {
-      const connection = connections[lane];
-      const [st, v] = await connection.hmget(keys.record(id), "st", "v").catch(unreadable);
-      if (isNewer("record", v)) throw newer();
-      if (st !== state) return undefined;
-      const text = await connection.hget(keys.payment(id), "call").catch(unreadable);
-      return text === null ? undefined : toCall(text);
     },
 
     /** The id of the call that this payer bought under this identifier. */
@@ -114,8 +115,9 @@ export type Claimed =
  * Writes a whole paid call before money moves, or returns what is known of it. `by` identifies the claiming request: its own
  * repeat, after a lost reply, is `new` again. `openMax` limits the payer's open payments; the reconciler looks at `dueAt`.
  */
-function createClaim({ redis, keys }: Partition, large: Partition) {
-  const claims = { small: script(redis, CLAIM), large: script(large.redis, CLAIM) };
+function createClaim(partition: Partition, large: Partition) {
+  const { keys } = partition;
+  const claims = scriptByLane(partition, large, CLAIM);
 
   /** A key without use here repeats the payment's own key, because Redis Cluster wants every key declared. */
   function claimKeys({ call, terms, identifier, callerNonce, quoteUse }: NewPayment): string[] {
@@ -172,17 +174,60 @@ const VOID_REMEMBERED_MS = 86_400_000;
 /** The states that a transition leaves. If it finds another one, it changes nothing. */
 type From = { now: number; from?: readonly PaymentState[] };
 
-type Settled = { settlement: Settlement; proven: boolean };
-
 type Ending = { reason: string; decided?: Decision; dispatches?: number };
 
+type Settled = { settlement: Settlement; proven: boolean };
+
+/** What brings the call of a payment into its queue. It is the call that the claim has written. */
+function createEnqueueing(partition: Partition, large: Partition) {
+  const { keys, prefix } = partition;
+  const settled = scriptByLane(partition, large, ENQUEUE_SETTLED());
+  const again = scriptByLane(partition, large, ENQUEUE_AGAIN());
+
+  function named({ id, terms }: Payment, now: number): (string | number)[] {
+    const job = { origin: "x402", service_id: terms.service_id, job_id: terms.job_index } as const;
+    return [now, prefix, jobKeyOf(job), queueOf(job), id];
+  }
+
+  return {
+    /**
+     * The payment is settled: SETTLING (or, for an operator, REVIEW) becomes QUEUED, and the call is added to its queue. The
+     * reconciler looks at `dueAt`. Resolves with the state found.
+     */
+    async enqueueSettled(
+      payment: Payment,
+      { settlement, proven }: Settled,
+      { now, dueAt, from = ["SETTLING"] }: From & { dueAt: number },
+      lane: Lane = "small",
+    ): Promise<PaymentState | undefined> {
+      const { id, terms } = payment;
+      const sets = [
+        keys.paymentsDue,
+        keys.openPayments(terms.payer),
+        keys.paymentsUnresolved,
+        keys.paymentsInReview,
+      ];
+      const args = [...named(payment, now), dueAt, JSON.stringify(settlement), proven ? 1 : 0, ...from];
+      return toState(await settled[lane]([keys.record(id), keys.payment(id), ...sets], args));
+    },
+
+    /** Adds the call of a payment that is QUEUED to its queue again. Resolves with the state found. */
+    async enqueueAgain(
+      payment: Payment,
+      now: number,
+      lane: Lane = "small",
+    ): Promise<PaymentState | undefined> {
+      const { id } = payment;
+      return toState(await again[lane]([keys.record(id), keys.payment(id)], named(payment, now)));
+    },
+  };
+}
+
 /**
- * The transitions after the claim, until the call is in the queue or the payment is VOID. They resolve with the state before:
- * one of `from` means that the transition was made; undefined, that there is no such payment.
+ * The other transitions after the claim. They resolve with the state before: one of `from` means that the transition was made;
+ * undefined, that there is no such payment.
  */
 function createTransitions({ redis, keys }: Partition) {
-  const settled = script(redis, SETTLED);
-  const queued = script(redis, QUEUED);
   const toVoid = script(redis, VOID);
   const review = script(redis, REVIEW);
   const dispatching = script(redis, DISPATCHING);
@@ -203,22 +248,6 @@ function createTransitions({ redis, keys }: Partition) {
   }
 
   return {
-    /** SETTLING (or, for an operator, REVIEW) becomes SETTLED. The reconciler looks at `dueAt`, or else now. */
-    async markSettled(
-      { id, terms }: Payment,
-      { settlement, proven }: Settled,
-      { now, dueAt = now, from = ["SETTLING"] }: From & { dueAt?: number },
-    ): Promise<PaymentState | undefined> {
-      const touched = [...own(id), keys.paymentsDue, keys.openPayments(terms.payer), ...unresolved];
-      const args = [id, now, dueAt, JSON.stringify(settlement), proven ? 1 : 0, ...from];
-      return toState(await settled(touched, args));
-    },
-
-    /** SETTLED becomes QUEUED; any other state is newer and stays. The reconciler looks again at `dueAt`. */
-    async markQueued(id: string, { now, dueAt }: { now: number; dueAt: number }): Promise<void> {
-      await queued([...own(id), keys.paymentsDue, keys.paymentsUnresolved], [id, now, dueAt]);
-    },
-
     /**
      * SETTLING (or, for an operator, REVIEW) becomes VOID, and the body is dropped. With `dispatches` only if no more settle
      * requests were sent: undefined if they were.

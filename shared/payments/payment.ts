@@ -6,21 +6,13 @@ import { isNewer, newer, VERSIONS } from "../redis/version.ts";
 /**
  * The states of a paid call, in its one record (`{postern}:call:<id>`). They only move forward:
  *
- *   (none) ─claim─► SETTLING ─paid─► SETTLED ─added─► QUEUED ─► INJECTED | FAILED ◄─► | DISCARDED
- *                      │  └─ evidence contradicts ─► REVIEW ─ an operator decides ─► SETTLED | VOID
+ *   (none) ─claim─► SETTLING ─paid─► QUEUED ─► INJECTED | FAILED ◄─► | DISCARDED
+ *                      │  └─ evidence contradicts ─► REVIEW ─ an operator decides ─► QUEUED | VOID
  *                      └─ proven never to pay ─► VOID
  *
  * From QUEUED on it is a call like any other (shared/queue/protocol.ts). A record expires only in a final state.
  */
-export type PaymentState =
-  | "SETTLING"
-  | "SETTLED"
-  | "QUEUED"
-  | "FAILED"
-  | "INJECTED"
-  | "DISCARDED"
-  | "VOID"
-  | "REVIEW";
+export type PaymentState = "SETTLING" | "QUEUED" | "FAILED" | "INJECTED" | "DISCARDED" | "VOID" | "REVIEW";
 
 /** What the payer signed, and what it pays for. Amounts and times are decimal strings, addresses and nonce 0x hex. */
 export type PaymentTerms = {

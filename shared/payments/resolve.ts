@@ -13,9 +13,9 @@ type Resolved = { kind: "done" } | { kind: "left"; state: PaymentState | undefin
 const BY_OPERATOR = "by the operator's decision";
 
 /**
- * Ends a REVIEW by an operator's decision; `by` is the operator. A settled payment becomes due at once, and a gateway queues
- * its call. A void payment loses its body. Operator and reason are stored with the change, and then in the audit. A payment
- * in any other state is left alone.
+ * Ends a REVIEW by an operator's decision; `by` is the operator. The call of a settled payment is in its queue then; a void
+ * payment loses its body. Operator and reason are stored with the change, and then in the audit. A payment in any other state
+ * is left alone.
  */
 export function createResolve({
   journal,
@@ -51,6 +51,6 @@ export function createResolve({
     }
     const { transaction } = verdict;
     const settlement = { ...toSettlement(payment, { transaction, by: "operator" }), decided };
-    return journal.markSettled(payment, { settlement, proven: false }, fromReview);
+    return journal.enqueueSettled(payment, { settlement, proven: false }, { ...fromReview, dueAt: clock() });
   }
 }

@@ -1,3 +1,4 @@
+import { addLua } from "../queue/scripts.ts";
 import { EVEN_IF_FULL } from "../redis/script.ts";
 import { refuseNewer, unlessNewer, VERSIONS } from "../redis/version.ts";
 
@@ -57,34 +58,48 @@ end
 return {redis.call('HGETALL', KEYS[1]), fields}`;
 
 /**
- * KEYS record, payment, due, open, unresolved, in review. ARGV id, now, due at, settlement, proven, from states... Changes one
- * of these states to SETTLED. Answers the state found.
+ * Lua with a function that adds the call which a payment keeps, and puts the transaction of its settlement among the metadata. What
+ * stands before the metadata (job-call.ts) nobody outside has a say in. It needs ARGV now, prefix, job, queue, id, and answers with an
+ * error if a later release wrote the call.
  */
-export const SETTLED = `${EVEN_IF_FULL}${unlessNewer("record")}
+const ADD_PAID = () => `
+local now, prefix = ARGV[1], ARGV[2] .. ':'
+${addLua()}
+local function addPaid(settlement)
+  local call = redis.call('HGET', KEYS[2], 'call')${refuseNewer("call", `string.match(call, '^{"v":(%d+)')`).replaceAll("\n", "\n  ")}
+  local _, at = string.find(call, '"metadata":{', 1, true)
+  local transaction = '"X-X402-TRANSACTION":' .. cjson.encode(cjson.decode(settlement).transaction)
+  local comma = string.sub(call, at + 1, at + 1) == '}' and '' or ','
+  add(ARGV[3], ARGV[4], ARGV[5], string.sub(call, 1, at) .. transaction .. comma .. string.sub(call, at + 1))
+  writeTotals()
+end`;
+
+/**
+ * KEYS record, payment, due, open, unresolved, in review. ARGV now, prefix, job, queue, id, due at, settlement, proven, from states...
+ * Adds the call, and changes one of these states to QUEUED. Answers the state found.
+ */
+export const ENQUEUE_SETTLED = () => `${EVEN_IF_FULL}${unlessNewer("record")}${ADD_PAID()}
 local st = redis.call('HGET', KEYS[1], 'st')
-for i = 6, #ARGV do
+for i = 9, #ARGV do
   if st == ARGV[i] then
-    redis.call('HSET', KEYS[1], 'st', 'SETTLED', 'at', ARGV[2])
-    redis.call('HSET', KEYS[2], 'settlement', ARGV[4], 'proven', ARGV[5], 'settled_at', ARGV[2])
-    redis.call('ZADD', KEYS[3], ARGV[3], ARGV[1])
-    redis.call('SREM', KEYS[4], ARGV[1])
-    local since = redis.call('ZSCORE', KEYS[6], ARGV[1])
-    if since then
-      redis.call('ZREM', KEYS[6], ARGV[1])
-      redis.call('ZADD', KEYS[5], since, ARGV[1])
-    end
+    local refused = addPaid(ARGV[7])
+    if refused then return refused end
+    redis.call('HSET', KEYS[1], 'st', 'QUEUED', 'at', now)
+    redis.call('HSET', KEYS[2], 'settlement', ARGV[7], 'proven', ARGV[8], 'settled_at', now)
+    redis.call('ZADD', KEYS[3], ARGV[6], ARGV[5])
+    redis.call('SREM', KEYS[4], ARGV[5])
+    redis.call('ZREM', KEYS[5], ARGV[5])
+    redis.call('ZREM', KEYS[6], ARGV[5])
     break
   end
 end
 return st`;
 
-/** KEYS record, payment, due, unresolved. ARGV id, now, due at. Changes SETTLED to QUEUED. */
-export const QUEUED = `${EVEN_IF_FULL}${unlessNewer("record")}
-if redis.call('HGET', KEYS[1], 'st') == 'SETTLED' then
-  redis.call('HSET', KEYS[1], 'st', 'QUEUED', 'at', ARGV[2])
-end
-redis.call('ZREM', KEYS[4], ARGV[1])
-redis.call('ZADD', KEYS[3], 'XX', ARGV[3], ARGV[1])`;
+/** KEYS record, payment. ARGV now, prefix, job, queue, id. Adds the call of a QUEUED payment again. Answers the state found. */
+export const ENQUEUE_AGAIN = () => `${EVEN_IF_FULL}${unlessNewer("record")}${ADD_PAID()}
+local st = redis.call('HGET', KEYS[1], 'st')
+local refused = st == 'QUEUED' and addPaid(redis.call('HGET', KEYS[2], 'settlement'))
+return refused or st`;
 
 /**
  * KEYS record, payment, due, open, identifier, unresolved, in review, caller nonce, quote. ARGV id, now, ms to live, reason,

@@ -1,31 +1,34 @@
-import {
-  type JobJson,
-  type MinimalJob,
-  type QueueBaseOptions,
-  QueueKeys,
-  RedisConnection,
-  RedisQueueBackend,
-  raw2NextJobData,
-} from "bullmq";
+import { type QueueBaseOptions, QueueKeys, RedisConnection, RedisQueueBackend } from "bullmq";
+import { Batches } from "../redis/batches.ts";
 import type { Redis } from "../redis/connect.ts";
 import type { Partition } from "../redis/partition.ts";
 import { type Script, script } from "../redis/script.ts";
 import { SHARED } from "./bullmq-scripts.ts";
 import { RANDOM_ID_KEEP_MS, type RecordState } from "./protocol.ts";
-import { jobOf, type QueueName, queuesOf } from "./queue-name.ts";
-import { surroundedScripts } from "./scripts.ts";
+import { jobOf, type QueueName } from "./queue-name.ts";
+import { answerOf, endLua, surroundedScripts } from "./scripts.ts";
+
+/** A call just taken. */
+export type FetchedCall = {
+  kind: "call";
+  id: string;
+  /** The call as stored. */
+  data: string;
+  /** When it came into the queue, unix ms. */
+  queuedAt: number;
+  attemptsMade: number;
+  attemptsStarted: number;
+  /** How many processes have ended with it in hand. */
+  crashes: number;
+  /** The state that its record had, if it has one; NEWER if a later release wrote it. */
+  record: RecordState | "NEWER" | undefined;
+  /** The window of the record, if it has one. */
+  windowMs: number | undefined;
+};
 
 /** What a fetch finds. */
 export type Fetched =
-  | {
-      kind: "call";
-      id: string;
-      json: JobJson;
-      /** The state that the call's record had, if it has one; NEWER if a later release wrote it. */
-      record: RecordState | "NEWER" | undefined;
-      /** The window of the record, if it has one. */
-      windowMs: number | undefined;
-    }
+  | FetchedCall
   /** Nothing can be taken now. `recheckAt` is when it may change (unix ms), if that is known. */
   | { kind: "none"; recheckAt: number | undefined }
   /** The next call is so many bytes large as stored, and there is no room for it. */
@@ -67,13 +70,15 @@ export class QueueBackend extends RedisQueueBackend {
   readonly #scripts: ReadonlyMap<string, Surrounded>;
   /** What ends the ARGV of each script (scripts.ts). */
   readonly #tail: readonly (string | number)[];
+  readonly #ends: Ends;
+  readonly #names: readonly [job: string, queue: string];
   /** Of the fetch under way: BullMQ's own method takes no such argument, and there is one fetch from a queue at a time. */
   #room: Room = { bytes: undefined, alone: false };
 
   constructor(opened: OpenedPartition, queue: QueueName, work: Work | undefined) {
     const { prefix } = opened.partition;
     const bullKeys = new QueueKeys(prefix);
-    const options = { prefix, ...work, connection: opened.partition.redis };
+    const options = { prefix, ...(work && { ...work, ...OF_ALL }), connection: opened.partition.redis };
     super(
       opened.connection,
       queue,
@@ -83,10 +88,10 @@ export class QueueBackend extends RedisQueueBackend {
       undefined,
       false,
     );
-    const job = jobOf(queue);
-    const others = queuesOf(job).filter((other) => other !== queue);
     this.#scripts = opened.scripts;
-    this.#tail = [work?.name ?? "", work?.lockDuration ?? 0, prefix, job, queue, ...others, others.length];
+    this.#ends = opened.ends;
+    this.#names = [jobOf(queue), queue];
+    this.#tail = [work?.name ?? "", work?.lockDuration ?? 0, prefix, ...this.#names];
   }
 
   /** Takes the next call, if there is room for it. Only one fetch from a queue may be under way. */
@@ -101,45 +106,37 @@ export class QueueBackend extends RedisQueueBackend {
     token: string,
     { fetchNext, windowMs = RANDOM_ID_KEEP_MS, retried }: Injected,
   ): Promise<Fetched | undefined> {
-    return this.#complete(id, token, fetchNext, { keepMs: windowMs, retried });
+    return this.#end(id, token, fetchNext, { keepMs: windowMs, retried });
   }
 
   /** The call leaves the queue, and its record stays as it is. */
   async ended(id: string, token: string, fetchNext: FetchNext): Promise<Fetched | undefined> {
-    return this.#complete(id, token, fetchNext);
+    return this.#end(id, token, fetchNext);
   }
 
-  async #complete(
+  async #end(
     id: string,
     token: string,
     fetchNext: FetchNext,
     injected?: Recorded,
   ): Promise<Fetched | undefined> {
-    const job = { id, opts: {} } as MinimalJob;
-    const args = this.moveToCompletedArgs(job, "null", true, token, fetchNext !== undefined);
-    const room = { bytes: fetchNext?.bytes, alone: false };
-    const reply = await this.#run("moveToFinished", args as Args, { injected, room });
-    if (typeof reply === "number" && reply < 0) {
-      throw this.finishedErrors({ code: reply, jobId: id, command: "moveToFinished", state: "active" });
+    const record = [injected?.keepMs ?? "", injected?.retried ? 1 : 0];
+    const words = [...this.#names, id, token, ...record, fetchNext ? 1 : 0, fetchNext?.bytes ?? 0];
+    const answer = answerOf(await this.#ends.add(words, 0));
+    if (typeof answer === "number" && answer < 0) {
+      throw this.finishedErrors({ code: answer, jobId: id, command: "moveToFinished", state: "active" });
     }
-    return fetchNext && toFetched(raw2NextJobData(reply as unknown[]));
+    return fetchNext && toFetched(answer);
   }
 
   /** BullMQ's one way to Redis for its scripts. `args` are the KEYS, followed by the ARGV. */
   override execCommand(...[client, command, args]: Parameters<RedisQueueBackend["execCommand"]>): unknown {
-    if (!this.#scripts.has(command)) return super.execCommand(client, command, args);
-    return this.#run(command, args as Args, { room: this.#room });
-  }
-
-  #run(
-    command: string,
-    args: Args,
-    { injected, room }: { injected?: Recorded | undefined; room: Room },
-  ): Promise<unknown> {
-    const { keys, run } = this.#scripts.get(command) as Surrounded;
-    const record = [injected?.keepMs ?? "", injected?.retried ? 1 : ""];
-    const ours = [Date.now(), ...record, room.bytes ?? "", room.alone ? 1 : "", ...this.#tail];
-    return run(args.slice(0, keys) as string[], [...args.slice(keys), ...ours]);
+    const surrounded = this.#scripts.get(command);
+    if (surrounded === undefined) return super.execCommand(client, command, args);
+    const { keys, run } = surrounded;
+    const words = args as Args;
+    const ours = [Date.now(), this.#room.bytes ?? "", this.#room.alone ? 1 : "", ...this.#tail];
+    return run(words.slice(0, keys) as string[], [...words.slice(keys), ...ours]);
   }
 }
 
@@ -150,16 +147,32 @@ type OpenedPartition = {
   partition: Partition;
   connection: RedisConnection;
   scripts: ReadonlyMap<string, Surrounded>;
+  ends: Ends;
 };
+
+/** The ends of calls that come in one turn of the event loop go to Redis together, whichever queues they leave. */
+type Ends = Batches<Args, unknown>;
+
+function createEnds({ redis, keys, prefix }: Partition, work: Work | undefined): Ends {
+  const run = script(redis, endLua());
+  const worker = [work?.name ?? "", work?.lockDuration ?? 0, OF_ALL.metrics.maxDataPoints];
+  return new Batches(async (ends: readonly Args[]) => {
+    return (await run([keys.queues], [prefix, Date.now(), ...worker, ...ends.flat()])) as unknown[];
+  });
+}
 
 /** How a worker takes calls; BullMQ's names. */
 export type Work = {
   name: string;
   lockDuration: number;
   stalledInterval: number;
+};
+
+/** The same for all workers; BullMQ's names. */
+const OF_ALL = {
   /** However often a worker dies with a call in hand, the call waits again: a crash never makes a call FAILED. */
-  maxStalledCount: number;
-  metrics: { maxDataPoints: number };
+  maxStalledCount: 1_000_000,
+  metrics: { maxDataPoints: 60 },
 };
 
 export type Backends = (queue: QueueName) => QueueBackend;
@@ -170,6 +183,7 @@ export function openBackends(partition: Partition, work?: Work): Backends {
     partition,
     connection: share(partition.redis),
     scripts: scriptsOn(partition.redis),
+    ends: createEnds(partition, work),
   };
   const backends = new Map<QueueName, QueueBackend>();
   return (queue) => {
@@ -217,26 +231,34 @@ function codeOf(error: unknown): unknown {
 }
 
 /**
- * BullMQ's answer to a fetch. Ours puts what is known of the call's record in the last place, or a word that says why there is no
- * call; the second place then has the size of a call that is too large, or the id of one that is to be taken alone (scripts.ts).
+ * BullMQ's answer to a fetch. Ours puts the call in the last place, or a word that says why there is none; the second place then has
+ * the size of a call that is too large, or the id of one that is to be taken alone (scripts.ts).
  */
-type Answer = [json: JobJson | null, idOrBytes: string | number, closedMs: number, last: number | string];
+type Answer = [job: unknown, idOrBytes: string | number, closedMs: number, last: number | string | Job];
+
+type Job = [
+  ...[data: string, timestamp: string, made: string, started: string, crashes: string],
+  ...[state: string, windowMs: string],
+];
 
 function toFetched(answer: unknown): Fetched {
-  const [json, id, closedMs = 0, last = 0] = (answer ?? []) as Partial<Answer>;
+  const [, id, closedMs = 0, last = 0] = (answer || []) as Partial<Answer>;
+  if (Array.isArray(last)) return toCall(String(id), last);
   if (last === "LARGE") return { kind: "large", bytes: Number(id) };
   if (last === "ALONE") return { kind: "alone", id: String(id) };
   if (last === "REFETCH") return { kind: "refetch" };
-  if (json) {
-    const [record, windowMs] = String(last).split(" ");
-    return {
-      kind: "call",
-      id: String(id),
-      json,
-      record: (record || undefined) as RecordState | "NEWER" | undefined,
-      windowMs: windowMs ? Number(windowMs) : undefined,
-    };
-  }
   if (closedMs > 0) return { kind: "none", recheckAt: Date.now() + closedMs };
   return { kind: "none", recheckAt: Number(last) > 0 ? Number(last) : undefined };
+}
+
+function toCall(id: string, [data, timestamp, made, started, crashes, state, windowMs]: Job): FetchedCall {
+  return {
+    ...{ kind: "call", id, data },
+    queuedAt: Number(timestamp),
+    attemptsMade: Number(made),
+    attemptsStarted: Number(started),
+    crashes: Number(crashes),
+    record: (state || undefined) as FetchedCall["record"],
+    windowMs: windowMs ? Number(windowMs) : undefined,
+  };
 }

@@ -108,7 +108,7 @@ if not score or tonumber(score) ~= tonumber(ARGV[4]) then return 0 end`;
 const REPLAY = `${WHILE_FAILED}
 local st = redis.call('HGET', KEYS[1], 'st')
 if st == 'DISCARDED' then return 0 end
-if st == 'CLAIMED' or st == 'FAILED' then
+if st == 'FAILED' then
   redis.call('HSET', KEYS[1], 'st', ARGV[1], 'at', ARGV[2])
   redis.call('PERSIST', KEYS[1])
 end

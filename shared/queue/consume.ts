@@ -1,31 +1,23 @@
-import type { JobJson } from "bullmq";
 import { messageOf } from "../errors/app-error.ts";
 import { failpoint } from "../lifecycle/failpoint.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Partition } from "../redis/partition.ts";
 import { delay, within } from "../time/clock.ts";
-import { type Backends, type Fetched, openBackends } from "./backend.ts";
+import { type Backends, type Fetched, type FetchedCall, openBackends } from "./backend.ts";
 import { createFinish, leaves, type Verdict } from "./finish.ts";
 import { createHolds, type Held, Hold, type Holds } from "./hold.ts";
 import { createListen, createTell } from "./listen.ts";
 import { createLostTakes, type LostTakes } from "./lost-takes.ts";
-import type { RecordState } from "./protocol.ts";
 import { callFields, type QueueName } from "./queue-name.ts";
 import { type Turn, Turns } from "./turns.ts";
 import { createUpkeep, stalledIntervalOf } from "./upkeep.ts";
 
 /** A call taken from its queue. `attempt` counts from 1. */
-export type Taken = {
-  id: string;
+export type Taken = Pick<FetchedCall, "id" | "record" | "crashes" | "queuedAt"> & {
   queue: QueueName;
   /** Of what was written there; undefined if it is no JSON. Only the first call has it, so that no large body stays behind. */
   takeStored: () => unknown;
-  /** The state of its record when it was taken, if it has one; NEWER if a later release wrote it. */
-  record: RecordState | "NEWER" | undefined;
   attempt: number;
-  /** How many processes have ended with it in hand. */
-  crashes: number;
-  queuedAt: number;
 };
 
 /** Delivers one call and decides what happens to it. Should stop early if `hold` is lost. Must not throw. */
@@ -75,8 +67,6 @@ export function consume(options: ConsumeOptions): Consumer {
     name: workerName,
     lockDuration: lockMs,
     stalledInterval: stalledIntervalOf(lockMs),
-    maxStalledCount: 1_000_000,
-    metrics: { maxDataPoints: 60 },
   });
   const lostTakes = createLostTakes(partition, {
     backendOf,
@@ -129,8 +119,6 @@ type Parts = {
   lostTakes: LostTakes;
 };
 
-type Next = Extract<Fetched, { kind: "call" }>;
-
 /** Takes and runs calls in the free slots. */
 function createWork(options: ConsumeOptions, parts: Parts) {
   const { turns, lostTakes, holds, backendOf } = parts;
@@ -167,7 +155,7 @@ function createWork(options: ConsumeOptions, parts: Parts) {
   }
 
   /** Resolves with the next call, if one was taken while this one was finished. */
-  async function run(turn: Turn, token: string, next: Next): Promise<Next | undefined> {
+  async function run(turn: Turn, token: string, next: FetchedCall): Promise<FetchedCall | undefined> {
     const { queue } = turn;
     const held = toHeld(queue, token, next);
     holds.add(held);
@@ -201,7 +189,7 @@ function createTake(
 ) {
   const tell = createTell(partition);
 
-  async function take(turn: Turn, token: string): Promise<Next | undefined> {
+  async function take(turn: Turn, token: string): Promise<FetchedCall | undefined> {
     const { queue } = turn;
     const { told } = turns;
     lostTakes.inHand(token, undefined);
@@ -231,7 +219,7 @@ function createTake(
   }
 
   /** The call, if there is one. If the queue has none, it has had none since `told`. */
-  function toNext(queue: QueueName, fetched: Fetched | undefined, told: number): Next | undefined {
+  function toNext(queue: QueueName, fetched: Fetched | undefined, told: number): FetchedCall | undefined {
     if (fetched?.kind === "call") return fetched;
     if (fetched?.kind !== "none") return undefined;
     turns.none(queue, told);
@@ -242,25 +230,31 @@ function createTake(
   return { take, toNext };
 }
 
-function toHeld(queue: QueueName, token: string, { id, windowMs, json }: Next): Held {
-  const { attemptsStarted, stalledCounter: crashes } = json;
+function toHeld(
+  queue: QueueName,
+  token: string,
+  { id, windowMs, attemptsStarted, crashes }: FetchedCall,
+): Held {
   return { queue, id, token, hold: new Hold(), windowMs, retried: attemptsStarted > 1, crashes };
 }
 
-function toTaken(queue: QueueName, { id, json, record }: Next): Taken {
+function toTaken(queue: QueueName, fetched: FetchedCall): Taken {
+  const { id, record, attemptsMade, crashes, queuedAt } = fetched;
   return {
-    ...{ id, queue, record },
-    takeStored: () => parsed(json),
-    attempt: json.attemptsMade + 1,
-    crashes: json.stalledCounter,
-    queuedAt: json.timestamp,
+    id,
+    queue,
+    takeStored: () => parsed(fetched),
+    record,
+    attempt: attemptsMade + 1,
+    crashes,
+    queuedAt,
   };
 }
 
 /** Undefined if it is no JSON. The text goes. */
-function parsed(json: JobJson): unknown {
-  const text = json.data;
-  json.data = "";
+function parsed(fetched: FetchedCall): unknown {
+  const text = fetched.data;
+  fetched.data = "";
   try {
     return JSON.parse(text);
   } catch {

@@ -1,81 +1,88 @@
-import type { JobJson } from "bullmq";
-import { type JobCall, toJson } from "../job-call/job-call.ts";
+import { type JobCall, jobKeyOf, storedBytes, toJson } from "../job-call/job-call.ts";
+import { Batches } from "../redis/batches.ts";
 import type { Partition } from "../redis/partition.ts";
-import type { Lane } from "../redis/retry-write.ts";
-import { script } from "../redis/script.ts";
-import { unlessNewer, VERSIONS } from "../redis/version.ts";
-import { openBackends } from "./backend.ts";
-import { JOB_NAME, JOB_OPTIONS, type RecordState } from "./protocol.ts";
+import { type Lane, scriptByLane } from "../redis/retry-write.ts";
+import type { Script } from "../redis/script.ts";
+import { newer, VERSIONS } from "../redis/version.ts";
+import type { RecordState } from "./protocol.ts";
 import { queueOf } from "./queue-name.ts";
+import { addLua, answerOf, eachAlone } from "./scripts.ts";
 
-/** Resolves once Redis has replied to the add. Adding the same id again does nothing while the call is in its queue. */
-export type Add = (call: JobCall, lane?: Lane) => Promise<void>;
+/** How a call that its sender can repeat is remembered, in its record. */
+export type Claim = {
+  /** The request that makes it: its own repeat, after a lost reply, is `new` again. */
+  by: string;
+  /** The hash that a repeat must have too. */
+  bodySha256: string;
+  /** How long the record is kept after the call's end. */
+  windowMs: number;
+};
+
+export type Enqueued = { kind: "new" } | { kind: "known"; state: RecordState } | { kind: "conflict" };
 
 /**
- * Adds calls to the queues of their jobs. For gateways: the connection must fail fast (connectForRequests). `large` is the same
- * partition over the connection for large writes.
+ * Adds a call to the queue of its job, unless a claim shows that it is known, and resolves once Redis has replied. An add without a
+ * claim is new, and does nothing while the call is in its queue. Throws `record.newer`.
  */
-export function createAdd(partition: Partition, large = partition): Add {
-  const backends = { small: openBackends(partition), large: openBackends(large) };
-  return async (call, lane = "small") => {
-    const { id } = call;
-    const opts = { ...JOB_OPTIONS, jobId: id };
-    const job = { id, name: JOB_NAME, data: toJson(call), opts, timestamp: Date.now() };
-    await backends[lane](queueOf(call)).addJob(job as unknown as JobJson, id); // it sends bytes as they are
+export type Enqueue = (call: JobCall, claim?: Claim, lane?: Lane) => Promise<Enqueued>;
+
+const WORDS_A_CALL = 7;
+
+/**
+ * KEYS queues. ARGV prefix, now; then for each call: job, queue, id, the call as stored, by (empty without a claim), body sha256,
+ * window ms. Answers for each call NEW, CONFLICT, the state found, or NEWER, or FAILED and the error: one that fails fails alone. The
+ * record comes after the add, so that it never says QUEUED of a call that is not there.
+ */
+const enqueueLua = () => `
+local prefix, now = ARGV[1] .. ':', ARGV[2]
+${addLua()}
+local function enqueue(jobName, name, id, data, by, bodySha256, windowMs)
+  if by == '' then
+    add(jobName, name, id, data)
+    return 'NEW'
+  end
+  local record = prefix .. 'call:' .. id
+  local st, bh, known, v = unpack(redis.call('HMGET', record, 'st', 'bh', 'by', 'v'))
+  if tonumber(v or 1) > ${VERSIONS.record} then return 'NEWER' end
+  if st and bh and bh ~= bodySha256 then return 'CONFLICT' end
+  if st then return known == by and 'NEW' or st end
+  add(jobName, name, id, data)
+  redis.call('HSET', record, 'v', '${VERSIONS.record}', 'st', 'QUEUED', 'bh', bodySha256, 'w', windowMs, 'at', now, 'by', by)
+  return 'NEW'
+end
+${eachAlone("enqueue", 3, WORDS_A_CALL)}`;
+
+/**
+ * Small calls that come in one turn of the event loop go to Redis together. For gateways: the connection must fail fast
+ * (connectForRequests). `large` is the same partition over the connection for large writes, where each call goes alone.
+ */
+export function createEnqueue(partition: Partition, large = partition): Enqueue {
+  const lua = enqueueLua();
+  const run = scriptByLane(partition, large, lua);
+  const small = new Batches((calls: readonly Words[]) => send(run.small, calls));
+
+  async function send(by: Script, calls: readonly Words[]): Promise<string[]> {
+    return (await by([partition.keys.queues], [partition.prefix, Date.now(), ...calls.flat()])) as string[];
+  }
+
+  return async (call, claim, lane = "small") => {
+    const words = toWords(call, claim);
+    const answer =
+      lane === "small" ? await small.add(words, storedBytes(call)) : (await send(run.large, [words]))[0];
+    return toEnqueued(answerOf(answer) as string);
   };
 }
 
-export type Claim =
-  | { kind: "new" }
-  | { kind: "conflict" }
-  | { kind: "known"; state: Exclude<RecordState, "SETTLED"> };
+type Words = (string | number | Buffer)[];
 
-/** KEYS record. ARGV body sha256, window ms, now, by. Answers NEW, CONFLICT or the state found. */
-const CLAIM = `
-local st = redis.call('HGET', KEYS[1], 'st')
-if not st then
-  redis.call('HSET', KEYS[1], 'v', ${VERSIONS.record}, 'st', 'CLAIMED', 'bh', ARGV[1], 'w', ARGV[2], 'at', ARGV[3], 'by', ARGV[4])
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
-  return 'NEW'
-end
-${unlessNewer("record").trim()}
-local bh = redis.call('HGET', KEYS[1], 'bh')
-if bh and bh ~= ARGV[1] then return 'CONFLICT' end
-if st == 'CLAIMED' and redis.call('HGET', KEYS[1], 'by') == ARGV[4] then return 'NEW' end
-return st`;
+function toWords(call: JobCall, claim: Claim | undefined): Words {
+  const { by = "", bodySha256 = "", windowMs = 0 } = claim ?? {};
+  return [jobKeyOf(call), queueOf(call), call.id, toJson(call), by, bodySha256, windowMs];
+}
 
-/** KEYS record. ARGV now. */
-const MARK_QUEUED = `${unlessNewer("record")}
-if redis.call('HGET', KEYS[1], 'st') ~= 'CLAIMED' then return end
-redis.call('HSET', KEYS[1], 'st', 'QUEUED', 'at', ARGV[1])
-redis.call('PERSIST', KEYS[1])`;
-
-export type Claims = ReturnType<typeof createClaims>;
-
-/** A gateway's writes to the record of a call with a delivery id. Each is one atomic script; none is retried here. */
-export function createClaims({ redis, keys }: Partition) {
-  const claim = script(redis, CLAIM);
-  const markQueued = script(redis, MARK_QUEUED);
-
-  return {
-    /**
-     * Before the add: makes the record, or returns what is known of the call. `by` identifies the claiming request: its own
-     * repeat, after a lost reply, is `new` again. Throws `record.newer`.
-     */
-    async claim(
-      id: string,
-      bodySha256: string,
-      { windowMs, now, by }: { windowMs: number; now: number; by: string },
-    ): Promise<Claim> {
-      const reply = (await claim([keys.record(id)], [bodySha256, windowMs, now, by])) as string;
-      if (reply === "NEW") return { kind: "new" };
-      if (reply === "CONFLICT") return { kind: "conflict" };
-      return { kind: "known", state: reply as Exclude<RecordState, "SETTLED"> };
-    },
-
-    /** After the add: CLAIMED becomes QUEUED. Any other state is newer and stays. */
-    async markQueued(id: string, now: number): Promise<void> {
-      await markQueued([keys.record(id)], [now]);
-    },
-  };
+function toEnqueued(answer: string): Enqueued {
+  if (answer === "NEW") return { kind: "new" };
+  if (answer === "CONFLICT") return { kind: "conflict" };
+  if (answer === "NEWER") throw newer();
+  return { kind: "known", state: answer as RecordState };
 }

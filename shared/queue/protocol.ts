@@ -6,22 +6,20 @@ import type { JobsOptions } from "bullmq";
  * Every call has a record beside its BullMQ job, because BullMQ forgets an id once its job is removed, and ignores a second
  * add without saying so. The states of the record:
  *
- *   (none) ─claim─► CLAIMED ─add─► QUEUED ─► INJECTED
- *                                    │  ▲
- *                                    ▼  │ replay
- *                                  FAILED ─► DISCARDED
+ *   (none) ─► QUEUED ─► INJECTED
+ *              │  ▲
+ *              ▼  │ replay
+ *            FAILED ─► DISCARDED
  *
- * A gateway writes CLAIMED and QUEUED (enqueue.ts); the step that takes a call writes QUEUED where the gateway did not come to it,
- * and the one that ends it INJECTED (scripts.ts); FAILED, DISCARDED and a replay's QUEUED are in call-record.ts.
+ * The step that adds a call writes QUEUED (enqueue.ts), the one that ends it INJECTED, and the one that takes it QUEUED again after a
+ * replay (scripts.ts); FAILED, DISCARDED and a replay's QUEUED are in call-record.ts.
  *
- * A paid call begins as a payment (shared/payments/payment.ts) and comes here as SETTLED. A call without a delivery id is not
- * claimed: its record appears when it ends.
- * A CLAIMED record lives for the deduplication window. QUEUED and FAILED records do not expire. At INJECTED and DISCARDED
- * the window begins again.
+ * A paid call begins as a payment (shared/payments/payment.ts), and its record is here once it is QUEUED. The record of a call
+ * without a delivery id appears when it ends. QUEUED and FAILED records do not expire. At INJECTED and DISCARDED the window begins.
  * Fields: v version, st state, bh body sha256, w window in ms, at time of the last change, by the request that claimed the call; of a
  * paid call also rt, the route that it was bought at.
  */
-export type RecordState = "CLAIMED" | "SETTLED" | "QUEUED" | "FAILED" | "INJECTED" | "DISCARDED";
+export type RecordState = "QUEUED" | "FAILED" | "INJECTED" | "DISCARDED";
 
 /** How long the record of an ended call without a delivery id lives: longer than any late repeat of its add takes. */
 export const RANDOM_ID_KEEP_MS = 3_600_000;

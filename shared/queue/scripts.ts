@@ -1,7 +1,9 @@
+import { ORIGINS } from "../job-call/job-call.ts";
+import { BATCH_BYTES_MAX } from "../redis/batches.ts";
 import { EVEN_IF_FULL } from "../redis/script.ts";
 import { VERSIONS } from "../redis/version.ts";
 import { type Definition, scriptsOfBullmq } from "./bullmq-scripts.ts";
-import { CRASHES } from "./protocol.ts";
+import { CRASHES, JOB_NAME, JOB_OPTIONS } from "./protocol.ts";
 
 /*
  * Lua around each of BullMQ's scripts, so that BullMQ's change of a queue and what producers are told of it are one step.
@@ -40,29 +42,50 @@ local function awake(wake, queue)
   redis.call('ZADD', wake, 'NX', time[1] * 1000000 + time[2], queue)
 end`;
 
+/** Lua that reads what ends the ARGV of a script around one of BullMQ's, whose KEYS and ARGV come first. */
+const TAIL = `
+local tail = #ARGV - 7
+local now, room, alone = tonumber(ARGV[tail]), tonumber(ARGV[tail + 1]), ARGV[tail + 2] ~= ''
+local worker, lockMs = ARGV[tail + 3], ARGV[tail + 4]
+local prefix = ARGV[tail + 5] .. ':'`;
+const Q = "local q = queueOf(ARGV[tail + 6], ARGV[tail + 7])";
+
 /**
- * KEYS and ARGV begin with BullMQ's. ARGV ends with: now, keepMs, retried, room, alone, worker, lockMs, prefix, job, queue, the names
- * of the job's other queues, and how many these are. BullMQ too names most of its keys by a prefix; all of them lie in one slot.
+ * What our Lua does with one queue, `q`: of a job (`jobName`), under `prefix`, at `now`. BullMQ too names most of its keys by a prefix;
+ * all of them lie in one slot.
  */
-const FRAME = `${AWAKE}
-local count = tonumber(ARGV[#ARGV])
-local tail = #ARGV - count - 10
-local now, keepMs, retried = tonumber(ARGV[tail]), ARGV[tail + 1], ARGV[tail + 2]
-local room, alone, worker, lockMs = tonumber(ARGV[tail + 3]), ARGV[tail + 4] ~= '', ARGV[tail + 5], ARGV[tail + 6]
-local prefix = ARGV[tail + 7] .. ':'
-local job, name = prefix .. 'job:' .. ARGV[tail + 8], ARGV[tail + 9]
-local others = {unpack(ARGV, tail + 10, tail + 9 + count)}
-local taken = prefix .. 'taken:' .. ARGV[tail + 8]
-local jobs = prefix .. name .. ':'
-${DELAYS}
+const FRAME = `
+${DELAYS}${AWAKE}
 local wake, due, inHand = prefix .. 'wake', prefix .. 'due', prefix .. 'active'
-local wait, active = prefix .. name .. ':wait', prefix .. name .. ':active'
+
+local function queueOf(jobName, name)
+  local jobs = prefix .. name .. ':'
+  return {jobName = jobName, name = name, jobs = jobs, wait = jobs .. 'wait', active = jobs .. 'active'}
+end
+
+local origins = {${ORIGINS.map((origin) => `'${origin}/'`).join(", ")}}
+
+-- The names of the job's other queues.
+local function others(q)
+  local found = {}
+  for _, origin in ipairs(origins) do
+    local other = origin .. q.jobName
+    if other ~= q.name then found[#found + 1] = other end
+  end
+  return found
+end
 
 local OPEN, UNTIL_OPENED = 0, -1
 
--- For how many ms the job's gate is closed, or OPEN, or UNTIL_OPENED by somebody; and the job's limits. "leaving" is how many calls
--- of this queue leave in this step.
-local function gate(leaving)
+local FREE = {}
+
+-- For how many ms the gate of the queue's job is closed, or OPEN, or UNTIL_OPENED by somebody; and the job's limits. "leaving" is how
+-- many calls of this queue leave in this step. A job without a gate has none as long as this script runs.
+local function gate(q, leaving)
+  if q.isFree then return OPEN, FREE end
+  local job = prefix .. 'job:' .. q.jobName
+  q.isFree = redis.call('EXISTS', job) == 0
+  if q.isFree then return OPEN, FREE end
   local paused, throttled, concurrency, max, duration =
     unpack(redis.call('HMGET', job, 'paused', 'throttled', 'concurrency', 'max', 'duration'))
   local limits = {any = concurrency or max, concurrency = concurrency, max = max, duration = duration}
@@ -74,10 +97,11 @@ local function gate(leaving)
     redis.call('HDEL', job, 'throttled')
   end
   if concurrency then
-    local hands = redis.call('LLEN', active) - leaving
-    for _, other in ipairs(others) do hands = hands + redis.call('LLEN', prefix .. other .. ':active') end
+    local hands = redis.call('LLEN', q.active) - leaving
+    for _, other in ipairs(others(q)) do hands = hands + redis.call('LLEN', prefix .. other .. ':active') end
     if hands >= tonumber(concurrency) then return UNTIL_OPENED, limits end
   end
+  local taken = prefix .. 'taken:' .. q.jobName
   if max and tonumber(redis.call('GET', taken) or 0) >= tonumber(max) then
     local ms = redis.call('PTTL', taken)
     if ms > 0 then return ms, limits end
@@ -87,131 +111,110 @@ local function gate(leaving)
 end
 
 -- A queue that cannot be taken from is due when the gate opens.
-local function untilOpen(queue, ms)
-  if ms > 0 then redis.call('ZADD', due, 'LT', now + ms, queue) end
+local function untilOpen(name, ms)
+  if ms > 0 then redis.call('ZADD', due, 'LT', now + ms, name) end
 end
 
-local function closed(ms)
-  redis.call('ZREM', wake, name)
-  untilOpen(name, ms)
+local function closed(q, ms)
+  redis.call('ZREM', wake, q.name)
+  untilOpen(q.name, ms)
 end
 
 -- Tells producers that calls of a queue wait.
-local function tellOf(queue, ms)
-  if ms == OPEN then awake(wake, queue) else untilOpen(queue, ms) end
+local function tellOf(name, ms)
+  if ms == OPEN then awake(wake, name) else untilOpen(name, ms) end
 end
 
 -- Whether a queue has calls that wait, or whose delay has ended.
-local function waits(queue)
-  local q = prefix .. queue
-  return redis.call('EXISTS', q .. ':wait') == 1 or isDue(q .. ':delayed')
+local function waits(name)
+  local jobs = prefix .. name .. ':'
+  return redis.call('EXISTS', jobs .. 'wait') == 1 or isDue(jobs .. 'delayed')
 end
 
 -- The job's other queues with calls that wait.
-local function waiting()
+local function waiting(q)
   local found = {}
-  for _, other in ipairs(others) do
+  for _, other in ipairs(others(q)) do
     if waits(other) then found[#found + 1] = other end
   end
   return found
 end
 
 -- Tells producers of calls that wait. A place that a job's limits leave is for all its queues, this one last.
-local function tell()
-  local ms, limits = gate(0)
+local function tell(q)
+  local ms, limits = gate(q, 0)
   if limits.any then
-    for _, other in ipairs(waiting()) do
+    for _, other in ipairs(waiting(q)) do
       tellOf(other, ms)
       if ms > 0 then ms = ms + 1 end
     end
   end
-  if waits(name) then tellOf(name, ms) end
+  if waits(q.name) then tellOf(q.name, ms) end
 end
 
 -- The call that BullMQ takes next, its size as stored, and how many processes have ended with it in hand.
-local function head()
-  local id = redis.call('LINDEX', wait, -1)
-    or redis.call('ZRANGEBYSCORE', jobs .. 'delayed', '-inf', past, 'LIMIT', 0, 1)[1]
+local function head(q)
+  local id = redis.call('LINDEX', q.wait, '-1')
+    or redis.call('ZRANGEBYSCORE', q.jobs .. 'delayed', '-inf', past, 'LIMIT', 0, 1)[1]
   if not id then return nil, 0, 0 end
-  return id, redis.call('HSTRLEN', jobs .. id, 'data'), tonumber(redis.call('HGET', jobs .. id, 'stc') or 0)
-end
-
--- Whether this worker is the one that takes calls alone, for as long as a lock lasts. The others go on meanwhile.
-local function isTheOne()
-  local by = redis.call('GET', prefix .. 'alone')
-  if by and by ~= worker then return false end
-  redis.call('SET', prefix .. 'alone', worker, 'PX', lockMs)
-  return true
+  local job = q.jobs .. id
+  return id, redis.call('HSTRLEN', job, 'data'), tonumber(redis.call('HGET', job, 'stc') or 0)
 end
 
 -- The record of a call just taken may still hold the state it had outside the queue. Answers the state found and the window, or
 -- NEWER if a later release wrote the record.
 local function queued(id)
   local record = prefix .. 'call:' .. id
-  local known = redis.call('HMGET', record, 'st', 'w', 'v')
-  local st = known[1]
-  if tonumber(known[3] or 1) > ${VERSIONS.record} then return 'NEWER' end
-  if st == 'CLAIMED' or st == 'SETTLED' or st == 'FAILED' then
+  local st, windowMs, v = unpack(redis.call('HMGET', record, 'st', 'w', 'v'))
+  if tonumber(v or 1) > ${VERSIONS.record} then return 'NEWER', '' end
+  if st == 'FAILED' then
     redis.call('HSET', record, 'st', 'QUEUED', 'at', now)
     redis.call('PERSIST', record)
   end
-  return (st or '') .. ' ' .. (known[2] or '')
+  return st or '', windowMs or ''
 end
 
--- After a fetch by BullMQ. Answers whether it took a call. The reply's last place is the time of the next delayed call; if there
--- is a call, it is what is known of its record instead.
-local function fetched(reply, limits)
+-- After a fetch by BullMQ. Answers whether it took a call. What is to be known of it comes in the reply's last place, where BullMQ
+-- puts the time of the next delayed call if it took none.
+local function fetched(q, reply, limits)
   if type(reply) ~= 'table' or type(reply[1]) ~= 'table' then
-    redis.call('ZREM', wake, name)
+    redis.call('ZREM', wake, q.name)
     -- The place that this queue does not use is the job's.
-    if limits.concurrency and redis.call('EXISTS', wait) == 0 then tell() end
+    if limits.concurrency and redis.call('EXISTS', q.wait) == 0 then tell(q) end
     return false
   end
-  reply[4] = queued(reply[2])
+  local job, fields = {}, reply[1]
+  for i = 1, #fields, 2 do job[fields[i]] = fields[i + 1] end
+  reply[1], reply[4] = 0, {job.data, job.timestamp, job.atm or 0, job.ats or 0, job.stc or 0, queued(reply[2])}
+  local taken = prefix .. 'taken:' .. q.jobName
   if limits.max and redis.call('INCR', taken) == 1 then redis.call('PEXPIRE', taken, limits.duration) end
   return true
 end
 
-local function left()
-  if redis.call('EXISTS', active) == 0 then redis.call('SREM', inHand, name) end
+local function left(q)
+  if redis.call('EXISTS', q.active) == 0 then redis.call('SREM', inHand, q.name) end
 end
 `;
 
 /** A script under BullMQ's name of it. `keys` is how many KEYS BullMQ's has. */
 type NamedScript = { command: string; keys: number; lua: string };
 
-/** Calls in hand wait again. */
+/** Calls in hand wait again, or stay as failed. */
 const MOVE = `
 local reply = bullmq()
 if type(reply) == 'number' and reply < 0 then return reply end
-tell()
-left()
+tell(q)
+left(q)
 return reply`;
 
 /** ARGV[1] is the id. A call that has ended processes is taken alone when it is replayed. */
 const REPLAY = `
 local reply = bullmq()
 if type(reply) == 'number' and reply < 0 then return reply end
-if tonumber(redis.call('HGET', jobs .. ARGV[1], 'stc') or 0) > ${CRASHES.untilAlone} then
-  redis.call('HSET', jobs .. ARGV[1], 'stc', ${CRASHES.untilAlone})
+if tonumber(redis.call('HGET', q.jobs .. ARGV[1], 'stc') or 0) > ${CRASHES.untilAlone} then
+  redis.call('HSET', q.jobs .. ARGV[1], 'stc', ${CRASHES.untilAlone})
 end
-tell()
-return reply`;
-
-/**
- * ARGV[2] is the call as stored; BullMQ leaves the queue alone if it has the call already.
- *
- * A queue with calls is registered, since it leaves the registry only when it is empty. Nobody here reads BullMQ's event stream,
- * which keeps 10,000 entries by default.
- */
-const ADD = `
-local before = redis.call('LLEN', wait)
-local reply = bullmq()
-local waiting = redis.call('LLEN', wait)
-if waiting > before then redis.call('HINCRBY', prefix .. 'bytes', name, #ARGV[2]) end
-if waiting > 1 then return reply end
-if redis.call('SADD', prefix .. 'queues', name) == 1 then redis.call('HSET', KEYS[3], 'opts.maxLenEvents', 100) end
-tellOf(name, (gate(0)))
+tell(q)
 return reply`;
 
 /**
@@ -220,17 +223,25 @@ return reply`;
  * One that must fail comes without its data, which may be what ends processes.
  */
 const FETCH = `
-local ms, limits = gate(0)
+-- Whether this worker is the one that takes calls alone, for as long as a lock lasts. The others go on meanwhile.
+local function isTheOne()
+  local by = redis.call('GET', prefix .. 'alone')
+  if by and by ~= worker then return false end
+  redis.call('SET', prefix .. 'alone', worker, 'PX', lockMs)
+  return true
+end
+
+local ms, limits = gate(q, 0)
 if ms ~= OPEN then
-  closed(ms)
+  closed(q, ms)
   return {0, 0, math.max(ms, 0), 0}
 end
-local id, bytes, crashes = head()
+local id, bytes, crashes = head(q)
 local fails = crashes >= ${CRASHES.untilFailed}
 if id and not fails then
   if crashes >= ${CRASHES.untilAlone} then
     if not isTheOne() then
-      closed(${ALONE_AGAIN_MS})
+      closed(q, ${ALONE_AGAIN_MS})
       return {0, 0, ${ALONE_AGAIN_MS}, 0}
     end
     if not alone then return {0, id, 0, 'ALONE'} end
@@ -238,58 +249,11 @@ if id and not fails then
   if room and bytes > room then return {0, bytes, 0, 'LARGE'} end
 end
 local reply = bullmq()
-if fetched(reply, limits) then
-  if fails then
-    for i = 1, #reply[1], 2 do
-      if reply[1][i] == 'data' then reply[1][i + 1] = '' end
-    end
-  end
-  redis.call('SADD', inHand, name)
-  tell()
+if fetched(q, reply, limits) then
+  if fails then reply[4][1] = '' end
+  redis.call('SADD', inHand, q.name)
+  tell(q)
 end
-return reply`;
-
-/**
- * With keepMs, the runner has the call: its record says so for as many ms, also if another worker has taken the call meanwhile.
- * Only a call that was taken before may have failed attempts.
- *
- * ARGV[5] is `completed` if the call leaves the queue. ARGV[6] is whether BullMQ fetches the next call in the same step; it does not
- * know the gate. A queue of a job with limits leaves its place to the job's other queues if calls wait there. A call too large for the
- * slot, or one that has ended processes, is left to a fetch of its own.
- */
-const FINISH = `
-local ms, limits = OPEN, nil
-local fetches, refetch = ARGV[6] == '1', nil
-if fetches then
-  ms, limits = gate(1)
-  if ms == OPEN and limits.any and #waiting() > 0 then fetches = false end
-  if ms == OPEN and fetches then
-    local _, bytes, crashes = head()
-    if (room and bytes > room) or crashes >= ${CRASHES.untilAlone} then refetch = {0, 0, 0, 'REFETCH'} end
-  end
-  if ms ~= OPEN or not fetches or refetch then ARGV[6] = '0' end
-end
-local bytes = ARGV[5] == 'completed' and redis.call('HSTRLEN', jobs .. ARGV[1], 'data') or 0
-local reply = bullmq()
-if keepMs ~= '' then
-  local record = prefix .. 'call:' .. ARGV[1]
-  redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'v', ${VERSIONS.record})
-  redis.call('PEXPIRE', record, keepMs)
-  if retried ~= '' then
-    redis.call('PEXPIRE', prefix .. 'attempts:' .. ARGV[1], keepMs)
-    redis.call('ZREM', prefix .. 'since:' .. name, ARGV[1])
-  end
-end
-if type(reply) == 'number' and reply < 0 then return reply end
-if bytes > 0 then redis.call('HINCRBY', prefix .. 'bytes', name, -bytes) end
-if not fetches then tell()
-elseif ms ~= OPEN then closed(ms)
-elseif refetch then reply = refetch
-elseif fetched(reply, limits) then
-  if limits.any then tell() end
-  return reply
-end
-left()
 return reply`;
 
 /** KEYS[1] is the call. It may be in hand, so that a place gets free. */
@@ -297,25 +261,24 @@ const DISCARD = `
 local bytes = redis.call('HSTRLEN', KEYS[1], 'data')
 local reply = bullmq()
 if type(reply) == 'number' and reply ~= 1 then return reply end
-redis.call('HINCRBY', prefix .. 'bytes', name, -bytes)
-tell()
-left()
+redis.call('HINCRBY', prefix .. 'bytes', q.name, -bytes)
+tell(q)
+left(q)
 return reply`;
 
 /** ARGV[2] is now and ARGV[5] the delay, in ms. */
 const DELAY = `
 local reply = bullmq()
 if type(reply) == 'number' and reply < 0 then return reply end
-redis.call('ZADD', due, 'LT', tonumber(ARGV[2]) + tonumber(ARGV[5]), name)
-tell()
-left()
+redis.call('ZADD', due, 'LT', tonumber(ARGV[2]) + tonumber(ARGV[5]), q.name)
+tell(q)
+left(q)
 return reply`;
 
 /** Around BullMQ's scripts that change what producers must be told of. Each calls `bullmq()`, and returns what it answers. */
 const AROUND: readonly NamedScript[] = [
-  { command: "addStandardJob", keys: 9, lua: ADD },
   { command: "moveToActive", keys: 11, lua: FETCH },
-  { command: "moveToFinished", keys: 14, lua: FINISH },
+  { command: "moveToFinished", keys: 14, lua: MOVE },
   { command: "moveToDelayed", keys: 11, lua: DELAY },
   { command: "moveJobFromActiveToWait", keys: 9, lua: MOVE },
   { command: "moveStalledJobsToWait", keys: 9, lua: MOVE },
@@ -327,19 +290,211 @@ let surrounded: readonly NamedScript[] | undefined;
 
 /** BullMQ's scripts, whole, with ours around them. Throws if BullMQ's are not those that ours were written for. */
 export function surroundedScripts(): readonly NamedScript[] {
-  surrounded ??= surround(scriptsOfBullmq());
+  surrounded ??= AROUND.map(({ command, keys, lua }) => ({
+    command,
+    keys,
+    lua: `${EVEN_IF_FULL}${TAIL}${FRAME}${Q}\nlocal function bullmq()\n${bullmqs(command, keys)}\nend\n${lua}`,
+  }));
   return surrounded;
 }
 
-function surround(definitions: ReadonlyMap<string, Definition>): NamedScript[] {
-  return AROUND.map(({ command, keys, lua }) => {
-    const bullmq = definitions.get(command);
-    if (bullmq?.numberOfKeys !== keys) throw new Error(`BullMQ's script ${command} has changed`);
-    const evenIfFull = lua === ADD ? "" : EVEN_IF_FULL; // a full Redis refuses new calls only
-    return {
-      command,
-      keys,
-      lua: `${evenIfFull}${FRAME}\nlocal function bullmq()\n${bullmq.lua}\nend\n${lua}`,
-    };
-  });
+let definitions: ReadonlyMap<string, Definition> | undefined;
+
+/** The Lua of one of BullMQ's scripts, if it still has so many KEYS. */
+function bullmqs(command: string, keys: number): string {
+  definitions ??= scriptsOfBullmq();
+  const found = definitions.get(command);
+  if (found?.numberOfKeys !== keys) throw new Error(`BullMQ's script ${command} has changed`);
+  return found.lua;
+}
+
+const ADD_KEYS = ["wait", "paused", "meta", "id", "completed", "delayed", "active", "events", "marker"];
+
+/**
+ * Lua with a function that adds calls to queues, as BullMQ's own script does: a call that its queue has already is left alone. It
+ * needs `prefix` and `now`; `add(jobName, name, id, data)` takes the call as stored. `writeTotals()` ends the script.
+ *
+ * Producers are told of a queue in which no call waited. A queue with calls is registered, since it leaves the registry only when it
+ * is empty. Nobody here reads BullMQ's event stream, which keeps 10,000 entries by default.
+ */
+export function addLua(): string {
+  const options = Object.entries(JOB_OPTIONS).map(([name, value]) => `${name} = ${value}`);
+  return `${batchOf("addStandardJob", ADD_KEYS)}
+local optionsOf = packer('jobId', {${options.join(", ")}})
+local function add(jobName, name, id, data)
+  local q = opened(jobName, name)
+  q.waiting = q.waiting or redis.call('LLEN', q.wait)
+  bullmq(q.keys, {cmsgpack.pack({q.jobs, id, '${JOB_NAME}', now}), data, optionsOf(id)})
+  local waiting = redis.call('LLEN', q.wait)
+  if waiting > q.waiting then q.bytes = q.bytes + #data end
+  q.waiting = waiting
+  if waiting > 1 then return end
+  if redis.call('SADD', prefix .. 'queues', name) == 1 then redis.call('HSET', q.jobs .. 'meta', 'opts.maxLenEvents', 100) end
+  tellOf(name, (gate(q, 0)))
+end`;
+}
+
+/** Lua with BullMQ's script as a function `bullmq(KEYS, ARGV)`, and with the queues of a batch, which know its KEYS of them. */
+function batchOf(command: string, keys: readonly string[]): string {
+  return `
+${asFunction(bullmqs(command, keys.length))}
+${FRAME}
+-- Packs maps that differ in the value of one key: the others are packed once. MessagePack's byte before a small map is its size.
+local function packer(key, others)
+  local packed = cmsgpack.pack(others)
+  local head, rest = string.char(string.byte(packed) + 1) .. cmsgpack.pack(key), string.sub(packed, 2)
+  return function(value) return head .. cmsgpack.pack(value) .. rest end
+end
+
+local queues = {}
+local function opened(jobName, name)
+  local q = queues[name]
+  if not q then
+    q = queueOf(jobName, name)
+    q.bytes = 0
+    q.keys = {${keys.map((key) => `q.jobs .. '${key}'`).join(", ")}}
+    queues[name] = q
+  end
+  return q
+end
+
+-- Ends a script: writes by how much the stored calls of each queue have grown or shrunk, and how many more have ended.
+local function writeTotals()
+  for name, q in pairs(queues) do
+    if q.bytes ~= 0 then redis.call('HINCRBY', prefix .. 'bytes', name, q.bytes) end
+    if q.ended and q.ended > 0 then redis.call('HINCRBY', q.jobs .. 'metrics:completed', 'count', q.ended) end
+  end
+end`;
+}
+
+/**
+ * Lua of a function `bullmq(KEYS, ARGV)` that does what a script of BullMQ's does. The functions that BullMQ defines at the start of
+ * its scripts are made once for a batch.
+ */
+function asFunction(lua: string): string {
+  const functions: string[] = [];
+  const body: string[] = [];
+  let isFunction = false;
+  for (const line of lua.split("\n")) {
+    if (/^local (function \w|\w+ = function)/.test(line)) isFunction = true;
+    (isFunction || line === RCALL ? functions : body).push(line);
+    if (line.trimEnd() === "end") isFunction = false;
+  }
+  return [...functions, "local function bullmq(KEYS, ARGV)", ...body, "end"].join("\n");
+}
+
+/** How BullMQ's functions call Redis. */
+const RCALL = "local rcall = redis.call";
+
+const FINISH_KEYS = [
+  ...["wait", "active", "prioritized", "events", "stalled", "limiter", "delayed", "paused", "meta", "pc"],
+  ...["completed", "", "metrics:completed", "marker"],
+];
+/** Which of them is the call's own, which follows the queue's name; Lua counts from 1. */
+const OWN_KEY = FINISH_KEYS.indexOf("") + 1;
+
+/** How many words the end of one call has (`endLua`). */
+const END_WORDS = 8;
+/** What the answer for one call of a batch begins with if it has failed alone. */
+const FAILED_ALONE = "FAILED: ";
+
+/** The answer for one call of a batch. Throws if it has failed alone. */
+export function answerOf(answer: unknown): unknown {
+  if (typeof answer !== "string" || !answer.startsWith(FAILED_ALONE)) return answer;
+  throw new Error(answer.slice(FAILED_ALONE.length));
+}
+
+/**
+ * Calls leave their queues. KEYS queues. ARGV prefix, now, worker, lockMs, how many minutes of metrics BullMQ keeps; then for each
+ * call: job, queue, id, token, keepMs, retried, fetches, room. Answers for each what BullMQ's script does, or FAILED and the error: one
+ * that fails fails alone.
+ *
+ * With keepMs, the runner has the call: its record says so for as many ms, also if another worker has taken the call meanwhile.
+ * Only a call that was taken before (retried) may have failed attempts.
+ *
+ * If it fetches, BullMQ takes the next call in the same step, and does not know the gate. A queue of a job with limits leaves its
+ * place to the job's other queues if calls wait there. A call too large for the slot, one that would make the answer long, or one that
+ * has ended processes, is left to a fetch of its own.
+ */
+export function endLua(): string {
+  return `${EVEN_IF_FULL}
+local prefix, now, worker, lockMs, minutes = ARGV[1] .. ':', ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+${batchOf("moveToFinished", FINISH_KEYS)}
+local function optionsWith(maxMetricsSize)
+  return packer('token', {
+    name = worker, keepJobs = {count = 0}, lockDuration = tonumber(lockMs), maxMetricsSize = maxMetricsSize
+  })
+end
+local counts, countsNot = optionsWith(tonumber(minutes)), nil
+
+-- BullMQ's metrics count the first call of a queue, and with it those that follow in the batch.
+local function finish(q, own, id, token, fetches)
+  q.keys[${OWN_KEY}] = own
+  if q.ended then countsNot = countsNot or optionsWith('') end
+  local options = q.ended and countsNot or counts
+  local next = fetches and '1' or '0'
+  local reply = bullmq(q.keys, {id, now, 'returnvalue', 'null', 'completed', next, q.jobs, options(token), ''})
+  if type(reply) ~= 'number' or reply >= 0 then q.ended = (q.ended or -1) + 1 end
+  return reply
+end
+
+-- The runner has the call.
+local function injected(q, id, keepMs, retried)
+  local record = prefix .. 'call:' .. id
+  redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'v', '${VERSIONS.record}')
+  redis.call('PEXPIRE', record, keepMs)
+  if retried then
+    redis.call('PEXPIRE', prefix .. 'attempts:' .. id, keepMs)
+    redis.call('ZREM', prefix .. 'since:' .. q.name, id)
+  end
+end
+
+-- Whether the next call is left to a fetch of its own.
+local answered = 0
+local function needsFetch(q, room)
+  local _, bytes, crashes = head(q)
+  if bytes > room or (answered > 0 and answered + bytes > ${BATCH_BYTES_MAX}) or crashes >= ${CRASHES.untilAlone} then return true end
+  answered = answered + bytes
+  return false
+end
+
+local function one(jobName, name, id, token, keepMs, retried, fetches, room)
+  local q = opened(jobName, name)
+  local wants, ms, limits, refetch = fetches == '1', OPEN, nil, false
+  if wants then
+    ms, limits = gate(q, 1)
+    if ms == OPEN then
+      wants = not (limits.any and #waiting(q) > 0)
+      refetch = wants and needsFetch(q, tonumber(room))
+    end
+  end
+  local own = q.jobs .. id
+  local bytes = redis.call('HSTRLEN', own, 'data')
+  local reply = finish(q, own, id, token, wants and ms == OPEN and not refetch)
+  if keepMs ~= '' then injected(q, id, keepMs, retried == '1') end
+  if type(reply) == 'number' and reply < 0 then return reply end
+  q.bytes = q.bytes - bytes
+  if not wants then tell(q)
+  elseif ms ~= OPEN then closed(q, ms)
+  elseif refetch then reply = {0, 0, 0, 'REFETCH'}
+  elseif fetched(q, reply, limits) then
+    if limits.any then tell(q) end
+    return reply
+  end
+  left(q)
+  return reply
+end
+${eachAlone("one", 6, END_WORDS)}`;
+}
+
+/** Lua that runs a function of a batch with each so many words of ARGV. */
+export function eachAlone(does: string, first: number, words: number): string {
+  return `
+local answers = {}
+for i = ${first}, #ARGV, ${words} do
+  local ok, answer = pcall(${does}, unpack(ARGV, i, i + ${words - 1}))
+  answers[#answers + 1] = ok and answer or '${FAILED_ALONE}' .. (type(answer) == 'table' and answer.err or tostring(answer))
+end
+writeTotals()
+return answers`;
 }

@@ -61,6 +61,8 @@ function logged(redis: Redis, log: Logger): Redis {
  * this process and Redis would take turns to work instead of working side by side.
  */
 const BATCH_MAX = 16;
+/** A command of so many words is a batch itself (batches.ts), and leaves at once. */
+const LONG_WORDS = 30;
 
 type WriteableStream = Parameters<Redis["sendCommand"]>[1];
 
@@ -77,7 +79,7 @@ class BatchingRedis extends Redis {
     this.#release ??= this.#hold();
     const reply = super.sendCommand(command, stream);
     this.#held += 1;
-    if (this.#held === BATCH_MAX) this.#release?.();
+    if (this.#held === BATCH_MAX || command.args.length >= LONG_WORDS) this.#release?.();
     return reply;
   }
 

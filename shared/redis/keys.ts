@@ -21,7 +21,7 @@
  *   {postern}:payment:<id>                  hash: what a paid call was paid with (shared/payments)
  *   {postern}:payments                      zset: every payment, by the time it was claimed
  *   {postern}:payments:due                  zset: payments the reconciler has to look at, by the time it has to
- *   {postern}:payments:unresolved           zset: payments that are SETTLING or SETTLED, by the time they were claimed
+ *   {postern}:payments:unresolved           zset: payments that are SETTLING, by the time they were claimed
  *   {postern}:payments:review               zset: payments in REVIEW, by the time they were claimed
  *   {postern}:payments:open:<payer>         set: a payer's payments that are SETTLING or in REVIEW
  *   {postern}:payment-id:<payer>:<id>       hash: the call that a payer's own payment identifier stands for

@@ -3,6 +3,8 @@ import { type Clock, delay, type Outcome, settled, within } from "../time/clock.
 import type { DurableRedis } from "./durable.ts";
 import { extraMs, isLarge, ownMs } from "./large.ts";
 import type { LargeWrites } from "./large-writes.ts";
+import type { Partition } from "./partition.ts";
+import { type Script, script } from "./script.ts";
 import { isNewerError } from "./version.ts";
 
 /** Redis refused these before it wrote anything, so nothing happened. */
@@ -14,6 +16,15 @@ const PAUSE_MS_MAX = 400;
 
 /** The connection that a write goes over (large-writes.ts). */
 export type Lane = "small" | "large";
+
+/** The same script on both of them. */
+export function scriptByLane(
+  small: Partition,
+  large: Partition,
+  lua: string,
+): Readonly<Record<Lane, Script>> {
+  return { small: script(small.redis, lua), large: script(large.redis, lua) };
+}
 
 /**
  * Repeats an idempotent write until its outcome is known or the deadline has passed. It goes over the lane that `write` is

@@ -61,13 +61,14 @@ export async function claimed(journal: PaymentJournal, made: Made, now = Date.no
   return payment.call.id;
 }
 
-/** SETTLED, and due now. Resolves with its id. */
-export async function settled(journal: PaymentJournal, made: Made): Promise<string> {
+/** QUEUED, its call waits, and it is due now. Resolves with its id. */
+export async function queued(journal: PaymentJournal, made: Made, proven = false): Promise<string> {
   const id = await claimed(journal, made);
   const payment = await journal.find(id);
   if (payment === undefined) throw new Error(`${id} was not claimed`);
   const { network, payer } = payment.terms;
   const settlement = { transaction: randomNonce(), network, payer, by: "facilitator" } as const;
-  await journal.markSettled(payment, { settlement, proven: false }, { now: Date.now() });
+  const now = Date.now();
+  await journal.enqueueSettled(payment, { settlement, proven }, { now, dueAt: now });
   return id;
 }

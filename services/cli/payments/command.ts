@@ -42,7 +42,7 @@ function addList(payments: Command, deps: ProgramDeps): void {
     .option("--payer <address>", "paid by this address", parseAddress)
     .addOption(sinceOption("claimed"))
     .addOption(untilOption("claimed"))
-    .option("--open", "not ended yet: settling, review, settled, queued or failed")
+    .option("--open", "not ended yet: settling, review, queued or failed")
     .option("--disputed", "given to the runner, and contradicted by the chain since")
     .addOption(limitOption(50))
     .option("--json", "one JSON object a line; the count goes to stderr")
@@ -55,7 +55,6 @@ function addList(payments: Command, deps: ProgramDeps): void {
 
 const STATES = [
   "SETTLING",
-  "SETTLED",
   "QUEUED",
   "FAILED",
   "INJECTED",

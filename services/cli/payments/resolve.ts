@@ -41,4 +41,4 @@ export function resolvePayment(deps: ProgramDeps, id: string, options: ResolveOp
 }
 
 const VOIDED = "void, by your word";
-const SETTLED = "settled, by your word; a running gateway queues its call";
+const SETTLED = "settled, by your word; its call is in the queue";

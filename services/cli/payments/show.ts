@@ -46,7 +46,6 @@ function allOf(payment: Payment) {
 
 const MEANING: Record<PaymentState, string> = {
   SETTLING: "whether it is paid is not known yet",
-  SETTLED: "paid; its call is still to be queued",
   QUEUED: "paid; its call is in the queue",
   FAILED: "paid; its call failed and waits for an operator (postern failed show)",
   INJECTED: "paid; its call was given to the runner",

@@ -7,7 +7,6 @@ import type { Claimed, PaymentJournal } from "../../../shared/payments/journal.t
 import {
   hasSettlement,
   type Payment,
-  type PaymentState,
   type PaymentTerms,
   type SettledPayment,
   type Settlement,
@@ -64,9 +63,6 @@ function toReceipt(terms: PaymentTerms, transaction: string) {
 
 const LOOK_EVERY_MS = 100;
 
-/** In these states a request or a reconciler is about to bring the call into its queue. */
-const UNDER_WAY: readonly PaymentState[] = ["SETTLING", "SETTLED"];
-
 type Deps = {
   journal: PaymentJournal;
   clock: Clock;
@@ -81,14 +77,14 @@ export type KnownOutcome = ReturnType<typeof createKnownOutcome>;
  * Throws `payment.void`, `payment.in_review` and `payment.outcome_unknown`.
  */
 export function createKnownOutcome({ journal, clock, patienceMs }: Deps) {
-  /** Waits, at most `patienceMs`, until no request is settling or queueing it. If it is SETTLED by then, it is on disk. */
+  /** Waits, at most `patienceMs`, until no request and no reconciler is settling it. */
   async function whenDecided(id: string): Promise<Payment | undefined> {
     const deadline = clock() + patienceMs;
     for (;;) {
       const payment = await journal.look(id).catch((cause) => {
         throw outcomeUnknown(id, "the journal cannot be read", cause);
       });
-      if (payment === undefined || !UNDER_WAY.includes(payment.state) || clock() >= deadline) return payment;
+      if (payment === undefined || payment.state !== "SETTLING" || clock() >= deadline) return payment;
       await delay(LOOK_EVERY_MS);
     }
   }

@@ -13,17 +13,14 @@ import {
   type Settlement,
   toSettlement,
 } from "../../../shared/payments/payment.ts";
-import type { Add } from "../../../shared/queue/enqueue.ts";
 import { extraMs } from "../../../shared/redis/large.ts";
-import type { BeginWrite, Lane, RetryWrite } from "../../../shared/redis/retry-write.ts";
-import { type Clock, settled } from "../../../shared/time/clock.ts";
+import type { BeginWrite, Lane } from "../../../shared/redis/retry-write.ts";
+import type { Clock } from "../../../shared/time/clock.ts";
 import type { Facilitators } from "../facilitator/pool.ts";
 import { outcomeUnknown, refusedClaim } from "./outcome.ts";
 
 /** The reconciler looks at a payment this soon after its claim, in case the request that claimed it has died. */
 const FIRST_LOOK_MS = 3000;
-/** How long after queueing the chain is asked: early enough to settle a payment again if its transaction has vanished. */
-const PROVE_AFTER_MS = 30_000;
 
 type ClaimDeps = { journal: PaymentJournal; beginWrite: BeginWrite; openMax: number; clock: Clock };
 
@@ -61,7 +58,7 @@ function isUnknown(error: unknown): boolean {
 type SettleDeps = {
   journal: PaymentJournal;
   facilitators: Facilitators;
-  finish: Finish;
+  enqueueSettled: EnqueueSettled;
   beginWrite: BeginWrite;
   /** A facilitator's refusal to settle counts as the end of the payment: there is no chain to ask. */
   trustFacilitator: boolean;
@@ -76,7 +73,7 @@ export type Settle = ReturnType<typeof createSettle>;
  * money moved refuses: with `trustFacilitator`, the facilitator's refusal. What is not known is said to be unknown.
  */
 export function createSettle(deps: SettleDeps) {
-  const { journal, facilitators, finish, beginWrite, trustFacilitator, clock, log } = deps;
+  const { journal, facilitators, enqueueSettled, beginWrite, trustFacilitator, clock, log } = deps;
 
   /** Only success is an answer: nothing else that is said proves anything, unless the facilitator is trusted. */
   async function askToSettle(payment: Payment, request: FacilitatorRequest): Promise<Settlement> {
@@ -112,15 +109,9 @@ export function createSettle(deps: SettleDeps) {
   return async function settle(payment: NewPayment): Promise<SettledPayment> {
     const claimed = toSettling(payment, clock());
     const settlement = await askToSettle(claimed, payment.request);
-    const paid = { ...claimed, settlement };
-    const bytes = storedBytes(payment.call);
     try {
-      const write = beginWrite(bytes);
-      // No reconciler adds a large call as well while this is at it.
-      if (!(await finish.recordSettled(claimed, settlement, write, extraMs(bytes))))
-        throw new Error("it was ended otherwise meanwhile");
-      await finish.enqueue(paid, payment.call, write);
-      return paid;
+      if (!(await enqueueSettled(claimed, settlement))) throw new Error("it was ended otherwise meanwhile");
+      return { ...claimed, state: "QUEUED", settlement };
     } catch (cause) {
       await journal.lookAgain(claimed.id, clock()).catch(() => {});
       throw outcomeUnknown(claimed.id, "the payment settled, and its call is still to be queued", cause);
@@ -154,69 +145,28 @@ function toSettling(payment: NewPayment, now: number): Payment {
   };
 }
 
-type FinishDeps = { journal: PaymentJournal; add: Add; clock: Clock };
+/** How long after queueing the chain is asked: early enough to settle a payment again if its transaction has vanished. */
+const PROVE_AFTER_MS = 30_000;
 
-export type Finish = ReturnType<typeof createFinish>;
+type EnqueueDeps = { journal: PaymentJournal; beginWrite: BeginWrite; clock: Clock };
+
+export type EnqueueSettled = ReturnType<typeof createEnqueueSettled>;
 
 /**
- * Records the settlement and enqueues the call, for the request that settled or the reconciler of any replica. Each step may
- * be done again and by several at once; none undoes a later one.
+ * Records a settlement and brings the call into its queue, in one step, for the request that settled or the reconciler of any
+ * replica. It may be done again and by several at once. False if the payment has ended otherwise: VOID or in REVIEW.
  */
-export function createFinish({ journal, add, clock }: FinishDeps) {
-  /**
-   * Records SETTLED, unless that is recorded already; the reconciler looks after `lookAfterMs`. False if the payment has ended
-   * otherwise: VOID or in REVIEW.
-   */
-  async function recordSettled(
-    payment: Payment,
-    settlement: Settlement,
-    write: RetryWrite,
-    lookAfterMs = 0,
-  ): Promise<boolean> {
-    const proven = settlement.by === "chain";
-    const found = await write(() => {
+export function createEnqueueSettled({ journal, beginWrite, clock }: EnqueueDeps) {
+  return async function enqueueSettled(payment: Payment, settlement: Settlement): Promise<boolean> {
+    const { callBytes } = payment;
+    const known = { settlement, proven: settlement.by === "chain" };
+    const found = await beginWrite(callBytes)((lane) => {
       const now = clock();
-      return journal.markSettled(payment, { settlement, proven }, { now, dueAt: now + lookAfterMs });
-    });
-    failpoint("x402.after_settled");
-    return found !== undefined && found !== "VOID" && found !== "REVIEW";
-  }
-
-  /** Adds the call to the queue, under the payment's id. */
-  async function enqueue(
-    { id, settlement }: SettledPayment,
-    call: JobCall,
-    write: RetryWrite,
-  ): Promise<void> {
-    await write((lane) => add(toSettledCall(call, settlement), lane), storedBytes(call));
-    await recordQueued(id, write);
-  }
-
-  /**
-   * The same with the call that the journal keeps, which is read and added in one turn. It is tried once. False if the payment
-   * is in another state by now, or its call has ended.
-   */
-  async function enqueueKept(payment: SettledPayment, write: RetryWrite): Promise<boolean> {
-    const { id, state, settlement, callBytes } = payment;
-    const addKept = async (lane: Lane): Promise<boolean> => {
-      const call = await journal.readCall(id, state, lane);
-      if (call !== undefined) await add(toSettledCall(call, settlement), lane);
-      return call !== undefined;
-    };
-    // The next look is the repeat: a large call would go to and fro many times until the deadline.
-    const added = await write((lane) => settled(addKept(lane)), callBytes);
-    if (added.kind === "failed") throw added.error;
-    if (added.result) await recordQueued(id, write);
-    return added.result;
-  }
-
-  async function recordQueued(id: string, write: RetryWrite): Promise<void> {
-    failpoint("x402.after_add");
-    await write(() => journal.markQueued(id, { now: clock(), dueAt: clock() + PROVE_AFTER_MS }));
+      return journal.enqueueSettled(payment, known, { now, dueAt: now + PROVE_AFTER_MS }, lane);
+    }, callBytes);
     failpoint("x402.after_queued");
-  }
-
-  return { recordSettled, enqueue, enqueueKept };
+    return found !== undefined && found !== "VOID" && found !== "REVIEW";
+  };
 }
 
 type UnsettledCallOptions = {
@@ -232,7 +182,7 @@ type UnsettledCallOptions = {
   traceparent: string | undefined;
 };
 
-/** The call as the claim writes it before money moves; it lacks only the transaction. */
+/** The call as the claim writes it before money moves. It lacks only the transaction, which is put in as it is queued. */
 export function toUnsettledCall(options: UnsettledCallOptions): JobCall {
   const { id, terms, caller, metadataPrefix, acceptedAt, ...rest } = options;
   const keys = platformKeys(metadataPrefix);
@@ -256,9 +206,4 @@ export function toUnsettledCall(options: UnsettledCallOptions): JobCall {
     accepted_at: acceptedAt,
     ...rest,
   });
-}
-
-/** The call as the runner gets it. */
-function toSettledCall(call: JobCall, { transaction }: Settlement): JobCall {
-  return { ...call, metadata: { ...call.metadata, "X-X402-TRANSACTION": transaction } };
 }

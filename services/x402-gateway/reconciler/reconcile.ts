@@ -3,19 +3,17 @@ import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import {
-  hasSettlement,
   type Payment,
-  type SettledPayment,
   type Settlement,
   toAuthorization,
   toSettlement,
 } from "../../../shared/payments/payment.ts";
-import { extraMs, isLarge } from "../../../shared/redis/large.ts";
+import { extraMs } from "../../../shared/redis/large.ts";
 import type { BeginWrite } from "../../../shared/redis/retry-write.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import type { PaymentChain } from "../chains.ts";
 import type { Facilitators } from "../facilitator/pool.ts";
-import type { Finish } from "../payment/settle.ts";
+import type { EnqueueSettled } from "../payment/settle.ts";
 
 const LOOK_MS_MIN = 2000;
 const LOOK_MS_MAX = 30_000;
@@ -28,7 +26,7 @@ type ReconcileDeps = {
   journal: PaymentJournal;
   chainOf: (payment: Payment) => PaymentChain;
   facilitators: Facilitators;
-  finish: Finish;
+  enqueueSettled: EnqueueSettled;
   beginWrite: BeginWrite;
   isQueued: (payment: Payment) => Promise<boolean>;
   /** A settle request is not sent again while the one before it may still be answered. */
@@ -41,34 +39,30 @@ export type Reconcile = ReturnType<typeof createReconcile>;
 
 /**
  * Brings one payment as far as the evidence allows, and says when to look again. Any number of replicas may do so at once,
- * and any may die on the way: every step is a compare-and-set, or has the same effect however often it is done. It looks at
- * payments without their bodies; a body is read only to be added.
+ * and any may die on the way: every step is a compare-and-set, or has the same effect however often it is done. It reads no
+ * bodies.
  */
 export function createReconcile(deps: ReconcileDeps) {
-  const { journal, chainOf, facilitators, finish, beginWrite, isQueued, clock, log } = deps;
+  const { journal, chainOf, facilitators, beginWrite, isQueued, clock, log } = deps;
   const lookAgain = createLookAgain({ journal, chainOf, clock, log });
-  const enqueueKept = createEnqueueKept(finish, beginWrite);
-  const settleOpen = createSettleOpen(deps, enqueueKept, lookAgain);
+  const settleOpen = createSettleOpen(deps, lookAgain);
   const prove = createProve({ journal, chainOf, facilitators, clock, log });
-
-  async function enqueueSettled(payment: Payment): Promise<void> {
-    if (!hasSettlement(payment)) throw new Error(`${payment.id} is SETTLED without a settlement`);
-    if (await enqueueKept(payment)) log.info("payment.enqueued_again", { callId: payment.id });
-  }
 
   /** Adds a call again if the queue has lost it; the record tells whether it has ended meanwhile. */
   async function watchQueued(payment: Payment): Promise<void> {
     if (!(await isQueued(payment))) {
       const now = await journal.look(payment.id);
-      if (now?.state === "QUEUED" && hasSettlement(now)) {
-        log.error("payment.call_missing", { callId: payment.id });
-        await enqueueKept(now);
-        return;
-      }
+      if (now?.state === "QUEUED") return enqueueAgain(now);
       if (now?.state === "INJECTED" || now?.state === "DISCARDED") return conclude(now);
     }
     if (!(await prove(payment))) return lookAgain(payment);
     await journal.lookAgain(payment.id, clock() + SELDOM_MS);
+  }
+
+  async function enqueueAgain(payment: Payment): Promise<void> {
+    log.error("payment.call_missing", { callId: payment.id });
+    const { callBytes } = payment;
+    await beginWrite(callBytes)((lane) => journal.enqueueAgain(payment, clock(), lane), callBytes);
   }
 
   async function conclude(payment: Payment): Promise<void> {
@@ -82,8 +76,6 @@ export function createReconcile(deps: ReconcileDeps) {
     switch (payment.state) {
       case "SETTLING":
         return settleOpen(payment);
-      case "SETTLED":
-        return enqueueSettled(payment);
       case "QUEUED":
       case "FAILED":
         return watchQueued(payment);
@@ -97,31 +89,9 @@ export function createReconcile(deps: ReconcileDeps) {
   };
 }
 
-/** False if there is nothing left to add. */
-type EnqueueKept = (payment: SettledPayment) => Promise<boolean>;
-
-/**
- * Adds a payment's call. Large ones are added one after the other: only one is in memory, and a request that waits for its turn
- * at Redis has no more than one of them before it.
- */
-function createEnqueueKept(finish: Finish, beginWrite: BeginWrite): EnqueueKept {
-  let large: Promise<unknown> = Promise.resolve();
-  return (payment) => {
-    const enqueue = () => finish.enqueueKept(payment, beginWrite(payment.callBytes));
-    if (!isLarge(payment.callBytes)) return enqueue();
-    const enqueued = large.then(enqueue);
-    large = enqueued.catch(() => {});
-    return enqueued;
-  };
-}
-
 /** Finds out what became of a payment in SETTLING: the chain decides; if it is silent the facilitator is asked again. */
-function createSettleOpen(
-  deps: ReconcileDeps,
-  enqueueKept: EnqueueKept,
-  lookAgain: (payment: Payment) => Promise<void>,
-) {
-  const { journal, chainOf, facilitators, finish, beginWrite, settleTimeoutMs, clock, log } = deps;
+function createSettleOpen(deps: ReconcileDeps, lookAgain: (payment: Payment) => Promise<void>) {
+  const { journal, chainOf, facilitators, enqueueSettled, settleTimeoutMs, clock, log } = deps;
 
   async function askChain(chain: Chain, payment: Payment): Promise<void> {
     const evidence = await chain.evidenceOf(toAuthorization(payment.terms), payment.sinceBlock);
@@ -163,10 +133,7 @@ function createSettleOpen(
   }
 
   async function settleAndEnqueue(payment: Payment, known: Pick<Settlement, "transaction" | "by">) {
-    const settlement = toSettlement(payment, known);
-    if (!(await finish.recordSettled(payment, settlement, beginWrite()))) return;
-    // A large call is added by the next look, which is due now: here it would hold up the payments of its chain.
-    if (!isLarge(payment.callBytes)) await enqueueKept({ ...payment, state: "SETTLED", settlement });
+    if (!(await enqueueSettled(payment, toSettlement(payment, known)))) return;
     log.info("payment.reconciled", { callId: payment.id, payer: payment.terms.payer, ...known });
   }
 

@@ -3,7 +3,6 @@ import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import { createPaymentList } from "../../../shared/payments/list.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
-import { isLarge } from "../../../shared/redis/large.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
 import { isNewerError } from "../../../shared/redis/version.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
@@ -12,15 +11,11 @@ import type { Reconcile } from "./reconcile.ts";
 const LOOK_EVERY_MS = 1000;
 /** How many payments are taken at a time, and how many one bulkhead lets in at a time. */
 const AT_ONCE = 16;
-/** How many large calls: one is added while the next one waits, so that each has its turn before another replica may take it. */
-const LARGE_AT_ONCE = 2;
 /**
  * The pause, on average, after a failure, while a payment's bulkhead has no place, and before a payment of a later release is looked
  * at again. That one is put off for the gateways of its own release too, so the pause is short.
  */
 const LATER_MS = 5000;
-/** The same while large calls have no place: it takes about as long to add one. */
-const LARGE_LATER_MS = 1000;
 const PRUNE_EVERY_MS = 60_000;
 /** Time for reads of the chain, beside a settle request. */
 const READING_MS = 5000;
@@ -65,8 +60,7 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
     if (bulkheads.isUnderWay(id)) return;
     const work = () => reconcile(id).catch((error) => putOff(id, error));
     if (stopped) await journal.lookAgain(id, clock());
-    else if (!(await bulkheads.begin(id, bulkhead, work)))
-      await journal.lookAgain(id, later(bulkhead === LARGE ? LARGE_LATER_MS : LATER_MS));
+    else if (!(await bulkheads.begin(id, bulkhead, work))) await journal.lookAgain(id, later(LATER_MS));
   }
 
   async function putOff(id: string, error: unknown): Promise<void> {
@@ -102,14 +96,12 @@ function unlessNewer(error: unknown): undefined {
 }
 
 const REDIS = "redis";
-const LARGE = "large calls";
-/** A chain by its network, or one of these two. */
+/** A chain by its network, or `REDIS`. */
 type BulkheadName = string;
 
 /** Names what may hang while this payment is reconciled: its chain and the facilitator, or nothing but Redis. */
 function bulkheadOf(payment: Payment | undefined): BulkheadName {
-  if (payment?.state === "SETTLED" && isLarge(payment.callBytes)) return LARGE;
-  if (payment === undefined || payment.state === "SETTLED" || payment.proven) return REDIS;
+  if (payment === undefined || payment.proven) return REDIS;
   return payment.terms.network;
 }
 
@@ -132,7 +124,7 @@ type Bulkhead = { running: number; stuck: boolean; waiting: (() => void)[] };
 
 /**
  * Runs a few pieces of work at a time in each bulkhead. `begin` waits for a place in a full bulkhead while work in it ends, and
- * refuses at once while it is stuck, so that what hangs holds up its own bulkhead only. It never waits for a large call.
+ * refuses at once while it is stuck, so that what hangs holds up its own bulkhead only.
  */
 function createBulkheads() {
   const bulkheads = new Map<BulkheadName, Bulkhead>();
@@ -145,8 +137,7 @@ function createBulkheads() {
   }
 
   /** Whether there is a place; waits for one unless the bulkhead is stuck. */
-  async function hasPlace(name: BulkheadName, bulkhead: Bulkhead): Promise<boolean> {
-    if (name === LARGE) return bulkhead.running < LARGE_AT_ONCE;
+  async function hasPlace(bulkhead: Bulkhead): Promise<boolean> {
     if (bulkhead.running >= AT_ONCE && !bulkhead.stuck) bulkhead.stuck = !(await endsInTime(bulkhead));
     return bulkhead.running < AT_ONCE;
   }
@@ -165,7 +156,7 @@ function createBulkheads() {
     /** Begins the work, which must never reject. False if its bulkhead has no place; then nothing is done. */
     async begin(id: string, name: BulkheadName, work: () => Promise<void>): Promise<boolean> {
       const bulkhead = bulkheadNamed(name);
-      if (!(await hasPlace(name, bulkhead))) return false;
+      if (!(await hasPlace(bulkhead))) return false;
       const running = run(bulkhead, work).finally(() => underWay.delete(id));
       underWay.set(id, running);
       return true;

@@ -17,7 +17,7 @@ type Why = { code: ErrorCode; detail: string };
 
 const UNPAID: Why = { code: "payment.required", detail: "Payment is required" };
 
-type Prepared = { job: Job; expiry: number; headers: string[]; body: string };
+type Prepared = { expiry: number; headers: string[]; body: Buffer };
 
 type Deps = {
   requestedJob: RequestedJob;
@@ -35,30 +35,29 @@ export type Challenge = ReturnType<typeof createChallenge>;
  * The answer to a request without payment is made once for each job and some seconds, and then sent as it is.
  */
 export function createChallenge({ requestedJob, offerSettings, headers: extraHeaders, clock, log }: Deps) {
-  const preparedByPath = new Map<string, Prepared>();
+  const preparedByJob = new WeakMap<Job, Prepared>();
   const counter = createEventCounter(log, "payment.asked_for");
 
   function prepare(job: Job, why: Why): Prepared {
     const expiry = expiryOf(job, offerSettings, clock() / 1000);
     const accepts = toOffersV1(job, offerSettings);
-    const body = problemBody(why.code, why.detail, { x402Version: 1, accepts });
+    const body = Buffer.from(problemBody(why.code, why.detail, { x402Version: 1, accepts }));
     const headers = {
       ...COMMON_HEADERS,
       ...extraHeaders,
       "Content-Type": "application/problem+json",
-      "Content-Length": String(Buffer.byteLength(body)),
+      "Content-Length": String(body.length),
       "PAYMENT-REQUIRED": encodePaymentRequiredHeader(toRequired(job, offerSettings, expiry, why)),
     };
-    return { job, expiry, headers: Object.entries(headers).flat(), body };
+    return { expiry, headers: Object.entries(headers).flat(), body };
   }
 
   function prepareUnpaid(job: Job): Prepared {
     if (job.operatorQuote !== undefined) return prepare(job, UNPAID);
-    const path = jobPath(job);
-    const known = preparedByPath.get(path);
-    if (known?.job === job && known.expiry === expiryOf(job, offerSettings, clock() / 1000)) return known;
+    const known = preparedByJob.get(job);
+    if (known?.expiry === expiryOf(job, offerSettings, clock() / 1000)) return known;
     const prepared = prepare(job, UNPAID);
-    preparedByPath.set(path, prepared);
+    preparedByJob.set(job, prepared);
     return prepared;
   }
 

@@ -8,8 +8,6 @@ export const STEPS = {
   find: (words) => isScript(words) && words[2] === "2" && words.length === 5,
   claim: (words) => isScript(words) && words.includes(JOB_PATH),
   settled: (words) => isScript(words) && words.includes("SETTLING"),
-  add: (words) => isScript(words) && words.some((word) => word.includes("{postern}:x402/")),
-  queued: (words) => isScript(words) && words[2] === "4" && words.length === 10,
 } as const satisfies Readonly<Record<string, Step>>;
 
 function isScript(words: readonly string[]): boolean {

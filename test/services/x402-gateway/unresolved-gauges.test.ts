@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
 import { registerGauges } from "../../../services/x402-gateway/metrics.ts";
-import { eventually } from "../../../shared/dev/wait.ts";
 import { createMetrics } from "../../../shared/metrics/metrics.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
 import { usePayments } from "../../fixtures/payments.ts";
@@ -46,14 +45,9 @@ test("the gauges count payments that wait for an end by state, with the age of t
 
   const inReview = await journal.find(reviewed);
   if (inReview === undefined) throw new Error("it is not there");
-  await journal.markSettled(
-    inReview,
-    { settlement: SETTLEMENT, proven: false },
-    { now: Date.now(), from: ["REVIEW"] },
-  );
-  await eventually("its call is queued", async () => {
-    const { settling, review } = await gauges();
-    return settling[0] === 0 && review[0] === 0;
-  });
+  const now = Date.now();
+  const settled = { settlement: SETTLEMENT, proven: false };
+  await journal.enqueueSettled(inReview, settled, { now, dueAt: now, from: ["REVIEW"] });
+  expect(await gauges()).toEqual({ settling: [0, 0], review: [0, 0] });
   expect((await journal.find(reviewed))?.state).toBe("QUEUED");
 });

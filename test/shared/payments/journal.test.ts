@@ -1,9 +1,6 @@
 import { expect, test } from "vitest";
-import type { JobCall } from "../../../shared/job-call/job-call.ts";
 import { createPaymentList } from "../../../shared/payments/list.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
-import { createAdd } from "../../../shared/queue/enqueue.ts";
-import { partitionOf } from "../../../shared/redis/partition.ts";
 import { usePayments } from "../../fixtures/payments.ts";
 import { keys } from "../../fixtures/redis.ts";
 import { makePayment } from "../../support/made-payment.ts";
@@ -38,9 +35,8 @@ test("a payment that is not final never expires, and one that is final is rememb
   await journal.markForReview(id, { now: Date.now(), reason: "the node lacks logs" });
   expect(await ttls(id)).toEqual([-1, -1]);
   const settled = { settlement, proven: true };
-  await journal.markSettled(await found(id), settled, { now: Date.now(), from: ["REVIEW"] });
-  expect(await ttls(id)).toEqual([-1, -1]);
-  await journal.markQueued(id, { now: Date.now(), dueAt: Date.now() + DAY_MS });
+  const now = Date.now();
+  await journal.enqueueSettled(await found(id), settled, { now, dueAt: now + DAY_MS, from: ["REVIEW"] });
   expect(await ttls(id)).toEqual([-1, -1]);
 
   await journal.markEnded(await found(id), Date.now());
@@ -91,27 +87,27 @@ test("a look at a payment reads all of it but its call, of which it tells the si
   expect(await journal.look(id)).toMatchObject({ state: "VOID", callBytes: 0 });
 });
 
-test("a payment's call is read only while the payment is in the state in which it was seen", async () => {
-  const { journal } = payments.gateway;
-  const id = await payments.claim({ payer: PAYER });
-  expect(await journal.readCall(id, "SETTLING", "small")).toEqual((await found(id)).call);
-  expect(await journal.readCall(id, "SETTLED", "small")).toBeUndefined();
-  await journal.markVoid(await found(id), { reason: "it expired" }, { now: Date.now() });
-  for (const state of ["SETTLING", "VOID"] as const)
-    expect(await journal.readCall(id, state, "small")).toBeUndefined();
-});
-
-test("a field of a payment's call that this release does not know is still there when the call is added again", async () => {
+test("a settled payment's call is in its queue as it was claimed, with the transaction among its metadata", async () => {
   const { journal } = payments.gateway;
   const { devnet } = payments;
-  const payment = makePayment({ network: devnet.network, asset: devnet.token });
-  const call = { ...payment.call, later: { field: ["of a newer release"] } };
-  const now = Date.now();
-  await journal.claim({ ...payment, call }, { now, by: "a test", openMax: 10, dueAt: now + DAY_MS });
-  const kept = (await found(call.id)).call as JobCall;
-  await createAdd(partitionOf(payments.redis.client))(kept);
-  const job = await openQueues(payments.redis.client).find(call.id);
-  expect(job?.data).toEqual(call);
+  const queues = openQueues(payments.redis.client);
+  const metadata = { "X-X402-PAYER": "0x1", body: '","metadata":{"', "}": "{}" };
+  for (const body of [Buffer.alloc(0), Buffer.from([0, 255, 10, 13]), Buffer.alloc(300_001, "ü")]) {
+    for (const known of [metadata, {}]) {
+      const payment = makePayment({ network: devnet.network, asset: devnet.token, body });
+      const call = { ...payment.call, metadata: known, later: { metadata: {} } };
+      const now = Date.now();
+      await journal.claim({ ...payment, call }, { now, by: "a test", openMax: 100, dueAt: now + DAY_MS });
+      const transaction = `0x"\\/\u2028\n${"ü".repeat(20)}`;
+      const settled = { settlement: { ...settlement, transaction }, proven: false };
+      expect(await journal.enqueueSettled(await found(call.id), settled, { now, dueAt: now })).toBe(
+        "SETTLING",
+      );
+      const queued = await queues.find(call.id);
+      expect(queued?.data).toEqual({ ...call, metadata: { ...known, "X-X402-TRANSACTION": transaction } });
+      expect(await journal.enqueueSettled(await found(call.id), settled, { now, dueAt: now })).toBe("QUEUED");
+    }
+  }
 });
 
 test("a payment of a later release is neither read nor changed, and is listed with what is known of it", async () => {
@@ -126,9 +122,8 @@ test("a payment of a later release is neither read nor changed, and is listed wi
   for (const touch of [
     () => journal.find(id),
     () => journal.look(id),
-    () => journal.readCall(id, "SETTLING", "small"),
-    () => journal.markSettled(payment, { settlement, proven: true }, { now }),
-    () => journal.markQueued(id, { now, dueAt: now }),
+    () => journal.enqueueSettled(payment, { settlement, proven: true }, { now, dueAt: now }),
+    () => journal.enqueueAgain(payment, now),
     () => journal.markVoid(payment, { reason: "it expired" }, { now }),
     () => journal.markForReview(id, { now, reason: "why not" }),
     () => journal.markDispatching(id, now),

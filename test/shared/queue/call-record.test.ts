@@ -1,7 +1,8 @@
 import { beforeEach, expect, test } from "vitest";
 import { createCallRecords } from "../../../shared/queue/call-record.ts";
-import { createClaims } from "../../../shared/queue/enqueue.ts";
+import { createEnqueue, type Enqueue } from "../../../shared/queue/enqueue.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
+import { aCall } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 import { markInjected } from "../../support/mark-injected.ts";
 
@@ -10,21 +11,20 @@ const OF = { id: "c_1", queue: "webhook/7/1" };
 
 const redis = useRedis();
 let records: ReturnType<typeof createCallRecords>;
-let claims: ReturnType<typeof createClaims>;
+let enqueue: Enqueue;
 
 beforeEach(async () => {
   await redis.client.flushdb();
   records = createCallRecords(partitionOf(redis.client));
-  claims = createClaims(partitionOf(redis.client));
+  enqueue = createEnqueue(partitionOf(redis.client));
 });
 
-const claim = (by = "a test") => claims.claim(OF.id, "hash", { windowMs: WINDOW_MS, now: Date.now(), by });
+const add = (by = "a test", bodySha256 = "hash") =>
+  enqueue(aCall({ id: OF.id }), { bodySha256, windowMs: WINDOW_MS, by });
 
-test("a claim lasts for the window, a queued or failed call for ever, an ended one for the window again", async () => {
+test("a queued or failed call is remembered for ever, an ended one for the window", async () => {
   const ttl = () => redis.client.pttl(keys.record(OF.id));
-  await claim();
-  expect(await ttl()).toBeGreaterThan(WINDOW_MS - 5000);
-  await claims.markQueued(OF.id, Date.now());
+  await add();
   expect(await ttl()).toBe(-1);
   await records.failed(OF, Date.now());
   expect(await ttl()).toBe(-1);
@@ -32,15 +32,8 @@ test("a claim lasts for the window, a queued or failed call for ever, an ended o
   expect(await ttl()).toBeGreaterThan(WINDOW_MS - 5000);
 });
 
-test("a gateway's late mark does not hide that the call is failed", async () => {
-  await claim();
-  await records.failed(OF, Date.now());
-  await claims.markQueued(OF.id, Date.now());
-  expect(await records.state(OF.id)).toBe("FAILED");
-});
-
 test("what a worker writes that lost its call does not reopen a call that has ended", async () => {
-  await claim();
+  await add();
   await markInjected(partitionOf(redis.client), OF);
   const attempt = { v: 1, at: Date.now(), code: "runner.timed_out", reason: "late", worker: "w" };
   await records.attemptFailed(OF, attempt, Date.now());
@@ -51,10 +44,11 @@ test("what a worker writes that lost its call does not reopen a call that has en
   expect(await redis.client.zcard(keys.since("webhook/7/1"))).toBe(0);
 });
 
-test("a claim whose reply was lost is still its request's own, and is known to another", async () => {
-  expect(await claim("one")).toEqual({ kind: "new" });
-  expect(await claim("one")).toEqual({ kind: "new" });
-  expect(await claim("other")).toEqual({ kind: "known", state: "CLAIMED" });
+test("an add whose reply was lost is still its request's own, is known to another, and a conflict with another body", async () => {
+  expect(await add("one")).toEqual({ kind: "new" });
+  expect(await add("one")).toEqual({ kind: "new" });
+  expect(await add("other")).toEqual({ kind: "known", state: "QUEUED" });
+  expect(await add("other", "another hash")).toEqual({ kind: "conflict" });
 });
 
 async function fail(times: number): Promise<void> {

@@ -5,7 +5,7 @@ import { silentLogger } from "../../../shared/log/logger.ts";
 import { createCallRecords } from "../../../shared/queue/call-record.ts";
 import { createReadDepth } from "../../../shared/queue/depth.ts";
 import { createDiscard } from "../../../shared/queue/discard.ts";
-import { createAdd } from "../../../shared/queue/enqueue.ts";
+import { createEnqueue } from "../../../shared/queue/enqueue.ts";
 import type { Verdict } from "../../../shared/queue/finish.ts";
 import { openJobs } from "../../../shared/queue/jobs.ts";
 import { createReplay } from "../../../shared/queue/replay.ts";
@@ -27,7 +27,7 @@ async function depth() {
   return createReadDepth(partitionOf(redis.client), "webhook")();
 }
 
-const add = (call: JobCall) => createAdd(partitionOf(redis.client))(call);
+const add = (call: JobCall) => createEnqueue(partitionOf(redis.client))(call);
 const sizeOf = (...calls: JobCall[]) => calls.reduce((sum, call) => sum + JSON.stringify(call).length, 0);
 const failedAt = async ({ id }: JobCall) =>
   Number(await redis.client.zscore(keys.inQueue("webhook/7/1", "failed"), id));

@@ -1,7 +1,7 @@
 import { beforeEach, expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
-import { createAdd } from "../../../shared/queue/enqueue.ts";
+import { createEnqueue } from "../../../shared/queue/enqueue.ts";
 import { openJobs } from "../../../shared/queue/jobs.ts";
 import { createReplay } from "../../../shared/queue/replay.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
@@ -23,7 +23,7 @@ const never = () => new Promise<never>(() => {});
 
 async function add(fields: Parameters<typeof aCall>[0] = {}): Promise<string> {
   const call = aCall(fields);
-  await createAdd(partitionOf(redis.client))(call);
+  await createEnqueue(partitionOf(redis.client))(call);
   return call.id;
 }
 
@@ -86,7 +86,7 @@ test("a call that ends a third process is told of without its data, and no other
     },
   });
   for (const id of [pill, beside]) await consumer.took(id);
-  expect(seen.get(pill)).toEqual({ crashes: 3, stored: {} });
+  expect(seen.get(pill)).toEqual({ crashes: 3, stored: undefined });
   expect(seen.get(beside)).toEqual({ crashes: 0, stored: expect.objectContaining({ id: beside }) });
 });
 

@@ -3,7 +3,7 @@ import { Secret } from "../../../shared/crypto/secret.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import type { JobCall, Origin } from "../../../shared/job-call/job-call.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
-import { createAdd } from "../../../shared/queue/enqueue.ts";
+import { createEnqueue } from "../../../shared/queue/enqueue.ts";
 import { createFailedCalls } from "../../../shared/queue/failed.ts";
 import { isKnown } from "../../../shared/queue/queue-name.ts";
 import { openRegistry } from "../../../shared/queue/registry.ts";
@@ -58,7 +58,7 @@ test("adds that race with removals from another connection lose no call", async 
   const other = connectForWork(new Secret(redis.url), silentLogger);
   ends.defer(() => other.disconnect());
   const calls = Array.from({ length: 600 }, (_, i) => aCall({ job_id: i % 40 }));
-  const add = createAdd(partitionOf(other));
+  const add = createEnqueue(partitionOf(other));
   const removed = { yes: 0, no: 0 };
   const removeAll = async (round: number) => {
     for (let job = 0; job < 40; job++) {

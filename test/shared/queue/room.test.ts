@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { createAdd } from "../../../shared/queue/enqueue.ts";
+import { createEnqueue } from "../../../shared/queue/enqueue.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
 import { INJECTED, useConsumers } from "../../fixtures/consumers.ts";
 import { aCall } from "../../fixtures/producer.ts";
@@ -18,7 +18,7 @@ const consumers = useConsumers(redis);
 async function add(job_id: number, storedBytes: number): Promise<string> {
   const rest = JSON.stringify(aCall({ body: Buffer.alloc(0) })).length;
   const call = aCall({ job_id, body: Buffer.alloc(Math.floor(((storedBytes - rest) * 3) / 4)) });
-  await createAdd(partitionOf(redis.client))(call);
+  await createEnqueue(partitionOf(redis.client))(call);
   return call.id;
 }
 

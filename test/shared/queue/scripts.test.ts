@@ -7,16 +7,23 @@ import {
   RedisQueueBackend,
 } from "bullmq";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { type JobCall, toJson } from "../../../shared/job-call/job-call.ts";
+import { createPaymentJournal } from "../../../shared/payments/journal.ts";
+import type { Settlement } from "../../../shared/payments/payment.ts";
 import { openBackends } from "../../../shared/queue/backend.ts";
+import { type Claim, createEnqueue } from "../../../shared/queue/enqueue.ts";
 import { JOB_NAME, JOB_OPTIONS } from "../../../shared/queue/protocol.ts";
-import { partitionOf } from "../../../shared/redis/partition.ts";
+import { type QueueName, queueOf } from "../../../shared/queue/queue-name.ts";
+import { type Partition, partitionOf } from "../../../shared/redis/partition.ts";
 import { useRedis } from "../../fixtures/redis.ts";
+import { makePayment } from "../../support/made-payment.ts";
 
 /*
- * Our Lua around a script of BullMQ's must change nothing of what that script does. An update of BullMQ that changes how its
- * scripts name or number what they are given shows here.
+ * Our Lua around a script of BullMQ's must change nothing of what that script does, and a call that ours adds must lie as BullMQ's own
+ * `add` leaves it. An update of BullMQ that changes how its scripts name or number what they are given shows here.
  */
 const QUEUE = "webhook/7/1";
+const QUEUES: readonly QueueName[] = [QUEUE, "webhook/7/2", "x402/1/7"];
 const NOW = 1_800_000_000_000;
 const WORK = {
   name: "a worker",
@@ -25,9 +32,12 @@ const WORK = {
   maxStalledCount: 1_000_000,
   metrics: { maxDataPoints: 60 },
 };
-const TOKEN = "a token";
+const TOKEN = "the token of c_1";
 const ID = "c_1";
 const REASON = "runner.failed: it did";
+const PAYMENT = makePayment({ network: "eip155:1", asset: "0x1" });
+const { network, payer } = PAYMENT.terms;
+const SETTLEMENT: Settlement = { transaction: `0x${"ab".repeat(32)}`, network, payer, by: "chain" };
 
 const redis = useRedis();
 beforeEach(async () => {
@@ -38,50 +48,130 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
+/** One side of the comparison, under keys of its own. */
+type Side = {
+  prefix: string;
+  of(queue: QueueName): RedisQueueBackend;
+  /** Adds the calls at once. */
+  add(calls: readonly JobCall[], claim: Claim | undefined): Promise<unknown>;
+  /** Adds the call of a payment that is settled. */
+  buy(): Promise<unknown>;
+  /** Calls of QUEUE leave it at once, each with its token, because the runner has them or for another reason. */
+  end(ids: readonly string[], options: { injected: boolean; fetches: boolean }): Promise<unknown>;
+};
+
+const tokenOf = (id: string) => `the token of ${id}`;
+
+function ours(partition: Partition): Side {
+  const of = openBackends(partition, WORK);
+  const enqueue = createEnqueue(partition);
+  const journal = createPaymentJournal(partition);
+  return {
+    prefix: partition.prefix,
+    of,
+    add: (calls, claim) => Promise.all(calls.map((call) => enqueue(call, claim))),
+    async buy() {
+      await journal.claim(PAYMENT, { now: NOW, by: "a test", openMax: 1, dueAt: NOW });
+      const payment = await journal.look(PAYMENT.call.id);
+      if (payment === undefined) throw new Error("the payment was not claimed");
+      await journal.enqueueSettled(
+        payment,
+        { settlement: SETTLEMENT, proven: true },
+        { now: NOW, dueAt: NOW },
+      );
+    },
+    end: (ids, { injected, fetches }) => {
+      const fetchNext = fetches ? { bytes: 1000 } : undefined;
+      const ends = ids.map((id) =>
+        injected
+          ? of(QUEUE).injected(id, tokenOf(id), { fetchNext, retried: true })
+          : of(QUEUE).ended(id, tokenOf(id), fetchNext),
+      );
+      return Promise.all(ends.map((end) => end.catch(refused)));
+    },
+  };
+}
+
 /** BullMQ without anything of ours. */
-function plain(prefix: string): RedisQueueBackend {
+function bullmq(prefix: string): Side {
   const names = new QueueKeys(prefix);
   const skips = { skipVersionCheck: true, skipWaitingForReady: true };
   const connection = new RedisConnection(redis.client, { shared: true, blocking: false, ...skips });
   const options = { prefix, ...WORK, connection: redis.client } as QueueBaseOptions;
-  const toKey = (type: string) => names.toKey(QUEUE, type);
-  return new RedisQueueBackend(connection, QUEUE, names.getKeys(QUEUE), toKey, options, undefined, false);
+  const of: Side["of"] = (queue) => {
+    const toKey = (type: string) => names.toKey(queue, type);
+    return new RedisQueueBackend(connection, queue, names.getKeys(queue), toKey, options, undefined, false);
+  };
+  const add = async (calls: readonly JobCall[]) => {
+    for (const call of calls) {
+      const { id } = call;
+      const opts = { ...JOB_OPTIONS, jobId: id };
+      const job = { id, name: JOB_NAME, data: String(toJson(call)), opts, timestamp: NOW };
+      await of(queueOf(call)).addJob(job as JobJson, id);
+    }
+  };
+  const { call } = PAYMENT;
+  const metadata = { "X-X402-TRANSACTION": SETTLEMENT.transaction, ...call.metadata };
+  const end: Side["end"] = async (ids, { fetches }) => {
+    for (const id of ids) {
+      const job = { id, opts: {} } as MinimalJob;
+      await of(QUEUE).moveToCompleted(job, null, true, tokenOf(id), fetches).catch(refused);
+    }
+  };
+  return { prefix, of, add, buy: () => add([{ ...call, metadata }]), end };
 }
 
 /** BullMQ's code for a call that is not in hand. */
-const refused = (error: Error & { code?: number }) => expect(error.code).toBeLessThan(0);
+function refused(error: Error & { code?: number }): void {
+  if (error.code === undefined || error.code >= 0) throw error;
+}
 
-type Step = (backend: RedisQueueBackend, prefix: string) => Promise<unknown>;
+type Step = (side: Side) => Promise<unknown>;
+
+const callTo = (id: string, job_id = 1, body = "hello"): JobCall => {
+  const { call } = makePayment({ network: "eip155:1", asset: "0x1", body: Buffer.from(body) });
+  return { ...call, id, origin: "webhook", service_id: 7, job_id, accepted_at: NOW };
+};
+const claimOf = ({ sha256 }: JobCall): Claim => ({ by: "a test", bodySha256: sha256, windowMs: 1000 });
+
+const CALL = callTo(ID);
+const add =
+  (...calls: JobCall[]): Step =>
+  ({ add }) =>
+    add(calls.length === 0 ? [CALL] : calls, undefined);
+const claim: Step = ({ add }) => add([CALL], claimOf(CALL));
+const buy: Step = ({ buy }) => buy();
+const OTHER = callTo("c_2");
+const THIRD = callTo("c_3");
 
 const minimal = (id = ID) => ({ id, opts: { attempts: JOB_OPTIONS.attempts } }) as MinimalJob;
-const add =
-  (id = ID): Step =>
-  (backend) => {
-    const job = { id, name: JOB_NAME, data: "{}", opts: { ...JOB_OPTIONS, jobId: id }, timestamp: NOW };
-    return backend.addJob(job as JobJson, id);
-  };
-const take: Step = (backend) => backend.moveToActive(TOKEN, WORK.name);
+const take: Step = ({ of }) => of(QUEUE).moveToActive(TOKEN, WORK.name);
+const takeNext =
+  (id: string): Step =>
+  ({ of }) =>
+    of(QUEUE).moveToActive(tokenOf(id), WORK.name);
 const finish =
-  (fetches: boolean): Step =>
-  (backend) =>
-    backend.moveToCompleted({ id: ID, opts: {} } as MinimalJob, "null", true, TOKEN, fetches);
-const fail: Step = (backend) => backend.moveToFailed(minimal(), REASON, false, TOKEN, false);
-const retryLater: Step = (backend) =>
-  backend.moveToDelayed(ID, NOW, 1000, TOKEN, { fieldsToUpdate: { failedReason: REASON } });
-const putOff: Step = (backend) => backend.moveToDelayed(ID, NOW, 1000, TOKEN, { skipAttempt: true });
-const back: Step = (backend) => backend.moveJobFromActiveToWait(ID, TOKEN);
-const replay: Step = (backend) =>
-  backend.retryFinishedJob(minimal(), "failed", { resetAttemptsMade: true, resetAttemptsStarted: true });
+  (fetches: boolean, ids = [ID], injected = true): Step =>
+  ({ end }) =>
+    end(ids, { fetches, injected });
+const fail: Step = ({ of }) => of(QUEUE).moveToFailed(minimal(), REASON, false, TOKEN, false);
+const retryLater: Step = ({ of }) =>
+  of(QUEUE).moveToDelayed(ID, NOW, 1000, TOKEN, { fieldsToUpdate: { failedReason: REASON } });
+const putOff: Step = ({ of }) => of(QUEUE).moveToDelayed(ID, NOW, 1000, TOKEN, { skipAttempt: true });
+const back: Step = ({ of }) => of(QUEUE).moveJobFromActiveToWait(ID, TOKEN);
+const replay: Step = ({ of }) =>
+  of(QUEUE).retryFinishedJob(minimal(), "failed", { resetAttemptsMade: true, resetAttemptsStarted: true });
 const later: Step = async () => vi.setSystemTime(NOW + 2000);
-const lookForStalled: Step = async (backend, prefix) => {
+const lookForStalled: Step = async ({ of, prefix }) => {
   await redis.client.del(`${prefix}:${QUEUE}:stalled-check`);
-  return backend.moveStalledJobsToWait();
+  return of(QUEUE).moveStalledJobsToWait();
 };
-const loseLock: Step = (_, prefix) => redis.client.del(`${prefix}:${QUEUE}:${ID}:lock`);
+const loseLock: Step = ({ prefix }) => redis.client.del(`${prefix}:${QUEUE}:${ID}:lock`);
 
 /** All that stands under BullMQ's names, without what differs by the time in Redis. */
 async function contents(prefix: string): Promise<Record<string, unknown>> {
-  const all = (await redis.client.keys(`${prefix}:${QUEUE}:*`)).sort();
+  const found = await Promise.all(QUEUES.map((queue) => redis.client.keys(`${prefix}:${queue}:*`)));
+  const all = found.flat().sort();
   const read = all.map(async (key) => [key.slice(prefix.length), await contentOf(key)] as const);
   return JSON.parse(JSON.stringify(Object.fromEntries(await Promise.all(read))).replaceAll(prefix, ""));
 }
@@ -89,8 +179,10 @@ async function contents(prefix: string): Promise<Record<string, unknown>> {
 async function contentOf(key: string): Promise<unknown> {
   const { client } = redis;
   switch (await client.type(key)) {
-    case "hash":
-      return client.hgetall(key);
+    case "hash": {
+      const { opts, ...fields } = await client.hgetall(key);
+      return { ...fields, opts: opts && JSON.parse(opts) };
+    }
     case "list":
       return client.lrange(key, 0, -1);
     case "set":
@@ -107,30 +199,57 @@ async function contentOf(key: string): Promise<unknown> {
 const STEPS: Record<string, readonly Step[]> = {
   add: [add()],
   "add twice": [add(), add()],
+  "add many at once, to several queues": [
+    add(CALL, OTHER, callTo("c_3", 2), callTo("c_4"), callTo("c_5", 2)),
+  ],
+  "add at once what is there and what is not": [add(OTHER), add(CALL, OTHER, CALL)],
+  "add text that is not ASCII": [add({ ...CALL, metadata: { "X-WEBHOOK-NAME": "größer 🚪 \u0000" } })],
+  "claim and add": [claim],
+  "add what is in hand": [add(), take, add()],
+  "add what waits for its delay": [add(), take, retryLater, add()],
+  "add what has failed": [add(), take, fail, add()],
+  "add what has ended": [add(), take, finish(false), add()],
+  "add what is paid for": [buy],
   "take from an empty queue": [take],
-  take: [add(), add("c_2"), take],
-  finish: [add(), add("c_2"), take, finish(false)],
-  "finish and take the next": [add(), add("c_2"), take, finish(true)],
+  take: [add(), add(OTHER), take],
+  finish: [add(), add(OTHER), take, finish(false)],
+  "end what the runner does not have": [add(), take, finish(false, [ID], false)],
+  "finish several at once": [add(CALL, OTHER, THIRD), take, takeNext("c_2"), finish(false, [ID, "c_2"])],
+  "finish several at once and take what is next": [
+    add(CALL, OTHER, THIRD),
+    take,
+    takeNext("c_2"),
+    finish(true, [ID, "c_2"]),
+  ],
+  "finish at once what is not in hand and what is": [
+    add(CALL, OTHER, THIRD),
+    takeNext(ID),
+    finish(true, ["c_2", ID]),
+  ],
+  "finish and take the next": [add(), add(OTHER), take, finish(true)],
   "finish the last and look for the next": [add(), take, finish(true)],
-  "finish what is not in hand": [add(), add("c_2"), finish(true)],
+  "finish what is not in hand": [add(), add(OTHER), finish(true)],
   fail: [add(), take, fail],
   "retry later": [add(), take, retryLater],
   "put off": [add(), take, putOff],
   "take what is due": [add(), take, retryLater, later, take],
-  "give back": [add(), add("c_2"), take, back],
+  "give back": [add(), add(OTHER), take, back],
   "replay a failed one": [add(), take, fail, replay],
   "take back from a dead worker": [add(), take, loseLock, lookForStalled, lookForStalled],
 };
 
 test.each(Object.entries(STEPS))("to %s changes BullMQ's keys as BullMQ alone does", async (_, steps) => {
-  const run = async (prefix: string, backend: RedisQueueBackend) => {
+  const run = async (side: Side) => {
     vi.setSystemTime(NOW);
-    await redis.client.hset(`${prefix}:${QUEUE}:meta`, { "opts.maxLenEvents": "100" });
-    for (const step of steps) await step(backend, prefix).catch(refused);
-    return contents(prefix);
+    for (const queue of QUEUES)
+      await redis.client.hset(`${side.prefix}:${queue}:meta`, { "opts.maxLenEvents": "100" });
+    for (const step of steps) await step(side).catch(refused);
+    return contents(side.prefix);
   };
-  const ours = await run("{ours}", openBackends(partitionOf(redis.client, "{ours}"), WORK)(QUEUE));
-  const bullmqs = await run("{bullmq}", plain("{bullmq}"));
-  expect(Object.keys(bullmqs).length).toBeGreaterThan(0);
-  expect(ours).toEqual(bullmqs);
+  const [found, wanted] = [
+    await run(ours(partitionOf(redis.client, "{ours}"))),
+    await run(bullmq("{bullmq}")),
+  ];
+  expect(Object.keys(wanted).length).toBeGreaterThanOrEqual(QUEUES.length);
+  expect(found).toEqual(wanted);
 });

@@ -3,7 +3,7 @@ import { eventually } from "../../../shared/dev/wait.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
 import { createCallRecords } from "../../../shared/queue/call-record.ts";
 import type { Taken } from "../../../shared/queue/consume.ts";
-import { createAdd } from "../../../shared/queue/enqueue.ts";
+import { createEnqueue } from "../../../shared/queue/enqueue.ts";
 import { openJobs } from "../../../shared/queue/jobs.ts";
 import { createReplay } from "../../../shared/queue/replay.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
@@ -373,7 +373,7 @@ async function breakAt(command: number, kind: "lose-command" | "lose-reply"): Pr
     },
   });
   await started.catch(() => {});
-  for (const call of calls) await createAdd(partition)(call);
+  for (const call of calls) await createEnqueue(partition)(call);
   const records = createCallRecords(partition);
   for (const { id } of calls) {
     await eventually(

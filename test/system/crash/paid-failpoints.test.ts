@@ -100,14 +100,7 @@ async function diesAt(point: string, act: (payment: Payment) => Promise<unknown>
   return payment;
 }
 
-const AFTER_CLAIM = [
-  "x402.after_claim",
-  "x402.after_settle",
-  "x402.after_settled",
-  "x402.after_add",
-  "x402.after_queued",
-  "x402.after_answer",
-];
+const AFTER_CLAIM = ["x402.after_claim", "x402.after_settle", "x402.after_queued", "x402.after_answer"];
 const OTHERS = ["x402.after_verify", "x402.after_evidence", "x402.after_void"];
 
 test("a gateway is killed here at every failpoint of the paid path", () => {

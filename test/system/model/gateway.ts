@@ -1,6 +1,6 @@
 import { type Action, chance, step } from "./action.ts";
 import type { Protocol } from "./protocol.ts";
-import { add } from "./queue.ts";
+import { add, enqueueSettled } from "./queue.ts";
 import { type Gateway, isPaid, move, type State, withGateway } from "./state.ts";
 
 type At = Gateway["at"];
@@ -41,17 +41,21 @@ export function gatewayActions(i: number, protocol: Protocol): Action[] {
     return to({ ...s, record: "SETTLING", recordBody: gateway(s).body, paidBeforeClaim }, "claimed");
   }
 
-  const afterSettle = (s: State): State =>
-    s.record === "VOID" ? answer(s, 503) : to(move(s, ["SETTLING"], "SETTLED"), "marked");
+  const afterSettle = (s: State): State => {
+    if (s.record === "VOID") return answer(s, 503);
+    if (protocol.addsAsItSettles) return to(enqueueSettled(s, protocol), "queued");
+    return to(move(s, ["SETTLING"], "QUEUED"), "noted");
+  };
 
   const addFirst = step(named("adds the job before settling"), {
     when: at("claimed"),
     does: (s) => to(add(s, gateway(s).body, protocol), "handled"),
   });
 
-  const [beforeAdd, afterAdd, beforeMark, afterMark]: At[] = protocol.addsBeforeQueued
-    ? ["marked", "added", "added", "queued"]
-    : ["noted", "queued", "marked", "noted"];
+  const addAfterwards = step(named("adds the job of the record that it has marked QUEUED"), {
+    when: at("noted"),
+    does: (s) => to(add(s, s.recordBody, protocol), "queued"),
+  });
 
   return [
     step(named("looks the payment up in the journal"), {
@@ -95,15 +99,8 @@ export function gatewayActions(i: number, protocol: Protocol): Action[] {
       when: at("settling"),
       does: (s) => answer(s, protocol.timeoutIsUnknown ? 503 : 402),
     }),
-    step(named("marks the record SETTLED"), { when: at("settled"), does: afterSettle }),
-    step(named("adds the job"), {
-      when: at(beforeAdd!),
-      does: (s) => to(add(s, gateway(s).body, protocol), afterAdd!),
-    }),
-    step(named("marks the record QUEUED"), {
-      when: at(beforeMark!),
-      does: (s) => to(move(s, ["SETTLED"], "QUEUED"), afterMark!),
-    }),
+    step(named("records the settlement"), { when: at("settled"), does: afterSettle }),
+    ...(protocol.addsAsItSettles ? [] : [addAfterwards]),
     step(named("answers 202"), { when: at("queued"), does: (s) => answer(s, 202) }),
   ];
 }

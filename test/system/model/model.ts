@@ -3,7 +3,7 @@ import { chainActions } from "./chain.ts";
 import { gatewayActions } from "./gateway.ts";
 import type { Bounds, Protocol } from "./protocol.ts";
 import { reconcilerActions } from "./reconciler.ts";
-import { type Body, type State, withGateway, withReconciler } from "./state.ts";
+import { type Body, IDLE_WORKER, type State, withGateway, withReconciler } from "./state.ts";
 import { lossActions, workerActions } from "./worker.ts";
 
 /*
@@ -71,7 +71,7 @@ function crashActions({ crashes, reconcilers }: Bounds): Action[] {
     kill(
       "worker",
       (s) => s.worker.at !== "idle",
-      (s) => ({ ...s, worker: { at: "idle", id: 0 } }),
+      (s) => ({ ...s, worker: IDLE_WORKER }),
     ),
   ];
 }

@@ -4,7 +4,7 @@ export type Protocol = {
   readonly claimIsAtomic: boolean;
   readonly bindsBody: boolean;
   readonly settlesBeforeAdd: boolean;
-  readonly addsBeforeQueued: boolean;
+  readonly addsAsItSettles: boolean;
   readonly idsAreDeterministic: boolean;
   readonly timeoutIsUnknown: boolean;
   readonly successFalseIsUnknown: boolean;
@@ -25,7 +25,7 @@ export const PROTOCOL: Protocol = {
   claimIsAtomic: true,
   bindsBody: true,
   settlesBeforeAdd: true,
-  addsBeforeQueued: true,
+  addsAsItSettles: true,
   idsAreDeterministic: true,
   timeoutIsUnknown: true,
   successFalseIsUnknown: true,

@@ -1,6 +1,6 @@
 import { type Action, chance, step } from "./action.ts";
 import type { Protocol } from "./protocol.ts";
-import { add } from "./queue.ts";
+import { add, enqueueSettled } from "./queue.ts";
 import { hasEvidence, jobIsMissing, move, type Reconciler, type State, withReconciler } from "./state.ts";
 
 /** One reconciler. It holds no lease: others run at the same time, and what it saw may be stale when it acts. */
@@ -40,9 +40,14 @@ export function reconcilerActions(i: number, protocol: Protocol): Action[] {
     }),
   ];
 
-  const [beforeAdd, afterAdd, beforeMark, afterMark]: Reconciler[] = protocol.addsBeforeQueued
-    ? ["saw-settled", "added", "added", "idle"]
-    : ["noted", "idle", "saw-settled", "noted"];
+  const record = (s: State): State =>
+    protocol.addsAsItSettles
+      ? to(enqueueSettled(s, protocol), "idle")
+      : to(move(s, ["SETTLING"], "QUEUED"), s.record === "SETTLING" ? "noted" : "idle");
+
+  const addAfterwards = acts("adds the job of the record that it has marked QUEUED", "noted", (s) =>
+    to(add(s, s.recordBody, protocol), "idle"),
+  );
 
   return [
     sees(
@@ -50,7 +55,8 @@ export function reconcilerActions(i: number, protocol: Protocol): Action[] {
       "saw-paid",
       (s) => s.record === "SETTLING" && seesPaid(s),
     ),
-    acts("marks it SETTLED", "saw-paid", (s) => to(move(s, ["SETTLING"], "SETTLED"), "idle")),
+    acts("records the settlement", "saw-paid", record),
+    ...(protocol.addsAsItSettles ? [] : [addAfterwards]),
     ...(protocol.readsHeadBeforeLogs ? headThenLogs : logsThenHead),
     acts("marks it VOID", "saw-unpaid", (s) => to(move(s, ["SETTLING"], "VOID"), "idle")),
     // Once sent, sending again changes nothing in this model: the transaction may land from the first time on.
@@ -60,9 +66,6 @@ export function reconcilerActions(i: number, protocol: Protocol): Action[] {
       (s) => s.record === "SETTLING" && !s.dispatched && !s.past && !seesPaid(s),
     ),
     acts("sends settle again", "saw-undispatched", (s) => to({ ...s, dispatched: true }, "idle")),
-    sees("finds a SETTLED record", "saw-settled", (s) => s.record === "SETTLED"),
-    acts("adds its job", beforeAdd!, (s) => to(add(s, s.recordBody, protocol), afterAdd!)),
-    acts("marks it QUEUED", beforeMark!, (s) => to(move(s, ["SETTLED"], "QUEUED"), afterMark!)),
     chance(named("reads a QUEUED record"), {
       when: (s) => protocol.readdsMissingJobs && at(s, "idle") && s.record === "QUEUED",
       does: (s) => to(s, "saw-queued"),
@@ -73,7 +76,8 @@ export function reconcilerActions(i: number, protocol: Protocol): Action[] {
       "saw-missing",
       (s) => protocol.readdsMissingJobs && s.record === "QUEUED" && jobIsMissing(s),
     ),
-    acts("reads the record again", "saw-missing", (s) => to(s, s.record === "QUEUED" ? "must-add" : "idle")),
-    acts("adds the missing job", "must-add", (s) => to(add(s, s.recordBody, protocol), "idle")),
+    acts("adds the missing job while the record is QUEUED", "saw-missing", (s) =>
+      to(s.record === "QUEUED" ? add(s, s.recordBody, protocol) : s, "idle"),
+    ),
   ];
 }

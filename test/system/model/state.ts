@@ -4,7 +4,7 @@ export type Body = "A" | "B";
 /** What the chain knows of the one authorization. `cancelled` sets authorizationState too, but no money moved. */
 export type Nonce = "unused" | "paid" | "front-run" | "cancelled" | "spent-earlier";
 
-export type RecordState = "none" | "SETTLING" | "SETTLED" | "QUEUED" | "INJECTED" | "VOID";
+export type RecordState = "none" | "SETTLING" | "QUEUED" | "INJECTED" | "VOID";
 
 /** Where a request stands; the names say what has been done last. `noted` and `handled` occur in wrong variants only. */
 type GatewayStep =
@@ -17,8 +17,6 @@ type GatewayStep =
   | "handled"
   | "settling"
   | "settled"
-  | "marked"
-  | "added"
   | "noted"
   | "queued";
 
@@ -32,17 +30,21 @@ export type Reconciler =
   | "saw-no-logs"
   | "saw-unpaid"
   | "saw-undispatched"
-  | "saw-settled"
-  | "added"
   | "noted"
   | "saw-queued"
-  | "saw-missing"
-  | "must-add";
+  | "saw-missing";
 
 /** A job under its id; ids are all 0 when they are deterministic. */
-export type Job = { readonly id: number; readonly body: Body; readonly at: "waiting" | "active" | "done" };
+export type Job = { readonly id: number; readonly body: Body; readonly at: "waiting" | "active" };
 
-export type Worker = { readonly at: "idle" | "took" | "posting" | "posted" | "marked"; readonly id: number };
+/** It has the body in memory, even if the job is gone meanwhile. */
+export type Worker = {
+  readonly at: "idle" | "took" | "took-ended" | "posted";
+  readonly id: number;
+  readonly body: Body;
+};
+
+export const IDLE_WORKER: Worker = { at: "idle", id: 0, body: "A" };
 
 /** Everything that outlives a step: the chain, Redis, the runner, the memory of each process, and what the client was told. */
 export type State = {
@@ -95,7 +97,7 @@ const FRESH: State = {
   nextId: 0,
   gateways: [IDLE, IDLE],
   reconcilers: ["idle", "idle"],
-  worker: { at: "idle", id: 0 },
+  worker: IDLE_WORKER,
   runnerIds: [],
   effects: "",
   told202: "",
@@ -171,6 +173,7 @@ export function encode(s: State): string {
     reconcilerB!,
     letter(s.worker.at),
     s.worker.id,
+    letter(s.worker.body),
     letter(s.told202),
     letter(s.effects),
     s.sends,

@@ -1,6 +1,6 @@
 import { type Action, chance, step } from "./action.ts";
 import type { Bounds, Protocol } from "./protocol.ts";
-import { type Job, move, type State, type Worker } from "./state.ts";
+import { IDLE_WORKER, type Job, move, type State, type Worker } from "./state.ts";
 
 const EFFECTS_MAX = 2;
 
@@ -11,7 +11,7 @@ export function workerActions(protocol: Protocol): Action[] {
   };
   const to = (s: State, next: Worker["at"]): State => ({
     ...s,
-    worker: { at: next, id: next === "idle" ? 0 : s.worker.id },
+    worker: next === "idle" ? IDLE_WORKER : { ...s.worker, at: next },
   });
   const withJob = (s: State, id: number, next: Job["at"]): State => ({
     ...s,
@@ -19,15 +19,24 @@ export function workerActions(protocol: Protocol): Action[] {
   });
   const find = (s: State, where: Job["at"]): Job | undefined => s.jobs.find((job) => job.at === where);
 
+  /** The step that takes a call reads its record. */
   function take(s: State): State {
-    const { id } = find(s, "waiting")!;
-    return { ...withJob(s, id, "active"), worker: { at: "took", id } };
+    const { id, body } = find(s, "waiting")!;
+    return {
+      ...withJob(s, id, "active"),
+      worker: { at: s.record === "INJECTED" ? "took-ended" : "took", id, body },
+    };
   }
 
+  /** A job that was taken back meanwhile stays. */
+  const removed = (s: State): State => ({
+    ...s,
+    jobs: s.jobs.filter((job) => job.id !== s.worker.id || job.at !== "active"),
+  });
+
   function run(s: State): State {
-    const { id } = s.worker;
+    const { id, body } = s.worker;
     if (s.runnerIds.includes(id) || s.effects.length >= EFFECTS_MAX) return s;
-    const { body } = s.jobs.find((job) => job.id === id)!;
     return {
       ...s,
       effects: s.effects + body,
@@ -36,31 +45,27 @@ export function workerActions(protocol: Protocol): Action[] {
   }
 
   return [
-    step("worker: takes the job", {
+    step("worker: takes the job and reads its record", {
       when: (s) => at("idle")(s) && find(s, "waiting") !== undefined,
       does: take,
     }),
-    step("worker: reads the record; INJECTED means no POST", {
-      when: at("took"),
-      does: (s) => to(s, s.record === "INJECTED" ? "marked" : "posting"),
+    step("worker: removes the job of a record that is INJECTED", {
+      when: at("took-ended"),
+      does: (s) => to(removed(s), "idle"),
     }),
-    step("worker: POSTs, the runner accepts", { when: at("posting"), does: (s) => to(run(s), "posted") }),
-    chance("worker: POSTs, the runner accepts, the reply is lost", { when: at("posting"), does: run }),
-    step("worker: marks the record INJECTED", {
+    step("worker: POSTs, the runner accepts", { when: at("took"), does: (s) => to(run(s), "posted") }),
+    chance("worker: POSTs, the runner accepts, the reply is lost", { when: at("took"), does: run }),
+    step("worker: marks the record INJECTED and removes the job", {
       when: at("posted"),
-      does: (s) => to(move(s, ["SETTLING", "SETTLED", "QUEUED"], "INJECTED"), "marked"),
+      does: (s) => to(removed(move(s, ["SETTLING", "QUEUED"], "INJECTED")), "idle"),
     }),
-    step("worker: completes the job", {
-      when: at("marked"),
-      does: (s) => to(withJob(s, s.worker.id, "done"), "idle"),
-    }),
-    step("queue: a stalled job waits again", {
+    step("queue: the job of a dead worker waits again", {
       when: (s) => at("idle")(s) && find(s, "active") !== undefined,
       does: (s) => withJob(s, find(s, "active")!.id, "waiting"),
     }),
-    step("queue: a completed job is removed", {
-      when: (s) => find(s, "done") !== undefined,
-      does: (s) => ({ ...s, jobs: s.jobs.filter((job) => job.at !== "done") }),
+    chance("queue: the job of a worker that stands still waits again", {
+      when: (s) => !at("idle")(s) && find(s, "active") !== undefined,
+      does: (s) => withJob(s, find(s, "active")!.id, "waiting"),
     }),
   ];
 }

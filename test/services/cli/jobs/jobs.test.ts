@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from "vitest";
-import { createAdd } from "../../../../shared/queue/enqueue.ts";
+import { createEnqueue } from "../../../../shared/queue/enqueue.ts";
 import { openJobs } from "../../../../shared/queue/jobs.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
 import { aCall } from "../../../fixtures/producer.ts";
@@ -16,7 +16,7 @@ beforeEach(async () => {
 });
 
 test("postern jobs list shows what each job holds over all origins, its limits and what holds it up", async () => {
-  const add = createAdd(redis.partition);
+  const add = createEnqueue(redis.partition);
   for (const origin of ["webhook", "x402"] as const) await add(aCall({ origin, job_id: 10 }));
   await add(aCall({ job_id: 9 }));
   await jobs().configure(new Map([["7/9", { concurrency: 5, rate: { max: 100, periodMs: 2000 } }]]));
@@ -47,7 +47,7 @@ test("postern jobs list --json prints one object a line on stdout, and nothing e
 });
 
 test("postern jobs pause and resume change each job that is named, and leave audit entries", async () => {
-  await createAdd(redis.partition)(aCall());
+  await createEnqueue(redis.partition)(aCall());
   expect(await here("pause", "7/1", "7/2", "--reason", "it loops")).toMatchObject({
     code: 0,
     stdout: "7/1 is paused\n7/2 is paused; it has no queue yet, and calls that come will wait\n",

@@ -31,7 +31,7 @@ test("postern payments list shows the newest first, and picks by state, payer, t
     payer: "0x",
     by: "facilitator",
   } as const;
-  await journal.markSettled(await found(disputed), { settlement, proven: false }, { now: 1 });
+  await journal.enqueueSettled(await found(disputed), { settlement, proven: false }, { now: 1, dueAt: 1 });
   await journal.markDisputed(disputed, "the chain says: expired");
   await journal.markVoid(await found(voided), { reason: "expired" }, { now: Date.now() });
   await journal.markForReview(review, { now: 1, reason: "spent" });

@@ -116,18 +116,9 @@ test.each([
   expect(await webhooks.waiting()).toEqual([]);
 });
 
-test("a repeat that finds a claim whose add was lost adds the call", async () => {
-  const id = await idOf(post(first, "/key", "d-1"));
-  await webhooks.queues.clear();
-  await webhooks.redis.client.hset(keys.record(id), "st", "CLAIMED");
-  expect((await post(second, "/key", "d-1")).json()).toMatchObject({ status: "accepted", call_id: id });
-  expect((await webhooks.waiting()).map((call) => call.id)).toEqual([id]);
-  expect(await records().state(id)).toBe("QUEUED");
-});
-
 test("a repeat of a call whose record a later release wrote is refused with 503 at once, and the record stays", async () => {
   const id = await idOf(post(first, "/key", "d-1"));
-  await webhooks.redis.client.hset(keys.record(id), { v: 2, st: "CLAIMED" });
+  await webhooks.redis.client.hset(keys.record(id), { v: 2, st: "LATER" });
   const before = await webhooks.redis.client.hgetall(keys.record(id));
   const startedAt = performance.now();
   expect((await post(second, "/key", "d-1")).json()).toMatchObject({ status: 503, code: "record.newer" });

@@ -87,7 +87,7 @@ test("a repeat with another body is 409 while the payment's outcome is unknown",
   await paid(x402, headers);
 });
 
-test("a payment that settles while Redis is full is on disk as settled, and its call waits once there is room", async () => {
+test("a payment that settles while Redis is full is queued all the same: room was made for it when it was claimed", async () => {
   const x402 = await fixture.gateway();
   const headers = await x402.pay({ payer: fixture.payer });
   await fixture.devnet.control.fault({ ...settle, kind: "slow", replyDelayMs: 500 });
@@ -97,11 +97,8 @@ test("a payment that settles while Redis is full is on disk as settled, and its 
     async () => (await x402.redis.zrevrange(keys.payments, 0, 0))[0],
   );
   await x402.redis.config("SET", "maxmemory", 1);
-  await eventually("it is settled", async () => (await x402.journal.find(id))?.state === "SETTLED");
-  expectUnknown(await answered);
+  expect((await answered).status).toBe(202);
   await x402.redis.config("SET", "maxmemory", 0);
-  x402.skip(LOOK_MS);
-  await x402.untilState(id, "QUEUED");
   expect(await x402.waiting()).toMatchObject([{ id }]);
   expect(await fixture.charged()).toEqual([PRICE]);
 });

@@ -1,46 +1,22 @@
 import { type AddressInfo, createServer, type Socket } from "node:net";
-import { beforeEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import type { JobCall, Origin } from "../../../../shared/job-call/job-call.ts";
-import { createPaymentJournal, type PaymentJournal } from "../../../../shared/payments/journal.ts";
 import { queueOf } from "../../../../shared/queue/queue-name.ts";
 import { LAYOUT } from "../../../../shared/redis/layout.ts";
-import { useDevnet } from "../../../fixtures/devnet.ts";
-import { useEnds } from "../../../fixtures/ends.ts";
-import { keys, useRedis } from "../../../fixtures/redis.ts";
-import {
-  PRICE,
-  QUICK_ROUND_MS,
-  startX402,
-  type TestX402,
-  type TestX402Options,
-  x402Table,
-} from "../../../fixtures/x402.ts";
+import { useMadePayments } from "../../../fixtures/made-payments.ts";
+import { keys } from "../../../fixtures/redis.ts";
+import { PRICE, type TestX402, x402Table } from "../../../fixtures/x402.ts";
 import { newPayer } from "../../../support/devnet.ts";
-import { claimed, settled } from "../../../support/made-payment.ts";
+import { claimed, queued } from "../../../support/made-payment.ts";
 import { type Rpc, startNodeBefore } from "../../../support/node-before.ts";
-import { openQueues } from "../../../support/queues.ts";
 import { signAuthorization } from "../../../support/sign-payment.ts";
 
 const HUNG = "eip155:8453";
 const HUNG_ASSET = `0x${"5".repeat(40)}`;
 
-const redis = useRedis();
-const devnet = useDevnet();
-const ends = useEnds();
-let journal: PaymentJournal;
-
-beforeEach(() => {
-  journal = createPaymentJournal(redis.partition);
-  ends.defer(() => redis.client.flushdb());
-});
-
-/** These payments were made by no facilitator, so there are no books to check: a plain gateway. */
-async function gateway(options: Partial<TestX402Options> = {}): Promise<TestX402> {
-  const x402 = await startX402({ devnet, redisUrl: redis.url, roundMs: QUICK_ROUND_MS, ...options });
-  ends.defer(() => x402.close());
-  return x402;
-}
+const payments = useMadePayments();
+const { redis, devnet, ends } = payments;
 
 type SilentNode = { url: string; cut(): void };
 
@@ -66,16 +42,25 @@ async function gatewayOfBoth(): Promise<TestX402 & { node: SilentNode }> {
   const node = await silentNode();
   const [token] = x402Table({ devnet })["accepted_tokens"] as [Record<string, unknown>];
   const hung = { ...token, network: HUNG, asset: HUNG_ASSET, rpc_url: node.url, symbol: "HUNG" };
-  const x402 = await gateway({ early: true, x402: { accepted_tokens: [hung, token] as never } });
+  const x402 = await payments.gateway({ early: true, x402: { accepted_tokens: [hung, token] as never } });
   // Cut before the gateway closes, which waits for its questions.
   ends.defer(node.cut);
   return { ...x402, node };
 }
 
 const hungPayments = (count: number) =>
-  Promise.all(Array.from({ length: count }, () => claimed(journal, { network: HUNG, asset: HUNG_ASSET })));
+  Promise.all(
+    Array.from({ length: count }, () => claimed(payments.journal, { network: HUNG, asset: HUNG_ASSET })),
+  );
 
-const isQueued = async (id: string) => (await journal.find(id))?.state === "QUEUED";
+/** A payment that its chain has shown, and whose call its queue has lost: to add it again needs only Redis. */
+async function lost(made: Parameters<typeof queued>[1]): Promise<string> {
+  const id = await queued(payments.journal, made, true);
+  await payments.queues.remove(id);
+  return id;
+}
+
+const isWaiting = async (id: string) => (await payments.queues.find(id)) !== undefined;
 
 /** Paid on the devnet by somebody whom no gateway has seen. */
 async function paidOnDevnet(): Promise<string> {
@@ -84,7 +69,7 @@ async function paidOnDevnet(): Promise<string> {
   const signed = await signAuthorization({ payer, to: seller, value: PRICE, token, chainId });
   await devnet.chain.frontRun(signed);
   const { nonce, validBefore } = signed.authorization;
-  return claimed(journal, {
+  return claimed(payments.journal, {
     ...{ network, asset: token, pay_to: seller, nonce, valid_before: validBefore },
     payer: payer.address.toLowerCase(),
   });
@@ -92,14 +77,14 @@ async function paidOnDevnet(): Promise<string> {
 
 test("while one chain's node hangs, what needs only Redis and payments of other chains are seen to within seconds", async () => {
   await hungPayments(64);
-  const onlyRedis = await settled(journal, { network: HUNG, asset: HUNG_ASSET });
+  const onlyRedis = await lost({ network: HUNG, asset: HUNG_ASSET });
   const other = await paidOnDevnet();
   await gatewayOfBoth();
-  await eventually("the settled one is queued", () => isQueued(onlyRedis), 8000);
-  await eventually("so is that of the other chain", () => isQueued(other), 8000);
+  await eventually("the call that was lost waits", () => isWaiting(onlyRedis));
+  await eventually("so does that of the other chain", () => isWaiting(other));
 
-  const later = await settled(journal, { network: HUNG, asset: HUNG_ASSET });
-  await eventually("so is one that comes later", () => isQueued(later), 8000);
+  const later = await lost({ network: HUNG, asset: HUNG_ASSET });
+  await eventually("so does one that is lost later", () => isWaiting(later));
 });
 
 test("payments whose chain's node hangs, and then breaks off, stay due, each of them", async () => {
@@ -119,17 +104,19 @@ test("payments whose chain's node hangs, and then breaks off, stay due, each of 
 
 test("a gateway that stops waits for the payments that it looks at, and begins with no other", async () => {
   const { network, token: asset } = devnet;
-  const ids = await Promise.all(Array.from({ length: 40 }, () => claimed(journal, { network, asset })));
+  const ids = await Promise.all(
+    Array.from({ length: 40 }, () => claimed(payments.journal, { network, asset })),
+  );
   const hangs = ({ params }: Rpc) => (params as unknown[])[0] === "finalized";
   const node = await startNodeBefore(devnet.rpcUrl, hangs);
-  const x402 = await gateway({ token: { rpc_url: node.url } });
+  const x402 = await payments.gateway({ token: { rpc_url: node.url } });
   ends.defer(() => node.close());
   await eventually("some are looked at", () => node.asked.some(hangs));
   let isClosed = false;
   const closing = x402.gateway.close().then(() => {
     isClosed = true;
   });
-  await journal.find(ids[0] as string);
+  await payments.journal.find(ids[0] as string);
   expect(isClosed).toBe(false);
   await node.close();
   await closing;
@@ -142,50 +129,50 @@ test("a gateway that stops waits for the payments that it looks at, and begins w
 test("after an outage there is no pause between the payments that are due", async () => {
   const { network, token: asset } = devnet;
   const ids = await Promise.all(
-    Array.from({ length: 160 }, () => settled(journal, { network, asset, payer: `0x${"3".repeat(40)}` })),
+    Array.from({ length: 160 }, () => lost({ network, asset, payer: `0x${"3".repeat(40)}` })),
   );
   // In rounds of sixteen, with a pause after each, it would take ten seconds.
-  await gateway({ roundMs: 1000 });
-  const queued = async () => (await Promise.all(ids.map(isQueued))).every(Boolean);
-  await eventually("all are queued", queued, 5000);
+  await payments.gateway({ roundMs: 1000 });
+  const areWaiting = async () => (await Promise.all(ids.map(isWaiting))).every(Boolean);
+  await eventually("all calls wait", areWaiting, 5000);
 });
 
 test("a paid call that lies in any queue of the registry is not added a second time, and one that lies in none is", async () => {
   const { network, token: asset } = devnet;
-  const id = await settled(journal, { network, asset });
-  const { log } = await gateway();
+  const id = await queued(payments.journal, { network, asset });
+  const { log } = await payments.gateway();
   const missing = () => log.events.filter(({ event }) => event === "payment.call_missing").length;
   const isWatched = async () => Number(await redis.client.zscore(keys.paymentsDue, id)) > Date.now();
   const watch = async () => {
     await redis.client.zadd(keys.paymentsDue, 0, id);
     await eventually("it is looked at", isWatched);
   };
-  await eventually("it is queued", () => isQueued(id));
   await eventually("it will be looked at later", isWatched);
-  const queues = openQueues(redis.client);
-  ends.defer(() => queues.close());
-  const call = (await queues.find(id))?.data as JobCall;
+  const call = (await payments.queues.find(id))?.data as JobCall;
   let queue = queueOf(call);
   for (const origin of ["webhook", "of-a-later-release"] as Origin[]) {
     // It is in one queue at any time: a look that began before may still be under way.
-    await queues.addStored({ ...call, origin }, call);
-    await queues.of(queue).remove(id);
+    await payments.queues.addStored({ ...call, origin }, call);
+    await payments.queues.of(queue).remove(id);
     queue = queueOf({ ...call, origin });
     await watch();
     expect(missing()).toBe(0);
   }
-  await queues.remove(id);
+  await payments.queues.remove(id);
   await redis.client.zadd(keys.paymentsDue, 0, id);
-  await eventually("it is missed, and added", async () => missing() === 1 && (await queues.find(id)));
+  await eventually(
+    "it is missed, and added",
+    async () => missing() === 1 && (await payments.queues.find(id)),
+  );
 });
 
 const gone = (count: number) => Array.from({ length: count }, (_, i) => [i, `c_gone${i}`]).flat();
 
 test("payments of which nothing is left are taken off the list, whatever else is on it", async () => {
-  const kept = [await claimed(journal, { network: HUNG, asset: HUNG_ASSET })];
+  const kept = [await claimed(payments.journal, { network: HUNG, asset: HUNG_ASSET })];
   await redis.client.zadd(keys.payments, ...gone(1200));
   await redis.client.zadd(keys.payments, -1, kept[0] as string);
-  kept.push(await claimed(journal, { network: HUNG, asset: HUNG_ASSET }));
+  kept.push(await claimed(payments.journal, { network: HUNG, asset: HUNG_ASSET }));
   const { skip } = await gatewayOfBoth();
   await eventually("only these are left", async () => {
     skip(10_000);
@@ -208,7 +195,7 @@ test.each([
   "a payment of a later release stays as it is and on the list, and holds up no other: %s",
   async (_, later) => {
     const made = { network: HUNG, asset: HUNG_ASSET };
-    const id = await settled(journal, made);
+    const id = await lost(made);
     for (const [key, fields] of [
       [keys.record(id), later.record],
       [keys.payment(id), later.payment],
@@ -220,8 +207,8 @@ test.each([
 
     const { log } = await gatewayOfBoth();
     await eventually("it is left for later", () => log.text().includes("payment.newer"));
-    const other = await settled(journal, made);
-    await eventually("another is queued", () => isQueued(other), 8000);
+    const other = await lost(made);
+    await eventually("another is added again", () => isWaiting(other));
 
     expect(await stored()).toEqual(before);
     expect(Number(await redis.client.zscore(keys.paymentsDue, id))).toBeGreaterThan(Date.now());
@@ -230,7 +217,7 @@ test.each([
 );
 
 test("a payment's call keeps the fields that a later release has added, and takes them to the queue", async () => {
-  const id = await settled(journal, { network: HUNG, asset: HUNG_ASSET });
+  const id = await lost({ network: HUNG, asset: HUNG_ASSET });
   const call = JSON.parse(String(await redis.client.hget(keys.payment(id), "call")));
   await redis.client.hset(
     keys.payment(id),
@@ -238,7 +225,7 @@ test("a payment's call keeps the fields that a later release has added, and take
     JSON.stringify({ ...call, callback: "https://example.com" }),
   );
   const { waiting } = await gatewayOfBoth();
-  await eventually("its call is queued", () => isQueued(id), 8000);
+  await eventually("its call is added again", () => isWaiting(id));
   expect(await waiting()).toMatchObject([{ id, callback: "https://example.com" }]);
 });
 
@@ -249,13 +236,13 @@ async function checks(): Promise<number> {
 
 test("a gateway that is not for this layout takes up no payment, even if its host lets it live", async () => {
   await redis.client.set(keys.layout, JSON.stringify({ layout: LAYOUT + 1, release: "9.8.7" }));
-  const id = await settled(journal, { network: HUNG, asset: HUNG_ASSET });
+  const id = await lost({ network: HUNG, asset: HUNG_ASSET });
   const dueAt = await redis.client.zscore(keys.paymentsDue, id);
-  const x402 = await gateway({ early: true });
+  const x402 = await payments.gateway({ early: true });
   await expect(x402.gateway.firstCheck).rejects.toMatchObject({ code: "start.layout_mismatch" });
   const before = await checks();
   await eventually("some rounds have passed", async () => (await checks()) > before + 3);
   expect(await redis.client.zscore(keys.paymentsDue, id)).toBe(dueAt);
   await redis.client.del(keys.layout);
-  await eventually("it is taken up once the layout is this one", () => isQueued(id), 8000);
+  await eventually("it is taken up once the layout is this one", () => isWaiting(id));
 });

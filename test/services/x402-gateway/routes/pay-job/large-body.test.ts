@@ -8,7 +8,7 @@ import { STEPS, type Step } from "../../redis-steps.ts";
 const fixture = useX402();
 const proxy = useRedisProxy(fixture.redis);
 
-test("a large paid call is claimed and queued over one connection, and all else of its payment goes over another", async () => {
+test("a large paid call is claimed and queued over one connection, and what is read of its payment goes over another", async () => {
   const x402 = await fixture.gateway({ redisUrl: proxy.url, directUrl: fixture.redis.url });
   const over: Partial<Record<keyof typeof STEPS, number>> = {};
   proxy.onCommand = (words, connection) => {
@@ -21,9 +21,8 @@ test("a large paid call is claimed and queued over one connection, and all else 
   const header = await x402.pay({ payer: fixture.payer });
   expect((await x402.post(header, { body })).status).toBe(202);
   expect((await x402.waiting()).map(({ bytes }) => bytes)).toEqual([body.length]);
-  const { find, claim, settled, add, queued } = over;
-  expect([find, settled, queued]).toEqual([find, find, find]);
-  expect([claim, add]).toEqual([add, add]);
+  const { find, claim, settled } = over;
+  expect(claim).toBe(settled);
   expect(claim).not.toBe(find);
 });
 
@@ -56,16 +55,6 @@ const largeGateway = () =>
     directUrl: fixture.redis.url,
     x402: { body_limit_bytes: LARGE.length },
   });
-
-test("while a request adds its large call, no reconciler of any replica adds it as well", async () => {
-  const x402 = await largeGateway();
-  await largeGateway();
-  const header = await x402.pay({ payer: fixture.payer });
-  const adds = heldForTenRounds(STEPS.add);
-  expect((await x402.post(header, { body: LARGE })).status).toBe(202);
-  await adds.tenRounds();
-  expect(adds.seen()).toBe(1);
-});
 
 test("a payment whose large call is claimed slowly is not settled by a reconciler before its request settles it", async () => {
   const x402 = await largeGateway();

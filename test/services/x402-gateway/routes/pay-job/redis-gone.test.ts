@@ -53,9 +53,7 @@ const KINDS: Record<string, Fault["kind"]> = {
 const STEP_NAMES: Record<keyof typeof STEPS, string> = {
   find: "look for the payment",
   claim: "claim",
-  settled: "record of the settlement",
-  add: "add to the queue",
-  queued: "record of the queueing",
+  settled: "record of the settlement and the add",
 };
 const once = Object.keys(KINDS).flatMap((kind) =>
   (Object.keys(STEPS) as (keyof typeof STEPS)[]).map((step) => [kind, STEP_NAMES[step], step] as const),

@@ -1,0 +1,151 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { beforeAll, expect, test } from "vitest";
+import type { Part } from "../../../shared/dev/process.ts";
+import { untilReady, untilSelling } from "../../../shared/dev/stack.ts";
+import type { Failpoint } from "../../../shared/lifecycle/failpoint.ts";
+import { within } from "../../../shared/time/clock.ts";
+import { useDevnet } from "../../fixtures/devnet.ts";
+import { useStack } from "../../fixtures/stack.ts";
+import { x402Table } from "../../fixtures/x402.ts";
+import { violationsIn } from "../../support/books.ts";
+import { newPayer } from "../../support/devnet.ts";
+import { send } from "../../support/http.ts";
+import { createBuyer, type Purchase } from "../fleet/buyer.ts";
+import { seeded } from "../fleet/seeded.ts";
+import { untilDrained } from "../fleet/until-drained.ts";
+
+/** POSTERN_TEST_KILLS and POSTERN_TEST_SEED make it longer, and another one. */
+const KILLS = Number(process.env["POSTERN_TEST_KILLS"] ?? 6);
+const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? 15);
+const MINUTES_MAX = 2 + KILLS / 4;
+const SENDERS = 16;
+const PAYERS = 4;
+const RETRY_PAUSE_MS = 50;
+/** A failpoint that nothing reaches in this time is left alone. */
+const REACHED_MS = 10_000;
+
+const POINTS: Readonly<Record<"gateway" | "x402" | "producer", readonly Failpoint[]>> = {
+  gateway: ["gateway.before_add", "gateway.after_add", "gateway.after_answer"],
+  x402: [
+    "x402.after_verify",
+    "x402.after_claim",
+    "x402.after_settle",
+    "x402.after_queued",
+    "x402.after_answer",
+  ],
+  producer: [
+    "producer.after_wake",
+    "producer.after_poll",
+    "producer.after_fetch",
+    "producer.after_take",
+    "producer.before_post",
+    "producer.after_post",
+    "producer.after_finish",
+  ],
+};
+
+const chance = seeded(SEED);
+const devnet = useDevnet();
+const stack = useStack(() => ({
+  endpoints: [{ path: "/hook", job_id: 1, auth: "none", idempotency_header: "X-Delivery-Id" }],
+  x402: {
+    toml: x402Table({ devnet, x402: { settle_timeout_secs: 2 } }),
+    prices: { "1": { "1": "1000000000000000" } },
+    gateways: 2,
+  },
+  gateways: 2,
+  producers: 2,
+}));
+beforeAll(() => Promise.all(stack.x402.map(untilSelling)));
+
+let isOver = false;
+
+/** Sends one delivery after the other, each until it has its 202. Resolves with their calls. */
+async function deliverAll(sender: number): Promise<string[]> {
+  const callIds: string[] = [];
+  for (let n = 0; !isOver; n++) callIds.push(await deliver(`${sender}-${n}`));
+  return callIds;
+}
+
+async function deliver(id: string): Promise<string> {
+  for (;;) {
+    const gateway = chance.pick(stack.gateways);
+    const request = { path: "/hook", headers: { "X-Delivery-Id": id }, body: `of ${id}` };
+    const answer = await send(gateway.address, request).catch(() => undefined);
+    if (answer?.status === 202) return String(answer.json()["call_id"]);
+    await pause(RETRY_PAUSE_MS);
+  }
+}
+
+/** Buys one job after the other, and sends each payment twice at once until both have an answer. */
+async function buyAll(): Promise<Purchase[]> {
+  const buyer = createBuyer({ devnet, path: "/x402/jobs/1/1" });
+  const payer = await newPayer(devnet);
+  const bought: Purchase[] = [];
+  for (let n = 0; !isOver; n++) {
+    const purchase = await buyer.sign(chance.pick(stack.x402), { payer, version: 2, body: `the ${n}th` });
+    await buyer.buy(stack.x402, purchase, 2);
+    bought.push(purchase);
+  }
+  return bought;
+}
+
+/** Answers what was killed, and where. */
+async function kill(): Promise<string> {
+  await pause(100 * chance.pick([0, 1, 2, 5]));
+  const kind = chance.pick(["gateway", "x402", "producer", "redis"] as const);
+  if (kind === "redis") {
+    await stack.redis.server.kill("SIGKILL");
+    await stack.redis.server.restart();
+    return kind;
+  }
+  const parts = { gateway: stack.gateways, x402: stack.x402, producer: stack.producers }[kind];
+  const part: Part = chance.pick(parts);
+  const point = chance.pick(POINTS[kind]);
+  // Some points come before a part says that it has started.
+  const died = part.restart({ POSTERN_FAILPOINT: point }).then(
+    () => part.process.exit,
+    () => {},
+  );
+  const end = await within(REACHED_MS, died);
+  await part.restart();
+  return `${point}${end.kind === "done" ? "" : ", not reached"}`;
+}
+
+test("gateways, producers and Redis that are killed again and again under load lose and double nothing", {
+  timeout: MINUTES_MAX * 60_000,
+}, async () => {
+  const delivering = Promise.all(Array.from({ length: SENDERS }, (_, i) => deliverAll(i)));
+  const buying = Promise.all(Array.from({ length: PAYERS }, buyAll));
+  const killed: string[] = [];
+  while (killed.length < KILLS) killed.push(await kill());
+  await Promise.all([...stack.gateways, ...stack.producers, ...stack.x402].map(untilReady));
+  isOver = true;
+  const [delivered, bought] = [(await delivering).flat(), (await buying).flat()];
+
+  for (const origin of ["webhook", "x402"] as const)
+    expect(await untilDrained(stack.redis.url, origin)).toMatchObject({ failed: 0 });
+  const { chainId, seller, token } = devnet;
+  const sold = new Set(bought.flatMap(({ callIds }) => callIds));
+  const effects = stack.effects().map(({ callId }) => callId);
+  const seen = `after ${killed.join("; ")}: ${delivered.length} delivered, ${bought.length} bought`;
+  if (process.env["POSTERN_TEST_KILLS"] !== undefined) console.log(seen);
+  expect(
+    stack.effectsOf(delivered).filter((count) => count !== 1),
+    seen,
+  ).toEqual([]);
+  expect(effects.filter((id) => !sold.has(id)).length, seen).toBe(delivered.length);
+  expect(
+    bought.flatMap(({ told }) => told.filter(({ status }) => status !== 202 && status !== 503)),
+    seen,
+  ).toEqual([]);
+  expect(
+    violationsIn({
+      ...{ chainId, asset: token, voids: [] },
+      transfers: await devnet.chain.transfers(seller),
+      calls: effects.filter((id) => sold.has(id)),
+      told: bought.flatMap(({ told }) => told),
+    }),
+    seen,
+  ).toEqual([]);
+});
