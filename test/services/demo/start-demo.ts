@@ -23,3 +23,8 @@ export function startDemo(
 
 /** What was accepted, and what was injected of it. */
 export const SUM = /(\d+) accepted = (\d+) injected \+ 0 failed \+ 0 waiting/;
+
+/** The lines of a demo that say what was not so. */
+export function notSo(text: string): string[] {
+  return text.split("\n").filter((line) => line.startsWith("  NO "));
+}
