@@ -6,7 +6,7 @@ import { type Script, script } from "../redis/script.ts";
 import { SHARED } from "./bullmq-scripts.ts";
 import { RANDOM_ID_KEEP_MS, type RecordState } from "./protocol.ts";
 import { jobOf, type QueueName } from "./queue-name.ts";
-import { answerOf, endLua, surroundedScripts } from "./scripts.ts";
+import { answerOf, surroundedScripts, workLua } from "./scripts.ts";
 
 /** A call just taken. */
 export type FetchedCall = {
@@ -20,6 +20,8 @@ export type FetchedCall = {
   attemptsStarted: number;
   /** How many processes have ended with it in hand. */
   crashes: number;
+  /** How many calls of its queue waited still; 0 if it was taken at the end of another one. */
+  waiting: number;
   /** The state that its record had, if it has one; NEWER if a later release wrote it. */
   record: RecordState | "NEWER" | undefined;
   /** The window of the record, if it has one. */
@@ -70,10 +72,8 @@ export class QueueBackend extends RedisQueueBackend {
   readonly #scripts: ReadonlyMap<string, Surrounded>;
   /** What ends the ARGV of each script (scripts.ts). */
   readonly #tail: readonly (string | number)[];
-  readonly #ends: Ends;
+  readonly #steps: Steps;
   readonly #names: readonly [job: string, queue: string];
-  /** Of the fetch under way: BullMQ's own method takes no such argument, and there is one fetch from a queue at a time. */
-  #room: Room = { bytes: undefined, alone: false };
 
   constructor(opened: OpenedPartition, queue: QueueName, work: Work | undefined) {
     const { prefix } = opened.partition;
@@ -89,15 +89,15 @@ export class QueueBackend extends RedisQueueBackend {
       false,
     );
     this.#scripts = opened.scripts;
-    this.#ends = opened.ends;
+    this.#steps = opened.steps;
     this.#names = [jobOf(queue), queue];
-    this.#tail = [work?.name ?? "", work?.lockDuration ?? 0, prefix, ...this.#names];
+    this.#tail = [prefix, ...this.#names];
   }
 
-  /** Takes the next call, if there is room for it. Only one fetch from a queue may be under way. */
-  async fetch(token: string, workerName: string, room: Room): Promise<Fetched> {
-    this.#room = room;
-    return toFetched(await this.moveToActive(token, workerName));
+  /** Takes the next call, if there is room for it. */
+  async fetch(token: string, { bytes, alone }: Room): Promise<Fetched> {
+    const words = [...this.#names, token, "", "", 0, 1, bytes ?? "", alone ? 1 : 0];
+    return toFetched(answerOf(await this.#steps.add(words, 0)));
   }
 
   /** The runner has the call: it leaves the queue, and its record says INJECTED. */
@@ -121,8 +121,8 @@ export class QueueBackend extends RedisQueueBackend {
     injected?: Recorded,
   ): Promise<Fetched | undefined> {
     const record = [injected?.keepMs ?? "", injected?.retried ? 1 : 0];
-    const words = [...this.#names, id, token, ...record, fetchNext ? 1 : 0, fetchNext?.bytes ?? 0];
-    const answer = answerOf(await this.#ends.add(words, 0));
+    const words = [...this.#names, token, id, ...record, fetchNext ? 1 : 0, fetchNext?.bytes ?? 0, 0];
+    const answer = answerOf(await this.#steps.add(words, 0));
     if (typeof answer === "number" && answer < 0) {
       throw this.finishedErrors({ code: answer, jobId: id, command: "moveToFinished", state: "active" });
     }
@@ -135,8 +135,7 @@ export class QueueBackend extends RedisQueueBackend {
     if (surrounded === undefined) return super.execCommand(client, command, args);
     const { keys, run } = surrounded;
     const words = args as Args;
-    const ours = [Date.now(), this.#room.bytes ?? "", this.#room.alone ? 1 : "", ...this.#tail];
-    return run(words.slice(0, keys) as string[], [...words.slice(keys), ...ours]);
+    return run(words.slice(0, keys) as string[], [...words.slice(keys), Date.now(), ...this.#tail]);
   }
 }
 
@@ -147,17 +146,17 @@ type OpenedPartition = {
   partition: Partition;
   connection: RedisConnection;
   scripts: ReadonlyMap<string, Surrounded>;
-  ends: Ends;
+  steps: Steps;
 };
 
-/** The ends of calls that come in one turn of the event loop go to Redis together, whichever queues they leave. */
-type Ends = Batches<Args, unknown>;
+/** The ends and fetches that come in one turn of the event loop go to Redis together, whichever queues they are of. */
+type Steps = Batches<Args, unknown>;
 
-function createEnds({ redis, keys, prefix }: Partition, work: Work | undefined): Ends {
-  const run = script(redis, endLua());
+function createSteps({ redis, keys, prefix }: Partition, work: Work | undefined): Steps {
+  const run = script(redis, workLua());
   const worker = [work?.name ?? "", work?.lockDuration ?? 0, OF_ALL.metrics.maxDataPoints];
-  return new Batches(async (ends: readonly Args[]) => {
-    return (await run([keys.queues], [prefix, Date.now(), ...worker, ...ends.flat()])) as unknown[];
+  return new Batches(async (steps: readonly Args[]) => {
+    return (await run([keys.queues], [prefix, Date.now(), ...worker, ...steps.flat()])) as unknown[];
   });
 }
 
@@ -183,7 +182,7 @@ export function openBackends(partition: Partition, work?: Work): Backends {
     partition,
     connection: share(partition.redis),
     scripts: scriptsOn(partition.redis),
-    ends: createEnds(partition, work),
+    steps: createSteps(partition, work),
   };
   const backends = new Map<QueueName, QueueBackend>();
   return (queue) => {
@@ -231,19 +230,20 @@ function codeOf(error: unknown): unknown {
 }
 
 /**
- * BullMQ's answer to a fetch. Ours puts the call in the last place, or a word that says why there is none; the second place then has
- * the size of a call that is too large, or the id of one that is to be taken alone (scripts.ts).
+ * BullMQ's answer to a fetch. Ours puts the call in the last place, and in the first how many waited still; or in the last a word that
+ * says why there is none: the second place then has the size of a call that is too large, or the id of one that is to be taken alone
+ * (scripts.ts).
  */
-type Answer = [job: unknown, idOrBytes: string | number, closedMs: number, last: number | string | Job];
+type Answer = [waiting: number, idOrBytes: string | number, closedMs: number, last: number | string | Job];
 
 type Job = [
-  ...[data: string, timestamp: string, made: string, started: string, crashes: string],
+  ...[data: string, timestamp: number, made: number, started: number, crashes: number],
   ...[state: string, windowMs: string],
 ];
 
 function toFetched(answer: unknown): Fetched {
-  const [, id, closedMs = 0, last = 0] = (answer || []) as Partial<Answer>;
-  if (Array.isArray(last)) return toCall(String(id), last);
+  const [waiting = 0, id, closedMs = 0, last = 0] = (answer || []) as Partial<Answer>;
+  if (Array.isArray(last)) return toCall(String(id), waiting, last);
   if (last === "LARGE") return { kind: "large", bytes: Number(id) };
   if (last === "ALONE") return { kind: "alone", id: String(id) };
   if (last === "REFETCH") return { kind: "refetch" };
@@ -251,13 +251,10 @@ function toFetched(answer: unknown): Fetched {
   return { kind: "none", recheckAt: Number(last) > 0 ? Number(last) : undefined };
 }
 
-function toCall(id: string, [data, timestamp, made, started, crashes, state, windowMs]: Job): FetchedCall {
+function toCall(id: string, waiting: number, job: Job): FetchedCall {
+  const [data, queuedAt, attemptsMade, attemptsStarted, crashes, state, windowMs] = job;
   return {
-    ...{ kind: "call", id, data },
-    queuedAt: Number(timestamp),
-    attemptsMade: Number(made),
-    attemptsStarted: Number(started),
-    crashes: Number(crashes),
+    ...{ kind: "call", id, data, queuedAt, attemptsMade, attemptsStarted, crashes, waiting },
     record: (state || undefined) as FetchedCall["record"],
     windowMs: windowMs ? Number(windowMs) : undefined,
   };

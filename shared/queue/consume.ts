@@ -129,7 +129,7 @@ function createWork(options: ConsumeOptions, parts: Parts) {
   let tokens = 0;
   let stopped = false;
 
-  /** Fills the free slots: all queues are fetched from at once, and each by one fetch at a time. */
+  /** Fills the free slots: all queues are fetched from at once, and each by as many fetches as find a call there. */
   function fill(): void {
     while (!stopped) {
       const turn = turns.next();
@@ -183,10 +183,7 @@ function createWork(options: ConsumeOptions, parts: Parts) {
 }
 
 /** How a call is taken, and what is learnt of its queue. */
-function createTake(
-  { partition, workerName, log }: ConsumeOptions,
-  { backendOf, turns, upkeep, lostTakes }: Parts,
-) {
+function createTake({ partition, log }: ConsumeOptions, { backendOf, turns, upkeep, lostTakes }: Parts) {
   const tell = createTell(partition);
 
   async function take(turn: Turn, token: string): Promise<FetchedCall | undefined> {
@@ -195,11 +192,12 @@ function createTake(
     lostTakes.inHand(token, undefined);
     let fetched: Fetched;
     try {
-      fetched = await backendOf(queue).fetch(token, workerName, turn);
+      fetched = await backendOf(queue).fetch(token, turn);
       failpoint("producer.after_fetch");
     } finally {
       turns.fetched(queue);
     }
+    if (fetched.kind === "call") turns.more(queue, fetched.waiting);
     if (fetched.kind === "large") await makeRoom(queue, fetched.bytes);
     if (fetched.kind === "alone") await beAlone(queue, fetched.id);
     return toNext(queue, fetched, told);
@@ -213,6 +211,7 @@ function createTake(
 
   /** Meanwhile other workers go on with the queues that this one was told of. */
   async function beAlone(queue: QueueName, callId: string): Promise<void> {
+    if (turns.isAlone) return;
     log.warn("call.alone", callFields(callId, queue));
     turns.alone(queue);
     for (const other of turns.ready) if (other !== queue) await tell.later(other);

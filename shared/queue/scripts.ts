@@ -39,16 +39,14 @@ local function isDue(delayed) return redis.call('ZCOUNT', delayed, '-inf', past)
 export const AWAKE = `
 local function awake(wake, queue)
   local time = redis.call('TIME')
-  redis.call('ZADD', wake, 'NX', time[1] * 1000000 + time[2], queue)
+  redis.call('ZADD', wake, 'NX', time[1] .. string.sub('00000' .. time[2], -6), queue)
 end`;
 
 /** Lua that reads what ends the ARGV of a script around one of BullMQ's, whose KEYS and ARGV come first. */
 const TAIL = `
-local tail = #ARGV - 7
-local now, room, alone = tonumber(ARGV[tail]), tonumber(ARGV[tail + 1]), ARGV[tail + 2] ~= ''
-local worker, lockMs = ARGV[tail + 3], ARGV[tail + 4]
-local prefix = ARGV[tail + 5] .. ':'`;
-const Q = "local q = queueOf(ARGV[tail + 6], ARGV[tail + 7])";
+local tail = #ARGV - 3
+local now, prefix = tonumber(ARGV[tail]), ARGV[tail + 1] .. ':'`;
+const Q = "local q = queueOf(ARGV[tail + 2], ARGV[tail + 3])";
 
 /**
  * What our Lua does with one queue, `q`: of a job (`jobName`), under `prefix`, at `now`. BullMQ too names most of its keys by a prefix;
@@ -185,7 +183,8 @@ local function fetched(q, reply, limits)
   end
   local job, fields = {}, reply[1]
   for i = 1, #fields, 2 do job[fields[i]] = fields[i + 1] end
-  reply[1], reply[4] = 0, {job.data, job.timestamp, job.atm or 0, job.ats or 0, job.stc or 0, queued(reply[2])}
+  reply[1] = 0
+  reply[4] = {job.data, tonumber(job.timestamp), tonumber(job.atm or 0), tonumber(job.ats or 0), tonumber(job.stc or 0), queued(reply[2])}
   local taken = prefix .. 'taken:' .. q.jobName
   if limits.max and redis.call('INCR', taken) == 1 then redis.call('PEXPIRE', taken, limits.duration) end
   return true
@@ -217,45 +216,6 @@ end
 tell(q)
 return reply`;
 
-/**
- * The worker has room for so many bytes of a call as stored (none said: for any). A larger call is not taken, and the answer says
- * how large it is; nor one that has ended processes, unless the worker has nothing else in hand and no other worker takes such a call.
- * One that must fail comes without its data, which may be what ends processes.
- */
-const FETCH = `
--- Whether this worker is the one that takes calls alone, for as long as a lock lasts. The others go on meanwhile.
-local function isTheOne()
-  local by = redis.call('GET', prefix .. 'alone')
-  if by and by ~= worker then return false end
-  redis.call('SET', prefix .. 'alone', worker, 'PX', lockMs)
-  return true
-end
-
-local ms, limits = gate(q, 0)
-if ms ~= OPEN then
-  closed(q, ms)
-  return {0, 0, math.max(ms, 0), 0}
-end
-local id, bytes, crashes = head(q)
-local fails = crashes >= ${CRASHES.untilFailed}
-if id and not fails then
-  if crashes >= ${CRASHES.untilAlone} then
-    if not isTheOne() then
-      closed(q, ${ALONE_AGAIN_MS})
-      return {0, 0, ${ALONE_AGAIN_MS}, 0}
-    end
-    if not alone then return {0, id, 0, 'ALONE'} end
-  end
-  if room and bytes > room then return {0, bytes, 0, 'LARGE'} end
-end
-local reply = bullmq()
-if fetched(q, reply, limits) then
-  if fails then reply[4][1] = '' end
-  redis.call('SADD', inHand, q.name)
-  tell(q)
-end
-return reply`;
-
 /** KEYS[1] is the call. It may be in hand, so that a place gets free. */
 const DISCARD = `
 local bytes = redis.call('HSTRLEN', KEYS[1], 'data')
@@ -277,7 +237,6 @@ return reply`;
 
 /** Around BullMQ's scripts that change what producers must be told of. Each calls `bullmq()`, and returns what it answers. */
 const AROUND: readonly NamedScript[] = [
-  { command: "moveToActive", keys: 11, lua: FETCH },
   { command: "moveToFinished", keys: 14, lua: MOVE },
   { command: "moveToDelayed", keys: 11, lua: DELAY },
   { command: "moveJobFromActiveToWait", keys: 9, lua: MOVE },
@@ -319,7 +278,8 @@ const ADD_KEYS = ["wait", "paused", "meta", "id", "completed", "delayed", "activ
  */
 export function addLua(): string {
   const options = Object.entries(JOB_OPTIONS).map(([name, value]) => `${name} = ${value}`);
-  return `${batchOf("addStandardJob", ADD_KEYS)}
+  return `${batchOf(ADD_KEYS)}
+local bullmq = (${maker(bullmqs("addStandardJob", ADD_KEYS.length))})()
 local optionsOf = packer('jobId', {${options.join(", ")}})
 local function add(jobName, name, id, data)
   local q = opened(jobName, name)
@@ -334,11 +294,9 @@ local function add(jobName, name, id, data)
 end`;
 }
 
-/** Lua with BullMQ's script as a function `bullmq(KEYS, ARGV)`, and with the queues of a batch, which know its KEYS of them. */
-function batchOf(command: string, keys: readonly string[]): string {
-  return `
-${asFunction(bullmqs(command, keys.length))}
-${FRAME}
+/** Lua with the queues of a batch, which know such KEYS of theirs. */
+function batchOf(keys: readonly string[]): string {
+  return `${FRAME}
 -- Packs maps that differ in the value of one key: the others are packed once. MessagePack's byte before a small map is its size.
 local function packer(key, others)
   local packed = cmsgpack.pack(others)
@@ -358,20 +316,33 @@ local function opened(jobName, name)
   return q
 end
 
--- Ends a script: writes by how much the stored calls of each queue have grown or shrunk, and how many more have ended.
+-- Ends a script: tells of its queues, and writes by how much the stored calls of each have grown or shrunk, and how many more have ended.
 local function writeTotals()
+  local names, changes = {}, {}
   for name, q in pairs(queues) do
-    if q.bytes ~= 0 then redis.call('HINCRBY', prefix .. 'bytes', name, q.bytes) end
+    if q.tells then tell(q) end
+    if q.bytes ~= 0 then names[#names + 1], changes[#changes + 1] = name, q.bytes end
     if q.ended and q.ended > 0 then redis.call('HINCRBY', q.jobs .. 'metrics:completed', 'count', q.ended) end
   end
+  local totals = prefix .. 'bytes'
+  if #names < 3 then
+    for i, name in ipairs(names) do redis.call('HINCRBY', totals, name, changes[i]) end
+    return
+  end
+  local written = {}
+  for i, bytes in ipairs(redis.call('HMGET', totals, unpack(names))) do
+    written[#written + 1] = names[i]
+    written[#written + 1] = string.format('%.0f', (tonumber(bytes) or 0) + changes[i])
+  end
+  redis.call('HSET', totals, unpack(written))
 end`;
 }
 
 /**
- * Lua of a function `bullmq(KEYS, ARGV)` that does what a script of BullMQ's does. The functions that BullMQ defines at the start of
- * its scripts are made once for a batch.
+ * Lua of a function that makes a function of KEYS and ARGV, which does what a script of BullMQ's does. So the functions that BullMQ
+ * defines at the start of its scripts are made once for a batch.
  */
-function asFunction(lua: string): string {
+function maker(lua: string): string {
   const functions: string[] = [];
   const body: string[] = [];
   let isFunction = false;
@@ -380,60 +351,84 @@ function asFunction(lua: string): string {
     (isFunction || line === RCALL ? functions : body).push(line);
     if (line.trimEnd() === "end") isFunction = false;
   }
-  return [...functions, "local function bullmq(KEYS, ARGV)", ...body, "end"].join("\n");
+  return ["function()", ...functions, "return function(KEYS, ARGV)", ...body, "end", "end"].join("\n");
 }
 
 /** How BullMQ's functions call Redis. */
 const RCALL = "local rcall = redis.call";
 
-const FINISH_KEYS = [
-  ...["wait", "active", "prioritized", "events", "stalled", "limiter", "delayed", "paused", "meta", "pc"],
-  ...["completed", "", "metrics:completed", "marker"],
+/** KEYS of BullMQ's scripts that end a call and take one. The first ten are the same. */
+const WORK_KEYS = [
+  "wait",
+  "active",
+  "prioritized",
+  "events",
+  "stalled",
+  "limiter",
+  "delayed",
+  "paused",
+  "meta",
+  "pc",
 ];
+const FINISH_KEYS = [...WORK_KEYS, "completed", "", "metrics:completed", "marker"];
+const TAKE_KEYS = [...WORK_KEYS, "marker"];
 /** Which of them is the call's own, which follows the queue's name; Lua counts from 1. */
 const OWN_KEY = FINISH_KEYS.indexOf("") + 1;
 
-/** How many words the end of one call has (`endLua`). */
-const END_WORDS = 8;
-/** What the answer for one call of a batch begins with if it has failed alone. */
+/** How many words one step of a worker has (`workLua`). */
+const STEP_WORDS = 9;
+/** What the answer for one item of a batch begins with if it has failed alone. */
 const FAILED_ALONE = "FAILED: ";
 
-/** The answer for one call of a batch. Throws if it has failed alone. */
+/** The answer for one item of a batch. Throws if it has failed alone. */
 export function answerOf(answer: unknown): unknown {
   if (typeof answer !== "string" || !answer.startsWith(FAILED_ALONE)) return answer;
   throw new Error(answer.slice(FAILED_ALONE.length));
 }
 
 /**
- * Calls leave their queues. KEYS queues. ARGV prefix, now, worker, lockMs, how many minutes of metrics BullMQ keeps; then for each
- * call: job, queue, id, token, keepMs, retried, fetches, room. Answers for each what BullMQ's script does, or FAILED and the error: one
- * that fails fails alone.
+ * What a worker does: a call leaves its queue, the next one is taken, or both. KEYS queues. ARGV prefix, now, worker, lockMs, how many
+ * minutes of metrics BullMQ keeps; then for each step: job, queue, token, the call that leaves or none, keepMs, retried, takes, room,
+ * alone. Answers for each what BullMQ's script does, or FAILED and the error: one that fails fails alone.
  *
  * With keepMs, the runner has the call: its record says so for as many ms, also if another worker has taken the call meanwhile.
  * Only a call that was taken before (retried) may have failed attempts.
  *
- * If it fetches, BullMQ takes the next call in the same step, and does not know the gate. A queue of a job with limits leaves its
- * place to the job's other queues if calls wait there. A call too large for the slot, one that would make the answer long, or one that
- * has ended processes, is left to a fetch of its own.
+ * The worker has room for so many bytes of the next call as stored (none said: for any). A larger call is not taken, and the answer
+ * says how large it is; nor one that has ended processes, unless the worker has nothing else in hand and no other worker takes such a
+ * call. One that must fail comes without its data, which may be what ends processes.
+ *
+ * BullMQ takes the next call in the step that ends one, and does not know the gate. A queue of a job with limits leaves its place to
+ * the job's other queues if calls wait there. What is not an ordinary call that fits is left to a step that only takes, and so is one
+ * that would make the answer long.
  */
-export function endLua(): string {
+export function workLua(): string {
   return `${EVEN_IF_FULL}
 local prefix, now, worker, lockMs, minutes = ARGV[1] .. ':', ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-${batchOf("moveToFinished", FINISH_KEYS)}
+${batchOf(FINISH_KEYS)}
+local newFinish = ${maker(bullmqs("moveToFinished", FINISH_KEYS.length))}
+local newTake = ${maker(bullmqs("moveToActive", TAKE_KEYS.length))}
+local bullmqsFinish, bullmqsTake, counts, countsNot, toTake
 local function optionsWith(maxMetricsSize)
   return packer('token', {
-    name = worker, keepJobs = {count = 0}, lockDuration = tonumber(lockMs), maxMetricsSize = maxMetricsSize
+    name = worker, keepJobs = {count = 0}, lockDuration = lockMs, maxMetricsSize = maxMetricsSize
   })
 end
-local counts, countsNot = optionsWith(tonumber(minutes)), nil
 
 -- BullMQ's metrics count the first call of a queue, and with it those that follow in the batch.
-local function finish(q, own, id, token, fetches)
+local function finish(q, own, id, token, takes)
+  bullmqsFinish = bullmqsFinish or newFinish()
   q.keys[${OWN_KEY}] = own
-  if q.ended then countsNot = countsNot or optionsWith('') end
-  local options = q.ended and countsNot or counts
-  local next = fetches and '1' or '0'
-  local reply = bullmq(q.keys, {id, now, 'returnvalue', 'null', 'completed', next, q.jobs, options(token), ''})
+  local options
+  if q.ended then
+    countsNot = countsNot or optionsWith('')
+    options = countsNot
+  else
+    counts = counts or optionsWith(tonumber(minutes))
+    options = counts
+  end
+  local next = takes and '1' or '0'
+  local reply = bullmqsFinish(q.keys, {id, now, 'returnvalue', 'null', 'completed', next, q.jobs, options(token), ''})
   if type(reply) ~= 'number' or reply >= 0 then q.ended = (q.ended or -1) + 1 end
   return reply
 end
@@ -449,42 +444,95 @@ local function injected(q, id, keepMs, retried)
   end
 end
 
--- Whether the next call is left to a fetch of its own.
+-- Whether a call of so many bytes would make the answer long.
 local answered = 0
-local function needsFetch(q, room)
-  local _, bytes, crashes = head(q)
-  if bytes > room or (answered > 0 and answered + bytes > ${BATCH_BYTES_MAX}) or crashes >= ${CRASHES.untilAlone} then return true end
-  answered = answered + bytes
-  return false
+local function isMuch(bytes)
+  return answered > 0 and answered + bytes > ${BATCH_BYTES_MAX}
 end
 
-local function one(jobName, name, id, token, keepMs, retried, fetches, room)
-  local q = opened(jobName, name)
-  local wants, ms, limits, refetch = fetches == '1', OPEN, nil, false
-  if wants then
+local REFETCH = {0, 0, 0, 'REFETCH'}
+
+local function leave(q, id, token, keepMs, retried, takes, room)
+  local ms, limits, refetch = OPEN, nil, false
+  if takes then
     ms, limits = gate(q, 1)
     if ms == OPEN then
-      wants = not (limits.any and #waiting(q) > 0)
-      refetch = wants and needsFetch(q, tonumber(room))
+      takes = not (limits.any and #waiting(q) > 0)
+      if takes then
+        local _, bytes, crashes = head(q)
+        refetch = bytes > room or isMuch(bytes) or crashes >= ${CRASHES.untilAlone}
+        if not refetch then answered = answered + bytes end
+      end
     end
   end
   local own = q.jobs .. id
   local bytes = redis.call('HSTRLEN', own, 'data')
-  local reply = finish(q, own, id, token, wants and ms == OPEN and not refetch)
-  if keepMs ~= '' then injected(q, id, keepMs, retried == '1') end
+  local reply = finish(q, own, id, token, takes and ms == OPEN and not refetch)
+  if keepMs ~= '' then injected(q, id, keepMs, retried) end
   if type(reply) == 'number' and reply < 0 then return reply end
   q.bytes = q.bytes - bytes
-  if not wants then tell(q)
+  if not takes then q.tells = true
   elseif ms ~= OPEN then closed(q, ms)
-  elseif refetch then reply = {0, 0, 0, 'REFETCH'}
+  elseif refetch then reply = REFETCH
   elseif fetched(q, reply, limits) then
-    if limits.any then tell(q) end
+    if limits.any then q.tells = true end
     return reply
   end
   left(q)
   return reply
 end
-${eachAlone("one", 6, END_WORDS)}`;
+
+-- Whether this worker is the one that takes calls alone, for as long as a lock lasts. The others go on meanwhile.
+local function isTheOne()
+  local by = redis.call('GET', prefix .. 'alone')
+  if by and by ~= worker then return false end
+  redis.call('SET', prefix .. 'alone', worker, 'PX', lockMs)
+  return true
+end
+
+-- The answer if the next call is not to be taken in this way now.
+local function refused(q, id, bytes, crashes, room, alone)
+  if crashes >= ${CRASHES.untilAlone} then
+    if not isTheOne() then
+      closed(q, ${ALONE_AGAIN_MS})
+      return {0, 0, ${ALONE_AGAIN_MS}, 0}
+    end
+    if not alone then return {0, id, 0, 'ALONE'} end
+  end
+  if room and bytes > room then return {0, bytes, 0, 'LARGE'} end
+  if isMuch(bytes) then return REFETCH end
+end
+
+local function take(q, token, room, alone)
+  local ms, limits = gate(q, 0)
+  if ms ~= OPEN then
+    closed(q, ms)
+    return {0, 0, math.max(ms, 0), 0}
+  end
+  local id, bytes, crashes = head(q)
+  local fails = crashes >= ${CRASHES.untilFailed}
+  local answer = id and not fails and refused(q, id, bytes, crashes, room, alone)
+  if answer then return answer end
+  bullmqsTake = bullmqsTake or newTake()
+  toTake = toTake or packer('token', {name = worker, lockDuration = lockMs})
+  local keys = {unpack(q.keys, 1, ${WORK_KEYS.length})}
+  keys[${TAKE_KEYS.length}] = q.keys[${FINISH_KEYS.length}]
+  local reply = bullmqsTake(keys, {q.jobs, now, toTake(token)})
+  if fetched(q, reply, limits) then
+    if fails then reply[4][1] = '' else answered = answered + bytes end
+    reply[1] = redis.call('LLEN', q.wait)
+    redis.call('SADD', inHand, q.name)
+    q.tells = true
+  end
+  return reply
+end
+
+local function step(jobName, name, token, id, keepMs, retried, takes, room, alone)
+  local q = opened(jobName, name)
+  if id == '' then return take(q, token, tonumber(room), alone == '1') end
+  return leave(q, id, token, keepMs, retried == '1', takes == '1', tonumber(room))
+end
+${eachAlone("step", 6, STEP_WORDS)}`;
 }
 
 /** Lua that runs a function of a batch with each so many words of ARGV. */

@@ -20,7 +20,10 @@ export class Turns {
   readonly #room: ReturnType<typeof createRoom>;
   /** The queues that may have calls, each with the number of its last notice. */
   readonly #ready = new Map<QueueName, number>();
-  readonly #fetching = new Set<QueueName>();
+  /** The queues that are fetched from, by how many fetches are under way. */
+  readonly #fetching = new Map<QueueName, number>();
+  /** How many calls of a queue waited still when the last one was taken. */
+  readonly #waiting = new Map<QueueName, number>();
   readonly #callsInTurn = new Map<QueueName, number>();
   /** The queues whose next call is large, by its size. */
   readonly #large = new Map<QueueName, number>();
@@ -66,6 +69,12 @@ export class Turns {
     if ((this.#ready.get(queue) ?? 0) > toldBefore) return;
     this.#ready.delete(queue);
     this.#callsInTurn.delete(queue);
+    this.#waiting.delete(queue);
+  }
+
+  /** A call of the queue was taken, and so many waited still. So many fetches find one. */
+  more(queue: QueueName, waiting: number): void {
+    this.#waiting.set(queue, waiting);
   }
 
   /** The queue's next call is so large as stored. */
@@ -83,7 +92,7 @@ export class Turns {
     this.#alone ??= { queue, isTaken: false };
   }
 
-  /** Takes a slot for the queue whose turn it is. It is fetched from until `fetched`. */
+  /** Takes a slot for the queue whose turn it is. A fetch from it is under way until `fetched`. */
   next(): Turn | undefined {
     if (this.#slots.free() === 0) return undefined;
     return this.#alone === undefined ? this.#nextInTurn() : this.#nextAlone(this.#alone);
@@ -91,7 +100,9 @@ export class Turns {
 
   /** A fetch has ended. */
   fetched(queue: QueueName): void {
-    this.#fetching.delete(queue);
+    const underWay = (this.#fetching.get(queue) ?? 0) - 1;
+    if (underWay > 0) this.#fetching.set(queue, underWay);
+    else this.#fetching.delete(queue);
     this.#large.delete(queue);
   }
 
@@ -139,7 +150,9 @@ export class Turns {
 
   /** Whether a fetch from this queue may begin now, if there is room. */
   #isNext(queue: QueueName): boolean {
-    return !this.#fetching.has(queue) && this.#mayTake(jobOf(queue));
+    const underWay = this.#fetching.get(queue) ?? 0;
+    const most = this.#large.has(queue) ? 0 : (this.#waiting.get(queue) ?? 0);
+    return (underWay === 0 || underWay < most) && this.#mayTake(jobOf(queue));
   }
 
   #hasRoomFor(queue: QueueName): boolean {
@@ -191,7 +204,7 @@ export class Turns {
       this.#ready.delete(queue);
       this.#ready.set(queue, toldAt);
     }
-    this.#fetching.add(queue);
+    this.#fetching.set(queue, (this.#fetching.get(queue) ?? 0) + 1);
     this.#slots.take(jobOf(queue));
     return { queue, bytes, alone };
   }

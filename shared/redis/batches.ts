@@ -1,9 +1,9 @@
 /** Redis does nothing else while it runs a batch, so none is larger: a few milliseconds. */
 export const BATCH_BYTES_MAX = 1024 * 1024;
 /** With more, this process and Redis would take turns to work, instead of working side by side. */
-const ITEMS_MAX = 12;
+const ITEMS_MAX = 24;
 /** While so many are under way, what comes waits for the next one. */
-const UNDER_WAY_MAX = 8;
+const UNDER_WAY_MAX = 4;
 
 /** Sends a batch, and resolves with a result for each item. */
 type Send<Item, Result> = (items: readonly Item[]) => Promise<readonly Result[]>;

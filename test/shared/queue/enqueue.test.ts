@@ -62,7 +62,7 @@ test("calls that come in one turn of the event loop are one script, and each has
   expect(await redis.client.hget(keys.record("c_4"), "st")).toBe("QUEUED");
 });
 
-test("no batch is larger than 1 MiB or 12 calls, and eight are under way at once", async () => {
+test("no batch is larger than 1 MiB or 24 calls, and four are under way at once", async () => {
   let release = (): void => {};
   const until = new Promise<void>((resolve) => {
     release = resolve;
@@ -74,8 +74,8 @@ test("no batch is larger than 1 MiB or 12 calls, and eight are under way at once
   };
   // Five of these are 1,000 KiB as stored.
   const large = calls(10, "large", Buffer.alloc(150 * 1024, "x"));
-  const added = [...large, ...calls(12 * 12, "small")].map((call) => enqueue(call));
-  await expect.poll(() => batches).toEqual([5, 7, ...Array(6).fill(12)]);
+  const added = [...large, ...calls(6 * 24, "small")].map((call) => enqueue(call));
+  await expect.poll(() => batches).toEqual([5, 19, 24, 24]);
   release();
   await Promise.all(added);
   expect(await waiting()).toHaveLength(added.length);

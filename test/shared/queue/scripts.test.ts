@@ -23,7 +23,8 @@ import { makePayment } from "../../support/made-payment.ts";
  * `add` leaves it. An update of BullMQ that changes how its scripts name or number what they are given shows here.
  */
 const QUEUE = "webhook/7/1";
-const QUEUES: readonly QueueName[] = [QUEUE, "webhook/7/2", "x402/1/7"];
+const SECOND = "webhook/7/2";
+const QUEUES: readonly QueueName[] = [QUEUE, SECOND, "x402/1/7"];
 const NOW = 1_800_000_000_000;
 const WORK = {
   name: "a worker",
@@ -56,9 +57,15 @@ type Side = {
   add(calls: readonly JobCall[], claim: Claim | undefined): Promise<unknown>;
   /** Adds the call of a payment that is settled. */
   buy(): Promise<unknown>;
+  /** Takes the next call of each of these queues at once, each with the token of a call. */
+  take(takes: readonly Take[]): Promise<unknown>;
   /** Calls of QUEUE leave it at once, each with its token, because the runner has them or for another reason. */
   end(ids: readonly string[], options: { injected: boolean; fetches: boolean }): Promise<unknown>;
+  /** Begins these steps together, in this order. */
+  atOnce(steps: readonly Step[]): Promise<unknown>;
 };
+
+type Take = readonly [id: string, queue?: QueueName];
 
 const tokenOf = (id: string) => `the token of ${id}`;
 
@@ -66,7 +73,7 @@ function ours(partition: Partition): Side {
   const of = openBackends(partition, WORK);
   const enqueue = createEnqueue(partition);
   const journal = createPaymentJournal(partition);
-  return {
+  const side: Side = {
     prefix: partition.prefix,
     of,
     add: (calls, claim) => Promise.all(calls.map((call) => enqueue(call, claim))),
@@ -80,6 +87,10 @@ function ours(partition: Partition): Side {
         { now: NOW, dueAt: NOW },
       );
     },
+    take: (takes) =>
+      Promise.all(
+        takes.map(([id, queue = QUEUE]) => of(queue).fetch(tokenOf(id), { bytes: 1000, alone: false })),
+      ),
     end: (ids, { injected, fetches }) => {
       const fetchNext = fetches ? { bytes: 1000 } : undefined;
       const ends = ids.map((id) =>
@@ -89,7 +100,9 @@ function ours(partition: Partition): Side {
       );
       return Promise.all(ends.map((end) => end.catch(refused)));
     },
+    atOnce: (steps) => Promise.all(steps.map((step) => step(side))),
   };
+  return side;
 }
 
 /** BullMQ without anything of ours. */
@@ -112,13 +125,20 @@ function bullmq(prefix: string): Side {
   };
   const { call } = PAYMENT;
   const metadata = { "X-X402-TRANSACTION": SETTLEMENT.transaction, ...call.metadata };
+  const take: Side["take"] = async (takes) => {
+    for (const [id, queue = QUEUE] of takes) await of(queue).moveToActive(tokenOf(id), WORK.name);
+  };
   const end: Side["end"] = async (ids, { fetches }) => {
     for (const id of ids) {
       const job = { id, opts: {} } as MinimalJob;
       await of(QUEUE).moveToCompleted(job, null, true, tokenOf(id), fetches).catch(refused);
     }
   };
-  return { prefix, of, add, buy: () => add([{ ...call, metadata }]), end };
+  const atOnce: Side["atOnce"] = async (steps) => {
+    for (const step of steps) await step(side);
+  };
+  const side = { prefix, of, add, buy: () => add([{ ...call, metadata }]), take, end, atOnce };
+  return side;
 }
 
 /** BullMQ's code for a call that is not in hand. */
@@ -145,15 +165,20 @@ const OTHER = callTo("c_2");
 const THIRD = callTo("c_3");
 
 const minimal = (id = ID) => ({ id, opts: { attempts: JOB_OPTIONS.attempts } }) as MinimalJob;
-const take: Step = ({ of }) => of(QUEUE).moveToActive(TOKEN, WORK.name);
-const takeNext =
-  (id: string): Step =>
-  ({ of }) =>
-    of(QUEUE).moveToActive(tokenOf(id), WORK.name);
+const takeAtOnce =
+  (...takes: Take[]): Step =>
+  ({ take }) =>
+    take(takes);
+const take = takeAtOnce([ID]);
+const takeTwo = takeAtOnce([ID], ["c_2"]);
 const finish =
   (fetches: boolean, ids = [ID], injected = true): Step =>
   ({ end }) =>
     end(ids, { fetches, injected });
+const atOnce =
+  (...steps: Step[]): Step =>
+  (side) =>
+    side.atOnce(steps);
 const fail: Step = ({ of }) => of(QUEUE).moveToFailed(minimal(), REASON, false, TOKEN, false);
 const retryLater: Step = ({ of }) =>
   of(QUEUE).moveToDelayed(ID, NOW, 1000, TOKEN, { fieldsToUpdate: { failedReason: REASON } });
@@ -212,18 +237,26 @@ const STEPS: Record<string, readonly Step[]> = {
   "add what is paid for": [buy],
   "take from an empty queue": [take],
   take: [add(), add(OTHER), take],
+  "take at once more than waits, from several queues": [
+    add(CALL, OTHER, callTo("c_3", 2)),
+    takeAtOnce([ID], ["c_3", SECOND], ["c_2"], ["c_4"], ["c_5", "x402/1/7"]),
+  ],
+  "end some and take others at once": [
+    add(CALL, OTHER, THIRD, callTo("c_4", 2)),
+    takeTwo,
+    atOnce(finish(false, [ID, "c_2"]), takeAtOnce(["c_3"], ["c_4", SECOND])),
+  ],
   finish: [add(), add(OTHER), take, finish(false)],
   "end what the runner does not have": [add(), take, finish(false, [ID], false)],
-  "finish several at once": [add(CALL, OTHER, THIRD), take, takeNext("c_2"), finish(false, [ID, "c_2"])],
+  "finish several at once": [add(CALL, OTHER, THIRD), takeTwo, finish(false, [ID, "c_2"])],
   "finish several at once and take what is next": [
     add(CALL, OTHER, THIRD),
-    take,
-    takeNext("c_2"),
+    takeTwo,
     finish(true, [ID, "c_2"]),
   ],
   "finish at once what is not in hand and what is": [
     add(CALL, OTHER, THIRD),
-    takeNext(ID),
+    take,
     finish(true, ["c_2", ID]),
   ],
   "finish and take the next": [add(), add(OTHER), take, finish(true)],

@@ -79,7 +79,7 @@ const DEEDS: Readonly<Record<string, Deed>> = {
   "marks it VOID": async () => journal().markVoid(await found(), { reason: "it expired" }, { now: now() }),
   "adds the missing job while the record is QUEUED": async () => journal().enqueueAgain(await found(), now()),
   async "takes the job and reads its record"(s) {
-    const fetched = await backend().fetch(TOKEN, WORK.name, { bytes: undefined, alone: true });
+    const fetched = await backend().fetch(TOKEN, { bytes: undefined, alone: true });
     expect(fetched).toMatchObject({ kind: "call", id, record: s.record });
   },
   "removes the job of a record that is INJECTED": () =>
