@@ -43,13 +43,14 @@ export function measureLatency({ quick, nodeArgs }: Setup): Promise<LatencyFigur
     const perSecond = Math.floor(highest / 2);
     const measured: Round[] = [];
     const counts = { accepted: warmUp + calls, counted: warmUp + calls, duplicates: 0 };
-    for (let round = 0; round < rounds; round++) {
+    for (let tries = 2 * rounds; tries > 0 && measured.length < rounds; tries--) {
       const { each, ...counted } = await oneRound(world, address, { perSecond, calls: perSecond * secs });
-      measured.push(each);
+      if (each !== undefined) measured.push(each);
       counts.accepted += counted.accepted;
       counts.counted += counted.counted;
       counts.duplicates += counted.duplicates;
     }
+    if (measured.length < rounds) throw new Error("the sender could not keep its pace in half of its rounds");
     const of = (key: keyof Round) => median(measured.map((each) => each[key]));
     const p99OverFsyncMs = median(measured.map(({ p99Ms, fsyncP99Ms }) => p99Ms - fsyncP99Ms));
     return {
@@ -61,12 +62,12 @@ export function measureLatency({ quick, nodeArgs }: Setup): Promise<LatencyFigur
 
 type Pace = { perSecond: number; calls: number };
 
-/** Throws when the sender could not keep its pace, or a call is not accepted. */
+/** `each` is undefined if the sender itself could not keep its pace. Throws when a call is not accepted. */
 async function oneRound(
   { sink, dir }: World,
   address: string,
   { perSecond, calls }: Pace,
-): Promise<Counts & { each: Round }> {
+): Promise<Counts & { each: Round | undefined }> {
   const disk = await measureFsync(dir);
   await sink.reset();
   const options: SteadyOptions = {
@@ -76,10 +77,11 @@ async function oneRound(
   const script = compiled("bench/processes/steady.ts");
   const { stdout } = await promisify(execFile)(process.execPath, [script, JSON.stringify(options)]);
   const { statuses, unanswered, late } = JSON.parse(stdout) as SteadyResult;
-  if (statuses["202"] !== calls || unanswered > 0 || late > 0)
-    throw new Error(`not ${calls} calls at their time, each accepted: ${stdout}`);
+  if (statuses["202"] !== calls || unanswered > 0)
+    throw new Error(`not ${calls} calls, each accepted: ${stdout}`);
   const { calls: counted, duplicates } = await sink.arrived(calls);
-  const each = { ...(await sink.latencies()), fsyncP50Ms: disk.p50Ms, fsyncP99Ms: disk.p99Ms };
+  const found = { ...(await sink.latencies()), fsyncP50Ms: disk.p50Ms, fsyncP99Ms: disk.p99Ms };
+  const each = late === 0 ? found : undefined;
   return { each, accepted: calls, counted, duplicates };
 }
 

@@ -9,6 +9,8 @@ export type Probe = {
   usedBytes(): Promise<number>;
   /** Bytes of its append-only file. */
   aofBytes(): Promise<number>;
+  /** How many scripts it has run. */
+  scripts(): Promise<number>;
   close(): void;
 };
 
@@ -22,6 +24,7 @@ export async function openProbe(url: string, connect = connectForRequests): Prom
     redis,
     usedBytes: () => find("memory", /^used_memory:(\d+)/m),
     aofBytes: () => find("persistence", /^aof_current_size:(\d+)/m),
+    scripts: () => find("commandstats", /^cmdstat_evalsha:calls=(\d+)/m),
     close: () => redis.disconnect(),
   };
 }
