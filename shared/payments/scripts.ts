@@ -71,7 +71,7 @@ local function addPaid(settlement)
   local transaction = '"X-X402-TRANSACTION":' .. cjson.encode(cjson.decode(settlement).transaction)
   local comma = string.sub(call, at + 1, at + 1) == '}' and '' or ','
   add(ARGV[3], ARGV[4], ARGV[5], string.sub(call, 1, at) .. transaction .. comma .. string.sub(call, at + 1))
-  writeTotals()
+  endBatch()
 end`;
 
 /**

@@ -20,7 +20,7 @@ export type FetchedCall = {
   attemptsStarted: number;
   /** How many processes have ended with it in hand. */
   crashes: number;
-  /** How many calls of its queue waited still; 0 if it was taken at the end of another one. */
+  /** How many calls of its queue waited still; 0 if it was taken at the end of another one, or if its job has limits. */
   waiting: number;
   /** The state that its record had, if it has one; NEWER if a later release wrote it. */
   record: RecordState | "NEWER" | undefined;
@@ -37,7 +37,7 @@ export type Fetched =
   | { kind: "large"; bytes: number }
   /** The next call has ended processes, and is to be taken by a worker that has no other in hand. */
   | { kind: "alone"; id: string }
-  /** There is a next call, and it needs a fetch of its own. */
+  /** There is a next call, and it needs another fetch: it is not an ordinary one, or the answer would be long. */
   | { kind: "refetch" };
 
 /** For which next call there is room. */

@@ -108,6 +108,8 @@ export function consume(options: ConsumeOptions): Consumer {
   };
 }
 
+/** What a take brought that was under way when the worker was told to stop. */
+const REQUEUE: Verdict = { kind: "requeue" };
 /** Pause before a fetch that failed is tried again. */
 const RETRY_PAUSE_MS = 1000;
 
@@ -129,7 +131,7 @@ function createWork(options: ConsumeOptions, parts: Parts) {
   let tokens = 0;
   let stopped = false;
 
-  /** Fills the free slots: all queues are fetched from at once, and each by as many fetches as find a call there. */
+  /** Fills the free slots: all queues are fetched from at once, and each by as many fetches as calls are known to wait there. */
   function fill(): void {
     while (!stopped) {
       const turn = turns.next();
@@ -161,7 +163,7 @@ function createWork(options: ConsumeOptions, parts: Parts) {
     holds.add(held);
     lostTakes.inHand(token, next.id);
     try {
-      const verdict = await options.deliver(toTaken(queue, next), held.hold);
+      const verdict = stopped ? REQUEUE : await options.deliver(toTaken(queue, next), held.hold);
       const keepsSlot = !stopped && leaves(verdict) && turns.keeps(turn);
       const { told } = turns;
       lostTakes.inHand(token, undefined);
@@ -190,14 +192,14 @@ function createTake({ partition, log }: ConsumeOptions, { backendOf, turns, upke
     const { queue } = turn;
     const { told } = turns;
     lostTakes.inHand(token, undefined);
-    let fetched: Fetched;
+    let fetched: Fetched | undefined;
     try {
       fetched = await backendOf(queue).fetch(token, turn);
       failpoint("producer.after_fetch");
     } finally {
-      turns.fetched(queue);
+      turns.fetched(queue, fetched?.kind === "call" ? fetched.waiting : 0);
+      if (fetched === undefined) lostTakes.look();
     }
-    if (fetched.kind === "call") turns.more(queue, fetched.waiting);
     if (fetched.kind === "large") await makeRoom(queue, fetched.bytes);
     if (fetched.kind === "alone") await beAlone(queue, fetched.id);
     return toNext(queue, fetched, told);

@@ -30,7 +30,7 @@ const WORDS_A_CALL = 7;
 
 /**
  * KEYS queues. ARGV prefix, now; then for each call: job, queue, id, the call as stored, by (empty without a claim), body sha256,
- * window ms. Answers for each call NEW, CONFLICT, the state found, or NEWER, or FAILED and the error: one that fails fails alone. The
+ * window ms. Answers for each call NEW, CONFLICT, the state found, or NEWER, or ERROR and the error: one that fails fails alone. The
  * record comes after the add, so that it never says QUEUED of a call that is not there.
  */
 const enqueueLua = () => `

@@ -53,7 +53,10 @@ export function createLostTakes(
     /** The slot is free. */
     free: (token: string) => void slots.delete(token),
 
-    /** Gives back, after a new connection, the calls of these queues that this worker does not know of. */
+    /** A take may have failed after Redis took a call. */
+    look: onReady,
+
+    /** Gives back, after a new connection or a failed take, the calls of these queues that this worker does not know of. */
     async giveBack(queues: readonly QueueName[]): Promise<void> {
       if (!isDue) return;
       isDue = false;

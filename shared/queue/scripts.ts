@@ -184,13 +184,14 @@ local function fetched(q, reply, limits)
   local job, fields = {}, reply[1]
   for i = 1, #fields, 2 do job[fields[i]] = fields[i + 1] end
   reply[1] = 0
-  reply[4] = {job.data, tonumber(job.timestamp), tonumber(job.atm or 0), tonumber(job.ats or 0), tonumber(job.stc or 0), queued(reply[2])}
+  reply[4] = {job.data or '', tonumber(job.timestamp or 0), tonumber(job.atm or 0), tonumber(job.ats or 0), tonumber(job.stc or 0), queued(reply[2])}
   local taken = prefix .. 'taken:' .. q.jobName
   if limits.max and redis.call('INCR', taken) == 1 then redis.call('PEXPIRE', taken, limits.duration) end
   return true
 end
 
-local function left(q)
+-- A queue is in the set of those with calls in hand only while it has some.
+local function updateInHand(q)
   if redis.call('EXISTS', q.active) == 0 then redis.call('SREM', inHand, q.name) end
 end
 `;
@@ -203,7 +204,7 @@ const MOVE = `
 local reply = bullmq()
 if type(reply) == 'number' and reply < 0 then return reply end
 tell(q)
-left(q)
+updateInHand(q)
 return reply`;
 
 /** ARGV[1] is the id. A call that has ended processes is taken alone when it is replayed. */
@@ -223,7 +224,7 @@ local reply = bullmq()
 if type(reply) == 'number' and reply ~= 1 then return reply end
 redis.call('HINCRBY', prefix .. 'bytes', q.name, -bytes)
 tell(q)
-left(q)
+updateInHand(q)
 return reply`;
 
 /** ARGV[2] is now and ARGV[5] the delay, in ms. */
@@ -232,7 +233,7 @@ local reply = bullmq()
 if type(reply) == 'number' and reply < 0 then return reply end
 redis.call('ZADD', due, 'LT', tonumber(ARGV[2]) + tonumber(ARGV[5]), q.name)
 tell(q)
-left(q)
+updateInHand(q)
 return reply`;
 
 /** Around BullMQ's scripts that change what producers must be told of. Each calls `bullmq()`, and returns what it answers. */
@@ -271,7 +272,7 @@ const ADD_KEYS = ["wait", "paused", "meta", "id", "completed", "delayed", "activ
 
 /**
  * Lua with a function that adds calls to queues, as BullMQ's own script does: a call that its queue has already is left alone. It
- * needs `prefix` and `now`; `add(jobName, name, id, data)` takes the call as stored. `writeTotals()` ends the script.
+ * needs `prefix` and `now`; `add(jobName, name, id, data)` takes the call as stored. `endBatch()` ends the script.
  *
  * Producers are told of a queue in which no call waited. A queue with calls is registered, since it leaves the registry only when it
  * is empty. Nobody here reads BullMQ's event stream, which keeps 10,000 entries by default.
@@ -283,12 +284,12 @@ local bullmq = (${maker(bullmqs("addStandardJob", ADD_KEYS.length))})()
 local optionsOf = packer('jobId', {${options.join(", ")}})
 local function add(jobName, name, id, data)
   local q = opened(jobName, name)
-  q.waiting = q.waiting or redis.call('LLEN', q.wait)
+  q.length = q.length or redis.call('LLEN', q.wait)
   bullmq(q.keys, {cmsgpack.pack({q.jobs, id, '${JOB_NAME}', now}), data, optionsOf(id)})
-  local waiting = redis.call('LLEN', q.wait)
-  if waiting > q.waiting then q.bytes = q.bytes + #data end
-  q.waiting = waiting
-  if waiting > 1 then return end
+  local length = redis.call('LLEN', q.wait)
+  if length > q.length then q.bytes = q.bytes + #data end
+  q.length = length
+  if length > 1 then return end
   if redis.call('SADD', prefix .. 'queues', name) == 1 then redis.call('HSET', q.jobs .. 'meta', 'opts.maxLenEvents', 100) end
   tellOf(name, (gate(q, 0)))
 end`;
@@ -316,25 +317,32 @@ local function opened(jobName, name)
   return q
 end
 
--- Ends a script: tells of its queues, and writes by how much the stored calls of each have grown or shrunk, and how many more have ended.
-local function writeTotals()
+-- By how much the stored calls of each queue have grown or shrunk.
+local function writeBytes()
   local names, changes = {}, {}
   for name, q in pairs(queues) do
-    if q.tells then tell(q) end
     if q.bytes ~= 0 then names[#names + 1], changes[#changes + 1] = name, q.bytes end
-    if q.ended and q.ended > 0 then redis.call('HINCRBY', q.jobs .. 'metrics:completed', 'count', q.ended) end
   end
-  local totals = prefix .. 'bytes'
+  local key = prefix .. 'bytes'
   if #names < 3 then
-    for i, name in ipairs(names) do redis.call('HINCRBY', totals, name, changes[i]) end
+    for i, name in ipairs(names) do redis.call('HINCRBY', key, name, changes[i]) end
     return
   end
   local written = {}
-  for i, bytes in ipairs(redis.call('HMGET', totals, unpack(names))) do
+  for i, bytes in ipairs(redis.call('HMGET', key, unpack(names))) do
     written[#written + 1] = names[i]
     written[#written + 1] = string.format('%.0f', (tonumber(bytes) or 0) + changes[i])
   end
-  redis.call('HSET', totals, unpack(written))
+  redis.call('HSET', key, unpack(written))
+end
+
+-- Writes once for each queue what the items have changed. What fails here makes no item fail, since all of them have run.
+local function endBatch()
+  pcall(writeBytes)
+  for _, q in pairs(queues) do
+    if q.ended and q.ended > 0 then pcall(redis.call, 'HINCRBY', q.jobs .. 'metrics:completed', 'count', q.ended) end
+    if q.tells then pcall(tell, q) end
+  end
 end`;
 }
 
@@ -378,7 +386,7 @@ const OWN_KEY = FINISH_KEYS.indexOf("") + 1;
 /** How many words one step of a worker has (`workLua`). */
 const STEP_WORDS = 9;
 /** What the answer for one item of a batch begins with if it has failed alone. */
-const FAILED_ALONE = "FAILED: ";
+const FAILED_ALONE = "ERROR: ";
 
 /** The answer for one item of a batch. Throws if it has failed alone. */
 export function answerOf(answer: unknown): unknown {
@@ -389,7 +397,7 @@ export function answerOf(answer: unknown): unknown {
 /**
  * What a worker does: a call leaves its queue, the next one is taken, or both. KEYS queues. ARGV prefix, now, worker, lockMs, how many
  * minutes of metrics BullMQ keeps; then for each step: job, queue, token, the call that leaves or none, keepMs, retried, takes, room,
- * alone. Answers for each what BullMQ's script does, or FAILED and the error: one that fails fails alone.
+ * alone. Answers for each what BullMQ's script does, or ERROR and the error: one that fails fails alone.
  *
  * With keepMs, the runner has the call: its record says so for as many ms, also if another worker has taken the call meanwhile.
  * Only a call that was taken before (retried) may have failed attempts.
@@ -399,8 +407,8 @@ export function answerOf(answer: unknown): unknown {
  * call. One that must fail comes without its data, which may be what ends processes.
  *
  * BullMQ takes the next call in the step that ends one, and does not know the gate. A queue of a job with limits leaves its place to
- * the job's other queues if calls wait there. What is not an ordinary call that fits is left to a step that only takes, and so is one
- * that would make the answer long.
+ * the job's other queues if calls wait there. What is not an ordinary call that fits is left to a step that only takes, and one
+ * that would make the answer long to a later batch.
  */
 export function workLua(): string {
   return `${EVEN_IF_FULL}
@@ -408,7 +416,7 @@ local prefix, now, worker, lockMs, minutes = ARGV[1] .. ':', ARGV[2], ARGV[3], A
 ${batchOf(FINISH_KEYS)}
 local newFinish = ${maker(bullmqs("moveToFinished", FINISH_KEYS.length))}
 local newTake = ${maker(bullmqs("moveToActive", TAKE_KEYS.length))}
-local bullmqsFinish, bullmqsTake, counts, countsNot, toTake
+local bullmqsFinish, bullmqsTake, counted, uncounted, toTake
 local function optionsWith(maxMetricsSize)
   return packer('token', {
     name = worker, keepJobs = {count = 0}, lockDuration = lockMs, maxMetricsSize = maxMetricsSize
@@ -421,11 +429,11 @@ local function finish(q, own, id, token, takes)
   q.keys[${OWN_KEY}] = own
   local options
   if q.ended then
-    countsNot = countsNot or optionsWith('')
-    options = countsNot
+    uncounted = uncounted or optionsWith('')
+    options = uncounted
   else
-    counts = counts or optionsWith(tonumber(minutes))
-    options = counts
+    counted = counted or optionsWith(tonumber(minutes))
+    options = counted
   end
   local next = takes and '1' or '0'
   local reply = bullmqsFinish(q.keys, {id, now, 'returnvalue', 'null', 'completed', next, q.jobs, options(token), ''})
@@ -478,7 +486,7 @@ local function leave(q, id, token, keepMs, retried, takes, room)
     if limits.any then q.tells = true end
     return reply
   end
-  left(q)
+  updateInHand(q)
   return reply
 end
 
@@ -500,7 +508,6 @@ local function refused(q, id, bytes, crashes, room, alone)
     if not alone then return {0, id, 0, 'ALONE'} end
   end
   if room and bytes > room then return {0, bytes, 0, 'LARGE'} end
-  if isMuch(bytes) then return REFETCH end
 end
 
 local function take(q, token, room, alone)
@@ -513,14 +520,17 @@ local function take(q, token, room, alone)
   local fails = crashes >= ${CRASHES.untilFailed}
   local answer = id and not fails and refused(q, id, bytes, crashes, room, alone)
   if answer then return answer end
+  if isMuch(bytes) then return REFETCH end
   bullmqsTake = bullmqsTake or newTake()
   toTake = toTake or packer('token', {name = worker, lockDuration = lockMs})
   local keys = {unpack(q.keys, 1, ${WORK_KEYS.length})}
   keys[${TAKE_KEYS.length}] = q.keys[${FINISH_KEYS.length}]
   local reply = bullmqsTake(keys, {q.jobs, now, toTake(token)})
   if fetched(q, reply, limits) then
-    if fails then reply[4][1] = '' else answered = answered + bytes end
-    reply[1] = redis.call('LLEN', q.wait)
+    answered = answered + bytes
+    if fails then reply[4][1] = '' end
+    -- The places that a job's limits leave are nobody's to count on.
+    reply[1] = limits.any and 0 or redis.call('LLEN', q.wait)
     redis.call('SADD', inHand, q.name)
     q.tells = true
   end
@@ -535,14 +545,19 @@ end
 ${eachAlone("step", 6, STEP_WORDS)}`;
 }
 
-/** Lua that runs a function of a batch with each so many words of ARGV. */
+/** Lua that runs a function of a batch with each so many words of ARGV. A replica fails as a whole, so that the client looks for the master. */
 export function eachAlone(does: string, first: number, words: number): string {
   return `
 local answers = {}
 for i = ${first}, #ARGV, ${words} do
   local ok, answer = pcall(${does}, unpack(ARGV, i, i + ${words - 1}))
-  answers[#answers + 1] = ok and answer or '${FAILED_ALONE}' .. (type(answer) == 'table' and answer.err or tostring(answer))
+  if not ok then
+    local reason = type(answer) == 'table' and answer.err or tostring(answer)
+    if string.find(reason, '^-?READONLY') then return redis.error_reply(reason) end
+    answer = '${FAILED_ALONE}' .. reason
+  end
+  answers[#answers + 1] = answer
 end
-writeTotals()
+endBatch()
 return answers`;
 }

@@ -22,7 +22,7 @@ export class Turns {
   readonly #ready = new Map<QueueName, number>();
   /** The queues that are fetched from, by how many fetches are under way. */
   readonly #fetching = new Map<QueueName, number>();
-  /** How many calls of a queue waited still when the last one was taken. */
+  /** How many calls of a queue waited still when the last fetch ended. */
   readonly #waiting = new Map<QueueName, number>();
   readonly #callsInTurn = new Map<QueueName, number>();
   /** The queues whose next call is large, by its size. */
@@ -69,12 +69,6 @@ export class Turns {
     if ((this.#ready.get(queue) ?? 0) > toldBefore) return;
     this.#ready.delete(queue);
     this.#callsInTurn.delete(queue);
-    this.#waiting.delete(queue);
-  }
-
-  /** A call of the queue was taken, and so many waited still. So many fetches find one. */
-  more(queue: QueueName, waiting: number): void {
-    this.#waiting.set(queue, waiting);
   }
 
   /** The queue's next call is so large as stored. */
@@ -98,11 +92,13 @@ export class Turns {
     return this.#alone === undefined ? this.#nextInTurn() : this.#nextAlone(this.#alone);
   }
 
-  /** A fetch has ended. */
-  fetched(queue: QueueName): void {
+  /** A fetch has ended, and so many calls of the queue waited still: so many fetches may be under way. */
+  fetched(queue: QueueName, waiting = 0): void {
     const underWay = (this.#fetching.get(queue) ?? 0) - 1;
     if (underWay > 0) this.#fetching.set(queue, underWay);
     else this.#fetching.delete(queue);
+    if (waiting > 0) this.#waiting.set(queue, waiting);
+    else this.#waiting.delete(queue);
     this.#large.delete(queue);
   }
 

@@ -1,4 +1,4 @@
-/** Redis does nothing else while it runs a batch, so none is larger: a few milliseconds. */
+/** Redis does nothing else while it runs a batch, so none of several items is larger: a few milliseconds. */
 export const BATCH_BYTES_MAX = 1024 * 1024;
 /** With more, this process and Redis would take turns to work, instead of working side by side. */
 const ITEMS_MAX = 24;

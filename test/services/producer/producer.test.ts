@@ -48,6 +48,36 @@ test("a producer that stops takes no new call and lets the one in hand end", asy
   expect(await producers.queues.countIn("wait")).toBe(1);
 });
 
+/** How many steps of a producer's batch take a call and end none: nine words each (`workLua`). */
+function takesIn(words: readonly string[]): number {
+  const steps = words.slice(9);
+  return /^evalsha$/i.test(words[0] ?? "") && steps.length % 9 === 0
+    ? steps.filter((word, i) => i % 9 === 3 && word === "").length
+    : 0;
+}
+
+test("a producer that stops while takes are under way begins none of the calls that they bring", async () => {
+  let release = (): void => {};
+  const until = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  let several = 0;
+  proxy.onCommand = (words) => {
+    several ||= takesIn(words) > 1 ? takesIn(words) : 0;
+    return several > 0 ? { kind: "late-reply", until } : undefined;
+  };
+  runner.answer = () => "silence";
+  const calls = Array.from({ length: 9 }, () => aCall());
+  for (const call of calls) await producers.add(call);
+  const { producer } = producers.start({ redisUrl: proxy.url, runnerUrl: runner.url });
+  await eventually("several are taken at once", () => several > 1 && runner.offers.length === 1);
+  const closed = producer.close(1000);
+  release();
+  await closed;
+  expect(runner.offers).toHaveLength(1);
+  await expect.poll(() => producers.queues.countIn("wait", "delayed")).toBe(calls.length);
+});
+
 test("a producer that stops and will not wait gives the call in hand back at once, without spending an attempt", async () => {
   runner.answer = () => "silence";
   const { producer, count } = start();

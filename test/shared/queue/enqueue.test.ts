@@ -80,3 +80,19 @@ test("no batch is larger than 1 MiB or 24 calls, and four are under way at once"
   await Promise.all(added);
   expect(await waiting()).toHaveLength(added.length);
 });
+
+test("a Redis that has become a replica adds nothing, and the connection is made anew, for the master may be elsewhere", async () => {
+  let newest = 0;
+  proxy.onCommand = (_, connection) => {
+    newest = connection;
+    return undefined;
+  };
+  await redis.client.call("REPLICAOF", "127.0.0.1", "1");
+  try {
+    await expect(enqueue(aCall(), claimOf())).rejects.toThrow("READONLY");
+    await expect.poll(() => newest).toBeGreaterThan(1);
+  } finally {
+    await redis.client.call("REPLICAOF", "NO", "ONE");
+  }
+  await expect.poll(() => enqueue(aCall(), claimOf()).catch(() => undefined)).toEqual({ kind: "new" });
+});

@@ -286,3 +286,41 @@ test.each(Object.entries(STEPS))("to %s changes BullMQ's keys as BullMQ alone do
   expect(Object.keys(wanted).length).toBeGreaterThanOrEqual(QUEUES.length);
   expect(found).toEqual(wanted);
 });
+
+const ROOM = { bytes: 1000, alone: false };
+
+function oursOnly() {
+  const partition = partitionOf(redis.client, "{ours}");
+  const { add, take } = ours(partition);
+  return { keys: partition.keys, of: openBackends(partition, WORK), add, take };
+}
+
+test("a take says how many calls wait still, unless the limits of its job have a say", async () => {
+  const { of, keys, add } = oursOnly();
+  await add([CALL, OTHER, THIRD], undefined);
+  expect(await of(QUEUE).fetch(tokenOf(ID), ROOM)).toMatchObject({ id: ID, waiting: 2 });
+  await redis.client.hset(keys.job("7/1"), { concurrency: 2 });
+  expect(await of(QUEUE).fetch(tokenOf("c_2"), ROOM)).toMatchObject({ id: "c_2", waiting: 0 });
+});
+
+test("what fails when producers are told of one queue makes no step of its batch fail", async () => {
+  const { of, keys, add, take } = oursOnly();
+  const [one, another] = [callTo("c_4", 2), callTo("c_5", 2)];
+  await add([CALL, one, another], undefined);
+  await take([[ID], ["c_4", SECOND]]);
+  await redis.client.set(keys.inQueue(QUEUE, "delayed"), "no sorted set");
+  const steps = await Promise.all([
+    of(SECOND).ended("c_4", tokenOf("c_4"), ROOM),
+    of(QUEUE).ended(ID, TOKEN, undefined),
+  ]);
+  expect(steps).toEqual([expect.objectContaining({ id: "c_5" }), undefined]);
+  const bytes = await redis.client.hgetall(keys.bytes);
+  expect(bytes).toEqual({ [QUEUE]: "0", [SECOND]: String(toJson(another).length) });
+});
+
+test("a job that has lost the fields of a call is a call that cannot be read", async () => {
+  const { of, keys, add } = oursOnly();
+  await add([CALL], undefined);
+  await redis.client.hdel(keys.inQueue(QUEUE, ID), "data", "timestamp");
+  expect(await of(QUEUE).fetch(TOKEN, ROOM)).toMatchObject({ id: ID, data: "", queuedAt: 0, crashes: 0 });
+});

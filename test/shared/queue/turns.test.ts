@@ -186,28 +186,27 @@ test("a queue is fetched from once, and as often as calls are known to wait ther
   const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
   turns.add(queue(1));
   expect(fetchesAtOnce(turns)).toBe(1);
-  turns.fetched(queue(1));
-  turns.more(queue(1), 7);
+  turns.fetched(queue(1), 7);
   expect(fetchesAtOnce(turns)).toBe(7);
-  turns.fetched(queue(1));
-  turns.more(queue(1), 6);
+  turns.fetched(queue(1), 6);
   expect(fetchesAtOnce(turns)).toBe(0);
 });
 
-test("a queue without calls is fetched from once when somebody tells of it again", () => {
+test("after a fetch that failed or found nothing a queue is fetched from once", () => {
   const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
   turns.add(queue(1));
-  turns.more(queue(1), 7);
-  turns.none(queue(1), turns.told);
-  expect(fetchesAtOnce(turns)).toBe(0);
-  turns.add(queue(1));
+  turns.next();
+  turns.fetched(queue(1), 7);
+  turns.next();
+  turns.fetched(queue(1));
   expect(fetchesAtOnce(turns)).toBe(1);
 });
 
 test("a large call is fetched once, whatever waits behind it", () => {
   const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
   turns.add(queue(1));
-  turns.more(queue(1), 7);
+  turns.next();
+  turns.fetched(queue(1), 7);
   turns.large(queue(1), BYTES / 10);
   expect(turns.next()).toMatchObject({ queue: queue(1), bytes: BYTES / 10 });
   expect(fetchesAtOnce(turns)).toBe(0);
