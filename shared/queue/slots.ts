@@ -27,6 +27,9 @@ export function createSlots(slots: number) {
 
     free: shares.free,
 
+    /** How many a job holds. */
+    of: shares.of,
+
     /** Resolves once a slot is released. */
     untilReleased: () => new Promise<void>((resolve) => void waiting.push(resolve)),
   };

@@ -156,16 +156,25 @@ export class Turns {
     return bytes === undefined || this.#room.mayTake(jobOf(queue), bytes);
   }
 
-  /** Counts a call of the queue's turn. Answers whether the turn ends with it, because another queue waits for the slot. */
+  /**
+   * Counts a call of the queue's turn, whose slot is free for now. Answers whether the turn ends with it, because another queue waits
+   * for the slot: one of the same job, or of a job that holds fewer. To change with one that holds as many would help nobody.
+   */
   #endTurn(queue: QueueName): boolean {
     if (this.#ready.size < 2) return false;
     const calls = (this.#callsInTurn.get(queue) ?? 0) + 1;
     this.#callsInTurn.set(queue, calls % CALLS_A_TURN);
     if (calls < CALLS_A_TURN) return false;
     for (const other of this.#ready.keys()) {
-      if (other !== queue && this.#isNext(other) && this.#hasRoomFor(other)) return true;
+      if (other !== queue && this.#givesWay(queue, other) && this.#isNext(other) && this.#hasRoomFor(other))
+        return true;
     }
     return false;
+  }
+
+  #givesWay(queue: QueueName, other: QueueName): boolean {
+    const [job, otherJob] = [jobOf(queue), jobOf(other)];
+    return job === otherJob || this.#slots.of(otherJob) < Math.max(1, this.#slots.of(job));
   }
 
   /** A large call for which there is no room lets no later one pass, or it could wait for ever. */
