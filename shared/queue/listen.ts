@@ -12,6 +12,9 @@ const SILENT_MS = BLOCK_SECS * 1000 + 2000;
 const RETRY_PAUSE_MS = 1000;
 const REFUSED_PAUSE_MS = 1000;
 
+/** So many names are taken at once, if as many slots are free: a worker that begins learns of its queues in few round trips. */
+const NAMES_MAX = 16;
+
 /** A worker that was told a second time of a queue that it cannot use pauses for this long. */
 const UNUSABLE_PAUSE_MS = 50;
 /** The name of such a queue is due again after this long. */
@@ -42,13 +45,12 @@ export function createListen({ partition, serves, turns, fill, isRefused }: Opti
     await turns.untilFreeSlot();
     if (stopped) return;
     if (isRefused()) return delay(REFUSED_PAUSE_MS);
-    const queue = await nextWoken(blocking, partition);
-    if (queue === undefined) return;
+    const queues = await nextWoken(blocking, partition, Math.min(turns.freeSlots, NAMES_MAX));
+    if (queues.length === 0) return;
     failpoint("producer.after_wake");
-    const isOurs = serves(queue);
-    if (isOurs) turns.add(queue);
-    if (isOurs && turns.isWanted(queue)) fill();
-    else await putBack(queue);
+    for (const queue of queues) if (serves(queue)) turns.add(queue);
+    fill();
+    for (const queue of queues) if (!turns.isFetching(queue)) await putBack(queue);
   }
 
   /**
@@ -56,7 +58,8 @@ export function createListen({ partition, serves, turns, fill, isRefused }: Opti
    * the name is due only after a while, and if it comes a second time this worker pauses.
    */
   async function putBack(queue: QueueName): Promise<void> {
-    if (!turns.hasFreeSlot) {
+    if (turns.freeSlots === 0) {
+      turns.forget(queue);
       await tell.now(queue);
       return;
     }
@@ -105,11 +108,16 @@ function connectToBlock(redis: Redis): Redis {
   return blocking;
 }
 
-/** The queue that has waited longest to be told of. Undefined if there was none for some seconds. */
-async function nextWoken(blocking: Redis, { keys }: Partition): Promise<QueueName | undefined> {
-  const outcome = await within(SILENT_MS, blocking.bzpopmin(keys.wake, BLOCK_SECS));
+/** The queues that have waited longest to be told of. None if there was none for some seconds. */
+async function nextWoken(blocking: Redis, { keys }: Partition, most: number): Promise<QueueName[]> {
+  const first = blocking.bzpopmin(keys.wake, BLOCK_SECS);
+  const more = most > 1 ? blocking.zpopmin(keys.wake, most - 1) : [];
+  const outcome = await within(SILENT_MS, Promise.all([first, more]));
   if (outcome.kind === "failed") throw outcome.error;
-  if (outcome.kind === "done") return outcome.result?.[1];
-  blocking.disconnect(true);
-  return undefined;
+  if (outcome.kind === "late") {
+    blocking.disconnect(true);
+    return [];
+  }
+  const [one, others] = outcome.result;
+  return [...(one === null ? [] : [one[1]]), ...others.filter((_, i) => i % 2 === 0)];
 }

@@ -54,6 +54,11 @@ export class Turns {
     this.#ready.set(queue, this.#told);
   }
 
+  /** Others are told of the queue, or this worker once more. */
+  forget(queue: QueueName): void {
+    this.#ready.delete(queue);
+  }
+
   /** How many notices there were. */
   get told(): number {
     return this.#told;
@@ -120,6 +125,11 @@ export class Turns {
     this.#slots.release(job);
   }
 
+  /** Whether a fetch from this queue is under way. */
+  isFetching(queue: QueueName): boolean {
+    return this.#fetching.has(queue);
+  }
+
   /** How large a call may be, as stored, that needs no more room than its slot has. */
   get bytesOfSlot(): number {
     return this.#room.ofSlot;
@@ -130,14 +140,14 @@ export class Turns {
     return this.#alone === undefined && this.#mayTake(jobOf(queue)) && this.#hasRoomFor(queue);
   }
 
-  /** Whether a call of some queue can be taken now. */
-  get hasFreeSlot(): boolean {
-    return this.#slots.free() > 0 && this.#alone === undefined;
+  /** How many slots are free for a call of some queue. */
+  get freeSlots(): number {
+    return this.#alone === undefined ? this.#slots.free() : 0;
   }
 
   /** Resolves once there is. */
   async untilFreeSlot(): Promise<void> {
-    while (!this.hasFreeSlot) await this.#slots.untilReleased();
+    while (this.freeSlots === 0) await this.#slots.untilReleased();
   }
 
   #mayTake(job: string): boolean {

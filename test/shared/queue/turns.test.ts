@@ -71,7 +71,7 @@ test("the reserve is for jobs that hold nothing, one slot for each", () => {
     turns.add(queue(job));
     expect(takeAll(turns)).toEqual([queue(job)]);
   }
-  expect(turns.hasFreeSlot).toBe(false);
+  expect(turns.freeSlots).toBe(0);
 });
 
 test("a look that finds a queue empty does not undo what was told of the queue meanwhile", () => {
@@ -162,14 +162,14 @@ test("after any sequence the slots held and those free are all slots, and no job
       let inHand: string[] = [];
       for (const each of steps) {
         inHand = apply(turns, inHand, each);
-        expect(turns.hasFreeSlot).toBe(inHand.length < slots);
+        expect(turns.freeSlots).toBe(slots - inHand.length);
         const most = Math.max(...[1, 2, 3, 4, 5, 6].map((job) => countOf(inHand, job)));
         expect(most).toBeLessThanOrEqual(Math.max(1, Math.ceil(slots / 2)));
       }
       for (const one of inHand) turns.release(turnOf(one));
       for (let job = 1001; job <= 1000 + slots; job++) turns.add(queue(job));
       expect(takeAll(turns)).toHaveLength(slots);
-      expect(turns.hasFreeSlot).toBe(false);
+      expect(turns.freeSlots).toBe(0);
     },
   );
   fc.assert(sequences, { numRuns: 300 });
