@@ -9,7 +9,7 @@ import { CRASHES, JOB_NAME, JOB_OPTIONS } from "./protocol.ts";
  * Lua around each of BullMQ's scripts, so that BullMQ's change of a queue and what producers are told of it are one step.
  * Three keys of a partition tell them:
  *
- *   wake    queues with calls that may be taken now. Each producer blocks on it, and takes one name out.
+ *   wake    queues with calls that may be taken now. Each producer blocks on it, and takes names out.
  *   due     queues to be looked at again, by the time: a delay, a throttle or the period of a rate ends then. Whoever polls moves
  *           those whose time has come to `wake`.
  *   active  queues with calls in hand.
