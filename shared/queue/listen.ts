@@ -48,9 +48,9 @@ export function createListen({ partition, serves, turns, fill, isRefused }: Opti
     const queues = await nextWoken(blocking, partition, Math.min(turns.freeSlots, NAMES_MAX));
     if (queues.length === 0) return;
     failpoint("producer.after_wake");
-    for (const queue of queues) if (serves(queue)) turns.add(queue);
+    for (const queue of queues.filter(serves)) turns.add(queue);
     fill();
-    for (const queue of queues) if (!turns.isFetching(queue)) await putBack(queue);
+    for (const queue of queues.filter((each) => !turns.isFetching(each))) await putBack(queue);
   }
 
   /**
