@@ -25,22 +25,8 @@ const LATENCY = { p50Ms: 3, p99OverFsyncMs: 25 } as const;
 type Measured = { figures: object; text: string; counts?: Counts; failures?: readonly string[] };
 
 const measure: Readonly<Record<PartName, (setup: Setup) => Promise<Measured>>> = {
-  async ingress(setup) {
-    const figures = await measureIngress(setup);
-    return {
-      figures,
-      counts: figures,
-      text: `${ingressTable(figures)}\n\n${ratioLine(figures, TARGETS.ingress)}`,
-    };
-  },
-  async "ingress-with-id"(setup) {
-    const figures = await measureIngress(setup, true);
-    return {
-      figures,
-      counts: figures,
-      text: `${ingressTable(figures)}\n\n${ratioLine(figures, TARGETS.withId)}`,
-    };
-  },
+  ingress: ofIngress(TARGETS.ingress),
+  "ingress-with-id": ofIngress(TARGETS.withId, true),
   async drain(setup) {
     const figures = await measureDrain(setup);
     const tables = figures.byJobs.map((each) => `${drainTable(each)}\n\n${ratioLine(each, TARGETS.drain)}`);
@@ -88,6 +74,13 @@ const measure: Readonly<Record<PartName, (setup: Setup) => Promise<Measured>>> =
     return { figures, counts: figures, text: `${paidTable(figures)}\n\n${ratioLine(figures, TARGETS.paid)}` };
   },
 };
+
+function ofIngress(target: number, withIds = false) {
+  return async (setup: Setup): Promise<Measured> => {
+    const figures = await measureIngress(setup, withIds);
+    return { figures, counts: figures, text: `${ingressTable(figures)}\n\n${ratioLine(figures, target)}` };
+  };
+}
 
 type Ratios = { ratio: number; lowest: number; highest: number };
 

@@ -192,14 +192,15 @@ function createTake({ partition, log }: ConsumeOptions, { backendOf, turns, upke
     const { queue } = turn;
     const { told } = turns;
     lostTakes.inHand(token, undefined);
-    let fetched: Fetched | undefined;
-    try {
-      fetched = await backendOf(queue).fetch(token, turn);
-      failpoint("producer.after_fetch");
-    } finally {
-      turns.fetched(queue, fetched?.kind === "call" ? fetched.waiting : 0);
-      if (fetched === undefined) lostTakes.look();
-    }
+    const fetched = await backendOf(queue)
+      .fetch(token, turn)
+      .catch((error) => {
+        turns.fetched(queue);
+        lostTakes.look();
+        throw error;
+      });
+    failpoint("producer.after_fetch");
+    turns.fetched(queue, fetched.kind === "call" ? fetched.waiting : 0);
     if (fetched.kind === "large") await makeRoom(queue, fetched.bytes);
     if (fetched.kind === "alone") await beAlone(queue, fetched.id);
     return toNext(queue, fetched, told);

@@ -427,14 +427,9 @@ end
 local function finish(q, own, id, token, takes)
   bullmqsFinish = bullmqsFinish or newFinish()
   q.keys[${OWN_KEY}] = own
-  local options
-  if q.ended then
-    uncounted = uncounted or optionsWith('')
-    options = uncounted
-  else
-    counted = counted or optionsWith(tonumber(minutes))
-    options = counted
-  end
+  if q.ended then uncounted = uncounted or optionsWith('')
+  else counted = counted or optionsWith(tonumber(minutes)) end
+  local options = q.ended and uncounted or counted
   local next = takes and '1' or '0'
   local reply = bullmqsFinish(q.keys, {id, now, 'returnvalue', 'null', 'completed', next, q.jobs, options(token), ''})
   if type(reply) ~= 'number' or reply >= 0 then q.ended = (q.ended or -1) + 1 end

@@ -145,7 +145,7 @@ export class Turns {
     return this.#alone === undefined ? this.#slots.free() : 0;
   }
 
-  /** Resolves once there is. */
+  /** Resolves once one is. */
   async untilFreeSlot(): Promise<void> {
     while (this.freeSlots === 0) await this.#slots.untilReleased();
   }

@@ -15,7 +15,10 @@ type Waiting<Item, Result> = {
   reject: (error: unknown) => void;
 };
 
-/** Sends together what comes in one turn of the event loop: a full batch at once. If a batch fails as a whole, all that is in it fails. */
+/**
+ * Sends together what comes in one turn of the event loop, or while as many batches as may be are under way: a full batch at once. If a
+ * batch fails as a whole, all that is in it fails.
+ */
 export class Batches<Item, Result> {
   readonly #send: Send<Item, Result>;
   #waiting: Waiting<Item, Result>[] = [];

@@ -182,6 +182,15 @@ function fetchesAtOnce(turns: Turns): number {
   return count;
 }
 
+/** Those of a queue of which one call was taken, while so many waited still. */
+function turnsOf(queue: string, waiting: number): Turns {
+  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
+  turns.add(queue);
+  turns.next();
+  turns.fetched(queue, waiting);
+  return turns;
+}
+
 test("a queue is fetched from once, and as often as calls are known to wait there", () => {
   const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
   turns.add(queue(1));
@@ -193,20 +202,14 @@ test("a queue is fetched from once, and as often as calls are known to wait ther
 });
 
 test("after a fetch that failed or found nothing a queue is fetched from once", () => {
-  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
-  turns.add(queue(1));
-  turns.next();
-  turns.fetched(queue(1), 7);
+  const turns = turnsOf(queue(1), 7);
   turns.next();
   turns.fetched(queue(1));
   expect(fetchesAtOnce(turns)).toBe(1);
 });
 
 test("a large call is fetched once, whatever waits behind it", () => {
-  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
-  turns.add(queue(1));
-  turns.next();
-  turns.fetched(queue(1), 7);
+  const turns = turnsOf(queue(1), 7);
   turns.large(queue(1), BYTES / 10);
   expect(turns.next()).toMatchObject({ queue: queue(1), bytes: BYTES / 10 });
   expect(fetchesAtOnce(turns)).toBe(0);
