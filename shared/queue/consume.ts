@@ -209,7 +209,7 @@ function createTake({ partition, log }: ConsumeOptions, { backendOf, turns, upke
   /** If there is no room now, another worker may have some. */
   async function makeRoom(queue: QueueName, bytes: number): Promise<void> {
     turns.large(queue, bytes);
-    if (!turns.isWanted(queue)) await tell.later(queue);
+    if (!turns.isWanted(queue)) await tell.later([queue]);
   }
 
   /** Meanwhile other workers go on with the queues that this one was told of. */
@@ -217,7 +217,7 @@ function createTake({ partition, log }: ConsumeOptions, { backendOf, turns, upke
     if (turns.isAlone) return;
     log.warn("call.alone", callFields(callId, queue));
     turns.alone(queue);
-    for (const other of turns.ready) if (other !== queue) await tell.later(other);
+    await tell.later(turns.ready.filter((other) => other !== queue));
   }
 
   /** The call, if there is one. If the queue has none, it has had none since `told`. */

@@ -50,21 +50,24 @@ export function createListen({ partition, serves, turns, fill, isRefused }: Opti
     failpoint("producer.after_wake");
     for (const queue of queues.filter(serves)) turns.add(queue);
     fill();
-    for (const queue of queues.filter((each) => !turns.isFetching(each))) await putBack(queue);
+    await putBack(queues.filter((queue) => !turns.isFetching(queue)));
   }
 
   /**
-   * Tells another worker of the queue. If this one has a free slot it goes on listening, and would pop the name again at once: so
-   * the name is due only after a while, and if it comes a second time this worker pauses.
+   * Tells another worker of the queues. If this one has a free slot it goes on listening, and would pop the names again at once: so
+   * they are due only after a while, and if one comes a second time this worker pauses.
    */
-  async function putBack(queue: QueueName): Promise<void> {
+  async function putBack(queues: readonly QueueName[]): Promise<void> {
     if (turns.freeSlots === 0) {
-      turns.forget(queue);
-      await tell.now(queue);
+      for (const queue of queues) turns.forget(queue);
+      await tell.now(queues);
       return;
     }
-    await tell.later(queue);
-    if (!passedOn.has(queue)) return void passedOn.add(queue);
+    await tell.later(queues);
+    if (!queues.some((queue) => passedOn.has(queue))) {
+      for (const queue of queues) passedOn.add(queue);
+      return;
+    }
     passedOn.clear();
     await delay(UNUSABLE_PAUSE_MS);
   }
@@ -82,17 +85,20 @@ export function createListen({ partition, serves, turns, fill, isRefused }: Opti
   };
 }
 
-/** KEYS wake or due. ARGV how an entry that is there changes, score, queue. */
+/** KEYS wake or due. ARGV how an entry that is there changes, then for each queue: score, queue. */
 const TELL = `${EVEN_IF_FULL}
 redis.call('ZADD', KEYS[1], unpack(ARGV))`;
 
-/** Tells workers of a queue that this one was told of and cannot use. */
+/** Tells workers of queues that this one was told of and cannot use. */
 export function createTell({ redis, keys }: Partition) {
-  const tell = script(redis, TELL);
+  const run = script(redis, TELL);
+  async function tell(key: string, change: "NX" | "LT", score: number, queues: readonly QueueName[]) {
+    if (queues.length > 0) await run([key], [change, ...queues.flatMap((queue) => [score, queue])]);
+  }
   return {
-    now: (queue: QueueName) => tell([keys.wake], ["NX", 0, queue]),
+    now: (queues: readonly QueueName[]) => tell(keys.wake, "NX", 0, queues),
     /** In a while, when this one may have room. */
-    later: (queue: QueueName) => tell([keys.due], ["LT", Date.now() + PASSED_ON_MS, queue]),
+    later: (queues: readonly QueueName[]) => tell(keys.due, "LT", Date.now() + PASSED_ON_MS, queues),
   };
 }
 
