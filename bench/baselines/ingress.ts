@@ -3,19 +3,21 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Queue } from "bullmq";
 import { Redis } from "ioredis";
+import { SENT_HEADER } from "../processes/steady-protocol.ts";
 import { announce, JOB_OPTIONS, QUEUE, QUEUE_OPTIONS, type StoredCall } from "./settings.ts";
 
 /*
  * The gateway one would write by hand in an hour: node:http, an HMAC over the raw bytes, one bare add of a call of the job
- * that the path ends with. It validates nothing else, knows no deadline, no limit and no drain, and logs nothing.
+ * that the path ends with, and the time it was sent at, if the sender says that. It validates nothing else, knows no deadline, no limit
+ * and no drain, and logs nothing.
  */
 const [redisUrl = "", secret = ""] = process.argv.slice(2);
 const queue = new Queue<StoredCall>(QUEUE, { ...QUEUE_OPTIONS, connection: new Redis(redisUrl) });
 
-type Signed = { path: string; signature: string; contentType: string; body: Buffer };
+type Signed = { path: string; signature: string; contentType: string; sentAt: unknown; body: Buffer };
 type Accepted = { id: string; job: number };
 
-async function accept({ path, signature, contentType, body }: Signed): Promise<Accepted | undefined> {
+async function accept({ path, signature, contentType, sentAt, body }: Signed): Promise<Accepted | undefined> {
   const expected = createHmac("sha256", secret).update(body).digest();
   const given = Buffer.from(signature.replace("sha256=", ""), "hex");
   if (given.length !== expected.length || !timingSafeEqual(given, expected)) return undefined;
@@ -28,6 +30,7 @@ async function accept({ path, signature, contentType, body }: Signed): Promise<A
     "X-WEBHOOK-PATH": path,
     "X-WEBHOOK-NAME": "bench",
     "X-WEBHOOK-ORIGIN": "webhook",
+    ...(typeof sentAt === "string" && { [SENT_HEADER]: sentAt }),
   };
   await queue.add(
     "call",
@@ -46,6 +49,7 @@ const server = createServer((req, res) => {
       path: req.url ?? "",
       signature: String(signature),
       contentType,
+      sentAt: req.headers[SENT_HEADER.toLowerCase()],
       body: Buffer.concat(chunks),
     };
     const accepted = await accept(call);

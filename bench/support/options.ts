@@ -21,6 +21,7 @@ export type BenchOptions = {
   help: boolean;
   jsonFile: string | undefined;
   profileDir: string | undefined;
+  rates: readonly number[];
 };
 
 export const USAGE = `usage: npm run bench -- [ingress] [ingress-with-id] [drain] [latency] [fairness] [memory] [failed] [large] [soak] [challenge] [paid] [options]
@@ -31,7 +32,7 @@ Without a part, all run (one to two hours).
   ingress         calls accepted per second, against a hand-written gateway
   ingress-with-id the same with a delivery id each, against the same gateway
   drain           calls injected per second, of one job and of 100, against a hand-written worker
-  latency         from a call's first byte to the runner, at half of the highest rate
+  latency         from a call's first byte to the runner, at half of the highest rate, against a hand-written gateway and worker
   fairness        how long calls of a quick job wait beside jobs that hang or are busy, and in a single queue
   memory          bytes per call in Redis, memory of the processes, from 1,000 to 300,000 waiting calls
   failed          time and memory of \`postern failed\` with 1,000,000 failed calls
@@ -41,6 +42,7 @@ Without a part, all run (one to two hours).
   paid            paid requests per second, against @x402/express; cost of the checks that ask nobody
 
   --quick         fewer and shorter rounds: to see that it works, not to judge by
+  --rates N,N     calls a second at which latency is measured too
   --json FILE     also write the figures there
   --profile DIR   write a CPU profile of each process that is compared there (it slows all of them)
   --help
@@ -57,6 +59,7 @@ export function parseOptions(args: readonly string[]): BenchOptions {
       help: { type: "boolean", short: "h", default: false },
       json: { type: "string" },
       profile: { type: "string" },
+      rates: { type: "string" },
     },
   });
   const unknown = positionals.find((name) => !isPart(name));
@@ -68,7 +71,13 @@ export function parseOptions(args: readonly string[]): BenchOptions {
     help: values.help,
     jsonFile: values.json,
     profileDir: values.profile,
+    rates: values.rates === undefined ? [] : values.rates.split(",").map(toRate),
   };
+}
+
+function toRate(text: string): number {
+  if (!/^[1-9]\d{0,5}$/.test(text)) throw new Error(`--rates takes whole numbers, not "${text}"`);
+  return Number(text);
 }
 
 function isPart(name: string): name is PartName {

@@ -3,4 +3,6 @@ export type Setup = {
   quick: boolean;
   /** Node's own arguments for the processes that are compared, e.g. a profiler's. */
   nodeArgs: readonly string[];
+  /** Calls a second at which `latency` is measured too. */
+  rates: readonly number[];
 };

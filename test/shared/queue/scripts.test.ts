@@ -17,6 +17,7 @@ import { type QueueName, queueOf } from "../../../shared/queue/queue-name.ts";
 import { type Partition, partitionOf } from "../../../shared/redis/partition.ts";
 import { useRedis } from "../../fixtures/redis.ts";
 import { makePayment } from "../../support/made-payment.ts";
+import { contentOf } from "../../support/redis-content.ts";
 
 /*
  * Our Lua around a script of BullMQ's must change nothing of what that script does, and a call that ours adds must lie as BullMQ's own
@@ -197,28 +198,10 @@ const loseLock: Step = ({ prefix }) => redis.client.del(`${prefix}:${QUEUE}:${ID
 async function contents(prefix: string): Promise<Record<string, unknown>> {
   const found = await Promise.all(QUEUES.map((queue) => redis.client.keys(`${prefix}:${queue}:*`)));
   const all = found.flat().sort();
-  const read = all.map(async (key) => [key.slice(prefix.length), await contentOf(key)] as const);
+  const read = all.map(
+    async (key) => [key.slice(prefix.length), await contentOf(redis.client, key)] as const,
+  );
   return JSON.parse(JSON.stringify(Object.fromEntries(await Promise.all(read))).replaceAll(prefix, ""));
-}
-
-async function contentOf(key: string): Promise<unknown> {
-  const { client } = redis;
-  switch (await client.type(key)) {
-    case "hash": {
-      const { opts, ...fields } = await client.hgetall(key);
-      return { ...fields, opts: opts && JSON.parse(opts) };
-    }
-    case "list":
-      return client.lrange(key, 0, -1);
-    case "set":
-      return (await client.smembers(key)).sort();
-    case "zset":
-      return client.zrange(key, "0", "-1", "WITHSCORES");
-    case "stream":
-      return (await client.xrange(key, "-", "+")).map(([, fields]) => fields);
-    default:
-      return client.get(key);
-  }
 }
 
 const STEPS: Record<string, readonly Step[]> = {

@@ -1,0 +1,119 @@
+import { cpSync, readdirSync, statSync, truncateSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { Secret } from "../../../shared/crypto/secret.ts";
+import { startRedis } from "../../../shared/dev/redis.ts";
+import { silentLogger } from "../../../shared/log/logger.ts";
+import { createPaymentJournal } from "../../../shared/payments/journal.ts";
+import { openBackends } from "../../../shared/queue/backend.ts";
+import { createEnqueue } from "../../../shared/queue/enqueue.ts";
+import { queueOf } from "../../../shared/queue/queue-name.ts";
+import { connectForWork, type Redis } from "../../../shared/redis/connect.ts";
+import { useOwnRedis } from "../../fixtures/redis.ts";
+import { claimed, makePayment } from "../../support/made-payment.ts";
+import { contentOf } from "../../support/redis-content.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+
+/*
+ * A machine that loses power may leave a file that ends within what Redis wrote last. Redis reads such a file up to the last whole
+ * transaction, and each of our steps must be one.
+ */
+const CUTS = 8;
+const TOKEN = "a token";
+
+const redis = useOwnRedis(["--auto-aof-rewrite-percentage", "0"]);
+
+function setUp() {
+  const { partition } = redis;
+  const made = () => makePayment({ network: "eip155:1", asset: "0x1" });
+  const { call } = made();
+  return {
+    made,
+    call,
+    journal: createPaymentJournal(partition),
+    enqueue: createEnqueue(partition),
+    backend: openBackends(partition, { name: "a worker", lockDuration: 30_000, stalledInterval: 30_000 })(
+      queueOf(call),
+    ),
+  };
+}
+type World = ReturnType<typeof setUp>;
+
+async function claimedAndAdded({ enqueue, call }: World): Promise<void> {
+  await enqueue(call, { by: "a test", bodySha256: call.sha256, windowMs: 60_000 });
+}
+
+async function taken(world: World): Promise<void> {
+  await claimedAndAdded(world);
+  await world.backend.fetch(TOKEN, { bytes: undefined, alone: false });
+  await world.enqueue(world.made().call);
+}
+
+/** What stands before, and then one step. */
+const STEPS: Record<string, (world: World) => Promise<() => Promise<unknown>>> = {
+  "a claim with its call": async (world) => () => claimedAndAdded(world),
+  "a paid claim":
+    async ({ journal }) =>
+    () =>
+      claimed(journal, { network: "eip155:1", asset: "0x1" }),
+  "a settlement with its call": async ({ journal }) => {
+    const payment = await journal.find(await claimed(journal, { network: "eip155:1", asset: "0x1" }));
+    if (payment === undefined) throw new Error("the payment was not claimed");
+    const { network, payer } = payment.terms;
+    const settlement = { transaction: `0x${"ab".repeat(32)}`, network, payer, by: "chain" } as const;
+    const now = Date.now();
+    return () => journal.enqueueSettled(payment, { settlement, proven: true }, { now, dueAt: now });
+  },
+  "an end with the next take": async (world) => {
+    await taken(world);
+    const ended = { fetchNext: { bytes: 1000 }, windowMs: 60_000, retried: false };
+    return () => world.backend.injected(world.call.id, TOKEN, ended);
+  },
+};
+
+test.each(Object.entries(STEPS))("%s is on disk whole or not at all", async (_, prepare) => {
+  await redis.client.flushall();
+  const step = await prepare(setUp());
+  const [before, start] = [await everything(redis.client), sizeOf(redis.server.dir)];
+  await step();
+  const [after, end] = [await everything(redis.client), sizeOf(redis.server.dir)];
+  expect(after).not.toEqual(before);
+  const found = Array.from(
+    { length: CUTS + 1 },
+    (_, i) => start + Math.floor(((end - start) * i) / CUTS),
+  ).map((size) => readUpTo(size));
+  expect(await Promise.all(found)).toEqual([...Array.from({ length: CUTS }, () => before), after]);
+});
+
+/** What a Redis finds in a file of which only so many bytes are left. */
+async function readUpTo(bytes: number): Promise<Record<string, unknown>> {
+  const dir = tempDir();
+  cpSync(redis.server.dir, dir, { recursive: true });
+  truncateSync(fileIn(dir), bytes);
+  const server = await startRedis({ env: process.env, dir });
+  const client = connectForWork(new Secret(server.url), silentLogger);
+  try {
+    return await everything(client);
+  } finally {
+    client.disconnect();
+    await server.stop();
+  }
+}
+
+/** The append-only file that grows. */
+function fileIn(dir: string): string {
+  const folder = join(dir, "appendonlydir");
+  const name = readdirSync(folder).find((each) => each.endsWith(".incr.aof"));
+  if (name === undefined) throw new Error(`${folder} has no file that grows`);
+  return join(folder, name);
+}
+
+function sizeOf(dir: string): number {
+  return statSync(fileIn(dir)).size;
+}
+
+async function everything(client: Redis): Promise<Record<string, unknown>> {
+  const all = (await client.keys("*")).sort();
+  const read = all.map(async (key) => [key, await contentOf(client, key)] as const);
+  return Object.fromEntries(await Promise.all(read));
+}
