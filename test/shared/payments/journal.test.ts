@@ -34,6 +34,10 @@ test("a payment that is not final never expires, and one that is final is rememb
   expect(await ttls(id)).toEqual([-1, -1]);
   await journal.markForReview(id, { now: Date.now(), reason: "the node lacks logs" });
   expect(await ttls(id)).toEqual([-1, -1]);
+  expect(
+    await payments.redis.client.zscore(keys.paymentsDue, id),
+    "nobody looks at it by himself",
+  ).toBeNull();
   const settled = { settlement, proven: true };
   const now = Date.now();
   await journal.enqueueSettled(await found(id), settled, { now, dueAt: now + DAY_MS, from: ["REVIEW"] });
@@ -66,11 +70,12 @@ test("of two claims of one payment, for two jobs or two bodies, the second is a 
   const { call, request, route, facilitator, terms, sinceBlock } = first;
   if (call === undefined || request === undefined) throw new Error("a payment that is open has its call");
   const again = { call, request, route, facilitator, terms, sinceBlock, identifier: undefined };
-  const claim = (changed: object) =>
+  const claim = (changed: object, by = "another request") =>
     journal.claim(
       { ...again, callerNonce: undefined, quoteUse: undefined, ...changed },
-      { now: Date.now(), by: "another request", openMax: 100, dueAt: Date.now() + DAY_MS },
+      { now: Date.now(), by, openMax: 100, dueAt: Date.now() + DAY_MS },
     );
+  expect(await claim({}, "a test"), "the request that made it, after a lost reply").toEqual({ kind: "new" });
   expect(await claim({})).toEqual({ kind: "known", id: first.id });
   expect(await claim({ route: "/x402/jobs/1/8" })).toEqual({ kind: "conflict" });
   expect(await claim({ call: { ...call, sha256: "0".repeat(64) } })).toEqual({ kind: "conflict" });
