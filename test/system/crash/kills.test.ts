@@ -20,6 +20,8 @@ const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? 15);
 const MINUTES_MAX = 2 + KILLS / 4;
 const SENDERS = 16;
 const PAYERS = 4;
+/** For any number of kills: some 300,000 jobs. */
+const ENOUGH_TOKENS = 1_000_000_000_000n;
 const RETRY_PAUSE_MS = 50;
 /** A failpoint that nothing reaches in this time is left alone. */
 const REACHED_MS = 10_000;
@@ -80,7 +82,7 @@ async function deliver(id: string): Promise<string> {
 /** Buys one job after the other, and sends each payment twice at once until both have an answer. */
 async function buyAll(): Promise<Purchase[]> {
   const buyer = createBuyer({ devnet, path: "/x402/jobs/1/1" });
-  const payer = await newPayer(devnet);
+  const payer = await newPayer(devnet, ENOUGH_TOKENS);
   const bought: Purchase[] = [];
   for (let n = 0; !isOver; n++) {
     const purchase = await buyer.sign(chance.pick(stack.x402), { payer, version: 2, body: `the ${n}th` });
