@@ -1,5 +1,6 @@
 import { failpoint } from "../lifecycle/failpoint.ts";
 import type { Redis } from "../redis/connect.ts";
+import { toScored } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
 import { EVEN_IF_FULL, script } from "../redis/script.ts";
 import { delay, within } from "../time/clock.ts";
@@ -125,5 +126,5 @@ async function nextWoken(blocking: Redis, { keys }: Partition, most: number): Pr
     return [];
   }
   const [one, others] = outcome.result;
-  return [...(one === null ? [] : [one[1]]), ...others.filter((_, i) => i % 2 === 0)];
+  return [...(one === null ? [] : [one[1]]), ...toScored(others).map(({ member }) => member)];
 }

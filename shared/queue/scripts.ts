@@ -540,7 +540,10 @@ end
 ${eachAlone("step", 6, STEP_WORDS)}`;
 }
 
-/** Lua that runs a function of a batch with each so many words of ARGV. A replica fails as a whole, so that the client looks for the master. */
+/**
+ * Lua that runs a function of a batch with each so many words of ARGV. On a replica the batch fails as a whole, so that the client
+ * looks for the master.
+ */
 export function eachAlone(does: string, first: number, words: number): string {
   return `
 local answers = {}

@@ -2,10 +2,10 @@
 const RESERVED_PART = 1 / 8;
 
 /**
- * The slots of a producer; each is a call in hand or a fetch under way. A job that holds some takes another only if as many are free then as it holds,
- * and while more are free than the reserve. So a job whose calls hang gets no more than half of the slots, k such jobs together
- * leave one part of k + 1 free, and the reserve is for jobs that hold none: it lasts for as many jobs more that begin to hang one
- * after the other.
+ * The slots of a producer; each is a call in hand or a fetch under way. A job that holds some takes another only if as many are free
+ * then as it holds, and while more are free than the reserve. So a job whose calls hang gets no more than half of the slots, k such
+ * jobs together leave one part of k + 1 free, and the reserve is for jobs that hold none: it lasts for as many jobs more that begin to
+ * hang one after the other.
  */
 export function createSlots(slots: number) {
   const reserve = Math.floor(slots * RESERVED_PART);
