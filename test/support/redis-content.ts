@@ -1,7 +1,12 @@
 import type { Redis } from "../../shared/redis/connect.ts";
 
-/** What stands under a key, whatever its type, in a form that can be compared. */
-export async function contentOf(client: Redis, key: string): Promise<unknown> {
+/** What stands under these keys, whatever their types, in a form that can be compared. */
+export async function contentsOf(client: Redis, keys: readonly string[]): Promise<Record<string, unknown>> {
+  const read = keys.toSorted().map(async (key) => [key, await contentOf(client, key)] as const);
+  return Object.fromEntries(await Promise.all(read));
+}
+
+async function contentOf(client: Redis, key: string): Promise<unknown> {
   switch (await client.type(key)) {
     case "hash": {
       const { opts, ...fields } = await client.hgetall(key);

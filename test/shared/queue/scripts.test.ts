@@ -17,7 +17,7 @@ import { type QueueName, queueOf } from "../../../shared/queue/queue-name.ts";
 import { type Partition, partitionOf } from "../../../shared/redis/partition.ts";
 import { useRedis } from "../../fixtures/redis.ts";
 import { makePayment } from "../../support/made-payment.ts";
-import { contentOf } from "../../support/redis-content.ts";
+import { contentsOf } from "../../support/redis-content.ts";
 
 /*
  * Our Lua around a script of BullMQ's must change nothing of what that script does, and a call that ours adds must lie as BullMQ's own
@@ -197,11 +197,8 @@ const loseLock: Step = ({ prefix }) => redis.client.del(`${prefix}:${QUEUE}:${ID
 /** All that stands under BullMQ's names, without what differs by the time in Redis. */
 async function contents(prefix: string): Promise<Record<string, unknown>> {
   const found = await Promise.all(QUEUES.map((queue) => redis.client.keys(`${prefix}:${queue}:*`)));
-  const all = found.flat().sort();
-  const read = all.map(
-    async (key) => [key.slice(prefix.length), await contentOf(redis.client, key)] as const,
-  );
-  return JSON.parse(JSON.stringify(Object.fromEntries(await Promise.all(read))).replaceAll(prefix, ""));
+  const contents = await contentsOf(redis.client, found.flat());
+  return JSON.parse(JSON.stringify(contents).replaceAll(prefix, ""));
 }
 
 const STEPS: Record<string, readonly Step[]> = {

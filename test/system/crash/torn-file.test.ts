@@ -11,7 +11,7 @@ import { queueOf } from "../../../shared/queue/queue-name.ts";
 import { connectForWork, type Redis } from "../../../shared/redis/connect.ts";
 import { useOwnRedis } from "../../fixtures/redis.ts";
 import { claimed, makePayment } from "../../support/made-payment.ts";
-import { contentOf } from "../../support/redis-content.ts";
+import { contentsOf } from "../../support/redis-content.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 /*
@@ -20,21 +20,21 @@ import { tempDir } from "../../support/temp-dir.ts";
  */
 const CUTS = 8;
 const TOKEN = "a token";
+/** Of the payments. */
+const PAID_WITH = { network: "eip155:1", asset: "0x1" };
 
 const redis = useOwnRedis(["--auto-aof-rewrite-percentage", "0"]);
 
 function setUp() {
   const { partition } = redis;
-  const made = () => makePayment({ network: "eip155:1", asset: "0x1" });
-  const { call } = made();
+  const [{ call }, { call: next }] = [makePayment(PAID_WITH), makePayment(PAID_WITH)];
+  const work = { name: "a worker", lockDuration: 30_000, stalledInterval: 30_000 };
   return {
-    made,
     call,
+    next,
     journal: createPaymentJournal(partition),
     enqueue: createEnqueue(partition),
-    backend: openBackends(partition, { name: "a worker", lockDuration: 30_000, stalledInterval: 30_000 })(
-      queueOf(call),
-    ),
+    backend: openBackends(partition, work)(queueOf(call)),
   };
 }
 type World = ReturnType<typeof setUp>;
@@ -46,7 +46,7 @@ async function claimedAndAdded({ enqueue, call }: World): Promise<void> {
 async function taken(world: World): Promise<void> {
   await claimedAndAdded(world);
   await world.backend.fetch(TOKEN, { bytes: undefined, alone: false });
-  await world.enqueue(world.made().call);
+  await world.enqueue(world.next);
 }
 
 /** What stands before, and then one step. */
@@ -55,9 +55,9 @@ const STEPS: Record<string, (world: World) => Promise<() => Promise<unknown>>> =
   "a paid claim":
     async ({ journal }) =>
     () =>
-      claimed(journal, { network: "eip155:1", asset: "0x1" }),
+      claimed(journal, PAID_WITH),
   "a settlement with its call": async ({ journal }) => {
-    const payment = await journal.find(await claimed(journal, { network: "eip155:1", asset: "0x1" }));
+    const payment = await journal.find(await claimed(journal, PAID_WITH));
     if (payment === undefined) throw new Error("the payment was not claimed");
     const { network, payer } = payment.terms;
     const settlement = { transaction: `0x${"ab".repeat(32)}`, network, payer, by: "chain" } as const;
@@ -78,11 +78,9 @@ test.each(Object.entries(STEPS))("%s is on disk whole or not at all", async (_, 
   await step();
   const [after, end] = [await everything(redis.client), sizeOf(redis.server.dir)];
   expect(after).not.toEqual(before);
-  const found = Array.from(
-    { length: CUTS + 1 },
-    (_, i) => start + Math.floor(((end - start) * i) / CUTS),
-  ).map((size) => readUpTo(size));
-  expect(await Promise.all(found)).toEqual([...Array.from({ length: CUTS }, () => before), after]);
+  const sizes = Array.from({ length: CUTS }, (_, i) => start + Math.floor(((end - start) * i) / CUTS));
+  expect(await Promise.all(sizes.map(readUpTo))).toEqual(sizes.map(() => before));
+  expect(await readUpTo(end)).toEqual(after);
 });
 
 /** What a Redis finds in a file of which only so many bytes are left. */
@@ -113,7 +111,5 @@ function sizeOf(dir: string): number {
 }
 
 async function everything(client: Redis): Promise<Record<string, unknown>> {
-  const all = (await client.keys("*")).sort();
-  const read = all.map(async (key) => [key, await contentOf(client, key)] as const);
-  return Object.fromEntries(await Promise.all(read));
+  return contentsOf(client, await client.keys("*"));
 }
