@@ -1,6 +1,6 @@
 import type { Part } from "../../shared/dev/process.ts";
 import { type Comparison, compareByTurns, comparisonTable } from "../support/compare.ts";
-import type { Counts } from "../support/counts.ts";
+import { type Counts, totalOf } from "../support/counts.ts";
 import { load } from "../support/load.ts";
 import { type Size, withCpu } from "../support/round.ts";
 import type { Setup } from "../support/setup.ts";
@@ -21,7 +21,7 @@ export function measureDrain({ quick, nodeArgs }: Setup): Promise<DrainFigures> 
   const size = quick ? { warmUp: 400, calls: 1200 } : { warmUp: 800, calls: 4000 };
   const rounds = quick ? 3 : 7;
   return inWorld(nodeArgs, async (world) => {
-    const counts = { accepted: 0, counted: 0, duplicates: 0 };
+    const counts: Counts[] = [];
     const ours = { ingress: await world.startGateway(), worker: await world.startProducer() };
     const baseline = {
       ingress: await world.startBaselineIngress(),
@@ -29,9 +29,7 @@ export function measureDrain({ quick, nodeArgs }: Setup): Promise<DrainFigures> 
     };
     const turns = (side: Side, jobs: number) => async (): Promise<Round> => {
       const { calls, duplicates, ...figures } = await oneTurn(world, side, jobs, size);
-      counts.accepted += size.warmUp + size.calls;
-      counts.counted += calls;
-      counts.duplicates += duplicates;
+      counts.push({ accepted: size.warmUp + size.calls, counted: calls, duplicates });
       return figures;
     };
     const byJobs: DrainOfJobs[] = [];
@@ -39,7 +37,7 @@ export function measureDrain({ quick, nodeArgs }: Setup): Promise<DrainFigures> 
       const sides = { ours: turns(ours, jobs), baseline: turns(baseline, jobs) };
       byJobs.push({ jobs, ...(await compareByTurns(rounds, sides)) });
     }
-    return { byJobs, ...counts };
+    return { byJobs, ...totalOf(counts) };
   });
 }
 

@@ -3,7 +3,7 @@ import type { Part } from "../../shared/dev/process.ts";
 import { untilReady } from "../../shared/dev/stack.ts";
 import { eventually } from "../../shared/dev/wait.ts";
 import { delay } from "../../shared/time/clock.ts";
-import type { Counts } from "../support/counts.ts";
+import { type Counts, totalOf } from "../support/counts.ts";
 import { load } from "../support/load.ts";
 import type { Setup } from "../support/setup.ts";
 import { quantile } from "../support/statistics.ts";
@@ -61,19 +61,17 @@ type Length = { calls: number; capMs: number };
 /** Two producers with default settings, then two hand-written workers on one queue, beside jobs in trouble. */
 export async function measureFairness({ quick, nodeArgs }: Setup): Promise<FairnessFigures> {
   const length = quick ? { calls: 200, capMs: 12_000 } : { calls: 1000, capMs: 60_000 };
-  const counts = { accepted: 0, counted: 0, duplicates: 0 };
+  const counts: Counts[] = [];
   const scenes: { what: string; ours: Waits; baseline: Waits }[] = [];
   for (const scene of SCENES) {
     await inWorld(nodeArgs, async (world) => {
       const { waits: ours, ...own } = await measureOurs(world, scene, length);
-      counts.accepted += own.accepted;
-      counts.counted += own.counted;
-      counts.duplicates += own.duplicates;
+      counts.push(own);
       const baseline = await measureBaseline(world, scene, length);
       scenes.push({ what: scene.what, ours, baseline });
     });
   }
-  return { ...length, scenes, ...counts };
+  return { ...length, scenes, ...totalOf(counts) };
 }
 
 /** In the end the troubled jobs recover, so that every accepted call can be counted. */

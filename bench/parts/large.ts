@@ -1,4 +1,4 @@
-import type { Counts } from "../support/counts.ts";
+import { type Counts, totalOf } from "../support/counts.ts";
 import type { Setup } from "../support/setup.ts";
 import { mebibytes, table } from "../support/table.ts";
 import { type Drained, measureDrained } from "./large-drain.ts";
@@ -10,15 +10,9 @@ export type LargeFigures = Counts & { atGateway: AtGateway; drained: Drained };
 export async function measureLarge(setup: Setup): Promise<LargeFigures> {
   const atGateway = await measureAtGateway(setup);
   const drained = await measureDrained(setup);
-  const duplicates = atGateway.duplicates + drained.duplicates;
-  if (duplicates > 0) throw new Error(`${duplicates} calls were offered to the runner again`);
-  return {
-    accepted: atGateway.accepted + drained.accepted,
-    counted: atGateway.counted + drained.counted,
-    duplicates,
-    atGateway,
-    drained,
-  };
+  const total = totalOf([atGateway, drained]);
+  if (total.duplicates > 0) throw new Error(`${total.duplicates} calls were offered to the runner again`);
+  return { ...total, atGateway, drained };
 }
 
 export function largeTable({ atGateway, drained }: LargeFigures): string {

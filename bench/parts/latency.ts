@@ -2,28 +2,25 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import type { SteadyOptions, SteadyResult } from "../processes/steady-protocol.ts";
 import { compiled } from "../support/build.ts";
-import type { Counts } from "../support/counts.ts";
+import { type BothSides, comparisonTable, toSide } from "../support/compare.ts";
+import { type Counts, totalOf } from "../support/counts.ts";
 import { measureFsync } from "../support/disk.ts";
 import { load } from "../support/load.ts";
 import type { Setup } from "../support/setup.ts";
 import type { Latencies } from "../support/sink.ts";
-import { median } from "../support/statistics.ts";
-import { table } from "../support/table.ts";
 import { BODY, hookPath, inWorld, SIGNATURE, TIMED_PATH, type World } from "../support/world.ts";
 
 /** More than are ever under way, so that no request waits for a connection. */
 const CONNECTIONS = 256;
 
-type Round = Latencies & { fsyncP50Ms: number; fsyncP99Ms: number };
-
-/** The medians of the rounds. */
-type Side = Round & {
+type Round = Latencies & {
+  fsyncP50Ms: number;
+  fsyncP99Ms: number;
   /** How much longer the slowest hundredth takes than the disk for one fsync. */
   p99OverFsyncMs: number;
-  rounds: readonly Round[];
 };
 
-type AtRate = { perSecond: number; ours: Side; baseline: Side };
+type AtRate = BothSides<Round> & { perSecond: number };
 
 export type LatencyFigures = Counts & {
   /** What gateway and producer together carry, with 64 connections. */
@@ -39,22 +36,17 @@ export type LatencyFigures = Counts & {
 export function measureLatency({ quick, nodeArgs, rates }: Setup): Promise<LatencyFigures> {
   const [rounds, secs, warmUp, calls] = quick ? [3, 2, 1000, 4000] : [7, 6, 4000, 20_000];
   return inWorld(nodeArgs, async (world) => {
-    const [{ address: ours }, { address: baseline }] = [
-      await world.startGateway(),
-      await world.startBaselineIngress(),
-    ];
+    const { address: ours } = await world.startGateway();
+    const { address: baseline } = await world.startBaselineIngress();
     await world.startProducer();
     await world.startBaselineDrain();
-    const counts = { accepted: 0, counted: 0, duplicates: 0 };
-    const add = (counted: Counts): void => {
-      for (const key of ["accepted", "counted", "duplicates"] as const) counts[key] += counted[key];
-    };
+    const counts: Counts[] = [];
 
     async function carried(address: string): Promise<number> {
       await world.sink.reset();
       await load({ address, warmUp: 0, calls: warmUp + calls });
       const { calls: counted, duplicates } = await world.sink.arrived(warmUp + calls);
-      add({ accepted: warmUp + calls, counted, duplicates });
+      counts.push({ accepted: warmUp + calls, counted, duplicates });
       return (await world.sink.count(warmUp)).perSecond;
     }
 
@@ -64,8 +56,7 @@ export function measureLatency({ quick, nodeArgs, rates }: Setup): Promise<Laten
       for (let tries = 2 * rounds; tries > 0 && sides.ours.length < rounds; tries--) {
         const our = await oneRound(world, { address: ours, path: TIMED_PATH, ...pace });
         const bare = await oneRound(world, { address: baseline, path: hookPath(1), ...pace });
-        add(our);
-        add(bare);
+        counts.push(our, bare);
         if (our.round === undefined || bare.round === undefined) continue;
         sides.ours.push(our.round);
         sides.baseline.push(bare.round);
@@ -77,10 +68,9 @@ export function measureLatency({ quick, nodeArgs, rates }: Setup): Promise<Laten
 
     const highest = await carried(ours);
     await carried(baseline);
-    const half = await atRate(Math.floor(highest / 2));
-    const others: AtRate[] = [];
-    for (const rate of rates) others.push(await atRate(rate));
-    return { highest, byRate: [half, ...others], ...counts };
+    const byRate: [AtRate, ...AtRate[]] = [await atRate(Math.floor(highest / 2))];
+    for (const rate of rates) byRate.push(await atRate(rate));
+    return { highest, byRate, ...totalOf(counts) };
   });
 }
 
@@ -101,18 +91,12 @@ async function oneRound({ sink, dir }: World, pace: Pace): Promise<Counts & { ro
   if (statuses["202"] !== calls || unanswered > 0)
     throw new Error(`not ${calls} calls, each accepted: ${stdout}`);
   const { calls: counted, duplicates } = await sink.arrived(calls);
-  const found = { ...(await sink.latencies()), fsyncP50Ms: disk.p50Ms, fsyncP99Ms: disk.p99Ms };
-  return { round: late === 0 ? found : undefined, accepted: calls, counted, duplicates };
-}
-
-function toSide(rounds: readonly Round[]): Side {
-  const of = (key: keyof Round) => median(rounds.map((each) => each[key]));
-  return {
-    ...{ p50Ms: of("p50Ms"), p99Ms: of("p99Ms"), maxMs: of("maxMs") },
-    ...{ fsyncP50Ms: of("fsyncP50Ms"), fsyncP99Ms: of("fsyncP99Ms") },
-    p99OverFsyncMs: median(rounds.map(({ p99Ms, fsyncP99Ms }) => p99Ms - fsyncP99Ms)),
-    rounds,
+  const latencies = await sink.latencies();
+  const found = {
+    ...{ ...latencies, fsyncP50Ms: disk.p50Ms, fsyncP99Ms: disk.p99Ms },
+    p99OverFsyncMs: latencies.p99Ms - disk.p99Ms,
   };
+  return { round: late === 0 ? found : undefined, accepted: calls, counted, duplicates };
 }
 
 const COLUMNS = [
@@ -124,15 +108,12 @@ const COLUMNS = [
 ] as const;
 
 export function latencyTable({ highest, byRate }: LatencyFigures): string {
-  const head = ["from the first byte to the runner", ...COLUMNS.map(([name]) => name)];
-  const row = (text: string, round: Round) => [text, ...COLUMNS.map(([, key]) => round[key])];
-  const rows = byRate.flatMap(({ perSecond, ours, baseline }) => [
-    row(`${perSecond}/s  gateway and producer`, ours),
-    row("  baseline", baseline),
-    ...ours.rounds.flatMap((round, i) => {
-      const after = baseline.rounds[i];
-      return [row(`  round ${i + 1}`, round), ...(after ? [row("  baseline", after)] : [])];
+  const tables = byRate.map((atRate) =>
+    comparisonTable(atRate, {
+      what: `first byte to runner, ${atRate.perSecond} calls/s`,
+      name: "gateway, producer",
+      columns: COLUMNS,
     }),
-  ]);
-  return `${table(head, rows)}\n\n  ${Math.round(highest)} calls a second were carried`;
+  );
+  return [...tables, `  ${Math.round(highest)} calls a second were carried`].join("\n\n");
 }

@@ -1,4 +1,4 @@
-import type { Counts } from "../support/counts.ts";
+import { type Counts, totalOf } from "../support/counts.ts";
 import type { Setup } from "../support/setup.ts";
 import { mebibytes, table } from "../support/table.ts";
 import { type ByDepth, type Level, measureByDepth } from "./memory-by-depth.ts";
@@ -12,14 +12,7 @@ export async function measureMemory(setup: Setup): Promise<MemoryFigures> {
   const withDeliveryIds = await measureOfRecords(setup);
   const ofRunner = await measureOfRunner(setup);
   const byDepth = await measureByDepth(setup);
-  return {
-    accepted: byDepth.accepted + withDeliveryIds.accepted,
-    counted: byDepth.counted + withDeliveryIds.counted,
-    duplicates: byDepth.duplicates + withDeliveryIds.duplicates,
-    byDepth,
-    withDeliveryIds,
-    ofRunner,
-  };
+  return { ...totalOf([byDepth, withDeliveryIds]), byDepth, withDeliveryIds, ofRunner };
 }
 
 export function memoryTable({ byDepth, withDeliveryIds, ofRunner }: MemoryFigures): string {

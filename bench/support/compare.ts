@@ -5,14 +5,15 @@ import { table } from "./table.ts";
 type Figures = { perSecond: number };
 type Side<Round> = Round & { rounds: readonly Round[] };
 
-export type Comparison<Round extends Figures> = {
+/** Each round of ours, and the same round of the baseline. */
+export type BothSides<Round> = { ours: Side<Round>; baseline: Side<Round> };
+
+export type Comparison<Round extends Figures> = BothSides<Round> & {
   /** Median of our rates by the median of the baseline's. */
   ratio: number;
   /** The lowest and the highest ratio of one of our rounds to the same round of the baseline. */
   lowest: number;
   highest: number;
-  ours: Side<Round>;
-  baseline: Side<Round>;
 };
 
 /** Turns of each side in a round. */
@@ -56,11 +57,11 @@ function compare<Round extends Figures>(
   };
 }
 
-function toSide<Round extends Figures>(rounds: readonly Round[]): Side<Round> {
+export function toSide<Round extends object>(rounds: readonly Round[]): Side<Round> {
   return { ...medians(rounds), rounds };
 }
 
-function medians<Round extends Figures>(rounds: readonly Round[]): Round {
+function medians<Round extends object>(rounds: readonly Round[]): Round {
   const keys = Object.keys(rounds[0] ?? {}) as (keyof Round)[];
   return Object.fromEntries(
     keys.map((key) => [key, median(rounds.map((round) => Number(round[key])))]),
@@ -75,8 +76,8 @@ type Shown<Round> = {
 };
 
 /** Both sides' medians, then every round of theirs. */
-export function comparisonTable<Round extends Figures>(
-  { ours, baseline }: Comparison<Round>,
+export function comparisonTable<Round extends object>(
+  { ours, baseline }: BothSides<Round>,
   { what, name, columns }: Shown<Round>,
 ): string {
   const row = (text: string, round: Round) => [text, ...columns.map(([, key]) => Number(round[key]))];

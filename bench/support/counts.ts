@@ -7,6 +7,12 @@ export type Counts = {
   duplicates: number;
 };
 
+/** Of several turns, scenes or parts together. */
+export function totalOf(counts: readonly Counts[]): Counts {
+  const sum = (key: keyof Counts) => counts.reduce((total, each) => total + each[key], 0);
+  return { accepted: sum("accepted"), counted: sum("counted"), duplicates: sum("duplicates") };
+}
+
 export function lostOf({ accepted, counted }: Counts): number {
   return accepted - counted;
 }
