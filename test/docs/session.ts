@@ -58,6 +58,13 @@ until_logged() {
     sleep 0.1
   done
   return 1
+}
+until_selling() {
+  for _ in $(seq 300); do
+    if curl http://127.0.0.1:8402/readyz > "$out.readyz" && ! grep -q '"ok":false' "$out.readyz"; then return 0; fi
+    sleep 0.1
+  done
+  return 1
 }`;
 
 /** One service a line; a line that ends with a backslash goes on. All start at once, as they may. */
@@ -71,7 +78,9 @@ function services(text: string, outputFile: string, at: string): string[] {
     (command, i) =>
       `at='${at} (${i + 1})' out=${files[i]} pid=\${pids[${i}]}; until_logged '${readyLine(command)}'`,
   );
-  return ["pids=()", ...starts, ...waits];
+  // Whoever starts after what it asks comes to it only some time later.
+  const sells = commands.some((command) => / x402( |$)/.test(command)) ? ["until_selling"] : [];
+  return ["pids=()", ...starts, ...waits, ...sells];
 }
 
 /** What each kind of service logs once it can be used. */
