@@ -12,12 +12,14 @@ import {
   walletActions,
 } from "viem";
 import { mnemonicToAccount, type PrivateKeyAccount, privateKeyToAccount } from "viem/accounts";
+import { z } from "zod";
 import { messageOf } from "../../shared/errors/app-error.ts";
 import { toHex } from "../../shared/ethereum/encoding.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { delay } from "../../shared/time/clock.ts";
 import { registryCode } from "./contracts/caller-registry.ts";
 import { multicall3Code } from "./contracts/multicall3.ts";
+import { oddTokenAbi, oddTokenCode } from "./contracts/odd-token.ts";
 import { tokenAbi, tokenCode } from "./contracts/token.ts";
 
 export const CHAIN_ID = 84_532;
@@ -77,6 +79,35 @@ export async function furnish(chain: Chain, { payers }: Accounts): Promise<void>
     });
     await chain.waitForTransactionReceipt({ hash });
   }
+}
+
+/** What a token does that USDC does not (OddToken.sol). */
+export const Oddities = z.strictObject({
+  /** `Transfer` comes before `AuthorizationUsed`. */
+  transferFirst: z.boolean().default(false),
+  /** Another event comes between the two. */
+  eventBetween: z.boolean().default(false),
+  /** A used nonce reverts nothing, and moves nothing. */
+  silentIfUsed: z.boolean().default(false),
+  /** So much of each transfer goes to somebody else, in hundredths of a percent. */
+  feeBps: z.number().int().min(0).max(10_000).default(0),
+  /** 0: those of the devnet's token, 6. */
+  decimals: z.number().int().min(0).max(255).default(0),
+  /** Of the EIP-712 domain. Empty: that of the devnet's token, 2. */
+  version: z.string().default(""),
+});
+export type Oddities = z.output<typeof Oddities>;
+
+/** Has the token at this address, which keeps what everybody holds, behave in this way from now on. */
+export async function makeOdd(chain: Chain, address: Hex, oddities: Oddities): Promise<void> {
+  await chain.setCode({ address, bytecode: oddTokenCode });
+  const hash = await chain.writeContract({
+    address,
+    abi: oddTokenAbi,
+    functionName: "behave",
+    args: [oddities],
+  });
+  await chain.waitForTransactionReceipt({ hash });
 }
 
 export type Hex = `0x${string}`;

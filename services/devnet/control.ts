@@ -2,9 +2,20 @@ import type { RequestListener } from "node:http";
 import { z } from "zod";
 import { AppError } from "../../shared/errors/app-error.ts";
 import { bareApp, serve } from "../../shared/http/ops.ts";
-import type { Mining } from "./chain.ts";
+import { type Mining, Oddities } from "./chain.ts";
 import { type Counter, readJson } from "./facilitator-server.ts";
 import { Fault, type Faults } from "./faults.ts";
+import { createNode, NodeIlls, type RpcRequest } from "./node.ts";
+
+type Control = {
+  faults: Faults;
+  counter: Counter;
+  mining: Mining;
+  /** Of the chain's own node. */
+  rpcUrl: string;
+  makeOdd: (oddities: Oddities) => Promise<void>;
+  describe: () => object;
+};
 
 const MiningOrder = z.strictObject({ running: z.boolean() });
 
@@ -14,13 +25,17 @@ const MiningOrder = z.strictObject({ running: z.boolean() });
  *   POST | GET | DELETE /faults        orders one, lists those that are not used up, forgets them
  *   GET | DELETE /requests             lists what the facilitator received, starts counting anew
  *   GET | PUT /mining {running}        whether blocks are made by themselves
+ *   PUT /token                         makes the token odd in these ways
+ *   GET | PUT /node                    the ills of the node at POST /rpc, which is the chain's own without them
  */
-export function createControlHandler(
-  faults: Faults,
-  counter: Counter,
-  mining: Mining,
-  describe: () => object,
-): RequestListener {
+export function createControlHandler({
+  faults,
+  counter,
+  mining,
+  rpcUrl,
+  makeOdd,
+  describe,
+}: Control): RequestListener {
   const app = bareApp();
   app.get("/", (_req, res) => {
     res.json(describe());
@@ -58,7 +73,31 @@ export function createControlHandler(
       await (running ? mining.resume() : mining.pause());
       res.json({ running });
     });
+  app.put("/token", async (req, res) => {
+    const oddities = parseOrder(Oddities, (await readJson(req, res)) ?? {});
+    await makeOdd(oddities);
+    res.json(oddities);
+  });
+  serveNode(app, rpcUrl);
   return serve(app);
+}
+
+function serveNode(app: ReturnType<typeof bareApp>, rpcUrl: string): void {
+  let ills = NodeIlls.parse({});
+  const node = createNode(rpcUrl, () => ills);
+  app
+    .route("/node")
+    .get((_req, res) => {
+      res.json(ills);
+    })
+    .put(async (req, res) => {
+      ills = parseOrder(NodeIlls, (await readJson(req, res)) ?? {});
+      res.json(ills);
+    });
+  app.post("/rpc", async (req, res) => {
+    const { status, body } = await node((await readJson(req, res)) as RpcRequest);
+    res.status(status).json(body);
+  });
 }
 
 function parseOrder<Schema extends z.ZodType>(schema: Schema, input: unknown): z.output<Schema> {

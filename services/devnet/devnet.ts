@@ -3,7 +3,7 @@ import { listen } from "../../shared/http/listen.ts";
 import { Shutdown } from "../../shared/lifecycle/run-service.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { startAnvil } from "./anvil.ts";
-import { ADDRESSES, CHAIN_ID, connectChain, devnetAccounts, furnish, startMining } from "./chain.ts";
+import { ADDRESSES, CHAIN_ID, connectChain, devnetAccounts, furnish, makeOdd, startMining } from "./chain.ts";
 import { createControlHandler } from "./control.ts";
 import { createFacilitator } from "./facilitator.ts";
 import { Counter, createFacilitatorHandler } from "./facilitator-server.ts";
@@ -61,13 +61,21 @@ async function start(options: DevnetOptions, shutdown: Shutdown): Promise<Runnin
   shutdown.defer("facilitator", () => server.close(0));
 
   const control = await listen(
-    createControlHandler(faults, counter, mining, () => devnet),
+    createControlHandler({
+      faults,
+      counter,
+      mining,
+      rpcUrl: anvil.rpcUrl,
+      makeOdd: (oddities) => makeOdd(chain, ADDRESSES.token, oddities),
+      describe: () => devnet,
+    }),
     `127.0.0.1:${ports.control ?? 0}`,
   );
   shutdown.defer("control port", () => control.close(0));
 
   const devnet: Devnet = {
     rpcUrl: anvil.rpcUrl,
+    nodeUrl: `${control.url}/rpc`,
     facilitatorUrl: server.url,
     controlUrl: control.url,
     chainId: CHAIN_ID,

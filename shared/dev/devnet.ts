@@ -6,6 +6,8 @@ type Hex = `0x${string}`;
 /** A devnet, as its `service.started` and its control port describe it. */
 export type Devnet = {
   readonly rpcUrl: string;
+  /** The same chain by a node that has ills on command. */
+  readonly nodeUrl: string;
   readonly facilitatorUrl: string;
   readonly controlUrl: string;
   readonly chainId: number;

@@ -11,8 +11,6 @@ interface IContractWallet {
 contract Token {
     string public constant name = "USDC";
     string public constant symbol = "USDC";
-    string public constant version = "2";
-    uint8 public constant decimals = 6;
 
     bytes32 public constant TRANSFER_WITH_AUTHORIZATION_TYPEHASH = keccak256(
         "TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)"
@@ -50,6 +48,14 @@ contract Token {
         bytes32 nonce;
     }
 
+    function version() public view virtual returns (string memory) {
+        return "2";
+    }
+
+    function decimals() public view virtual returns (uint8) {
+        return 6;
+    }
+
     /// Anybody may: this money is worth nothing.
     function mint(address to, uint256 value) external {
         totalSupply += value;
@@ -77,7 +83,7 @@ contract Token {
 
     function DOMAIN_SEPARATOR() public view returns (bytes32) {
         return keccak256(
-            abi.encode(DOMAIN_TYPEHASH, keccak256(bytes(name)), keccak256(bytes(version)), block.chainid, address(this))
+            abi.encode(DOMAIN_TYPEHASH, keccak256(bytes(name)), keccak256(bytes(version())), block.chainid, address(this))
         );
     }
 
@@ -143,21 +149,25 @@ contract Token {
     }
 
     /// AuthorizationUsed and Transfer stand side by side in the log: observers pair them by that.
-    function _spend(bytes32 kind, Authorization memory given, bytes memory signature) private {
-        require(block.timestamp > given.validAfter, "FiatTokenV2: authorization is not yet valid");
-        require(block.timestamp < given.validBefore, "FiatTokenV2: authorization is expired");
+    function _spend(bytes32 kind, Authorization memory given, bytes memory signature) internal virtual {
         _requireUnused(given.from, given.nonce);
-        require(_signed(given.from, keccak256(abi.encode(kind, given)), signature), "FiatTokenV2: invalid signature");
-        authorizationState[given.from][given.nonce] = true;
+        _use(kind, given, signature);
         emit AuthorizationUsed(given.from, given.nonce);
         _move(given.from, given.to, given.value);
     }
 
-    function _requireUnused(address authorizer, bytes32 nonce) private view {
+    function _use(bytes32 kind, Authorization memory given, bytes memory signature) internal {
+        require(block.timestamp > given.validAfter, "FiatTokenV2: authorization is not yet valid");
+        require(block.timestamp < given.validBefore, "FiatTokenV2: authorization is expired");
+        require(_signed(given.from, keccak256(abi.encode(kind, given)), signature), "FiatTokenV2: invalid signature");
+        authorizationState[given.from][given.nonce] = true;
+    }
+
+    function _requireUnused(address authorizer, bytes32 nonce) internal view {
         require(!authorizationState[authorizer][nonce], "FiatTokenV2: authorization is used or canceled");
     }
 
-    function _move(address from, address to, uint256 value) private {
+    function _move(address from, address to, uint256 value) internal virtual {
         require(to != address(0), "ERC20: transfer to the zero address");
         require(value <= balanceOf[from], "ERC20: transfer amount exceeds balance");
         balanceOf[from] -= value;

@@ -16,6 +16,7 @@ const here = fileURLToPath(new URL(".", import.meta.url));
 
 const ours = [
   { source: "Token.sol", contract: "Token", file: "token.ts", prefix: "token" },
+  { source: "OddToken.sol", contract: "OddToken", file: "odd-token.ts", prefix: "oddToken" },
   {
     source: "CallerRegistry.sol",
     contract: "CallerRegistry",

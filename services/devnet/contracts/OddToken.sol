@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+pragma solidity 0.8.37;
+
+import "./Token.sol";
+
+/// What EIP-20 and EIP-3009 leave open to a token, and what some tokens do. Whoever asks switches it on: nothing here is worth anything.
+contract OddToken is Token {
+    struct Oddities {
+        /// Transfer is emitted before AuthorizationUsed.
+        bool transferFirst;
+        /// Another event is emitted between the two.
+        bool eventBetween;
+        /// A used nonce reverts nothing: an event tells of it, and no money moves.
+        bool silentIfUsed;
+        /// So much of each transfer goes to somebody else.
+        uint16 feeBps;
+        /// 0: 6.
+        uint8 decimals;
+        /// In the EIP-712 domain. Empty: 2.
+        string version;
+    }
+
+    address private constant FEES_TO = address(0xFEE5);
+
+    Oddities private _odd;
+    mapping(address => bool) public isBlacklisted;
+
+    event AuthorizationAlreadyUsed(address indexed authorizer, bytes32 indexed nonce);
+    event Noted(address indexed authorizer);
+
+    function behave(Oddities calldata odd) external {
+        _odd = odd;
+    }
+
+    function blacklist(address account, bool isOn) external {
+        isBlacklisted[account] = isOn;
+    }
+
+    function version() public view override returns (string memory) {
+        return bytes(_odd.version).length == 0 ? super.version() : _odd.version;
+    }
+
+    function decimals() public view override returns (uint8) {
+        return _odd.decimals == 0 ? super.decimals() : _odd.decimals;
+    }
+
+    function _spend(bytes32 kind, Authorization memory given, bytes memory signature) internal override {
+        if (_odd.silentIfUsed && authorizationState[given.from][given.nonce]) {
+            emit AuthorizationAlreadyUsed(given.from, given.nonce);
+            return;
+        }
+        _requireUnused(given.from, given.nonce);
+        _use(kind, given, signature);
+        if (_odd.transferFirst) _move(given.from, given.to, given.value);
+        else emit AuthorizationUsed(given.from, given.nonce);
+        if (_odd.eventBetween) emit Noted(given.from);
+        if (_odd.transferFirst) emit AuthorizationUsed(given.from, given.nonce);
+        else _move(given.from, given.to, given.value);
+    }
+
+    function _move(address from, address to, uint256 value) internal override {
+        require(!isBlacklisted[from] && !isBlacklisted[to], "Blacklistable: account is blacklisted");
+        uint256 fee = value * _odd.feeBps / 10_000;
+        if (fee > 0) super._move(from, FEES_TO, fee);
+        super._move(from, to, value - fee);
+    }
+}
