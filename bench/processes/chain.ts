@@ -29,7 +29,11 @@ export function createChain(chainId: number) {
         return hex(chainId);
       case "eth_getBlockByNumber": {
         const depth = first === "finalized" ? FINAL_BLOCKS : 0;
-        return { number: hex(head() - depth), timestamp: hex(Math.floor(Date.now() / 1000) - depth) };
+        return {
+          number: hex(head() - depth),
+          hash: BLOCK_HASH,
+          timestamp: hex(Math.floor(Date.now() / 1000) - depth),
+        };
       }
       case "eth_getTransactionReceipt":
         return receipt(String(first));

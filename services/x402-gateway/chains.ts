@@ -1,17 +1,27 @@
 import type { X402Toml } from "../../shared/config/x402-toml.ts";
-import { AppError } from "../../shared/errors/app-error.ts";
+import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import { type Chain, createChain } from "../../shared/ethereum/chain.ts";
 import { chainIdOf } from "../../shared/ethereum/encoding.ts";
+import type { EventOrder } from "../../shared/ethereum/proof.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { Clock } from "../../shared/time/clock.ts";
+import type { AcceptedPayment } from "./payment/header.ts";
 
 const RPC_TIMEOUT_MS = 5000;
 /** A node that has not told its head for this long is away; it is asked every two seconds. */
 const STALE_MS = 15_000;
 
+/** The chain of a token, and how its contract is read. */
+export type TokenChain = {
+  chain: Chain;
+  eventOrder: EventOrder;
+  /** Whether a call is queued only once the receipt of its transaction shows the payment. */
+  wantsReceipt: boolean;
+};
+
 /** The chain that decides what became of a payment, or why there is none to ask. */
 export type PaymentChain =
-  | Chain
+  | TokenChain
   /** No node of the token's chain is configured: the facilitator's word is the last. */
   | "trusted"
   /** The token is not in the configuration any more: nobody can be asked. */
@@ -19,13 +29,15 @@ export type PaymentChain =
 
 type TokenName = { network: string; asset: string };
 
+/**
+ * A block before which no use of this payment's authorization counts: it is unused now, before it is claimed. 0 if there is no chain to
+ * ask. Throws `payment.spent_elsewhere`, and `payment.unavailable` if the node does not answer.
+ */
+export type SinceOf = (signed: AcceptedPayment) => Promise<bigint>;
+
 export type Chains = {
   of(token: TokenName): PaymentChain;
-  /**
-   * The number of the last known head, less the configured depth: no payment claimed from now on can be in an earlier block,
-   * even after a reorganisation of that depth. Throws `payment.unavailable` if no head is known yet.
-   */
-  headOf(token: TokenName): bigint;
+  sinceOf: SinceOf;
   /** Each chain, and whether its node answers; `since` says when a node that is away now told its head last. */
   available(): { network: string; ok: boolean; since?: string }[];
   start(): void;
@@ -35,26 +47,33 @@ export type Chains = {
 type Options = { clock: Clock; log: Logger };
 
 /** The chains of the accepted tokens; tokens with the same node and depth share one. */
-export function createChains(
-  { accepted_tokens, trust_facilitator }: X402Toml,
-  { clock, log }: Options,
-): Chains {
+export function createChains({ accepted_tokens }: X402Toml, { clock, log }: Options): Chains {
   const shared = new Map<string, SharedChain>();
-  const byToken = new Map<string, SharedChain>();
-  for (const { network, asset, rpc_url, confirmations } of accepted_tokens) {
-    if (rpc_url === undefined) continue;
-    const key = `${network} ${confirmations} ${rpc_url.reveal()}`;
+  const byToken = new Map<string, PaymentChain>();
+  for (const { network, asset, rpc_url: rpcUrl, event_order: eventOrder, ...token } of accepted_tokens) {
+    const name = nameOf({ network, asset });
+    // Such a token is accepted only where facilitators are trusted.
+    byToken.set(name, "trusted");
+    if (rpcUrl === undefined) continue;
+    const { confirmations, void_depth: voidDepth } = token;
+    const key = `${network} ${confirmations} ${voidDepth} ${rpcUrl.reveal()}`;
     const chainId = chainIdOf(network);
     const make = () =>
-      createChain({ rpcUrl: rpc_url, chainId, confirmations, timeoutMs: RPC_TIMEOUT_MS, clock, log });
-    const one = shared.get(key) ?? { network, confirmations, chain: make() };
+      createChain({ rpcUrl, chainId, confirmations, voidDepth, timeoutMs: RPC_TIMEOUT_MS, clock, log });
+    const one = shared.get(key) ?? { network, chain: make() };
     shared.set(key, one);
-    byToken.set(nameOf({ network, asset }), one);
+    byToken.set(name, { chain: one.chain, eventOrder, wantsReceipt: token.settlement_proof === "receipt" });
   }
   const all = [...shared.values()];
+  const of = (token: TokenName): PaymentChain => byToken.get(nameOf(token)) ?? "unknown";
   return {
-    of: (token) => byToken.get(nameOf(token))?.chain ?? (trust_facilitator ? "trusted" : "unknown"),
-    headOf: (token) => headBefore(byToken.get(nameOf(token))),
+    of,
+    sinceOf: ({ token, payer, decoded }) =>
+      sinceIn(of(token), {
+        asset: token.asset as `0x${string}`,
+        from: payer,
+        nonce: decoded.authorization.nonce,
+      }),
     available: () => all.map(({ network, chain }) => ({ network, ...answering(chain, clock()) })),
     start: () => {
       for (const { chain } of all) chain.start();
@@ -65,7 +84,7 @@ export function createChains(
   };
 }
 
-type SharedChain = { network: string; confirmations: number; chain: Chain };
+type SharedChain = { network: string; chain: Chain };
 
 function answering(chain: Chain, now: number): { ok: boolean; since?: string } {
   const head = chain.head();
@@ -78,15 +97,18 @@ function nameOf({ network, asset }: TokenName): string {
   return `${network}/${asset.toLowerCase()}`;
 }
 
-function headBefore(shared: SharedChain | undefined): bigint {
-  if (shared === undefined) return 0n;
-  const head = shared.chain.head();
+/** The depth is for reorganisations: after one, the use may be in a block with a lower number. */
+async function sinceIn(its: PaymentChain, authorization: Parameters<Chain["unusedAt"]>[0]): Promise<bigint> {
+  if (typeof its === "string") return 0n;
+  const head = await its.chain.unusedAt(authorization).catch((cause) => {
+    throw new AppError("payment.unavailable", { reason: messageOf(cause), retryAfterMs: 5000, cause });
+  });
   if (head === undefined) {
-    throw new AppError("payment.unavailable", {
-      reason: "the chain's node has not answered yet",
-      retryAfterMs: 5000,
+    throw new AppError("payment.spent_elsewhere", {
+      reason: "the token says that the authorization is used or cancelled",
+      publicDetail: "The nonce of this payment was used or cancelled before it came here. Sign a new one.",
     });
   }
-  const depth = BigInt(shared.confirmations);
+  const depth = BigInt(its.chain.confirmations);
   return head.number > depth ? head.number - depth : 0n;
 }

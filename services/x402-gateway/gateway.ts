@@ -5,7 +5,7 @@ import { type Gateway, type IngressOptions, openIngress } from "../../shared/gat
 import type { Readiness } from "../../shared/http/readiness.ts";
 import { type ConcurrencyLimit, createConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit.ts";
 import { createPaymentJournal } from "../../shared/payments/journal.ts";
-import type { PaymentTerms } from "../../shared/payments/payment.ts";
+import type { Payment, PaymentTerms } from "../../shared/payments/payment.ts";
 import { createRates, type ObservedRate, type Rates } from "../../shared/pricing/rates/rates.ts";
 import { type QueueName, queueOf } from "../../shared/queue/queue-name.ts";
 import { openRegistry } from "../../shared/queue/registry.ts";
@@ -17,7 +17,13 @@ import { createFacilitators, createVerifyPayment, type Facilitators } from "./fa
 import { toOfferSettings } from "./payment/offer.ts";
 import { createReadOperatorQuote } from "./payment/operator-quote.ts";
 import { createKnownOutcome } from "./payment/outcome.ts";
-import { createClaimPayment, createEnqueueSettled, createSettle } from "./payment/settle.ts";
+import {
+  createClaimPayment,
+  createConfirmSettlement,
+  createEnqueueSettled,
+  createReview,
+  createSettle,
+} from "./payment/settle.ts";
 import { createCallerPolicy, createIsPermittedCaller } from "./policy/caller.ts";
 import { createReconcile } from "./reconciler/reconcile.ts";
 import { startReconciler } from "./reconciler/reconciler.ts";
@@ -67,6 +73,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   const journal = createPaymentJournal(partition, largePartition);
   const rates = createRates({ tokens: x402.accepted_tokens, partition, clock, log });
   const chains = createChains(x402, { clock, log });
+  const chainOf = ({ terms }: Payment) => chains.of(terms);
   const facilitators = createFacilitators({
     urls: x402.facilitator_url,
     headers: x402.facilitator_headers,
@@ -101,19 +108,22 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     admission,
     authorizeCaller,
     verifyPayment: createVerifyPayment(facilitators, log),
-    headOf: chains.headOf,
+    sinceOf: chains.sinceOf,
     offerSettings,
     bodyBytesMax,
     clock,
   });
-  const enqueueSettled = createEnqueueSettled({ journal, beginWrite, clock });
+  const review = createReview({ journal, clock, log });
+  const enqueueSettled = createEnqueueSettled({ journal, beginWrite, review, clock });
+  const confirmSettlement = createConfirmSettlement({ chainOf, clock });
   const claim = createClaimPayment({ journal, beginWrite, openMax, clock });
   const settle = createSettle({
     journal,
     facilitators,
+    confirmSettlement,
     enqueueSettled,
     beginWrite,
-    trustFacilitator: x402.trust_facilitator,
+    chainOf,
     clock,
     log,
   });
@@ -169,12 +179,15 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   const registry = openRegistry(partition);
   const reconcile = createReconcile({
     journal,
-    chainOf: ({ terms }) => chains.of(terms),
+    chainOf,
     facilitators,
+    confirmSettlement,
     enqueueSettled,
+    review,
     beginWrite,
     isQueued: async ({ id, terms }) => (await registry.find(id, paidQueueOf(terms))) !== undefined,
     settleTimeoutMs,
+    maxTimeoutMs: x402.max_timeout_secs * 1000,
     clock,
     log,
   });

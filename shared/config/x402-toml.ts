@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { EVENT_ORDERS } from "../ethereum/proof.ts";
 import { JOB_INDEX_MAX, jobKey } from "../job-call/job-ids.ts";
 import { decimals, evmAddress, jobQuoteDomain, markupBps, network, rpcUrl } from "./evm-fields.ts";
 import { address, domainText, headerText, httpUrl, id, isPrivateUrl, positive } from "./fields.ts";
@@ -6,6 +7,9 @@ import type { Problem } from "./problem.ts";
 import { ratePerNativeUnit, rateProblems, rateSettings } from "./rate-source.ts";
 import { type Env, secretHeaders, secretValues } from "./secrets.ts";
 
+const CONFIRMATIONS_MAX = 1000;
+/** Where a node does not say which block is final: deeper than any reorganisation that a public chain has had. */
+const VOID_DEPTH = 512;
 const MAX_TIMEOUT_SECS = 120;
 const SETTLE_TIMEOUT_SECS = 20;
 /** An authorization has to outlive its settle request by this long, or it is refused. */
@@ -72,7 +76,7 @@ export function x402Problems(table: unknown): Problem[] {
       path: ["accepted_tokens", index, "rpc_url"],
       message: "is missing: the chain says what was paid; only trust_facilitator = true does without it",
     })),
-    ...tokens.flatMap(({ row, index }) => rateProblems(row, index)),
+    ...tokens.flatMap(({ row, index }) => [...rateProblems(row, index), ...tooShallow(row, index)]),
     ...tooShort(rest),
     ...withoutDomain(rest),
   ];
@@ -87,6 +91,14 @@ function tooShort({ max_timeout_secs, settle_timeout_secs }: Row): Problem[] {
   if (longest > settle + SETTLE_MARGIN_SECS) return [];
   const message = `must be above settle_timeout_secs + ${SETTLE_MARGIN_SECS}: no payer's authorization would last long enough`;
   return [{ path: ["max_timeout_secs"], message }];
+}
+
+function tooShallow({ confirmations, void_depth }: Row, index: number): Problem[] {
+  const depth = void_depth ?? VOID_DEPTH;
+  if (typeof confirmations !== "number" || typeof depth !== "number" || confirmations < depth) return [];
+  const message =
+    "must be above confirmations: what is not deep enough to be paid is not deep enough to be void";
+  return [{ path: ["accepted_tokens", index, "void_depth"], message }];
 }
 
 function withoutDomain({ quote_operators, quote_domain }: Row): Problem[] {
@@ -165,7 +177,10 @@ export function acceptedToken(env: Env) {
     eip3009_name: domainText,
     eip3009_version: domainText,
     rpc_url: rpcUrl(env).optional(),
-    confirmations: z.int().min(0).max(1000).default(2),
+    settlement_proof: z.enum(["receipt", "facilitator"]).default("receipt"),
+    event_order: z.enum(EVENT_ORDERS).default("used_first"),
+    confirmations: z.int().min(0).max(CONFIRMATIONS_MAX).default(2),
+    void_depth: z.int().min(1).max(100_000).default(VOID_DEPTH),
   });
 }
 

@@ -60,6 +60,11 @@ export const CODES = {
   "payment.signature_invalid": { status: 402, retryable: false, title: "Payment's signature is not valid" },
   "payment.rejected": { status: 402, retryable: false, title: "Facilitator refuses the payment" },
   "payment.void": { status: 402, retryable: false, title: "This payment did not happen and cannot any more" },
+  "payment.spent_elsewhere": {
+    status: 409,
+    retryable: false,
+    title: "Payment was used up before it came here",
+  },
   "payment.conflict": { status: 409, retryable: false, title: "Payment was used for another request" },
   "payment.identifier_conflict": {
     status: 409,
@@ -106,6 +111,7 @@ export const CODES = {
   "queue.unavailable": { status: 503, retryable: true, title: "Queue is unavailable" },
   "queue.not_durable": { status: 503, retryable: true, title: "Queue cannot keep its promise" },
   "queue.outcome_unknown": { status: 503, retryable: true, title: "Whether the call was queued is unknown" },
+  "record.unreadable": { status: 503, retryable: true, title: "What is stored of this call cannot be read" },
   "record.newer": { status: 503, retryable: true, title: "A later release has this; send the same again" },
   "queue.overloaded": { status: 503, retryable: true, title: "Queue is over its limits" },
   "internal.unexpected": { status: 500, retryable: true, title: "Unexpected failure" },

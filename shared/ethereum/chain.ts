@@ -3,19 +3,19 @@ import { messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Clock } from "../time/clock.ts";
 import type { Hex } from "./encoding.ts";
-import { createEvidence, type EvidenceOf } from "./evidence.ts";
-import { createLogSearch, isPayment, type TokenAuthorization } from "./logs.ts";
-import { ChainId, createReads, createRpc, type Reads, type Rpc, unavailable } from "./rpc.ts";
+import { createEvidence, type Depths, type EvidenceOf, isSpentAt } from "./evidence.ts";
+import { createLogSearch } from "./logs.ts";
+import { type Proof, proofIn, type TokenAuthorization } from "./proof.ts";
+import { type Block, ChainId, createReads, createRpc, type Reads, type Rpc, unavailable } from "./rpc.ts";
 import { createTransfers, type Transfer, type TransferRange } from "./transfers.ts";
 
 const HEAD_EVERY_MS = 2000;
+const UNUSED_TRIES = 3;
 
-type Options = {
+type Options = Depths & {
   rpcUrl: Secret;
   /** N of `eip155:N`; the node of any other chain is refused. */
   chainId: number;
-  /** How many blocks must be on top of the one that pays; with 0 the latest block will do. */
-  confirmations: number;
   /** Time for each question to the node. */
   timeoutMs: number;
   clock: Clock;
@@ -24,45 +24,62 @@ type Options = {
 
 /** Reads one EVM chain. Every read may throw `payment.unavailable`; none is repeated here. */
 export type Chain = {
+  /** How many blocks must be on top of the one that pays. */
+  readonly confirmations: number;
   evidenceOf: EvidenceOf;
   /** The head at the last read. Once started, it is read every two seconds in the background. */
   head(): Head | undefined;
   /** The head as it is now. */
   freshHead(): Promise<Head>;
   transfersTo(range: TransferRange): AsyncGenerator<Transfer>;
-  /** The block in which this transaction pays, at any depth; undefined if it is in no block, or does not pay. */
-  blockPaidIn(transaction: Hex, authorization: TokenAuthorization): Promise<bigint | undefined>;
-  /** Whether this transaction pays, and is as deep as configured under the last head. False proves nothing. */
-  showsPaid(transaction: Hex, authorization: TokenAuthorization): Promise<boolean>;
+  /**
+   * The newest block, at which this authorization is neither used nor cancelled: a use that counts comes later. Undefined if it is. No
+   * answer is older than the question.
+   */
+  unusedAt(authorization: Pick<TokenAuthorization, "asset" | "from" | "nonce">): Promise<Head | undefined>;
+  /** What the receipt of this transaction shows of the authorization, at any depth; undefined if it is in no block. */
+  proofOf(transaction: Hex, authorization: TokenAuthorization): Promise<PlacedProof | undefined>;
+  /** Whether this block is as deep as configured under the last head. */
+  isDeep(block: bigint): boolean;
   start(): void;
   close(): Promise<void>;
 };
+
+type PlacedProof = Proof & { block: bigint };
 
 export function createChain(options: Options): Chain {
   const { chainId, confirmations, clock, log } = options;
   const rpc = onlyOf(chainId, createRpc({ url: options.rpcUrl, timeoutMs: options.timeoutMs }));
   const reads = createReads(rpc);
-  const search = createLogSearch(rpc);
+  const search = createLogSearch(rpc, clock);
   const heads = createHeadWatch(reads, chainId, clock, log);
 
-  async function blockPaidIn(
-    transaction: Hex,
-    authorization: TokenAuthorization,
-  ): Promise<bigint | undefined> {
-    const receipt = await reads.receipt(transaction);
-    return receipt && isPayment(receipt, authorization) ? receipt.blockNumber : undefined;
+  /** Behind one URL may be a node that does not know yet what another one has just told. */
+  async function unusedAt(authorization: Parameters<Chain["unusedAt"]>[0]): Promise<Head | undefined> {
+    for (let tries = UNUSED_TRIES; tries > 0; tries--) {
+      const head = await heads.fresh();
+      const spent = await isSpentAt(reads, authorization, head);
+      if (spent !== undefined) return spent ? undefined : head;
+    }
+    throw unavailable("eth_call: the node does not know the block that it has just told");
   }
 
   return {
-    evidenceOf: createEvidence(reads, search, confirmations),
+    confirmations,
+    unusedAt,
+    evidenceOf: createEvidence(reads, search, options),
     head: heads.last,
-    freshHead: heads.read,
+    freshHead: heads.fresh,
     transfersTo: createTransfers(reads, search),
-    blockPaidIn,
-    async showsPaid(transaction, authorization) {
-      const block = await blockPaidIn(transaction, authorization);
-      const head = heads.last();
-      return block !== undefined && head !== undefined && head.number - block >= BigInt(confirmations);
+    async proofOf(transaction, authorization) {
+      const receipt = await reads.receipt(transaction);
+      return receipt === null
+        ? undefined
+        : { ...proofIn(receipt, authorization), block: receipt.blockNumber };
+    },
+    isDeep(block) {
+      const head = heads.last()?.number ?? block;
+      return (head > block ? head : block) - block >= BigInt(confirmations);
     },
     start: heads.start,
     close: heads.close,
@@ -87,7 +104,7 @@ function onlyOf(chainId: number, rpc: Rpc): Rpc {
 }
 
 /** The chain's newest block, read at `at` (unix milliseconds, our clock). */
-type Head = { number: bigint; timestamp: bigint; at: number };
+type Head = Block & { at: number };
 
 /** Follows the head in the background; logs once that the node is lost, and once that it is back. */
 function createHeadWatch(reads: Reads, chainId: number, clock: Clock, log: Logger) {
@@ -96,33 +113,51 @@ function createHeadWatch(reads: Reads, chainId: number, clock: Clock, log: Logge
   let timer: NodeJS.Timeout | undefined;
   let polling: Promise<void> | undefined;
 
+  let reading: Promise<Head> | undefined;
+  let next: Promise<Head> | undefined;
+
   async function read(): Promise<Head> {
-    head = { ...(await reads.block("latest")), at: clock() };
+    const block = await reads.block("latest");
+    head = { ...block, at: clock() };
     return head;
+  }
+
+  /** All who ask while a read is under way share the next one: theirs must not have begun before they asked. */
+  function fresh(): Promise<Head> {
+    const begin = (): Promise<Head> => {
+      next = undefined;
+      reading = read().finally(() => {
+        reading = undefined;
+      });
+      return reading;
+    };
+    if (reading === undefined) return begin();
+    next ??= reading.then(begin, begin);
+    return next;
   }
 
   async function poll(): Promise<void> {
     try {
-      await read();
+      await fresh();
       if (lost) log.info("chain.returned", { chainId });
       lost = false;
     } catch (error) {
       if (!lost) log.warn("chain.lost", { chainId, reason: messageOf(error) });
       lost = true;
     }
-    if (timer !== undefined) timer = setTimeout(next, HEAD_EVERY_MS);
+    if (timer !== undefined) timer = setTimeout(startPoll, HEAD_EVERY_MS);
   }
 
-  function next(): void {
+  function startPoll(): void {
     polling = poll();
   }
 
   return {
     last: (): Head | undefined => head,
-    read,
+    fresh,
     start(): void {
       if (timer !== undefined) return;
-      timer = setTimeout(next, 0);
+      timer = setTimeout(startPoll, 0);
     },
     async close(): Promise<void> {
       clearTimeout(timer);

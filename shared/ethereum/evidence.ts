@@ -1,99 +1,203 @@
-import type { Hex } from "./encoding.ts";
-import {
-  AUTHORIZATION_CANCELED,
-  AUTHORIZATION_USED,
-  addressTopic,
-  authorizationStateOf,
-  isPayment,
-  type LogSearch,
-  type TokenAuthorization,
-} from "./logs.ts";
-import { type Block, type Log, type Reads, unavailable } from "./rpc.ts";
+import { addressWord, bytes32Word, type Hex, keccak256Hex } from "./encoding.ts";
+import { addressTopic, type LogSearch } from "./logs.ts";
+import { AUTHORIZATION_CANCELED, AUTHORIZATION_USED, proofIn, type TokenAuthorization } from "./proof.ts";
+import { type Block, type Log, type Reads, Refused, unavailable } from "./rpc.ts";
 
 /** What the chain says about one authorization. */
 type Evidence =
-  /** It paid, and the transaction is as deep as configured. */
-  | { kind: "paid"; transaction: Hex; block: bigint }
-  /** It did not pay and never will: proven by the finalized block `block`. */
+  /** It paid, by the transfer at this position of the receipt (`Pair`), and the transaction is as deep as configured. */
+  | { kind: "paid"; transaction: Hex; block: bigint; position: number }
+  /** It did not pay and never will: no later block changes what `block` shows. */
   | { kind: "unpaid"; reason: "expired" | "cancelled" | "spent_otherwise"; block: bigint }
   /** Nothing conclusive yet; `seen` is a transaction that pays but is not deep enough. */
-  | { kind: "open"; seen?: { transaction: Hex; block: bigint } }
-  /** Spent, but no use is found, although every possible use is older than any node's lag: a human must decide. */
+  | {
+      kind: "open";
+      seen?: { transaction: Hex; block: bigint };
+      /** Up to here the next look need not search for a use again. */
+      searched?: bigint;
+    }
+  /** Spent in a way that does not say whether it paid: a human must decide. */
   | { kind: "contradiction"; reason: string };
 
-/** A payment before `sinceBlock` does not count as one for this authorization. */
-export type EvidenceOf = (authorization: TokenAuthorization, sinceBlock: bigint) => Promise<Evidence>;
+/** Where to look for the use of an authorization. */
+export type Since = {
+  /** A payment in an earlier block does not count as one for this authorization. */
+  since: bigint;
+  /** What the look before has answered, if anything. */
+  searched?: bigint | undefined;
+};
+
+export type EvidenceOf = (authorization: TokenAuthorization, at: Since) => Promise<Evidence>;
 
 /** All uses lie before `validBefore`. This long after it, only a node that is further behind may lack their logs. */
 const LAG_SECONDS_MAX = 300n;
 
-/** The basis of one judgement: nothing above `head` is looked at, and `finalized` is not above it. */
-type View = { authorization: TokenAuthorization; since: bigint; head: Block; finalized: Block };
+export type Depths = {
+  /** How many blocks must be on top of the one that pays; with 0 the latest block will do. */
+  confirmations: number;
+  /** How many must be on top of a block that counts as final, if the node does not say which is. */
+  voidDepth: number;
+};
+
+/** The basis of one judgement: nothing above `head` is looked at. `final` is read when it is first needed. */
+type View = {
+  authorization: TokenAuthorization;
+  at: Since;
+  head: Block;
+  final: () => Promise<Block | undefined>;
+};
+
+/** What a search has found, and up to which block. */
+type Spends = { used?: Log; canceled?: Log; searched: bigint };
 
 /**
- * Behind one URL are several nodes: each question may go to one that is behind the node that answered before.
- * `confirmations` is how many blocks must be on top of the one that pays; with 0 the latest block will do.
+ * Behind one URL are several nodes, and each question may go to one that is behind the node that answered before. So that an
+ * authorization paid is told by its receipt alone, and that it can pay no more by two things together: a final block is past its end,
+ * and the token says that it is unused at a later block, named by its hash. Logs that are missing only leave it open.
  */
-export function createEvidence(reads: Reads, search: LogSearch, confirmations: number): EvidenceOf {
-  async function spendsIn(view: View): Promise<{ used?: Log; canceled?: Log }> {
-    const { asset, from, nonce } = view.authorization;
-    const topics = [[AUTHORIZATION_USED, AUTHORIZATION_CANCELED], addressTopic(from), nonce];
-    const range = { fromBlock: view.since, toBlock: view.head.number };
-    const found: { used?: Log; canceled?: Log } = {};
-    for await (const logs of search({ address: asset, topics, ...range })) {
-      for (const log of logs) found[log.topics[0] === AUTHORIZATION_USED ? "used" : "canceled"] = log;
-    }
-    return found;
+export function createEvidence(reads: Reads, search: LogSearch, depths: Depths): EvidenceOf {
+  const { confirmations, voidDepth } = depths;
+  const spendsIn = createSpendSearch(reads, search);
+
+  return async function evidenceOf(authorization, at) {
+    const head = await reads.block("latest");
+    const final = once(() => finalBelow(reads, head, voidDepth));
+    const view: View = { authorization, at, head, final };
+    const spent = await isSpentAt(reads, authorization, head);
+    if (spent === false) return judgeUnused(view);
+    const spends = await spendsIn(view, at.searched === undefined ? at.since : at.searched + 1n);
+    const found = await judge(spends, view);
+    if (found !== undefined) return found;
+    return spent === true ? judgeSilence(view, spends) : open(view, spends);
+  };
+
+  async function judge({ used, canceled }: Spends, view: View): Promise<Evidence | undefined> {
+    if (used !== undefined) return judgeUse(used, view);
+    if (canceled === undefined || !(await isFinal(canceled.blockNumber, view))) return undefined;
+    return { kind: "unpaid", reason: "cancelled", block: canceled.blockNumber };
   }
 
-  async function judgeUse(used: Log, { authorization, head, finalized }: View): Promise<Evidence> {
+  async function judgeUse(used: Log, view: View): Promise<Evidence> {
+    const { authorization, head } = view;
     const receipt = await reads.receipt(used.transactionHash);
     if (receipt?.blockHash !== used.blockHash) return { kind: "open" }; // the chain changed between two questions
     const { transactionHash: transaction, blockNumber: block } = receipt;
-    if (!isPayment(receipt, authorization)) {
-      return block <= finalized.number
-        ? { kind: "unpaid", reason: "spent_otherwise", block }
-        : { kind: "open" };
+    const proof = proofIn(receipt, authorization);
+    if (proof.kind === "paid") {
+      const isDeep = head.number - block >= BigInt(confirmations);
+      if (!isDeep) return { kind: "open", seen: { transaction, block } };
+      return { kind: "paid", transaction, block, position: proof.position };
     }
-    if (head.number - block >= BigInt(confirmations)) return { kind: "paid", transaction, block };
-    return { kind: "open", seen: { transaction, block } };
+    if (!(await isFinal(block, view))) return { kind: "open" };
+    if (proof.kind === "none") return { kind: "unpaid", reason: "spent_otherwise", block };
+    const { eventOrder } = authorization;
+    const reason = `transaction ${transaction} has the transfer, but not where the token's event_order = "${eventOrder}" has it beside the use of the authorization`;
+    return { kind: "contradiction", reason };
   }
 
-  return async function evidenceOf(authorization, since) {
-    const finalized = await reads.block("finalized");
-    const head = await reads.block("latest");
-    if (head.number < finalized.number) return { kind: "open" };
-    const view: View = { authorization, since, head, finalized };
-    const { used, canceled } = await spendsIn(view);
-    if (used !== undefined) return judgeUse(used, view);
-    if (canceled !== undefined && canceled.blockNumber <= finalized.number) {
-      return { kind: "unpaid", reason: "cancelled", block: canceled.blockNumber };
+  /**
+   * The authorization is spent, and neither its use nor its cancellation was found. A node whose logs are behind would say the same, so
+   * time must pass and all blocks be searched once more. A cancelled authorization is spent too: that alone proves no payment.
+   */
+  async function judgeSilence(view: View, spends: Spends): Promise<Evidence> {
+    const { authorization, at } = view;
+    const final = await view.final();
+    const endedFor = (final?.timestamp ?? 0n) - authorization.validBefore;
+    if (final === undefined || endedFor <= 0n) return open(view, spends);
+    // It may have been cancelled after its end.
+    const wasSpent = await isSpentAt(reads, authorization, final);
+    if (wasSpent === false) return { kind: "unpaid", reason: "expired", block: final.number };
+    if (endedFor <= LAG_SECONDS_MAX || spends.canceled !== undefined) return open(view, spends);
+    const all = await spendsIn(view, at.since, "head");
+    const found = await judge(all, view);
+    if (found !== undefined || all.canceled !== undefined) return found ?? open(view, all);
+    const reason = `the authorization is spent, though by no transaction since block ${at.since}: it was spent before it was claimed, or the node lacks logs`;
+    return { kind: "contradiction", reason };
+  }
+
+  /** Blocks that may still change are searched again. */
+  async function open({ head }: View, { searched }: Spends): Promise<Evidence> {
+    const settled = head.number - BigInt(voidDepth);
+    const upTo = searched < settled ? searched : settled;
+    return upTo >= 0n ? { kind: "open", searched: upTo } : { kind: "open" };
+  }
+}
+
+/** Searches for what has spent an authorization. */
+function createSpendSearch(reads: Reads, search: LogSearch) {
+  /** Whether no use can be in a later block. */
+  async function isPast(validBefore: bigint, block: bigint, head: Block): Promise<boolean> {
+    if (block === head.number || head.timestamp <= validBefore) return false;
+    return (await reads.block(block)).timestamp > validBefore;
+  }
+
+  /** Ends with the first use, and mostly at the first block that is past the authorization's end. */
+  return async function spendsIn(
+    { authorization, head }: View,
+    fromBlock: bigint,
+    until: "end" | "head" = "end",
+  ): Promise<Spends> {
+    const { asset: address, from, nonce, validBefore } = authorization;
+    const topics = [[AUTHORIZATION_USED, AUTHORIZATION_CANCELED], addressTopic(from), nonce];
+    const spends: Spends = { searched: fromBlock - 1n };
+    for await (const { logs, toBlock } of search({ address, topics, fromBlock, toBlock: head.number })) {
+      for (const log of logs) spends[log.topics[0] === AUTHORIZATION_USED ? "used" : "canceled"] = log;
+      spends.searched = toBlock;
+      if (spends.used !== undefined || (until === "end" && (await isPast(validBefore, toBlock, head)))) break;
     }
-    return judgeSilence(reads, view);
+    return spends;
   };
 }
 
-/**
- * No use was found; a node whose logs are behind would say the same. `authorizationState` is the proof, read at a finalized
- * block past `validBefore`: no later block takes the authorization, and only the chain's clock counts. If it is true, that
- * alone proves no payment, because a cancelled authorization is spent too.
- */
-async function judgeSilence(reads: Reads, { authorization, since, finalized }: View): Promise<Evidence> {
-  const endedFor = finalized.timestamp - authorization.validBefore;
-  if (endedFor <= 0n) return { kind: "open" };
-  if (!(await isSpent(reads, authorization, finalized.number))) {
-    return { kind: "unpaid", reason: "expired", block: finalized.number };
-  }
-  if (endedFor <= LAG_SECONDS_MAX) return { kind: "open" };
-  const reason = `the authorization is spent, though by no transaction since block ${since}: it was spent before it was claimed, or the node lacks logs`;
-  return { kind: "contradiction", reason };
+/** The token says that it is unused at `head`. */
+async function judgeUnused({ authorization, head, final }: View): Promise<Evidence> {
+  if (head.timestamp <= authorization.validBefore) return { kind: "open" };
+  const its = await final();
+  if (its === undefined || its.timestamp <= authorization.validBefore) return { kind: "open" };
+  return { kind: "unpaid", reason: "expired", block: its.number };
 }
 
-async function isSpent(reads: Reads, authorization: TokenAuthorization, block: bigint): Promise<boolean> {
-  const state = await reads.call(
-    { to: authorization.asset, data: authorizationStateOf(authorization) },
-    block,
-  );
+async function isFinal(block: bigint, { final }: View): Promise<boolean> {
+  const its = await final();
+  return its !== undefined && block <= its.number;
+}
+
+/** The last final block that is not above `head`: the node says which, or else it is so deep. Undefined if there is none yet. */
+async function finalBelow(reads: Reads, head: Block, voidDepth: number): Promise<Block | undefined> {
+  const finalized = await reads.block("finalized").catch(unlessRefused);
+  if (finalized !== undefined) return finalized.number <= head.number ? finalized : undefined;
+  const deep = head.number - BigInt(voidDepth);
+  return deep < 0n ? undefined : reads.block(deep);
+}
+
+/** Whether the token says that the authorization is spent at this block. Undefined if the node that was asked does not know the block. */
+export async function isSpentAt(
+  reads: Reads,
+  authorization: Pick<TokenAuthorization, "asset" | "from" | "nonce">,
+  { hash: blockHash }: Pick<Block, "hash">,
+): Promise<boolean | undefined> {
+  const call = { to: authorization.asset, data: authorizationStateOf(authorization) };
+  const state = await reads.call(call, { blockHash }).catch(unlessRefused);
+  if (state === undefined) return undefined;
   if (state.length !== 66) throw unavailable("eth_call: the asset answers no authorizationState");
   return BigInt(state) !== 0n;
+}
+
+function unlessRefused(error: unknown): undefined {
+  if (!(error instanceof Refused)) throw error;
+}
+
+function once<Value>(read: () => Promise<Value>): () => Promise<Value> {
+  let reading: Promise<Value> | undefined;
+  return () => {
+    reading ??= read();
+    return reading;
+  };
+}
+
+const AUTHORIZATION_STATE = keccak256Hex(Buffer.from("authorizationState(address,bytes32)")).slice(0, 10);
+
+/** Call data of `authorizationState(from, nonce)`, which is true once the nonce is used or cancelled. */
+function authorizationStateOf({ from, nonce }: Pick<TokenAuthorization, "from" | "nonce">): Hex {
+  return `${AUTHORIZATION_STATE}${addressWord(from)}${bytes32Word(nonce)}` as Hex;
 }

@@ -21,6 +21,13 @@ type Call<Schema extends z.ZodType> = {
  */
 export type Rpc = <Schema extends z.ZodType>(call: Call<Schema>) => Promise<z.output<Schema>>;
 
+/** The node answers no more for a while. The same question may be asked again later. */
+export class RateLimited extends AppError {
+  constructor(reason: string) {
+    super("payment.unavailable", { reason });
+  }
+}
+
 /** The node answered with a refusal: it may answer a smaller question. */
 export class Refused extends AppError {
   constructor(reason: string) {
@@ -50,7 +57,10 @@ export function createRpc({ url, timeoutMs }: { url: Secret; timeoutMs: number }
     const { error, result } = (response ?? {}) as { error?: { code?: unknown; message?: unknown } } & {
       result?: unknown;
     };
-    if (error) throw new Refused(`${method}: error ${error.code}: ${redact(String(error.message))}`);
+    if (error) {
+      const reason = `${method}: error ${error.code}: ${redact(String(error.message))}`;
+      throw isRateLimit(error) ? new RateLimited(reason) : new Refused(reason);
+    }
     const parsed = answer.safeParse(result);
     if (parsed.success) return parsed.data;
     throw unavailable(`${method}: the node's answer is not readable`);
@@ -71,7 +81,19 @@ function toFailure(method: string, thrown: unknown, timeoutMs: number): AppError
 /** Some statuses are about the caller, or how often it calls, and not about the question. */
 function refusal(method: string, status: number): AppError {
   const reason = `${method}: status ${status}`;
-  return [401, 403, 404, 429].includes(status) ? unavailable(reason) : new Refused(reason);
+  if (status === 429) return new RateLimited(reason);
+  return [401, 403, 404].includes(status) ? unavailable(reason) : new Refused(reason);
+}
+
+/**
+ * Whether a JSON-RPC error says that too much was asked at a time. Providers have no code of their own for it: -32005 is "limit
+ * exceeded" in EIP-1474, and some use it for too many logs too.
+ */
+function isRateLimit({ code, message }: { code?: unknown; message?: unknown }): boolean {
+  const text = String(message);
+  if (/rate.?limit|too many requests|requests? (limit|per)|compute units|capacity|throttl/i.test(text))
+    return true;
+  return code === 429 || (code === -32005 && !/range|results|logs|size|blocks/i.test(text));
 }
 
 /** `fetch failed` has its reason one level deeper. Only codes such as ECONNREFUSED are safe to repeat. */
@@ -105,7 +127,7 @@ const quantity = z
   .transform(BigInt);
 
 /** The part of a block that evidence needs. */
-export const Block = z.object({ number: quantity, timestamp: quantity });
+export const Block = z.object({ number: quantity, hash: hex, timestamp: quantity });
 export type Block = z.infer<typeof Block>;
 
 /** A log of the contract ABI, as eth_getLogs and receipts have it. */
@@ -142,22 +164,32 @@ export function toQuantity(value: bigint): Hex {
 
 /** The questions that are asked of a node about its blocks. */
 export type Reads = {
-  block(tag: "latest" | "finalized"): Promise<Block>;
+  /** Throws `Refused` if the node has no such block or, for `finalized`, does not know the tag. */
+  block(at: "latest" | "finalized" | bigint): Promise<Block>;
   /** Null if the node knows no such transaction in its chain. */
   receipt(transaction: Hex): Promise<Receipt | null>;
-  /** `eth_call` at this block. */
-  call(call: { to: Hex; data: Hex }, block: bigint | "latest"): Promise<Hex>;
+  /** `eth_call` at this block. One that is named by its hash must still be in the chain (EIP-1898). */
+  call(call: { to: Hex; data: Hex }, at: bigint | "latest" | { blockHash: Hex }): Promise<Hex>;
 };
 
 export function createReads(rpc: Rpc): Reads {
   return {
-    block: (tag) => rpc({ method: "eth_getBlockByNumber", params: [tag, false], answer: Block }),
+    async block(at) {
+      const params = [named(at), false];
+      const block = await rpc({ method: "eth_getBlockByNumber", params, answer: z.nullable(Block) });
+      if (block === null) throw new Refused(`eth_getBlockByNumber: the node has no block ${at}`);
+      return block;
+    },
     receipt: (hash) => rpc({ method: "eth_getTransactionReceipt", params: [hash], answer: Receipt }),
-    call: (call, block) => {
-      const at = block === "latest" ? block : toQuantity(block);
-      return rpc({ method: "eth_call", params: [call, at], answer: hex });
+    call: (call, at) => {
+      const block = typeof at === "object" ? { ...at, requireCanonical: true } : named(at);
+      return rpc({ method: "eth_call", params: [call, block], answer: hex });
     },
   };
+}
+
+function named(block: string | bigint): string {
+  return typeof block === "bigint" ? toQuantity(block) : block;
 }
 
 /** `eth_call` at the latest block of any chain. Throws `payment.unavailable`. */

@@ -1,5 +1,6 @@
 import type { Hex } from "./encoding.ts";
-import { AUTHORIZATION_USED, addressIn, addressTopic, adjacent, type LogSearch, TRANSFER } from "./logs.ts";
+import { addressIn, addressTopic, type LogSearch } from "./logs.ts";
+import { amountOf, authorizationIn, type EventOrder, type Pair, pairsIn, TRANSFER } from "./proof.ts";
 import { type Log, type Reads, type Receipt, unavailable } from "./rpc.ts";
 
 export type Transfer = {
@@ -13,18 +14,24 @@ export type Transfer = {
   authorization?: { authorizer: Hex; nonce: Hex };
 };
 
-export type TransferRange = { asset: Hex; payTo: Hex; fromBlock: bigint; toBlock: bigint };
+export type TransferRange = {
+  asset: Hex;
+  eventOrder: EventOrder;
+  payTo: Hex;
+  fromBlock: bigint;
+  toBlock: bigint;
+};
 
 /** Yields every transfer of `asset` to `payTo` in a range of blocks, both ends included, the oldest first. */
 export function createTransfers(reads: Reads, search: LogSearch) {
   return async function* transfersTo(range: TransferRange): AsyncGenerator<Transfer> {
-    const { asset, payTo, fromBlock, toBlock } = range;
+    const { asset, eventOrder, payTo, fromBlock, toBlock } = range;
     const topics = [TRANSFER, null, addressTopic(payTo)];
-    for await (const logs of search({ address: asset, topics, fromBlock, toBlock })) {
+    for await (const { logs } of search({ address: asset, topics, fromBlock, toBlock })) {
       let receipt: Receipt | undefined;
       for (const log of logs) {
         if (receipt?.transactionHash !== log.transactionHash) receipt = await receiptOf(log);
-        yield toTransfer(log, receipt);
+        yield toTransfer(log, pairsIn(receipt, asset, eventOrder));
       }
     }
   };
@@ -36,21 +43,16 @@ export function createTransfers(reads: Reads, search: LogSearch) {
   }
 }
 
-function toTransfer(log: Log, { logs }: Receipt): Transfer {
+function toTransfer(log: Log, pairs: readonly Pair[]): Transfer {
   const [, from, to] = log.topics as [Hex, Hex, Hex];
-  const before = adjacent(logs).find(([, next]) => next.logIndex === log.logIndex)?.[0];
+  const pair = pairs.find(({ transfer }) => transfer.logIndex === log.logIndex);
   return {
     transaction: log.transactionHash,
     block: log.blockNumber,
     logIndex: log.logIndex,
     from: addressIn(from),
     to: addressIn(to),
-    value: BigInt(log.data),
-    ...(before?.topics[0] === AUTHORIZATION_USED && { authorization: authorizationIn(before) }),
+    value: amountOf(log),
+    ...(pair && { authorization: authorizationIn(pair.used) }),
   };
-}
-
-function authorizationIn({ topics }: Log): { authorizer: Hex; nonce: Hex } {
-  const [, authorizer, nonce] = topics as [Hex, Hex, Hex];
-  return { authorizer: addressIn(authorizer), nonce };
 }

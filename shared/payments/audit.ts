@@ -1,5 +1,6 @@
 import type { Chain } from "../ethereum/chain.ts";
 import { chainIdOf } from "../ethereum/encoding.ts";
+import type { EventOrder } from "../ethereum/proof.ts";
 import type { Transfer } from "../ethereum/transfers.ts";
 import { inPages } from "../redis/pages.ts";
 import { countsAsPaid, type PaymentList, type PaymentSummary } from "./list.ts";
@@ -10,6 +11,7 @@ type AuditedRange = {
   /** CAIP-2. */
   network: string;
   asset: string;
+  eventOrder: EventOrder;
   payTo: string;
   fromBlock: bigint;
   toBlock: bigint;
@@ -36,7 +38,7 @@ export function createMatchTransfers({
   chain,
   payments,
 }: {
-  chain: Pick<Chain, "transfersTo" | "blockPaidIn">;
+  chain: Pick<Chain, "transfersTo" | "proofOf">;
   payments: PaymentList;
 }) {
   return async function* matchTransfers(range: AuditedRange): AsyncGenerator<Finding> {
@@ -49,8 +51,8 @@ export function createMatchTransfers({
   };
 
   async function* findings(range: AuditedRange) {
-    const { asset, payTo, fromBlock, toBlock } = range;
-    const wanted = { asset: asset as `0x${string}`, payTo: payTo as `0x${string}`, fromBlock, toBlock };
+    const { asset, payTo, ...rest } = range;
+    const wanted = { ...rest, asset: asset as `0x${string}`, payTo: payTo as `0x${string}` };
     for await (const transfers of inPages(chain.transfersTo(wanted), TRANSFERS_AT_ONCE)) {
       yield* await judge(transfers, range);
     }
@@ -73,10 +75,10 @@ export function createMatchTransfers({
   /** A payment claimed before the range may have been made within it: the chain shows in which block. */
   async function isMissing({ settlement, sinceBlock, terms }: PaymentSummary, range: AuditedRange) {
     const { transaction } = settlement as Settlement;
-    const block = await chain.blockPaidIn(transaction as `0x${string}`, toAuthorization(terms));
-    return block === undefined
-      ? sinceBlock >= range.fromBlock
-      : block >= range.fromBlock && block <= range.toBlock;
+    const authorization = toAuthorization(terms, range.eventOrder);
+    const proof = await chain.proofOf(transaction as `0x${string}`, authorization);
+    if (proof?.kind !== "paid") return sinceBlock >= range.fromBlock;
+    return proof.block >= range.fromBlock && proof.block <= range.toBlock;
   }
 }
 

@@ -11,6 +11,7 @@ import {
   type NewPayment,
   type Payment,
   type PaymentState,
+  type PaymentTerms,
   type Settlement,
   toPayment,
 } from "./payment.ts";
@@ -20,10 +21,14 @@ import {
   ENDED,
   ENQUEUE_AGAIN,
   ENQUEUE_SETTLED,
+  FORGET,
   LOOK,
+  PROVEN,
   READ,
   REVIEW,
+  SEARCHED,
   TAKE_DUE,
+  type TRANSFER_TAKEN,
   VOID,
 } from "./scripts.ts";
 
@@ -39,6 +44,7 @@ export function createPaymentJournal(partition: Partition, large = partition) {
   const read = script(redis, READ);
   const look = script(redis, LOOK);
   const takeDue = script(redis, TAKE_DUE);
+  const forget = script(redis, FORGET);
 
   return {
     claim: createClaim(partition, large),
@@ -85,8 +91,14 @@ export function createPaymentJournal(partition: Partition, large = partition) {
       return (await takeDue([keys.paymentsDue], [now, until, count])) as string[];
     },
 
-    /** Takes a payment off the reconciler's list because nothing is known of its call any more. */
+    /** Takes a payment off all lists if nothing is known of its call any more. */
     async forget(id: string): Promise<void> {
+      const lists = [keys.paymentsDue, keys.payments, keys.paymentsUnresolved, keys.paymentsInReview];
+      await forget([keys.record(id), keys.payment(id), ...lists], [id, keys.openPayments("")]);
+    },
+
+    /** Takes a payment off the reconciler's list. */
+    async leave(id: string): Promise<void> {
       await redis.zrem(keys.paymentsDue, id);
     },
 
@@ -192,23 +204,27 @@ function createEnqueueing(partition: Partition, large: Partition) {
   return {
     /**
      * The payment is settled: SETTLING (or, for an operator, REVIEW) becomes QUEUED, and the call is added to its queue. The
-     * reconciler looks at `dueAt`. Resolves with the state found.
+     * reconciler looks at `dueAt`. If the chain has shown the transfer, it pays for this call alone from now on. Resolves with the
+     * state found.
      */
     async enqueueSettled(
       payment: Payment,
       { settlement, proven }: Settled,
       { now, dueAt, from = ["SETTLING"] }: From & { dueAt: number },
       lane: Lane = "small",
-    ): Promise<PaymentState | undefined> {
+    ): Promise<Found> {
       const { id, terms } = payment;
+      const transfer = transferKey(keys, terms, settlement);
       const sets = [
         keys.paymentsDue,
         keys.openPayments(terms.payer),
         keys.paymentsUnresolved,
         keys.paymentsInReview,
+        transfer ?? keys.payment(id),
       ];
-      const args = [...named(payment, now), dueAt, JSON.stringify(settlement), proven ? 1 : 0, ...from];
-      return toState(await settled[lane]([keys.record(id), keys.payment(id), ...sets], args));
+      const flags = [proven ? 1 : 0, transfer === undefined ? 0 : 1];
+      const args = [...named(payment, now), dueAt, JSON.stringify(settlement), ...flags, ...from];
+      return toFound(await settled[lane]([keys.record(id), keys.payment(id), ...sets], args));
     },
 
     /** Adds the call of a payment that is QUEUED to its queue again. Resolves with the state found. */
@@ -231,6 +247,8 @@ function createTransitions({ redis, keys }: Partition) {
   const toVoid = script(redis, VOID);
   const review = script(redis, REVIEW);
   const dispatching = script(redis, DISPATCHING);
+  const proven = script(redis, PROVEN);
+  const searched = script(redis, SEARCHED);
   const ended = script(redis, ENDED);
   const unresolved = [keys.paymentsUnresolved, keys.paymentsInReview];
 
@@ -278,10 +296,16 @@ function createTransitions({ redis, keys }: Partition) {
       return (await dispatching(own(id), [now])) === "SETTLING";
     },
 
-    /** Records that the chain has shown the payment at the configured depth, in this transaction. */
-    async markProven({ id, settlement }: Payment, transaction: string): Promise<void> {
-      const shown = settlement && JSON.stringify({ ...settlement, transaction });
-      await redis.hset(keys.payment(id), { proven: 1, ...(shown && { settlement: shown }) });
+    /** Records that the chain has shown this settlement at the configured depth: its transfer pays for this call alone. */
+    async markProven({ id, terms }: Payment, settlement: Settlement): Promise<Found> {
+      const transfer = transferKey(keys, terms, settlement);
+      if (transfer === undefined) throw new Error("a proof shows a transfer");
+      return toFound(await proven([...own(id), transfer], [id, JSON.stringify(settlement)]));
+    },
+
+    /** Records that no use of the authorization was found up to this block. */
+    async markSearched(id: string, block: bigint): Promise<void> {
+      await searched([keys.payment(id)], [String(block)]);
     },
 
     /** Records, for an operator, what contradicts a payment whose call may already be with the runner. */
@@ -291,11 +315,29 @@ function createTransitions({ redis, keys }: Partition) {
 
     /** The call has ended: drops what was needed to finish it, and lets the rest expire. */
     async markEnded(payment: Payment, now: number): Promise<void> {
-      const { id, identifier } = payment;
-      const touched = [...own(id), keys.paymentsDue, identifierKey(payment), keys.paymentsUnresolved];
-      await ended(touched, [id, now, identifier === undefined ? 0 : 1]);
+      const { id, identifier, terms, settlement } = payment;
+      const transfer = settlement && transferKey(keys, terms, settlement);
+      const common = [...own(id), keys.paymentsDue, identifierKey(payment), keys.paymentsUnresolved];
+      const flags = [identifier === undefined ? 0 : 1, transfer === undefined ? 0 : 1];
+      await ended([...common, transfer ?? keys.payment(id)], [id, now, ...flags]);
     },
   };
+}
+
+/** The state that a change has found, or that it was not made because the transfer pays for another call already. */
+export type Found = PaymentState | undefined | typeof TRANSFER_TAKEN;
+
+function toFound(reply: unknown): Found {
+  return (reply as Found | null) ?? undefined;
+}
+
+/** The key of the transfer that pays, by its place in the chain. Undefined if the chain has not shown it. */
+function transferKey(
+  keys: Partition["keys"],
+  { network }: PaymentTerms,
+  { transaction, position }: Settlement,
+): string | undefined {
+  return position === undefined ? undefined : keys.paidTransfer(network, transaction.toLowerCase(), position);
 }
 
 function toState(reply: unknown): PaymentState | undefined {

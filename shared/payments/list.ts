@@ -2,7 +2,7 @@ import { toScored } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
 import { isNewer } from "../redis/version.ts";
-import type { Payment, PaymentState, PaymentTerms, Settlement } from "./payment.ts";
+import { type Payment, type PaymentState, PaymentTerms, type Settlement } from "./payment.ts";
 
 /** A payment without its body and the other fields that are needed only to finish it. */
 export type PaymentSummary = Pick<
@@ -135,23 +135,23 @@ function toSummary(id: string, fields: readonly (string | null)[]): PaymentSumma
     fields;
   const isLater = isNewer("record", recordV) || isNewer("payment", v);
   if (state == null || (terms == null && !isLater)) return undefined;
-  const parse = isLater ? parseIfPossible : JSON.parse;
+  const known = PaymentTerms.safeParse(parseIfPossible(terms));
   return {
     id,
     state: state as PaymentState,
-    terms: isLater ? { ...UNKNOWN_TERMS, ...parse(terms ?? "") } : parse(terms ?? ""),
+    terms: known.success ? known.data : { ...UNKNOWN_TERMS, ...(isLater && parseIfPossible(terms)) },
     claimedAt: Number(claimedAt),
     changedAt: Number(changedAt),
     sinceBlock: isLater ? 0n : BigInt(sinceBlock ?? 0),
     dispatches: Number(dispatches),
-    settlement: settlement == null ? undefined : (parse(settlement) as Settlement),
+    settlement: parseIfPossible(settlement) as Settlement | undefined,
     proven: proven === "1",
-    reason: reason ?? undefined,
+    reason: reason ?? (known.success || isLater ? undefined : "what is stored of it cannot be read"),
     isNewer: isLater,
   };
 }
 
-/** In place of what cannot be read of a later release's payment. */
+/** In place of what cannot be read of a payment. */
 const UNKNOWN_TERMS: PaymentTerms = {
   ...{
     service_id: 0,
@@ -166,9 +166,9 @@ const UNKNOWN_TERMS: PaymentTerms = {
   ...{ amount: "0", valid_after: "0", valid_before: "0", quote_digest: "?", x402_version: 2, body_bytes: 0 },
 };
 
-function parseIfPossible(text: string) {
+function parseIfPossible(text: string | null | undefined) {
   try {
-    return JSON.parse(text);
+    return text == null ? undefined : JSON.parse(text);
   } catch {
     return undefined;
   }

@@ -1,7 +1,9 @@
-import type { TokenAuthorization } from "../ethereum/logs.ts";
+import { z } from "zod";
+import { AppError, messageOf } from "../errors/app-error.ts";
+import type { EventOrder, TokenAuthorization } from "../ethereum/proof.ts";
 import { callIdFrom } from "../job-call/call-id.ts";
 import { JobCall, toJson } from "../job-call/job-call.ts";
-import { isNewer, newer, VERSIONS } from "../redis/version.ts";
+import { isNewer, isNewerError, newer, VERSIONS } from "../redis/version.ts";
 
 /**
  * The states of a paid call, in its one record (`{postern}:call:<id>`). They only move forward:
@@ -14,26 +16,29 @@ import { isNewer, newer, VERSIONS } from "../redis/version.ts";
  */
 export type PaymentState = "SETTLING" | "QUEUED" | "FAILED" | "INJECTED" | "DISCARDED" | "VOID" | "REVIEW";
 
+const decimal = z.string().regex(/^\d+$/);
+
 /** What the payer signed, and what it pays for. Amounts and times are decimal strings, addresses and nonce 0x hex. */
-export type PaymentTerms = {
-  service_id: number;
-  job_index: number;
+export const PaymentTerms = z.object({
+  service_id: z.number(),
+  job_index: z.number(),
   /** CAIP-2. */
-  network: string;
-  asset: string;
-  symbol: string;
-  pay_to: string;
-  payer: string;
-  nonce: string;
-  amount: string;
+  network: z.string(),
+  asset: z.string(),
+  symbol: z.string(),
+  pay_to: z.string(),
+  payer: z.string(),
+  nonce: z.string(),
+  amount: decimal,
   /** Unix seconds. */
-  valid_after: string;
-  valid_before: string;
-  quote_digest: string;
-  x402_version: 1 | 2;
+  valid_after: decimal,
+  valid_before: decimal,
+  quote_digest: z.string(),
+  x402_version: z.literal([1, 2]),
   /** The size of the request's body. */
-  body_bytes: number;
-};
+  body_bytes: z.number(),
+});
+export type PaymentTerms = z.infer<typeof PaymentTerms>;
 
 /** The body of a request to a facilitator: the client's whole payload as it was sent, and the offer that it accepted. */
 export type FacilitatorRequest = {
@@ -56,6 +61,8 @@ export type Settlement = {
   network: string;
   payer: string;
   by: "facilitator" | "chain" | "operator";
+  /** The place of the transfer among the logs of the transaction's receipt, if the chain has shown it (`Pair`). */
+  position?: number;
   decided?: Decision;
 };
 
@@ -73,6 +80,8 @@ export type Payment = {
   facilitator: string;
   /** A block before the claim: the payment cannot be in an earlier one. 0 if no chain was asked. */
   sinceBlock: bigint;
+  /** Up to this block no use of the authorization was found. */
+  searched: bigint | undefined;
   dispatches: number;
   dispatchedAt: number;
   claimedAt: number;
@@ -130,7 +139,7 @@ export function fieldsOf(payment: NewPayment, now: number): (string | number | B
 
 /**
  * Reads a payment from its record and its hash, each a flat list of names and values. Undefined if one of them is missing.
- * Throws `record.newer`.
+ * Throws `record.newer`, and `record.unreadable` if what is stored is no payment.
  */
 export function toPayment(
   id: string,
@@ -140,16 +149,29 @@ export function toPayment(
   const payment = toObject(paymentFields);
   if (isNewer("record", record["v"]) || isNewer("payment", payment["v"])) throw newer();
   if (record["st"] === undefined || payment["terms"] === undefined) return undefined;
+  try {
+    return read(id, record, payment);
+  } catch (cause) {
+    if (isNewerError(cause)) throw cause;
+    const reason = `what is stored of ${id} cannot be read: ${messageOf(cause)}`;
+    throw new AppError("record.unreadable", { reason, retryAfterMs: 60_000, cause });
+  }
+}
+
+type Fields = Record<string, string | undefined>;
+
+function read(id: string, record: Fields, payment: Fields): Payment {
   const settlement = parsed<Settlement>(payment["settlement"]);
   return {
     id,
     state: record["st"] as PaymentState,
-    terms: JSON.parse(payment["terms"]) as PaymentTerms,
+    terms: PaymentTerms.parse(JSON.parse(payment["terms"] ?? "")),
     call: payment["call"] === undefined ? undefined : toCall(payment["call"]),
     callBytes: Number(payment["call_bytes"] ?? Buffer.byteLength(payment["call"] ?? "")),
     request: parsed<FacilitatorRequest>(payment["request"]),
     facilitator: payment["facilitator"] ?? "",
     sinceBlock: BigInt(payment["since_block"] ?? 0),
+    searched: payment["searched"] === undefined ? undefined : BigInt(payment["searched"]),
     dispatches: Number(payment["dispatches"]),
     dispatchedAt: Number(payment["dispatched_at"]),
     claimedAt: Number(payment["claimed_at"]),
@@ -183,8 +205,9 @@ function toObject(fields: readonly string[]): Record<string, string> {
 }
 
 /** The authorization that the payer signed (EIP-3009), in the form in which the chain is asked about it. */
-export function toAuthorization(terms: PaymentTerms): TokenAuthorization {
+export function toAuthorization(terms: PaymentTerms, eventOrder: EventOrder): TokenAuthorization {
   return {
+    eventOrder,
     asset: terms.asset as `0x${string}`,
     from: terms.payer as `0x${string}`,
     to: terms.pay_to as `0x${string}`,
@@ -198,12 +221,12 @@ export function toAuthorization(terms: PaymentTerms): TokenAuthorization {
 /** The settlement as the client is told of it. */
 export function toSettlement(
   { terms, request }: Pick<Payment, "terms" | "request">,
-  { transaction, by }: Pick<Settlement, "transaction" | "by">,
+  known: Pick<Settlement, "transaction" | "by" | "position">,
 ): Settlement {
   // In version 1 the offer calls the network by a name, and the client expects that name.
   const asked = request?.paymentRequirements as { network?: unknown } | undefined;
   const network = typeof asked?.network === "string" ? asked.network : terms.network;
-  return { transaction, network, payer: terms.payer, by };
+  return { network, payer: terms.payer, ...known };
 }
 
 /**

@@ -1,13 +1,15 @@
 import type { Audit } from "../audit/audit.ts";
 import type { Clock } from "../time/clock.ts";
-import type { PaymentJournal } from "./journal.ts";
-import { type Decision, type Payment, type PaymentState, toSettlement } from "./payment.ts";
+import type { Found, PaymentJournal } from "./journal.ts";
+import { type Decision, type Payment, toSettlement } from "./payment.ts";
 
-/** An operator's decision on a payment in REVIEW. */
-export type Verdict = { kind: "settled"; transaction: string } | { kind: "void" };
+/** An operator's decision on a payment in REVIEW. `position` is that of the transfer, if the chain was asked (`Pair`). */
+export type Verdict =
+  | { kind: "settled"; transaction: string; position: number | undefined }
+  | { kind: "void" };
 
 /** `left`: the payment was not in REVIEW any more; nothing was done. */
-type Resolved = { kind: "done" } | { kind: "left"; state: PaymentState | undefined };
+type Resolved = { kind: "done" } | { kind: "left"; state: Found };
 
 /** The reason that the payer sees. */
 const BY_OPERATOR = "by the operator's decision";
@@ -44,13 +46,14 @@ export function createResolve({
   };
 
   /** Returns the state found. */
-  function decide(payment: Payment, verdict: Verdict, decided: Decision): Promise<PaymentState | undefined> {
+  function decide(payment: Payment, verdict: Verdict, decided: Decision): Promise<Found> {
     const fromReview = { now: clock(), from: ["REVIEW"] } as const;
     if (verdict.kind === "void") {
       return journal.markVoid(payment, { reason: BY_OPERATOR, decided }, fromReview);
     }
-    const { transaction } = verdict;
-    const settlement = { ...toSettlement(payment, { transaction, by: "operator" }), decided };
+    const { transaction, position } = verdict;
+    const known = { transaction, by: "operator", ...(position !== undefined && { position }) } as const;
+    const settlement = { ...toSettlement(payment, known), decided };
     return journal.enqueueSettled(payment, { settlement, proven: false }, { ...fromReview, dueAt: clock() });
   }
 }

@@ -74,14 +74,27 @@ local function addPaid(settlement)
   endBatch()
 end`;
 
+/** What a script answers, and changes nothing, if the transfer pays for another call already. */
+export const TRANSFER_TAKEN = "TRANSFER_TAKEN";
+
+/** Lua with a function that takes a transfer for a call, under the transfer's key. False if it pays for another one. */
+const TAKE_TRANSFER = `
+local function takeTransfer(key, id)
+  local by = redis.call('GET', key)
+  if by and by ~= id then return false end
+  if not by then redis.call('SET', key, id) end
+  return true
+end`;
+
 /**
- * KEYS record, payment, due, open, unresolved, in review. ARGV now, prefix, job, queue, id, due at, settlement, proven, from states...
- * Adds the call, and changes one of these states to QUEUED. Answers the state found.
+ * KEYS record, payment, due, open, unresolved, in review, transfer. ARGV now, prefix, job, queue, id, due at, settlement, proven, has
+ * transfer, from states... Adds the call, and changes one of these states to QUEUED. Answers the state found.
  */
-export const ENQUEUE_SETTLED = () => `${EVEN_IF_FULL}${unlessNewer("record")}${ADD_PAID()}
+export const ENQUEUE_SETTLED = () => `${EVEN_IF_FULL}${unlessNewer("record")}${ADD_PAID()}${TAKE_TRANSFER}
 local st = redis.call('HGET', KEYS[1], 'st')
-for i = 9, #ARGV do
+for i = 10, #ARGV do
   if st == ARGV[i] then
+    if ARGV[9] == '1' and not takeTransfer(KEYS[7], ARGV[5]) then return '${TRANSFER_TAKEN}' end
     local refused = addPaid(ARGV[7])
     if refused then return refused end
     redis.call('HSET', KEYS[1], 'st', 'QUEUED', 'at', now)
@@ -146,6 +159,16 @@ if st == 'SETTLING' then
 end
 return st`;
 
+/**
+ * KEYS record, payment, due, payments, unresolved, in review. ARGV id, prefix of the sets of open payments. Takes a payment without a
+ * record off every list.
+ */
+export const FORGET = `${EVEN_IF_FULL}
+if redis.call('EXISTS', KEYS[1]) == 1 then return end
+for k = 3, 6 do redis.call('ZREM', KEYS[k], ARGV[1]) end
+local ok, terms = pcall(cjson.decode, redis.call('HGET', KEYS[2], 'terms') or '')
+if ok and type(terms) == 'table' and terms.payer then redis.call('SREM', ARGV[2] .. terms.payer, ARGV[1]) end`;
+
 /** KEYS record, payment. ARGV now. Counts a settle request that is about to be sent again. Answers the state found. */
 export const DISPATCHING = `${EVEN_IF_FULL}${unlessNewer("record")}
 local st = redis.call('HGET', KEYS[1], 'st')
@@ -155,7 +178,21 @@ if st == 'SETTLING' then
 end
 return st`;
 
-/** KEYS record, payment, due, identifier, unresolved. ARGV id, now, has identifier. Drops what was needed to finish the call. */
+/**
+ * KEYS record, payment, transfer. ARGV id, settlement. Notes that the chain has shown this settlement. Answers the state found.
+ */
+export const PROVEN = `${EVEN_IF_FULL}${unlessNewer("record")}${TAKE_TRANSFER}
+local st = redis.call('HGET', KEYS[1], 'st')
+if not st then return nil end
+if not takeTransfer(KEYS[3], ARGV[1]) then return '${TRANSFER_TAKEN}' end
+redis.call('HSET', KEYS[2], 'proven', 1, 'settlement', ARGV[2])
+return st`;
+
+/** KEYS payment. ARGV block. Notes up to where no use of the authorization was found. */
+export const SEARCHED = `${EVEN_IF_FULL}
+if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('HSET', KEYS[1], 'searched', ARGV[1]) end`;
+
+/** KEYS record, payment, due, identifier, unresolved, transfer. ARGV id, now, has identifier, has transfer. Drops what was needed to finish the call. */
 export const ENDED = `${EVEN_IF_FULL}${unlessNewer("record")}
 local left = redis.call('PTTL', KEYS[1])
 local w = tonumber(redis.call('HGET', KEYS[1], 'w'))
@@ -167,6 +204,7 @@ redis.call('HDEL', KEYS[2], 'call', 'request')
 redis.call('HSETNX', KEYS[2], 'ended_at', ARGV[2])
 redis.call('PEXPIRE', KEYS[2], left)
 if ARGV[3] == '1' then redis.call('PEXPIRE', KEYS[4], left) end
+if ARGV[4] == '1' then redis.call('PEXPIRE', KEYS[6], left) end
 redis.call('ZREM', KEYS[3], ARGV[1])
 redis.call('ZREM', KEYS[5], ARGV[1])`;
 

@@ -24,6 +24,7 @@
  *   {postern}:payments:unresolved           zset: payments that are SETTLING, by the time they were claimed
  *   {postern}:payments:review               zset: payments in REVIEW, by the time they were claimed
  *   {postern}:payments:open:<payer>         set: a payer's payments that are SETTLING or in REVIEW
+ *   {postern}:transfer:<network>:<tx>:<n>   string: the call that this transfer on the chain pays for
  *   {postern}:payment-id:<payer>:<id>       hash: the call that a payer's own payment identifier stands for
  *   {postern}:quote:<digest>                string: the call that used up an operator's quote
  *   {postern}:caller-nonce:<hash>           string: the call that used up a caller's nonce
@@ -74,6 +75,8 @@ export function keysOf(prefix: string) {
     paymentsDue: `${prefix}:payments:due`,
     paymentsUnresolved: `${prefix}:payments:unresolved`,
     paymentsInReview: `${prefix}:payments:review`,
+    paidTransfer: (network: string, transaction: string, position: number) =>
+      `${prefix}:transfer:${network}:${transaction}:${position}`,
     openPayments: (payer: string) => `${prefix}:payments:open:${payer}`,
     paymentIdentifier: (payer: string, identifier: string) => `${prefix}:payment-id:${payer}:${identifier}`,
     usedQuote: (digest: string) => `${prefix}:quote:${digest}`,

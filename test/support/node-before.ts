@@ -1,5 +1,7 @@
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import type { z } from "zod";
+import { createNode, NodeIlls } from "../../services/devnet/node.ts";
 
 export type Rpc = { id: number; method: string; params: { fromBlock: string; toBlock: string }[] };
 
@@ -37,6 +39,16 @@ export async function startNodeBefore(
         server.close(() => resolve());
         server.closeAllConnections();
       }),
+  };
+}
+
+/** What a node in front of another does with a request, if it has these ills (startNodeBefore). */
+export function illNode(rpcUrl: string, ills: z.input<typeof NodeIlls>) {
+  const given = NodeIlls.parse(ills);
+  const node = createNode(rpcUrl, () => given);
+  return (rpc: Rpc, res: ServerResponse): true => {
+    void node(rpc).then(({ status, body }) => res.writeHead(status).end(JSON.stringify(body)));
+    return true;
   };
 }
 

@@ -1,16 +1,14 @@
 import type { AcceptedToken } from "../../../shared/config/x402-toml.ts";
-import { type Chain, createChain } from "../../../shared/ethereum/chain.ts";
-import { chainIdOf } from "../../../shared/ethereum/encoding.ts";
+import type { Chain } from "../../../shared/ethereum/chain.ts";
 import type { Transfer } from "../../../shared/ethereum/transfers.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { silentLogger } from "../../../shared/log/logger.ts";
 import { createMatchTransfers, type Mismatch } from "../../../shared/payments/audit.ts";
 import { createPaymentList } from "../../../shared/payments/list.ts";
-import { systemClock } from "../../../shared/time/clock.ts";
 import { readAcceptedTokens } from "../accepted-tokens.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { inTokens, jsonLine } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
+import { chainOfToken } from "./chain-of-token.ts";
 import { toJson } from "./list.ts";
 
 export type AuditOptions = {
@@ -22,14 +20,12 @@ export type AuditOptions = {
 };
 
 type TokenAudit = {
-  token: Pick<AcceptedToken, "network" | "asset" | "symbol" | "decimals" | "pay_to">;
+  token: Pick<AcceptedToken, "network" | "asset" | "symbol" | "decimals" | "pay_to" | "event_order">;
   fromBlock: bigint;
   toBlock: bigint;
   matched: number;
   mismatches: Mismatch[];
 };
-
-const RPC_TIMEOUT_MS = 15_000;
 
 /** `postern payments audit`: 0 if all money in the range has its payment, and all payments have their money. */
 export async function auditPayments(deps: ProgramDeps, options: AuditOptions): Promise<number> {
@@ -43,9 +39,9 @@ export async function auditPayments(deps: ProgramDeps, options: AuditOptions): P
     const audits: TokenAudit[] = [];
     for (const { token, chain } of chosen) {
       const audit: TokenAudit = { token, fromBlock, toBlock, matched: 0, mismatches: [] };
-      const { network, asset, pay_to: payTo } = token;
+      const { network, asset, event_order: eventOrder, pay_to: payTo } = token;
       const matchTransfers = createMatchTransfers({ chain, payments });
-      for await (const found of matchTransfers({ network, asset, payTo, fromBlock, toBlock })) {
+      for await (const found of matchTransfers({ network, asset, eventOrder, payTo, fromBlock, toBlock })) {
         if (found.kind === "matched") audit.matched += 1;
         else audit.mismatches.push(found);
       }
@@ -71,19 +67,12 @@ function chooseTokens(
     return EXIT.usage;
   }
   const audited = tokens.flatMap((token) => {
-    const chain = chainOf(token);
+    const chain = chainOfToken(token);
     return chain === undefined ? [] : [{ token, chain }];
   });
   if (audited.length === tokens.length) return audited;
   deps.printError("x402.toml: a token of this network has no rpc_url, so its chain cannot be asked\n");
   return EXIT.config;
-}
-
-function chainOf({ network, rpc_url: rpcUrl, confirmations }: AcceptedToken): Chain | undefined {
-  if (rpcUrl === undefined) return undefined;
-  const chainId = chainIdOf(network);
-  const log = silentLogger;
-  return createChain({ rpcUrl, chainId, confirmations, timeoutMs: RPC_TIMEOUT_MS, clock: systemClock, log });
 }
 
 /** Nodes differ by some blocks: the range ends where all have been. */
@@ -92,7 +81,6 @@ async function latestOf(chains: readonly Chain[]): Promise<bigint> {
   return heads.reduce((least, { number }) => (number < least ? number : least), heads[0]?.number ?? 0n);
 }
 
-/** For scripts. */
 /** For scripts. */
 function auditJson(audits: readonly TokenAudit[]) {
   return {

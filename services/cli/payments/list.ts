@@ -5,9 +5,10 @@ import {
   type PaymentFilter,
   type PaymentSummary,
 } from "../../../shared/payments/list.ts";
+import { readAcceptedTokens } from "../accepted-tokens.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { toIso, toIsoSeconds } from "../text.ts";
+import { inTokens, toIso, toIsoSeconds } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 
 /** A limit of 0 is none. */
@@ -17,6 +18,7 @@ export type ListOptions = PaymentFilter & { limit: number; configDir: string; js
 export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<number> {
   const limit = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
   return withRedis(deps, options, async ({ partition }) => {
+    const toCells = createToCells(decimalsOf(deps, options.configDir));
     const listing = createListing(deps, options.json, {
       headings: ["CALL", "CLAIMED", "STATE", "PAYER", "AMOUNT", "JOB", "REMARK"],
       widths: [34, 20, 9, 42, 24, 8],
@@ -37,9 +39,29 @@ export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<n
   });
 }
 
-function toCells(payment: PaymentSummary): string[] {
+/** Decimals by token, as far as x402.toml has them. */
+type Decimals = ReadonlyMap<string, number>;
+
+function decimalsOf(deps: ProgramDeps, configDir: string): Decimals {
+  const accepted = readAcceptedTokens({ ...deps, printError: () => {} }, configDir) ?? [];
+  return new Map(accepted.map(({ decimals, ...token }) => [nameOf(token), decimals]));
+}
+
+function nameOf({ network, asset }: { network: string; asset: string }): string {
+  return `${network}/${asset}`.toLowerCase();
+}
+
+function createToCells(decimals: Decimals) {
+  return (payment: PaymentSummary): string[] => toCells(payment, decimals.get(nameOf(payment.terms)));
+}
+
+/** Without decimals the amount is in the token's smallest units. */
+function toCells(payment: PaymentSummary, decimals: number | undefined): string[] {
   const { id, state, claimedAt, terms, reason } = payment;
-  const amount = `${terms.amount} ${terms.symbol} units`;
+  const amount =
+    decimals === undefined
+      ? `${terms.amount} ${terms.symbol} units`
+      : `${inTokens(BigInt(terms.amount), decimals)} ${terms.symbol}`;
   const job = `${terms.service_id}/${terms.job_index}`;
   const later = payment.isNewer ? "a later release's; " : "";
   const remark = `${later}${isDisputed(payment) ? "DISPUTED: " : ""}${reason ?? ""}`;

@@ -1,11 +1,16 @@
 import { createAudit } from "../../../shared/audit/audit.ts";
+import type { EventOrder } from "../../../shared/ethereum/proof.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createPaymentJournal } from "../../../shared/payments/journal.ts";
+import { type Payment, toAuthorization } from "../../../shared/payments/payment.ts";
 import { createResolve, type Verdict } from "../../../shared/payments/resolve.ts";
+import { TRANSFER_TAKEN } from "../../../shared/payments/scripts.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
+import { readAcceptedTokens } from "../accepted-tokens.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { operatorName } from "../terminal.ts";
 import { withRedis } from "../with-redis.ts";
+import { chainOfToken } from "./chain-of-token.ts";
 import { decisionText, unknown } from "./show.ts";
 
 export type ResolveOptions = {
@@ -19,15 +24,17 @@ export type ResolveOptions = {
 /** `postern payments resolve`: an operator decides on a payment in REVIEW. 1 if it is in any other state. */
 export function resolvePayment(deps: ProgramDeps, id: string, options: ResolveOptions): Promise<number> {
   const { transaction, reason } = options;
-  const verdict: Verdict = transaction === undefined ? { kind: "void" } : { kind: "settled", transaction };
   return withRedis(deps, options, async ({ partition, log }) => {
     const journal = createPaymentJournal(partition);
     const payment = await journal.look(id);
     if (payment === undefined) throw new Error(unknown(id));
+    const verdict = transaction === undefined ? VOID : await settledBy(deps, options, payment, transaction);
     const audit = createAudit(partition, log);
     const resolve = createResolve({ journal, audit, clock: systemClock, by: operatorName() });
     const resolved = await resolve(payment, verdict, reason);
     await log.flush();
+    if (resolved.kind === "left" && resolved.state === TRANSFER_TAKEN)
+      throw new Error(`this transfer of ${transaction} pays for another call; nothing was changed`);
     if (resolved.kind === "left") {
       const state = resolved.state?.toLowerCase() ?? "gone";
       const left = `${id} is ${state}: only a payment in review can be resolved; nothing was changed`;
@@ -40,5 +47,38 @@ export function resolvePayment(deps: ProgramDeps, id: string, options: ResolveOp
   });
 }
 
+const VOID: Verdict = { kind: "void" };
+
+/** Asks the chain for the transfer, unless the token has no node to ask. Throws what it shows instead. */
+async function settledBy(
+  deps: ProgramDeps,
+  { configDir }: ResolveOptions,
+  { id, terms }: Payment,
+  transaction: string,
+): Promise<Verdict> {
+  const token = readAcceptedTokens(deps, configDir)?.find(
+    ({ network, asset }) => network === terms.network && asset.toLowerCase() === terms.asset.toLowerCase(),
+  );
+  if (token === undefined)
+    throw new Error(
+      `x402.toml has no token ${terms.asset} on ${terms.network}, so its chain cannot be asked`,
+    );
+  const chain = chainOfToken(token);
+  if (chain === undefined) return { kind: "settled", transaction, position: undefined };
+  const authorization = toAuthorization(terms, token.event_order);
+  const proof = await chain.proofOf(transaction as `0x${string}`, authorization);
+  if (proof?.kind === "paid") return { kind: "settled", transaction, position: proof.position };
+  throw new Error(
+    `${NOT_SHOWN[proof?.kind ?? "gone"](transaction, token.event_order)}; ${id} was not changed`,
+  );
+}
+
+const NOT_SHOWN = {
+  gone: (transaction: string) => `the chain has no transaction ${transaction}`,
+  none: (transaction: string) => `transaction ${transaction} does not pay this`,
+  unpaired: (transaction: string, order: EventOrder) =>
+    `transaction ${transaction} has the transfer, but not where event_order = "${order}" has it`,
+};
+
 const VOIDED = "void, by your word";
-const SETTLED = "settled, by your word; its call is in the queue";
+const SETTLED = "settled; its call is in the queue";

@@ -11,11 +11,14 @@ import {
   type PaymentTerms,
   type SettledPayment,
   type Settlement,
+  toAuthorization,
   toSettlement,
 } from "../../../shared/payments/payment.ts";
+import { TRANSFER_TAKEN } from "../../../shared/payments/scripts.ts";
 import { extraMs } from "../../../shared/redis/large.ts";
 import type { BeginWrite, Lane } from "../../../shared/redis/retry-write.ts";
-import type { Clock } from "../../../shared/time/clock.ts";
+import { type Clock, delay } from "../../../shared/time/clock.ts";
+import type { PaymentChain } from "../chains.ts";
 import type { Facilitators } from "../facilitator/pool.ts";
 import { outcomeUnknown, refusedClaim } from "./outcome.ts";
 
@@ -60,8 +63,8 @@ type SettleDeps = {
   facilitators: Facilitators;
   enqueueSettled: EnqueueSettled;
   beginWrite: BeginWrite;
-  /** A facilitator's refusal to settle counts as the end of the payment: there is no chain to ask. */
-  trustFacilitator: boolean;
+  confirmSettlement: ConfirmSettlement;
+  chainOf: (payment: Payment) => PaymentChain;
   clock: Clock;
   log: Logger;
 };
@@ -70,10 +73,10 @@ export type Settle = ReturnType<typeof createSettle>;
 
 /**
  * Sends the settle request of a claimed payment, and does all that follows from its answer. From here on only proof that no
- * money moved refuses: with `trustFacilitator`, the facilitator's refusal. What is not known is said to be unknown.
+ * money moved refuses: without a chain to ask, the facilitator's refusal. What is not known is said to be unknown.
  */
 export function createSettle(deps: SettleDeps) {
-  const { journal, facilitators, enqueueSettled, beginWrite, trustFacilitator, clock, log } = deps;
+  const { journal, facilitators, confirmSettlement, enqueueSettled, beginWrite, chainOf, clock, log } = deps;
 
   /** Only success is an answer: nothing else that is said proves anything, unless the facilitator is trusted. */
   async function askToSettle(payment: Payment, request: FacilitatorRequest): Promise<Settlement> {
@@ -83,10 +86,13 @@ export function createSettle(deps: SettleDeps) {
     const fields = { callId: payment.id, outcome: answer.kind, ms: clock() - startedAt };
     if (answer.kind === "settled") {
       log.info("payment.settle_answered", fields);
-      return toSettlement(payment, { transaction: answer.transaction, by: "facilitator" });
+      const settlement = await confirmSettlement(payment, answer.transaction);
+      if (settlement !== undefined) return settlement;
+      await journal.lookAgain(payment.id, clock()).catch(() => {});
+      throw outcomeUnknown(payment.id, `the chain does not show transaction ${answer.transaction} yet`);
     }
     log.warn("payment.settle_answered", { ...fields, reason: answer.reason });
-    if (answer.kind === "refused" && trustFacilitator) await endRefused(payment, answer.reason);
+    if (answer.kind === "refused" && chainOf(payment) === "trusted") await endRefused(payment, answer.reason);
     await journal.lookAgain(payment.id, clock()).catch(() => {});
     throw outcomeUnknown(payment.id, `the facilitator's answer was ${answer.kind}: ${answer.reason}`);
   }
@@ -131,6 +137,7 @@ function toSettling(payment: NewPayment, now: number): Payment {
     request,
     facilitator,
     sinceBlock,
+    searched: undefined,
     dispatches: 1,
     dispatchedAt: now,
     claimedAt: now,
@@ -145,10 +152,58 @@ function toSettling(payment: NewPayment, now: number): Payment {
   };
 }
 
+/** Mostly the receipt is there at once, and a block later at the most. What comes later is the reconciler's. */
+const RECEIPT_MS_MAX = 5000;
+const RECEIPT_EVERY_MS = 100;
+
+type ConfirmDeps = { chainOf: (payment: Payment) => PaymentChain; clock: Clock };
+
+export type ConfirmSettlement = ReturnType<typeof createConfirmSettlement>;
+
+/**
+ * The settlement in the transaction that the facilitator has named, once its receipt shows that it pays this call. Undefined if it does
+ * not in time, or shows something else: a token may let a used nonce pass without a transfer, and a facilitator may be wrong.
+ */
+export function createConfirmSettlement({ chainOf, clock }: ConfirmDeps) {
+  return async function confirm(payment: Payment, transaction: string): Promise<Settlement | undefined> {
+    const its = chainOf(payment);
+    const known = { transaction, by: "facilitator" } as const;
+    if (typeof its === "string" || !its.wantsReceipt) return toSettlement(payment, known);
+    const authorization = toAuthorization(payment.terms, its.eventOrder);
+    const deadline = clock() + RECEIPT_MS_MAX;
+    for (;;) {
+      const proof = await its.chain
+        .proofOf(transaction as `0x${string}`, authorization)
+        .catch(() => undefined);
+      if (proof?.kind === "paid" && proof.block >= payment.sinceBlock)
+        return toSettlement(payment, { ...known, position: proof.position });
+      if (proof !== undefined || clock() >= deadline) return undefined;
+      await delay(RECEIPT_EVERY_MS);
+    }
+  };
+}
+
 /** How long after queueing the chain is asked: early enough to settle a payment again if its transaction has vanished. */
 const PROVE_AFTER_MS = 30_000;
 
-type EnqueueDeps = { journal: PaymentJournal; beginWrite: BeginWrite; clock: Clock };
+type ReviewDeps = { journal: PaymentJournal; clock: Clock; log: Logger };
+
+export type Review = ReturnType<typeof createReview>;
+
+/** Leaves a payment to an operator, since the evidence does not say what became of it. */
+export function createReview({ journal, clock, log }: ReviewDeps) {
+  return async function review(id: string, reason: string): Promise<void> {
+    await journal.markForReview(id, { now: clock(), reason });
+    log.error("payment.in_review", { callId: id, reason });
+  };
+}
+
+/** Why a transfer proves nothing of a payment although it is exactly the one. */
+export function paysForAnother({ transaction, position }: Settlement): string {
+  return `transfer ${position} of transaction ${transaction} pays for another call`;
+}
+
+type EnqueueDeps = { journal: PaymentJournal; beginWrite: BeginWrite; review: Review; clock: Clock };
 
 export type EnqueueSettled = ReturnType<typeof createEnqueueSettled>;
 
@@ -156,7 +211,7 @@ export type EnqueueSettled = ReturnType<typeof createEnqueueSettled>;
  * Records a settlement and brings the call into its queue, in one step, for the request that settled or the reconciler of any
  * replica. It may be done again and by several at once. False if the payment has ended otherwise: VOID or in REVIEW.
  */
-export function createEnqueueSettled({ journal, beginWrite, clock }: EnqueueDeps) {
+export function createEnqueueSettled({ journal, beginWrite, review, clock }: EnqueueDeps) {
   return async function enqueueSettled(payment: Payment, settlement: Settlement): Promise<boolean> {
     const { callBytes } = payment;
     const known = { settlement, proven: settlement.by === "chain" };
@@ -165,7 +220,8 @@ export function createEnqueueSettled({ journal, beginWrite, clock }: EnqueueDeps
       return journal.enqueueSettled(payment, known, { now, dueAt: now + PROVE_AFTER_MS }, lane);
     }, callBytes);
     failpoint("x402.after_queued");
-    return found !== undefined && found !== "VOID" && found !== "REVIEW";
+    if (found === TRANSFER_TAKEN) await review(payment.id, paysForAnother(settlement));
+    return found !== TRANSFER_TAKEN && found !== undefined && found !== "VOID" && found !== "REVIEW";
   };
 }
 

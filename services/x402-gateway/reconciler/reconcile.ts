@@ -1,4 +1,3 @@
-import type { Chain } from "../../../shared/ethereum/chain.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
@@ -8,12 +7,18 @@ import {
   toAuthorization,
   toSettlement,
 } from "../../../shared/payments/payment.ts";
+import { TRANSFER_TAKEN } from "../../../shared/payments/scripts.ts";
 import { extraMs } from "../../../shared/redis/large.ts";
 import type { BeginWrite } from "../../../shared/redis/retry-write.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
-import type { PaymentChain } from "../chains.ts";
+import type { PaymentChain, TokenChain } from "../chains.ts";
 import type { Facilitators } from "../facilitator/pool.ts";
-import type { EnqueueSettled } from "../payment/settle.ts";
+import {
+  type ConfirmSettlement,
+  type EnqueueSettled,
+  paysForAnother,
+  type Review,
+} from "../payment/settle.ts";
 
 const LOOK_MS_MIN = 2000;
 const LOOK_MS_MAX = 30_000;
@@ -26,11 +31,15 @@ type ReconcileDeps = {
   journal: PaymentJournal;
   chainOf: (payment: Payment) => PaymentChain;
   facilitators: Facilitators;
+  confirmSettlement: ConfirmSettlement;
   enqueueSettled: EnqueueSettled;
+  review: Review;
   beginWrite: BeginWrite;
   isQueued: (payment: Payment) => Promise<boolean>;
   /** A settle request is not sent again while the one before it may still be answered. */
   settleTimeoutMs: number;
+  /** Nor so long after the claim: the payer may have bought anew by then. */
+  maxTimeoutMs: number;
   clock: Clock;
   log: Logger;
 };
@@ -43,10 +52,10 @@ export type Reconcile = ReturnType<typeof createReconcile>;
  * bodies.
  */
 export function createReconcile(deps: ReconcileDeps) {
-  const { journal, chainOf, facilitators, beginWrite, isQueued, clock, log } = deps;
+  const { journal, chainOf, beginWrite, isQueued, clock, log } = deps;
   const lookAgain = createLookAgain({ journal, chainOf, clock, log });
   const settleOpen = createSettleOpen(deps, lookAgain);
-  const prove = createProve({ journal, chainOf, facilitators, clock, log });
+  const prove = createProve(deps);
 
   /** Adds a call again if the queue has lost it; the record tells whether it has ended meanwhile. */
   async function watchQueued(payment: Payment): Promise<void> {
@@ -91,14 +100,17 @@ export function createReconcile(deps: ReconcileDeps) {
 
 /** Finds out what became of a payment in SETTLING: the chain decides; if it is silent the facilitator is asked again. */
 function createSettleOpen(deps: ReconcileDeps, lookAgain: (payment: Payment) => Promise<void>) {
-  const { journal, chainOf, facilitators, enqueueSettled, settleTimeoutMs, clock, log } = deps;
+  const { journal, chainOf, facilitators, confirmSettlement, enqueueSettled, review, clock, log } = deps;
+  const { settleTimeoutMs, maxTimeoutMs } = deps;
 
-  async function askChain(chain: Chain, payment: Payment): Promise<void> {
-    const evidence = await chain.evidenceOf(toAuthorization(payment.terms), payment.sinceBlock);
+  async function askChain(its: TokenChain, payment: Payment): Promise<void> {
+    const evidence = await evidenceOf(its, payment);
     failpoint("x402.after_evidence");
     switch (evidence.kind) {
-      case "paid":
-        return settleAndEnqueue(payment, { transaction: evidence.transaction, by: "chain" });
+      case "paid": {
+        const { transaction, position } = evidence;
+        return enqueue(payment, toSettlement(payment, { transaction, position, by: "chain" }));
+      }
       case "unpaid": {
         const { reason } = evidence;
         await journal.markVoid(payment, { reason }, { now: clock() });
@@ -107,8 +119,9 @@ function createSettleOpen(deps: ReconcileDeps, lookAgain: (payment: Payment) => 
         return;
       }
       case "contradiction":
-        return review(payment, evidence.reason);
+        return review(payment.id, evidence.reason);
       case "open":
+        if (evidence.searched !== undefined) await journal.markSearched(payment.id, evidence.searched);
         return evidence.seen === undefined ? settleAgain(payment) : lookAgain(payment);
     }
   }
@@ -119,22 +132,20 @@ function createSettleOpen(deps: ReconcileDeps, lookAgain: (payment: Payment) => 
     const now = clock();
     // The first request followed the claim, which takes longer for a large call.
     const mayBeUnderWay = now < dispatchedAt + extraMs(callBytes) + settleTimeoutMs;
-    if (request === undefined || mayBeUnderWay || isOver(payment, now)) return lookAgain(payment);
+    const isTooLate = now >= payment.claimedAt + maxTimeoutMs || isOver(payment, now);
+    if (request === undefined || mayBeUnderWay || isTooLate) return lookAgain(payment);
     if (!(await journal.markDispatching(id, now))) return lookAgain(payment);
     const outcome = await facilitators.settle(request, facilitator);
     log.info("payment.settled_again", { callId: id, outcome: outcome.kind });
-    if (outcome.kind !== "settled") return lookAgain(payment);
-    return settleAndEnqueue(payment, { transaction: outcome.transaction, by: "facilitator" });
+    const settlement =
+      outcome.kind === "settled" ? await confirmSettlement(payment, outcome.transaction) : undefined;
+    return settlement === undefined ? lookAgain(payment) : enqueue(payment, settlement);
   }
 
-  async function review({ id }: Payment, reason: string): Promise<void> {
-    await journal.markForReview(id, { now: clock(), reason });
-    log.error("payment.in_review", { callId: id, reason });
-  }
-
-  async function settleAndEnqueue(payment: Payment, known: Pick<Settlement, "transaction" | "by">) {
-    if (!(await enqueueSettled(payment, toSettlement(payment, known)))) return;
-    log.info("payment.reconciled", { callId: payment.id, payer: payment.terms.payer, ...known });
+  async function enqueue(payment: Payment, settlement: Settlement): Promise<void> {
+    if (!(await enqueueSettled(payment, settlement))) return;
+    const { transaction, by } = settlement;
+    log.info("payment.reconciled", { callId: payment.id, payer: payment.terms.payer, transaction, by });
   }
 
   return async function settleOpen(payment: Payment): Promise<void> {
@@ -142,8 +153,15 @@ function createSettleOpen(deps: ReconcileDeps, lookAgain: (payment: Payment) => 
     if (chain === "unknown") return lookAgain(payment);
     if (chain !== "trusted") return askChain(chain, payment);
     if (clock() < Number(payment.terms.valid_before) * 1000 + GRACE_MS) return settleAgain(payment);
-    return review(payment, "the authorization has ended, and the facilitator never said what became of it");
+    return review(
+      payment.id,
+      "the authorization has ended, and the facilitator never said what became of it",
+    );
   };
+}
+
+function evidenceOf({ chain, eventOrder }: TokenChain, { terms, sinceBlock, searched }: Payment) {
+  return chain.evidenceOf(toAuthorization(terms, eventOrder), { since: sinceBlock, searched });
 }
 
 /** Whether the authorization has ended, so that nobody can settle the payment any more. */
@@ -152,11 +170,22 @@ function isOver({ terms }: Payment, now: number): boolean {
 }
 
 /** Puts the next look off: a little at first, then for longer. */
-function createLookAgain({ journal, chainOf, clock, log }: Omit<ProveDeps, "facilitators">) {
-  /** The payment stays as it is until its token is configured again, or facilitators are trusted. */
+function createLookAgain({
+  journal,
+  chainOf,
+  clock,
+  log,
+}: Pick<ReconcileDeps, "journal" | "chainOf" | "clock" | "log">) {
+  const missed = new Map<string, number>();
+
+  /** The payment stays as it is until its token is configured again. Another replica may have the token, so it is soon handed back. */
   async function waitForToken({ id, state, terms: { network, asset } }: Payment): Promise<void> {
-    log.error("payment.token_unknown", { callId: id, state, network, asset });
-    await journal.lookAgain(id, clock() + SELDOM_MS);
+    const token = `${network}/${asset}`;
+    if (clock() >= (missed.get(token) ?? 0)) {
+      log.error("payment.token_unknown", { callId: id, state, network, asset });
+      missed.set(token, clock() + SELDOM_MS);
+    }
+    await journal.lookAgain(id, clock() + LOOK_MS_MAX * Math.random());
   }
 
   return async function lookAgain(payment: Payment): Promise<void> {
@@ -166,50 +195,64 @@ function createLookAgain({ journal, chainOf, clock, log }: Omit<ProveDeps, "faci
   };
 }
 
-type ProveDeps = Pick<ReconcileDeps, "journal" | "chainOf" | "facilitators" | "clock" | "log">;
-
 /**
  * Checks on the chain what a facilitator has said. True once there is nothing more to find out. A payment that the chain
  * contradicts keeps its call, which the runner may have; the log and the journal tell of it.
  */
-function createProve({ journal, chainOf, facilitators, clock, log }: ProveDeps) {
-  /** One question to the node; evidence takes several. The transaction that a facilitator named is mostly there. */
-  async function isShown(chain: Chain, { settlement, terms }: Payment): Promise<boolean> {
-    if (settlement === undefined) return false;
-    return chain.showsPaid(settlement.transaction as `0x${string}`, toAuthorization(terms));
+function createProve({ journal, chainOf, facilitators, maxTimeoutMs, clock, log }: ReconcileDeps) {
+  /** The settlement, if its transaction shows it. One question to the node; evidence takes several. */
+  async function shownBy(
+    { chain, eventOrder }: TokenChain,
+    payment: Payment,
+  ): Promise<{ settlement: Settlement; block: bigint } | undefined> {
+    const { settlement, terms, sinceBlock } = payment;
+    if (settlement === undefined) return undefined;
+    const authorization = toAuthorization(terms, eventOrder);
+    const proof = await chain.proofOf(settlement.transaction as `0x${string}`, authorization);
+    if (proof?.kind !== "paid" || proof.block < sinceBlock) return undefined;
+    return { settlement: { ...settlement, position: proof.position }, block: proof.block };
   }
 
-  /** Settles again if a reorganisation has taken the transaction away, as long as the authorization lasts. */
-  async function settleVanished(chain: Chain, payment: Payment): Promise<void> {
-    const { id, request, settlement, terms, facilitator } = payment;
-    if (request === undefined || settlement === undefined || isOver(payment, clock())) return;
-    const block = await chain.blockPaidIn(settlement.transaction as `0x${string}`, toAuthorization(terms));
-    if (block !== undefined) return;
+  /** Settles again if a reorganisation has taken the transaction away, as long as the payer waits for it. */
+  async function settleVanished(payment: Payment): Promise<void> {
+    const { id, request, facilitator, claimedAt } = payment;
+    const now = clock();
+    if (request === undefined || now >= claimedAt + maxTimeoutMs || isOver(payment, now)) return;
     const outcome = await facilitators.settle(request, facilitator);
     log.warn("payment.vanished", { callId: id, settledAgain: outcome.kind });
   }
 
-  return async function prove(payment: Payment): Promise<boolean> {
-    const chain = chainOf(payment);
-    if (payment.proven || payment.reason !== undefined || chain === "trusted") return true;
-    if (chain === "unknown") return false;
-    const { settlement } = payment;
-    if (settlement !== undefined && (await isShown(chain, payment))) {
-      await journal.markProven(payment, settlement.transaction);
-      return true;
-    }
-    const evidence = await chain.evidenceOf(toAuthorization(payment.terms), payment.sinceBlock);
-    if (evidence.kind === "open") {
-      if (evidence.seen === undefined) await settleVanished(chain, payment);
-      return false;
-    }
-    if (evidence.kind === "paid") {
-      await journal.markProven(payment, evidence.transaction);
-      return true;
-    }
-    const reason = `the call was given to the runner, and the chain says: ${evidence.reason}`;
-    await journal.markDisputed(payment.id, reason);
-    log.error("payment.contradicted", { callId: payment.id, payer: payment.terms.payer, reason });
+  async function markProven(payment: Payment, settlement: Settlement): Promise<true> {
+    const found = await journal.markProven(payment, settlement);
+    if (found === TRANSFER_TAKEN) return dispute(payment, paysForAnother(settlement));
     return true;
+  }
+
+  async function dispute({ id, terms }: Payment, finding: string): Promise<true> {
+    const reason = `the call was given to the runner, and the chain says: ${finding}`;
+    await journal.markDisputed(id, reason);
+    log.error("payment.contradicted", { callId: id, payer: terms.payer, reason });
+    return true;
+  }
+
+  return async function prove(payment: Payment): Promise<boolean> {
+    const its = chainOf(payment);
+    if (payment.proven || payment.reason !== undefined || its === "trusted") return true;
+    if (its === "unknown") return false;
+    const shown = await shownBy(its, payment);
+    if (shown !== undefined && its.chain.isDeep(shown.block)) return markProven(payment, shown.settlement);
+    const evidence = await evidenceOf(its, payment);
+    switch (evidence.kind) {
+      case "open":
+        if (evidence.seen === undefined && shown === undefined) await settleVanished(payment);
+        return false;
+      case "paid": {
+        const { transaction, position } = evidence;
+        const { by } = payment.settlement ?? { by: "chain" };
+        return markProven(payment, toSettlement(payment, { transaction, position, by }));
+      }
+      default:
+        return dispute(payment, evidence.reason);
+    }
   };
 }

@@ -1,4 +1,4 @@
-import { messageOf } from "../../../shared/errors/app-error.ts";
+import { AppError, messageOf } from "../../../shared/errors/app-error.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import { createPaymentList } from "../../../shared/payments/list.ts";
@@ -50,7 +50,7 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
     while (taken === AT_ONCE && !stopped) {
       const now = clock();
       const ids = await journal.takeDue({ now, until: now + leaseMs, count: AT_ONCE });
-      const payments = await Promise.all(ids.map((id) => journal.look(id).catch(unlessNewer)));
+      const payments = await Promise.all(ids.map((id) => journal.look(id).catch(unlessOfRecord)));
       for (const [i, id] of ids.entries()) await begin(id, bulkheadOf(payments[i]));
       taken = ids.length;
     }
@@ -64,9 +64,23 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
   }
 
   async function putOff(id: string, error: unknown): Promise<void> {
-    if (isNewerError(error)) log.warn("payment.newer", { callId: id });
-    else log.warn("payment.reconcile_failed", { callId: id, reason: messageOf(error) });
-    await journal.lookAgain(id, later(LATER_MS)).catch(() => {});
+    const reason = messageOf(error);
+    try {
+      if (isUnreadable(error)) return await setApart(id, reason);
+      if (isNewerError(error)) log.warn("payment.newer", { callId: id });
+      else log.warn("payment.reconcile_failed", { callId: id, reason });
+      await journal.lookAgain(id, later(LATER_MS));
+    } catch {
+      // It comes again at the end of its lease.
+    }
+  }
+
+  /** Nobody can go on with it but an operator. A call that is queued stays so. */
+  async function setApart(id: string, reason: string): Promise<void> {
+    const state = await journal.markForReview(id, { now: clock(), reason });
+    if (state !== "SETTLING") await journal.markDisputed(id, reason);
+    log.error("payment.unreadable", { callId: id, state, reason });
+    await journal.leave(id);
   }
 
   const timer = setInterval(() => {
@@ -90,9 +104,13 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
   };
 }
 
-/** Reconciling it finds out again. */
-function unlessNewer(error: unknown): undefined {
-  if (!isNewerError(error)) throw error;
+/** What is wrong with one record; reconciling it finds out again. */
+function unlessOfRecord(error: unknown): undefined {
+  if (!isNewerError(error) && !isUnreadable(error)) throw error;
+}
+
+function isUnreadable(error: unknown): boolean {
+  return error instanceof AppError && error.code === "record.unreadable";
 }
 
 const REDIS = "redis";

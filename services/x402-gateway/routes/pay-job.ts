@@ -13,7 +13,8 @@ import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { FacilitatorRequest, NewPayment } from "../../../shared/payments/payment.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
-import { type Catalog, type Job, jobPath, type RequestedJob, type Token } from "../catalog.ts";
+import { type Catalog, type Job, jobPath, type RequestedJob } from "../catalog.ts";
+import type { SinceOf } from "../chains.ts";
 import type { VerifyPayment } from "../facilitator/pool.ts";
 import {
   type AcceptedPayment,
@@ -190,8 +191,7 @@ type CheckDeps = {
   admission: Admission;
   authorizeCaller: AuthorizeCaller;
   verifyPayment: VerifyPayment;
-  /** A block of the token's chain that comes before every payment claimed from now on. */
-  headOf: (token: Token) => bigint;
+  sinceOf: SinceOf;
   offerSettings: OfferSettings;
   bodyBytesMax: number;
   clock: Clock;
@@ -215,7 +215,7 @@ export type CheckPayment = ReturnType<typeof createCheckPayment>;
 
 /** Everything that can refuse a new payment, in this order. None of it moves money. */
 export function createCheckPayment(deps: CheckDeps) {
-  const { requestedJob, admission, authorizeCaller, verifyPayment, headOf } = deps;
+  const { requestedJob, admission, authorizeCaller, verifyPayment, sinceOf } = deps;
   const { offerSettings, bodyBytesMax, clock } = deps;
 
   return async function check(req: IncomingMessage, paid: PaidRequest): Promise<Admitted> {
@@ -226,8 +226,6 @@ export function createCheckPayment(deps: CheckDeps) {
     const { decoded, token, payer } = signed;
     const offer = matchOffer(signed, job, offerSettings, clock());
     if (job.operatorQuote !== undefined) assertRequester(job.operatorQuote, payer);
-    // Before the facilitator looks whether the nonce is unused: a later head could be past the block that uses it.
-    const sinceBlock = headOf(token);
     const body = await paid.readBody(bodyBytesMax);
     if (job.operatorQuote !== undefined) assertInputs(job.operatorQuote, body);
     const caller = await authorizeCaller({ job, req, body, payer });
@@ -237,11 +235,24 @@ export function createCheckPayment(deps: CheckDeps) {
       paymentRequirements: offer.requirements,
     };
     const network = decoded.version === 1 ? decoded.network : token.network;
-    const facilitator = await verifyPayment(request, network, token);
+    const [facilitator, sinceBlock] = await bothOf(verifyPayment(request, network, token), sinceOf(signed));
     paid.lease.prove(); // anybody can sign a payment; this one can be settled
     failpoint("x402.after_verify");
     return { kind: "admitted", signed, job, offer, body, caller, request, facilitator, sinceBlock };
   };
+}
+
+/** What both answer. If the chain says that the payment is used up, it does not matter what the facilitator says of it. */
+async function bothOf(verified: Promise<string>, since: Promise<bigint>): Promise<[string, bigint]> {
+  const [facilitator, block] = await Promise.allSettled([verified, since]);
+  if (block.status === "rejected" && isSpentElsewhere(block.reason)) throw block.reason;
+  if (facilitator.status === "rejected") throw facilitator.reason;
+  if (block.status === "rejected") throw block.reason;
+  return [facilitator.value, block.value];
+}
+
+function isSpentElsewhere(error: unknown): boolean {
+  return error instanceof AppError && error.code === "payment.spent_elsewhere";
 }
 
 /** The runner would get an encoded body without being told of its coding. */

@@ -204,7 +204,9 @@ test.each([
     /rpc_url: must be an https URL/,
   ],
   ["no rpc_url", { rpc_url: undefined }, /rpc_url: is missing/],
-  ["more than 1000 confirmations", { confirmations: "1001" }, /confirmations/],
+  ["more than 1000 confirmations", { confirmations: "1001", void_depth: "2000" }, /confirmations/],
+  ["a void_depth that is not above confirmations", { confirmations: "512" }, /void_depth: must be above/],
+  ["an unknown event_order", { event_order: '"any"' }, /event_order/],
 ] as [string, Lines, RegExp][])("a token with %s is refused", (_what, token, problem) => {
   expect(problemsOf({}, { token })).toEqual([expect.stringMatching(problem)]);
 });

@@ -5,7 +5,13 @@ import { useEnds } from "../../fixtures/ends.ts";
 import { type NodeBefore, startNodeBefore } from "../../support/node-before.ts";
 import { recordingLog } from "../../support/recording-log.ts";
 
-type Given = { confirmations?: number; rpcUrl?: string; chainId?: number; timeoutMs?: number };
+type Given = {
+  confirmations?: number;
+  voidDepth?: number;
+  rpcUrl?: string;
+  chainId?: number;
+  timeoutMs?: number;
+};
 
 /** What reads a chain, and nodes in front of its own; both end after the test. */
 export function useChainReader(on: UsedAnvil) {
@@ -13,11 +19,18 @@ export function useChainReader(on: UsedAnvil) {
   return {
     /** Its clock is a century ahead: no evidence may depend on it. */
     chainOf(
-      { confirmations = 1, rpcUrl = on.rpcUrl, chainId = on.chainId, timeoutMs = 5000 }: Given,
+      {
+        confirmations = 1,
+        voidDepth = 512,
+        rpcUrl = on.rpcUrl,
+        chainId = on.chainId,
+        timeoutMs = 5000,
+      }: Given,
       log = recordingLog(),
+      clock = () => Date.now() + 3_155_760_000_000,
     ): Chain {
-      const clock = () => Date.now() + 3_155_760_000_000;
-      const its = createChain({ rpcUrl: new Secret(rpcUrl), chainId, confirmations, timeoutMs, clock, log });
+      const depths = { confirmations, voidDepth };
+      const its = createChain({ rpcUrl: new Secret(rpcUrl), chainId, ...depths, timeoutMs, clock, log });
       ends.defer(() => its.close());
       return its;
     },

@@ -11,14 +11,16 @@ test("a transaction that does not pay this authorization is no payment for it", 
   const [one, two] = [await fixture.authorization(), await fixture.authorization()];
   const chain = chainOf({});
   const transaction = await fixture.pay(one);
-  expect(await chain.blockPaidIn(transaction, two)).toBeUndefined();
-  expect(await chain.blockPaidIn(`0x${"12".repeat(32)}`, one)).toBeUndefined();
+  const { number: block } = await fixture.block();
+  expect(await chain.proofOf(transaction, one)).toEqual({ kind: "paid", position: 1, block });
+  expect(await chain.proofOf(transaction, two)).toEqual({ kind: "none", block });
+  expect(await chain.proofOf(`0x${"12".repeat(32)}`, one)).toBeUndefined();
 });
 
 test("a node of another chain is not asked for evidence: every payment would look unpaid there", async () => {
   const other = chainOf({ chainId: 8453 });
   const its = await fixture.authorization();
-  await expect(other.evidenceOf(its, 0n)).rejects.toThrow("the node serves chain 84532, not 8453");
+  await expect(other.evidenceOf(its, { since: 0n })).rejects.toThrow("the node serves chain 84532, not 8453");
 });
 
 test("the head follows the chain, says when it was read, and recovers by itself from a node that was away", async () => {

@@ -1,9 +1,10 @@
 import { beforeEach, expect, test } from "vitest";
 import type { Chain } from "../../../shared/ethereum/chain.ts";
-import type { TokenAuthorization } from "../../../shared/ethereum/logs.ts";
+import type { TokenAuthorization } from "../../../shared/ethereum/proof.ts";
 import { toQuantity } from "../../../shared/ethereum/rpc.ts";
 import { ASSET, payer, SELLER, useTokenChain } from "../../fixtures/token-chain.ts";
-import { answerWith, forward, type Rpc } from "../../support/node-before.ts";
+import { answerWith, forward, illNode, type Rpc } from "../../support/node-before.ts";
+import { recordingLog } from "../../support/recording-log.ts";
 import { useChainReader } from "./chain-reader.ts";
 
 const fixture = useTokenChain();
@@ -23,21 +24,22 @@ const finalize = () => fixture.mine(2);
 
 test("a payment is paid once it is as deep as configured, and before that only seen", async () => {
   const its = await fixture.authorization();
-  expect(await chain.evidenceOf(its, since)).toEqual({ kind: "open" });
+  expect(await chain.evidenceOf(its, { since })).toEqual({ kind: "open" });
 
   const transaction = await fixture.pay(its);
   const { number: block } = await fixture.block();
-  expect(await chain.evidenceOf(its, since)).toEqual({ kind: "open", seen: { transaction, block } });
-  expect(await chainOf({ confirmations: 0 }).evidenceOf(its, since)).toEqual({
+  expect(await chain.evidenceOf(its, { since })).toEqual({ kind: "open", seen: { transaction, block } });
+  expect(await chainOf({ confirmations: 0 }).evidenceOf(its, { since })).toEqual({
     kind: "paid",
     transaction,
     block,
+    position: 1,
   });
 
   await fixture.mine(1);
-  expect(await chain.evidenceOf(its, since)).toEqual({ kind: "paid", transaction, block });
-  expect(await chainOf({ confirmations: 2 }).evidenceOf(its, since)).toMatchObject({ kind: "open" });
-  expect(await chain.blockPaidIn(transaction, its)).toBe(block);
+  expect(await chain.evidenceOf(its, { since })).toEqual({ kind: "paid", transaction, block, position: 1 });
+  expect(await chainOf({ confirmations: 2 }).evidenceOf(its, { since })).toMatchObject({ kind: "open" });
+  expect(await chain.proofOf(transaction, its)).toEqual({ kind: "paid", position: 1, block });
 });
 
 test("an authorization is found whatever the case of its hex digits", async () => {
@@ -52,28 +54,33 @@ test("an authorization is found whatever the case of its hex digits", async () =
     nonce: upper(its.nonce),
     asset: upper(its.asset),
   };
-  expect(await chain.evidenceOf({ ...its, ...lowered }, since)).toEqual({ kind: "paid", transaction, block });
+  expect(await chain.evidenceOf({ ...its, ...lowered }, { since })).toEqual({
+    kind: "paid",
+    transaction,
+    block,
+    position: 1,
+  });
 });
 
 test("an unused authorization is expired by the time of a finalized block and by nothing else", async () => {
   const its = await fixture.authorization({}, 1000n);
   await fixture.mine(5);
-  expect(await chain.evidenceOf(its, since)).toEqual({ kind: "open" }); // though our clock is a century ahead
+  expect(await chain.evidenceOf(its, { since })).toEqual({ kind: "open" }); // though our clock is a century ahead
 
   await fixture.mineAt(its.validBefore);
   await finalize();
   // the finalized block is of that second, the last that is not past it
   expect((await fixture.block("finalized")).timestamp).toBe(its.validBefore);
-  expect(await chain.evidenceOf(its, since)).toEqual({ kind: "open" });
+  expect(await chain.evidenceOf(its, { since })).toEqual({ kind: "open" });
 
   const late = await fixture.authorization({}, 1000n);
   await fixture.mineAt(late.validBefore + 1n);
-  expect(await chain.evidenceOf(late, since)).toEqual({ kind: "open" });
+  expect(await chain.evidenceOf(late, { since })).toEqual({ kind: "open" });
   await fixture.mine(1);
-  expect(await chain.evidenceOf(late, since)).toEqual({ kind: "open" });
+  expect(await chain.evidenceOf(late, { since })).toEqual({ kind: "open" });
   await fixture.mine(1);
   const { number: block } = await fixture.block("finalized");
-  expect(await chain.evidenceOf(late, since)).toEqual({ kind: "unpaid", reason: "expired", block });
+  expect(await chain.evidenceOf(late, { since })).toEqual({ kind: "unpaid", reason: "expired", block });
 });
 
 test("a payment stays paid after its window", async () => {
@@ -81,18 +88,18 @@ test("a payment stays paid after its window", async () => {
   const transaction = await fixture.pay(its);
   await fixture.mineAt(its.validBefore + 1n);
   await finalize();
-  expect(await chain.evidenceOf(its, since)).toMatchObject({ kind: "paid", transaction });
+  expect(await chain.evidenceOf(its, { since })).toMatchObject({ kind: "paid", transaction });
 });
 
 test("a cancelled authorization never paid, once its cancellation is final", async () => {
   const its = await fixture.authorization();
   await fixture.cancel(its);
   const { number: block } = await fixture.block();
-  expect(await chain.evidenceOf(its, since)).toEqual({ kind: "open" });
+  expect(await chain.evidenceOf(its, { since })).toEqual({ kind: "open" });
   await fixture.mine(1);
-  expect(await chain.evidenceOf(its, since)).toEqual({ kind: "open" });
+  expect(await chain.evidenceOf(its, { since })).toEqual({ kind: "open" });
   await fixture.mine(1);
-  expect(await chain.evidenceOf(its, since)).toEqual({ kind: "unpaid", reason: "cancelled", block });
+  expect(await chain.evidenceOf(its, { since })).toEqual({ kind: "unpaid", reason: "cancelled", block });
 });
 
 test("an authorization that expired first and is cancelled now never paid either", async () => {
@@ -100,7 +107,7 @@ test("an authorization that expired first and is cancelled now never paid either
   await fixture.mineAt(its.validBefore + 1n);
   await finalize();
   await fixture.cancel(its);
-  expect(await chain.evidenceOf(its, since)).toMatchObject({ kind: "unpaid", reason: "expired" });
+  expect(await chain.evidenceOf(its, { since })).toMatchObject({ kind: "unpaid", reason: "expired" });
 });
 
 type Spend = (its: TokenAuthorization) => Promise<unknown>;
@@ -112,10 +119,6 @@ const OTHERWISE: [string, Spend][] = [
   ["to another address", (its) => fixture.pay({ ...its, to: ASSET })],
   ["with another value", (its) => fixture.pay({ ...its, value: its.value - 1n })],
   [
-    "in a batch with the same transfer right before it and another after it",
-    (its) => fixture.batch([its.value, { ...its, to: payer.address }, its.value]),
-  ],
-  [
     "in a batch with another authorization that does pay",
     async (its) => fixture.batch([{ ...its, to: payer.address }, await fixture.authorization()]),
   ],
@@ -126,9 +129,13 @@ test.each(OTHERWISE)("an authorization whose nonce is spent %s has not paid", as
   await spend(its);
   const { number: block } = await fixture.block();
   await fixture.mine(1);
-  expect(await chain.evidenceOf(its, since)).toEqual({ kind: "open" });
+  expect(await chain.evidenceOf(its, { since })).toEqual({ kind: "open" });
   await fixture.mine(1);
-  expect(await chain.evidenceOf(its, since)).toEqual({ kind: "unpaid", reason: "spent_otherwise", block });
+  expect(await chain.evidenceOf(its, { since })).toEqual({
+    kind: "unpaid",
+    reason: "spent_otherwise",
+    block,
+  });
 });
 
 test("each authorization of a batch is paid by the same transaction", async () => {
@@ -136,7 +143,7 @@ test("each authorization of a batch is paid by the same transaction", async () =
   const transaction = await fixture.batch([5n, one, two, 6n]);
   await fixture.mine(1);
   for (const its of [one, two]) {
-    expect(await chain.evidenceOf(its, since)).toMatchObject({ kind: "paid", transaction });
+    expect(await chain.evidenceOf(its, { since })).toMatchObject({ kind: "paid", transaction });
   }
 });
 
@@ -146,10 +153,10 @@ test("an authorization spent before the claim is no payment, and a contradiction
     await spend(its);
     const later = (await fixture.block()).number + 1n;
     await fixture.mine(1);
-    expect(await chain.evidenceOf(its, later)).toEqual({ kind: "open" });
+    expect(await chain.evidenceOf(its, { since: later })).toEqual({ kind: "open" });
     await fixture.mineAt(its.validBefore + LONG_AFTER);
     await finalize();
-    expect(await chain.evidenceOf(its, later)).toMatchObject({ kind: "contradiction" });
+    expect(await chain.evidenceOf(its, { since: later })).toMatchObject({ kind: "contradiction" });
   }
 });
 
@@ -158,22 +165,22 @@ test("a reorganized payment is paid no more", async () => {
   const id = await fixture.client.snapshot();
   const transaction = await fixture.pay(its);
   await fixture.mine(1);
-  expect(await chain.evidenceOf(its, since)).toMatchObject({ kind: "paid", transaction });
+  expect(await chain.evidenceOf(its, { since })).toMatchObject({ kind: "paid", transaction });
 
   await fixture.client.revert({ id });
-  expect(await chain.blockPaidIn(transaction, its)).toBeUndefined();
-  expect(await chain.evidenceOf(its, since)).toEqual({ kind: "open" });
-  expect(await chain.evidenceOf(its, since + 99n)).toEqual({ kind: "open" }); // claimed on a head that is gone
+  expect(await chain.proofOf(transaction, its)).toBeUndefined();
+  expect(await chain.evidenceOf(its, { since })).toEqual({ kind: "open" });
+  expect(await chain.evidenceOf(its, { since: since + 99n })).toEqual({ kind: "open" }); // claimed on a head that is gone
   await fixture.mineAt(its.validBefore + 1n);
   await finalize();
-  expect(await chain.evidenceOf(its, since)).toMatchObject({ kind: "unpaid", reason: "expired" });
+  expect(await chain.evidenceOf(its, { since })).toMatchObject({ kind: "unpaid", reason: "expired" });
 });
 
 test("an asset without authorizationState is evidence of nothing", async () => {
   const its = await fixture.authorization({ asset: SELLER }, 1000n);
   await fixture.mineAt(its.validBefore + 1n);
   await finalize();
-  await expect(chain.evidenceOf(its, since)).rejects.toMatchObject({ code: "payment.unavailable" });
+  await expect(chain.evidenceOf(its, { since })).rejects.toMatchObject({ code: "payment.unavailable" });
 });
 
 test("a node that is behind with its logs makes no unpaid authorization of a paid one", async () => {
@@ -182,13 +189,76 @@ test("a node that is behind with its logs makes no unpaid authorization of a pai
   const its = await fixture.authorization({}, 1000n);
   await fixture.pay(its);
   await finalize();
-  expect(await behind.evidenceOf(its, since)).toEqual({ kind: "open" });
+  expect(await behind.evidenceOf(its, { since })).toEqual({ kind: "open" });
   await fixture.mineAt(its.validBefore + LONG_AFTER - 1n);
   await finalize();
-  expect(await behind.evidenceOf(its, since)).toEqual({ kind: "open" });
+  expect(await behind.evidenceOf(its, { since })).toEqual({ kind: "open" });
   await fixture.mineAt(its.validBefore + LONG_AFTER);
   await finalize();
-  expect(await behind.evidenceOf(its, since)).toMatchObject({ kind: "contradiction" });
+  expect(await behind.evidenceOf(its, { since })).toMatchObject({ kind: "contradiction" });
+});
+
+const BOTH_ORDERS = [
+  ["used_first", {}],
+  ["used_first", { eventBetween: true }],
+  ["transfer_first", { transferFirst: true }],
+  ["transfer_first", { transferFirst: true, eventBetween: true }],
+] as const;
+
+test.each(BOTH_ORDERS)(
+  "each payment of a batch has a transfer of its own, of a token with event_order %s that does %j",
+  async (eventOrder, oddities) => {
+    const asset = await fixture.oddToken(oddities);
+    const its = () => fixture.authorization({ asset, eventOrder });
+    const [one, two] = [await its(), await its()];
+    const transaction = await fixture.batch([5n, one, two, 6n], asset);
+    await fixture.mine(1);
+    const evidence = [await chain.evidenceOf(one, { since }), await chain.evidenceOf(two, { since })];
+    expect(evidence).toMatchObject([
+      { kind: "paid", transaction },
+      { kind: "paid", transaction },
+    ]);
+    expect(new Set(evidence.map((each) => "position" in each && each.position)).size).toBe(2);
+  },
+);
+
+test("a transfer proves no two payments in the order that is not the token's, and leaves the one that it lacks to a human", async () => {
+  const asset = await fixture.oddToken({ transferFirst: true });
+  const single = await fixture.authorization({ asset });
+  await fixture.pay(single);
+  const [one, two] = [await fixture.authorization({ asset }), await fixture.authorization({ asset })];
+  await fixture.batch([one, two], asset);
+  await finalize();
+  const evidence = await Promise.all([single, one, two].map((its) => chain.evidenceOf(its, { since })));
+  expect(evidence.map(({ kind }) => kind)).toEqual(["contradiction", "paid", "contradiction"]);
+  for (const each of [evidence[0], evidence[2]])
+    expect(each).toMatchObject({ reason: expect.stringContaining('event_order = "used_first"') });
+});
+
+test("the right sum beside the use of an authorization that paid himself is for a human, once that is final", async () => {
+  const its = await fixture.authorization();
+  await fixture.batch([its.value, { ...its, to: payer.address }, its.value]);
+  await fixture.mine(1);
+  expect(await chain.evidenceOf(its, { since })).toEqual({ kind: "open" });
+  await fixture.mine(1);
+  expect(await chain.evidenceOf(its, { since })).toMatchObject({ kind: "contradiction" });
+});
+
+test("a token that keeps a part of the transfer is not paid in full", async () => {
+  const asset = await fixture.oddToken({ feeBps: 100 });
+  const its = await fixture.authorization({ asset });
+  await fixture.pay(its);
+  await finalize();
+  expect(await chain.evidenceOf(its, { since })).toMatchObject({ kind: "unpaid", reason: "spent_otherwise" });
+});
+
+test("a transaction of a token that lets a used nonce pass without a transfer proves nothing", async () => {
+  const asset = await fixture.oddToken({ silentIfUsed: true });
+  const its = await fixture.authorization({ asset });
+  const paying = await fixture.pay(its);
+  const silent = await fixture.pay(its);
+  expect(await chain.proofOf(paying, its)).toMatchObject({ kind: "paid" });
+  expect(await chain.proofOf(silent, its)).toMatchObject({ kind: "none" });
 });
 
 /** Several nodes behind one URL: what is asked of the one that is behind is answered as of `block`. */
@@ -214,8 +284,8 @@ test("a payment is not void where the head is told by a node that is behind the 
   await fixture.pay(its);
   await fixture.mineAt(its.validBefore + LONG_AFTER);
   await finalize();
-  expect(await chainOf({ rpcUrl: url }).evidenceOf(its, since)).toEqual({ kind: "open" });
-  expect(await chain.evidenceOf(its, since)).toMatchObject({ kind: "paid" });
+  expect(await chainOf({ rpcUrl: url }).evidenceOf(its, { since })).toEqual({ kind: "open" });
+  expect(await chain.evidenceOf(its, { since })).toMatchObject({ kind: "paid" });
 });
 
 test("a payment whose log is not told is not void, though a cancellation is told: the final state is asked", async () => {
@@ -230,7 +300,7 @@ test("a payment whose log is not told is not void, though a cancellation is told
   await fixture.pay(its);
   await fixture.mineAt(its.validBefore + 1n);
   await finalize();
-  expect(await chainOf({ rpcUrl: url }).evidenceOf(its, since)).toEqual({ kind: "open" });
+  expect(await chainOf({ rpcUrl: url }).evidenceOf(its, { since })).toEqual({ kind: "open" });
 });
 
 test("where finality is instant, one empty answer from a node that is behind with its logs decides nothing", async () => {
@@ -245,9 +315,125 @@ test("where finality is instant, one empty answer from a node that is behind wit
   const instant = chainOf({ rpcUrl: url, confirmations: 0 });
   const its = await fixture.authorization({}, 1000n);
   const transaction = await fixture.pay(its);
-  expect(await instant.evidenceOf(its, since)).toEqual({ kind: "open" });
+  expect(await instant.evidenceOf(its, { since })).toEqual({ kind: "open" });
   await fixture.mineAt(its.validBefore + 1n);
-  expect(await instant.evidenceOf(its, since)).toEqual({ kind: "open" });
+  expect(await instant.evidenceOf(its, { since })).toEqual({ kind: "open" });
   isBehind = false;
-  expect(await instant.evidenceOf(its, since)).toMatchObject({ kind: "paid", transaction });
+  expect(await instant.evidenceOf(its, { since })).toMatchObject({ kind: "paid", transaction });
 });
+
+const nodeWith = (ills: Parameters<typeof illNode>[1]) => nodeThat(illNode(fixture.rpcUrl, ills));
+
+test("without the tag finalized a payment is found all the same, and one that cannot come any more is void at void_depth", async () => {
+  const { url } = await nodeWith({ finalized: false });
+  const its = chainOf({ rpcUrl: url, voidDepth: 5 });
+  const paid = await fixture.authorization();
+  const transaction = await fixture.pay(paid);
+  await fixture.mine(50);
+  expect(await its.evidenceOf(paid, { since })).toMatchObject({ kind: "paid", transaction });
+
+  const unpaid = await fixture.authorization({}, 1000n);
+  await fixture.mineAt(unpaid.validBefore + 1n);
+  await fixture.mine(4);
+  expect(await its.evidenceOf(unpaid, { since })).toEqual({ kind: "open" });
+  await fixture.mine(1);
+  expect(await its.evidenceOf(unpaid, { since })).toMatchObject({ kind: "unpaid", reason: "expired" });
+});
+
+test("a full node that has forgotten the state of the final block proves an end by its newest one", async () => {
+  const full = chainOf({ rpcUrl: (await nodeWith({ finalizes: 20, states: 8 })).url });
+  const unpaid = await fixture.authorization({}, 1000n);
+  const paid = await fixture.authorization();
+  const transaction = await fixture.pay(paid);
+  await fixture.mineAt(unpaid.validBefore + 1n);
+  expect(await full.evidenceOf(paid, { since })).toMatchObject({ kind: "paid", transaction });
+  await fixture.mine(19);
+  expect(await full.evidenceOf(unpaid, { since })).toEqual({ kind: "open" });
+  await fixture.mine(1);
+  expect(await full.evidenceOf(unpaid, { since })).toMatchObject({ kind: "unpaid", reason: "expired" });
+});
+
+test("a node that does not know the block that was just read proves no end", async () => {
+  const ignorant = chainOf({ rpcUrl: (await nodeWith({ hashes: false })).url });
+  const [unpaid, paid] = [await fixture.authorization({}, 1000n), await fixture.authorization({}, 1000n)];
+  const transaction = await fixture.pay(paid);
+  await fixture.mineAt(unpaid.validBefore + LONG_AFTER);
+  await finalize();
+  expect(await ignorant.evidenceOf(unpaid, { since })).toMatchObject({ kind: "open" });
+  expect(await ignorant.evidenceOf(paid, { since })).toMatchObject({ kind: "paid", transaction });
+});
+
+test("whichever of several nodes behind one URL answers what, a payment is never void, and found once both have it", async () => {
+  const { url } = await nodeWith({ lag: 4 });
+  const several = chainOf({ rpcUrl: url });
+  const its = await fixture.authorization({}, 1000n);
+  const transaction = await fixture.pay(its);
+  await fixture.mineAt(its.validBefore + LONG_AFTER);
+  const kinds = new Set<string>();
+  let searched: bigint | undefined;
+  for (let look = 0; look < 12; look++) {
+    const evidence = await several
+      .evidenceOf(its, { since, searched })
+      .catch(() => ({ kind: "unavailable" as const }));
+    kinds.add(evidence.kind);
+    if (evidence.kind === "open") searched = evidence.searched;
+    if (evidence.kind === "paid") expect(evidence).toMatchObject({ transaction });
+    await fixture.mine(1);
+  }
+  expect([...kinds].filter((kind) => kind === "unpaid" || kind === "contradiction")).toEqual([]);
+  expect(kinds).toContain("paid");
+});
+
+test("a search goes on where the one before has ended, and ends at the first block past the authorization's end", async () => {
+  const { url, asked } = await nodeWith({ logRange: 10, logs: false });
+  const narrow = chainOf({ rpcUrl: url, voidDepth: 5 });
+  const its = await fixture.authorization({}, 1000n);
+  await fixture.pay(its);
+  await fixture.mine(30);
+  const from = (await fixture.block()).number;
+  const first = await narrow.evidenceOf(its, { since });
+  expect(first).toEqual({ kind: "open", searched: from - 5n });
+  await fixture.mineAt(its.validBefore + 1n);
+  await fixture.mine(300);
+  asked.length = 0;
+  const searched = first.kind === "open" ? first.searched : undefined;
+  expect(await narrow.evidenceOf(its, { since, searched })).toMatchObject({ kind: "open" });
+  const ranges = asked.filter(({ method }) => method === "eth_getLogs").map(({ params: [range] }) => range);
+  expect(BigInt(ranges[0]?.fromBlock ?? 0)).toBe(from - 4n);
+  expect(asked.length).toBeLessThan(12);
+});
+
+test("an authorization that is unused costs two requests a look, however far back its claim is", async () => {
+  const { url, asked } = await nodeThat(() => false);
+  const its = await fixture.authorization({}, 100_000n);
+  const steady = chainOf({ rpcUrl: url });
+  await steady.freshHead();
+  await fixture.mine(200);
+  asked.length = 0;
+  expect(await steady.evidenceOf(its, { since })).toEqual({ kind: "open" });
+  expect(asked.map(({ method }) => method)).toEqual(["eth_getBlockByNumber", "eth_call"]);
+});
+
+test.each(["status", "error"] as const)(
+  "a provider that limits the rate, by %s, is not asked for smaller ranges, and left alone for longer each time",
+  async (how) => {
+    const its = await fixture.authorization();
+    const transaction = await fixture.pay(its);
+    await fixture.mine(1);
+    let [isLimited, now] = [true, 1_800_000_000_000];
+    const { url, asked } = await nodeThat(
+      (rpc, res) => isLimited && rpc.method === "eth_getLogs" && illNode("", { rateLimit: how })(rpc, res),
+    );
+    const limited = chainOf({ rpcUrl: url }, recordingLog(), () => now);
+    const searches = () => asked.filter(({ method }) => method === "eth_getLogs").length;
+    const look = (afterMs: number) => {
+      now += afterMs;
+      return limited.evidenceOf(its, { since }).catch((error: { code: string }) => error.code);
+    };
+    const unavailable = "payment.unavailable";
+    expect([await look(0), await look(999), searches()]).toEqual([unavailable, unavailable, 1]);
+    expect([await look(1), await look(1999), searches()]).toEqual([unavailable, unavailable, 2]);
+    isLimited = false;
+    expect(await look(1)).toMatchObject({ kind: "paid", transaction });
+  },
+);

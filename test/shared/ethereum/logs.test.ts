@@ -27,11 +27,12 @@ test.each([10, 1])(
     const transaction = await fixture.pay(its);
     await fixture.pay(others[1]);
     const limited = chainOf({ rpcUrl: url });
-    expect(await limited.evidenceOf(its, since)).toMatchObject({ kind: "paid", transaction });
+    expect(await limited.evidenceOf(its, { since })).toMatchObject({ kind: "paid", transaction });
 
     const values = [];
     const range = {
       asset: ASSET,
+      eventOrder: "used_first",
       payTo: SELLER,
       fromBlock: since + 1n,
       toBlock: (await fixture.block()).number,
@@ -39,7 +40,7 @@ test.each([10, 1])(
     for await (const { value } of limited.transfersTo(range)) values.push(value);
     expect(values).toEqual([1n, 1000n, 2n]);
     const learning = refused;
-    expect(await limited.evidenceOf(its, since)).toMatchObject({ kind: "paid", transaction });
+    expect(await limited.evidenceOf(its, { since })).toMatchObject({ kind: "paid", transaction });
     expect(refused - learning).toBeLessThanOrEqual(1);
   },
 );

@@ -46,10 +46,10 @@ test.each(ILL_NODES)(
     ill.start();
 
     const calls = [
-      () => ill.evidenceOf(its, 0n),
+      () => ill.evidenceOf(its, { since: 0n }),
       () => ill.freshHead(),
       () => createEthCall({ rpcUrl: new Secret(url), timeoutMs: TIMEOUT_MS })({ to: ASSET, data: "0x" }),
-      () => ill.blockPaidIn(`0x${"12".repeat(32)}`, its),
+      () => ill.proofOf(`0x${"12".repeat(32)}`, its),
     ];
     const startedAt = performance.now();
     for (const call of calls) {

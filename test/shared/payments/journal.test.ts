@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { createPaymentList } from "../../../shared/payments/list.ts";
-import type { Payment } from "../../../shared/payments/payment.ts";
+import type { Payment, Settlement } from "../../../shared/payments/payment.ts";
 import { usePayments } from "../../fixtures/payments.ts";
 import { keys } from "../../fixtures/redis.ts";
 import { makePayment } from "../../support/made-payment.ts";
@@ -145,4 +145,36 @@ test("a payment of a later release is neither read nor changed, and is listed wi
     isNewer: true,
     terms: { payer: PAYER, amount: "0" },
   });
+});
+
+test("a transfer pays for one call only, whichever way it is told of again, and is remembered for as long as that call", async () => {
+  const { journal } = payments.gateway;
+  const claim = async () => found(await payments.claim({ payer: PAYER }));
+  const [first, second, third] = [await claim(), await claim(), await claim()];
+  const shown = { ...settlement, position: 3 };
+  const now = Date.now();
+  const at = { now, dueAt: now + DAY_MS };
+  const enqueue = (payment: Payment, its: Settlement) =>
+    journal.enqueueSettled(payment, { settlement: its, proven: false }, at);
+
+  expect(await enqueue(first, shown)).toBe("SETTLING");
+  expect(await enqueue(first, shown)).toBe("QUEUED");
+  expect(await enqueue(second, shown)).toBe("TRANSFER_TAKEN");
+  const upper = { ...shown, transaction: shown.transaction.toUpperCase().replace("0X", "0x") };
+  expect(await enqueue(second, upper)).toBe("TRANSFER_TAKEN");
+  expect((await found(second.id)).state).toBe("SETTLING");
+  expect(await openQueues(payments.redis.client).countIn("wait")).toBe(1);
+  expect(await enqueue(second, { ...shown, position: 4 })).toBe("SETTLING");
+
+  expect(await enqueue(third, settlement)).toBe("SETTLING");
+  const queued = await found(third.id);
+  expect(await journal.markProven(queued, shown)).toBe("TRANSFER_TAKEN");
+  expect((await found(queued.id)).proven).toBe(false);
+  expect(await journal.markProven(queued, { ...shown, position: 5 })).toBe("QUEUED");
+  expect(await found(queued.id)).toMatchObject({ proven: true, settlement: { position: 5 } });
+
+  const key = keys.paidTransfer(first.terms.network, shown.transaction, 3);
+  expect(await payments.redis.client.pttl(key)).toBe(-1);
+  await journal.markEnded(await found(first.id), now);
+  expect(Math.round((await payments.redis.client.pttl(key)) / DAY_MS)).toBe(30);
 });

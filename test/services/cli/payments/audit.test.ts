@@ -88,8 +88,10 @@ test("an audit tells of money for a payment that the journal does not hold to be
 });
 
 test("an audit names a payment missing whose money the chain does not show, in the range it was claimed in only", async () => {
+  await payments.restartGateway({ token: { settlement_proof: "facilitator" } });
   await payments.devnet.control.fault({ on: "settle", kind: "accept" });
   const id = await payments.buy();
+  await payments.devnet.chain.mine(2);
   const since = (await payments.gateway.journal.find(id))?.sinceBlock ?? 0n;
   const missingIn = async (...args: string[]) => {
     const ran = await runHere([

@@ -6,19 +6,30 @@ import { keys } from "../../../fixtures/redis.ts";
 
 const payments = usePayments();
 const { run } = payments.postern;
-const TRANSACTION = `0x${"ab".repeat(32)}`;
+/** In review, though it is paid: its node had no logs. */
+async function paidInReview(): Promise<{ id: string; transaction: string }> {
+  const nonce = await payments.payOnChain();
+  const id = await payments.claim({ nonce });
+  await payments.gateway.journal.markForReview(id, { now: Date.now(), reason: "the node lacks logs" });
+  return { id, transaction: await transactionOf(nonce) };
+}
+
+async function transactionOf(nonce: string): Promise<string> {
+  const transfers = await payments.devnet.chain.transfers(payments.devnet.seller);
+  return String(transfers.find((each) => each.nonce === nonce)?.transaction);
+}
 
 const stateOf = async (id: string) => (await payments.gateway.journal.find(id))?.state;
 
 test("a payment in review that is resolved as settled gets its job from the gateway, and the audit says who decided", async () => {
-  const id = await payments.claimForReview();
-  const args = ["--settled", "--transaction", TRANSACTION, "--reason", "seen on the explorer"];
+  const { id, transaction } = await paidInReview();
+  const args = ["--settled", "--transaction", transaction, "--reason", "seen on the explorer"];
   expect(await run(["payments", "resolve", id, ...args])).toMatchObject({ code: 0 });
   await eventually("its call waits", async () =>
     (await payments.gateway.waiting()).some((call) => call.id === id),
   );
   const [call] = await payments.gateway.waiting();
-  expect(call?.metadata["X-X402-TRANSACTION"]).toBe(TRANSACTION);
+  expect(call?.metadata["X-X402-TRANSACTION"]).toBe(transaction);
   expect((await payments.gateway.journal.find(id))?.settlement).toMatchObject({
     by: "operator",
     network: payments.devnet.network,
@@ -28,7 +39,7 @@ test("a payment in review that is resolved as settled gets its job from the gate
   expect(line).toContain(`action settle call_id ${id} by `);
   expect(line).toMatch(/by \S+@\S+ selection by id/);
   expect(line).toContain("reason seen on the explorer");
-  expect(line).toContain(`transaction ${TRANSACTION}`);
+  expect(line).toContain(`transaction ${transaction}`);
   expect(await run(["payments", "list", "--json", "--disputed"])).toMatchObject({ code: 0, stdout: "" });
 });
 
@@ -55,13 +66,11 @@ test("the payer of a payment that an operator voids is told that an operator dec
   expect(answer.text + JSON.stringify(answer.headers)).not.toContain("fraud");
 });
 
-test.each([
-  ["settled", ["--settled", "--transaction", TRANSACTION]],
-  ["void", ["--void"]],
-])(
+test.each(["settled", "void"])(
   "a decision (%s) that could not be written to the audit is in the journal all the same",
-  async (_, verdict) => {
-    const id = await payments.claimForReview();
+  async (kind) => {
+    const { id, transaction } = await paidInReview();
+    const verdict = kind === "void" ? ["--void"] : ["--settled", "--transaction", transaction];
     await payments.redis.client.set(keys.audit, "no stream");
     const resolve = (reason: string) => run(["payments", "resolve", id, ...verdict, "--reason", reason]);
     const first = await resolve("seen on the explorer");
@@ -81,6 +90,30 @@ test.each([
     expect(second.stderr).toMatch(told);
   },
 );
+
+test("a payment in review is not settled by a transaction that the chain does not show as its own, or that pays another call", async () => {
+  const { id, transaction } = await paidInReview();
+  const other = await transactionOf(await payments.payOnChain());
+  const resolve = (hash: string) =>
+    run(["payments", "resolve", id, "--settled", "--transaction", hash, "--reason", "x"]);
+  expect(await resolve(other)).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("does not pay this"),
+  });
+  expect(await resolve(`0x${"ab".repeat(32)}`)).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("the chain has no transaction"),
+  });
+  const taken = keys.paidTransfer(payments.devnet.network, transaction, 1);
+  await payments.redis.client.set(taken, "c_of_another_call");
+  expect(await resolve(transaction)).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("pays for another call"),
+  });
+  expect([await stateOf(id), await payments.gateway.waiting()]).toEqual(["REVIEW", []]);
+  await payments.redis.client.del(taken);
+  expect(await resolve(transaction)).toMatchObject({ code: 0 });
+});
 
 test.each([
   ["one that is settling", () => payments.claim(), "settling"],

@@ -47,13 +47,17 @@ test("a real facilitator settles a version 2 payment, as the chain proves; a sec
   expect(settled.kind).toBe("settled");
 
   const { rpcUrl, chainId, token } = devnet;
-  const common = { confirmations: 0, timeoutMs: 5000, clock: systemClock, log: silentLogger };
+  const common = { confirmations: 0, voidDepth: 512, timeoutMs: 5000, clock: systemClock, log: silentLogger };
   const chain = createChain({ rpcUrl: new Secret(rpcUrl), chainId, ...common });
   const { value, validAfter, validBefore, ...its } = signed.authorization;
   const times = { validAfter: BigInt(validAfter), validBefore: BigInt(validBefore) };
-  const authorization = { ...its, ...times, asset: token, value: BigInt(value) };
+  const amount = { asset: token, eventOrder: "used_first", value: BigInt(value) } as const;
+  const authorization = { ...its, ...times, ...amount };
   const transaction = settled.kind === "settled" && settled.transaction;
-  expect(await chain.evidenceOf(authorization, sinceBlock)).toMatchObject({ kind: "paid", transaction });
+  expect(await chain.evidenceOf(authorization, { since: sinceBlock })).toMatchObject({
+    kind: "paid",
+    transaction,
+  });
 
   expect((await facilitators.settle(request, url)).kind).toBe("unknown");
 });

@@ -107,7 +107,7 @@ test("a gateway that stops waits for the payments that it looks at, and begins w
   const ids = await Promise.all(
     Array.from({ length: 40 }, () => claimed(payments.journal, { network, asset })),
   );
-  const hangs = ({ params }: Rpc) => (params as unknown[])[0] === "finalized";
+  const hangs = ({ method }: Rpc) => method === "eth_call";
   const node = await startNodeBefore(devnet.rpcUrl, hangs);
   const x402 = await payments.gateway({ token: { rpc_url: node.url } });
   ends.defer(() => node.close());
@@ -245,4 +245,55 @@ test("a gateway that is not for this layout takes up no payment, even if its hos
   expect(await redis.client.zscore(keys.paymentsDue, id)).toBe(dueAt);
   await redis.client.del(keys.layout);
   await eventually("it is taken up once the layout is this one", () => isWaiting(id));
+});
+
+const DAMAGE: Record<string, (id: string) => Promise<unknown>> = {
+  "terms that are no JSON": (id) => redis.client.hset(keys.payment(id), "terms", "{"),
+  "terms without an amount": (id) => redis.client.hset(keys.payment(id), "terms", '{"network":"eip155:1"}'),
+  "a settlement that is no JSON": (id) => redis.client.hset(keys.payment(id), "settlement", "!"),
+};
+
+test.each(Object.entries(DAMAGE))(
+  "a payment with %s is set apart, and holds up none of those beside it",
+  async (_, damage) => {
+    const { network, token: asset } = devnet;
+    const waiting = await Promise.all(Array.from({ length: 9 }, () => lost({ network, asset })));
+    const [open, paid] = [
+      await claimed(payments.journal, { network, asset }),
+      await queued(payments.journal, { network, asset }),
+    ];
+    await Promise.all([damage(open), damage(paid)]);
+    const { log } = await payments.gateway();
+    await eventually(
+      "the calls beside it wait",
+      async () => (await Promise.all(waiting.map(isWaiting))).every(Boolean),
+      3000,
+    );
+    await eventually("they are set apart", async () => {
+      const due = await redis.client.zrange(keys.paymentsDue, "0", "-1");
+      return !due.includes(open) && !due.includes(paid);
+    });
+    expect(await redis.client.hget(keys.record(open), "st")).toBe("REVIEW");
+    expect(await redis.client.zrange(keys.paymentsInReview, "0", "-1")).toEqual([open]);
+    expect(await redis.client.hget(keys.payment(paid), "reason")).toMatch(/cannot be read/);
+    expect(await isWaiting(paid)).toBe(true);
+    const told = log.events.filter(({ event }) => event === "payment.unreadable").map(({ fields }) => fields);
+    expect(told).toMatchObject(
+      expect.arrayContaining([expect.objectContaining({ callId: open, state: "SETTLING" })]),
+    );
+  },
+);
+
+test("a payment whose record is gone is on no list any more", async () => {
+  const { network, token: asset } = devnet;
+  const id = await claimed(payments.journal, { network, asset });
+  const terms = JSON.parse(String(await redis.client.hget(keys.payment(id), "terms"))) as { payer: string };
+  await redis.client.del(keys.record(id));
+  await payments.gateway();
+  const lists = [keys.paymentsDue, keys.payments, keys.paymentsUnresolved];
+  await eventually("it is forgotten", async () => {
+    const scores = await Promise.all(lists.map((list) => redis.client.zscore(list, id)));
+    return scores.every((score) => score === null);
+  });
+  expect(await redis.client.smembers(keys.openPayments(terms.payer))).toEqual([]);
 });

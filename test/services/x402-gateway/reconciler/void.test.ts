@@ -164,3 +164,31 @@ test("a payment whose nonce the payer spends on himself is void, and no job", as
   expect(first.status).toBe(503);
   await expectVoid(x402, headers, "spent_otherwise");
 });
+
+test("no settle is sent later than max_timeout_secs after the claim; whoever sends it then, the payment is one job", async () => {
+  const x402 = await fixture.gateway({ x402: { max_timeout_secs: 14, settle_timeout_secs: 1 } });
+  const validBefore = BigInt(Math.floor(Date.now() / 1000) + 40);
+  const headers = await x402.pay({ payer: fixture.payer, validBefore });
+  await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
+  const answer = await x402.undisturbed(() => x402.post(headers));
+  expect(answer.status).toBe(503);
+  const claimedAt = (await x402.journal.find(idIn(answer)))?.claimedAt ?? 0;
+  const look = async () => {
+    await x402.redis.zadd(keys.paymentsDue, "XX", 0, idIn(answer));
+    const due = `${idIn(answer)},0`;
+    await eventually("it was looked at", async () => (await dueOf(x402)) !== due);
+  };
+  x402.skip(claimedAt + 10_000 - Date.now());
+  await eventually("it is settled again in time", async () => (await fixture.asked()).settle > 1);
+  x402.skip(4000);
+  await look();
+  const { settle } = await fixture.asked();
+  for (let times = 0; times < 3; times++) {
+    x402.skip(2000);
+    await look();
+  }
+  expect((await fixture.asked()).settle).toBe(settle);
+  await fixture.devnet.chain.frontRun(signedIn(headers));
+  await x402.untilState(idIn(answer), "QUEUED");
+  expect(await fixture.charged()).toEqual([PRICE]);
+});

@@ -1,6 +1,5 @@
 import type { PaymentRequirements } from "@x402/core/types";
 import { describe, expect, test } from "vitest";
-import { keys } from "../../../../fixtures/redis.ts";
 import { idIn, inTime, requiredIn, type TestX402, useX402 } from "../../../../fixtures/x402.ts";
 import type { Answer } from "../../../../support/http.ts";
 import { signedIn, signPayment } from "../../../../support/sign-payment.ts";
@@ -77,29 +76,6 @@ test.each(["pay", "payV1"] as const)(
     expect((await fixture.asked()).settle).toBe(0);
   },
 );
-
-test("an authorization that is used up is refused with 402, even when nothing is remembered of it", async () => {
-  const x402 = await fixture.gateway();
-  const headers = await x402.pay({ payer: fixture.payer });
-  const id = String((await x402.post(headers)).json()["call_id"]);
-  await x402.redis.del(keys.record(id), keys.payment(id));
-  await fixture.devnet.control.clearRequests();
-  const answer = await x402.post(headers);
-  expectRefused(answer, "payment.rejected");
-  expect(answer.json()["detail"]).toMatch(/nonce_already_used/);
-  expect(await fixture.asked()).toEqual({ verify: 1, settle: 0 });
-  expect(await x402.journal.find(id)).toBeUndefined();
-});
-
-test("an authorization that somebody used before it came here is refused with 402, and makes no call", async () => {
-  const x402 = await fixture.gateway();
-  const headers = await x402.pay({ payer: fixture.payer });
-  const signed = signedIn(headers);
-  fixture.foreign.push(signed.authorization.nonce);
-  await fixture.devnet.chain.frontRun(signed);
-  expectRefused(await x402.post(headers), "payment.rejected");
-  expect(await x402.waiting()).toEqual([]);
-});
 
 test("a payment that is void is refused with 402 and a new offer, which can be paid", async () => {
   const x402 = await fixture.gateway();

@@ -1,7 +1,10 @@
 import type { PaymentPayload } from "@x402/core/types";
 import { appendPaymentIdentifierToExtensions } from "@x402/extensions/payment-identifier";
 import { expect, test } from "vitest";
+import { keys } from "../../../../fixtures/redis.ts";
 import { PRICE, signOffer, type TestX402, useX402 } from "../../../../fixtures/x402.ts";
+import type { Answer } from "../../../../support/http.ts";
+import { signedIn } from "../../../../support/sign-payment.ts";
 import { honouringQuotes, QUOTED, quoteOf, signQuote } from "../../operator-quotes.ts";
 
 const fixture = useX402();
@@ -34,6 +37,43 @@ test("a payment that comes again for a job that is now disabled, with another bo
   const job_policies = [{ service_id: 1, job_index: 7, invocation_mode: "disabled" }];
   const after = await fixture.gateway({ x402: { job_policies } });
   expect((await after.post(headers, { body: "other" })).status).toBe(409);
+});
+
+/** Without a new offer: the payment is well, but it is not for here. */
+function expectSpentElsewhere(answer: Answer): void {
+  expect([answer.status, answer.json()["code"]]).toEqual([409, "payment.spent_elsewhere"]);
+  expect(answer.headers["payment-required"]).toBeUndefined();
+}
+
+test("an authorization that is used up is refused with 409 when nothing is remembered of it", async () => {
+  const x402 = await fixture.gateway();
+  const headers = await x402.pay({ payer: fixture.payer });
+  const id = String((await x402.post(headers)).json()["call_id"]);
+  await x402.redis.del(keys.record(id), keys.payment(id));
+  await fixture.devnet.control.clearRequests();
+  expectSpentElsewhere(await x402.post(headers));
+  expect((await fixture.asked()).settle).toBe(0);
+  expect(await x402.journal.find(id)).toBeUndefined();
+});
+
+test("an authorization that somebody used before it came here is refused with 409, and makes no call", async () => {
+  const x402 = await fixture.gateway();
+  const headers = await x402.pay({ payer: fixture.payer });
+  const signed = signedIn(headers);
+  fixture.foreign.push(signed.authorization.nonce);
+  await fixture.devnet.chain.frontRun(signed);
+  expectSpentElsewhere(await x402.post(headers));
+  expect(await x402.waiting()).toEqual([]);
+});
+
+test("an authorization that was cancelled is refused with 409, though a facilitator calls it valid", async () => {
+  const x402 = await fixture.gateway();
+  const headers = await x402.pay({ payer: fixture.payer });
+  const { nonce } = signedIn(headers).authorization;
+  await fixture.devnet.chain.cancelAuthorization(fixture.payer, nonce);
+  await fixture.devnet.control.fault({ on: "verify", kind: "accept", times: 1 });
+  expectSpentElsewhere(await x402.post(headers));
+  expect((await fixture.asked()).settle).toBe(0);
 });
 
 test("of two bodies at once under one payment, one is paid for and the other is refused with 409", async () => {

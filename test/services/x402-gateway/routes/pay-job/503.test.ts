@@ -108,7 +108,7 @@ test("while a chain's node has never answered, 402s are sent and payments are 50
   await eventually("it takes calls", () => x402.gateway.readiness().ready);
   const answer = await x402.post(await x402.pay({ payer: fixture.payer }));
   expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.unavailable"]);
-  expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+  expect((await fixture.asked()).settle).toBe(0);
   expect(answer.text + x402.log.text()).not.toContain("canary-key");
 });
 

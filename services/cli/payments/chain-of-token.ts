@@ -1,0 +1,17 @@
+import type { AcceptedToken } from "../../../shared/config/x402-toml.ts";
+import { type Chain, createChain } from "../../../shared/ethereum/chain.ts";
+import { chainIdOf } from "../../../shared/ethereum/encoding.ts";
+import { silentLogger } from "../../../shared/log/logger.ts";
+import { systemClock } from "../../../shared/time/clock.ts";
+
+const RPC_TIMEOUT_MS = 15_000;
+
+/** Reads the chain of a token. Undefined if it has no `rpc_url`. */
+export function chainOfToken({ network, rpc_url: rpcUrl, ...token }: AcceptedToken): Chain | undefined {
+  if (rpcUrl === undefined) return undefined;
+  const { confirmations, void_depth: voidDepth } = token;
+  return createChain({
+    ...{ rpcUrl, chainId: chainIdOf(network), confirmations, voidDepth },
+    ...{ timeoutMs: RPC_TIMEOUT_MS, clock: systemClock, log: silentLogger },
+  });
+}

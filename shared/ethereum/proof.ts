@@ -1,0 +1,96 @@
+import type { Hex } from "./encoding.ts";
+import { addressIn, addressTopic, topicOf } from "./logs.ts";
+import type { Log, Receipt } from "./rpc.ts";
+import type { Authorization } from "./typed-data.ts";
+
+/*
+ * The one rule for what proves that an authorization of EIP-3009 has paid. Its nonce alone proves nothing, because its owner can spend
+ * it on a transfer to himself. A transfer alone proves nothing, because a transaction may have others to the same recipient. So each
+ * `AuthorizationUsed` pairs with one `Transfer` of the same contract, and the reverse, and no transfer proves two payments.
+ */
+
+/** Which of its two events a token's contract emits first. EIP-3009 does not say it. Other events may stand between them. */
+export const EVENT_ORDERS = ["used_first", "transfer_first"] as const;
+export type EventOrder = (typeof EVENT_ORDERS)[number];
+
+/** An EIP-3009 authorization of the token at `asset`. */
+export type TokenAuthorization = Authorization & { asset: Hex; eventOrder: EventOrder };
+
+export const TRANSFER = topicOf("Transfer(address,address,uint256)");
+export const AUTHORIZATION_USED = topicOf("AuthorizationUsed(address,bytes32)");
+export const AUTHORIZATION_CANCELED = topicOf("AuthorizationCanceled(address,bytes32)");
+
+export type Pair = {
+  used: Log;
+  transfer: Log;
+  /** The place of the transfer among all logs of the receipt, from 0. Unlike `logIndex` it is the same after a reorganisation. */
+  position: number;
+};
+
+/** The pairs of one token in a receipt. An event that stands between two of the other kind pairs with one of them: the order says which. */
+export function pairsIn({ logs }: Receipt, asset: Hex, order: EventOrder): Pair[] {
+  const placed = logs.toSorted((a, b) => a.logIndex - b.logIndex).map((log, position) => ({ log, position }));
+  const events = placed.filter(
+    ({ log }) => isOf(log, asset, AUTHORIZATION_USED) || isOf(log, asset, TRANSFER),
+  );
+  return events.flatMap((first, i) => {
+    const second = events[i + 1];
+    if (second === undefined) return [];
+    const [used, transfer] = order === "used_first" ? [first, second] : [second, first];
+    if (used.log.topics[0] !== AUTHORIZATION_USED || transfer.log.topics[0] !== TRANSFER) return [];
+    return [{ used: used.log, transfer: transfer.log, position: transfer.position }];
+  });
+}
+
+/** What a receipt shows of an authorization. */
+export type Proof =
+  /** It has paid, by the transfer at this position (`Pair`). */
+  | { kind: "paid"; position: number }
+  /** The right sum has come, but by a transfer that no authorization pairs with in the token's order. */
+  | { kind: "unpaired" }
+  | { kind: "none" };
+
+export function proofIn(receipt: Receipt, authorization: TokenAuthorization): Proof {
+  const { asset, eventOrder } = authorization;
+  if (receipt.status !== 1n) return { kind: "none" };
+  const pairs = pairsIn(receipt, asset, eventOrder);
+  const paid = pairs.find(
+    ({ used, transfer }) => isUseOf(used, authorization) && isTransferOf(transfer, authorization),
+  );
+  if (paid !== undefined) return { kind: "paid", position: paid.position };
+  const paired = new Set(pairs.map(({ transfer }) => transfer));
+  const isUnpaired = receipt.logs.some((log) => isTransferOf(log, authorization) && !paired.has(log));
+  return { kind: isUnpaired ? "unpaired" : "none" };
+}
+
+function isUseOf(log: Log, { asset, from, nonce }: TokenAuthorization): boolean {
+  const [, authorizer, its] = log.topics;
+  return (
+    isOf(log, asset, AUTHORIZATION_USED) && authorizer === addressTopic(from) && its === nonce.toLowerCase()
+  );
+}
+
+function isTransferOf(log: Log, { asset, from, to, value }: TokenAuthorization): boolean {
+  const [, sender, recipient] = log.topics;
+  return (
+    isOf(log, asset, TRANSFER) &&
+    sender === addressTopic(from) &&
+    recipient === addressTopic(to) &&
+    amountOf(log) === value
+  );
+}
+
+function isOf(log: Log, asset: Hex, event: Hex): boolean {
+  return log.address === asset.toLowerCase() && log.topics[0] === event;
+}
+
+/** What a `Transfer` moves, in the token's smallest unit. */
+export function amountOf({ data }: Log): bigint {
+  return data === "0x" ? 0n : BigInt(data);
+}
+
+/** Whose authorization an `AuthorizationUsed` is of, in lower case. */
+export function authorizationIn({ topics }: Log): { authorizer: Hex; nonce: Hex } {
+  const [, authorizer, nonce] = topics as [Hex, Hex, Hex];
+  return { authorizer: addressIn(authorizer), nonce };
+}
