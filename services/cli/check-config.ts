@@ -2,26 +2,58 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { type Config, loadConfig } from "../../shared/config/load-config.ts";
 import type { Env } from "../../shared/config/secrets.ts";
-import { AppError, toAppError } from "../../shared/errors/app-error.ts";
+import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
+import type { TokenFindings } from "../../shared/ethereum/token-check.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import type { PricingConfig } from "../../shared/pricing/load-pricing-config.ts";
 import type { X402Config } from "../../shared/pricing/load-x402-config.ts";
+import { chainOfToken } from "./payments/chain-of-token.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 
-/** `postern check-config`: prints the problems that a start would find, and starts nothing. */
+export type CheckOptions = { configDir: string; online?: boolean };
+
+/**
+ * `postern check-config`: prints the problems that a start would find, and starts nothing. 1 if the chain of a token cannot be asked.
+ */
 export async function checkConfig(
   { env, print, printError }: ProgramDeps,
-  { configDir }: { configDir: string },
+  { configDir, online }: CheckOptions,
 ): Promise<number> {
+  let config: AllConfig;
   try {
-    const config = await loadAll(configDir, env);
-    for (const warning of config.warnings) printError(`warning: ${warning}\n`);
-    print(`${configDir}: the configuration is valid; ${servicesOf(config)}\n`);
-    return EXIT.ok;
+    config = await loadAll(configDir, env);
   } catch (thrown) {
     printError(`${toAppError(thrown).message}\n`);
     return EXIT.config;
   }
+  for (const warning of config.warnings) printError(`warning: ${warning}\n`);
+  const found = online ? await askChains(config) : { problems: [], warnings: [], unknown: [] };
+  for (const warning of found.warnings) printError(`warning: ${warning}\n`);
+  for (const problem of [...found.problems, ...found.unknown]) printError(`${problem}\n`);
+  if (found.problems.length > 0) return EXIT.config;
+  if (found.unknown.length > 0) return EXIT.failed;
+  print(`${configDir}: the configuration is valid; ${servicesOf(config)}\n`);
+  return EXIT.ok;
+}
+
+type Found = TokenFindings & { unknown: string[] };
+
+/** Compares the accepted tokens with their contracts; `unknown` are those that cannot be. */
+async function askChains({ x402 }: AllConfig): Promise<Found> {
+  const found: Found = { problems: [], warnings: [], unknown: [] };
+  for (const token of x402?.accepted_tokens ?? []) {
+    const named = (text: string): string => `x402.toml: ${token.symbol} on ${token.network}: ${text}`;
+    const chain = chainOfToken(token);
+    if (chain === undefined) continue;
+    try {
+      const { problems, warnings } = await chain.check(token);
+      found.problems.push(...problems.map(named));
+      found.warnings.push(...warnings.map(named));
+    } catch (error) {
+      found.unknown.push(named(`its chain cannot be asked: ${messageOf(error)}`));
+    }
+  }
+  return found;
 }
 
 type Load = (options: { dir: string; env: Env }) => AllConfig;

@@ -2,6 +2,7 @@ import { Command, type CommanderError, Help } from "commander";
 import { JOB_INDEX_MAX } from "../../shared/job-call/job-ids.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { DIFFICULTY_BEARABLE } from "../../shared/pricing/proof-of-work.ts";
+import type { CheckOptions } from "./check-config.ts";
 import { addEndpoint } from "./endpoint/command.ts";
 import { addFailed } from "./failed/command.ts";
 import { addJobs } from "./jobs/command.ts";
@@ -187,8 +188,9 @@ function addCheckConfig(program: Command, deps: ProgramDeps): void {
   program
     .command("check-config")
     .description("say everything that is wrong with the configuration, and start nothing")
+    .option("--online", "ask the accepted tokens' chains too: whether contracts and nodes are as configured")
     .addOption(configDir())
-    .action(async (options: { configDir: string }) => {
+    .action(async (options: CheckOptions) => {
       const { checkConfig } = await import("./check-config.ts");
       deps.exitWith(await checkConfig(deps, options));
     });

@@ -50,11 +50,15 @@ export type Catalog = {
   quoted(job: Job, operatorQuote: OperatorQuote): Job;
 };
 
-/** What is sold, to whom, and for which tokens. Without `rateOf` only tokens with a fixed rate have a price. */
+/**
+ * What is sold, to whom, and for which tokens. Without `rateOf` only tokens with a fixed rate have a price. A token that is not sound
+ * has none.
+ */
 export function toCatalog(
   x402: X402Toml,
   prices: PriceList,
   rateOf: RateOf<AcceptedToken> = fixedRateOf,
+  isSound: (token: AcceptedToken) => boolean = () => true,
 ): Catalog {
   const tokens = new Map(x402.accepted_tokens.map((config) => [config, toToken(config)]));
   const policyOf = createPolicies(x402);
@@ -63,7 +67,7 @@ export function toCatalog(
     { ...job, policy: policyOf(job), cached: undefined },
   ]);
   const byKey = new Map(listed);
-  const ratesNow = createRatesNow(x402.accepted_tokens, rateOf);
+  const ratesNow = createRatesNow(x402.accepted_tokens, rateOf, isSound);
 
   function pricesOf(priceWei: bigint, rates: RatesNow): Job["prices"] {
     return currentOffers(priceWei, x402.accepted_tokens, (token) => rates.get(token)).flatMap(
@@ -117,13 +121,20 @@ type ListedJob = JobPrice & Pick<Job, "policy"> & { cached: { rates: RatesNow; j
 
 type RatesNow = ReadonlyMap<AcceptedToken, string | undefined>;
 
-/** The rates of all tokens; the same object as long as none changes. */
-function createRatesNow(tokens: readonly AcceptedToken[], rateOf: RateOf<AcceptedToken>): () => RatesNow {
+/** The rates of all tokens that are sound; the same object as long as nothing changes. */
+function createRatesNow(
+  tokens: readonly AcceptedToken[],
+  rateOf: RateOf<AcceptedToken>,
+  isSound: (token: AcceptedToken) => boolean,
+): () => RatesNow {
   const changing = tokens.filter(isLive);
-  const read = (): RatesNow => new Map(tokens.map((token) => [token, rateOf(token)]));
+  const read = (): RatesNow => new Map(tokens.filter(isSound).map((token) => [token, rateOf(token)]));
   let rates = read();
+  const isOld = () =>
+    tokens.some((token) => isSound(token) !== rates.has(token)) ||
+    changing.some((token) => rates.has(token) && rateOf(token) !== rates.get(token));
   return () => {
-    if (changing.some((token) => rateOf(token) !== rates.get(token))) rates = read();
+    if (isOld()) rates = read();
     return rates;
   };
 }

@@ -1,4 +1,4 @@
-import type { X402Toml } from "../../shared/config/x402-toml.ts";
+import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import { type Chain, createChain } from "../../shared/ethereum/chain.ts";
 import { chainIdOf } from "../../shared/ethereum/encoding.ts";
@@ -6,6 +6,7 @@ import type { EventOrder } from "../../shared/ethereum/proof.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import type { AcceptedPayment } from "./payment/header.ts";
+import { createTokenWatch, type TokenWatch } from "./token-watch.ts";
 
 const RPC_TIMEOUT_MS = 5000;
 /** A node that has not told its head for this long is away; it is asked every two seconds. */
@@ -17,6 +18,7 @@ export type TokenChain = {
   eventOrder: EventOrder;
   /** Whether a call is queued only once the receipt of its transaction shows the payment. */
   wantsReceipt: boolean;
+  watch: TokenWatch;
 };
 
 /** The chain that decides what became of a payment, or why there is none to ask. */
@@ -38,9 +40,12 @@ export type SinceOf = (signed: AcceptedPayment) => Promise<bigint>;
 export type Chains = {
   of(token: TokenName): PaymentChain;
   sinceOf: SinceOf;
+  /** Whether nothing is known to be wrong with the token. */
+  isSound(token: TokenName): boolean;
   /** Each chain, and whether its node answers; `since` says when a node that is away now told its head last. */
   available(): { network: string; ok: boolean; since?: string }[];
-  start(): void;
+  /** Resolves once each token was checked, or its node found away. Rejects with `start.config_invalid` if one is not as configured. */
+  start(): Promise<void>;
   close(): Promise<void>;
 };
 
@@ -50,19 +55,23 @@ type Options = { clock: Clock; log: Logger };
 export function createChains({ accepted_tokens }: X402Toml, { clock, log }: Options): Chains {
   const shared = new Map<string, SharedChain>();
   const byToken = new Map<string, PaymentChain>();
-  for (const { network, asset, rpc_url: rpcUrl, event_order: eventOrder, ...token } of accepted_tokens) {
-    const name = nameOf({ network, asset });
+  const watches: { token: AcceptedToken; watch: TokenWatch }[] = [];
+  for (const token of accepted_tokens) {
+    const { network, rpc_url: rpcUrl, confirmations, void_depth: voidDepth } = token;
+    const name = nameOf(token);
     // Such a token is accepted only where facilitators are trusted.
     byToken.set(name, "trusted");
     if (rpcUrl === undefined) continue;
-    const { confirmations, void_depth: voidDepth } = token;
     const key = `${network} ${confirmations} ${voidDepth} ${rpcUrl.reveal()}`;
     const chainId = chainIdOf(network);
     const make = () =>
       createChain({ rpcUrl, chainId, confirmations, voidDepth, timeoutMs: RPC_TIMEOUT_MS, clock, log });
     const one = shared.get(key) ?? { network, chain: make() };
     shared.set(key, one);
-    byToken.set(name, { chain: one.chain, eventOrder, wantsReceipt: token.settlement_proof === "receipt" });
+    const { event_order: eventOrder, settlement_proof } = token;
+    const watch = createTokenWatch(token, one.chain, log);
+    byToken.set(name, { chain: one.chain, eventOrder, wantsReceipt: settlement_proof === "receipt", watch });
+    watches.push({ token, watch });
   }
   const all = [...shared.values()];
   const of = (token: TokenName): PaymentChain => byToken.get(nameOf(token)) ?? "unknown";
@@ -74,11 +83,21 @@ export function createChains({ accepted_tokens }: X402Toml, { clock, log }: Opti
         from: payer,
         nonce: decoded.authorization.nonce,
       }),
-    available: () => all.map(({ network, chain }) => ({ network, ...answering(chain, clock()) })),
-    start: () => {
-      for (const { chain } of all) chain.start();
+    isSound: (token) => {
+      const its = of(token);
+      return typeof its === "string" || its.watch.problems().length === 0;
     },
-    close: async () => {
+    available: () => all.map(({ network, chain }) => ({ network, ...answering(chain, clock()) })),
+    async start() {
+      for (const { chain } of all) chain.start();
+      await Promise.all(watches.map(({ watch }) => watch.start()));
+      const problems = watches.flatMap(({ token, watch }) =>
+        watch.problems().map((problem) => `x402.toml: ${token.symbol} on ${token.network}: ${problem}`),
+      );
+      if (problems.length > 0) throw new AppError("start.config_invalid", { reason: problems.join("\n") });
+    },
+    async close() {
+      for (const { watch } of watches) watch.close();
       await Promise.all(all.map(({ chain }) => chain.close()));
     },
   };
@@ -100,7 +119,11 @@ function nameOf({ network, asset }: TokenName): string {
 /** The depth is for reorganisations: after one, the use may be in a block with a lower number. */
 async function sinceIn(its: PaymentChain, authorization: Parameters<Chain["unusedAt"]>[0]): Promise<bigint> {
   if (typeof its === "string") return 0n;
-  const head = await its.chain.unusedAt(authorization).catch((cause) => {
+  const readHead = async () => {
+    await its.watch.assertSound();
+    return its.chain.unusedAt(authorization);
+  };
+  const head = await readHead().catch((cause) => {
     throw new AppError("payment.unavailable", { reason: messageOf(cause), retryAfterMs: 5000, cause });
   });
   if (head === undefined) {

@@ -84,7 +84,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   });
 
   // What is sold, and to whom.
-  const catalog = toCatalog(x402, prices, rates.of);
+  const catalog = toCatalog(x402, prices, rates.of, chains.isSound);
   const readOperatorQuote = createReadOperatorQuote({
     operators: x402.quote_operators,
     domain: x402.quote_domain,
@@ -201,13 +201,14 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     log,
   });
   facilitators.start();
-  chains.start();
+  const tokensChecked = chains.start();
+  tokensChecked.catch(() => {});
   rates.start();
 
   return {
     handler,
     readiness,
-    firstCheck,
+    firstCheck: Promise.all([firstCheck, tokensChecked]).then(() => {}),
     pressure,
     bodyBytes: bodies.bytes,
     drain: () => admission.drain(),

@@ -1,5 +1,5 @@
 import type { Secret } from "../crypto/secret.ts";
-import { messageOf } from "../errors/app-error.ts";
+import { AppError, messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Clock } from "../time/clock.ts";
 import type { Hex } from "./encoding.ts";
@@ -7,6 +7,7 @@ import { createEvidence, type Depths, type EvidenceOf, isSpentAt } from "./evide
 import { createLogSearch } from "./logs.ts";
 import { type Proof, proofIn, type TokenAuthorization } from "./proof.ts";
 import { type Block, ChainId, createReads, createRpc, type Reads, type Rpc, unavailable } from "./rpc.ts";
+import { type CheckedToken, checkToken, type TokenFindings } from "./token-check.ts";
 import { createTransfers, type Transfer, type TransferRange } from "./transfers.ts";
 
 const HEAD_EVERY_MS = 2000;
@@ -41,6 +42,8 @@ export type Chain = {
   proofOf(transaction: Hex, authorization: TokenAuthorization): Promise<PlacedProof | undefined>;
   /** Whether this block is as deep as configured under the last head. */
   isDeep(block: bigint): boolean;
+  /** Whether a token's contract and this node are as the configuration says (`checkToken`). */
+  check(token: CheckedToken): Promise<TokenFindings>;
   start(): void;
   close(): Promise<void>;
 };
@@ -81,9 +84,21 @@ export function createChain(options: Options): Chain {
       const head = heads.last()?.number ?? block;
       return (head > block ? head : block) - block >= BigInt(confirmations);
     },
+    check: (token) => checkToken(reads, search, token, options).catch(unlessWrongChain),
     start: heads.start,
     close: heads.close,
   };
+}
+
+class WrongChain extends AppError {
+  constructor(reason: string) {
+    super("payment.unavailable", { reason });
+  }
+}
+
+function unlessWrongChain(error: unknown): TokenFindings {
+  if (!(error instanceof WrongChain)) throw error;
+  return { problems: [error.message], warnings: [] };
 }
 
 /** Asks the node first, and once, which chain it serves: on another chain every payment would look unpaid. */
@@ -91,7 +106,7 @@ function onlyOf(chainId: number, rpc: Rpc): Rpc {
   let checked: Promise<void> | undefined;
   const check = async (): Promise<void> => {
     const served = await rpc({ method: "eth_chainId", params: [], answer: ChainId });
-    if (served !== BigInt(chainId)) throw unavailable(`the node serves chain ${served}, not ${chainId}`);
+    if (served !== BigInt(chainId)) throw new WrongChain(`the node serves chain ${served}, not ${chainId}`);
   };
   return async (call) => {
     checked ??= check();

@@ -198,6 +198,6 @@ function once<Value>(read: () => Promise<Value>): () => Promise<Value> {
 const AUTHORIZATION_STATE = keccak256Hex(Buffer.from("authorizationState(address,bytes32)")).slice(0, 10);
 
 /** Call data of `authorizationState(from, nonce)`, which is true once the nonce is used or cancelled. */
-function authorizationStateOf({ from, nonce }: Pick<TokenAuthorization, "from" | "nonce">): Hex {
+export function authorizationStateOf({ from, nonce }: Pick<TokenAuthorization, "from" | "nonce">): Hex {
   return `${AUTHORIZATION_STATE}${addressWord(from)}${bytes32Word(nonce)}` as Hex;
 }

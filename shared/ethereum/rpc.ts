@@ -35,6 +35,9 @@ export class Refused extends AppError {
   }
 }
 
+/** A contract took the call back, or has no such function. */
+export class Reverted extends Refused {}
+
 export function unavailable(reason: string): AppError {
   return new AppError("payment.unavailable", { reason });
 }
@@ -59,7 +62,7 @@ export function createRpc({ url, timeoutMs }: { url: Secret; timeoutMs: number }
     };
     if (error) {
       const reason = `${method}: error ${error.code}: ${redact(String(error.message))}`;
-      throw isRateLimit(error) ? new RateLimited(reason) : new Refused(reason);
+      throw refusalOf(error, reason);
     }
     const parsed = answer.safeParse(result);
     if (parsed.success) return parsed.data;
@@ -83,6 +86,16 @@ function refusal(method: string, status: number): AppError {
   const reason = `${method}: status ${status}`;
   if (status === 429) return new RateLimited(reason);
   return [401, 403, 404].includes(status) ? unavailable(reason) : new Refused(reason);
+}
+
+function refusalOf(error: { code?: unknown; message?: unknown }, reason: string): AppError {
+  if (isRateLimit(error)) return new RateLimited(reason);
+  return isRevert(error) ? new Reverted(reason) : new Refused(reason);
+}
+
+/** Most nodes have code 3 or say "execution reverted"; some speak of the VM. */
+function isRevert({ code, message }: { code?: unknown; message?: unknown }): boolean {
+  return code === 3 || /revert|invalid opcode|VM (execution|exception)/i.test(String(message));
 }
 
 /**
@@ -168,6 +181,8 @@ export type Reads = {
   block(at: "latest" | "finalized" | bigint): Promise<Block>;
   /** Null if the node knows no such transaction in its chain. */
   receipt(transaction: Hex): Promise<Receipt | null>;
+  /** The code at this address in the latest block; `0x` if it is no contract. */
+  code(address: Hex): Promise<Hex>;
   /** `eth_call` at this block. One that is named by its hash must still be in the chain (EIP-1898). */
   call(call: { to: Hex; data: Hex }, at: bigint | "latest" | { blockHash: Hex }): Promise<Hex>;
 };
@@ -181,6 +196,7 @@ export function createReads(rpc: Rpc): Reads {
       return block;
     },
     receipt: (hash) => rpc({ method: "eth_getTransactionReceipt", params: [hash], answer: Receipt }),
+    code: (address) => rpc({ method: "eth_getCode", params: [address, "latest"], answer: hex }),
     call: (call, at) => {
       const block = typeof at === "object" ? { ...at, requireCanonical: true } : named(at);
       return rpc({ method: "eth_call", params: [call, block], answer: hex });

@@ -1,17 +1,20 @@
 import { parseEventLogs, parseGwei, parseSignature } from "viem";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
+import type { z } from "zod";
 import {
   connectChain,
   createTurns,
   type DevAccount,
   devnetAccounts,
   type Hex,
+  type Oddities,
 } from "../../services/devnet/chain.ts";
 import { registryAbi } from "../../services/devnet/contracts/caller-registry.ts";
 import { tokenAbi } from "../../services/devnet/contracts/token.ts";
 import { type DevnetOptions, startDevnet } from "../../services/devnet/devnet.ts";
 import type { Received } from "../../services/devnet/facilitator-server.ts";
 import type { FaultOrder } from "../../services/devnet/faults.ts";
+import type { NodeIlls } from "../../services/devnet/node.ts";
 import type { Devnet } from "../../shared/dev/devnet.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { type SignedAuthorization, signCancellation } from "./sign-payment.ts";
@@ -59,6 +62,14 @@ export function connectControl(controlUrl: string) {
     async clearRequests(): Promise<void> {
       await ask("DELETE", "/requests");
     },
+    /** The token behaves in these ways from now on. */
+    async makeOdd(oddities: z.input<typeof Oddities>): Promise<void> {
+      await ask("PUT", "/token", oddities);
+    },
+    /** The node at `nodeUrl` has these ills from now on. */
+    async makeIll(ills: z.input<typeof NodeIlls>): Promise<void> {
+      await ask("PUT", "/node", ills);
+    },
     /** No block is made but by `chain.mine`; what is sent waits. */
     async pauseMining(): Promise<void> {
       await ask("PUT", "/mining", { running: false });
@@ -103,18 +114,17 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
     const raw = await client.getLogs({ address: token, fromBlock: 0n, toBlock: "latest" });
     const logs = parseEventLogs({ abi: tokenAbi, logs: raw });
     const transfers: TokenTransfer[] = [];
-    for (const [i, log] of logs.entries()) {
+    for (const log of logs) {
       if (log.eventName !== "Transfer" || log.args.to.toLowerCase() !== to.toLowerCase()) continue;
-      const before = logs[i - 1];
-      const used =
-        before?.eventName === "AuthorizationUsed" &&
-        before.transactionHash === log.transactionHash &&
-        before.logIndex === log.logIndex - 1;
+      // No test has two transfers by authorization in one transaction here.
+      const used = logs.find(
+        (each) => each.eventName === "AuthorizationUsed" && each.transactionHash === log.transactionHash,
+      );
       transfers.push({
         from: log.args.from.toLowerCase(),
         to: log.args.to.toLowerCase(),
         value: log.args.value,
-        nonce: used ? before.args.nonce : undefined,
+        nonce: used?.eventName === "AuthorizationUsed" ? used.args.nonce : undefined,
         transaction: log.transactionHash,
         blockNumber: log.blockNumber,
       });

@@ -1,4 +1,6 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
+import { devToken } from "../../../shared/dev/config.ts";
+import { useDevnet } from "../../fixtures/devnet.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 
 const postern = usePostern();
@@ -63,3 +65,29 @@ test.each(["postern", "x402", "job_pricing"])(
     expect((await checkConfig()).code).toBe(3);
   },
 );
+
+describe("with --online", () => {
+  const devnet = useDevnet();
+  const online = (changes: object = {}) => {
+    const token = { ...devToken(devnet), ...changes };
+    postern.configure({ webhooks, x402: { ...x402, accepted_tokens: [token] } });
+    return postern.run(["check-config", "--online"]);
+  };
+
+  test("postern check-config exits with 0 if contracts and nodes are as configured, and warns of what costs requests", async () => {
+    expect((await online()).code).toBe(0);
+    await devnet.control.makeIll({ finalized: false });
+    const { code, stderr } = await online({ rpc_url: devnet.nodeUrl });
+    expect([code, stderr]).toEqual([
+      0,
+      expect.stringContaining("warning: x402.toml: USDC on eip155:84532: its node"),
+    ]);
+  });
+
+  test("postern check-config exits with 3 on decimals that are not the contract's, and with 1 on a node that is away", async () => {
+    const wrong = await online({ decimals: 18 });
+    expect([wrong.code, wrong.stderr]).toEqual([3, expect.stringContaining("its contract says 6")]);
+    const away = await online({ rpc_url: "http://127.0.0.1:1" });
+    expect([away.code, away.stderr]).toEqual([1, expect.stringContaining("cannot be asked")]);
+  });
+});

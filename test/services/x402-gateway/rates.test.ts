@@ -45,6 +45,12 @@ const live = (more: TomlTable = {}): TomlTable => ({
   ...more,
 });
 
+/** Another token like this one, which no chain knows, and whose payments only the facilitator can judge. */
+const unwatched = (token: TomlTable) => {
+  const { rpc_url: _, ...its } = token;
+  return { ...its, asset: `0x${"22".repeat(20)}`, symbol: "OTHER" };
+};
+
 /** The source is read ten times a second unless said otherwise. */
 const start = (more: Partial<TestX402Options> = {}) =>
   fixture.gateway({ token: live(), rateRefreshSecs: 0.1, clock, ...more });
@@ -110,8 +116,9 @@ test("of two gateways one reads the source of a rate in a period, and the other 
 
 test("tokens whose rates have the same source share one read, each with its own decimals", async () => {
   const [token] = x402Table({ devnet: fixture.devnet })["accepted_tokens"] as [TomlTable];
-  const other = { ...token, ...live(), asset: `0x${"22".repeat(20)}`, symbol: "OTHER", decimals: 18 };
-  const x402 = await start({ x402: { accepted_tokens: [{ ...token, ...live() }, other] }, ...seldom });
+  const other = { ...unwatched(token), ...live(), decimals: 18 };
+  const accepted_tokens = [{ ...token, ...live() }, other];
+  const x402 = await start({ x402: { accepted_tokens, trust_facilitator: true }, ...seldom });
   await untilOffered(x402, "3200000,3200000000000000000");
   expect(chain.proxy.calls).toBe(2);
 });
@@ -209,8 +216,8 @@ test("without Redis the last rate counts until it is too old, and no replica rea
 describe("beside a token with a fixed rate", () => {
   const two = (): TomlTable => {
     const [token] = x402Table({ devnet: fixture.devnet })["accepted_tokens"] as [TomlTable];
-    const other = { ...token, asset: `0x${"22".repeat(20)}`, symbol: "OTHER", rate_per_native_unit: "1" };
-    return { accepted_tokens: [{ ...token, ...live() }, other] };
+    const other = { ...unwatched(token), rate_per_native_unit: "1" };
+    return { accepted_tokens: [{ ...token, ...live() }, other], trust_facilitator: true };
   };
 
   test("a token without a rate is offered nowhere, and version 1 cannot pay with it", async () => {
@@ -255,13 +262,14 @@ describe("beside a token with a fixed rate", () => {
 
 test("two tokens of one symbol are told apart by their asset, in metrics and in readiness", async () => {
   const [token] = x402Table({ devnet: fixture.devnet })["accepted_tokens"] as [TomlTable];
-  const [one, other] = [fixture.devnet.token, `0x${"22".repeat(20)}`];
+  const [one, other] = [fixture.devnet.token, unwatched(token).asset];
   const x402 = await start({
     x402: {
       accepted_tokens: [
         { ...token, rate_per_native_unit: "1" },
-        { ...token, asset: other, rate_per_native_unit: "2" },
+        { ...unwatched(token), symbol: "USDC", rate_per_native_unit: "2" },
       ],
+      trust_facilitator: true,
     },
   });
   expect(x402.gateway.readiness().checks["rates"]).toMatchObject([{ asset: one }, { asset: other }]);
@@ -275,12 +283,16 @@ test("two tokens of one symbol are told apart by their asset, in metrics and in 
 });
 
 test("a rate at which the job would cost nothing is as good as none", async () => {
-  const x402 = await start({ token: live({ decimals: 0 }), prices: { "7": "1000000000000" } });
+  const [token] = x402Table({ devnet: fixture.devnet })["accepted_tokens"] as [TomlTable];
+  const of = (more: TomlTable) => ({
+    x402: { accepted_tokens: [{ ...unwatched(token), ...live(more) }], trust_facilitator: true },
+  });
+  const x402 = await start({ ...of({ decimals: 0 }), prices: { "7": "1000000000000" } });
   await untilOffered(x402, "1");
   const huge = await chain.feed(0);
   await chain.write(huge, { answer: 2n ** 255n - 1n });
   const rate = { source: "chainlink", rpc_url: chain.proxy.url, feed: huge, max_age_secs: YEAR_SECS };
-  const other = await start({ token: live({ rate_per_native_unit: rate, decimals: 36 }) });
+  const other = await start(of({ rate_per_native_unit: rate, decimals: 36 }));
   await eventually("it was read", () => other.log.text().includes("rate.available"));
   expect(await amounts(other)).toBe("price.unavailable");
 });

@@ -2,15 +2,16 @@ import type { UsedDevnet } from "../../fixtures/devnet.ts";
 
 export const ASSET_18 = "0x1111111111111111111111111111111111111111";
 
-/** Settings with a second token, of 18 decimals and on a chain that version 1 has no name for. */
+/** Settings with a second token, of 18 decimals and on a chain that version 1 has no name for, and that nobody runs. */
 export function twoTokens({ network, token, seller, rpcUrl }: UsedDevnet) {
-  const shared = { pay_to: seller, rate_per_native_unit: "3200", eip3009_version: "2", rpc_url: rpcUrl };
-  const usdc = { network, asset: token, symbol: "USDC", decimals: 6, eip3009_name: "USDC" };
+  const shared = { pay_to: seller, rate_per_native_unit: "3200", eip3009_version: "2" };
+  const usdc = { network, asset: token, symbol: "USDC", decimals: 6, eip3009_name: "USDC", rpc_url: rpcUrl };
   const day = { network: "eip155:31337", asset: ASSET_18, symbol: "DAY", decimals: 18, eip3009_name: "Day" };
   return {
     accepted_tokens: [
       { ...shared, ...usdc },
       { ...shared, ...day },
     ],
+    trust_facilitator: true,
   };
 }

@@ -107,7 +107,7 @@ test("a gateway that stops waits for the payments that it looks at, and begins w
   const ids = await Promise.all(
     Array.from({ length: 40 }, () => claimed(payments.journal, { network, asset })),
   );
-  const hangs = ({ method }: Rpc) => method === "eth_call";
+  const hangs = ({ params }: Rpc) => JSON.stringify(params).includes("1".repeat(40));
   const node = await startNodeBefore(devnet.rpcUrl, hangs);
   const x402 = await payments.gateway({ token: { rpc_url: node.url } });
   ends.defer(() => node.close());

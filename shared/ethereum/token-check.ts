@@ -1,0 +1,146 @@
+import { addressWord, type Hex, keccak256Hex } from "./encoding.ts";
+import { authorizationStateOf } from "./evidence.ts";
+import { addressTopic, type LogSearch } from "./logs.ts";
+import { type Block, type Reads, Refused, Reverted } from "./rpc.ts";
+import { domainSeparator } from "./typed-data.ts";
+
+export type TokenFindings = {
+  /** Why the token must not be sold for. */
+  problems: string[];
+  /** What makes it slow, or costs requests. */
+  warnings: string[];
+};
+
+/** What x402.toml says of a token. */
+export type CheckedToken = { asset: Hex; decimals: number; eip3009_name: string; eip3009_version: string };
+
+type Given = { chainId: number; voidDepth: number };
+
+/** A node that gives fewer blocks of logs at a time is asked often for one search. */
+const LOG_SPAN_WANTED = 1000n;
+/** Every node behind one URL knows a block that is so deep. */
+const KNOWN_DEPTH = 3n;
+const NOBODY = { from: `0x${"0".repeat(39)}1`, nonce: `0x${"0".repeat(64)}` } as const;
+
+/**
+ * Compares a token with its contract, and looks at what its node can answer. Throws `payment.unavailable` if the node does not
+ * answer: then nothing is known of the token.
+ */
+export async function checkToken(
+  reads: Reads,
+  search: LogSearch,
+  token: CheckedToken,
+  { chainId, voidDepth }: Given,
+): Promise<TokenFindings> {
+  const { asset } = token;
+  if ((await reads.code(asset)) === "0x")
+    return { problems: [`there is no contract at ${asset}`], warnings: [] };
+  const head = await reads.block("latest");
+  const problems = [
+    await decimalsProblem(reads, token),
+    await domainProblem(reads, token, chainId),
+    (await ask(reads, asset, authorizationStateOf(NOBODY)))?.length === 66
+      ? undefined
+      : "its contract answers no authorizationState(address,bytes32), which EIP-3009 wants",
+    await hashProblem(reads, asset, head),
+  ];
+  const warnings = [await finalityWarning(reads, voidDepth), await logsWarning(search, asset, head)];
+  return { problems: problems.filter(isSaid), warnings: warnings.filter(isSaid) };
+}
+
+async function decimalsProblem(reads: Reads, { asset, decimals }: CheckedToken): Promise<string | undefined> {
+  const answer = await ask(reads, asset, selector("decimals()"));
+  if (answer?.length !== 66) return "its contract answers no decimals()";
+  const told = BigInt(answer);
+  if (told === BigInt(decimals)) return undefined;
+  return `decimals = ${decimals}, but its contract says ${told}: every price would be wrong`;
+}
+
+/** Most tokens tell the hash of their domain (as EIP-2612 has it), others its parts (EIP-5267). */
+async function domainProblem(
+  reads: Reads,
+  token: CheckedToken,
+  chainId: number,
+): Promise<string | undefined> {
+  const { asset, eip3009_name: name, eip3009_version: version } = token;
+  const separator = await ask(reads, asset, selector("DOMAIN_SEPARATOR()"));
+  const isTold = separator?.length === 66;
+  const parts = isTold ? undefined : await ask(reads, asset, selector("eip712Domain()"));
+  if (!isTold && parts === undefined)
+    return "its contract answers neither DOMAIN_SEPARATOR() nor eip712Domain()";
+  const isSame = isTold
+    ? separator === `0x${domainSeparator({ name, version, chainId, verifyingContract: asset })}`
+    : parts !== undefined && hasParts(parts, { name, version, chainId, asset });
+  if (isSame) return undefined;
+  return `eip3009_name = "${name}" and eip3009_version = "${version}" are not the EIP-712 domain of its contract: no payer's signature would be good`;
+}
+
+/** Of `(bytes1 fields, string name, string version, uint256 chainId, address verifyingContract, ...)`, in the ABI's encoding. */
+function hasParts(
+  parts: Hex,
+  wanted: { name: string; version: string; chainId: number; asset: string },
+): boolean {
+  const word = (at: number) => parts.slice(2 + 2 * at, 66 + 2 * at);
+  const numberAt = (at: number) => Number(`0x${word(at)}`);
+  const textAt = (index: number) => {
+    const at = numberAt(32 * index);
+    return Buffer.from(parts.slice(66 + 2 * at, 66 + 2 * (at + numberAt(at))), "hex").toString();
+  };
+  return (
+    textAt(1) === wanted.name &&
+    textAt(2) === wanted.version &&
+    numberAt(96) === wanted.chainId &&
+    word(128) === addressWord(wanted.asset)
+  );
+}
+
+/** What is asked at a block that was read must be answered by any of several nodes, or no payment is taken (EIP-1898). */
+async function hashProblem(reads: Reads, asset: Hex, head: Block): Promise<string | undefined> {
+  const { hash: blockHash } = await reads.block(head.number > KNOWN_DEPTH ? head.number - KNOWN_DEPTH : 0n);
+  const call = { to: asset, data: authorizationStateOf(NOBODY) };
+  const isAnswered = await reads.call(call, { blockHash }).then(
+    () => true,
+    (error: unknown) => unlessRefused(error) ?? error instanceof Reverted,
+  );
+  return isAnswered ? undefined : "its node answers no eth_call at the hash of a block (EIP-1898)";
+}
+
+async function finalityWarning(reads: Reads, voidDepth: number): Promise<string | undefined> {
+  const finalized = await reads.block("finalized").catch(unlessRefused);
+  if (finalized !== undefined) return undefined;
+  return `its node does not know the tag "finalized": what was not paid is void only once ${voidDepth} blocks (void_depth) are on top of its end`;
+}
+
+async function logsWarning(
+  search: LogSearch,
+  asset: Hex,
+  { number: toBlock }: Block,
+): Promise<string | undefined> {
+  const fromBlock = toBlock > LOG_SPAN_WANTED ? toBlock - LOG_SPAN_WANTED : 0n;
+  const topics = [keccak256Hex(Buffer.from("Nothing()")), addressTopic(NOBODY.from)];
+  for await (const found of search({ address: asset, topics, fromBlock, toBlock })) {
+    if (found.toBlock === toBlock) break;
+    return `its node gives no logs of ${LOG_SPAN_WANTED} blocks at once: each search costs many requests`;
+  }
+  return undefined;
+}
+
+/** Undefined if the contract has no such function; a node that cannot answer throws. */
+function ask(reads: Reads, to: Hex, data: Hex): Promise<Hex | undefined> {
+  return reads.call({ to, data }, "latest").catch((error: unknown) => {
+    if (!(error instanceof Reverted)) throw error;
+    return undefined;
+  });
+}
+
+function selector(signature: string): Hex {
+  return keccak256Hex(Buffer.from(signature)).slice(0, 10) as Hex;
+}
+
+function unlessRefused(error: unknown): undefined {
+  if (!(error instanceof Refused)) throw error;
+}
+
+function isSaid(text: string | undefined): text is string {
+  return text !== undefined;
+}

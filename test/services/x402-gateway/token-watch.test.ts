@@ -1,0 +1,98 @@
+import { expect, test } from "vitest";
+import { createTokenWatch } from "../../../services/x402-gateway/token-watch.ts";
+import { acceptedToken } from "../../../shared/config/x402-toml.ts";
+import { Secret } from "../../../shared/crypto/secret.ts";
+import { devToken } from "../../../shared/dev/config.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { createChain } from "../../../shared/ethereum/chain.ts";
+import { systemClock } from "../../../shared/time/clock.ts";
+import { useDevnet } from "../../fixtures/devnet.ts";
+import { useEnds } from "../../fixtures/ends.ts";
+import { useX402 } from "../../fixtures/x402.ts";
+import { codeOf } from "../../support/books.ts";
+import { recordingLog } from "../../support/recording-log.ts";
+
+const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
+const ends = useEnds();
+
+const ELSEWHERE = `0x${"22".repeat(20)}`;
+
+test.each([
+  [{ decimals: 18 }, "decimals = 18, but its contract says 6"],
+  [{ eip3009_name: "USD Coin" }, 'eip3009_name = "USD Coin"'],
+  [{ eip3009_version: "1" }, 'eip3009_version = "1"'],
+  [{ asset: ELSEWHERE }, `there is no contract at ${ELSEWHERE}`],
+  [{ network: "eip155:31337" }, "serves chain 84532, not 31337"],
+])(
+  "a gateway whose token is configured with %o does not start, and sells nothing",
+  async (token, problem) => {
+    const x402 = await fixture.gateway({ token, early: true });
+    await expect(x402.gateway.firstCheck).rejects.toMatchObject({
+      code: "start.config_invalid",
+      message: expect.stringContaining(problem),
+    });
+    await eventually("it takes calls", () => x402.gateway.readiness().ready);
+    expect(codeOf(await x402.post())).toBe("price.unavailable");
+  },
+);
+
+test("a gateway whose node answers no eth_call at the hash of a block does not start", async () => {
+  await fixture.devnet.control.makeIll({ hashes: false });
+  const { gateway } = await fixture.gateway({ token: { rpc_url: fixture.devnet.nodeUrl } });
+  await expect(gateway.firstCheck).rejects.toThrow("EIP-1898");
+});
+
+test("a node that is away stops no start; its token is not paid with before it was checked", async () => {
+  const { control, nodeUrl } = fixture.devnet;
+  const before = await fixture.gateway();
+  const headers = await before.pay({ payer: fixture.payer });
+  await control.makeIll({ rateLimit: "status" });
+  const token = { rpc_url: nodeUrl, decimals: 6 };
+  const x402 = await fixture.gateway({ token, early: true });
+  await x402.gateway.firstCheck;
+  expect(x402.log.text()).toContain("token.unchecked");
+  await eventually("it takes calls", () => x402.gateway.readiness().ready);
+  expect(codeOf(await x402.post(headers))).toBe("payment.unavailable");
+  await control.makeOdd({ decimals: 18 });
+  await control.makeIll({});
+  expect(codeOf(await x402.post(headers))).toBe("payment.unavailable");
+  expect(x402.log.text()).toContain("its contract says 18");
+  expect(codeOf(await x402.post())).toBe("price.unavailable");
+  expect((await fixture.asked()).settle).toBe(0);
+});
+
+test("a token whose contract changes while it is sold is found out, and so is its recovery", async () => {
+  const { devnet } = fixture;
+  const token = acceptedToken({}).parse(devToken(devnet));
+  const log = recordingLog();
+  const chain = createChain({
+    rpcUrl: new Secret(devnet.rpcUrl),
+    ...{ chainId: devnet.chainId, confirmations: 1, voidDepth: 512, timeoutMs: 5000 },
+    ...{ clock: systemClock, log },
+  });
+  const watch = createTokenWatch(token, chain, log, { everyMs: 10, soonMs: 10 });
+  ends.defer(() => watch.close());
+  await watch.start();
+  await watch.assertSound();
+  await devnet.control.makeOdd({ version: "3" });
+  await eventually("it is found out", () => watch.problems().length > 0);
+  expect(String(watch.problems())).toContain("EIP-712 domain");
+  await expect(watch.assertSound()).rejects.toMatchObject({ code: "payment.unavailable" });
+  await devnet.control.makeOdd({});
+  await eventually("it is well", () => watch.problems().length === 0);
+  await watch.assertSound();
+  const events = log.events.map(({ event }) => event);
+  expect(events).toEqual(["token.unsound", "token.sound"]);
+});
+
+test.each([
+  [{ finalized: false }, 'does not know the tag \\"finalized\\"'],
+  [{ logRange: 10 }, "no logs of 1000 blocks at once"],
+])("a node with %o is warned of, and its token is sold", async (ills, warning) => {
+  await fixture.devnet.chain.mine(40);
+  await fixture.devnet.control.makeIll(ills);
+  const x402 = await fixture.gateway({ token: { rpc_url: fixture.devnet.nodeUrl } });
+  await x402.gateway.firstCheck;
+  expect(x402.log.text()).toContain(warning);
+  expect((await x402.post(await x402.pay({ payer: fixture.payer }))).status).toBe(202);
+});
