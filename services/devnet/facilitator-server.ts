@@ -60,7 +60,7 @@ export function createFacilitatorHandler(
       case "refuse":
         return sendJson(res, { status: 200, body: refused(fault.on, fault.reason, request) });
       case "accept":
-        return sendJson(res, { status: 200, body: accepted(fault.on, request) });
+        return sendJson(res, { status: 200, body: accepted(fault, request, performed) });
       case "pending":
         return sendJson(res, {
           status: 200,
@@ -91,11 +91,17 @@ function refused(on: Operation, reason: string, request: FacilitatorRequest): ob
   return { success: false, errorReason: reason, transaction: "", network, payer };
 }
 
-function accepted(on: Operation, request: FacilitatorRequest): object {
+/** If it has acted, it looks no further than at the transaction it made. */
+function accepted(
+  { on, transaction }: Extract<Fault, { kind: "accept" }>,
+  request: FacilitatorRequest,
+  performed: JsonResponse | undefined,
+): object {
   const { payer } = describeRequest(request);
   if (on === "verify") return { isValid: true, payer };
-  const transaction = toHex(randomBytes(32));
-  return { success: true, transaction, network: request.paymentRequirements.network, payer };
+  const { transaction: made } = (performed?.body ?? {}) as { transaction?: string };
+  const { network } = request.paymentRequirements;
+  return { success: true, transaction: transaction ?? (made || toHex(randomBytes(32))), network, payer };
 }
 
 function sendStatus(res: ServerResponse, fault: Extract<Fault, { kind: "status" }>): void {

@@ -37,8 +37,15 @@ export const Fault = z.discriminatedUnion("kind", [
     kind: z.literal("refuse"),
     reason: z.string().default("fault_on_command"),
   }),
-  /** `isValid: true`, or `success: true` with the hash of a transaction that does not exist. */
-  z.strictObject({ ...common, kind: z.literal("accept") }),
+  /** `isValid: true`, or `success: true` with this transaction; else with the one it made, if it acts, or one that does not exist. */
+  z.strictObject({
+    ...common,
+    kind: z.literal("accept"),
+    transaction: z
+      .string()
+      .regex(/^0x[0-9a-f]{64}$/)
+      .optional(),
+  }),
   /** `success: false, errorReason: settlement_pending` with the hash of a transaction that lands after this time, or never. */
   z.strictObject({
     ...common,

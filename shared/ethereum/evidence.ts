@@ -1,6 +1,12 @@
 import { addressWord, bytes32Word, type Hex, keccak256Hex } from "./encoding.ts";
 import { addressTopic, type LogSearch } from "./logs.ts";
-import { AUTHORIZATION_CANCELED, AUTHORIZATION_USED, proofIn, type TokenAuthorization } from "./proof.ts";
+import {
+  AUTHORIZATION_CANCELED,
+  AUTHORIZATION_USED,
+  type Proof,
+  proofIn,
+  type TokenAuthorization,
+} from "./proof.ts";
 import { type Block, type Log, type Reads, Refused, unavailable } from "./rpc.ts";
 
 /** What the chain says about one authorization. */
@@ -90,9 +96,7 @@ export function createEvidence(reads: Reads, search: LogSearch, depths: Depths):
     }
     if (!(await isFinal(block, view))) return { kind: "open" };
     if (proof.kind === "none") return { kind: "unpaid", reason: "spent_otherwise", block };
-    const { eventOrder } = authorization;
-    const reason = `transaction ${transaction} has the transfer, but not where the token's event_order = "${eventOrder}" has it beside the use of the authorization`;
-    return { kind: "contradiction", reason };
+    return { kind: "contradiction", reason: `transaction ${transaction} ${oddityOf(proof, authorization)}` };
   }
 
   /**
@@ -121,6 +125,15 @@ export function createEvidence(reads: Reads, search: LogSearch, depths: Depths):
     const upTo = searched < settled ? searched : settled;
     return upTo >= 0n ? { kind: "open", searched: upTo } : { kind: "open" };
   }
+}
+
+function oddityOf(
+  proof: Extract<Proof, { kind: "unpaired" | "short" }>,
+  { eventOrder, value }: TokenAuthorization,
+): string {
+  return proof.kind === "unpaired"
+    ? `has the transfer, but not where the token's event_order = "${eventOrder}" has it beside the use of the authorization`
+    : `has brought ${proof.value} of ${value} units: the token keeps a part of each transfer`;
 }
 
 /** Searches for what has spent an authorization. */

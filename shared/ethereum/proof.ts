@@ -48,6 +48,8 @@ export type Proof =
   | { kind: "paid"; position: number }
   /** The right sum has come, but by a transfer that no authorization pairs with in the token's order. */
   | { kind: "unpaired" }
+  /** The authorization was used, and the greater part of the sum has come: the token keeps some of each transfer. */
+  | { kind: "short"; value: bigint }
   | { kind: "none" };
 
 export function proofIn(receipt: Receipt, authorization: TokenAuthorization): Proof {
@@ -59,8 +61,13 @@ export function proofIn(receipt: Receipt, authorization: TokenAuthorization): Pr
   );
   if (paid !== undefined) return { kind: "paid", position: paid.position };
   const paired = new Set(pairs.map(({ transfer }) => transfer));
-  const isUnpaired = receipt.logs.some((log) => isTransferOf(log, authorization) && !paired.has(log));
-  return { kind: isUnpaired ? "unpaired" : "none" };
+  const single = receipt.logs
+    .filter((log) => isBetween(log, authorization) && !paired.has(log))
+    .map(amountOf);
+  if (single.includes(authorization.value)) return { kind: "unpaired" };
+  const isUsed = receipt.logs.some((log) => isUseOf(log, authorization));
+  const short = single.find((value) => value < authorization.value && 2n * value > authorization.value);
+  return isUsed && short !== undefined ? { kind: "short", value: short } : { kind: "none" };
 }
 
 function isUseOf(log: Log, { asset, from, nonce }: TokenAuthorization): boolean {
@@ -70,14 +77,14 @@ function isUseOf(log: Log, { asset, from, nonce }: TokenAuthorization): boolean 
   );
 }
 
-function isTransferOf(log: Log, { asset, from, to, value }: TokenAuthorization): boolean {
+function isTransferOf(log: Log, authorization: TokenAuthorization): boolean {
+  return isBetween(log, authorization) && amountOf(log) === authorization.value;
+}
+
+/** Whether the log is a transfer, of any sum, from the payer to the recipient. */
+function isBetween(log: Log, { asset, from, to }: TokenAuthorization): boolean {
   const [, sender, recipient] = log.topics;
-  return (
-    isOf(log, asset, TRANSFER) &&
-    sender === addressTopic(from) &&
-    recipient === addressTopic(to) &&
-    amountOf(log) === value
-  );
+  return isOf(log, asset, TRANSFER) && sender === addressTopic(from) && recipient === addressTopic(to);
 }
 
 function isOf(log: Log, asset: Hex, event: Hex): boolean {

@@ -78,6 +78,7 @@ const NOT_SHOWN = {
   none: (transaction: string) => `transaction ${transaction} does not pay this`,
   unpaired: (transaction: string, order: EventOrder) =>
     `transaction ${transaction} has the transfer, but not where event_order = "${order}" has it`,
+  short: (transaction: string) => `transaction ${transaction} has brought less than the payment's amount`,
 };
 
 const VOIDED = "void, by your word";

@@ -244,10 +244,22 @@ test("the right sum beside the use of an authorization that paid himself is for 
   expect(await chain.evidenceOf(its, { since })).toMatchObject({ kind: "contradiction" });
 });
 
-test("a token that keeps a part of the transfer is not paid in full", async () => {
+test("a token that keeps a part of each transfer has not paid, and its payer's money is for a human", async () => {
   const asset = await fixture.oddToken({ feeBps: 100 });
   const its = await fixture.authorization({ asset });
   await fixture.pay(its);
+  await fixture.mine(1);
+  expect(await chain.evidenceOf(its, { since })).toEqual({ kind: "open" });
+  await finalize();
+  expect(await chain.evidenceOf(its, { since })).toMatchObject({
+    kind: "contradiction",
+    reason: expect.stringContaining("has brought 990 of 1000 units"),
+  });
+});
+
+test("who spends his authorization on himself and adds a trifle beside it has not paid, and is no case for a human", async () => {
+  const its = await fixture.authorization();
+  await fixture.batch([{ ...its, to: payer.address }, its.value / 2n]);
   await finalize();
   expect(await chain.evidenceOf(its, { since })).toMatchObject({ kind: "unpaid", reason: "spent_otherwise" });
 });
