@@ -2,6 +2,7 @@ import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import { type Chain, createChain } from "../../shared/ethereum/chain.ts";
 import { chainIdOf } from "../../shared/ethereum/encoding.ts";
+import type { AuthorizationName } from "../../shared/ethereum/evidence.ts";
 import type { EventOrder } from "../../shared/ethereum/proof.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { Clock } from "../../shared/time/clock.ts";
@@ -36,6 +37,19 @@ type TokenName = { network: string; asset: string };
  * ask. Throws `payment.spent_elsewhere`, and `payment.unavailable` if the node does not answer.
  */
 export type SinceOf = (signed: AcceptedPayment) => Promise<bigint>;
+
+/** The authorization was used or cancelled before its payment came here: in this block or in an earlier one. */
+export class AlreadySpent extends AppError {
+  readonly block: bigint;
+
+  constructor(block: bigint) {
+    super("payment.spent_elsewhere", {
+      reason: "the token says that the authorization is used or cancelled",
+      publicDetail: "The nonce of this payment was used or cancelled before it came here. Sign a new one.",
+    });
+    this.block = block;
+  }
+}
 
 export type Chains = {
   of(token: TokenName): PaymentChain;
@@ -117,21 +131,16 @@ function nameOf({ network, asset }: TokenName): string {
 }
 
 /** The depth is for reorganisations: after one, the use may be in a block with a lower number. */
-async function sinceIn(its: PaymentChain, authorization: Parameters<Chain["unusedAt"]>[0]): Promise<bigint> {
+async function sinceIn(its: PaymentChain, authorization: AuthorizationName): Promise<bigint> {
   if (typeof its === "string") return 0n;
-  const readHead = async () => {
+  const readState = async () => {
     await its.watch.assertSound();
-    return its.chain.unusedAt(authorization);
+    return its.chain.stateOf(authorization);
   };
-  const head = await readHead().catch((cause) => {
+  const { isSpent, head } = await readState().catch((cause) => {
     throw new AppError("payment.unavailable", { reason: messageOf(cause), retryAfterMs: 5000, cause });
   });
-  if (head === undefined) {
-    throw new AppError("payment.spent_elsewhere", {
-      reason: "the token says that the authorization is used or cancelled",
-      publicDetail: "The nonce of this payment was used or cancelled before it came here. Sign a new one.",
-    });
-  }
+  if (isSpent) throw new AlreadySpent(head.number);
   const depth = BigInt(its.chain.confirmations);
   return head.number > depth ? head.number - depth : 0n;
 }

@@ -6,6 +6,7 @@ import type { Readiness } from "../../shared/http/readiness.ts";
 import { type ConcurrencyLimit, createConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit.ts";
 import { createPaymentJournal } from "../../shared/payments/journal.ts";
 import type { Payment, PaymentTerms } from "../../shared/payments/payment.ts";
+import { createSpentElsewhere } from "../../shared/payments/spent-elsewhere.ts";
 import { createRates, type ObservedRate, type Rates } from "../../shared/pricing/rates/rates.ts";
 import { type QueueName, queueOf } from "../../shared/queue/queue-name.ts";
 import { openRegistry } from "../../shared/queue/registry.ts";
@@ -138,6 +139,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     check,
     claim,
     settle,
+    spentElsewhere: createSpentElsewhere(partition),
     statusUrlOf,
     metadataPrefix,
     clock,

@@ -3,7 +3,15 @@ import { AppError, messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Clock } from "../time/clock.ts";
 import type { Hex } from "./encoding.ts";
-import { createEvidence, type Depths, type EvidenceOf, isSpentAt } from "./evidence.ts";
+import {
+  type AuthorizationName,
+  createEvidence,
+  createSpentBefore,
+  type Depths,
+  type EvidenceOf,
+  isSpentAt,
+  type Spend,
+} from "./evidence.ts";
 import { createLogSearch } from "./logs.ts";
 import { type Proof, proofIn, type TokenAuthorization } from "./proof.ts";
 import { type Block, ChainId, createReads, createRpc, type Reads, type Rpc, unavailable } from "./rpc.ts";
@@ -11,7 +19,7 @@ import { type CheckedToken, checkToken, type TokenFindings } from "./token-check
 import { createTransfers, type Transfer, type TransferRange } from "./transfers.ts";
 
 const HEAD_EVERY_MS = 2000;
-const UNUSED_TRIES = 3;
+const STATE_TRIES = 3;
 
 type Options = Depths & {
   rpcUrl: Secret;
@@ -33,11 +41,10 @@ export type Chain = {
   /** The head as it is now. */
   freshHead(): Promise<Head>;
   transfersTo(range: TransferRange): AsyncGenerator<Transfer>;
-  /**
-   * The newest block, at which this authorization is neither used nor cancelled: a use that counts comes later. Undefined if it is. No
-   * answer is older than the question.
-   */
-  unusedAt(authorization: Pick<TokenAuthorization, "asset" | "from" | "nonce">): Promise<Head | undefined>;
+  /** Whether this authorization is used or cancelled at the newest block. No answer is older than the question. */
+  stateOf(authorization: AuthorizationName): Promise<{ isSpent: boolean; head: Head }>;
+  /** What has spent the authorization, in this block or one of the many before it. */
+  spentBefore(authorization: AuthorizationName, block: bigint): Promise<Spend | undefined>;
   /** What the receipt of this transaction shows of the authorization, at any depth; undefined if it is in no block. */
   proofOf(transaction: Hex, authorization: TokenAuthorization): Promise<PlacedProof | undefined>;
   /** Whether this block is as deep as configured under the last head. */
@@ -58,18 +65,19 @@ export function createChain(options: Options): Chain {
   const heads = createHeadWatch(reads, chainId, clock, log);
 
   /** Behind one URL may be a node that does not know yet what another one has just told. */
-  async function unusedAt(authorization: Parameters<Chain["unusedAt"]>[0]): Promise<Head | undefined> {
-    for (let tries = UNUSED_TRIES; tries > 0; tries--) {
+  async function stateOf(authorization: AuthorizationName) {
+    for (let tries = STATE_TRIES; tries > 0; tries--) {
       const head = await heads.fresh();
-      const spent = await isSpentAt(reads, authorization, head);
-      if (spent !== undefined) return spent ? undefined : head;
+      const isSpent = await isSpentAt(reads, authorization, head);
+      if (isSpent !== undefined) return { isSpent, head };
     }
     throw unavailable("eth_call: the node does not know the block that it has just told");
   }
 
   return {
     confirmations,
-    unusedAt,
+    stateOf,
+    spentBefore: createSpentBefore(search),
     evidenceOf: createEvidence(reads, search, options),
     head: heads.last,
     freshHead: heads.fresh,

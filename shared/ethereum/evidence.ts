@@ -136,6 +136,48 @@ function oddityOf(
     : `has brought ${proof.value} of ${value} units: the token keeps a part of each transfer`;
 }
 
+export type AuthorizationName = Pick<TokenAuthorization, "asset" | "from" | "nonce">;
+
+function spendsOf({ asset, from, nonce }: AuthorizationName) {
+  return {
+    address: asset,
+    topics: [[AUTHORIZATION_USED, AUTHORIZATION_CANCELED], addressTopic(from), nonce],
+  };
+}
+
+/** The transaction that has used or cancelled an authorization. */
+export type Spend = { transaction: Hex; block: bigint; how: "used" | "cancelled" };
+
+const BLOCKS_BACK = 10_000n;
+const BLOCKS_AT_ONCE = 1000n;
+
+/** Searches the ten thousand blocks up to one, the newest thousand first. */
+export function createSpentBefore(search: LogSearch) {
+  async function lastIn(
+    authorization: AuthorizationName,
+    range: { fromBlock: bigint; toBlock: bigint },
+  ): Promise<Log | undefined> {
+    let last: Log | undefined;
+    for await (const { logs } of search({ ...spendsOf(authorization), ...range })) last = logs.at(-1) ?? last;
+    return last;
+  }
+
+  return async function spentBefore(
+    authorization: AuthorizationName,
+    block: bigint,
+  ): Promise<Spend | undefined> {
+    const first = block > BLOCKS_BACK ? block - BLOCKS_BACK : 0n;
+    for (let toBlock = block; toBlock >= first; toBlock -= BLOCKS_AT_ONCE) {
+      const from = toBlock - BLOCKS_AT_ONCE + 1n;
+      const log = await lastIn(authorization, { fromBlock: from > first ? from : first, toBlock });
+      if (log === undefined) continue;
+      const how = log.topics[0] === AUTHORIZATION_USED ? "used" : "cancelled";
+      return { transaction: log.transactionHash, block: log.blockNumber, how };
+    }
+    return undefined;
+  };
+}
+
 /** Searches for what has spent an authorization. */
 function createSpendSearch(reads: Reads, search: LogSearch) {
   /** Whether no use can be in a later block. */
@@ -150,10 +192,10 @@ function createSpendSearch(reads: Reads, search: LogSearch) {
     fromBlock: bigint,
     until: "end" | "head" = "end",
   ): Promise<Spends> {
-    const { asset: address, from, nonce, validBefore } = authorization;
-    const topics = [[AUTHORIZATION_USED, AUTHORIZATION_CANCELED], addressTopic(from), nonce];
+    const { validBefore } = authorization;
+    const filter = { ...spendsOf(authorization), fromBlock, toBlock: head.number };
     const spends: Spends = { searched: fromBlock - 1n };
-    for await (const { logs, toBlock } of search({ address, topics, fromBlock, toBlock: head.number })) {
+    for await (const { logs, toBlock } of search(filter)) {
       for (const log of logs) spends[log.topics[0] === AUTHORIZATION_USED ? "used" : "canceled"] = log;
       spends.searched = toBlock;
       if (spends.used !== undefined || (until === "end" && (await isPast(validBefore, toBlock, head)))) break;
@@ -186,7 +228,7 @@ async function finalBelow(reads: Reads, head: Block, voidDepth: number): Promise
 /** Whether the token says that the authorization is spent at this block. Undefined if the node that was asked does not know the block. */
 export async function isSpentAt(
   reads: Reads,
-  authorization: Pick<TokenAuthorization, "asset" | "from" | "nonce">,
+  authorization: AuthorizationName,
   { hash: blockHash }: Pick<Block, "hash">,
 ): Promise<boolean | undefined> {
   const call = { to: authorization.asset, data: authorizationStateOf(authorization) };
@@ -211,6 +253,6 @@ function once<Value>(read: () => Promise<Value>): () => Promise<Value> {
 const AUTHORIZATION_STATE = keccak256Hex(Buffer.from("authorizationState(address,bytes32)")).slice(0, 10);
 
 /** Call data of `authorizationState(from, nonce)`, which is true once the nonce is used or cancelled. */
-export function authorizationStateOf({ from, nonce }: Pick<TokenAuthorization, "from" | "nonce">): Hex {
+export function authorizationStateOf({ from, nonce }: Pick<AuthorizationName, "from" | "nonce">): Hex {
   return `${AUTHORIZATION_STATE}${addressWord(from)}${bytes32Word(nonce)}` as Hex;
 }

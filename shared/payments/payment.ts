@@ -205,7 +205,10 @@ function toObject(fields: readonly string[]): Record<string, string> {
 }
 
 /** The authorization that the payer signed (EIP-3009), in the form in which the chain is asked about it. */
-export function toAuthorization(terms: PaymentTerms, eventOrder: EventOrder): TokenAuthorization {
+export function toAuthorization(
+  terms: Omit<PaymentTerms, "quote_digest" | "x402_version" | "body_bytes">,
+  eventOrder: EventOrder,
+): TokenAuthorization {
   return {
     eventOrder,
     asset: terms.asset as `0x${string}`,

@@ -24,6 +24,8 @@
  *   {postern}:payments:unresolved           zset: payments that are SETTLING, by the time they were claimed
  *   {postern}:payments:review               zset: payments in REVIEW, by the time they were claimed
  *   {postern}:payments:open:<payer>         set: a payer's payments that are SETTLING or in REVIEW
+ *   {postern}:payments:spent                zset: refused payments that were spent before they came, by when that was
+ *   {postern}:payments:spent:of             hash: what is known of each of those
  *   {postern}:transfer:<network>:<tx>:<n>   string: the call that this transfer on the chain pays for
  *   {postern}:payment-id:<payer>:<id>       hash: the call that a payer's own payment identifier stands for
  *   {postern}:quote:<digest>                string: the call that used up an operator's quote
@@ -75,6 +77,8 @@ export function keysOf(prefix: string) {
     paymentsDue: `${prefix}:payments:due`,
     paymentsUnresolved: `${prefix}:payments:unresolved`,
     paymentsInReview: `${prefix}:payments:review`,
+    spentElsewhere: `${prefix}:payments:spent`,
+    spentElsewhereOf: `${prefix}:payments:spent:of`,
     paidTransfer: (network: string, transaction: string, position: number) =>
       `${prefix}:transfer:${network}:${transaction}:${position}`,
     openPayments: (payer: string) => `${prefix}:payments:open:${payer}`,

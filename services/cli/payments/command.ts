@@ -17,6 +17,7 @@ import type { ListOptions } from "./list.ts";
 import type { ReconcileOptions } from "./reconcile.ts";
 import type { ResolveOptions } from "./resolve.ts";
 import type { ShowOptions } from "./show.ts";
+import type { SpentElsewhereOptions } from "./spent-elsewhere.ts";
 
 /** `postern payments ...`: its subcommands and their options. Each subcommand's work is in the file of its name. */
 export function addPayments(program: Command, deps: ProgramDeps): void {
@@ -28,6 +29,7 @@ export function addPayments(program: Command, deps: ProgramDeps): void {
   addReconcile(payments, deps);
   addResolve(payments, deps);
   addAudit(payments, deps);
+  addSpentElsewhere(payments, deps);
 }
 
 function addList(payments: Command, deps: ProgramDeps): void {
@@ -143,6 +145,19 @@ function addAudit(payments: Command, deps: ProgramDeps): void {
     .action(async (options: AuditOptions) => {
       const { auditPayments } = await import("./audit.ts");
       deps.exitWith(await auditPayments(deps, options));
+    });
+}
+
+function addSpentElsewhere(payments: Command, deps: ProgramDeps): void {
+  payments
+    .command("spent-elsewhere")
+    .description("list payments refused because they were spent before they came, and in which transaction")
+    .addOption(limitOption(50))
+    .option("--json", "one JSON object a line; the count goes to stderr")
+    .addOption(configDir())
+    .action(async (options: SpentElsewhereOptions) => {
+      const { listSpentElsewhere } = await import("./spent-elsewhere.ts");
+      deps.exitWith(await listSpentElsewhere(deps, options));
     });
 }
 

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
-import { AppError } from "../../../shared/errors/app-error.ts";
+import { AppError, messageOf } from "../../../shared/errors/app-error.ts";
 import type { Admission } from "../../../shared/gateway/admission.ts";
 import { readBody } from "../../../shared/http/body.ts";
 import type { BodyBudget, BodyLease } from "../../../shared/http/body-budget.ts";
@@ -12,9 +12,10 @@ import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { FacilitatorRequest, NewPayment } from "../../../shared/payments/payment.ts";
+import type { SpentElsewhereList } from "../../../shared/payments/spent-elsewhere.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import { type Catalog, type Job, jobPath, type RequestedJob } from "../catalog.ts";
-import type { SinceOf } from "../chains.ts";
+import { AlreadySpent, type SinceOf } from "../chains.ts";
 import type { VerifyPayment } from "../facilitator/pool.ts";
 import {
   type AcceptedPayment,
@@ -38,6 +39,7 @@ type PayJobDeps = {
   check: CheckPayment;
   claim: ClaimPayment;
   settle: Settle;
+  spentElsewhere: SpentElsewhereList;
   statusUrlOf: (callId: string) => string;
   metadataPrefix: string;
   clock: Clock;
@@ -55,7 +57,7 @@ export type PayJob = ReturnType<typeof createPayJob>;
  */
 export function createPayJob(deps: PayJobDeps) {
   const { readPaidRequest, findKnown, knownOutcome, paymentsInFlight, check, claim, settle } = deps;
-  const { statusUrlOf, metadataPrefix, clock, log } = deps;
+  const { spentElsewhere, statusUrlOf, metadataPrefix, clock, log } = deps;
 
   return async function payJob(
     req: IncomingMessage,
@@ -93,9 +95,30 @@ export function createPayJob(deps: PayJobDeps) {
       return await check(req, request);
     } catch (refusal) {
       const id = await findKnown(request);
-      if (id === undefined) throw refusal;
-      return { kind: "known", id };
+      if (id !== undefined) return { kind: "known", id };
+      if (refusal instanceof AlreadySpent) await noteSpent(request, refusal);
+      throw refusal;
     }
+  }
+
+  /** For the operator: it may be that the payer has paid, and somebody else has sent the payment. */
+  async function noteSpent({ signed, ids }: PaidRequest, { block }: AlreadySpent): Promise<void> {
+    const { callId: id, payer, decoded, token } = inAcceptedToken(signed);
+    const { nonce, value, validAfter, validBefore } = decoded.authorization;
+    const { network, asset, symbol, payTo: pay_to } = token;
+    await spentElsewhere
+      .note({
+        id,
+        at: clock(),
+        service_id: ids.serviceId,
+        job_index: ids.jobIndex,
+        ...{ network, asset, symbol, pay_to, payer, nonce: nonce.toLowerCase() },
+        amount: String(value),
+        valid_after: String(validAfter),
+        valid_before: String(validBefore),
+        block: String(block),
+      })
+      .catch((error) => log.warn("payment.not_noted", { callId: id, reason: messageOf(error) }));
   }
 }
 
@@ -245,14 +268,10 @@ export function createCheckPayment(deps: CheckDeps) {
 /** What both answer. If the chain says that the payment is used up, it does not matter what the facilitator says of it. */
 async function bothOf(verified: Promise<string>, since: Promise<bigint>): Promise<[string, bigint]> {
   const [facilitator, block] = await Promise.allSettled([verified, since]);
-  if (block.status === "rejected" && isSpentElsewhere(block.reason)) throw block.reason;
+  if (block.status === "rejected" && block.reason instanceof AlreadySpent) throw block.reason;
   if (facilitator.status === "rejected") throw facilitator.reason;
   if (block.status === "rejected") throw block.reason;
   return [facilitator.value, block.value];
-}
-
-function isSpentElsewhere(error: unknown): boolean {
-  return error instanceof AppError && error.code === "payment.spent_elsewhere";
 }
 
 /** The runner would get an encoded body without being told of its coding. */

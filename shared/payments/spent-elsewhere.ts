@@ -1,0 +1,61 @@
+import { z } from "zod";
+import type { Partition } from "../redis/partition.ts";
+import { script } from "../redis/script.ts";
+import { PaymentTerms } from "./payment.ts";
+
+const Stored = PaymentTerms.omit({ quote_digest: true, x402_version: true, body_bytes: true }).extend({
+  /** The newest block when it came: the authorization was spent in this one or in an earlier one. */
+  block: z.string().regex(/^\d+$/),
+});
+
+/** A payment that came here and was refused, because its authorization had been used or cancelled before. */
+export type SpentElsewhere = z.infer<typeof Stored> & {
+  /** The call that it would have bought. */
+  id: string;
+  /** When it came first, unix ms. */
+  at: number;
+};
+
+/** Anybody can send what is public on the chain: so many are kept, and the newest push the oldest out. */
+const KEPT = 1000;
+
+/** KEYS times, payments. ARGV id, at, payment, how many are kept. The first time that a payment came is the one that is kept. */
+const NOTE = `
+if redis.call('HSETNX', KEYS[2], ARGV[1], ARGV[3]) == 0 then return end
+redis.call('ZADD', KEYS[1], ARGV[2], ARGV[1])
+local over = redis.call('ZCARD', KEYS[1]) - tonumber(ARGV[4])
+if over <= 0 then return end
+local oldest = redis.call('ZPOPMIN', KEYS[1], over)
+for i = 1, #oldest, 2 do redis.call('HDEL', KEYS[2], oldest[i]) end`;
+
+export type SpentElsewhereList = ReturnType<typeof createSpentElsewhere>;
+
+/** What an operator may want to give back: payments for a job here that were spent before they came, so that none was sold. */
+export function createSpentElsewhere({ redis, keys }: Partition) {
+  const note = script(redis, NOTE);
+  return {
+    async note({ id, at, ...payment }: SpentElsewhere): Promise<void> {
+      await note([keys.spentElsewhere, keys.spentElsewhereOf], [id, at, JSON.stringify(payment), KEPT]);
+    },
+
+    /** The newest first. What cannot be read is left out. */
+    async list(limit: number): Promise<SpentElsewhere[]> {
+      const ids = await redis.zrevrange(keys.spentElsewhere, 0, Math.min(limit, KEPT) - 1, "WITHSCORES");
+      const found: SpentElsewhere[] = [];
+      for (let i = 0; i < ids.length; i += 2) {
+        const id = ids[i] as string;
+        const stored = readStored(await redis.hget(keys.spentElsewhereOf, id));
+        if (stored !== undefined) found.push({ id, at: Number(ids[i + 1]), ...stored });
+      }
+      return found;
+    },
+  };
+}
+
+function readStored(text: string | null): z.infer<typeof Stored> | undefined {
+  try {
+    return Stored.parse(JSON.parse(text ?? ""));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,58 @@
+import { expect, test } from "vitest";
+import { createSpentElsewhere, type SpentElsewhere } from "../../../../shared/payments/spent-elsewhere.ts";
+import { usePayments } from "../../../fixtures/payments.ts";
+import { jsonLines } from "../../../fixtures/postern.ts";
+import { codeOf } from "../../../support/books.ts";
+import { signAuthorization, signedIn } from "../../../support/sign-payment.ts";
+import { runHere } from "../run-here.ts";
+
+const payments = usePayments();
+const list = (...args: string[]) =>
+  runHere(["payments", "spent-elsewhere", "--config-dir", payments.postern.configDir, ...args]);
+
+test("payments spent before they came are listed with the transaction, and whether the money has come", async () => {
+  const { devnet, payer } = payments;
+  const { token, chainId, chain } = devnet;
+  const { gateway } = payments;
+  const [paid, cancelled, kept] = await Promise.all([1, 2, 3].map(() => gateway.pay({ payer })));
+  const own = { payer, to: payer.address, value: 1n, token, chainId };
+  const { nonce } = signedIn(kept!).authorization;
+  const transactions = [
+    await chain.frontRun(await signAuthorization({ ...own, nonce })),
+    await chain.cancelAuthorization(payer, signedIn(cancelled!).authorization.nonce),
+    await chain.frontRun(signedIn(paid!)),
+  ];
+  for (const headers of [paid!, cancelled!, kept!, kept!])
+    expect(codeOf(await gateway.post(headers))).toBe("payment.spent_elsewhere");
+
+  const rows = jsonLines(await list("--json"));
+  expect(rows.map(({ transaction, paid, payer }) => ({ transaction, paid, payer }))).toEqual(
+    transactions.map((transaction, i) => ({
+      transaction,
+      paid: i === 2,
+      payer: payer.address.toLowerCase(),
+    })),
+  );
+  const { stdout } = await list();
+  expect(stdout).toContain(`paid to you in ${transactions[2]}`);
+  expect(stdout).toContain(`cancelled in ${transactions[1]}`);
+  expect(stdout).toContain(`spent in ${transactions[0]}, not on you`);
+  expect(stdout).toContain("3 payments spent before they came");
+});
+
+test("the newest thousand are kept, each as it came first, so that whoever sends many fills nothing", async () => {
+  const { partition, client } = payments.redis;
+  const spent = createSpentElsewhere(partition);
+  const one = (i: number): SpentElsewhere => ({
+    ...{ id: `c_${String(i).padStart(32, "0")}`, at: i, service_id: 1, job_index: 7, block: String(i) },
+    ...{ network: payments.devnet.network, asset: payments.devnet.token, symbol: "USDC" },
+    ...{ pay_to: payments.devnet.seller, payer: payments.payer.address, nonce: `0x${"1".repeat(64)}` },
+    ...{ amount: "1", valid_after: "0", valid_before: "1" },
+  });
+  for (let i = 0; i < 1003; i++) await spent.note(one(i));
+  await spent.note({ ...one(1002), at: 5000 });
+  const listed = await spent.list(Number.POSITIVE_INFINITY);
+  expect([listed.length, listed[0], listed.at(-1)?.at]).toEqual([1000, one(1002), 3]);
+  const keys = await client.keys("*spent*");
+  expect(keys.length).toBe(2);
+});
