@@ -173,7 +173,7 @@ export function createRefuse({ challenge, requestedJob, statusUrlOf, clock, log 
       const { signed, startedAt } = attempt;
       logRefused(log, "payment.refused", error, {
         ...attempt.ids,
-        ...(signed !== undefined && { callId: signed.callId, payer: signed.payer }),
+        ...(signed?.callId !== undefined && { callId: signed.callId, payer: signed.payer }),
         ms: clock() - startedAt,
       });
     } catch (unforeseen) {

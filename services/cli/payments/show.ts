@@ -66,7 +66,7 @@ function inWords(payment: Payment): string {
     ["sent to settle", `${times(dispatches)}, last ${toIso(dispatchedAt)}, to ${facilitator}`],
     ["settled by", settlement && `transaction ${settlement.transaction} (${saidBy(payment)})`],
     ...termRows(terms),
-    ["identifier", payment.identifier],
+    ["identifier", payment.terms.x402_version === 1 ? undefined : payment.identifier],
     ["route", payment.route],
     ["body", `${terms.body_bytes} bytes, sha256 ${payment.bodySha256}${payment.call ? "" : ", not kept"}`],
     ["since block", String(payment.sinceBlock)],

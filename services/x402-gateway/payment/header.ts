@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { extractPaymentIdentifier, isValidPaymentId } from "@x402/extensions/payment-identifier";
 import { z } from "zod";
+import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { type Address, isAddress } from "../../../shared/ethereum/address.ts";
 import { chainIdOf, UINT256_MAX } from "../../../shared/ethereum/encoding.ts";
@@ -71,7 +72,13 @@ export type DecodedPayment = {
   /** As sent, for the facilitator. */
   raw: object;
 } & (
-  | { version: 1; scheme: string; network: string; identifier: undefined }
+  | {
+      version: 1;
+      scheme: string;
+      network: string;
+      /** Finds the payment again once its token, which it does not name, was taken out of the configuration: it stands for the signature. */
+      identifier: string;
+    }
   | {
       version: 2;
       accepted: z.output<typeof V2>["accepted"];
@@ -124,7 +131,13 @@ function identifierIn(raw: object): string | undefined {
 function decodeV1(header: string): DecodedPayment {
   const raw = decode(header);
   const { scheme, network, payload: signed } = checked(V1, raw);
-  return { version: 1, ...signed, scheme, network, identifier: undefined, raw };
+  return { version: 1, ...signed, scheme, network, identifier: identifierV1(network, signed), raw };
+}
+
+/** No client's own identifier has a colon. */
+function identifierV1(network: string, { authorization, signature }: z.output<typeof payload>): string {
+  const { from, nonce } = authorization;
+  return `v1:${sha256Hex(Buffer.from(`${network} ${from} ${nonce} ${signature}`.toLowerCase()))}`;
 }
 
 function decode(header: string): object {
@@ -152,9 +165,10 @@ function malformed(detail: string, cause?: unknown): AppError {
   return AppError.public("payment.malformed", detail, { cause });
 }
 
-/** A payment whose payer is recovered; nothing is known yet of the offer that it pays. */
+/** A payment whose payer is recovered, if its token is known; nothing is known yet of the offer that it pays. */
 export type SignedPayment = {
-  callId: string;
+  /** Undefined if it is of version 1, and paid in no token that is configured. */
+  callId: string | undefined;
   /** Lower case. */
   payer: `0x${string}`;
   decoded: DecodedPayment;
@@ -163,12 +177,12 @@ export type SignedPayment = {
 };
 
 /** A payment in an accepted token. */
-export type AcceptedPayment = SignedPayment & { token: Token };
+export type AcceptedPayment = SignedPayment & { callId: string; token: Token };
 
 /**
  * Recovers who signed the payment, and so which call it is. The same payment is the same call on every replica, for ever:
- * also after its token was changed in the configuration or removed from it. Throws `payment.not_offered` and
- * `payment.signature_invalid` if the signature fits no token.
+ * also after its token was changed in the configuration or removed from it. Of version 1 the signer is unknown then. Throws
+ * `payment.not_offered` and `payment.signature_invalid` if a signature of version 2 fits no token.
  */
 export function identifyPayment(decoded: DecodedPayment, tokens: readonly Token[]): SignedPayment {
   const { from, nonce } = decoded.authorization;
@@ -179,15 +193,17 @@ export function identifyPayment(decoded: DecodedPayment, tokens: readonly Token[
   const token = candidates.find(({ separator }) => signerOf(decoded, separator) === payer);
   if (token !== undefined) return { callId: callIdIn(token), payer, decoded, token };
   const refusal = candidates.length === 0 ? notAccepted() : notSigned();
+  if (decoded.version === 1) return { callId: undefined, payer, decoded, token: refusal };
   const described = describedToken(decoded);
   if (described === undefined || signerOf(decoded, described.separator) !== payer) throw refusal;
   return { callId: callIdIn(described), payer, decoded, token: refusal };
 }
 
 /** Throws the refusal that `identifyPayment` found, if the token is not an accepted one. */
-export function inAcceptedToken({ token, ...payment }: SignedPayment): AcceptedPayment {
+export function inAcceptedToken({ token, callId, ...payment }: SignedPayment): AcceptedPayment {
   if (token instanceof AppError) throw token;
-  return { ...payment, token };
+  if (callId === undefined) throw notAccepted();
+  return { ...payment, callId, token };
 }
 
 /** Version 1 names no asset: it means the token on its network whose domain the payer signed. */
@@ -198,9 +214,8 @@ function isPaidIn(token: Token, decoded: DecodedPayment): boolean {
 }
 
 /** The token as a payment of version 2 describes it itself: enough to find the payment again, and for nothing else. */
-function describedToken(decoded: DecodedPayment) {
-  if (decoded.version === 1) return undefined;
-  const { network, asset, extra } = decoded.accepted;
+function describedToken({ accepted }: DecodedPayment & { version: 2 }) {
+  const { network, asset, extra } = accepted;
   const { name, version } = extra;
   const isWellFormed = /^eip155:[1-9]\d{0,15}$/.test(network) && /^0x[0-9a-fA-F]{40}$/.test(asset);
   if (!isWellFormed || typeof name !== "string" || typeof version !== "string") return undefined;

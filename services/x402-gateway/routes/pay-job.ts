@@ -188,7 +188,7 @@ export type FindKnown = ReturnType<typeof createFindKnown>;
  */
 export function createFindKnown(journal: PaymentJournal) {
   async function lookUp({ callId, payer, decoded }: SignedPayment) {
-    const known = await journal.look(callId);
+    const known = callId === undefined ? undefined : await journal.look(callId);
     if (known !== undefined || decoded.identifier === undefined) return known;
     const sameRequest = await journal.findIdentified(payer, decoded.identifier);
     return sameRequest === undefined ? undefined : journal.look(sameRequest);
@@ -197,7 +197,8 @@ export function createFindKnown(journal: PaymentJournal) {
   return async function findKnown({ ids, signed, readBody }: PaidRequest): Promise<string | undefined> {
     const known = await lookUp(signed);
     if (known === undefined) return undefined;
-    const code = known.id === signed.callId ? "payment.conflict" : "payment.identifier_conflict";
+    const isSame = known.id === signed.callId || signed.decoded.version === 1;
+    const code = isSame ? "payment.conflict" : "payment.identifier_conflict";
     const conflict = () => new AppError(code, { reason: `${known.id} was bought with another request` });
     if (known.route !== jobPath(ids)) throw conflict();
     // No more is read than the body that was paid for.

@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
+import { eventually } from "../../../../../shared/dev/wait.ts";
 import { useEnds } from "../../../../fixtures/ends.ts";
-import { PRICE, type TestX402Options, useX402 } from "../../../../fixtures/x402.ts";
+import { idIn, PRICE, type TestX402Options, useX402 } from "../../../../fixtures/x402.ts";
+import { codeOf } from "../../../../support/books.ts";
 import type { Answer } from "../../../../support/http.ts";
 import { answerJson, startFaultyFacilitator } from "../../facilitator/faulty-facilitator.ts";
 
@@ -97,6 +99,31 @@ test.each(Object.entries(changes))(
     expect(told(again)).toEqual(told(first));
     expect(isReplayed(again)).toBe(true);
     expect((await after.post(other)).status).not.toBe(202);
+    expect(await fixture.charged()).toEqual([PRICE]);
+  },
+);
+
+test.each([
+  ["is paid in another token", { asset: "0x2222222222222222222222222222222222222222" }],
+  ["is gone", { network: "eip155:1", asset: "0x2222222222222222222222222222222222222222" }],
+])(
+  "a repeat of a version 1 payment is answered as the first request was, though its network %s",
+  async (_name, token) => {
+    const before = await fixture.gateway();
+    const headers = await before.payV1({ payer: fixture.payer });
+    const first = await before.post(headers);
+    expect(first.status).toBe(202);
+    await fixture.stop(before);
+
+    const after = await fixture.gateway({ token, early: true });
+    await eventually("it takes calls", () => after.gateway.readiness().ready);
+    expect(told(await after.post(headers))).toEqual(told(first));
+    expect(codeOf(await after.post(headers, { body: "other" }))).toBe("payment.conflict");
+    const { payload, ...rest } = JSON.parse(Buffer.from(headers["X-PAYMENT"] ?? "", "base64").toString());
+    const unsigned = { ...rest, payload: { ...payload, signature: `0x${"1".repeat(130)}` } };
+    const header = { "X-PAYMENT": Buffer.from(JSON.stringify(unsigned)).toString("base64") };
+    const refused = await after.post(header);
+    expect([refused.status === 202, refused.text.includes(idIn(first))]).toEqual([false, false]);
     expect(await fixture.charged()).toEqual([PRICE]);
   },
 );
