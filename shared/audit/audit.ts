@@ -8,7 +8,7 @@ import { VERSIONS } from "../redis/version.ts";
 const AUDIT_KEPT = 100_000;
 
 type AuditEntry = (
-  | { action: "replay" | "discard" | "settle" | "void"; callId: string }
+  | { action: "replay" | "discard" | "settle" | "void" | "acknowledge"; callId: string }
   /** An endpoint was opened for a secret that comes in a handshake. */
   | { action: "open"; path: string }
   | { action: "pause" | "resume"; job: string }
@@ -32,6 +32,7 @@ const EVENTS = {
   discard: "call.discarded",
   settle: "payment.settled_by_operator",
   void: "payment.voided_by_operator",
+  acknowledge: "payment.acknowledged",
   open: "endpoint.opened",
   pause: "job.paused",
   resume: "job.resumed",

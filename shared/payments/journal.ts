@@ -16,6 +16,7 @@ import {
   toPayment,
 } from "./payment.ts";
 import {
+  ACKNOWLEDGE,
   CLAIM,
   DISPATCHING,
   ENDED,
@@ -249,6 +250,7 @@ function createTransitions({ redis, keys }: Partition) {
   const dispatching = script(redis, DISPATCHING);
   const proven = script(redis, PROVEN);
   const searched = script(redis, SEARCHED);
+  const acknowledge = script(redis, ACKNOWLEDGE);
   const ended = script(redis, ENDED);
   const unresolved = [keys.paymentsUnresolved, keys.paymentsInReview];
 
@@ -311,6 +313,11 @@ function createTransitions({ redis, keys }: Partition) {
     /** Records, for an operator, what contradicts a payment whose call may already be with the runner. */
     async markDisputed(id: string, reason: string): Promise<void> {
       await redis.hset(keys.payment(id), "reason", reason);
+    },
+
+    /** Records that an operator has seen what contradicts the payment. False if nothing does, or an operator has seen it before. */
+    async acknowledge(id: string, decision: Decision): Promise<boolean> {
+      return (await acknowledge(own(id), [JSON.stringify(decision)])) === 1;
     },
 
     /** The call has ended: drops what was needed to finish it, and lets the rest expire. */

@@ -2,7 +2,7 @@ import { toScored } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
 import { isNewer } from "../redis/version.ts";
-import { type Payment, type PaymentState, PaymentTerms, type Settlement } from "./payment.ts";
+import { type Decision, type Payment, type PaymentState, PaymentTerms, type Settlement } from "./payment.ts";
 
 /** A payment without its body and the other fields that are needed only to finish it. */
 export type PaymentSummary = Pick<
@@ -17,6 +17,7 @@ export type PaymentSummary = Pick<
   | "settlement"
   | "proven"
   | "reason"
+  | "acknowledged"
 > & {
   /** A later release wrote it. What cannot be read of it is unknown here. */
   isNewer: boolean;
@@ -31,7 +32,7 @@ export type PaymentFilter = {
   until?: number | undefined;
   /** Not in a final state. */
   open?: boolean | undefined;
-  /** Evidence contradicts it, although it counts as paid. */
+  /** Evidence contradicts it, although it counts as paid, and no operator has seen it. */
   disputed?: boolean | undefined;
 };
 
@@ -45,7 +46,7 @@ local found = {}
 for i, id in ipairs(ARGV) do
   local record = redis.call('HMGET', KEYS[2 * i], 'st', 'at', 'v')
   if record[1] then
-    local payment = redis.call('HMGET', KEYS[2 * i + 1], 'terms', 'claimed_at', 'since_block', 'dispatches', 'settlement', 'proven', 'reason', 'v')
+    local payment = redis.call('HMGET', KEYS[2 * i + 1], 'terms', 'claimed_at', 'since_block', 'dispatches', 'settlement', 'proven', 'reason', 'v', 'acknowledged')
     found[i] = {record[1], record[2], record[3], unpack(payment)}
   else
     redis.call('ZREM', KEYS[1], id)
@@ -131,8 +132,20 @@ function toBound(at: number): number | string {
 }
 
 function toSummary(id: string, fields: readonly (string | null)[]): PaymentSummary | undefined {
-  const [state, changedAt, recordV, terms, claimedAt, sinceBlock, dispatches, settlement, proven, reason, v] =
-    fields;
+  const [
+    state,
+    changedAt,
+    recordV,
+    terms,
+    claimedAt,
+    sinceBlock,
+    dispatches,
+    settlement,
+    proven,
+    reason,
+    v,
+    acknowledged,
+  ] = fields;
   const isLater = isNewer("record", recordV) || isNewer("payment", v);
   if (state == null || (terms == null && !isLater)) return undefined;
   const known = PaymentTerms.safeParse(parseIfPossible(terms));
@@ -147,6 +160,7 @@ function toSummary(id: string, fields: readonly (string | null)[]): PaymentSumma
     settlement: parseIfPossible(settlement) as Settlement | undefined,
     proven: proven === "1",
     reason: reason ?? (known.success || isLater ? undefined : "what is stored of it cannot be read"),
+    acknowledged: parseIfPossible(acknowledged) as Decision | undefined,
     isNewer: isLater,
   };
 }
@@ -191,13 +205,19 @@ export function countsAsPaid(state: PaymentState): boolean {
   return state !== "SETTLING" && state !== "REVIEW" && state !== "VOID";
 }
 
-/** Whether evidence contradicts a payment that counts as paid. A payment settled by an operator is never disputed. */
+/**
+ * Whether evidence contradicts a payment that counts as paid, and no operator has seen it. A payment settled by an operator is never
+ * disputed.
+ */
 export function isDisputed({
   state,
   reason,
   settlement,
-}: Pick<Payment, "state" | "reason" | "settlement">): boolean {
-  return countsAsPaid(state) && reason !== undefined && settlement?.by !== "operator";
+  acknowledged,
+}: Pick<Payment, "state" | "reason" | "settlement" | "acknowledged">): boolean {
+  return (
+    countsAsPaid(state) && reason !== undefined && settlement?.by !== "operator" && acknowledged === undefined
+  );
 }
 
 /** Reads the reconciler's list: which payments it looks at, and when. */

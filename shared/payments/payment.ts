@@ -47,7 +47,7 @@ export type FacilitatorRequest = {
   paymentRequirements: unknown;
 };
 
-/** An operator's decision on a payment in REVIEW. Its reason is internal and is never shown to the payer. */
+/** An operator's decision on a payment in REVIEW, or what he says of a disputed one. Its reason is internal and is never shown to the payer. */
 export type Decision = {
   /** `user@host`. */
   by: string;
@@ -94,6 +94,8 @@ export type Payment = {
   reason: string | undefined;
   /** The operator's decision that ended its REVIEW. */
   decided?: Decision | undefined;
+  /** The operator who has seen what contradicts it. */
+  acknowledged?: Decision | undefined;
   /** The client's own identifier of what it pays for. */
   identifier: string | undefined;
   /** The hash of the caller's nonce that this payment used up. */
@@ -180,6 +182,7 @@ function read(id: string, record: Fields, payment: Fields): Payment {
     proven: payment["proven"] === "1",
     reason: payment["reason"],
     decided: settlement?.decided ?? parsed<Decision>(payment["decided"]),
+    acknowledged: parsed<Decision>(payment["acknowledged"]),
     identifier: payment["identifier"],
     callerNonce: payment["caller_nonce"],
     bodySha256: record["bh"] ?? "",

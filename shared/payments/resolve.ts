@@ -3,20 +3,26 @@ import type { Clock } from "../time/clock.ts";
 import type { Found, PaymentJournal } from "./journal.ts";
 import { type Decision, type Payment, toSettlement } from "./payment.ts";
 
-/** An operator's decision on a payment in REVIEW. `position` is that of the transfer, if the chain was asked (`Pair`). */
+/**
+ * An operator's decision on a payment in REVIEW, or that he has seen what contradicts one whose call has run. `position` is that of the
+ * transfer, if the chain was asked (`Pair`).
+ */
 export type Verdict =
   | { kind: "settled"; transaction: string; position: number | undefined }
-  | { kind: "void" };
+  | { kind: "void" }
+  | { kind: "acknowledged" };
 
-/** `left`: the payment was not in REVIEW any more; nothing was done. */
+/** `left`: there was nothing to decide any more; nothing was done. */
 type Resolved = { kind: "done" } | { kind: "left"; state: Found };
+
+const ACTIONS = { settled: "settle", void: "void", acknowledged: "acknowledge" } as const;
 
 /** The reason that the payer sees. */
 const BY_OPERATOR = "by the operator's decision";
 
 /**
  * Ends a REVIEW by an operator's decision; `by` is the operator. The call of a settled payment is in its queue then; a void
- * payment loses its body. Operator and reason are stored with the change, and then in the audit. A payment in any other state
+ * payment loses its body; one that is acknowledged stays as it is. Operator and reason are stored with the change, and then in the audit. A payment in any other state
  * is left alone.
  */
 export function createResolve({
@@ -31,11 +37,16 @@ export function createResolve({
   by: string;
 }) {
   return async function resolve(payment: Payment, verdict: Verdict, reason: string): Promise<Resolved> {
-    const found = await decide(payment, verdict, { by, reason });
-    if (found !== "REVIEW") return { kind: "left", state: found };
+    const decision = { by, reason };
+    if (verdict.kind === "acknowledged") {
+      if (!(await journal.acknowledge(payment.id, decision))) return { kind: "left", state: payment.state };
+    } else {
+      const found = await decide(payment, verdict, decision);
+      if (found !== "REVIEW") return { kind: "left", state: found };
+    }
     await audit({
       at: clock(),
-      action: verdict.kind === "settled" ? "settle" : "void",
+      action: ACTIONS[verdict.kind],
       callId: payment.id,
       by,
       selection: "by id",
@@ -46,7 +57,11 @@ export function createResolve({
   };
 
   /** Returns the state found. */
-  function decide(payment: Payment, verdict: Verdict, decided: Decision): Promise<Found> {
+  function decide(
+    payment: Payment,
+    verdict: Exclude<Verdict, { kind: "acknowledged" }>,
+    decided: Decision,
+  ): Promise<Found> {
     const fromReview = { now: clock(), from: ["REVIEW"] } as const;
     if (verdict.kind === "void") {
       return journal.markVoid(payment, { reason: BY_OPERATOR, decided }, fromReview);

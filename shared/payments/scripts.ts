@@ -188,6 +188,16 @@ if not takeTransfer(KEYS[3], ARGV[1]) then return '${TRANSFER_TAKEN}' end
 redis.call('HSET', KEYS[2], 'proven', 1, 'settlement', ARGV[2])
 return st`;
 
+/**
+ * KEYS record, payment. ARGV operator's decision. Notes that an operator has seen what contradicts a payment that counts as paid. Answers
+ * whether there is something that nobody had seen.
+ */
+export const ACKNOWLEDGE = `${EVEN_IF_FULL}${unlessNewer("record")}
+local st = redis.call('HGET', KEYS[1], 'st')
+if not st or st == 'SETTLING' or st == 'REVIEW' or st == 'VOID' then return 0 end
+if redis.call('HEXISTS', KEYS[2], 'reason') == 0 then return 0 end
+return redis.call('HSETNX', KEYS[2], 'acknowledged', ARGV[1])`;
+
 /** KEYS payment. ARGV block. Notes up to where no use of the authorization was found. */
 export const SEARCHED = `${EVEN_IF_FULL}
 if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('HSET', KEYS[1], 'searched', ARGV[1]) end`;

@@ -105,10 +105,11 @@ function addReconcile(payments: Command, deps: ProgramDeps): void {
 function addResolve(payments: Command, deps: ProgramDeps): void {
   payments
     .command("resolve")
-    .description("decide on a payment in review: it settled, or it never will; a settled one runs its job")
+    .description("decide on a payment in review (a settled one runs its job), or acknowledge a disputed one")
     .addArgument(callId())
     .option("--settled", "the money is there; needs --transaction")
     .option("--void", "it was not paid and is not going to be; its body is deleted")
+    .option("--acknowledged", "it is disputed, and you have seen it: nothing else is done")
     .option("--transaction <hash>", "the transaction that settled it", parseTransaction)
     .requiredOption("--reason <text>", "why, for the audit")
     .addOption(configDir())
@@ -120,11 +121,12 @@ function addResolve(payments: Command, deps: ProgramDeps): void {
 }
 
 function requireVerdict(command: Command, options: ResolveOptions): void {
-  if ((options.settled === true) === (options.void === true))
-    usageError(command, "say either --settled or --void");
+  const verdicts = [options.settled, options.void, options.acknowledged].filter((given) => given === true);
+  if (verdicts.length !== 1) usageError(command, "say either --settled, --void or --acknowledged");
   if (options.settled && options.transaction === undefined)
     usageError(command, "--settled needs --transaction");
-  if (options.void && options.transaction !== undefined) usageError(command, "--void has no --transaction");
+  if (!options.settled && options.transaction !== undefined)
+    usageError(command, "only --settled has a --transaction");
   if (options.reason.trim() === "") usageError(command, "--reason is empty");
 }
 

@@ -1,7 +1,7 @@
 import { createAudit } from "../../../shared/audit/audit.ts";
 import type { EventOrder } from "../../../shared/ethereum/proof.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { createPaymentJournal } from "../../../shared/payments/journal.ts";
+import { createPaymentJournal, type Found } from "../../../shared/payments/journal.ts";
 import { type Payment, toAuthorization } from "../../../shared/payments/payment.ts";
 import { createResolve, type Verdict } from "../../../shared/payments/resolve.ts";
 import { TRANSFER_TAKEN } from "../../../shared/payments/scripts.ts";
@@ -17,37 +17,45 @@ export type ResolveOptions = {
   configDir: string;
   settled?: boolean;
   void?: boolean;
+  acknowledged?: boolean;
   transaction?: string;
   reason: string;
 };
 
-/** `postern payments resolve`: an operator decides on a payment in REVIEW. 1 if it is in any other state. */
+/** `postern payments resolve`: an operator decides on a payment in REVIEW, or acknowledges a disputed one. 1 if it is neither. */
 export function resolvePayment(deps: ProgramDeps, id: string, options: ResolveOptions): Promise<number> {
-  const { transaction, reason } = options;
   return withRedis(deps, options, async ({ partition, log }) => {
     const journal = createPaymentJournal(partition);
     const payment = await journal.look(id);
     if (payment === undefined) throw new Error(unknown(id));
-    const verdict = transaction === undefined ? VOID : await settledBy(deps, options, payment, transaction);
+    const verdict = await verdictOf(deps, options, payment);
     const audit = createAudit(partition, log);
     const resolve = createResolve({ journal, audit, clock: systemClock, by: operatorName() });
-    const resolved = await resolve(payment, verdict, reason);
+    const resolved = await resolve(payment, verdict, options.reason);
     await log.flush();
-    if (resolved.kind === "left" && resolved.state === TRANSFER_TAKEN)
-      throw new Error(`this transfer of ${transaction} pays for another call; nothing was changed`);
-    if (resolved.kind === "left") {
-      const state = resolved.state?.toLowerCase() ?? "gone";
-      const left = `${id} is ${state}: only a payment in review can be resolved; nothing was changed`;
-      // An earlier run may have died between its decision and its line in the audit.
-      const { decided } = payment;
-      throw new Error(decided === undefined ? left : `${left}. It was decided ${decisionText(decided)}`);
-    }
-    deps.print(`${id} is ${verdict.kind === "void" ? VOIDED : SETTLED}\n`);
+    if (resolved.kind === "left") throw new Error(whyLeft(payment, options, resolved.state));
+    deps.print(`${id} is ${DONE[verdict.kind]}\n`);
     return EXIT.ok;
   });
 }
 
-const VOID: Verdict = { kind: "void" };
+function whyLeft({ id, decided, acknowledged }: Payment, options: ResolveOptions, state: Found): string {
+  if (state === TRANSFER_TAKEN)
+    return `this transfer of ${options.transaction} pays for another call; nothing was changed`;
+  const which = options.acknowledged
+    ? "only a disputed payment can be acknowledged"
+    : "only a payment in review can be resolved";
+  const left = `${id} is ${state?.toLowerCase() ?? "gone"}: ${which}; nothing was changed`;
+  // An earlier run may have died between its decision and its line in the audit.
+  const earlier = options.acknowledged ? acknowledged : decided;
+  return earlier === undefined ? left : `${left}. It was decided ${decisionText(earlier)}`;
+}
+
+async function verdictOf(deps: ProgramDeps, options: ResolveOptions, payment: Payment): Promise<Verdict> {
+  if (options.acknowledged) return { kind: "acknowledged" };
+  if (options.transaction === undefined) return { kind: "void" };
+  return settledBy(deps, options, payment, options.transaction);
+}
 
 /** Asks the chain for the transfer, unless the token has no node to ask. Throws what it shows instead. */
 async function settledBy(
@@ -81,5 +89,8 @@ const NOT_SHOWN = {
   short: (transaction: string) => `transaction ${transaction} has brought less than the payment's amount`,
 };
 
-const VOIDED = "void, by your word";
-const SETTLED = "settled; its call is in the queue";
+const DONE = {
+  void: "void, by your word",
+  settled: "settled; its call is in the queue",
+  acknowledged: "acknowledged: it stays as it is, and is listed as disputed no more",
+};

@@ -34,6 +34,7 @@ function allOf(payment: Payment) {
   return {
     ...toJson(payment),
     decided: decided ?? null,
+    acknowledged: payment.acknowledged ?? null,
     facilitator,
     dispatched_at: toIso(dispatchedAt),
     payment_identifier: identifier ?? null,
@@ -62,6 +63,7 @@ function inWords(payment: Payment): string {
     ["state", `${state.toLowerCase()} since ${toIso(changedAt)}: ${MEANING[state]}`],
     [isDisputed(payment) ? "DISPUTED" : "reason", payment.reason],
     ["decided", decided && decisionText(decided)],
+    ["acknowledged", payment.acknowledged && decisionText(payment.acknowledged)],
     ["claimed", toIso(claimedAt)],
     ["sent to settle", `${times(dispatches)}, last ${toIso(dispatchedAt)}, to ${facilitator}`],
     ["settled by", settlement && `transaction ${settlement.transaction} (${saidBy(payment)})`],

@@ -66,6 +66,27 @@ test("the payer of a payment that an operator voids is told that an operator dec
   expect(answer.text + JSON.stringify(answer.headers)).not.toContain("fraud");
 });
 
+test("a disputed payment that an operator acknowledges is listed as disputed no more, keeps its state, and the audit has it", async () => {
+  const id = await payments.buy();
+  const acknowledge = (reason: string) =>
+    run(["payments", "resolve", id, "--acknowledged", "--reason", reason]);
+  const disputed = async () =>
+    jsonLines(await run(["payments", "list", "--json", "--disputed"])).map(({ call_id }) => call_id);
+  expect(await acknowledge("too early")).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("only a disputed payment can be acknowledged"),
+  });
+  await payments.gateway.journal.markDisputed(id, "the chain says: expired");
+  expect(await disputed()).toEqual([id]);
+  expect(await acknowledge("refunded by hand")).toMatchObject({ code: 0 });
+  expect([await disputed(), await stateOf(id)]).toEqual([[], "QUEUED"]);
+  const shown = (await run(["payments", "show", id])).stdout;
+  expect(shown).toMatch(/acknowledged +by \S+@\S+: refunded by hand/);
+  const [entry] = await payments.redis.client.xrange(keys.audit, "-", "+");
+  expect(entry?.[1].join(" ")).toContain(`action acknowledge call_id ${id} by `);
+  expect((await acknowledge("again")).stderr).toContain("It was decided by");
+});
+
 test.each(["settled", "void"])(
   "a decision (%s) that could not be written to the audit is in the journal all the same",
   async (kind) => {
