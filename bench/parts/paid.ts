@@ -4,7 +4,7 @@ import type { PaymentRequired } from "@x402/core/types";
 import type { Part } from "../../shared/dev/process.ts";
 import { type Comparison, compareByTurns, comparisonTable, TURNS } from "../support/compare.ts";
 import type { Counts } from "../support/counts.ts";
-import { send } from "../support/load.ts";
+import { send, sendAny } from "../support/load.ts";
 import { inPaidWorld, type PaidWorld } from "../support/paid-world.ts";
 import { ask, isSameSale, type Signed, signMany, toHeader } from "../support/payments.ts";
 import { openProbe, type Probe } from "../support/redis-probe.ts";
@@ -17,7 +17,10 @@ import { type LocalCheck, measureLocalCheck } from "./local-check.ts";
 /** Requests to the facilitator, and scripts that Redis runs, for each paid request. */
 type Round = TimedRound & { verifies: number; settles: number; scripts: number };
 
-export type PaidFigures = Comparison<Round> & Counts & { localCheck: LocalCheck };
+/** With a node that is 80 ms away, and whose receipts are a block of a second late. */
+type Far = { perSecond: number; p50Ms: number; p99Ms: number; unknownShare: number };
+
+export type PaidFigures = Comparison<Round> & Counts & { localCheck: LocalCheck; far: Far };
 
 type Seller = { server: Part; address: string; required: PaymentRequired };
 
@@ -32,6 +35,7 @@ export function measurePaid({ quick, nodeArgs }: Setup): Promise<PaidFigures> {
       throw new Error("the two sides sell different things");
     const each = size.warmUp + size.calls;
     const signed = await signMany(gateway.required, rounds * TURNS * each);
+    const signedFar = await signMany(gateway.required, FAR.warmUp + FAR.calls);
     const probe = await openProbe(world.redis.url);
     const turns = (seller: Seller) => {
       const unused = [...signed];
@@ -39,10 +43,11 @@ export function measurePaid({ quick, nodeArgs }: Setup): Promise<PaidFigures> {
     };
     const compared = await compareByTurns(rounds, { ours: turns(gateway), baseline: turns(middleware) });
     probe.close();
+    const far = await measureFar(world, gateway, signedFar);
     await gateway.server.kill();
-    const counts = await countAgain(world, signed.length);
+    const counts = await countAgain(world, signed.length + signedFar.length);
     const localCheck = measureLocalCheck(gateway.required, signed.slice(0, 5000));
-    return { ...compared, ...counts, localCheck };
+    return { ...compared, ...counts, localCheck, far };
   });
 }
 
@@ -59,11 +64,7 @@ async function oneTurn(
   { server, address, required }: Seller,
   { size, signed, probe }: Paying,
 ): Promise<Round> {
-  const headersFile = join(world.dir, "payments");
-  writeFileSync(
-    headersFile,
-    signed.map((each) => `PAYMENT-SIGNATURE: ${toHeader(required, each)}`).join("\n"),
-  );
+  const headersFile = writeHeaders(world, required, signed);
   await world.facilitator.reset();
   const before = await probe.scripts();
   const wanted = { address, paths: [JOB_PATH], status: 202, headersFile, ...size };
@@ -75,6 +76,33 @@ async function oneTurn(
     throw new Error(`not one verify and one settle for each of ${signed.length} paid requests: ${counted}`);
   }
   return { ...figures, verifies: verifies / payments, settles: settles / payments, scripts };
+}
+
+const FAR = { warmUp: 256, calls: 1024, connections: 128 };
+
+/** What is answered with 503 is paid all the same, and its call is queued later. */
+async function measureFar(
+  world: PaidWorld,
+  { address, required }: Seller,
+  signed: readonly Signed[],
+): Promise<Far> {
+  await world.facilitator.goFar();
+  const headersFile = writeHeaders(world, required, signed);
+  const { perSecond, p50Ms, p99Ms, refused } = await sendAny({
+    ...{ address, paths: [JOB_PATH], status: 202, headersFile },
+    ...FAR,
+  });
+  const { "503": unknown = 0, ...others } = refused;
+  if (Object.keys(others).length > 0) throw new Error(`payments were refused: ${JSON.stringify(refused)}`);
+  return { perSecond, p50Ms, p99Ms, unknownShare: unknown / signed.length };
+}
+
+/** A file with a payment's header for each request. */
+function writeHeaders({ dir }: PaidWorld, required: PaymentRequired, signed: readonly Signed[]): string {
+  const headersFile = join(dir, "payments");
+  const lines = signed.map((each) => `PAYMENT-SIGNATURE: ${toHeader(required, each)}`);
+  writeFileSync(headersFile, lines.join("\n"));
+  return headersFile;
 }
 
 /** Everything paid for is injected now, and counted where it arrives. */
@@ -107,5 +135,10 @@ export function paidTable(figures: PaidFigures): string {
       ["its terms compared with the offer", agreeUs],
     ],
   );
-  return `${compared}\n\n${checks}`;
+  const { far } = figures;
+  const distant = table(
+    ["node 80 ms away, receipts a block late", "paid/s", "p50 ms", "p99 ms", "503, %"],
+    [["gateway, 128 connections", far.perSecond, far.p50Ms, far.p99Ms, far.unknownShare * 100]],
+  );
+  return `${compared}\n\n${distant}\n\n${checks}`;
 }

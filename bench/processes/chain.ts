@@ -1,4 +1,5 @@
 import { addressWord, keccak256Hex, uintWord } from "../../shared/ethereum/encoding.ts";
+import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
 
 type Settled = { asset: string; from: string; to: string; value: string; nonce: string; block: number };
 
@@ -6,24 +7,28 @@ const topicOf = (event: string) => keccak256Hex(Buffer.from(event));
 const USED = topicOf("AuthorizationUsed(address,bytes32)");
 const TRANSFER = topicOf("Transfer(address,address,uint256)");
 const FINAL_BLOCKS = 2;
+const selectorOf = (signature: string) => topicOf(signature).slice(0, 10);
+const DECIMALS = selectorOf("decimals()");
+const DOMAIN_SEPARATOR = selectorOf("DOMAIN_SEPARATOR()");
 const BLOCK_HASH = `0x${"0".repeat(64)}`;
 
 /**
  * A node's view of the payments that were settled, each in a transaction whose hash is the payment's nonce: enough of
- * JSON-RPC for a gateway that follows the head and looks for each payment's proof. A block is a second.
+ * JSON-RPC for a gateway that checks the token, follows the head and looks for each payment's proof. A block is a second.
  */
 export function createChain(chainId: number) {
   const startedAt = Date.now();
   const settled = new Map<string, Settled>();
   const head = () => 1000 + Math.floor((Date.now() - startedAt) / 1000);
 
-  function receipt(hash: string) {
+  /** With `late`, once another block is on top. */
+  function receipt(hash: string, late: boolean) {
     const payment = settled.get(hash);
-    if (payment === undefined) return null;
+    if (payment === undefined || (late && payment.block >= head())) return null;
     return { ...placeOf(payment), status: "0x1", logs: logsOf(payment) };
   }
 
-  function answer(method: string, [first]: readonly unknown[]): unknown {
+  function answer(method: string, [first]: readonly unknown[], late: boolean): unknown {
     switch (method) {
       case "eth_chainId":
         return hex(chainId);
@@ -36,14 +41,23 @@ export function createChain(chainId: number) {
         };
       }
       case "eth_getTransactionReceipt":
-        return receipt(String(first));
+        return receipt(String(first), late);
       case "eth_getLogs":
         return usesIn(first);
+      case "eth_getCode":
+        return "0x01";
       case "eth_call":
-        return `0x${uintWord(settled.has(nonceIn(first)) ? 1n : 0n)}`;
+        return `0x${called(first as { to: string; data: string })}`;
       default:
         throw new Error(`the bench's chain knows no ${method}`);
     }
+  }
+
+  function called({ to: verifyingContract, data }: { to: string; data: string }): string {
+    if (data === DECIMALS) return uintWord(6n);
+    if (data === DOMAIN_SEPARATOR)
+      return domainSeparator({ name: "USDC", version: "2", chainId, verifyingContract });
+    return uintWord(settled.has(nonceIn({ data })) ? 1n : 0n);
   }
 
   /** The uses of the one authorization that is asked for, by its nonce. */
@@ -60,9 +74,10 @@ export function createChain(chainId: number) {
       const nonce = textOf("nonce");
       settled.set(nonce, { asset, from, to, value: textOf("value"), nonce, block: head() });
     },
-    rpc(body: string): string {
+    /** With `late`, receipts come a block later. */
+    rpc(body: string, late = false): string {
       const { id, method, params } = JSON.parse(body) as { id: number; method: string; params: unknown[] };
-      return JSON.stringify({ jsonrpc: "2.0", id, result: answer(method, params) });
+      return JSON.stringify({ jsonrpc: "2.0", id, result: answer(method, params, late) });
     },
   };
 }

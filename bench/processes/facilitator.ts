@@ -12,6 +12,7 @@ import { createChain } from "./chain.ts";
  *                    once and settled once
  *   POST /reset
  *   POST /rpc        the chain that has the settled payments
+ *   POST /far        from now on the chain's node is 80 ms away, and tells of a receipt once another block is on top
  */
 const [network = ""] = process.argv.slice(2);
 const SUPPORTED = JSON.stringify({
@@ -22,6 +23,9 @@ const SUPPORTED = JSON.stringify({
 const NONCE = /"nonce":"(0x[0-9a-f]{64})"/;
 
 const chain = createChain(Number(network.slice("eip155:".length)));
+
+const FAR_MS = 80;
+let isFar = false;
 
 type Asked = { verifies: number; settles: number };
 let payments = new Map<string, Asked>();
@@ -57,13 +61,19 @@ function read(url: string): string {
 }
 
 function told(url: string, body: string): string {
-  if (url === "/rpc") return chain.rpc(body);
-  return url === "/reset" ? reset() : take(url, body);
+  if (url === "/rpc") return chain.rpc(body, isFar);
+  if (url === "/far") isFar = true;
+  return url === "/verify" || url === "/settle" ? take(url, body) : reset();
 }
 
 function reset(): string {
   payments = new Map();
   return "{}";
+}
+
+function post(res: ServerResponse, url: string, body: string): void {
+  if (isFar && url === "/rpc") setTimeout(() => answer(res, told(url, body)), FAR_MS);
+  else answer(res, told(url, body));
 }
 
 const server = createServer((req, res) => {
@@ -72,7 +82,7 @@ const server = createServer((req, res) => {
   req.on("data", (chunk: Buffer) => chunks.push(chunk));
   req.on("end", () => {
     if (req.method === "GET") answer(res, read(url));
-    else answer(res, told(url, Buffer.concat(chunks).toString("latin1")));
+    else post(res, url, Buffer.concat(chunks).toString("latin1"));
   });
 });
 server.listen(0, "127.0.0.1", () => {

@@ -14,7 +14,8 @@ export type FacilitatorCounts = {
 
 /** A world in which a job is sold, with a facilitator that says yes at once. */
 export type PaidWorld = World & {
-  facilitator: { count(): Promise<FacilitatorCounts>; reset(): Promise<void> };
+  /** `goFar`: from now on the chain's node is 80 ms away, and its receipts are a block late. */
+  facilitator: { count(): Promise<FacilitatorCounts>; reset(): Promise<void>; goFar(): Promise<void> };
   /** Resolves once it takes payments. */
   startX402(): Promise<Part>;
   /** Replays the 402 of this server. */
@@ -40,6 +41,7 @@ export function inPaidWorld<Result>(
       facilitator: {
         count: async () => (await fetch(`${facilitatorUrl}/count`)).json() as Promise<FacilitatorCounts>,
         reset: async () => void (await fetch(`${facilitatorUrl}/reset`, { method: "POST" })),
+        goFar: async () => void (await fetch(`${facilitatorUrl}/far`, { method: "POST" })),
       },
       async startX402() {
         const gateway = await stack.start("x402", { args: ["--bind-address", "127.0.0.1:0"] });

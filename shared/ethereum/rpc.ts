@@ -1,7 +1,7 @@
-import { getHttpRpcClient } from "viem/utils";
 import { z } from "zod";
 import type { Secret } from "../crypto/secret.ts";
 import { AppError } from "../errors/app-error.ts";
+import { createHttpClient, isTimeout } from "../http/client.ts";
 import type { Hex } from "./encoding.ts";
 
 const ANSWER_BYTES_MAX = 8 * 1024 * 1024;
@@ -44,41 +44,52 @@ export function unavailable(reason: string): AppError {
 
 /** JSON-RPC over HTTP: one request for each call, no batches, no retries, no redirects, a deadline on the whole exchange. */
 export function createRpc({ url, timeoutMs }: { url: Secret; timeoutMs: number }): Rpc {
-  const client = getHttpRpcClient(url.reveal(), {
-    fetchOptions: { redirect: "error" },
-    maxResponseBodySize: ANSWER_BYTES_MAX,
-    timeout: 0,
-  });
+  const base = new URL(url.reveal());
+  const path = `${base.pathname}${base.search}`;
+  const headers = { ...basicOf(base), accept: "application/json", "content-type": "application/json" };
+  const client = createHttpClient({ base, headers, answerBytesMax: ANSWER_BYTES_MAX });
   const redact = redactor(url);
+  let id = 0;
 
   return async ({ method, params, answer }) => {
-    // viem's own deadline ends with the headers of the answer.
-    const fetchOptions = { signal: AbortSignal.timeout(timeoutMs) };
-    const response = await client.request({ body: { method, params }, fetchOptions }).catch((thrown) => {
+    id += 1;
+    const body = JSON.stringify({ jsonrpc: "2.0", id, method, params });
+    const { status, text } = await client.exchange({ path, body, timeoutMs }).catch((thrown) => {
       throw toFailure(method, thrown, timeoutMs);
     });
-    const { error, result } = (response ?? {}) as { error?: { code?: unknown; message?: unknown } } & {
-      result?: unknown;
-    };
-    if (error) {
-      const reason = `${method}: error ${error.code}: ${redact(String(error.message))}`;
-      throw refusalOf(error, reason);
-    }
+    if (text === undefined) throw new Refused(`${method}: the answer is too long`);
+    const { error, result } = objectIn(text);
+    if (typeof error === "object" && error !== null && status !== 429)
+      throw refusalOf(error, `${method}: error ${error.code}: ${redact(String(error.message))}`);
+    if (status !== 200) throw refusal(method, status);
     const parsed = answer.safeParse(result);
     if (parsed.success) return parsed.data;
     throw unavailable(`${method}: the node's answer is not readable`);
   };
 }
 
-/** The failure in our own words: the library's contain the URL. */
-function toFailure(method: string, thrown: unknown, timeoutMs: number): AppError {
-  const { name, status, cause } = thrown as { name?: string; status?: number; cause?: unknown };
-  if (name === "AbortError" || name === "TimeoutError") {
-    return unavailable(`${method}: no answer within ${timeoutMs} ms`);
+/** User and password of a URL as a header (RFC 7617). */
+function basicOf({ username, password }: URL): Record<string, string> {
+  if (username === "" && password === "") return {};
+  const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  return { authorization: `Basic ${Buffer.from(credentials).toString("base64")}` };
+}
+
+type RpcError = { code?: unknown; message?: unknown };
+
+/** What is no JSON object has neither. */
+function objectIn(text: string): { error?: RpcError; result?: unknown } {
+  try {
+    return (JSON.parse(text) as object | null) ?? {};
+  } catch {
+    return {};
   }
-  if (name === "ResponseBodyTooLargeError") return new Refused(`${method}: the answer is too long`);
-  if (status !== undefined) return refusal(method, status);
-  return unavailable(`${method}: the exchange with the node failed (${codeOf(cause)})`);
+}
+
+/** The failure in our own words: the library's contain the address. */
+function toFailure(method: string, thrown: unknown, timeoutMs: number): AppError {
+  if (isTimeout(thrown)) return unavailable(`${method}: no answer within ${timeoutMs} ms`);
+  return unavailable(`${method}: the exchange with the node failed (${codeOf(thrown)})`);
 }
 
 /** Some statuses are about the caller, or how often it calls, and not about the question. */
@@ -88,13 +99,13 @@ function refusal(method: string, status: number): AppError {
   return [401, 403, 404].includes(status) ? unavailable(reason) : new Refused(reason);
 }
 
-function refusalOf(error: { code?: unknown; message?: unknown }, reason: string): AppError {
+function refusalOf(error: RpcError, reason: string): AppError {
   if (isRateLimit(error)) return new RateLimited(reason);
   return isRevert(error) ? new Reverted(reason) : new Refused(reason);
 }
 
 /** Most nodes have code 3 or say "execution reverted"; some speak of the VM. */
-function isRevert({ code, message }: { code?: unknown; message?: unknown }): boolean {
+function isRevert({ code, message }: RpcError): boolean {
   return code === 3 || /revert|invalid opcode|VM (execution|exception)/i.test(String(message));
 }
 
@@ -102,14 +113,14 @@ function isRevert({ code, message }: { code?: unknown; message?: unknown }): boo
  * Whether a JSON-RPC error says that too much was asked at a time. Providers have no code of their own for it: -32005 is "limit
  * exceeded" in EIP-1474, and some use it for too many logs too.
  */
-function isRateLimit({ code, message }: { code?: unknown; message?: unknown }): boolean {
+function isRateLimit({ code, message }: RpcError): boolean {
   const text = String(message);
   if (/rate.?limit|too many requests|requests? (limit|per)|compute units|capacity|throttl/i.test(text))
     return true;
   return code === 429 || (code === -32005 && !/range|results|logs|size|blocks/i.test(text));
 }
 
-/** `fetch failed` has its reason one level deeper. Only codes such as ECONNREFUSED are safe to repeat. */
+/** Only codes such as ECONNREFUSED are safe to repeat; some errors have them one level deeper. */
 function codeOf(cause: unknown): string {
   const { code, cause: deeper } = (cause ?? {}) as { code?: unknown; cause?: unknown };
   if (typeof code === "string") return code;

@@ -1,11 +1,10 @@
 import type { SettleResponse, SupportedKind, SupportedResponse, VerifyResponse } from "@x402/core/types";
-import { Pool } from "undici";
 import type { Secret } from "../../../shared/crypto/secret.ts";
 import { messageOf } from "../../../shared/errors/app-error.ts";
+import { createHttpClient, isTimeout } from "../../../shared/http/client.ts";
 import { parseRetryAfter } from "../../../shared/http/headers.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 
-const CONNECT_TIMEOUT_MS = 3000;
 /** A longer answer is not read to its end. */
 const ANSWER_BYTES_MAX = 64 * 1024;
 
@@ -31,25 +30,13 @@ type Options = {
   clock: Clock;
 };
 
-/**
- * Talks to one facilitator (x402, facilitator interface). It keeps its connections alive and opens one for each exchange
- * under way, so that none waits for another. It does not follow redirects.
- */
+/** Talks to one facilitator (x402, facilitator interface). */
 export function createFacilitatorClient({ url, headers, clock }: Options): FacilitatorClient {
   const base = new URL(url);
-  const pool = new Pool(base.origin, { pipelining: 1, connect: { timeout: CONNECT_TIMEOUT_MS } });
   const basePath = base.pathname.replace(/\/$/, "");
   const own = Object.entries(headers).map(([name, secret]): [string, string] => [name, secret.reveal()]);
   const sent = { ...Object.fromEntries(own), accept: "application/json", "content-type": "application/json" };
-
-  async function exchange(operation: string, body: string | undefined, signal: AbortSignal) {
-    const method = body === undefined ? "GET" : "POST";
-    const path = `${basePath}/${operation}`;
-    const response = await pool.request({ method, path, headers: sent, body: body ?? null, signal });
-    const text = await readText(response.body);
-    const retryAfter = [response.headers["retry-after"]].flat()[0];
-    return toRawAnswer(response.statusCode, retryAfter, text);
-  }
+  const client = createHttpClient({ base, headers: sent, answerBytesMax: ANSWER_BYTES_MAX });
 
   function toRawAnswer(status: number, retryAfter: string | undefined, text: string | undefined): RawAnswer {
     if (text === undefined) return { kind: "none", reason: `its answer is over ${ANSWER_BYTES_MAX} bytes` };
@@ -64,33 +51,21 @@ export function createFacilitatorClient({ url, headers, clock }: Options): Facil
 
   return {
     async ask(operation, body, timeoutMs) {
-      const signal = AbortSignal.timeout(timeoutMs);
       try {
-        return await exchange(operation, body, signal);
+        const answer = await client.exchange({ path: `${basePath}/${operation}`, body, timeoutMs });
+        return toRawAnswer(answer.status, [answer.headers["retry-after"]].flat()[0], answer.text);
       } catch (error) {
-        const reason = signal.aborted ? `no answer within ${timeoutMs} ms` : messageOf(error);
+        const reason = isTimeout(error) ? `no answer within ${timeoutMs} ms` : messageOf(error);
         return { kind: "none", reason };
       }
     },
-    close: () => pool.destroy(),
+    close: client.close,
   };
 }
 
 /** A redirect, a "later" and a failure of the server leave the question open, whatever their bodies say. */
 function isNoAnswer(status: number): boolean {
   return (status >= 300 && status < 400) || [408, 425, 429].includes(status) || status >= 500;
-}
-
-/** The body, or undefined if it is over the limit; its connection is then given up. */
-async function readText(body: AsyncIterable<Buffer>): Promise<string | undefined> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of body) {
-    bytes += chunk.length;
-    if (bytes > ANSWER_BYTES_MAX) return undefined; // leaving the loop destroys the stream
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString("utf8");
 }
 
 function objectIn(text: string): Record<string, unknown> | undefined {

@@ -154,7 +154,7 @@ function toSettling(payment: NewPayment, now: number): Payment {
 
 /** Mostly the receipt is there at once, and a block later at the most. What comes later is the reconciler's. */
 const RECEIPT_MS_MAX = 5000;
-const RECEIPT_EVERY_MS = 100;
+const RECEIPT_EVERY_MS = { least: 100, most: 1000 };
 
 type ConfirmDeps = { chainOf: (payment: Payment) => PaymentChain; clock: Clock };
 
@@ -171,14 +171,14 @@ export function createConfirmSettlement({ chainOf, clock }: ConfirmDeps) {
     if (typeof its === "string" || !its.wantsReceipt) return toSettlement(payment, known);
     const authorization = toAuthorization(payment.terms, its.eventOrder);
     const deadline = clock() + RECEIPT_MS_MAX;
-    for (;;) {
+    for (let pauseMs = RECEIPT_EVERY_MS.least; ; pauseMs = Math.min(2 * pauseMs, RECEIPT_EVERY_MS.most)) {
       const proof = await its.chain
         .proofOf(transaction as `0x${string}`, authorization)
         .catch(() => undefined);
       if (proof?.kind === "paid" && proof.block >= payment.sinceBlock)
         return toSettlement(payment, { ...known, position: proof.position });
       if (proof !== undefined || clock() >= deadline) return undefined;
-      await delay(RECEIPT_EVERY_MS);
+      await delay(pauseMs);
     }
   };
 }

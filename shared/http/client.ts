@@ -1,0 +1,62 @@
+import { type Dispatcher, Pool } from "undici";
+
+const CONNECT_TIMEOUT_MS = 3000;
+
+type Options = {
+  /** Whose path the paths of exchanges follow. It has no user and no password. */
+  base: URL;
+  /** Sent with every request. */
+  headers: Readonly<Record<string, string>>;
+  /** A longer answer is not read to its end. */
+  answerBytesMax: number;
+};
+
+type Asked = { path: string; body: string | undefined; timeoutMs: number };
+
+/** `text` is undefined if the answer is too long. */
+export type HttpAnswer = {
+  status: number;
+  headers: Dispatcher.ResponseData["headers"];
+  text: string | undefined;
+};
+
+export type HttpClient = {
+  /** One exchange: a POST if there is a body, else a GET. Rejects with `TimeoutError` after the deadline. */
+  exchange(asked: Asked): Promise<HttpAnswer>;
+  close(): Promise<void>;
+};
+
+/**
+ * Exchanges texts with one server. It keeps its connections alive and opens one for each exchange under way, so that none waits for
+ * another. Nothing is repeated, no redirect is followed, and the deadline covers an exchange from its first to its last byte.
+ */
+export function createHttpClient({ base, headers, answerBytesMax }: Options): HttpClient {
+  const pool = new Pool(base.origin, { pipelining: 1, connect: { timeout: CONNECT_TIMEOUT_MS } });
+  return {
+    async exchange({ path, body, timeoutMs }) {
+      const method = body === undefined ? "GET" : "POST";
+      const signal = AbortSignal.timeout(timeoutMs);
+      const response = await pool.request({ method, path, headers, body: body ?? null, signal });
+      const text = await readText(response.body, answerBytesMax);
+      return { status: response.statusCode, headers: response.headers, text };
+    },
+    close: () => pool.destroy(),
+  };
+}
+
+/** Whether an exchange has failed by its deadline. */
+export function isTimeout(error: unknown): boolean {
+  return error instanceof Error && error.name === "TimeoutError";
+}
+
+/** The body, or undefined if it is over the limit; its connection is then given up. */
+async function readText(body: AsyncIterable<Buffer>, bytesMax: number): Promise<string | undefined> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    if (bytes > bytesMax) return undefined; // leaving the loop destroys the stream
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
