@@ -7,9 +7,11 @@ import {
   type DevAccount,
   devnetAccounts,
   type Hex,
-  type Oddities,
+  makeOdd,
+  Oddities,
 } from "../../services/devnet/chain.ts";
 import { registryAbi } from "../../services/devnet/contracts/caller-registry.ts";
+import { oddTokenAbi } from "../../services/devnet/contracts/odd-token.ts";
 import { tokenAbi } from "../../services/devnet/contracts/token.ts";
 import { type DevnetOptions, startDevnet } from "../../services/devnet/devnet.ts";
 import type { Received } from "../../services/devnet/facilitator-server.ts";
@@ -109,9 +111,9 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
     if (!pending) await mined(hash);
     return hash;
   };
-  /** Every transfer to this address, oldest first, from the logs of the whole chain. */
-  async function transfers(to: Hex): Promise<TokenTransfer[]> {
-    const raw = await client.getLogs({ address: token, fromBlock: 0n, toBlock: "latest" });
+  /** Every transfer of a token to this address, oldest first, from the logs of the whole chain. */
+  async function transfers(to: Hex, asset = token): Promise<TokenTransfer[]> {
+    const raw = await client.getLogs({ address: asset, fromBlock: 0n, toBlock: "latest" });
     const logs = parseEventLogs({ abi: tokenAbi, logs: raw });
     const transfers: TokenTransfer[] = [];
     for (const log of logs) {
@@ -186,9 +188,20 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
     pauseMining: control.pauseMining,
     resumeMining: control.resumeMining,
 
-    async mint(to: Hex, value: bigint): Promise<void> {
-      const args = [to, value] as const;
-      await mined(await inTurn(() => client.writeContract({ ...contract, functionName: "mint", args })));
+    async mint(to: Hex, value: bigint, asset = token): Promise<void> {
+      const mint = { abi: tokenAbi, address: asset, functionName: "mint", args: [to, value] } as const;
+      await mined(await inTurn(() => client.writeContract(mint)));
+    },
+
+    /** Another token, which behaves in these ways. */
+    oddToken: (asset: Hex, oddities: z.input<typeof Oddities>): Promise<void> =>
+      inTurn(() => makeOdd(client, asset, Oddities.parse(oddities))),
+
+    /** Whoever is on an odd token's list neither gives nor gets any of it. */
+    async blacklist(account: Hex): Promise<void> {
+      const args = [account, true] as const;
+      const call = { abi: oddTokenAbi, address: token, functionName: "blacklist", args } as const;
+      await mined(await inTurn(() => client.writeContract(call)));
     },
 
     /** The payer takes the authorization back. */

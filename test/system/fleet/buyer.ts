@@ -5,7 +5,7 @@ import type { FaultOrder } from "../../../services/devnet/faults.ts";
 import type { Part } from "../../../shared/dev/process.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import type { UsedDevnet } from "../../fixtures/devnet.ts";
-import { inTime, signOffer } from "../../fixtures/x402.ts";
+import { inTime, requiredIn, signOffer } from "../../fixtures/x402.ts";
 import { codeOf, type PaymentName, paymentIn, type Told } from "../../support/books.ts";
 import { type Answer, send } from "../../support/http.ts";
 import { signPaymentV1 } from "../../support/sign-payment.ts";
@@ -24,18 +24,24 @@ export type Purchase = {
   unanswered: number;
 };
 
-export type Plan = { payer: DevAccount; version: 1 | 2; body: string };
+export type Plan = {
+  payer: DevAccount;
+  version: 1 | 2;
+  body: string;
+  /** Of the token to pay with, in lower case; without it, the first that is offered. */
+  asset?: string;
+};
 
 /** The clients of several gateways at once. They believe nothing but the answers they get. */
 export function createBuyer({ devnet, path }: { devnet: UsedDevnet; path: string }) {
   /** Signed for what this gateway asks, as soon as it asks. */
-  async function sign(gateway: Part, { payer, version, body }: Plan): Promise<Purchase> {
+  async function sign(gateway: Part, { payer, version, body, asset }: Plan): Promise<Purchase> {
     const challenge = await eventually("a price is asked", async () => {
       const answer = await send(gateway.address, { path, body: "" });
-      return answer.status === 402 ? answer : undefined;
+      return answer.status === 402 && (asset === undefined || isOffered(answer, asset)) ? answer : undefined;
     });
     const header =
-      version === 2 ? await signOffer(challenge, { payer }) : await signOfferV1(challenge, payer);
+      version === 2 ? await signOffer(challenge, { payer }, asset) : await signOfferV1(challenge, payer);
     const payment = paymentIn(header) as PaymentName;
     return { payment, header, body, told: [], callIds: [], unanswered: 0 };
   }
@@ -81,6 +87,10 @@ export function createBuyer({ devnet, path }: { devnet: UsedDevnet; path: string
 }
 
 export type Buyer = ReturnType<typeof createBuyer>;
+
+function isOffered(challenge: Answer, asset: string): boolean {
+  return requiredIn(challenge).accepts.some((offer) => offer.asset.toLowerCase() === asset);
+}
 
 async function signOfferV1(challenge: Answer, payer: DevAccount): Promise<Record<string, string>> {
   const [offer] = challenge.json<{ accepts: PaymentRequirementsV1[] }>().accepts;
