@@ -1,0 +1,17 @@
+import { existsSync, readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+
+const page = new URL("../../docs/payments-security.md", import.meta.url);
+
+test("every attack of docs/payments-security.md names a test that is there", () => {
+  const text = readFileSync(page, "utf8");
+  const named = [...text.matchAll(/\[([^\]]+)\]\((\.\.\/test\/[^)]+)\)/g)];
+  expect(named.length).toBeGreaterThan(40);
+  const missing = named.filter(([, title = "", path = ""]) => {
+    const file = new URL(path, page);
+    return !existsSync(file) || !readFileSync(file, "utf8").includes(title);
+  });
+  expect(missing.map(([, title, path]) => `${path}: ${title}`)).toEqual([]);
+  const rows = text.split("\n").filter((line) => /^\| (?!Attack|---)/.test(line));
+  expect(rows.filter((row) => !row.includes("](../test/"))).toEqual([]);
+});
