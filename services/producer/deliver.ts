@@ -1,4 +1,5 @@
 import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
+import type { ErrorCode } from "../../shared/errors/codes.ts";
 import { type CallHead, parseJobCall } from "../../shared/job-call/job-call.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
@@ -7,7 +8,7 @@ import type { Deliver, Taken } from "../../shared/queue/consume.ts";
 import { headOf } from "../../shared/queue/failed-head.ts";
 import type { Verdict } from "../../shared/queue/finish.ts";
 import type { Hold } from "../../shared/queue/hold.ts";
-import { CRASHES } from "../../shared/queue/protocol.ts";
+import { CRASHES, ENDED_STATES } from "../../shared/queue/protocol.ts";
 import { callFields, jobOf } from "../../shared/queue/queue-name.ts";
 import { VERSIONS } from "../../shared/redis/version.ts";
 import type { Clock } from "../../shared/time/clock.ts";
@@ -60,10 +61,9 @@ export function createDeliver(deps: DeliverDeps): Deliver {
   const { inject, clock, log } = deps;
   const { injected, failed, putOff } = createOutcomes(deps);
 
-  /** Throws only if a failure cannot be recorded; what the runner did is in the verdict. */
   async function attempt(taken: Taken, hold: Hold): Promise<Verdict> {
     const { record } = taken;
-    if (record === "INJECTED" || record === "DISCARDED") return ended(taken, record);
+    if (ENDED_STATES.some((state) => state === record)) return ended(taken, String(record));
     const delivered = toDelivered(taken);
     if (!(delivered instanceof AppError)) return offer(taken, delivered, hold);
     return delivered.code === "call.newer"
@@ -75,8 +75,9 @@ export function createDeliver(deps: DeliverDeps): Deliver {
     const { call } = delivered;
     failpoint("producer.after_take");
     const injection = await injectWhileHeld(delivered, hold);
-    if (injection === "not held") return givenBack(taken);
+    if (injection === "not held") return givenBack(taken, false);
     const { error, injectMs } = injection;
+    if (error !== undefined && hold.lost) return givenBack(taken, mayHaveRun(error));
     if (error?.code === "runner.unreachable") return unreachable(taken, error);
     if (error !== undefined) return failed(taken, { error, injectMs }, call);
     failpoint("producer.after_post");
@@ -88,7 +89,6 @@ export function createDeliver(deps: DeliverDeps): Deliver {
     failpoint("producer.before_post");
     const startedAt = clock();
     const error = await inject(parsed, hold).then(() => undefined, toAppError);
-    if (error !== undefined && hold.lost) return "not held";
     return { error, injectMs: clock() - startedAt };
   }
 
@@ -108,24 +108,22 @@ export function createDeliver(deps: DeliverDeps): Deliver {
   }
 
   /** This worker stops, or has lost the call. That is not the runner's fault, so the attempt does not count. */
-  function givenBack({ id, queue }: Taken): Verdict {
+  function givenBack({ id, queue }: Taken, unsure: boolean): Verdict {
     log.warn("call.given_back", callFields(id, queue));
-    return { kind: "requeue" };
+    return { kind: "requeue", unsure };
   }
 
-  /** The failure could not be recorded. The attempt does not count, so that none is missing among those that do. */
-  function notRecorded({ id, queue }: Taken, cause: unknown): Verdict {
-    log.error("call.record_failed", { ...callFields(id, queue), reason: messageOf(cause) });
-    return { kind: "postpone", untilMs: clock() + RECORD_PAUSE_MS };
-  }
+  return attempt;
+}
 
-  return async function deliver(taken, hold) {
-    try {
-      return await attempt(taken, hold);
-    } catch (cause) {
-      return notRecorded(taken, cause);
-    }
-  };
+/**
+ * Codes which say that the job did not run: nothing was sent, or the runner refused the call before it did anything. With any other, the
+ * attempt may have had its effect, as one that ran out of time or broke down on the way.
+ */
+const NO_EFFECT: readonly ErrorCode[] = ["runner.unreachable", "runner.refused", "runner.throttled"];
+
+function mayHaveRun(error: AppError): boolean {
+  return !(error instanceof NotNow || NO_EFFECT.includes(error.code));
 }
 
 type Injection = { error: AppError | undefined; injectMs: number };
@@ -168,16 +166,27 @@ function createOutcomes({ records, policy, throttle, clock, log, workerId }: Del
     const now = clock();
     const verdict = policy.judge(error, attempt, now, jobOf(queue));
     if (call !== undefined) throttle.failed(jobOf(queue), id, error);
-    await recordFailure(taken, error, verdict, now);
+    const unsure = call !== undefined && mayHaveRun(error);
+    try {
+      await recordFailure(taken, error, verdict, now);
+    } catch (cause) {
+      return { ...notRecorded(taken, cause), unsure };
+    }
     const { code, message: reason } = error;
     const fields = { ...callFields(id, queue), attempt, code, reason, injectMs };
     if (verdict.kind === "fail") {
       log.error("call.failed", fields);
-      return call === undefined ? verdict : { ...verdict, head: headOf(call) };
+      return call === undefined ? verdict : { ...verdict, unsure, head: headOf(call) };
     }
     const spent = verdict.kind === "retry";
     log.warn("call.delayed", { ...fields, spent, waitMs: waitMs(verdict, now) });
-    return verdict;
+    return { ...verdict, unsure };
+  }
+
+  /** The failure could not be recorded. The attempt does not count, so that none is missing among those that do. */
+  function notRecorded({ id, queue }: Taken, cause: unknown): Verdict {
+    log.error("call.record_failed", { ...callFields(id, queue), reason: messageOf(cause) });
+    return { kind: "postpone", untilMs: clock() + RECORD_PAUSE_MS };
   }
 
   /** A newer release has added the call. One of its producers will take it. */

@@ -2,8 +2,7 @@ import { randomUUID } from "node:crypto";
 import { AppError } from "../errors/app-error.ts";
 import { type JobCall, storedBytes } from "../job-call/job-call.ts";
 import { failpoint } from "../lifecycle/failpoint.ts";
-import type { Claim, Enqueue, Enqueued } from "../queue/enqueue.ts";
-import type { RecordState } from "../queue/protocol.ts";
+import type { Claim, Enqueue, Enqueued, UnpaidState } from "../queue/enqueue.ts";
 import type { BeginWrite } from "../redis/retry-write.ts";
 
 /** What the sender of a call is told: accepted now, or known before and in which state. */
@@ -54,7 +53,7 @@ const STATUSES = {
   INJECTED: "accepted",
   FAILED: "failed",
   DISCARDED: "discarded",
-} as const satisfies Record<RecordState, Accepted["status"]>;
+} as const satisfies Record<UnpaidState, Accepted["status"]>;
 
 /** Tells the sender of a call with an unknown outcome what sending it again would do. */
 function withAdvice(error: unknown, hasDeliveryId: boolean): unknown {

@@ -31,7 +31,7 @@ end
 if redis.call('SCARD', KEYS[5]) >= tonumber(ARGV[8]) then return {'TOO_MANY_OPEN'} end
 if ARGV[10] ~= '0' and redis.call('EXISTS', KEYS[7]) == 1 then return {'NONCE_USED'} end
 if ARGV[11] ~= '0' and redis.call('EXISTS', KEYS[9]) == 1 then return {'QUOTE_USED'} end
-redis.call('HSET', KEYS[1], 'v', ${VERSIONS.record}, 'st', 'SETTLING', 'bh', bh, 'rt', rt, 'w', ARGV[6], 'at', now, 'by', ARGV[7])
+redis.call('HSET', KEYS[1], 'v', ${VERSIONS.record}, 'st', 'SETTLING', 'unsure', 0, 'bh', bh, 'rt', rt, 'w', ARGV[6], 'at', now, 'by', ARGV[7])
 redis.call('HSET', KEYS[2], unpack(ARGV, 12))
 redis.call('ZADD', KEYS[3], ARGV[5], id)
 redis.call('ZADD', KEYS[4], now, id)

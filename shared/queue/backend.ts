@@ -6,7 +6,7 @@ import { type Script, script } from "../redis/script.ts";
 import { SHARED } from "./bullmq-scripts.ts";
 import { RANDOM_ID_KEEP_MS, type RecordState } from "./protocol.ts";
 import { jobOf, type QueueName } from "./queue-name.ts";
-import { answerOf, surroundedScripts, workLua } from "./scripts.ts";
+import { AFTER_REFUND, answerOf, surroundedScripts, workLua } from "./scripts.ts";
 
 /** A call just taken. */
 export type FetchedCall = {
@@ -123,6 +123,7 @@ export class QueueBackend extends RedisQueueBackend {
     const record = [injected?.keepMs ?? "", injected?.retried ? 1 : 0];
     const words = [...this.#names, token, id, ...record, fetchNext ? 1 : 0, fetchNext?.bytes ?? 0, 0];
     const answer = answerOf(await this.#steps.add(words, 0));
+    if (answer === AFTER_REFUND) throw new AfterRefund();
     if (typeof answer === "number" && answer < 0) {
       throw this.finishedErrors({ code: answer, jobId: id, command: "moveToFinished", state: "active" });
     }
@@ -211,6 +212,13 @@ function scriptsOn(redis: Redis): ReadonlyMap<string, Surrounded> {
   return new Map(
     surroundedScripts().map(({ command, keys, lua }) => [command, { keys, run: script(redis, lua) }]),
   );
+}
+
+/** The runner has taken a call whose refund was exported meanwhile. Its record says when; its state stays. */
+export class AfterRefund extends Error {
+  constructor() {
+    super("the runner took the call after its refund was exported");
+  }
 }
 
 /** BullMQ's codes for a call that is not where it was: gone, its lock gone or another's, not in the list it is moved from. */

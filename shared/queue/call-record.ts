@@ -1,7 +1,7 @@
 import type { Partition } from "../redis/partition.ts";
 import { EVEN_IF_FULL, type Script, script } from "../redis/script.ts";
-import { unlessNewer, VERSIONS } from "../redis/version.ts";
-import { RANDOM_ID_KEEP_MS, type RecordState } from "./protocol.ts";
+import { PLAIN_RECORD, unlessNewer } from "../redis/version.ts";
+import { ENDED_STATES, RANDOM_ID_KEEP_MS, type RecordState } from "./protocol.ts";
 import type { QueueName } from "./queue-name.ts";
 
 /*
@@ -21,10 +21,13 @@ type CallRef = { id: string; queue: QueueName };
 /** How many of a call's failed attempts are kept, the newest; while Redis is nearly full only one. */
 const ATTEMPTS_KEPT = 5;
 
+/** Lua: whether the state in `st` is one that no attempt changes. */
+const IS_ENDED = ENDED_STATES.map((state) => `st == '${state}'`).join(" or ");
+
 /** A worker that paused and lost its call may write too late: a call that has ended stays ended. */
 const UNLESS_ENDED = `${EVEN_IF_FULL}${unlessNewer("record")}
 local st = redis.call('HGET', KEYS[1], 'st')
-if st == 'INJECTED' or st == 'DISCARDED' then return end`;
+if ${IS_ENDED} then return end`;
 
 /** KEYS record, since. ARGV now, id. */
 const FAIL = `${UNLESS_ENDED}
@@ -34,10 +37,15 @@ if st then
 end
 redis.call('ZREM', KEYS[2], ARGV[2])`;
 
-/** KEYS record, attempts, since. ARGV now, id, ms to keep it without a window. The window begins again. */
+/**
+ * KEYS record, attempts, since. ARGV now, id, ms to keep it without a window. The window begins again; unless the call was answered 2xx,
+ * or its refund exported, since its discard began.
+ */
 const DISCARDED = `${EVEN_IF_FULL}${unlessNewer("record")}
+local st = redis.call('HGET', KEYS[1], 'st')
+if st ~= 'DISCARDED' and (${IS_ENDED}) then return end
 local w = redis.call('HGET', KEYS[1], 'w') or ARGV[3]
-redis.call('HSET', KEYS[1], 'st', 'DISCARDED', 'at', ARGV[1], 'v', ${VERSIONS.record})
+redis.call('HSET', KEYS[1], 'st', 'DISCARDED', 'at', ARGV[1], 'v', ${PLAIN_RECORD})
 redis.call('PEXPIRE', KEYS[1], w)
 redis.call('PEXPIRE', KEYS[2], w)
 redis.call('ZREM', KEYS[3], ARGV[2])`;
@@ -54,12 +62,17 @@ redis.call('LTRIM', KEYS[2], redis.call('EXISTS', KEYS[4]) == 1 and -1 or -tonum
 redis.call('PERSIST', KEYS[2])
 redis.call('ZADD', KEYS[3], 'NX', ARGV[3], ARGV[4])`;
 
+/** KEYS record. A call without a record is remembered nowhere, and nobody paid for it. */
+const UNSURE = `${EVEN_IF_FULL}
+if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('HSET', KEYS[1], 'unsure', 1) end`;
+
 export type CallRecords = ReturnType<typeof createCallRecords>;
 
 /** What is written of failures. A take and an injection write the record in their own step (scripts.ts). */
 export function createCallRecords({ redis, keys }: Partition) {
   const fail = script(redis, FAIL);
   const recordAttempt = script(redis, RECORD_ATTEMPT);
+  const unsure = script(redis, UNSURE);
 
   return {
     /** The call failed for good. It no longer counts as waiting. */
@@ -71,6 +84,11 @@ export function createCallRecords({ redis, keys }: Partition) {
     async attemptFailed({ id, queue }: CallRef, attempt: NewAttempt, acceptedAt: number): Promise<void> {
       const args = [JSON.stringify(attempt), ATTEMPTS_KEPT, acceptedAt, id];
       await recordAttempt([keys.record(id), keys.attempts(id), keys.since(queue), keys.historyOff], args);
+    },
+
+    /** An attempt has ended, or was given up, and may have had an effect. That stays so, whatever becomes of the call. */
+    async unsure(id: string): Promise<void> {
+      await unsure([keys.record(id)], []);
     },
 
     /** The failed attempts that are kept, oldest first. */
@@ -107,7 +125,7 @@ if not score or tonumber(score) ~= tonumber(ARGV[4]) then return 0 end`;
 
 const REPLAY = `${WHILE_FAILED}
 local st = redis.call('HGET', KEYS[1], 'st')
-if st == 'DISCARDED' then return 0 end
+if st ~= 'INJECTED' and (${IS_ENDED}) then return 0 end
 if st == 'FAILED' then
   redis.call('HSET', KEYS[1], 'st', ARGV[1], 'at', ARGV[2])
   redis.call('PERSIST', KEYS[1])
@@ -115,9 +133,12 @@ end
 redis.call('ZADD', KEYS[2], ARGV[2], ARGV[3])
 return 1`;
 
+/** A call that the runner took stays INJECTED; only its place among the failed calls goes. */
 const DISCARD = `${WHILE_FAILED}
-redis.call('HSET', KEYS[1], 'st', ARGV[1], 'at', ARGV[2], 'v', ${VERSIONS.record})
-redis.call('PERSIST', KEYS[1])
+if redis.call('HGET', KEYS[1], 'st') ~= 'INJECTED' then
+  redis.call('HSET', KEYS[1], 'st', ARGV[1], 'at', ARGV[2], 'v', ${PLAIN_RECORD})
+  redis.call('PERSIST', KEYS[1])
+end
 redis.call('ZREM', KEYS[2], ARGV[3])
 return 1`;
 

@@ -4,6 +4,7 @@ import type { Logger } from "../log/logger.ts";
 import type { Partition } from "../redis/partition.ts";
 import { delay, within } from "../time/clock.ts";
 import { type Backends, type Fetched, type FetchedCall, openBackends } from "./backend.ts";
+import { createCallRecords } from "./call-record.ts";
 import { createFinish, leaves, type Verdict } from "./finish.ts";
 import { createHolds, type Held, Hold, type Holds } from "./hold.ts";
 import { createListen, createTell } from "./listen.ts";
@@ -126,7 +127,8 @@ function createWork(options: ConsumeOptions, parts: Parts) {
   const { turns, lostTakes, holds, backendOf } = parts;
   const { workerName, log } = options;
   const { take, toNext } = createTake(options, parts);
-  const finish = createFinish({ backendOf, holds, dueAt: parts.upkeep.dueAt, log });
+  const records = createCallRecords(options.partition);
+  const finish = createFinish({ backendOf, holds, records, dueAt: parts.upkeep.dueAt, log });
   const working = new Set<Promise<void>>();
   let tokens = 0;
   let stopped = false;

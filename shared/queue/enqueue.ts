@@ -3,8 +3,8 @@ import { Batches } from "../redis/batches.ts";
 import type { Partition } from "../redis/partition.ts";
 import { type Lane, scriptByLane } from "../redis/retry-write.ts";
 import type { Script } from "../redis/script.ts";
-import { newer, VERSIONS } from "../redis/version.ts";
-import type { RecordState } from "./protocol.ts";
+import { newer, PLAIN_RECORD, VERSIONS } from "../redis/version.ts";
+import type { RecordState, RefundState } from "./protocol.ts";
 import { queueOf } from "./queue-name.ts";
 import { addLua, answerOf, eachAlone } from "./scripts.ts";
 
@@ -18,7 +18,10 @@ export type Claim = {
   windowMs: number;
 };
 
-export type Enqueued = { kind: "new" } | { kind: "known"; state: RecordState } | { kind: "conflict" };
+/** A call that nobody paid for is never refunded. */
+export type UnpaidState = Exclude<RecordState, RefundState>;
+
+export type Enqueued = { kind: "new" } | { kind: "known"; state: UnpaidState } | { kind: "conflict" };
 
 /**
  * Adds a call to the queue of its job, unless a claim shows that it is known, and resolves once Redis has replied. An add without a
@@ -47,7 +50,7 @@ local function enqueue(jobName, name, id, data, by, bodySha256, windowMs)
   if st and bh and bh ~= bodySha256 then return 'CONFLICT' end
   if st then return known == by and 'NEW' or st end
   add(jobName, name, id, data)
-  redis.call('HSET', record, 'v', '${VERSIONS.record}', 'st', 'QUEUED', 'bh', bodySha256, 'w', windowMs, 'at', now, 'by', by)
+  redis.call('HSET', record, 'v', '${PLAIN_RECORD}', 'st', 'QUEUED', 'bh', bodySha256, 'w', windowMs, 'at', now, 'by', by)
   return 'NEW'
 end
 ${eachAlone("enqueue", 3, WORDS_A_CALL)}`;
@@ -84,5 +87,5 @@ function toEnqueued(answer: string): Enqueued {
   if (answer === "NEW") return { kind: "new" };
   if (answer === "CONFLICT") return { kind: "conflict" };
   if (answer === "NEWER") throw newer();
-  return { kind: "known", state: answer as RecordState };
+  return { kind: "known", state: answer as UnpaidState };
 }

@@ -4,6 +4,7 @@ import { failpoint } from "../lifecycle/failpoint.ts";
 import type { Logger } from "../log/logger.ts";
 import { delay } from "../time/clock.ts";
 import {
+  AfterRefund,
   type Backends,
   type Fetched,
   type FetchNext,
@@ -11,13 +12,19 @@ import {
   isLockMissing,
   type QueueBackend,
 } from "./backend.ts";
+import type { CallRecords } from "./call-record.ts";
 import { encodeHead, type FailedHead, HEAD_FIELD } from "./failed-head.ts";
 import type { Held, Holds } from "./hold.ts";
 import { JOB_OPTIONS } from "./protocol.ts";
 import { callFields } from "./queue-name.ts";
 
 /** What happens to a call that was taken from its queue. */
-export type Verdict =
+export type Verdict = Outcome & {
+  /** The runner may have got the call, and nobody knows what it did with it. */
+  unsure?: boolean;
+};
+
+type Outcome =
   /** The runner has it: it leaves the queue, and its record says INJECTED. */
   | { kind: "injected"; onRecorded: () => void }
   /** It has ended before: it leaves the queue, and its record stays as it is. */
@@ -45,6 +52,7 @@ export type Finish = (held: Held, verdict: Verdict, fetchNext: FetchNext) => Pro
 type FinishDeps = {
   backendOf: Backends;
   holds: Pick<Holds, "regain">;
+  records: Pick<CallRecords, "unsure">;
   /** Is told when a call that waits is due, unix ms. */
   dueAt: (time: number) => void;
   log: Logger;
@@ -54,8 +62,10 @@ type FinishDeps = {
  * If Redis refuses the write, or the lock has run out and nobody has taken the call back, the write is repeated until the call is
  * no longer held: another worker may have it then.
  */
-export function createFinish({ backendOf, holds, dueAt, log }: FinishDeps): Finish {
+export function createFinish({ backendOf, holds, records, dueAt, log }: FinishDeps): Finish {
   async function once(held: Held, verdict: Verdict, fetchNext: FetchNext): Promise<Fetched | undefined> {
+    // Before the call can be taken again, or be found among the failed.
+    if (verdict.unsure) await records.unsure(held.id);
     const fetched = await apply(backendOf(held.queue), held, verdict, fetchNext);
     failpoint("producer.after_finish");
     if (verdict.kind === "injected") verdict.onRecorded();
@@ -103,6 +113,10 @@ export function createFinish({ backendOf, holds, dueAt, log }: FinishDeps): Fini
 
   /** Whether the call is another worker's now, or an earlier try has ended it and only the reply was lost. */
   function isLost({ queue, id, hold }: Held, verdict: Verdict, error: unknown): boolean {
+    if (error instanceof AfterRefund) {
+      log.error("call.injected_after_refund", { ...callFields(id, queue), reason: error.message });
+      return true;
+    }
     const gone = isGone(error);
     // The record says INJECTED all the same.
     if (gone && verdict.kind === "injected") verdict.onRecorded();

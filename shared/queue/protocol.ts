@@ -9,7 +9,10 @@ import type { JobsOptions } from "bullmq";
  *   (none) ─► QUEUED ─► INJECTED
  *              │  ▲
  *              ▼  │ replay
- *            FAILED ─► DISCARDED
+ *            FAILED ─► DISCARDED      of a paid call also: FAILED | DISCARDED ─► REFUND_PENDING ─► REFUNDED
+ *
+ * A 2xx wins: told late, of a call that another worker has ended as FAILED, it makes it INJECTED and takes it off the failed calls. Once
+ * the payment's refund is exported it changes no state, and is noted as `late`.
  *
  * The step that adds a call writes QUEUED (enqueue.ts), the one that ends it INJECTED, and the one that takes it QUEUED again after a
  * replay (scripts.ts); FAILED, DISCARDED and a replay's QUEUED are in call-record.ts.
@@ -17,9 +20,21 @@ import type { JobsOptions } from "bullmq";
  * A paid call begins as a payment (shared/payments/payment.ts), and its record is here once it is QUEUED. The record of a call
  * without a delivery id appears when it ends. QUEUED and FAILED records do not expire. At INJECTED and DISCARDED the window begins.
  * Fields: v version, st state, bh body sha256, w window in ms, at time of the last change, by the request that claimed the call; of a
- * paid call also rt, the route that it was bought at.
+ * paid call also rt, the route that it was bought at; unsure, 0 while each attempt is known to have had no effect, 1 from the first one
+ * on of which that is not known (absent: an earlier release claimed it, which did not watch); and late, when a 2xx came too late.
  */
-export type RecordState = "QUEUED" | "FAILED" | "INJECTED" | "DISCARDED";
+export type RecordState = "QUEUED" | "FAILED" | "INJECTED" | "DISCARDED" | RefundState;
+
+/** Of paid calls only (shared/payments/refunds.ts). Such a call is in no queue, and never runs again. */
+export type RefundState = "REFUND_PENDING" | "REFUNDED";
+
+/** States that no attempt and no replay leaves. */
+export const ENDED_STATES = [
+  "INJECTED",
+  "DISCARDED",
+  "REFUND_PENDING",
+  "REFUNDED",
+] as const satisfies readonly RecordState[];
 
 /** How long the record of an ended call without a delivery id lives: longer than any late repeat of its add takes. */
 export const RANDOM_ID_KEEP_MS = 3_600_000;

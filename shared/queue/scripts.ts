@@ -1,7 +1,7 @@
 import { ORIGINS } from "../job-call/job-call.ts";
 import { BATCH_BYTES_MAX } from "../redis/batches.ts";
 import { EVEN_IF_FULL } from "../redis/script.ts";
-import { VERSIONS } from "../redis/version.ts";
+import { PLAIN_RECORD, VERSIONS } from "../redis/version.ts";
 import { type Definition, scriptsOfBullmq } from "./bullmq-scripts.ts";
 import { CRASHES, JOB_NAME, JOB_OPTIONS } from "./protocol.ts";
 
@@ -190,6 +190,14 @@ local function fetched(q, reply, limits)
   return true
 end
 
+-- Takes a call off the failed ones of its queue, with its body. Does nothing if it is not among them.
+local function dropFailed(q, id)
+  if redis.call('ZREM', q.jobs .. 'failed', id) == 0 then return end
+  local own = q.jobs .. id
+  redis.call('HINCRBY', prefix .. 'bytes', q.name, -redis.call('HSTRLEN', own, 'data'))
+  redis.call('DEL', own)
+end
+
 -- A queue is in the set of those with calls in hand only while it has some.
 local function updateInHand(q)
   if redis.call('EXISTS', q.active) == 0 then redis.call('SREM', inHand, q.name) end
@@ -199,13 +207,33 @@ end
 /** A script under BullMQ's name of it. `keys` is how many KEYS BullMQ's has. */
 type NamedScript = { command: string; keys: number; lua: string };
 
-/** Calls in hand wait again, or stay as failed. */
+/** A call in hand waits again. */
 const MOVE = `
 local reply = bullmq()
 if type(reply) == 'number' and reply < 0 then return reply end
 tell(q)
 updateInHand(q)
 return reply`;
+
+/** ARGV[1] is the id. A call stays as failed, unless another worker has told of a 2xx since its record said so. */
+const FAIL = `
+local reply = bullmq()
+if type(reply) == 'number' and reply < 0 then return reply end
+if redis.call('HGET', prefix .. 'call:' .. ARGV[1], 'st') == 'INJECTED' then dropFailed(q, ARGV[1]) end
+tell(q)
+updateInHand(q)
+return reply`;
+
+/** Nobody knows how far the workers came that had these calls in hand. */
+const TAKE_BACK = `
+local ids = bullmq()
+for _, id in ipairs(ids) do
+  local record = prefix .. 'call:' .. id
+  if redis.call('EXISTS', record) == 1 then redis.call('HSET', record, 'unsure', 1) end
+end
+tell(q)
+updateInHand(q)
+return ids`;
 
 /** ARGV[1] is the id. A call that has ended processes is taken alone when it is replayed. */
 const REPLAY = `
@@ -238,10 +266,10 @@ return reply`;
 
 /** Around BullMQ's scripts that change what producers must be told of. Each calls `bullmq()`, and returns what it answers. */
 const AROUND: readonly NamedScript[] = [
-  { command: "moveToFinished", keys: 14, lua: MOVE },
+  { command: "moveToFinished", keys: 14, lua: FAIL },
   { command: "moveToDelayed", keys: 11, lua: DELAY },
   { command: "moveJobFromActiveToWait", keys: 9, lua: MOVE },
-  { command: "moveStalledJobsToWait", keys: 9, lua: MOVE },
+  { command: "moveStalledJobsToWait", keys: 9, lua: TAKE_BACK },
   { command: "reprocessJob", keys: 9, lua: REPLAY },
   { command: "removeJob", keys: 2, lua: DISCARD },
 ];
@@ -388,6 +416,9 @@ const STEP_WORDS = 9;
 /** What the answer for one item of a batch begins with if it has failed alone. */
 const FAILED_ALONE = "ERROR: ";
 
+/** The answer of a worker's step if the runner has taken a call whose refund was exported meanwhile. */
+export const AFTER_REFUND = "AFTER_REFUND";
+
 /** The answer for one item of a batch. Throws if it has failed alone. */
 export function answerOf(answer: unknown): unknown {
   if (typeof answer !== "string" || !answer.startsWith(FAILED_ALONE)) return answer;
@@ -399,8 +430,9 @@ export function answerOf(answer: unknown): unknown {
  * minutes of metrics BullMQ keeps; then for each step: job, queue, token, the call that leaves or none, keepMs, retried, takes, room,
  * alone. Answers for each what BullMQ's script does, or ERROR and the error: one that fails fails alone.
  *
- * With keepMs, the runner has the call: its record says so for as many ms, also if another worker has taken the call meanwhile.
- * Only a call that was taken before (retried) may have failed attempts.
+ * With keepMs, the runner has the call: its record says so for as many ms, also if another worker has taken the call meanwhile, or has
+ * ended it as failed. Of a payment whose refund is exported it only notes it, and answers AFTER_REFUND.
+ * Only a call that was taken before (retried), or by another worker since, may have failed attempts.
  *
  * The worker has room for so many bytes of the next call as stored (none said: for any). A larger call is not taken, and the answer
  * says how large it is; nor one that has ended processes, unless the worker has nothing else in hand and no other worker takes such a
@@ -436,15 +468,21 @@ local function finish(q, own, id, token, takes)
   return reply
 end
 
--- The runner has the call.
+-- The runner has the call. Answers whether it is too late to say so.
 local function injected(q, id, keepMs, retried)
   local record = prefix .. 'call:' .. id
-  redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'v', '${VERSIONS.record}')
+  local st = redis.call('HGET', record, 'st')
+  if st == 'REFUND_PENDING' or st == 'REFUNDED' then
+    redis.call('HSETNX', record, 'late', now)
+    return true
+  end
+  redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'v', '${PLAIN_RECORD}')
   redis.call('PEXPIRE', record, keepMs)
   if retried then
     redis.call('PEXPIRE', prefix .. 'attempts:' .. id, keepMs)
     redis.call('ZREM', prefix .. 'since:' .. q.name, id)
   end
+  return false
 end
 
 -- Whether a call of so many bytes would make the answer long.
@@ -471,8 +509,13 @@ local function leave(q, id, token, keepMs, retried, takes, room)
   local own = q.jobs .. id
   local bytes = redis.call('HSTRLEN', own, 'data')
   local reply = finish(q, own, id, token, takes and ms == OPEN and not refetch)
-  if keepMs ~= '' then injected(q, id, keepMs, retried) end
-  if type(reply) == 'number' and reply < 0 then return reply end
+  local isLost = type(reply) == 'number' and reply < 0
+  local isLate = keepMs ~= '' and injected(q, id, keepMs, retried or isLost)
+  if isLost then
+    if isLate then return '${AFTER_REFUND}' end
+    if keepMs ~= '' then dropFailed(q, id) end
+    return reply
+  end
   q.bytes = q.bytes - bytes
   if not takes then q.tells = true
   elseif ms ~= OPEN then closed(q, ms)

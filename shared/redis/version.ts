@@ -8,7 +8,8 @@ import { AppError } from "../errors/app-error.ts";
 export const VERSIONS = {
   /** A JobCall, in BullMQ's job and in a payment. */
   call: 1,
-  record: 1,
+  /** That of a paid call, which says whether an attempt may have had an effect, and what became of a refund. */
+  record: 2,
   attempt: 1,
   failedHead: 1,
   payment: 1,
@@ -20,6 +21,9 @@ export const VERSIONS = {
   audit: 1,
   runnerCall: 2,
 } as const;
+
+/** The record of a call that nobody paid for, or that has ended: releases that know of no refunds read it. */
+export const PLAIN_RECORD = 1;
 
 type Versioned = keyof typeof VERSIONS;
 

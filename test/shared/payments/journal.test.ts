@@ -119,7 +119,7 @@ test("a payment of a later release is neither read nor changed, and is listed wi
   const { journal } = payments.gateway;
   const id = await payments.claim({ payer: PAYER });
   const payment = await found(id);
-  await payments.redis.client.hset(keys.record(id), "v", 2);
+  await payments.redis.client.hset(keys.record(id), "v", 3);
   const stored = () =>
     Promise.all([keys.record(id), keys.payment(id)].map((key) => payments.redis.client.hgetall(key)));
   const before = await stored();

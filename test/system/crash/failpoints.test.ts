@@ -98,6 +98,18 @@ test("producers killed at every instant of an injection lose no call, and no cal
   expect(effects).toEqual(points.map((point) => [point, Array(CALLS).fill(1)]));
 });
 
+test("a producer killed between the runner's 2xx and its record leaves a call that is known to be unsure of its effect", async () => {
+  const [producer] = stack.producers as [Part];
+  await producer.restart({ POSTERN_FAILPOINT: "producer.after_post" });
+  const [id = ""] = await deliverAll("/effect", "unsure", 1);
+  await diesAtItsFailpoint(producer);
+  expect(await stack.redis.client.hget(keys.record(id), "unsure")).toBeNull();
+  await producer.restart();
+  await untilNothingWaits();
+  expect(await stack.redis.client.hmget(keys.record(id), "st", "unsure")).toEqual(["INJECTED", "1"]);
+  expect(stack.effectsOf([id])).toEqual([1]);
+});
+
 test("producers killed while they record refusals fail each call once, and lose none", async () => {
   const sent = await producersDieAt(ON_A_REFUSAL, "/unknown");
   const ids = [...sent.values()].flat();

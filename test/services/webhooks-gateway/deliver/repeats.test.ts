@@ -118,7 +118,7 @@ test.each([
 
 test("a repeat of a call whose record a later release wrote is refused with 503 at once, and the record stays", async () => {
   const id = await idOf(post(first, "/key", "d-1"));
-  await webhooks.redis.client.hset(keys.record(id), { v: 2, st: "LATER" });
+  await webhooks.redis.client.hset(keys.record(id), { v: 3, st: "LATER" });
   const before = await webhooks.redis.client.hgetall(keys.record(id));
   const startedAt = performance.now();
   expect((await post(second, "/key", "d-1")).json()).toMatchObject({ status: 503, code: "record.newer" });

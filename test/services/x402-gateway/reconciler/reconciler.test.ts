@@ -181,7 +181,7 @@ test("payments of which nothing is left are taken off the list, whatever else is
   });
 });
 
-const LATER = { v: "2" };
+const LATER = { v: "3" };
 
 test.each([
   ["its record is later", { record: LATER, payment: {} }],
