@@ -8,7 +8,7 @@ import { VERSIONS } from "../redis/version.ts";
 const AUDIT_KEPT = 100_000;
 
 type AuditEntry = (
-  | { action: "replay" | "discard" | "settle" | "void" | "acknowledge"; callId: string }
+  | { action: "replay" | "discard" | "refund" | "settle" | "void" | "acknowledge"; callId: string }
   /** An endpoint was opened for a secret that comes in a handshake. */
   | { action: "open"; path: string }
   | { action: "pause" | "resume"; job: string }
@@ -30,6 +30,7 @@ export type Audit = (entry: AuditEntry) => Promise<void>;
 const EVENTS = {
   replay: "call.replayed",
   discard: "call.discarded",
+  refund: "payment.refund_exported",
   settle: "payment.settled_by_operator",
   void: "payment.voided_by_operator",
   acknowledge: "payment.acknowledged",

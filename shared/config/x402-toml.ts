@@ -180,6 +180,7 @@ export function acceptedToken(env: Env) {
     settlement_proof: z.enum(["receipt", "facilitator"]).default("receipt"),
     event_order: z.enum(EVENT_ORDERS).default("used_first"),
     confirmations: z.int().min(0).max(CONFIRMATIONS_MAX).default(2),
+    refund_from: z.array(evmAddress).default([]),
     void_depth: z.int().min(1).max(100_000).default(VOID_DEPTH),
   });
 }

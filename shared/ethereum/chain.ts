@@ -16,7 +16,14 @@ import { createLogSearch } from "./logs.ts";
 import { type Proof, proofIn, type TokenAuthorization } from "./proof.ts";
 import { type Block, ChainId, createReads, createRpc, type Reads, type Rpc, unavailable } from "./rpc.ts";
 import { type CheckedToken, checkToken, type TokenFindings } from "./token-check.ts";
-import { createTransfers, type Transfer, type TransferRange } from "./transfers.ts";
+import {
+  createSentTransfers,
+  createTransfers,
+  type SentRange,
+  type SentTransfer,
+  type Transfer,
+  type TransferRange,
+} from "./transfers.ts";
 
 const HEAD_EVERY_MS = 2000;
 const STATE_TRIES = 3;
@@ -45,6 +52,11 @@ export type Chain = {
   stateOf(authorization: AuthorizationName): Promise<{ isSpent: boolean; head: Head }>;
   /** What has spent the authorization, in this block or one of the many before it. */
   spentBefore(authorization: AuthorizationName, block: bigint): Promise<Spend | undefined>;
+  /** The wanted transfers from some senders, the oldest first. */
+  transfersFrom(
+    range: SentRange,
+    isWanted: (transfer: Omit<SentTransfer, "position">) => boolean,
+  ): AsyncGenerator<SentTransfer>;
   /** What the receipt of this transaction shows of the authorization, at any depth; undefined if it is in no block. */
   proofOf(transaction: Hex, authorization: TokenAuthorization): Promise<PlacedProof | undefined>;
   /** Whether this block is as deep as configured under the last head. */
@@ -82,6 +94,7 @@ export function createChain(options: Options): Chain {
     head: heads.last,
     freshHead: heads.fresh,
     transfersTo: createTransfers(reads, search),
+    transfersFrom: createSentTransfers(reads, search),
     async proofOf(transaction, authorization) {
       const receipt = await reads.receipt(transaction);
       return receipt === null

@@ -22,8 +22,43 @@ export type TransferRange = {
   toBlock: bigint;
 };
 
+/** A transfer, and its place among all logs of its receipt, from 0 (`Pair`). */
+export type SentTransfer = Omit<Transfer, "authorization" | "logIndex"> & { position: number };
+
+export type SentRange = {
+  asset: Hex;
+  /** In any case. */
+  senders: readonly Hex[];
+  fromBlock: bigint;
+  toBlock: bigint;
+};
+
+/** Whether the receipt of a transfer is worth asking for. */
+type IsWanted = (transfer: Omit<SentTransfer, "position">) => boolean;
+
+/** Yields the wanted transfers of `asset` from any of the senders in a range of blocks, both ends included, the oldest first. */
+export function createSentTransfers(reads: Reads, search: LogSearch) {
+  const receiptOf = createReceiptOf(reads);
+  return async function* transfersFrom(range: SentRange, isWanted: IsWanted): AsyncGenerator<SentTransfer> {
+    const { asset, senders, fromBlock, toBlock } = range;
+    // To a node, a list of none is any.
+    if (senders.length === 0) return;
+    const known = new Set(senders.map((sender) => sender.toLowerCase()));
+    const topics = [TRANSFER, senders.map(addressTopic)];
+    for await (const { logs } of search({ address: asset, topics, fromBlock, toBlock })) {
+      for (const log of logs) {
+        const { authorization: _, logIndex, ...transfer } = toTransfer(log, []);
+        if (!known.has(transfer.from) || !isWanted(transfer)) continue;
+        const before = (await receiptOf(log)).logs.filter((other) => other.logIndex < logIndex);
+        yield { ...transfer, position: before.length };
+      }
+    }
+  };
+}
+
 /** Yields every transfer of `asset` to `payTo` in a range of blocks, both ends included, the oldest first. */
 export function createTransfers(reads: Reads, search: LogSearch) {
+  const receiptOf = createReceiptOf(reads);
   return async function* transfersTo(range: TransferRange): AsyncGenerator<Transfer> {
     const { asset, eventOrder, payTo, fromBlock, toBlock } = range;
     const topics = [TRANSFER, null, addressTopic(payTo)];
@@ -35,12 +70,14 @@ export function createTransfers(reads: Reads, search: LogSearch) {
       }
     }
   };
+}
 
-  async function receiptOf({ transactionHash, blockHash }: Log): Promise<Receipt> {
+function createReceiptOf(reads: Reads) {
+  return async ({ transactionHash, blockHash }: Log): Promise<Receipt> => {
     const receipt = await reads.receipt(transactionHash);
     if (receipt?.blockHash === blockHash) return receipt;
     throw unavailable(`the chain changed while transfers were read, at transaction ${transactionHash}`);
-  }
+  };
 }
 
 function toTransfer(log: Log, pairs: readonly Pair[]): Transfer {

@@ -2,7 +2,16 @@ import { toScored } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
 import { isNewer } from "../redis/version.ts";
-import { type Decision, type Payment, type PaymentState, PaymentTerms, type Settlement } from "./payment.ts";
+import {
+  type Decision,
+  type Payment,
+  type PaymentState,
+  PaymentTerms,
+  type Refund,
+  type RefundTransfer,
+  type Settlement,
+  toEffect,
+} from "./payment.ts";
 
 /** A payment without its body and the other fields that are needed only to finish it. */
 export type PaymentSummary = Pick<
@@ -18,6 +27,10 @@ export type PaymentSummary = Pick<
   | "proven"
   | "reason"
   | "acknowledged"
+  | "effect"
+  | "refund"
+  | "refunded"
+  | "lateAt"
 > & {
   /** A later release wrote it. What cannot be read of it is unknown here. */
   isNewer: boolean;
@@ -44,10 +57,10 @@ const DUE_AT_ONCE = 500;
 const READ_MANY = `
 local found = {}
 for i, id in ipairs(ARGV) do
-  local record = redis.call('HMGET', KEYS[2 * i], 'st', 'at', 'v')
+  local record = redis.call('HMGET', KEYS[2 * i], 'st', 'at', 'v', 'unsure', 'late')
   if record[1] then
-    local payment = redis.call('HMGET', KEYS[2 * i + 1], 'terms', 'claimed_at', 'since_block', 'dispatches', 'settlement', 'proven', 'reason', 'v', 'acknowledged')
-    found[i] = {record[1], record[2], record[3], unpack(payment)}
+    local payment = redis.call('HMGET', KEYS[2 * i + 1], 'terms', 'claimed_at', 'since_block', 'dispatches', 'settlement', 'proven', 'reason', 'v', 'refund', 'refunded', 'acknowledged')
+    found[i] = {record[1], record[2], record[3], record[4], record[5], unpack(payment, 1, 11)}
   else
     redis.call('ZREM', KEYS[1], id)
     found[i] = {}
@@ -132,10 +145,8 @@ function toBound(at: number): number | string {
 }
 
 function toSummary(id: string, fields: readonly (string | null)[]): PaymentSummary | undefined {
+  const [state, changedAt, recordV, unsure, late, ...ofPayment] = fields;
   const [
-    state,
-    changedAt,
-    recordV,
     terms,
     claimedAt,
     sinceBlock,
@@ -144,8 +155,10 @@ function toSummary(id: string, fields: readonly (string | null)[]): PaymentSumma
     proven,
     reason,
     v,
+    refund,
+    refunded,
     acknowledged,
-  ] = fields;
+  ] = ofPayment;
   const isLater = isNewer("record", recordV) || isNewer("payment", v);
   if (state == null || (terms == null && !isLater)) return undefined;
   const known = PaymentTerms.safeParse(parseIfPossible(terms));
@@ -161,6 +174,10 @@ function toSummary(id: string, fields: readonly (string | null)[]): PaymentSumma
     proven: proven === "1",
     reason: reason ?? (known.success || isLater ? undefined : "what is stored of it cannot be read"),
     acknowledged: parseIfPossible(acknowledged) as Decision | undefined,
+    effect: toEffect(unsure),
+    refund: parseIfPossible(refund) as Refund | undefined,
+    refunded: parseIfPossible(refunded) as RefundTransfer | undefined,
+    lateAt: late == null ? undefined : Number(late),
     isNewer: isLater,
   };
 }
@@ -195,9 +212,9 @@ function matches(payment: PaymentSummary, { state, payer, open, disputed }: Paym
   return disputed !== true || isDisputed(payment);
 }
 
-/** Whether the state never changes again. */
+/** Whether nothing is left to do. An operator may still have a discarded call's payment paid back. */
 function isFinal(state: PaymentState): boolean {
-  return state === "INJECTED" || state === "DISCARDED" || state === "VOID";
+  return state === "INJECTED" || state === "DISCARDED" || state === "VOID" || state === "REFUNDED";
 }
 
 /** Whether the journal says that the payment was made. */
@@ -244,8 +261,11 @@ export function createDue({ redis, keys }: Partition) {
 /** How many payments there are, and when the oldest was claimed (unix ms). */
 type Waiting = { payments: number; oldestAt: number | undefined };
 
-/** `settling`: payments on their way to the queue. `review`: payments that an operator has to decide about. */
-type Unresolved = { settling: Waiting; review: Waiting };
+/**
+ * `settling`: payments on their way to the queue. `review`: payments that an operator has to decide about. `refund_pending`: payments
+ * whose refund is exported and not seen yet; the oldest is the one that was exported first.
+ */
+type Unresolved = { settling: Waiting; review: Waiting; refund_pending: Waiting };
 
 export function createUnresolved({ redis, keys }: Partition): () => Promise<Unresolved> {
   async function waiting(key: string): Promise<Waiting> {
@@ -256,10 +276,11 @@ export function createUnresolved({ redis, keys }: Partition): () => Promise<Unre
     return { payments, oldestAt: toScored(oldest)[0]?.score };
   }
   return async () => {
-    const [settling, review] = await Promise.all([
+    const [settling, review, refund_pending] = await Promise.all([
       waiting(keys.paymentsUnresolved),
       waiting(keys.paymentsInReview),
+      waiting(keys.refundsPending),
     ]);
-    return { settling, review };
+    return { settling, review, refund_pending };
   };
 }

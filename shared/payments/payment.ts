@@ -3,6 +3,7 @@ import { AppError, messageOf } from "../errors/app-error.ts";
 import type { EventOrder, TokenAuthorization } from "../ethereum/proof.ts";
 import { callIdFrom } from "../job-call/call-id.ts";
 import { JobCall, toJson } from "../job-call/job-call.ts";
+import type { RecordState } from "../queue/protocol.ts";
 import { isNewer, isNewerError, newer, VERSIONS } from "../redis/version.ts";
 
 /**
@@ -12,9 +13,11 @@ import { isNewer, isNewerError, newer, VERSIONS } from "../redis/version.ts";
  *                      │  └─ evidence contradicts ─► REVIEW ─ an operator decides ─► QUEUED | VOID
  *                      └─ proven never to pay ─► VOID
  *
+ *   FAILED | DISCARDED ─exported─► REFUND_PENDING ─paid back─► REFUNDED      (refunds.ts)
+ *
  * From QUEUED on it is a call like any other (shared/queue/protocol.ts). A record expires only in a final state.
  */
-export type PaymentState = "SETTLING" | "QUEUED" | "FAILED" | "INJECTED" | "DISCARDED" | "VOID" | "REVIEW";
+export type PaymentState = "SETTLING" | "VOID" | "REVIEW" | RecordState;
 
 const decimal = z.string().regex(/^\d+$/);
 
@@ -66,6 +69,21 @@ export type Settlement = {
   decided?: Decision;
 };
 
+/** Its refund is in an export. */
+export type Refund = {
+  export: string;
+  /** Unix ms. */
+  at: number;
+  /** The chain's head then, as a decimal string. */
+  block: string;
+};
+
+/** The transfer that has paid it back; `block` is a decimal string. */
+export type RefundTransfer = { transaction: string; position: number; block: string; from: string };
+
+/** What is known of whether the job has had an effect, from its attempts. `none` is certain. */
+export type Effect = "none" | "unknown";
+
 /** Everything that any gateway needs to finish a payment. `call` lacks what is known only after settlement. Times are unix ms. */
 export type Payment = {
   id: string;
@@ -102,6 +120,11 @@ export type Payment = {
   callerNonce: string | undefined;
   bodySha256: string;
   route: string;
+  effect: Effect;
+  refund: Refund | undefined;
+  refunded: RefundTransfer | undefined;
+  /** When the runner took the call although its refund was exported. */
+  lateAt: number | undefined;
 };
 
 /** A payment about to be claimed. */
@@ -187,7 +210,16 @@ function read(id: string, record: Fields, payment: Fields): Payment {
     callerNonce: payment["caller_nonce"],
     bodySha256: record["bh"] ?? "",
     route: record["rt"] ?? "",
+    effect: toEffect(record["unsure"]),
+    refund: parsed<Refund>(payment["refund"]),
+    refunded: parsed<RefundTransfer>(payment["refunded"]),
+    lateAt: record["late"] === undefined ? undefined : Number(record["late"]),
   };
+}
+
+/** `unsure` is that of the record (shared/queue/protocol.ts). Nobody has watched a call without it. */
+export function toEffect(unsure: string | null | undefined): Effect {
+  return unsure === "0" ? "none" : "unknown";
 }
 
 /** Reads the call that a payment keeps. Throws `record.newer`. */

@@ -202,8 +202,13 @@ return redis.call('HSETNX', KEYS[2], 'acknowledged', ARGV[1])`;
 export const SEARCHED = `${EVEN_IF_FULL}
 if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('HSET', KEYS[1], 'searched', ARGV[1]) end`;
 
-/** KEYS record, payment, due, identifier, unresolved, transfer. ARGV id, now, has identifier, has transfer. Drops what was needed to finish the call. */
+/**
+ * KEYS record, payment, due, identifier, unresolved, transfer. ARGV id, now, has identifier, has transfer. Drops what was needed to finish
+ * the call. A payment whose refund was exported meanwhile is kept until it is paid back.
+ */
 export const ENDED = `${EVEN_IF_FULL}${unlessNewer("record")}
+local st = redis.call('HGET', KEYS[1], 'st')
+if st == 'REFUND_PENDING' or st == 'REFUNDED' then return end
 local left = redis.call('PTTL', KEYS[1])
 local w = tonumber(redis.call('HGET', KEYS[1], 'w'))
 if left < 0 then

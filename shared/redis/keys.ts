@@ -27,6 +27,9 @@
  *   {postern}:payments:spent                zset: refused payments that were spent before they came, by when that was
  *   {postern}:payments:spent:of             hash: what is known of each of those
  *   {postern}:transfer:<network>:<tx>:<n>   string: the call that this transfer on the chain pays for
+ *   {postern}:refund:<export>               hash: an export of refunds; its rows are JSON in the list {postern}:refund:<export>:rows
+ *   {postern}:refunds                       zset: calls whose refund is exported and not seen on the chain, by the time of the export
+ *   {postern}:refund-transfer:<network>:<tx>:<n>  string: the call that this transfer has paid back; it never expires
  *   {postern}:payment-id:<payer>:<id>       hash: the call that a payer's own payment identifier stands for
  *   {postern}:quote:<digest>                string: the call that used up an operator's quote
  *   {postern}:caller-nonce:<hash>           string: the call that used up a caller's nonce
@@ -42,7 +45,7 @@
  *   {postern}:opened:<path>                 hash: an endpoint that takes one secret in a handshake, and the secret until it
  *                                           is shown (shared/gateway/opened-endpoints.ts)
  *   {postern}:workers                       zset: worker id, by the time of its last heartbeat
- *   {postern}:audit                         stream: who replayed, discarded, resolved, opened, paused or resumed what
+ *   {postern}:audit                         stream: who replayed, discarded, refunded, resolved, opened, paused or resumed what
  *
  * Each hash, entry and JSON here has a version of its own, `v` (version.ts). Plain ids, counters, token buckets and sorted sets
  * have none: they are covered by the layout's.
@@ -81,6 +84,11 @@ export function keysOf(prefix: string) {
     spentElsewhereOf: `${prefix}:payments:spent:of`,
     paidTransfer: (network: string, transaction: string, position: number) =>
       `${prefix}:transfer:${network}:${transaction}:${position}`,
+    refund: (exportId: string) => `${prefix}:refund:${exportId}`,
+    refundRows: (exportId: string) => `${prefix}:refund:${exportId}:rows`,
+    refundsPending: `${prefix}:refunds`,
+    refundTransfer: (network: string, transaction: string, position: number) =>
+      `${prefix}:refund-transfer:${network}:${transaction}:${position}`,
     openPayments: (payer: string) => `${prefix}:payments:open:${payer}`,
     paymentIdentifier: (payer: string, identifier: string) => `${prefix}:payment-id:${payer}:${identifier}`,
     usedQuote: (digest: string) => `${prefix}:quote:${digest}`,

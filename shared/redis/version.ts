@@ -14,6 +14,7 @@ export const VERSIONS = {
   failedHead: 1,
   payment: 1,
   identifier: 1,
+  refund: 1,
   rate: 1,
   proof: 1,
   rejected: 1,

@@ -40,10 +40,17 @@ export async function whereIs(partition: Partition, id: string): Promise<string>
   const place = (await openRegistry(partition).find(id))?.state;
   if (place !== undefined) return `${id} is not among the failed calls: it is ${place} in the queue`;
   const record = await createCallRecords(partition).state(id);
+  if (record === "REFUND_PENDING" || record === "REFUNDED")
+    return `${id} is not among the failed calls: ${REFUNDS[record]}, so it neither runs again nor is discarded`;
   if (record !== undefined)
     return `${id} is not among the failed calls: its record says ${record.toLowerCase()}`;
   return `${id} is not among the failed calls, and nothing is known of it (any more)`;
 }
+
+const REFUNDS = {
+  REFUND_PENDING: "the refund of its payment is exported",
+  REFUNDED: "its payment was paid back",
+} as const;
 
 function storedCall({ id, call }: FailedCall & StoredCall): JobCall {
   if (call !== undefined) return call;

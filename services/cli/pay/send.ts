@@ -62,7 +62,7 @@ export async function interruptible<Result>(work: (signal: AbortSignal) => Promi
 const POLL_MS = 500;
 
 /** States after which nothing happens by itself. */
-const ENDS = ["injected", "failed", "discarded", "void", "review"];
+const ENDS = ["injected", "failed", "discarded", "refund_pending", "refunded", "void", "review"];
 
 /** Asks for a call's state until the call ends or the deadline passes. Resolves with the last state, if any was read. */
 export async function follow(

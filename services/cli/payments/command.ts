@@ -1,5 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { PaymentState } from "../../../shared/payments/payment.ts";
+import { EXPORT_ID } from "../../../shared/payments/refunds.ts";
 import {
   callId,
   callIds,
@@ -15,6 +16,8 @@ import type { ProgramDeps } from "../program-deps.ts";
 import type { AuditOptions } from "./audit.ts";
 import type { ListOptions } from "./list.ts";
 import type { ReconcileOptions } from "./reconcile.ts";
+import type { RefundCheckOptions } from "./refund-check.ts";
+import type { RefundListOptions } from "./refund-list.ts";
 import type { ResolveOptions } from "./resolve.ts";
 import type { ShowOptions } from "./show.ts";
 import type { SpentElsewhereOptions } from "./spent-elsewhere.ts";
@@ -23,11 +26,13 @@ import type { SpentElsewhereOptions } from "./spent-elsewhere.ts";
 export function addPayments(program: Command, deps: ProgramDeps): void {
   const payments = program
     .command("payments")
-    .description("look at, push, resolve or audit the payments that were taken");
+    .description("look at, push, resolve, pay back or audit the payments that were taken");
   addList(payments, deps);
   addShow(payments, deps);
   addReconcile(payments, deps);
   addResolve(payments, deps);
+  addRefundList(payments, deps);
+  addRefundCheck(payments, deps);
   addAudit(payments, deps);
   addSpentElsewhere(payments, deps);
 }
@@ -44,7 +49,7 @@ function addList(payments: Command, deps: ProgramDeps): void {
     .option("--payer <address>", "paid by this address", parseAddress)
     .addOption(sinceOption("claimed"))
     .addOption(untilOption("claimed"))
-    .option("--open", "not ended yet: settling, review, queued or failed")
+    .option("--open", "not ended yet: settling, review, queued, failed or refund_pending")
     .option("--disputed", "given to the runner, and contradicted by the chain since")
     .addOption(limitOption(50))
     .option("--json", "one JSON object a line; the count goes to stderr")
@@ -61,6 +66,8 @@ const STATES = [
   "FAILED",
   "INJECTED",
   "DISCARDED",
+  "REFUND_PENDING",
+  "REFUNDED",
   "VOID",
   "REVIEW",
 ] as const satisfies readonly PaymentState[];
@@ -133,6 +140,61 @@ function requireVerdict(command: Command, options: ResolveOptions): void {
 function parseTransaction(text: string): string {
   if (/^0x[0-9a-fA-F]{64}$/.test(text)) return text.toLowerCase();
   throw new InvalidArgumentError("a transaction is 0x and 64 hex digits");
+}
+
+/** An export is one step of Redis, and one transaction of a multisig. */
+const EXPORTED_MAX = 500;
+
+function addRefundList(payments: Command, deps: ProgramDeps): void {
+  payments
+    .command("refund-list")
+    .description("list what was paid and failed for good; with a format, export it once for a multisig")
+    .addArgument(callIds())
+    .addOption(new Option("--csv", "export, for the Safe app CSV Airdrop").conflicts("calldata"))
+    .option("--calldata", "export, for the Safe app Transaction Builder")
+    .option("--export <id>", "print this export again, and change nothing", parseExportId)
+    .option("--effect-unknown", "also calls of which an attempt may have done the job")
+    .option("--network <network>", "as eip155:8453; needed if the cases are on several")
+    .option(
+      "--limit <n>",
+      "at most this many in one export, the oldest first",
+      wholeNumber("a limit", { min: 1, max: EXPORTED_MAX }),
+      EXPORTED_MAX / 5,
+    )
+    .option("--reason <text>", "why, for the audit")
+    .addOption(new Option("--json", "the list as one JSON object a line").conflicts(["csv", "calldata"]))
+    .addOption(configDir())
+    .action(async (ids: string[], options: RefundListOptions, command: Command) => {
+      requireFormat(command, ids, options);
+      const { listRefunds } = await import("./refund-list.ts");
+      deps.exitWith(await listRefunds(deps, ids, options));
+    });
+}
+
+function requireFormat(command: Command, ids: readonly string[], options: RefundListOptions): void {
+  if (options.export === undefined) return;
+  if (!options.csv && !options.calldata) usageError(command, "--export needs --csv or --calldata");
+  if (ids.length > 0 || options.network !== undefined || options.effectUnknown)
+    usageError(command, "--export prints what was exported, and chooses nothing");
+}
+
+function parseExportId(text: string): string {
+  if (EXPORT_ID.test(text)) return text;
+  throw new InvalidArgumentError("the id of an export is r_ and 32 lower-case hex digits");
+}
+
+function addRefundCheck(payments: Command, deps: ProgramDeps): void {
+  payments
+    .command("refund-check")
+    .description(
+      "look on the chain for what the senders in refund_from have paid back, and close those cases",
+    )
+    .option("--json", "one JSON object")
+    .addOption(configDir())
+    .action(async (options: RefundCheckOptions) => {
+      const { checkRefunds } = await import("./refund-check.ts");
+      deps.exitWith(await checkRefunds(deps, options));
+    });
 }
 
 function addAudit(payments: Command, deps: ProgramDeps): void {

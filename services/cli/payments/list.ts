@@ -21,7 +21,7 @@ export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<n
     const toCells = createToCells(decimalsOf(deps, options.configDir));
     const listing = createListing(deps, options.json, {
       headings: ["CALL", "CLAIMED", "STATE", "PAYER", "AMOUNT", "JOB", "REMARK"],
-      widths: [34, 20, 9, 42, 24, 8],
+      widths: [34, 20, 14, 42, 24, 8],
       toCells,
       trim: (row) => row.trimEnd(),
       toJson,
@@ -55,17 +55,32 @@ function createToCells(decimals: Decimals) {
   return (payment: PaymentSummary): string[] => toCells(payment, decimals.get(nameOf(payment.terms)));
 }
 
-/** Without decimals the amount is in the token's smallest units. */
+/** Without decimals it is in the token's smallest units. */
+export function amountOf({ terms }: Pick<PaymentSummary, "terms">, decimals: number | undefined): string {
+  if (decimals === undefined) return `${terms.amount} ${terms.symbol} units`;
+  return `${inTokens(BigInt(terms.amount), decimals)} ${terms.symbol}`;
+}
+
 function toCells(payment: PaymentSummary, decimals: number | undefined): string[] {
   const { id, state, claimedAt, terms, reason } = payment;
-  const amount =
-    decimals === undefined
-      ? `${terms.amount} ${terms.symbol} units`
-      : `${inTokens(BigInt(terms.amount), decimals)} ${terms.symbol}`;
   const job = `${terms.service_id}/${terms.job_index}`;
   const later = payment.isNewer ? "a later release's; " : "";
-  const remark = `${later}${isDisputed(payment) ? "DISPUTED: " : ""}${reason ?? ""}`;
-  return [id, toIsoSeconds(claimedAt), state.toLowerCase(), terms.payer, amount, job, remark];
+  const remark = `${later}${isDisputed(payment) ? "DISPUTED: " : ""}${reason ?? refundRemark(payment)}`;
+  return [
+    id,
+    toIsoSeconds(claimedAt),
+    state.toLowerCase(),
+    terms.payer,
+    amountOf(payment, decimals),
+    job,
+    remark,
+  ];
+}
+
+function refundRemark({ refund, refunded, lateAt }: PaymentSummary): string {
+  const late = lateAt === undefined ? "" : "; ATTENTION: the job was done";
+  if (refunded !== undefined) return `by transaction ${refunded.transaction}${late}`;
+  return refund === undefined ? "" : `export ${refund.export}${late}`;
 }
 
 /** A payment for scripts. Amounts are in the token's smallest unit. */
@@ -84,5 +99,9 @@ export function toJson(payment: Omit<PaymentSummary, "isNewer">) {
     dispatches,
     since_block: String(sinceBlock),
     reason: reason ?? null,
+    effect: payment.effect,
+    refund: payment.refund ?? null,
+    refunded: payment.refunded ?? null,
+    late_at: payment.lateAt === undefined ? null : toIso(payment.lateAt),
   };
 }

@@ -119,6 +119,7 @@ function inWords({ id, before, state, looked }: Outcome): string {
 }
 
 function nothingToDo(state: PaymentState): string {
+  if (state === "REFUND_PENDING") return "a transfer closes it (postern payments refund-check)";
   return state === "REVIEW"
     ? "an operator decides (postern payments resolve)"
     : "at its end, there is nothing to look after";

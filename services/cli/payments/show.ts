@@ -51,6 +51,9 @@ const MEANING: Record<PaymentState, string> = {
   FAILED: "paid; its call failed and waits for an operator (postern failed show)",
   INJECTED: "paid; its call was given to the runner",
   DISCARDED: "paid; its call was discarded by an operator",
+  REFUND_PENDING:
+    "paid; its refund is exported, and not seen on the chain yet (postern payments refund-check)",
+  REFUNDED: "paid, and paid back",
   VOID: "not paid, and it cannot be any more",
   REVIEW: "the evidence does not tell whether it is paid: decide with postern payments resolve",
 };
@@ -72,8 +75,28 @@ function inWords(payment: Payment): string {
     ["route", payment.route],
     ["body", `${terms.body_bytes} bytes, sha256 ${payment.bodySha256}${payment.call ? "" : ", not kept"}`],
     ["since block", String(payment.sinceBlock)],
+    ...refundRows(payment),
   ]);
 }
+
+function refundRows({ state, effect, refund, refunded, lateAt }: Payment): [string, string | undefined][] {
+  const isOver = state === "FAILED" || state === "DISCARDED" || refund !== undefined;
+  const by = refunded && `transaction ${refunded.transaction} from ${refunded.from}, block ${refunded.block}`;
+  return [
+    ["effect", isOver ? EFFECT[effect] : undefined],
+    ["refund", refund && `export ${refund.export} of ${toIso(refund.at)}, at block ${refund.block}`],
+    ["refunded by", by],
+    ["ATTENTION", lateAt === undefined ? undefined : `${toIso(lateAt)}: ${LATE}`],
+  ];
+}
+
+const EFFECT = {
+  none: "none: each attempt was refused, or never reached the runner",
+  unknown: "unknown: an attempt may have done the job",
+} as const;
+
+/** Of a call that the runner took after its refund was exported. */
+export const LATE = "the runner said that it has done the job, after the refund was exported";
 
 function termRows(terms: PaymentTerms): [string, string][] {
   const { valid_after, valid_before } = terms;

@@ -7,6 +7,7 @@ import type { Claimed, PaymentJournal } from "../../../shared/payments/journal.t
 import {
   hasSettlement,
   type Payment,
+  type PaymentState,
   type PaymentTerms,
   type SettledPayment,
   type Settlement,
@@ -18,7 +19,7 @@ export type PaidCall = {
   id: string;
   terms: PaymentTerms;
   settlement: Settlement;
-  status: "accepted" | "failed" | "discarded";
+  status: "accepted" | "failed" | "discarded" | "refund_pending" | "refunded";
   /** Whether the payment was known before. */
   replayed: boolean;
 };
@@ -27,9 +28,16 @@ export function toPaidCall(
   { id, terms, settlement, state }: SettledPayment,
   { replayed }: { replayed: boolean },
 ): PaidCall {
-  const status = state === "FAILED" ? "failed" : state === "DISCARDED" ? "discarded" : "accepted";
+  const status = STATUSES[state] ?? "accepted";
   return { id, terms, settlement, status, replayed };
 }
+
+const STATUSES: Partial<Record<PaymentState, PaidCall["status"]>> = {
+  FAILED: "failed",
+  DISCARDED: "discarded",
+  REFUND_PENDING: "refund_pending",
+  REFUNDED: "refunded",
+};
 
 /** 202: paid, and the call is on disk. The same payment gets the same answer whenever it comes again. */
 export function answerPaid(res: ServerResponse, paid: PaidCall, statusUrl: string): void {

@@ -149,6 +149,10 @@ function toSettling(payment: NewPayment, now: number): Payment {
     callerNonce: callerNonce?.hash,
     bodySha256: call.sha256,
     route,
+    effect: "none",
+    refund: undefined,
+    refunded: undefined,
+    lateAt: undefined,
   };
 }
 

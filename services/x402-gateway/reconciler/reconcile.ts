@@ -91,6 +91,9 @@ export function createReconcile(deps: ReconcileDeps) {
       case "INJECTED":
       case "DISCARDED":
         return conclude(payment);
+      case "REFUND_PENDING":
+      case "REFUNDED":
+        return journal.leave(id);
       case "VOID":
       case "REVIEW":
         return;

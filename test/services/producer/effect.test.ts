@@ -2,13 +2,13 @@ import { expect, test } from "vitest";
 import { NotNow, Refused } from "../../../services/producer/deliver.ts";
 import type { ProducerOptions } from "../../../services/producer/producer.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { openBackends } from "../../../shared/queue/backend.ts";
 import { createFailedCalls } from "../../../shared/queue/failed.ts";
 import { queueOf } from "../../../shared/queue/queue-name.ts";
 import { type FakeAnswer, useFakeRunner } from "../../fixtures/fake-runner.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 import { type Fault, useRedisProxy } from "../../fixtures/redis-proxy.ts";
+import { takeBack } from "../../support/take-back.ts";
 
 const redis = useRedis();
 const proxy = useRedisProxy(redis);
@@ -95,27 +95,21 @@ test("an attempt that a stopping producer breaks off may have had an effect", as
 
 test("what an attempt may have done is not forgotten while Redis refuses to keep it", async () => {
   runner.answer = () => (runner.offers.length === 1 ? "cut" : { status: 422 });
-  const full: Fault = { kind: "rewrite", words: ["EVAL", "return redis.error_reply('MISCONF')", "0"] };
   const { id } = await addWatched();
   let refusals = 6;
   proxy.onCommand = (words) =>
-    runner.offers.length === 1 && isRecord(words) && refusals-- > 0 ? full : undefined;
+    runner.offers.length === 1 && isRecord(words) && refusals-- > 0 ? REFUSED : undefined;
   producers.start({ redisUrl: proxy.url, runnerUrl: runner.url });
   await eventually("it has failed", async () => (await stateOf(id)) === "FAILED");
   expect(refusals).toBeLessThan(5);
   expect(await unsureOf(id)).toBe("1");
 });
 
+/** Redis cannot write now. */
+const REFUSED: Fault = { kind: "rewrite", words: ["EVAL", "return redis.error_reply('MISCONF')", "0"] };
+
 /** A script whose first key is a record. */
 const isRecord = (words: readonly string[]) => words[3]?.startsWith("{postern}:call:") === true;
-
-/** The call is taken from its worker, as if that had stood still for longer than its lock. */
-async function takeBack({ id, queue }: { id: string; queue: string }): Promise<void> {
-  await redis.client.del(keys.inQueue(queue, `${id}:lock`), keys.inQueue(queue, "stalled-check"));
-  await redis.client.sadd(keys.inQueue(queue, "stalled"), id);
-  const work = { name: "another", lockDuration: 2000, stalledInterval: 500 };
-  expect(await openBackends(redis.partition, work)(queue).moveStalledJobsToWait()).toEqual([id]);
-}
 
 /** A runner whose first answer to a call is a 2xx that comes when it is told, and whose others are refusals. */
 function lateRunner() {
@@ -137,7 +131,7 @@ test("a call that was taken back from a worker of which nobody heard may have ha
   producers.start({ inject });
   await eventually("the runner has it", hasIt);
   expect(await unsureOf(call.id)).toBe("0");
-  await takeBack(call);
+  await takeBack(redis.partition, call);
   expect(await unsureOf(call.id)).toBe("1");
   await eventually("it has failed", async () => (await stateOf(call.id)) === "FAILED");
   expect(await unsureOf(call.id)).toBe("1");
@@ -149,7 +143,7 @@ test("a 2xx that is told after another worker's attempt has ended the call as fa
   const { inject, succeed, hasIt } = lateRunner();
   producers.start({ inject });
   await eventually("the runner has it", hasIt);
-  await takeBack(call);
+  await takeBack(redis.partition, call);
   const failed = createFailedCalls(redis.partition);
   await eventually("it has failed", async () => (await failed.count({})) === 1);
   succeed();
@@ -165,10 +159,10 @@ test("a 2xx that is told while another worker writes down that the call failed w
   const { inject, succeed, hasIt } = lateRunner();
   let isHeld = true;
   const isFail = (words: readonly string[]) => words.includes("failedReason");
-  proxy.onCommand = (words) => (isHeld && isFail(words) ? { kind: "lose-command" } : undefined);
+  proxy.onCommand = (words) => (isHeld && isFail(words) ? REFUSED : undefined);
   producers.start({ inject, redisUrl: proxy.url });
   await eventually("the runner has it", hasIt);
-  await takeBack(call);
+  await takeBack(redis.partition, call);
   await eventually("the record says so", async () => (await stateOf(call.id)) === "FAILED");
   succeed();
   await eventually("it is injected", async () => (await stateOf(call.id)) === "INJECTED");

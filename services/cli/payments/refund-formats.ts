@@ -1,0 +1,45 @@
+import { type Address, checksummed } from "../../../shared/ethereum/address.ts";
+import { addressWord, chainIdOf, keccak256Hex, uintWord } from "../../../shared/ethereum/encoding.ts";
+import type { RefundExport, RefundRow } from "../../../shared/payments/refunds.ts";
+import { inTokens } from "../text.ts";
+
+/*
+ * An export as the apps of a Safe read it. The same export always gives the same bytes.
+ */
+
+/** For the app CSV Airdrop: amounts in whole tokens. Its last column is that of collectibles. */
+export function toCsv({ rows }: RefundExport): string {
+  const lines = rows.map(({ asset, payer, amount, decimals }) =>
+    [
+      "erc20",
+      checksummed(asset as Address),
+      checksummed(payer as Address),
+      inTokens(BigInt(amount), decimals),
+      "",
+    ].join(","),
+  );
+  return ["token_type,token_address,receiver,amount,id", ...lines].map((line) => `${line}\n`).join("");
+}
+
+/** For the app Transaction Builder: a batch of calls of `transfer`. */
+export function toBatch({ id, at, network, rows }: RefundExport): string {
+  const count = `${rows.length} ${rows.length === 1 ? "refund" : "refunds"}`;
+  const batch = {
+    version: "1.0",
+    chainId: String(chainIdOf(network)),
+    createdAt: at,
+    meta: { name: `Postern ${id}`, description: `${count} of paid calls that failed` },
+    transactions: rows.map((row) => ({
+      to: checksummed(row.asset as Address),
+      value: "0",
+      data: transferData(row),
+    })),
+  };
+  return `${JSON.stringify(batch, null, 2)}\n`;
+}
+
+const TRANSFER = keccak256Hex(Buffer.from("transfer(address,uint256)")).slice(0, 10);
+
+function transferData({ payer, amount }: RefundRow): string {
+  return `${TRANSFER}${addressWord(payer)}${uintWord(BigInt(amount))}`;
+}

@@ -1,0 +1,75 @@
+import type { Chain } from "../ethereum/chain.ts";
+import type { Hex } from "../ethereum/encoding.ts";
+import type { SentTransfer } from "../ethereum/transfers.ts";
+import type { Clock } from "../time/clock.ts";
+import type { Payment } from "./payment.ts";
+import type { Refunds } from "./refunds.ts";
+
+/** The pending cases of one token, and where their money comes from. */
+export type TokenCases = {
+  asset: string;
+  /** The configured senders. */
+  senders: readonly string[];
+  cases: readonly Payment[];
+};
+
+export type ClosedRefund = { payment: Payment; transfer: SentTransfer };
+
+/**
+ * Looks on the chain for what the configured senders have paid back, up to the depth at which payments count, and closes with each
+ * transfer the first case that it fits: of this token, to its payer, of exactly its amount, in a block after its export's. Any number of
+ * processes may do so at once. Throws `payment.unavailable`.
+ */
+export function createCloseRefunds({
+  chain,
+  refunds,
+  clock,
+}: {
+  chain: Pick<Chain, "freshHead" | "transfersFrom" | "confirmations">;
+  refunds: Pick<Refunds, "close">;
+  clock: Clock;
+}) {
+  return async function closeRefunds({ asset, senders, cases }: TokenCases): Promise<ClosedRefund[]> {
+    const toBlock = (await chain.freshHead()).number - BigInt(chain.confirmations);
+    const fromBlock = cases.reduce((least, { refund }) => {
+      const block = BigInt(refund?.block ?? toBlock) + 1n;
+      return block < least ? block : least;
+    }, toBlock + 1n);
+    const open = new Set(cases);
+    const closed: ClosedRefund[] = [];
+    const fits = (sent: Omit<SentTransfer, "position">) => [...open].filter((each) => isRefundOf(sent, each));
+    const range = { asset: asset as Hex, senders: senders as readonly Hex[], fromBlock, toBlock };
+    for await (const transfer of chain.transfersFrom(range, (sent) => fits(sent).length > 0)) {
+      const payment = await closeOne(fits(transfer), transfer, open);
+      if (payment !== undefined) closed.push({ payment, transfer });
+    }
+    return closed;
+  };
+
+  async function closeOne(
+    fitting: readonly Payment[],
+    { transaction, position, block, from }: SentTransfer,
+    open: Set<Payment>,
+  ): Promise<Payment | undefined> {
+    for (const payment of fitting) {
+      const found = await refunds.close(
+        payment,
+        { transaction, position, block: String(block), from },
+        clock(),
+      );
+      if (found === "taken") return undefined;
+      open.delete(payment);
+      if (found === "closed") return payment;
+    }
+    return undefined;
+  }
+}
+
+function isRefundOf(
+  { to, from, value, block }: Omit<SentTransfer, "position">,
+  { terms, refund }: Payment,
+): boolean {
+  const payer = terms.payer.toLowerCase();
+  const isLater = refund !== undefined && block > BigInt(refund.block);
+  return isLater && to === payer && from !== payer && value === BigInt(terms.amount);
+}

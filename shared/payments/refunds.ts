@@ -1,0 +1,179 @@
+import { randomBytes } from "node:crypto";
+import { z } from "zod";
+import { AppError } from "../errors/app-error.ts";
+import { jobKey } from "../job-call/job-ids.ts";
+import type { Partition } from "../redis/partition.ts";
+import { script } from "../redis/script.ts";
+import { isNewer, newer, VERSIONS } from "../redis/version.ts";
+import { isDisputed, type PaymentSummary } from "./list.ts";
+import type { Payment, RefundTransfer } from "./payment.ts";
+import { CLOSE, CLOSED, EXPORT } from "./refund-scripts.ts";
+import { TRANSFER_TAKEN } from "./scripts.ts";
+
+/*
+ * Refunds of paid calls that failed for good. The gateway holds no key: an operator exports who is to get what, a multisig of his sends it,
+ * and the chain shows that it did.
+ *
+ *   FAILED | DISCARDED ─export─► REFUND_PENDING ─transfer─► REFUNDED
+ *
+ * An exported call never runs again, and there is no way back.
+ */
+
+/** Why a payment whose call failed, or was discarded, is not simply to be paid back. */
+export type Obstacle =
+  /** An attempt may have had its effect. An operator may decide to pay it back all the same. */
+  | "effect unknown"
+  /** The money may not have come. */
+  | "disputed"
+  | "not proven"
+  /** Anybody can move nothing from anybody, and such a transfer would close the case. */
+  | "of no amount"
+  | "of a later release";
+
+/** The states in which a payment can be paid back. */
+export function isRefundable({ state }: Pick<PaymentSummary, "state">): boolean {
+  return state === "FAILED" || state === "DISCARDED";
+}
+
+export function obstacleOf(payment: PaymentSummary): Obstacle | undefined {
+  const { settlement, proven, effect, terms, isNewer: isLater } = payment;
+  if (isLater) return "of a later release";
+  if (BigInt(terms.amount) === 0n) return "of no amount";
+  if (isDisputed(payment)) return "disputed";
+  if (settlement === undefined || (!proven && settlement.by !== "operator")) return "not proven";
+  return effect === "unknown" ? "effect unknown" : undefined;
+}
+
+/** `r_` and 32 hex digits. */
+export const EXPORT_ID = /^r_[0-9a-f]{32}$/;
+
+export function newExportId(): string {
+  return `r_${randomBytes(16).toString("hex")}`;
+}
+
+/** Who gets what. It is kept as it was exported, so that it can be printed again, whatever the configuration says by then. */
+const Row = z.object({
+  call: z.string(),
+  asset: z.string(),
+  symbol: z.string(),
+  decimals: z.number(),
+  /** Lower case. */
+  payer: z.string(),
+  /** In the token's smallest unit. */
+  amount: z.string(),
+});
+export type RefundRow = z.infer<typeof Row>;
+
+export type RefundExport = {
+  id: string;
+  /** Unix ms. */
+  at: number;
+  /** `user@host`. */
+  by: string;
+  /** CAIP-2. */
+  network: string;
+  rows: RefundRow[];
+};
+
+type NewExport = Omit<RefundExport, "rows"> & {
+  cases: readonly { payment: Payment; row: RefundRow }[];
+  /** The head of the chain: only a transfer in a later block closes one of the cases. */
+  block: bigint;
+  /** Whether cases are exported of which the effect is unknown. */
+  effectUnknown: boolean;
+};
+
+export type Refunds = ReturnType<typeof createRefunds>;
+
+export function createRefunds({ redis, keys }: Partition) {
+  const toExport = script(redis, EXPORT);
+  const toClose = script(redis, CLOSE);
+
+  /** What expires with the record of a closed case, and does not expire before. A key that there is not repeats the payment's. */
+  function besides({ id, terms, identifier, settlement }: Payment): [string, string, string] {
+    const none = keys.payment(id);
+    return [
+      keys.attempts(id),
+      identifier === undefined ? none : keys.paymentIdentifier(terms.payer, identifier),
+      settlement?.position === undefined
+        ? none
+        : keys.paidTransfer(terms.network, settlement.transaction.toLowerCase(), settlement.position),
+    ];
+  }
+
+  function caseKeys(payment: Payment): string[] {
+    const queue = queueOf(payment);
+    return [
+      ...[keys.record(payment.id), keys.payment(payment.id), ...besides(payment)],
+      ...[keys.since(queue), keys.inQueue(queue, "failed"), keys.inQueue(queue, payment.id)],
+    ];
+  }
+
+  return {
+    /**
+     * Moves each of the payments that is a case to REFUND_PENDING, all in one step, and resolves with the export; undefined if none is a
+     * case any more, because it ran meanwhile or another export has it. Nothing is exported then.
+     */
+    async export(made: NewExport): Promise<RefundExport | undefined> {
+      const { id, at, by, network, block, cases, effectUnknown } = made;
+      const fields = ["v", VERSIONS.refund, "at", at, "by", by, "network", network];
+      const touched = cases.flatMap(({ payment }) => caseKeys(payment));
+      const common = [
+        keys.refund(id),
+        keys.refundRows(id),
+        keys.refundsPending,
+        keys.paymentsDue,
+        keys.bytes,
+      ];
+      const refund = JSON.stringify({ export: id, at, block: String(block) });
+      const words = cases.flatMap(({ payment, row }) => [payment.id, queueOf(payment), JSON.stringify(row)]);
+      const head = [at, refund, effectUnknown ? 1 : 0, fields.length, ...fields];
+      const rows = (await toExport([...common, ...touched], [...head, ...words])) as string[];
+      return rows.length === 0 ? undefined : { id, at, by, network, rows: rows.map(toRow) };
+    },
+
+    /** An export as it was made. Undefined if there is none, or all its cases were closed long ago. */
+    async find(id: string): Promise<RefundExport | undefined> {
+      const [fields, rows] = await Promise.all([
+        redis.hgetall(keys.refund(id)),
+        redis.lrange(keys.refundRows(id), 0, -1),
+      ]);
+      if (isNewer("refund", fields["v"])) throw newer();
+      if (rows.length === 0) return undefined;
+      const { at, by = "", network = "" } = fields;
+      return { id, at: Number(at), by, network, rows: rows.map(toRow) };
+    },
+
+    /** The ids of the calls whose refund is exported and not seen yet, in the order in which they were exported. */
+    pending: (): Promise<string[]> => redis.zrange(keys.refundsPending, "0", "-1"),
+
+    /** REFUND_PENDING becomes REFUNDED by this transfer, unless the transfer has closed another case, or the case was closed. */
+    async close(
+      payment: Payment,
+      transfer: RefundTransfer,
+      now: number,
+    ): Promise<"closed" | "taken" | "left"> {
+      const { id, terms, refund } = payment;
+      if (refund === undefined) return "left";
+      const { transaction, position } = transfer;
+      const touched = [
+        ...[keys.record(id), keys.payment(id), keys.refundTransfer(terms.network, transaction, position)],
+        ...[keys.refundsPending, keys.refund(refund.export), keys.refundRows(refund.export)],
+        ...besides(payment),
+      ];
+      const answer = await toClose(touched, [id, now, JSON.stringify(transfer)]);
+      if (answer === CLOSED) return "closed";
+      return answer === TRANSFER_TAKEN ? "taken" : "left";
+    },
+  };
+}
+
+function queueOf({ terms }: Pick<Payment, "terms">): string {
+  return `x402/${jobKey({ serviceId: terms.service_id, jobIndex: terms.job_index })}`;
+}
+
+function toRow(text: string): RefundRow {
+  const parsed = Row.safeParse(JSON.parse(text));
+  if (parsed.success) return parsed.data;
+  throw new AppError("record.unreadable", { reason: "a row of this export cannot be read" });
+}

@@ -1,0 +1,420 @@
+import { randomBytes } from "node:crypto";
+import { decodeFunctionData } from "viem";
+import { beforeEach, expect, test } from "vitest";
+import type { Hex } from "../../../../services/devnet/chain.ts";
+import { tokenAbi } from "../../../../services/devnet/contracts/token.ts";
+import { type Inject, Refused } from "../../../../services/producer/producer.ts";
+import { eventually } from "../../../../shared/dev/wait.ts";
+import { AppError } from "../../../../shared/errors/app-error.ts";
+import { checksummed } from "../../../../shared/ethereum/address.ts";
+import { createPaymentList } from "../../../../shared/payments/list.ts";
+import type { PaymentState } from "../../../../shared/payments/payment.ts";
+import { createRefunds } from "../../../../shared/payments/refunds.ts";
+import { usePayments } from "../../../fixtures/payments.ts";
+import { jsonLines } from "../../../fixtures/postern.ts";
+import { keys } from "../../../fixtures/redis.ts";
+import { PRICE, x402Table } from "../../../fixtures/x402.ts";
+import { send } from "../../../support/http.ts";
+import { openQueues } from "../../../support/queues.ts";
+import { takeBack } from "../../../support/take-back.ts";
+import { runHere } from "../run-here.ts";
+
+const payments = usePayments();
+const { devnet, redis } = payments;
+
+/** The operator's multisig, and somebody else who has money. */
+let safe: Hex;
+let stranger: Hex;
+beforeEach(async () => {
+  [safe, stranger] = [await newHolder(), await newHolder()];
+  configure();
+});
+
+function configure(token: object = {}): void {
+  payments.postern.configure({
+    postern: { redis: { url: redis.url } },
+    x402: x402Table({ devnet, token: { refund_from: [safe], ...token } }),
+    job_pricing: { "1": { "7": "1000000000000000" } },
+  });
+}
+
+async function newHolder(): Promise<Hex> {
+  const address: Hex = `0x${randomBytes(20).toString("hex")}`;
+  const { client } = devnet.chain;
+  await devnet.chain.mint(address, 100n * PRICE);
+  await client.setBalance({ address, value: 10n ** 18n });
+  await client.impersonateAccount({ address });
+  return address;
+}
+
+const run = (command: string, ...args: string[]) =>
+  runHere(["payments", command, "--config-dir", payments.postern.configDir, ...args]);
+const list = (...args: string[]) => run("refund-list", ...args);
+const check = async () =>
+  jsonLines(await run("refund-check", "--json"))[0] as { closed: Closed[]; open: unknown[] };
+type Closed = { call_id: string; transaction: string };
+
+const refuse: Inject = () => Promise.reject(new Refused("no such job"));
+
+/** Buys so many calls, whose attempts end like this. Resolves with their ids once all are in this state, and proven. */
+async function bought(count = 1, inject: Inject = refuse, state: PaymentState = "FAILED"): Promise<string[]> {
+  const ids = [];
+  for (let i = 0; i < count; i++) ids.push(await payments.buy());
+  await payments.startProducer(inject);
+  await until(ids, state);
+  return ids;
+}
+
+async function until(ids: readonly string[], state: PaymentState): Promise<void> {
+  await eventually(`all are ${state}`, async () => {
+    for (const id of ids) await payments.gateway.journal.lookAgain(id, Date.now());
+    const found = await createPaymentList(redis.partition).read(ids);
+    return found.every((each) => each?.state === state && each.proven);
+  });
+}
+
+const stateOf = async (id: string) => (await payments.gateway.journal.look(id))?.state;
+
+/** Resolves with the export's id. */
+async function exported(...args: string[]): Promise<string> {
+  const ran = await list("--csv", ...args);
+  const id = /r_[0-9a-f]{32}/.exec(ran.stderr)?.[0];
+  if (id === undefined) throw new Error(ran.stderr);
+  return id;
+}
+
+async function transfer(from: Hex, to: string, value: bigint, token: Hex = devnet.token): Promise<Hex> {
+  const call = { address: token, abi: tokenAbi, functionName: "transfer", args: [to as Hex, value] } as const;
+  const hash = await devnet.chain.client.writeContract({ ...call, account: from });
+  await devnet.chain.client.waitForTransactionReceipt({ hash });
+  return hash;
+}
+
+const payBack = (from: Hex = safe) => transfer(from, payments.payer.address, PRICE);
+
+/** The first call that is offered is refused; each other one runs out of time, and then is refused. */
+function refuseFirst(): Inject {
+  const offered = new Map<string, number>();
+  return async ({ call }) => {
+    const isFirst = offered.size === 0 || [...offered.keys()][0] === call.id;
+    const times = (offered.get(call.id) ?? 0) + 1;
+    offered.set(call.id, times);
+    throw new AppError(isFirst || times > 1 ? "runner.refused" : "runner.timed_out", { reason: "?" });
+  };
+}
+
+test("a list shows what was paid and failed for good, changes nothing, and leaves out what may have had an effect", async () => {
+  const ids = await bought(2, refuseFirst());
+  const effects = await createPaymentList(redis.partition).read(ids);
+  const refused = effects.find((each) => each?.effect === "none")?.id as string;
+  const unsure = effects.find((each) => each?.effect === "unknown")?.id as string;
+  const ran = await payments.postern.run(["payments", "refund-list"]);
+  expect(ran.code).toBe(0);
+  expect(ran.stdout).toContain(refused);
+  expect(ran.stdout).not.toContain(unsure);
+  expect(ran.stdout).toContain(
+    "1 to be paid back, 1 left out: effect unknown (--effect-unknown lists them too)",
+  );
+  const listed = jsonLines(await list("--effect-unknown", "--json")).map((each) => each["call_id"]);
+  expect(listed.toSorted()).toEqual(ids.toSorted());
+  const named = await list(unsure, "--csv");
+  expect(named).toMatchObject({ code: 1, stdout: "" });
+  expect(named.stderr).toBe(`${unsure} is no case: effect unknown\nnothing was exported\n`);
+  expect(await Promise.all(ids.map(stateOf))).toEqual(["FAILED", "FAILED"]);
+  expect(await redis.client.exists(keys.refundsPending)).toBe(0);
+  await exported("--effect-unknown");
+  expect(await Promise.all(ids.map(stateOf))).toEqual(["REFUND_PENDING", "REFUND_PENDING"]);
+});
+
+test("an export says whom to pay what, for CSV Airdrop and Transaction Builder, and is printed again as the same bytes", async () => {
+  await bought(2);
+  const token = checksummed(devnet.token);
+  const payer = checksummed(payments.payer.address);
+  const made = await list("--csv");
+  const row = `erc20,${token},${payer},3.2,\n`;
+  expect(made.stdout).toBe(`token_type,token_address,receiver,amount,id\n${row}${row}`);
+  const id = /r_[0-9a-f]{32}/.exec(made.stderr)?.[0] as string;
+  configure({ symbol: "OTHER", decimals: 8 });
+  expect((await list("--csv", "--export", id)).stdout).toBe(made.stdout);
+  const batch = await list("--calldata", "--export", id);
+  expect((await list("--calldata", "--export", id)).stdout).toBe(batch.stdout);
+  const { transactions, ...rest } = JSON.parse(batch.stdout);
+  const exports = await createRefunds(redis.partition).find(id);
+  expect(rest).toMatchObject({ version: "1.0", chainId: "84532", createdAt: exports?.at });
+  expect(transactions).toHaveLength(2);
+  for (const { to, value, data } of transactions) {
+    expect([to, value]).toEqual([token, "0"]);
+    expect(decodeFunctionData({ abi: tokenAbi, data })).toEqual({
+      functionName: "transfer",
+      args: [payer, PRICE],
+    });
+  }
+});
+
+test("of several exports at once each case is in exactly one, and one of nothing is not made", async () => {
+  const ids = await bought(6);
+  const rans = await Promise.all([
+    list("--csv"),
+    list("--csv"),
+    list("--calldata"),
+    list("--csv", "--limit", "2"),
+  ]);
+  const found = await redis.client.keys(keys.refundRows("*"));
+  const rows = (await Promise.all(found.map((key) => redis.client.lrange(key, 0, -1)))).flat();
+  expect(rows.map((row) => JSON.parse(row).call).toSorted()).toEqual(ids.toSorted());
+  const open = await Promise.all(found.map((key) => redis.client.hget(key.replace(":rows", ""), "open")));
+  expect(open.reduce((sum, count) => sum + Number(count), 0)).toBe(6);
+  for (const { code, stdout } of rans) expect([code, stdout === "" || /0x/.test(stdout)]).toEqual([0, true]);
+  const before = await redis.client.keys("*refund*");
+  expect(await list("--csv")).toMatchObject({ code: 0, stdout: "", stderr: "nothing is to be exported\n" });
+  expect((await redis.client.keys("*refund*")).toSorted()).toEqual(before.toSorted());
+});
+
+test("an export that is sent to Redis twice is one, with the same rows", async () => {
+  const [id = ""] = await bought();
+  const refunds = createRefunds(redis.partition);
+  const payment = await payments.gateway.journal.look(id);
+  if (payment === undefined) throw new Error("it is not there");
+  const { asset, symbol, payer, amount, network } = payment.terms;
+  const made = {
+    ...{ id: `r_${"1".repeat(32)}`, at: 1, by: "me", network, block: 1n, effectUnknown: false },
+    cases: [{ payment, row: { call: id, asset, symbol, decimals: 6, payer, amount } }],
+  };
+  const once = await refunds.export(made);
+  expect(once?.rows).toHaveLength(1);
+  expect(await refunds.export(made)).toEqual(once);
+  expect(await refunds.export({ ...made, id: `r_${"2".repeat(32)}` })).toBeUndefined();
+});
+
+test("an exported call is on no list of failed calls, keeps no body, never expires, and is neither replayed, discarded nor reconciled", async () => {
+  const [id = "", other = ""] = await bought(2);
+  const failed = (...args: string[]) =>
+    runHere(["failed", ...args, "--config-dir", payments.postern.configDir]);
+  expect((await failed("discard", other, "--yes", "--reason", "x")).code).toBe(0);
+  await eventually("the gateway lets it expire", async () => {
+    await payments.gateway.journal.lookAgain(other, Date.now());
+    return (await redis.client.pttl(keys.payment(other))) > 0;
+  });
+  await exported();
+  for (const call of [id, other]) {
+    const replay = await failed("replay", call);
+    expect([replay.code, replay.stderr]).toEqual([
+      1,
+      expect.stringContaining(
+        "the refund of its payment is exported, so it neither runs again nor is discarded",
+      ),
+    ]);
+    expect((await failed("discard", call, "--yes", "--reason", "x")).code).toBe(1);
+    const reconciled = await run("reconcile", call);
+    expect(reconciled.stdout).toContain("refund_pending; a transfer closes it");
+    expect(await stateOf(call)).toBe("REFUND_PENDING");
+    for (const key of [keys.record(call), keys.payment(call)]) expect(await redis.client.pttl(key)).toBe(-1);
+    expect(await redis.client.hmget(keys.payment(call), "call", "request")).toEqual([null, null]);
+  }
+  expect((await failed("replay", "--all")).stdout).toContain("replayed 0 of 0");
+  expect(await openQueues(redis.client).countIn("wait", "active", "delayed", "failed")).toBe(0);
+  expect(Number(await redis.client.hget(keys.bytes, "x402/1/7"))).toBe(0);
+  expect(await redis.client.zrange(keys.paymentsDue, "0", "-1")).toEqual([]);
+  const { journal } = payments.gateway;
+  const payment = await journal.look(id);
+  if (payment !== undefined) await journal.markEnded(payment, Date.now());
+  expect(await redis.client.pttl(keys.record(id))).toBe(-1);
+  const audited = await redis.client.xrange(keys.audit, "-", "+");
+  expect(audited.filter(([, fields]) => fields.includes("refund"))).toHaveLength(2);
+});
+
+test("a payer is told that his refund is pending, and then which transaction has paid it", async () => {
+  const [id = ""] = await bought();
+  await exported();
+  const status = () => send(payments.gateway.address, { method: "GET", path: `/x402/calls/${id}` });
+  expect((await status()).json()).toMatchObject({ state: "refund_pending" });
+  const hash = await payBack();
+  expect(await check()).toMatchObject({ closed: [{ call_id: id, transaction: hash }], open: [] });
+  expect((await status()).json()).toMatchObject({ state: "refunded", refund_transaction: hash });
+  expect((await run("show", id)).stdout).toContain(`transaction ${hash} from ${safe}`);
+  expect(await redis.client.pttl(keys.record(id))).toBeGreaterThan(29 * 86_400_000);
+});
+
+test("only a later transfer of the token from a configured sender to the payer, of exactly the amount, closes a case", async () => {
+  const payer = payments.payer.address;
+  await bought();
+  await payBack(); // before the export
+  await exported();
+  await payBack(stranger);
+  await transfer(safe, payer, PRICE - 1n);
+  await transfer(safe, payer, PRICE + 1n);
+  await transfer(safe, stranger, PRICE);
+  await devnet.chain.client.setCode({ address: OTHER_TOKEN, bytecode: await codeOf(devnet.token) });
+  await mintOther(safe);
+  await transfer(safe, payer, PRICE, OTHER_TOKEN);
+  expect(await check()).toMatchObject({ closed: [], open: [{}] });
+  const hash = await payBack();
+  expect((await check()).closed).toMatchObject([{ transaction: hash }]);
+});
+
+const OTHER_TOKEN: Hex = `0x${"7".repeat(40)}`;
+const codeOf = async (address: Hex) => (await devnet.chain.client.getCode({ address })) as Hex;
+
+async function mintOther(to: Hex): Promise<void> {
+  const call = { address: OTHER_TOKEN, abi: tokenAbi, functionName: "mint", args: [to, PRICE] } as const;
+  const hash = await devnet.chain.client.writeContract(call);
+  await devnet.chain.client.waitForTransactionReceipt({ hash });
+}
+
+test("a transfer closes no case before it is as deep as payments must be", async () => {
+  await bought();
+  configure({ confirmations: 2 });
+  await exported();
+  await payBack();
+  await devnet.chain.mine();
+  expect((await check()).closed).toEqual([]);
+  await devnet.chain.mine();
+  expect((await check()).closed).toHaveLength(1);
+});
+
+test("two cases of one payer and amount need two transfers, however often and by how many the chain is looked at", async () => {
+  const ids = await bought(3);
+  await exported(ids[0] as string);
+  await exported(ids[1] as string, ids[2] as string);
+  const first = await payBack();
+  const closed = async () => (await Promise.all([check(), check(), check()])).flatMap((each) => each.closed);
+  expect(await closed()).toMatchObject([{ transaction: first }]);
+  expect(await closed()).toEqual([]);
+  const second = await payBack();
+  expect(await closed()).toMatchObject([{ transaction: second }]);
+  await payBack();
+  await payBack();
+  expect(await closed()).toHaveLength(1);
+  expect(await Promise.all(ids.map(stateOf))).toEqual(["REFUNDED", "REFUNDED", "REFUNDED"]);
+  for (const key of await redis.client.keys("{postern}:refund:*"))
+    expect(await redis.client.pttl(key)).toBeGreaterThan(0);
+});
+
+test("a transfer that has closed a case is remembered when that case is forgotten", async () => {
+  const [first = "", second = ""] = await bought(2);
+  await exported();
+  await payBack();
+  const [{ call_id: closed = "" } = {}] = (await check()).closed;
+  await redis.client.del(keys.record(closed), keys.payment(closed));
+  expect((await check()).closed).toEqual([]);
+  expect(await stateOf(closed === first ? second : first)).toBe("REFUND_PENDING");
+});
+
+test("a payment that is disputed, not proven or not of this release is never exported; one that an operator settled is", async () => {
+  const [disputed = "", unproven = "", later = "", settled = ""] = await bought(4);
+  await payments.gateway.journal.markDisputed(disputed, "the chain does not show it");
+  await redis.client.hset(keys.payment(unproven), "proven", 0);
+  await redis.client.hset(keys.record(later), "v", 99);
+  const known = JSON.parse(String(await redis.client.hget(keys.payment(settled), "settlement")));
+  await redis.client.hset(keys.payment(settled), {
+    ...{ proven: 0, reason: "it was in review" },
+    settlement: JSON.stringify({ ...known, by: "operator" }),
+  });
+  await redis.client.del(keys.paymentsDue);
+  const { stdout } = await list("--effect-unknown");
+  expect(stdout).toContain("1 left out: disputed");
+  expect(stdout).toContain("1 left out: not proven");
+  expect(stdout).toContain("1 left out: of a later release");
+  await exported("--effect-unknown");
+  const states = await Promise.all(
+    ["st", "st", "st", "st"].map((st, i) =>
+      redis.client.hget(keys.record([disputed, unproven, later, settled][i] as string), st),
+    ),
+  );
+  expect(states).toEqual(["FAILED", "FAILED", "FAILED", "REFUND_PENDING"]);
+});
+
+test("a payment that becomes disputed, or whose effect becomes unknown, between list and export is not exported", async () => {
+  const [disputed = "", unsure = "", replayed = ""] = await bought(3);
+  const { journal } = payments.gateway;
+  const cases = await Promise.all(
+    [disputed, unsure, replayed].map(async (id) => {
+      const payment = await journal.look(id);
+      if (payment === undefined) throw new Error("it is not there");
+      const { asset, symbol, payer, amount } = payment.terms;
+      return { payment, row: { call: id, asset, symbol, decimals: 6, payer, amount } };
+    }),
+  );
+  await journal.markDisputed(disputed, "the chain does not show it");
+  await redis.client.hset(keys.record(unsure), "unsure", 1);
+  await redis.client.zrem(keys.inQueue("x402/1/7", "failed"), replayed);
+  const made = {
+    id: `r_${"3".repeat(32)}`,
+    at: 1,
+    by: "me",
+    network: devnet.network,
+    block: 1n,
+    effectUnknown: false,
+  };
+  expect(await createRefunds(redis.partition).export({ ...made, cases })).toBeUndefined();
+  expect(await redis.client.exists(keys.refund(made.id))).toBe(0);
+});
+
+test("payments in any other state are no cases", async () => {
+  const open = await payments.claim();
+  const review = await payments.claimForReview();
+  const queued = await payments.buy();
+  for (const id of [open, review, queued]) {
+    const ran = await list(id, "--csv", "--effect-unknown");
+    expect([ran.code, ran.stdout]).toEqual([1, ""]);
+    expect(ran.stderr).toContain(`${id} is no case: it is `);
+  }
+  await payments.startProducer(async () => {});
+  await eventually("it is injected", async () => (await stateOf(queued)) === "INJECTED");
+  expect((await list("--csv", "--effect-unknown")).stderr).toBe("nothing is to be exported\n");
+});
+
+test("without a sender or a node that could see the refund nothing is exported, and an unknown export is told so", async () => {
+  const [id = ""] = await bought();
+  configure({ refund_from: [] });
+  const ran = await list("--csv");
+  expect([ran.code, ran.stdout]).toEqual([3, ""]);
+  expect(ran.stderr).toContain("has no refund_from");
+  expect(await stateOf(id)).toBe("FAILED");
+  const none = await list("--csv", "--export", `r_${"0".repeat(32)}`);
+  expect([none.code, none.stdout]).toEqual([1, ""]);
+  expect(none.stderr).toContain("there is no export r_0000");
+});
+
+test("a case of a token whose senders were taken out of the configuration stays open, and is told of", async () => {
+  await bought();
+  await exported();
+  await payBack();
+  configure({ refund_from: [] });
+  const ran = await run("refund-check");
+  expect(ran.code).toBe(1);
+  expect(ran.stdout).toContain("cannot be looked for");
+});
+
+test("an export is of one network", async () => {
+  const [id = "", other = ""] = await bought(2);
+  const terms = JSON.parse(String(await redis.client.hget(keys.payment(other), "terms")));
+  await redis.client.hset(keys.payment(other), "terms", JSON.stringify({ ...terms, network: "eip155:1" }));
+  const ran = await list("--csv");
+  expect([ran.code, ran.stderr]).toEqual([2, expect.stringContaining("choose with --network: eip155:")]);
+  await exported("--network", devnet.network);
+  expect([await stateOf(id), await stateOf(other)]).toEqual(["REFUND_PENDING", "FAILED"]);
+});
+
+test("a 2xx that comes after the export changes no state, and is told of loudly wherever the payment is shown", async () => {
+  let succeed: () => void = () => {};
+  let offers = 0;
+  const late = new Promise<void>((resolve) => {
+    succeed = resolve;
+  });
+  const id = await payments.buy();
+  const { events } = await payments.startProducer(() => {
+    offers += 1;
+    return offers === 1 ? late : Promise.reject(new Refused("no"));
+  });
+  await eventually("the runner has it", () => offers === 1);
+  await takeBack(redis.partition, { id, queue: "x402/1/7" });
+  await until([id], "FAILED");
+  const made = await exported("--effect-unknown");
+  succeed();
+  await eventually("it is told of", () => events.some(({ event }) => event === "call.injected_after_refund"));
+  expect(await stateOf(id)).toBe("REFUND_PENDING");
+  expect((await list("--csv", "--export", made)).stderr).toContain(`ATTENTION: ${id}`);
+  expect((await run("refund-check")).stdout).toContain(`ATTENTION: ${id}`);
+  expect((await run("show", id)).stdout).toContain("ATTENTION");
+});
