@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { NotNow, Refused } from "../../../services/producer/deliver.ts";
 import type { ProducerOptions } from "../../../services/producer/producer.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
+import { createFailedRecords } from "../../../shared/queue/call-record.ts";
 import { createFailedCalls } from "../../../shared/queue/failed.ts";
 import { queueOf } from "../../../shared/queue/queue-name.ts";
 import { type FakeAnswer, useFakeRunner } from "../../fixtures/fake-runner.ts";
@@ -169,4 +170,23 @@ test("a 2xx that is told while another worker writes down that the call failed w
   isHeld = false;
   await eventually("nothing is left", async () => (await producers.queues.find(call.id)) === undefined);
   expect(await createFailedCalls(redis.partition).count({})).toBe(0);
+});
+
+test("a 2xx that is told while an operator discards the call wins, and the call stays injected", async () => {
+  const call = await addWatched();
+  const { inject, succeed, hasIt } = lateRunner();
+  producers.start({ inject });
+  await eventually("the runner has it", hasIt);
+  await takeBack(redis.partition, call);
+  const calls = createFailedCalls(redis.partition);
+  await eventually("it has failed", async () => (await calls.count({})) === 1);
+  const failed = await calls.find(call.id);
+  if (failed === undefined) throw new Error("it is not there");
+  const records = createFailedRecords(redis.partition);
+  expect(await records.beginDiscard(failed, Date.now())).toBe(true);
+  succeed();
+  await eventually("it is injected", async () => (await stateOf(call.id)) === "INJECTED");
+  await records.endDiscard(failed, Date.now());
+  expect(await stateOf(call.id)).toBe("INJECTED");
+  expect(await calls.count({})).toBe(0);
 });

@@ -10,6 +10,7 @@ import { checksummed } from "../../../../shared/ethereum/address.ts";
 import { createPaymentList } from "../../../../shared/payments/list.ts";
 import type { PaymentState } from "../../../../shared/payments/payment.ts";
 import { createRefunds } from "../../../../shared/payments/refunds.ts";
+import { createFailedRecords } from "../../../../shared/queue/call-record.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines } from "../../../fixtures/postern.ts";
 import { keys } from "../../../fixtures/redis.ts";
@@ -288,6 +289,39 @@ test("two cases of one payer and amount need two transfers, however often and by
   expect(await Promise.all(ids.map(stateOf))).toEqual(["REFUNDED", "REFUNDED", "REFUNDED"]);
   for (const key of await redis.client.keys("{postern}:refund:*"))
     expect(await redis.client.pttl(key)).toBeGreaterThan(0);
+});
+
+test("a transfer that was sent before a case was exported does not close it, though it came after another one's export", async () => {
+  const [first = "", second = ""] = await bought(2);
+  await exported(first);
+  await payBack();
+  await payBack();
+  await exported(second);
+  expect((await check()).closed).toMatchObject([{ call_id: first }]);
+  expect((await check()).closed).toEqual([]);
+  expect(await stateOf(second)).toBe("REFUND_PENDING");
+});
+
+test("a call that an earlier release has claimed may have had an effect", async () => {
+  const id = await payments.buy();
+  await redis.client.hdel(keys.record(id), "unsure");
+  await payments.startProducer(refuse);
+  await until([id], "FAILED");
+  expect((await list()).stdout).toContain("0 to be paid back, 1 left out: effect unknown");
+});
+
+test("a discard that goes on after the export of its call takes nothing back", async () => {
+  const [id = ""] = await bought();
+  const records = createFailedRecords(redis.partition);
+  const failedAt = Number(await redis.client.zscore(keys.inQueue("x402/1/7", "failed"), id));
+  const call = { id, queue: "x402/1/7", failedAt };
+  expect(await records.beginDiscard(call, Date.now())).toBe(true);
+  await exported();
+  await records.endDiscard(call, Date.now());
+  expect(await stateOf(id)).toBe("REFUND_PENDING");
+  expect(await redis.client.pttl(keys.record(id))).toBe(-1);
+  expect(await records.beginReplay(call, Date.now())).toBe(false);
+  expect(await records.beginDiscard(call, Date.now())).toBe(false);
 });
 
 test("a transfer that has closed a case is remembered when that case is forgotten", async () => {
