@@ -203,14 +203,14 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     log,
   });
   facilitators.start();
-  const tokensChecked = chains.start();
-  tokensChecked.catch(() => {});
+  const started = Promise.all([firstCheck, chains.start()]).then(() => {});
+  started.catch(() => {}); // its host may look at it later, or never
   rates.start();
 
   return {
     handler,
     readiness,
-    firstCheck: Promise.all([firstCheck, tokensChecked]).then(() => {}),
+    firstCheck: started,
     pressure,
     bodyBytes: bodies.bytes,
     drain: () => admission.drain(),

@@ -46,7 +46,10 @@ export type Gateway = {
   /** For `http.createServer` and its `checkContinue` event, or as the last middleware of a host's own app. */
   handler: RequestListener;
   readiness(): Readiness;
-  /** Rejects if the first Redis reached cannot keep what a 202 promises, or holds the data of another release. */
+  /**
+   * Rejects if the first Redis reached cannot keep what a 202 promises, or holds the data of another release; of a payment gateway also
+   * if a token's contract is not as configured.
+   */
   firstCheck: Promise<void>;
   pressure(): Pressure | undefined;
   /** What the bodies in flight take of their budget. */

@@ -64,11 +64,8 @@ const heavy = [
 
 test.each([
   ["postern/webhooks", ["express", "bullmq", "zod"]],
-  [
-    "postern/x402",
-    ["@x402/core", "@x402/extensions", "bullmq", "express", "secp256k1", "undici", "viem", "zod"],
-  ],
-  ["postern/pricing", ["@grpc/grpc-js", "grpc-health-check", "secp256k1", "viem", "zod"]],
+  ["postern/x402", ["@x402/core", "@x402/extensions", "bullmq", "express", "secp256k1", "undici", "zod"]],
+  ["postern/pricing", ["@grpc/grpc-js", "grpc-health-check", "secp256k1", "undici", "zod"]],
   ["postern/producer", ["bullmq", "zod"]],
   ["postern/runner", ["zod"]],
 ])("importing %s loads only what it needs", (subpath, needed) => {
