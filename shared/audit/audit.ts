@@ -8,7 +8,10 @@ import { VERSIONS } from "../redis/version.ts";
 const AUDIT_KEPT = 100_000;
 
 type AuditEntry = (
-  | { action: "replay" | "discard" | "refund" | "settle" | "void" | "acknowledge"; callId: string }
+  | {
+      action: "replay" | "discard" | "refund" | "withdraw" | "settle" | "void" | "acknowledge";
+      callId: string;
+    }
   /** An endpoint was opened for a secret that comes in a handshake. */
   | { action: "open"; path: string }
   | { action: "pause" | "resume"; job: string }
@@ -31,6 +34,7 @@ const EVENTS = {
   replay: "call.replayed",
   discard: "call.discarded",
   refund: "payment.refund_exported",
+  withdraw: "payment.refund_withdrawn",
   settle: "payment.settled_by_operator",
   void: "payment.voided_by_operator",
   acknowledge: "payment.acknowledged",

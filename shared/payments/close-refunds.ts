@@ -17,7 +17,7 @@ export type ClosedRefund = { payment: Payment; transfer: SentTransfer };
 
 /**
  * Looks on the chain for what the configured senders have paid back, up to the depth at which payments count, and closes with each
- * transfer the first case that it fits: of this token, to its payer, of exactly its amount, in a block after its export's. Any number of
+ * transfer, which it yields, the first case that it fits: of this token, to its payer, of exactly its amount, in a block after its export's. Any number of
  * processes may do so at once. Throws `payment.unavailable`.
  */
 export function createCloseRefunds({
@@ -29,21 +29,19 @@ export function createCloseRefunds({
   refunds: Pick<Refunds, "close">;
   clock: Clock;
 }) {
-  return async function closeRefunds({ asset, senders, cases }: TokenCases): Promise<ClosedRefund[]> {
+  return async function* closeRefunds({ asset, senders, cases }: TokenCases): AsyncGenerator<ClosedRefund> {
     const toBlock = (await chain.freshHead()).number - BigInt(chain.confirmations);
-    const fromBlock = cases.reduce((least, { refund }) => {
+    const open = new Set(cases.filter(({ lateAt }) => lateAt === undefined));
+    const fromBlock = [...open].reduce((least, { refund }) => {
       const block = BigInt(refund?.block ?? toBlock) + 1n;
       return block < least ? block : least;
     }, toBlock + 1n);
-    const open = new Set(cases);
-    const closed: ClosedRefund[] = [];
     const fits = (sent: Omit<SentTransfer, "position">) => [...open].filter((each) => isRefundOf(sent, each));
     const range = { asset: asset as Hex, senders: senders as readonly Hex[], fromBlock, toBlock };
     for await (const transfer of chain.transfersFrom(range, (sent) => fits(sent).length > 0)) {
       const payment = await closeOne(fits(transfer), transfer, open);
-      if (payment !== undefined) closed.push({ payment, transfer });
+      if (payment !== undefined) yield { payment, transfer };
     }
-    return closed;
   };
 
   async function closeOne(

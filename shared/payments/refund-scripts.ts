@@ -68,11 +68,12 @@ export const CLOSED = "CLOSED";
 /**
  * KEYS record, payment, transfer that refunds, refunds, export, rows; then what expires with the record: attempts, identifier, transfer
  * that paid. ARGV id, now, transfer. A transfer closes one case, and is remembered for good, since a case of the same sum may stay open
- * for any time. Answers CLOSED, TRANSFER_TAKEN, or the state found.
+ * for any time. One whose call the runner took after the export is left to an operator. Answers CLOSED, TRANSFER_TAKEN, or the state
+ * found.
  */
 export const CLOSE = `${EVEN_IF_FULL}${unlessNewer("record")}
-local st, w = unpack(redis.call('HMGET', KEYS[1], 'st', 'w'))
-if st ~= 'REFUND_PENDING' then return st end
+local st, w, late = unpack(redis.call('HMGET', KEYS[1], 'st', 'w', 'late'))
+if st ~= 'REFUND_PENDING' or late then return st end
 local by = redis.call('GET', KEYS[3])
 if by and by ~= ARGV[1] then return '${TRANSFER_TAKEN}' end
 redis.call('SET', KEYS[3], ARGV[1])
@@ -85,3 +86,19 @@ if redis.call('HINCRBY', KEYS[5], 'open', -1) <= 0 then
   redis.call('PEXPIRE', KEYS[6], w)
 end
 return '${CLOSED}'`;
+
+/**
+ * KEYS record, payment, refunds, export, rows; then what expires with the record: attempts, identifier, transfer that paid. ARGV id, now. A
+ * call that the runner took after its export is INJECTED, and its case is none any more. Answers whether it was such a call.
+ */
+export const WITHDRAW = `${EVEN_IF_FULL}${unlessNewer("record")}
+local st, w, late = unpack(redis.call('HMGET', KEYS[1], 'st', 'w', 'late'))
+if st ~= 'REFUND_PENDING' or not late then return 0 end
+redis.call('HSET', KEYS[1], 'st', 'INJECTED', 'at', ARGV[2])
+for _, key in ipairs({KEYS[1], KEYS[2], unpack(KEYS, 6)}) do redis.call('PEXPIRE', key, w) end
+redis.call('ZREM', KEYS[3], ARGV[1])
+if redis.call('HINCRBY', KEYS[4], 'open', -1) <= 0 then
+  redis.call('PEXPIRE', KEYS[4], w)
+  redis.call('PEXPIRE', KEYS[5], w)
+end
+return 1`;

@@ -7,7 +7,7 @@ import { script } from "../redis/script.ts";
 import { isNewer, newer, VERSIONS } from "../redis/version.ts";
 import { isDisputed, type PaymentSummary } from "./list.ts";
 import type { Payment, RefundTransfer } from "./payment.ts";
-import { CLOSE, CLOSED, EXPORT } from "./refund-scripts.ts";
+import { CLOSE, CLOSED, EXPORT, WITHDRAW } from "./refund-scripts.ts";
 import { TRANSFER_TAKEN } from "./scripts.ts";
 
 /*
@@ -16,7 +16,8 @@ import { TRANSFER_TAKEN } from "./scripts.ts";
  *
  *   FAILED | DISCARDED ─export─► REFUND_PENDING ─transfer─► REFUNDED
  *
- * An exported call never runs again, and there is no way back.
+ * An exported call never runs again, and there is no way back, but one: a call that the runner took all the same, because its 2xx came too
+ * late, is withdrawn by an operator and INJECTED. No transfer closes such a case, lest it take the refund of another one.
  */
 
 /** Why a payment whose call failed, or was discarded, is not simply to be paid back. */
@@ -85,26 +86,14 @@ type NewExport = Omit<RefundExport, "rows"> & {
 
 export type Refunds = ReturnType<typeof createRefunds>;
 
-export function createRefunds({ redis, keys }: Partition) {
+export function createRefunds(partition: Partition) {
+  const { redis, keys } = partition;
   const toExport = script(redis, EXPORT);
-  const toClose = script(redis, CLOSE);
-
-  /** What expires with the record of a closed case, and does not expire before. A key that there is not repeats the payment's. */
-  function besides({ id, terms, identifier, settlement }: Payment): [string, string, string] {
-    const none = keys.payment(id);
-    return [
-      keys.attempts(id),
-      identifier === undefined ? none : keys.paymentIdentifier(terms.payer, identifier),
-      settlement?.position === undefined
-        ? none
-        : keys.paidTransfer(terms.network, settlement.transaction.toLowerCase(), settlement.position),
-    ];
-  }
 
   function caseKeys(payment: Payment): string[] {
     const queue = queueOf(payment);
     return [
-      ...[keys.record(payment.id), keys.payment(payment.id), ...besides(payment)],
+      ...[keys.record(payment.id), keys.payment(payment.id), ...besides(keys, payment)],
       ...[keys.since(queue), keys.inQueue(queue, "failed"), keys.inQueue(queue, payment.id)],
     ];
   }
@@ -147,6 +136,30 @@ export function createRefunds({ redis, keys }: Partition) {
     /** The ids of the calls whose refund is exported and not seen yet, in the order in which they were exported. */
     pending: (): Promise<string[]> => redis.zrange(keys.refundsPending, "0", "-1"),
 
+    ...createEnds(partition),
+  };
+}
+
+type Keys = Partition["keys"];
+
+/** What expires with the record of a closed case, and does not expire before. A key that there is not repeats the payment's. */
+function besides(keys: Keys, { id, terms, identifier, settlement }: Payment): [string, string, string] {
+  const none = keys.payment(id);
+  return [
+    keys.attempts(id),
+    identifier === undefined ? none : keys.paymentIdentifier(terms.payer, identifier),
+    settlement?.position === undefined
+      ? none
+      : keys.paidTransfer(terms.network, settlement.transaction.toLowerCase(), settlement.position),
+  ];
+}
+
+/** What ends a pending case. */
+function createEnds({ redis, keys }: Partition) {
+  const toClose = script(redis, CLOSE);
+  const toWithdraw = script(redis, WITHDRAW);
+
+  return {
     /** REFUND_PENDING becomes REFUNDED by this transfer, unless the transfer has closed another case, or the case was closed. */
     async close(
       payment: Payment,
@@ -159,11 +172,23 @@ export function createRefunds({ redis, keys }: Partition) {
       const touched = [
         ...[keys.record(id), keys.payment(id), keys.refundTransfer(terms.network, transaction, position)],
         ...[keys.refundsPending, keys.refund(refund.export), keys.refundRows(refund.export)],
-        ...besides(payment),
+        ...besides(keys, payment),
       ];
       const answer = await toClose(touched, [id, now, JSON.stringify(transfer)]);
       if (answer === CLOSED) return "closed";
       return answer === TRANSFER_TAKEN ? "taken" : "left";
+    },
+
+    /** REFUND_PENDING becomes INJECTED, if the runner took the call after the export. False for any other. */
+    async withdraw(payment: Payment, now: number): Promise<boolean> {
+      const { id, refund } = payment;
+      if (refund === undefined) return false;
+      const touched = [
+        ...[keys.record(id), keys.payment(id), keys.refundsPending],
+        ...[keys.refund(refund.export), keys.refundRows(refund.export)],
+        ...besides(keys, payment),
+      ];
+      return (await toWithdraw(touched, [id, now])) === 1;
     },
   };
 }

@@ -159,12 +159,13 @@ local function head(q)
   return id, redis.call('HSTRLEN', job, 'data'), tonumber(redis.call('HGET', job, 'stc') or 0)
 end
 
--- The record of a call just taken may still hold the state it had outside the queue. Answers the state found and the window, or
--- NEWER if a later release wrote the record.
-local function queued(id)
+-- The record of a call just taken may still hold the state it had outside the queue; and if a process has ended with the call in hand,
+-- nobody knows how far it came. Answers the state found and the window, or NEWER if a later release wrote the record.
+local function queued(id, crashes)
   local record = prefix .. 'call:' .. id
   local st, windowMs, v = unpack(redis.call('HMGET', record, 'st', 'w', 'v'))
   if tonumber(v or 1) > ${VERSIONS.record} then return 'NEWER', '' end
+  if st and crashes > 0 then redis.call('HSET', record, 'unsure', 1) end
   if st == 'FAILED' then
     redis.call('HSET', record, 'st', 'QUEUED', 'at', now)
     redis.call('PERSIST', record)
@@ -184,7 +185,8 @@ local function fetched(q, reply, limits)
   local job, fields = {}, reply[1]
   for i = 1, #fields, 2 do job[fields[i]] = fields[i + 1] end
   reply[1] = 0
-  reply[4] = {job.data or '', tonumber(job.timestamp or 0), tonumber(job.atm or 0), tonumber(job.ats or 0), tonumber(job.stc or 0), queued(reply[2])}
+  local crashes = tonumber(job.stc or 0)
+  reply[4] = {job.data or '', tonumber(job.timestamp or 0), tonumber(job.atm or 0), tonumber(job.ats or 0), crashes, queued(reply[2], crashes)}
   local taken = prefix .. 'taken:' .. q.jobName
   if limits.max and redis.call('INCR', taken) == 1 then redis.call('PEXPIRE', taken, limits.duration) end
   return true

@@ -18,6 +18,7 @@ import type { ListOptions } from "./list.ts";
 import type { ReconcileOptions } from "./reconcile.ts";
 import type { RefundCheckOptions } from "./refund-check.ts";
 import type { RefundListOptions } from "./refund-list.ts";
+import type { RefundWithdrawOptions } from "./refund-withdraw.ts";
 import type { ResolveOptions } from "./resolve.ts";
 import type { ShowOptions } from "./show.ts";
 import type { SpentElsewhereOptions } from "./spent-elsewhere.ts";
@@ -33,6 +34,7 @@ export function addPayments(program: Command, deps: ProgramDeps): void {
   addResolve(payments, deps);
   addRefundList(payments, deps);
   addRefundCheck(payments, deps);
+  addRefundWithdraw(payments, deps);
   addAudit(payments, deps);
   addSpentElsewhere(payments, deps);
 }
@@ -194,6 +196,19 @@ function addRefundCheck(payments: Command, deps: ProgramDeps): void {
     .action(async (options: RefundCheckOptions) => {
       const { checkRefunds } = await import("./refund-check.ts");
       deps.exitWith(await checkRefunds(deps, options));
+    });
+}
+
+function addRefundWithdraw(payments: Command, deps: ProgramDeps): void {
+  payments
+    .command("refund-withdraw")
+    .description("end a pending refund whose call the runner has taken after its export")
+    .addArgument(callId())
+    .requiredOption("--reason <text>", "why, for the audit")
+    .addOption(configDir())
+    .action(async (id: string, options: RefundWithdrawOptions) => {
+      const { withdrawRefund } = await import("./refund-withdraw.ts");
+      deps.exitWith(await withdrawRefund(deps, id, options));
     });
 }
 

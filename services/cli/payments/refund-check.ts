@@ -1,4 +1,5 @@
 import type { AcceptedToken } from "../../../shared/config/x402-toml.ts";
+import { messageOf } from "../../../shared/errors/app-error.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { type ClosedRefund, createCloseRefunds } from "../../../shared/payments/close-refunds.ts";
 import { createPaymentJournal } from "../../../shared/payments/journal.ts";
@@ -17,37 +18,48 @@ export type RefundCheckOptions = { configDir: string; json?: boolean };
 
 /**
  * `postern payments refund-check`: closes the cases that a transfer has paid back, and says which are still open. 1 if some could not be
- * looked for, because their token is not configured.
+ * looked for: their token is not configured, its node does not answer, or what is stored of them cannot be read.
  */
 export function checkRefunds(deps: ProgramDeps, options: RefundCheckOptions): Promise<number> {
   const accepted = readAcceptedTokens(deps, options.configDir);
   if (accepted === undefined) return Promise.resolve(EXIT.config);
   return withRedis(deps, options, async ({ partition }) => {
-    const pending = await readPending(partition);
+    const problems: string[] = [];
+    const pending = await readPending(partition, problems);
     const closed: ClosedRefund[] = [];
-    for (const token of accepted) closed.push(...(await closeOf(partition, token, pending)));
+    for (const token of accepted) {
+      const found = closeOf(partition, token, pending, (each) => closed.push(each));
+      await found.catch((error) => problems.push(`${token.symbol} on ${token.network}: ${messageOf(error)}`));
+    }
     const outcome = toOutcome(pending, closed, accepted);
     deps.print(options.json ? jsonLine(toJson(outcome)) : inWords(outcome));
-    return outcome.unwatched.length > 0 ? EXIT.failed : EXIT.ok;
+    for (const problem of problems) deps.printError(`${problem}\n`);
+    return outcome.unwatched.length + problems.length > 0 ? EXIT.failed : EXIT.ok;
   });
 }
 
-async function readPending(partition: Partition): Promise<Payment[]> {
+async function readPending(partition: Partition, problems: string[]): Promise<Payment[]> {
   const journal = createPaymentJournal(partition);
-  const found = await Promise.all((await createRefunds(partition).pending()).map((id) => journal.look(id)));
-  return found.filter((payment) => payment !== undefined);
+  const pending: Payment[] = [];
+  for (const id of await createRefunds(partition).pending()) {
+    const payment = await journal.look(id).catch((error) => void problems.push(`${id}: ${messageOf(error)}`));
+    if (payment !== undefined) pending.push(payment);
+  }
+  return pending;
 }
 
 async function closeOf(
   partition: Partition,
   token: AcceptedToken,
   pending: readonly Payment[],
-): Promise<ClosedRefund[]> {
+  onClosed: (closed: ClosedRefund) => void,
+): Promise<void> {
   const cases = pending.filter((payment) => isOf(payment, token));
   const chain = chainOfToken(token);
-  if (cases.length === 0 || chain === undefined) return [];
+  if (cases.length === 0 || chain === undefined) return;
   const closeRefunds = createCloseRefunds({ chain, refunds: createRefunds(partition), clock: systemClock });
-  return closeRefunds({ asset: token.asset, senders: token.refund_from, cases });
+  for await (const closed of closeRefunds({ asset: token.asset, senders: token.refund_from, cases }))
+    onClosed(closed);
 }
 
 function isOf({ terms }: Payment, { network, asset }: AcceptedToken): boolean {

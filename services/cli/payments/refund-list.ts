@@ -72,8 +72,12 @@ async function readCases(
 ): Promise<Chosen> {
   const chosen: Chosen = { cases: [], leftOut: new Map(), refused: [] };
   const named = new Set(ids);
-  const isChosen = ({ id, terms }: PaymentSummary) =>
-    (ids.length === 0 || named.delete(id)) && (network === undefined || terms.network === network);
+  const isChosen = ({ id, terms }: PaymentSummary): boolean => {
+    if (ids.length > 0 && !named.delete(id)) return false;
+    const isThere = network === undefined || terms.network === network;
+    if (!isThere && ids.length > 0) chosen.refused.push(`${id} is on ${terms.network}`);
+    return isThere;
+  };
   const leaveOut = ({ id }: PaymentSummary, obstacle: Obstacle): void => {
     chosen.leftOut.set(obstacle, (chosen.leftOut.get(obstacle) ?? 0) + 1);
     if (ids.length > 0) chosen.refused.push(`${id} is no case: ${obstacle}`);

@@ -139,6 +139,16 @@ test("a call that was taken back from a worker of which nobody heard may have ha
   succeed();
 });
 
+test("a call that a process ended with in hand may have had an effect, though nobody has noted it", async () => {
+  const { id, queue } = await addWatched();
+  // A producer of an earlier release has taken it back.
+  await redis.client.hset(redis.partition.keys.inQueue(queue, id), "stc", 1);
+  runner.answer = () => ({ status: 422 });
+  producers.start({ runnerUrl: runner.url });
+  await eventually("it has failed", async () => (await stateOf(id)) === "FAILED");
+  expect(await unsureOf(id)).toBe("1");
+});
+
 test("a 2xx that is told after another worker's attempt has ended the call as failed wins, and nothing stays of the failure", async () => {
   const call = await addWatched();
   const { inject, succeed, hasIt } = lateRunner();

@@ -4,6 +4,7 @@ import { beforeEach, expect, test } from "vitest";
 import type { Hex } from "../../../../services/devnet/chain.ts";
 import { tokenAbi } from "../../../../services/devnet/contracts/token.ts";
 import { type Inject, Refused } from "../../../../services/producer/producer.ts";
+import { devToken } from "../../../../shared/dev/config.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { AppError } from "../../../../shared/errors/app-error.ts";
 import { checksummed } from "../../../../shared/ethereum/address.ts";
@@ -451,4 +452,57 @@ test("a 2xx that comes after the export changes no state, and is told of loudly 
   expect((await list("--csv", "--export", made)).stderr).toContain(`ATTENTION: ${id}`);
   expect((await run("refund-check")).stdout).toContain(`ATTENTION: ${id}`);
   expect((await run("show", id)).stdout).toContain("ATTENTION");
+});
+
+test("a case whose call the runner took after its export is closed by no transfer, and can be withdrawn", async () => {
+  const [late, other] = (await bought(2)) as [string, string];
+  await exported();
+  const withdraw = (id: string) => run("refund-withdraw", id, "--reason", "the runner has done it");
+  expect(await withdraw(late)).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("only a pending refund whose call the runner has taken since"),
+  });
+  await redis.client.hset(keys.record(late), "late", Date.now());
+  const transaction = await payBack();
+  await devnet.chain.mine(2);
+  expect((await check()).closed).toMatchObject([{ call_id: other, transaction }]);
+  expect(await withdraw(late)).toMatchObject({ code: 0 });
+  expect([await stateOf(late), await stateOf(other)]).toEqual(["INJECTED", "REFUNDED"]);
+  expect(await redis.client.zcard(keys.refundsPending)).toBe(0);
+  expect(await redis.client.pttl(keys.record(late))).toBeGreaterThan(0);
+  const audit = await redis.client.xrange(keys.audit, "-", "+");
+  expect(audit.flatMap(([, fields]) => fields).join(" ")).toContain(`action withdraw call_id ${late} by `);
+});
+
+test("a case that cannot be read, and a node that is away, keep no other case from being closed and told of", async () => {
+  const [ill, well] = (await bought(2)) as [string, string];
+  await exported();
+  await payBack();
+  await devnet.chain.mine(2);
+  await redis.client.hset(keys.payment(ill), "terms", "{}");
+  const token = { ...devToken(devnet), refund_from: [safe], confirmations: 0 };
+  const away = { ...token, asset: devnet.callerRegistry, rpc_url: "http://127.0.0.1:1", symbol: "AWAY" };
+  const stranded = await payments.claim({});
+  await redis.client.hset(keys.record(stranded), "st", "REFUND_PENDING");
+  const terms = JSON.parse(String(await redis.client.hget(keys.payment(stranded), "terms")));
+  const elsewhere = JSON.stringify({ ...terms, asset: devnet.callerRegistry });
+  const refund = JSON.stringify({ export: `r_${"0".repeat(32)}`, at: 1, block: "1" });
+  await redis.client.hset(keys.payment(stranded), { terms: elsewhere, refund });
+  await redis.client.zadd(keys.refundsPending, 1, stranded);
+  payments.postern.configure({
+    postern: { redis: { url: redis.url } },
+    x402: { ...x402Table({ devnet }), accepted_tokens: [away, token] },
+    job_pricing: { "1": { "7": "1000000000000000" } },
+  });
+  const ran = await run("refund-check");
+  expect([ran.code, ran.stdout]).toEqual([1, expect.stringContaining(`${well} is paid back by transaction`)]);
+  expect(ran.stderr).toContain(`${ill}: `);
+  expect(ran.stderr).toContain("AWAY on ");
+});
+
+test("a call that is named is on the network that is named, or nothing is exported", async () => {
+  const [id] = (await bought()) as [string];
+  const ran = await list(id, "--csv", "--network", "eip155:1");
+  expect([ran.code, ran.stderr]).toEqual([1, expect.stringContaining(`${id} is on ${devnet.network}`)]);
+  expect(await stateOf(id)).toBe("FAILED");
 });
