@@ -91,6 +91,8 @@ export const Oddities = z.strictObject({
   silentIfUsed: z.boolean().default(false),
   /** So much of each transfer goes to somebody else, in hundredths of a percent. */
   feeBps: z.number().int().min(0).max(10_000).default(0),
+  /** That part is moved after the rest, not before. */
+  feeLast: z.boolean().default(false),
   /** 0: those of the devnet's token, 6. */
   decimals: z.number().int().min(0).max(255).default(0),
   /** Of the EIP-712 domain. Empty: that of the devnet's token, 2. */

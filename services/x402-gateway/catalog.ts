@@ -170,8 +170,8 @@ export function assertOffered(job: Job): void {
 export function noOffer({ prices, jobIndex, serviceId }: Job): AppError | undefined {
   if (prices.length > 0) return undefined;
   return new AppError("price.unavailable", {
-    reason: `no token has a current rate for job ${jobIndex} of service ${serviceId}`,
-    publicDetail: "No accepted token has a current rate; nothing was charged.",
+    reason: `no token has a current rate, or is as configured (token.unsound), for job ${jobIndex} of service ${serviceId}`,
+    publicDetail: "No accepted token can be paid with now; nothing was charged.",
     retryAfterMs: RATE_RETRY_MS,
   });
 }

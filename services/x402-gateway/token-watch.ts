@@ -30,9 +30,7 @@ export function createTokenWatch(token: AcceptedToken, chain: Chain, log: Logger
   let isClosed = false;
 
   async function check(): Promise<void> {
-    const first = await chain.check(token);
-    // Of several nodes behind one URL, the one that was asked may be ill.
-    const found = first.problems.length > 0 ? await chain.check(token) : first;
+    const found = await chain.check(token);
     const before = problems;
     problems = found.problems;
     if (before === undefined)

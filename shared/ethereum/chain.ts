@@ -11,6 +11,7 @@ import {
   type EvidenceOf,
   isSpentAt,
   type Spend,
+  unlessTooLong,
 } from "./evidence.ts";
 import { createLogSearch } from "./logs.ts";
 import { type Proof, proofIn, type TokenAuthorization } from "./proof.ts";
@@ -34,6 +35,8 @@ type Options = Depths & {
   chainId: number;
   /** Time for each question to the node. */
   timeoutMs: number;
+  /** A longer answer is not read to its end; without it 8 MiB. */
+  answerBytesMax?: number;
   clock: Clock;
   log: Logger;
 };
@@ -57,7 +60,10 @@ export type Chain = {
     range: SentRange,
     isWanted: (transfer: Omit<SentTransfer, "position">) => boolean,
   ): AsyncGenerator<SentTransfer>;
-  /** What the receipt of this transaction shows of the authorization, at any depth; undefined if it is in no block. */
+  /**
+   * What the receipt of this transaction shows of the authorization, at any depth; undefined if it is in no block. A receipt that is too
+   * long to be read shows nothing.
+   */
   proofOf(transaction: Hex, authorization: TokenAuthorization): Promise<PlacedProof | undefined>;
   /** Whether this block is as deep as configured under the last head. */
   isDeep(block: bigint): boolean;
@@ -71,7 +77,8 @@ type PlacedProof = Proof & { block: bigint };
 
 export function createChain(options: Options): Chain {
   const { chainId, confirmations, clock, log } = options;
-  const rpc = onlyOf(chainId, createRpc({ url: options.rpcUrl, timeoutMs: options.timeoutMs }));
+  const { rpcUrl: url, timeoutMs, answerBytesMax } = options;
+  const rpc = onlyOf(chainId, createRpc({ url, timeoutMs, answerBytesMax }));
   const reads = createReads(rpc);
   const search = createLogSearch(rpc, clock);
   const heads = createHeadWatch(reads, chainId, clock, log);
@@ -96,7 +103,8 @@ export function createChain(options: Options): Chain {
     transfersTo: createTransfers(reads, search),
     transfersFrom: createSentTransfers(reads, search),
     async proofOf(transaction, authorization) {
-      const receipt = await reads.receipt(transaction);
+      const receipt = await reads.receipt(transaction).catch(unlessTooLong);
+      if (receipt === "too long") return { kind: "none", block: 0n };
       return receipt === null
         ? undefined
         : { ...proofIn(receipt, authorization), block: receipt.blockNumber };
@@ -105,7 +113,12 @@ export function createChain(options: Options): Chain {
       const head = heads.last()?.number ?? block;
       return (head > block ? head : block) - block >= BigInt(confirmations);
     },
-    check: (token) => checkToken(reads, search, token, options).catch(unlessWrongChain),
+    async check(token) {
+      const look = () => checkToken(reads, search, token, options).catch(unlessWrongChain);
+      const found = await look();
+      // Of several nodes behind one URL, the one that was asked may be ill.
+      return found.problems.length > 0 ? look() : found;
+    },
     start: heads.start,
     close: heads.close,
   };

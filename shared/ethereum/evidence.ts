@@ -7,7 +7,7 @@ import {
   proofIn,
   type TokenAuthorization,
 } from "./proof.ts";
-import { type Block, type Log, type Reads, Refused, unavailable } from "./rpc.ts";
+import { type Block, type Log, RateLimited, type Reads, Refused, TooLong, unavailable } from "./rpc.ts";
 
 /** What the chain says about one authorization. */
 type Evidence =
@@ -53,8 +53,8 @@ type View = {
   final: () => Promise<Block | undefined>;
 };
 
-/** What a search has found, and up to which block. */
-type Spends = { used?: Log; canceled?: Log; searched: bigint };
+/** What a search has found, and up to which block. One that the node has broken off has not seen all. */
+type Spends = { used?: Log; canceled?: Log; searched: bigint; isBrokenOff?: boolean };
 
 /**
  * Behind one URL are several nodes, and each question may go to one that is behind the node that answered before. So that an
@@ -64,16 +64,18 @@ type Spends = { used?: Log; canceled?: Log; searched: bigint };
 export function createEvidence(reads: Reads, search: LogSearch, depths: Depths): EvidenceOf {
   const { confirmations, voidDepth } = depths;
   const spendsIn = createSpendSearch(reads, search);
+  const finalBelow = createFinalBelow(reads, voidDepth);
 
   return async function evidenceOf(authorization, at) {
     const head = await reads.block("latest");
-    const final = once(() => finalBelow(reads, head, voidDepth));
+    const final = once(() => finalBelow(head));
     const view: View = { authorization, at, head, final };
     const spent = await isSpentAt(reads, authorization, head);
     if (spent === false) return judgeUnused(view);
     const spends = await spendsIn(view, at.searched === undefined ? at.since : at.searched + 1n);
     const found = await judge(spends, view);
     if (found !== undefined) return found;
+    if (spends.isBrokenOff) return open(view, spends);
     return spent === true ? judgeSilence(view, spends) : open(view, spends);
   };
 
@@ -85,7 +87,8 @@ export function createEvidence(reads: Reads, search: LogSearch, depths: Depths):
 
   async function judgeUse(used: Log, view: View): Promise<Evidence> {
     const { authorization, head } = view;
-    const receipt = await reads.receipt(used.transactionHash);
+    const receipt = await reads.receipt(used.transactionHash).catch(unlessTooLong);
+    if (receipt === "too long") return judgeTooLong(used, view);
     if (receipt?.blockHash !== used.blockHash) return { kind: "open" }; // the chain changed between two questions
     const { transactionHash: transaction, blockNumber: block } = receipt;
     const proof = proofIn(receipt, authorization);
@@ -97,6 +100,14 @@ export function createEvidence(reads: Reads, search: LogSearch, depths: Depths):
     if (!(await isFinal(block, view))) return { kind: "open" };
     if (proof.kind === "none") return { kind: "unpaid", reason: "spent_otherwise", block };
     return { kind: "contradiction", reason: `transaction ${transaction} ${oddityOf(proof, authorization)}` };
+  }
+
+  async function judgeTooLong({ transactionHash, blockNumber }: Log, view: View): Promise<Evidence> {
+    if (!(await isFinal(blockNumber, view))) return { kind: "open" };
+    return {
+      kind: "contradiction",
+      reason: `the receipt of transaction ${transactionHash} is too long to be read`,
+    };
   }
 
   /**
@@ -114,7 +125,8 @@ export function createEvidence(reads: Reads, search: LogSearch, depths: Depths):
     if (endedFor <= LAG_SECONDS_MAX || spends.canceled !== undefined) return open(view, spends);
     const all = await spendsIn(view, at.since, "head");
     const found = await judge(all, view);
-    if (found !== undefined || all.canceled !== undefined) return found ?? open(view, all);
+    if (found !== undefined || all.canceled !== undefined || all.isBrokenOff)
+      return found ?? open(view, spends);
     const reason = `the authorization is spent, though by no transaction since block ${at.since}: it was spent before it was claimed, or the node lacks logs`;
     return { kind: "contradiction", reason };
   }
@@ -132,7 +144,7 @@ function oddityOf(
   { eventOrder, value }: TokenAuthorization,
 ): string {
   return proof.kind === "unpaired"
-    ? `has the transfer, but not where the token's event_order = "${eventOrder}" has it beside the use of the authorization`
+    ? `does not have the use of the authorization and its transfer beside each other as event_order = "${eventOrder}" has them`
     : `has brought ${proof.value} of ${value} units: the token keeps a part of each transfer`;
 }
 
@@ -178,6 +190,11 @@ export function createSpentBefore(search: LogSearch) {
   };
 }
 
+function note(spends: Spends, logs: readonly Log[], toBlock: bigint): void {
+  for (const log of logs) spends[log.topics[0] === AUTHORIZATION_USED ? "used" : "canceled"] = log;
+  spends.searched = toBlock;
+}
+
 /** Searches for what has spent an authorization. */
 function createSpendSearch(reads: Reads, search: LogSearch) {
   /** Whether no use can be in a later block. */
@@ -195,10 +212,17 @@ function createSpendSearch(reads: Reads, search: LogSearch) {
     const { validBefore } = authorization;
     const filter = { ...spendsOf(authorization), fromBlock, toBlock: head.number };
     const spends: Spends = { searched: fromBlock - 1n };
-    for await (const { logs, toBlock } of search(filter)) {
-      for (const log of logs) spends[log.topics[0] === AUTHORIZATION_USED ? "used" : "canceled"] = log;
-      spends.searched = toBlock;
-      if (spends.used !== undefined || (until === "end" && (await isPast(validBefore, toBlock, head)))) break;
+    const isDone = async (toBlock: bigint) =>
+      spends.used !== undefined || (until === "end" && (await isPast(validBefore, toBlock, head)));
+    try {
+      for await (const { logs, toBlock } of search(filter)) {
+        note(spends, logs, toBlock);
+        if (await isDone(toBlock)) break;
+      }
+    } catch (error) {
+      // What was searched until now need not be searched again.
+      if (!(error instanceof RateLimited) || spends.searched < fromBlock) throw error;
+      spends.isBrokenOff = true;
     }
     return spends;
   };
@@ -218,11 +242,19 @@ async function isFinal(block: bigint, { final }: View): Promise<boolean> {
 }
 
 /** The last final block that is not above `head`: the node says which, or else it is so deep. Undefined if there is none yet. */
-async function finalBelow(reads: Reads, head: Block, voidDepth: number): Promise<Block | undefined> {
-  const finalized = await reads.block("finalized").catch(unlessRefused);
-  if (finalized !== undefined) return finalized.number <= head.number ? finalized : undefined;
-  const deep = head.number - BigInt(voidDepth);
-  return deep < 0n ? undefined : reads.block(deep);
+function createFinalBelow(reads: Reads, voidDepth: number) {
+  let isTold = false;
+  return async function finalBelow(head: Block): Promise<Block | undefined> {
+    const finalized = await reads.block("finalized").catch(unlessRefused);
+    if (finalized !== undefined) {
+      isTold = true;
+      return finalized.number <= head.number ? finalized : undefined;
+    }
+    // A node that has told it once knows better than any depth.
+    if (isTold) return undefined;
+    const deep = head.number - BigInt(voidDepth);
+    return deep < 0n ? undefined : reads.block(deep);
+  };
 }
 
 /** Whether the token says that the authorization is spent at this block. Undefined if the node that was asked does not know the block. */
@@ -236,6 +268,11 @@ export async function isSpentAt(
   if (state === undefined) return undefined;
   if (state.length !== 66) throw unavailable("eth_call: the asset answers no authorizationState");
   return BigInt(state) !== 0n;
+}
+
+export function unlessTooLong(error: unknown): "too long" {
+  if (error instanceof TooLong) return "too long";
+  throw error;
 }
 
 function unlessRefused(error: unknown): undefined {

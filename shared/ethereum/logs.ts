@@ -1,6 +1,6 @@
 import type { Clock } from "../time/clock.ts";
 import { addressWord, type Hex, keccak256Hex } from "./encoding.ts";
-import { type Log, Logs, RateLimited, Refused, type Rpc, toQuantity, unavailable } from "./rpc.ts";
+import { type Log, Logs, RateLimited, Refused, type Rpc, toQuantity } from "./rpc.ts";
 
 /** Most providers refuse more blocks than this at once. */
 const SPAN_MAX = 10_000n;
@@ -34,14 +34,16 @@ export function createLogSearch(rpc: Rpc, clock: Clock): LogSearch {
   let askAgainAt = 0;
 
   async function ask(params: readonly unknown[]): Promise<Log[]> {
-    if (clock() < askAgainAt)
-      throw unavailable("eth_getLogs: the node limits the rate, and is not asked yet");
+    const askedAt = clock();
+    if (askedAt < askAgainAt)
+      throw new RateLimited("eth_getLogs: the node limits the rate, and is not asked yet");
     try {
       const logs = await rpc({ method: "eth_getLogs", params, answer: Logs });
       backOffMs = 0;
       return logs;
     } catch (error) {
-      if (error instanceof RateLimited) {
+      // Of several questions that were under way together, the first refusal counts.
+      if (error instanceof RateLimited && askedAt >= askAgainAt) {
         backOffMs = Math.min(BACK_OFF_MS_MAX, Math.max(BACK_OFF_MS_MIN, 2 * backOffMs));
         askAgainAt = clock() + backOffMs;
       }

@@ -46,28 +46,29 @@ export function pairsIn({ logs }: Receipt, asset: Hex, order: EventOrder): Pair[
 export type Proof =
   /** It has paid, by the transfer at this position (`Pair`). */
   | { kind: "paid"; position: number }
-  /** The right sum has come, but by a transfer that no authorization pairs with in the token's order. */
+  /** It was used, and it or the right sum stands where the token's order pairs it with nothing, or where the other order would pair it. */
   | { kind: "unpaired" }
-  /** The authorization was used, and the greater part of the sum has come: the token keeps some of each transfer. */
+  /** It was used for the right sum, of which the greater part has come: the token keeps some of each transfer. */
   | { kind: "short"; value: bigint }
   | { kind: "none" };
 
 export function proofIn(receipt: Receipt, authorization: TokenAuthorization): Proof {
-  const { asset, eventOrder } = authorization;
+  const { asset, eventOrder, value } = authorization;
   if (receipt.status !== 1n) return { kind: "none" };
   const pairs = pairsIn(receipt, asset, eventOrder);
-  const paid = pairs.find(
-    ({ used, transfer }) => isUseOf(used, authorization) && isTransferOf(transfer, authorization),
-  );
+  const isOwn = ({ used }: Pair) => isUseOf(used, authorization);
+  const isPaying = (pair: Pair) => isOwn(pair) && isTransferOf(pair.transfer, authorization);
+  const paid = pairs.find(isPaying);
   if (paid !== undefined) return { kind: "paid", position: paid.position };
-  const paired = new Set(pairs.map(({ transfer }) => transfer));
-  const single = receipt.logs
-    .filter((log) => isBetween(log, authorization) && !paired.has(log))
-    .map(amountOf);
-  if (single.includes(authorization.value)) return { kind: "unpaired" };
-  const isUsed = receipt.logs.some((log) => isUseOf(log, authorization));
-  const short = single.find((value) => value < authorization.value && 2n * value > authorization.value);
-  return isUsed && short !== undefined ? { kind: "short", value: short } : { kind: "none" };
+  if (!receipt.logs.some((log) => isUseOf(log, authorization))) return { kind: "none" };
+  const ofOthers = new Set(pairs.filter((pair) => !isOwn(pair)).map(({ transfer }) => transfer));
+  const spent = receipt.logs.filter((log) => isFrom(log, authorization) && !ofOthers.has(log));
+  const come = spent.filter((log) => isBetween(log, authorization)).map(amountOf);
+  const isElsewhere = EVENT_ORDERS.some((order) => pairsIn(receipt, asset, order).some(isPaying));
+  if (isElsewhere || come.includes(value) || !pairs.some(isOwn)) return { kind: "unpaired" };
+  const short = come.find((sum) => 2n * sum > value);
+  const total = spent.reduce((sum, log) => sum + amountOf(log), 0n);
+  return short === undefined || total !== value ? { kind: "none" } : { kind: "short", value: short };
 }
 
 function isUseOf(log: Log, { asset, from, nonce }: TokenAuthorization): boolean {
@@ -82,9 +83,12 @@ function isTransferOf(log: Log, authorization: TokenAuthorization): boolean {
 }
 
 /** Whether the log is a transfer, of any sum, from the payer to the recipient. */
-function isBetween(log: Log, { asset, from, to }: TokenAuthorization): boolean {
-  const [, sender, recipient] = log.topics;
-  return isOf(log, asset, TRANSFER) && sender === addressTopic(from) && recipient === addressTopic(to);
+function isBetween(log: Log, authorization: TokenAuthorization): boolean {
+  return isFrom(log, authorization) && log.topics[2] === addressTopic(authorization.to);
+}
+
+function isFrom(log: Log, { asset, from }: TokenAuthorization): boolean {
+  return isOf(log, asset, TRANSFER) && log.topics[1] === addressTopic(from);
 }
 
 function isOf(log: Log, asset: Hex, event: Hex): boolean {

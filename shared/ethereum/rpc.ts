@@ -4,7 +4,8 @@ import { AppError } from "../errors/app-error.ts";
 import { createHttpClient, isTimeout } from "../http/client.ts";
 import type { Hex } from "./encoding.ts";
 
-const ANSWER_BYTES_MAX = 8 * 1024 * 1024;
+/** Beyond the receipts and logs of all that is usual. */
+export const ANSWER_BYTES_MAX = 8 * 1024 * 1024;
 const EXCERPT_CHARS = 200;
 /** Shorter parts of the URL are words like `v1`, not keys. */
 const KEY_CHARS_MIN = 8;
@@ -38,16 +39,27 @@ export class Refused extends AppError {
 /** A contract took the call back, or has no such function. */
 export class Reverted extends Refused {}
 
+/** The answer is longer than anybody wants to read; it will be the next time too. */
+export class TooLong extends Refused {}
+
 export function unavailable(reason: string): AppError {
   return new AppError("payment.unavailable", { reason });
 }
 
 /** JSON-RPC over HTTP: one request for each call, no batches, no retries, no redirects, a deadline on the whole exchange. */
-export function createRpc({ url, timeoutMs }: { url: Secret; timeoutMs: number }): Rpc {
+export function createRpc({
+  url,
+  timeoutMs,
+  answerBytesMax = ANSWER_BYTES_MAX,
+}: {
+  url: Secret;
+  timeoutMs: number;
+  answerBytesMax?: number | undefined;
+}): Rpc {
   const base = new URL(url.reveal());
   const path = `${base.pathname}${base.search}`;
   const headers = { ...basicOf(base), accept: "application/json", "content-type": "application/json" };
-  const client = createHttpClient({ base, headers, answerBytesMax: ANSWER_BYTES_MAX });
+  const client = createHttpClient({ base, headers, answerBytesMax });
   const redact = redactor(url);
   let id = 0;
 
@@ -57,7 +69,7 @@ export function createRpc({ url, timeoutMs }: { url: Secret; timeoutMs: number }
     const { status, text } = await client.exchange({ path, body, timeoutMs }).catch((thrown) => {
       throw toFailure(method, thrown, timeoutMs);
     });
-    if (text === undefined) throw new Refused(`${method}: the answer is too long`);
+    if (text === undefined) throw new TooLong(`${method}: the answer is too long`);
     const { error, result } = objectIn(text);
     if (typeof error === "object" && error !== null && status !== 429)
       throw refusalOf(error, `${method}: error ${error.code}: ${redact(String(error.message))}`);
@@ -92,11 +104,12 @@ function toFailure(method: string, thrown: unknown, timeoutMs: number): AppError
   return unavailable(`${method}: the exchange with the node failed (${codeOf(thrown)})`);
 }
 
-/** Some statuses are about the caller, or how often it calls, and not about the question. */
+/** Some statuses are about the caller, or the server's health, and not about the question; but too many logs may be any failure. */
 function refusal(method: string, status: number): AppError {
   const reason = `${method}: status ${status}`;
   if (status === 429) return new RateLimited(reason);
-  return [401, 403, 404].includes(status) ? unavailable(reason) : new Refused(reason);
+  if (method === "eth_getLogs" && ![401, 403, 404].includes(status)) return new Refused(reason);
+  return [400, 413, 422].includes(status) ? new Refused(reason) : unavailable(reason);
 }
 
 function refusalOf(error: RpcError, reason: string): AppError {

@@ -18,8 +18,8 @@ type Given = { chainId: number; voidDepth: number };
 
 /** A node that gives fewer blocks of logs at a time is asked often for one search. */
 const LOG_SPAN_WANTED = 1000n;
-/** Every node behind one URL knows a block that is so deep. */
-const KNOWN_DEPTH = 3n;
+/** So deep is a block that each of several nodes knows, also where blocks are quick, and of which a full node has the state. */
+const KNOWN_DEPTH = 64n;
 const NOBODY = { from: `0x${"0".repeat(39)}1`, nonce: `0x${"0".repeat(64)}` } as const;
 
 /**

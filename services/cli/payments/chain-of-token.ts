@@ -4,7 +4,9 @@ import { chainIdOf } from "../../../shared/ethereum/encoding.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 
-const RPC_TIMEOUT_MS = 15_000;
+const RPC_TIMEOUT_MS = 60_000;
+/** An operator also wants to see the transaction that a gateway finds too long to read. */
+const ANSWER_BYTES_MAX = 256 * 1024 * 1024;
 
 /** Reads the chain of a token. Undefined if it has no `rpc_url`. */
 export function chainOfToken({ network, rpc_url: rpcUrl, ...token }: AcceptedToken): Chain | undefined {
@@ -12,6 +14,6 @@ export function chainOfToken({ network, rpc_url: rpcUrl, ...token }: AcceptedTok
   const { confirmations, void_depth: voidDepth } = token;
   return createChain({
     ...{ rpcUrl, chainId: chainIdOf(network), confirmations, voidDepth },
-    ...{ timeoutMs: RPC_TIMEOUT_MS, clock: systemClock, log: silentLogger },
+    ...{ timeoutMs: RPC_TIMEOUT_MS, answerBytesMax: ANSWER_BYTES_MAX, clock: systemClock, log: silentLogger },
   });
 }

@@ -85,7 +85,7 @@ const NOT_SHOWN = {
   gone: (transaction: string) => `the chain has no transaction ${transaction}`,
   none: (transaction: string) => `transaction ${transaction} does not pay this`,
   unpaired: (transaction: string, order: EventOrder) =>
-    `transaction ${transaction} has the transfer, but not where event_order = "${order}" has it`,
+    `transaction ${transaction} does not have use and transfer beside each other as event_order = "${order}" has them`,
   short: (transaction: string) => `transaction ${transaction} has brought less than the payment's amount`,
 };
 

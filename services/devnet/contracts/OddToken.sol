@@ -14,6 +14,8 @@ contract OddToken is Token {
         bool silentIfUsed;
         /// So much of each transfer goes to somebody else.
         uint16 feeBps;
+        /// That part is moved after the rest, not before.
+        bool feeLast;
         /// 0: 6.
         uint8 decimals;
         /// In the EIP-712 domain. Empty: 2.
@@ -61,7 +63,8 @@ contract OddToken is Token {
     function _move(address from, address to, uint256 value) internal override {
         require(!isBlacklisted[from] && !isBlacklisted[to], "Blacklistable: account is blacklisted");
         uint256 fee = value * _odd.feeBps / 10_000;
-        if (fee > 0) super._move(from, FEES_TO, fee);
+        if (fee > 0 && !_odd.feeLast) super._move(from, FEES_TO, fee);
         super._move(from, to, value - fee);
+        if (fee > 0 && _odd.feeLast) super._move(from, FEES_TO, fee);
     }
 }

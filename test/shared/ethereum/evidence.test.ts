@@ -244,17 +244,96 @@ test("the right sum beside the use of an authorization that paid himself is for 
   expect(await chain.evidenceOf(its, { since })).toMatchObject({ kind: "contradiction" });
 });
 
-test("a token that keeps a part of each transfer has not paid, and its payer's money is for a human", async () => {
-  const asset = await fixture.oddToken({ feeBps: 100 });
-  const its = await fixture.authorization({ asset });
-  await fixture.pay(its);
-  await fixture.mine(1);
-  expect(await chain.evidenceOf(its, { since })).toEqual({ kind: "open" });
-  await finalize();
-  expect(await chain.evidenceOf(its, { since })).toMatchObject({
-    kind: "contradiction",
-    reason: expect.stringContaining("has brought 990 of 1000 units"),
+const FEES = [
+  ["used_first", { feeBps: 100 }],
+  ["used_first", { feeBps: 100, feeLast: true }],
+  ["transfer_first", { feeBps: 100, transferFirst: true }],
+  ["transfer_first", { feeBps: 100, feeLast: true, transferFirst: true }],
+] as const;
+
+test.each(FEES)(
+  "a token that keeps a part of each transfer has not paid, whatever it emits first: %s, %j",
+  async (eventOrder, oddities) => {
+    const asset = await fixture.oddToken(oddities);
+    const its = await fixture.authorization({ asset, eventOrder });
+    await fixture.pay(its);
+    await fixture.mine(1);
+    expect(await chain.evidenceOf(its, { since })).toEqual({ kind: "open" });
+    await finalize();
+    expect(await chain.evidenceOf(its, { since })).toMatchObject({
+      kind: "contradiction",
+      reason: expect.stringContaining("has brought 990 of 1000 units"),
+    });
+  },
+);
+
+test.each([
+  ["used_first", { transferFirst: true }],
+  ["transfer_first", {}],
+] as const)(
+  "of payments by several in one transaction none is void where event_order is configured wrongly (%s, %j)",
+  async (eventOrder, oddities) => {
+    const asset = await fixture.oddToken(oddities);
+    const sums = [1000n, 2000n, 3000n];
+    const all = await Promise.all(sums.map((value) => fixture.authorization({ asset, eventOrder, value })));
+    await fixture.batch(all, asset);
+    await finalize();
+    const evidence = await Promise.all(all.map((its) => chain.evidenceOf(its, { since })));
+    expect(evidence.map(({ kind }) => kind)).toEqual(Array(3).fill("contradiction"));
+  },
+);
+
+test("a payment in a transaction whose receipt is too long to be read is for a human, once that is final", async () => {
+  const { url } = await nodeThat((rpc, res) => {
+    if (rpc.method !== "eth_getTransactionReceipt") return false;
+    res.end(JSON.stringify({ jsonrpc: "2.0", id: rpc.id, result: "x".repeat(9 * 1024 * 1024) }));
+    return true;
   });
+  const its = await fixture.authorization();
+  const transaction = await fixture.pay(its);
+  const blind = chainOf({ rpcUrl: url });
+  await fixture.mine(1);
+  expect(await blind.evidenceOf(its, { since })).toEqual({ kind: "open" });
+  expect(await blind.proofOf(transaction, its)).toMatchObject({ kind: "none" });
+  await finalize();
+  expect(await blind.evidenceOf(its, { since })).toMatchObject({
+    kind: "contradiction",
+    reason: expect.stringContaining(transaction),
+  });
+});
+
+test("a node that has told what is final is not taken for one that cannot, because it refuses once", async () => {
+  let ills: Parameters<typeof illNode>[1] = { finalizes: 20 };
+  const { url } = await nodeThat((rpc, res) => illNode(fixture.rpcUrl, ills)(rpc, res));
+  const its = chainOf({ rpcUrl: url, voidDepth: 2 });
+  const unpaid = await fixture.authorization({}, 1000n);
+  await fixture.mineAt(unpaid.validBefore + 1n);
+  await fixture.mine(5);
+  expect(await its.evidenceOf(unpaid, { since })).toEqual({ kind: "open" });
+  ills = { finalized: false };
+  expect(await its.evidenceOf(unpaid, { since })).toEqual({ kind: "open" });
+});
+
+test("a search that the node breaks off is open, and goes on where it was", async () => {
+  let answers = 3;
+  const { url, asked } = await nodeThat((rpc, res) => {
+    if (rpc.method !== "eth_getLogs") return false;
+    const ills = answers > 0 ? { logRange: 10, logs: false } : ({ rateLimit: "error" } as const);
+    const [{ fromBlock, toBlock }] = rpc.params as [{ fromBlock: string; toBlock: string }];
+    if (BigInt(toBlock) - BigInt(fromBlock) < 10n) answers -= 1;
+    return illNode(fixture.rpcUrl, ills)(rpc, res);
+  });
+  const its = await fixture.authorization({}, 100_000n);
+  await fixture.pay(its);
+  const from = (await fixture.block()).number;
+  await fixture.mine(100);
+  const narrow = chainOf({ rpcUrl: url, voidDepth: 5 });
+  const first = await narrow.evidenceOf(its, { since: from });
+  expect(first.kind).toBe("open");
+  const searched = first.kind === "open" ? (first.searched ?? 0n) : 0n;
+  expect(searched).toBeGreaterThan(from);
+  expect(searched).toBeLessThan(from + 40n);
+  expect(asked.length).toBeLessThan(30);
 });
 
 test("who spends his authorization on himself and adds a trifle beside it has not paid, and is no case for a human", async () => {
