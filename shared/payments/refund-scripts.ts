@@ -66,39 +66,41 @@ return redis.call('LRANGE', KEYS[2], 0, -1)`;
 export const CLOSED = "CLOSED";
 
 /**
- * KEYS record, payment, transfer that refunds, refunds, export, rows; then what expires with the record: attempts, identifier, transfer
- * that paid. ARGV id, now, transfer. A transfer closes one case, and is remembered for good, since a case of the same sum may stay open
- * for any time. One whose call the runner took after the export is left to an operator. Answers CLOSED, TRANSFER_TAKEN, or the state
- * found.
+ * Lua with a function that takes a case off the pending ones. KEYS record, payment, refunds, export, rows; then what expires with the
+ * record: attempts, identifier, transfer that paid. ARGV id.
  */
-export const CLOSE = `${EVEN_IF_FULL}${unlessNewer("record")}
+const END_CASE = `
+local function endCase(w)
+  for _, key in ipairs({KEYS[1], KEYS[2], unpack(KEYS, 6, 8)}) do redis.call('PEXPIRE', key, w) end
+  redis.call('ZREM', KEYS[3], ARGV[1])
+  if redis.call('HINCRBY', KEYS[4], 'open', -1) > 0 then return end
+  redis.call('PEXPIRE', KEYS[4], w)
+  redis.call('PEXPIRE', KEYS[5], w)
+end`;
+
+/**
+ * KEYS those of END_CASE, transfer that refunds. ARGV id, now, transfer. A transfer closes one case, and is remembered for good, since a
+ * case of the same sum may stay open for any time. One whose call the runner took after the export is left to an operator. Answers CLOSED,
+ * TRANSFER_TAKEN, or the state found.
+ */
+export const CLOSE = `${EVEN_IF_FULL}${unlessNewer("record")}${END_CASE}
 local st, w, late = unpack(redis.call('HMGET', KEYS[1], 'st', 'w', 'late'))
 if st ~= 'REFUND_PENDING' or late then return st end
-local by = redis.call('GET', KEYS[3])
+local by = redis.call('GET', KEYS[9])
 if by and by ~= ARGV[1] then return '${TRANSFER_TAKEN}' end
-redis.call('SET', KEYS[3], ARGV[1])
+redis.call('SET', KEYS[9], ARGV[1])
 redis.call('HSET', KEYS[1], 'st', 'REFUNDED', 'at', ARGV[2])
 redis.call('HSET', KEYS[2], 'refunded', ARGV[3])
-for _, key in ipairs({KEYS[1], KEYS[2], unpack(KEYS, 7)}) do redis.call('PEXPIRE', key, w) end
-redis.call('ZREM', KEYS[4], ARGV[1])
-if redis.call('HINCRBY', KEYS[5], 'open', -1) <= 0 then
-  redis.call('PEXPIRE', KEYS[5], w)
-  redis.call('PEXPIRE', KEYS[6], w)
-end
+endCase(w)
 return '${CLOSED}'`;
 
 /**
- * KEYS record, payment, refunds, export, rows; then what expires with the record: attempts, identifier, transfer that paid. ARGV id, now. A
- * call that the runner took after its export is INJECTED, and its case is none any more. Answers whether it was such a call.
+ * KEYS those of END_CASE. ARGV id, now. A call that the runner took after its export is INJECTED, and its case is none any more. Answers
+ * whether it was such a call.
  */
-export const WITHDRAW = `${EVEN_IF_FULL}${unlessNewer("record")}
+export const WITHDRAW = `${EVEN_IF_FULL}${unlessNewer("record")}${END_CASE}
 local st, w, late = unpack(redis.call('HMGET', KEYS[1], 'st', 'w', 'late'))
 if st ~= 'REFUND_PENDING' or not late then return 0 end
 redis.call('HSET', KEYS[1], 'st', 'INJECTED', 'at', ARGV[2])
-for _, key in ipairs({KEYS[1], KEYS[2], unpack(KEYS, 6)}) do redis.call('PEXPIRE', key, w) end
-redis.call('ZREM', KEYS[3], ARGV[1])
-if redis.call('HINCRBY', KEYS[4], 'open', -1) <= 0 then
-  redis.call('PEXPIRE', KEYS[4], w)
-  redis.call('PEXPIRE', KEYS[5], w)
-end
+endCase(w)
 return 1`;

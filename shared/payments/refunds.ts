@@ -6,7 +6,7 @@ import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
 import { isNewer, newer, VERSIONS } from "../redis/version.ts";
 import { isDisputed, type PaymentSummary } from "./list.ts";
-import type { Payment, RefundTransfer } from "./payment.ts";
+import type { Payment, Refund, RefundTransfer } from "./payment.ts";
 import { CLOSE, CLOSED, EXPORT, WITHDRAW } from "./refund-scripts.ts";
 import { TRANSFER_TAKEN } from "./scripts.ts";
 
@@ -159,6 +159,13 @@ function createEnds({ redis, keys }: Partition) {
   const toClose = script(redis, CLOSE);
   const toWithdraw = script(redis, WITHDRAW);
 
+  function pendingKeys(payment: Payment, refund: Refund): string[] {
+    return [
+      ...[keys.record(payment.id), keys.payment(payment.id), keys.refundsPending],
+      ...[keys.refund(refund.export), keys.refundRows(refund.export), ...besides(keys, payment)],
+    ];
+  }
+
   return {
     /** REFUND_PENDING becomes REFUNDED by this transfer, unless the transfer has closed another case, or the case was closed. */
     async close(
@@ -170,9 +177,8 @@ function createEnds({ redis, keys }: Partition) {
       if (refund === undefined) return "left";
       const { transaction, position } = transfer;
       const touched = [
-        ...[keys.record(id), keys.payment(id), keys.refundTransfer(terms.network, transaction, position)],
-        ...[keys.refundsPending, keys.refund(refund.export), keys.refundRows(refund.export)],
-        ...besides(keys, payment),
+        ...pendingKeys(payment, refund),
+        keys.refundTransfer(terms.network, transaction, position),
       ];
       const answer = await toClose(touched, [id, now, JSON.stringify(transfer)]);
       if (answer === CLOSED) return "closed";
@@ -183,12 +189,7 @@ function createEnds({ redis, keys }: Partition) {
     async withdraw(payment: Payment, now: number): Promise<boolean> {
       const { id, refund } = payment;
       if (refund === undefined) return false;
-      const touched = [
-        ...[keys.record(id), keys.payment(id), keys.refundsPending],
-        ...[keys.refund(refund.export), keys.refundRows(refund.export)],
-        ...besides(keys, payment),
-      ];
-      return (await toWithdraw(touched, [id, now])) === 1;
+      return (await toWithdraw(pendingKeys(payment, refund), [id, now])) === 1;
     },
   };
 }

@@ -265,12 +265,13 @@ async function mintOther(to: Hex): Promise<void> {
 
 test("a transfer closes no case before it is as deep as payments must be", async () => {
   await bought();
-  configure({ confirmations: 2 });
+  // The devnet makes blocks of its own, one a second.
+  configure({ confirmations: 120 });
   await exported();
   await payBack();
   await devnet.chain.mine();
   expect((await check()).closed).toEqual([]);
-  await devnet.chain.mine();
+  await devnet.chain.mine(119);
   expect((await check()).closed).toHaveLength(1);
 });
 
