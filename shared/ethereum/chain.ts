@@ -1,7 +1,7 @@
 import type { Secret } from "../crypto/secret.ts";
 import { AppError, messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
-import type { Clock } from "../time/clock.ts";
+import { type Clock, delay } from "../time/clock.ts";
 import type { Hex } from "./encoding.ts";
 import {
   type AuthorizationName,
@@ -28,6 +28,7 @@ import {
 
 const HEAD_EVERY_MS = 2000;
 const STATE_TRIES = 3;
+const LOOK_AGAIN_MS = 3000;
 
 type Options = Depths & {
   rpcUrl: Secret;
@@ -67,7 +68,7 @@ export type Chain = {
   proofOf(transaction: Hex, authorization: TokenAuthorization): Promise<PlacedProof | undefined>;
   /** Whether this block is as deep as configured under the last head. */
   isDeep(block: bigint): boolean;
-  /** Whether a token's contract and this node are as the configuration says (`checkToken`). */
+  /** Whether a token's contract and this node are as the configuration says (`checkToken`). A problem is looked for twice. */
   check(token: CheckedToken): Promise<TokenFindings>;
   start(): void;
   close(): Promise<void>;
@@ -116,8 +117,10 @@ export function createChain(options: Options): Chain {
     async check(token) {
       const look = () => checkToken(reads, search, token, options).catch(unlessWrongChain);
       const found = await look();
-      // Of several nodes behind one URL, the one that was asked may be ill.
-      return found.problems.length > 0 ? look() : found;
+      if (found.problems.length === 0) return found;
+      // One of several nodes behind one URL may be behind, and a chain of one's own may be just begun.
+      await delay(LOOK_AGAIN_MS);
+      return look();
     },
     start: heads.start,
     close: heads.close,

@@ -66,3 +66,13 @@ test("a node that cannot answer now says nothing of a token", async () => {
   });
   await expect(chainOf({ rpcUrl: url }).check(token)).rejects.toMatchObject({ code: "payment.unavailable" });
 });
+
+test("a contract that is there a moment later, as on a chain that is just begun, is no problem", async () => {
+  let isThere = false;
+  const { url } = await nodeThat((rpc, res) => {
+    if (rpc.method !== "eth_getCode" || isThere) return false;
+    isThere = true;
+    return answerWith("0x", rpc, res);
+  });
+  expect(await chainOf({ rpcUrl: url }).check(token)).toEqual({ problems: [], warnings: [] });
+});

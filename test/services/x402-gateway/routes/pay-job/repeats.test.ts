@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { eventually } from "../../../../../shared/dev/wait.ts";
 import { useEnds } from "../../../../fixtures/ends.ts";
-import { idIn, PRICE, type TestX402Options, useX402 } from "../../../../fixtures/x402.ts";
+import { idIn, JOB_PATH, PRICE, type TestX402Options, useX402 } from "../../../../fixtures/x402.ts";
 import { codeOf } from "../../../../support/books.ts";
-import type { Answer } from "../../../../support/http.ts";
+import { type Answer, send } from "../../../../support/http.ts";
 import { answerJson, startFaultyFacilitator } from "../../facilitator/faulty-facilitator.ts";
 
 const fixture = useX402();
@@ -122,7 +122,8 @@ test.each([
     const { payload, ...rest } = JSON.parse(Buffer.from(headers["X-PAYMENT"] ?? "", "base64").toString());
     const unsigned = { ...rest, payload: { ...payload, signature: `0x${"1".repeat(130)}` } };
     const header = { "X-PAYMENT": Buffer.from(JSON.stringify(unsigned)).toString("base64") };
-    const refused = await after.post(header);
+    // It is nobody's payment, so the books are not told of it.
+    const refused = await send(after.address, { path: JOB_PATH, headers: header, body: "hello" });
     expect([refused.status === 202, refused.text.includes(idIn(first))]).toEqual([false, false]);
     expect(await fixture.charged()).toEqual([PRICE]);
   },
