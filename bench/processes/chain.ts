@@ -1,13 +1,10 @@
-import { addressWord, keccak256Hex, uintWord } from "../../shared/ethereum/encoding.ts";
+import { addressWord, selectorOf, uintWord } from "../../shared/ethereum/encoding.ts";
+import { AUTHORIZATION_USED, TRANSFER } from "../../shared/ethereum/proof.ts";
 import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
 
 type Settled = { asset: string; from: string; to: string; value: string; nonce: string; block: number };
 
-const topicOf = (event: string) => keccak256Hex(Buffer.from(event));
-const USED = topicOf("AuthorizationUsed(address,bytes32)");
-const TRANSFER = topicOf("Transfer(address,address,uint256)");
 const FINAL_BLOCKS = 2;
-const selectorOf = (signature: string) => topicOf(signature).slice(0, 10);
 const DECIMALS = selectorOf("decimals()");
 const DOMAIN_SEPARATOR = selectorOf("DOMAIN_SEPARATOR()");
 const BLOCK_HASH = `0x${"0".repeat(64)}`;
@@ -92,7 +89,7 @@ function logsOf(payment: Settled) {
   const place = placeOf(payment);
   const [payer, payee] = [`0x${addressWord(from)}`, `0x${addressWord(to)}`];
   return [
-    { ...place, logIndex: "0x0", data: "0x", topics: [USED, payer, nonce] },
+    { ...place, logIndex: "0x0", data: "0x", topics: [AUTHORIZATION_USED, payer, nonce] },
     { ...place, logIndex: "0x1", data: `0x${uintWord(BigInt(value))}`, topics: [TRANSFER, payer, payee] },
   ];
 }

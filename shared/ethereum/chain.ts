@@ -1,5 +1,5 @@
 import type { Secret } from "../crypto/secret.ts";
-import { AppError, messageOf } from "../errors/app-error.ts";
+import { messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
 import { type Clock, delay } from "../time/clock.ts";
 import type { Hex } from "./encoding.ts";
@@ -11,15 +11,25 @@ import {
   type EvidenceOf,
   isSpentAt,
   type Spend,
-  unlessTooLong,
 } from "./evidence.ts";
 import { createLogSearch } from "./logs.ts";
 import { type Proof, proofIn, type TokenAuthorization } from "./proof.ts";
-import { type Block, ChainId, createReads, createRpc, type Reads, type Rpc, unavailable } from "./rpc.ts";
+import {
+  type Block,
+  ChainId,
+  createReads,
+  createRpc,
+  type Reads,
+  type Rpc,
+  unavailable,
+  unlessTooLong,
+  WrongChain,
+} from "./rpc.ts";
 import { type CheckedToken, checkToken, type TokenFindings } from "./token-check.ts";
 import {
   createSentTransfers,
   createTransfers,
+  type IsWanted,
   type SentRange,
   type SentTransfer,
   type Transfer,
@@ -57,10 +67,7 @@ export type Chain = {
   /** What has spent the authorization, in this block or one of the many before it. */
   spentBefore(authorization: AuthorizationName, block: bigint): Promise<Spend | undefined>;
   /** The wanted transfers from some senders, the oldest first. */
-  transfersFrom(
-    range: SentRange,
-    isWanted: (transfer: Omit<SentTransfer, "position">) => boolean,
-  ): AsyncGenerator<SentTransfer>;
+  transfersFrom(range: SentRange, isWanted: IsWanted): AsyncGenerator<SentTransfer>;
   /**
    * What the receipt of this transaction shows of the authorization, at any depth; undefined if it is in no block. A receipt that is too
    * long to be read shows nothing.
@@ -127,12 +134,6 @@ export function createChain(options: Options): Chain {
   };
 }
 
-class WrongChain extends AppError {
-  constructor(reason: string) {
-    super("payment.unavailable", { reason });
-  }
-}
-
 function unlessWrongChain(error: unknown): TokenFindings {
   if (!(error instanceof WrongChain)) throw error;
   return { problems: [error.message], warnings: [] };
@@ -164,7 +165,7 @@ function createHeadWatch(reads: Reads, chainId: number, clock: Clock, log: Logge
   let lost = false;
   let timer: NodeJS.Timeout | undefined;
   let polling: Promise<void> | undefined;
-
+  /** The read under way, and the one after it that others wait for. */
   let reading: Promise<Head> | undefined;
   let next: Promise<Head> | undefined;
 

@@ -50,3 +50,8 @@ export function createKeccak256(): { update(bytes: Uint8Array): unknown; digest(
 export function keccak256Hex(bytes: Uint8Array): Hex {
   return toHex(keccak_256(bytes));
 }
+
+/** What call data of this function begins with, by its signature: "decimals()". */
+export function selectorOf(signature: string): Hex {
+  return keccak256Hex(Buffer.from(signature)).slice(0, 10) as Hex;
+}

@@ -1,4 +1,4 @@
-import { addressWord, bytes32Word, type Hex, keccak256Hex } from "./encoding.ts";
+import { addressWord, bytes32Word, type Hex, selectorOf } from "./encoding.ts";
 import { addressTopic, type LogSearch } from "./logs.ts";
 import {
   AUTHORIZATION_CANCELED,
@@ -7,11 +7,19 @@ import {
   proofIn,
   type TokenAuthorization,
 } from "./proof.ts";
-import { type Block, type Log, RateLimited, type Reads, Refused, TooLong, unavailable } from "./rpc.ts";
+import {
+  type Block,
+  type Log,
+  RateLimited,
+  type Reads,
+  unavailable,
+  unlessRefused,
+  unlessTooLong,
+} from "./rpc.ts";
 
 /** What the chain says about one authorization. */
 type Evidence =
-  /** It paid, by the transfer at this position of the receipt (`Pair`), and the transaction is as deep as configured. */
+  /** It paid, by the transfer at this position of the receipt (`positionIn`), and the transaction is as deep as configured. */
   | { kind: "paid"; transaction: Hex; block: bigint; position: number }
   /** It did not pay and never will: no later block changes what `block` shows. */
   | { kind: "unpaid"; reason: "expired" | "cancelled" | "spent_otherwise"; block: bigint }
@@ -132,7 +140,7 @@ export function createEvidence(reads: Reads, search: LogSearch, depths: Depths):
   }
 
   /** Blocks that may still change are searched again. */
-  async function open({ head }: View, { searched }: Spends): Promise<Evidence> {
+  function open({ head }: View, { searched }: Spends): Evidence {
     const settled = head.number - BigInt(voidDepth);
     const upTo = searched < settled ? searched : settled;
     return upTo >= 0n ? { kind: "open", searched: upTo } : { kind: "open" };
@@ -270,15 +278,6 @@ export async function isSpentAt(
   return BigInt(state) !== 0n;
 }
 
-export function unlessTooLong(error: unknown): "too long" {
-  if (error instanceof TooLong) return "too long";
-  throw error;
-}
-
-function unlessRefused(error: unknown): undefined {
-  if (!(error instanceof Refused)) throw error;
-}
-
 function once<Value>(read: () => Promise<Value>): () => Promise<Value> {
   let reading: Promise<Value> | undefined;
   return () => {
@@ -287,9 +286,9 @@ function once<Value>(read: () => Promise<Value>): () => Promise<Value> {
   };
 }
 
-const AUTHORIZATION_STATE = keccak256Hex(Buffer.from("authorizationState(address,bytes32)")).slice(0, 10);
+const AUTHORIZATION_STATE = selectorOf("authorizationState(address,bytes32)");
 
 /** Call data of `authorizationState(from, nonce)`, which is true once the nonce is used or cancelled. */
 export function authorizationStateOf({ from, nonce }: Pick<AuthorizationName, "from" | "nonce">): Hex {
-  return `${AUTHORIZATION_STATE}${addressWord(from)}${bytes32Word(nonce)}` as Hex;
+  return `${AUTHORIZATION_STATE}${addressWord(from)}${bytes32Word(nonce)}`;
 }

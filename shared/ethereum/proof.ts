@@ -20,31 +20,29 @@ export const TRANSFER = topicOf("Transfer(address,address,uint256)");
 export const AUTHORIZATION_USED = topicOf("AuthorizationUsed(address,bytes32)");
 export const AUTHORIZATION_CANCELED = topicOf("AuthorizationCanceled(address,bytes32)");
 
-export type Pair = {
-  used: Log;
-  transfer: Log;
-  /** The place of the transfer among all logs of the receipt, from 0. Unlike `logIndex` it is the same after a reorganisation. */
-  position: number;
-};
+export type Pair = { used: Log; transfer: Log };
 
 /** The pairs of one token in a receipt. An event that stands between two of the other kind pairs with one of them: the order says which. */
 export function pairsIn({ logs }: Receipt, asset: Hex, order: EventOrder): Pair[] {
-  const placed = logs.toSorted((a, b) => a.logIndex - b.logIndex).map((log, position) => ({ log, position }));
-  const events = placed.filter(
-    ({ log }) => isOf(log, asset, AUTHORIZATION_USED) || isOf(log, asset, TRANSFER),
-  );
+  const isEvent = (log: Log) => isOf(log, asset, AUTHORIZATION_USED) || isOf(log, asset, TRANSFER);
+  const events = logs.filter(isEvent).toSorted((a, b) => a.logIndex - b.logIndex);
   return events.flatMap((first, i) => {
     const second = events[i + 1];
     if (second === undefined) return [];
     const [used, transfer] = order === "used_first" ? [first, second] : [second, first];
-    if (used.log.topics[0] !== AUTHORIZATION_USED || transfer.log.topics[0] !== TRANSFER) return [];
-    return [{ used: used.log, transfer: transfer.log, position: transfer.position }];
+    if (used.topics[0] !== AUTHORIZATION_USED || transfer.topics[0] !== TRANSFER) return [];
+    return [{ used, transfer }];
   });
+}
+
+/** The place of a log among all logs of its receipt, from 0. Unlike `logIndex` it is the same after a reorganisation. */
+export function positionIn({ logs }: Receipt, logIndex: number): number {
+  return logs.filter((log) => log.logIndex < logIndex).length;
 }
 
 /** What a receipt shows of an authorization. */
 export type Proof =
-  /** It has paid, by the transfer at this position (`Pair`). */
+  /** It has paid, by the transfer at this position (`positionIn`). */
   | { kind: "paid"; position: number }
   /** It was used, and it or the right sum stands where the token's order pairs it with nothing, or where the other order would pair it. */
   | { kind: "unpaired" }
@@ -59,7 +57,7 @@ export function proofIn(receipt: Receipt, authorization: TokenAuthorization): Pr
   const isOwn = ({ used }: Pair) => isUseOf(used, authorization);
   const isPaying = (pair: Pair) => isOwn(pair) && isTransferOf(pair.transfer, authorization);
   const paid = pairs.find(isPaying);
-  if (paid !== undefined) return { kind: "paid", position: paid.position };
+  if (paid !== undefined) return { kind: "paid", position: positionIn(receipt, paid.transfer.logIndex) };
   if (!receipt.logs.some((log) => isUseOf(log, authorization))) return { kind: "none" };
   const ofOthers = new Set(pairs.filter((pair) => !isOwn(pair)).map(({ transfer }) => transfer));
   const spent = receipt.logs.filter((log) => isFrom(log, authorization) && !ofOthers.has(log));

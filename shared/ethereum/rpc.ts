@@ -5,7 +5,7 @@ import { createHttpClient, isTimeout } from "../http/client.ts";
 import type { Hex } from "./encoding.ts";
 
 /** Beyond the receipts and logs of all that is usual. */
-export const ANSWER_BYTES_MAX = 8 * 1024 * 1024;
+const ANSWER_BYTES_MAX = 8 * 1024 * 1024;
 const EXCERPT_CHARS = 200;
 /** Shorter parts of the URL are words like `v1`, not keys. */
 const KEY_CHARS_MIN = 8;
@@ -22,19 +22,21 @@ type Call<Schema extends z.ZodType> = {
  */
 export type Rpc = <Schema extends z.ZodType>(call: Call<Schema>) => Promise<z.output<Schema>>;
 
-/** The node answers no more for a while. The same question may be asked again later. */
-export class RateLimited extends AppError {
+/** The node has not answered what it was asked. */
+class Unanswered extends AppError {
   constructor(reason: string) {
     super("payment.unavailable", { reason });
   }
 }
 
+/** The node answers no more for a while. The same question may be asked again later. */
+export class RateLimited extends Unanswered {}
+
+/** The node serves another chain than it should. */
+export class WrongChain extends Unanswered {}
+
 /** The node answered with a refusal: it may answer a smaller question. */
-export class Refused extends AppError {
-  constructor(reason: string) {
-    super("payment.unavailable", { reason });
-  }
-}
+export class Refused extends Unanswered {}
 
 /** A contract took the call back, or has no such function. */
 export class Reverted extends Refused {}
@@ -43,7 +45,16 @@ export class Reverted extends Refused {}
 export class TooLong extends Refused {}
 
 export function unavailable(reason: string): AppError {
-  return new AppError("payment.unavailable", { reason });
+  return new Unanswered(reason);
+}
+
+export function unlessRefused(error: unknown): undefined {
+  if (!(error instanceof Refused)) throw error;
+}
+
+export function unlessTooLong(error: unknown): "too long" {
+  if (error instanceof TooLong) return "too long";
+  throw error;
 }
 
 /** JSON-RPC over HTTP: one request for each call, no batches, no retries, no redirects, a deadline on the whole exchange. */

@@ -1,7 +1,7 @@
-import { addressWord, type Hex, keccak256Hex } from "./encoding.ts";
+import { addressWord, type Hex, selectorOf } from "./encoding.ts";
 import { authorizationStateOf } from "./evidence.ts";
-import { addressTopic, type LogSearch } from "./logs.ts";
-import { type Block, type Reads, Refused, Reverted } from "./rpc.ts";
+import { addressTopic, type LogSearch, topicOf } from "./logs.ts";
+import { type Block, type Reads, Reverted, unlessRefused } from "./rpc.ts";
 import { domainSeparator } from "./typed-data.ts";
 
 export type TokenFindings = {
@@ -49,7 +49,7 @@ export async function checkToken(
 }
 
 async function decimalsProblem(reads: Reads, { asset, decimals }: CheckedToken): Promise<string | undefined> {
-  const answer = await ask(reads, asset, selector("decimals()"));
+  const answer = await ask(reads, asset, selectorOf("decimals()"));
   if (answer?.length !== 66) return "its contract answers no decimals()";
   const told = BigInt(answer);
   if (told === BigInt(decimals)) return undefined;
@@ -63,9 +63,9 @@ async function domainProblem(
   chainId: number,
 ): Promise<string | undefined> {
   const { asset, eip3009_name: name, eip3009_version: version } = token;
-  const separator = await ask(reads, asset, selector("DOMAIN_SEPARATOR()"));
+  const separator = await ask(reads, asset, selectorOf("DOMAIN_SEPARATOR()"));
   const isTold = separator?.length === 66;
-  const parts = isTold ? undefined : await ask(reads, asset, selector("eip712Domain()"));
+  const parts = isTold ? undefined : await ask(reads, asset, selectorOf("eip712Domain()"));
   if (!isTold && parts === undefined)
     return "its contract answers neither DOMAIN_SEPARATOR() nor eip712Domain()";
   const isSame = isTold
@@ -117,7 +117,7 @@ async function logsWarning(
   { number: toBlock }: Block,
 ): Promise<string | undefined> {
   const fromBlock = toBlock > LOG_SPAN_WANTED ? toBlock - LOG_SPAN_WANTED : 0n;
-  const topics = [keccak256Hex(Buffer.from("Nothing()")), addressTopic(NOBODY.from)];
+  const topics = [topicOf("Nothing()"), addressTopic(NOBODY.from)];
   for await (const found of search({ address: asset, topics, fromBlock, toBlock })) {
     if (found.toBlock === toBlock) break;
     return `its node gives no logs of ${LOG_SPAN_WANTED} blocks at once: each search costs many requests`;
@@ -131,14 +131,6 @@ function ask(reads: Reads, to: Hex, data: Hex): Promise<Hex | undefined> {
     if (!(error instanceof Reverted)) throw error;
     return undefined;
   });
-}
-
-function selector(signature: string): Hex {
-  return keccak256Hex(Buffer.from(signature)).slice(0, 10) as Hex;
-}
-
-function unlessRefused(error: unknown): undefined {
-  if (!(error instanceof Refused)) throw error;
 }
 
 function isSaid(text: string | undefined): text is string {

@@ -1,6 +1,14 @@
 import type { Hex } from "./encoding.ts";
 import { addressIn, addressTopic, type LogSearch } from "./logs.ts";
-import { amountOf, authorizationIn, type EventOrder, type Pair, pairsIn, TRANSFER } from "./proof.ts";
+import {
+  amountOf,
+  authorizationIn,
+  type EventOrder,
+  type Pair,
+  pairsIn,
+  positionIn,
+  TRANSFER,
+} from "./proof.ts";
 import { type Log, type Reads, type Receipt, unavailable } from "./rpc.ts";
 
 export type Transfer = {
@@ -22,7 +30,7 @@ export type TransferRange = {
   toBlock: bigint;
 };
 
-/** A transfer, and its place among all logs of its receipt, from 0 (`Pair`). */
+/** A transfer, and its place in its receipt (`positionIn`). */
 export type SentTransfer = Omit<Transfer, "authorization" | "logIndex"> & { position: number };
 
 export type SentRange = {
@@ -34,7 +42,7 @@ export type SentRange = {
 };
 
 /** Whether the receipt of a transfer is worth asking for. */
-type IsWanted = (transfer: Omit<SentTransfer, "position">) => boolean;
+export type IsWanted = (transfer: Omit<SentTransfer, "position">) => boolean;
 
 /** Yields the wanted transfers of `asset` from any of the senders in a range of blocks, both ends included, the oldest first. */
 export function createSentTransfers(reads: Reads, search: LogSearch) {
@@ -49,8 +57,7 @@ export function createSentTransfers(reads: Reads, search: LogSearch) {
       for (const log of logs) {
         const { authorization: _, logIndex, ...transfer } = toTransfer(log, []);
         if (!known.has(transfer.from) || !isWanted(transfer)) continue;
-        const before = (await receiptOf(log)).logs.filter((other) => other.logIndex < logIndex);
-        yield { ...transfer, position: before.length };
+        yield { ...transfer, position: positionIn(await receiptOf(log), logIndex) };
       }
     }
   };

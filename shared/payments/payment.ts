@@ -64,7 +64,7 @@ export type Settlement = {
   network: string;
   payer: string;
   by: "facilitator" | "chain" | "operator";
-  /** The place of the transfer among the logs of the transaction's receipt, if the chain has shown it (`Pair`). */
+  /** The place of the transfer among the logs of the transaction's receipt, if the chain has shown it (`positionIn`). */
   position?: number;
   decided?: Decision;
 };

@@ -5,7 +5,7 @@ import { type Decision, type Payment, toSettlement } from "./payment.ts";
 
 /**
  * An operator's decision on a payment in REVIEW, or that he has seen what contradicts one whose call has run. `position` is that of the
- * transfer, if the chain was asked (`Pair`).
+ * transfer, if the chain was asked (`positionIn`).
  */
 export type Verdict =
   | { kind: "settled"; transaction: string; position: number | undefined }

@@ -1,5 +1,5 @@
 import { type Address, checksummed } from "../../../shared/ethereum/address.ts";
-import { addressWord, chainIdOf, keccak256Hex, uintWord } from "../../../shared/ethereum/encoding.ts";
+import { addressWord, chainIdOf, selectorOf, uintWord } from "../../../shared/ethereum/encoding.ts";
 import type { RefundExport, RefundRow } from "../../../shared/payments/refunds.ts";
 import { inTokens } from "../text.ts";
 
@@ -38,7 +38,7 @@ export function toBatch({ id, at, network, rows }: RefundExport): string {
   return `${JSON.stringify(batch, null, 2)}\n`;
 }
 
-const TRANSFER = keccak256Hex(Buffer.from("transfer(address,uint256)")).slice(0, 10);
+const TRANSFER = selectorOf("transfer(address,uint256)");
 
 function transferData({ payer, amount }: RefundRow): string {
   return `${TRANSFER}${addressWord(payer)}${uintWord(BigInt(amount))}`;

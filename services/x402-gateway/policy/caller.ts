@@ -4,7 +4,7 @@ import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import type { Secret } from "../../../shared/crypto/secret.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { type Address, isAddress } from "../../../shared/ethereum/address.ts";
-import { addressWord, keccak256Hex, uintWord } from "../../../shared/ethereum/encoding.ts";
+import { addressWord, keccak256Hex, selectorOf, uintWord } from "../../../shared/ethereum/encoding.ts";
 import { personalMessageDigest, recoverAddress } from "../../../shared/ethereum/signatures.ts";
 import { onlyHeaderValue } from "../../../shared/http/headers.ts";
 import { platformKeys } from "../../../shared/job-call/job-call.ts";
@@ -183,7 +183,7 @@ const PERMITTED_MS = 30_000;
 /** Anybody can make up callers, and each is a question: strangers get no more of the node's time than this. */
 const QUESTIONS_MAX = 64;
 
-const SELECTOR = keccak256Hex(Buffer.from("isPermittedCaller(uint64,address)")).slice(0, 10);
+const SELECTOR = selectorOf("isPermittedCaller(uint64,address)");
 
 type PermittedOptions = {
   /** Called once for each node. */

@@ -1,6 +1,6 @@
 import type { Secret } from "../../crypto/secret.ts";
 import { messageOf } from "../../errors/app-error.ts";
-import { type Hex, keccak256Hex } from "../../ethereum/encoding.ts";
+import { type Hex, selectorOf } from "../../ethereum/encoding.ts";
 import { type Block, createReads, createRpc } from "../../ethereum/rpc.ts";
 import type { Clock } from "../../time/clock.ts";
 import { noRate } from "./source.ts";
@@ -21,7 +21,7 @@ export function contractsAt(rpcUrl: Secret, timeoutMs: number) {
     /** Calls a view of a contract by its signature, as "decimals()". The answer is in words of the contract ABI. */
     async view(address: Hex, signature: string, options: ViewOptions = {}): Promise<Words> {
       const { args = "", block = "latest" } = options;
-      const data: Hex = `${keccak256Hex(Buffer.from(signature)).slice(0, 10) as Hex}${args}`;
+      const data: Hex = `${selectorOf(signature)}${args}`;
       const what = `${signature.replace(/\(.*/, "")} of ${address}`;
       return wordsOf(await reads.call({ to: address, data }, block).catch(toNoRate(what)), what);
     },
