@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { toScored } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
 import { PaymentTerms } from "./payment.ts";
@@ -40,14 +41,14 @@ export function createSpentElsewhere({ redis, keys }: Partition) {
 
     /** The newest first. What cannot be read is left out. */
     async list(limit: number): Promise<SpentElsewhere[]> {
-      const ids = await redis.zrevrange(keys.spentElsewhere, 0, Math.min(limit, KEPT) - 1, "WITHSCORES");
-      const found: SpentElsewhere[] = [];
-      for (let i = 0; i < ids.length; i += 2) {
-        const id = ids[i] as string;
-        const stored = readStored(await redis.hget(keys.spentElsewhereOf, id));
-        if (stored !== undefined) found.push({ id, at: Number(ids[i + 1]), ...stored });
-      }
-      return found;
+      const last = Math.min(limit, KEPT) - 1;
+      const came = toScored(await redis.zrevrange(keys.spentElsewhere, 0, last, "WITHSCORES"));
+      if (came.length === 0) return [];
+      const texts = await redis.hmget(keys.spentElsewhereOf, ...came.map(({ member }) => member));
+      return came.flatMap(({ member: id, score: at }, i) => {
+        const stored = readStored(texts[i] ?? null);
+        return stored === undefined ? [] : [{ id, at, ...stored }];
+      });
     },
   };
 }

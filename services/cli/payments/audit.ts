@@ -20,7 +20,7 @@ export type AuditOptions = {
 };
 
 type TokenAudit = {
-  token: Pick<AcceptedToken, "network" | "asset" | "symbol" | "decimals" | "pay_to" | "event_order">;
+  token: Pick<AcceptedToken, "network" | "asset" | "symbol" | "decimals" | "pay_to">;
   fromBlock: bigint;
   toBlock: bigint;
   matched: number;

@@ -5,7 +5,7 @@ import {
   type PaymentFilter,
   type PaymentSummary,
 } from "../../../shared/payments/list.ts";
-import { readAcceptedTokens } from "../accepted-tokens.ts";
+import { readAcceptedTokens, tokenOf } from "../accepted-tokens.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { inTokens, toIso, toIsoSeconds } from "../text.ts";
@@ -18,11 +18,11 @@ export type ListOptions = PaymentFilter & { limit: number; configDir: string; js
 export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<number> {
   const limit = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
   return withRedis(deps, options, async ({ partition }) => {
-    const toCells = createToCells(decimalsOf(deps, options.configDir));
+    const tokens = readAcceptedTokens({ ...deps, printError: () => {} }, options.configDir) ?? [];
     const listing = createListing(deps, options.json, {
       headings: ["CALL", "CLAIMED", "STATE", "PAYER", "AMOUNT", "JOB", "REMARK"],
       widths: [34, 20, 14, 42, 24, 8],
-      toCells,
+      toCells: (payment: PaymentSummary) => toCells(payment, tokenOf(tokens, payment.terms)?.decimals),
       trim: (row) => row.trimEnd(),
       toJson,
     });
@@ -39,26 +39,13 @@ export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<n
   });
 }
 
-/** Decimals by token, as far as x402.toml has them. */
-type Decimals = ReadonlyMap<string, number>;
-
-function decimalsOf(deps: ProgramDeps, configDir: string): Decimals {
-  const accepted = readAcceptedTokens({ ...deps, printError: () => {} }, configDir) ?? [];
-  return new Map(accepted.map(({ decimals, ...token }) => [nameOf(token), decimals]));
-}
-
-function nameOf({ network, asset }: { network: string; asset: string }): string {
-  return `${network}/${asset}`.toLowerCase();
-}
-
-function createToCells(decimals: Decimals) {
-  return (payment: PaymentSummary): string[] => toCells(payment, decimals.get(nameOf(payment.terms)));
-}
-
 /** Without decimals it is in the token's smallest units. */
-export function amountOf({ terms }: Pick<PaymentSummary, "terms">, decimals: number | undefined): string {
-  if (decimals === undefined) return `${terms.amount} ${terms.symbol} units`;
-  return `${inTokens(BigInt(terms.amount), decimals)} ${terms.symbol}`;
+export function amountOf(
+  { amount, symbol }: { amount: string; symbol: string },
+  decimals: number | undefined,
+): string {
+  if (decimals === undefined) return `${amount} ${symbol} units`;
+  return `${inTokens(BigInt(amount), decimals)} ${symbol}`;
 }
 
 function toCells(payment: PaymentSummary, decimals: number | undefined): string[] {
@@ -71,7 +58,7 @@ function toCells(payment: PaymentSummary, decimals: number | undefined): string[
     toIsoSeconds(claimedAt),
     state.toLowerCase(),
     terms.payer,
-    amountOf(payment, decimals),
+    amountOf(terms, decimals),
     job,
     remark,
   ];

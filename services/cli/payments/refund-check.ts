@@ -7,7 +7,7 @@ import type { Payment } from "../../../shared/payments/payment.ts";
 import { createRefunds } from "../../../shared/payments/refunds.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
-import { readAcceptedTokens } from "../accepted-tokens.ts";
+import { readAcceptedTokens, tokenOf } from "../accepted-tokens.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
@@ -54,16 +54,12 @@ async function closeOf(
   pending: readonly Payment[],
   onClosed: (closed: ClosedRefund) => void,
 ): Promise<void> {
-  const cases = pending.filter((payment) => isOf(payment, token));
+  const cases = pending.filter(({ terms }) => tokenOf([token], terms) !== undefined);
   const chain = chainOfToken(token);
   if (cases.length === 0 || chain === undefined) return;
   const closeRefunds = createCloseRefunds({ chain, refunds: createRefunds(partition), clock: systemClock });
   for await (const closed of closeRefunds({ asset: token.asset, senders: token.refund_from, cases }))
     onClosed(closed);
-}
-
-function isOf({ terms }: Payment, { network, asset }: AcceptedToken): boolean {
-  return terms.network === network && terms.asset.toLowerCase() === asset.toLowerCase();
 }
 
 type Outcome = { closed: readonly ClosedRefund[]; open: Payment[]; unwatched: Payment[] };
@@ -76,10 +72,10 @@ function toOutcome(
 ): Outcome {
   const ids = new Set(closed.map(({ payment }) => payment.id));
   const left = pending.filter(({ id }) => !ids.has(id));
-  const isWatched = (payment: Payment) =>
-    accepted.some(
-      (token) => isOf(payment, token) && token.rpc_url !== undefined && token.refund_from.length > 0,
-    );
+  const isWatched = ({ terms }: Payment): boolean => {
+    const token = tokenOf(accepted, terms);
+    return token?.rpc_url !== undefined && token.refund_from.length > 0;
+  };
   return { closed, open: left.filter(isWatched), unwatched: left.filter((payment) => !isWatched(payment)) };
 }
 

@@ -16,7 +16,7 @@ import {
 } from "../../../shared/payments/refunds.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
-import { readAcceptedTokens } from "../accepted-tokens.ts";
+import { readAcceptedTokens, tokenOf } from "../accepted-tokens.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { operatorName } from "../terminal.ts";
@@ -120,7 +120,11 @@ function show(
     widths: [34, 20, 9, 42, 24, 14],
     toCells: (payment) => [
       ...[payment.id, toIsoSeconds(payment.changedAt), payment.state.toLowerCase(), payment.terms.payer],
-      ...[amountOf(payment, tokenOf(tokens, payment)?.decimals), payment.terms.network, payment.effect],
+      ...[
+        amountOf(payment.terms, tokenOf(tokens, payment.terms)?.decimals),
+        payment.terms.network,
+        payment.effect,
+      ],
     ],
     trim: (row) => row.trimEnd(),
     toJson,
@@ -137,12 +141,6 @@ function countText(count: number, leftOut: Chosen["leftOut"]): string {
     return `, ${times} left out: ${obstacle}${advice}`;
   });
   return `${count} to be paid back${others.join("")}`;
-}
-
-function tokenOf(tokens: readonly AcceptedToken[], { terms }: Pick<PaymentSummary, "terms">) {
-  return tokens.find(
-    ({ network, asset }) => network === terms.network && asset.toLowerCase() === terms.asset.toLowerCase(),
-  );
 }
 
 /** Exports the cases that were listed, as far as they are still cases. */
@@ -206,11 +204,11 @@ function planOf(
   const accepted = readAcceptedTokens(deps, configDir);
   if (accepted === undefined) return EXIT.config;
   const exported = cases.slice(0, limit);
-  const problems = new Set(exported.map((payment) => problemOf(payment, tokenOf(accepted, payment))));
+  const problems = new Set(exported.map((payment) => problemOf(payment, tokenOf(accepted, payment.terms))));
   problems.delete(undefined);
   for (const problem of problems) printError(`x402.toml: ${problem}; nothing was exported\n`);
   if (problems.size > 0) return EXIT.config;
-  const tokens = accepted.filter((token) => exported.some((payment) => tokenOf([token], payment)));
+  const tokens = accepted.filter((token) => exported.some((payment) => tokenOf([token], payment.terms)));
   return { network, tokens, cases: exported } satisfies Plan;
 }
 
@@ -231,7 +229,7 @@ async function withPayments(
   const journal = createPaymentJournal(partition);
   const found = await Promise.all(cases.map(({ id }) => journal.look(id)));
   return found.flatMap((payment) => {
-    const token = payment && tokenOf(tokens, payment);
+    const token = payment && tokenOf(tokens, payment.terms);
     if (payment === undefined || token === undefined) return [];
     const { asset, symbol, payer, amount } = payment.terms;
     const row: RefundRow = { call: payment.id, asset, symbol, decimals: token.decimals, payer, amount };

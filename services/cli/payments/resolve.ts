@@ -6,7 +6,7 @@ import { type Payment, toAuthorization } from "../../../shared/payments/payment.
 import { createResolve, type Verdict } from "../../../shared/payments/resolve.ts";
 import { TRANSFER_TAKEN } from "../../../shared/payments/scripts.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
-import { readAcceptedTokens } from "../accepted-tokens.ts";
+import { readAcceptedTokens, tokenOf } from "../accepted-tokens.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { operatorName } from "../terminal.ts";
 import { withRedis } from "../with-redis.ts";
@@ -64,9 +64,7 @@ async function settledBy(
   { id, terms }: Payment,
   transaction: string,
 ): Promise<Verdict> {
-  const token = readAcceptedTokens(deps, configDir)?.find(
-    ({ network, asset }) => network === terms.network && asset.toLowerCase() === terms.asset.toLowerCase(),
-  );
+  const token = tokenOf(readAcceptedTokens(deps, configDir) ?? [], terms);
   if (token === undefined)
     throw new Error(
       `x402.toml has no token ${terms.asset} on ${terms.network}, so its chain cannot be asked`,

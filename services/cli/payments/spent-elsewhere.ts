@@ -4,12 +4,13 @@ import type { Chain } from "../../../shared/ethereum/chain.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { toAuthorization } from "../../../shared/payments/payment.ts";
 import { createSpentElsewhere, type SpentElsewhere } from "../../../shared/payments/spent-elsewhere.ts";
-import { readAcceptedTokens } from "../accepted-tokens.ts";
+import { readAcceptedTokens, tokenOf } from "../accepted-tokens.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { inTokens, toIso, toIsoSeconds } from "../text.ts";
+import { toIso, toIsoSeconds } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 import { chainOfToken } from "./chain-of-token.ts";
+import { amountOf } from "./list.ts";
 
 /** A limit of 0 is none. */
 export type SpentElsewhereOptions = { limit: number; configDir: string; json?: boolean };
@@ -22,8 +23,7 @@ export function listSpentElsewhere(deps: ProgramDeps, options: SpentElsewhereOpt
   const limit = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
   const tokens = readAcceptedTokens(deps, options.configDir);
   if (tokens === undefined) return Promise.resolve(EXIT.config);
-  const tokenOf = ({ network, asset }: SpentElsewhere) =>
-    tokens.find((each) => each.network === network && each.asset.toLowerCase() === asset.toLowerCase());
+  const chains = new Map(tokens.map((token) => [token, chainOfToken(token)]));
   return withRedis(deps, options, async ({ partition }) => {
     const listing = createListing<{ payment: SpentElsewhere; token: AcceptedToken | undefined; fate: Fate }>(
       deps,
@@ -38,8 +38,10 @@ export function listSpentElsewhere(deps: ProgramDeps, options: SpentElsewhereOpt
     );
     const payments = await createSpentElsewhere(partition).list(limit);
     for (const payment of payments) {
-      const token = tokenOf(payment);
-      const fate = await fateOf(payment, token).catch((error) => ({ text: messageOf(error) }));
+      const token = tokenOf(tokens, payment);
+      const fate = await fateOf(payment, token, token && chains.get(token)).catch((error) => ({
+        text: messageOf(error),
+      }));
       listing.add({ payment, token, fate });
     }
     listing.end(
@@ -49,8 +51,11 @@ export function listSpentElsewhere(deps: ProgramDeps, options: SpentElsewhereOpt
   });
 }
 
-async function fateOf(payment: SpentElsewhere, token: AcceptedToken | undefined): Promise<Fate> {
-  const chain = token && chainOfToken(token);
+async function fateOf(
+  payment: SpentElsewhere,
+  token: AcceptedToken | undefined,
+  chain: Chain | undefined,
+): Promise<Fate> {
   if (token === undefined || chain === undefined) return { text: "x402.toml has no rpc_url for its token" };
   const authorization = toAuthorization(payment, token.event_order);
   const spend = await chain.spentBefore(authorization, BigInt(payment.block));
@@ -68,13 +73,12 @@ async function moneyIn(chain: Chain, transaction: string, authorization: ReturnT
 }
 
 function toCells(payment: SpentElsewhere, token: AcceptedToken | undefined, { text }: Fate): string[] {
-  const { id, at, payer, amount, symbol } = payment;
-  const sum = token === undefined ? `${amount} units` : inTokens(BigInt(amount), token.decimals);
+  const { id, at, payer } = payment;
   return [
     id,
     toIsoSeconds(at),
     payer,
-    `${sum} ${symbol}`,
+    amountOf(payment, token?.decimals),
     `${payment.service_id}/${payment.job_index}`,
     text,
   ];
