@@ -61,7 +61,7 @@ export function createDeliver(deps: DeliverDeps): Deliver {
   const { inject, clock, log } = deps;
   const { injected, failed, putOff } = createOutcomes(deps);
 
-  async function attempt(taken: Taken, hold: Hold): Promise<Verdict> {
+  async function deliver(taken: Taken, hold: Hold): Promise<Verdict> {
     const { record } = taken;
     if (ENDED_STATES.some((state) => state === record)) return ended(taken, String(record));
     const delivered = toDelivered(taken);
@@ -113,7 +113,7 @@ export function createDeliver(deps: DeliverDeps): Deliver {
     return { kind: "requeue", unsure };
   }
 
-  return attempt;
+  return deliver;
 }
 
 /**

@@ -4,11 +4,10 @@ import { createEthCall } from "../../shared/ethereum/rpc.ts";
 import { type Gateway, type IngressOptions, openIngress } from "../../shared/gateway/ingress.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import { type ConcurrencyLimit, createConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit.ts";
-import { createPaymentJournal } from "../../shared/payments/journal.ts";
-import type { Payment, PaymentTerms } from "../../shared/payments/payment.ts";
+import { createPaymentJournal, paidQueueOf } from "../../shared/payments/journal.ts";
+import type { Payment } from "../../shared/payments/payment.ts";
 import { createSpentElsewhere } from "../../shared/payments/spent-elsewhere.ts";
 import { createRates, type ObservedRate, type Rates } from "../../shared/pricing/rates/rates.ts";
-import { type QueueName, queueOf } from "../../shared/queue/queue-name.ts";
 import { openRegistry } from "../../shared/queue/registry.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { systemClock } from "../../shared/time/clock.ts";
@@ -224,11 +223,6 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
       close();
     },
   };
-}
-
-/** The queue that the call of a payment is added to. */
-function paidQueueOf({ service_id, job_index }: PaymentTerms): QueueName {
-  return queueOf({ origin: "x402", service_id, job_id: job_index });
 }
 
 /** All bodies of new payments together stay under this. */

@@ -17,8 +17,8 @@ export type ClosedRefund = { payment: Payment; transfer: SentTransfer };
 
 /**
  * Looks on the chain for what the configured senders have paid back, up to the depth at which payments count, and closes with each
- * transfer, which it yields, the first case that it fits: of this token, to its payer, of exactly its amount, in a block after its export's. Any number of
- * processes may do so at once. Throws `payment.unavailable`.
+ * transfer, which it yields, the first case that it fits: of this token, to its payer, of exactly its amount, in a block after its
+ * export's. Any number of processes may do so at once. Throws `payment.unavailable`.
  */
 export function createCloseRefunds({
   chain,

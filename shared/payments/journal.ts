@@ -1,6 +1,5 @@
 import { AppError } from "../errors/app-error.ts";
-import { jobKeyOf } from "../job-call/job-call.ts";
-import { queueOf } from "../queue/queue-name.ts";
+import { jobOf, type QueueName, queueOf } from "../queue/queue-name.ts";
 import type { Partition } from "../redis/partition.ts";
 import { type Lane, scriptByLane } from "../redis/retry-write.ts";
 import { script } from "../redis/script.ts";
@@ -141,7 +140,7 @@ function createClaim(partition: Partition, large: Partition) {
       keys.paymentsDue,
       keys.payments,
       keys.openPayments(terms.payer),
-      identifier === undefined ? own : keys.paymentIdentifier(terms.payer, identifier),
+      identifierKey(keys, { id: call.id, terms, identifier }),
       callerNonce === undefined ? own : keys.callerNonce(callerNonce.hash),
       keys.paymentsUnresolved,
       quoteUse === undefined ? own : keys.usedQuote(quoteUse.digest),
@@ -198,8 +197,8 @@ function createEnqueueing(partition: Partition, large: Partition) {
   const again = scriptByLane(partition, large, ENQUEUE_AGAIN());
 
   function named({ id, terms }: Payment, now: number): (string | number)[] {
-    const job = { origin: "x402", service_id: terms.service_id, job_id: terms.job_index } as const;
-    return [now, prefix, jobKeyOf(job), queueOf(job), id];
+    const queue = paidQueueOf(terms);
+    return [now, prefix, jobOf(queue), queue, id];
   }
 
   return {
@@ -258,10 +257,6 @@ function createTransitions({ redis, keys }: Partition) {
     return [keys.record(id), keys.payment(id)];
   }
 
-  function identifierKey({ id, terms, identifier }: Payment): string {
-    return identifier === undefined ? keys.payment(id) : keys.paymentIdentifier(terms.payer, identifier);
-  }
-
   /** The keys of what the payment used up. If it used no caller's nonce, the key is one that is never set. */
   function usedKeys({ callerNonce = "none", terms }: Payment): [string, string] {
     return [keys.callerNonce(callerNonce), keys.usedQuote(terms.quote_digest)];
@@ -280,7 +275,7 @@ function createTransitions({ redis, keys }: Partition) {
       const { id, terms } = payment;
       const ttlMs = Math.max(0, Number(terms.valid_before) * 1000 - now) + VOID_REMEMBERED_MS;
       const common = [...own(id), keys.paymentsDue, keys.openPayments(terms.payer)];
-      const touched = [...common, identifierKey(payment), ...unresolved, ...usedKeys(payment)];
+      const touched = [...common, identifierKey(keys, payment), ...unresolved, ...usedKeys(payment)];
       const decision = decided === undefined ? "" : JSON.stringify(decided);
       return toState(await toVoid(touched, [id, now, ttlMs, reason, decision, dispatches ?? "", ...from]));
     },
@@ -324,7 +319,7 @@ function createTransitions({ redis, keys }: Partition) {
     async markEnded(payment: Payment, now: number): Promise<void> {
       const { id, identifier, terms, settlement } = payment;
       const transfer = settlement && transferKey(keys, terms, settlement);
-      const common = [...own(id), keys.paymentsDue, identifierKey(payment), keys.paymentsUnresolved];
+      const common = [...own(id), keys.paymentsDue, identifierKey(keys, payment), keys.paymentsUnresolved];
       const flags = [identifier === undefined ? 0 : 1, transfer === undefined ? 0 : 1];
       await ended([...common, transfer ?? keys.payment(id)], [id, now, ...flags]);
     },
@@ -338,8 +333,21 @@ function toFound(reply: unknown): Found {
   return (reply as Found | null) ?? undefined;
 }
 
+/** The queue that the call of a payment is added to. */
+export function paidQueueOf({ service_id, job_index }: PaymentTerms): QueueName {
+  return queueOf({ origin: "x402", service_id, job_id: job_index });
+}
+
+/** The key of the payer's own identifier. If the payment has none, its own key, because Redis Cluster wants every key declared. */
+export function identifierKey(
+  keys: Partition["keys"],
+  { id, terms, identifier }: Pick<Payment, "id" | "terms" | "identifier">,
+): string {
+  return identifier === undefined ? keys.payment(id) : keys.paymentIdentifier(terms.payer, identifier);
+}
+
 /** The key of the transfer that pays, by its place in the chain. Undefined if the chain has not shown it. */
-function transferKey(
+export function transferKey(
   keys: Partition["keys"],
   { network }: PaymentTerms,
   { transaction, position }: Settlement,

@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { z } from "zod";
 import { AppError } from "../errors/app-error.ts";
-import { jobKey } from "../job-call/job-ids.ts";
 import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
 import { isNewer, newer, VERSIONS } from "../redis/version.ts";
+import { identifierKey, paidQueueOf, transferKey } from "./journal.ts";
 import { isDisputed, type PaymentSummary } from "./list.ts";
 import type { Payment, Refund, RefundTransfer } from "./payment.ts";
 import { CLOSE, CLOSED, EXPORT, WITHDRAW } from "./refund-scripts.ts";
@@ -91,7 +91,7 @@ export function createRefunds(partition: Partition) {
   const toExport = script(redis, EXPORT);
 
   function caseKeys(payment: Payment): string[] {
-    const queue = queueOf(payment);
+    const queue = paidQueueOf(payment.terms);
     return [
       ...[keys.record(payment.id), keys.payment(payment.id), ...besides(keys, payment)],
       ...[keys.since(queue), keys.inQueue(queue, "failed"), keys.inQueue(queue, payment.id)],
@@ -115,7 +115,11 @@ export function createRefunds(partition: Partition) {
         keys.bytes,
       ];
       const refund = JSON.stringify({ export: id, at, block: String(block) });
-      const words = cases.flatMap(({ payment, row }) => [payment.id, queueOf(payment), JSON.stringify(row)]);
+      const words = cases.flatMap(({ payment, row }) => [
+        payment.id,
+        paidQueueOf(payment.terms),
+        JSON.stringify(row),
+      ]);
       const head = [at, refund, effectUnknown ? 1 : 0, fields.length, ...fields];
       const rows = (await toExport([...common, ...touched], [...head, ...words])) as string[];
       return rows.length === 0 ? undefined : { id, at, by, network, rows: rows.map(toRow) };
@@ -143,14 +147,12 @@ export function createRefunds(partition: Partition) {
 type Keys = Partition["keys"];
 
 /** What expires with the record of a closed case, and does not expire before. A key that there is not repeats the payment's. */
-function besides(keys: Keys, { id, terms, identifier, settlement }: Payment): [string, string, string] {
-  const none = keys.payment(id);
+function besides(keys: Keys, payment: Payment): [string, string, string] {
+  const { id, terms, settlement } = payment;
   return [
     keys.attempts(id),
-    identifier === undefined ? none : keys.paymentIdentifier(terms.payer, identifier),
-    settlement?.position === undefined
-      ? none
-      : keys.paidTransfer(terms.network, settlement.transaction.toLowerCase(), settlement.position),
+    identifierKey(keys, payment),
+    (settlement && transferKey(keys, terms, settlement)) ?? keys.payment(id),
   ];
 }
 
@@ -192,10 +194,6 @@ function createEnds({ redis, keys }: Partition) {
       return (await toWithdraw(pendingKeys(payment, refund), [id, now])) === 1;
     },
   };
-}
-
-function queueOf({ terms }: Pick<Payment, "terms">): string {
-  return `x402/${jobKey({ serviceId: terms.service_id, jobIndex: terms.job_index })}`;
 }
 
 function toRow(text: string): RefundRow {

@@ -159,8 +159,9 @@ local function head(q)
   return id, redis.call('HSTRLEN', job, 'data'), tonumber(redis.call('HGET', job, 'stc') or 0)
 end
 
--- The record of a call just taken may still hold the state it had outside the queue; and if a process has ended with the call in hand,
--- nobody knows how far it came. Answers the state found and the window, or NEWER if a later release wrote the record.
+-- The record of a call just taken may still hold the state it had outside the queue; and a producer of an earlier release does not note
+-- that nobody knows how far the one came from which it took the call back. Answers the state found and the window, or NEWER if a later
+-- release wrote the record.
 local function queued(id, crashes)
   local record = prefix .. 'call:' .. id
   local st, windowMs, v = unpack(redis.call('HMGET', record, 'st', 'w', 'v'))

@@ -224,8 +224,11 @@ export function createEnqueueSettled({ journal, beginWrite, review, clock }: Enq
       return journal.enqueueSettled(payment, known, { now, dueAt: now + PROVE_AFTER_MS }, lane);
     }, callBytes);
     failpoint("x402.after_queued");
-    if (found === TRANSFER_TAKEN) await review(payment.id, paysForAnother(settlement));
-    return found !== TRANSFER_TAKEN && found !== undefined && found !== "VOID" && found !== "REVIEW";
+    if (found === TRANSFER_TAKEN) {
+      await review(payment.id, paysForAnother(settlement));
+      return false;
+    }
+    return found !== undefined && found !== "VOID" && found !== "REVIEW";
   };
 }
 

@@ -135,8 +135,8 @@ function createSettleOpen(deps: ReconcileDeps, lookAgain: (payment: Payment) => 
     const now = clock();
     // The first request followed the claim, which takes longer for a large call.
     const mayBeUnderWay = now < dispatchedAt + extraMs(callBytes) + settleTimeoutMs;
-    const isTooLate = now >= payment.claimedAt + maxTimeoutMs || isOver(payment, now);
-    if (request === undefined || mayBeUnderWay || isTooLate) return lookAgain(payment);
+    if (request === undefined || mayBeUnderWay || isTooLate(payment, now, maxTimeoutMs))
+      return lookAgain(payment);
     if (!(await journal.markDispatching(id, now))) return lookAgain(payment);
     const outcome = await facilitators.settle(request, facilitator);
     log.info("payment.settled_again", { callId: id, outcome: outcome.kind });
@@ -167,9 +167,9 @@ function evidenceOf({ chain, eventOrder }: TokenChain, { terms, sinceBlock, sear
   return chain.evidenceOf(toAuthorization(terms, eventOrder), { since: sinceBlock, searched });
 }
 
-/** Whether the authorization has ended, so that nobody can settle the payment any more. */
-function isOver({ terms }: Payment, now: number): boolean {
-  return now / 1000 >= Number(terms.valid_before);
+/** Whether no settle is sent any more: the authorization has ended, or its payer may have bought anew. */
+function isTooLate({ claimedAt, terms }: Payment, now: number, maxTimeoutMs: number): boolean {
+  return now >= claimedAt + maxTimeoutMs || now / 1000 >= Number(terms.valid_before);
 }
 
 /** Puts the next look off: a little at first, then for longer. */
@@ -218,9 +218,8 @@ function createProve({ journal, chainOf, facilitators, maxTimeoutMs, clock, log 
 
   /** Settles again if a reorganisation has taken the transaction away, as long as the payer waits for it. */
   async function settleVanished(payment: Payment): Promise<void> {
-    const { id, request, facilitator, claimedAt } = payment;
-    const now = clock();
-    if (request === undefined || now >= claimedAt + maxTimeoutMs || isOver(payment, now)) return;
+    const { id, request, facilitator } = payment;
+    if (request === undefined || isTooLate(payment, clock(), maxTimeoutMs)) return;
     const outcome = await facilitators.settle(request, facilitator);
     log.warn("payment.vanished", { callId: id, settledAgain: outcome.kind });
   }
