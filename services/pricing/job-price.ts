@@ -4,7 +4,7 @@ import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import type { Address } from "../../shared/ethereum/address.ts";
 import { toHex } from "../../shared/ethereum/encoding.ts";
 import type { Signer } from "../../shared/ethereum/signatures.ts";
-import { logRefused } from "../../shared/http/problem.ts";
+import type { RefusalLog } from "../../shared/http/refusal-log.ts";
 import { jobKey } from "../../shared/job-call/job-ids.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import {
@@ -93,13 +93,16 @@ export function createGetJobPrice(deps: Deps): GetJobPrice {
   };
 }
 
-/** Asks for a price on behalf of one of the two protocols, and logs the outcome as one event. Throws an AppError. */
+/** Asks for a price on behalf of one of the two protocols, and logs the outcome as one event (not each refusal of a flood). Throws an AppError. */
 export type AskPrice = (
   via: "grpc" | "http",
   read: () => JobPriceRequest | Promise<JobPriceRequest>,
 ) => Promise<JobPriceAnswer>;
 
-export function createAskPrice(getJobPrice: GetJobPrice, clock: Clock, log: Logger): AskPrice {
+export function createAskPrice(
+  getJobPrice: GetJobPrice,
+  { clock, log, refusals }: { clock: Clock; log: Logger; refusals: RefusalLog },
+): AskPrice {
   return async (via, read) => {
     const startedAt = clock();
     let ids: object = {};
@@ -113,7 +116,7 @@ export function createAskPrice(getJobPrice: GetJobPrice, clock: Clock, log: Logg
       return answer;
     } catch (thrown) {
       const error = toAppError(thrown);
-      logRefused(log, "quote.refused", error, { via, ...ids, ms: clock() - startedAt });
+      refusals.note(error, { via, ...ids, ms: clock() - startedAt });
       throw error;
     }
   };

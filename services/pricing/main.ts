@@ -85,6 +85,6 @@ function createMeters(metrics: Metrics): Record<string, Meter> {
   ]);
   return {
     "quote.issued": () => quotes.inc({ code: "issued" }),
-    "quote.refused": ({ code }) => quotes.inc({ code: String(code) }),
+    "quote.refused": ({ code, times }) => quotes.inc({ code: String(code) }, Number(times)),
   };
 }

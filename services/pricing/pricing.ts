@@ -6,6 +6,7 @@ import type { Address } from "../../shared/ethereum/address.ts";
 import { createSigner, isPrivateKey } from "../../shared/ethereum/signatures.ts";
 import { domainSeparator, type Eip712Domain } from "../../shared/ethereum/typed-data.ts";
 import { explain, type Readiness } from "../../shared/http/readiness.ts";
+import { createRefusalLog } from "../../shared/http/refusal-log.ts";
 import { type Logger, silentLogger } from "../../shared/log/logger.ts";
 import type { JobQuote } from "../../shared/pricing/job-quote.ts";
 import {
@@ -102,6 +103,7 @@ export function createPricingService(options: PricingOptions): PricingService {
     log,
   });
   const memory = createProofMemory({ partition, durable, operator: signer.address, separator });
+  const refusals = createRefusalLog(log, "quote.refused");
   let draining = false;
 
   function readiness(): Readiness {
@@ -120,7 +122,7 @@ export function createPricingService(options: PricingOptions): PricingService {
       settle,
       clock,
     });
-    const ask = createAskPrice(getJobPrice, clock, log);
+    const ask = createAskPrice(getJobPrice, { clock, log, refusals });
     return {
       operator: signer.address,
       getJobPrice,
@@ -132,7 +134,10 @@ export function createPricingService(options: PricingOptions): PricingService {
       drain() {
         draining = true;
       },
-      close: () => durable.stop(),
+      close() {
+        refusals.flush();
+        durable.stop();
+      },
     };
   }
 

@@ -3,6 +3,7 @@ import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
 import { createEthCall } from "../../shared/ethereum/rpc.ts";
 import { type Gateway, type IngressOptions, openIngress } from "../../shared/gateway/ingress.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
+import { createRefusalLog } from "../../shared/http/refusal-log.ts";
 import { type ConcurrencyLimit, createConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit.ts";
 import { createPaymentJournal, paidQueueOf } from "../../shared/payments/journal.ts";
 import type { Payment } from "../../shared/payments/payment.ts";
@@ -129,6 +130,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   });
 
   // The routes.
+  const refusals = createRefusalLog(log, "payment.refused");
   const challenge = createChallenge({ requestedJob, offerSettings, headers: CORS_HEADERS, clock, log });
   const payJob = createPayJob({
     readPaidRequest,
@@ -169,7 +171,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     dryRun,
     priceOf: (ids) => toPriceAnswer(catalog.priced(ids), x402.public_url),
     callStatusOf: (callId) => readCallStatus(journal, callId),
-    refuse: createRefuse({ challenge, requestedJob, statusUrlOf, clock, log }),
+    refuse: createRefuse({ challenge, requestedJob, statusUrlOf, clock, refusals }),
     readiness,
     isEnding: () => admission.ending,
     metadataPrefix,
@@ -217,6 +219,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     rates: rates.observed,
     async close() {
       challenge.flush();
+      refusals.flush();
       await reconciler.stop();
       rates.close();
       await Promise.all([facilitators.close(), chains.close()]);

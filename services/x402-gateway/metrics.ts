@@ -33,8 +33,8 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
       if (known === true) replayed.inc();
       duration.observeMs({ code: "accepted" }, Number(ms));
     },
-    "payment.refused": ({ code, ms }) => {
-      answered.inc({ code: String(code) });
+    "payment.refused": ({ code, times, ms }) => {
+      answered.inc({ code: String(code) }, Number(times));
       duration.observeMs({ code: String(code) }, Number(ms));
     },
     "payment.settle_answered": ({ outcome, ms }) => {

@@ -3,10 +3,10 @@ import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { CODES } from "../../shared/errors/codes.ts";
 import { rawPath } from "../../shared/http/headers.ts";
 import { bareApp, onlyGet, probes, serve } from "../../shared/http/ops.ts";
-import { COMMON_HEADERS, logRefused, sendProblem } from "../../shared/http/problem.ts";
+import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
+import type { RefusalLog } from "../../shared/http/refusal-log.ts";
 import { JOB_INDEX_MAX, type JobIds } from "../../shared/job-call/job-ids.ts";
-import type { Logger } from "../../shared/log/logger.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { type Job, noOffer, type RequestedJob } from "./catalog.ts";
 import { hasPayment } from "./payment/header.ts";
@@ -123,16 +123,16 @@ type RefuseDeps = {
   requestedJob: RequestedJob;
   statusUrlOf: (callId: string) => string;
   clock: Clock;
-  log: Logger;
+  refusals: RefusalLog;
 };
 
 type Refuse = ReturnType<typeof createRefuse>;
 
 /**
  * Answers what any route throws: with a problem document, or with a new 402 if a payment cannot be taken. The refusal of a
- * payment is logged, and tells where a payment whose outcome is open can be followed.
+ * payment is logged (not each of a flood), and tells where a payment whose outcome is open can be followed.
  */
-export function createRefuse({ challenge, requestedJob, statusUrlOf, clock, log }: RefuseDeps) {
+export function createRefuse({ challenge, requestedJob, statusUrlOf, clock, refusals }: RefuseDeps) {
   /** The job that a 402 offers again; undefined if it is not sold, or the operator's quote is not honoured. */
   function jobOnOffer(req: IncomingMessage, ids: JobIds): Job | undefined {
     try {
@@ -171,7 +171,7 @@ export function createRefuse({ challenge, requestedJob, statusUrlOf, clock, log 
       const error = answer(req, res, toAppError(thrown), ids, attempt);
       if (attempt === undefined) return;
       const { signed, startedAt } = attempt;
-      logRefused(log, "payment.refused", error, {
+      refusals.note(error, {
         ...attempt.ids,
         ...(signed?.callId !== undefined && { callId: signed.callId, payer: signed.payer }),
         ms: clock() - startedAt,
