@@ -1,17 +1,22 @@
 import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
-import { AppError, messageOf } from "../../shared/errors/app-error.ts";
+import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
 import { type Chain, createChain } from "../../shared/ethereum/chain.ts";
 import { chainIdOf } from "../../shared/ethereum/encoding.ts";
-import type { AuthorizationName } from "../../shared/ethereum/evidence.ts";
 import type { EventOrder } from "../../shared/ethereum/proof.ts";
+import { createFairLimit, type FairLimit } from "../../shared/lifecycle/fair-limit.ts";
+import { createShortCache } from "../../shared/lifecycle/short-cache.ts";
 import type { Logger } from "../../shared/log/logger.ts";
-import type { Clock } from "../../shared/time/clock.ts";
+import type { Clock, Settled } from "../../shared/time/clock.ts";
 import type { AcceptedPayment } from "./payment/header.ts";
 import { createTokenWatch, type TokenWatch } from "./token-watch.ts";
 
 const RPC_TIMEOUT_MS = 5000;
 /** A node that has not told its head for this long is away; it is asked every two seconds. */
 const STALE_MS = 15_000;
+/** A key without money can ask for any number of reads: so many are under way at once at one node. */
+const READS_MAX = 64;
+const READS_WAITING_MAX = 1024;
+const READ_KEPT_MS = 2000;
 
 /** The chain of a token, and how its contract is read. */
 export type TokenChain = {
@@ -20,6 +25,8 @@ export type TokenChain = {
   /** Whether a call is queued only once the receipt of its transaction shows the payment. */
   wantsReceipt: boolean;
   watch: TokenWatch;
+  /** For reads that any stranger can ask for. */
+  turns: FairLimit;
 };
 
 /** The chain that decides what became of a payment, or why there is none to ask. */
@@ -33,10 +40,12 @@ export type PaymentChain =
 type TokenName = { network: string; asset: string };
 
 /**
- * A block before which no use of this payment's authorization counts: it is unused now, before it is claimed. 0 if there is no chain to
- * ask. Throws `payment.spent_elsewhere`, and `payment.unavailable` if the node does not answer.
+ * Asks the chain whether this payment could be made now, and resolves with a block before which no use of its authorization counts: it
+ * is unused there, before it is claimed. 0 if there is no chain to ask. A refusal, and what a payer has, is believed for two
+ * seconds. `party` is who asks: those who wait for a node take turns. Throws `payment.spent_elsewhere`, `payment.rejected` if the payer has
+ * not so much, `request.rate_limited`, and `payment.unavailable` if the node does not answer.
  */
-export type SinceOf = (signed: AcceptedPayment) => Promise<bigint>;
+export type SinceOf = (signed: AcceptedPayment, party: string) => Promise<bigint>;
 
 /** The authorization was used or cancelled before its payment came here: in this block or in an earlier one. */
 export class AlreadySpent extends AppError {
@@ -80,23 +89,19 @@ export function createChains({ accepted_tokens }: X402Toml, { clock, log }: Opti
     const chainId = chainIdOf(network);
     const make = () =>
       createChain({ rpcUrl, chainId, confirmations, voidDepth, timeoutMs: RPC_TIMEOUT_MS, clock, log });
-    const one = shared.get(key) ?? { network, chain: make() };
+    const one = shared.get(key) ?? { network, chain: make(), turns: createTurns() };
     shared.set(key, one);
     const { event_order: eventOrder, settlement_proof } = token;
     const watch = createTokenWatch(token, one.chain, log);
-    byToken.set(name, { chain: one.chain, eventOrder, wantsReceipt: settlement_proof === "receipt", watch });
+    const wantsReceipt = settlement_proof === "receipt";
+    byToken.set(name, { chain: one.chain, eventOrder, wantsReceipt, watch, turns: one.turns });
     watches.push({ token, watch });
   }
   const all = [...shared.values()];
   const of = (token: TokenName): PaymentChain => byToken.get(nameOf(token)) ?? "unknown";
   return {
     of,
-    sinceOf: ({ token, payer, decoded }) =>
-      sinceIn(of(token), {
-        asset: token.asset as `0x${string}`,
-        from: payer,
-        nonce: decoded.authorization.nonce,
-      }),
+    sinceOf: createSinceOf(of, clock),
     isSound: (token) => {
       const its = of(token);
       return typeof its === "string" || its.watch.problems().length === 0;
@@ -117,7 +122,17 @@ export function createChains({ accepted_tokens }: X402Toml, { clock, log }: Opti
   };
 }
 
-type SharedChain = { network: string; chain: Chain };
+type SharedChain = { network: string; chain: Chain; turns: FairLimit };
+
+function createTurns(): FairLimit {
+  return createFairLimit({
+    max: READS_MAX,
+    waitingMax: READS_WAITING_MAX,
+    waitMs: RPC_TIMEOUT_MS,
+    what: "reads of the chain",
+    code: "payment.unavailable",
+  });
+}
 
 function answering(chain: Chain, now: number): { ok: boolean; since?: string } {
   const head = chain.head();
@@ -130,17 +145,56 @@ function nameOf({ network, asset }: TokenName): string {
   return `${network}/${asset.toLowerCase()}`;
 }
 
-/** The depth is for reorganisations: after one, the use may be in a block with a lower number. */
-async function sinceIn(its: PaymentChain, authorization: AuthorizationName): Promise<bigint> {
-  if (typeof its === "string") return 0n;
-  const readState = async () => {
-    await its.watch.assertSound();
-    return its.chain.stateOf(authorization);
+/** The same payment on many connections is asked for once, and so is what a payer has. */
+function createSinceOf(of: (token: TokenName) => PaymentChain, clock: Clock): SinceOf {
+  const balances = createShortCache<bigint>({ keptMs: READ_KEPT_MS, clock });
+  const answers = createShortCache<bigint>({ keptMs: READ_KEPT_MS, keeps: isRefusal, clock });
+
+  async function read({ chain, watch, turns }: TokenChain, signed: AcceptedPayment, party: string) {
+    const { token, payer, decoded } = signed;
+    const asset = token.asset as `0x${string}`;
+    const authorization = { asset, from: payer, nonce: decoded.authorization.nonce };
+    await watch.assertSound();
+    return Promise.all([
+      balances.get(`${nameOf(token)} ${payer}`, () =>
+        turns.within(party, () => chain.balanceOf({ asset, owner: payer })),
+      ),
+      turns.within(party, () => chain.stateOf(authorization)),
+    ]);
+  }
+
+  async function ask(its: TokenChain, signed: AcceptedPayment, party: string): Promise<bigint> {
+    const [balance, { isSpent, head }] = await read(its, signed, party).catch(asUnavailable);
+    if (isSpent) throw new AlreadySpent(head.number);
+    const { value } = signed.decoded.authorization;
+    if (balance < value) throw unfunded(balance, value);
+    // For reorganisations: after one, the use may be in a block with a lower number.
+    const depth = BigInt(its.chain.confirmations);
+    return head.number > depth ? head.number - depth : 0n;
+  }
+
+  return async function sinceOf(signed, party) {
+    const its = of(signed.token);
+    if (typeof its === "string") return 0n;
+    const { value } = signed.decoded.authorization;
+    return answers.get(`${signed.callId} ${value}`, () => ask(its, signed, party));
   };
-  const { isSpent, head } = await readState().catch((cause) => {
-    throw new AppError("payment.unavailable", { reason: messageOf(cause), retryAfterMs: 5000, cause });
+}
+
+/** What is unused and paid for may be otherwise the next moment. */
+function isRefusal(outcome: Settled<bigint>): boolean {
+  if (outcome.kind === "done") return false;
+  return ["payment.rejected", "payment.spent_elsewhere"].includes(toAppError(outcome.error).code);
+}
+
+function asUnavailable(cause: unknown): never {
+  if (cause instanceof AppError && cause.code === "request.rate_limited") throw cause;
+  throw new AppError("payment.unavailable", { reason: messageOf(cause), retryAfterMs: 5000, cause });
+}
+
+function unfunded(balance: bigint, value: bigint): AppError {
+  return new AppError("payment.rejected", {
+    reason: `insufficient_funds: the payer has ${balance} of ${value} units`,
+    publicDetail: "insufficient_funds: the payer has less of the token than the payment is worth",
   });
-  if (isSpent) throw new AlreadySpent(head.number);
-  const depth = BigInt(its.chain.confirmations);
-  return head.number > depth ? head.number - depth : 0n;
 }

@@ -1,9 +1,11 @@
+import type { IncomingMessage } from "node:http";
 import type { PriceList } from "../../shared/config/job-pricing-toml.ts";
 import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
 import { createEthCall } from "../../shared/ethereum/rpc.ts";
 import { type Gateway, type IngressOptions, openIngress } from "../../shared/gateway/ingress.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
+import { addressKey } from "../../shared/ip/address.ts";
 import { type ConcurrencyLimit, createConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit.ts";
 import { createPaymentJournal, paidQueueOf } from "../../shared/payments/journal.ts";
 import type { Payment } from "../../shared/payments/payment.ts";
@@ -25,6 +27,7 @@ import {
   createReview,
   createSettle,
 } from "./payment/settle.ts";
+import { createVerifyAtLimits } from "./payment/unpaid-verifies.ts";
 import { createCallerPolicy, createIsPermittedCaller } from "./policy/caller.ts";
 import { createReconcile } from "./reconciler/reconcile.ts";
 import { startReconciler } from "./reconciler/reconciler.ts";
@@ -69,8 +72,9 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
 
   // What it stands on: the queue, the journal, chains, facilitators and rates.
   const partition = partitionOf(redis);
-  const { largePartition, admission, beginWrite, firstCheck, isUsable, pressure, bodies, close } =
-    openIngress("x402", partition, options);
+  const ingress = openIngress("x402", partition, options);
+  const { largePartition, admission, beginWrite, firstCheck, isUsable, pressure, bodies, close } = ingress;
+  const partyOf = (req: IncomingMessage) => addressKey(ingress.clientAddressOf(req));
   const journal = createPaymentJournal(partition, largePartition);
   const rates = createRates({ tokens: x402.accepted_tokens, partition, clock, log });
   const chains = createChains(x402, { clock, log });
@@ -100,7 +104,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   const authorizeCaller = createCallerPolicy({ metadataPrefix, clock, isPermittedCaller });
 
   // A payment, from its header to its call.
-  const readPaidRequest = createReadPaidRequest(catalog, admission, bodies);
+  const readPaidRequest = createReadPaidRequest({ catalog, admission, bodies, partyOf });
   const findKnown = createFindKnown(journal);
   const knownOutcome = createKnownOutcome({ journal, clock, patienceMs: settleTimeoutMs });
   const paymentsInFlight = createPaymentsInFlight(bodyBytesMax);
@@ -108,7 +112,12 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     requestedJob,
     admission,
     authorizeCaller,
-    verifyPayment: createVerifyPayment(facilitators, log),
+    verify: createVerifyAtLimits({
+      verifyPayment: createVerifyPayment(facilitators, log),
+      perPayer: x402.unpaid_verifies_per_payer,
+      perAddress: x402.unpaid_verifies_per_address,
+      clock,
+    }),
     sinceOf: chains.sinceOf,
     offerSettings,
     bodyBytesMax,
@@ -152,7 +161,6 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     readPaidRequest,
     findKnown,
     knownOutcome,
-    paymentsInFlight,
     check,
     admission,
     authorizeCaller,
@@ -160,6 +168,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     openMax,
     bodyBytesMax,
     bodies,
+    partyOf,
   });
   const readiness = (): Readiness => {
     const { ready, checks } = admission.readiness();
@@ -228,13 +237,13 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   };
 }
 
-/** All bodies of new payments together stay under this. */
+/** All bodies of verified payments together stay under this. */
 const IN_FLIGHT_BYTES_MAX = 1024 ** 3;
 
 function createPaymentsInFlight(bodyBytesMax: number): ConcurrencyLimit {
   const bodiesMax = Math.floor(IN_FLIGHT_BYTES_MAX / Math.max(1, bodyBytesMax));
   const max = Math.max(16, Math.min(1024, bodiesMax));
-  return createConcurrencyLimit({ max, what: "new payments", code: "payment.unavailable" });
+  return createConcurrencyLimit({ max, what: "verified payments", code: "payment.unavailable" });
 }
 
 const CALLER_CHECK_TIMEOUT_MS = 3000;

@@ -1,6 +1,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { CODES } from "../../shared/errors/codes.ts";
+import { leaveUnread } from "../../shared/http/body.ts";
 import { rawPath } from "../../shared/http/headers.ts";
 import { bareApp, onlyGet, probes, serve } from "../../shared/http/ops.ts";
 import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
@@ -56,7 +57,7 @@ export function createHandler(deps: HandlerDeps): RequestListener {
           attempt = { ids: route, startedAt: clock(), signed: undefined };
           return await payJob(req, res, attempt);
         case "dry_run":
-          return sendJson(res, await dryRun(req, res, route));
+          return sendUnread(req, res, await dryRun(req, res, route));
         case "price":
           return sendJson(res, priceOf(route));
         case "call":
@@ -202,6 +203,12 @@ function toExtra({ code }: AppError, ids: JobIds | undefined, statusUrl: string 
       ...(statusUrl !== undefined && { status_url: statusUrl }),
     },
   };
+}
+
+/** Answers a request whose body may be unread. */
+function sendUnread(req: IncomingMessage, res: ServerResponse, value: object): void {
+  leaveUnread(req, res);
+  sendJson(res, value);
 }
 
 function sendJson(res: ServerResponse, value: object): void {

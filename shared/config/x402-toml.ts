@@ -27,6 +27,8 @@ export function x402Toml(env: Env) {
       quote_ttl_secs: z.int().min(10).max(86_400).default(300),
       max_timeout_secs: z.int().min(10).max(3600).default(MAX_TIMEOUT_SECS),
       open_payments_per_payer: positive.default(8),
+      unpaid_verifies_per_payer: positive.default(30),
+      unpaid_verifies_per_address: positive.default(600),
       trust_facilitator: z.boolean().default(false),
       quote_operators: z.array(evmAddress).default([]),
       quote_domain: jobQuoteDomain.optional(),

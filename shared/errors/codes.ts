@@ -58,7 +58,7 @@ export const CODES = {
     title: "Authorization's time window cannot be used",
   },
   "payment.signature_invalid": { status: 402, retryable: false, title: "Payment's signature is not valid" },
-  "payment.rejected": { status: 402, retryable: false, title: "Facilitator refuses the payment" },
+  "payment.rejected": { status: 402, retryable: false, title: "Payment cannot be settled" },
   "payment.void": { status: 402, retryable: false, title: "This payment did not happen and cannot any more" },
   "payment.spent_elsewhere": {
     status: 409,

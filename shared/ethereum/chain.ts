@@ -2,7 +2,7 @@ import type { Secret } from "../crypto/secret.ts";
 import { messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
 import { type Clock, delay } from "../time/clock.ts";
-import type { Hex } from "./encoding.ts";
+import { addressWord, type Hex, selectorOf } from "./encoding.ts";
 import {
   type AuthorizationName,
   createEvidence,
@@ -36,6 +36,7 @@ import {
   type TransferRange,
 } from "./transfers.ts";
 
+const BALANCE_OF = selectorOf("balanceOf(address)");
 const HEAD_EVERY_MS = 2000;
 const STATE_TRIES = 3;
 const LOOK_AGAIN_MS = 3000;
@@ -64,6 +65,8 @@ export type Chain = {
   transfersTo(range: TransferRange): AsyncGenerator<Transfer>;
   /** Whether this authorization is used or cancelled at the newest block. No answer is older than the question. */
   stateOf(authorization: AuthorizationName): Promise<{ isSpent: boolean; head: Head }>;
+  /** How many units of the token this account has at the newest block. */
+  balanceOf(token: { asset: Hex; owner: Hex }): Promise<bigint>;
   /** What has spent the authorization, in this block or one of the many before it. */
   spentBefore(authorization: AuthorizationName, block: bigint): Promise<Spend | undefined>;
   /** The wanted transfers from some senders, the oldest first. */
@@ -104,6 +107,12 @@ export function createChain(options: Options): Chain {
   return {
     confirmations,
     stateOf,
+    async balanceOf({ asset, owner }) {
+      const data = `${BALANCE_OF}${addressWord(owner)}` as const;
+      const balance = await reads.call({ to: asset, data }, "latest");
+      if (balance.length !== 66) throw unavailable("eth_call: the asset answers no balanceOf");
+      return BigInt(balance);
+    },
     spentBefore: createSpentBefore(search),
     evidenceOf: createEvidence(reads, search, options),
     head: heads.last,

@@ -1,13 +1,21 @@
+import { createHash } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { AppError, toAppError } from "../errors/app-error.ts";
 import { BodyPieces } from "./body-pieces.ts";
 import { lingerOnClose } from "./linger.ts";
 
-const NOTHING = Buffer.alloc(0);
-
 /** What the reading of one body takes of a budget (body-budget.ts). */
 type Lease = { take(bytes: number): void; arrived(bytes: number): void; release(): void };
+
+/** What becomes of the bytes of a body. */
+type Sink<Whole> = {
+  /** `isWhole` if this chunk is the whole body, as its declared length says. */
+  add(chunk: Buffer, isWhole: boolean): void;
+  /** After the last byte. What it throws refuses the body. */
+  whole(): Whole;
+  giveUp(): void;
+};
 
 type ReadOptions = {
   /** Counts the bytes as they arrive. A body that is refused releases it; the reader of a whole one does so in the end. */
@@ -27,38 +35,59 @@ export function readBody(
   req: IncomingMessage,
   res: ServerResponse,
   limitBytes: number,
-  options: ReadOptions = {},
+  { lease, onBytes, onEnd }: ReadOptions = {},
 ): Promise<Buffer> {
-  const reason = abortReasons.get(req);
-  if (reason !== undefined) return Promise.reject(reason);
-  const declared = declaredBytes(req);
-  if (declared === 0) return emptyBody(options);
-  if (Number.isFinite(declared) && declared > limitBytes) return Promise.reject(tooLarge(limitBytes));
-  if (req.headers.expect !== undefined) res.writeContinue();
-  return collect(req, limitBytes, declared, options);
+  const pieces = new BodyPieces();
+  return collect(req, res, limitBytes, {
+    add(chunk, isWhole) {
+      const taken = pieces.add(chunk);
+      // A body that comes whole in its first chunk is counted once, when it has ended.
+      if (!isWhole) lease?.take(taken);
+      onBytes?.(chunk);
+    },
+    whole() {
+      onEnd?.();
+      const body = pieces.whole();
+      lease?.arrived(body.length);
+      return body;
+    },
+    giveUp() {
+      pieces.giveUp();
+      lease?.release();
+    },
+  });
 }
 
-async function emptyBody({ onEnd }: ReadOptions): Promise<Buffer> {
-  onEnd?.();
-  return NOTHING;
+/** The SHA-256 of a body in hex. It keeps no byte, and refuses what `readBody` refuses. */
+export function hashBody(req: IncomingMessage, res: ServerResponse, limitBytes: number): Promise<string> {
+  const hash = createHash("sha256");
+  return collect(req, res, limitBytes, {
+    add: (chunk) => hash.update(chunk),
+    whole: () => hash.digest("hex"),
+    giveUp() {},
+  });
 }
 
-function collect(
+async function collect<Whole>(
   req: IncomingMessage,
+  res: ServerResponse,
   limitBytes: number,
-  declared: number,
-  { lease, onBytes, onEnd }: ReadOptions,
-): Promise<Buffer> {
+  sink: Sink<Whole>,
+): Promise<Whole> {
+  const reason = abortReasons.get(req);
+  if (reason !== undefined) throw reason;
+  const declared = declaredBytes(req);
+  if (declared === 0) return sink.whole();
+  assertDeclared(req, limitBytes);
+  if (req.headers.expect !== undefined) res.writeContinue();
   return new Promise((resolve, reject) => {
-    const pieces = new BodyPieces();
     const turn = new ReadingTurn(req.socket);
     let bytes = 0;
     let isOver = false;
     const fail = (reason: AppError): void => {
       if (isOver) return;
       isOver = true;
-      pieces.giveUp();
-      lease?.release();
+      sink.giveUp();
       reject(reason);
     };
     const stop = (reason: AppError): void => {
@@ -73,25 +102,19 @@ function collect(
         stop(tooLarge(limitBytes));
         return;
       }
-      const taken = pieces.add(chunk);
-      // A body that comes whole in its first chunk is counted once, when it has ended.
-      if (bytes < declared || bytes > chunk.length) lease?.take(taken);
+      sink.add(chunk, bytes === declared && bytes === chunk.length);
       if (isOver) return;
-      onBytes?.(chunk);
       turn.has(chunk.length);
     });
     req.on("end", () => {
       if (isOver) return;
       try {
-        onEnd?.();
+        const whole = sink.whole();
+        isOver = true;
+        resolve(whole);
       } catch (thrown) {
         fail(toAppError(thrown));
-        return;
       }
-      isOver = true;
-      const body = pieces.whole();
-      lease?.arrived(body.length);
-      resolve(body);
     });
     req.on("error", (cause) => fail(clientGone(cause)));
     req.on("close", () => {
@@ -124,6 +147,12 @@ class ReadingTurn {
       this.#socket.resume();
     });
   }
+}
+
+/** Throws `request.too_large` if the headers say so already. */
+export function assertDeclared(req: IncomingMessage, limitBytes: number): void {
+  const declared = declaredBytes(req);
+  if (Number.isFinite(declared) && declared > limitBytes) throw tooLarge(limitBytes);
 }
 
 export function tooLarge(limitBytes: number): AppError {

@@ -22,7 +22,7 @@ export function delay(ms: number, signal?: AbortSignal): Promise<void> {
   });
 }
 
-type Settled<Result> = { kind: "done"; result: Result } | { kind: "failed"; error: unknown };
+export type Settled<Result> = { kind: "done"; result: Result } | { kind: "failed"; error: unknown };
 
 /** The outcome of work with a deadline. If it is `late`, the work goes on, and its outcome is unknown. */
 export type Outcome<Result> = Settled<Result> | { kind: "late" };

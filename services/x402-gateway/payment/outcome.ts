@@ -70,11 +70,13 @@ function toReceipt(terms: PaymentTerms, transaction: string) {
 }
 
 const LOOK_EVERY_MS = 100;
+/** Whoever comes beyond these is told at once to come again. */
+const WAITING_MAX = 1024;
 
 type Deps = {
   journal: PaymentJournal;
   clock: Clock;
-  /** How long a repeat waits for the settlement that is under way. */
+  /** How long the first repeat waits for the settlement that is under way; those who come later wait with it. */
   patienceMs: number;
 };
 
@@ -85,16 +87,41 @@ export type KnownOutcome = ReturnType<typeof createKnownOutcome>;
  * Throws `payment.void`, `payment.in_review` and `payment.outcome_unknown`.
  */
 export function createKnownOutcome({ journal, clock, patienceMs }: Deps) {
-  /** Waits, at most `patienceMs`, until no request and no reconciler is settling it. */
-  async function whenDecided(id: string): Promise<Payment | undefined> {
+  /** The journal is read once for all who wait for the same payment. */
+  const watched = new Map<string, Promise<Payment | undefined>>();
+  let waiting = 0;
+
+  async function look(id: string): Promise<Payment | undefined> {
+    return journal.look(id).catch((cause) => {
+      throw outcomeUnknown(id, "the journal cannot be read", cause);
+    });
+  }
+
+  /** Looks, at most `patienceMs`, until no request and no reconciler is settling it. */
+  async function watch(id: string): Promise<Payment | undefined> {
     const deadline = clock() + patienceMs;
     for (;;) {
-      const payment = await journal.look(id).catch((cause) => {
-        throw outcomeUnknown(id, "the journal cannot be read", cause);
-      });
-      if (payment === undefined || payment.state !== "SETTLING" || clock() >= deadline) return payment;
       await delay(LOOK_EVERY_MS);
+      const payment = await look(id);
+      if (payment?.state !== "SETTLING" || clock() >= deadline) return payment;
     }
+  }
+
+  function watchOnce(id: string): Promise<Payment | undefined> {
+    const known = watched.get(id);
+    if (known !== undefined) return known;
+    const watching = watch(id).finally(() => watched.delete(id));
+    watched.set(id, watching);
+    return watching;
+  }
+
+  async function whenDecided(id: string): Promise<Payment | undefined> {
+    const payment = await look(id);
+    if (payment?.state !== "SETTLING" || waiting >= WAITING_MAX) return payment;
+    waiting += 1;
+    return watchOnce(id).finally(() => {
+      waiting -= 1;
+    });
   }
 
   return async function knownOutcome(id: string): Promise<PaidCall> {

@@ -9,7 +9,8 @@ import { personalMessageDigest, recoverAddress } from "../../../shared/ethereum/
 import { onlyHeaderValue } from "../../../shared/http/headers.ts";
 import { platformKeys } from "../../../shared/job-call/job-call.ts";
 import { type JobIds, jobKey } from "../../../shared/job-call/job-ids.ts";
-import { createConcurrencyLimit } from "../../../shared/lifecycle/concurrency-limit.ts";
+import { createFairLimit } from "../../../shared/lifecycle/fair-limit.ts";
+import { createShortCache } from "../../../shared/lifecycle/short-cache.ts";
 import { type Clock, REPLICA_CLOCK_SKEW_MS } from "../../../shared/time/clock.ts";
 
 type Restricted = { mode: "restricted_paid"; contract: Address; rpcUrl: Secret };
@@ -52,6 +53,8 @@ export type CallerRequest = {
   body: Uint8Array;
   /** As recovered from the payment's signature. */
   payer: Address;
+  /** Whose turn it is to ask a contract. */
+  party: string;
 };
 
 /** A caller who is proven and permitted. */
@@ -98,7 +101,8 @@ export function createCallerPolicy(deps: CallerPolicyDeps): AuthorizeCaller {
         throw new AppError("job.disabled", { reason: "its policy is disabled" });
       case "restricted_paid": {
         const caller = proven(request, policy);
-        if (await isPermittedCaller({ policy, serviceId, caller: caller.address })) return caller;
+        const { party } = request;
+        if (await isPermittedCaller({ policy, serviceId, caller: caller.address, party })) return caller;
         throw new AppError("caller.not_permitted", {
           reason: `${policy.contract} does not permit ${caller.address}`,
         });
@@ -173,6 +177,7 @@ type CallerQuestion = {
   policy: { contract: Address; rpcUrl: Secret };
   serviceId: number;
   caller: Address;
+  party: string;
 };
 
 /** Whether the policy's contract permits the caller. Throws `caller.check_unavailable` if it does not say. */
@@ -181,7 +186,7 @@ export type IsPermittedCaller = (question: CallerQuestion) => Promise<boolean>;
 /** A revocation takes this long to be seen. */
 const PERMITTED_MS = 30_000;
 /** Anybody can make up callers, and each is a question: strangers get no more of the node's time than this. */
-const QUESTIONS_MAX = 64;
+const QUESTIONS = { max: 64, waitingMax: 256, waitMs: 3000 };
 
 const SELECTOR = selectorOf("isPermittedCaller(uint64,address)");
 
@@ -202,11 +207,15 @@ export function createIsPermittedCaller({
   clock,
   callersMax,
 }: PermittedOptions): IsPermittedCaller {
-  const permitted = createPermitted(clock, callersMax);
-  const pending = new Map<string, Promise<boolean>>();
+  const permitted = createShortCache<boolean>({
+    keptMs: PERMITTED_MS,
+    ...(callersMax !== undefined && { entriesMax: callersMax }),
+    keeps: (outcome) => outcome.kind === "done" && outcome.result,
+    clock,
+  });
   const ethCalls = new Map<string, EthCall>();
-  const questions = createConcurrencyLimit({
-    max: QUESTIONS_MAX,
+  const questions = createFairLimit({
+    ...QUESTIONS,
     what: "questions about callers",
     code: "caller.check_unavailable",
   });
@@ -227,40 +236,9 @@ export function createIsPermittedCaller({
     return toAnswer(word);
   }
 
-  async function askAndRemember(key: string, question: CallerQuestion): Promise<boolean> {
-    const answer = await ask(question);
-    if (answer) permitted.add(key);
-    return answer;
-  }
-
-  function askOnce(key: string, question: CallerQuestion): Promise<boolean> {
-    const leave = questions.enter();
-    const asked = askAndRemember(key, question).finally(() => {
-      leave();
-      pending.delete(key);
-    });
-    pending.set(key, asked);
-    return asked;
-  }
-
-  return async function isPermittedCaller(question) {
-    const key = keyOf(question);
-    if (permitted.has(key)) return true;
-    return pending.get(key) ?? askOnce(key, question);
-  };
-}
-
-/** The callers that are permitted, each for `PERMITTED_MS`; beyond `callersMax` the oldest goes. */
-function createPermitted(clock: Clock, callersMax = 10_000) {
-  const until = new Map<string, number>();
-  return {
-    has: (key: string): boolean => (until.get(key) ?? 0) > clock(),
-    add(key: string): void {
-      until.delete(key);
-      until.set(key, clock() + PERMITTED_MS);
-      const oldest = until.size > callersMax ? until.keys().next().value : undefined;
-      if (oldest !== undefined) until.delete(oldest);
-    },
+  return (question) => {
+    const { party } = question;
+    return permitted.get(keyOf(question), () => questions.within(party, () => ask(question)));
   };
 }
 

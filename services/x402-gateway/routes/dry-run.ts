@@ -1,17 +1,17 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import type { Admission } from "../../../shared/gateway/admission.ts";
-import { readBody } from "../../../shared/http/body.ts";
+import { assertDeclared, readBody } from "../../../shared/http/body.ts";
 import type { BodyBudget } from "../../../shared/http/body-budget.ts";
 import { type JobIds, jobKey } from "../../../shared/job-call/job-ids.ts";
-import type { ConcurrencyLimit } from "../../../shared/lifecycle/concurrency-limit.ts";
+import { createFairLimit } from "../../../shared/lifecycle/fair-limit.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import { assertOffered, type Catalog, type Job, type RequestedJob } from "../catalog.ts";
 import { hasPayment } from "../payment/header.ts";
 import { assertInputs } from "../payment/operator-quote.ts";
 import { type KnownOutcome, refusedClaim } from "../payment/outcome.ts";
 import type { AuthorizeCaller, AuthorizedCaller } from "../policy/caller.ts";
-import type { CheckPayment, FindKnown, ReadPaidRequest } from "./pay-job.ts";
+import type { CheckPayment, FindKnown, PartyOf, ReadPaidRequest } from "./pay-job.ts";
 
 type Deps = {
   catalog: Catalog;
@@ -19,7 +19,6 @@ type Deps = {
   readPaidRequest: ReadPaidRequest;
   findKnown: FindKnown;
   knownOutcome: KnownOutcome;
-  paymentsInFlight: ConcurrencyLimit;
   check: CheckPayment;
   admission: Admission;
   authorizeCaller: AuthorizeCaller;
@@ -27,6 +26,7 @@ type Deps = {
   openMax: number;
   bodyBytesMax: number;
   bodies: BodyBudget;
+  partyOf: PartyOf;
 };
 
 export type DryRun = ReturnType<typeof createDryRun>;
@@ -34,11 +34,12 @@ export type DryRun = ReturnType<typeof createDryRun>;
 /**
  * POST …/auth-dry-run: whether this caller may buy the job, or the refusal that the paid route would answer with. With a
  * payment it makes all checks of the paid route and does not claim the payment; without one it makes those that need none.
- * It charges nothing and uses no nonce up.
+ * It charges nothing and uses no nonce up, and it reads no body that no policy looks at.
  */
 export function createDryRun(deps: Deps) {
-  const { catalog, requestedJob, readPaidRequest, findKnown, knownOutcome, paymentsInFlight, check } = deps;
-  const { admission, authorizeCaller, journal, openMax, bodyBytesMax, bodies } = deps;
+  const { catalog, requestedJob, readPaidRequest, findKnown, knownOutcome, check } = deps;
+  const { admission, authorizeCaller, journal, openMax, bodyBytesMax, bodies, partyOf } = deps;
+  const dryRuns = createFairLimit(DRY_RUNS);
 
   async function tryPayment(req: IncomingMessage, res: ServerResponse, ids: JobIds) {
     const request = readPaidRequest(req, res, ids);
@@ -52,7 +53,11 @@ export function createDryRun(deps: Deps) {
       await knownOutcome(known);
       return undefined;
     }
-    const { caller, job } = await check(req, request);
+    assertDeclared(req, bodyBytesMax);
+    const { caller, job } = await check(req, request, {
+      takesBody,
+      inTurn: (work) => dryRuns.within(request.party, work),
+    });
     if (job.operatorQuote !== undefined && (await journal.isQuoteUsed(job.operatorQuote.digest))) {
       throw refusedClaim("quote_used");
     }
@@ -65,20 +70,23 @@ export function createDryRun(deps: Deps) {
     assertOffered(job);
     admission.assertOpen(jobKey(ids));
     assertPayerNotAsked(job);
+    assertDeclared(req, bodyBytesMax);
+    if (!takesBody(job)) return undefined;
     const lease = bodies.lease(req);
     try {
       const body = await readBody(req, res, bodyBytesMax, { lease });
       if (job.operatorQuote !== undefined) assertInputs(job.operatorQuote, body);
-      return await authorizeCaller({ job, req, body, payer: NOBODY });
+      const party = partyOf(req);
+      return await dryRuns.within(party, () => authorizeCaller({ job, req, body, payer: NOBODY, party }));
     } finally {
       lease.release();
     }
   }
 
   return async function dryRun(req: IncomingMessage, res: ServerResponse, ids: JobIds) {
-    const caller: AuthorizedCaller | undefined = await paymentsInFlight.within(() =>
-      hasPayment(req) ? tryPayment(req, res, ids) : tryCaller(req, res, ids),
-    );
+    const caller: AuthorizedCaller | undefined = hasPayment(req)
+      ? await tryPayment(req, res, ids)
+      : await tryCaller(req, res, ids);
     if (caller?.nonce !== undefined && (await journal.isNonceUsed(caller.nonce.hash))) {
       throw refusedClaim("nonce_used");
     }
@@ -88,6 +96,22 @@ export function createDryRun(deps: Deps) {
       ...(caller !== undefined && { caller: caller.address }),
     };
   };
+}
+
+/** Beside those who pay, those who only try have little of the node's and the facilitator's time. */
+const DRY_RUNS = {
+  max: 16,
+  waitingMax: 64,
+  waitMs: 5000,
+  what: "dry-runs",
+  code: "payment.unavailable",
+} as const;
+
+/** Whether the caller's proof or the operator's quote is about the body. */
+function takesBody({ policy, operatorQuote }: Job): boolean {
+  const isSignedByCaller =
+    policy.mode === "restricted_paid" && policy.authMode === "delegated_caller_signature";
+  return isSignedByCaller || operatorQuote !== undefined;
 }
 
 /** For policies that do not look at the payer. */

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { AppError, messageOf } from "../../../shared/errors/app-error.ts";
 import type { Admission } from "../../../shared/gateway/admission.ts";
-import { readBody } from "../../../shared/http/body.ts";
+import { hashBody, readBody } from "../../../shared/http/body.ts";
 import type { BodyBudget, BodyLease } from "../../../shared/http/body-budget.ts";
 import { codingUnsupported, contentCoding } from "../../../shared/http/content-coding.ts";
 import { traceparentOf } from "../../../shared/http/headers.ts";
@@ -16,7 +16,6 @@ import type { SpentElsewhereList } from "../../../shared/payments/spent-elsewher
 import type { Clock } from "../../../shared/time/clock.ts";
 import { type Catalog, type Job, jobPath, type RequestedJob } from "../catalog.ts";
 import { AlreadySpent, type SinceOf } from "../chains.ts";
-import type { VerifyPayment } from "../facilitator/pool.ts";
 import {
   type AcceptedPayment,
   identifyPayment,
@@ -28,13 +27,14 @@ import { type MatchedOffer, matchOffer, type OfferSettings } from "../payment/of
 import { assertInputs, assertRequester, toQuoteUse } from "../payment/operator-quote.ts";
 import { answerPaid, type KnownOutcome, type PaidCall, toPaidCall } from "../payment/outcome.ts";
 import { type ClaimPayment, type Settle, toUnsettledCall } from "../payment/settle.ts";
+import type { Verified, VerifyAtLimits, Verifying } from "../payment/unpaid-verifies.ts";
 import type { AuthorizeCaller, AuthorizedCaller } from "../policy/caller.ts";
 
 type PayJobDeps = {
   readPaidRequest: ReadPaidRequest;
   findKnown: FindKnown;
   knownOutcome: KnownOutcome;
-  /** How many new payments may be under way, each with its body in memory. */
+  /** How many verified payments may be under way, each with its body in memory. */
   paymentsInFlight: ConcurrencyLimit;
   check: CheckPayment;
   claim: ClaimPayment;
@@ -52,7 +52,7 @@ export type PaymentAttempt = { ids: JobIds; startedAt: number; signed: SignedPay
 export type PayJob = ReturnType<typeof createPayJob>;
 
 /**
- * One request with a payment: `payJob` and `payNew` are its line, and `check` below has everything that can refuse it, before
+ * One request with a payment: `payJob`, `pay` and `payNew` are its line, and `check` below has everything that can refuse it, before
  * money moves.
  */
 export function createPayJob(deps: PayJobDeps) {
@@ -76,14 +76,15 @@ export function createPayJob(deps: PayJobDeps) {
   async function pay(req: IncomingMessage, request: PaidRequest): Promise<PaidCall> {
     const knownId = await findKnown(request);
     if (knownId !== undefined) return knownOutcome(knownId);
-    return paymentsInFlight.within(() => payNew(req, request));
-  }
-
-  async function payNew(req: IncomingMessage, request: PaidRequest): Promise<PaidCall> {
     const admitted = await admit(req, request);
     if (admitted.kind === "known") return knownOutcome(admitted.id);
+    return paymentsInFlight.within(() => payNew(req, admitted));
+  }
+
+  async function payNew(req: IncomingMessage, admitted: Admitted): Promise<PaidCall> {
     const payment = toNewPayment(req, admitted, metadataPrefix, clock());
     const claimed = await claim(payment);
+    admitted.verified.paid();
     if (claimed.kind === "known") return knownOutcome(claimed.id);
     const settled = await settle(payment);
     return toPaidCall(settled, { replayed: false });
@@ -92,7 +93,7 @@ export function createPayJob(deps: PayJobDeps) {
   /** Looks twice before it refuses: another replica may have claimed the same payment meanwhile (docs/decisions.md). */
   async function admit(req: IncomingMessage, request: PaidRequest): Promise<Admitted | Known> {
     try {
-      return await check(req, request);
+      return await check(req, request, PAID);
     } catch (refusal) {
       const id = await findKnown(request);
       if (id !== undefined) return { kind: "known", id };
@@ -122,6 +123,8 @@ export function createPayJob(deps: PayJobDeps) {
   }
 }
 
+const PAID: Manner = { takesBody: () => true, inTurn: (work) => work() };
+
 type Known = { kind: "known"; id: string };
 
 function fieldsOf({ id: callId, terms, replayed, settlement }: PaidCall) {
@@ -141,11 +144,20 @@ function fieldsOf({ id: callId, terms, replayed, settlement }: PaidCall) {
 type PaidRequest = {
   ids: JobIds;
   signed: SignedPayment;
+  /** Under which the client's address is counted. */
+  party: string;
   /** Counts the body. Whoever reads the request releases it in the end. */
   lease: BodyLease;
   /** Reads the body when it is first called, under the limit of that call; later calls get the same bytes. */
   readBody: (limitBytes: number) => Promise<Buffer>;
+  /** The hash of the body. If `readBody` was not called before, the bytes are gone then. */
+  bodySha256: (limitBytes: number) => Promise<string>;
 };
+
+type ReadDeps = { catalog: Catalog; admission: Admission; bodies: BodyBudget; partyOf: PartyOf };
+
+/** Under which the address of a request's client is counted (`addressKey`). */
+export type PartyOf = (req: IncomingMessage) => string;
 
 export type ReadPaidRequest = ReturnType<typeof createReadPaidRequest>;
 
@@ -153,7 +165,7 @@ export type ReadPaidRequest = ReturnType<typeof createReadPaidRequest>;
  * Reads the payment of a request, and who signed it; the body stays unread. A payment that cannot be read has no answer of
  * its own to look for, so the job, its policy and the limits refuse it first.
  */
-export function createReadPaidRequest(catalog: Catalog, admission: Admission, bodies: BodyBudget) {
+export function createReadPaidRequest({ catalog, admission, bodies, partyOf }: ReadDeps) {
   function readSigned(req: IncomingMessage, ids: JobIds): SignedPayment {
     try {
       return identifyPayment(readPayment(req), catalog.tokens);
@@ -171,10 +183,14 @@ export function createReadPaidRequest(catalog: Catalog, admission: Admission, bo
     return {
       ids,
       signed,
+      party: partyOf(req),
       lease,
       readBody(limitBytes) {
         body ??= readBody(req, res, limitBytes, { lease });
         return body;
+      },
+      async bodySha256(limitBytes) {
+        return body === undefined ? hashBody(req, res, limitBytes) : sha256Hex(await body);
       },
     };
   };
@@ -194,18 +210,18 @@ export function createFindKnown(journal: PaymentJournal) {
     return sameRequest === undefined ? undefined : journal.look(sameRequest);
   }
 
-  return async function findKnown({ ids, signed, readBody }: PaidRequest): Promise<string | undefined> {
+  return async function findKnown({ ids, signed, bodySha256 }: PaidRequest): Promise<string | undefined> {
     const known = await lookUp(signed);
     if (known === undefined) return undefined;
     const isSame = known.id === signed.callId || signed.decoded.version === 1;
     const code = isSame ? "payment.conflict" : "payment.identifier_conflict";
     const conflict = () => new AppError(code, { reason: `${known.id} was bought with another request` });
     if (known.route !== jobPath(ids)) throw conflict();
-    // No more is read than the body that was paid for.
-    const body = await readBody(known.terms.body_bytes).catch((error: unknown) => {
+    // No more is read than the body that was paid for, and nothing of it is kept.
+    const sha256 = await bodySha256(known.terms.body_bytes).catch((error: unknown) => {
       throw error instanceof AppError && error.code === "request.too_large" ? conflict() : error;
     });
-    if (sha256Hex(body) !== known.bodySha256) throw conflict();
+    if (sha256 !== known.bodySha256) throw conflict();
     return known.id;
   };
 }
@@ -214,7 +230,7 @@ type CheckDeps = {
   requestedJob: RequestedJob;
   admission: Admission;
   authorizeCaller: AuthorizeCaller;
-  verifyPayment: VerifyPayment;
+  verify: VerifyAtLimits;
   sinceOf: SinceOf;
   offerSettings: OfferSettings;
   bodyBytesMax: number;
@@ -230,50 +246,69 @@ type Admitted = {
   body: Buffer;
   caller: AuthorizedCaller | undefined;
   request: FacilitatorRequest;
-  /** The facilitator that verified the payment, which is the one to settle. */
-  facilitator: string;
+  verified: Verified;
   sinceBlock: bigint;
+};
+
+/** In which the paid route and the dry-run differ. */
+export type Manner = {
+  /** Whether the body of a request for this job is read. */
+  takesBody: (job: Job) => boolean;
+  /** Does what asks others, once the body is there. */
+  inTurn: <Result>(work: () => Promise<Result>) => Promise<Result>;
 };
 
 export type CheckPayment = ReturnType<typeof createCheckPayment>;
 
-/** Everything that can refuse a new payment, in this order. None of it moves money. */
+/**
+ * Everything that can refuse a new payment, in this order. None of it moves money. Whoever has no money, or has spent it, is refused
+ * before the body is read and before anybody but the token's node is asked.
+ */
 export function createCheckPayment(deps: CheckDeps) {
-  const { requestedJob, admission, authorizeCaller, verifyPayment, sinceOf } = deps;
+  const { requestedJob, admission, authorizeCaller, verify, sinceOf } = deps;
   const { offerSettings, bodyBytesMax, clock } = deps;
 
-  return async function check(req: IncomingMessage, paid: PaidRequest): Promise<Admitted> {
+  /** If the chain says meanwhile that the payment is used up, it does not matter what the facilitator says of it. */
+  async function verifyUnspent(verifying: Verifying): Promise<Verified> {
+    return verify(verifying).catch(async (refusal) => {
+      await sinceOf(verifying.signed, verifying.party).catch((error) => {
+        if (error instanceof AlreadySpent) throw error;
+      });
+      throw refusal;
+    });
+  }
+
+  return async function check(req: IncomingMessage, paid: PaidRequest, manner: Manner): Promise<Admitted> {
     const job = requestedJob(req, paid.ids);
     admission.assertOpen(jobKey(paid.ids));
     assertNotEncoded(req);
     const signed = inAcceptedToken(paid.signed);
-    const { decoded, token, payer } = signed;
+    const { decoded, payer } = signed;
+    const { party } = paid;
     const offer = matchOffer(signed, job, offerSettings, clock());
     if (job.operatorQuote !== undefined) assertRequester(job.operatorQuote, payer);
-    const body = await paid.readBody(bodyBytesMax);
+    const since = { block: await sinceOf(signed, party), at: clock() };
+    const body = manner.takesBody(job) ? await paid.readBody(bodyBytesMax) : NOTHING;
     if (job.operatorQuote !== undefined) assertInputs(job.operatorQuote, body);
-    const caller = await authorizeCaller({ job, req, body, payer });
     const request: FacilitatorRequest = {
       x402Version: decoded.version,
       paymentPayload: decoded.raw,
       paymentRequirements: offer.requirements,
     };
-    const network = decoded.version === 1 ? decoded.network : token.network;
-    const [facilitator, sinceBlock] = await bothOf(verifyPayment(request, network, token), sinceOf(signed));
-    paid.lease.prove(); // anybody can sign a payment; this one can be settled
-    failpoint("x402.after_verify");
-    return { kind: "admitted", signed, job, offer, body, caller, request, facilitator, sinceBlock };
+    return manner.inTurn(async () => {
+      const caller = await authorizeCaller({ job, req, body, payer, party });
+      const verified = await verifyUnspent({ request, signed, party });
+      const sinceBlock = clock() - since.at <= UNUSED_MS ? since.block : await sinceOf(signed, party);
+      paid.lease.prove(); // anybody can sign a payment; this one can be settled
+      failpoint("x402.after_verify");
+      return { kind: "admitted", signed, job, offer, body, caller, request, verified, sinceBlock };
+    });
   };
 }
 
-/** What both answer. If the chain says that the payment is used up, it does not matter what the facilitator says of it. */
-async function bothOf(verified: Promise<string>, since: Promise<bigint>): Promise<[string, bigint]> {
-  const [facilitator, block] = await Promise.allSettled([verified, since]);
-  if (block.status === "rejected" && block.reason instanceof AlreadySpent) throw block.reason;
-  if (facilitator.status === "rejected") throw facilitator.reason;
-  if (block.status === "rejected") throw block.reason;
-  return [facilitator.value, block.value];
-}
+/** A body and a caller's contract may take longer; then the chain is asked again. */
+const UNUSED_MS = 2000;
+const NOTHING = Buffer.alloc(0);
 
 /** The runner would get an encoded body without being told of its coding. */
 function assertNotEncoded(req: IncomingMessage): void {
@@ -284,7 +319,7 @@ function assertNotEncoded(req: IncomingMessage): void {
 /** What the claim writes before money moves. */
 function toNewPayment(
   req: IncomingMessage,
-  { signed, job, offer, body, caller, request, facilitator, sinceBlock }: Admitted,
+  { signed, job, offer, body, caller, request, verified, sinceBlock }: Admitted,
   metadataPrefix: string,
   now: number,
 ): NewPayment {
@@ -321,7 +356,7 @@ function toNewPayment(
     call,
     terms,
     request,
-    facilitator,
+    facilitator: verified.facilitator,
     sinceBlock,
     route: jobPath(job),
     identifier,

@@ -73,6 +73,7 @@ function authorize({ policy = delegated, serviceId = 1, jobIndex = 7, ...asked }
     req: asked.req ?? withHeaders(KNOWN),
     body: asked.body ?? Buffer.from("hello"),
     payer: asked.payer ?? PAYER,
+    party: "127.0.0.1",
   });
 }
 
@@ -296,14 +297,15 @@ describe("isPermittedCaller", () => {
       return ethCall;
     };
     const isPermitted = createIsPermittedCaller({ ethCallAt, clock: () => now, ...options });
-    const question = { policy: { contract: CONTRACT, rpcUrl: RPC }, serviceId: 1, caller: CALLER } as const;
+    const policy = { contract: CONTRACT, rpcUrl: RPC } as const;
+    const question = { policy, serviceId: 1, caller: CALLER, party: "192.0.2.1" } as const;
     return {
       calls,
       nodes,
       pass: (ms: number) => {
         now += ms;
       },
-      ask: (changed: Partial<{ serviceId: number; caller: `0x${string}` }> = {}) =>
+      ask: (changed: Partial<{ serviceId: number; caller: `0x${string}`; party: string }> = {}) =>
         isPermitted({ ...question, ...changed }),
     };
   }
@@ -353,7 +355,7 @@ describe("isPermittedCaller", () => {
     expect(await ask({ caller: PAYER })).toBe(true);
   });
 
-  test("no more than 64 permissions are asked for at a time: others are told to come back, known callers need none", async () => {
+  test("no more than 64 permissions are asked for at a time: others wait, of one address so many, and known callers need none", async () => {
     const held: (() => void)[] = [];
     let holds = false;
     const { ask, calls } = fixture(
@@ -361,17 +363,23 @@ describe("isPermittedCaller", () => {
     );
     await ask({ serviceId: 1000 });
     holds = true;
-    const asked = Array.from({ length: 200 }, (_, serviceId) => ask({ serviceId }));
+    const asked = Array.from({ length: 400 }, (_, serviceId) => ask({ serviceId }));
+    asked.push(ask({ serviceId: 400, party: "192.0.2.2" }));
     const results = Promise.allSettled(asked);
     expect(await ask({ serviceId: 1000 })).toBe(true);
     await setImmediate();
     expect(calls).toHaveLength(1 + 64);
-    for (const answer of held) answer();
+    for (let answered = 0; answered < 321; answered++) {
+      held[answered]?.();
+      await setImmediate();
+      expect(calls.length).toBeLessThanOrEqual(1 + 64 + answered + 1);
+    }
     const refused = (await results).flatMap((each) => (each.status === "rejected" ? [each.reason] : []));
-    expect(refused).toHaveLength(136);
-    expect(refused[0]).toMatchObject({ code: "caller.check_unavailable", retryAfterMs: expect.any(Number) });
+    expect(refused).toHaveLength(400 - 64 - 256);
+    expect(refused[0]).toMatchObject({ code: "request.rate_limited", retryAfterMs: expect.any(Number) });
+    expect((await Promise.allSettled(asked)).at(-1)).toMatchObject({ status: "fulfilled", value: true });
     holds = false;
-    expect(await ask({ serviceId: 199 })).toBe(true);
+    expect(await ask({ serviceId: 399 })).toBe(true);
   });
 
   test("the permissions of different callers and services are kept apart", async () => {

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { JOB_PATH, PRICE, useX402 } from "../../../../fixtures/x402.ts";
 import { newPayer } from "../../../../support/devnet.ts";
+import { openRaw } from "../../../../support/http.ts";
 import { honouringQuotes, quoteOf, signQuote } from "../../operator-quotes.ts";
 import { DELEGATED, proofOf, restrictedJobs } from "../../restricted-jobs.ts";
 
@@ -43,4 +44,16 @@ test("a dry-run without a payment allows an operator's quote that is honoured", 
   const x402 = await fixture.gateway(honouringQuotes);
   const answer = await x402.post(signQuote(quoteOf(fixture.payer)).header, { path: DRY_RUN });
   expect([answer.status, answer.json()["allowed"]]).toEqual([200, true]);
+});
+
+test("a dry-run of a job that anybody may buy waits for no body, with a payment or without", async () => {
+  const x402 = await fixture.gateway();
+  const payment = await x402.pay({ payer: fixture.payer });
+  for (const headers of [{}, payment]) {
+    const lines = Object.entries({ Host: "x", "Content-Length": "1048576", ...headers });
+    const head = lines.map(([name, value]) => `${name}: ${value}\r\n`).join("");
+    const raw = openRaw(x402.address, `POST ${JOB_PATH}/auth-dry-run HTTP/1.1\r\n${head}\r\n`);
+    await expect.poll(raw.received, { timeout: 10_000 }).toMatch(/"allowed":true/);
+    raw.socket.destroy();
+  }
 });

@@ -1,0 +1,101 @@
+import { sha256Hex } from "../../../shared/crypto/compare.ts";
+import { AppError } from "../../../shared/errors/app-error.ts";
+import { createAllowance } from "../../../shared/lifecycle/allowance.ts";
+import { createShortCache } from "../../../shared/lifecycle/short-cache.ts";
+import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
+import type { Clock, Settled } from "../../../shared/time/clock.ts";
+import type { VerifyPayment } from "../facilitator/pool.ts";
+import type { AcceptedPayment } from "./header.ts";
+
+type Options = {
+  verifyPayment: VerifyPayment;
+  /** How many verifies a minute may end without a payment: for each payer, and for each address. */
+  perPayer: number;
+  perAddress: number;
+  clock: Clock;
+};
+
+/** Who asks for a verify, and with what. */
+export type Verifying = {
+  request: FacilitatorRequest;
+  signed: AcceptedPayment;
+  /** Under which the client's address is counted. */
+  party: string;
+};
+
+export type Verified = {
+  /** The URL of the facilitator that said yes, which is the one to settle. */
+  facilitator: string;
+  /** Call it once the payment is claimed: then its verify was not for nothing. */
+  paid(): void;
+};
+
+export type VerifyAtLimits = (verifying: Verifying) => Promise<Verified>;
+
+/** For so long a refused payment is refused again without asking. */
+const REFUSED_MS = 3000;
+
+/**
+ * Has a payment verified at a bounded cost for the facilitator: the same one is verified once at a time, a refusal counts for some
+ * seconds, and payers and addresses whose verifies lead to no payment may have so many a minute. Throws what `verifyPayment`
+ * throws, and `request.rate_limited`.
+ */
+export function createVerifyAtLimits({
+  verifyPayment,
+  perPayer,
+  perAddress,
+  clock,
+}: Options): VerifyAtLimits {
+  const verifies = createShortCache<Verified>({ keptMs: REFUSED_MS, keeps: isRefusal, clock });
+  const allowance = (perMinute: number, whose: string) =>
+    createAllowance({
+      perMinute,
+      what: `verifies of ${whose}`,
+      publicDetail: `too many payments of this ${whose} were verified and not made`,
+      clock,
+    });
+  const ofPayers = allowance(perPayer, "payer");
+  const ofAddresses = allowance(perAddress, "address");
+
+  /** Uses one of both, or none. */
+  function use(payer: string, party: string): () => void {
+    const giveBack = ofPayers.use(payer);
+    try {
+      const giveBackToo = ofAddresses.use(party);
+      return () => {
+        giveBack();
+        giveBackToo();
+      };
+    } catch (refusal) {
+      giveBack();
+      throw refusal;
+    }
+  }
+
+  async function verify({ request, signed, party }: Verifying): Promise<Verified> {
+    const { decoded, token, payer } = signed;
+    const paid = use(payer, party);
+    const network = decoded.version === 1 ? decoded.network : token.network;
+    const facilitator = await verifyPayment(request, network, token).catch((error: unknown) => {
+      if (!isRefusedPayment(error)) paid(); // it is not the payer's fault
+      throw error;
+    });
+    return { facilitator, paid };
+  }
+
+  return (verifying) => {
+    const { request, signed } = verifying;
+    const { x402Version, paymentPayload, paymentRequirements } = request;
+    const asked = JSON.stringify([x402Version, paymentPayload, paymentRequirements]);
+    const key = `${signed.callId} ${sha256Hex(Buffer.from(asked))}`;
+    return verifies.get(key, () => verify(verifying));
+  };
+}
+
+function isRefusal(outcome: Settled<Verified>): boolean {
+  return outcome.kind === "failed" && isRefusedPayment(outcome.error);
+}
+
+function isRefusedPayment(error: unknown): boolean {
+  return error instanceof AppError && error.code === "payment.rejected";
+}

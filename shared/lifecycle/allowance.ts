@@ -1,0 +1,60 @@
+import { AppError } from "../errors/app-error.ts";
+import type { Clock } from "../time/clock.ts";
+
+type Options = {
+  /** What each party may use at once, and gets back in a minute. */
+  perMinute: number;
+  /** What is counted, as the log names it. */
+  what: string;
+  /** Told to whoever has used it up. */
+  publicDetail: string;
+  clock: Clock;
+};
+
+export type Allowance = {
+  /** Uses one of this party's. Returns what gives it back. Throws `request.rate_limited` if none is left. */
+  use(party: string): () => void;
+};
+
+/** Beyond this many the one that was begun first is forgotten, and has all of its own again. */
+const PARTIES_MAX = 10_000;
+
+type Bucket = { left: number; at: number };
+
+/** A token bucket for each party, in the memory of this process. */
+export function createAllowance({ perMinute, what, publicDetail, clock }: Options): Allowance {
+  const buckets = new Map<string, Bucket>();
+  const msEach = 60_000 / perMinute;
+
+  function bucketOf(party: string): Bucket {
+    const now = clock();
+    const known = buckets.get(party);
+    if (known !== undefined) {
+      known.left = Math.min(perMinute, known.left + Math.max(0, now - known.at) / msEach);
+      known.at = now;
+      return known;
+    }
+    const bucket = { left: perMinute, at: now };
+    buckets.set(party, bucket);
+    const oldest = buckets.size > PARTIES_MAX ? buckets.keys().next().value : undefined;
+    if (oldest !== undefined) buckets.delete(oldest);
+    return bucket;
+  }
+
+  return {
+    use(party) {
+      const bucket = bucketOf(party);
+      if (bucket.left < 1) {
+        const reason = `${party} is over ${perMinute} ${what} a minute`;
+        const retryAfterMs = Math.ceil((1 - bucket.left) * msEach);
+        throw new AppError("request.rate_limited", { reason, publicDetail, retryAfterMs });
+      }
+      bucket.left -= 1;
+      let isUsed = true;
+      return () => {
+        if (isUsed) bucket.left += 1;
+        isUsed = false;
+      };
+    },
+  };
+}

@@ -1,0 +1,19 @@
+import { text } from "node:stream/consumers";
+import { listen } from "../../../shared/http/listen.ts";
+
+/** A node that is another one, and counts what contracts are asked of it. */
+export async function countingNode(rpcUrl: string) {
+  let calls = 0;
+  const server = await listen(async (req, res) => {
+    const body = await text(req);
+    if (body.includes('"eth_call"')) calls += 1;
+    const answer = await fetch(rpcUrl, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body,
+    });
+    res.writeHead(answer.status, { "content-type": "application/json" });
+    res.end(await answer.text());
+  }, "127.0.0.1:0");
+  return { url: server.url, calls: () => calls, close: () => server.close(0) };
+}

@@ -1,0 +1,149 @@
+import { expect, test } from "vitest";
+import type { DevAccount } from "../../../../../services/devnet/chain.ts";
+import { eventually } from "../../../../../shared/dev/wait.ts";
+import { useEnds } from "../../../../fixtures/ends.ts";
+import { JOB_PATH, type TestX402, useX402 } from "../../../../fixtures/x402.ts";
+import { codeOf } from "../../../../support/books.ts";
+import { newPayer } from "../../../../support/devnet.ts";
+import { type OpenRaw, openRaw } from "../../../../support/http.ts";
+import { countingNode } from "../../counting-node.ts";
+
+const fixture = useX402();
+const ends = useEnds();
+
+const MIB = 1024 * 1024;
+
+/** The head of a request whose body is declared, and comes once it is asked for. */
+function headOf(payment: Readonly<Record<string, string>>): string {
+  const [[name, value] = ["", ""]] = Object.entries(payment);
+  const framing = `Content-Length: ${MIB}\r\nExpect: 100-continue`;
+  return `POST ${JOB_PATH} HTTP/1.1\r\nHost: x\r\n${name}: ${value}\r\n${framing}\r\n\r\n`;
+}
+
+const isBodyWanted = ({ received }: OpenRaw) => received().startsWith("HTTP/1.1 100 ");
+
+/** Opens so many connections with the same bytes, and closes them after the test. */
+function openMany(x402: TestX402, connections: number, bytes: string) {
+  const raws = Array.from({ length: connections }, () => openRaw(x402.address, bytes));
+  ends.defer(() => raws.forEach(({ socket }) => void socket.destroy()));
+  return raws;
+}
+
+test("a payer without the money is refused before the facilitator is asked and before the body has come", async () => {
+  const x402 = await fixture.gateway();
+  const headers = await x402.pay({ payer: await newPayer(fixture.devnet, 1n) });
+  const [raw] = openMany(x402, 1, headOf(headers));
+  await expect.poll(() => raw?.received(), { timeout: 10_000 }).toMatch(/\}$/);
+  expect(raw?.received()).toMatch(/^HTTP\/1\.1 402 [\s\S]*insufficient_funds/);
+  expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+});
+
+test("a header of a payer without the money that comes a thousand times is a few questions to the node", async () => {
+  const node = await countingNode(fixture.devnet.rpcUrl);
+  ends.defer(node.close);
+  const x402 = await fixture.gateway({ token: { rpc_url: node.url } });
+  const headers = await x402.pay({ payer: await newPayer(fixture.devnet, 0n) });
+  const before = node.calls();
+  for (let round = 0; round < 10; round++) {
+    const answers = await Promise.all(Array.from({ length: 100 }, () => x402.post(headers)));
+    for (const answer of answers) expect(codeOf(answer)).toBe("payment.rejected");
+  }
+  expect(node.calls() - before).toBeLessThan(100);
+});
+
+test("a payment that the facilitator refuses is verified once, however often and on however many connections it comes", async () => {
+  const x402 = await fixture.gateway();
+  const headers = await x402.pay({ payer: fixture.payer });
+  await fixture.devnet.control.fault({ on: "verify", kind: "refuse" });
+  for (let round = 0; round < 2; round++) {
+    const answers = await Promise.all(Array.from({ length: 50 }, () => x402.post(headers)));
+    for (const answer of answers) expect(codeOf(answer)).toBe("payment.rejected");
+  }
+  expect(await fixture.asked()).toEqual({ verify: 1, settle: 0 });
+  await fixture.devnet.control.clearFaults();
+  x402.skip(3001);
+  expect((await x402.post(headers)).status).toBe(202);
+});
+
+test("a payer whose verifies lead to no payment is told to come later, and no other payer; a purchase costs no verify", async () => {
+  const x402 = await fixture.gateway({ x402: { unpaid_verifies_per_payer: 2 } });
+  const payment = () => x402.pay({ payer: fixture.payer });
+  const bought = await payment();
+  for (let each = 0; each < 3; each++)
+    expect((await x402.post(each === 0 ? bought : await payment())).status).toBe(202);
+
+  await fixture.devnet.control.fault({ on: "verify", kind: "refuse" });
+  for (let each = 0; each < 2; each++)
+    expect(codeOf(await x402.post(await payment()))).toBe("payment.rejected");
+  await fixture.devnet.control.clearFaults();
+  const refused = await x402.post(await payment());
+  expect([refused.status, codeOf(refused)]).toEqual([429, "request.rate_limited"]);
+  expect(Number(refused.headers["retry-after"])).toBeGreaterThan(0);
+  expect(refused.headers["payment-required"]).toBeUndefined();
+  const another = await newPayer(fixture.devnet);
+  expect((await x402.post(await x402.pay({ payer: another }))).status).toBe(202);
+  expect((await x402.post(bought)).headers["idempotent-replayed"]).toBe("true");
+
+  x402.skip(Number(refused.headers["retry-after"]) * 1000);
+  expect((await x402.post(await payment())).status).toBe(202);
+});
+
+test("an address whose verifies lead to no payment is told to come later; behind a trusted proxy each client has its own", async () => {
+  const x402 = await fixture.gateway({
+    x402: { unpaid_verifies_per_address: 2 },
+    http: { trustedProxies: ["127.0.0.1"] },
+  });
+  const payFrom = async (payer: DevAccount, address: string) =>
+    x402.post({ ...(await x402.pay({ payer })), "X-Forwarded-For": address });
+  await fixture.devnet.control.fault({ on: "verify", kind: "refuse", times: 2 });
+  for (let each = 0; each < 2; each++)
+    expect(codeOf(await payFrom(await newPayer(fixture.devnet), "192.0.2.1"))).toBe("payment.rejected");
+  expect(codeOf(await payFrom(fixture.payer, "192.0.2.1"))).toBe("request.rate_limited");
+  expect((await payFrom(fixture.payer, "192.0.2.2")).status).toBe(202);
+});
+
+test("1,100 payments whose bodies do not come stop no sale and keep nothing in memory", async () => {
+  const x402 = await fixture.gateway();
+  const stalled = await x402.pay({ payer: fixture.payer });
+  const raws = openMany(x402, 1100, headOf(stalled));
+  await eventually("their bodies are waited for", () => raws.every(isBodyWanted));
+  const headers = await x402.pay({ payer: await newPayer(fixture.devnet) });
+  expect((await x402.post(headers)).status).toBe(202);
+  expect(x402.gateway.bodyBytes()).toBe(0);
+});
+
+test("repeats of a payment are told what became of it without a byte of their bodies in memory", async () => {
+  const x402 = await fixture.gateway();
+  const body = "x".repeat(MIB);
+  const headers = await x402.pay({ payer: fixture.payer });
+  expect((await x402.post(headers, { body })).status).toBe(202);
+  const raws = openMany(x402, 50, headOf(headers));
+  await eventually("their bodies are waited for", () => raws.every(isBodyWanted));
+  let most = 0;
+  const watching = setInterval(() => {
+    most = Math.max(most, x402.gateway.bodyBytes());
+  });
+  for (const { socket } of raws) socket.write(body);
+  await eventually("all are answered", () => raws.every(({ received }) => /\}$/.test(received())));
+  clearInterval(watching);
+  for (const { received } of raws) expect(received()).toMatch(/HTTP\/1\.1 202 /);
+  expect(most).toBe(0);
+  const other = await x402.post(headers, { body: `y${body.slice(1)}` });
+  expect(codeOf(other)).toBe("payment.conflict");
+});
+
+test("however many repeats wait for a settlement, the journal is read for them as for one", async () => {
+  const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 5 } });
+  const headers = await x402.pay({ payer: fixture.payer });
+  await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 2000, times: 1 });
+  const first = x402.post(headers);
+  await eventually("it is being settled", async () => (await fixture.asked()).settle === 1);
+  const scripts = async () => {
+    const stats = await x402.redis.info("commandstats");
+    return Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1]);
+  };
+  const before = await scripts();
+  const repeats = await Promise.all(Array.from({ length: 100 }, () => x402.post(headers)));
+  for (const { status } of [...repeats, await first]) expect(status).toBe(202);
+  expect((await scripts()) - before).toBeLessThan(600);
+});
