@@ -33,12 +33,14 @@ import { createReconcile } from "./reconciler/reconcile.ts";
 import { startReconciler } from "./reconciler/reconciler.ts";
 import { readCallStatus } from "./routes/call-status.ts";
 import { createChallenge } from "./routes/challenge.ts";
-import { createDryRun } from "./routes/dry-run.ts";
+import { createDryRun, createDryRunManner } from "./routes/dry-run.ts";
 import {
   createCheckPayment,
   createFindKnown,
   createPayJob,
   createReadPaidRequest,
+  type Manner,
+  PAID,
 } from "./routes/pay-job.ts";
 import { toPriceAnswer } from "./routes/price.ts";
 import { CORS_HEADERS, createHandler, createRefuse } from "./server.ts";
@@ -108,21 +110,25 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   const findKnown = createFindKnown(journal);
   const knownOutcome = createKnownOutcome({ journal, clock, patienceMs: settleTimeoutMs });
   const paymentsInFlight = createPaymentsInFlight(bodyBytesMax);
-  const check = createCheckPayment({
-    requestedJob,
-    admission,
-    authorizeCaller,
-    verify: createVerifyAtLimits({
-      verifyPayment: createVerifyPayment(facilitators, log),
-      perPayer: x402.unpaid_verifies_per_payer,
-      perAddress: x402.unpaid_verifies_per_address,
+  const verifyPayment = createVerifyPayment(facilitators, log);
+  /** What dry-runs use up of a payer's verifies is not missed by his payments. */
+  const checkIn = (manner: Manner) =>
+    createCheckPayment({
+      requestedJob,
+      admission,
+      authorizeCaller,
+      verify: createVerifyAtLimits({
+        verifyPayment,
+        perPayer: x402.unpaid_verifies_per_payer,
+        perAddress: x402.unpaid_verifies_per_address,
+        clock,
+      }),
+      sinceOf: chains.sinceOf,
+      offerSettings,
+      bodyBytesMax,
+      manner,
       clock,
-    }),
-    sinceOf: chains.sinceOf,
-    offerSettings,
-    bodyBytesMax,
-    clock,
-  });
+    });
   const review = createReview({ journal, clock, log });
   const enqueueSettled = createEnqueueSettled({ journal, beginWrite, review, clock });
   const confirmSettlement = createConfirmSettlement({ chainOf, clock });
@@ -146,7 +152,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     findKnown,
     knownOutcome,
     paymentsInFlight,
-    check,
+    check: checkIn(PAID),
     claim,
     settle,
     spentElsewhere: createSpentElsewhere(partition),
@@ -155,13 +161,15 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     clock,
     log,
   });
+  const dryRunManner = createDryRunManner();
   const dryRun = createDryRun({
     catalog,
     requestedJob,
     readPaidRequest,
     findKnown,
     knownOutcome,
-    check,
+    check: checkIn(dryRunManner),
+    manner: dryRunManner,
     admission,
     authorizeCaller,
     journal,

@@ -11,7 +11,7 @@ import { hasPayment } from "../payment/header.ts";
 import { assertInputs } from "../payment/operator-quote.ts";
 import { type KnownOutcome, refusedClaim } from "../payment/outcome.ts";
 import type { AuthorizeCaller, AuthorizedCaller } from "../policy/caller.ts";
-import type { CheckPayment, FindKnown, PartyOf, ReadPaidRequest } from "./pay-job.ts";
+import type { CheckPayment, FindKnown, Manner, PartyOf, ReadPaidRequest } from "./pay-job.ts";
 
 type Deps = {
   catalog: Catalog;
@@ -19,7 +19,9 @@ type Deps = {
   readPaidRequest: ReadPaidRequest;
   findKnown: FindKnown;
   knownOutcome: KnownOutcome;
+  /** In this route's manner. */
   check: CheckPayment;
+  manner: Manner;
   admission: Admission;
   authorizeCaller: AuthorizeCaller;
   journal: PaymentJournal;
@@ -38,8 +40,8 @@ export type DryRun = ReturnType<typeof createDryRun>;
  */
 export function createDryRun(deps: Deps) {
   const { catalog, requestedJob, readPaidRequest, findKnown, knownOutcome, check } = deps;
-  const { admission, authorizeCaller, journal, openMax, bodyBytesMax, bodies, partyOf } = deps;
-  const dryRuns = createFairLimit(DRY_RUNS);
+  const { admission, authorizeCaller, journal, openMax, bodyBytesMax, bodies, partyOf, manner } = deps;
+  const { takesBody, inTurn } = manner;
 
   async function tryPayment(req: IncomingMessage, res: ServerResponse, ids: JobIds) {
     const request = readPaidRequest(req, res, ids);
@@ -54,10 +56,7 @@ export function createDryRun(deps: Deps) {
       return undefined;
     }
     assertDeclared(req, bodyBytesMax);
-    const { caller, job } = await check(req, request, {
-      takesBody,
-      inTurn: (work) => dryRuns.within(request.party, work),
-    });
+    const { caller, job } = await check(req, request);
     if (job.operatorQuote !== undefined && (await journal.isQuoteUsed(job.operatorQuote.digest))) {
       throw refusedClaim("quote_used");
     }
@@ -77,7 +76,7 @@ export function createDryRun(deps: Deps) {
       const body = await readBody(req, res, bodyBytesMax, { lease });
       if (job.operatorQuote !== undefined) assertInputs(job.operatorQuote, body);
       const party = partyOf(req);
-      return await dryRuns.within(party, () => authorizeCaller({ job, req, body, payer: NOBODY, party }));
+      return await inTurn(party, () => authorizeCaller({ job, req, body, payer: NOBODY, party }));
     } finally {
       lease.release();
     }
@@ -106,6 +105,11 @@ const DRY_RUNS = {
   what: "dry-runs",
   code: "payment.unavailable",
 } as const;
+
+export function createDryRunManner(): Manner {
+  const dryRuns = createFairLimit(DRY_RUNS);
+  return { takesBody, inTurn: dryRuns.within };
+}
 
 /** Whether the caller's proof or the operator's quote is about the body. */
 function takesBody({ policy, operatorQuote }: Job): boolean {

@@ -93,7 +93,7 @@ export function createPayJob(deps: PayJobDeps) {
   /** Looks twice before it refuses: another replica may have claimed the same payment meanwhile (docs/decisions.md). */
   async function admit(req: IncomingMessage, request: PaidRequest): Promise<Admitted | Known> {
     try {
-      return await check(req, request, PAID);
+      return await check(req, request);
     } catch (refusal) {
       const id = await findKnown(request);
       if (id !== undefined) return { kind: "known", id };
@@ -122,8 +122,6 @@ export function createPayJob(deps: PayJobDeps) {
       .catch((error) => log.warn("payment.not_noted", { callId: id, reason: messageOf(error) }));
   }
 }
-
-const PAID: Manner = { takesBody: () => true, inTurn: (work) => work() };
 
 type Known = { kind: "known"; id: string };
 
@@ -234,6 +232,7 @@ type CheckDeps = {
   sinceOf: SinceOf;
   offerSettings: OfferSettings;
   bodyBytesMax: number;
+  manner: Manner;
   clock: Clock;
 };
 
@@ -255,8 +254,10 @@ export type Manner = {
   /** Whether the body of a request for this job is read. */
   takesBody: (job: Job) => boolean;
   /** Does what asks others, once the body is there. */
-  inTurn: <Result>(work: () => Promise<Result>) => Promise<Result>;
+  inTurn: <Result>(party: string, work: () => Promise<Result>) => Promise<Result>;
 };
+
+export const PAID: Manner = { takesBody: () => true, inTurn: (_party, work) => work() };
 
 export type CheckPayment = ReturnType<typeof createCheckPayment>;
 
@@ -266,7 +267,7 @@ export type CheckPayment = ReturnType<typeof createCheckPayment>;
  */
 export function createCheckPayment(deps: CheckDeps) {
   const { requestedJob, admission, authorizeCaller, verify, sinceOf } = deps;
-  const { offerSettings, bodyBytesMax, clock } = deps;
+  const { offerSettings, bodyBytesMax, manner, clock } = deps;
 
   /** If the chain says meanwhile that the payment is used up, it does not matter what the facilitator says of it. */
   async function verifyUnspent(verifying: Verifying): Promise<Verified> {
@@ -278,7 +279,7 @@ export function createCheckPayment(deps: CheckDeps) {
     });
   }
 
-  return async function check(req: IncomingMessage, paid: PaidRequest, manner: Manner): Promise<Admitted> {
+  return async function check(req: IncomingMessage, paid: PaidRequest): Promise<Admitted> {
     const job = requestedJob(req, paid.ids);
     admission.assertOpen(jobKey(paid.ids));
     assertNotEncoded(req);
@@ -295,7 +296,7 @@ export function createCheckPayment(deps: CheckDeps) {
       paymentPayload: decoded.raw,
       paymentRequirements: offer.requirements,
     };
-    return manner.inTurn(async () => {
+    return manner.inTurn(party, async () => {
       const caller = await authorizeCaller({ job, req, body, payer, party });
       const verified = await verifyUnspent({ request, signed, party });
       const sinceBlock = clock() - since.at <= UNUSED_MS ? since.block : await sinceOf(signed, party);

@@ -102,6 +102,16 @@ test("an address whose verifies lead to no payment is told to come later; behind
   expect((await payFrom(fixture.payer, "192.0.2.2")).status).toBe(202);
 });
 
+test("a payer who only tries is told to come later, and may buy all the same", async () => {
+  const x402 = await fixture.gateway({ x402: { unpaid_verifies_per_payer: 2 } });
+  const headers = await x402.pay({ payer: fixture.payer });
+  const tries = [1, 2, 3].map(() => () => x402.post(headers, { path: `${JOB_PATH}/auth-dry-run` }));
+  const statuses: number[] = [];
+  for (const tryIt of tries) statuses.push((await tryIt()).status);
+  expect(statuses).toEqual([200, 200, 429]);
+  expect((await x402.post(headers)).status).toBe(202);
+});
+
 test("1,100 payments whose bodies do not come stop no sale and keep nothing in memory", async () => {
   const x402 = await fixture.gateway();
   const stalled = await x402.pay({ payer: fixture.payer });
