@@ -58,6 +58,8 @@ export type PayJob = ReturnType<typeof createPayJob>;
 export function createPayJob(deps: PayJobDeps) {
   const { readPaidRequest, findKnown, knownOutcome, paymentsInFlight, check, claim, settle } = deps;
   const { spentElsewhere, statusUrlOf, metadataPrefix, clock, log } = deps;
+  /** While a refusal is believed (chains.ts) it is one and the same, and noted once. */
+  const noted = new WeakSet<AlreadySpent>();
 
   return async function payJob(
     req: IncomingMessage,
@@ -103,7 +105,10 @@ export function createPayJob(deps: PayJobDeps) {
   }
 
   /** For the operator: it may be that the payer has paid, and somebody else has sent the payment. */
-  async function noteSpent({ signed, ids }: PaidRequest, { block }: AlreadySpent): Promise<void> {
+  async function noteSpent({ signed, ids }: PaidRequest, refusal: AlreadySpent): Promise<void> {
+    if (noted.has(refusal)) return;
+    noted.add(refusal);
+    const { block } = refusal;
     const { callId: id, payer, decoded, token } = inAcceptedToken(signed);
     const { nonce, value, validAfter, validBefore } = decoded.authorization;
     const { network, asset, symbol, payTo: pay_to } = token;
