@@ -3,6 +3,7 @@ import { z } from "zod";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { toHex, UINT64_MAX } from "../../shared/ethereum/encoding.ts";
 import { readBody } from "../../shared/http/body.ts";
+import type { ClientAddressOf } from "../../shared/http/client-address.ts";
 import { rawPath } from "../../shared/http/headers.ts";
 import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
 import { encodeQuoteHeader, toQuoteJson } from "../../shared/pricing/job-quote.ts";
@@ -10,8 +11,10 @@ import { type AskPrice, invalid, type JobPriceAnswer, type JobPriceRequest } fro
 
 const BODY_BYTES_MAX = 16 * 1024;
 
+type Deps = { addressOf: ClientAddressOf; isEnding: () => boolean };
+
 /** POST /pricing/jobs/{service_id}/{job_index}/quote: GetJobPrice over HTTP and JSON. */
-export function createHttpHandler(ask: AskPrice, isEnding: () => boolean): RequestListener {
+export function createHttpHandler(ask: AskPrice, { addressOf, isEnding }: Deps): RequestListener {
   return async (req, res) => {
     if (isEnding()) res.setHeader("Connection", "close");
     const path = rawPath(req.url ?? "");
@@ -19,7 +22,11 @@ export function createHttpHandler(ask: AskPrice, isEnding: () => boolean): Reque
     if (ids === undefined) return refuse(req, res, nothingAt(path));
     if (req.method !== "POST") return refuseMethod(req, res);
     try {
-      const read = async () => parseQuoteRequest(ids, await readBody(req, res, BODY_BYTES_MAX));
+      const address = addressOf(req);
+      const read = async () => ({
+        ...parseQuoteRequest(ids, await readBody(req, res, BODY_BYTES_MAX)),
+        address,
+      });
       sendAnswer(res, await ask("http", read));
     } catch (thrown) {
       refuse(req, res, toAppError(thrown), ids);

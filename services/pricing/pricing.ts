@@ -5,6 +5,7 @@ import { AppError } from "../../shared/errors/app-error.ts";
 import type { Address } from "../../shared/ethereum/address.ts";
 import { createSigner, isPrivateKey } from "../../shared/ethereum/signatures.ts";
 import { domainSeparator, type Eip712Domain } from "../../shared/ethereum/typed-data.ts";
+import { createClientAddressOf, type ForwardedHeader } from "../../shared/http/client-address.ts";
 import { explain, type Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
 import { type Logger, silentLogger } from "../../shared/log/logger.ts";
@@ -47,6 +48,8 @@ export type PricingOptions = {
   durability: DurabilityMode;
   log?: Logger;
   clock?: Clock;
+  /** Which proxies are believed for whom they ask, over either protocol; none by default. */
+  http?: { trustedProxies?: readonly string[]; forwardedHeader?: ForwardedHeader };
 };
 
 /** A token that an x402 gateway accepts, as in x402.toml. */
@@ -103,6 +106,7 @@ export function createPricingService(options: PricingOptions): PricingService {
     log,
   });
   const memory = createProofMemory({ partition, durable, operator: signer.address, separator });
+  const addressOf = createClientAddressOf(options.http);
   const refusals = createRefusalLog(log, "quote.refused");
   let draining = false;
 
@@ -126,8 +130,8 @@ export function createPricingService(options: PricingOptions): PricingService {
     return {
       operator: signer.address,
       getJobPrice,
-      listenGrpc: (address) => listenGrpc(address, { ask, isReady: () => readiness().ready }),
-      handler: createHttpHandler(ask, () => draining),
+      listenGrpc: (address) => listenGrpc(address, { ask, addressOf, isReady: () => readiness().ready }),
+      handler: createHttpHandler(ask, { addressOf, isEnding: () => draining }),
       withX402Settlement: (settlement) => serviceWith(createSettle(settlement)),
       firstCheck: durable.firstCheck,
       readiness,
