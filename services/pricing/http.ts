@@ -4,6 +4,7 @@ import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { toHex, UINT64_MAX } from "../../shared/ethereum/encoding.ts";
 import { readBody } from "../../shared/http/body.ts";
 import type { ClientAddressOf } from "../../shared/http/client-address.ts";
+import { corsHeaders, createPreflight } from "../../shared/http/cors.ts";
 import { rawPath } from "../../shared/http/headers.ts";
 import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
 import { encodeQuoteHeader, toQuoteJson } from "../../shared/pricing/job-quote.ts";
@@ -13,13 +14,19 @@ const BODY_BYTES_MAX = 16 * 1024;
 
 type Deps = { addressOf: ClientAddressOf; isEnding: () => boolean };
 
+/** Any page may ask for a quote. */
+const CORS_HEADERS = new Map(Object.entries(corsHeaders(["Retry-After"])));
+const answerPreflight = createPreflight({ methods: ["POST"], headers: ["Content-Type", "traceparent"] });
+
 /** POST /pricing/jobs/{service_id}/{job_index}/quote: GetJobPrice over HTTP and JSON. */
 export function createHttpHandler(ask: AskPrice, { addressOf, isEnding }: Deps): RequestListener {
   return async (req, res) => {
     if (isEnding()) res.setHeader("Connection", "close");
+    res.setHeaders(CORS_HEADERS);
     const path = rawPath(req.url ?? "");
     const ids = parseQuotePath(path);
     if (ids === undefined) return refuse(req, res, nothingAt(path));
+    if (req.method === "OPTIONS") return answerPreflight(res);
     if (req.method !== "POST") return refuseMethod(req, res);
     try {
       const address = addressOf(req);
@@ -63,7 +70,7 @@ function refuseMethod(req: IncomingMessage, res: ServerResponse): void {
     reason: `${req.method}`,
     publicDetail: "use POST",
   });
-  sendProblem(req, res, error, { headers: { Allow: "POST" } });
+  sendProblem(req, res, error, { headers: { Allow: "POST, OPTIONS" } });
 }
 
 function nothingAt(path: string): AppError {
