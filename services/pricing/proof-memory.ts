@@ -7,7 +7,7 @@ import { CLOCK_SKEW_SECS, type Puzzle } from "../../shared/pricing/proof-of-work
 import type { DurableRedis } from "../../shared/redis/durable.ts";
 import type { Partition } from "../../shared/redis/partition.ts";
 import { script } from "../../shared/redis/script.ts";
-import { unlessNewer, VERSIONS } from "../../shared/redis/version.ts";
+import { refuseNewer, unlessNewer, VERSIONS } from "../../shared/redis/version.ts";
 import { within } from "../../shared/time/clock.ts";
 
 /*
@@ -28,11 +28,12 @@ const ANSWER_WITHIN_MS = 2000;
 /** The release before remembers one content for each proof, in a string: the version, the content and the header. */
 const READ_STRING = `
 if redis.call('TYPE', KEYS[1]).ok == 'string' then
-  local content, header = string.match(redis.call('GET', KEYS[1]), '^1 (%S+) (%S+)$')
+  local v, content, header = string.match(redis.call('GET', KEYS[1]), '^(%d+) (%S+) (%S+)$')
+  ${refuseNewer("proof", "v")}
   local left = redis.call('PTTL', KEYS[1])
   redis.call('DEL', KEYS[1])
   if content then redis.call('HSET', KEYS[1], 'v', ${VERSIONS.proof}, 'quotes', 1, 'quote ' .. content, header) end
-  if content and left > 0 then redis.call('PEXPIRE', KEYS[1], left) end
+  if left > 0 then redis.call('PEXPIRE', KEYS[1], left) end
 end`;
 
 /** KEYS the proof. ARGV content, address, header, the header to replace, how long to keep. Answers the header that counts, or nothing. */
@@ -54,7 +55,7 @@ return ARGV[3]`;
 type Proof = Puzzle & { nonce: bigint };
 
 /** What a proof is used for: `content` is the hash of a request, `address` where it came from. */
-export type ProofUse = { content: string; address: string };
+type ProofUse = { content: string; address: string };
 
 type Options = { partition: Partition; durable: DurableRedis; operator: Address; separator: string };
 

@@ -175,18 +175,26 @@ describe("what other releases have written", () => {
     expect(Math.min(...lives)).toBeLessThanOrEqual(50_000);
   });
 
-  test("a proof of work that a later release has taken is refused for now, and left as it is", async () => {
-    const before = new Set(await proofs());
-    const request = wireRequest();
-    await one.ask(request);
-    const [key = ""] = (await proofs()).filter((each) => !before.has(each));
-    await pricing.redis.client.hset(key, "v", "3");
-    const stored = await pricing.redis.client.hgetall(key);
-    expect(await two.ask({ ...request, inputs_hash: Buffer.alloc(32, 9) })).toMatchObject({
-      code: status.UNAVAILABLE,
-    });
-    expect(await pricing.redis.client.hgetall(key)).toEqual(stored);
-  });
+  test.each<[string, (key: string) => Promise<unknown>]>([
+    ["in a hash", (key) => pricing.redis.client.hset(key, "v", "3")],
+    ["in a string", (key) => pricing.redis.client.set(key, "3 content header")],
+  ])(
+    "a proof of work that a later release has kept %s is refused for now, and left as it is",
+    async (_, keep) => {
+      const before = new Set(await proofs());
+      const request = wireRequest();
+      await one.ask(request);
+      const [key = ""] = (await proofs()).filter((each) => !before.has(each));
+      await keep(key);
+      const { client } = pricing.redis;
+      const stored = await client.dump(key);
+      expect(await two.ask({ ...request, inputs_hash: Buffer.alloc(32, 9) })).toMatchObject({
+        code: status.UNAVAILABLE,
+      });
+      expect(await client.dump(key)).toEqual(stored);
+      await client.del(key);
+    },
+  );
 });
 
 test("of many requests that race with one proof of work and the same content, all get one quote", async () => {
