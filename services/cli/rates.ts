@@ -20,6 +20,8 @@ type TokenReport = RateReading & {
   min_rate: string | undefined;
   max_rate: string | undefined;
   ageMs?: number;
+  /** Of the last read by a gateway; undefined if it went well. */
+  lastFailure?: { reason: string; ageMs: number };
 };
 
 /** `postern rates`: 0 if every token has a rate that can be used, else 1. */
@@ -49,8 +51,9 @@ function fixedRate(token: AcceptedToken): TokenReport {
 
 /** The rate that the gateways share, and whether they offer the token for it. */
 async function sharedRate(partition: Partition, token: AcceptedToken & LiveToken): Promise<TokenReport> {
-  const { known } = await createSharedValue(partition, token).peek();
-  const report = reportOf(token);
+  const { known, failure, now } = await createSharedValue(partition, token).peek();
+  const lastFailure = failure && { reason: failure.reason, ageMs: Math.max(0, now - failure.at) };
+  const report = { ...reportOf(token), ...(lastFailure && { lastFailure }) };
   if (known === undefined) return { ...report, reason: "no gateway has read it yet, or not for long" };
   const { value: last, ageMs } = known;
   const tooOld = ageMs > token.max_rate_age_secs * 1000;
@@ -73,7 +76,7 @@ function reportOf(token: AcceptedToken): TokenReport {
 /** For scripts. Rates are decimal strings: tokens for 10^18 wei. */
 function ratesJson(reports: readonly TokenReport[]) {
   return {
-    rates: reports.map(({ token, min_rate, max_rate, ageMs, ...verdict }) => ({
+    rates: reports.map(({ token, min_rate, max_rate, ageMs, lastFailure, ...verdict }) => ({
       network: token.network,
       asset: token.asset,
       symbol: token.symbol,
@@ -82,6 +85,7 @@ function ratesJson(reports: readonly TokenReport[]) {
       age_ms: ageMs ?? null,
       offered: verdict.value !== undefined,
       ...verdictJson(verdict),
+      last_failure: lastFailure ? { reason: lastFailure.reason, age_ms: lastFailure.ageMs } : null,
     })),
   };
 }
@@ -92,10 +96,11 @@ function verdictJson({ source, value, reason, legs }: RateReading): object {
 }
 
 /** For people. */
-function tokenText({ token, min_rate, max_rate, ageMs, source, value, reason, legs }: TokenReport): string {
+function tokenText({ token, min_rate, max_rate, ageMs, lastFailure, ...verdict }: TokenReport): string {
+  const { source, value, reason, legs } = verdict;
   const parts = [
     source,
-    ...(ageMs === undefined || source === "fixed" ? [] : [`read ${(ageMs / 1000).toFixed(1)} s ago`]),
+    ...(ageMs === undefined || source === "fixed" ? [] : [`read ${secsAgo(ageMs)}`]),
     `bounds: ${min_rate ?? "none"} to ${max_rate ?? "none"}`,
     value === undefined ? "NOT OFFERED" : "offered",
   ];
@@ -103,8 +108,15 @@ function tokenText({ token, min_rate, max_rate, ageMs, source, value, reason, le
     `${token.symbol} (${token.network}): ${value ?? "no rate"}\n`,
     `  ${plain(parts.join("; "))}\n`,
     reason === undefined ? "" : `  ${plain(reason)}\n`,
+    lastFailure === undefined
+      ? ""
+      : `  last read failed ${secsAgo(lastFailure.ageMs)}: ${plain(lastFailure.reason)}\n`,
     ...(legs ?? []).map(legText),
   ].join("");
+}
+
+function secsAgo(ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s ago`;
 }
 
 function legText({ source, value, reason }: RateReading): string {

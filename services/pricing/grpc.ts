@@ -14,6 +14,11 @@ import { HealthImplementation, protoPath as healthProto } from "grpc-health-chec
 import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
 import type { ErrorCode } from "../../shared/errors/codes.ts";
 import { uintWord } from "../../shared/ethereum/encoding.ts";
+import {
+  type Addressed,
+  type ClientAddressOf,
+  createClientAddressOf,
+} from "../../shared/http/client-address.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { AskPrice, JobPriceAnswer, JobPriceRequest } from "./job-price.ts";
 import { PROTO_OPTIONS, pricingEngineProto, SERVICE_NAME } from "./pricing-engine-proto.ts";
@@ -43,14 +48,17 @@ export type GrpcListening = {
 type Deps = {
   ask: AskPrice;
   isReady: () => boolean;
+  /** By default a call counts for its peer. */
+  addressOf?: ClientAddressOf;
   limits?: ServerOptions;
 };
 
 /** Serves PricingEngine, health and reflection on `host:port`, without TLS. Throws `start.address_unavailable`. */
-export async function listenGrpc(address: string, { ask, isReady, limits }: Deps): Promise<GrpcListening> {
+export async function listenGrpc(address: string, deps: Deps): Promise<GrpcListening> {
+  const { ask, isReady, addressOf = createClientAddressOf(), limits } = deps;
   const server = new Server({ ...LIMITS, ...limits });
   const engine = pricingEngineProto();
-  server.addService(engine[SERVICE_NAME] as ServiceDefinition, { GetJobPrice: answerWith(ask) });
+  server.addService(engine[SERVICE_NAME] as ServiceDefinition, { GetJobPrice: answerWith(ask, addressOf) });
   const health = serveHealth(server, isReady);
   new ReflectionService({ ...engine, ...loadSync(healthProto, PROTO_OPTIONS) }).addToServer(server);
   const port = await bound(server, address);
@@ -64,17 +72,25 @@ export async function listenGrpc(address: string, { ask, isReady, limits }: Deps
   };
 }
 
-function answerWith(ask: AskPrice) {
-  return async (
-    { request }: ServerUnaryCall<RequestMessage, ResponseMessage>,
-    reply: sendUnaryData<ResponseMessage>,
-  ): Promise<void> => {
+type Call = ServerUnaryCall<RequestMessage, ResponseMessage>;
+
+function answerWith(ask: AskPrice, addressOf: ClientAddressOf) {
+  return async (call: Call, reply: sendUnaryData<ResponseMessage>): Promise<void> => {
     try {
-      reply(null, toResponse(await ask("grpc", () => toRequest(request))));
+      const address = addressOf(addressedBy(call));
+      reply(null, toResponse(await ask("grpc", () => ({ ...toRequest(call.request), address }))));
     } catch (thrown) {
       reply(toGrpcStatus(toAppError(thrown)));
     }
   };
+}
+
+/** The call's peer, which gRPC tells as `<address>:<port>` (of IPv6 too), and what a proxy has said of the client. */
+function addressedBy(call: Call): Addressed {
+  const told = ["x-forwarded-for", "forwarded"].flatMap((name) =>
+    call.metadata.get(name).flatMap((value) => [name, String(value)]),
+  );
+  return { socket: { remoteAddress: call.getPeer().replace(/:\d+$/, "") }, rawHeaders: told };
 }
 
 /**

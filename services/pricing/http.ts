@@ -3,6 +3,8 @@ import { z } from "zod";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { toHex, UINT64_MAX } from "../../shared/ethereum/encoding.ts";
 import { readBody } from "../../shared/http/body.ts";
+import type { ClientAddressOf } from "../../shared/http/client-address.ts";
+import { corsHeaders, createPreflight } from "../../shared/http/cors.ts";
 import { rawPath } from "../../shared/http/headers.ts";
 import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
 import { encodeQuoteHeader, toQuoteJson } from "../../shared/pricing/job-quote.ts";
@@ -10,16 +12,28 @@ import { type AskPrice, invalid, type JobPriceAnswer, type JobPriceRequest } fro
 
 const BODY_BYTES_MAX = 16 * 1024;
 
+type Deps = { addressOf: ClientAddressOf; isEnding: () => boolean };
+
+/** Any page may ask for a quote. */
+const CORS_HEADERS = new Map(Object.entries(corsHeaders(["Retry-After"])));
+const answerPreflight = createPreflight({ methods: ["POST"], headers: ["Content-Type", "traceparent"] });
+
 /** POST /pricing/jobs/{service_id}/{job_index}/quote: GetJobPrice over HTTP and JSON. */
-export function createHttpHandler(ask: AskPrice, isEnding: () => boolean): RequestListener {
+export function createHttpHandler(ask: AskPrice, { addressOf, isEnding }: Deps): RequestListener {
   return async (req, res) => {
     if (isEnding()) res.setHeader("Connection", "close");
+    res.setHeaders(CORS_HEADERS);
     const path = rawPath(req.url ?? "");
     const ids = parseQuotePath(path);
     if (ids === undefined) return refuse(req, res, nothingAt(path));
+    if (req.method === "OPTIONS") return answerPreflight(res);
     if (req.method !== "POST") return refuseMethod(req, res);
     try {
-      const read = async () => parseQuoteRequest(ids, await readBody(req, res, BODY_BYTES_MAX));
+      const address = addressOf(req);
+      const read = async () => ({
+        ...parseQuoteRequest(ids, await readBody(req, res, BODY_BYTES_MAX)),
+        address,
+      });
       sendAnswer(res, await ask("http", read));
     } catch (thrown) {
       refuse(req, res, toAppError(thrown), ids);
@@ -56,7 +70,7 @@ function refuseMethod(req: IncomingMessage, res: ServerResponse): void {
     reason: `${req.method}`,
     publicDetail: "use POST",
   });
-  sendProblem(req, res, error, { headers: { Allow: "POST" } });
+  sendProblem(req, res, error, { headers: { Allow: "POST, OPTIONS" } });
 }
 
 function nothingAt(path: string): AppError {

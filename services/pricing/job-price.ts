@@ -16,7 +16,7 @@ import {
 import type { SettlementOption } from "../../shared/pricing/prices.ts";
 import { CLOCK_SKEW_SECS, checkProof } from "../../shared/pricing/proof-of-work.ts";
 import type { Clock } from "../../shared/time/clock.ts";
-import type { ProofMemory } from "./proof-memory.ts";
+import { CONTENTS_MAX, CONTENTS_OF_ADDRESS_MAX, type ProofMemory } from "./proof-memory.ts";
 
 /** What a client asks for, unchecked. */
 export type JobPriceRequest = {
@@ -28,6 +28,8 @@ export type JobPriceRequest = {
   requireTee: boolean;
   requester: Uint8Array;
   inputsHash: Uint8Array;
+  /** The client's: a proof of work serves a few requests of each. Requests without one count together. */
+  address?: string;
 };
 
 export type JobPriceAnswer = {
@@ -86,12 +88,17 @@ export function createGetJobPrice(deps: Deps): GetJobPrice {
     };
     const signature = toHex(signer.sign(jobQuoteDigest(separator, quote)));
 
-    const signed = await memory.firstIssued(proof, contentOf(request), { quote, signature });
-    if (signed === undefined) throw invalid("proof_of_work", "was used for another request");
-    const { proofOfWork } = request;
+    const { proofOfWork, address = "" } = request;
+    const use = { content: contentOf(request), address };
+    const signed = await memory.firstIssued(proof, use, { quote, signature });
+    if (signed === undefined) throw invalid("proof_of_work", USED_UP);
     return { signed, operator: signer.address, proofOfWork, settlement: settle(signed.quote) };
   };
 }
+
+const USED_UP =
+  `the proof of work has served ${CONTENTS_OF_ADDRESS_MAX} requests of this address, or ${CONTENTS_MAX} in all: ` +
+  "search from a random nonce, since all who search from the same one find the same proof";
 
 /** Asks for a price on behalf of one of the two protocols, and logs the outcome as one event (not each refusal of a flood). Throws an AppError. */
 export type AskPrice = (
@@ -123,28 +130,31 @@ export function createAskPrice(
 }
 
 function requesterOf({ requester }: JobPriceRequest): `0x${string}` {
-  if (requester.length !== 20) throw invalid("requester", "must be 20 bytes");
-  if (requester.every((byte) => byte === 0)) throw invalid("requester", "is the zero address");
+  if (requester.length !== 20) throw invalid("requester", "must be 20 bytes: a non-zero 20-byte address");
+  if (requester.every((byte) => byte === 0))
+    throw invalid("requester", "is the zero address, and must be a non-zero 20-byte address");
   return toHex(requester);
 }
 
 function inputsHashOf({ inputsHash }: JobPriceRequest): `0x${string}` {
-  if (inputsHash.length !== 32) throw invalid("inputs_hash", "must be 32 bytes");
+  if (inputsHash.length !== 32)
+    throw invalid("inputs_hash", "must be 32 bytes: the 32-byte Keccak-256 of the inputs");
   return toHex(inputsHash);
 }
 
 function assertFresh({ challengeTimestamp }: JobPriceRequest, nowSecs: number): void {
   if (challengeTimestamp === 0n) throw invalid("challenge_timestamp", "is missing");
   const ageSecs = BigInt(nowSecs) - challengeTimestamp;
-  if (ageSecs > CLOCK_SKEW_SECS || -ageSecs > CLOCK_SKEW_SECS) {
-    throw invalid("challenge_timestamp", `is not within ${CLOCK_SKEW_SECS} s of now`);
-  }
+  if (ageSecs > CLOCK_SKEW_SECS)
+    throw invalid("challenge_timestamp", `is too old: more than ${CLOCK_SKEW_SECS} s`);
+  if (-ageSecs > CLOCK_SKEW_SECS)
+    throw invalid("challenge_timestamp", `is more than ${CLOCK_SKEW_SECS} s in the future`);
 }
 
 function proofOf({ serviceId, challengeTimestamp, proofOfWork }: JobPriceRequest, difficulty: number) {
   const puzzle = { serviceId, timestamp: challengeTimestamp };
   const checked = checkProof(proofOfWork, puzzle, difficulty);
-  if (!checked.ok) throw invalid("proof_of_work", checked.problem);
+  if (!checked.ok) throw invalid("proof_of_work", `the proof of work ${checked.problem}`);
   return { ...puzzle, nonce: checked.nonce };
 }
 

@@ -1,4 +1,5 @@
 import { withoutFile } from "../../shared/config/config-dir.ts";
+import { toHttpOptions } from "../../shared/config/postern-toml.ts";
 import { listen } from "../../shared/http/listen.ts";
 import { serveOps } from "../../shared/http/ops.ts";
 import { runService, type ServiceOptions, type Shutdown } from "../../shared/lifecycle/run-service.ts";
@@ -47,6 +48,7 @@ export function runPricing(options: PricingProcess): Promise<number> {
       redis,
       durability: postern.redis.durability,
       log,
+      http: toHttpOptions(postern),
     });
     const partition = partitionOf(redis);
     const host: HostParts = { partition, clock: systemClock, log, shutdown };

@@ -1,10 +1,12 @@
 import type { RequestListener } from "node:http";
 import type { JobPrice } from "../../shared/config/job-pricing-toml.ts";
+import { pricingOptions } from "../../shared/config/pricing-toml.ts";
+import type { LiveSource } from "../../shared/config/rate-source.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
-import { AppError } from "../../shared/errors/app-error.ts";
 import type { Address } from "../../shared/ethereum/address.ts";
-import { createSigner, isPrivateKey } from "../../shared/ethereum/signatures.ts";
+import { createSigner } from "../../shared/ethereum/signatures.ts";
 import { domainSeparator, type Eip712Domain } from "../../shared/ethereum/typed-data.ts";
+import { createClientAddressOf, type ForwardedHeader } from "../../shared/http/client-address.ts";
 import { explain, type Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
 import { type Logger, silentLogger } from "../../shared/log/logger.ts";
@@ -26,6 +28,7 @@ import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { type GrpcListening, listenGrpc } from "./grpc.ts";
 import { createHttpHandler } from "./http.ts";
 import { createAskPrice, createGetJobPrice, type GetJobPrice, type Settlement } from "./job-price.ts";
+import { checkedOptions, settlementOptions } from "./options.ts";
 import { createProofMemory } from "./proof-memory.ts";
 
 /** Keeps the rates of tokens current; its `of` is the `rateOf` of an x402 settlement. */
@@ -47,6 +50,8 @@ export type PricingOptions = {
   durability: DurabilityMode;
   log?: Logger;
   clock?: Clock;
+  /** Which proxies are believed for whom they ask, over either protocol; none by default. */
+  http?: { trustedProxies?: readonly string[]; forwardedHeader?: ForwardedHeader };
 };
 
 /** A token that an x402 gateway accepts, as in x402.toml. */
@@ -57,14 +62,15 @@ export type AcceptedToken = {
   decimals: number;
   markup_bps: number;
   pay_to: string;
-  rate_per_native_unit: unknown;
+  /** Tokens for 10^18 wei, a decimal number; or the source of that number, as `x402Toml` has read it. */
+  rate_per_native_unit: string | LiveSource;
 };
 
 export type X402Settlement<Token extends AcceptedToken> = {
   /** The public URL of the x402 gateway that takes the quotes. */
   endpoint: string;
   acceptedTokens: readonly Token[];
-  /** What a token is worth now, as `createRates` knows it. By default its `rate_per_native_unit`, if that is text. */
+  /** What a token is worth now, as `createRates` knows it. By default its `rate_per_native_unit`, which has to be text then. */
   rateOf?: RateOf<Token>;
 };
 
@@ -76,7 +82,10 @@ export type PricingService = {
   listenGrpc(address: string): Promise<GrpcListening>;
   /** The same over HTTP and JSON, to be mounted on any server. */
   readonly handler: RequestListener;
-  /** Returns the same service with answers that also say how and where a quote can be settled off chain. */
+  /**
+   * Returns the same service with answers that also say how and where a quote can be settled off chain. Throws
+   * `start.config_invalid`.
+   */
   withX402Settlement<Token extends AcceptedToken>(settlement: X402Settlement<Token>): PricingService;
   /** Resolves if the first Redis that is reached is durable and for this release; rejects if it is not. */
   readonly firstCheck: Promise<void>;
@@ -87,11 +96,13 @@ export type PricingService = {
   close(): void;
 };
 
-/** A pricing engine, to be mounted in any process. What its replicas must agree on is in Redis. */
+/**
+ * A pricing engine, to be mounted in any process. What its replicas must agree on is in Redis. Throws `start.config_invalid`,
+ * which names each option that breaks a rule of the configuration files.
+ */
 export function createPricingService(options: PricingOptions): PricingService {
   const { key, domain, powDifficulty, redis, durability, log = silentLogger, clock = systemClock } = options;
-  if (!isPrivateKey(key.reveal())) throw noKey();
-  const jobs = toPriceList(options.jobs);
+  const jobs = toPriceList(checkedOptions(pricingOptions, options).jobs);
   const signer = createSigner(key.reveal());
   const separator = domainSeparator(domain);
   const quoteSecs = Math.min(options.quoteTtlSecs, options.maxQuoteAgeSecs);
@@ -103,6 +114,7 @@ export function createPricingService(options: PricingOptions): PricingService {
     log,
   });
   const memory = createProofMemory({ partition, durable, operator: signer.address, separator });
+  const addressOf = createClientAddressOf(options.http);
   const refusals = createRefusalLog(log, "quote.refused");
   let draining = false;
 
@@ -126,8 +138,8 @@ export function createPricingService(options: PricingOptions): PricingService {
     return {
       operator: signer.address,
       getJobPrice,
-      listenGrpc: (address) => listenGrpc(address, { ask, isReady: () => readiness().ready }),
-      handler: createHttpHandler(ask, () => draining),
+      listenGrpc: (address) => listenGrpc(address, { ask, addressOf, isReady: () => readiness().ready }),
+      handler: createHttpHandler(ask, { addressOf, isEnding: () => draining }),
       withX402Settlement: (settlement) => serviceWith(createSettle(settlement)),
       firstCheck: durable.firstCheck,
       readiness,
@@ -144,12 +156,9 @@ export function createPricingService(options: PricingOptions): PricingService {
   return serviceWith(() => undefined);
 }
 
-function noKey(): AppError {
-  return new AppError("start.config_invalid", { reason: "key: must be a private key: 0x and 64 hex digits" });
-}
-
 /** How a quote can be settled at an x402 gateway now: in every token whose rate is known. */
 function createSettle<Token extends AcceptedToken>(settlement: X402Settlement<Token>) {
+  checkedOptions(settlementOptions, settlement);
   const { acceptedTokens, rateOf = fixedRateOf } = settlement;
   const endpoint = settlement.endpoint.replace(/\/$/, "");
   return (quote: JobQuote): Settlement => ({

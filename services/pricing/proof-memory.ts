@@ -1,27 +1,61 @@
 import { createHash } from "node:crypto";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import type { Address } from "../../shared/ethereum/address.ts";
+import { addressKey } from "../../shared/ip/address.ts";
 import { decodeQuoteHeader, encodeQuoteHeader, type SignedJobQuote } from "../../shared/pricing/job-quote.ts";
 import { CLOCK_SKEW_SECS, type Puzzle } from "../../shared/pricing/proof-of-work.ts";
 import type { DurableRedis } from "../../shared/redis/durable.ts";
 import type { Partition } from "../../shared/redis/partition.ts";
 import { script } from "../../shared/redis/script.ts";
-import { isNewer, VERSIONS } from "../../shared/redis/version.ts";
+import { refuseNewer, unlessNewer, VERSIONS } from "../../shared/redis/version.ts";
 import { within } from "../../shared/time/clock.ts";
+
+/*
+ * Redis holds for each proof: v, quotes (how many contents it has served), of <address> (how many of them came from there) and
+ * quote <content> (the header of the quote that this content has). All clients that search from nonce 0 find the same proof in
+ * the same second, so that one content for each proof would serve one of them.
+ */
+
+/** How many contents a proof serves: few for one address, so that it leaves the others to others, and so many in all. */
+export const CONTENTS_OF_ADDRESS_MAX = 8;
+export const CONTENTS_MAX = 512;
 
 /** After its first use a proof stays fresh for at most twice the skew; twice that, in case the replicas' clocks differ. */
 const REMEMBERED_MS = 4 * CLOCK_SKEW_SECS * 1000;
 
 const ANSWER_WITHIN_MS = 2000;
 
-const FIRST_OR_THIS = `
-local first = redis.call('GET', KEYS[1])
-if first then return first end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return ARGV[1]`;
+/** The release before remembers one content for each proof, in a string: the version, the content and the header. */
+const READ_STRING = `
+if redis.call('TYPE', KEYS[1]).ok == 'string' then
+  local v, content, header = string.match(redis.call('GET', KEYS[1]), '^(%d+) (%S+) (%S+)$')
+  ${refuseNewer("proof", "v")}
+  local left = redis.call('PTTL', KEYS[1])
+  redis.call('DEL', KEYS[1])
+  if content then redis.call('HSET', KEYS[1], 'v', ${VERSIONS.proof}, 'quotes', 1, 'quote ' .. content, header) end
+  if left > 0 then redis.call('PEXPIRE', KEYS[1], left) end
+end`;
+
+/** KEYS the proof. ARGV content, address, header, the header to replace, how long to keep. Answers the header that counts, or nothing. */
+const FIRST_OR_THIS = `${READ_STRING}${unlessNewer("proof")}
+local quote, address = 'quote ' .. ARGV[1], 'of ' .. ARGV[2]
+local first = redis.call('HGET', KEYS[1], quote)
+if first and first ~= ARGV[4] then return first end
+if not first then
+  local counts = redis.call('HMGET', KEYS[1], 'quotes', address)
+  if tonumber(counts[1] or 0) >= ${CONTENTS_MAX} or tonumber(counts[2] or 0) >= ${CONTENTS_OF_ADDRESS_MAX} then return false end
+  redis.call('HINCRBY', KEYS[1], 'quotes', 1)
+  redis.call('HINCRBY', KEYS[1], address, 1)
+end
+redis.call('HSET', KEYS[1], 'v', ${VERSIONS.proof}, quote, ARGV[3])
+if redis.call('PTTL', KEYS[1]) < 0 then redis.call('PEXPIRE', KEYS[1], ARGV[5]) end
+return ARGV[3]`;
 
 /** A proof of work that was checked. */
 type Proof = Puzzle & { nonce: bigint };
+
+/** What a proof is used for: `content` is the hash of a request, `address` where it came from. */
+type ProofUse = { content: string; address: string };
 
 type Options = { partition: Partition; durable: DurableRedis; operator: Address; separator: string };
 
@@ -43,36 +77,45 @@ export function createProofMemory({ partition: { redis, keys }, durable, operato
     return createHash("sha256").update(operator).update(separator).update(bytes).digest("hex");
   }
 
+  async function remember(
+    proof: Proof,
+    { content, address }: ProofUse,
+    header: string,
+    expired: string,
+  ): Promise<string | undefined> {
+    const args = [content, addressKey(address), header, expired, REMEMBERED_MS];
+    const asked = durable.write(() => firstOrThis([keys.pricingProof(hashOf(proof))], args));
+    const outcome = await within(ANSWER_WITHIN_MS, asked);
+    if (outcome.kind === "done") return outcome.result === null ? undefined : String(outcome.result);
+    const error = outcome.kind === "failed" ? outcome.error : `no answer within ${ANSWER_WITHIN_MS} ms`;
+    throw new AppError("pricing.unavailable", {
+      reason: `the proof of work cannot be remembered: ${messageOf(error)}`,
+      cause: error,
+    });
+  }
+
   return {
     /**
-     * The quote that this engine first issued for this proof: `signed`, or an earlier one for the same content. Undefined
-     * if the proof was used for another content. Throws `pricing.unavailable` after 2 s if Redis does not answer.
+     * The quote that this engine first issued for this proof and content, while that lasts; else `signed`, which then takes its
+     * place. Undefined if the proof serves no more contents. Throws `pricing.unavailable` after 2 s if Redis does not answer.
      */
     async firstIssued(
       proof: Proof,
-      content: string,
+      use: ProofUse,
       signed: SignedJobQuote,
     ): Promise<SignedJobQuote | undefined> {
-      const key = keys.pricingProof(hashOf(proof));
-      const value = `${VERSIONS.proof} ${content} ${encodeQuoteHeader(signed)}`;
-      const asked = durable.write(() => firstOrThis([key], [value, REMEMBERED_MS]));
-      const outcome = await within(ANSWER_WITHIN_MS, asked);
-      if (outcome.kind === "done") return readIssued(String(outcome.result), content);
-      const error = outcome.kind === "failed" ? outcome.error : `no answer within ${ANSWER_WITHIN_MS} ms`;
-      throw new AppError("pricing.unavailable", {
-        reason: `the proof of work cannot be remembered: ${messageOf(error)}`,
-        cause: error,
-      });
+      const own = encodeQuoteHeader(signed);
+      const first = await remember(proof, use, own, "");
+      if (first === undefined) return undefined;
+      const earlier = readIssued(first);
+      if (signed.quote.timestamp <= earlier.quote.expiry) return earlier;
+      const current = await remember(proof, use, own, first);
+      return current === undefined ? undefined : readIssued(current);
     },
   };
 }
 
-function readIssued(value: string, content: string): SignedJobQuote | undefined {
-  const [v, firstContent, header = ""] = value.split(" ");
-  if (isNewer("proof", v)) {
-    throw new AppError("pricing.unavailable", { reason: "a later release remembers this proof of work" });
-  }
-  if (firstContent !== content) return undefined;
+function readIssued(header: string): SignedJobQuote {
   const decoded = decodeQuoteHeader(header);
   if (!decoded.ok) throw new Error(`a remembered quote cannot be read: ${decoded.problem}`);
   return decoded.signed;

@@ -269,8 +269,9 @@ function toSharedChecks(
   return {
     facilitators: facilitators.available(),
     chains: chains.available(),
-    rates: rates.observed().map(({ network, asset, symbol, value }) => {
-      return { network, asset, symbol, ok: value !== undefined };
+    rates: rates.observed().map(({ network, asset, symbol, value, failure }) => {
+      const why = failure && { reason: failure.reason, failed_at: new Date(failure.at).toISOString() };
+      return { network, asset, symbol, ok: value !== undefined, ...why };
     }),
     trust_facilitator,
   };

@@ -2,15 +2,18 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { CODES } from "../../shared/errors/codes.ts";
 import { leaveUnread } from "../../shared/http/body.ts";
+import { corsHeaders, createPreflight } from "../../shared/http/cors.ts";
 import { rawPath } from "../../shared/http/headers.ts";
 import { bareApp, onlyGet, probes, serve } from "../../shared/http/ops.ts";
 import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import type { RefusalLog } from "../../shared/http/refusal-log.ts";
+import { platformKeys } from "../../shared/job-call/job-call.ts";
 import { JOB_INDEX_MAX, type JobIds } from "../../shared/job-call/job-ids.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { type Job, noOffer, type RequestedJob } from "./catalog.ts";
 import { hasPayment } from "./payment/header.ts";
+import { quoteHeaders } from "./payment/operator-quote.ts";
 import { OpenPaymentError } from "./payment/outcome.ts";
 import type { Challenge } from "./routes/challenge.ts";
 import type { DryRun } from "./routes/dry-run.ts";
@@ -34,7 +37,8 @@ type HandlerDeps = {
 export function createHandler(deps: HandlerDeps): RequestListener {
   const { challenge, payJob, dryRun, priceOf, callStatusOf, refuse, isEnding, clock } = deps;
   const others = createOthers(deps.readiness);
-  const answerPreflight = createPreflight(deps.metadataPrefix);
+  const headers = allowedHeaders(deps.metadataPrefix);
+  const answerPreflight = createPreflight({ methods: ["GET", "POST"], headers });
 
   /** Answers at once: most requests are of this kind. */
   function askForPayment(req: IncomingMessage, res: ServerResponse, ids: JobIds): void {
@@ -230,11 +234,8 @@ const EXPOSED = [
   "Idempotent-Replayed",
 ];
 
-/** Any page may buy: what is sold needs no cookie, and the page itself sets the payment's header. */
-export const CORS_HEADERS = {
-  "Access-Control-Allow-Origin": "*",
-  "Access-Control-Expose-Headers": EXPOSED.join(", "),
-} as const;
+/** Any page may buy. */
+export const CORS_HEADERS = corsHeaders(EXPOSED);
 
 /** A page that buys can also read its mistakes: a 404, a 405. */
 const CORS_HEADER_MAP = new Map(Object.entries(CORS_HEADERS));
@@ -249,16 +250,9 @@ const ALLOWED = [
   "traceparent",
 ];
 
-/** Answers a browser's preflight (Fetch standard, CORS protocol). */
-function createPreflight(metadataPrefix: string) {
-  const caller = ["CALLER", "CALLER-NONCE", "CALLER-SIG", "CALLER-EXPIRY", "QUOTE"];
-  const allowed = [...ALLOWED, ...caller.map((name) => `${metadataPrefix}-${name}`)].join(", ");
-  return (res: ServerResponse): void => {
-    res.writeHead(204, {
-      "Access-Control-Allow-Methods": "GET, POST",
-      "Access-Control-Allow-Headers": allowed,
-      "Access-Control-Max-Age": "600",
-    });
-    res.end();
-  };
+/** The headers that a page may send. */
+function allowedHeaders(metadataPrefix: string): string[] {
+  const { caller } = platformKeys(metadataPrefix);
+  const delegated = ["", "-NONCE", "-SIG", "-EXPIRY"].map((part) => `${caller}${part}`);
+  return [...ALLOWED, ...delegated, ...quoteHeaders(metadataPrefix)];
 }

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { parse, TomlError } from "smol-toml";
 import type { z } from "zod";
 import { AppError, messageOf } from "../errors/app-error.ts";
-import { keyOf, messageFor, type Problem, problemsOf } from "./problem.ts";
+import { messageFor, type Problem, problemsOf, textOf } from "./problem.ts";
 
 const KNOWN_FILES = ["postern.toml", "webhooks.toml", "x402.toml", "pricing.toml", "job_pricing.toml"];
 
@@ -33,7 +33,7 @@ export function openConfigDir(dir: string) {
   const tables = new Map<string, unknown>();
 
   function report(name: string, found: readonly Problem[]): void {
-    problems.push(...found.map((problem) => `${join(dir, name)}: ${lineOf(problem, tables.get(name))}`));
+    problems.push(...found.map((problem) => `${join(dir, name)}: ${textOf(problem, tables.get(name))}`));
   }
 
   function table(name: string): unknown {
@@ -89,8 +89,4 @@ function unknownFiles(dir: string): string[] {
   return names.map(
     (name) => `${join(dir, name)}: is not a file of Postern (known: ${KNOWN_FILES.join(", ")})`,
   );
-}
-
-function lineOf({ path, message }: Problem, table: unknown): string {
-  return `${path.length === 0 ? "(the file)" : keyOf(path, table)}: ${message}`;
 }

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { checksummed, hasRightChecksum, isAddress, ZERO_ADDRESS } from "../ethereum/address.ts";
 import { isEvmNetwork } from "../ethereum/encoding.ts";
 import type { Eip712Domain } from "../ethereum/typed-data.ts";
-import { domainText, isPrivateUrl, positive } from "./fields.ts";
+import { domainText, headerText, isPrivateUrl, positive } from "./fields.ts";
 import { type Env, secretValue } from "./secrets.ts";
 
 /** An address in any case; it becomes the form of EIP-55. */
@@ -41,13 +41,26 @@ export const rate = z
 export const markupBps = z.int().min(0).max(1_000_000);
 export const decimals = z.int().min(0).max(36);
 
+/** The name of a token as people say it; it becomes a header value. */
+export const tokenSymbol = headerText.max(32);
+
+/** An EIP-712 domain as code has it. */
+export const eip712Domain = z.strictObject({
+  name: domainText,
+  version: domainText,
+  chainId: positive.max(Number.MAX_SAFE_INTEGER),
+  verifyingContract: evmAddress,
+});
+
+const { name, version, chainId, verifyingContract } = eip712Domain.shape;
+
 /** The EIP-712 domain of operators' job quotes: pricing engines sign for it, and contracts check against it. */
 export const jobQuoteDomain = z
   .strictObject({
-    name: domainText.default("TangleQuote"),
-    version: domainText.default("1"),
-    chain_id: positive.max(Number.MAX_SAFE_INTEGER),
-    verifying_contract: evmAddress,
+    name: name.default("TangleQuote"),
+    version: version.default("1"),
+    chain_id: chainId,
+    verifying_contract: verifyingContract,
   })
   .transform(({ chain_id: chainId, verifying_contract: verifyingContract, ...named }): Eip712Domain => {
     return { ...named, chainId, verifyingContract };

@@ -49,7 +49,11 @@ const DECIMAL = /^(?:0|[1-9]\d*)$/;
 function parsePrice(price: unknown): bigint | string {
   if (typeof price === "number" || typeof price === "bigint") return 'must be quoted, as "1000000000000000"';
   if (typeof price !== "string" || !DECIMAL.test(price)) return 'must be whole wei, as "1000000000000000"';
-  if (price === "0") return "must be above 0";
-  if (BigInt(price) > UINT256_MAX) return "is above 2^256-1";
-  return BigInt(price);
+  return priceProblem(BigInt(price)) ?? BigInt(price);
+}
+
+/** Why a job cannot have this price, in wei; undefined if it can. */
+export function priceProblem(priceWei: bigint): string | undefined {
+  if (priceWei <= 0n) return "must be above 0";
+  return priceWei > UINT256_MAX ? "is above 2^256-1" : undefined;
 }

@@ -40,7 +40,7 @@ const hasBothTimes = z.object({
 const redisUrl = (env: Env) =>
   secretValue(env).refine((url) => /^rediss?:\/\//.test(url.reveal()), "must be a redis:// or rediss:// URL");
 
-const durability = z.enum(["strict", "relaxed"]).default("strict");
+export const durability = z.enum(["strict", "relaxed"]).default("strict");
 
 const redis = (env: Env) =>
   z.strictObject({
@@ -116,17 +116,19 @@ const trustedProxy = addressRange.refine(
   "trusts everybody, and so lets anybody say which address they have",
 );
 
-const trustedProxies = z
+export const trustedProxies = z
   .array(trustedProxy)
   .refine(
     (ranges) => ranges.some((range) => !trustedProxy.safeParse(range).success) || !coversEveryAddress(ranges),
     "trust everybody together, and so let anybody say which address they have",
   );
 
+export const forwardedHeader = z.enum(["X-Forwarded-For", "Forwarded"]);
+
 const http = z
   .strictObject({
     trusted_proxies: trustedProxies.default([]),
-    forwarded_header: z.enum(["X-Forwarded-For", "Forwarded"]).optional(),
+    forwarded_header: forwardedHeader.optional(),
     connections: positive.default(4096),
     body_budget_bytes: positive.default(256 * 1024 * 1024),
   })

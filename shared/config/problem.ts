@@ -29,6 +29,11 @@ export function keyOf(path: readonly PropertyKey[], table: unknown): string {
   return text;
 }
 
+/** A problem in a line: its key, and what is wrong with it. */
+export function textOf({ path, message }: Problem, table: unknown): string {
+  return `${path.length === 0 ? "(the file)" : keyOf(path, table)}: ${message}`;
+}
+
 function label(element: unknown): string {
   const path = valueAt(element, "path");
   return typeof path === "string" && /^\/[!-~]{0,255}$/.test(path) ? ` (${path})` : "";

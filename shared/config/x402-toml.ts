@@ -1,8 +1,16 @@
 import { z } from "zod";
 import { EVENT_ORDERS } from "../ethereum/proof.ts";
 import { JOB_INDEX_MAX, jobKey } from "../job-call/job-ids.ts";
-import { decimals, evmAddress, jobQuoteDomain, markupBps, network, rpcUrl } from "./evm-fields.ts";
-import { address, domainText, headerText, httpUrl, id, isPrivateUrl, positive } from "./fields.ts";
+import {
+  decimals,
+  evmAddress,
+  jobQuoteDomain,
+  markupBps,
+  network,
+  rpcUrl,
+  tokenSymbol,
+} from "./evm-fields.ts";
+import { address, domainText, httpUrl, id, isPrivateUrl, positive } from "./fields.ts";
 import type { Problem } from "./problem.ts";
 import { ratePerNativeUnit, rateProblems, rateSettings } from "./rate-source.ts";
 import { type Env, secretHeaders, secretValues } from "./secrets.ts";
@@ -169,7 +177,7 @@ export function acceptedToken(env: Env) {
   return z.strictObject({
     network,
     asset: evmAddress,
-    symbol: headerText.max(32),
+    symbol: tokenSymbol,
     decimals,
     pay_to: evmAddress,
     rate_per_native_unit: ratePerNativeUnit(env),

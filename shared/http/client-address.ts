@@ -1,5 +1,4 @@
 import type { IncomingMessage } from "node:http";
-import type { Socket } from "node:net";
 import { canonicalAddress } from "../ip/address.ts";
 import { createAddressList } from "../ip/address-list.ts";
 import { headerValues } from "./headers.ts";
@@ -14,7 +13,12 @@ type Options = {
 };
 
 /** The address that a request counts for, in its canonical text. */
-export type ClientAddressOf = (req: IncomingMessage) => string;
+export type ClientAddressOf = (req: Addressed) => string;
+
+/** A request of HTTP, or of another protocol with such headers. */
+export type Addressed = Pick<IncomingMessage, "rawHeaders"> & {
+  socket: { readonly remoteAddress?: string | undefined };
+};
 
 /** More proxies than this are on nobody's way. */
 const HOPS_MAX = 16;
@@ -53,7 +57,7 @@ export function createClientAddressOf({
 /** On the connection itself: it has many requests, and one address at its other end. */
 const ADDRESS = Symbol("address");
 
-type MarkedSocket = Socket & { [ADDRESS]?: string };
+type MarkedSocket = Addressed["socket"] & { [ADDRESS]?: string };
 
 /** The address at the other end of the connection; `unknown` once that is gone. */
 function peerAddress({ socket }: { socket: MarkedSocket }): string {

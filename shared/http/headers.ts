@@ -4,7 +4,7 @@ import type { IncomingMessage } from "node:http";
  * Every value of a header, in order; `name` in lower case. `req.headers` joins or drops repeated headers, and a credential
  * that came twice must be seen as two.
  */
-export function headerValues(req: IncomingMessage, name: string): string[] {
+export function headerValues(req: Pick<IncomingMessage, "rawHeaders">, name: string): string[] {
   const values: string[] = [];
   const { rawHeaders } = req;
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {

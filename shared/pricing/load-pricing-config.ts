@@ -1,7 +1,7 @@
 import { openConfigDir } from "../config/config-dir.ts";
 import { type JobPrice, type PriceList, parseJobPricing } from "../config/job-pricing-toml.ts";
 import { type Config, readConfig } from "../config/load-config.ts";
-import { type PricingToml, pricingToml } from "../config/pricing-toml.ts";
+import { type PricingToml, pricingToml, tooCheapToQuote } from "../config/pricing-toml.ts";
 import type { Problem } from "../config/problem.ts";
 import { secretWarnings } from "../config/secret-warnings.ts";
 import type { Env } from "../config/secrets.ts";
@@ -11,9 +11,6 @@ import { CLOCK_SKEW_SECS, DIFFICULTY_BEARABLE } from "./proof-of-work.ts";
 
 const PRICING = "pricing.toml";
 const JOB_PRICING = "job_pricing.toml";
-
-/** The contracts refuse quotes of less. */
-const QUOTED_PRICE_WEI_MIN = 100n;
 
 export type PricingConfig = Config & {
   /** Absent without the file: the pricing engine is off. */
@@ -40,12 +37,10 @@ export function loadPricingConfig({ dir, env }: { dir: string; env: Env }): Pric
 }
 
 function tooCheap(jobs: Iterable<JobPrice>): Problem[] {
-  return [...jobs]
-    .filter(({ priceWei }) => priceWei < QUOTED_PRICE_WEI_MIN)
-    .map(({ serviceId, jobIndex }) => ({
-      path: [String(serviceId), String(jobIndex)],
-      message: `is below ${QUOTED_PRICE_WEI_MIN} wei, which the chain's side refuses in a quote`,
-    }));
+  return [...jobs].flatMap(({ serviceId, jobIndex, priceWei }) => {
+    const message = tooCheapToQuote(priceWei);
+    return message === undefined ? [] : [{ path: [String(serviceId), String(jobIndex)], message }];
+  });
 }
 
 function warningsOf(pricing: PricingToml, jobs: PriceList): string[] {

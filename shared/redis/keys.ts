@@ -33,7 +33,7 @@
  *   {postern}:payment-id:<payer>:<id>       hash: the call that a payer's own payment identifier stands for
  *   {postern}:quote:<digest>                string: the call that used up an operator's quote
  *   {postern}:caller-nonce:<hash>           string: the call that used up a caller's nonce
- *   {postern}:pricing:proof:<hash>          string: the first answer a proof of work was used for (services/pricing)
+ *   {postern}:pricing:proof:<hash>          hash: the quotes that a proof of work was used for (services/pricing)
  *   {postern}:rate:<identity>               hash: the last good value of a rate's source (shared/pricing/rates)
  *   {postern}:limit:endpoint:<path>         string: the token bucket of an endpoint (shared/gateway/rate-limit.ts)
  *   {postern}:limit:address:<address> <path>  string: the token bucket of an address at an endpoint

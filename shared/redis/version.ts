@@ -16,7 +16,7 @@ export const VERSIONS = {
   identifier: 1,
   refund: 1,
   rate: 1,
-  proof: 1,
+  proof: 2,
   rejected: 1,
   opened: 1,
   audit: 1,

@@ -66,7 +66,14 @@ export function reflectedClient(address: string) {
     services: async () =>
       ((await reflect({ listServices: "*" })).listServicesResponse?.service ?? []).map(({ name }) => name),
     /** One unary call; resolves whatever its status. */
-    async call(service: string, method: string, request: object): Promise<Unary> {
+    async call(
+      service: string,
+      method: string,
+      request: object,
+      headers: Readonly<Record<string, string>> = {},
+    ): Promise<Unary> {
+      const metadata = new Metadata();
+      for (const [name, value] of Object.entries(headers)) metadata.set(name, value);
       const { path, requestSerialize, responseDeserialize } = await methodOf(service, method);
       return new Promise((resolve) => {
         const deadline = Date.now() + 15_000;
@@ -81,7 +88,7 @@ export function reflectedClient(address: string) {
           requestSerialize,
           responseDeserialize,
           request,
-          new Metadata(),
+          metadata,
           { deadline },
           answer,
         );

@@ -30,8 +30,14 @@ type Deps = {
   clock: Clock;
 };
 
-/** Clients need not know the operator's brand. */
-const DEFAULT_HEADER = "x-platform-quote";
+/** Clients need not know the operator's brand: this is the header that pricing engines tell them of. */
+const DEFAULT_HEADER = "X-PLATFORM-QUOTE";
+
+/** The headers that a quote may come in, one of them. */
+export function quoteHeaders(metadataPrefix: string): string[] {
+  return [...new Set([platformKeys(metadataPrefix).quote.toUpperCase(), DEFAULT_HEADER])];
+}
+
 const HEADER_BYTES_MAX = 4096;
 /** How far an operator's clock may be ahead of ours. */
 const CLOCK_SKEW_SECONDS = 30n;
@@ -44,7 +50,7 @@ const LIFE_SECONDS_MAX = 30n * 86_400n;
  */
 export function createReadOperatorQuote(deps: Deps): ReadOperatorQuote {
   const { operators, domain, metadataPrefix, clock } = deps;
-  const headers = [...new Set([platformKeys(metadataPrefix).quote.toLowerCase(), DEFAULT_HEADER])];
+  const headers = quoteHeaders(metadataPrefix).map((name) => name.toLowerCase());
   const separator = domain === undefined ? undefined : domainSeparator(domain);
   const known = new Set(operators.map((address) => address.toLowerCase()));
 

@@ -3,7 +3,7 @@ import { messageOf } from "../../errors/app-error.ts";
 import type { Logger } from "../../log/logger.ts";
 import type { Clock } from "../../time/clock.ts";
 import { describeSource } from "./registry.ts";
-import type { SharedRate, SharedValue } from "./shared-value.ts";
+import { type RateFailure, type SharedRate, type SharedValue, toRateFailure } from "./shared-value.ts";
 import type { LiveToken, RateReader } from "./source.ts";
 
 /** How often a replica looks at the shared value; a replica without a rate looks more often. */
@@ -25,6 +25,8 @@ export type Feed = {
   current(): string | undefined;
   /** The age of the last good value, whether it is young enough or not. */
   ageMs(): number | undefined;
+  /** Of the last read, by whichever replica; undefined if it went well. */
+  failure(): RateFailure | undefined;
   start(): void;
   /** Ends the feed; the result of a read that is under way is dropped. */
   close(): void;
@@ -41,11 +43,11 @@ export function createFeed({ token, names, read, shared, clock, log }: Deps): Fe
     const askedAt = clock();
     const found = await shared.takeDue();
     held.adopt(found, askedAt);
-    if (!found.due) return;
-    const { value, reason } = await read();
+    if (!found.due) return reports.reading(found.failure);
+    const { value, reason = "it gave no rate" } = await read();
     if (!open) return;
-    reports.reading(reason);
-    if (value === undefined) return shared.failed(found.now);
+    reports.reading(value === undefined ? toRateFailure(reason, found.now) : undefined);
+    if (value === undefined) return shared.failed(found.now, reason);
     held.hold(value, { readAt: found.now, bornAt: askedAt });
     await shared.put(value, found.now);
   }
@@ -64,6 +66,7 @@ export function createFeed({ token, names, read, shared, clock, log }: Deps): Fe
   return {
     current: held.current,
     ageMs: held.ageMs,
+    failure: reports.failure,
     start: () => {
       timer ??= setTimeout(begin, 0);
     },
@@ -100,39 +103,52 @@ function createHeldRate(token: LiveToken, clock: Clock) {
   };
 }
 
-/** Logs each change once. */
+/** Logs each change once. A failed read is told by every replica, so that the log of any of them says why. */
 function createReports(source: string, names: readonly string[], log: Logger) {
-  const failed = (reason: string) => log.warn("rate.failed", { source, tokens: names, reason });
-  const readings = createChanges(failed);
-  const sharings = createChanges(failed);
+  const [readingChanged, sharingChanged] = [createChanges(), createChanges()];
+  let failure: RateFailure | undefined;
+  let unshared: string | undefined;
   let available: boolean | undefined;
+
+  function failed(fields: object): void {
+    log.warn("rate.failed", { source, tokens: names, ...fields });
+  }
+
   return {
-    reading: readings.now,
+    failure: () => failure,
+    /** The outcome of the last read, by this replica or another one; undefined if it went well. */
+    reading(outcome: RateFailure | undefined): void {
+      failure = outcome;
+      if (readingChanged(outcome?.reason)) failed({ ...told(outcome) });
+    },
     /** The outcome of the exchange with Redis; undefined if it worked. */
     sharing(error: unknown): void {
-      if (error === undefined) sharings.now(undefined);
-      else if (!isAbsence(error)) sharings.now(`the shared rate: ${messageOf(error)}`);
+      if (error !== undefined && isAbsence(error)) return;
+      unshared = error === undefined ? undefined : `the shared rate: ${messageOf(error)}`;
+      if (sharingChanged(unshared)) failed({ reason: unshared });
     },
     availability(rate: string | undefined): void {
       const isAvailable = rate !== undefined;
       if (isAvailable === available) return;
       if (isAvailable) log.info("rate.available", { source, tokens: names, rate });
       else if (available)
-        log.error("rate.stale", { source, tokens: names, reason: readings.last() ?? sharings.last() });
+        log.error("rate.stale", { source, tokens: names, ...(told(failure) ?? { reason: unshared }) });
       available = isAvailable;
     },
   };
 }
 
-/** Calls `report` with each reason that is of another kind than the last one. */
-function createChanges(report: (reason: string) => void) {
+function told(failure: RateFailure | undefined) {
+  return failure && { reason: failure.reason, failedAt: new Date(failure.at).toISOString() };
+}
+
+/** Says of each reason whether there is one, of another kind than the last one. */
+function createChanges() {
   let last: string | undefined;
-  return {
-    last: () => last,
-    now(reason: string | undefined): void {
-      if (reason !== undefined && kindOf(reason) !== kindOf(last)) report(reason);
-      last = reason;
-    },
+  return (reason: string | undefined): boolean => {
+    const isNew = reason !== undefined && kindOf(reason) !== kindOf(last);
+    last = reason;
+    return isNew;
   };
 }
 

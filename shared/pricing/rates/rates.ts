@@ -4,7 +4,7 @@ import type { Partition } from "../../redis/partition.ts";
 import type { Clock } from "../../time/clock.ts";
 import { createFeed, type Feed } from "./feed.ts";
 import { createRateReader, describeSource } from "./registry.ts";
-import { createSharedValue, identityOf } from "./shared-value.ts";
+import { createSharedValue, identityOf, type RateFailure } from "./shared-value.ts";
 import { isLive, type LiveToken, type RatedToken } from "./source.ts";
 
 /** Time for one exchange with a source. */
@@ -20,6 +20,8 @@ export type ObservedRate = {
   value: string | undefined;
   /** Age of the last good value; 0 for a fixed one. */
   ageMs: number | undefined;
+  /** Why the last read of the source failed, on whichever replica; undefined if it went well. */
+  failure: RateFailure | undefined;
 };
 
 export type Rates<Token> = {
@@ -66,8 +68,9 @@ export function createRates<Token extends RatedToken>(options: Options<Token>): 
   function observe(token: Token): ObservedRate {
     const { network, asset, symbol, rate_per_native_unit: rate } = token;
     const source = typeof rate === "string" ? "fixed" : describeSource(rate);
-    const ageMs = typeof rate === "string" ? 0 : byToken.get(token)?.ageMs();
-    return { network, asset, symbol, source, value: of(token), ageMs };
+    const feed = byToken.get(token);
+    const ageMs = typeof rate === "string" ? 0 : feed?.ageMs();
+    return { network, asset, symbol, source, value: of(token), ageMs, failure: feed?.failure() };
   }
 
   return {

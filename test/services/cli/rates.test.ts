@@ -97,6 +97,7 @@ test("postern rates exits with 1 for a rate that nobody has read yet, and shows 
       source: expect.stringMatching(/^chainlink 0x/),
       value: "3200",
       reason: null,
+      last_failure: null,
     },
   ]);
 });
@@ -111,6 +112,28 @@ test("postern rates exits with 1 for a rate that is too old", async () => {
     1,
     expect.stringMatching(/no rate\n.*NOT OFFERED\n {2}3200 is older than max_rate_age_secs/),
   ]);
+});
+
+test("postern rates says why and when the last read failed, of a rate that still counts and of one that does not", async () => {
+  configure({ rate_per_native_unit: chainlink() });
+  const { x402 } = loadX402Config({ dir: postern.configDir, env: {} });
+  const [token] = (x402?.accepted_tokens ?? []).filter(isLive);
+  const shared = createSharedValue(redis.partition, token!);
+  const { now } = await shared.takeDue();
+  await shared.failed(now, "latestRoundData: status 500");
+  const failed = /^ {2}last read failed \d+\.\d s ago: latestRoundData: status 500$/m;
+  const unread = await ratesHere();
+  expect([unread.code, unread.stdout]).toEqual([1, expect.stringMatching(failed)]);
+  await shared.put("3200", now + 1);
+  expect((await ratesHere()).stdout).not.toContain("last read failed");
+  await shared.failed(now + 2, "latestRoundData: status 500");
+  const [used, json] = [await ratesHere(), await ratesHere("--json")];
+  expect([used.code, used.stdout]).toEqual([0, expect.stringMatching(failed)]);
+  expect(JSON.parse(json.stdout)).toMatchObject({
+    rates: [
+      { offered: true, last_failure: { reason: "latestRoundData: status 500", age_ms: expect.any(Number) } },
+    ],
+  });
 });
 
 test("postern rates --test asks every source now, tells the verdict of each, and tells no secret", async () => {

@@ -1,5 +1,5 @@
 import { status } from "@grpc/grpc-js";
-import { beforeAll, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import type { PricingOptions } from "../../../services/pricing/pricing.ts";
 import { toHex } from "../../../shared/ethereum/encoding.ts";
 import { createSigner, recoverAddress } from "../../../shared/ethereum/signatures.ts";
@@ -14,6 +14,7 @@ import {
   SEPARATOR,
   toQuote,
   usePricing,
+  type Wire,
   wireRequest,
 } from "../../fixtures/pricing.ts";
 import type { Unary } from "../../support/reflected.ts";
@@ -81,19 +82,22 @@ test.each([
   ["requester", { requester: Buffer.alloc(20, 9) }],
   ["inputs_hash", { inputs_hash: Buffer.alloc(32, 9) }],
   ["job_index", { job_index: 255 }],
-])("a proof of work that was used for another %s is refused, at every replica", async (_, other) => {
-  const request = wireRequest();
-  expect(await one.ask(request)).toMatchObject({ code: status.OK });
-  for (const engine of [one, two]) {
-    expect(await engine.ask({ ...request, ...other })).toEqual({
-      code: status.INVALID_ARGUMENT,
-      details: "proof_of_work: was used for another request",
-    });
-  }
-  expect(await two.ask(request)).toMatchObject({ code: status.OK });
-});
+])(
+  "two clients that find one proof of work and differ in %s get a quote each, and each the same again at every replica",
+  async (_, other) => {
+    const request = wireRequest();
+    const requests = [request, { ...request, ...other }];
+    const first = await Promise.all(requests.map((each) => one.ask(each)));
+    expect(first.map(({ code }) => code)).toEqual([status.OK, status.OK]);
+    expect(first[0]?.response?.["signature"]).not.toEqual(first[1]?.response?.["signature"]);
+    now += 1000;
+    const again = await Promise.all(requests.map((each) => two.ask(each)));
+    now -= 1000;
+    expect(again).toEqual(first);
+  },
+);
 
-test("of many contents that race for one proof of work at two replicas, one wins, and its repeats with it", async () => {
+test("of many contents that race for one proof of work from one address at two replicas, eight get a quote, and their repeats the same", async () => {
   const request = wireRequest();
   const contents = Array.from({ length: 40 }, (_, i) => ({
     ...request,
@@ -101,9 +105,96 @@ test("of many contents that race for one proof of work at two replicas, one wins
   }));
   const answers = await Promise.all(contents.map((content, i) => (i % 2 === 0 ? one : two).ask(content)));
   const won = answers.filter(({ code }) => code === status.OK);
-  expect(won).toHaveLength(2);
-  expect(won[0]).toEqual(won[1]);
-  expect(answers.filter(({ code }) => code === status.INVALID_ARGUMENT)).toHaveLength(38);
+  expect([won.length, new Set(won.map((answer) => JSON.stringify(answer))).size]).toEqual([16, 8]);
+  const lost = answers.filter(({ code }) => code === status.INVALID_ARGUMENT);
+  expect(lost).toHaveLength(24);
+  expect(lost[0]?.details).toMatch(/^proof_of_work: .*proof of work.*random nonce/);
+});
+
+describe("a quote that has expired", () => {
+  const LIFE_SECS = 10;
+  const shortLived = () => pricing.engine({ clock: () => now, quoteTtlSecs: LIFE_SECS });
+
+  test("a repeated proof of work gets its first quote in the second of its expiry, and after it a new one that takes its place", async () => {
+    const [engine, replica] = await Promise.all([shortLived(), shortLived()]);
+    const request = wireRequest();
+    const first = await engine.ask(request);
+    const startedAt = now;
+    now += LIFE_SECS * 1000;
+    expect(await engine.ask(request)).toEqual(first);
+    now += 1000;
+    const second = await replica.ask(request);
+    expect(second.code).toBe(status.OK);
+    expect(toQuote(second.response!).expiry).toBe(BigInt(Math.floor(now / 1000) + LIFE_SECS));
+    expect(signerOf(second, SEPARATOR)).toBe(OPERATOR);
+    now += 1000;
+    expect(await engine.ask(request)).toEqual(second);
+    now = startedAt;
+  });
+
+  test("the new quote takes no further place: a proof of work serves as many contents as before", async () => {
+    const engine = await shortLived();
+    const request = wireRequest();
+    const ask = (i: number) => engine.ask({ ...request, inputs_hash: Buffer.alloc(32, i) });
+    const codes = async (...contents: number[]) =>
+      (await Promise.all(contents.map(ask))).map(({ code }) => code);
+    const startedAt = now;
+    await engine.ask(request);
+    now += LIFE_SECS * 1000 + 1000;
+    expect(await engine.ask(request)).toMatchObject({ code: status.OK });
+    expect(await codes(1, 2, 3, 4, 5, 6, 7)).toEqual(Array(7).fill(status.OK));
+    expect(await codes(8)).toEqual([status.INVALID_ARGUMENT]);
+    now = startedAt;
+  });
+});
+
+describe("what other releases have written", () => {
+  /** What the release before writes: the content and the quote, in a string. */
+  async function asBefore(request: Wire): Promise<Unary> {
+    const before = new Set(await proofs());
+    const first = await one.ask(request);
+    const [key = ""] = (await proofs()).filter((each) => !before.has(each));
+    const fields = await pricing.redis.client.hgetall(key);
+    const [[field = "", quote = ""] = []] = Object.entries(fields).filter(([name]) =>
+      name.startsWith("quote "),
+    );
+    await pricing.redis.client.set(key, `1 ${field.slice("quote ".length)} ${quote}`, "PX", 50_000);
+    return first;
+  }
+
+  test("a proof of work that the release before took gets the quote that it gave, and serves other contents too", async () => {
+    const request = wireRequest();
+    const other = { ...request, inputs_hash: Buffer.alloc(32, 9) };
+    const first = await asBefore(request);
+    now += 1000;
+    expect(await two.ask(request)).toEqual(first);
+    expect(await one.ask(other)).toMatchObject({ code: status.OK });
+    expect(await one.ask(request)).toEqual(first);
+    now -= 1000;
+    const lives = await Promise.all((await proofs()).map((key) => pricing.redis.client.pttl(key)));
+    expect(Math.min(...lives)).toBeLessThanOrEqual(50_000);
+  });
+
+  test.each<[string, (key: string) => Promise<unknown>]>([
+    ["in a hash", (key) => pricing.redis.client.hset(key, "v", "3")],
+    ["in a string", (key) => pricing.redis.client.set(key, "3 content header")],
+  ])(
+    "a proof of work that a later release has kept %s is refused for now, and left as it is",
+    async (_, keep) => {
+      const before = new Set(await proofs());
+      const request = wireRequest();
+      await one.ask(request);
+      const [key = ""] = (await proofs()).filter((each) => !before.has(each));
+      await keep(key);
+      const { client } = pricing.redis;
+      const stored = await client.dump(key);
+      expect(await two.ask({ ...request, inputs_hash: Buffer.alloc(32, 9) })).toMatchObject({
+        code: status.UNAVAILABLE,
+      });
+      expect(await client.dump(key)).toEqual(stored);
+      await client.del(key);
+    },
+  );
 });
 
 test("of many requests that race with one proof of work and the same content, all get one quote", async () => {

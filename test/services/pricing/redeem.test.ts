@@ -51,7 +51,6 @@ const start = (options: Parameters<typeof pricing.engine>[0] = {}) =>
     domain: domain(),
     jobs: [
       { serviceId: 42, jobIndex: 3, priceWei: PRICE },
-      { serviceId: 42, jobIndex: 99, priceWei: 99n },
       { serviceId: 42, jobIndex: 100, priceWei: 100n },
       { serviceId: Number.MAX_SAFE_INTEGER, jobIndex: 255, priceWei: PRICE },
     ],
@@ -365,7 +364,9 @@ test.each([
 });
 
 test("a quote does not redeem at a price below 100 wei, which is why the pricing engine refuses to load one", async () => {
-  expect(await chain.redeem(await quoted({ job_index: 99 }))).toEqual({
+  const least = await quoted({ job_index: 100 });
+  const cheaper = signed({ ...least, quote: { ...least.quote, price: 99n }, value: 99n });
+  expect(await chain.redeem(cheaper)).toEqual({
     error: "PriceTooLow",
     args: [99n],
   });

@@ -1,10 +1,15 @@
 import { expect, test } from "vitest";
 import type { PricingService } from "../../../services/pricing/pricing.ts";
+import type { LiveSource } from "../../../shared/config/rate-source.ts";
+import { Secret } from "../../../shared/crypto/secret.ts";
 import { NOW_SECS, OPERATOR, usePricing, wireRequest } from "../../fixtures/pricing.ts";
 import { post } from "./routes/quote/quote-request.ts";
 import { settledAt, TOKENS } from "./x402-settlement.ts";
 
 const pricing = usePricing();
+
+const url = new Secret("https://rates.example.com");
+const source: LiveSource = { source: "http_json", url, pointer: "/price", headers: {} };
 
 test("settlement options say what the quote comes to in each token, rounded up with the markup, and where", async () => {
   const jobs = [{ serviceId: 42, jobIndex: 3, priceWei: 10n ** 15n + 1n }];
@@ -49,7 +54,7 @@ test("settlement options follow the rates of now, of a repeated quote too, witho
     extend: (service) =>
       service.withX402Settlement({
         endpoint: "https://pay.example.com",
-        acceptedTokens: TOKENS.map((token) => ({ ...token, rate_per_native_unit: { source: "feed" } })),
+        acceptedTokens: TOKENS.map((token) => ({ ...token, rate_per_native_unit: source })),
         rateOf: () => rate,
       }),
   });

@@ -154,6 +154,9 @@ test("a dead source's last rate counts until max_rate_age_secs and no longer; on
   const v2 = await signPayment(quoted.v2.accepts[0] as PaymentRequirements, late);
   expect((await one.post({ "PAYMENT-SIGNATURE": v2.header })).status).toBe(202);
   await eventually("both say so", () => [one, two].every(({ log }) => log.text().includes("rate.stale")));
+  const why = { reason: expect.stringContaining("status 500"), failed_at: expect.stringMatching(/^\d{4}-/) };
+  for (const { gateway } of [one, two])
+    expect(gateway.readiness().checks["rates"]).toMatchObject([{ symbol: "USDC", ok: false, ...why }]);
 
   await chain.write(feed, { answer: usd(3100) });
   chain.proxy.answer = "well";

@@ -2,6 +2,8 @@ import { beforeAll, beforeEach, expect, test } from "vitest";
 import { Secret } from "../../../../shared/crypto/secret.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { createRates, type Rates } from "../../../../shared/pricing/rates/rates.ts";
+import { createSharedValue } from "../../../../shared/pricing/rates/shared-value.ts";
+import type { LiveToken } from "../../../../shared/pricing/rates/source.ts";
 import { connectForRequests } from "../../../../shared/redis/connect.ts";
 import { partitionOf } from "../../../../shared/redis/partition.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
@@ -18,6 +20,7 @@ const ends = useEnds();
 let token: Token;
 let running: Rates<Token>;
 let log: ReturnType<typeof recordingLog>;
+let skewMs = 0;
 beforeAll(async () => {
   const feed = await fixture.feed();
   await fixture.write(feed);
@@ -26,23 +29,39 @@ beforeAll(async () => {
 });
 beforeEach(async () => {
   await redis.client.flushdb();
-  log = recordingLog();
-  const requests = connectForRequests(new Secret(redis.url), log);
-  ends.defer(() => requests.disconnect());
-  running = createRates({ tokens: [token], partition: partitionOf(requests), clock: () => Date.now(), log });
-  ends.defer(running.close);
+  skewMs = 0;
+  ({ rates: running, log } = replica(token));
 });
 
-const failures = () => log.events.filter(({ event }) => event === "rate.failed");
+/** The rates of a replica of its own, which are not yet read. */
+function replica(of: Token) {
+  const log = recordingLog();
+  const requests = connectForRequests(new Secret(redis.url), log);
+  ends.defer(() => requests.disconnect());
+  const clock = () => Date.now() + skewMs;
+  const rates = createRates({ tokens: [of], partition: partitionOf(requests), clock, log });
+  ends.defer(rates.close);
+  return { rates, log };
+}
+
+const eventsOf = (name: string, of = log) => of.events.filter(({ event }) => event === name);
+const failures = () => eventsOf("rate.failed");
 const untilKnown = () => eventually("there is a rate", () => running.of(token) === "3200");
+
+const A_TIME = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/;
+const BECAUSE = expect.stringMatching(/latestRoundData.*status 500/);
+
+/** The key of the shared rate, once a failed read of it is there. */
+const untilFailed = () =>
+  eventually("the failure is shared", async () => {
+    const [key = ""] = await redis.client.keys("{postern}:rate:*");
+    return (await redis.client.hexists(key, "failures")) ? key : undefined;
+  });
 
 test("a rate's source that failed is asked again long before the period is over", async () => {
   fixture.proxy.answer = "failing";
   running.start();
-  const key = await eventually("the failure is shared", async () => {
-    const [rate = ""] = await redis.client.keys("{postern}:rate:*");
-    return (await redis.client.hexists(rate, "failures")) ? rate : undefined;
-  });
+  const key = await untilFailed();
   expect(failures()).toHaveLength(1);
   const [secs] = await redis.client.time();
   const waitMs = Number(await redis.client.hget(key, "due_at")) - Number(secs) * 1000;
@@ -51,6 +70,49 @@ test("a rate's source that failed is asked again long before the period is over"
   await redis.client.hincrby(key, "due_at", -waitMs);
   fixture.proxy.answer = "well";
   await untilKnown();
+});
+
+test("a replica that has not asked a failing source itself says why there is no rate, and since when", async () => {
+  fixture.proxy.answer = "failing";
+  running.start();
+  await untilFailed();
+  running.close();
+  fixture.proxy.calls = 0;
+  const other = replica(token);
+  other.rates.start();
+  await eventually("it is told", () => eventsOf("rate.failed", other.log).length > 0);
+  expect(eventsOf("rate.failed", other.log)).toMatchObject([
+    { fields: { reason: BECAUSE, failedAt: expect.stringMatching(A_TIME) } },
+  ]);
+  const [{ failure } = {}] = other.rates.observed();
+  expect(failure).toMatchObject({ reason: BECAUSE });
+  expect(Math.abs(Date.now() - Number(failure?.at))).toBeLessThan(30_000);
+  expect(fixture.proxy.calls).toBe(0);
+});
+
+test("a replica whose rate gets too old says why, though another one has asked the source, and forgets it with the next good read", async () => {
+  const often = { ...token, rate_refresh_secs: 3, max_rate_age_secs: 900 };
+  const [reader, other] = [replica(often), replica(often)];
+  for (const { rates } of [reader, other]) rates.start();
+  await eventually("both have it", () => [reader, other].every(({ rates }) => rates.of(often) === "3200"));
+  reader.rates.close();
+  const [key = ""] = await redis.client.keys("{postern}:rate:*");
+  const shared = createSharedValue(redis.partition, often as LiveToken);
+  const { now } = await shared.peek();
+  await shared.failed(now, "the feed is asleep");
+  // Nobody's turn comes in the time of this test.
+  await redis.client.hset(key, "due_at", now + 14_000);
+  fixture.proxy.calls = 0;
+  await redis.client.hincrby(key, "read_at", -901_000);
+  skewMs += 901_000;
+  await eventually("it is too old", () => eventsOf("rate.stale", other.log).length > 0);
+  expect(eventsOf("rate.stale", other.log)).toMatchObject([
+    { fields: { reason: "the feed is asleep", failedAt: expect.stringMatching(A_TIME) } },
+  ]);
+  expect(fixture.proxy.calls).toBe(0);
+  await redis.client.hset(key, "due_at", 0);
+  await eventually("it is read", () => other.rates.of(often) === "3200");
+  expect(other.rates.observed()).toMatchObject([{ value: "3200", failure: undefined }]);
 });
 
 test("that Redis refuses to share a rate is told once, and the rate is there once it does not", async () => {

@@ -43,7 +43,7 @@ test("after a failed read all replicas wait for 5 s, twice as long after each fu
   for (const _ of Array.from({ length: 6 })) {
     const { now, due } = await shared().takeDue();
     expect(due).toBe(true);
-    await shared().failed(now);
+    await shared().failed(now, "asleep");
     waits.push(Math.ceil((await waitMs()) / 1000));
     expect(await isDue()).toBe(false);
     await pass(60_000);
@@ -52,14 +52,38 @@ test("after a failed read all replicas wait for 5 s, twice as long after each fu
   const { now } = await shared().takeDue();
   await shared().put("3200", now);
   expect(Math.ceil((await waitMs()) / 1000)).toBe(60);
-  await shared().failed(now);
+  await shared().failed(now, "asleep");
   expect(Math.ceil((await waitMs()) / 1000)).toBe(5);
+});
+
+test("why the last read failed, and when it began, is known to whoever looks, until a read goes well", async () => {
+  const { now } = await shared().takeDue();
+  expect((await shared().peek()).failure).toBeUndefined();
+  await shared().failed(now, "asleep");
+  expect((await shared().peek()).failure).toEqual({ reason: "asleep", at: now });
+  await shared().failed(now + 1, "still asleep");
+  expect((await shared().takeDue()).failure).toEqual({ reason: "still asleep", at: now + 1 });
+  await shared().put("3200", now + 2);
+  expect((await shared().peek()).failure).toBeUndefined();
+});
+
+test("the reason of a failed read is forgotten with a good read of the release before, which knows of no reasons", async () => {
+  const { now } = await shared().takeDue();
+  await shared().failed(now, "asleep");
+  await redis.client.hdel(await onlyKey(), "failures");
+  expect((await shared().peek()).failure).toBeUndefined();
+});
+
+test("Redis holds the beginning of a long reason", async () => {
+  const { now } = await shared().takeDue();
+  await shared().failed(now, "z".repeat(100_000));
+  expect((await shared().peek()).failure?.reason).toMatch(/^z{497}\.\.\.$/);
 });
 
 test("a read that failed late makes nobody read again after a later read that went well", async () => {
   const { now } = await shared().takeDue();
   await shared().put("3300", now);
-  await shared().failed(now - 1);
+  await shared().failed(now - 1, "asleep");
   expect(Math.ceil((await waitMs()) / 1000)).toBe(60);
 });
 

@@ -10,8 +10,8 @@ test("a request whose remembered quote cannot be read is answered with INTERNAL,
   await engine.ask(request);
   const { client } = pricing.redis;
   const [key = ""] = await client.keys("{postern}:pricing:proof:*");
-  const [v, content] = String(await client.get(key)).split(" ");
-  await client.set(key, `${v} ${content} broken`);
+  const fields = Object.keys(await client.hgetall(key));
+  await client.hset(key, String(fields.find((field) => field.startsWith("quote "))), "broken");
   expect(await engine.ask(request)).toEqual({ code: status.INTERNAL, details: "Unexpected failure" });
   expect(engine.log.events.at(-1)).toMatchObject({
     event: "quote.refused",

@@ -1,0 +1,132 @@
+import { type AddressInfo, connect, createServer } from "node:net";
+import { status } from "@grpc/grpc-js";
+import { beforeAll, expect, test } from "vitest";
+import { solve } from "../../../shared/pricing/proof-of-work.ts";
+import { useEnds } from "../../fixtures/ends.ts";
+import {
+  DIFFICULTY,
+  ENGINE,
+  type Engine,
+  NOW_SECS,
+  usePricing,
+  type Wire,
+  wireRequest,
+} from "../../fixtures/pricing.ts";
+import { send } from "../../support/http.ts";
+import { reflectedClient } from "../../support/reflected.ts";
+import { toJson } from "./routes/quote/quote-request.ts";
+
+const PROXY = "127.0.0.1";
+
+const pricing = usePricing();
+const ends = useEnds();
+let engine: Engine;
+beforeAll(async () => {
+  engine = await pricing.engine({ http: { trustedProxies: [PROXY] } });
+});
+
+/** A request with the proof that all who search from nonce 0 find for this second. */
+function fromNonceZero(secs: number, content: number): Wire {
+  const proof_of_work = solve({ serviceId: 42n, timestamp: BigInt(secs) }, DIFFICULTY);
+  const inputs_hash = Buffer.alloc(32);
+  inputs_hash.writeUInt32BE(content);
+  return wireRequest({ challenge_timestamp: String(secs), proof_of_work, inputs_hash });
+}
+
+type Answered = { isOk: boolean; detail: string };
+type Asker = (request: Wire) => Promise<Answered>;
+
+/** Asks over HTTP on behalf of this address, through the proxy that the engine trusts. */
+function overHttp(address: string): Asker {
+  return async (request) => {
+    const path = `/pricing/jobs/${request.service_id}/${request.job_index}/quote`;
+    const headers = { "X-Forwarded-For": address };
+    const answer = await send(engine.http.address, { path, headers, body: JSON.stringify(toJson(request)) });
+    const { code, detail } = answer.json<Record<string, string>>();
+    if (answer.status !== 200) expect([answer.status, code]).toEqual([400, "pricing.request_invalid"]);
+    return { isOk: answer.status === 200, detail: String(detail) };
+  };
+}
+
+/** Asks over gRPC from this address of this machine, with these headers. */
+async function overGrpc(address: string, headers: Record<string, string> = {}): Promise<Asker> {
+  const { hostname: host, port } = new URL(`http://${engine.grpc.address}`);
+  const relay = createServer((from) => {
+    const to = connect({ host, port: Number(port), localAddress: address });
+    from.pipe(to).pipe(from);
+    for (const socket of [from, to]) socket.on("error", () => {}).on("close", () => from.destroy());
+  });
+  await new Promise<void>((resolve) => relay.listen(0, "127.0.0.1", resolve));
+  const client = reflectedClient(`127.0.0.1:${(relay.address() as AddressInfo).port}`);
+  ends.defer(() => {
+    client.close();
+    relay.close();
+  });
+  return async (request) => {
+    const { code, details } = await client.call(ENGINE, "GetJobPrice", request, headers);
+    if (code !== status.OK) expect(code).toBe(status.INVALID_ARGUMENT);
+    return { isOk: code === status.OK, detail: details };
+  };
+}
+
+const STRANGER = "127.9.9.9";
+const OF_ADDRESS = 8;
+const IN_ALL = 512;
+
+type Protocol = (address: string) => Asker | Promise<Asker>;
+
+test.each<[string, number, Protocol]>([
+  ["HTTP", NOW_SECS + 20, overHttp],
+  ["gRPC", NOW_SECS + 21, overGrpc],
+])(
+  "a stranger who has used up the proof of a coming second over %s takes it from no client that finds the same, over either protocol",
+  async (_, second, protocol) => {
+    const ask = await protocol(STRANGER);
+    const made = Array.from({ length: 60 }, (_, content) => fromNonceZero(second, content));
+    const answers = await Promise.all(made.map(ask));
+    expect(answers.filter(({ isOk }) => isOk)).toHaveLength(OF_ADDRESS);
+    expect(answers.find(({ isOk }) => !isOk)?.detail).toMatch(/^proof_of_work: .*search from a random nonce/);
+    // Whoever changes the protocol is still the same stranger.
+    for (const other of [overHttp(STRANGER), await overGrpc(STRANGER)])
+      expect(await other(fromNonceZero(second, 99))).toMatchObject({ isOk: false });
+
+    const honest = [overHttp("203.0.113.1"), overHttp("2001:db8::1"), await overGrpc("127.0.0.77")];
+    for (const [i, client] of honest.entries())
+      expect(await client(fromNonceZero(second, 1000 + i))).toMatchObject({ isOk: true });
+  },
+);
+
+test("over gRPC too a trusted proxy is believed for whom it asks, and nobody else", async () => {
+  const second = NOW_SECS + 24;
+  const asFor = (address: string) => ({ "x-forwarded-for": address });
+  const use = async (ask: Asker, from: number) => {
+    const asked = Array.from({ length: OF_ADDRESS + 1 }, (_, i) => ask(fromNonceZero(second, from + i)));
+    return (await Promise.all(asked)).filter(({ isOk }) => isOk).length;
+  };
+  expect(await use(await overGrpc(PROXY, asFor("203.0.113.5")), 0)).toBe(OF_ADDRESS);
+  expect(await use(await overGrpc(PROXY, asFor("203.0.113.6")), 100)).toBe(OF_ADDRESS);
+  expect(await use(await overGrpc("127.0.0.88", asFor("203.0.113.7")), 200)).toBe(OF_ADDRESS);
+  expect(await use(await overGrpc("127.0.0.88", asFor("203.0.113.8")), 300)).toBe(0);
+});
+
+test("a subscriber's addresses of IPv6 are one address to a proof of work", async () => {
+  const [at, second] = [(i: number) => overHttp(`2001:db8:1:2::${i + 1}`), NOW_SECS + 22];
+  const asked = Array.from({ length: 20 }, (_, i) => at(i)(fromNonceZero(second, i)));
+  expect((await Promise.all(asked)).filter(({ isOk }) => isOk)).toHaveLength(OF_ADDRESS);
+});
+
+test("one proof of work takes less than 512 KiB of Redis, however many addresses bring it, and whatever for", async () => {
+  const { client } = pricing.redis;
+  const known = new Set(await client.keys("{postern}:pricing:proof:*"));
+  const dearest = { job_index: 255 };
+  const asked = Array.from({ length: IN_ALL + 40 }, (_, i) => {
+    const subscriber = overHttp(`2001:db8:ffff:${(0xf000 + i).toString(16)}:1:2:3:4`);
+    return subscriber({ ...fromNonceZero(NOW_SECS + 23, i), ...dearest });
+  });
+  expect((await Promise.all(asked)).filter(({ isOk }) => isOk)).toHaveLength(IN_ALL);
+  const [key = "", ...more] = (await client.keys("{postern}:pricing:proof:*")).filter(
+    (each) => !known.has(each),
+  );
+  expect(more).toEqual([]);
+  expect(Number(await client.memory("USAGE", key, "SAMPLES", 0))).toBeLessThan(512 * 1024);
+});
