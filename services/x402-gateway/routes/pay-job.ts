@@ -259,7 +259,10 @@ export function createCheckPayment(deps: CheckDeps) {
       paymentRequirements: offer.requirements,
     };
     const network = decoded.version === 1 ? decoded.network : token.network;
-    const [facilitator, sinceBlock] = await bothOf(verifyPayment(request, network, token), sinceOf(signed));
+    const [facilitator, sinceBlock] = await bothOf(
+      verifyPayment(request, network, token, payer),
+      sinceOf(signed),
+    );
     paid.lease.prove(); // anybody can sign a payment; this one can be settled
     failpoint("x402.after_verify");
     return { kind: "admitted", signed, job, offer, body, caller, request, facilitator, sinceBlock };
