@@ -77,6 +77,7 @@ module.exports = {
     home("prom-client", "^shared/metrics/"),
     home("commander", "^services/cli/"),
     home("ipaddr.js", "^shared/ip/"),
+    home("jose", "^services/x402-gateway/facilitator/cdp\\.ts$"),
     home("@noble/hashes", "^shared/ethereum/"),
     home("viem", "^services/(demo|devnet|cli/pay)/"),
     home("@grpc", "^services/pricing/"),

@@ -5,7 +5,7 @@ import { createChain } from "./chain.ts";
 /*
  * The facilitator of a bench, in the place of one with a chain: says yes at once to every payment, and counts them.
  *
- *   GET /supported   version 2, scheme "exact", on the network of the command line
+ *   GET /supported   version 2, scheme "exact", on the network of the command line; and version 1, which is offered and never paid
  *   POST /verify     valid
  *   POST /settle     settled; the made-up transaction is the payment's nonce
  *   GET /count       { payments, verifies, settles, uneven } since the last reset; `uneven` payments were not verified
@@ -16,7 +16,10 @@ import { createChain } from "./chain.ts";
  */
 const [network = ""] = process.argv.slice(2);
 const SUPPORTED = JSON.stringify({
-  kinds: [{ x402Version: 2, scheme: "exact", network }],
+  kinds: [
+    { x402Version: 2, scheme: "exact", network },
+    { x402Version: 1, scheme: "exact", network: "base-sepolia" },
+  ],
   extensions: [],
   signers: {},
 });

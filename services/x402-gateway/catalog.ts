@@ -8,6 +8,7 @@ import { type JobIds, jobKey } from "../../shared/job-call/job-ids.ts";
 import { currentOffers, type RateOf } from "../../shared/pricing/prices.ts";
 import { isLive } from "../../shared/pricing/rates/source.ts";
 import { fixedRateOf } from "../../shared/pricing/rates/sources/fixed.ts";
+import type { Kinds } from "./facilitator/kinds.ts";
 import { type OperatorQuote, type ReadOperatorQuote, rejectedQuote } from "./payment/operator-quote.ts";
 import { createPolicies, type JobPolicy } from "./policy/caller.ts";
 
@@ -33,14 +34,20 @@ export type Token = {
 export type Job = JobIds & {
   priceWei: bigint;
   policy: JobPolicy;
-  prices: readonly { token: Token; amount: bigint }[];
+  /** In each token that some facilitator takes, or may take, in one of the protocol's versions. */
+  prices: readonly { token: Token; amount: bigint; versions: Versions }[];
+  /** The networks of those tokens that have a rate, and that no facilitator takes in any version. */
+  unsupported: readonly string[];
   /** Where its price comes from, if it is not the price list's. */
   operatorQuote?: OperatorQuote;
 };
 
+/** The versions of the protocol in which a token is offered. */
+export type Versions = { v1: boolean; v2: boolean };
+
 export type Catalog = {
   tokens: readonly Token[];
-  /** The job, if it has a price: the same object as long as no rate changes, and another one afterwards. */
+  /** The job, if it has a price: the same object as long as no rate and no kind changes, and another one afterwards. */
   find(ids: JobIds): Job | undefined;
   /** The job, if it has a price. Throws `job.not_found`. */
   priced(ids: JobIds): Job;
@@ -52,13 +59,14 @@ export type Catalog = {
 
 /**
  * What is sold, to whom, and for which tokens. Without `rateOf` only tokens with a fixed rate have a price. A token that is not sound
- * has none.
+ * has none, nor one of a kind that is not offerable.
  */
 export function toCatalog(
   x402: X402Toml,
   prices: PriceList,
   rateOf: RateOf<AcceptedToken> = fixedRateOf,
   isSound: (token: AcceptedToken) => boolean = () => true,
+  offerable: () => Kinds = () => ALL_KINDS,
 ): Catalog {
   const tokens = new Map(x402.accepted_tokens.map((config) => [config, toToken(config)]));
   const policyOf = createPolicies(x402);
@@ -67,15 +75,18 @@ export function toCatalog(
     { ...job, policy: policyOf(job), cached: undefined },
   ]);
   const byKey = new Map(listed);
-  const ratesNow = createRatesNow(x402.accepted_tokens, rateOf, isSound);
+  const ratesNow = createRatesNow(x402.accepted_tokens, rateOf, isSound, offerable);
 
-  function pricesOf(priceWei: bigint, rates: RatesNow): Job["prices"] {
-    return currentOffers(priceWei, x402.accepted_tokens, (token) => rates.get(token)).flatMap(
+  function pricesOf(priceWei: bigint, { rates, kinds }: RatesNow): Pick<Job, "prices" | "unsupported"> {
+    const all = currentOffers(priceWei, x402.accepted_tokens, (token) => rates.get(token)).flatMap(
       ({ token: config, amount }) => {
         const token = tokens.get(config);
-        return token === undefined ? [] : [{ token, amount }];
+        return token === undefined ? [] : [{ token, amount, versions: versionsOf(token, kinds) }];
       },
     );
+    const isOffered = ({ versions }: Job["prices"][number]) => versions.v1 || versions.v2;
+    const unsupported = all.filter((price) => !isOffered(price)).map(({ token }) => token.network);
+    return { prices: all.filter(isOffered), unsupported };
   }
 
   function find(ids: JobIds): Job | undefined {
@@ -84,7 +95,7 @@ export function toCatalog(
     const rates = ratesNow();
     if (job.cached?.rates === rates) return job.cached.job;
     const { cached: _, ...listed } = job;
-    job.cached = { rates, job: { ...listed, prices: pricesOf(job.priceWei, rates) } };
+    job.cached = { rates, job: { ...listed, ...pricesOf(job.priceWei, rates) } };
     return job.cached.job;
   }
 
@@ -111,7 +122,7 @@ export function toCatalog(
     sold,
     quoted(job, operatorQuote) {
       const { priceWei } = operatorQuote.quote;
-      return { ...job, priceWei, prices: pricesOf(priceWei, ratesNow()), operatorQuote };
+      return { ...job, priceWei, ...pricesOf(priceWei, ratesNow()), operatorQuote };
     },
   };
 }
@@ -119,23 +130,41 @@ export function toCatalog(
 /** A job of the price list, and what it cost at the rates that were looked at last. */
 type ListedJob = JobPrice & Pick<Job, "policy"> & { cached: { rates: RatesNow; job: Job } | undefined };
 
-type RatesNow = ReadonlyMap<AcceptedToken, string | undefined>;
+/** The rates of all tokens that are sound, and what facilitators take. */
+type RatesNow = { rates: ReadonlyMap<AcceptedToken, string | undefined>; kinds: Kinds };
 
-/** The rates of all tokens that are sound; the same object as long as nothing changes. */
+const ALL_KINDS: Kinds = { takes: () => true };
+
+/** What prices are made of; the same object as long as nothing changes. */
 function createRatesNow(
   tokens: readonly AcceptedToken[],
   rateOf: RateOf<AcceptedToken>,
   isSound: (token: AcceptedToken) => boolean,
+  offerable: () => Kinds,
 ): () => RatesNow {
   const changing = tokens.filter(isLive);
-  const read = (): RatesNow => new Map(tokens.filter(isSound).map((token) => [token, rateOf(token)]));
-  let rates = read();
-  const isOld = () =>
+  const read = (): RatesNow => ({
+    rates: new Map(tokens.filter(isSound).map((token) => [token, rateOf(token)])),
+    kinds: offerable(),
+  });
+  let now = read();
+  const isOld = ({ rates, kinds }: RatesNow) =>
+    kinds !== offerable() ||
     tokens.some((token) => isSound(token) !== rates.has(token)) ||
     changing.some((token) => rates.has(token) && rateOf(token) !== rates.get(token));
   return () => {
-    if (isOld()) rates = read();
-    return rates;
+    if (isOld(now)) now = read();
+    return now;
+  };
+}
+
+const SCHEME = "exact";
+
+/** The versions in which somebody could settle a payment in this token. */
+export function versionsOf({ network, v1Network }: Token, kinds: Kinds): Versions {
+  return {
+    v1: v1Network !== undefined && kinds.takes({ x402Version: 1, scheme: SCHEME, network: v1Network }),
+    v2: kinds.takes({ x402Version: 2, scheme: SCHEME, network }),
   };
 }
 
@@ -167,10 +196,14 @@ export function assertOffered(job: Job): void {
 }
 
 /** The error that `assertOffered` throws, if any. */
-export function noOffer({ prices, jobIndex, serviceId }: Job): AppError | undefined {
+export function noOffer({ prices, unsupported, jobIndex, serviceId }: Job): AppError | undefined {
   if (prices.length > 0) return undefined;
+  const why =
+    unsupported.length > 0
+      ? `no facilitator supports the kinds of its tokens (${SCHEME} on ${[...new Set(unsupported)].join(", ")})`
+      : "no token has a current rate, or is as configured (token.unsound)";
   return new AppError("price.unavailable", {
-    reason: `no token has a current rate, or is as configured (token.unsound), for job ${jobIndex} of service ${serviceId}`,
+    reason: `${why}, for job ${jobIndex} of service ${serviceId}`,
     publicDetail: "No accepted token can be paid with now; nothing was charged.",
     retryAfterMs: RATE_RETRY_MS,
   });
@@ -207,3 +240,9 @@ const V1_NETWORKS: Readonly<Record<number, string>> = {
   80002: "polygon-amoy",
   3338: "peaq",
 };
+
+/** The chain that a network's name in version 1 stands for. */
+export function chainIdOfV1(name: string): number | undefined {
+  const known = Object.entries(V1_NETWORKS).find(([, each]) => each === name);
+  return known && Number(known[0]);
+}

@@ -16,6 +16,7 @@ import { partitionOf } from "../../shared/redis/partition.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { createRequestedJob, toCatalog } from "./catalog.ts";
 import { type Chains, createChains } from "./chains.ts";
+import type { Authorize } from "./facilitator/authorize.ts";
 import { createFacilitators, createVerifyPayment, type Facilitators } from "./facilitator/pool.ts";
 import { toOfferSettings } from "./payment/offer.ts";
 import { createReadOperatorQuote } from "./payment/operator-quote.ts";
@@ -44,16 +45,23 @@ import {
 } from "./routes/pay-job.ts";
 import { toPriceAnswer } from "./routes/price.ts";
 import { CORS_HEADERS, createHandler, createRefuse } from "./server.ts";
+import { createLogTokenKinds } from "./token-kinds.ts";
 
 /** Check tables of `x402.toml` and `job_pricing.toml`, and put prices on jobs. */
 export { parseJobPricing } from "../../shared/config/job-pricing-toml.ts";
 export { x402Toml } from "../../shared/config/x402-toml.ts";
 export { toPriceList } from "../../shared/pricing/prices.ts";
+export type { Authorize, FacilitatorCall } from "./facilitator/authorize.ts";
 
 export type X402GatewayOptions = IngressOptions & {
   x402: X402Toml;
   prices: PriceList;
   metadataPrefix: string;
+  /**
+   * Gives headers of a single request to a facilitator, such as a signed token; they are added to those of x402.toml. Its time is
+   * part of the request's. If it rejects or is late, nothing is sent.
+   */
+  authorize?: Authorize;
 };
 
 export type X402Gateway = Gateway & {
@@ -65,7 +73,7 @@ export type X402Gateway = Gateway & {
 
 /** The payment gateway, to be mounted in any process. What two replicas have to agree on is in Redis or on the chain. */
 export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
-  const { x402, prices, metadataPrefix, redis, log, clock = systemClock } = options;
+  const { x402, prices, metadataPrefix, redis, log, authorize, clock = systemClock } = options;
   const settleTimeoutMs = x402.settle_timeout_secs * 1000;
   const openMax = x402.open_payments_per_payer;
   const bodyBytesMax = x402.body_limit_bytes;
@@ -82,8 +90,9 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   const chains = createChains(x402, { clock, log });
   const chainOf = ({ terms }: Payment) => chains.of(terms);
   const facilitators = createFacilitators({
-    urls: x402.facilitator_url,
-    headers: x402.facilitator_headers,
+    facilitators: x402.facilitators,
+    authorize,
+    onKinds: (offerable) => logTokenKinds(offerable),
     verifyTimeoutMs: x402.facilitator_timeout_secs * 1000,
     settleTimeoutMs,
     clock,
@@ -91,7 +100,8 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   });
 
   // What is sold, and to whom.
-  const catalog = toCatalog(x402, prices, rates.of, chains.isSound);
+  const catalog = toCatalog(x402, prices, rates.of, chains.isSound, facilitators.offerable);
+  const logTokenKinds = createLogTokenKinds(catalog.tokens, log);
   const readOperatorQuote = createReadOperatorQuote({
     operators: x402.quote_operators,
     domain: x402.quote_domain,

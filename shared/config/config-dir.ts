@@ -33,7 +33,8 @@ export function openConfigDir(dir: string) {
   const tables = new Map<string, unknown>();
 
   function report(name: string, found: readonly Problem[]): void {
-    problems.push(...found.map((problem) => `${join(dir, name)}: ${textOf(problem, tables.get(name))}`));
+    const lines = found.map((problem) => `${join(dir, name)}: ${textOf(problem, tables.get(name))}`);
+    problems.push(...new Set(lines));
   }
 
   function table(name: string): unknown {

@@ -102,17 +102,18 @@ export function secretHeaders(env: Env) {
     .superRefine((headers, context) => {
       const names = Object.keys(headers).map((name) => name.toLowerCase());
       Object.keys(headers).forEach((name, index) => {
-        const problem = headerNameProblem(name, names.indexOf(name.toLowerCase()) < index);
+        const isRepeated = names.indexOf(name.toLowerCase()) < index;
+        const problem = headerNameProblem(name) ?? (isRepeated ? "is there twice" : undefined);
         if (problem !== undefined) context.addIssue({ code: "custom", path: [name], message: problem });
       });
     })
     .transform((headers) => lowerCased(headers));
 }
 
-function headerNameProblem(name: string, repeats: boolean): string | undefined {
+/** Why no credential can be sent in a header of this name; undefined if one can. */
+export function headerNameProblem(name: string): string | undefined {
   if (!headerName.safeParse(name).success) return "is not a header name (RFC 9110)";
-  if (OWN_HEADERS.includes(name.toLowerCase())) return "is set by the gateway itself";
-  return repeats ? "is there twice" : undefined;
+  return OWN_HEADERS.includes(name.toLowerCase()) ? "is set by the gateway itself" : undefined;
 }
 
 function lowerCased<Value>(headers: Readonly<Record<string, Value>>): Readonly<Record<string, Value>> {

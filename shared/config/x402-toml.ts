@@ -10,10 +10,11 @@ import {
   rpcUrl,
   tokenSymbol,
 } from "./evm-fields.ts";
-import { address, domainText, httpUrl, id, isPrivateUrl, positive } from "./fields.ts";
+import { facilitatorKeys, facilitatorProblems, withFacilitators } from "./facilitators.ts";
+import { address, domainText, httpUrl, id, positive } from "./fields.ts";
 import type { Problem } from "./problem.ts";
 import { ratePerNativeUnit, rateProblems, rateSettings } from "./rate-source.ts";
-import { type Env, secretHeaders, secretValues } from "./secrets.ts";
+import { type Env, secretValues } from "./secrets.ts";
 
 const CONFIRMATIONS_MAX = 1000;
 /** Where a node does not say which block is final: deeper than any reorganisation that a public chain has had. */
@@ -29,8 +30,7 @@ export function x402Toml(env: Env) {
     .strictObject({
       bind_address: address.default("0.0.0.0:8402"),
       public_url: httpUrl,
-      facilitator_url: facilitatorUrls,
-      facilitator_headers: secretHeaders(env),
+      ...facilitatorKeys(env),
       quote_secret: secretValues(env),
       quote_ttl_secs: z.int().min(10).max(86_400).default(300),
       max_timeout_secs: z.int().min(10).max(3600).default(MAX_TIMEOUT_SECS),
@@ -50,7 +50,7 @@ export function x402Toml(env: Env) {
       job_policies: z.array(jobPolicy(env)).default([]),
       accepted_tokens: z.array(acceptedToken(env)).min(1, "needs at least one token"),
     })
-    .transform(({ rate_per_native_unit, markup_bps, ...rest }) => rest);
+    .transform(({ rate_per_native_unit, markup_bps, ...rest }, context) => withFacilitators(rest, context));
   return z.preprocess(withTokenDefaults, file);
 }
 export type X402Toml = z.output<ReturnType<typeof x402Toml>>;
@@ -87,6 +87,7 @@ export function x402Problems(table: unknown): Problem[] {
       message: "is missing: the chain says what was paid; only trust_facilitator = true does without it",
     })),
     ...tokens.flatMap(({ row, index }) => [...rateProblems(row, index), ...tooShallow(row, index)]),
+    ...facilitatorProblems(rest),
     ...tooShort(rest),
     ...withoutDomain(rest),
   ];
@@ -160,13 +161,6 @@ const defaultMode = z.enum(["public_paid", "disabled"], {
       ? "restricted_paid needs a contract: give the job a [[job_policies]] entry"
       : undefined,
 });
-
-const facilitatorUrls = z.preprocess(
-  (value) => (typeof value === "string" ? [value] : value),
-  z
-    .array(httpUrl.refine(isPrivateUrl, "must be an https URL, or an http URL on this machine"))
-    .min(1, "needs at least one facilitator"),
-);
 
 const transferMethod = z.literal("eip3009", {
   error: ({ input }) => (input === "permit2" ? "permit2 is not supported yet" : 'must be "eip3009"'),

@@ -94,7 +94,7 @@ export const CODES = {
   },
   "payment.in_review": { status: 503, retryable: true, title: "Payment is in review" },
   "payment.unavailable": { status: 503, retryable: true, title: "Payments cannot be taken now" },
-  "price.unavailable": { status: 503, retryable: true, title: "No token has a current rate" },
+  "price.unavailable": { status: 503, retryable: true, title: "No token can be paid with now" },
 
   // what a pricing engine answers
   "pricing.request_invalid": { status: 400, retryable: false, title: "Request for a price is not valid" },

@@ -77,9 +77,11 @@ export function createRpc({
   return async ({ method, params, answer }) => {
     id += 1;
     const body = JSON.stringify({ jsonrpc: "2.0", id, method, params });
-    const { status, text } = await client.exchange({ path, body, timeoutMs }).catch((thrown) => {
-      throw toFailure(method, thrown, timeoutMs);
-    });
+    const { status, text } = await client
+      .exchange({ path, body, signal: AbortSignal.timeout(timeoutMs) })
+      .catch((thrown) => {
+        throw toFailure(method, thrown, timeoutMs);
+      });
     if (text === undefined) throw new TooLong(`${method}: the answer is too long`);
     const { error, result } = objectIn(text);
     if (typeof error === "object" && error !== null && status !== 429)

@@ -11,7 +11,16 @@ type Options = {
   answerBytesMax: number;
 };
 
-type Asked = { path: string; body: string | undefined; timeoutMs: number };
+type Asked = {
+  path: string;
+  body: string | undefined;
+  /** The deadline, from the first to the last byte: `AbortSignal.timeout`. */
+  signal: AbortSignal;
+  /** Of this request alone; over those of every request. */
+  headers?: Readonly<Record<string, string>>;
+  /** In place of the client's. */
+  answerBytesMax?: number;
+};
 
 /** `text` is undefined if the answer is too long. */
 export type HttpAnswer = {
@@ -21,7 +30,7 @@ export type HttpAnswer = {
 };
 
 export type HttpClient = {
-  /** One exchange: a POST if there is a body, else a GET. Rejects with `TimeoutError` after the deadline. */
+  /** One exchange: a POST if there is a body, else a GET. Rejects with the signal's reason, `TimeoutError`, after the deadline. */
   exchange(asked: Asked): Promise<HttpAnswer>;
   close(): Promise<void>;
 };
@@ -30,12 +39,12 @@ export type HttpClient = {
  * Exchanges texts with one server. It keeps its connections alive and opens one for each exchange under way, so that none waits for
  * another. Nothing is repeated, no redirect is followed, and the deadline covers an exchange from its first to its last byte.
  */
-export function createHttpClient({ base, headers, answerBytesMax }: Options): HttpClient {
+export function createHttpClient({ base, headers: common, answerBytesMax: usualMax }: Options): HttpClient {
   const pool = new Pool(base.origin, { pipelining: 1, connect: { timeout: CONNECT_TIMEOUT_MS } });
   return {
-    async exchange({ path, body, timeoutMs }) {
+    async exchange({ path, body, signal, headers: own, answerBytesMax = usualMax }) {
       const method = body === undefined ? "GET" : "POST";
-      const signal = AbortSignal.timeout(timeoutMs);
+      const headers = own === undefined ? common : { ...common, ...own };
       const response = await pool.request({ method, path, headers, body: body ?? null, signal });
       const text = await readText(response.body, answerBytesMax);
       return { status: response.statusCode, headers: response.headers, text };

@@ -1,4 +1,5 @@
 import { spawnSync } from "node:child_process";
+import { generateKeyPairSync } from "node:crypto";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -226,12 +227,17 @@ function isTable(value: unknown): value is TomlTable {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+const CDP_SECRET = generateKeyPairSync("ec", { namedCurve: "P-256" })
+  .privateKey.export({ format: "pem", type: "pkcs8" })
+  .toString();
+
 /** Whatever an example reads from the environment is there. */
 const ANY_ENV: NodeJS.ProcessEnv = new Proxy(
   {},
   {
     get(_, name) {
       if (String(name).endsWith("_URL")) return "https://node.example.com";
+      if (name === "CDP_API_KEY_SECRET") return CDP_SECRET;
       return String(name).endsWith("_KEY")
         ? `0x${"1".repeat(64)}`
         : "a secret of the reader's own, long enough";

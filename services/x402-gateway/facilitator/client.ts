@@ -1,22 +1,31 @@
 import type { SettleResponse, SupportedKind, SupportedResponse, VerifyResponse } from "@x402/core/types";
-import type { Secret } from "../../../shared/crypto/secret.ts";
 import { messageOf } from "../../../shared/errors/app-error.ts";
-import { createHttpClient, isTimeout } from "../../../shared/http/client.ts";
+import { createHttpClient, type HttpAnswer, isTimeout } from "../../../shared/http/client.ts";
 import { parseRetryAfter } from "../../../shared/http/headers.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
+import type { Authorize, FacilitatorCall } from "./authorize.ts";
 
 /** A longer answer is not read to its end. */
 const ANSWER_BYTES_MAX = 64 * 1024;
+/** A facilitator of many networks and schemes lists a kind for each pair. */
+const SUPPORTED_BYTES_MAX = 1024 * 1024;
 
 /** A JSON object, or the reason why there is none. */
-type RawAnswer =
-  | { kind: "json"; status: number; value: Readonly<Record<string, unknown>> }
-  | { kind: "none"; reason: string; retryAfterMs?: number };
+type RawAnswer = { kind: "json"; status: number; value: Readonly<Record<string, unknown>> } | NoAnswer;
+
+/** No judgement on the payment: another facilitator, or the same one later, may have one. */
+export type NoAnswer = {
+  kind: "none";
+  reason: string;
+  retryAfterMs?: number;
+  /** It says that this one request is at fault, so it tells nothing of the facilitator. */
+  isOfRequest?: boolean;
+};
 
 export type FacilitatorClient = {
-  /** Makes one exchange and never repeats it. The deadline covers it from first to last byte. Never rejects. */
+  /** Makes one exchange and never repeats it. The deadline covers it from its credentials to the last byte. Never rejects. */
   ask(
-    operation: "verify" | "settle" | "supported",
+    operation: FacilitatorCall["operation"],
     body: string | undefined,
     timeoutMs: number,
   ): Promise<RawAnswer>;
@@ -25,35 +34,42 @@ export type FacilitatorClient = {
 
 type Options = {
   url: string;
-  /** Sent with every request, by header name. */
-  headers: Readonly<Record<string, Secret>>;
+  /** Asked for the headers of each request. */
+  credentials: Authorize;
   clock: Clock;
 };
 
 /** Talks to one facilitator (x402, facilitator interface). */
-export function createFacilitatorClient({ url, headers, clock }: Options): FacilitatorClient {
+export function createFacilitatorClient({ url, credentials, clock }: Options): FacilitatorClient {
   const base = new URL(url);
   const basePath = base.pathname.replace(/\/$/, "");
-  const own = Object.entries(headers).map(([name, secret]): [string, string] => [name, secret.reveal()]);
-  const sent = { ...Object.fromEntries(own), accept: "application/json", "content-type": "application/json" };
-  const client = createHttpClient({ base, headers: sent, answerBytesMax: ANSWER_BYTES_MAX });
+  const headers = { accept: "application/json", "content-type": "application/json" };
+  const client = createHttpClient({ base, headers, answerBytesMax: ANSWER_BYTES_MAX });
 
-  function toRawAnswer(status: number, retryAfter: string | undefined, text: string | undefined): RawAnswer {
-    if (text === undefined) return { kind: "none", reason: `its answer is over ${ANSWER_BYTES_MAX} bytes` };
-    const retryAfterMs = parseRetryAfter(retryAfter, clock());
+  function toRawAnswer({ status, headers, text }: HttpAnswer, answerBytesMax: number): RawAnswer {
+    if (text === undefined) return { kind: "none", reason: `its answer is over ${answerBytesMax} bytes` };
+    const retryAfterMs = parseRetryAfter(only(headers["retry-after"]), clock());
     const failed = { kind: "none" as const, ...(retryAfterMs !== undefined && { retryAfterMs }) };
+    if (isRedirect(status))
+      return { ...failed, reason: `status ${status}${targetOf(only(headers["location"]), base)}` };
     if (isNoAnswer(status)) return { ...failed, reason: `status ${status}` };
     const value = objectIn(text);
-    return value
-      ? { kind: "json", status, value }
-      : { ...failed, reason: `status ${status}, no JSON object` };
+    if (value) return { kind: "json", status, value };
+    const isOfRequest = REQUEST_FAULTS.includes(status);
+    return { ...failed, reason: `status ${status}, no JSON object`, isOfRequest };
   }
 
   return {
     async ask(operation, body, timeoutMs) {
+      const signal = AbortSignal.timeout(timeoutMs);
+      const path = `${basePath}/${operation}`;
+      const method = body === undefined ? "GET" : "POST";
+      const answerBytesMax = operation === "supported" ? SUPPORTED_BYTES_MAX : ANSWER_BYTES_MAX;
       try {
-        const answer = await client.exchange({ path: `${basePath}/${operation}`, body, timeoutMs });
-        return toRawAnswer(answer.status, [answer.headers["retry-after"]].flat()[0], answer.text);
+        const call = { facilitator: url, operation, method, host: base.host, path, body } as const;
+        const headers = await unlessLate(credentials(call), signal);
+        const answer = await client.exchange({ path, body, headers, signal, answerBytesMax });
+        return toRawAnswer(answer, answerBytesMax);
       } catch (error) {
         const reason = isTimeout(error) ? `no answer within ${timeoutMs} ms` : messageOf(error);
         return { kind: "none", reason };
@@ -63,10 +79,45 @@ export function createFacilitatorClient({ url, headers, clock }: Options): Facil
   };
 }
 
-/** A redirect, a "later" and a failure of the server leave the question open, whatever their bodies say. */
-function isNoAnswer(status: number): boolean {
-  return (status >= 300 && status < 400) || [408, 425, 429].includes(status) || status >= 500;
+/** What this resolves with, unless the deadline passes before. */
+function unlessLate<Result>(work: Promise<Result>, deadline: AbortSignal): Promise<Result> {
+  return new Promise((resolve, reject) => {
+    const late = new Error("its credentials were not there in time, and nothing was sent");
+    const onLate = () => reject(late);
+    deadline.addEventListener("abort", onLate);
+    work.finally(() => deadline.removeEventListener("abort", onLate)).then(resolve, reject);
+  });
 }
+
+function only(value: string | string[] | undefined): string | undefined {
+  return [value].flat()[0];
+}
+
+const TARGET_CHARS_MAX = 200;
+
+/**
+ * Where a redirect leads, for the log: the origin and the path. The facilitator's own path may hold a key, so it is left out
+ * of that of the target.
+ */
+function targetOf(location: string | undefined, base: URL): string {
+  if (location === undefined || !URL.canParse(location, base.href)) return "";
+  const { protocol, host, pathname } = new URL(location, base);
+  const ownPath = base.pathname.replace(/\/$/, "");
+  const path = ownPath === "" ? pathname : pathname.replaceAll(ownPath, "/…");
+  return ` to ${protocol}//${host}${path}`.slice(0, TARGET_CHARS_MAX);
+}
+
+function isRedirect(status: number): boolean {
+  return status >= 300 && status < 400;
+}
+
+/** A "later" and a failure of the server leave the question open, whatever their bodies say. */
+function isNoAnswer(status: number): boolean {
+  return [408, 425, 429].includes(status) || status >= 500;
+}
+
+/** Statuses that a payer can bring about with what he writes into his payment. */
+const REQUEST_FAULTS: readonly number[] = [400, 413, 415, 422, 431];
 
 function objectIn(text: string): Record<string, unknown> | undefined {
   try {
@@ -89,9 +140,6 @@ export type SettleAnswer =
   /** The facilitator says that it did not settle. This proves nothing: the transaction may have been sent. */
   | { kind: "refused"; reason: string; transaction?: string }
   | { kind: "unknown"; reason: string; transaction?: string };
-
-/** No judgement on the payment: another facilitator, or the same one later, may have one. */
-export type NoAnswer = Extract<RawAnswer, { kind: "none" }>;
 
 const TRANSACTION = /^0x[0-9a-fA-F]{64}$/;
 const REASON_CHARS_MAX = 200;
@@ -143,7 +191,7 @@ function isSuccess(status: number): boolean {
 function noAnswer(status: number, said: unknown): NoAnswer {
   const word = textOf(said);
   const reason = `status ${status}, ${word === undefined ? "not an answer" : reasonOf(word)}`;
-  return { kind: "none", reason };
+  return { kind: "none", reason, isOfRequest: REQUEST_FAULTS.includes(status) };
 }
 
 function reasonOf(said: unknown): string {

@@ -45,18 +45,23 @@ export function expiryOf({ operatorQuote }: Job, { ttlSeconds }: OfferSettings, 
   return operatorQuote === undefined ? promised : Math.min(promised, Number(operatorQuote.quote.expiry));
 }
 
-/** Version 2: one offer for each token, each with its MAC in `extra`. */
+/** Version 2: one offer for each token that a facilitator takes in it, each with its MAC in `extra`. */
 export function toOffers(job: Job, settings: OfferSettings, expiry: number): PaymentRequirements[] {
   const { maxTimeoutSeconds, macSecrets } = settings;
-  return job.prices.map(({ token, amount }) => {
+  const offered = job.prices.filter(({ versions }) => versions.v2);
+  return offered.map(({ token, amount }) => {
     const terms = termsOf(job, token, String(amount), maxTimeoutSeconds, expiry);
     return toRequirements(terms, token, signOffer(terms, macSecrets[0]));
   });
 }
 
-/** Version 1: one offer for each token on a network that its clients know. They reject a whole 402 with one unknown name. */
+/**
+ * Version 1: one offer for each token that a facilitator takes in it, on a network that its clients know. They reject a whole
+ * 402 with one unknown name.
+ */
 export function toOffersV1(job: Job, settings: OfferSettings): PaymentRequirementsV1[] {
-  return job.prices.flatMap(({ token, amount }) => {
+  const offered = job.prices.filter(({ versions }) => versions.v1);
+  return offered.flatMap(({ token, amount }) => {
     const offer = toRequirementsV1(job, token, String(amount), settings);
     return offer === undefined ? [] : [offer];
   });
@@ -170,7 +175,7 @@ function matchV1({ scheme }: PaymentV1, token: Token, job: Job, settings: OfferS
   if (scheme !== "exact") throw notOffered("its scheme is another one");
   assertOffered(job);
   const price = job.prices.find((each) => each.token === token);
-  if (price === undefined) throw notOffered("this job is not sold for this token");
+  if (!price?.versions.v1) throw notOffered("this job is not sold for this token");
   const amount = String(price.amount);
   const requirements = toRequirementsV1(job, token, amount, settings);
   if (requirements === undefined) throw notOffered("this job is not sold for this token");

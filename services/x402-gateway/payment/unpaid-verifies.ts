@@ -76,10 +76,12 @@ export function createVerifyAtLimits({
     const { decoded, token, payer } = signed;
     const paid = use(payer, party);
     const network = decoded.version === 1 ? decoded.network : token.network;
-    const facilitator = await verifyPayment(request, network, token).catch((error: unknown) => {
-      if (!isRefusedPayment(error)) paid(); // it is not the payer's fault
-      throw error;
-    });
+    const facilitator = await verifyPayment(request, network, token, { payer, address: party }).catch(
+      (error: unknown) => {
+        if (!isRefusedPayment(error)) paid(); // it is not the payer's fault
+        throw error;
+      },
+    );
     return { facilitator, paid };
   }
 

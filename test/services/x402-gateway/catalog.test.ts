@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { toCatalog } from "../../../services/x402-gateway/catalog.ts";
+import { noOffer, toCatalog } from "../../../services/x402-gateway/catalog.ts";
 import { x402Toml } from "../../../shared/config/x402-toml.ts";
 import { toPriceList } from "../../../shared/pricing/prices.ts";
 import { tokenTable, tokenWith } from "../../support/rate-tokens.ts";
@@ -53,4 +53,32 @@ test("a catalogue with fixed rates only asks nobody for a rate again", () => {
 test("a catalogue without anybody to ask for rates offers tokens of fixed rates and no others", () => {
   const { find } = toCatalog(x402With("3200", live), prices);
   expect(find(ids)?.prices.map(({ amount }) => amount)).toEqual([3_200_000n]);
+});
+
+test("a token is offered in the versions that some facilitator takes, and another job shows when that changes", () => {
+  type Known = { x402Version: number; network: string };
+  const kindsOf = (...known: Known[]) => ({
+    takes: ({ x402Version, scheme, network }: Known & { scheme: string }) =>
+      scheme === "exact" &&
+      known.some((each) => each.x402Version === x402Version && each.network === network),
+  });
+  const { network } = tokenWith("3200");
+  let kinds = kindsOf({ x402Version: 2, network });
+  const { find } = toCatalog(x402With("3200"), prices, undefined, undefined, () => kinds);
+  const versions = () => find(ids)?.prices.map((price) => price.versions);
+  const job = find(ids);
+  expect(versions()).toEqual([{ v1: false, v2: true }]);
+  expect(find(ids)).toBe(job);
+
+  kinds = kindsOf({ x402Version: 1, network: "base" }, { x402Version: 2, network: "eip155:1" });
+  expect(versions()).toEqual([{ v1: true, v2: false }]);
+
+  kinds = kindsOf();
+  expect(find(ids)).toMatchObject({ prices: [], unsupported: [network] });
+  expect(noOffer(find(ids)!)).toMatchObject({
+    code: "price.unavailable",
+    message: expect.stringMatching(
+      /^no facilitator supports the kinds of its tokens \(exact on eip155:\d+\)/,
+    ),
+  });
 });

@@ -3,7 +3,7 @@ import type { UsedDevnet } from "../../fixtures/devnet.ts";
 export const ASSET_18 = "0x1111111111111111111111111111111111111111";
 
 /** Settings with a second token, of 18 decimals and on a chain that version 1 has no name for, and that nobody runs. */
-export function twoTokens({ network, token, seller, rpcUrl }: UsedDevnet) {
+export function twoTokens({ network, token, seller, rpcUrl, facilitatorUrl }: UsedDevnet) {
   const shared = { pay_to: seller, rate_per_native_unit: "3200", eip3009_version: "2" };
   const usdc = { network, asset: token, symbol: "USDC", decimals: 6, eip3009_name: "USDC", rpc_url: rpcUrl };
   const day = { network: "eip155:31337", asset: ASSET_18, symbol: "DAY", decimals: 18, eip3009_name: "Day" };
@@ -13,5 +13,7 @@ export function twoTokens({ network, token, seller, rpcUrl }: UsedDevnet) {
       { ...shared, ...day },
     ],
     trust_facilitator: true,
+    // The second is never reached, so it is not known what it does not take.
+    facilitator_url: [facilitatorUrl, "http://127.0.0.1:1"],
   };
 }

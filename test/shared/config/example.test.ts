@@ -60,7 +60,7 @@ function x402Defaults() {
   const payTo = 'pay_to = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"\nrpc_url = "https://a.example"';
   const top = 'public_url = "https://a.example"\nfacilitator_url = "https://a.example"\nquote_secret = "x"';
   const { x402 } = loadAll({ "x402.toml": `${top}\n[[accepted_tokens]]\n${token}\n${domain}\n${payTo}\n` });
-  const { public_url, facilitator_url, facilitator_headers, quote_secret, ...defaults } = x402!;
+  const { public_url, facilitators, quote_secret, ...defaults } = x402!;
   const { accepted_tokens, job_policies, ...rest } = defaults;
   expect(job_policies).toEqual([]);
   const { transfer_method, confirmations } = accepted_tokens[0]!;
@@ -83,6 +83,8 @@ test("the example configuration names every key there is", () => {
     "ops_address",
     "oldest_age_secs_max",
     ...Object.keys(x402!),
+    ...["facilitator_url", "facilitator_headers", "cdp", "key_id", "key_secret"],
+    ...x402!.facilitators.flatMap(Object.keys),
     ...x402!.accepted_tokens.flatMap(Object.keys),
     ...x402!.job_policies.flatMap(Object.keys),
   ]) {

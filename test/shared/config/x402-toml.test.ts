@@ -1,7 +1,10 @@
+import { generateKeyPairSync } from "node:crypto";
 import { inspect } from "node:util";
 import { expect, test } from "vitest";
+import { x402Toml } from "../../../shared/config/x402-toml.ts";
 import { currentOffers } from "../../../shared/pricing/prices.ts";
 import { fixedRateOf } from "../../../shared/pricing/rates/sources/fixed.ts";
+import { problemsOf as problemsThrown } from "./files.ts";
 import {
   CONTRACT,
   JOBS,
@@ -22,8 +25,7 @@ test("an x402.toml of only the keys that must be there has the defaults of the d
   expect(found).toMatchObject({
     bind_address: "0.0.0.0:8402",
     public_url: "https://jobs.example.com",
-    facilitator_url: ["https://facilitator.example.com"],
-    facilitator_headers: {},
+    facilitators: [{ url: "https://facilitator.example.com", headers: {} }],
     quote_ttl_secs: 300,
     max_timeout_secs: 120,
     open_payments_per_payer: 8,
@@ -229,7 +231,7 @@ test("an address in one case is taken, and comes out with its checksum", () => {
 test("headers for facilitators are taken under their lower-case name, with values nobody can print", () => {
   const top = { facilitator_headers: '{ Authorization = "env:FACILITATOR" }' };
   const { x402: found } = load({ x402: x402(top) }, { FACILITATOR: "Bearer canary-canary" });
-  expect(found?.facilitator_headers["authorization"]?.reveal()).toBe("Bearer canary-canary");
+  expect(found?.facilitators[0]?.headers["authorization"]?.reveal()).toBe("Bearer canary-canary");
   expect(inspect(found, { depth: 20 })).not.toContain("canary");
   expect(JSON.stringify(found)).not.toContain("canary");
 });
@@ -304,4 +306,147 @@ test("no problem of x402.toml tells a secret", () => {
   );
   expect(found).toHaveLength(3);
   expect(found.join("\n")).not.toContain(canary);
+});
+
+const facilitatorTable = (lines: Lines = {}): string =>
+  `[[facilitators]]\n${Object.entries({ url: '"https://a.example"', ...lines })
+    .map(([key, value]) => `${key} = ${value}\n`)
+    .join("")}`;
+const instead = { facilitator_url: undefined };
+const WITH_CREDENTIAL = { facilitator_headers: '{ Authorization = "0123456789abcdef" }' };
+
+test("each of [[facilitators]] has its own credentials, and one facilitator_url is a list of one", () => {
+  const more =
+    facilitatorTable({ headers: '{ X-Key = "env:KEY_OF_A" }' }) +
+    facilitatorTable({ url: '"https://b.example/x402/"' });
+  const found = load({ x402: x402(instead, { more }) }, { KEY_OF_A: "0123456789abcdef" }).x402?.facilitators;
+  expect(found?.map(({ url, headers }) => [url, headers["x-key"]?.reveal()])).toEqual([
+    ["https://a.example", "0123456789abcdef"],
+    ["https://b.example/x402", undefined],
+  ]);
+  const one = load({ x402: x402(WITH_CREDENTIAL) }).x402?.facilitators;
+  expect(one?.map(({ url, headers }) => [url, headers["authorization"]?.reveal()])).toEqual([
+    ["https://facilitator.example.com", "0123456789abcdef"],
+  ]);
+});
+
+test.each([
+  ["no facilitator at all", instead, "", /facilitator_url: is missing: it, or \[\[facilitators\]\]/],
+  ["both ways", {}, facilitatorTable(), /facilitators: stands beside facilitator_url: give one/],
+  [
+    "credentials for several, which would go to each",
+    { facilitator_url: '["https://a.example", "https://b.example"]', ...WITH_CREDENTIAL },
+    "",
+    /facilitator_headers: .* of several, give each its own headers in \[\[facilitators\]\]/,
+  ],
+  [
+    "credentials that belong to none",
+    { ...instead, ...WITH_CREDENTIAL },
+    facilitatorTable(),
+    /facilitator_headers: goes with one facilitator_url/,
+  ],
+  [
+    "one facilitator twice",
+    { facilitator_url: '["https://a.example/", "https://A.example"]' },
+    "",
+    /facilitator_url\[1\]: is there twice/,
+  ],
+  [
+    "one of [[facilitators]] twice",
+    instead,
+    facilitatorTable() + facilitatorTable({ url: '"https://a.example:443"' }),
+    /facilitators\[1\]\.url: is there twice/,
+  ],
+  [
+    "plain http to one of [[facilitators]]",
+    instead,
+    facilitatorTable({ url: '"http://a.example"' }),
+    /facilitators\[0\]\.url: must be an https URL/,
+  ],
+] as [string, Lines, string, RegExp][])("an x402.toml with %s is refused", (_what, top, more, problem) => {
+  expect(problemsOf(top, { more })).toEqual([expect.stringMatching(problem)]);
+});
+
+test("what lies between the keys of facilitators is checked in a library's table as well", () => {
+  const table = {
+    public_url: "https://a.example",
+    facilitator_url: ["https://b.example", "https://c.example"],
+    facilitator_headers: { authorization: "0123456789abcdef" },
+    quote_secret: "0123456789abcdef",
+    accepted_tokens: load({ x402: x402() }).x402?.accepted_tokens.map(
+      ({ rpc_url, eip3009_name, eip3009_version, ...token }) => ({
+        ...{ network: token.network, asset: token.asset, symbol: token.symbol, decimals: token.decimals },
+        ...{ pay_to: token.pay_to, rate_per_native_unit: "1", eip3009_name, eip3009_version },
+      }),
+    ),
+  };
+  expect(x402Toml({}).safeParse(table).error?.issues).toMatchObject([{ path: ["facilitator_headers"] }]);
+});
+
+const ed25519 = () => {
+  const { d = "", x = "" } = generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" });
+  return { seed: Buffer.from(d, "base64url"), publicKey: Buffer.from(x, "base64url") };
+};
+const ecPem = (namedCurve: string) =>
+  generateKeyPairSync("ec", { namedCurve }).privateKey.export({ format: "pem", type: "pkcs8" }) as string;
+const cdp = (key_secret: string, more: Lines = {}) => ({
+  x402: x402(instead, {
+    more: facilitatorTable({ cdp: '{ key_id = "env:CDP_ID", key_secret = "env:CDP_SECRET" }', ...more }),
+  }),
+  env: { CDP_ID: "organizations/0/apiKeys/1", CDP_SECRET: key_secret },
+});
+
+test("an API key of CDP is 64 bytes of Ed25519 in base64, or an ES256 key as PEM, its line breaks written or not", () => {
+  const { seed, publicKey } = ed25519();
+  const pem = ecPem("P-256");
+  for (const secret of [
+    Buffer.concat([seed, publicKey]).toString("base64"),
+    pem,
+    pem.trim().replaceAll("\n", "\\n"),
+    `${pem}\n`,
+  ]) {
+    const { x402, env } = cdp(secret);
+    const { warnings, x402: found } = load({ x402, jobs: JOBS }, env);
+    expect(found?.facilitators[0]?.cdp?.key_id.reveal()).toBe("organizations/0/apiKeys/1");
+    expect(warnings).toEqual([]);
+  }
+});
+
+test.each([
+  ["of 63 bytes", () => Buffer.concat([ed25519().seed, ed25519().publicKey.subarray(1)]).toString("base64")],
+  ["of a seed alone", () => ed25519().seed.toString("base64")],
+  ["of no base64", () => "!".repeat(88)],
+  ["of another curve", () => ecPem("secp256k1")],
+  [
+    "of RSA",
+    () =>
+      generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({ format: "pem", type: "pkcs8" }),
+  ],
+  ["of a PEM that is cut off", () => ecPem("P-256").slice(0, 100)],
+  [
+    "that is public",
+    () =>
+      generateKeyPairSync("ec", { namedCurve: "P-256" }).publicKey.export({ format: "pem", type: "spki" }),
+  ],
+])("a CDP key %s stops the start with a sentence that names it, and tells nothing of it", (_what, make) => {
+  const secret = String(make());
+  const { x402, env } = cdp(secret);
+  const found = problemsThrown(() => load({ x402 }, env));
+  expect(found).toEqual([
+    expect.stringMatching(
+      /facilitators\[0\]\.cdp\.key_secret: must be the secret of a CDP API key: an Ed25519/,
+    ),
+  ]);
+  expect(found.join()).not.toContain(secret.slice(0, 20).replace("-----BEGIN", ""));
+});
+
+test("an Ed25519 key whose halves are of two keys is refused, and so is an Authorization beside one", () => {
+  const torn = cdp(Buffer.concat([ed25519().seed, ed25519().publicKey]).toString("base64"));
+  expect(problemsThrown(() => load({ x402: torn.x402 }, torn.env))).toEqual([
+    expect.stringMatching(/cdp\.key_secret: is an Ed25519 key whose public half does not fit its seed/),
+  ]);
+  const both = cdp(ecPem("P-256"), { headers: '{ authorization = "0123456789abcdef" }' });
+  expect(problemsThrown(() => load({ x402: both.x402 }, both.env))).toEqual([
+    expect.stringMatching(/facilitators\[0\]\.headers\.authorization: is what cdp signs/),
+  ]);
 });

@@ -6,29 +6,40 @@ import type { FacilitatorRequest } from "../../../../shared/payments/payment.ts"
 import { systemClock } from "../../../../shared/time/clock.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { recordingLog } from "../../../support/recording-log.ts";
-import { answerJson, startFaultyFacilitator, TRANSACTION } from "./faulty-facilitator.ts";
+import {
+  answerJson,
+  by,
+  type FaultyFacilitator,
+  startFaultyFacilitator,
+  TRANSACTION,
+} from "./faulty-facilitator.ts";
 
 const KIND = { scheme: "exact", network: "eip155:84532" };
 const REQUEST: FacilitatorRequest = { x402Version: 2, paymentPayload: {}, paymentRequirements: {} };
 
 const ends = useEnds();
 
+function clientOf(all: readonly FaultyFacilitator[], verifyTimeoutMs: number) {
+  const facilitators = createFacilitators({
+    facilitators: all.map(({ url }) => ({ url, headers: {} })),
+    authorize: undefined,
+    verifyTimeoutMs,
+    settleTimeoutMs: 20_000,
+    clock: systemClock,
+    log: recordingLog(),
+  });
+  for (const its of all) ends.defer(() => its.close());
+  ends.defer(() => facilitators.close());
+  facilitators.start();
+  return facilitators;
+}
+
 /** A facilitator that answers no verify until it is told to, and its client. */
 async function slowFacilitator() {
   const its = await startFaultyFacilitator();
   const held: ServerResponse[] = [];
   its.on("verify", (_req, res) => void held.push(res));
-  const facilitators = createFacilitators({
-    urls: [its.url],
-    headers: {},
-    verifyTimeoutMs: 20_000,
-    settleTimeoutMs: 2000,
-    clock: systemClock,
-    log: recordingLog(),
-  });
-  ends.defer(() => its.close());
-  ends.defer(() => facilitators.close());
-  facilitators.start();
+  const facilitators = clientOf([its], 20_000);
   await eventually("it is known", () => facilitators.available()[0]?.ok);
   return {
     facilitators,
@@ -42,32 +53,76 @@ async function slowFacilitator() {
   };
 }
 
-test("five hundred slow verifies keep no settlement waiting; those over the bound are told to come back", async () => {
+const payerOf = (index: number) => `payer ${index}`;
+
+test("hundreds of slow verifies keep no settlement waiting; those over the bound wait, and are told to come back", async () => {
   const { facilitators, url, held, answerVerifies } = await slowFacilitator();
-  const verifies = Promise.allSettled(Array.from({ length: 512 }, () => facilitators.verify(REQUEST, KIND)));
+  const verifies = Promise.allSettled(
+    Array.from({ length: 512 }, (_, index) => facilitators.verify(REQUEST, KIND, by(payerOf(index)))),
+  );
   await eventually("they are under way", () => held.length >= 128);
 
   const settled = await Promise.all(Array.from({ length: 20 }, () => facilitators.settle(REQUEST, url)));
   expect(settled).toEqual(Array(20).fill({ kind: "settled", transaction: TRANSACTION }));
 
+  await expect(facilitators.verify(REQUEST, KIND, by("one more"))).rejects.toMatchObject({
+    code: "payment.unavailable",
+  });
+  expect(held).toHaveLength(128);
   answerVerifies();
   const results = await verifies;
   const refused = results.flatMap((each) => (each.status === "rejected" ? [each.reason] : []));
   expect(refused).toHaveLength(512 - 128);
   expect(refused[0]).toMatchObject({ code: "payment.unavailable", retryAfterMs: expect.any(Number) });
-  expect(held).toHaveLength(128);
-  expect((await facilitators.verify(REQUEST, KIND)).verified.kind).toBe("valid");
-  expect(facilitators.available()).toMatchObject([{ ok: true }]);
+  expect((await facilitators.verify(REQUEST, KIND, by(payerOf(0)))).verified.kind).toBe("valid");
+  expect(facilitators.available()).toMatchObject([{ ok: true, breaker: "closed" }]);
+});
+
+test("who has many verifies waiting is told that it is his, and the next one's place is another address's", async () => {
+  const { facilitators, held, answerVerifies } = await slowFacilitator();
+  const greedy = Array.from({ length: 400 }, () => facilitators.verify(REQUEST, KIND, by("greedy")));
+  const his = Promise.allSettled(greedy);
+  await eventually("they are under way", () => held.length >= 128);
+  const other = facilitators.verify(REQUEST, KIND, by("another"));
+  await expect(facilitators.verify(REQUEST, KIND, by("greedy"))).rejects.toMatchObject({
+    code: "request.rate_limited",
+    retryAfterMs: expect.any(Number),
+  });
+  answerVerifies();
+  expect((await other).verified.kind).toBe("valid");
+  const refused = (await his).flatMap((each) => (each.status === "rejected" ? [each.reason.code] : []));
+  expect(refused).toEqual(Array(400 - 128 - 256).fill("request.rate_limited"));
+});
+
+test("a facilitator that hangs on one chain takes no place of payments that another one takes", async () => {
+  const [hanging, well] = [await startFaultyFacilitator(), await startFaultyFacilitator()];
+  const held: ServerResponse[] = [];
+  const kindOn = (network: string) => ({ scheme: "exact", network });
+  hanging.on("verify", (_req, res) => void held.push(res));
+  hanging.on("supported", answerJson({ kinds: [{ x402Version: 2, ...kindOn("eip155:1") }] }));
+  const both = ["eip155:1", "eip155:2"].map((network) => ({ x402Version: 2, ...kindOn(network) }));
+  well.on("supported", answerJson({ kinds: both }));
+  const facilitators = clientOf([hanging, well], 20_000);
+  await eventually("both are known", () => facilitators.available().every(({ ok }) => ok));
+
+  const stuck = Array.from({ length: 128 }, (_, i) =>
+    facilitators.verify(REQUEST, kindOn("eip155:1"), by(payerOf(i))),
+  );
+  for (const one of stuck) one.catch(() => {});
+  await eventually("they are under way", () => held.length === 128);
+
+  const startedAt = performance.now();
+  expect((await facilitators.verify(REQUEST, kindOn("eip155:2"), by("a"))).url).toBe(well.url);
+  expect((await facilitators.verify(REQUEST, kindOn("eip155:1"), by("b"))).url).toBe(well.url);
+  expect(performance.now() - startedAt).toBeLessThan(1500);
+  expect(facilitators.available()).toMatchObject([{ ok: true }, { ok: true }]);
 });
 
 test("settlements that hang keep no other settlement waiting", async () => {
   const its = await startFaultyFacilitator();
-  ends.defer(() => its.close());
   const hanging: ServerResponse[] = [];
   its.on("settle", (_req, res) => void hanging.push(res));
-  const common = { headers: {}, verifyTimeoutMs: 5000, clock: systemClock, log: recordingLog() };
-  const facilitators = createFacilitators({ urls: [its.url], settleTimeoutMs: 20_000, ...common });
-  ends.defer(() => facilitators.close());
+  const facilitators = clientOf([its], 5000);
   for (let i = 0; i < 200; i++) void facilitators.settle(REQUEST, its.url);
   await eventually("they are under way", () => hanging.length === 200);
   its.on("settle", answerJson({ success: true, transaction: TRANSACTION }));

@@ -4,6 +4,9 @@ import type { AddressInfo } from "node:net";
 export type Asked = { method: string; path: string; headers: IncomingMessage["headers"]; body: string };
 export type Behave = (req: IncomingMessage, res: ServerResponse) => void;
 
+/** A payer with an address of his own. */
+export const by = (name: string) => ({ payer: name, address: name });
+
 export type FaultyFacilitator = {
   url: string;
   asked: Asked[];

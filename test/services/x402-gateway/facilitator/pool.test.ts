@@ -1,5 +1,6 @@
 import { inspect } from "node:util";
 import { expect, test } from "vitest";
+import type { Authorize } from "../../../../services/x402-gateway/facilitator/authorize.ts";
 import { createFacilitators, type Facilitators } from "../../../../services/x402-gateway/facilitator/pool.ts";
 import { Secret } from "../../../../shared/crypto/secret.ts";
 import { freePort } from "../../../../shared/dev/free-port.ts";
@@ -12,9 +13,11 @@ import {
   answerJson,
   answerText,
   type Behave,
+  by,
   type FaultyFacilitator,
   halfAnswer,
   never,
+  PAYER,
   reset,
   startFaultyFacilitator,
   TRANSACTION,
@@ -29,7 +32,12 @@ const REQUEST: FacilitatorRequest = {
 
 const ends = useEnds();
 
-type Given = { headers?: Record<string, Secret>; timeoutMs?: number; log?: ReturnType<typeof recordingLog> };
+type Given = {
+  headers?: Record<string, Secret>;
+  authorize?: Authorize;
+  timeoutMs?: number;
+  log?: ReturnType<typeof recordingLog>;
+};
 
 async function facilitator(port?: number): Promise<FaultyFacilitator> {
   const its = await startFaultyFacilitator(port);
@@ -39,11 +47,11 @@ async function facilitator(port?: number): Promise<FaultyFacilitator> {
 
 function clientOf(
   urls: readonly string[],
-  { headers = {}, timeoutMs = 5000, log = recordingLog() }: Given = {},
+  { headers = {}, authorize, timeoutMs = 5000, log = recordingLog() }: Given = {},
 ) {
   const facilitators = createFacilitators({
-    urls,
-    headers,
+    facilitators: urls.map((url) => ({ url, headers })),
+    authorize,
     verifyTimeoutMs: timeoutMs,
     settleTimeoutMs: timeoutMs,
     clock: systemClock,
@@ -71,7 +79,7 @@ test("a payment goes to the facilitator as it was decoded, and its verdict comes
   const its = await facilitator();
   const facilitators = await readyClientOf([its]);
 
-  const judged = await facilitators.verify(REQUEST, KIND);
+  const judged = await facilitators.verify(REQUEST, KIND, by(PAYER));
   const settled = await facilitators.settle(REQUEST, judged.url);
 
   expect(judged).toEqual({ verified: { kind: "valid" }, url: its.url });
@@ -86,7 +94,7 @@ test("a refused payment is the payer's fault, unless the reason is one that no p
   const facilitators = await readyClientOf([its]);
   const faultOf = async (invalidReason: string, status = 200) => {
     its.on("verify", answerJson({ isValid: false, invalidReason }, status));
-    const { verified } = await facilitators.verify(REQUEST, KIND);
+    const { verified } = await facilitators.verify(REQUEST, KIND, by(PAYER));
     return verified.kind === "refused" && verified.reason === invalidReason ? verified.fault : verified;
   };
 
@@ -156,7 +164,7 @@ test.each(NO_ANSWERS)(
     ill.on("supported", reset);
     ill.on("verify", behave);
 
-    const { verified, url } = await facilitators.verify(REQUEST, KIND);
+    const { verified, url } = await facilitators.verify(REQUEST, KIND, by(PAYER));
 
     expect(verified.kind).toBe("valid");
     expect(url).toBe(well.url);
@@ -213,7 +221,7 @@ test("where no facilitator answers, the payer is told when to come back, and not
   slow.on("verify", never);
   throttling.on("verify", answerText("", 429, { "Retry-After": "7" }));
 
-  const error = await facilitators.verify(REQUEST, KIND).catch((thrown: unknown) => thrown);
+  const error = await facilitators.verify(REQUEST, KIND, by(PAYER)).catch((thrown: unknown) => thrown);
 
   expect(error).toMatchObject({ code: "payment.unavailable", retryAfterMs: 7000 });
   expect((error as Error).message).toMatch(/no answer within 300 ms.*status 429/);
@@ -233,7 +241,7 @@ test("a facilitator is named by its origin in readiness, log and refusals, becau
   await eventually("one is known", () => facilitators.available()[1]?.ok);
   its.on("verify", answerText("", 503));
 
-  const error = await facilitators.verify(REQUEST, KIND).catch((thrown: unknown) => thrown);
+  const error = await facilitators.verify(REQUEST, KIND, by(PAYER)).catch((thrown: unknown) => thrown);
   const told = JSON.stringify(facilitators.available()) + log.text() + inspect(error, { depth: 9 });
   expect(told).not.toMatch(/key-in-a-path|base/);
   expect(facilitators.available()).toMatchObject([
@@ -249,7 +257,8 @@ test("a facilitator lost and back is said once each; meanwhile it is asked last"
   first.on("verify", answerText("", 503));
   first.on("supported", answerText("", 503));
 
-  for (let i = 0; i < 3; i++) expect((await facilitators.verify(REQUEST, KIND)).url).toBe(second.url);
+  for (let i = 0; i < 3; i++)
+    expect((await facilitators.verify(REQUEST, KIND, by(PAYER))).url).toBe(second.url);
   expect(asksOf(first, "verify")).toHaveLength(1);
   const isProbed = () => asksOf(first, "supported").length >= 3;
   await eventually("it is asked again, and again", isProbed);
@@ -258,7 +267,7 @@ test("a facilitator lost and back is said once each; meanwhile it is asked last"
   first.on("verify", answerJson({ isValid: true }));
   first.on("supported", answerJson({ kinds: [{ x402Version: 2, ...KIND }] }));
   await eventually("the first is back", () => facilitators.available()[0]?.ok);
-  expect((await facilitators.verify(REQUEST, KIND)).url).toBe(first.url);
+  expect((await facilitators.verify(REQUEST, KIND, by(PAYER))).url).toBe(first.url);
   expect(log.events.map(({ event }) => event)).toEqual(["facilitator.lost", "facilitator.returned"]);
 });
 
@@ -267,11 +276,13 @@ test("a facilitator that is away at the start is found once it is there", async 
   const url = `http://127.0.0.1:${port}/base/`;
   const facilitators = clientOf([url]);
   await eventually("it is missed", () => facilitators.available()[0]?.reason?.includes("ECONNREFUSED"));
-  await expect(facilitators.verify(REQUEST, KIND)).rejects.toMatchObject({ code: "payment.unavailable" });
+  await expect(facilitators.verify(REQUEST, KIND, by(PAYER))).rejects.toMatchObject({
+    code: "payment.unavailable",
+  });
 
   await facilitator(port);
   await eventually("it is found", () => facilitators.supports({ x402Version: 2, ...KIND }));
-  expect((await facilitators.verify(REQUEST, KIND)).verified.kind).toBe("valid");
+  expect((await facilitators.verify(REQUEST, KIND, by(PAYER))).verified.kind).toBe("valid");
 });
 
 test("only facilitators that support the version, the scheme and the network are asked", async () => {
@@ -280,7 +291,7 @@ test("only facilitators that support the version, the scheme and the network are
   two.on("supported", answerJson({ kinds: [{ x402Version: 2, scheme: "exact", network: "eip155:*" }] }));
   const facilitators = await readyClientOf([one, two]);
 
-  expect((await facilitators.verify(REQUEST, KIND)).url).toBe(two.url);
+  expect((await facilitators.verify(REQUEST, KIND, by(PAYER))).url).toBe(two.url);
   expect(asksOf(one, "verify")).toHaveLength(0);
   expect(facilitators.supports({ x402Version: 1, scheme: "exact", network: "base" })).toBe(true);
   expect(facilitators.supports({ x402Version: 2, scheme: "upto", network: "eip155:1" })).toBe(false);
@@ -291,7 +302,7 @@ test("forty requests to a facilitator, one after the other, need at most two con
   const its = await facilitator();
   const facilitators = await readyClientOf([its]);
   for (let i = 0; i < 20; i++) {
-    const { url } = await facilitators.verify(REQUEST, KIND);
+    const { url } = await facilitators.verify(REQUEST, KIND, by(PAYER));
     await facilitators.settle(REQUEST, url);
   }
   expect(its.connections()).toBeLessThanOrEqual(2);
@@ -302,4 +313,73 @@ test("a settlement for a facilitator that is configured no more is sent nowhere"
   const facilitators = await readyClientOf([its]);
   expect((await facilitators.settle(REQUEST, "http://127.0.0.1:1/")).kind).toBe("unknown");
   expect(asksOf(its, "settle")).toHaveLength(0);
+});
+
+test("what a facilitator supports may take a megabyte, and no more", async () => {
+  const its = await facilitator();
+  const kinds = Array.from({ length: 10_000 }, (_, i) => ({
+    ...{ x402Version: 2, scheme: "exact", network: `eip155:${i + 1}`, extra: { feePayer: "" } },
+  }));
+  expect(JSON.stringify({ kinds }).length).toBeGreaterThan(700 * 1024);
+  its.on("supported", answerJson({ kinds }));
+  const facilitators = await readyClientOf([its]);
+  expect(facilitators.supports({ x402Version: 2, scheme: "exact", network: "eip155:10000" })).toBe(true);
+
+  const longer = await facilitator();
+  longer.on("supported", answerJson({ kinds, pad: "x".repeat(512 * 1024) }));
+  const other = clientOf([longer.url]);
+  await eventually("it is too long", () =>
+    other.available()[0]?.reason?.includes("its answer is over 1048576 bytes"),
+  );
+});
+
+test("a redirect is not followed, and the log says where it leads: its origin and path, and nothing of our own path", async () => {
+  const log = recordingLog();
+  const [its, elsewhere] = [await facilitator(), await facilitator()];
+  const facilitators = await readyClientOf([its], { log });
+  its.on("supported", reset);
+  const target = elsewhere.url.replace("://", "://user:password@");
+  const reasonOf = async (Location: string) => {
+    its.on("verify", answerJson({}, 302, { Location }));
+    const error = await facilitators.verify(REQUEST, KIND, by(PAYER)).catch((thrown: unknown) => thrown);
+    return (error as Error).message.replace(new URL(its.url).origin, "ITS");
+  };
+  const { origin } = new URL(elsewhere.url);
+  expect(await reasonOf(`${target}v3/verify?key=secret#secret`)).toBe(
+    `ITS: status 302 to ${origin}/…/v3/verify`,
+  );
+  expect(await reasonOf("https://new.example/x402/verify?a=b")).toBe(
+    "ITS: status 302 to https://new.example/x402/verify",
+  );
+  expect(await reasonOf("http://[")).toBe("ITS: status 302");
+  expect(elsewhere.asked.filter(({ path }) => !path.endsWith("/supported"))).toEqual([]);
+  const [lost] = log.events;
+  expect(lost).toMatchObject({
+    event: "facilitator.lost",
+    fields: { reason: `status 302 to ${origin}/…/v3/verify` },
+  });
+});
+
+test("what can be offered is what some facilitator takes, or may take as long as it has not said what", async () => {
+  const its = await facilitator();
+  const port = await freePort();
+  const facilitators = clientOf([its.url, `http://127.0.0.1:${port}/base/`]);
+  await eventually("one is known", () => facilitators.available()[0]?.ok);
+  const before = facilitators.offerable();
+  const elsewhere = { x402Version: 2, scheme: "exact", network: "eip155:1" } as const;
+  expect(before.takes(elsewhere)).toBe(true);
+  expect(facilitators.offerable()).toBe(before);
+
+  const late = await facilitator(port);
+  await eventually("both are known", () => facilitators.available()[1]?.ok);
+  const after = facilitators.offerable();
+  expect(after).not.toBe(before);
+  expect([after.takes(elsewhere), after.takes({ x402Version: 2, ...KIND })]).toEqual([false, true]);
+  expect(after.takes({ x402Version: 1, ...KIND })).toBe(false);
+
+  // One that is lost keeps what it has said.
+  await late.close();
+  its.on("verify", reset);
+  await facilitators.verify(REQUEST, KIND, by(PAYER)).catch(() => {});
+  expect(facilitators.offerable().takes(elsewhere)).toBe(false);
 });

@@ -1,22 +1,31 @@
 import type { PaymentRequirements } from "@x402/core/types";
 import { beforeAll, expect, test } from "vitest";
+import { toControl } from "../../../../services/x402-gateway/facilitator/control-payment.ts";
 import { createFacilitators, type Facilitators } from "../../../../services/x402-gateway/facilitator/pool.ts";
 import { Secret } from "../../../../shared/crypto/secret.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { createChain } from "../../../../shared/ethereum/chain.ts";
 import { silentLogger } from "../../../../shared/log/logger.ts";
+import type { FacilitatorRequest } from "../../../../shared/payments/payment.ts";
 import { systemClock } from "../../../../shared/time/clock.ts";
 import { useDevnet } from "../../../fixtures/devnet.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { signPayment, signPaymentV1 } from "../../../support/sign-payment.ts";
+import { by } from "./faulty-facilitator.ts";
 
 const devnet = useDevnet();
 const ends = useEnds();
 let facilitators: Facilitators;
 
 beforeAll(async () => {
-  const common = { verifyTimeoutMs: 5000, settleTimeoutMs: 15_000, clock: systemClock, log: silentLogger };
-  facilitators = createFacilitators({ urls: [devnet.facilitatorUrl], headers: {}, ...common });
+  const common = {
+    ...{ verifyTimeoutMs: 5000, settleTimeoutMs: 15_000, authorize: undefined },
+    ...{ clock: systemClock, log: silentLogger },
+  };
+  facilitators = createFacilitators({
+    facilitators: [{ url: devnet.facilitatorUrl, headers: {} }],
+    ...common,
+  });
   ends.defer(() => facilitators.close());
   facilitators.start();
   await eventually("it is known", () => facilitators.available()[0]?.ok);
@@ -41,7 +50,11 @@ test("a real facilitator settles a version 2 payment, as the chain proves; a sec
   const { payload, signed } = await signPayment(accepted, { payer: payer! });
   const request = { x402Version: 2, paymentPayload: payload, paymentRequirements: accepted } as const;
 
-  const { verified, url } = await facilitators.verify(request, { scheme: "exact", network: devnet.network });
+  const { verified, url } = await facilitators.verify(
+    request,
+    { scheme: "exact", network: devnet.network },
+    by(payer!.address),
+  );
   const settled = await facilitators.settle(request, url);
   expect(verified).toEqual({ kind: "valid" });
   expect(settled.kind).toBe("settled");
@@ -73,7 +86,7 @@ test("a real facilitator verifies and settles a version 1 payment", async () => 
   const { payload } = await signPaymentV1(offer, { payer: payers[1]! });
   const request = { x402Version: 1, paymentPayload: payload, paymentRequirements: offer } as const;
 
-  const { verified, url } = await facilitators.verify(request, { scheme, network });
+  const { verified, url } = await facilitators.verify(request, { scheme, network }, by(payers[1]!.address));
   expect(verified.kind).toBe("valid");
   expect((await facilitators.settle(request, url)).kind).toBe("settled");
 });
@@ -83,7 +96,7 @@ test("a real facilitator finds a wrong EIP-712 name the operator's fault, and an
   const verdictOn = async (accepted: PaymentRequirements, value?: bigint) => {
     const { payload } = await signPayment(accepted, { payer: devnet.payers[2]!, ...(value && { value }) });
     const request = { x402Version: 2, paymentPayload: payload, paymentRequirements: accepted } as const;
-    return (await facilitators.verify(request, kind)).verified;
+    return (await facilitators.verify(request, kind, by(devnet.payers[2]!.address))).verified;
   };
 
   expect(await verdictOn(requirements({ name: "USD Coin", version: "2" }))).toEqual({
@@ -97,4 +110,25 @@ test("a real facilitator finds a wrong EIP-712 name the operator's fault, and an
     reason: "invalid_exact_evm_insufficient_balance",
     fault: "payer",
   });
+});
+
+test("a real facilitator judges a payment of nobody's, by which it is told whether it works", async () => {
+  const { network, networkV1, token, seller } = devnet;
+  const accepted = requirements();
+  const v2 = { x402Version: 2, paymentPayload: {}, paymentRequirements: accepted } as const;
+  const { extra, scheme, maxTimeoutSeconds } = accepted;
+  const offer = {
+    ...{ scheme, network: networkV1, asset: token, payTo: seller, extra, maxTimeoutSeconds },
+    ...{ maxAmountRequired: "1000", resource: "https://seller.example/jobs", description: "a job" },
+    ...{ mimeType: "application/json", outputSchema: {} },
+  };
+  const v1 = { x402Version: 1, paymentPayload: {}, paymentRequirements: offer } as const;
+  const verdictOn = async (request: FacilitatorRequest, on: string) =>
+    (await facilitators.verify(toControl(request, Date.now()), { scheme, network: on }, by("nobody")))
+      .verified;
+
+  // Well signed, and nothing to pay with: it has asked the chain.
+  const refused = { kind: "refused", reason: expect.stringMatching(/insufficient_balance/), fault: "payer" };
+  expect(await verdictOn(v2, network)).toEqual(refused);
+  expect(await verdictOn(v1, networkV1)).toEqual(refused);
 });

@@ -1,11 +1,14 @@
 import { declarePaymentIdentifierExtension } from "@x402/extensions/payment-identifier";
 import { expect, test } from "vitest";
 import { eventually } from "../../../../../shared/dev/wait.ts";
+import { useEnds } from "../../../../fixtures/ends.ts";
 import { JOB_PATH, PUBLIC_URL, requiredIn, useX402 } from "../../../../fixtures/x402.ts";
 import { openRaw, send } from "../../../../support/http.ts";
+import { answerJson, startFaultyFacilitator } from "../../facilitator/faulty-facilitator.ts";
 import { ASSET_18, twoTokens } from "../../two-tokens.ts";
 
 const fixture = useX402();
+const ends = useEnds();
 
 test("an unpaid request is told with 402 how to pay, in both versions, with one offer for each token", async () => {
   const x402 = await fixture.gateway({ x402: twoTokens(fixture.devnet), early: true });
@@ -104,4 +107,22 @@ test("an unpaid client that waits for 100-continue gets the 402 instead", async 
   await eventually("an answer", () => raw.received().endsWith("}"));
   expect(raw.received()).toMatch(/^HTTP\/1\.1 402 /);
   raw.socket.destroy();
+});
+
+test("what a facilitator takes in version 2 alone is offered in version 2 alone", async () => {
+  const { devnet } = fixture;
+  const its = await startFaultyFacilitator();
+  ends.defer(() => its.close());
+  its.on("supported", answerJson({ kinds: [{ x402Version: 2, scheme: "exact", network: devnet.network }] }));
+  const x402 = await fixture.gateway({ x402: { facilitator_url: its.url } });
+  const { v1, v2 } = await x402.ask();
+  expect(v2.accepts).toHaveLength(1);
+  expect(v1).toEqual([]);
+});
+
+test("until a facilitator has said what it takes, every token is offered", async () => {
+  const x402 = await fixture.gateway({ x402: { facilitator_url: "http://127.0.0.1:1" }, early: true });
+  await eventually("rates and chains are there", async () => (await x402.post()).status === 402);
+  const { v1, v2 } = await x402.ask();
+  expect([v1.length, v2.accepts.length]).toEqual([1, 1]);
 });

@@ -129,6 +129,24 @@ test.each([
   },
 );
 
+test("a repeat of a version 1 payment is answered as the first was, though no facilitator takes that version any more", async () => {
+  const before = await fixture.gateway();
+  const headers = await before.payV1({ payer: fixture.payer });
+  const first = await before.post(headers);
+  const other = await before.payV1({ payer: fixture.payer });
+  await fixture.stop(before);
+
+  const facilitator = await startFaultyFacilitator();
+  ends.defer(facilitator.close);
+  const kinds = [{ x402Version: 2, scheme: "exact", network: fixture.devnet.network }];
+  facilitator.on("supported", answerJson({ kinds }));
+  const after = await fixture.gateway({ x402: { facilitator_url: facilitator.url } });
+  expect(told(await after.post(headers))).toEqual(told(first));
+  const refused = await after.post(other);
+  expect([refused.status, codeOf(refused)]).toEqual([402, "payment.not_offered"]);
+  expect(facilitator.asked.map(({ path }) => path)).toEqual(["/base/supported"]);
+});
+
 test("a quoted price is what is charged, even by a replica that sells for another", async () => {
   const before = await fixture.gateway();
   const headers = await before.pay({ payer: fixture.payer });

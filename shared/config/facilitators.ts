@@ -1,0 +1,110 @@
+import { z } from "zod";
+import { readCdpKey } from "../crypto/cdp-key.ts";
+import { Secret } from "../crypto/secret.ts";
+import { messageOf } from "../errors/app-error.ts";
+import { httpUrl, isPrivateUrl, isTable } from "./fields.ts";
+import { type Problem, problem, report } from "./problem.ts";
+import { type Env, secretHeaders, secretValue } from "./secrets.ts";
+
+/** A facilitator of x402.toml, and its own credentials. */
+export type FacilitatorConfig = {
+  url: string;
+  /** Sent with every request to it, by lower-case name. */
+  headers: Readonly<Record<string, Secret>>;
+  /** An API key of Coinbase's CDP, which signs every request to it. */
+  cdp?: { key_id: Secret; key_secret: Secret } | undefined;
+};
+
+const facilitatorUrl = httpUrl.refine(isPrivateUrl, "must be an https URL, or an http URL on this machine");
+
+function cdpKey(env: Env) {
+  const keySecret = secretValue(env).transform((secret, context) => {
+    try {
+      readCdpKey(secret.reveal());
+      return new Secret(secret.reveal().trim()); // a PEM in a file ends with a line break
+    } catch (error) {
+      context.addIssue(messageOf(error));
+      return z.NEVER;
+    }
+  });
+  return z.strictObject({ key_id: secretValue(env), key_secret: keySecret });
+}
+
+/** The keys of x402.toml that say who verifies and settles. `facilitatorProblems` checks what lies between them. */
+export function facilitatorKeys(env: Env) {
+  const one = z.strictObject({
+    url: facilitatorUrl,
+    headers: secretHeaders(env),
+    cdp: cdpKey(env).optional(),
+  });
+  return {
+    facilitator_url: z
+      .preprocess(
+        (value) => (typeof value === "string" ? [value] : value),
+        z.array(facilitatorUrl).min(1, "needs at least one facilitator"),
+      )
+      .optional(),
+    facilitator_headers: secretHeaders(env),
+    facilitators: z.array(one).min(1, "needs at least one facilitator").optional(),
+  };
+}
+
+type Given = {
+  facilitator_url?: string[] | undefined;
+  facilitator_headers: FacilitatorConfig["headers"];
+  facilitators?: FacilitatorConfig[] | undefined;
+};
+
+/** The checked file with one list of facilitators, whichever of the two ways they were given in. */
+export function withFacilitators<File extends Given>(file: File, context: z.RefinementCtx) {
+  const { facilitator_url = [], facilitator_headers, facilitators, ...rest } = file;
+  report(context, facilitatorProblems(file));
+  const listed = facilitator_url.map((url): FacilitatorConfig => ({ url, headers: facilitator_headers }));
+  return { ...rest, facilitators: facilitators ?? listed };
+}
+
+type Row = Readonly<Record<string, unknown>>;
+
+/** What is wrong between the keys that name facilitators. It takes the file unchecked. */
+export function facilitatorProblems({ facilitator_url, facilitator_headers, facilitators }: Row): Problem[] {
+  if (facilitator_url === undefined && facilitators === undefined)
+    return [problem("facilitator_url", "is missing: it, or [[facilitators]], says who verifies and settles")];
+  const urls = Array.isArray(facilitator_url) ? facilitator_url : [facilitator_url];
+  const rows = Array.isArray(facilitators) ? facilitators.map((row) => (isTable(row) ? row : {})) : [];
+  return [
+    ...(facilitator_url !== undefined && facilitators !== undefined
+      ? [problem("facilitators", "stands beside facilitator_url: give one of the two")]
+      : []),
+    ...withoutOwner(facilitator_headers, urls.length, facilitators !== undefined),
+    ...repeated(urls, (index) => ["facilitator_url", index]),
+    ...repeated(
+      rows.map(({ url }) => url),
+      (index) => ["facilitators", index, "url"],
+    ),
+    ...rows.flatMap(signedTwice),
+  ];
+}
+
+/** Every facilitator would get the credentials of all. */
+function withoutOwner(headers: unknown, urls: number, hasTables: boolean): Problem[] {
+  if (!isTable(headers) || Object.keys(headers).length === 0 || (urls === 1 && !hasTables)) return [];
+  const message = "goes with one facilitator_url; of several, give each its own headers in [[facilitators]]";
+  return [problem("facilitator_headers", message)];
+}
+
+function repeated(urls: readonly unknown[], pathOf: (index: number) => PropertyKey[]): Problem[] {
+  const known = urls.map((url) => (typeof url === "string" && URL.canParse(url) ? hrefOf(url) : undefined));
+  return known.flatMap((url, index) =>
+    url === undefined || known.indexOf(url) === index ? [] : [problem(pathOf(index), "is there twice")],
+  );
+}
+
+function hrefOf(url: string): string {
+  return new URL(url).href.replace(/\/$/, "");
+}
+
+function signedTwice({ headers, cdp }: Row, index: number): Problem[] {
+  if (cdp === undefined || !isTable(headers)) return [];
+  const names = Object.keys(headers).filter((name) => name.toLowerCase() === "authorization");
+  return names.map((name) => problem(["facilitators", index, "headers", name], "is what cdp signs"));
+}

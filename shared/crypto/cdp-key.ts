@@ -1,0 +1,46 @@
+import { createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
+
+/** The private key of an API key of Coinbase's CDP, and the JWS algorithm that it signs by (RFC 7518, RFC 8037). */
+export type CdpKey = { alg: "EdDSA" | "ES256"; key: KeyObject };
+
+/** Throws an error whose message says what the key must be, and nothing of the key. */
+export function readCdpKey(secret: string): CdpKey {
+  const text = secret.trim();
+  return text.startsWith("-----") ? readPem(text.replaceAll("\\n", "\n")) : readSeed(text);
+}
+
+/** 64 bytes in base64: the seed of an Ed25519 key, and the public key that follows from it. */
+const ED25519 = /^[A-Za-z0-9+/]{86}==$/;
+/** PKCS #8 of an Ed25519 seed (RFC 8410, section 7), up to the seed itself. */
+const PKCS8_ED25519 = Buffer.from("302e020100300506032b657004220420", "hex");
+
+function readSeed(text: string): CdpKey {
+  const bytes = Buffer.from(text, "base64");
+  if (!ED25519.test(text)) throw new Error(NEITHER);
+  const [seed, publicKey] = [bytes.subarray(0, 32), bytes.subarray(32)];
+  const key = createPrivateKey({ key: Buffer.concat([PKCS8_ED25519, seed]), format: "der", type: "pkcs8" });
+  const { x } = createPublicKey(key).export({ format: "jwk" });
+  if (x !== publicKey.toString("base64url"))
+    throw new Error(
+      "is an Ed25519 key whose public half does not fit its seed; take it from CDP again, whole",
+    );
+  return { alg: "EdDSA", key };
+}
+
+function readPem(text: string): CdpKey {
+  const key = privateKeyIn(text);
+  if (key?.asymmetricKeyType !== "ec" || key.asymmetricKeyDetails?.namedCurve !== "prime256v1")
+    throw new Error(NEITHER);
+  return { alg: "ES256", key };
+}
+
+const NEITHER =
+  "must be the secret of a CDP API key: an Ed25519 key as 64 bytes in base64, or a private key of ES256 (P-256) as PEM";
+
+function privateKeyIn(pem: string): KeyObject | undefined {
+  try {
+    return createPrivateKey(pem);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,245 @@
+import { expect, test } from "vitest";
+import { createFacilitators } from "../../../../services/x402-gateway/facilitator/pool.ts";
+import { eventually } from "../../../../shared/dev/wait.ts";
+import type { FacilitatorRequest } from "../../../../shared/payments/payment.ts";
+import { systemClock } from "../../../../shared/time/clock.ts";
+import { useEnds } from "../../../fixtures/ends.ts";
+import { recordingLog } from "../../../support/recording-log.ts";
+import {
+  answerJson,
+  answerText,
+  type Behave,
+  by,
+  type FaultyFacilitator,
+  never,
+  PAYER,
+  startFaultyFacilitator,
+  TRANSACTION,
+} from "./faulty-facilitator.ts";
+
+const KIND = { scheme: "exact", network: "eip155:84532" };
+const OFFER = {
+  ...KIND,
+  ...{ asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e", payTo: `0x${"22".repeat(20)}`, amount: "1000" },
+  ...{ maxTimeoutSeconds: 120, extra: { name: "USDC", version: "2" } },
+};
+const requestOf = (payer: string): FacilitatorRequest => ({
+  x402Version: 2,
+  paymentPayload: { x402Version: 2, payload: { authorization: { from: payer } } },
+  paymentRequirements: OFFER,
+});
+
+const ends = useEnds();
+const well = answerJson({ isValid: true });
+
+async function facilitator(): Promise<FaultyFacilitator> {
+  const its = await startFaultyFacilitator();
+  ends.defer(() => its.close());
+  return its;
+}
+
+/** `hanging` is how long it waits for a verify that hangs. */
+async function clientOf(all: readonly FaultyFacilitator[], { hanging = 20_000 } = {}) {
+  const log = recordingLog();
+  const facilitators = createFacilitators({
+    facilitators: all.map(({ url }) => ({ url, headers: {} })),
+    authorize: undefined,
+    verifyTimeoutMs: hanging,
+    settleTimeoutMs: 5000,
+    clock: systemClock,
+    log,
+  });
+  ends.defer(() => facilitators.close());
+  facilitators.start();
+  await eventually("all are known", () => facilitators.available().every(({ ok }) => ok));
+  const verify = (payer: string) => facilitators.verify(requestOf(payer), KIND, by(payer));
+  return {
+    facilitators,
+    log,
+    verify,
+    /** What several payers at once are told: the word of the verdict, or the code of the refusal. */
+    verifyAll: (payers: readonly string[]) =>
+      Promise.all(
+        payers.map((payer) =>
+          verify(payer).then(
+            ({ verified }) => verified.kind,
+            ({ code }) => code,
+          ),
+        ),
+      ),
+    stateIs: (breaker: string) =>
+      eventually(`it is ${breaker}`, () => facilitators.available()[0]?.breaker === breaker),
+  };
+}
+
+const payers = (count: number, name = "payer") => Array.from({ length: count }, (_, i) => `${name} ${i}`);
+const asksOf = (its: FaultyFacilitator, operation: string) =>
+  its.asked.filter(({ path }) => path === `/base/${operation}`);
+const payerIn = ({ body }: FaultyFacilitator["asked"][number]): string =>
+  JSON.parse(body).paymentPayload.payload.authorization.from;
+/** The payments that the gateway has asked about by itself are those of nobody that it knows. */
+const controlsOf = (its: FaultyFacilitator) =>
+  asksOf(its, "verify").filter((asked) => payerIn(asked).startsWith("0x"));
+
+/** Does this to the payments of some payers, and judges all others. */
+const onlyFor =
+  (isIll: (payer: string) => boolean, its: FaultyFacilitator, behave: Behave): Behave =>
+  (req, res) =>
+    isIll(payerIn(its.asked.at(-1) as FaultyFacilitator["asked"][number]))
+      ? behave(req, res)
+      : well(req, res);
+
+test("a facilitator that answers no verify is asked no more: payers are refused at once, until it judges again", async () => {
+  const its = await facilitator();
+  const { facilitators, log, verify, verifyAll, stateIs } = await clientOf([its], { hanging: 1000 });
+  its.on("supported", answerText("", 503));
+  its.on("verify", never);
+
+  expect(new Set(await verifyAll(payers(5)))).toEqual(new Set(["payment.unavailable"]));
+  await stateIs("open");
+  const asked = asksOf(its, "verify").length;
+  const startedAt = performance.now();
+  await expect(verify("late")).rejects.toMatchObject({
+    code: "payment.unavailable",
+    message: expect.stringMatching(/not asked, since it answers no verify \(no answer within 1000 ms\)/),
+    retryAfterMs: expect.any(Number),
+  });
+  expect(performance.now() - startedAt).toBeLessThan(500);
+  expect(asksOf(its, "verify")).toHaveLength(asked);
+  expect(facilitators.available()).toMatchObject([{ ok: false, breaker: "open" }]);
+
+  its.on("verify", well);
+  its.on("supported", answerJson({ kinds: [{ x402Version: 2, ...KIND }] }));
+  await stateIs("closed");
+  expect((await verify("late")).verified.kind).toBe("valid");
+  expect(log.events.map(({ event, fields }) => [event, fields["verifies"]])).toEqual([
+    ["facilitator.lost", undefined],
+    ["facilitator.lost", "withheld"],
+    ["facilitator.returned", undefined],
+  ]);
+});
+
+test("what an open breaker withholds from one facilitator goes to the next one without a wait", async () => {
+  const [ill, other] = [await facilitator(), await facilitator()];
+  ill.on("verify", answerText("", 503));
+  other.on("verify", answerText("", 503));
+  const { verify, verifyAll, stateIs } = await clientOf([ill, other]);
+  ill.on("supported", answerText("", 503));
+  await verifyAll(payers(5));
+  await stateIs("open");
+  other.on("verify", well);
+  const asked = asksOf(ill, "verify").length;
+  expect((await verify("any")).url).toBe(other.url);
+  expect(asksOf(ill, "verify")).toHaveLength(asked);
+});
+
+test("a settle is sent once whatever the breaker says, and opens and closes none", async () => {
+  const its = await facilitator();
+  const { facilitators, verifyAll, stateIs } = await clientOf([its]);
+  its.on("settle", answerText("", 503));
+  for (let i = 0; i < 10; i++) await facilitators.settle(requestOf(PAYER), its.url);
+  expect(facilitators.available()).toMatchObject([{ breaker: "closed" }]);
+
+  its.on("supported", answerText("", 503));
+  its.on("verify", answerText("", 503));
+  await verifyAll(payers(5));
+  await stateIs("open");
+  its.on("settle", answerJson({ success: true, transaction: TRANSACTION }));
+  expect((await facilitators.settle(requestOf(PAYER), its.url)).kind).toBe("settled");
+  expect(asksOf(its, "settle")).toHaveLength(11);
+  expect(facilitators.available()).toMatchObject([{ ok: false, breaker: "open" }]);
+});
+
+test("while it is only known to be there again, one verify at a time is tried, and one of each payer", async () => {
+  const its = await facilitator();
+  const { verify, verifyAll, stateIs } = await clientOf([its], { hanging: 1000 });
+  its.on("verify", answerText("", 503));
+  its.on("supported", answerText("", 503));
+  await verifyAll(payers(5));
+  await stateIs("open");
+  its.on("verify", never);
+  its.on("supported", answerJson({ kinds: [{ x402Version: 2, ...KIND }] }));
+  await stateIs("half_open");
+
+  const before = asksOf(its, "verify").filter((each) => !payerIn(each).startsWith("0x")).length;
+  await verifyAll(["one", "two", "three"]);
+  const tried = asksOf(its, "verify").filter((each) => !payerIn(each).startsWith("0x"));
+  expect(tried).toHaveLength(before + 1);
+
+  its.on(
+    "verify",
+    onlyFor((payer) => payer !== "good", its, never),
+  );
+  await eventually("the good payer's is tried", async () =>
+    verify("good").then(
+      () => true,
+      () => false,
+    ),
+  );
+  await stateIs("closed");
+});
+
+test("one payer whose payments get no answer opens no breaker, however many he sends", async () => {
+  const its = await facilitator();
+  const { facilitators, verifyAll } = await clientOf([its]);
+  its.on("supported", answerText("", 503));
+  its.on("verify", answerText("", 500));
+  for (let i = 0; i < 4; i++) await verifyAll(Array(20).fill("attacker"));
+  expect(facilitators.available()).toMatchObject([{ breaker: "closed" }]);
+  expect(controlsOf(its)).toEqual([]);
+});
+
+test("many payers whose payments get no answer open no breaker: a payment of nobody's is judged meanwhile", async () => {
+  const its = await facilitator();
+  const { facilitators, log, verify, verifyAll } = await clientOf([its], { hanging: 1000 });
+  for (const behave of [never, answerText("", 500)]) {
+    its.on(
+      "verify",
+      onlyFor((payer) => payer.startsWith("attacker"), its, behave),
+    );
+    for (let i = 0; i < 3; i++) {
+      await verifyAll(payers(20, "attacker"));
+      expect((await verify("honest")).verified.kind).toBe("valid");
+    }
+  }
+  await eventually("it was asked by itself", () => controlsOf(its).length > 0);
+  expect(facilitators.available()).toMatchObject([{ breaker: "closed" }]);
+  expect(log.events.filter(({ fields }) => fields["verifies"] !== undefined)).toEqual([]);
+
+  const control = JSON.parse(controlsOf(its)[0]?.body ?? "");
+  expect(control).toMatchObject({
+    ...{ x402Version: 2, paymentRequirements: OFFER },
+    paymentPayload: {
+      ...{ x402Version: 2, accepted: OFFER },
+      payload: { authorization: { to: OFFER.payTo, value: OFFER.amount } },
+    },
+  });
+});
+
+test("a payment that hangs while others are judged counts for nothing", async () => {
+  const its = await facilitator();
+  const { facilitators, verify, verifyAll } = await clientOf([its], { hanging: 1000 });
+  its.on(
+    "verify",
+    onlyFor((payer) => payer.startsWith("attacker"), its, never),
+  );
+  const hanging = verifyAll(payers(50, "attacker"));
+  await eventually("they are under way", () => asksOf(its, "verify").length >= 50);
+  await verify("honest");
+  await hanging;
+  expect(controlsOf(its)).toEqual([]);
+  expect(facilitators.available()).toMatchObject([{ breaker: "closed" }]);
+});
+
+test.each([400, 413, 422])(
+  "what a facilitator answers with %s without a verdict says nothing of it, since a payer can bring it about",
+  async (status) => {
+    const its = await facilitator();
+    const { facilitators, log, verifyAll } = await clientOf([its]);
+    its.on("verify", answerJson({ error: "unknown field" }, status));
+    expect(new Set(await verifyAll(payers(20, "attacker")))).toEqual(new Set(["payment.unavailable"]));
+    expect(facilitators.available()).toMatchObject([{ ok: true, breaker: "closed" }]);
+    expect(controlsOf(its)).toEqual([]);
+    expect(log.events).toEqual([]);
+  },
+);
