@@ -169,7 +169,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     challenge,
     payJob,
     dryRun,
-    priceOf: (ids) => toPriceAnswer(catalog.priced(ids), x402.public_url),
+    priceOf: (ids) => toPriceAnswer(catalog.sold(ids), x402.public_url),
     callStatusOf: (callId) => readCallStatus(journal, callId),
     refuse: createRefuse({ challenge, requestedJob, statusUrlOf, clock, refusals }),
     readiness,
