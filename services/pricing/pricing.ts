@@ -3,7 +3,7 @@ import type { JobPrice } from "../../shared/config/job-pricing-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import type { Address } from "../../shared/ethereum/address.ts";
-import { createSigner, isPrivateKey } from "../../shared/ethereum/signatures.ts";
+import { createSigner, isPrivateKey, NO_PRIVATE_KEY } from "../../shared/ethereum/signatures.ts";
 import { domainSeparator, type Eip712Domain } from "../../shared/ethereum/typed-data.ts";
 import { explain, type Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
@@ -35,7 +35,7 @@ export { partitionOf } from "../../shared/redis/partition.ts";
 
 export type PricingOptions = {
   jobs: Iterable<JobPrice>;
-  /** The operator's private key: 0x and 64 hex digits. */
+  /** The operator's private key: 64 hex digits, with or without 0x before them. */
   key: Pick<Secret, "reveal">;
   domain: Eip712Domain;
   /** Leading zero bits of a proof of work. */
@@ -145,7 +145,7 @@ export function createPricingService(options: PricingOptions): PricingService {
 }
 
 function noKey(): AppError {
-  return new AppError("start.config_invalid", { reason: "key: must be a private key: 0x and 64 hex digits" });
+  return new AppError("start.config_invalid", { reason: `key: ${NO_PRIVATE_KEY}` });
 }
 
 /** How a quote can be settled at an x402 gateway now: in every token whose rate is known. */

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { isPrivateKey } from "../ethereum/signatures.ts";
+import { isPrivateKey, NO_PRIVATE_KEY } from "../ethereum/signatures.ts";
 import { jobQuoteDomain } from "./evm-fields.ts";
 import { address, positive } from "./fields.ts";
 import { type Env, secretValue } from "./secrets.ts";
@@ -32,5 +32,5 @@ function signingKey(env: Env) {
       message: "must be env:VAR or file:/path: the key itself does not belong in this file",
     })
     .pipe(secretValue(env))
-    .refine((key) => isPrivateKey(key.reveal()), "must be a private key: 0x and 64 hex digits");
+    .refine((key) => isPrivateKey(key.reveal()), NO_PRIVATE_KEY);
 }
