@@ -211,6 +211,17 @@ test.each([
   expect(problemsOf({}, { token })).toEqual([expect.stringMatching(problem)]);
 });
 
+test("a token by permit2 without an EIP-712 domain is told that each token names one, beside what is to stand for permit2", () => {
+  const token = { transfer_method: '"permit2"', eip3009_name: undefined, eip3009_version: undefined };
+  expect(problemsOf({}, { token })).toEqual([
+    expect.stringMatching(/transfer_method: permit2 is not supported yet; set "eip3009"/),
+    expect.stringMatching(/eip3009_name: is missing: .*EIP-712 domain.* name\(\).* whatever transfer_method/),
+    expect.stringMatching(
+      /eip3009_version: is missing: .*EIP-712 domain.* version\(\).* whatever transfer_method/,
+    ),
+  ]);
+});
+
 test.each([
   ["a facilitator on this machine over http", { facilitator_url: '"http://127.0.0.1:4022/x402"' }, {}],
   ["a facilitator at ::1", { facilitator_url: '["http://[::1]:4022", "http://localhost:1"]' }, {}],
