@@ -15,6 +15,7 @@ import { systemClock } from "../../shared/time/clock.ts";
 import { createRequestedJob, toCatalog } from "./catalog.ts";
 import { type Chains, createChains } from "./chains.ts";
 import { createFacilitators, createVerifyPayment, type Facilitators } from "./facilitator/pool.ts";
+import { createNarrowOffers } from "./payment/narrow-offers.ts";
 import { toOfferSettings } from "./payment/offer.ts";
 import { createReadOperatorQuote } from "./payment/operator-quote.ts";
 import { createKnownOutcome } from "./payment/outcome.ts";
@@ -131,7 +132,14 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
 
   // The routes.
   const refusals = createRefusalLog(log, "payment.refused");
-  const challenge = createChallenge({ requestedJob, offerSettings, headers: CORS_HEADERS, clock, log });
+  const challenge = createChallenge({
+    requestedJob,
+    narrowOffers: createNarrowOffers(catalog.tokens, x402.max_offers),
+    offerSettings,
+    headers: CORS_HEADERS,
+    clock,
+    log,
+  });
   const payJob = createPayJob({
     readPaidRequest,
     findKnown,

@@ -26,6 +26,7 @@ export function x402Toml(env: Env) {
       quote_secret: secretValues(env),
       quote_ttl_secs: z.int().min(10).max(86_400).default(300),
       max_timeout_secs: z.int().min(10).max(3600).default(MAX_TIMEOUT_SECS),
+      max_offers: positive.optional(),
       open_payments_per_payer: positive.default(8),
       trust_facilitator: z.boolean().default(false),
       quote_operators: z.array(evmAddress).default([]),

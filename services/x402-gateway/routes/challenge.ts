@@ -10,6 +10,7 @@ import { createEventCounter } from "../../../shared/log/event-counter.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import { assertOffered, type Job, jobPath, type RequestedJob } from "../catalog.ts";
+import type { Narrowed, NarrowOffers } from "../payment/narrow-offers.ts";
 import { expiryOf, type OfferSettings, resourceOf, toOffers, toOffersV1 } from "../payment/offer.ts";
 
 /** Why payment is asked for: because none was sent, or because this one cannot be taken. */
@@ -21,6 +22,7 @@ type Prepared = { expiry: number; headers: string[]; body: Buffer };
 
 type Deps = {
   requestedJob: RequestedJob;
+  narrowOffers: NarrowOffers;
   offerSettings: OfferSettings;
   /** Sent with every challenge, beside the headers of every answer. */
   headers: Readonly<Record<string, string>>;
@@ -32,10 +34,11 @@ export type Challenge = ReturnType<typeof createChallenge>;
 
 /**
  * The 402 that clients of both versions can pay: `PAYMENT-REQUIRED` for version 2, `accepts` in the body for version 1.
- * The answer to a request without payment is made once for each job and some seconds, and then sent as it is.
+ * The answer to a request without payment is made once for each job, choice of offers and some seconds, and then sent as it is.
  */
-export function createChallenge({ requestedJob, offerSettings, headers: extraHeaders, clock, log }: Deps) {
-  const preparedByJob = new WeakMap<Job, Prepared>();
+export function createChallenge(deps: Deps) {
+  const { requestedJob, narrowOffers, offerSettings, headers: extraHeaders, clock, log } = deps;
+  const preparedByJob = new WeakMap<Job, Map<string, Prepared>>();
   const counter = createEventCounter(log, "payment.asked_for");
 
   function prepare(job: Job, why: Why): Prepared {
@@ -52,12 +55,14 @@ export function createChallenge({ requestedJob, offerSettings, headers: extraHea
     return { expiry, headers: Object.entries(headers).flat(), body };
   }
 
-  function prepareUnpaid(job: Job): Prepared {
-    if (job.operatorQuote !== undefined) return prepare(job, UNPAID);
-    const known = preparedByJob.get(job);
+  /** `job` has all its offers, `narrowed` those of this answer. */
+  function prepareUnpaid(job: Job, { job: narrowed, key }: Narrowed): Prepared {
+    if (job.operatorQuote !== undefined || key === undefined) return prepare(narrowed, UNPAID);
+    const choices = preparedByJob.get(job) ?? new Map<string, Prepared>();
+    const known = choices.get(key);
     if (known?.expiry === expiryOf(job, offerSettings, clock() / 1000)) return known;
-    const prepared = prepare(job, UNPAID);
-    preparedByJob.set(job, prepared);
+    const prepared = prepare(narrowed, UNPAID);
+    preparedByJob.set(job, choices.set(key, prepared));
     return prepared;
   }
 
@@ -73,18 +78,19 @@ export function createChallenge({ requestedJob, offerSettings, headers: extraHea
   return {
     /**
      * Answers a request without payment, before anything of its body is looked at. Throws `job.not_found`, `job.disabled`,
-     * `quote.*` and `price.unavailable`.
+     * `quote.*`, `payment.network_not_offered` and `price.unavailable`.
      */
     ask(req: IncomingMessage, res: ServerResponse, ids: JobIds): void {
       const job = requestedJob(req, ids);
-      assertOffered(job);
-      send(req, res, prepareUnpaid(job));
+      const wanted = narrowOffers.wanted(job, req.url ?? "");
+      assertOffered(wanted.job);
+      send(req, res, prepareUnpaid(job, wanted));
       counter.count(jobPath(ids), { serviceId: ids.serviceId, jobIndex: ids.jobIndex });
     },
 
     /** Answers a payment that cannot be taken, and offers the job again. */
     askAgain(req: IncomingMessage, res: ServerResponse, job: Job, why: Why): void {
-      send(req, res, prepare(job, why));
+      send(req, res, prepare(narrowOffers.wantedOrAll(job, req.url ?? "").job, why));
     },
 
     /** Logs the requests without payment that are not logged yet. */
