@@ -135,6 +135,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   const challenge = createChallenge({
     requestedJob,
     narrowOffers: createNarrowOffers(catalog.tokens, x402.max_offers),
+    isQuoteUsed: journal.isQuoteUsed,
     offerSettings,
     headers: CORS_HEADERS,
     clock,
