@@ -19,6 +19,8 @@ test("max_offers keeps the first offers in the order of the file, in both versio
   const first = await x402.post();
   expect(networksIn(first)).toEqual([network, OTHERS[0]]);
   expect(inV1(first)).toHaveLength(1);
+  const price = await send(x402.address, { method: "GET", path: `${JOB_PATH}/price` });
+  expect(price.json<{ settlement_options: object[] }>().settlement_options).toHaveLength(4);
   const foreign = await fixture.gateway({
     x402: { ...all, accepted_tokens: all.accepted_tokens.toReversed(), max_offers: 2 },
     early: true,
