@@ -1,5 +1,6 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { z } from "zod";
+import { messageForJson } from "../../shared/config/problem.ts";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { toHex, UINT64_MAX } from "../../shared/ethereum/encoding.ts";
 import { readBody } from "../../shared/http/body.ts";
@@ -115,7 +116,7 @@ const quoteBody = z.strictObject({
 
 /** Reads a GetJobPriceRequest in JSON, with the path's ids. Throws `pricing.request_invalid`, which names the field. */
 function parseQuoteRequest(ids: QuotedIds, body: Buffer): JobPriceRequest {
-  const parsed = quoteBody.safeParse(jsonIn(body));
+  const parsed = quoteBody.safeParse(jsonIn(body), { error: messageForJson });
   if (!parsed.success) throw problemOf(parsed.error.issues[0]);
   const { proof_of_work, challenge_timestamp, require_tee, requester, inputs_hash } = parsed.data;
   return {

@@ -38,7 +38,7 @@ export { partitionOf } from "../../shared/redis/partition.ts";
 
 export type PricingOptions = {
   jobs: Iterable<JobPrice>;
-  /** The operator's private key: 0x and 64 hex digits. */
+  /** The operator's private key: 64 hex digits, with or without 0x before them. */
   key: Pick<Secret, "reveal">;
   domain: Eip712Domain;
   /** Leading zero bits of a proof of work. */

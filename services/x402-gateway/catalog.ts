@@ -49,8 +49,6 @@ export type Catalog = {
   tokens: readonly Token[];
   /** The job, if it has a price: the same object as long as no rate and no kind changes, and another one afterwards. */
   find(ids: JobIds): Job | undefined;
-  /** The job, if it has a price. Throws `job.not_found`. */
-  priced(ids: JobIds): Job;
   /** The job, if it is sold. Throws `job.not_found` and `job.disabled`. */
   sold(ids: JobIds): Job;
   /** The job at the price of an operator's quote. */
@@ -118,7 +116,6 @@ export function toCatalog(
   return {
     tokens: [...tokens.values()],
     find,
-    priced,
     sold,
     quoted(job, operatorQuote) {
       const { priceWei } = operatorQuote.quote;

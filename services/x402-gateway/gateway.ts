@@ -18,6 +18,7 @@ import { createRequestedJob, toCatalog } from "./catalog.ts";
 import { type Chains, createChains } from "./chains.ts";
 import type { Authorize } from "./facilitator/authorize.ts";
 import { createFacilitators, createVerifyPayment, type Facilitators } from "./facilitator/pool.ts";
+import { createNarrowOffers } from "./payment/narrow-offers.ts";
 import { toOfferSettings } from "./payment/offer.ts";
 import { createReadOperatorQuote } from "./payment/operator-quote.ts";
 import { createKnownOutcome } from "./payment/outcome.ts";
@@ -156,7 +157,15 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
 
   // The routes.
   const refusals = createRefusalLog(log, "payment.refused");
-  const challenge = createChallenge({ requestedJob, offerSettings, headers: CORS_HEADERS, clock, log });
+  const challenge = createChallenge({
+    requestedJob,
+    narrowOffers: createNarrowOffers(catalog.tokens, x402.max_offers),
+    isQuoteUsed: journal.isQuoteUsed,
+    offerSettings,
+    headers: CORS_HEADERS,
+    clock,
+    log,
+  });
   const payJob = createPayJob({
     readPaidRequest,
     findKnown,
@@ -196,7 +205,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     challenge,
     payJob,
     dryRun,
-    priceOf: (ids) => toPriceAnswer(catalog.priced(ids), x402.public_url),
+    priceOf: (ids) => toPriceAnswer(catalog.sold(ids), x402.public_url),
     callStatusOf: (callId) => readCallStatus(journal, callId),
     refuse: createRefuse({ challenge, requestedJob, statusUrlOf, clock, refusals }),
     readiness,

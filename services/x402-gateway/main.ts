@@ -5,6 +5,7 @@ import { storedBytesOf } from "../../shared/job-call/job-call.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
 import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
 import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
+import { jobsOnSale } from "../../shared/pricing/prices.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
 import { extraMs } from "../../shared/redis/large.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
@@ -57,6 +58,8 @@ export function runX402(options: X402Process): Promise<number> {
       about: {
         publicUrl: x402.public_url,
         jobs: prices.size,
+        jobsOnSale: jobsOnSale(x402, prices).length,
+        defaultInvocationMode: x402.default_invocation_mode,
         tokens: x402.accepted_tokens.map(({ symbol, network }) => `${symbol} (${network})`),
       },
     });

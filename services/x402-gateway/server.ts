@@ -40,13 +40,16 @@ export function createHandler(deps: HandlerDeps): RequestListener {
   const headers = allowedHeaders(deps.metadataPrefix);
   const answerPreflight = createPreflight({ methods: ["GET", "POST"], headers });
 
-  /** Answers at once: most requests are of this kind. */
+  /** Answers at once, if it can: most requests are of this kind. */
   function askForPayment(req: IncomingMessage, res: ServerResponse, ids: JobIds): void {
-    try {
-      challenge.ask(req, res, ids);
-    } catch (thrown) {
+    const refuseUnpaid = (thrown: unknown): void => {
       res.setHeaders(CORS_HEADER_MAP);
       refuse(req, res, thrown, ids);
+    };
+    try {
+      challenge.ask(req, res, ids)?.catch(refuseUnpaid);
+    } catch (thrown) {
+      refuseUnpaid(thrown);
     }
   }
 

@@ -85,9 +85,9 @@ function backoffProblems(path: Path, { backoff }: Job, producer: JobTables["prod
     : [problem([...path, "cap_ms"], `is below base_ms, ${base_ms}`)];
 }
 
-/** A period is in whole ms, so a very short one would not be exact. */
+/** A period is in whole ms, so a very short one would not be exact. A rate that is itself wrong is neither above nor below. */
 function rateProblems(path: Path, { rate }: Job): Problem[] {
-  if (rate === undefined || rate.burst * 10 >= rate.perSecond) return [];
+  if (rate === undefined || !(rate.burst * 10 < rate.perSecond)) return [];
   return [problem(path, `is below ${Math.ceil(rate.perSecond / 10)}, a tenth of per_second`)];
 }
 

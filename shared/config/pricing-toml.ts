@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Secret } from "../crypto/secret.ts";
-import { isPrivateKey } from "../ethereum/signatures.ts";
+import { isPrivateKey, NO_PRIVATE_KEY } from "../ethereum/signatures.ts";
 import { JOB_INDEX_MAX, jobKey } from "../job-call/job-ids.ts";
 import { eip712Domain, jobQuoteDomain } from "./evm-fields.ts";
 import { address, id, positive } from "./fields.ts";
@@ -40,10 +40,8 @@ function signingKey(env: Env) {
       message: "must be env:VAR or file:/path: the key itself does not belong in this file",
     })
     .pipe(secretValue(env))
-    .refine(isOperatorKey, NO_OPERATOR_KEY);
+    .refine(isOperatorKey, NO_PRIVATE_KEY);
 }
-
-const NO_OPERATOR_KEY = "must be a private key: 0x and 64 hex digits";
 
 function isOperatorKey(key: Pick<Secret, "reveal">): boolean {
   return isPrivateKey(key.reveal());
@@ -79,7 +77,7 @@ const quotedJobs = z.array(quotedJob).superRefine((jobs, context) => {
 /** The options of a pricing engine that is made by code: the rules of the files, in the names of code. */
 export const pricingOptions = z.object({
   jobs: z.preprocess((jobs) => (isIterable(jobs) ? [...jobs] : jobs), quotedJobs),
-  key: z.custom<Pick<Secret, "reveal">>((key) => hasReveal(key) && isOperatorKey(key), NO_OPERATOR_KEY),
+  key: z.custom<Pick<Secret, "reveal">>((key) => hasReveal(key) && isOperatorKey(key), NO_PRIVATE_KEY),
   domain: eip712Domain,
   powDifficulty,
   quoteTtlSecs: quoteSecs,

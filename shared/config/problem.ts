@@ -62,29 +62,34 @@ function problemsOfMeant(issue: z.core.$ZodIssueInvalidUnion): Problem[] {
   return meant.flatMap(problemsOf).map(({ path, message }) => problem([...issue.path, ...path], message));
 }
 
+/** What a value of a type must be, by zod's name of the type. */
+type Types = Readonly<Record<string, string>>;
+
 /** What a key says that breaks the rules of zod's own; undefined leaves it to zod. */
-export function messageFor(issue: z.core.$ZodRawIssue): string | undefined {
-  switch (issue.code) {
-    case "invalid_type":
-      return issue.input === undefined ? "is missing" : (TYPES[issue.expected] ?? undefined);
-    case "invalid_value":
-      return mustBe(oneOf(issue.values), issue.input);
-    case "invalid_union":
-      if (!Array.isArray(issue.options) || typeof issue.discriminator !== "string") return undefined;
-      return mustBe(oneOf(issue.options), valueAt(issue.input, issue.discriminator));
-    case "too_small":
-      return SIZED.includes(issue.origin) ? tooFew(issue.minimum) : `must be at least ${issue.minimum}`;
-    case "too_big":
-      return SIZED.includes(issue.origin)
-        ? `is longer than ${issue.maximum}`
-        : `must be at most ${issue.maximum}`;
-    default:
-      return undefined;
-  }
-}
+const messageIn =
+  (types: Types) =>
+  (issue: z.core.$ZodRawIssue): string | undefined => {
+    switch (issue.code) {
+      case "invalid_type":
+        return issue.input === undefined ? "is missing" : types[issue.expected];
+      case "invalid_value":
+        return mustBe(oneOf(issue.values), issue.input);
+      case "invalid_union":
+        if (!Array.isArray(issue.options) || typeof issue.discriminator !== "string") return undefined;
+        return mustBe(oneOf(issue.options), valueAt(issue.input, issue.discriminator));
+      case "too_small":
+        return SIZED.includes(issue.origin) ? tooFew(issue.minimum) : `must be at least ${issue.minimum}`;
+      case "too_big":
+        return SIZED.includes(issue.origin)
+          ? `is longer than ${issue.maximum}`
+          : `must be at most ${issue.maximum}`;
+      default:
+        return undefined;
+    }
+  };
 
 /** The types of TOML. A whole number beyond 2^53 comes as a bigint. */
-const TYPES: Readonly<Record<string, string>> = {
+const TOML_TYPES: Types = {
   string: "must be text",
   number: "must be a number, with no more digits than a double has",
   int: "must be a whole number of at most 2^53 - 1",
@@ -93,6 +98,32 @@ const TYPES: Readonly<Record<string, string>> = {
   object: "must be a table",
   record: "must be a table",
 };
+
+const JSON_TYPES: Types = {
+  string: "must be a string",
+  number: "must be a number",
+  int: "must be a whole number of at most 2^53 - 1",
+  boolean: "must be true or false",
+  array: "must be an array",
+  object: "must be an object",
+  record: "must be an object",
+};
+
+/** For a key of a configuration file. */
+export const messageFor = messageIn(TOML_TYPES);
+/** For a field of JSON that somebody sent. */
+export const messageForJson = messageIn(JSON_TYPES);
+
+/** So much of a field's name is enough to find it; its sender has chosen it. */
+const NAME_MAX = 64;
+
+/** The first problem of JSON that was checked with `messageForJson`, as `details.price: is missing`; `whole` names the JSON. */
+export function firstProblem({ issues }: z.ZodError, whole: string): string {
+  const [first] = issues.flatMap(problemsOf);
+  const name = first?.path.join(".") || whole;
+  const short = name.length > NAME_MAX ? `${name.slice(0, NAME_MAX)}...` : name;
+  return `${short}: ${first?.message ?? "is malformed"}`;
+}
 
 const SIZED: readonly string[] = ["string", "array"];
 

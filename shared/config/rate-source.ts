@@ -2,7 +2,7 @@ import { z } from "zod";
 import { compare, parseDecimal } from "../text/decimal.ts";
 import { evmAddress, rate, rpcUrl } from "./evm-fields.ts";
 import { isTable } from "./fields.ts";
-import type { Problem } from "./problem.ts";
+import { messageFor, type Problem } from "./problem.ts";
 import { type Env, secretHeaders, secretValue } from "./secrets.ts";
 
 const YEAR_SECS = 365 * 86_400;
@@ -107,7 +107,7 @@ export function ratePerNativeUnit(env: Env) {
     error: `must name a source: ${SINGLE_NAMES}, "http_json" or "median"`,
   });
   return z.unknown().transform((value, context) => {
-    const read = isTable(value) ? table.safeParse(value) : rate.safeParse(value);
+    const read = (isTable(value) ? table : rate).safeParse(value, { error: messageFor });
     if (read.success) return plainIfFixed(read.data);
     for (const issue of read.error.issues) context.issues.push({ ...issue, input: value } as Issue);
     return z.NEVER;

@@ -34,6 +34,7 @@ export function x402Toml(env: Env) {
       quote_secret: secretValues(env),
       quote_ttl_secs: z.int().min(10).max(86_400).default(300),
       max_timeout_secs: z.int().min(10).max(3600).default(MAX_TIMEOUT_SECS),
+      max_offers: positive.optional(),
       open_payments_per_payer: positive.default(8),
       unpaid_verifies_per_payer: positive.default(30),
       unpaid_verifies_per_address: positive.default(600),
@@ -163,8 +164,22 @@ const defaultMode = z.enum(["public_paid", "disabled"], {
 });
 
 const transferMethod = z.literal("eip3009", {
-  error: ({ input }) => (input === "permit2" ? "permit2 is not supported yet" : 'must be "eip3009"'),
+  error: ({ input }) =>
+    input === "permit2"
+      ? 'permit2 is not supported yet; set "eip3009" if the token has transferWithAuthorization'
+      : 'must be "eip3009"',
 });
+
+/** A part of the token's EIP-712 domain, by which payers sign however the token moves. */
+const tokenDomain = (part: "name" | "version") =>
+  z
+    .string({
+      error: ({ input }) =>
+        input === undefined
+          ? `is missing: the token's EIP-712 domain, what its contract answers to ${part}(), whatever transfer_method is`
+          : undefined,
+    })
+    .pipe(domainText);
 
 /** One of `[[accepted_tokens]]`. `x402Problems` checks what lies between its keys. */
 export function acceptedToken(env: Env) {
@@ -178,8 +193,8 @@ export function acceptedToken(env: Env) {
     ...rateSettings,
     markup_bps: markupBps.default(0),
     transfer_method: transferMethod.default("eip3009"),
-    eip3009_name: domainText,
-    eip3009_version: domainText,
+    eip3009_name: tokenDomain("name"),
+    eip3009_version: tokenDomain("version"),
     rpc_url: rpcUrl(env).optional(),
     settlement_proof: z.enum(["receipt", "facilitator"]).default("receipt"),
     event_order: z.enum(EVENT_ORDERS).default("used_first"),

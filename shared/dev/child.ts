@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
-import type { Readable } from "node:stream";
+import type { Readable, Writable } from "node:stream";
 import { messageOf } from "../errors/app-error.ts";
 import { eventually } from "./wait.ts";
 
@@ -24,7 +24,7 @@ export type ChildOptions = {
   cwd?: string | undefined;
   /** Out of reach of the terminal's Ctrl-C: for a parent that ends its children itself, in order. */
   detached?: boolean | undefined;
-  /** The signal it gets if this process exits before it; SIGTERM if it has children of its own to end. */
+  /** The signal it gets if this process ends before it, in whatever way; SIGTERM if it has children of its own to end. */
   lastSignal?: NodeJS.Signals | undefined;
   onLine?: ((line: string, from: "stdout" | "stderr") => void) | undefined;
   /** Its output goes straight to this file, which costs this process nothing; `onLine` is then not called. */
@@ -33,13 +33,14 @@ export type ChildOptions = {
 
 const TAIL_LINES = 40;
 
-/** Starts a program whose output is read by line and which does not outlive this process. */
+/** Starts a program whose output is read by line and which does not outlive this process, even if that is killed. */
 export function spawnChild(options: ChildOptions): Child {
   const { command, args, env, cwd, detached = false, lastSignal = "SIGKILL", onLine, logFile } = options;
   const output = logFile === undefined ? "pipe" : openSync(logFile, "w");
-  const child = spawn(command, args, { env, cwd, detached, stdio: ["ignore", output, output] });
+  const guarded = ["-c", GUARDED, lastSignal.replace(/^SIG/, ""), command, ...args];
+  const child = spawn("/bin/sh", guarded, { env, cwd, detached, stdio: ["ignore", output, output, "pipe"] });
   if (typeof output === "number") closeSync(output);
-  endWithParent(child, lastSignal);
+  dismissGuard(child);
   const lines: string[] = [];
   const take = (from: "stdout" | "stderr") => (line: string) => {
     lines.push(line);
@@ -76,18 +77,20 @@ export async function untilAnswers(name: string, child: Child, ask: () => Promis
   }
 }
 
-const running = new Map<ChildProcess, NodeJS.Signals>();
-let watching = false;
+/**
+ * Becomes the program, which so has the pid that was spawned. A guard beside it holds the other end of a pipe from this
+ * process, and sends the last signal if the pipe closes before a line has come through it: a process that is killed with
+ * SIGKILL can tell nobody, but its pipes close. POSIX sh: $0 is the signal, $$ the program's pid.
+ */
+const GUARDED = `
+  { trap '' HUP INT TERM; read -r line <&3 || kill -s "$0" $$; } </dev/null >/dev/null 2>&1 &
+  exec "$@" 3<&-`;
 
-/** Sends the signal to the child when this process exits, so that a failed test or a crashed demo leaves nothing behind. */
-function endWithParent(child: ChildProcess, lastSignal: NodeJS.Signals): void {
-  running.set(child, lastSignal);
-  child.once("close", () => running.delete(child));
-  if (watching) return;
-  watching = true;
-  process.on("exit", () => {
-    for (const [each, signal] of running) each.kill(signal);
-  });
+/** Once the program has ended there is nothing to signal: its pid may be another's soon. */
+function dismissGuard(child: ChildProcess): void {
+  const pipe = child.stdio[3] as Writable | null | undefined;
+  pipe?.on("error", () => {}); // the guard is gone already
+  child.once("exit", () => pipe?.end("\n"));
 }
 
 function eachLine(stream: Readable | null, take: (line: string) => void): void {

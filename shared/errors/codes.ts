@@ -51,6 +51,11 @@ export const CODES = {
     retryable: false,
     title: "Payment does not match an offer of this job",
   },
+  "payment.network_not_offered": {
+    status: 400,
+    retryable: false,
+    title: "No token is taken on this network",
+  },
   "payment.quote_expired": { status: 402, retryable: false, title: "Quote has expired" },
   "payment.window_unusable": {
     status: 402,

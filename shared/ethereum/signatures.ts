@@ -10,11 +10,19 @@ export type Signer = {
   sign(digest: Uint8Array): Buffer;
 };
 
-const PRIVATE_KEY = /^0x[0-9a-fA-F]{64}$/;
+const PRIVATE_KEY = /^(?:0x)?([0-9a-fA-F]{64})$/;
 
-/** Whether this is 0x and 64 hex digits, in the range of the curve's keys. */
+/** What is said of a key that is none. */
+export const NO_PRIVATE_KEY = "must be a private key: 64 hex digits, with or without 0x before them";
+
+/** Whether this is 64 hex digits, with or without 0x, in the range of the curve's keys. */
 export function isPrivateKey(text: string): boolean {
   return PRIVATE_KEY.test(text) && secp256k1.privateKeyVerify(bytesOf(text));
+}
+
+/** A key in hex with 0x. `privateKey` must satisfy `isPrivateKey`. */
+export function hexPrivateKey(privateKey: string): `0x${string}` {
+  return `0x${digitsOf(privateKey)}`;
 }
 
 /** `privateKey` must satisfy `isPrivateKey`. */
@@ -30,7 +38,11 @@ export function createSigner(privateKey: string): Signer {
 }
 
 function bytesOf(privateKey: string): Buffer {
-  return Buffer.from(privateKey.slice(2), "hex");
+  return Buffer.from(digitsOf(privateKey), "hex");
+}
+
+function digitsOf(privateKey: string): string {
+  return PRIVATE_KEY.exec(privateKey)?.[1] ?? "";
 }
 
 /** Half of the curve's order (SEC 2, secp256k1), rounded down: EIP-2 refuses an `s` above it. */

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { firstProblem, messageForJson } from "../config/problem.ts";
 import type { Address } from "../ethereum/address.ts";
 import {
   addressWord,
@@ -96,11 +97,11 @@ type DecodedQuote = { ok: true; signed: SignedJobQuote } | { ok: false; problem:
 
 /** Reads strictly what `encodeQuoteHeader` writes. It does not check the signature. */
 export function decodeQuoteHeader(value: string): DecodedQuote {
-  const parsed = signedQuote.safeParse(jsonIn(value));
+  const json = jsonIn(value);
+  if (json === undefined) return { ok: false, problem: "the quote: must be JSON in padded base64" };
+  const parsed = signedQuote.safeParse(json, { error: messageForJson });
   if (parsed.success) return { ok: true, signed: toSigned(parsed.data) };
-  const [issue] = parsed.error.issues;
-  const where = issue === undefined || issue.path.length === 0 ? "the quote" : issue.path.join(".");
-  return { ok: false, problem: `${where}: ${issue?.message ?? "is malformed"}` };
+  return { ok: false, problem: firstProblem(parsed.error, "the quote") };
 }
 
 function toSigned({ details, signature }: z.output<typeof signedQuote>): SignedJobQuote {

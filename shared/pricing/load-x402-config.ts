@@ -9,7 +9,8 @@ import { secretWarnings } from "../config/secret-warnings.ts";
 import type { Env } from "../config/secrets.ts";
 import { withTokenDefaults, type X402Toml, x402Problems, x402Toml } from "../config/x402-toml.ts";
 import { jobKey } from "../job-call/job-ids.ts";
-import { priceProblems, type RateAt } from "./prices.ts";
+import { headWarnings } from "./offer-size.ts";
+import { jobsOnSale, priceProblems, type RateAt } from "./prices.ts";
 
 const X402 = "x402.toml";
 const JOB_PRICING = "job_pricing.toml";
@@ -72,13 +73,21 @@ function warningsOf(x402: X402Toml, prices: PriceList): string[] {
       ? ["trust_facilitator: is on; a facilitator is believed where the chain could be asked"]
       : []),
     ...x402.accepted_tokens.flatMap(unboundedRate),
-    ...(prices.size === 0 ? [`accepted_tokens: no job has a price in ${JOB_PRICING}, so none is sold`] : []),
+    ...headWarnings(x402, prices),
+    ...noneOnSale(x402, prices),
     ...unpriced.map(
       ({ service_id, job_index }) =>
         `job_policies: job ${job_index} of service ${service_id} has no price in ${JOB_PRICING}`,
     ),
   ];
   return [...warnings.map((warning) => `${X402}: ${warning}`), ...secretWarnings(X402, x402)];
+}
+
+function noneOnSale(x402: X402Toml, prices: PriceList): string[] {
+  if (prices.size === 0) return [`accepted_tokens: no job has a price in ${JOB_PRICING}, so none is sold`];
+  if (jobsOnSale(x402, prices).length > 0) return [];
+  const key = x402.default_invocation_mode === "disabled" ? "default_invocation_mode" : "job_policies";
+  return [`${key}: the policy of each job that has a price is disabled, so none is sold`];
 }
 
 type Token = X402Toml["accepted_tokens"][number];

@@ -1,9 +1,25 @@
 import type { JobPrice, PriceList } from "../config/job-pricing-toml.ts";
+import type { X402Toml } from "../config/x402-toml.ts";
 import { UINT256_MAX } from "../ethereum/encoding.ts";
 import { type JobIds, jobKey } from "../job-call/job-ids.ts";
 
 export function toPriceList(jobs: Iterable<JobPrice>): PriceList {
   return new Map([...jobs].map((job) => [jobKey(job), job]));
+}
+
+/** The jobs of the price list that somebody may buy. */
+export function jobsOnSale(
+  x402: Pick<X402Toml, "job_policies" | "default_invocation_mode">,
+  prices: PriceList,
+): JobPrice[] {
+  const modes = new Map(
+    x402.job_policies.map(({ service_id: serviceId, job_index: jobIndex, invocation_mode }) => [
+      jobKey({ serviceId, jobIndex }),
+      invocation_mode,
+    ]),
+  );
+  const modeOf = (ids: JobIds) => modes.get(jobKey(ids)) ?? x402.default_invocation_mode;
+  return [...prices.values()].filter((job) => modeOf(job) !== "disabled");
 }
 
 /** What a token is worth, in the words of x402.toml. */

@@ -29,10 +29,28 @@ export type Nginx = {
 };
 
 /** Runs compose's own nginx.conf in front of these gateways. */
-export async function startNginx(program: string, gateways: readonly string[]): Promise<Nginx> {
+export function startNginx(program: string, gateways: readonly string[]): Promise<Nginx> {
+  return start(program, (dir, port) => adapted(dir, port, gateways));
+}
+
+/** An nginx that passes everything on to one server, with these lines and else as it comes. */
+export function startProxy(program: string, server: string, lines: string): Promise<Nginx> {
+  return start(program, (dir, port) => {
+    const temp = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(
+      (name) => `${name}_temp_path ${dir}/${name};`,
+    );
+    const location = `location / { proxy_pass http://${server}; ${lines} }`;
+    const http = `${temp.join(" ")} access_log off; server { listen 127.0.0.1:${port}; ${location} }`;
+    return `pid ${dir}/nginx.pid; error_log stderr; events {} http { ${http} }`;
+  });
+}
+
+type Configure = (dir: string, port: number) => string;
+
+async function start(program: string, configure: Configure): Promise<Nginx> {
   const dir = mkdtempSync(join(tmpdir(), "postern-nginx-"));
   const port = await freePort();
-  writeFileSync(join(dir, "nginx.conf"), adapted(dir, port, gateways));
+  writeFileSync(join(dir, "nginx.conf"), configure(dir, port));
   const asThisUser = process.getuid?.() === 0 ? "user root;" : "";
   const args = ["-p", dir, "-c", join(dir, "nginx.conf"), "-e", "stderr", "-g", `daemon off; ${asThisUser}`];
   const child = spawnChild({ command: program, args, env });

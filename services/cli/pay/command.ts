@@ -26,7 +26,10 @@ export function addPay(program: Command, deps: ProgramDeps): void {
     .option("--no-follow", "end once the job is accepted")
     .option("--timeout <secs>", "how long to try and to follow", wholeNumber("a time", { min: 1 }), 120)
     .option("--json", "the outcome as one JSON object")
-    .addHelpText("after", "\nPOSTERN_PAYER_KEY holds the payer's private key: 0x and 64 hex digits.")
+    .addHelpText(
+      "after",
+      "\nPOSTERN_PAYER_KEY holds the payer's private key: 64 hex digits, with or without 0x.",
+    )
     .action(async (url: URL, options: PayOptions, command: Command) => {
       requireOneBody(command, options);
       const { pay } = await import("./pay.ts");

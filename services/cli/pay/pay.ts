@@ -1,4 +1,5 @@
 import { messageOf } from "../../../shared/errors/app-error.ts";
+import { NO_PRIVATE_KEY } from "../../../shared/ethereum/signatures.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { shellQuote } from "../../../shared/text/shell-quote.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
@@ -26,7 +27,7 @@ type Say = (text: string) => void;
 export async function pay(deps: ProgramDeps, url: URL, options: PayOptions): Promise<number> {
   const key = payerKey(deps.env);
   if (key === undefined) {
-    deps.printError("POSTERN_PAYER_KEY must be the payer's private key: 0x and 64 hex digits\n");
+    deps.printError(`POSTERN_PAYER_KEY ${NO_PRIVATE_KEY}\n`);
     return EXIT.config;
   }
   const purchase: Purchase = { url: url.href };

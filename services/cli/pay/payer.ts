@@ -4,7 +4,7 @@ import { type PaymentRequired, type PaymentRequirements, x402Client, x402HTTPCli
 import { privateKeyToAccount } from "viem/accounts";
 import type { Env } from "../../../shared/config/secrets.ts";
 import { Secret } from "../../../shared/crypto/secret.ts";
-import { isPrivateKey } from "../../../shared/ethereum/signatures.ts";
+import { hexPrivateKey, isPrivateKey } from "../../../shared/ethereum/signatures.ts";
 import { inTokens, plain, toUnits } from "../text.ts";
 import { PayFailure } from "./purchase.ts";
 
@@ -16,18 +16,17 @@ type SignedPayment = {
   validBefore: number;
 };
 
-/** Reads the payer's private key: 0x and 64 hex digits. Returns undefined if there is none that can sign. */
+/** Reads the payer's private key: 64 hex digits, with or without 0x. Returns undefined if there is none that can sign. */
 export function payerKey(env: Env): Secret | undefined {
   const text = env["POSTERN_PAYER_KEY"]?.trim() ?? "";
-  const key = text.startsWith("0x") ? text : `0x${text}`;
-  return isPrivateKey(key) ? new Secret(key) : undefined;
+  return isPrivateKey(text) ? new Secret(text) : undefined;
 }
 
 export type Payer = ReturnType<typeof createPayer>;
 
 /** Chooses an offer and signs its payment, with the official client of x402 version 2, by EIP-3009. */
 export function createPayer(key: Secret) {
-  const account = privateKeyToAccount(key.reveal() as `0x${string}`);
+  const account = privateKeyToAccount(hexPrivateKey(key.reveal()));
   const scheme = new ExactEvmScheme(account);
   const client = new x402Client().register("eip155:*", scheme);
   const http = new x402HTTPClient(client);

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { extractPaymentIdentifier, isValidPaymentId } from "@x402/extensions/payment-identifier";
 import { z } from "zod";
+import { firstProblem, messageForJson } from "../../../shared/config/problem.ts";
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { type Address, isAddress } from "../../../shared/ethereum/address.ts";
@@ -26,9 +27,9 @@ const address = z
   .transform((text) => text as Address);
 const uint256 = z
   .string()
-  .regex(/^(0|[1-9]\d{0,77})$/)
+  .regex(/^(0|[1-9]\d{0,77})$/, "must be an integer in decimal, as a string")
   .transform((text) => BigInt(text))
-  .refine((value) => value <= UINT256_MAX);
+  .refine((value) => value <= UINT256_MAX, "is above 2^256-1");
 
 const payload = z.strictObject({
   signature: z.string().max(200),
@@ -40,7 +41,7 @@ const payload = z.strictObject({
     validBefore: uint256,
     nonce: z
       .string()
-      .regex(/^0x[0-9a-fA-F]{64}$/)
+      .regex(/^0x[0-9a-fA-F]{64}$/, "must be 0x and 64 hex digits")
       .transform((text) => text as `0x${string}`),
   }),
 });
@@ -155,10 +156,9 @@ function decode(header: string): object {
 }
 
 function checked<Schema extends z.ZodType>(schema: Schema, raw: object): z.output<Schema> {
-  const result = schema.safeParse(raw);
+  const result = schema.safeParse(raw, { error: messageForJson });
   if (result.success) return result.data;
-  const first = result.error.issues[0];
-  throw malformed(`${first?.path.join(".") || "the payment"}: ${first?.message}`, result.error);
+  throw malformed(firstProblem(result.error, "the payment"), result.error);
 }
 
 function malformed(detail: string, cause?: unknown): AppError {

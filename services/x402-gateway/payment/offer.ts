@@ -47,10 +47,10 @@ export function expiryOf({ operatorQuote }: Job, { ttlSeconds }: OfferSettings, 
 
 /** Version 2: one offer for each token that a facilitator takes in it, each with its MAC in `extra`. */
 export function toOffers(job: Job, settings: OfferSettings, expiry: number): PaymentRequirements[] {
-  const { maxTimeoutSeconds, macSecrets } = settings;
+  const { publicUrl, maxTimeoutSeconds, macSecrets } = settings;
   const offered = job.prices.filter(({ versions }) => versions.v2);
   return offered.map(({ token, amount }) => {
-    const terms = termsOf(job, token, String(amount), maxTimeoutSeconds, expiry);
+    const terms = termsOf(job, token, String(amount), { publicUrl, maxTimeoutSeconds, expiry });
     return toRequirements(terms, token, signOffer(terms, macSecrets[0]));
   });
 }
@@ -155,7 +155,8 @@ function matchV2(
 ): MatchedOffer {
   const extra = offerExtraIn(accepted.extra);
   const { amount, maxTimeoutSeconds } = accepted;
-  const terms = termsOf(job, token, amount, maxTimeoutSeconds, extra.quoteExpiry);
+  const { publicUrl } = settings;
+  const terms = termsOf(job, token, amount, { publicUrl, maxTimeoutSeconds, expiry: extra.quoteExpiry });
   if (!isOurOffer(terms, extra, settings.macSecrets))
     throw notOffered("its quote is not one of ours for this job");
   const requirements = toRequirements(terms, token, extra);
@@ -179,7 +180,8 @@ function matchV1({ scheme }: PaymentV1, token: Token, job: Job, settings: OfferS
   const amount = String(price.amount);
   const requirements = toRequirementsV1(job, token, amount, settings);
   if (requirements === undefined) throw notOffered("this job is not sold for this token");
-  const terms = termsOf(job, token, amount, settings.maxTimeoutSeconds, NO_EXPIRY);
+  const { publicUrl, maxTimeoutSeconds } = settings;
+  const terms = termsOf(job, token, amount, { publicUrl, maxTimeoutSeconds, expiry: NO_EXPIRY });
   return { requirements, digest: offerDigest(terms), amount };
 }
 
@@ -221,6 +223,8 @@ function notOffered(detail: string): AppError {
 
 /** What a client is promised. */
 type OfferTerms = {
+  /** Where: gateways that share a secret sell for themselves. */
+  publicUrl: string;
   serviceId: number;
   jobIndex: number;
   network: string;
@@ -241,21 +245,10 @@ function termsOf(
   { serviceId, jobIndex, operatorQuote }: Job,
   { network, asset, payTo }: Token,
   amount: string,
-  maxTimeoutSeconds: number,
-  expiry: number,
+  bounds: Pick<OfferTerms, "publicUrl" | "maxTimeoutSeconds" | "expiry">,
 ): OfferTerms {
   const operatorQuoteDigest = operatorQuote?.digest;
-  return {
-    serviceId,
-    jobIndex,
-    network,
-    asset,
-    payTo,
-    amount,
-    maxTimeoutSeconds,
-    expiry,
-    operatorQuoteDigest,
-  };
+  return { serviceId, jobIndex, network, asset, payTo, amount, ...bounds, operatorQuoteDigest };
 }
 
 /** The proof of an offer, which a client gets in the requirement's `extra` and gives back unchanged. */
@@ -269,13 +262,16 @@ function offerDigest(terms: OfferTerms): string {
   return terms.operatorQuoteDigest ?? termsDigest(terms);
 }
 
-/** SHA-256 over the terms, each preceded by its length, as 0x and 64 hex digits. */
+/**
+ * SHA-256 over the terms, each preceded by its length, as 0x and 64 hex digits. The first part is the text's version: 1 had no
+ * public URL, and its offers are not taken any more.
+ */
 function termsDigest(terms: OfferTerms): string {
-  const { serviceId, jobIndex, network, asset, payTo, amount, maxTimeoutSeconds, expiry } = terms;
-  const always = [serviceId, jobIndex, network, asset, payTo, amount, maxTimeoutSeconds, expiry];
+  const { publicUrl, serviceId, jobIndex, network, asset, payTo, amount, maxTimeoutSeconds, expiry } = terms;
+  const always = [publicUrl, serviceId, jobIndex, network, asset, payTo, amount, maxTimeoutSeconds, expiry];
   const { operatorQuoteDigest } = terms;
   const parts = operatorQuoteDigest === undefined ? always : [...always, operatorQuoteDigest];
-  const text = ["postern-quote-1", ...parts].map((part) => `${String(part).length}:${part}`).join("");
+  const text = ["postern-quote-2", ...parts].map((part) => `${String(part).length}:${part}`).join("");
   return `0x${createHash("sha256").update(text).digest("hex")}`;
 }
 

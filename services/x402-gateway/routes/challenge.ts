@@ -8,12 +8,18 @@ import { COMMON_HEADERS, problemBody } from "../../../shared/http/problem.ts";
 import type { JobIds } from "../../../shared/job-call/job-ids.ts";
 import { createEventCounter } from "../../../shared/log/event-counter.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
-import type { Clock } from "../../../shared/time/clock.ts";
+import { type Clock, within } from "../../../shared/time/clock.ts";
 import { assertOffered, type Job, jobPath, type RequestedJob } from "../catalog.ts";
+import type { Narrowed, NarrowOffers } from "../payment/narrow-offers.ts";
 import { expiryOf, type OfferSettings, resourceOf, toOffers, toOffersV1 } from "../payment/offer.ts";
+import type { OperatorQuote } from "../payment/operator-quote.ts";
+import { refusedClaim } from "../payment/outcome.ts";
 
 /** Why payment is asked for: because none was sent, or because this one cannot be taken. */
 type Why = { code: ErrorCode; detail: string };
+
+/** So long a 402 waits to be told that nobody could pay it. */
+const QUOTE_LOOK_MS = 500;
 
 const UNPAID: Why = { code: "payment.required", detail: "Payment is required" };
 
@@ -21,6 +27,9 @@ type Prepared = { expiry: number; headers: string[]; body: Buffer };
 
 type Deps = {
   requestedJob: RequestedJob;
+  narrowOffers: NarrowOffers;
+  /** Whether a payment has used up the operator's quote of this digest. */
+  isQuoteUsed: (digest: string) => Promise<boolean>;
   offerSettings: OfferSettings;
   /** Sent with every challenge, beside the headers of every answer. */
   headers: Readonly<Record<string, string>>;
@@ -32,10 +41,11 @@ export type Challenge = ReturnType<typeof createChallenge>;
 
 /**
  * The 402 that clients of both versions can pay: `PAYMENT-REQUIRED` for version 2, `accepts` in the body for version 1.
- * The answer to a request without payment is made once for each job and some seconds, and then sent as it is.
+ * The answer to a request without payment is made once for each job, choice of offers and some seconds, and then sent as it is.
  */
-export function createChallenge({ requestedJob, offerSettings, headers: extraHeaders, clock, log }: Deps) {
-  const preparedByJob = new WeakMap<Job, Prepared>();
+export function createChallenge(deps: Deps) {
+  const { requestedJob, narrowOffers, isQuoteUsed, offerSettings, headers: extraHeaders, clock, log } = deps;
+  const preparedByJob = new WeakMap<Job, Map<string, Prepared>>();
   const counter = createEventCounter(log, "payment.asked_for");
 
   function prepare(job: Job, why: Why): Prepared {
@@ -52,13 +62,21 @@ export function createChallenge({ requestedJob, offerSettings, headers: extraHea
     return { expiry, headers: Object.entries(headers).flat(), body };
   }
 
-  function prepareUnpaid(job: Job): Prepared {
-    if (job.operatorQuote !== undefined) return prepare(job, UNPAID);
-    const known = preparedByJob.get(job);
+  /** `job` has all its offers, `narrowed` those of this answer. */
+  function prepareUnpaid(job: Job, { job: narrowed, key }: Narrowed): Prepared {
+    if (job.operatorQuote !== undefined || key === undefined) return prepare(narrowed, UNPAID);
+    const choices = preparedByJob.get(job) ?? new Map<string, Prepared>();
+    const known = choices.get(key);
     if (known?.expiry === expiryOf(job, offerSettings, clock() / 1000)) return known;
-    const prepared = prepare(job, UNPAID);
-    preparedByJob.set(job, prepared);
+    const prepared = prepare(narrowed, UNPAID);
+    preparedByJob.set(job, choices.set(key, prepared));
     return prepared;
+  }
+
+  /** Throws `quote.used`. If Redis does not say it in time, the quote counts as unused: the claim asks again. */
+  async function assertUnused({ digest }: OperatorQuote): Promise<void> {
+    const looked = await within(QUOTE_LOOK_MS, isQuoteUsed(digest));
+    if (looked.kind === "done" && looked.result) throw refusedClaim("quote_used");
   }
 
   /** Leaves a large body unread. */
@@ -72,19 +90,26 @@ export function createChallenge({ requestedJob, offerSettings, headers: extraHea
 
   return {
     /**
-     * Answers a request without payment, before anything of its body is looked at. Throws `job.not_found`, `job.disabled`,
-     * `quote.*` and `price.unavailable`.
+     * Answers a request without payment, before anything of its body is looked at: at once, unless it brings an operator's
+     * quote. Throws, or rejects with, `job.not_found`, `job.disabled`, `quote.*`, `payment.network_not_offered` and
+     * `price.unavailable`.
      */
-    ask(req: IncomingMessage, res: ServerResponse, ids: JobIds): void {
+    ask(req: IncomingMessage, res: ServerResponse, ids: JobIds): Promise<void> | undefined {
       const job = requestedJob(req, ids);
-      assertOffered(job);
-      send(req, res, prepareUnpaid(job));
-      counter.count(jobPath(ids), { serviceId: ids.serviceId, jobIndex: ids.jobIndex });
+      const wanted = narrowOffers.wanted(job, req.url ?? "");
+      assertOffered(wanted.job);
+      const offer = () => {
+        send(req, res, prepareUnpaid(job, wanted));
+        counter.count(jobPath(ids), { serviceId: ids.serviceId, jobIndex: ids.jobIndex });
+      };
+      if (job.operatorQuote !== undefined) return assertUnused(job.operatorQuote).then(offer);
+      offer();
+      return undefined;
     },
 
     /** Answers a payment that cannot be taken, and offers the job again. */
     askAgain(req: IncomingMessage, res: ServerResponse, job: Job, why: Why): void {
-      send(req, res, prepare(job, why));
+      send(req, res, prepare(narrowOffers.wantedOrAll(job, req.url ?? "").job, why));
     },
 
     /** Logs the requests without payment that are not logged yet. */

@@ -174,6 +174,14 @@ describe("dev without a configuration", () => {
   });
 });
 
+/** Whatever dev has started ends soon. */
+async function leavesNothing(ready: Ready, pids: Record<string, number>): Promise<void> {
+  await eventually("every part has ended", () => stillAlive(pids).length === 0).catch(() =>
+    expect(stillAlive(pids)).toEqual([]),
+  );
+  for (const url of [ready.redis, ready.devnet?.rpc ?? ""]) await answersNothing(url);
+}
+
 test("a second SIGTERM ends dev at once, and no part outlives it for long", async () => {
   const dev = startDev();
   const ready = await readyOf(dev);
@@ -181,10 +189,16 @@ test("a second SIGTERM ends dev at once, and no part outlives it for long", asyn
   process.kill(dev.pid, "SIGTERM");
   await dev.waitForEvent("service.stopping");
   expect(await dev.kill("SIGTERM")).toEqual({ code: 1, signal: null });
-  await eventually("every part has ended", () => stillAlive(pids).length === 0).catch(() =>
-    expect(stillAlive(pids)).toEqual([]),
-  );
-  for (const url of [ready.redis, ready.devnet?.rpc ?? ""]) await answersNothing(url);
+  await leavesNothing(ready, pids);
+});
+
+test("SIGKILL of dev leaves no part, no Redis and no chain behind", async () => {
+  const dev = startDev();
+  const ready = await readyOf(dev);
+  const pids = partPids(dev);
+  expect(Object.keys(pids)).toHaveLength(6);
+  expect(await dev.kill("SIGKILL")).toEqual({ code: null, signal: "SIGKILL" });
+  await leavesNothing(ready, pids);
 });
 
 test("dev without anvil says so and runs without payments", async () => {

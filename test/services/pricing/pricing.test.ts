@@ -1,7 +1,8 @@
 import { status } from "@grpc/grpc-js";
 import { expect, test } from "vitest";
 import { createPricingService } from "../../../services/pricing/pricing.ts";
-import { DIFFICULTY, DOMAIN, KEY, usePricing, wireRequest } from "../../fixtures/pricing.ts";
+import { pricingToml } from "../../../shared/config/pricing-toml.ts";
+import { DIFFICULTY, DOMAIN, KEY, OPERATOR, usePricing, wireRequest } from "../../fixtures/pricing.ts";
 import { useOwnRedis } from "../../fixtures/redis.ts";
 
 const weak = useOwnRedis(["--appendfsync", "everysec"]);
@@ -11,7 +12,7 @@ test.each([
   ["is empty", ""],
   ["is 0x", "0x"],
   ["is zero", `0x${"0".repeat(64)}`],
-  ["has no 0x", KEY.slice(2)],
+  ["is a digit short", KEY.slice(0, -1)],
   ["is no number of the curve", `0x${"f".repeat(64)}`],
 ])("an engine whose key %s is not made", (_, key) => {
   expect(() =>
@@ -20,6 +21,15 @@ test.each([
       ...{ key: { reveal: () => key }, redis: weak.client, durability: "strict" },
     }),
   ).toThrow(/key: must be a private key/);
+});
+
+test("an engine's key is taken with and without 0x, from the file and in code, and is the same operator's", async () => {
+  const table = { key: "env:KEY", domain: { chain_id: 1, verifying_contract: DOMAIN.verifyingContract } };
+  for (const text of [KEY, KEY.slice(2)]) {
+    const { key } = pricingToml({ KEY: text }).parse(table);
+    const engine = await pricing.engine({ key, early: true });
+    expect(engine.service.operator).toBe(OPERATOR);
+  }
 });
 
 test("an engine on a Redis that loses writes fails its first check and gives no quotes", async () => {

@@ -30,12 +30,14 @@ beforeEach(async () => {
   ends.defer(() => devnet.control.clearFaults());
 });
 
-async function start({ drainSecs = 0 } = {}): Promise<void> {
+const PRICES: Record<string, string> = { "7": "1000000000000000" };
+
+async function start({ drainSecs = 0, x402 = {}, prices = PRICES } = {}): Promise<void> {
   const dir = join(tempDir(), "config");
   writeConfig(dir, {
     postern: { drain_secs: drainSecs, redis: { url: redis.url } },
-    x402: x402Table({ devnet }),
-    job_pricing: { "1": { "7": "1000000000000000" } },
+    x402: x402Table({ devnet, x402 }),
+    job_pricing: { "1": prices },
   });
   const bind = ["--bind-address", `127.0.0.1:${await freePort()}`, "--ops-address", "127.0.0.1:0"];
   const args = ["x402", "--config-dir", dir, ...bind];
@@ -173,4 +175,19 @@ test("the x402 process counts answers by code, settlements by outcome, and the p
     "payment.outcome_unknown": 2,
     "payment.void": 1,
   });
+});
+
+test("a gateway says at its start how many of the jobs with a price are sold, and how those without a policy are", async () => {
+  const wei = "1000000000000000";
+  const job_policies = [
+    { service_id: 1, job_index: 7, invocation_mode: "public_paid" },
+    { service_id: 1, job_index: 8, invocation_mode: "disabled" },
+  ];
+  await start({
+    x402: { default_invocation_mode: "disabled", job_policies },
+    prices: { "7": wei, "8": wei, "9": wei },
+  });
+  expect(gateway.process.events("service.started")).toEqual([
+    expect.objectContaining({ jobs: 3, jobsOnSale: 1, defaultInvocationMode: "disabled" }),
+  ]);
 });

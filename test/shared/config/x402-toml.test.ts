@@ -213,6 +213,17 @@ test.each([
   expect(problemsOf({}, { token })).toEqual([expect.stringMatching(problem)]);
 });
 
+test("a token by permit2 without an EIP-712 domain is told that each token names one, beside what is to stand for permit2", () => {
+  const token = { transfer_method: '"permit2"', eip3009_name: undefined, eip3009_version: undefined };
+  expect(problemsOf({}, { token })).toEqual([
+    expect.stringMatching(/transfer_method: permit2 is not supported yet; set "eip3009"/),
+    expect.stringMatching(/eip3009_name: is missing: .*EIP-712 domain.* name\(\).* whatever transfer_method/),
+    expect.stringMatching(
+      /eip3009_version: is missing: .*EIP-712 domain.* version\(\).* whatever transfer_method/,
+    ),
+  ]);
+});
+
 test.each([
   ["a facilitator on this machine over http", { facilitator_url: '"http://127.0.0.1:4022/x402"' }, {}],
   ["a facilitator at ::1", { facilitator_url: '["http://[::1]:4022", "http://localhost:1"]' }, {}],
@@ -296,6 +307,33 @@ test.each([
 );
 test("an x402.toml without any job that has a price is taken with a warning", () => {
   expect(load({ x402: x402() }).warnings).toEqual([expect.stringMatching(/no job has a price/)]);
+});
+
+test.each([
+  ["by default", { default_invocation_mode: '"disabled"' }, ""],
+  ["by its policy", {}, policyTable({ service_id: "1", job_index: "7", invocation_mode: '"disabled"' })],
+])("an x402.toml whose only job is disabled %s is taken with a warning", (_what, top, more) => {
+  expect(warnings(top, more)).toEqual([
+    expect.stringMatching(/the policy of each job that has a price is disabled, so none is sold/),
+  ]);
+});
+
+/** So many tokens, each on a chain of its own. */
+const tokens = (count: number) =>
+  Array.from({ length: count - 1 }, (_, index) => tokenTable({ network: `"eip155:${index + 1}"` })).join("");
+
+test("an x402.toml with more offers than a stock nginx takes in a 402 is taken with a warning, by size", () => {
+  expect(warnings({}, tokens(5))).toEqual([]);
+  expect(warnings({}, tokens(6))).toEqual([
+    expect.stringMatching(
+      /x402\.toml: accepted_tokens: 6 offers .* \d{4} bytes.* 502 .*; set max_offers, .*proxy_buffer_size/,
+    ),
+  ]);
+  expect(warnings({ max_offers: "5" }, tokens(6))).toEqual([]);
+  expect(warnings({ max_offers: "6" }, tokens(7))).toEqual([
+    expect.stringMatching(/6 offers .*lower max_offers/),
+  ]);
+  expect(problemsOf({ max_offers: "0" })).toEqual([expect.stringMatching(/max_offers: must be at least 1/)]);
 });
 
 test("no problem of x402.toml tells a secret", () => {

@@ -7,7 +7,7 @@ import { KEY } from "../../fixtures/pricing.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 const CONTRACT = "0xDeaDbeefdEAdbeefdEadbEEFdeadbeEFdEaDbeeF";
-const ENV = { KEY, EMPTY: "", SHORT: "0x12", ZERO: `0x${"0".repeat(64)}`, BARE: KEY.slice(2) };
+const ENV = { KEY, EMPTY: "", SHORT: "0x12", ZERO: `0x${"0".repeat(64)}`, LONG: `${KEY}0` };
 const DOMAIN = `[domain]\nchain_id = 31337\nverifying_contract = "${CONTRACT}"\n`;
 const PRICES = '[42]\n3 = "1000000000000000000"\n';
 
@@ -93,7 +93,7 @@ describe("the key", () => {
     ["a file that is not there", 'key = "file:/nowhere/key"', /key: names a file that cannot be read/],
     ["too short", 'key = "env:SHORT"', /key: must be a private key/],
     ["zero", 'key = "env:ZERO"', /key: must be a private key/],
-    ["without 0x", 'key = "env:BARE"', /key: must be a private key/],
+    ["a digit too long", 'key = "env:LONG"', /key: must be a private key/],
   ])("a pricing.toml whose key is %s is refused, without the key in the message", (_, line, problem) => {
     const found = problems({ pricing: `${line}\n${DOMAIN}` });
     expect(found).toEqual([expect.stringMatching(problem)]);

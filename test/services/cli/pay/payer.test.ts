@@ -1,7 +1,7 @@
 import type { PaymentRequired, PaymentRequirements } from "@x402/core/types";
 import { generatePrivateKey } from "viem/accounts";
 import { expect, test } from "vitest";
-import { createPayer } from "../../../../services/cli/pay/payer.ts";
+import { createPayer, payerKey } from "../../../../services/cli/pay/payer.ts";
 import { Secret } from "../../../../shared/crypto/secret.ts";
 import { runHere } from "../run-here.ts";
 
@@ -75,3 +75,13 @@ test.each(["", "0x12", `0x${"0".repeat(64)}`, "f".repeat(64)])(
     expect(ran).toMatchObject({ code: 3, stdout: "", stderr: expect.stringContaining("POSTERN_PAYER_KEY") });
   },
 );
+
+test("postern pay signs for the same address whether or not its key begins with 0x", () => {
+  const key = generatePrivateKey();
+  const addressOf = (text: string) => {
+    const read = payerKey({ POSTERN_PAYER_KEY: text });
+    return read && createPayer(read).address;
+  };
+  expect(addressOf(key)).toMatch(/^0x[0-9a-fA-F]{40}$/);
+  expect(addressOf(key.slice(2))).toBe(addressOf(key));
+});

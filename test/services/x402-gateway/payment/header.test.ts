@@ -1,7 +1,9 @@
 import type { PaymentRequirements } from "@x402/core/types";
+import type { PaymentRequirementsV1 } from "@x402/core/types/v1";
 import { describe, expect, test } from "vitest";
-import { inTime, requiredIn, useX402 } from "../../../fixtures/x402.ts";
-import { encodeHeader, signPayment } from "../../../support/sign-payment.ts";
+import { inTime, JOB_PATH, requiredIn, useX402 } from "../../../fixtures/x402.ts";
+import { send } from "../../../support/http.ts";
+import { encodeHeader, signPayment, signPaymentV1 } from "../../../support/sign-payment.ts";
 
 const fixture = useX402();
 const text = (content: string) => Buffer.from(content).toString("base64");
@@ -72,4 +74,66 @@ describe("a good payment in another coding", () => {
       202,
     );
   });
+});
+
+type Path = readonly string[];
+
+/** Every field of a payload, objects too. */
+function fieldsOf(value: unknown, path: Path = []): Path[] {
+  const below =
+    typeof value === "object" && value !== null
+      ? Object.entries(value).flatMap(([key, inner]) => fieldsOf(inner, [...path, key]))
+      : [];
+  return path.length === 0 ? below : [path, ...below];
+}
+
+function withField(payload: object, path: Path, value: unknown): object {
+  const copy = structuredClone(payload) as Record<string, unknown>;
+  const parent = path.slice(0, -1).reduce((at, key) => at[key] as Record<string, unknown>, copy);
+  parent[path.at(-1) as string] = value;
+  return copy;
+}
+
+const VALUE = ["payload", "authorization", "value"];
+const WRONG = [undefined, null, 7, -1.5, true, "", "x", "x".repeat(3000), [], ["x"], {}, { nope: 1 }];
+
+test("what is wrong with a payment's field is a sentence that names the field, in both versions", async () => {
+  const x402 = await fixture.gateway();
+  const { v2, v1 } = await x402.ask();
+  const by = inTime({ payer: fixture.payer });
+  const signed = await signPayment(v2.accepts[0] as PaymentRequirements, by);
+  const signedV1 = await signPaymentV1(v1[0] as PaymentRequirementsV1, by);
+  const whole: [string, object][] = [
+    ["PAYMENT-SIGNATURE", { ...withField(signed.payload, VALUE, "1"), extensions: {} }],
+    ["X-PAYMENT", withField(signedV1.payload, VALUE, "1")],
+  ];
+  const said = new Set<string>();
+  for (const [name, payload] of whole)
+    for (const path of fieldsOf(payload).filter(([, second]) => second !== "extra"))
+      for (const wrong of WRONG) {
+        const header = encodeHeader(withField(payload, path, wrong));
+        const answer = await send(x402.address, { path: JOB_PATH, headers: { [name]: header } });
+        const { code, detail } = answer.json<{ code: string; detail: string }>();
+        expect(answer.status).toBe(402);
+        if (code !== "payment.malformed") continue;
+        const what = `${name} ${path.join(".")} = ${String(JSON.stringify(wrong)).slice(0, 20)}`;
+        expect(detail, what).toMatch(/^[\w.]+: (?:is|must|has|unknown key)\b/);
+        expect(detail, what).toContain(path.at(0));
+        expect(detail, what).not.toMatch(
+          /undefined|\bexpected\b|received|Invalid|Unrecognized|Too (?:small|big)|pattern/,
+        );
+        said.add(detail);
+      }
+  expect(said).toContain("payload.authorization.nonce: is missing");
+  expect(said.size).toBeGreaterThan(30);
+});
+
+test("a payment with a field of a stranger's making is refused with no more of its name than is needed to find it", async () => {
+  const x402 = await fixture.gateway();
+  const offer = (await x402.ask()).v2.accepts[0] as PaymentRequirements;
+  const { payload } = await signPayment(offer, inTime({ payer: fixture.payer }));
+  const answer = await x402.post({
+    "PAYMENT-SIGNATURE": encodeHeader({ ...payload, ["n".repeat(3000)]: 1 }),
+  });
+  expect(answer.json()["detail"]).toMatch(/^n{64}\.\.\.: unknown key$/);
 });

@@ -117,6 +117,15 @@ describe("a payment that accepts what was not offered", () => {
     await expectRefused(x402, await shop.pay({ payer: fixture.payer }), "payment.not_offered");
   });
 
+  test("a payment by the quote of a gateway at another public URL is refused as not offered, though both share their secret", async () => {
+    const x402 = await fixture.gateway();
+    const elsewhere = await fixture.gateway({ x402: { public_url: "https://elsewhere.test" } });
+    const { payload } = await signPayment(await offerOf(elsewhere), inTime({ payer: fixture.payer }));
+    const { resource: _, ...without } = payload;
+    await expectRefused(x402, { "PAYMENT-SIGNATURE": encodeHeader(without) }, "payment.not_offered");
+    expect((await elsewhere.post({ "PAYMENT-SIGNATURE": encodeHeader(without) })).status).toBe(202);
+  });
+
   test.each([`${PUBLIC_URL}/x402/jobs/1/8`, `http://other.test${JOB_PATH}`, `${PUBLIC_URL}${JOB_PATH}?a=b`])(
     "a payment for the resource %s is refused as not offered",
     async (url) => {

@@ -62,6 +62,7 @@ describe("an operator's quote", () => {
       extra: { quoteDigest: signed.digest, quoteExpiry: Number(quote.expiry) },
     });
     const headers = await payBy(x402, signed);
+    const second = await payBy(x402, signed);
     const answer = await x402.post(headers);
     expect(answer.status).toBe(202);
     expect(answer.json()["receipt"]).toMatchObject({ amount: String(QUOTED), quote_digest: signed.digest });
@@ -70,8 +71,8 @@ describe("an operator's quote", () => {
     expect(JSON.stringify(call?.metadata)).not.toContain("X-PLATFORM-QUOTE");
     expect(await fixture.charged()).toEqual([QUOTED]);
 
-    const second = await payBy(x402, signed);
     expect(await codeAt(x402, second)).toEqual([409, "quote.used"]);
+    expect(await codeAt(x402, signed.header)).toEqual([409, "quote.used"]);
     // The payment itself, sent again, is no second use; nor does it need the quote.
     const again = await x402.post({ "PAYMENT-SIGNATURE": String(headers["PAYMENT-SIGNATURE"]) });
     expect([again.status, again.text]).toEqual([202, answer.text]);

@@ -26,7 +26,7 @@ test("where jobs are disabled by default, only a job whose policy says so is sol
     403,
     "job.disabled",
   ]);
-  expect((await priceOf(JOB_PATH)).json()["policy"]).toBe("disabled");
+  expect(outcome(await priceOf(JOB_PATH))).toEqual([403, "job.disabled"]);
   expect([await fixture.asked(), await fixture.charged()]).toEqual([{ verify: 0, settle: 0 }, []]);
 
   expect((await priceOf(NAMED)).json()["policy"]).toBe("public_paid");

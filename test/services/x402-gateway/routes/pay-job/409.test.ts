@@ -109,8 +109,9 @@ test("a new payment by an operator's quote that another payment has used is refu
     ...header,
     ...(await signOffer(await x402.post(header), { payer: fixture.payer })),
   });
-  expect((await x402.post(await pay())).status).toBe(202);
-  const answer = await x402.post(await pay());
+  const [first, second] = [await pay(), await pay()];
+  expect((await x402.post(first)).status).toBe(202);
+  const answer = await x402.post(second);
   expect([answer.status, answer.json()["code"]]).toEqual([409, "quote.used"]);
   expect(await fixture.charged()).toEqual([QUOTED]);
 });

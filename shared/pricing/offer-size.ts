@@ -1,0 +1,78 @@
+import type { PriceList } from "../config/job-pricing-toml.ts";
+import type { AcceptedToken, X402Toml } from "../config/x402-toml.ts";
+import { type JobIds, jobKey } from "../job-call/job-ids.ts";
+import { settlementEndpoint, tokenAmount } from "./prices.ts";
+
+/**
+ * What proxies have for the head of an answer, if nobody says otherwise: nginx a page of memory, which is 4 kB on most machines.
+ * A larger head is a 502 there.
+ */
+const PROXY_HEAD_BYTES = 4096;
+/** The other lines of a 402's head, with some room. */
+const OTHER_LINES_BYTES = 480;
+/** The `extensions` of a 402, in JSON. */
+const EXTENSIONS_BYTES = 286;
+/** Why a payment is refused stands in the 402 too; few reasons are longer. */
+const REASON = "x".repeat(120);
+
+type Shop = Pick<X402Toml, "public_url" | "max_timeout_secs" | "max_offers" | "accepted_tokens">;
+
+/** Warns if the head of the largest 402 of this configuration is more than a proxy takes. */
+export function headWarnings(x402: Shop, prices: PriceList): string[] {
+  const bytes = OTHER_LINES_BYTES + requiredHeaderBytes(x402, prices, REASON);
+  if (prices.size === 0 || bytes <= PROXY_HEAD_BYTES) return [];
+  const [count, set] = [
+    Math.min(x402.max_offers ?? Number.POSITIVE_INFINITY, x402.accepted_tokens.length),
+    x402.max_offers === undefined ? "max_offers" : "a lower max_offers",
+  ];
+  return [
+    `accepted_tokens: ${count} offers make the head of a 402 up to ${bytes} bytes, and a proxy with 4 kB for it (nginx as it comes) answers 502 instead; set ${set}, or its proxy_buffer_size to 16k (docs/payments.md, "Many tokens")`,
+  ];
+}
+
+/** How long the value of the largest `PAYMENT-REQUIRED` is: for the longest job path and the highest amounts. */
+export function requiredHeaderBytes(x402: Shop, prices: PriceList, error: string): number {
+  const jobs = [...prices.values()];
+  const longest = jobs.reduce<JobIds>(longerOf, { serviceId: 0, jobIndex: 0 });
+  const highest = jobs.reduce((wei, { priceWei }) => (priceWei > wei ? priceWei : wei), 0n);
+  const offers = x402.accepted_tokens.map((token) => offerBytes(token, highest, x402.max_timeout_secs));
+  // Which tokens have a rate at the moment is not known, so the longest offers are counted.
+  const longestOffers = offers.toSorted((one, other) => other - one).slice(0, x402.max_offers);
+  const frame = JSON.stringify({
+    x402Version: 2,
+    error,
+    resource: {
+      url: settlementEndpoint(x402.public_url, longest),
+      description: `Job ${longest.jobIndex} of service ${longest.serviceId}`,
+      mimeType: "application/json",
+    },
+    accepts: [],
+    extensions: "",
+  });
+  const commas = Math.max(0, longestOffers.length - 1);
+  const json = longestOffers.reduce((sum, each) => sum + each, Buffer.byteLength(frame) - 2 + commas);
+  return 4 * Math.ceil((json + EXTENSIONS_BYTES) / 3);
+}
+
+function longerOf(one: JobIds, other: JobIds): JobIds {
+  return jobKey(other).length > jobKey(one).length ? other : one;
+}
+
+/** If nobody says how high a rate may be: a millionth of a native unit for a token. */
+const HIGH_RATE = "1000000";
+
+function offerBytes(token: AcceptedToken, priceWei: bigint, maxTimeoutSeconds: number): number {
+  const { network, asset, pay_to: payTo, eip3009_name: name, eip3009_version: version } = token;
+  const { decimals, markup_bps, rate_per_native_unit: rate, max_rate = HIGH_RATE } = token;
+  const amount = tokenAmount(priceWei, {
+    decimals,
+    markup_bps,
+    rate_per_native_unit: typeof rate === "string" ? rate : max_rate,
+  });
+  const quote = { quoteDigest: "x".repeat(66), quoteExpiry: 2_000_000_000, quoteMac: "x".repeat(43) };
+  const offer = {
+    ...{ scheme: "exact", network, asset, amount: String(amount), payTo, maxTimeoutSeconds },
+    extra: { name, version, ...quote },
+  };
+  return Buffer.byteLength(JSON.stringify(offer));
+}

@@ -1,0 +1,46 @@
+import { expect, test } from "vitest";
+import { x402Toml } from "../../../shared/config/x402-toml.ts";
+import { requiredHeaderBytes } from "../../../shared/pricing/offer-size.ts";
+import { toPriceList } from "../../../shared/pricing/prices.ts";
+import { useEnds } from "../../fixtures/ends.ts";
+import { JOB_PATH, requiredIn, useX402, x402Table } from "../../fixtures/x402.ts";
+import { send } from "../../support/http.ts";
+import { findNginx, startProxy } from "../../support/nginx.ts";
+import { manyTokens } from "./many-tokens.ts";
+
+const fixture = useX402();
+const ends = useEnds();
+
+const nginxProgram = findNginx();
+
+/** What a 402 of so many tokens is through an nginx, on a machine whose pages have 4 kB. */
+async function through(lines: string, tokens: number, query = "") {
+  const settings = { ...manyTokens(fixture.devnet, tokens - 1), public_url: "https://jobs.example.com" };
+  const x402 = await fixture.gateway({ x402: settings, early: true });
+  const nginx = await startProxy(nginxProgram ?? "", x402.address, lines);
+  ends.defer(nginx.stop);
+  return send(nginx.address, { path: `${JOB_PATH}${query}`, body: "" });
+}
+
+const STOCK = "proxy_buffer_size 4k;";
+
+test.skipIf(nginxProgram === undefined)(
+  "six tokens are more than a stock nginx takes in a 402, and five are not, nor six with more room or one network",
+  async () => {
+    expect((await through(STOCK, 5)).status).toBe(402);
+    expect((await through(STOCK, 6)).status).toBe(502);
+    const roomy = await through("proxy_buffer_size 16k; proxy_buffers 8 16k;", 6);
+    expect([roomy.status, requiredIn(roomy).accepts.length]).toEqual([402, 6]);
+    const narrow = await through(STOCK, 6, "?network=eip155:1003");
+    expect([narrow.status, requiredIn(narrow).accepts.length]).toEqual([402, 1]);
+  },
+);
+
+test.each([1, 3, 8])("the size that is known of a 402 with %i tokens at load is its size", async (tokens) => {
+  const settings = manyTokens(fixture.devnet, tokens - 1);
+  const gateway = await fixture.gateway({ x402: settings, early: true });
+  const header = String((await gateway.post()).headers["payment-required"]);
+  const table = x402Table({ devnet: fixture.devnet, x402: settings });
+  const prices = toPriceList([{ serviceId: 1, jobIndex: 7, priceWei: 10n ** 15n }]);
+  expect(header).toHaveLength(requiredHeaderBytes(x402Toml({}).parse(table), prices, "Payment is required"));
+});
