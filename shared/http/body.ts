@@ -3,6 +3,7 @@ import type { Socket } from "node:net";
 import { AppError, toAppError } from "../errors/app-error.ts";
 import { BodyPieces } from "./body-pieces.ts";
 import { lingerOnClose } from "./linger.ts";
+import { transferCodingProblem } from "./transfer-coding.ts";
 
 const NOTHING = Buffer.alloc(0);
 
@@ -20,8 +21,8 @@ type ReadOptions = {
 
 /**
  * Reads the request's bytes as they came, of any type and in any framing; no body is an empty buffer. Throws
- * `request.too_large`, from the declared length if there is one, else as soon as the limit is passed, and reads no further.
- * Rejects with the reason when the request is aborted.
+ * `request.too_large`, from the declared length if there is one, else as soon as the limit is passed, and reads no further;
+ * `request.transfer_coding_unsupported`, and reads nothing. Rejects with the reason when the request is aborted.
  */
 export function readBody(
   req: IncomingMessage,
@@ -31,6 +32,8 @@ export function readBody(
 ): Promise<Buffer> {
   const reason = abortReasons.get(req);
   if (reason !== undefined) return Promise.reject(reason);
+  const problem = transferCodingProblem(req); // a server other than ours may let it pass
+  if (problem !== undefined) return Promise.reject(problem);
   const declared = declaredBytes(req);
   if (declared === 0) return emptyBody(options);
   if (Number.isFinite(declared) && declared > limitBytes) return Promise.reject(tooLarge(limitBytes));
