@@ -41,30 +41,39 @@ function send(client: Client, path: string, headers: Record<string, string>, bod
   });
 }
 
-/** Comes again once, when it is told to. */
-async function insist(...request: Parameters<typeof send>): Promise<Reply> {
-  const reply = await send(...request);
-  const after = Number(reply.headers["retry-after"]);
-  if ((reply.status !== 429 && reply.status !== 503) || !(after > 0)) return reply;
-  await delay(after * 1000);
-  return send(...request);
+type Send = (path: string, headers: Record<string, string>, body: string) => Promise<Reply>;
+
+/** Sends for one purchase. In all of it the client comes again once, if it is told to, and soon enough. */
+function createSend(client: Client): Send {
+  let mayComeAgain = true;
+  return async function sendOrComeAgain(...request) {
+    const reply = await send(client, ...request);
+    const afterMs = Number(reply.headers["retry-after"]) * 1000;
+    const isTold = (reply.status === 429 || reply.status === 503) && afterMs <= DEADLINE_MS;
+    if (!isTold || !mayComeAgain) return reply;
+    mayComeAgain = false;
+    await delay(afterMs);
+    return send(client, ...request);
+  };
 }
 
 const BODY = JSON.stringify({ buy: "a job", text: "x".repeat(200) });
 
-const WANTS: Record<HonestPlan["wants"], (client: Client) => Promise<{ reply: Reply; isServed: boolean }>> = {
-  async pay(client) {
-    const challenge = await insist(client, JOB_PATH, {}, "");
+type Bought = { reply: Reply; isServed: boolean };
+
+const WANTS: Record<HonestPlan["wants"], (key: Hex, send: Send) => Promise<Bought>> = {
+  async pay(key, send) {
+    const challenge = await send(JOB_PATH, {}, "");
     if (challenge.status !== 402) return { reply: challenge, isServed: false };
-    const payment = createPay(requiredIn(String(challenge.headers["payment-required"])))(client.key);
-    const reply = await insist(client, JOB_PATH, { "PAYMENT-SIGNATURE": payment }, BODY);
+    const payment = createPay(requiredIn(String(challenge.headers["payment-required"])))(key);
+    const reply = await send(JOB_PATH, { "PAYMENT-SIGNATURE": payment }, BODY);
     return { reply, isServed: reply.status === 202 };
   },
-  async quote(client) {
-    const requester = createSigner(client.key).address;
+  async quote(key, send) {
+    const requester = createSigner(key).address;
     const wanted = { serviceId: 1, jobIndex: 7, requester, inputs: Buffer.from(BODY), difficulty };
     const { path, body } = askForQuote(wanted, { clock: systemClock });
-    const reply = await insist(client, path, { "Content-Type": "application/json" }, body);
+    const reply = await send(path, { "Content-Type": "application/json" }, body);
     return { reply, isServed: reply.status === 200 };
   },
 };
@@ -77,7 +86,7 @@ async function buyOnce(client: Client): Promise<void> {
   const startedAt = performance.now();
   figures.asked += 1;
   try {
-    const { reply, isServed } = await WANTS[plan.wants](client);
+    const { reply, isServed } = await WANTS[plan.wants](client.key, createSend(client));
     if (!isServed) {
       refused(`${reply.status} ${/"code":"([^"]+)"/.exec(reply.text)?.[1] ?? ""}`);
       return;
@@ -85,7 +94,7 @@ async function buyOnce(client: Client): Promise<void> {
     figures.served += 1;
     figures.ms.push(performance.now() - startedAt);
   } catch (error) {
-    refused(error instanceof Error ? error.name + ((error as NodeJS.ErrnoException).code ?? "") : "?");
+    refused((error as NodeJS.ErrnoException).code ?? String(error));
   }
 }
 
@@ -95,23 +104,18 @@ async function buyFor(client: Client): Promise<void> {
   client.agent.destroy();
 }
 
+function toClient(key: Hex, i: number): Client {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const localAddress = from[i % from.length] as string;
+  const forwarded = forwardedFor?.[i % forwardedFor.length];
+  const proxied: Record<string, string> = forwarded === undefined ? {} : { "X-Forwarded-For": forwarded };
+  return { key, agent, localAddress, proxied };
+}
+
+setInterval(() => {}, 60_000); // a signal alone keeps no process alive
 process.once("SIGUSR2", async () => {
-  await Promise.all(
-    keys.map((key, i) =>
-      buyFor({
-        key,
-        agent: new Agent({ keepAlive: true, maxSockets: 1 }),
-        localAddress: from[i % from.length] as string,
-        proxied:
-          forwardedFor === undefined
-            ? {}
-            : { "X-Forwarded-For": forwardedFor[i % forwardedFor.length] as string },
-      }),
-    ),
-  );
+  await Promise.all(keys.map((key, i) => buyFor(toClient(key, i))));
   tell("honest.ended", figures);
   process.exit(0);
 });
-const waiting = setInterval(() => {}, 60_000);
-process.once("SIGUSR2", () => clearInterval(waiting));
 tell("honest.ready");

@@ -4,7 +4,7 @@ import { FLOODS, faultsIn, measureRound, RSS_MIB_MAX } from "../../support/flood
 import { type FloodWorld, startFloodWorld } from "../../support/flood/world.ts";
 
 /** `npm run bench -- flood` has longer ones, and more payments. */
-const ROUND_MS = 2500;
+const ROUND_MS = 2000;
 const POOL_SIZE = 10_000;
 
 let world: FloodWorld;
