@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { toHex } from "../../../shared/ethereum/encoding.ts";
-import { challengeOf, encodeProof, workHash } from "../../../shared/pricing/proof-of-work.ts";
+import { challengeOf, encodeProof, randomNonce, workHash } from "../../../shared/pricing/proof-of-work.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import type { Pieces } from "./hostile-client.ts";
 import { createPay, newKey, requiredIn } from "./payments.ts";
@@ -56,12 +56,18 @@ export const createAttack: Readonly<Record<Attack, (plan: HostilePlan) => NextRe
     };
   },
 
-  /** Of one who could pay, so that the balance does not refuse what the proof would. */
+  /**
+   * Half of them buy, with payments of one who has the money, so that no balance refuses what the proof would; the other half
+   * are dry-runs, which need no payment.
+   */
   "caller-proofs"({ requiredOfRestricted, fundedKey }) {
     const pay = createPay(requiredIn(requiredOfRestricted));
-    const requests = Array.from({ length: 2000 }, (_, nonce) =>
-      head(RESTRICTED_PATH, payment(pay(fundedKey)) + wrongProof(nonce), LARGE.length),
-    );
+    const requests = Array.from({ length: 2000 }, (_, nonce) => {
+      const proof = wrongProof(nonce);
+      return nonce % 2 === 0
+        ? head(RESTRICTED_PATH, payment(pay(fundedKey)) + proof, LARGE.length)
+        : head(`${RESTRICTED_PATH}/auth-dry-run`, proof, LARGE.length);
+    });
     let at = 0;
     return () => [oneOf(requests, at++), LARGE];
   },
@@ -108,12 +114,21 @@ function wrongProof(nonce: number): string {
 
 function wrongWork(i: number): Buffer {
   const timestamp = BigInt(Math.floor(systemClock() / 1000));
-  const hash = i % 2 === 0 ? randomBytes(32) : workHash(challengeOf({ serviceId: 1n, timestamp }), BigInt(i));
+  const { hash, nonce } = i % 2 === 0 ? { hash: randomBytes(32), nonce: 0n } : tooLittleWork(timestamp);
   const request = {
     requester: newKey().slice(0, 42),
     inputs_hash: newKey(),
     challenge_timestamp: String(timestamp),
-    proof_of_work: toHex(encodeProof(hash, BigInt(i))),
+    proof_of_work: toHex(encodeProof(hash, nonce)),
   };
   return Buffer.from(JSON.stringify(request));
+}
+
+function tooLittleWork(timestamp: bigint): { hash: Buffer; nonce: bigint } {
+  const challenge = challengeOf({ serviceId: 1n, timestamp });
+  for (;;) {
+    const nonce = randomNonce();
+    const hash = workHash(challenge, nonce);
+    if (hash[0] !== 0) return { hash, nonce };
+  }
 }
