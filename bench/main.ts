@@ -4,6 +4,7 @@ import { challengeTable, measureChallenge } from "./parts/challenge.ts";
 import { drainTable, measureDrain } from "./parts/drain.ts";
 import { failedTable, measureFailed } from "./parts/failed.ts";
 import { fairnessTable, measureFairness } from "./parts/fairness.ts";
+import { floodTable, measureFlood } from "./parts/flood.ts";
 import { ingressTable, measureIngress } from "./parts/ingress.ts";
 import { largeTable, measureLarge } from "./parts/large.ts";
 import { latencyTable, measureLatency } from "./parts/latency.ts";
@@ -73,6 +74,10 @@ const measure: Readonly<Record<PartName, (setup: Setup) => Promise<Measured>>> =
   async paid(setup) {
     const figures = await measurePaid(setup);
     return { figures, counts: figures, text: `${paidTable(figures)}\n\n${ratioLine(figures, TARGETS.paid)}` };
+  },
+  async flood(setup) {
+    const figures = await measureFlood(setup);
+    return { figures, failures: figures.failures, text: floodTable(figures) };
   },
 };
 

@@ -1,18 +1,37 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 
+const root = fileURLToPath(new URL("..", import.meta.url));
+/** What needs the machine for itself runs once all else is over. */
+const ALONE = "test/system/flood/**/*.test.ts";
+
 /** Tests start real processes, so few files run at a time and the deadlines are long; a test that waits waits for an event. */
+const shared = {
+  root,
+  setupFiles: "test/support/worker.ts",
+  pool: "forks",
+  isolate: false,
+  maxWorkers: 3,
+  maxConcurrency: 2,
+  testTimeout: 180_000,
+  hookTimeout: 180_000,
+} as const;
+
 export default defineConfig({
   test: {
-    root: fileURLToPath(new URL("..", import.meta.url)),
-    include: ["test/**/*.test.ts"],
+    root,
     globalSetup: "test/support/build.ts",
-    setupFiles: "test/support/worker.ts",
-    pool: "forks",
-    isolate: false,
-    maxWorkers: 3,
-    maxConcurrency: 2,
-    testTimeout: 180_000,
-    hookTimeout: 180_000,
+    projects: [
+      {
+        test: {
+          ...shared,
+          name: "together",
+          include: ["test/**/*.test.ts"],
+          exclude: [ALONE],
+          sequence: { groupOrder: 0 },
+        },
+      },
+      { test: { ...shared, name: "alone", include: [ALONE], sequence: { groupOrder: 1 } } },
+    ],
   },
 });

@@ -12,6 +12,7 @@ export const PARTS = [
   "soak",
   "challenge",
   "paid",
+  "flood",
 ] as const;
 export type PartName = (typeof PARTS)[number];
 
@@ -24,7 +25,7 @@ export type BenchOptions = {
   rates: readonly number[];
 };
 
-export const USAGE = `usage: npm run bench -- [ingress] [ingress-with-id] [drain] [latency] [fairness] [memory] [failed] [large] [soak] [challenge] [paid] [options]
+export const USAGE = `usage: npm run bench -- [ingress] [ingress-with-id] [drain] [latency] [fairness] [memory] [failed] [large] [soak] [challenge] [paid] [flood] [options]
 
 Measures Postern's own processes on this machine, with a private Redis that fsyncs every write.
 Without a part, all run (one to two hours).
@@ -40,6 +41,7 @@ Without a part, all run (one to two hours).
   soak            memory of gateway, producer, runner and both Redis while a million calls run (ten minutes to an hour)
   challenge       unpaid requests answered with 402 per second, against a server that sends the same bytes
   paid            paid requests per second, against @x402/express; cost of the checks that ask nobody
+  flood           honest payers served beside 300 hostile connections of each kind, and memory meanwhile
 
   --quick         fewer and shorter rounds: to see that it works, not to judge by
   --rates N,N     calls a second at which latency is measured too
@@ -47,7 +49,7 @@ Without a part, all run (one to two hours).
   --profile DIR   write a CPU profile of each process that is compared there (it slows all of them)
   --help
 
-Exit codes: 0 measured, however fast; 1 a call was lost, memory grew in the soak or something failed; 2 wrong command line`;
+Exit codes: 0 measured, however fast; 1 a call was lost, memory grew in the soak, a flood kept payers out or something failed; 2 wrong command line`;
 
 /** Throws what is wrong with the command line. */
 export function parseOptions(args: readonly string[]): BenchOptions {

@@ -20,6 +20,11 @@ export const CODES = {
     title: "Content-Encoding is not accepted",
   },
   "request.encoding_broken": { status: 400, retryable: false, title: "Body does not decode" },
+  "request.transfer_coding_unsupported": {
+    status: 501,
+    retryable: false,
+    title: "Transfer-Encoding is not understood",
+  },
   "request.headers_too_large": { status: 431, retryable: false, title: "Headers are over the limit" },
   "request.expectation_failed": { status: 417, retryable: false, title: "Expectation cannot be met" },
   "request.rate_limited": { status: 429, retryable: true, title: "Too many requests" },

@@ -4,6 +4,7 @@ import type { Socket } from "node:net";
 import { AppError, toAppError } from "../errors/app-error.ts";
 import { BodyPieces } from "./body-pieces.ts";
 import { lingerOnClose } from "./linger.ts";
+import { transferCodingProblem } from "./transfer-coding.ts";
 
 /** What the reading of one body takes of a budget (body-budget.ts). */
 type Lease = { take(bytes: number): void; arrived(bytes: number): void; release(): void };
@@ -28,8 +29,8 @@ type ReadOptions = {
 
 /**
  * Reads the request's bytes as they came, of any type and in any framing; no body is an empty buffer. Throws
- * `request.too_large`, from the declared length if there is one, else as soon as the limit is passed, and reads no further.
- * Rejects with the reason when the request is aborted.
+ * `request.too_large`, from the declared length if there is one, else as soon as the limit is passed, and reads no further;
+ * `request.transfer_coding_unsupported`, and reads nothing. Rejects with the reason when the request is aborted.
  */
 export function readBody(
   req: IncomingMessage,
@@ -74,7 +75,7 @@ async function collect<Whole>(
   limitBytes: number,
   sink: Sink<Whole>,
 ): Promise<Whole> {
-  const reason = abortReasons.get(req);
+  const reason = abortReasons.get(req) ?? transferCodingProblem(req); // a server other than ours may let it pass
   if (reason !== undefined) throw reason;
   const declared = declaredBytes(req);
   if (declared === 0) return sink.whole();

@@ -49,10 +49,26 @@ export function parseRetryAfter(value: string | undefined, now: number): number 
   return Number.isNaN(date) ? undefined : Math.max(0, date - now);
 }
 
+const ABSOLUTE = /^https?:\/\/[^/?#@]+(?=[/?]|$)/i;
+
+/**
+ * A request target as a client sends it to the server itself (RFC 9112, section 3.2.1). A client of proxies sends a URL
+ * (section 3.2.2), whose authority counts over Host; nothing here depends on either. A URL with a user in it is left as it is.
+ */
+export function originForm(target: string, method?: string): string {
+  if (target.startsWith("/")) return target;
+  const origin = ABSOLUTE.exec(target)?.[0];
+  if (origin === undefined) return target;
+  const rest = target.slice(origin.length);
+  if (rest === "" && method === "OPTIONS") return "*"; // section 3.2.4
+  return rest.startsWith("/") ? rest : `/${rest}`;
+}
+
 /** The path of a request target as it came, without its query: nothing is decoded, folded or resolved. */
 export function rawPath(target: string): string {
-  const query = target.indexOf("?");
-  return query === -1 ? target : target.slice(0, query);
+  const origin = originForm(target);
+  const query = origin.indexOf("?");
+  return query === -1 ? origin : origin.slice(0, query);
 }
 
 /** The query of a request target as it came, without its question mark; empty if there is none. */

@@ -14,9 +14,11 @@ import { createEventCounter } from "../log/event-counter.ts";
 import { type Logger, silentLogger } from "../log/logger.ts";
 import { abortRequest } from "./body.ts";
 import { Connections } from "./connections.ts";
+import { headerValues, originForm } from "./headers.ts";
 import { endAndLinger, lingerOnClose } from "./linger.ts";
 import { problemBody, sendProblem } from "./problem.ts";
 import { isProven } from "./proof.ts";
+import { transferCodingProblem } from "./transfer-coding.ts";
 
 export type Listening = {
   /** `host:port` as bound, with the port that was chosen where 0 was asked for. */
@@ -37,7 +39,10 @@ type Options = {
   log?: Logger;
 };
 
-/** Serves `handler` on `host:port`. Throws `start.address_unavailable`. */
+/**
+ * Serves `handler` on `host:port`, and refuses what HTTP/1.1 has every server refuse. The handler sees each request's target
+ * without its origin. Throws `start.address_unavailable`.
+ */
 export async function listen(
   handler: RequestListener,
   address: string,
@@ -56,8 +61,10 @@ export async function listen(
   const tracked = (next: RequestListener): RequestListener => {
     return (req, res) => {
       exchanges.begin(req, res);
-      if (req.headers.host === undefined && req.httpVersion === "1.1") refuseHostless(req, res);
-      else next(req, res);
+      const problem = hostProblem(req) ?? transferCodingProblem(req);
+      if (problem !== undefined) return refuseAndClose(req, res, problem);
+      if (req.url !== undefined) req.url = originForm(req.url, req.method);
+      next(req, res);
     };
   };
   const server = createServer(
@@ -96,11 +103,18 @@ const refuseExpectation: RequestListener = (req, res) => {
   sendProblem(req, res, new AppError("request.expectation_failed", { reason, publicDetail }));
 };
 
-/** RFC 9112, section 3.2: a request of HTTP/1.1 without Host is answered with 400. */
-const refuseHostless: RequestListener = (req, res) => {
+/** RFC 9112, section 3.2: a request has one Host, and may have none before HTTP/1.1. Node drops a second one without a word. */
+function hostProblem(req: IncomingMessage): AppError | undefined {
+  const hosts = headerValues(req, "host").length;
+  if (hosts === 1 || (hosts === 0 && req.httpVersion !== "1.1")) return undefined;
+  const problem = hosts === 0 ? "is missing" : "comes more than once";
+  return AppError.public("request.malformed", `the header Host ${problem}`);
+}
+
+function refuseAndClose(req: IncomingMessage, res: ServerResponse, problem: AppError): void {
   res.setHeader("Connection", "close");
-  sendProblem(req, res, AppError.public("request.malformed", "the header Host is missing"));
-};
+  sendProblem(req, res, problem);
+}
 
 /** `host:port` or `[ipv6]:port`. */
 export function parseAddress(address: string): { host: string; port: number } {

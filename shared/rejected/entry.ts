@@ -54,7 +54,7 @@ const BODY_BYTES_MAX = 4096;
 /** What is kept of a refused request, bounded: 4 KB at most, with a body 10 KB. */
 export function toEntry(rejection: Rejection, at: number, missed: number): RejectedEntry {
   const { req, address, code, reason, signatures, body } = rejection;
-  const target = withoutUser(req.url ?? "");
+  const target = req.url ?? "";
   const bytes = rejection.bytes ?? declaredBytes(req);
   return {
     v: VERSIONS.rejected,
@@ -62,7 +62,7 @@ export function toEntry(rejection: Rejection, at: number, missed: number): Rejec
     at,
     address: visible(address, NAME_MAX),
     method: visible(req.method ?? "", NAME_MAX),
-    path: visible(rawPath(target), TEXT_MAX),
+    path: visible(withoutUser(rawPath(target)), TEXT_MAX),
     query: queryNames(target),
     code,
     reason: reason.slice(0, TEXT_MAX).replace(/[^ -~]/g, "?"),

@@ -20,6 +20,11 @@ test("health and liveness are answered with ok, uncached, and nothing advertises
   expect(await get("/livez")).toMatchObject({ status: 200, text: "ok" });
 });
 
+test("a probe's target may be a URL (RFC 9112, section 3.2.2)", async () => {
+  for (const path of ["/webhooks/health", "/livez", "/readyz"])
+    expect((await get(`http://gateway.example${path}`)).status).toBe(200);
+});
+
 test("a gateway whose Redis keeps its promises is ready, and says what it found", async () => {
   const ready = await get("/readyz");
   expect(ready.status).toBe(200);
@@ -50,8 +55,8 @@ test.each(["/webhooks/health", "/livez", "/readyz"])(
 
 test.each([
   "/Livez",
-  "http://evil/webhooks/health",
-  "http://evil/livez",
+  "http://gateway.example/Livez",
+  "http://user@gateway.example/livez",
   "http://[::1",
   "*",
   "/webhooks/health#x",

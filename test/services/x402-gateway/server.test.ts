@@ -1,8 +1,14 @@
+import { once } from "node:events";
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
+import { useEnds } from "../../fixtures/ends.ts";
 import { JOB_PATH, useX402 } from "../../fixtures/x402.ts";
+import { newPayer } from "../../support/devnet.ts";
 import { send } from "../../support/http.ts";
 
 const fixture = useX402();
+const ends = useEnds();
 
 test("the gateway's health is told as text", async () => {
   const x402 = await fixture.gateway();
@@ -46,3 +52,37 @@ test.each([
     expect(allowed).toEqual(expect.arrayContaining(wanted));
   },
 );
+
+/** The address of a server that a host has around the gateway's handler. */
+async function hosted(handler: RequestListener): Promise<string> {
+  const server = createServer(handler).listen(0, "127.0.0.1");
+  ends.defer(() => server.close());
+  await once(server, "listening");
+  return `127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+test("a payment whose target is a URL buys the job at its path", async () => {
+  const x402 = await fixture.gateway();
+  const path = `http://shop.example${JOB_PATH}`;
+  const paid = await x402.pay({ payer: await newPayer(fixture.devnet) });
+  expect((await x402.post(paid, { path, body: "x" })).status).toBe(202);
+  expect(await x402.waiting()).toHaveLength(1);
+});
+
+test("a host's own server may pass on a URL as target", async () => {
+  const { gateway } = await fixture.gateway();
+  const address = await hosted(gateway.handler);
+  expect((await send(address, { path: `http://shop.example${JOB_PATH}?a=1` })).status).toBe(402);
+  expect((await send(address, { method: "GET", path: "http://shop.example/livez" })).status).toBe(200);
+});
+
+test("a payment whose body has an unknown transfer coding costs nothing, also in a host's own server", async () => {
+  const x402 = await fixture.gateway();
+  const paid = await x402.pay({ payer: await newPayer(fixture.devnet) });
+  const headers = { ...paid, "Transfer-Encoding": "gzip, chunked" };
+  for (const address of [x402.address, await hosted(x402.gateway.handler)]) {
+    const answer = await send(address, { path: JOB_PATH, headers, body: ["abc"] });
+    expect([answer.status, answer.json()["code"]]).toEqual([501, "request.transfer_coding_unsupported"]);
+  }
+  expect(await x402.waiting()).toEqual([]);
+});

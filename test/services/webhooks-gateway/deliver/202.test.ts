@@ -28,6 +28,15 @@ beforeAll(async () => {
 const bodyOf = (call: { body: string }) => Buffer.from(call.body, "base64");
 const sha256 = (bytes: Buffer) => createHash("sha256").update(bytes).digest("hex");
 
+/** RFC 9112, section 3.2.2; as with Host, it does not matter whose name it is. */
+test("a webhook whose target is a URL is taken at its path, whatever its host and Host are", async () => {
+  const target = "http://a.example:8080/none?b=http://c/d";
+  const fields = "Host: x\r\nContent-Length: 2\r\nConnection: close";
+  const raw = await sendRaw(gateway.address, `POST ${target} HTTP/1.1\r\n${fields}\r\n\r\nhi`);
+  expect(raw).toMatch(/^HTTP\/1\.1 202/);
+  expect((await webhooks.onlyCall()).metadata).toMatchObject({ "X-WEBHOOK-PATH": "/none" });
+});
+
 test("a webhook becomes a call with its endpoint's metadata and nothing else of the request", async () => {
   const answer = await send(gateway.address, {
     path: "/none?secret=in-the-query",

@@ -36,10 +36,15 @@ test.each([
   expect(answer.json()).toMatchObject({ code: "request.not_found", status: 404 });
 });
 
-test("a webhook whose target is a URL of another host is refused with 404", async () => {
+test.each([
+  ["with another path", "http://shop.example/hooks/a"],
+  ["with a user in it", "http://user@shop.example/Hooks/a"],
+  ["of another scheme", "ftp://shop.example/Hooks/a"],
+  ["without a host", "http:///Hooks/a"],
+])("a webhook whose target is a URL %s is refused with 404", async (_what, target) => {
   const raw = await sendRaw(
     gateway.address,
-    "POST http://evil/Hooks/a HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+    `POST ${target} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`,
   );
   expect(raw).toMatch(/^HTTP\/1\.1 404/);
 });

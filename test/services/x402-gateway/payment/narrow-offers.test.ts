@@ -7,7 +7,8 @@ const NETWORKS = Array.from({ length: 8 }, (_, index) => `eip155:${index + 1}`);
 const tokens = NETWORKS.flatMap((network) => [{ network } as Token, { network } as Token]);
 const versions = { v1: true, v2: true };
 const prices = tokens.map((token, index) => ({ token, amount: BigInt(index), versions }));
-const job: Job = { serviceId: 1, jobIndex: 7, priceWei: 1n, policy: { mode: "public_paid" }, prices };
+const ids = { serviceId: 1, jobIndex: 7 };
+const job: Job = { ...ids, priceWei: 1n, policy: { mode: "public_paid" }, prices, unsupported: [] };
 
 test("whatever networks strangers ask for, no more choices have a key than there are networks, and one more", () => {
   const narrowOffers = createNarrowOffers(tokens, 10);

@@ -1,0 +1,134 @@
+import { randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { toHex } from "../../../shared/ethereum/encoding.ts";
+import { challengeOf, encodeProof, randomNonce, workHash } from "../../../shared/pricing/proof-of-work.ts";
+import { systemClock } from "../../../shared/time/clock.ts";
+import type { Pieces } from "./hostile-client.ts";
+import { createPay, newKey, requiredIn } from "./payments.ts";
+import {
+  type Attack,
+  type HostilePlan,
+  JOB_PATH,
+  LARGE_BODY_BYTE,
+  LARGE_BYTES,
+  RESTRICTED_PATH,
+} from "./plans.ts";
+
+/** The next request of connection `i`, with what a proxy would add to its head; undefined if it sends no more. */
+export type NextRequest = (i: number, proxied: string) => Pieces | undefined;
+
+const LARGE = Buffer.alloc(LARGE_BYTES, LARGE_BODY_BYTE);
+const SMALL = Buffer.from('{"buy":"nothing"}');
+
+/** How a connection's requests differ: by its number, so that each sort has its share of all connections. */
+const oneOf = <Each>(all: readonly Each[], i: number): Each => all[i % all.length] as Each;
+
+export const createAttack: Readonly<Record<Attack, (plan: HostilePlan) => NextRequest>> = {
+  "fresh-keys"(plan) {
+    const payments = takePool(plan);
+    return (_i, proxied) => [head(JOB_PATH, payment(payments()) + proxied, SMALL.length), SMALL];
+  },
+
+  "one-header"(plan) {
+    const replayed = takePool(plan)();
+    return (_i, proxied) => [head(JOB_PATH, payment(replayed) + proxied, SMALL.length), SMALL];
+  },
+
+  /** Half of them with the body that was paid for, half with another one of the same size. */
+  repeats({ known }) {
+    const other = Buffer.concat([LARGE.subarray(1), Buffer.from("y")]);
+    const request = head(JOB_PATH, payment(known), LARGE.length);
+    return (i) => [request, oneOf([LARGE, other], i)];
+  },
+
+  /** A fifth of them sends nothing; the others announce the body of a payment and keep it. */
+  idle(plan) {
+    const payments = takePool(plan);
+    return (i) => (i % 5 === 0 ? [] : [head(JOB_PATH, payment(payments()), LARGE.length)]);
+  },
+
+  "dry-runs"(plan) {
+    const payments = takePool(plan);
+    const sorts = [true, false].flatMap((isPaid) => [SMALL, LARGE].map((body) => ({ isPaid, body })));
+    return (i) => {
+      const { isPaid, body } = oneOf(sorts, i);
+      return [head(`${JOB_PATH}/auth-dry-run`, isPaid ? payment(payments()) : "", body.length), body];
+    };
+  },
+
+  /**
+   * Half of them buy, with payments of one who has the money, so that no balance refuses what the proof would; the other half
+   * are dry-runs, which need no payment.
+   */
+  "caller-proofs"({ requiredOfRestricted, fundedKey }) {
+    const pay = createPay(requiredIn(requiredOfRestricted));
+    const requests = Array.from({ length: 2000 }, (_, nonce) => {
+      const proof = wrongProof(nonce);
+      return nonce % 2 === 0
+        ? head(RESTRICTED_PATH, payment(pay(fundedKey)) + proof, LARGE.length)
+        : head(`${RESTRICTED_PATH}/auth-dry-run`, proof, LARGE.length);
+    });
+    let at = 0;
+    return () => [oneOf(requests, at++), LARGE];
+  },
+
+  /** Half of them are no work at all, half are work for this puzzle, but too little. */
+  "work-proofs"() {
+    const bodies = Array.from({ length: 512 }, (_, i) => wrongWork(i));
+    let at = 0;
+    return () => {
+      const body = oneOf(bodies, at++);
+      return [head("/pricing/jobs/1/7/quote", "Content-Type: application/json\r\n", body.length), body];
+    };
+  },
+};
+
+function head(path: string, fields: string, length: number): string {
+  return `POST ${path} HTTP/1.1\r\nHost: pay.test\r\n${fields}Content-Length: ${length}\r\n\r\n`;
+}
+
+function payment(value: string): string {
+  return `PAYMENT-SIGNATURE: ${value}\r\n`;
+}
+
+/** Gives the payments of the pool by turns. */
+function takePool({ pool, turn }: HostilePlan): () => string {
+  const payments = readFileSync(pool, "latin1").split("\n");
+  let at = Math.floor(turn * payments.length);
+  return () => oneOf(payments, at++);
+}
+
+/** The four headers of a caller, in order but for the signature, which is somebody else's. */
+function wrongProof(nonce: number): string {
+  const signature = `0x${randomBytes(31).toString("hex").padStart(64, "0")}${"11".repeat(32)}1b`;
+  const headers = {
+    "X-PLATFORM-CALLER": newKey().slice(0, 42),
+    "X-PLATFORM-CALLER-NONCE": `nonce-${nonce}`,
+    "X-PLATFORM-CALLER-SIG": signature,
+    "X-PLATFORM-CALLER-EXPIRY": String(Math.floor(systemClock() / 1000) + 300),
+  };
+  return Object.entries(headers)
+    .map(([name, value]) => `${name}: ${value}\r\n`)
+    .join("");
+}
+
+function wrongWork(i: number): Buffer {
+  const timestamp = BigInt(Math.floor(systemClock() / 1000));
+  const { hash, nonce } = i % 2 === 0 ? { hash: randomBytes(32), nonce: 0n } : tooLittleWork(timestamp);
+  const request = {
+    requester: newKey().slice(0, 42),
+    inputs_hash: newKey(),
+    challenge_timestamp: String(timestamp),
+    proof_of_work: toHex(encodeProof(hash, nonce)),
+  };
+  return Buffer.from(JSON.stringify(request));
+}
+
+function tooLittleWork(timestamp: bigint): { hash: Buffer; nonce: bigint } {
+  const challenge = challengeOf({ serviceId: 1n, timestamp });
+  for (;;) {
+    const nonce = randomNonce();
+    const hash = workHash(challenge, nonce);
+    if (hash[0] !== 0) return { hash, nonce };
+  }
+}
