@@ -79,6 +79,7 @@ module.exports = {
     home("ipaddr.js", "^shared/ip/"),
     home("jose", "^services/x402-gateway/facilitator/cdp\\.ts$"),
     home("@noble/hashes", "^shared/ethereum/"),
+    home("hash-wasm", "^shared/ethereum/"),
     home("viem", "^services/(demo|devnet|cli/pay)/"),
     home("@grpc", "^services/pricing/"),
     home("grpc-health-check", "^services/pricing/"),

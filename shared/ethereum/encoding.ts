@@ -1,4 +1,4 @@
-import { keccak_256 } from "@noble/hashes/sha3.js";
+import { keccak256 } from "./keccak.ts";
 
 /** 0x and hex digits. */
 export type Hex = `0x${string}`;
@@ -36,19 +36,9 @@ export function chainIdOf(network: string): number {
   return Number(network.slice("eip155:".length));
 }
 
-/** Keccak-256, as Ethereum uses it: 32 bytes. */
-export function keccak256(bytes: Uint8Array): Uint8Array {
-  return keccak_256(bytes);
-}
-
-/** A Keccak-256 of bytes that come one after the other. */
-export function createKeccak256(): { update(bytes: Uint8Array): unknown; digest(): Uint8Array } {
-  return keccak_256.create();
-}
-
 /** Keccak-256 as 0x and 64 lower-case hex digits. */
 export function keccak256Hex(bytes: Uint8Array): Hex {
-  return toHex(keccak_256(bytes));
+  return toHex(keccak256(bytes));
 }
 
 /** What call data of this function begins with, by its signature: "decimals()". */

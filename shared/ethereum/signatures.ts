@@ -1,6 +1,6 @@
 import secp256k1 from "secp256k1";
 import type { Address } from "./address.ts";
-import { keccak256 } from "./encoding.ts";
+import { keccak256 } from "./keccak.ts";
 
 /** Signs 32-byte digests with a key that it does not reveal. */
 export type Signer = {

@@ -1,4 +1,5 @@
-import { addressWord, bytes32Word, keccak256, keccak256Hex, uintWord } from "./encoding.ts";
+import { addressWord, bytes32Word, keccak256Hex, uintWord } from "./encoding.ts";
+import { keccak256 } from "./keccak.ts";
 
 /** The domain that signatures are bound to (EIP-712, definition of domainSeparator). */
 export type Eip712Domain = { name: string; version: string; chainId: number; verifyingContract: string };

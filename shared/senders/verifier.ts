@@ -1,6 +1,6 @@
 import { createHash, createHmac, type KeyObject, timingSafeEqual, verify } from "node:crypto";
 import { sameBytes } from "../crypto/compare.ts";
-import { createKeccak256 } from "../ethereum/encoding.ts";
+import { createKeccak256 } from "../ethereum/keccak.ts";
 import type { Algorithm } from "./description.ts";
 import type { Key } from "./key.ts";
 import type { RequestValues } from "./template.ts";
