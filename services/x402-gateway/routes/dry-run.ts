@@ -43,6 +43,11 @@ export function createDryRun(deps: Deps) {
   const { admission, authorizeCaller, journal, openMax, bodyBytesMax, bodies, partyOf, manner } = deps;
   const { takesBody, inTurn } = manner;
 
+  async function assertQuoteUnused({ operatorQuote }: Job): Promise<void> {
+    if (operatorQuote === undefined) return;
+    if (await journal.isQuoteUsed(operatorQuote.digest)) throw refusedClaim("quote_used");
+  }
+
   async function tryPayment(req: IncomingMessage, res: ServerResponse, ids: JobIds) {
     const request = readPaidRequest(req, res, ids);
     return tryRead(req, request).finally(() => request.lease.release());
@@ -57,9 +62,7 @@ export function createDryRun(deps: Deps) {
     }
     assertDeclared(req, bodyBytesMax);
     const { caller, job } = await check(req, request);
-    if (job.operatorQuote !== undefined && (await journal.isQuoteUsed(job.operatorQuote.digest))) {
-      throw refusedClaim("quote_used");
-    }
+    await assertQuoteUnused(job);
     if ((await journal.countOpen(request.signed.payer)) >= openMax) throw refusedClaim("too_many_open");
     return caller;
   }
@@ -69,6 +72,7 @@ export function createDryRun(deps: Deps) {
     assertOffered(job);
     admission.assertOpen(jobKey(ids));
     assertPayerNotAsked(job);
+    await assertQuoteUnused(job);
     assertDeclared(req, bodyBytesMax);
     if (!takesBody(job)) return undefined;
     const lease = bodies.lease(req);

@@ -1,7 +1,7 @@
 import type { UsedDevnet } from "../../fixtures/devnet.ts";
 
 /** Settings with the devnet's token and so many more, each on a chain of its own that nobody runs: eip155:1001 and on. */
-export function manyTokens({ network, token, seller, rpcUrl }: UsedDevnet, more: number) {
+export function manyTokens({ network, token, seller, rpcUrl, facilitatorUrl }: UsedDevnet, more: number) {
   const shared = { pay_to: seller, decimals: 6, rate_per_native_unit: "3200", eip3009_version: "2" };
   const usdc = { network, asset: token, symbol: "USDC", eip3009_name: "USDC", rpc_url: rpcUrl };
   const others = Array.from({ length: more }, (_, index) => ({
@@ -11,5 +11,7 @@ export function manyTokens({ network, token, seller, rpcUrl }: UsedDevnet, more:
   return {
     accepted_tokens: [usdc, ...others].map((each) => ({ ...shared, ...each })),
     trust_facilitator: true,
+    // The second is never reached, so it is not known what it does not take.
+    facilitator_url: [facilitatorUrl, "http://127.0.0.1:1"],
   };
 }

@@ -27,6 +27,9 @@ function works() {
       ends.shift()?.();
       await settled();
     },
+    async endAll() {
+      while (ends.length > 0) await this.endOne();
+    },
   };
 }
 
@@ -43,7 +46,8 @@ test("who waits gets a place in turns of the parties, however many one of them s
 
 test("a party with too many that wait is refused with 429, and another one is not", async () => {
   const limit = createFairLimit(OPTIONS);
-  const { begun, of, endOne } = works();
+  const work = works();
+  const { begun, of, endOne } = work;
   for (let each = 0; each < 5; each++) void limit.within("a", of("a"));
   await expect(limit.within("a", of("a"))).rejects.toMatchObject({
     code: "request.rate_limited",
@@ -53,6 +57,7 @@ test("a party with too many that wait is refused with 429, and another one is no
   await endOne();
   await endOne();
   expect(begun).toEqual(["a", "a", "a", "b"]);
+  await work.endAll();
 });
 
 test("who waits too long is refused with the limit's code, and takes no place later", async () => {

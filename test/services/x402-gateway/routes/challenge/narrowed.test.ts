@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { eventually } from "../../../../../shared/dev/wait.ts";
 import { JOB_PATH, PRICE, PUBLIC_URL, requiredIn, signOffer, useX402 } from "../../../../fixtures/x402.ts";
 import { type Answer, send } from "../../../../support/http.ts";
 import { manyTokens } from "../../many-tokens.ts";
@@ -91,7 +92,8 @@ test("a payment by a narrowed offer is taken at the job's path with the query an
 });
 
 test("a payment that is refused is offered the networks of its query again, and all of them if none is taken there", async () => {
-  const x402 = await fixture.gateway({ x402: manyTokens(fixture.devnet, 2) });
+  const x402 = await fixture.gateway({ x402: manyTokens(fixture.devnet, 2), early: true });
+  await eventually("it takes calls", () => x402.gateway.readiness().ready);
   const headers = { "PAYMENT-SIGNATURE": "none" };
   const refused = async (query: string) => networksIn(await send(x402.address, { ...at(query), headers }));
   expect(await refused(`network=${OTHERS[1]}`)).toEqual([OTHERS[1]]);
@@ -99,9 +101,8 @@ test("a payment that is refused is offered the networks of its query again, and 
 });
 
 test("an offer at an operator's price is narrowed too", async () => {
-  const { accepted_tokens, trust_facilitator } = manyTokens(fixture.devnet, 2);
   const x402 = await fixture.gateway({
-    x402: { ...honouringQuotes.x402, accepted_tokens, trust_facilitator },
+    x402: { ...honouringQuotes.x402, ...manyTokens(fixture.devnet, 2) },
     early: true,
   });
   const { header } = signQuote(quoteOf(fixture.payer));

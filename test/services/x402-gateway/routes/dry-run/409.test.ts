@@ -22,5 +22,7 @@ test("a dry-run with an operator's quote that a payment has used is refused with
   });
   const [first, headers] = [await pay(), await pay()];
   expect((await x402.post(first)).status).toBe(202);
-  await expectRefusedAlike(fixture, x402, { headers, status: 409, code: "quote.used" });
+  // With a payment and without one: the unpaid request is told so too.
+  for (const each of [headers, header])
+    await expectRefusedAlike(fixture, x402, { headers: each, status: 409, code: "quote.used" });
 });
