@@ -42,15 +42,16 @@ export function createHandler(deps: HandlerDeps): RequestListener {
 
   /** Answers at once, if it can: most requests are of this kind. */
   function askForPayment(req: IncomingMessage, res: ServerResponse, ids: JobIds): void {
-    const refuseUnpaid = (thrown: unknown): void => {
-      res.setHeaders(CORS_HEADER_MAP);
-      refuse(req, res, thrown, ids);
-    };
     try {
-      challenge.ask(req, res, ids)?.catch(refuseUnpaid);
+      challenge.ask(req, res, ids)?.catch((thrown) => refuseUnpaid(req, res, ids, thrown));
     } catch (thrown) {
-      refuseUnpaid(thrown);
+      refuseUnpaid(req, res, ids, thrown);
     }
+  }
+
+  function refuseUnpaid(req: IncomingMessage, res: ServerResponse, ids: JobIds, thrown: unknown): void {
+    res.setHeaders(CORS_HEADER_MAP);
+    refuse(req, res, thrown, ids);
   }
 
   async function answer(req: IncomingMessage, res: ServerResponse, route: Route): Promise<void> {

@@ -3,7 +3,8 @@ import { messageOf } from "../../../shared/errors/app-error.ts";
 import { createHttpClient, type HttpAnswer, isTimeout } from "../../../shared/http/client.ts";
 import { parseRetryAfter } from "../../../shared/http/headers.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
-import type { Authorize, FacilitatorCall } from "./authorize.ts";
+import type { FacilitatorCall } from "./authorize.ts";
+import type { Credentials } from "./credentials.ts";
 
 /** A longer answer is not read to its end. */
 const ANSWER_BYTES_MAX = 64 * 1024;
@@ -34,8 +35,7 @@ export type FacilitatorClient = {
 
 type Options = {
   url: string;
-  /** Asked for the headers of each request. */
-  credentials: Authorize;
+  credentials: Credentials;
   clock: Clock;
 };
 
@@ -43,7 +43,8 @@ type Options = {
 export function createFacilitatorClient({ url, credentials, clock }: Options): FacilitatorClient {
   const base = new URL(url);
   const basePath = base.pathname.replace(/\/$/, "");
-  const headers = { accept: "application/json", "content-type": "application/json" };
+  const { fixed, ofRequest } = credentials;
+  const headers = { ...fixed, accept: "application/json", "content-type": "application/json" };
   const client = createHttpClient({ base, headers, answerBytesMax: ANSWER_BYTES_MAX });
 
   function toRawAnswer({ status, headers, text }: HttpAnswer, answerBytesMax: number): RawAnswer {
@@ -67,8 +68,14 @@ export function createFacilitatorClient({ url, credentials, clock }: Options): F
       const answerBytesMax = operation === "supported" ? SUPPORTED_BYTES_MAX : ANSWER_BYTES_MAX;
       try {
         const call = { facilitator: url, operation, method, host: base.host, path, body } as const;
-        const headers = await unlessLate(credentials(call), signal);
-        const answer = await client.exchange({ path, body, headers, signal, answerBytesMax });
+        const own = ofRequest && (await unlessLate(ofRequest(call), signal));
+        const answer = await client.exchange({
+          path,
+          body,
+          ...(own && { headers: own }),
+          signal,
+          answerBytesMax,
+        });
         return toRawAnswer(answer, answerBytesMax);
       } catch (error) {
         const reason = isTimeout(error) ? `no answer within ${timeoutMs} ms` : messageOf(error);

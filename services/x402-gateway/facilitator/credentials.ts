@@ -4,20 +4,27 @@ import type { Clock } from "../../../shared/time/clock.ts";
 import type { Authorize } from "./authorize.ts";
 import { createCdpSigner } from "./cdp.ts";
 
+/** What a request brings beside the headers that every one has, and who gives it: undefined if nobody does. */
+export type Credentials = { fixed: Readonly<Record<string, string>>; ofRequest: Authorize | undefined };
+
 /** All credentials of one facilitator: the headers and the key of its configuration, and what the host's own hook gives. */
 export function createCredentials(
   { headers, cdp }: FacilitatorConfig,
   hook: Authorize | undefined,
   clock: Clock,
-): Authorize {
+): Credentials {
   const fixed = Object.fromEntries(Object.entries(headers).map(([name, secret]) => [name, secret.reveal()]));
   const signers = [
     ...(cdp === undefined ? [] : [createCdpSigner(cdp, clock)]),
     ...(hook === undefined ? [] : [checked(hook)]),
   ];
-  return async (request) => {
-    const signed = await Promise.all(signers.map((sign) => sign(request)));
-    return Object.assign({}, fixed, ...signed);
+  if (signers.length === 0) return { fixed, ofRequest: undefined };
+  return {
+    fixed,
+    async ofRequest(request) {
+      const signed = await Promise.all(signers.map((sign) => sign(request)));
+      return Object.assign({}, ...signed);
+    },
   };
 }
 

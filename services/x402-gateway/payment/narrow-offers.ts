@@ -17,6 +17,7 @@ export type NarrowOffers = ReturnType<typeof createNarrowOffers>;
  */
 export function createNarrowOffers(tokens: readonly Token[], offersMax: number | undefined) {
   const accepted = [...new Set(tokens.map(({ network }) => network))];
+  const most = offersMax ?? Number.POSITIVE_INFINITY;
 
   function narrowed(job: Job, networks: readonly string[]): Narrowed {
     const isAll = networks.length === accepted.length;
@@ -31,7 +32,7 @@ export function createNarrowOffers(tokens: readonly Token[], offersMax: number |
     /** For an unpaid request. Throws `payment.network_not_offered` if no token is taken on any network that the target names. */
     wanted(job: Job, target: string): Narrowed {
       const named = networksIn(target);
-      if (named === undefined) return narrowed(job, accepted);
+      if (named === undefined) return job.prices.length <= most ? { job, key: "" } : narrowed(job, accepted);
       const networks = accepted.filter((network) => named.has(network));
       if (networks.length === 0) throw notOffered(accepted);
       return narrowed(job, networks);
