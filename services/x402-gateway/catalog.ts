@@ -5,6 +5,7 @@ import { AppError } from "../../shared/errors/app-error.ts";
 import { chainIdOf } from "../../shared/ethereum/encoding.ts";
 import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
 import { type JobIds, jobKey } from "../../shared/job-call/job-ids.ts";
+import type { Logger } from "../../shared/log/logger.ts";
 import { currentOffers, type RateOf } from "../../shared/pricing/prices.ts";
 import { isLive } from "../../shared/pricing/rates/source.ts";
 import { fixedRateOf } from "../../shared/pricing/rates/sources/fixed.ts";
@@ -158,10 +159,27 @@ function createRatesNow(
 const SCHEME = "exact";
 
 /** The versions in which somebody could settle a payment in this token. */
-export function versionsOf({ network, v1Network }: Token, kinds: Kinds): Versions {
+function versionsOf({ network, v1Network }: Token, kinds: Kinds): Versions {
   return {
     v1: v1Network !== undefined && kinds.takes({ x402Version: 1, scheme: SCHEME, network: v1Network }),
     v2: kinds.takes({ x402Version: 2, scheme: SCHEME, network }),
+  };
+}
+
+/** Logs that no facilitator takes a token any more, so that nothing is offered for it; and that one does again. */
+export function createLogTokenKinds(tokens: readonly Token[], log: Logger) {
+  const unsupported = new Set<Token>();
+  return (offerable: Kinds): void => {
+    for (const token of tokens) {
+      const { network, asset, symbol } = token;
+      const { v1, v2 } = versionsOf(token, offerable);
+      const isTaken = v1 || v2;
+      if (isTaken === !unsupported.has(token)) continue;
+      if (isTaken) unsupported.delete(token);
+      else unsupported.add(token);
+      if (isTaken) log.info("token.supported", { network, asset, symbol });
+      else log.error("token.unsupported", { network, asset, symbol });
+    }
   };
 }
 

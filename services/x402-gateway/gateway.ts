@@ -14,7 +14,7 @@ import { createRates, type ObservedRate, type Rates } from "../../shared/pricing
 import { openRegistry } from "../../shared/queue/registry.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { systemClock } from "../../shared/time/clock.ts";
-import { createRequestedJob, toCatalog } from "./catalog.ts";
+import { createLogTokenKinds, createRequestedJob, toCatalog } from "./catalog.ts";
 import { type Chains, createChains } from "./chains.ts";
 import type { Authorize } from "./facilitator/authorize.ts";
 import { createFacilitators, createVerifyPayment, type Facilitators } from "./facilitator/pool.ts";
@@ -46,7 +46,6 @@ import {
 } from "./routes/pay-job.ts";
 import { toPriceAnswer } from "./routes/price.ts";
 import { CORS_HEADERS, createHandler, createRefuse } from "./server.ts";
-import { createLogTokenKinds } from "./token-kinds.ts";
 
 /** Check tables of `x402.toml` and `job_pricing.toml`, and put prices on jobs. */
 export { parseJobPricing } from "../../shared/config/job-pricing-toml.ts";
