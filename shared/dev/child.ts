@@ -98,7 +98,7 @@ function eachLine(stream: Readable | null, take: (line: string) => void): void {
   createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY }).on("line", take);
 }
 
-/** A program that could not be started at all ends with neither code nor signal. */
+/** A program that is not there ends with code 127, as the shell says it; if there is no shell, with neither code nor signal. */
 function ended(child: ChildProcess, onError: (error: Error) => void): Promise<Exit> {
   return new Promise((resolve) => {
     child.on("error", (error) => {
