@@ -24,6 +24,7 @@ export const CONTENTS_MAX = 512;
 const REMEMBERED_MS = 4 * CLOCK_SKEW_SECS * 1000;
 
 const ANSWER_WITHIN_MS = 2000;
+const USABLE_SECS = 5n;
 
 /** The release before remembers one content for each proof, in a string: the version, the content and the header. */
 const READ_STRING = `
@@ -108,11 +109,20 @@ export function createProofMemory({ partition: { redis, keys }, durable, operato
       const first = await remember(proof, use, own, "");
       if (first === undefined) return undefined;
       const earlier = readIssued(first);
-      if (signed.quote.timestamp <= earlier.quote.expiry) return earlier;
+      if (isOfUse(earlier, signed)) return earlier;
       const current = await remember(proof, use, own, first);
       return current === undefined ? undefined : readIssued(current);
     },
   };
+}
+
+/** Whether whoever gets it now has the time to use it: some seconds, or as many as any quote has. */
+function isOfUse(
+  { quote: earlier }: SignedJobQuote,
+  { quote: { timestamp, expiry } }: SignedJobQuote,
+): boolean {
+  const lifetime = expiry - timestamp;
+  return earlier.expiry - timestamp >= (lifetime < USABLE_SECS ? lifetime : USABLE_SECS);
 }
 
 function readIssued(header: string): SignedJobQuote {

@@ -7,6 +7,7 @@ import { createFairLimit, type FairLimit } from "../../shared/lifecycle/fair-lim
 import { createShortCache } from "../../shared/lifecycle/short-cache.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { Clock, Settled } from "../../shared/time/clock.ts";
+import { AlreadySpent } from "./payment/already-spent.ts";
 import type { AcceptedPayment } from "./payment/header.ts";
 import { createTokenWatch, type TokenWatch } from "./token-watch.ts";
 
@@ -16,7 +17,7 @@ const STALE_MS = 15_000;
 /** A key without money can ask for any number of reads: so many are under way at once at one node. */
 const READS_MAX = 64;
 const READS_WAITING_MAX = 1024;
-const READ_KEPT_MS = 2000;
+const REFUSED_MS = 2000;
 
 /** The chain of a token, and how its contract is read. */
 export type TokenChain = {
@@ -39,26 +40,20 @@ export type PaymentChain =
 
 type TokenName = { network: string; asset: string };
 
+/** What is known of a payment before it is claimed. */
+export type Since = {
+  /** No use of its authorization in an earlier block counts: it is unused here. 0 if there is no chain to ask. */
+  block: bigint;
+  /** When the head was read that says so (unix milliseconds). */
+  at: number;
+};
+
 /**
- * Asks the chain whether this payment could be made now, and resolves with a block before which no use of its authorization counts: it
- * is unused there, before it is claimed. 0 if there is no chain to ask. A refusal, and what a payer has, is believed for two
- * seconds. `party` is who asks: those who wait for a node take turns. Throws `payment.spent_elsewhere`, `payment.rejected` if the payer has
- * not so much, `request.rate_limited`, and `payment.unavailable` if the node does not answer.
+ * Asks the chain whether this payment could be made now. A refusal is believed for two seconds. `party` is who asks: those who
+ * wait for a node take turns. Throws `payment.spent_elsewhere`, `payment.rejected` if the payer has not so much,
+ * `request.rate_limited`, and `payment.unavailable` if the node does not answer.
  */
-export type SinceOf = (signed: AcceptedPayment, party: string) => Promise<bigint>;
-
-/** The authorization was used or cancelled before its payment came here: in this block or in an earlier one. */
-export class AlreadySpent extends AppError {
-  readonly block: bigint;
-
-  constructor(block: bigint) {
-    super("payment.spent_elsewhere", {
-      reason: "the token says that the authorization is used or cancelled",
-      publicDetail: "The nonce of this payment was used or cancelled before it came here. Sign a new one.",
-    });
-    this.block = block;
-  }
-}
+export type SinceOf = (signed: AcceptedPayment, party: string) => Promise<Since>;
 
 export type Chains = {
   of(token: TokenName): PaymentChain;
@@ -145,44 +140,34 @@ function nameOf({ network, asset }: TokenName): string {
   return `${network}/${asset.toLowerCase()}`;
 }
 
-/** The same payment on many connections is asked for once, and so is what a payer has. */
+/** The same payment on many connections of an address is asked for once: what refuses one address, full lines, is not another's. */
 function createSinceOf(of: (token: TokenName) => PaymentChain, clock: Clock): SinceOf {
-  const balances = createShortCache<bigint>({ keptMs: READ_KEPT_MS, clock });
-  const answers = createShortCache<bigint>({ keptMs: READ_KEPT_MS, keeps: isRefusal, clock });
+  const answers = createShortCache<Since>({ keptMs: REFUSED_MS, keeps: isRefusal, clock });
 
-  async function read({ chain, watch, turns }: TokenChain, signed: AcceptedPayment, party: string) {
+  async function ask(its: TokenChain, signed: AcceptedPayment, party: string): Promise<Since> {
     const { token, payer, decoded } = signed;
-    const asset = token.asset as `0x${string}`;
-    const authorization = { asset, from: payer, nonce: decoded.authorization.nonce };
-    await watch.assertSound();
-    return Promise.all([
-      balances.get(`${nameOf(token)} ${payer}`, () =>
-        turns.within(party, () => chain.balanceOf({ asset, owner: payer })),
-      ),
-      turns.within(party, () => chain.stateOf(authorization)),
-    ]);
-  }
-
-  async function ask(its: TokenChain, signed: AcceptedPayment, party: string): Promise<bigint> {
-    const [balance, { isSpent, head }] = await read(its, signed, party).catch(asUnavailable);
+    const { nonce, value } = decoded.authorization;
+    const authorization = { asset: token.asset as `0x${string}`, from: payer, nonce };
+    await its.watch.assertSound().catch(asUnavailable);
+    const reading = its.turns.within(party, () => its.chain.stateOf(authorization));
+    const { isSpent, balance, head } = await reading.catch(asUnavailable);
     if (isSpent) throw new AlreadySpent(head.number);
-    const { value } = signed.decoded.authorization;
     if (balance < value) throw unfunded(balance, value);
     // For reorganisations: after one, the use may be in a block with a lower number.
     const depth = BigInt(its.chain.confirmations);
-    return head.number > depth ? head.number - depth : 0n;
+    return { block: head.number > depth ? head.number - depth : 0n, at: head.at };
   }
 
   return async function sinceOf(signed, party) {
     const its = of(signed.token);
-    if (typeof its === "string") return 0n;
+    if (typeof its === "string") return { block: 0n, at: clock() };
     const { value } = signed.decoded.authorization;
-    return answers.get(`${signed.callId} ${value}`, () => ask(its, signed, party));
+    return answers.get(`${signed.callId} ${value} ${party}`, () => ask(its, signed, party));
   };
 }
 
 /** What is unused and paid for may be otherwise the next moment. */
-function isRefusal(outcome: Settled<bigint>): boolean {
+function isRefusal(outcome: Settled<Since>): boolean {
   if (outcome.kind === "done") return false;
   return ["payment.rejected", "payment.spent_elsewhere"].includes(toAppError(outcome.error).code);
 }

@@ -18,6 +18,7 @@ import { createLogTokenKinds, createRequestedJob, toCatalog } from "./catalog.ts
 import { type Chains, createChains } from "./chains.ts";
 import type { Authorize } from "./facilitator/authorize.ts";
 import { createFacilitators, createVerifyPayment, type Facilitators } from "./facilitator/pool.ts";
+import { createNoteSpent } from "./payment/already-spent.ts";
 import { createNarrowOffers } from "./payment/narrow-offers.ts";
 import { toOfferSettings } from "./payment/offer.ts";
 import { createReadOperatorQuote } from "./payment/operator-quote.ts";
@@ -173,7 +174,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     check: checkIn(PAID),
     claim,
     settle,
-    spentElsewhere: createSpentElsewhere(partition),
+    noteSpent: createNoteSpent({ spentElsewhere: createSpentElsewhere(partition), clock, log }),
     statusUrlOf,
     metadataPrefix,
     clock,

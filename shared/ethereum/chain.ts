@@ -22,6 +22,7 @@ import {
   type Reads,
   type Rpc,
   unavailable,
+  unlessRefused,
   unlessTooLong,
   WrongChain,
 } from "./rpc.ts";
@@ -38,8 +39,11 @@ import {
 
 const BALANCE_OF = selectorOf("balanceOf(address)");
 const HEAD_EVERY_MS = 2000;
-const STATE_TRIES = 3;
+const HEAD_TRIES = 3;
+const READ_TRIES = 3;
 const LOOK_AGAIN_MS = 3000;
+/** A chain that has been this long below its highest block has been reorganised, or begun anew. */
+const HIGHEST_MS = 15_000;
 
 type Options = Depths & {
   rpcUrl: Secret;
@@ -63,10 +67,11 @@ export type Chain = {
   /** The head as it is now. */
   freshHead(): Promise<Head>;
   transfersTo(range: TransferRange): AsyncGenerator<Transfer>;
-  /** Whether this authorization is used or cancelled at the newest block. No answer is older than the question. */
-  stateOf(authorization: AuthorizationName): Promise<{ isSpent: boolean; head: Head }>;
-  /** How many units of the token this account has at the newest block. */
-  balanceOf(token: { asset: Hex; owner: Hex }): Promise<bigint>;
+  /**
+   * Whether this authorization is used or cancelled, and how many units of the token its payer has, both at the newest block. No
+   * answer is older than the question.
+   */
+  stateOf(authorization: AuthorizationName): Promise<{ isSpent: boolean; balance: bigint; head: Head }>;
   /** What has spent the authorization, in this block or one of the many before it. */
   spentBefore(authorization: AuthorizationName, block: bigint): Promise<Spend | undefined>;
   /** The wanted transfers from some senders, the oldest first. */
@@ -94,12 +99,16 @@ export function createChain(options: Options): Chain {
   const search = createLogSearch(rpc, clock);
   const heads = createHeadWatch(reads, chainId, clock, log);
 
-  /** Behind one URL may be a node that does not know yet what another one has just told. */
+  /** Behind one URL may be a node that does not know yet what another one has told: money that has just come, or a block. */
   async function stateOf(authorization: AuthorizationName) {
-    for (let tries = STATE_TRIES; tries > 0; tries--) {
+    for (let tries = HEAD_TRIES; tries > 0; tries--) {
       const head = await heads.fresh();
-      const isSpent = await isSpentAt(reads, authorization, head);
-      if (isSpent !== undefined) return { isSpent, head };
+      if (heads.isBehind(head) && tries > 1) continue;
+      const [isSpent, balance] = await Promise.all([
+        untilKnown(() => isSpentAt(reads, authorization, head)),
+        untilKnown(() => balanceAt(reads, authorization, head)),
+      ]);
+      if (isSpent !== undefined && balance !== undefined) return { isSpent, balance, head };
     }
     throw unavailable("eth_call: the node does not know the block that it has just told");
   }
@@ -107,12 +116,6 @@ export function createChain(options: Options): Chain {
   return {
     confirmations,
     stateOf,
-    async balanceOf({ asset, owner }) {
-      const data = `${BALANCE_OF}${addressWord(owner)}` as const;
-      const balance = await reads.call({ to: asset, data }, "latest");
-      if (balance.length !== 66) throw unavailable("eth_call: the asset answers no balanceOf");
-      return BigInt(balance);
-    },
     spentBefore: createSpentBefore(search),
     evidenceOf: createEvidence(reads, search, options),
     head: heads.last,
@@ -143,6 +146,26 @@ export function createChain(options: Options): Chain {
   };
 }
 
+/** Asks again whoever does not know the block. */
+async function untilKnown<Answer>(read: () => Promise<Answer | undefined>): Promise<Answer | undefined> {
+  let answer = await read();
+  for (let tries = READ_TRIES; answer === undefined && tries > 1; tries--) answer = await read();
+  return answer;
+}
+
+/** Undefined if the node has no such block. */
+async function balanceAt(
+  reads: Reads,
+  { asset, from }: AuthorizationName,
+  { hash: blockHash }: Head,
+): Promise<bigint | undefined> {
+  const data = `${BALANCE_OF}${addressWord(from)}` as const;
+  const balance = await reads.call({ to: asset, data }, { blockHash }).catch(unlessRefused);
+  if (balance === undefined) return undefined;
+  if (balance.length !== 66) throw unavailable("eth_call: the asset answers no balanceOf");
+  return BigInt(balance);
+}
+
 function unlessWrongChain(error: unknown): TokenFindings {
   if (!(error instanceof WrongChain)) throw error;
   return { problems: [error.message], warnings: [] };
@@ -171,6 +194,7 @@ type Head = Block & { at: number };
 /** Follows the head in the background; logs once that the node is lost, and once that it is back. */
 function createHeadWatch(reads: Reads, chainId: number, clock: Clock, log: Logger) {
   let head: Head | undefined;
+  let highest: Head | undefined;
   let lost = false;
   let timer: NodeJS.Timeout | undefined;
   let polling: Promise<void> | undefined;
@@ -181,7 +205,12 @@ function createHeadWatch(reads: Reads, chainId: number, clock: Clock, log: Logge
   async function read(): Promise<Head> {
     const block = await reads.block("latest");
     head = { ...block, at: clock() };
+    if (!isBehind(head)) highest = head;
     return head;
+  }
+
+  function isBehind({ number, at }: Head): boolean {
+    return highest !== undefined && number < highest.number && at - highest.at < HIGHEST_MS;
   }
 
   /** All who ask while a read is under way share the next one: theirs must not have begun before they asked. */
@@ -217,6 +246,8 @@ function createHeadWatch(reads: Reads, chainId: number, clock: Clock, log: Logge
   return {
     last: (): Head | undefined => head,
     fresh,
+    /** Whether a node has told a higher block not long ago. */
+    isBehind,
     start(): void {
       if (timer !== undefined) return;
       timer = setTimeout(startPoll, 0);

@@ -77,6 +77,8 @@ async function collect<Whole>(
 ): Promise<Whole> {
   const reason = abortReasons.get(req) ?? transferCodingProblem(req); // a server other than ours may let it pass
   if (reason !== undefined) throw reason;
+  // No event would come any more.
+  if (req.destroyed && !req.readableEnded) throw clientGone();
   const declared = declaredBytes(req);
   if (declared === 0) return sink.whole();
   assertDeclared(req, limitBytes);

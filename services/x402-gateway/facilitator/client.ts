@@ -21,6 +21,8 @@ export type NoAnswer = {
   retryAfterMs?: number;
   /** It says that this one request is at fault, so it tells nothing of the facilitator. */
   isOfRequest?: boolean;
+  /** Nothing was sent. */
+  isUnsent?: boolean;
 };
 
 export type FacilitatorClient = {
@@ -65,10 +67,12 @@ export function createFacilitatorClient({ url, credentials, clock }: Options): F
       const signal = AbortSignal.timeout(timeoutMs);
       const path = `${basePath}/${operation}`;
       const method = body === undefined ? "GET" : "POST";
+      let isUnsent = true;
       const answerBytesMax = operation === "supported" ? SUPPORTED_BYTES_MAX : ANSWER_BYTES_MAX;
       try {
         const call = { facilitator: url, operation, method, host: base.host, path, body } as const;
         const own = ofRequest && (await unlessLate(ofRequest(call), signal));
+        isUnsent = false;
         const answer = await client.exchange({
           path,
           body,
@@ -79,7 +83,7 @@ export function createFacilitatorClient({ url, credentials, clock }: Options): F
         return toRawAnswer(answer, answerBytesMax);
       } catch (error) {
         const reason = isTimeout(error) ? `no answer within ${timeoutMs} ms` : messageOf(error);
-        return { kind: "none", reason };
+        return { kind: "none", reason, isUnsent };
       }
     },
     close: client.close,
@@ -102,15 +106,11 @@ function only(value: string | string[] | undefined): string | undefined {
 
 const TARGET_CHARS_MAX = 200;
 
-/**
- * Where a redirect leads, for the log: the origin and the path. The facilitator's own path may hold a key, so it is left out
- * of that of the target.
- */
+/** Where a redirect leads, for the log. The path is told only where the facilitator's own has no part that may be a key. */
 function targetOf(location: string | undefined, base: URL): string {
   if (location === undefined || !URL.canParse(location, base.href)) return "";
   const { protocol, host, pathname } = new URL(location, base);
-  const ownPath = base.pathname.replace(/\/$/, "");
-  const path = ownPath === "" ? pathname : pathname.replaceAll(ownPath, "/…");
+  const path = base.pathname === "/" ? pathname : "/…";
   return ` to ${protocol}//${host}${path}`.slice(0, TARGET_CHARS_MAX);
 }
 

@@ -51,8 +51,8 @@ export type FacilitatorOptions = {
   log: Logger;
 };
 
-/** Why there is no judgement: it was asked and gave none, or it was not asked. */
-export type Unjudged = NoAnswer & { code?: ErrorCode };
+/** Why there is no judgement: it was asked and gave none, or it was not asked, and then perhaps refused with a code. */
+export type NoVerdict = NoAnswer & { code?: ErrorCode };
 
 /** How a facilitator is, for operators. */
 export type FacilitatorState = {
@@ -126,14 +126,20 @@ export class Facilitator {
   }
 
   /** Nothing is sent while its breaker or its bound forbids it. */
-  async verify(request: FacilitatorRequest, { payer, address }: Asker): Promise<VerifyAnswer | Unjudged> {
+  async verify(request: FacilitatorRequest, { payer, address }: Asker): Promise<VerifyAnswer | NoVerdict> {
     if (!this.#breaker.admits(payer)) return this.#withheld();
     try {
       return await this.#verifies.within(address, () => this.#askToVerify(request, payer));
     } catch (refusal) {
       if (!(refusal instanceof AppError)) throw refusal;
       const { code, message: reason, retryAfterMs } = refusal;
-      return { kind: "none", reason, code, ...(retryAfterMs !== undefined && { retryAfterMs }) };
+      return {
+        kind: "none",
+        reason,
+        code,
+        isUnsent: true,
+        ...(retryAfterMs !== undefined && { retryAfterMs }),
+      };
     }
   }
 
@@ -144,7 +150,7 @@ export class Facilitator {
     return readSettled(answer);
   }
 
-  async #askToVerify(request: FacilitatorRequest, payer: string): Promise<VerifyAnswer | Unjudged> {
+  async #askToVerify(request: FacilitatorRequest, payer: string): Promise<VerifyAnswer | NoVerdict> {
     const attempt = this.#breaker.begin(payer);
     if (attempt === undefined) return this.#withheld();
     this.#underWay += 1;
@@ -160,8 +166,9 @@ export class Facilitator {
     return readVerified(await this.#client.ask("verify", toBody(request), this.#options.verifyTimeoutMs));
   }
 
-  #withheld(): Unjudged {
-    return { kind: "none", reason: `not asked, since it answers no verify (${this.#lost})` };
+  #withheld(): NoVerdict {
+    const reason = `not asked, since it answers no verify (${this.#lost})`;
+    return { kind: "none", reason, isUnsent: true };
   }
 
   #judged(): void {

@@ -8,7 +8,7 @@ import {
   Facilitator,
   type FacilitatorOptions,
   type FacilitatorState,
-  type Unjudged,
+  type NoVerdict,
 } from "./facilitator.ts";
 import type { Kinds, PaymentKind } from "./kinds.ts";
 
@@ -29,8 +29,8 @@ export type Facilitators = {
   available(): FacilitatorState[];
   /**
    * Asks the facilitators that support such payments until one has answered; `url` says which. It asks those that answer
-   * at present and have a free place first, in the order configured. Throws `payment.unavailable` if none answered, and
-   * `request.rate_limited` if at each of them too many of this address wait already.
+   * at present and have a free place first, in the order configured. Throws `Unjudged`: `payment.unavailable` if none
+   * answered, and `request.rate_limited` if at each of them too many of this address wait already.
    */
   verify(
     request: FacilitatorRequest,
@@ -77,7 +77,7 @@ export function createFacilitators({ facilitators, onKinds, ...options }: Option
         if (verified.kind !== "none") return { verified, url };
         failures.push({ name: facilitator.name, ...verified });
       }
-      throw noneAnswered(failures);
+      throw new Unjudged(failures);
     },
     async settle(request, url) {
       const facilitator = byUrl.get(url);
@@ -93,15 +93,25 @@ function quickFirst(facilitators: readonly (readonly [string, Facilitator])[]) {
   return [...facilitators.filter((each) => !isSlow(each)), ...facilitators.filter(isSlow)];
 }
 
-type Failure = Unjudged & { name: string };
+type Failure = NoVerdict & { name: string };
 
-function noneAnswered(failures: readonly Failure[]): AppError {
-  const reasons = failures.map(({ name, reason }) => `${name}: ${reason}`);
-  const reason = reasons.join("; ") || "no facilitator is known to take this kind of payment";
-  const asked = failures.flatMap(({ retryAfterMs }) => retryAfterMs ?? []);
-  const retryAfterMs = Math.min(RETRY_AFTER_MS_MAX, ...(asked.length > 0 ? asked : [RETRY_AFTER_MS]));
-  const isOverLimit = failures.length > 0 && failures.every(({ code }) => code === "request.rate_limited");
-  return new AppError(isOverLimit ? "request.rate_limited" : "payment.unavailable", { reason, retryAfterMs });
+/** No facilitator has judged a payment. */
+export class Unjudged extends AppError {
+  /** Whether any of them was sent the payment. */
+  readonly wasAsked: boolean;
+  /** Whether any of them said that the request is at fault. */
+  readonly isOfRequest: boolean;
+
+  constructor(failures: readonly Failure[]) {
+    const reasons = failures.map(({ name, reason }) => `${name}: ${reason}`);
+    const reason = reasons.join("; ") || "no facilitator is known to take this kind of payment";
+    const asked = failures.flatMap(({ retryAfterMs }) => retryAfterMs ?? []);
+    const retryAfterMs = Math.min(RETRY_AFTER_MS_MAX, ...(asked.length > 0 ? asked : [RETRY_AFTER_MS]));
+    const isOverLimit = failures.length > 0 && failures.every(({ code }) => code === "request.rate_limited");
+    super(isOverLimit ? "request.rate_limited" : "payment.unavailable", { reason, retryAfterMs });
+    this.wasAsked = failures.some(({ isUnsent }) => !isUnsent);
+    this.isOfRequest = failures.some(({ isOfRequest }) => isOfRequest === true);
+  }
 }
 
 export type VerifyPayment = ReturnType<typeof createVerifyPayment>;

@@ -141,7 +141,7 @@ export function matchOffer(
   const { to, value } = decoded.authorization;
   if (to.toLowerCase() !== token.payTo.toLowerCase()) throw notOffered("it pays to another address");
   if (String(value) !== offer.amount) throw notOffered(`it pays ${value}, and the offer is ${offer.amount}`);
-  assertWindow(decoded, settings, now / 1000);
+  assertWindow(decoded, settings, now);
   return offer;
 }
 
@@ -202,7 +202,9 @@ function isSubset(ours: ReturnType<typeof toRequirements>, theirs: PaymentV2["ac
   );
 }
 
-function assertWindow({ authorization }: DecodedPayment, settings: OfferSettings, nowSeconds: number): void {
+/** Whether the payment is valid for long enough to be settled. `now` is in unix milliseconds. Throws `payment.window_unusable`. */
+export function assertWindow({ authorization }: DecodedPayment, settings: OfferSettings, now: number): void {
+  const nowSeconds = now / 1000;
   const { maxTimeoutSeconds, settleTimeoutSeconds } = settings;
   const [after, before] = [Number(authorization.validAfter), Number(authorization.validBefore)];
   const needed = settleTimeoutSeconds + SETTLE_MARGIN_SECS;

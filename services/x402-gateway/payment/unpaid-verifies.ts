@@ -1,10 +1,10 @@
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
-import { AppError } from "../../../shared/errors/app-error.ts";
+import { toAppError } from "../../../shared/errors/app-error.ts";
 import { createAllowance } from "../../../shared/lifecycle/allowance.ts";
 import { createShortCache } from "../../../shared/lifecycle/short-cache.ts";
 import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
 import type { Clock, Settled } from "../../../shared/time/clock.ts";
-import type { VerifyPayment } from "../facilitator/pool.ts";
+import { Unjudged, type VerifyPayment } from "../facilitator/pool.ts";
 import type { AcceptedPayment } from "./header.ts";
 
 type Options = {
@@ -26,8 +26,8 @@ export type Verifying = {
 export type Verified = {
   /** The URL of the facilitator that said yes, which is the one to settle. */
   facilitator: string;
-  /** Call it once the payment is claimed: then its verify was not for nothing. */
-  paid(): void;
+  /** Its verify does not count any more: the payment is claimed, or we are at fault that it is not. Twice does nothing. */
+  giveBack(): void;
 };
 
 export type VerifyAtLimits = (verifying: Verifying) => Promise<Verified>;
@@ -36,9 +36,9 @@ export type VerifyAtLimits = (verifying: Verifying) => Promise<Verified>;
 const REFUSED_MS = 3000;
 
 /**
- * Has a payment verified at a bounded cost for the facilitator: the same one is verified once at a time, a refusal counts for some
- * seconds, and payers and addresses whose verifies lead to no payment may have so many a minute. Throws what `verifyPayment`
- * throws, and `request.rate_limited`.
+ * Has a payment verified at a bounded cost for the facilitator: of one address the same one is verified once at a time, what is said
+ * against it counts for some seconds, and payers and addresses whose verifies lead to no payment may have so many a minute, whether
+ * these were answered or not. Throws what `verifyPayment` throws, and `request.rate_limited`.
  */
 export function createVerifyAtLimits({
   verifyPayment,
@@ -74,30 +74,34 @@ export function createVerifyAtLimits({
 
   async function verify({ request, signed, party }: Verifying): Promise<Verified> {
     const { decoded, token, payer } = signed;
-    const paid = use(payer, party);
+    const giveBack = use(payer, party);
     const network = decoded.version === 1 ? decoded.network : token.network;
     const facilitator = await verifyPayment(request, network, token, { payer, address: party }).catch(
       (error: unknown) => {
-        if (!isRefusedPayment(error)) paid(); // it is not the payer's fault
+        if (!wasAsked(error)) giveBack();
         throw error;
       },
     );
-    return { facilitator, paid };
+    return { facilitator, giveBack };
   }
 
   return (verifying) => {
-    const { request, signed } = verifying;
+    const { request, signed, party } = verifying;
     const { x402Version, paymentPayload, paymentRequirements } = request;
     const asked = JSON.stringify([x402Version, paymentPayload, paymentRequirements]);
-    const key = `${signed.callId} ${sha256Hex(Buffer.from(asked))}`;
+    const key = `${signed.callId} ${sha256Hex(Buffer.from(asked))} ${party}`;
     return verifies.get(key, () => verify(verifying));
   };
 }
 
 function isRefusal(outcome: Settled<Verified>): boolean {
-  return outcome.kind === "failed" && isRefusedPayment(outcome.error);
+  if (outcome.kind === "done") return false;
+  const { error } = outcome;
+  return error instanceof Unjudged ? error.isOfRequest : toAppError(error).code === "payment.rejected";
 }
 
-function isRefusedPayment(error: unknown): boolean {
-  return error instanceof AppError && error.code === "payment.rejected";
+/** Whether a facilitator was asked before the verify failed. What a payer writes can make any facilitator fail to answer. */
+export function wasAsked(refusal: unknown): boolean {
+  if (refusal instanceof Unjudged) return refusal.wasAsked;
+  return toAppError(refusal).code !== "request.rate_limited";
 }

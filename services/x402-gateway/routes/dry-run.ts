@@ -50,14 +50,14 @@ export function createDryRun(deps: Deps) {
 
   async function tryPayment(req: IncomingMessage, res: ServerResponse, ids: JobIds) {
     const request = readPaidRequest(req, res, ids);
-    return tryRead(req, request).finally(() => request.lease.release());
+    return tryRead(req, request).finally(request.release);
   }
 
   async function tryRead(req: IncomingMessage, request: ReturnType<ReadPaidRequest>) {
     const known = await findKnown(request);
     if (known !== undefined) {
       // The paid route refuses a known payment no more: it gives it its own answer.
-      await knownOutcome(known);
+      await knownOutcome(known.id);
       return undefined;
     }
     assertDeclared(req, bodyBytesMax);

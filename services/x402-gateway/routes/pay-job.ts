@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
-import { AppError, messageOf } from "../../../shared/errors/app-error.ts";
+import { AppError, toAppError } from "../../../shared/errors/app-error.ts";
+import { CODES } from "../../../shared/errors/codes.ts";
 import type { Admission } from "../../../shared/gateway/admission.ts";
 import { hashBody, readBody } from "../../../shared/http/body.ts";
 import type { BodyBudget, BodyLease } from "../../../shared/http/body-budget.ts";
@@ -12,10 +13,10 @@ import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { FacilitatorRequest, NewPayment } from "../../../shared/payments/payment.ts";
-import type { SpentElsewhereList } from "../../../shared/payments/spent-elsewhere.ts";
-import type { Clock } from "../../../shared/time/clock.ts";
+import { type Clock, settled } from "../../../shared/time/clock.ts";
 import { type Catalog, type Job, jobPath, type RequestedJob } from "../catalog.ts";
-import { AlreadySpent, type SinceOf } from "../chains.ts";
+import type { Since, SinceOf } from "../chains.ts";
+import { AlreadySpent, type NoteSpent } from "../payment/already-spent.ts";
 import {
   type AcceptedPayment,
   identifyPayment,
@@ -23,11 +24,11 @@ import {
   readPayment,
   type SignedPayment,
 } from "../payment/header.ts";
-import { type MatchedOffer, matchOffer, type OfferSettings } from "../payment/offer.ts";
+import { assertWindow, type MatchedOffer, matchOffer, type OfferSettings } from "../payment/offer.ts";
 import { assertInputs, assertRequester, toQuoteUse } from "../payment/operator-quote.ts";
 import { answerPaid, type KnownOutcome, type PaidCall, toPaidCall } from "../payment/outcome.ts";
 import { type ClaimPayment, type Settle, toUnsettledCall } from "../payment/settle.ts";
-import type { Verified, VerifyAtLimits, Verifying } from "../payment/unpaid-verifies.ts";
+import { type Verified, type VerifyAtLimits, type Verifying, wasAsked } from "../payment/unpaid-verifies.ts";
 import type { AuthorizeCaller, AuthorizedCaller } from "../policy/caller.ts";
 
 type PayJobDeps = {
@@ -39,7 +40,7 @@ type PayJobDeps = {
   check: CheckPayment;
   claim: ClaimPayment;
   settle: Settle;
-  spentElsewhere: SpentElsewhereList;
+  noteSpent: NoteSpent;
   statusUrlOf: (callId: string) => string;
   metadataPrefix: string;
   clock: Clock;
@@ -57,9 +58,9 @@ export type PayJob = ReturnType<typeof createPayJob>;
  */
 export function createPayJob(deps: PayJobDeps) {
   const { readPaidRequest, findKnown, knownOutcome, paymentsInFlight, check, claim, settle } = deps;
-  const { spentElsewhere, statusUrlOf, metadataPrefix, clock, log } = deps;
-  /** While a refusal is believed (chains.ts) it is one and the same, and noted once. */
-  const noted = new WeakSet<AlreadySpent>();
+  const { noteSpent, statusUrlOf, metadataPrefix, clock, log } = deps;
+  /** The claims that are under way here, by call. */
+  const claims = new Map<string, ReturnType<ClaimPayment>>();
 
   return async function payJob(
     req: IncomingMessage,
@@ -68,28 +69,61 @@ export function createPayJob(deps: PayJobDeps) {
   ): Promise<void> {
     const request = readPaidRequest(req, res, attempt.ids);
     attempt.signed = request.signed;
-    const paid = await pay(req, request).finally(() => request.lease.release());
+    const paid = await pay(req, request);
 
     answerPaid(res, paid, statusUrlOf(paid.id));
     failpoint("x402.after_answer");
     log.info("payment.accepted", { ...fieldsOf(paid), ms: clock() - attempt.startedAt });
   };
 
+  /** Whoever waits for a payment that is known has neither a place nor a body. */
   async function pay(req: IncomingMessage, request: PaidRequest): Promise<PaidCall> {
-    const knownId = await findKnown(request);
-    if (knownId !== undefined) return knownOutcome(knownId);
-    const admitted = await admit(req, request);
-    if (admitted.kind === "known") return knownOutcome(admitted.id);
-    return paymentsInFlight.within(() => payNew(req, admitted));
+    const outcome = await payOnce(req, request).finally(request.release);
+    return outcome.kind === "known" ? knownOutcome(outcome.id) : outcome.paid;
   }
 
-  async function payNew(req: IncomingMessage, admitted: Admitted): Promise<PaidCall> {
+  async function payOnce(req: IncomingMessage, request: PaidRequest): Promise<Known | Paid> {
+    const known = await findKnown(request);
+    if (known !== undefined) return known;
+    const admitted = await admit(req, request);
+    if (admitted.kind === "known") return admitted;
+    const { signed, verified } = admitted;
+    try {
+      return (
+        (await afterClaimAhead(request, signed.callId)) ??
+        (await paymentsInFlight.within(() => payNew(req, request, admitted)))
+      );
+    } catch (refusal) {
+      if (isOurFault(refusal)) verified.giveBack();
+      throw refusal;
+    }
+  }
+
+  async function payNew(
+    req: IncomingMessage,
+    { lease }: PaidRequest,
+    admitted: Admitted,
+  ): Promise<Known | Paid> {
     const payment = toNewPayment(req, admitted, metadataPrefix, clock());
-    const claimed = await claim(payment);
-    admitted.verified.paid();
-    if (claimed.kind === "known") return knownOutcome(claimed.id);
+    const { id } = payment.call;
+    const claiming = claim(payment);
+    claims.set(id, claiming);
+    const claimed = await claiming.finally(() => claims.delete(id));
+    admitted.verified.giveBack();
+    if (claimed.kind === "known") return claimed;
+    lease.prove(); // anybody can sign a payment, and send it a thousand times; this one is to be settled
     const settled = await settle(payment);
-    return toPaidCall(settled, { replayed: false });
+    return { kind: "paid", paid: toPaidCall(settled, { replayed: false }) };
+  }
+
+  /** Copies of a payment that come at once wait for one claim, and take one place. */
+  async function afterClaimAhead(request: PaidRequest, callId: string): Promise<Known | undefined> {
+    const ahead = claims.get(callId);
+    if (ahead === undefined) return undefined;
+    const outcome = await settled(ahead);
+    const known = await findKnown(request);
+    if (known === undefined && outcome.kind === "failed") throw outcome.error;
+    return known;
   }
 
   /** Looks twice before it refuses: another replica may have claimed the same payment meanwhile (docs/decisions.md). */
@@ -97,38 +131,23 @@ export function createPayJob(deps: PayJobDeps) {
     try {
       return await check(req, request);
     } catch (refusal) {
-      const id = await findKnown(request);
-      if (id !== undefined) return { kind: "known", id };
-      if (refusal instanceof AlreadySpent) await noteSpent(request, refusal);
+      const known = await findKnown(request);
+      if (known !== undefined) return known;
+      if (refusal instanceof AlreadySpent) await noteSpent(request.signed, request.ids, refusal);
       throw refusal;
     }
   }
-
-  /** For the operator: it may be that the payer has paid, and somebody else has sent the payment. */
-  async function noteSpent({ signed, ids }: PaidRequest, refusal: AlreadySpent): Promise<void> {
-    if (noted.has(refusal)) return;
-    noted.add(refusal);
-    const { block } = refusal;
-    const { callId: id, payer, decoded, token } = inAcceptedToken(signed);
-    const { nonce, value, validAfter, validBefore } = decoded.authorization;
-    const { network, asset, symbol, payTo: pay_to } = token;
-    await spentElsewhere
-      .note({
-        id,
-        at: clock(),
-        service_id: ids.serviceId,
-        job_index: ids.jobIndex,
-        ...{ network, asset, symbol, pay_to, payer, nonce: nonce.toLowerCase() },
-        amount: String(value),
-        valid_after: String(validAfter),
-        valid_before: String(validBefore),
-        block: String(block),
-      })
-      .catch((error) => log.warn("payment.not_noted", { callId: id, reason: messageOf(error) }));
-  }
 }
 
+/** The payment has a call already. */
 type Known = { kind: "known"; id: string };
+type Paid = { kind: "paid"; paid: PaidCall };
+
+/** What fails here, or is not tried for want of a place, is not the payer's fault. */
+function isOurFault(refusal: unknown): boolean {
+  const { code } = toAppError(refusal);
+  return code === "request.rate_limited" || CODES[code].status >= 500;
+}
 
 function fieldsOf({ id: callId, terms, replayed, settlement }: PaidCall) {
   return {
@@ -149,12 +168,14 @@ type PaidRequest = {
   signed: SignedPayment;
   /** Under which the client's address is counted. */
   party: string;
-  /** Counts the body. Whoever reads the request releases it in the end. */
+  /** Counts the body. */
   lease: BodyLease;
   /** Reads the body when it is first called, under the limit of that call; later calls get the same bytes. */
   readBody: (limitBytes: number) => Promise<Buffer>;
   /** The hash of the body. If `readBody` was not called before, the bytes are gone then. */
   bodySha256: (limitBytes: number) => Promise<string>;
+  /** The body is not needed any more, and nothing of it is kept. Whoever reads the request calls it in the end. */
+  release: () => void;
 };
 
 type ReadDeps = { catalog: Catalog; admission: Admission; bodies: BodyBudget; partyOf: PartyOf };
@@ -195,6 +216,10 @@ export function createReadPaidRequest({ catalog, admission, bodies, partyOf }: R
       async bodySha256(limitBytes) {
         return body === undefined ? hashBody(req, res, limitBytes) : sha256Hex(await body);
       },
+      release() {
+        body = undefined;
+        lease.release();
+      },
     };
   };
 }
@@ -213,7 +238,7 @@ export function createFindKnown(journal: PaymentJournal) {
     return sameRequest === undefined ? undefined : journal.look(sameRequest);
   }
 
-  return async function findKnown({ ids, signed, bodySha256 }: PaidRequest): Promise<string | undefined> {
+  return async function findKnown({ ids, signed, bodySha256 }: PaidRequest): Promise<Known | undefined> {
     const known = await lookUp(signed);
     if (known === undefined) return undefined;
     const isSame = known.id === signed.callId || signed.decoded.version === 1;
@@ -225,7 +250,7 @@ export function createFindKnown(journal: PaymentJournal) {
       throw error instanceof AppError && error.code === "request.too_large" ? conflict() : error;
     });
     if (sha256 !== known.bodySha256) throw conflict();
-    return known.id;
+    return { kind: "known", id: known.id };
   };
 }
 
@@ -251,7 +276,7 @@ type Admitted = {
   caller: AuthorizedCaller | undefined;
   request: FacilitatorRequest;
   verified: Verified;
-  sinceBlock: bigint;
+  since: Since;
 };
 
 /** In which the paid route and the dry-run differ. */
@@ -277,10 +302,20 @@ export function createCheckPayment(deps: CheckDeps) {
   /** If the chain says meanwhile that the payment is used up, it does not matter what the facilitator says of it. */
   async function verifyUnspent(verifying: Verifying): Promise<Verified> {
     return verify(verifying).catch(async (refusal) => {
+      if (!wasAsked(refusal)) throw refusal;
       await sinceOf(verifying.signed, verifying.party).catch((error) => {
         if (error instanceof AlreadySpent) throw error;
       });
       throw refusal;
+    });
+  }
+
+  /** Once more, if a body or a caller's contract took long. */
+  async function recent(since: Since, { signed, party }: Verifying, verified: Verified): Promise<Since> {
+    if (clock() - since.at <= UNUSED_MS) return since;
+    return sinceOf(signed, party).catch((error) => {
+      if (isOurFault(error)) verified.giveBack();
+      throw error;
     });
   }
 
@@ -293,7 +328,7 @@ export function createCheckPayment(deps: CheckDeps) {
     const { party } = paid;
     const offer = matchOffer(signed, job, offerSettings, clock());
     if (job.operatorQuote !== undefined) assertRequester(job.operatorQuote, payer);
-    const since = { block: await sinceOf(signed, party), at: clock() };
+    const since = await manner.inTurn(party, () => sinceOf(signed, party));
     const body = manner.takesBody(job) ? await paid.readBody(bodyBytesMax) : NOTHING;
     if (job.operatorQuote !== undefined) assertInputs(job.operatorQuote, body);
     const request: FacilitatorRequest = {
@@ -303,16 +338,16 @@ export function createCheckPayment(deps: CheckDeps) {
     };
     return manner.inTurn(party, async () => {
       const caller = await authorizeCaller({ job, req, body, payer, party });
-      const verified = await verifyUnspent({ request, signed, party });
-      const sinceBlock = clock() - since.at <= UNUSED_MS ? since.block : await sinceOf(signed, party);
-      paid.lease.prove(); // anybody can sign a payment; this one can be settled
+      const verifying = { request, signed, party };
+      const verified = await verifyUnspent(verifying);
+      const unused = await recent(since, verifying, verified);
+      assertWindow(decoded, offerSettings, clock());
       failpoint("x402.after_verify");
-      return { kind: "admitted", signed, job, offer, body, caller, request, verified, sinceBlock };
+      return { kind: "admitted", signed, job, offer, body, caller, request, verified, since: unused };
     });
   };
 }
 
-/** A body and a caller's contract may take longer; then the chain is asked again. */
 const UNUSED_MS = 2000;
 const NOTHING = Buffer.alloc(0);
 
@@ -325,7 +360,7 @@ function assertNotEncoded(req: IncomingMessage): void {
 /** What the claim writes before money moves. */
 function toNewPayment(
   req: IncomingMessage,
-  { signed, job, offer, body, caller, request, verified, sinceBlock }: Admitted,
+  { signed, job, offer, body, caller, request, verified, since }: Admitted,
   metadataPrefix: string,
   now: number,
 ): NewPayment {
@@ -363,7 +398,7 @@ function toNewPayment(
     terms,
     request,
     facilitator: verified.facilitator,
-    sinceBlock,
+    sinceBlock: since.block,
     route: jobPath(job),
     identifier,
     callerNonce: caller?.nonce,

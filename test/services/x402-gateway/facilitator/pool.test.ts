@@ -1,3 +1,6 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { inspect } from "node:util";
 import { expect, test } from "vitest";
 import type { Authorize } from "../../../../services/x402-gateway/facilitator/authorize.ts";
@@ -333,7 +336,7 @@ test("what a facilitator supports may take a megabyte, and no more", async () =>
   );
 });
 
-test("a redirect is not followed, and the log says where it leads: its origin and path, and nothing of our own path", async () => {
+test("a redirect is not followed, and the log says where it leads; of the path nothing, if our own has parts that may be a key", async () => {
   const log = recordingLog();
   const [its, elsewhere] = [await facilitator(), await facilitator()];
   const facilitators = await readyClientOf([its], { log });
@@ -345,19 +348,29 @@ test("a redirect is not followed, and the log says where it leads: its origin an
     return (error as Error).message.replace(new URL(its.url).origin, "ITS");
   };
   const { origin } = new URL(elsewhere.url);
-  expect(await reasonOf(`${target}v3/verify?key=secret#secret`)).toBe(
-    `ITS: status 302 to ${origin}/…/v3/verify`,
-  );
-  expect(await reasonOf("https://new.example/x402/verify?a=b")).toBe(
-    "ITS: status 302 to https://new.example/x402/verify",
+  expect(await reasonOf(`${target}v3/verify?key=secret#secret`)).toBe(`ITS: status 302 to ${origin}/…`);
+  // "base" is all of our own path here, and a part of it where that is longer.
+  expect(await reasonOf("https://new.example/b%61se/verify?a=b")).toBe(
+    "ITS: status 302 to https://new.example/…",
   );
   expect(await reasonOf("http://[")).toBe("ITS: status 302");
   expect(elsewhere.asked.filter(({ path }) => !path.endsWith("/supported"))).toEqual([]);
   const [lost] = log.events;
   expect(lost).toMatchObject({
     event: "facilitator.lost",
-    fields: { reason: `status 302 to ${origin}/…/v3/verify` },
+    fields: { reason: `status 302 to ${origin}/…` },
   });
+});
+
+test("a facilitator without a path of its own redirects to a path that is told whole", async () => {
+  const moved = createServer((_req, res) => res.writeHead(302, { Location: "/x402/supported?a=b" }).end());
+  await once(moved.listen(0, "127.0.0.1"), "listening");
+  ends.defer(() => moved.close());
+  const url = `http://127.0.0.1:${(moved.address() as AddressInfo).port}`;
+  const facilitators = clientOf([url]);
+  await eventually("it has answered", () =>
+    facilitators.available()[0]?.reason?.includes(`status 302 to ${url}/x402/supported`),
+  );
 });
 
 test("what can be offered is what some facilitator takes, or may take as long as it has not said what", async () => {

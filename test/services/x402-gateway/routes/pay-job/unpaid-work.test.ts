@@ -2,14 +2,17 @@ import { expect, test } from "vitest";
 import type { DevAccount } from "../../../../../services/devnet/chain.ts";
 import { eventually } from "../../../../../shared/dev/wait.ts";
 import { useEnds } from "../../../../fixtures/ends.ts";
+import { useRedisProxy } from "../../../../fixtures/redis-proxy.ts";
 import { JOB_PATH, type TestX402, useX402 } from "../../../../fixtures/x402.ts";
 import { codeOf } from "../../../../support/books.ts";
 import { newPayer } from "../../../../support/devnet.ts";
 import { type OpenRaw, openRaw } from "../../../../support/http.ts";
 import { countingNode } from "../../counting-node.ts";
+import { STEPS } from "../../redis-steps.ts";
 
 const fixture = useX402();
 const ends = useEnds();
+const proxy = useRedisProxy(fixture.redis);
 
 const MIB = 1024 * 1024;
 
@@ -21,6 +24,20 @@ function headOf(payment: Readonly<Record<string, string>>): string {
 }
 
 const isBodyWanted = ({ received }: OpenRaw) => received().startsWith("HTTP/1.1 100 ");
+
+/** A gateway whose token is read at a node that counts, and how often that was asked since the last time. */
+async function countedGateway(given: Parameters<typeof fixture.gateway>[0] = {}) {
+  const node = await countingNode(fixture.devnet.rpcUrl);
+  ends.defer(node.close);
+  const x402 = await fixture.gateway({ ...given, token: { rpc_url: node.url } });
+  let before = node.calls();
+  const asked = () => {
+    const now = node.calls() - before;
+    before = node.calls();
+    return now;
+  };
+  return { x402, asked };
+}
 
 /** Opens so many connections with the same bytes, and closes them after the test. */
 function openMany(x402: TestX402, connections: number, bytes: string) {
@@ -39,16 +56,65 @@ test("a payer without the money is refused before the facilitator is asked and b
 });
 
 test("a header of a payer without the money that comes a thousand times is a few questions to the node", async () => {
-  const node = await countingNode(fixture.devnet.rpcUrl);
-  ends.defer(node.close);
-  const x402 = await fixture.gateway({ token: { rpc_url: node.url } });
+  const { x402, asked } = await countedGateway();
   const headers = await x402.pay({ payer: await newPayer(fixture.devnet, 0n) });
-  const before = node.calls();
+  asked();
   for (let round = 0; round < 10; round++) {
     const answers = await Promise.all(Array.from({ length: 100 }, () => x402.post(headers)));
     for (const answer of answers) expect(codeOf(answer)).toBe("payment.rejected");
   }
-  expect(node.calls() - before).toBeLessThan(100);
+  expect(asked()).toBeLessThan(100);
+});
+
+test("money that has just come counts, though one of the nodes behind the URL does not know of it", async () => {
+  const x402 = await fixture.gateway({ token: { rpc_url: fixture.devnet.nodeUrl } });
+  const payers = await Promise.all(Array.from({ length: 12 }, () => newPayer(fixture.devnet)));
+  const payments: Record<string, string>[] = [];
+  for (const payer of payers) payments.push(await x402.pay({ payer }));
+  await fixture.devnet.control.makeIll({ lag: 40 });
+  const statuses: number[] = [];
+  for (const payment of payments) statuses.push((await x402.post(payment)).status);
+  expect(statuses).toEqual(payments.map(() => 202));
+});
+
+test.each([
+  ["says that the request is at fault", { kind: "status", status: 422, body: "no" }],
+  ["fails", { kind: "status", status: 500 }],
+  ["breaks off", { kind: "drop" }],
+] as const)(
+  "a payer with whose payments the facilitator %s has used up verifies all the same",
+  async (_what, fault) => {
+    const x402 = await fixture.gateway({ x402: { unpaid_verifies_per_payer: 2 } });
+    await fixture.devnet.control.fault({ on: "verify", ...fault });
+    const codes: (string | undefined)[] = [];
+    for (let each = 0; each < 3; each++)
+      codes.push(codeOf(await x402.post(await x402.pay({ payer: fixture.payer }))));
+    expect(codes).toEqual(["payment.unavailable", "payment.unavailable", "request.rate_limited"]);
+    expect(await fixture.asked()).toEqual({ verify: 2, settle: 0 });
+  },
+);
+
+test("a payment with which the facilitator finds fault in the request is not shown to it again for a while", async () => {
+  const x402 = await fixture.gateway();
+  const headers = await x402.pay({ payer: fixture.payer });
+  await fixture.devnet.control.fault({ on: "verify", kind: "status", status: 413, body: "no" });
+  for (let round = 0; round < 3; round++)
+    expect(codeOf(await x402.post(headers))).toBe("payment.unavailable");
+  expect((await fixture.asked()).verify).toBe(1);
+});
+
+test("a payer over the limit of verifies costs the node no more than one without money", async () => {
+  const { x402, asked } = await countedGateway({ x402: { unpaid_verifies_per_payer: 1 } });
+  const codeFrom = async (payer: DevAccount) => codeOf(await x402.post(await x402.pay({ payer })));
+  await fixture.devnet.control.fault({ on: "verify", kind: "refuse" });
+  expect(await codeFrom(fixture.payer)).toBe("payment.rejected");
+  const penniless = await newPayer(fixture.devnet, 0n);
+  asked();
+  expect(await codeFrom(penniless)).toBe("payment.rejected");
+  const ofPenniless = asked();
+  x402.skip(3000);
+  expect(await codeFrom(fixture.payer)).toBe("request.rate_limited");
+  expect(asked()).toBe(ofPenniless);
 });
 
 test("a payment that the facilitator refuses is verified once, however often and on however many connections it comes", async () => {
@@ -102,6 +168,22 @@ test("an address whose verifies lead to no payment is told to come later; behind
   expect((await payFrom(fixture.payer, "192.0.2.2")).status).toBe(202);
 });
 
+test("a payer whose payment fails for our own reasons has lost no verify", async () => {
+  const x402 = await fixture.gateway({
+    ...{ redisUrl: proxy.url, directUrl: fixture.redis.url, commandTimeoutMs: 1000, enqueueTimeoutMs: 2500 },
+    x402: { unpaid_verifies_per_payer: 1 },
+  });
+  const headers = await x402.pay({ payer: fixture.payer });
+  proxy.onCommand = (words) => (STEPS.claim(words) ? { kind: "lose-command" } : undefined);
+  expect((await x402.post(headers)).status).toBe(503);
+  proxy.onCommand = () => undefined;
+  const later = await eventually("Redis is back", async () => {
+    const answer = await x402.post(headers);
+    return answer.status === 503 ? undefined : answer;
+  });
+  expect(later.status).toBe(202);
+});
+
 test("a payer who only tries is told to come later, and may buy all the same", async () => {
   const x402 = await fixture.gateway({ x402: { unpaid_verifies_per_payer: 2 } });
   const headers = await x402.pay({ payer: fixture.payer });
@@ -140,6 +222,46 @@ test("repeats of a payment are told what became of it without a byte of their bo
   expect(most).toBe(0);
   const other = await x402.post(headers, { body: `y${body.slice(1)}` });
   expect(codeOf(other)).toBe("payment.conflict");
+});
+
+test("copies of a payment that come at once take one place and keep one body while it settles", async () => {
+  const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 10 } });
+  const body = "x".repeat(MIB);
+  const headers = await x402.pay({ payer: fixture.payer });
+  const another = await x402.pay({ payer: await newPayer(fixture.devnet) });
+  await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 3000, times: 1 });
+  const raws = openMany(x402, 100, headOf(headers));
+  await eventually("their bodies are waited for", () => raws.every(isBodyWanted));
+  for (const { socket } of raws) socket.write(body);
+  await eventually("it is being settled", async () => (await fixture.asked()).settle === 1);
+  await eventually("one body is left", () => x402.gateway.bodyBytes() <= MIB);
+  for (const { received } of raws) expect(received()).toMatch(/^HTTP\/1\.1 100 Continue\s+$/);
+  expect((await x402.post(another)).status).toBe(202);
+  expect((await fixture.asked()).settle).toBe(2);
+  await eventually("all are answered", () => raws.every(({ received }) => /\}$/.test(received())));
+  for (const { received } of raws) expect(received()).toMatch(/HTTP\/1\.1 202 /);
+  expect(await fixture.asked()).toEqual({ verify: 2, settle: 2 });
+  expect(await x402.waiting()).toHaveLength(2);
+});
+
+test("however many copies of a payment come at once, there is a place for another payment", async () => {
+  const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 10 } });
+  const headers = await x402.pay({ payer: fixture.payer });
+  const another = await x402.pay({ payer: await newPayer(fixture.devnet) });
+  // As long as the verify takes, all of them come to wait for it.
+  await fixture.devnet.control.fault({ on: "verify", kind: "slow", delayMs: 1500, times: 1 });
+  await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 3000, times: 1 });
+  const answers: number[] = [];
+  const copies = Array.from({ length: 1100 }, async () => {
+    const { status } = await x402.post(headers);
+    answers.push(status);
+  });
+  await eventually("it is being settled", async () => (await fixture.asked()).settle === 1);
+  expect((await x402.post(another)).status).toBe(202);
+  expect(answers).not.toContain(202);
+  await Promise.all(copies);
+  expect(new Set(answers)).toEqual(new Set([202, 503]));
+  expect(await x402.waiting()).toHaveLength(2);
 });
 
 test("however many repeats wait for a settlement, the journal is read for them as for one", async () => {

@@ -1,0 +1,50 @@
+import { AppError, messageOf } from "../../../shared/errors/app-error.ts";
+import type { JobIds } from "../../../shared/job-call/job-ids.ts";
+import type { Logger } from "../../../shared/log/logger.ts";
+import type { SpentElsewhereList } from "../../../shared/payments/spent-elsewhere.ts";
+import type { Clock } from "../../../shared/time/clock.ts";
+import { inAcceptedToken, type SignedPayment } from "./header.ts";
+
+/** The authorization was used or cancelled before its payment came here: in this block or in an earlier one. */
+export class AlreadySpent extends AppError {
+  readonly block: bigint;
+
+  constructor(block: bigint) {
+    super("payment.spent_elsewhere", {
+      reason: "the token says that the authorization is used or cancelled",
+      publicDetail: "The nonce of this payment was used or cancelled before it came here. Sign a new one.",
+    });
+    this.block = block;
+  }
+}
+
+type Deps = { spentElsewhere: SpentElsewhereList; clock: Clock; log: Logger };
+
+export type NoteSpent = ReturnType<typeof createNoteSpent>;
+
+/** Notes a refused payment for the operator: it may be that the payer has paid, and somebody else has sent the payment. */
+export function createNoteSpent({ spentElsewhere, clock, log }: Deps) {
+  /** While a refusal is believed (chains.ts) it is one and the same, and noted once. */
+  const noted = new WeakSet<AlreadySpent>();
+
+  return async function noteSpent(signed: SignedPayment, ids: JobIds, refusal: AlreadySpent): Promise<void> {
+    if (noted.has(refusal)) return;
+    noted.add(refusal);
+    const { callId: id, payer, decoded, token } = inAcceptedToken(signed);
+    const { nonce, value, validAfter, validBefore } = decoded.authorization;
+    const { network, asset, symbol, payTo: pay_to } = token;
+    await spentElsewhere
+      .note({
+        id,
+        at: clock(),
+        service_id: ids.serviceId,
+        job_index: ids.jobIndex,
+        ...{ network, asset, symbol, pay_to, payer, nonce: nonce.toLowerCase() },
+        amount: String(value),
+        valid_after: String(validAfter),
+        valid_before: String(validBefore),
+        block: String(refusal.block),
+      })
+      .catch((error) => log.warn("payment.not_noted", { callId: id, reason: messageOf(error) }));
+  };
+}
