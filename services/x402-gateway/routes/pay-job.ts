@@ -53,7 +53,7 @@ export type PaymentAttempt = { ids: JobIds; startedAt: number; signed: SignedPay
 export type PayJob = ReturnType<typeof createPayJob>;
 
 /**
- * One request with a payment: `payJob`, `pay` and `payNew` are its line, and `check` below has everything that can refuse it, before
+ * One request with a payment: `payJob`, `pay`, `payOnce` and `payNew` are its line, and `check` below has everything that can refuse it, before
  * money moves.
  */
 export function createPayJob(deps: PayJobDeps) {

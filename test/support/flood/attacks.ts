@@ -41,6 +41,17 @@ export const createAttack: Readonly<Record<Attack, (plan: HostilePlan) => NextRe
     return (i) => [request, oneOf([LARGE, other], i)];
   },
 
+  /** A payment that holds, with the same large body on every connection at once; then the next one. */
+  copies({ required, fundedKey, connections }) {
+    const pay = createPay(requiredIn(required));
+    let copied = "";
+    let sent = 0;
+    return () => {
+      if (sent++ % connections === 0) copied = head(JOB_PATH, payment(pay(fundedKey)), LARGE.length);
+      return [copied, LARGE];
+    };
+  },
+
   /** A fifth of them sends nothing; the others announce the body of a payment and keep it. */
   idle(plan) {
     const payments = takePool(plan);

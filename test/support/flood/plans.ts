@@ -6,6 +6,7 @@ export const ATTACKS = [
   "fresh-keys",
   "one-header",
   "repeats",
+  "copies",
   "idle",
   "dry-runs",
   "caller-proofs",
@@ -36,7 +37,7 @@ export type HostilePlan = Clients & {
   turn: number;
   /** A payment that has settled, and its body's size. */
   known: string;
-  /** Of somebody with money, who pays nothing. */
+  /** Of somebody with money, who pays nothing but for what he sends copies of. */
   fundedKey: Hex;
 };
 

@@ -16,7 +16,7 @@ import {
 import { DIFFICULTY, type FloodWorld, PROXY } from "./world.ts";
 
 /** What a gateway with default settings takes of memory at most under a flood; docs/operations.md says so too. */
-export const RSS_MIB_MAX = 512;
+export const RSS_MIB_MAX = 640;
 /** Of what honest clients ask for, so much is served beside every flood. */
 export const SERVED_SHARE_MIN = 0.9;
 
@@ -68,10 +68,11 @@ export const FLOODS: readonly Round[] = [
   },
   direct("one header without money, replayed", "one-header", 1),
   direct("repeats of a paid 1 MB, half of them changed", "repeats", 2),
-  direct("idle connections", "idle", 3),
-  direct("dry-runs, half of them of 1 MB", "dry-runs", 4),
-  direct("wrong callers' proofs with 1 MB each", "caller-proofs", 5),
-  direct("wrong proofs of work", "work-proofs", 6),
+  direct("copies of one good payment after the other, with 1 MB each", "copies", 3),
+  direct("idle connections", "idle", 4),
+  direct("dry-runs, half of them of 1 MB", "dry-runs", 5),
+  direct("wrong callers' proofs with 1 MB each", "caller-proofs", 6),
+  direct("wrong proofs of work", "work-proofs", 7),
 ];
 
 export type RoundFigures = {
