@@ -264,13 +264,13 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   };
 }
 
-/** All bodies of verified payments together stay under this. */
+/** All bodies of payments that are claimed and settled stay under this together. */
 const IN_FLIGHT_BYTES_MAX = 1024 ** 3;
 
 function createPaymentsInFlight(bodyBytesMax: number): ConcurrencyLimit {
   const bodiesMax = Math.floor(IN_FLIGHT_BYTES_MAX / Math.max(1, bodyBytesMax));
   const max = Math.max(16, Math.min(1024, bodiesMax));
-  return createConcurrencyLimit({ max, what: "verified payments", code: "payment.unavailable" });
+  return createConcurrencyLimit({ max, what: "payments", code: "payment.unavailable" });
 }
 
 const CALLER_CHECK_TIMEOUT_MS = 3000;

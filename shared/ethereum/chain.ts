@@ -20,6 +20,7 @@ import {
   createReads,
   createRpc,
   type Reads,
+  Reverted,
   type Rpc,
   unavailable,
   unlessRefused,
@@ -57,7 +58,7 @@ type Options = Depths & {
   log: Logger;
 };
 
-/** Reads one EVM chain. Every read may throw `payment.unavailable`; none is repeated here. */
+/** Reads one EVM chain. Every read may throw `payment.unavailable`; `stateOf` and `check` alone repeat any. */
 export type Chain = {
   /** How many blocks must be on top of the one that pays. */
   readonly confirmations: number;
@@ -160,7 +161,10 @@ async function balanceAt(
   { hash: blockHash }: Head,
 ): Promise<bigint | undefined> {
   const data = `${BALANCE_OF}${addressWord(from)}` as const;
-  const balance = await reads.call({ to: asset, data }, { blockHash }).catch(unlessRefused);
+  const balance = await reads.call({ to: asset, data }, { blockHash }).catch((error: unknown) => {
+    if (error instanceof Reverted) throw error;
+    return unlessRefused(error);
+  });
   if (balance === undefined) return undefined;
   if (balance.length !== 66) throw unavailable("eth_call: the asset answers no balanceOf");
   return BigInt(balance);

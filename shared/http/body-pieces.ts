@@ -64,9 +64,8 @@ export class BodyPieces {
   whole(): Buffer {
     const first = this.#first ?? NOTHING;
     const last = this.#blocks.length - 1;
-    if (last === -1) return first;
     const filled = this.#blocks.map((block, i) => (i === last ? block.subarray(0, this.#filled) : block));
-    const whole = Buffer.concat([first, ...filled]);
+    const whole = last === -1 ? first : Buffer.concat([first, ...filled]);
     this.giveUp();
     return whole;
   }

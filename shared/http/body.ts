@@ -86,12 +86,17 @@ async function collect<Whole>(
   return new Promise((resolve, reject) => {
     const turn = new ReadingTurn(req.socket);
     let bytes = 0;
-    let isOver = false;
+    /** Until it is over: the listeners stay as long as the request, and would hold the whole body by it. */
+    let waiting: { resolve: typeof resolve; reject: typeof reject } | undefined = { resolve, reject };
+    const end = () => {
+      const ended = waiting;
+      waiting = undefined;
+      return ended;
+    };
     const fail = (reason: AppError): void => {
-      if (isOver) return;
-      isOver = true;
+      if (waiting === undefined) return;
       sink.giveUp();
-      reject(reason);
+      end()?.reject(reason);
     };
     const stop = (reason: AppError): void => {
       req.removeAllListeners("data");
@@ -106,15 +111,14 @@ async function collect<Whole>(
         return;
       }
       sink.add(chunk, bytes === declared && bytes === chunk.length);
-      if (isOver) return;
+      if (waiting === undefined) return;
       turn.has(chunk.length);
     });
     req.on("end", () => {
-      if (isOver) return;
+      if (waiting === undefined) return;
       try {
         const whole = sink.whole();
-        isOver = true;
-        resolve(whole);
+        end()?.resolve(whole);
       } catch (thrown) {
         fail(toAppError(thrown));
       }

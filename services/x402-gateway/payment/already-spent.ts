@@ -24,7 +24,7 @@ export type NoteSpent = ReturnType<typeof createNoteSpent>;
 
 /** Notes a refused payment for the operator: it may be that the payer has paid, and somebody else has sent the payment. */
 export function createNoteSpent({ spentElsewhere, clock, log }: Deps) {
-  /** While a refusal is believed (chains.ts) it is one and the same, and noted once. */
+  /** While a refusal is believed (chains.ts) it is one and the same for an address, and noted once. */
   const noted = new WeakSet<AlreadySpent>();
 
   return async function noteSpent(signed: SignedPayment, ids: JobIds, refusal: AlreadySpent): Promise<void> {

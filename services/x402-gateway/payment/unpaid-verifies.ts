@@ -26,7 +26,7 @@ export type Verifying = {
 export type Verified = {
   /** The URL of the facilitator that said yes, which is the one to settle. */
   facilitator: string;
-  /** Its verify does not count any more: the payment is claimed, or we are at fault that it is not. Twice does nothing. */
+  /** Its verify does not count any more: it has led to a payment, or our journal has failed. Twice does nothing. */
   giveBack(): void;
 };
 

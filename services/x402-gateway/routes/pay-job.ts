@@ -35,7 +35,7 @@ type PayJobDeps = {
   readPaidRequest: ReadPaidRequest;
   findKnown: FindKnown;
   knownOutcome: KnownOutcome;
-  /** How many verified payments may be under way, each with its body in memory. */
+  /** How many payments may be claimed and settled at a time, each with its body in memory. */
   paymentsInFlight: ConcurrencyLimit;
   check: CheckPayment;
   claim: ClaimPayment;
@@ -82,20 +82,17 @@ export function createPayJob(deps: PayJobDeps) {
     return outcome.kind === "known" ? knownOutcome(outcome.id) : outcome.paid;
   }
 
+  /** Copies of a payment that come at once wait for one claim, and take one place. */
   async function payOnce(req: IncomingMessage, request: PaidRequest): Promise<Known | Paid> {
     const known = await findKnown(request);
     if (known !== undefined) return known;
     const admitted = await admit(req, request);
     if (admitted.kind === "known") return admitted;
-    const { signed, verified } = admitted;
-    try {
-      return (
-        (await afterClaimAhead(request, signed.callId)) ??
-        (await paymentsInFlight.within(() => payNew(req, request, admitted)))
-      );
-    } catch (refusal) {
-      if (isOurFault(refusal)) verified.giveBack();
-      throw refusal;
+    for (;;) {
+      const ahead = claims.get(admitted.signed.callId);
+      if (ahead === undefined) return paymentsInFlight.within(() => payNew(req, request, admitted));
+      const claimed = await afterClaim(ahead, request);
+      if (claimed !== undefined) return claimed;
     }
   }
 
@@ -108,21 +105,30 @@ export function createPayJob(deps: PayJobDeps) {
     const { id } = payment.call;
     const claiming = claim(payment);
     claims.set(id, claiming);
-    const claimed = await claiming.finally(() => claims.delete(id));
+    const claimed = await settled(claiming);
+    claims.delete(id);
+    if (claimed.kind === "failed") {
+      if (isOurFault(claimed.error)) admitted.verified.giveBack();
+      throw claimed.error;
+    }
+    if (claimed.result.kind === "known") return claimed.result;
     admitted.verified.giveBack();
-    if (claimed.kind === "known") return claimed;
     lease.prove(); // anybody can sign a payment, and send it a thousand times; this one is to be settled
-    const settled = await settle(payment);
-    return { kind: "paid", paid: toPaidCall(settled, { replayed: false }) };
+    const paid = toPaidCall(await settle(payment), { replayed: false });
+    return { kind: "paid", paid };
   }
 
-  /** Copies of a payment that come at once wait for one claim, and take one place. */
-  async function afterClaimAhead(request: PaidRequest, callId: string): Promise<Known | undefined> {
-    const ahead = claims.get(callId);
-    if (ahead === undefined) return undefined;
+  /**
+   * What a copy's claim makes of this request: its call, or our failure. Undefined if the claim was refused: it may have come with
+   * another caller's proof, quote or identifier.
+   */
+  async function afterClaim(ahead: Promise<unknown>, request: PaidRequest): Promise<Known | undefined> {
     const outcome = await settled(ahead);
-    const known = await findKnown(request);
-    if (known === undefined && outcome.kind === "failed") throw outcome.error;
+    const failure = outcome.kind === "failed" && isOurFault(outcome.error) ? outcome : undefined;
+    const known = await findKnown(request).catch((error) => {
+      throw failure === undefined ? error : failure.error;
+    });
+    if (known === undefined && failure !== undefined) throw failure.error;
     return known;
   }
 
@@ -143,10 +149,8 @@ export function createPayJob(deps: PayJobDeps) {
 type Known = { kind: "known"; id: string };
 type Paid = { kind: "paid"; paid: PaidCall };
 
-/** What fails here, or is not tried for want of a place, is not the payer's fault. */
 function isOurFault(refusal: unknown): boolean {
-  const { code } = toAppError(refusal);
-  return code === "request.rate_limited" || CODES[code].status >= 500;
+  return CODES[toAppError(refusal).code].status >= 500;
 }
 
 function fieldsOf({ id: callId, terms, replayed, settlement }: PaidCall) {
@@ -311,12 +315,8 @@ export function createCheckPayment(deps: CheckDeps) {
   }
 
   /** Once more, if a body or a caller's contract took long. */
-  async function recent(since: Since, { signed, party }: Verifying, verified: Verified): Promise<Since> {
-    if (clock() - since.at <= UNUSED_MS) return since;
-    return sinceOf(signed, party).catch((error) => {
-      if (isOurFault(error)) verified.giveBack();
-      throw error;
-    });
+  async function recent(since: Since, { signed, party }: Verifying): Promise<Since> {
+    return clock() - since.at <= UNUSED_MS ? since : sinceOf(signed, party);
   }
 
   return async function check(req: IncomingMessage, paid: PaidRequest): Promise<Admitted> {
@@ -340,7 +340,7 @@ export function createCheckPayment(deps: CheckDeps) {
       const caller = await authorizeCaller({ job, req, body, payer, party });
       const verifying = { request, signed, party };
       const verified = await verifyUnspent(verifying);
-      const unused = await recent(since, verifying, verified);
+      const unused = await recent(since, verifying);
       assertWindow(decoded, offerSettings, clock());
       failpoint("x402.after_verify");
       return { kind: "admitted", signed, job, offer, body, caller, request, verified, since: unused };

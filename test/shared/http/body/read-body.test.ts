@@ -1,6 +1,10 @@
 import { createHash } from "node:crypto";
+import { EventEmitter, once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
+import { eventually } from "../../../../shared/dev/wait.ts";
 import { AppError, toAppError } from "../../../../shared/errors/app-error.ts";
 import { readBody } from "../../../../shared/http/body.ts";
 import { listen } from "../../../../shared/http/listen.ts";
@@ -40,4 +44,32 @@ test("what is thrown after the last byte refuses the body", async () => {
     return readBody(req, res, MIB, { onEnd }).then(String);
   });
   expect((await send(address, { path: "/", body: "a webhook" })).status).toBe(401);
+});
+
+setFlagsFromString("--expose-gc");
+const collect = runInNewContext("gc") as () => void;
+
+test.each([
+  ["one chunk", 20_000],
+  ["many chunks", MIB],
+])("a body of %s is free as soon as its reader lets it go, though the request waits on", async (_, bytes) => {
+  const bodies: WeakRef<Buffer>[] = [];
+  const readAndLetGo = async (req: IncomingMessage, res: ServerResponse) =>
+    void bodies.push(new WeakRef(await readBody(req, res, 2 * MIB)));
+  const free = new EventEmitter();
+  const address = await serve(async (req, res) => {
+    await readAndLetGo(req, res);
+    await once(free, "all");
+    return "let go";
+  });
+  const answers = Array.from({ length: 10 }, () =>
+    send(address, { path: "/", body: Buffer.alloc(bytes, "x") }),
+  );
+  await eventually("all are read", () => bodies.length === 10);
+  await eventually("none is kept", () => {
+    collect();
+    return bodies.every((body) => body.deref() === undefined);
+  });
+  free.emit("all");
+  for (const { text } of await Promise.all(answers)) expect(text).toBe("let go");
 });

@@ -244,8 +244,16 @@ test("copies of a payment that come at once take one place and keep one body whi
   expect(await x402.waiting()).toHaveLength(2);
 });
 
-test("however many copies of a payment come at once, there is a place for another payment", async () => {
-  const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 10 } });
+test("however many copies of a payment come at once, they are one claim, and there is a place for another payment", async () => {
+  const x402 = await fixture.gateway({
+    ...{ redisUrl: proxy.url, directUrl: fixture.redis.url },
+    x402: { settle_timeout_secs: 10 },
+  });
+  let claims = 0;
+  proxy.onCommand = (words) => {
+    if (STEPS.claim(words)) claims += 1;
+    return undefined;
+  };
   const headers = await x402.pay({ payer: fixture.payer });
   const another = await x402.pay({ payer: await newPayer(fixture.devnet) });
   // As long as the verify takes, all of them come to wait for it.
@@ -260,6 +268,7 @@ test("however many copies of a payment come at once, there is a place for anothe
   expect((await x402.post(another)).status).toBe(202);
   expect(answers).not.toContain(202);
   await Promise.all(copies);
+  expect(claims).toBe(2);
   expect(new Set(answers)).toEqual(new Set([202, 503]));
   expect(await x402.waiting()).toHaveLength(2);
 });
