@@ -16,7 +16,7 @@ import {
 import { DIFFICULTY, type FloodWorld, PROXY } from "./world.ts";
 
 /** What a gateway with default settings takes of memory at most under a flood; docs/operations.md says so too. */
-export const RSS_MIB_MAX = 512;
+export const RSS_MIB_MAX = 704;
 /** Of what honest clients ask for, so much is served beside every flood. */
 export const SERVED_SHARE_MIN = 0.9;
 
