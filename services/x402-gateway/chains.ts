@@ -140,7 +140,7 @@ function nameOf({ network, asset }: TokenName): string {
   return `${network}/${asset.toLowerCase()}`;
 }
 
-/** The same payment on many connections of an address is asked for once: what refuses one address, full lines, is not another's. */
+/** An address asks once for the same payment, on however many connections. Its full line at the node refuses no other address. */
 function createSinceOf(of: (token: TokenName) => PaymentChain, clock: Clock): SinceOf {
   const answers = createShortCache<Since>({ keptMs: REFUSED_MS, keeps: isRefusal, clock });
 

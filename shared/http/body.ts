@@ -88,15 +88,11 @@ async function collect<Whole>(
     let bytes = 0;
     /** Until it is over: the listeners stay as long as the request, and would hold the whole body by it. */
     let waiting: { resolve: typeof resolve; reject: typeof reject } | undefined = { resolve, reject };
-    const end = () => {
-      const ended = waiting;
-      waiting = undefined;
-      return ended;
-    };
     const fail = (reason: AppError): void => {
       if (waiting === undefined) return;
       sink.giveUp();
-      end()?.reject(reason);
+      waiting.reject(reason);
+      waiting = undefined;
     };
     const stop = (reason: AppError): void => {
       req.removeAllListeners("data");
@@ -117,8 +113,8 @@ async function collect<Whole>(
     req.on("end", () => {
       if (waiting === undefined) return;
       try {
-        const whole = sink.whole();
-        end()?.resolve(whole);
+        waiting.resolve(sink.whole());
+        waiting = undefined;
       } catch (thrown) {
         fail(toAppError(thrown));
       }

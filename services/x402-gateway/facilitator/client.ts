@@ -67,8 +67,8 @@ export function createFacilitatorClient({ url, credentials, clock }: Options): F
       const signal = AbortSignal.timeout(timeoutMs);
       const path = `${basePath}/${operation}`;
       const method = body === undefined ? "GET" : "POST";
-      let isUnsent = true;
       const answerBytesMax = operation === "supported" ? SUPPORTED_BYTES_MAX : ANSWER_BYTES_MAX;
+      let isUnsent = true;
       try {
         const call = { facilitator: url, operation, method, host: base.host, path, body } as const;
         const own = ofRequest && (await unlessLate(ofRequest(call), signal));

@@ -101,7 +101,7 @@ export function createDryRun(deps: Deps) {
   };
 }
 
-/** Beside those who pay, those who only try have little of the contracts' and the facilitators' time. */
+/** Beside those who pay, those who only try have little of the node's, the contracts' and the facilitators' time. */
 const DRY_RUNS = {
   max: 16,
   waitingMax: 64,

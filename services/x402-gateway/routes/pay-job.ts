@@ -53,8 +53,8 @@ export type PaymentAttempt = { ids: JobIds; startedAt: number; signed: SignedPay
 export type PayJob = ReturnType<typeof createPayJob>;
 
 /**
- * One request with a payment: `payJob`, `pay`, `payOnce` and `payNew` are its line, and `check` below has everything that can refuse it, before
- * money moves.
+ * One request with a payment: `payJob`, `pay`, `payOnce` and `payNew` are its line, and `check` below has everything that can
+ * refuse it, before money moves.
  */
 export function createPayJob(deps: PayJobDeps) {
   const { readPaidRequest, findKnown, knownOutcome, paymentsInFlight, check, claim, settle } = deps;
@@ -124,11 +124,9 @@ export function createPayJob(deps: PayJobDeps) {
    */
   async function afterClaim(ahead: Promise<unknown>, request: PaidRequest): Promise<Known | undefined> {
     const outcome = await settled(ahead);
-    const failure = outcome.kind === "failed" && isOurFault(outcome.error) ? outcome : undefined;
-    const known = await findKnown(request).catch((error) => {
-      throw failure === undefined ? error : failure.error;
-    });
-    if (known === undefined && failure !== undefined) throw failure.error;
+    if (outcome.kind === "done" || !isOurFault(outcome.error)) return findKnown(request);
+    const known = await findKnown(request).catch(() => undefined);
+    if (known === undefined) throw outcome.error;
     return known;
   }
 
@@ -287,7 +285,7 @@ type Admitted = {
 export type Manner = {
   /** Whether the body of a request for this job is read. */
   takesBody: (job: Job) => boolean;
-  /** Does what asks others, once the body is there. */
+  /** Does what asks others: the token's node, and once the body is there whoever else has a word in it. */
   inTurn: <Result>(party: string, work: () => Promise<Result>) => Promise<Result>;
 };
 
