@@ -63,7 +63,7 @@ export function createPaymentJournal(partition: Partition, large = partition) {
       return toPayment(id, found as [string[], string[]]);
     },
 
-    /** The id of the call that this payer bought under this identifier. */
+    /** The id of the call that this payer bought under this identifier or idempotency key. */
     async findIdentified(payer: string, identifier: string): Promise<string | undefined> {
       const key = keys.paymentIdentifier(payer, identifier);
       const [id, v] = await redis.hmget(key, "id", "v").catch(unreadable);
@@ -132,18 +132,20 @@ function createClaim(partition: Partition, large: Partition) {
   const claims = scriptByLane(partition, large, CLAIM);
 
   /** A key without use here repeats the payment's own key, because Redis Cluster wants every key declared. */
-  function claimKeys({ call, terms, identifier, callerNonce, quoteUse }: NewPayment): string[] {
+  function claimKeys({ call, callerNonce, quoteUse, ...payment }: NewPayment): string[] {
     const own = keys.payment(call.id);
+    const [identifier, idempotencyKey] = nameKeys(keys, { id: call.id, ...payment });
     return [
       keys.record(call.id),
       own,
       keys.paymentsDue,
       keys.payments,
-      keys.openPayments(terms.payer),
-      identifierKey(keys, { id: call.id, terms, identifier }),
+      keys.openPayments(payment.terms.payer),
+      identifier,
       callerNonce === undefined ? own : keys.callerNonce(callerNonce.hash),
       keys.paymentsUnresolved,
       quoteUse === undefined ? own : keys.usedQuote(quoteUse.digest),
+      idempotencyKey,
     ];
   }
 
@@ -152,10 +154,10 @@ function createClaim(partition: Partition, large: Partition) {
     { now, by, openMax, dueAt }: { now: number; by: string; openMax: number; dueAt: number },
     lane: Lane = "small",
   ): Promise<Claimed> => {
-    const { call, route, identifier, callerNonce, quoteUse } = payment;
+    const { call, route, callerNonce, quoteUse } = payment;
     const head = [call.id, call.sha256, route, now, dueAt, REMEMBERED_MS, by, openMax];
-    const flags = [identifier === undefined ? 0 : 1, callerNonce?.ttlMs ?? 0, quoteUse?.ttlMs ?? 0];
-    const reply = await claims[lane](claimKeys(payment), [...head, ...flags, ...fieldsOf(payment, now)]);
+    const ttls = [callerNonce?.ttlMs ?? 0, quoteUse?.ttlMs ?? 0];
+    const reply = await claims[lane](claimKeys(payment), [...head, ...ttls, ...fieldsOf(payment, now)]);
     return toClaimResult(reply as string[]);
   };
 }
@@ -275,7 +277,8 @@ function createTransitions({ redis, keys }: Partition) {
       const { id, terms } = payment;
       const ttlMs = Math.max(0, Number(terms.valid_before) * 1000 - now) + VOID_REMEMBERED_MS;
       const common = [...own(id), keys.paymentsDue, keys.openPayments(terms.payer)];
-      const touched = [...common, identifierKey(keys, payment), ...unresolved, ...usedKeys(payment)];
+      const [identifier, idempotencyKey] = nameKeys(keys, payment);
+      const touched = [...common, identifier, ...unresolved, ...usedKeys(payment), idempotencyKey];
       const decision = decided === undefined ? "" : JSON.stringify(decided);
       return toState(await toVoid(touched, [id, now, ttlMs, reason, decision, dispatches ?? "", ...from]));
     },
@@ -317,11 +320,11 @@ function createTransitions({ redis, keys }: Partition) {
 
     /** The call has ended: drops what was needed to finish it, and lets the rest expire. */
     async markEnded(payment: Payment, now: number): Promise<void> {
-      const { id, identifier, terms, settlement } = payment;
+      const { id, terms, settlement } = payment;
       const transfer = settlement && transferKey(keys, terms, settlement);
-      const common = [...own(id), keys.paymentsDue, identifierKey(keys, payment), keys.paymentsUnresolved];
-      const flags = [identifier === undefined ? 0 : 1, transfer === undefined ? 0 : 1];
-      await ended([...common, transfer ?? keys.payment(id)], [id, now, ...flags]);
+      const [identifier, idempotencyKey] = nameKeys(keys, payment);
+      const common = [...own(id), keys.paymentsDue, identifier, keys.paymentsUnresolved];
+      await ended([...common, transfer ?? keys.payment(id), idempotencyKey], [id, now]);
     },
   };
 }
@@ -338,12 +341,17 @@ export function paidQueueOf({ service_id, job_index }: PaymentTerms): QueueName 
   return queueOf({ origin: "x402", service_id, job_id: job_index });
 }
 
-/** The key of the payer's own identifier. If the payment has none, its own key, because Redis Cluster wants every key declared. */
-export function identifierKey(
+/**
+ * The keys of what the payer calls this purchase: his identifier and his idempotency key. In place of one that there is not stands the
+ * payment's own key, because Redis Cluster wants every key declared.
+ */
+export function nameKeys(
   keys: Partition["keys"],
-  { id, terms, identifier }: Pick<Payment, "id" | "terms" | "identifier">,
-): string {
-  return identifier === undefined ? keys.payment(id) : keys.paymentIdentifier(terms.payer, identifier);
+  { id, terms, identifier, idempotencyKey }: Pick<Payment, "id" | "terms" | "identifier" | "idempotencyKey">,
+): [identifier: string, idempotencyKey: string] {
+  const keyOf = (name: string | undefined) =>
+    name === undefined ? keys.payment(id) : keys.paymentIdentifier(terms.payer, name);
+  return [keyOf(identifier), keyOf(idempotencyKey)];
 }
 
 /** The key of the transfer that pays, by its place in the chain. Undefined if the chain has not shown it. */

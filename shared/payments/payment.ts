@@ -4,7 +4,7 @@ import type { EventOrder, TokenAuthorization } from "../ethereum/proof.ts";
 import { callIdFrom } from "../job-call/call-id.ts";
 import { JobCall, toJson } from "../job-call/job-call.ts";
 import type { RecordState } from "../queue/protocol.ts";
-import { isNewer, isNewerError, newer, VERSIONS } from "../redis/version.ts";
+import { isNewer, isNewerError, newer, PLAIN_PAYMENT, VERSIONS } from "../redis/version.ts";
 
 /**
  * The states of a paid call, in its one record (`{postern}:call:<id>`). They only move forward:
@@ -116,6 +116,8 @@ export type Payment = {
   acknowledged?: Decision | undefined;
   /** The client's own identifier of what it pays for. */
   identifier: string | undefined;
+  /** What the `Idempotency-Key` of its request stands for. */
+  idempotencyKey: string | undefined;
   /** The hash of the caller's nonce that this payment used up. */
   callerNonce: string | undefined;
   bodySha256: string;
@@ -137,6 +139,8 @@ export type NewPayment = {
   route: string;
   /** The client's own identifier of what it pays for. */
   identifier: string | undefined;
+  /** What the request's `Idempotency-Key` stands for: `key:` and its SHA-256, which is no client's own identifier. */
+  idempotencyKey: string | undefined;
   /** A caller's nonce that this payment uses up. */
   callerNonce: { hash: string; ttlMs: number } | undefined;
   /** An operator's quote that this payment uses up. */
@@ -145,9 +149,9 @@ export type NewPayment = {
 
 /** The fields of a new payment's hash, as a flat list in which names and values alternate. */
 export function fieldsOf(payment: NewPayment, now: number): (string | number | Buffer)[] {
-  const { call, terms, request, facilitator, sinceBlock, identifier, callerNonce } = payment;
+  const { call, terms, request, facilitator, sinceBlock, identifier, idempotencyKey, callerNonce } = payment;
   const fields = [
-    ["v", VERSIONS.payment],
+    ["v", idempotencyKey === undefined ? PLAIN_PAYMENT : VERSIONS.payment],
     ["call", toJson(call)],
     ["terms", JSON.stringify(terms)],
     ["request", JSON.stringify(request)],
@@ -157,6 +161,7 @@ export function fieldsOf(payment: NewPayment, now: number): (string | number | B
     ["dispatched_at", now],
     ["claimed_at", now],
     ...(identifier === undefined ? [] : [["identifier", identifier]]),
+    ...(idempotencyKey === undefined ? [] : [["idempotency_key", idempotencyKey]]),
     ...(callerNonce === undefined ? [] : [["caller_nonce", callerNonce.hash]]),
   ];
   return fields.flat() as (string | number | Buffer)[];
@@ -207,6 +212,7 @@ function read(id: string, record: Fields, payment: Fields): Payment {
     decided: settlement?.decided ?? parsed<Decision>(payment["decided"]),
     acknowledged: parsed<Decision>(payment["acknowledged"]),
     identifier: payment["identifier"],
+    idempotencyKey: payment["idempotency_key"],
     callerNonce: payment["caller_nonce"],
     bodySha256: record["bh"] ?? "",
     route: record["rt"] ?? "",

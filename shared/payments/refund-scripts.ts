@@ -8,12 +8,12 @@ import { TRANSFER_TAKEN } from "./scripts.ts";
  */
 
 /** How many KEYS and how many words of ARGV each case of an export has. */
-export const CASE_KEYS = 8;
+export const CASE_KEYS = 9;
 export const CASE_WORDS = 3;
 
 /**
- * KEYS export, rows, refunds, due, bytes; then for each case: record, payment, attempts, identifier, transfer that paid, since, failed,
- * the call in its queue. ARGV now, refund, whether an unknown effect will do, then the fields of the export and their number; then for
+ * KEYS export, rows, refunds, due, bytes; then for each case: record, payment, attempts, identifier, idempotency key, transfer that paid,
+ * since, failed, the call in its queue. ARGV now, refund, whether an unknown effect will do, then the fields of the export and their number; then for
  * each case: id, queue, row. A key that a case does not have repeats its payment.
  *
  * A case is looked at once more here: it is FAILED and lies among the failed calls, or DISCARDED; it is paid for sure; and its effect is
@@ -40,13 +40,13 @@ local first, moved = 5 + ARGV[4], 0
 for i = first, #ARGV, ${CASE_WORDS} do
   local id, queue, row = unpack(ARGV, i, i + ${CASE_WORDS - 1})
   local at = 5 + (i - first) / ${CASE_WORDS} * ${CASE_KEYS}
-  local record, payment, attempts, identifier, transfer, since, failed, job = unpack(KEYS, at + 1, at + ${CASE_KEYS})
+  local record, payment, attempts, identifier, idempotencyKey, transfer, since, failed, job = unpack(KEYS, at + 1, at + ${CASE_KEYS})
   if isCase(id, record, payment, failed) then
     redis.call('HSET', record, 'st', 'REFUND_PENDING', 'at', ARGV[1], 'v', ${VERSIONS.record})
     redis.call('HSET', payment, 'refund', ARGV[2])
     redis.call('HSETNX', payment, 'ended_at', ARGV[1])
     redis.call('HDEL', payment, 'call', 'request')
-    for _, key in ipairs({record, payment, attempts, identifier, transfer}) do redis.call('PERSIST', key) end
+    for _, key in ipairs({record, payment, attempts, identifier, idempotencyKey, transfer}) do redis.call('PERSIST', key) end
     redis.call('ZREM', KEYS[4], id)
     redis.call('ZREM', since, id)
     if redis.call('ZREM', failed, id) == 1 then
@@ -67,11 +67,11 @@ export const CLOSED = "CLOSED";
 
 /**
  * Lua with a function that takes a case off the pending ones. KEYS record, payment, refunds, export, rows; then what expires with the
- * record: attempts, identifier, transfer that paid. ARGV id.
+ * record: attempts, identifier, idempotency key, transfer that paid. ARGV id.
  */
 const END_CASE = `
 local function endCase(w)
-  for _, key in ipairs({KEYS[1], KEYS[2], unpack(KEYS, 6, 8)}) do redis.call('PEXPIRE', key, w) end
+  for _, key in ipairs({KEYS[1], KEYS[2], unpack(KEYS, 6, 9)}) do redis.call('PEXPIRE', key, w) end
   redis.call('ZREM', KEYS[3], ARGV[1])
   if redis.call('HINCRBY', KEYS[4], 'open', -1) > 0 then return end
   redis.call('PEXPIRE', KEYS[4], w)
@@ -86,9 +86,9 @@ end`;
 export const CLOSE = `${EVEN_IF_FULL}${unlessNewer("record")}${END_CASE}
 local st, w, late = unpack(redis.call('HMGET', KEYS[1], 'st', 'w', 'late'))
 if st ~= 'REFUND_PENDING' or late then return st end
-local by = redis.call('GET', KEYS[9])
+local by = redis.call('GET', KEYS[10])
 if by and by ~= ARGV[1] then return '${TRANSFER_TAKEN}' end
-redis.call('SET', KEYS[9], ARGV[1])
+redis.call('SET', KEYS[10], ARGV[1])
 redis.call('HSET', KEYS[1], 'st', 'REFUNDED', 'at', ARGV[2])
 redis.call('HSET', KEYS[2], 'refunded', ARGV[3])
 endCase(w)

@@ -4,7 +4,7 @@ import { AppError } from "../errors/app-error.ts";
 import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
 import { isNewer, newer, VERSIONS } from "../redis/version.ts";
-import { identifierKey, paidQueueOf, transferKey } from "./journal.ts";
+import { nameKeys, paidQueueOf, transferKey } from "./journal.ts";
 import { isDisputed, type PaymentSummary } from "./list.ts";
 import type { Payment, Refund, RefundTransfer } from "./payment.ts";
 import { CLOSE, CLOSED, EXPORT, WITHDRAW } from "./refund-scripts.ts";
@@ -147,11 +147,11 @@ export function createRefunds(partition: Partition) {
 type Keys = Partition["keys"];
 
 /** What expires with the record of a closed case, and does not expire before. A key that there is not repeats the payment's. */
-function besides(keys: Keys, payment: Payment): [string, string, string] {
+function besides(keys: Keys, payment: Payment): [string, string, string, string] {
   const { id, terms, settlement } = payment;
   return [
     keys.attempts(id),
-    identifierKey(keys, payment),
+    ...nameKeys(keys, payment),
     (settlement && transferKey(keys, terms, settlement)) ?? keys.payment(id),
   ];
 }

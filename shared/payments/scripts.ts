@@ -9,9 +9,10 @@ import { refuseNewer, unlessNewer, VERSIONS } from "../redis/version.ts";
  */
 
 /**
- * KEYS record, payment, due, payments, open, identifier, nonce, unresolved, quote.
- * ARGV id, body sha256, route, now, due at, window ms, by, most open payments, has identifier, nonce's ms to live (0: no
- * nonce), quote's ms to live (0: no quote), then the payment's fields. A known payment is answered before any limit is tested.
+ * KEYS record, payment, due, payments, open, identifier, nonce, unresolved, quote, idempotency key.
+ * ARGV id, body sha256, route, now, due at, window ms, by, most open payments, nonce's ms to live (0: no nonce), quote's ms to
+ * live (0: no quote), then the payment's fields. A known payment is answered before any limit is tested. An identifier or an
+ * idempotency key that it does not have repeats the payment.
  */
 export const CLAIM = `
 local id, bh, rt, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -21,25 +22,28 @@ if known[1] then${refuseNewer("record", "known[5]")}
   if known[4] == ARGV[7] and known[1] == 'SETTLING' then return {'NEW'} end
   return {'KNOWN', id}
 end
-if ARGV[9] == '1' then
-  local same = redis.call('HMGET', KEYS[6], 'id', 'bh', 'rt', 'v')
+local names = {KEYS[6], KEYS[10]}
+for _, name in ipairs(names) do
+  local same = name == KEYS[2] and {} or redis.call('HMGET', name, 'id', 'bh', 'rt', 'v')
   if same[1] then${refuseNewer("identifier", "same[4]")}
     if same[2] == bh and same[3] == rt then return {'KNOWN', same[1]} end
     return {'IDENTIFIER_CONFLICT'}
   end
 end
 if redis.call('SCARD', KEYS[5]) >= tonumber(ARGV[8]) then return {'TOO_MANY_OPEN'} end
-if ARGV[10] ~= '0' and redis.call('EXISTS', KEYS[7]) == 1 then return {'NONCE_USED'} end
-if ARGV[11] ~= '0' and redis.call('EXISTS', KEYS[9]) == 1 then return {'QUOTE_USED'} end
+if ARGV[9] ~= '0' and redis.call('EXISTS', KEYS[7]) == 1 then return {'NONCE_USED'} end
+if ARGV[10] ~= '0' and redis.call('EXISTS', KEYS[9]) == 1 then return {'QUOTE_USED'} end
 redis.call('HSET', KEYS[1], 'v', ${VERSIONS.record}, 'st', 'SETTLING', 'unsure', 0, 'bh', bh, 'rt', rt, 'w', ARGV[6], 'at', now, 'by', ARGV[7])
-redis.call('HSET', KEYS[2], unpack(ARGV, 12))
+redis.call('HSET', KEYS[2], unpack(ARGV, 11))
 redis.call('ZADD', KEYS[3], ARGV[5], id)
 redis.call('ZADD', KEYS[4], now, id)
 redis.call('ZADD', KEYS[8], now, id)
 redis.call('SADD', KEYS[5], id)
-if ARGV[9] == '1' then redis.call('HSET', KEYS[6], 'v', ${VERSIONS.identifier}, 'id', id, 'bh', bh, 'rt', rt) end
-if ARGV[10] ~= '0' then redis.call('SET', KEYS[7], id, 'PX', ARGV[10]) end
-if ARGV[11] ~= '0' then redis.call('SET', KEYS[9], id, 'PX', ARGV[11]) end
+for _, name in ipairs(names) do
+  if name ~= KEYS[2] then redis.call('HSET', name, 'v', ${VERSIONS.identifier}, 'id', id, 'bh', bh, 'rt', rt) end
+end
+if ARGV[9] ~= '0' then redis.call('SET', KEYS[7], id, 'PX', ARGV[9]) end
+if ARGV[10] ~= '0' then redis.call('SET', KEYS[9], id, 'PX', ARGV[10]) end
 return {'NEW'}`;
 
 /** KEYS record, payment. Answers the record's fields and the payment's. */
@@ -115,9 +119,9 @@ local refused = st == 'QUEUED' and addPaid(redis.call('HGET', KEYS[2], 'settleme
 return refused or st`;
 
 /**
- * KEYS record, payment, due, open, identifier, unresolved, in review, caller nonce, quote. ARGV id, now, ms to live, reason,
- * operator's decision or "", settle requests sent or "", from states... Changes one of these states to VOID and drops the body;
- * the payer's identifier, the caller's nonce and the quote can be used again. Answers the state found; nil if another number of
+ * KEYS record, payment, due, open, identifier, unresolved, in review, caller nonce, quote, idempotency key. ARGV id, now, ms to
+ * live, reason, operator's decision or "", settle requests sent or "", from states... Changes one of these states to VOID and drops
+ * the body; the payer's identifier and idempotency key, the caller's nonce and the quote can be used again. Answers the state found; nil if another number of
  * settle requests was sent.
  */
 export const VOID = `${EVEN_IF_FULL}${unlessNewer("record")}
@@ -135,7 +139,9 @@ for i = 7, #ARGV do
     redis.call('SREM', KEYS[4], ARGV[1])
     redis.call('ZREM', KEYS[6], ARGV[1])
     redis.call('ZREM', KEYS[7], ARGV[1])
-    if redis.call('HGET', KEYS[5], 'id') == ARGV[1] then redis.call('DEL', KEYS[5]) end
+    for _, name in ipairs({KEYS[5], KEYS[10]}) do
+      if redis.call('HGET', name, 'id') == ARGV[1] then redis.call('DEL', name) end
+    end
     for k = 8, 9 do
       if redis.call('GET', KEYS[k]) == ARGV[1] then redis.call('DEL', KEYS[k]) end
     end
@@ -203,8 +209,8 @@ export const SEARCHED = `${EVEN_IF_FULL}
 if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('HSET', KEYS[1], 'searched', ARGV[1]) end`;
 
 /**
- * KEYS record, payment, due, identifier, unresolved, transfer. ARGV id, now, has identifier, has transfer. Drops what was needed to finish
- * the call. A payment whose refund was exported meanwhile is kept until it is paid back.
+ * KEYS record, payment, due, identifier, unresolved, transfer, idempotency key. ARGV id, now. What it does not have repeats the
+ * payment. Drops what was needed to finish the call. A payment whose refund was exported meanwhile is kept until it is paid back.
  */
 export const ENDED = `${EVEN_IF_FULL}${unlessNewer("record")}
 local st = redis.call('HGET', KEYS[1], 'st')
@@ -217,9 +223,7 @@ if left < 0 then
 end
 redis.call('HDEL', KEYS[2], 'call', 'request')
 redis.call('HSETNX', KEYS[2], 'ended_at', ARGV[2])
-redis.call('PEXPIRE', KEYS[2], left)
-if ARGV[3] == '1' then redis.call('PEXPIRE', KEYS[4], left) end
-if ARGV[4] == '1' then redis.call('PEXPIRE', KEYS[6], left) end
+for _, key in ipairs({KEYS[2], KEYS[4], KEYS[6], KEYS[7]}) do redis.call('PEXPIRE', key, left) end
 redis.call('ZREM', KEYS[3], ARGV[1])
 redis.call('ZREM', KEYS[5], ARGV[1])`;
 

@@ -30,7 +30,8 @@
  *   {postern}:refund:<export>               hash: an export of refunds; its rows are JSON in the list {postern}:refund:<export>:rows
  *   {postern}:refunds                       zset: calls whose refund is exported and not seen on the chain, by the time of the export
  *   {postern}:refund-transfer:<network>:<tx>:<n>  string: the call that this transfer has paid back; it never expires
- *   {postern}:payment-id:<payer>:<id>       hash: the call that a payer's own payment identifier stands for
+ *   {postern}:payment-id:<payer>:<id>       hash: the call that a payer's own payment identifier stands for, or
+ *                                           his idempotency key: `key:` and its SHA-256
  *   {postern}:quote:<digest>                string: the call that used up an operator's quote
  *   {postern}:caller-nonce:<hash>           string: the call that used up a caller's nonce
  *   {postern}:pricing:proof:<hash>          hash: the quotes that a proof of work was used for (services/pricing)

@@ -12,7 +12,8 @@ export const VERSIONS = {
   record: 2,
   attempt: 1,
   failedHead: 1,
-  payment: 1,
+  /** That of a payment with an idempotency key, which has to be let go of with it. */
+  payment: 2,
   identifier: 1,
   refund: 1,
   rate: 1,
@@ -25,6 +26,9 @@ export const VERSIONS = {
 
 /** The record of a call that nobody paid for, or that has ended: releases that know of no refunds read it. */
 export const PLAIN_RECORD = 1;
+
+/** A payment without an idempotency key: releases that know of none read it. */
+export const PLAIN_PAYMENT = 1;
 
 type Versioned = keyof typeof VERSIONS;
 

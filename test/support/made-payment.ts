@@ -45,6 +45,7 @@ export function makePayment({ network, asset, body = Buffer.from("hello"), ...re
       terms,
       route: JOB_PATH,
       identifier: undefined,
+      idempotencyKey: undefined,
       callerNonce: undefined,
       quoteUse: undefined,
       sinceBlock: 0n,

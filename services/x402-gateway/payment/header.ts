@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { extractPaymentIdentifier, isValidPaymentId } from "@x402/extensions/payment-identifier";
+import { isValidPaymentId, PAYMENT_IDENTIFIER } from "@x402/extensions/payment-identifier";
 import { z } from "zod";
 import { firstProblem, messageForJson } from "../../../shared/config/problem.ts";
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
@@ -14,7 +14,7 @@ import {
 } from "../../../shared/ethereum/typed-data.ts";
 import { headerValues } from "../../../shared/http/headers.ts";
 import { paymentCallId } from "../../../shared/payments/payment.ts";
-import type { Token } from "../catalog.ts";
+import { chainIdOfV1, type Token } from "../catalog.ts";
 
 const V2_HEADER = "payment-signature";
 const V1_HEADER = "x-payment";
@@ -48,10 +48,25 @@ const payload = z.strictObject({
 
 const text = z.string().max(2000);
 
-const V2 = z.strictObject({
+/** A client that sends an identifier counts on being charged once, so an entry that is none is refused, not ignored. */
+const paymentIdentifier = z.looseObject({
+  info: z.looseObject({
+    required: z.boolean(),
+    id: z
+      .string()
+      .refine(isValidPaymentId, "must be 16 to 128 letters, digits, hyphens and underscores")
+      .optional(),
+  }),
+});
+
+/*
+ * Clients write more around a payment than the protocol has, so what is unknown there is left to the facilitator, which gets it as it
+ * came. What is signed, and what we match, is strict.
+ */
+const V2 = z.looseObject({
   x402Version: z.literal(2),
-  resource: z.looseObject({ url: text }).optional(),
-  accepted: z.strictObject({
+  resource: z.looseObject({ url: text }).nullish(),
+  accepted: z.looseObject({
     scheme: text,
     network: text,
     asset: text,
@@ -61,10 +76,17 @@ const V2 = z.strictObject({
     extra: z.record(z.string(), z.unknown()),
   }),
   payload,
-  extensions: z.record(z.string(), z.unknown()).optional(),
+  extensions: z.looseObject({ [PAYMENT_IDENTIFIER]: paymentIdentifier.optional() }).nullish(),
 });
 
-const V1 = z.strictObject({ x402Version: z.literal(1), scheme: text, network: text, payload });
+const V1 = z.looseObject({
+  x402Version: z.literal(1),
+  scheme: text,
+  network: text,
+  /** Some clients name the token, which version 1 leaves to the signature. */
+  asset: text.nullish(),
+  payload,
+});
 
 /** What a payment's header says: of the right shape, and not yet believed. */
 export type DecodedPayment = {
@@ -72,11 +94,14 @@ export type DecodedPayment = {
   signature: string;
   /** As sent, for the facilitator. */
   raw: object;
+  /** What the request's `Idempotency-Key` stands for. */
+  idempotencyKey: string | undefined;
 } & (
   | {
       version: 1;
       scheme: string;
       network: string;
+      asset: string | undefined;
       /** Finds the payment again once its token, which it does not name, was taken out of the configuration: it stands for the signature. */
       identifier: string;
     }
@@ -105,40 +130,62 @@ export function readPayment(req: IncomingMessage): DecodedPayment {
       reason: `${v2.length} of version 2 and ${v1.length} of version 1`,
     });
   }
-  return v2[0] === undefined ? decodeV1(v1[0] ?? "") : decodeV2(v2[0]);
+  const idempotencyKey = readIdempotencyKey(req);
+  return { ...(v2[0] === undefined ? decodeV1(v1[0] ?? "") : decodeV2(v2[0])), idempotencyKey };
 }
 
-function decodeV2(header: string): DecodedPayment {
+function decodeV2(header: string) {
   const raw = decode(header);
-  const { accepted, resource, payload: signed } = checked(V2, raw);
+  const { accepted, resource, extensions, payload: signed, ...beside } = checked(V2, raw);
+  assertAgreement(beside, accepted);
   return {
     version: 2,
     ...signed,
     accepted,
     resourceUrl: resource?.url,
-    identifier: identifierIn(raw),
+    identifier: extensions?.[PAYMENT_IDENTIFIER]?.info.id,
     raw,
-  };
+  } as const;
 }
 
-/** A client that sends an identifier counts on being charged once, so a malformed one is refused, not ignored. */
-function identifierIn(raw: object): string | undefined {
-  const payload = raw as Parameters<typeof extractPaymentIdentifier>[0];
-  const identifier = extractPaymentIdentifier(payload, false) ?? undefined;
-  if (identifier === undefined || isValidPaymentId(identifier)) return identifier;
-  throw malformed("the payment-identifier must be 16 to 128 letters, digits, hyphens and underscores");
+/**
+ * Some clients repeat scheme and network beside `accepted`. If they differ there, we and a facilitator could each believe another
+ * one, so that is no payment.
+ */
+function assertAgreement(
+  beside: Readonly<Record<string, unknown>>,
+  accepted: { scheme: string; network: string },
+) {
+  const { scheme = accepted.scheme, network = accepted.network } = beside;
+  if (scheme !== accepted.scheme) throw malformed("scheme: differs from accepted.scheme");
+  const isAlias = typeof network === "string" && `eip155:${chainIdOfV1(network)}` === accepted.network;
+  if (network !== accepted.network && !isAlias) throw malformed("network: differs from accepted.network");
 }
 
-function decodeV1(header: string): DecodedPayment {
+function decodeV1(header: string) {
   const raw = decode(header);
-  const { scheme, network, payload: signed } = checked(V1, raw);
-  return { version: 1, ...signed, scheme, network, identifier: identifierV1(network, signed), raw };
+  const { scheme, network, asset, payload: signed } = checked(V1, raw);
+  const identifier = identifierV1(network, signed);
+  return { version: 1, ...signed, scheme, network, asset: asset ?? undefined, identifier, raw } as const;
 }
 
 /** No client's own identifier has a colon. */
 function identifierV1(network: string, { authorization, signature }: z.output<typeof payload>): string {
   const { from, nonce } = authorization;
   return `v1:${sha256Hex(Buffer.from(`${network} ${from} ${nonce} ${signature}`.toLowerCase()))}`;
+}
+
+/** What an `Idempotency-Key` may be: visible ASCII. It is not parsed, so the quotes of the IETF's draft are part of it. */
+const IDEMPOTENCY_KEY = /^[!-~]{1,255}$/;
+
+/** The identifier that a request's `Idempotency-Key` stands for. Throws `request.malformed` if that is none. */
+function readIdempotencyKey(req: IncomingMessage): string | undefined {
+  const keys = headerValues(req, "idempotency-key");
+  const [key] = keys;
+  if (key === undefined) return undefined;
+  if (keys.length === 1 && IDEMPOTENCY_KEY.test(key)) return `key:${sha256Hex(Buffer.from(key))}`;
+  const detail = "Idempotency-Key must come once, as 1 to 255 visible ASCII characters";
+  throw AppError.public("request.malformed", detail);
 }
 
 function decode(header: string): object {
@@ -206,11 +253,11 @@ export function inAcceptedToken({ token, callId, ...payment }: SignedPayment): A
   return { ...payment, callId, token };
 }
 
-/** Version 1 names no asset: it means the token on its network whose domain the payer signed. */
+/** Version 1 need not name an asset: it means the token on its network whose domain the payer signed. */
 function isPaidIn(token: Token, decoded: DecodedPayment): boolean {
-  if (decoded.version === 1) return token.v1Network === decoded.network;
-  const { network, asset } = decoded.accepted;
-  return token.network === network && token.asset.toLowerCase() === asset.toLowerCase();
+  const { network, asset } = decoded.version === 1 ? decoded : decoded.accepted;
+  const isOnNetwork = (decoded.version === 1 ? token.v1Network : token.network) === network;
+  return isOnNetwork && (asset === undefined || token.asset.toLowerCase() === asset.toLowerCase());
 }
 
 /** The token as a payment of version 2 describes it itself: enough to find the payment again, and for nothing else. */

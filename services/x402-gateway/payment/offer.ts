@@ -1,5 +1,4 @@
 import { createHash } from "node:crypto";
-import { isDeepStrictEqual } from "node:util";
 import type { PaymentRequirements } from "@x402/core/types";
 import type { PaymentRequirementsV1 as Sdk } from "@x402/core/types/v1";
 import { SETTLE_MARGIN_SECS, type X402Toml } from "../../../shared/config/x402-toml.ts";
@@ -77,8 +76,8 @@ export function resourceOf(job: Job, publicUrl: string) {
 }
 
 /**
- * The offer as clients get it and give it back. A new field beside `extra` must also be in `accepted` of header.ts, which is
- * strict; a field that binds us must be in the terms and in their digest, under a new version of the digest's text.
+ * The offer as clients get it and give it back. A new field beside `extra` must also be in `accepted` of header.ts; a field
+ * that binds us must be in the terms and in their digest, under a new version of the digest's text.
  */
 function toRequirements(terms: OfferTerms, { name, version }: Token, extra: OfferExtra) {
   const { network, asset, payTo, amount, maxTimeoutSeconds } = terms;
@@ -192,14 +191,14 @@ function offerExtraIn({ quoteDigest, quoteExpiry, quoteMac }: Readonly<Record<st
   return { quoteDigest, quoteMac, quoteExpiry: quoteExpiry as number };
 }
 
-/** Core fields must be equal; of `extra` only our own fields must be, since clients may add to it. */
+/** Our own fields must be equal, in `extra` too. Clients may add to them; what they add binds nobody. */
 function isSubset(ours: ReturnType<typeof toRequirements>, theirs: PaymentV2["accepted"]): boolean {
   const { extra, ...core } = ours;
-  const { extra: theirExtra, ...theirCore } = theirs;
-  return (
-    isDeepStrictEqual(core, theirCore) &&
-    Object.entries(extra).every(([key, value]) => Object.hasOwn(theirExtra, key) && theirExtra[key] === value)
-  );
+  const areIn = (fields: object, theirFields: Readonly<Record<string, unknown>>) =>
+    Object.entries(fields).every(
+      ([key, value]) => Object.hasOwn(theirFields, key) && theirFields[key] === value,
+    );
+  return areIn(core, theirs) && areIn(extra, theirs.extra);
 }
 
 /** Whether the payment is valid for long enough to be settled. `now` is in unix milliseconds. Throws `payment.window_unusable`. */

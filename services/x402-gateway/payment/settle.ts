@@ -127,7 +127,8 @@ export function createSettle(deps: SettleDeps) {
 
 /** The payment as its claim has just made it. */
 function toSettling(payment: NewPayment, now: number): Payment {
-  const { call, terms, request, facilitator, sinceBlock, route, identifier, callerNonce } = payment;
+  const { call, terms, request, facilitator, sinceBlock, route, callerNonce } = payment;
+  const { identifier, idempotencyKey } = payment;
   return {
     id: call.id,
     state: "SETTLING",
@@ -146,6 +147,7 @@ function toSettling(payment: NewPayment, now: number): Payment {
     proven: false,
     reason: undefined,
     identifier,
+    idempotencyKey,
     callerNonce: callerNonce?.hash,
     bodySha256: call.sha256,
     route,

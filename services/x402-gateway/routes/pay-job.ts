@@ -19,6 +19,7 @@ import type { Since, SinceOf } from "../chains.ts";
 import { AlreadySpent, type NoteSpent } from "../payment/already-spent.ts";
 import {
   type AcceptedPayment,
+  type DecodedPayment,
   identifyPayment,
   inAcceptedToken,
   readPayment,
@@ -229,22 +230,26 @@ export function createReadPaidRequest({ catalog, admission, bodies, partyOf }: R
 export type FindKnown = ReturnType<typeof createFindKnown>;
 
 /**
- * Finds the call that this payment has already, or that was bought under its payment identifier. Throws `queue.unavailable`,
- * and `payment.conflict` or `payment.identifier_conflict` if the call was bought with another route or body.
+ * Finds the call that this payment has already, or that was bought under its payment identifier or its idempotency key. Throws
+ * `queue.unavailable`, and `payment.conflict` or `payment.identifier_conflict` if the call was bought with another route or body.
  */
 export function createFindKnown(journal: PaymentJournal) {
+  /** By the payment itself, then by what its payer calls the purchase. */
   async function lookUp({ callId, payer, decoded }: SignedPayment) {
-    const known = callId === undefined ? undefined : await journal.look(callId);
-    if (known !== undefined || decoded.identifier === undefined) return known;
-    const sameRequest = await journal.findIdentified(payer, decoded.identifier);
-    return sameRequest === undefined ? undefined : journal.look(sameRequest);
+    const own = callId === undefined ? undefined : await journal.look(callId);
+    if (own !== undefined) return { known: own, code: "payment.conflict" } as const;
+    for (const { name, code } of namesOf(callId, decoded)) {
+      const id = name === undefined ? undefined : await journal.findIdentified(payer, name);
+      const known = id === undefined ? undefined : await journal.look(id);
+      if (known !== undefined) return { known, code } as const;
+    }
+    return undefined;
   }
 
   return async function findKnown({ ids, signed, bodySha256 }: PaidRequest): Promise<Known | undefined> {
-    const known = await lookUp(signed);
-    if (known === undefined) return undefined;
-    const isSame = known.id === signed.callId || signed.decoded.version === 1;
-    const code = isSame ? "payment.conflict" : "payment.identifier_conflict";
+    const found = await lookUp(signed);
+    if (found === undefined) return undefined;
+    const { known, code } = found;
     const conflict = () => new AppError(code, { reason: `${known.id} was bought with another request` });
     if (known.route !== jobPath(ids)) throw conflict();
     // No more is read than the body that was paid for, and nothing of it is kept.
@@ -254,6 +259,19 @@ export function createFindKnown(journal: PaymentJournal) {
     if (sha256 !== known.bodySha256) throw conflict();
     return { kind: "known", id: known.id };
   };
+}
+
+/**
+ * What a payer calls the purchase, and the conflict of another request under that name. Of version 1 without a call the signer is not
+ * known, so only the identifier counts that stands for the signature.
+ */
+function namesOf(callId: string | undefined, { version, identifier, idempotencyKey }: DecodedPayment) {
+  const own = {
+    name: identifier,
+    code: version === 1 ? "payment.conflict" : "payment.identifier_conflict",
+  } as const;
+  const key = { name: idempotencyKey, code: "payment.identifier_conflict" } as const;
+  return callId === undefined ? [own] : [own, key];
 }
 
 type CheckDeps = {
@@ -363,7 +381,7 @@ function toNewPayment(
   now: number,
 ): NewPayment {
   const { token, decoded, payer, callId } = signed;
-  const { authorization, version, identifier } = decoded;
+  const { authorization, version, identifier, idempotencyKey } = decoded;
   const terms = {
     service_id: job.serviceId,
     job_index: job.jobIndex,
@@ -399,6 +417,7 @@ function toNewPayment(
     sinceBlock: since.block,
     route: jobPath(job),
     identifier,
+    idempotencyKey,
     callerNonce: caller?.nonce,
     quoteUse: job.operatorQuote && toQuoteUse(job.operatorQuote, now),
   };

@@ -69,7 +69,8 @@ test("of two claims of one payment, for two jobs or two bodies, the second is a 
   const first = await found(await payments.claim({ payer: PAYER, nonce }));
   const { call, request, route, facilitator, terms, sinceBlock } = first;
   if (call === undefined || request === undefined) throw new Error("a payment that is open has its call");
-  const again = { call, request, route, facilitator, terms, sinceBlock, identifier: undefined };
+  const names = { identifier: undefined, idempotencyKey: undefined };
+  const again = { call, request, route, facilitator, terms, sinceBlock, ...names };
   const claim = (changed: object, by = "another request") =>
     journal.claim(
       { ...again, callerNonce: undefined, quoteUse: undefined, ...changed },

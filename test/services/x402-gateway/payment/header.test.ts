@@ -1,8 +1,8 @@
 import type { PaymentRequirements } from "@x402/core/types";
 import type { PaymentRequirementsV1 } from "@x402/core/types/v1";
 import { describe, expect, test } from "vitest";
-import { inTime, JOB_PATH, requiredIn, useX402 } from "../../../fixtures/x402.ts";
-import { send } from "../../../support/http.ts";
+import { idIn, inTime, JOB_PATH, PRICE, requiredIn, type TestX402, useX402 } from "../../../fixtures/x402.ts";
+import { type Answer, send } from "../../../support/http.ts";
 import { encodeHeader, signPayment, signPaymentV1 } from "../../../support/sign-payment.ts";
 
 const fixture = useX402();
@@ -128,12 +128,95 @@ test("what is wrong with a payment's field is a sentence that names the field, i
   expect(said.size).toBeGreaterThan(30);
 });
 
-test("a payment with a field of a stranger's making is refused with no more of its name than is needed to find it", async () => {
-  const x402 = await fixture.gateway();
-  const offer = (await x402.ask()).v2.accepts[0] as PaymentRequirements;
-  const { payload } = await signPayment(offer, inTime({ payer: fixture.payer }));
-  const answer = await x402.post({
-    "PAYMENT-SIGNATURE": encodeHeader({ ...payload, ["n".repeat(3000)]: 1 }),
+test.each(["payload", "payload.authorization"])(
+  "what a payer signs is read strictly: a field of a stranger's making in %s is refused, with no more of its name than is needed to find it",
+  async (path) => {
+    const x402 = await fixture.gateway();
+    const { v2, v1 } = await x402.ask();
+    const by = inTime({ payer: fixture.payer });
+    const signed = await signPayment(v2.accepts[0] as PaymentRequirements, by);
+    const signedV1 = await signPaymentV1(v1[0] as PaymentRequirementsV1, by);
+    for (const [name, { payload }] of [
+      ["PAYMENT-SIGNATURE", signed],
+      ["X-PAYMENT", signedV1],
+    ] as const) {
+      const strange = withField(payload, [...path.split("."), "n".repeat(3000)], 1);
+      const answer = await x402.post({ [name]: encodeHeader(strange) });
+      expect(answer.json()["detail"]).toMatch(new RegExp(`^(?=.{67}: )${path}\\.n+\\.\\.\\.: unknown key$`));
+    }
+  },
+);
+
+/** What the facilitator is asked with. */
+const requestOf = async (x402: TestX402, answer: Answer) => (await x402.journal.find(idIn(answer)))?.request;
+
+describe("around what is signed", () => {
+  const [BESIDE, NULL] = [{ note: { is: "mine" }, list: [1] }, null];
+  test.each<[string, object]>([
+    ["fields that the protocol has not", BESIDE],
+    ["extensions: null", { extensions: NULL }],
+    ["resource: null", { resource: NULL }],
+    ["a scheme and a network that agree with accepted", { scheme: "exact", network: "eip155:84532" }],
+    ["the network's name in version 1", { network: "base-sepolia" }],
+    ["an extension that nobody declared", { extensions: { other: "anything" } }],
+  ])(
+    "a version 2 payment with %s is taken, and goes to the facilitator as it came",
+    async (_name, beside) => {
+      const x402 = await fixture.gateway();
+      const offer = (await x402.ask()).v2.accepts[0] as PaymentRequirements;
+      const { payload } = await signPayment(offer, inTime({ payer: fixture.payer }));
+      const sent = { ...payload, ...beside };
+      const headers = { "PAYMENT-SIGNATURE": encodeHeader(sent) };
+      const [first, again] = [await x402.post(headers), await x402.post(headers)];
+      expect([first.status, again.status, again.text]).toEqual([202, 202, first.text]);
+      expect((await requestOf(x402, first))?.paymentPayload).toEqual(sent);
+      expect(await fixture.charged()).toEqual([PRICE]);
+    },
+  );
+
+  test("what a client adds to the offer that it accepts binds nobody, and the facilitator is asked with our own", async () => {
+    const x402 = await fixture.gateway();
+    const offer = (await x402.ask()).v2.accepts[0] as PaymentRequirements;
+    const { payload } = await signPayment(offer, inTime({ payer: fixture.payer }));
+    const accepted = { ...offer, maxAmountRequired: "1", description: "mine", price: null };
+    const answer = await x402.post({ "PAYMENT-SIGNATURE": encodeHeader({ ...payload, accepted }) });
+    expect(answer.status).toBe(202);
+    expect(await requestOf(x402, answer)).toMatchObject({
+      paymentPayload: { accepted },
+      paymentRequirements: offer,
+    });
+    expect(await fixture.charged()).toEqual([PRICE]);
   });
-  expect(answer.json()["detail"]).toMatch(/^n{64}\.\.\.: unknown key$/);
+
+  test.each<[string, object]>([
+    ["another scheme than accepted", { scheme: "upto" }],
+    ["no scheme", { scheme: null }],
+    ["another network than accepted", { network: "eip155:8453" }],
+    ["another network's name", { network: "base" }],
+    ["a network that is no text", { network: 84_532 }],
+  ])(
+    "a version 2 payment with %s beside accepted is refused, lest a facilitator believe that",
+    async (_name, beside) => {
+      const x402 = await fixture.gateway();
+      const offer = (await x402.ask()).v2.accepts[0] as PaymentRequirements;
+      const { payload } = await signPayment(offer, inTime({ payer: fixture.payer }));
+      const answer = await x402.post({ "PAYMENT-SIGNATURE": encodeHeader({ ...payload, ...beside }) });
+      expect([answer.status, answer.json()["code"]]).toEqual([402, "payment.malformed"]);
+      expect(answer.json()["detail"]).toMatch(/^(scheme|network): differs from accepted\./);
+      expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+    },
+  );
+
+  test("a version 1 payment that names its token is taken, and one that names another is refused", async () => {
+    const x402 = await fixture.gateway();
+    const [offer] = (await x402.ask()).v1;
+    const { payload } = await signPaymentV1(offer as PaymentRequirementsV1, inTime({ payer: fixture.payer }));
+    const naming = (asset: unknown) =>
+      x402.post({ "X-PAYMENT": encodeHeader({ ...payload, asset, note: 1 }) });
+    const other = await naming("0x2222222222222222222222222222222222222222");
+    expect([other.status, other.json()["code"]]).toEqual([402, "payment.not_offered"]);
+    expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+    expect((await naming(offer?.asset.toLowerCase())).status).toBe(202);
+    expect(await fixture.charged()).toEqual([PRICE]);
+  });
 });

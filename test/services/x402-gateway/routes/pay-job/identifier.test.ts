@@ -93,15 +93,42 @@ test("a payer who has spent all he had gets the stored answer for a new payment 
   expect(await fixture.charged(payer)).toEqual([PRICE]);
 });
 
-test.each(["short", "a".repeat(129), "no spaces are allowed"])(
-  "an identifier of the wrong form is refused with 402, lest its sender count on it: %s",
-  async (id) => {
+const ill: Record<string, unknown> = {
+  "an id that is too short": { info: { required: false, id: "short" } },
+  "an id that is too long": { info: { required: false, id: "a".repeat(129) } },
+  "an id with a space": { info: { required: false, id: "no spaces are allowed" } },
+  "an id that is a number": { info: { required: false, id: 1_234_567_890_123_456 } },
+  "an id that is null": { info: { required: false, id: null } },
+  "an id that is a list": { info: { required: false, id: [ORDER_ID] } },
+  "no required": { info: { id: ORDER_ID } },
+  "a required that is text": { info: { required: "false", id: ORDER_ID } },
+  "its id outside of info": { required: false, id: ORDER_ID },
+  "an info that is text": { info: ORDER_ID },
+  "an info that is a list": { info: [{ required: false, id: ORDER_ID }] },
+  "the id alone": ORDER_ID,
+  null: null,
+  "a list": [],
+};
+test.each(Object.entries(ill))(
+  "a payment-identifier with %s is refused with 402, lest its sender count on it",
+  async (_what, entry) => {
     const x402 = await fixture.gateway();
-    const extensions = { "payment-identifier": { info: { required: false, id } } };
+    const extensions = { "payment-identifier": entry };
     const headers = await x402.pay({ payer: fixture.payer }, { extensions } as Partial<PaymentPayload>);
     const answer = await x402.post(headers);
     expect([answer.status, answer.json()["code"]]).toEqual([402, "payment.malformed"]);
+    expect(answer.json()["detail"]).toMatch(/^extensions\.payment-identifier/);
     expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
     expect(await fixture.charged()).toEqual([]);
   },
 );
+
+test("a client that only echoes our declaration has no identifier: two payments of its are two jobs", async () => {
+  const x402 = await fixture.gateway();
+  const { extensions } = (await x402.ask()).v2;
+  for (let times = 0; times < 2; times++)
+    expect((await x402.post(await x402.pay({ payer: fixture.payer }, { extensions } as never))).status).toBe(
+      202,
+    );
+  expect(await fixture.charged()).toEqual([PRICE, PRICE]);
+});

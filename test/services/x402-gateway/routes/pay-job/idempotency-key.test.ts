@@ -1,0 +1,167 @@
+import type { PaymentPayload } from "@x402/core/types";
+import { appendPaymentIdentifierToExtensions } from "@x402/extensions/payment-identifier";
+import { describe, expect, test } from "vitest";
+import { eventually } from "../../../../../shared/dev/wait.ts";
+import { keys } from "../../../../fixtures/redis.ts";
+import { idIn, JOB_PATH, PRICE, type TestX402, useX402 } from "../../../../fixtures/x402.ts";
+import { codeOf } from "../../../../support/books.ts";
+import { newPayer } from "../../../../support/devnet.ts";
+import { type Answer, send } from "../../../../support/http.ts";
+
+const fixture = useX402();
+const KEY = "order 4711, as it is called".replaceAll(" ", "_");
+const twoJobs = { prices: { "7": "1000000000000000", "8": "1000000000000000" } };
+
+type Pay = "pay" | "payV1";
+type More = Parameters<TestX402["post"]>[1];
+
+/** Signs anew, and sends the payment under this key. */
+async function buy(
+  x402: TestX402,
+  pay: Pay,
+  { key = KEY, payer = fixture.payer, ...more }: { key?: string; payer?: typeof fixture.payer } & More = {},
+): Promise<Answer> {
+  return x402.post({ ...(await x402[pay]({ payer })), "Idempotency-Key": key }, more);
+}
+
+describe.each(["pay", "payV1"] as const)("%s", (pay) => {
+  test(`a new payment under a used Idempotency-Key, for the same request, is one charge and gets the first answer (${pay})`, async () => {
+    const replicas = [await fixture.gateway(), await fixture.gateway()] as [TestX402, TestX402];
+    const [first, again] = [await buy(replicas[0], pay), await buy(replicas[1], pay)];
+    expect([first.status, again.status, again.text]).toEqual([202, 202, first.text]);
+    expect([first, again].map(({ headers }) => headers["idempotent-replayed"])).toEqual([undefined, "true"]);
+    expect(await fixture.charged()).toEqual([PRICE]);
+    expect((await fixture.asked()).settle).toBe(1);
+  });
+
+  test(`five payments at once under one Idempotency-Key are one charge (${pay})`, async () => {
+    const x402 = await fixture.gateway();
+    const answers = await Promise.all(Array.from({ length: 5 }, () => buy(x402, pay)));
+    expect(answers.map(({ status }) => status)).toEqual([202, 202, 202, 202, 202]);
+    expect(new Set(answers.map(({ text }) => text)).size).toBe(1);
+    expect(await fixture.charged()).toEqual([PRICE]);
+  });
+
+  test(`the same Idempotency-Key for another body or job is 409, and not charged (${pay})`, async () => {
+    const x402 = await fixture.gateway(twoJobs);
+    expect((await buy(x402, pay)).status).toBe(202);
+    for (const other of [{ body: "other" }, { path: "/x402/jobs/1/8" }]) {
+      const answer = await buy(x402, pay, other);
+      expect([answer.status, codeOf(answer)]).toEqual([409, "payment.identifier_conflict"]);
+    }
+    expect(await fixture.charged()).toEqual([PRICE]);
+  });
+
+  test(`the same Idempotency-Key of another payer is another key, and tells nothing of the first purchase (${pay})`, async () => {
+    const x402 = await fixture.gateway();
+    const other = await newPayer(fixture.devnet);
+    const [mine, theirs] = [await buy(x402, pay), await buy(x402, pay, { payer: other, body: "other" })];
+    expect([mine.status, theirs.status]).toEqual([202, 202]);
+    expect(theirs.headers["idempotent-replayed"]).toBeUndefined();
+    expect(idIn(theirs)).not.toBe(idIn(mine));
+    expect([await fixture.charged(), await fixture.charged(other)]).toEqual([[PRICE], [PRICE]]);
+  });
+
+  test(`two payments under two keys are two jobs (${pay})`, async () => {
+    const x402 = await fixture.gateway();
+    for (const key of ["a", '"a"']) expect((await buy(x402, pay, { key })).status).toBe(202);
+    expect(await fixture.charged()).toEqual([PRICE, PRICE]);
+  });
+
+  test(`a key whose payment turned out void can be used again (${pay})`, async () => {
+    const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
+    await fixture.devnet.control.fault({ on: "settle", kind: "drop", times: 1 });
+    const open = await x402.undisturbed(() => buy(x402, pay));
+    const payment = await x402.journal.find(idIn(open));
+    if (payment === undefined) throw new Error("it was claimed");
+    await x402.undisturbed(() => x402.journal.markVoid(payment, { reason: "a test" }, { now: Date.now() }));
+    const again = await buy(x402, pay);
+    expect([again.status, again.headers["idempotent-replayed"]]).toEqual([202, undefined]);
+    expect(await fixture.charged()).toEqual([PRICE]);
+  });
+});
+
+test("a payment of version 1 whose token is gone is found by its own signature alone, not by its payer's word and a key", async () => {
+  const before = await fixture.gateway();
+  const headers = { ...(await before.payV1({ payer: fixture.payer })), "Idempotency-Key": KEY };
+  const first = await before.post(headers);
+  expect(first.status).toBe(202);
+  const forged = await before.payV1({ payer: fixture.payer });
+  const { payload, ...rest } = JSON.parse(Buffer.from(forged["X-PAYMENT"] ?? "", "base64").toString());
+  const unsigned = { ...rest, payload: { ...payload, signature: `0x${"1".repeat(130)}` } };
+  await fixture.stop(before);
+
+  const asset = "0x2222222222222222222222222222222222222222";
+  const after = await fixture.gateway({ token: { asset }, early: true });
+  await eventually("it takes calls", () => after.gateway.readiness().ready);
+  const again = await after.post(headers);
+  expect([again.status, again.text]).toEqual([202, first.text]);
+  const header = {
+    "Idempotency-Key": KEY,
+    "X-PAYMENT": Buffer.from(JSON.stringify(unsigned)).toString("base64"),
+  };
+  // It is nobody's payment, so the books are not told of it.
+  const refused = await send(after.address, { path: JOB_PATH, headers: header, body: "hello" });
+  expect([refused.status === 202, refused.text.includes(idIn(first))]).toEqual([false, false]);
+  expect(await fixture.charged()).toEqual([PRICE]);
+});
+
+test("of a payment-identifier and an Idempotency-Key in one request each finds the purchase again", async () => {
+  const x402 = await fixture.gateway();
+  const identified = async (id: string, key?: string) => {
+    const extensions = structuredClone((await x402.ask()).v2.extensions ?? {});
+    appendPaymentIdentifierToExtensions(extensions, id);
+    const headers = await x402.pay({ payer: fixture.payer }, { extensions } as Partial<PaymentPayload>);
+    return x402.post({ ...headers, ...(key !== undefined && { "Idempotency-Key": key }) });
+  };
+  const first = await identified("order_0123456789abcdef", KEY);
+  const others = [
+    await identified("order_0123456789abcdef"),
+    await identified("order_0123456789abcdef", "another"),
+    await identified("another_0123456789abcdef", KEY),
+    await buy(x402, "pay"),
+  ];
+  for (const answer of others) expect([answer.status, answer.text]).toEqual([202, first.text]);
+  expect(await fixture.charged()).toEqual([PRICE]);
+});
+
+test("a payment-identifier that is written like a key's place in the journal finds nothing there", async () => {
+  const x402 = await fixture.gateway();
+  await buy(x402, "pay");
+  const [place = ""] = await x402.redis.keys(
+    keys.paymentIdentifier(fixture.payer.address.toLowerCase(), "key:*"),
+  );
+  const id = /key:[0-9a-f]{64}$/.exec(place)?.[0];
+  expect(id).toBeDefined();
+  const extensions = { "payment-identifier": { info: { required: false, id } } };
+  const answer = await x402.post(await x402.pay({ payer: fixture.payer }, { extensions } as never));
+  expect([answer.status, codeOf(answer)]).toEqual([402, "payment.malformed"]);
+});
+
+test("an Idempotency-Key is forgotten with its payment, and not before", async () => {
+  const x402 = await fixture.gateway();
+  const id = idIn(await buy(x402, "pay"));
+  const place = keys.paymentIdentifier(fixture.payer.address.toLowerCase(), "key:*");
+  const [key = ""] = await x402.redis.keys(place);
+  expect(await x402.redis.pttl(key)).toBe(-1);
+  const payment = await x402.journal.find(id);
+  if (payment === undefined) throw new Error("it was bought");
+  await x402.journal.markEnded(payment, Date.now());
+  const [left, leftOfPayment] = [await x402.redis.pttl(key), await x402.redis.pttl(keys.payment(id))];
+  expect(Math.abs(left - leftOfPayment)).toBeLessThan(1000);
+});
+
+test.each([
+  ["empty", ["Idempotency-Key", ""]],
+  ["longer than 255", ["Idempotency-Key", "k".repeat(256)]],
+  ["with a space", ["Idempotency-Key", "a b"]],
+  ["not ASCII", ["Idempotency-Key", "\u00e9"]],
+  ["there twice", ["Idempotency-Key", "a", "idempotency-key", "a"]],
+])("a paid request whose Idempotency-Key is %s is refused with 400, and not charged", async (_what, key) => {
+  const x402 = await fixture.gateway();
+  const payment = Object.entries(await x402.pay({ payer: fixture.payer })).flat();
+  const answer = await send(x402.address, { path: JOB_PATH, headers: [...payment, ...key], body: "hello" });
+  expect([answer.status, codeOf(answer)]).toEqual([400, "request.malformed"]);
+  expect(answer.json()["detail"]).toMatch(/^Idempotency-Key must/);
+  expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+});
