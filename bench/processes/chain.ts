@@ -1,5 +1,6 @@
+import { AUTHORIZATION_USED } from "../../shared/ethereum/eip3009.ts";
 import { addressWord, selectorOf, uintWord } from "../../shared/ethereum/encoding.ts";
-import { AUTHORIZATION_USED, TRANSFER } from "../../shared/ethereum/proof.ts";
+import { TRANSFER } from "../../shared/ethereum/proof.ts";
 import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
 
 type Settled = { asset: string; from: string; to: string; value: string; nonce: string; block: number };

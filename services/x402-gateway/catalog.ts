@@ -3,10 +3,12 @@ import type { JobPrice, PriceList } from "../../shared/config/job-pricing-toml.t
 import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import { chainIdOf } from "../../shared/ethereum/encoding.ts";
+import { permit2Separator } from "../../shared/ethereum/permit2.ts";
+import type { TransferMethod } from "../../shared/ethereum/transfer-rules.ts";
 import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
 import { type JobIds, jobKey } from "../../shared/job-call/job-ids.ts";
 import type { Logger } from "../../shared/log/logger.ts";
-import { currentOffers, type RateOf } from "../../shared/pricing/prices.ts";
+import { currentOffers, type RateOf, signingExtra } from "../../shared/pricing/prices.ts";
 import { isLive } from "../../shared/pricing/rates/source.ts";
 import { fixedRateOf } from "../../shared/pricing/rates/sources/fixed.ts";
 import type { Kinds } from "./facilitator/kinds.ts";
@@ -22,10 +24,10 @@ export type Token = {
   asset: string;
   symbol: string;
   payTo: string;
-  /** EIP-712 domain of the token. */
-  name: string;
-  version: string;
-  /** The domain separator, in hex without 0x. */
+  method: TransferMethod;
+  /** What a client needs to sign, beside our quote: an offer's `extra`. */
+  extra: Readonly<Record<string, string>>;
+  /** The separator of the EIP-712 domain that payers sign for, in hex without 0x. */
   separator: string;
   /** The network's name in version 1 of the protocol, if it has one that all clients of version 1 know. */
   v1Network: string | undefined;
@@ -230,11 +232,15 @@ export function jobPath(ids: JobIds): string {
 }
 
 function toToken(config: AcceptedToken): Token {
-  const { network, asset, symbol, pay_to: payTo, eip3009_name: name, eip3009_version: version } = config;
+  const { network, asset, symbol, pay_to: payTo, transfer_method: method } = config;
   const chainId = chainIdOf(network);
+  const common = { network, chainId, asset, symbol, payTo, method, extra: signingExtra(config) };
+  // Version 1 has no word for Permit2.
+  if (config.transfer_method === "permit2")
+    return { ...common, separator: permit2Separator(chainId), v1Network: undefined };
+  const { eip3009_name: name, eip3009_version: version } = config;
   const separator = domainSeparator({ name, version, chainId, verifyingContract: asset });
-  const v1Network = V1_NETWORKS[chainId];
-  return { network, chainId, asset, symbol, payTo, name, version, separator, v1Network };
+  return { ...common, separator, v1Network: V1_NETWORKS[chainId] };
 }
 
 /**

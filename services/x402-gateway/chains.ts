@@ -1,8 +1,9 @@
 import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
 import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
 import { type Chain, createChain } from "../../shared/ethereum/chain.ts";
+import type { EventOrder } from "../../shared/ethereum/eip3009.ts";
 import { chainIdOf } from "../../shared/ethereum/encoding.ts";
-import type { EventOrder } from "../../shared/ethereum/proof.ts";
+import { PERMIT2 } from "../../shared/ethereum/permit2.ts";
 import { createFairLimit, type FairLimit } from "../../shared/lifecycle/fair-limit.ts";
 import { createShortCache } from "../../shared/lifecycle/short-cache.ts";
 import type { Logger } from "../../shared/log/logger.ts";
@@ -22,7 +23,8 @@ const REFUSED_MS = 2000;
 /** The chain of a token, and how its contract is read. */
 export type TokenChain = {
   chain: Chain;
-  eventOrder: EventOrder;
+  /** Of a token of EIP-3009. */
+  eventOrder: EventOrder | undefined;
   /** Whether a call is queued only once the receipt of its transaction shows the payment. */
   wantsReceipt: boolean;
   watch: TokenWatch;
@@ -51,7 +53,7 @@ export type Since = {
 /**
  * Asks the chain whether this payment could be made now. A refusal is believed for two seconds. `party` is who asks: those who
  * wait for a node take turns. Throws `payment.spent_elsewhere`, `payment.rejected` if the payer has not so much,
- * `request.rate_limited`, and `payment.unavailable` if the node does not answer.
+ * `payment.allowance_required`, `request.rate_limited`, and `payment.unavailable` if the node does not answer.
  */
 export type SinceOf = (signed: AcceptedPayment, party: string) => Promise<Since>;
 
@@ -147,12 +149,14 @@ function createSinceOf(of: (token: TokenName) => PaymentChain, clock: Clock): Si
   async function ask(its: TokenChain, signed: AcceptedPayment, party: string): Promise<Since> {
     const { token, payer, decoded } = signed;
     const { nonce, value } = decoded.authorization;
-    const authorization = { asset: token.asset as `0x${string}`, from: payer, nonce };
+    const { method, asset } = token;
+    const authorization = { method, asset: asset as `0x${string}`, from: payer, nonce };
     await its.watch.assertSound().catch(asUnavailable);
     const reading = its.turns.within(party, () => its.chain.stateOf(authorization));
-    const { isSpent, balance, head } = await reading.catch(asUnavailable);
+    const { isSpent, balance, allowance, head } = await reading.catch(asUnavailable);
     if (isSpent) throw new AlreadySpent(head.number);
     if (balance < value) throw unfunded(balance, value);
+    if (allowance < value) throw unapproved(allowance, value);
     // For reorganisations: after one, the use may be in a block with a lower number.
     const depth = BigInt(its.chain.confirmations);
     return { block: head.number > depth ? head.number - depth : 0n, at: head.at };
@@ -169,7 +173,8 @@ function createSinceOf(of: (token: TokenName) => PaymentChain, clock: Clock): Si
 /** What is unused and paid for may be otherwise the next moment. */
 function isRefusal(outcome: Settled<Since>): boolean {
   if (outcome.kind === "done") return false;
-  return ["payment.rejected", "payment.spent_elsewhere"].includes(toAppError(outcome.error).code);
+  const { code } = toAppError(outcome.error);
+  return ["payment.rejected", "payment.allowance_required", "payment.spent_elsewhere"].includes(code);
 }
 
 function asUnavailable(cause: unknown): never {
@@ -181,5 +186,12 @@ function unfunded(balance: bigint, value: bigint): AppError {
   return new AppError("payment.rejected", {
     reason: `insufficient_funds: the payer has ${balance} of ${value} units`,
     publicDetail: "insufficient_funds: the payer has less of the token than the payment is worth",
+  });
+}
+
+function unapproved(allowance: bigint, value: bigint): AppError {
+  return new AppError("payment.allowance_required", {
+    reason: `Permit2 may move ${allowance} of ${value} units`,
+    publicDetail: `permit2_allowance_required: approve Permit2 (${PERMIT2}) at the token, once, and pay again`,
   });
 }

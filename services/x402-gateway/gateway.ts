@@ -19,6 +19,7 @@ import { type Chains, createChains } from "./chains.ts";
 import type { Authorize } from "./facilitator/authorize.ts";
 import { createFacilitators, createVerifyPayment, type Facilitators } from "./facilitator/pool.ts";
 import { createNoteSpent } from "./payment/already-spent.ts";
+import { createAskSigner } from "./payment/contract-signer.ts";
 import { createNarrowOffers } from "./payment/narrow-offers.ts";
 import { toOfferSettings } from "./payment/offer.ts";
 import { createReadOperatorQuote } from "./payment/operator-quote.ts";
@@ -30,7 +31,7 @@ import {
   createReview,
   createSettle,
 } from "./payment/settle.ts";
-import { createVerifyAtLimits } from "./payment/unpaid-verifies.ts";
+import { createUnpaidAllowances, createVerifyAtLimits } from "./payment/unpaid-verifies.ts";
 import { createCallerPolicy, createIsPermittedCaller } from "./policy/caller.ts";
 import { createReconcile } from "./reconciler/reconcile.ts";
 import { startReconciler } from "./reconciler/reconciler.ts";
@@ -123,23 +124,23 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   const paymentsInFlight = createPaymentsInFlight(bodyBytesMax);
   const verifyPayment = createVerifyPayment(facilitators, log);
   /** What dry-runs use up of a payer's verifies is not missed by his payments. */
-  const checkIn = (manner: Manner) =>
-    createCheckPayment({
+  const checkIn = (manner: Manner) => {
+    const { unpaid_verifies_per_payer: perPayer, unpaid_verifies_per_address: perAddress } = x402;
+    const allowances = createUnpaidAllowances(perPayer, perAddress, clock);
+    const { ofAddresses } = allowances;
+    return createCheckPayment({
       requestedJob,
       admission,
+      askSigner: createAskSigner({ chainOf: chains.of, ofAddresses, clock }),
       authorizeCaller,
-      verify: createVerifyAtLimits({
-        verifyPayment,
-        perPayer: x402.unpaid_verifies_per_payer,
-        perAddress: x402.unpaid_verifies_per_address,
-        clock,
-      }),
+      verify: createVerifyAtLimits({ verifyPayment, allowances, clock }),
       sinceOf: chains.sinceOf,
       offerSettings,
       bodyBytesMax,
       manner,
       clock,
     });
+  };
   const review = createReview({ journal, clock, log });
   const enqueueSettled = createEnqueueSettled({ journal, beginWrite, review, clock });
   const confirmSettlement = createConfirmSettlement({ chainOf, clock });

@@ -158,9 +158,9 @@ export function createRefuse({ challenge, requestedJob, statusUrlOf, clock, refu
     ids: JobIds | undefined,
     attempt: PaymentAttempt | undefined,
   ): AppError {
-    const job = ids && isPaymentRequired(refusal) ? jobOnOffer(req, ids) : undefined;
+    const job = ids && isOfferedAgain(refusal) ? jobOnOffer(req, ids) : undefined;
     const error = withOffer(refusal, job);
-    if (attempt && isPaymentRequired(error) && job !== undefined && job.prices.length > 0) {
+    if (attempt && isOfferedAgain(error) && job !== undefined && job.prices.length > 0) {
       challenge.askAgain(req, res, job, { code: error.code, detail: error.publicDetail });
     } else {
       const statusUrl = attempt && error instanceof OpenPaymentError ? statusUrlOf(error.callId) : undefined;
@@ -182,7 +182,8 @@ export function createRefuse({ challenge, requestedJob, statusUrlOf, clock, refu
       const { signed, startedAt } = attempt;
       refusals.note(error, {
         ...attempt.ids,
-        ...(signed?.callId !== undefined && { callId: signed.callId, payer: signed.payer }),
+        ...(signed?.callId !== undefined && { callId: signed.callId }),
+        ...(signed?.isProven && { payer: signed.payer }),
         ms: clock() - startedAt,
       });
     } catch (unforeseen) {
@@ -198,8 +199,9 @@ function withOffer(refusal: AppError, job: Job | undefined): AppError {
   return noOffer(job) ?? refusal;
 }
 
-function isPaymentRequired({ code }: AppError): boolean {
-  return CODES[code].status === 402;
+/** What a 402 or a 412 refuses is offered anew. */
+function isOfferedAgain({ code }: AppError): boolean {
+  return CODES[code].status === 402 || code === "payment.allowance_required";
 }
 
 function toExtra({ code }: AppError, ids: JobIds | undefined, statusUrl: string | undefined) {

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { EVENT_ORDERS } from "../ethereum/proof.ts";
+import { EVENT_ORDERS } from "../ethereum/eip3009.ts";
 import { JOB_INDEX_MAX, jobKey } from "../job-call/job-ids.ts";
 import {
   decimals,
@@ -11,7 +11,7 @@ import {
   tokenSymbol,
 } from "./evm-fields.ts";
 import { facilitatorKeys, facilitatorProblems, withFacilitators } from "./facilitators.ts";
-import { address, domainText, httpUrl, id, positive } from "./fields.ts";
+import { address, domainText, httpUrl, id, isTable, positive } from "./fields.ts";
 import type { Problem } from "./problem.ts";
 import { ratePerNativeUnit, rateProblems, rateSettings } from "./rate-source.ts";
 import { type Env, secretValues } from "./secrets.ts";
@@ -163,27 +163,40 @@ const defaultMode = z.enum(["public_paid", "disabled"], {
       : undefined,
 });
 
-const transferMethod = z.literal("eip3009", {
-  error: ({ input }) =>
-    input === "permit2"
-      ? 'permit2 is not supported yet; set "eip3009" if the token has transferWithAuthorization'
-      : 'must be "eip3009"',
-});
-
-/** A part of the token's EIP-712 domain, by which payers sign however the token moves. */
+/** A part of the token's EIP-712 domain. */
 const tokenDomain = (part: "name" | "version") =>
   z
     .string({
       error: ({ input }) =>
         input === undefined
-          ? `is missing: the token's EIP-712 domain, what its contract answers to ${part}(), whatever transfer_method is`
+          ? `is missing: the token's EIP-712 domain, what its contract answers to ${part}(); for a token without EIP-3009 set transfer_method = "permit2"`
           : undefined,
     })
     .pipe(domainText);
 
+const ofEip3009Alone = z
+  .never('belongs to transfer_method = "eip3009": Permit2 has a domain of its own, and other events')
+  .optional();
+
+/** What the contract of a token must have, by the method that moves it. */
+const methods = [
+  {
+    transfer_method: z.literal("eip3009"),
+    eip3009_name: tokenDomain("name"),
+    eip3009_version: tokenDomain("version"),
+    event_order: z.enum(EVENT_ORDERS).default("used_first"),
+  },
+  {
+    transfer_method: z.literal("permit2"),
+    eip3009_name: ofEip3009Alone,
+    eip3009_version: ofEip3009Alone,
+    event_order: ofEip3009Alone,
+  },
+] as const;
+
 /** One of `[[accepted_tokens]]`. `x402Problems` checks what lies between its keys. */
 export function acceptedToken(env: Env) {
-  return z.strictObject({
+  const common = {
     network,
     asset: evmAddress,
     symbol: tokenSymbol,
@@ -192,16 +205,23 @@ export function acceptedToken(env: Env) {
     rate_per_native_unit: ratePerNativeUnit(env),
     ...rateSettings,
     markup_bps: markupBps.default(0),
-    transfer_method: transferMethod.default("eip3009"),
-    eip3009_name: tokenDomain("name"),
-    eip3009_version: tokenDomain("version"),
     rpc_url: rpcUrl(env).optional(),
     settlement_proof: z.enum(["receipt", "facilitator"]).default("receipt"),
-    event_order: z.enum(EVENT_ORDERS).default("used_first"),
     confirmations: z.int().min(0).max(CONFIRMATIONS_MAX).default(2),
     refund_from: z.array(evmAddress).default([]),
     void_depth: z.int().min(1).max(100_000).default(VOID_DEPTH),
-  });
+  };
+  const [eip3009, permit2] = methods;
+  const either = z.discriminatedUnion(
+    "transfer_method",
+    [z.strictObject({ ...common, ...eip3009 }), z.strictObject({ ...common, ...permit2 })],
+    'must be "eip3009" or "permit2"',
+  );
+  return z.preprocess(withTransferMethod, either);
+}
+
+function withTransferMethod(token: unknown): unknown {
+  return isTable(token) ? { transfer_method: "eip3009", ...token } : token;
 }
 
 const job = { service_id: id, job_index: z.int().min(0).max(JOB_INDEX_MAX) };

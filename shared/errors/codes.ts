@@ -69,6 +69,11 @@ export const CODES = {
   },
   "payment.signature_invalid": { status: 402, retryable: false, title: "Payment's signature is not valid" },
   "payment.rejected": { status: 402, retryable: false, title: "Payment cannot be settled" },
+  "payment.allowance_required": {
+    status: 412,
+    retryable: false,
+    title: "Payer has not approved Permit2",
+  },
   "payment.void": { status: 402, retryable: false, title: "This payment did not happen and cannot any more" },
   "payment.spent_elsewhere": {
     status: 409,

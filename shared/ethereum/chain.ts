@@ -2,9 +2,9 @@ import type { Secret } from "../crypto/secret.ts";
 import { messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
 import { type Clock, delay } from "../time/clock.ts";
-import { addressWord, type Hex, selectorOf } from "./encoding.ts";
+import { askContract, type ContractVerdict, type Question } from "./contract-signature.ts";
+import { addressWord, type Hex, selectorOf, UINT256_MAX } from "./encoding.ts";
 import {
-  type AuthorizationName,
   createEvidence,
   createSpentBefore,
   type Depths,
@@ -13,7 +13,8 @@ import {
   type Spend,
 } from "./evidence.ts";
 import { createLogSearch } from "./logs.ts";
-import { type Proof, proofIn, type TokenAuthorization } from "./proof.ts";
+import { allowanceOf } from "./permit2.ts";
+import type { Proof } from "./proof.ts";
 import {
   type Block,
   ChainId,
@@ -28,6 +29,7 @@ import {
   WrongChain,
 } from "./rpc.ts";
 import { type CheckedToken, checkToken, type TokenFindings } from "./token-check.ts";
+import { type AuthorizationName, ruleOf, type TokenAuthorization } from "./transfer-rules.ts";
 import {
   createSentTransfers,
   createTransfers,
@@ -68,13 +70,12 @@ export type Chain = {
   /** The head as it is now. */
   freshHead(): Promise<Head>;
   transfersTo(range: TransferRange): AsyncGenerator<Transfer>;
-  /**
-   * Whether this authorization is used or cancelled, and how many units of the token its payer has, both at the newest block. No
-   * answer is older than the question.
-   */
-  stateOf(authorization: AuthorizationName): Promise<{ isSpent: boolean; balance: bigint; head: Head }>;
+  /** What could be paid by this authorization at the newest block. No answer is older than the question. */
+  stateOf(authorization: AuthorizationName): Promise<AuthorizationState>;
+  /** What the contract of a payer says of a signature, at the newest block. */
+  askContract(question: Question): Promise<ContractVerdict>;
   /** What has spent the authorization, in this block or one of the many before it. */
-  spentBefore(authorization: AuthorizationName, block: bigint): Promise<Spend | undefined>;
+  spentBefore(authorization: TokenAuthorization, block: bigint): Promise<Spend | undefined>;
   /** The wanted transfers from some senders, the oldest first. */
   transfersFrom(range: SentRange, isWanted: IsWanted): AsyncGenerator<SentTransfer>;
   /**
@@ -92,6 +93,16 @@ export type Chain = {
 
 type PlacedProof = Proof & { block: bigint };
 
+type AuthorizationState = {
+  /** Used, cancelled or invalidated. */
+  isSpent: boolean;
+  /** In units of the token. */
+  balance: bigint;
+  /** How many units its owner lets the method move. */
+  allowance: bigint;
+  head: Head;
+};
+
 export function createChain(options: Options): Chain {
   const { chainId, confirmations, clock, log } = options;
   const { rpcUrl: url, timeoutMs, answerBytesMax } = options;
@@ -101,23 +112,37 @@ export function createChain(options: Options): Chain {
   const heads = createHeadWatch(reads, chainId, clock, log);
 
   /** Behind one URL may be a node that does not know yet what another one has told: money that has just come, or a block. */
-  async function stateOf(authorization: AuthorizationName) {
+  async function atNewest<Answer>(ask: (head: Head) => Promise<Answer | undefined>): Promise<Answer> {
     for (let tries = HEAD_TRIES; tries > 0; tries--) {
       const head = await heads.fresh();
       if (heads.isBehind(head) && tries > 1) continue;
-      const [isSpent, balance] = await Promise.all([
-        untilKnown(() => isSpentAt(reads, authorization, head)),
-        untilKnown(() => balanceAt(reads, authorization, head)),
-      ]);
-      if (isSpent !== undefined && balance !== undefined) return { isSpent, balance, head };
+      const answer = await ask(head);
+      if (answer !== undefined) return answer;
     }
     throw unavailable("eth_call: the node does not know the block that it has just told");
+  }
+
+  function stateOf(authorization: AuthorizationName): Promise<AuthorizationState> {
+    const { method, asset, from } = authorization;
+    const balanceOf = { to: asset, data: `${BALANCE_OF}${addressWord(from)}` } as const;
+    return atNewest(async (head) => {
+      const [isSpent, balance, allowance] = await Promise.all([
+        untilKnown(() => isSpentAt(reads, authorization, head)),
+        untilKnown(() => unitsAt(reads, balanceOf, head)),
+        method === "permit2"
+          ? untilKnown(() => unitsAt(reads, allowanceOf(authorization), head))
+          : UINT256_MAX,
+      ]);
+      if (isSpent === undefined || balance === undefined || allowance === undefined) return undefined;
+      return { isSpent, balance, allowance, head };
+    });
   }
 
   return {
     confirmations,
     stateOf,
-    spentBefore: createSpentBefore(search),
+    askContract: (question) => atNewest((head) => untilKnown(() => askContract(reads, question, head))),
+    spentBefore: createSpentBefore(reads, search),
     evidenceOf: createEvidence(reads, search, options),
     head: heads.last,
     freshHead: heads.fresh,
@@ -126,9 +151,9 @@ export function createChain(options: Options): Chain {
     async proofOf(transaction, authorization) {
       const receipt = await reads.receipt(transaction).catch(unlessTooLong);
       if (receipt === "too long") return { kind: "none", block: 0n };
-      return receipt === null
-        ? undefined
-        : { ...proofIn(receipt, authorization), block: receipt.blockNumber };
+      if (receipt === null) return undefined;
+      const proof = await ruleOf(authorization).proofIn(receipt, reads.transaction);
+      return { ...proof, block: receipt.blockNumber };
     },
     isDeep(block) {
       const head = heads.last()?.number ?? block;
@@ -154,20 +179,19 @@ async function untilKnown<Answer>(read: () => Promise<Answer | undefined>): Prom
   return answer;
 }
 
-/** Undefined if the node has no such block. */
-async function balanceAt(
+/** The sum that the token answers with. Undefined if the node has no such block. */
+async function unitsAt(
   reads: Reads,
-  { asset, from }: AuthorizationName,
+  call: { to: Hex; data: Hex },
   { hash: blockHash }: Head,
 ): Promise<bigint | undefined> {
-  const data = `${BALANCE_OF}${addressWord(from)}` as const;
-  const balance = await reads.call({ to: asset, data }, { blockHash }).catch((error: unknown) => {
+  const units = await reads.call(call, { blockHash }).catch((error: unknown) => {
     if (error instanceof Reverted) throw error;
     return unlessRefused(error);
   });
-  if (balance === undefined) return undefined;
-  if (balance.length !== 66) throw unavailable("eth_call: the asset answers no balanceOf");
-  return BigInt(balance);
+  if (units === undefined) return undefined;
+  if (units.length !== 66) throw unavailable("eth_call: the asset tells neither balance nor allowance");
+  return BigInt(units);
 }
 
 function unlessWrongChain(error: unknown): TokenFindings {

@@ -1,12 +1,6 @@
-import { addressWord, bytes32Word, type Hex, selectorOf } from "./encoding.ts";
-import { addressTopic, type LogSearch } from "./logs.ts";
-import {
-  AUTHORIZATION_CANCELED,
-  AUTHORIZATION_USED,
-  type Proof,
-  proofIn,
-  type TokenAuthorization,
-} from "./proof.ts";
+import type { Hex } from "./encoding.ts";
+import type { LogSearch } from "./logs.ts";
+import type { Oddity, TransferRule } from "./proof.ts";
 import {
   type Block,
   type Log,
@@ -16,6 +10,7 @@ import {
   unlessRefused,
   unlessTooLong,
 } from "./rpc.ts";
+import { type AuthorizationName, ruleOf, stateCallOf, type TokenAuthorization } from "./transfer-rules.ts";
 
 /** What the chain says about one authorization. */
 type Evidence =
@@ -62,7 +57,7 @@ type View = {
 };
 
 /** What a search has found, and up to which block. One that the node has broken off has not seen all. */
-type Spends = { used?: Log; canceled?: Log; searched: bigint; isBrokenOff?: boolean };
+type Spends = { used?: Log; cancelled?: Log; searched: bigint; isBrokenOff?: boolean };
 
 /**
  * Behind one URL are several nodes, and each question may go to one that is behind the node that answered before. So that an
@@ -87,10 +82,10 @@ export function createEvidence(reads: Reads, search: LogSearch, depths: Depths):
     return spent === true ? judgeSilence(view, spends) : open(view, spends);
   };
 
-  async function judge({ used, canceled }: Spends, view: View): Promise<Evidence | undefined> {
+  async function judge({ used, cancelled }: Spends, view: View): Promise<Evidence | undefined> {
     if (used !== undefined) return judgeUse(used, view);
-    if (canceled === undefined || !(await isFinal(canceled.blockNumber, view))) return undefined;
-    return { kind: "unpaid", reason: "cancelled", block: canceled.blockNumber };
+    if (cancelled === undefined || !(await isFinal(cancelled.blockNumber, view))) return undefined;
+    return { kind: "unpaid", reason: "cancelled", block: cancelled.blockNumber };
   }
 
   async function judgeUse(used: Log, view: View): Promise<Evidence> {
@@ -99,7 +94,7 @@ export function createEvidence(reads: Reads, search: LogSearch, depths: Depths):
     if (receipt === "too long") return judgeTooLong(used, view);
     if (receipt?.blockHash !== used.blockHash) return { kind: "open" }; // the chain changed between two questions
     const { transactionHash: transaction, blockNumber: block } = receipt;
-    const proof = proofIn(receipt, authorization);
+    const proof = await ruleOf(authorization).proofIn(receipt, reads.transaction);
     if (proof.kind === "paid") {
       const isDeep = head.number - block >= BigInt(confirmations);
       if (!isDeep) return { kind: "open", seen: { transaction, block } };
@@ -107,7 +102,7 @@ export function createEvidence(reads: Reads, search: LogSearch, depths: Depths):
     }
     if (!(await isFinal(block, view))) return { kind: "open" };
     if (proof.kind === "none") return { kind: "unpaid", reason: "spent_otherwise", block };
-    return { kind: "contradiction", reason: `transaction ${transaction} ${oddityOf(proof, authorization)}` };
+    return { kind: "contradiction", reason: `transaction ${transaction} ${textOf(proof, authorization)}` };
   }
 
   async function judgeTooLong({ transactionHash, blockNumber }: Log, view: View): Promise<Evidence> {
@@ -130,13 +125,12 @@ export function createEvidence(reads: Reads, search: LogSearch, depths: Depths):
     // It may have been cancelled after its end.
     const wasSpent = await isSpentAt(reads, authorization, final);
     if (wasSpent === false) return { kind: "unpaid", reason: "expired", block: final.number };
-    if (endedFor <= LAG_SECONDS_MAX || spends.canceled !== undefined) return open(view, spends);
+    if (endedFor <= LAG_SECONDS_MAX || spends.cancelled !== undefined) return open(view, spends);
     const all = await spendsIn(view, at.since, "head");
     const found = await judge(all, view);
-    if (found !== undefined || all.canceled !== undefined || all.isBrokenOff)
+    if (found !== undefined || all.cancelled !== undefined || all.isBrokenOff)
       return found ?? open(view, spends);
-    const reason = `the authorization is spent, though by no transaction since block ${at.since}: it was spent before it was claimed, or the node lacks logs`;
-    return { kind: "contradiction", reason };
+    return { kind: "contradiction", reason: silenceOf(authorization, at.since) };
   }
 
   /** Blocks that may still change are searched again. */
@@ -147,22 +141,23 @@ export function createEvidence(reads: Reads, search: LogSearch, depths: Depths):
   }
 }
 
-function oddityOf(
-  proof: Extract<Proof, { kind: "unpaired" | "short" }>,
-  { eventOrder, value }: TokenAuthorization,
-): string {
-  return proof.kind === "unpaired"
-    ? `does not have the use of the authorization and its transfer beside each other as event_order = "${eventOrder}" has them`
-    : `has brought ${proof.value} of ${value} units: the token keeps a part of each transfer`;
+function textOf(proof: Oddity, authorization: TokenAuthorization): string {
+  switch (proof.kind) {
+    case "short":
+      return `has brought ${proof.value} of ${authorization.value} units: the token keeps a part of each transfer`;
+    case "wrapped":
+      return "has called the x402 proxy by another contract: it may have been with this permit, or with another one";
+    case "unpaired": {
+      const order = authorization.method === "eip3009" ? authorization.eventOrder : undefined;
+      return `does not have the use of the authorization and its transfer beside each other as event_order = "${order}" has them`;
+    }
+  }
 }
 
-export type AuthorizationName = Pick<TokenAuthorization, "asset" | "from" | "nonce">;
-
-function spendsOf({ asset, from, nonce }: AuthorizationName) {
-  return {
-    address: asset,
-    topics: [[AUTHORIZATION_USED, AUTHORIZATION_CANCELED], addressTopic(from), nonce],
-  };
+function silenceOf({ method }: TokenAuthorization, since: bigint): string {
+  return method === "permit2"
+    ? `the bit of the permit's nonce is set, though no call of the x402 proxy since block ${since} was with this permit: its payer has invalidated the nonce or used it otherwise, another contract has called the proxy, or the node lacks logs`
+    : `the authorization is spent, though by no transaction since block ${since}: it was spent before it was claimed, or the node lacks logs`;
 }
 
 /** The transaction that has used or cancelled an authorization. */
@@ -171,36 +166,35 @@ export type Spend = { transaction: Hex; block: bigint; how: "used" | "cancelled"
 const BLOCKS_BACK = 10_000n;
 const BLOCKS_AT_ONCE = 1000n;
 
-/** Searches the ten thousand blocks up to one, the newest thousand first. */
-export function createSpentBefore(search: LogSearch) {
+/** Searches the ten thousand blocks up to one, the newest thousand first. What only invalidates the nonce of a permit is not found. */
+export function createSpentBefore(reads: Reads, search: LogSearch) {
   async function lastIn(
-    authorization: AuthorizationName,
+    authorization: TokenAuthorization,
     range: { fromBlock: bigint; toBlock: bigint },
-  ): Promise<Log | undefined> {
-    let last: Log | undefined;
-    for await (const { logs } of search({ ...spendsOf(authorization), ...range })) last = logs.at(-1) ?? last;
+  ): Promise<Spend | undefined> {
+    const { traces, readTrace } = ruleOf(authorization);
+    let last: Spend | undefined;
+    for await (const { logs } of search({ ...traces, ...range })) {
+      for (const log of logs) {
+        const how = await readTrace(log, reads.transaction);
+        if (how !== undefined) last = { transaction: log.transactionHash, block: log.blockNumber, how };
+      }
+    }
     return last;
   }
 
   return async function spentBefore(
-    authorization: AuthorizationName,
+    authorization: TokenAuthorization,
     block: bigint,
   ): Promise<Spend | undefined> {
     const first = block > BLOCKS_BACK ? block - BLOCKS_BACK : 0n;
     for (let toBlock = block; toBlock >= first; toBlock -= BLOCKS_AT_ONCE) {
       const from = toBlock - BLOCKS_AT_ONCE + 1n;
-      const log = await lastIn(authorization, { fromBlock: from > first ? from : first, toBlock });
-      if (log === undefined) continue;
-      const how = log.topics[0] === AUTHORIZATION_USED ? "used" : "cancelled";
-      return { transaction: log.transactionHash, block: log.blockNumber, how };
+      const spend = await lastIn(authorization, { fromBlock: from > first ? from : first, toBlock });
+      if (spend !== undefined) return spend;
     }
     return undefined;
   };
-}
-
-function note(spends: Spends, logs: readonly Log[], toBlock: bigint): void {
-  for (const log of logs) spends[log.topics[0] === AUTHORIZATION_USED ? "used" : "canceled"] = log;
-  spends.searched = toBlock;
 }
 
 /** Searches for what has spent an authorization. */
@@ -211,6 +205,18 @@ function createSpendSearch(reads: Reads, search: LogSearch) {
     return (await reads.block(block)).timestamp > validBefore;
   }
 
+  async function note(
+    { readTrace }: TransferRule,
+    { logs, toBlock }: { logs: readonly Log[]; toBlock: bigint },
+    spends: Spends,
+  ): Promise<void> {
+    for (const log of logs) {
+      const how = await readTrace(log, reads.transaction);
+      if (how !== undefined) spends[how] = log;
+    }
+    spends.searched = toBlock;
+  }
+
   /** Ends with the first use, and mostly at the first block that is past the authorization's end. */
   return async function spendsIn(
     { authorization, head }: View,
@@ -218,14 +224,15 @@ function createSpendSearch(reads: Reads, search: LogSearch) {
     until: "end" | "head" = "end",
   ): Promise<Spends> {
     const { validBefore } = authorization;
-    const filter = { ...spendsOf(authorization), fromBlock, toBlock: head.number };
+    const rule = ruleOf(authorization);
+    const filter = { ...rule.traces, fromBlock, toBlock: head.number };
     const spends: Spends = { searched: fromBlock - 1n };
     const isDone = async (toBlock: bigint) =>
       spends.used !== undefined || (until === "end" && (await isPast(validBefore, toBlock, head)));
     try {
-      for await (const { logs, toBlock } of search(filter)) {
-        note(spends, logs, toBlock);
-        if (await isDone(toBlock)) break;
+      for await (const found of search(filter)) {
+        await note(rule, found, spends);
+        if (await isDone(found.toBlock)) break;
       }
     } catch (error) {
       // What was searched until now need not be searched again.
@@ -236,7 +243,7 @@ function createSpendSearch(reads: Reads, search: LogSearch) {
   };
 }
 
-/** The token says that it is unused at `head`. */
+/** The chain says that it is unused at `head`. */
 async function judgeUnused({ authorization, head, final }: View): Promise<Evidence> {
   if (head.timestamp <= authorization.validBefore) return { kind: "open" };
   const its = await final();
@@ -265,17 +272,18 @@ function createFinalBelow(reads: Reads, voidDepth: number) {
   };
 }
 
-/** Whether the token says that the authorization is spent at this block. Undefined if the node that was asked does not know the block. */
+/** Whether the chain says that the authorization is spent at this block. Undefined if the node that was asked does not know the block. */
 export async function isSpentAt(
   reads: Reads,
-  authorization: AuthorizationName,
+  name: AuthorizationName,
   { hash: blockHash }: Pick<Block, "hash">,
 ): Promise<boolean | undefined> {
-  const call = { to: authorization.asset, data: authorizationStateOf(authorization) };
+  const { isSpent, ...call } = stateCallOf(name);
   const state = await reads.call(call, { blockHash }).catch(unlessRefused);
   if (state === undefined) return undefined;
-  if (state.length !== 66) throw unavailable("eth_call: the asset answers no authorizationState");
-  return BigInt(state) !== 0n;
+  if (state.length !== 66)
+    throw unavailable(`eth_call: ${call.to} does not tell the state of an authorization`);
+  return isSpent(BigInt(state));
 }
 
 function once<Value>(read: () => Promise<Value>): () => Promise<Value> {
@@ -284,11 +292,4 @@ function once<Value>(read: () => Promise<Value>): () => Promise<Value> {
     reading ??= read();
     return reading;
   };
-}
-
-const AUTHORIZATION_STATE = selectorOf("authorizationState(address,bytes32)");
-
-/** Call data of `authorizationState(from, nonce)`, which is true once the nonce is used or cancelled. */
-export function authorizationStateOf({ from, nonce }: Pick<AuthorizationName, "from" | "nonce">): Hex {
-  return `${AUTHORIZATION_STATE}${addressWord(from)}${bytes32Word(nonce)}`;
 }

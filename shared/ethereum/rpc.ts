@@ -132,7 +132,7 @@ function refusalOf(error: RpcError, reason: string): AppError {
 
 /** Most nodes have code 3 or say "execution reverted"; some speak of the VM. */
 function isRevert({ code, message }: RpcError): boolean {
-  return code === 3 || /revert|invalid opcode|VM (execution|exception)/i.test(String(message));
+  return code === 3 || /revert|invalid opcode|out of ?gas|VM (execution|exception)/i.test(String(message));
 }
 
 /**
@@ -206,11 +206,18 @@ export const Receipt = z.nullable(
 );
 export type Receipt = NonNullable<z.infer<typeof Receipt>>;
 
+/** The parts of a transaction that say what it calls. `to` is null if it makes a contract. */
+const Transaction = z.object({ to: z.nullable(hex), input: hex });
+export type Transaction = z.infer<typeof Transaction>;
+
 export const ChainId = quantity;
 
 export function toQuantity(value: bigint): Hex {
   return `0x${value.toString(16)}`;
 }
+
+/** `gas` is how much it may use; without it as much as the node allows. */
+type EthCall = { to: Hex; data: Hex; gas?: bigint };
 
 /** The questions that are asked of a node about its blocks. */
 export type Reads = {
@@ -218,10 +225,12 @@ export type Reads = {
   block(at: "latest" | "finalized" | bigint): Promise<Block>;
   /** Null if the node knows no such transaction in its chain. */
   receipt(transaction: Hex): Promise<Receipt | null>;
+  /** A transaction that is in a block. Throws `payment.unavailable` if the node does not know it. */
+  transaction(hash: Hex): Promise<Transaction>;
   /** The code at this address in the latest block; `0x` if it is no contract. */
   code(address: Hex): Promise<Hex>;
   /** `eth_call` at this block. One that is named by its hash must still be in the chain (EIP-1898). */
-  call(call: { to: Hex; data: Hex }, at: bigint | "latest" | { blockHash: Hex }): Promise<Hex>;
+  call(call: EthCall, at: bigint | "latest" | { blockHash: Hex }): Promise<Hex>;
 };
 
 export function createReads(rpc: Rpc): Reads {
@@ -233,10 +242,17 @@ export function createReads(rpc: Rpc): Reads {
       return block;
     },
     receipt: (hash) => rpc({ method: "eth_getTransactionReceipt", params: [hash], answer: Receipt }),
+    async transaction(hash) {
+      const answer = z.nullable(Transaction);
+      const transaction = await rpc({ method: "eth_getTransactionByHash", params: [hash], answer });
+      if (transaction === null) throw unavailable(`eth_getTransactionByHash: the node does not know ${hash}`);
+      return transaction;
+    },
     code: (address) => rpc({ method: "eth_getCode", params: [address, "latest"], answer: hex }),
-    call: (call, at) => {
+    call: ({ gas, ...call }, at) => {
       const block = typeof at === "object" ? { ...at, requireCanonical: true } : named(at);
-      return rpc({ method: "eth_call", params: [call, block], answer: hex });
+      const transaction = gas === undefined ? call : { ...call, gas: toQuantity(gas) };
+      return rpc({ method: "eth_call", params: [transaction, block], answer: hex });
     },
   };
 }

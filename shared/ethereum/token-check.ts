@@ -1,7 +1,10 @@
+import { authorizationState } from "./eip3009.ts";
 import { addressWord, type Hex, selectorOf } from "./encoding.ts";
-import { authorizationStateOf } from "./evidence.ts";
 import { addressTopic, type LogSearch, topicOf } from "./logs.ts";
+import { allowanceOf, EXACT_PROXY, nonceBitmap, PERMIT2 } from "./permit2.ts";
+import type { StateCall } from "./proof.ts";
 import { type Block, type Reads, Reverted, unlessRefused } from "./rpc.ts";
+import { stateCallOf } from "./transfer-rules.ts";
 import { domainSeparator } from "./typed-data.ts";
 
 export type TokenFindings = {
@@ -12,7 +15,8 @@ export type TokenFindings = {
 };
 
 /** What x402.toml says of a token. */
-export type CheckedToken = { asset: Hex; decimals: number; eip3009_name: string; eip3009_version: string };
+export type CheckedToken = { asset: Hex; decimals: number } & (Eip3009Token | { transfer_method: "permit2" });
+type Eip3009Token = { transfer_method: "eip3009"; eip3009_name: string; eip3009_version: string };
 
 type Given = { chainId: number; voidDepth: number };
 
@@ -36,16 +40,41 @@ export async function checkToken(
   if ((await reads.code(asset)) === "0x")
     return { problems: [`there is no contract at ${asset}`], warnings: [] };
   const head = await reads.block("latest");
+  const { transfer_method: method } = token;
   const problems = [
     await decimalsProblem(reads, token),
-    await domainProblem(reads, token, chainId),
-    (await ask(reads, asset, authorizationStateOf(NOBODY)))?.length === 66
-      ? undefined
-      : "its contract answers no authorizationState(address,bytes32), which EIP-3009 wants",
-    await hashProblem(reads, asset, head),
+    ...(method === "permit2"
+      ? await permit2Problems(reads, asset)
+      : await eip3009Problems(reads, token, chainId)),
+    await hashProblem(reads, stateCallOf({ method, asset, ...NOBODY }), head),
   ];
   const warnings = [await finalityWarning(reads, voidDepth), await logsWarning(search, asset, head)];
   return { problems: problems.filter(isSaid), warnings: warnings.filter(isSaid) };
+}
+
+async function eip3009Problems(
+  reads: Reads,
+  token: CheckedToken & Eip3009Token,
+  chainId: number,
+): Promise<(string | undefined)[]> {
+  const isAnswered = await answers(reads, authorizationState({ asset: token.asset, ...NOBODY }));
+  return [
+    await domainProblem(reads, token, chainId),
+    isAnswered
+      ? undefined
+      : "its contract answers no authorizationState(address,bytes32), which EIP-3009 wants",
+  ];
+}
+
+/** The addresses of Permit2 and of the proxy are the same on each chain that has them. */
+async function permit2Problems(reads: Reads, asset: Hex): Promise<(string | undefined)[]> {
+  return [
+    (await answers(reads, nonceBitmap(NOBODY))) ? undefined : `its chain has no Permit2 at ${PERMIT2}`,
+    (await reads.code(EXACT_PROXY)) !== "0x" ? undefined : `its chain has no x402 proxy at ${EXACT_PROXY}`,
+    (await answers(reads, allowanceOf({ asset, from: NOBODY.from })))
+      ? undefined
+      : "its contract answers no allowance(address,address)",
+  ];
 }
 
 async function decimalsProblem(reads: Reads, { asset, decimals }: CheckedToken): Promise<string | undefined> {
@@ -59,7 +88,7 @@ async function decimalsProblem(reads: Reads, { asset, decimals }: CheckedToken):
 /** Most tokens tell the hash of their domain (as EIP-2612 has it), others its parts (EIP-5267). */
 async function domainProblem(
   reads: Reads,
-  token: CheckedToken,
+  token: CheckedToken & Eip3009Token,
   chainId: number,
 ): Promise<string | undefined> {
   const { asset, eip3009_name: name, eip3009_version: version } = token;
@@ -95,10 +124,9 @@ function hasParts(
 }
 
 /** What is asked at a block that was read must be answered by any of several nodes, or no payment is taken (EIP-1898). */
-async function hashProblem(reads: Reads, asset: Hex, head: Block): Promise<string | undefined> {
+async function hashProblem(reads: Reads, { to, data }: StateCall, head: Block): Promise<string | undefined> {
   const { hash: blockHash } = await reads.block(head.number > KNOWN_DEPTH ? head.number - KNOWN_DEPTH : 0n);
-  const call = { to: asset, data: authorizationStateOf(NOBODY) };
-  const isAnswered = await reads.call(call, { blockHash }).then(
+  const isAnswered = await reads.call({ to, data }, { blockHash }).then(
     () => true,
     (error: unknown) => unlessRefused(error) ?? error instanceof Reverted,
   );
@@ -123,6 +151,11 @@ async function logsWarning(
     return `its node gives no logs of ${LOG_SPAN_WANTED} blocks at once: each search costs many requests`;
   }
   return undefined;
+}
+
+/** Whether the contract has this function, which returns a word. */
+async function answers(reads: Reads, { to, data }: { to: Hex; data: Hex }): Promise<boolean> {
+  return (await ask(reads, to, data))?.length === 66;
 }
 
 /** Undefined if the contract has no such function; a node that cannot answer throws. */

@@ -1,37 +1,36 @@
+import { authorizationIn, type EventOrder, pairsIn } from "./eip3009.ts";
 import type { Hex } from "./encoding.ts";
 import { addressIn, addressTopic, type LogSearch } from "./logs.ts";
-import {
-  amountOf,
-  authorizationIn,
-  type EventOrder,
-  type Pair,
-  pairsIn,
-  positionIn,
-  TRANSFER,
-} from "./proof.ts";
+import { permitIn, transfersOf } from "./permit2.ts";
+import { amountOf, positionIn, TRANSFER } from "./proof.ts";
 import { type Log, type Reads, type Receipt, unavailable } from "./rpc.ts";
+import type { TransferMethod } from "./transfer-rules.ts";
 
 export type Transfer = {
   transaction: Hex;
   block: bigint;
-  logIndex: number;
+  /** Its place in its receipt (`positionIn`). */
+  position: number;
   from: Hex;
   to: Hex;
   value: bigint;
-  /** The authorization that moved it; absent if the transfer was made in another way. */
+  /** The authorization that moved it; absent if none shows. */
   authorization?: { authorizer: Hex; nonce: Hex };
 };
 
 export type TransferRange = {
   asset: Hex;
-  eventOrder: EventOrder;
+  method: TransferMethod;
+  /** Of a token of EIP-3009; `used_first` if it is not known. */
+  eventOrder: EventOrder | undefined;
   payTo: Hex;
   fromBlock: bigint;
   toBlock: bigint;
 };
 
-/** A transfer, and its place in its receipt (`positionIn`). */
-export type SentTransfer = Omit<Transfer, "authorization" | "logIndex"> & { position: number };
+export type SentTransfer = Omit<Transfer, "authorization">;
+
+type Authorized = { transfer: Log; authorization: NonNullable<Transfer["authorization"]> };
 
 export type SentRange = {
   asset: Hex;
@@ -55,9 +54,9 @@ export function createSentTransfers(reads: Reads, search: LogSearch) {
     const topics = [TRANSFER, senders.map(addressTopic)];
     for await (const { logs } of search({ address: asset, topics, fromBlock, toBlock })) {
       for (const log of logs) {
-        const { authorization: _, logIndex, ...transfer } = toTransfer(log, []);
+        const transfer = toTransfer(log);
         if (!known.has(transfer.from) || !isWanted(transfer)) continue;
-        yield { ...transfer, position: positionIn(await receiptOf(log), logIndex) };
+        yield { ...transfer, position: positionIn(await receiptOf(log), log.logIndex) };
       }
     }
   };
@@ -66,14 +65,35 @@ export function createSentTransfers(reads: Reads, search: LogSearch) {
 /** Yields every transfer of `asset` to `payTo` in a range of blocks, both ends included, the oldest first. */
 export function createTransfers(reads: Reads, search: LogSearch) {
   const receiptOf = createReceiptOf(reads);
+
+  async function authorizedIn(
+    receipt: Receipt,
+    { asset, method, eventOrder = "used_first" }: TransferRange,
+  ): Promise<readonly Authorized[]> {
+    if (method === "eip3009")
+      return pairsIn(receipt, asset, eventOrder).map(({ used, transfer }) => {
+        return { transfer, authorization: authorizationIn(used) };
+      });
+    const permit = permitIn(await reads.transaction(receipt.transactionHash));
+    const transfer = permit && transfersOf(receipt, permit)[0];
+    if (permit?.asset !== asset.toLowerCase() || transfer === undefined) return [];
+    return [{ transfer, authorization: { authorizer: permit.from, nonce: permit.nonce } }];
+  }
+
   return async function* transfersTo(range: TransferRange): AsyncGenerator<Transfer> {
-    const { asset, eventOrder, payTo, fromBlock, toBlock } = range;
+    const { asset, payTo, fromBlock, toBlock } = range;
     const topics = [TRANSFER, null, addressTopic(payTo)];
     for await (const { logs } of search({ address: asset, topics, fromBlock, toBlock })) {
       let receipt: Receipt | undefined;
+      let authorized: readonly Authorized[] = [];
       for (const log of logs) {
-        if (receipt?.transactionHash !== log.transactionHash) receipt = await receiptOf(log);
-        yield toTransfer(log, pairsIn(receipt, asset, eventOrder));
+        if (receipt?.transactionHash !== log.transactionHash) {
+          receipt = await receiptOf(log);
+          authorized = await authorizedIn(receipt, range);
+        }
+        const found = authorized.find(({ transfer }) => transfer.logIndex === log.logIndex);
+        const position = positionIn(receipt, log.logIndex);
+        yield { ...toTransfer(log), position, ...(found && { authorization: found.authorization }) };
       }
     }
   };
@@ -87,16 +107,13 @@ function createReceiptOf(reads: Reads) {
   };
 }
 
-function toTransfer(log: Log, pairs: readonly Pair[]): Transfer {
+function toTransfer(log: Log): Omit<SentTransfer, "position"> {
   const [, from, to] = log.topics as [Hex, Hex, Hex];
-  const pair = pairs.find(({ transfer }) => transfer.logIndex === log.logIndex);
   return {
     transaction: log.transactionHash,
     block: log.blockNumber,
-    logIndex: log.logIndex,
     from: addressIn(from),
     to: addressIn(to),
     value: amountOf(log),
-    ...(pair && { authorization: authorizationIn(pair.used) }),
   };
 }

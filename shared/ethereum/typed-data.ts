@@ -30,11 +30,12 @@ export function hashOfText(text: string): string {
   return keccak256Hex(Buffer.from(text)).slice(2);
 }
 
-function hashOfWords(...words: readonly string[]): string {
+/** Keccak-256 of 32-byte words in hex without 0x, such as a struct's type hash and its members (EIP-712, hashStruct). */
+export function hashOfWords(...words: readonly string[]): string {
   return keccak256Hex(Buffer.from(words.join(""), "hex")).slice(2);
 }
 
-/** An EIP-3009 authorization to charge `from` once. Addresses and nonce are 0x hex, times are unix seconds. */
+/** What a payer signs to be charged once, in the terms of EIP-3009. Addresses and nonce are 0x hex, times are unix seconds. */
 export type Authorization = {
   from: `0x${string}`;
   to: `0x${string}`;

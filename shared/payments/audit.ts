@@ -1,17 +1,20 @@
 import type { Chain } from "../ethereum/chain.ts";
+import type { EventOrder } from "../ethereum/eip3009.ts";
 import { chainIdOf } from "../ethereum/encoding.ts";
-import type { EventOrder } from "../ethereum/proof.ts";
+import type { TransferMethod } from "../ethereum/transfer-rules.ts";
 import type { Transfer } from "../ethereum/transfers.ts";
 import { inPages } from "../redis/pages.ts";
 import { countsAsPaid, type PaymentList, type PaymentSummary } from "./list.ts";
-import { type PaymentTerms, paymentCallId, type Settlement, toAuthorization } from "./payment.ts";
+import { type PaymentTerms, paymentCallId, showsTransfer, toAuthorization } from "./payment.ts";
 
 /** The transfers to audit: of one token, to one recipient, in a range of blocks, both ends inclusive. */
 type AuditedRange = {
   /** CAIP-2. */
   network: string;
   asset: string;
-  eventOrder: EventOrder;
+  method: TransferMethod;
+  /** Of a token of EIP-3009. */
+  eventOrder: EventOrder | undefined;
   payTo: string;
   fromBlock: bigint;
   toBlock: bigint;
@@ -65,8 +68,15 @@ export function createMatchTransfers({
     }
   }
 
+  /** A transfer that shows no authorization may have been taken for a payment by an operator. */
+  async function idsOf(transfers: readonly Transfer[], range: AuditedRange): Promise<(string | undefined)[]> {
+    const places = transfers.map(({ transaction, position }) => ({ transaction, position }));
+    const taken = await payments.paidBy(range.network, places);
+    return transfers.map((transfer, i) => idOf(transfer, range) ?? taken[i]);
+  }
+
   async function judge(transfers: readonly Transfer[], range: AuditedRange) {
-    const ids = transfers.map((transfer) => idOf(transfer, range));
+    const ids = await idsOf(transfers, range);
     const known = await payments.read(ids.filter((id) => id !== undefined));
     const byId = new Map(known.flatMap((payment) => (payment === undefined ? [] : [[payment.id, payment]])));
     return transfers.map((transfer, i) => toFinding(transfer, ids[i], byId.get(ids[i] ?? "")));
@@ -74,10 +84,10 @@ export function createMatchTransfers({
 
   /** A payment claimed before the range may have been made within it: the chain shows in which block. */
   async function isMissing({ settlement, sinceBlock, terms }: PaymentSummary, range: AuditedRange) {
-    const { transaction } = settlement as Settlement;
+    if (settlement === undefined) return false;
     const authorization = toAuthorization(terms, range.eventOrder);
-    const proof = await chain.proofOf(transaction as `0x${string}`, authorization);
-    if (proof?.kind !== "paid") return sinceBlock >= range.fromBlock;
+    const proof = await chain.proofOf(settlement.transaction as `0x${string}`, authorization);
+    if (proof === undefined || !showsTransfer(proof, settlement)) return sinceBlock >= range.fromBlock;
     return proof.block >= range.fromBlock && proof.block <= range.toBlock;
   }
 }
@@ -90,11 +100,11 @@ function toFinding(transfer: Transfer, callId: string | undefined, payment: Paym
   return { kind: "matched", transfer } as const;
 }
 
-/** The id of the call that this transfer pays for. Undefined if it was not made with an authorization (EIP-3009). */
-function idOf({ authorization }: Transfer, { network, asset }: AuditedRange): string | undefined {
+/** The id of the call that this transfer pays for. Undefined if no authorization shows that it was made by one. */
+function idOf({ authorization }: Transfer, { network, asset, method }: AuditedRange): string | undefined {
   if (authorization === undefined) return undefined;
   const { authorizer: payer, nonce } = authorization;
-  return paymentCallId({ chainId: chainIdOf(network), asset, payer, nonce });
+  return paymentCallId({ chainId: chainIdOf(network), method, asset, payer, nonce });
 }
 
 /** The nonce alone is not enough, because its owner may sign another transfer with it. */

@@ -92,6 +92,18 @@ export function createPaymentList(partition: Partition) {
     return ids.map((id, i) => toSummary(id, found[i] ?? []));
   }
 
+  /** The ids of the calls that these transfers pay for, in their order. Undefined for one that pays for none. */
+  async function paidBy(
+    network: string,
+    transfers: readonly { transaction: string; position: number }[],
+  ): Promise<(string | undefined)[]> {
+    if (transfers.length === 0) return [];
+    const keyOf = ({ transaction, position }: (typeof transfers)[number]) =>
+      keys.paidTransfer(network, transaction, position);
+    const taken = await redis.mget(transfers.map(keyOf));
+    return taken.map((id) => id ?? undefined);
+  }
+
   /** The payments that match, newest first. */
   async function* matching(filter: PaymentFilter): AsyncGenerator<PaymentSummary> {
     for await (const ids of newestFirst(partition, filter)) {
@@ -114,7 +126,7 @@ export function createPaymentList(partition: Partition) {
     }
   }
 
-  return { read, matching, prune };
+  return { read, paidBy, matching, prune };
 }
 
 /**
@@ -195,6 +207,7 @@ const UNKNOWN_TERMS: PaymentTerms = {
     nonce: "?",
   },
   ...{ amount: "0", valid_after: "0", valid_before: "0", quote_digest: "?", x402_version: 2, body_bytes: 0 },
+  transfer_method: "eip3009",
 };
 
 function parseIfPossible(text: string | null | undefined) {

@@ -1,6 +1,13 @@
 import { z } from "zod";
 import { AppError, messageOf } from "../errors/app-error.ts";
-import type { EventOrder, TokenAuthorization } from "../ethereum/proof.ts";
+import type { EventOrder } from "../ethereum/eip3009.ts";
+import { PERMIT2 } from "../ethereum/permit2.ts";
+import type { Proof } from "../ethereum/proof.ts";
+import {
+  type TokenAuthorization,
+  TRANSFER_METHODS,
+  type TransferMethod,
+} from "../ethereum/transfer-rules.ts";
 import { callIdFrom } from "../job-call/call-id.ts";
 import { JobCall, toJson } from "../job-call/job-call.ts";
 import type { RecordState } from "../queue/protocol.ts";
@@ -38,6 +45,8 @@ export const PaymentTerms = z.object({
   valid_before: decimal,
   quote_digest: z.string(),
   x402_version: z.literal([1, 2]),
+  /** Absent in the records of releases that knew only one. */
+  transfer_method: z.enum(TRANSFER_METHODS).default("eip3009"),
   /** The size of the request's body. */
   body_bytes: z.number(),
 });
@@ -118,6 +127,8 @@ export type Payment = {
   identifier: string | undefined;
   /** What the `Idempotency-Key` of its request stands for. */
   idempotencyKey: string | undefined;
+  /** If a contract has signed, the hash of what it signed and of its signature: the same contract may say something else by now. */
+  signedSha256: string | undefined;
   /** The hash of the caller's nonce that this payment used up. */
   callerNonce: string | undefined;
   bodySha256: string;
@@ -141,6 +152,8 @@ export type NewPayment = {
   identifier: string | undefined;
   /** What the request's `Idempotency-Key` stands for: `key:` and its SHA-256, which is no client's own identifier. */
   idempotencyKey: string | undefined;
+  /** If a contract has signed, the hash of what it signed and of its signature. */
+  signedSha256: string | undefined;
   /** A caller's nonce that this payment uses up. */
   callerNonce: { hash: string; ttlMs: number } | undefined;
   /** An operator's quote that this payment uses up. */
@@ -149,9 +162,10 @@ export type NewPayment = {
 
 /** The fields of a new payment's hash, as a flat list in which names and values alternate. */
 export function fieldsOf(payment: NewPayment, now: number): (string | number | Buffer)[] {
-  const { call, terms, request, facilitator, sinceBlock, identifier, idempotencyKey, callerNonce } = payment;
+  const { call, terms, request, facilitator, sinceBlock, callerNonce } = payment;
+  const { identifier, idempotencyKey, signedSha256 } = payment;
   const fields = [
-    ["v", idempotencyKey === undefined ? PLAIN_PAYMENT : VERSIONS.payment],
+    ["v", isPlain(payment) ? PLAIN_PAYMENT : VERSIONS.payment],
     ["call", toJson(call)],
     ["terms", JSON.stringify(terms)],
     ["request", JSON.stringify(request)],
@@ -162,9 +176,15 @@ export function fieldsOf(payment: NewPayment, now: number): (string | number | B
     ["claimed_at", now],
     ...(identifier === undefined ? [] : [["identifier", identifier]]),
     ...(idempotencyKey === undefined ? [] : [["idempotency_key", idempotencyKey]]),
+    ...(signedSha256 === undefined ? [] : [["signed_sha256", signedSha256]]),
     ...(callerNonce === undefined ? [] : [["caller_nonce", callerNonce.hash]]),
   ];
   return fields.flat() as (string | number | Buffer)[];
+}
+
+/** Whether releases that know neither idempotency keys nor Permit2 can finish it. */
+function isPlain({ idempotencyKey, terms }: NewPayment): boolean {
+  return idempotencyKey === undefined && terms.transfer_method === "eip3009";
 }
 
 /**
@@ -213,6 +233,7 @@ function read(id: string, record: Fields, payment: Fields): Payment {
     acknowledged: parsed<Decision>(payment["acknowledged"]),
     identifier: payment["identifier"],
     idempotencyKey: payment["idempotency_key"],
+    signedSha256: payment["signed_sha256"],
     callerNonce: payment["caller_nonce"],
     bodySha256: record["bh"] ?? "",
     route: record["rt"] ?? "",
@@ -245,13 +266,14 @@ function toObject(fields: readonly string[]): Record<string, string> {
   return object;
 }
 
-/** The authorization that the payer signed (EIP-3009), in the form in which the chain is asked about it. */
+/** What the payer signed, in the form in which the chain is asked about it. `eventOrder` is that of the token, if it is one of EIP-3009. */
 export function toAuthorization(
   terms: Omit<PaymentTerms, "quote_digest" | "x402_version" | "body_bytes">,
-  eventOrder: EventOrder,
+  eventOrder: EventOrder = "used_first",
 ): TokenAuthorization {
+  const { transfer_method: method } = terms;
   return {
-    eventOrder,
+    ...(method === "eip3009" ? { method, eventOrder } : { method }),
     asset: terms.asset as `0x${string}`,
     from: terms.payer as `0x${string}`,
     to: terms.pay_to as `0x${string}`,
@@ -260,6 +282,12 @@ export function toAuthorization(
     validAfter: BigInt(terms.valid_after),
     validBefore: BigInt(terms.valid_before),
   };
+}
+
+/** Whether the proof shows the settlement's transfer: by itself, or as one that an operator has taken for it. */
+export function showsTransfer(proof: Proof, { by, position }: Settlement): boolean {
+  if (proof.kind === "paid") return true;
+  return proof.kind === "wrapped" && by === "operator" && proof.positions.some((each) => each === position);
 }
 
 /** The settlement as the client is told of it. */
@@ -274,21 +302,26 @@ export function toSettlement(
 }
 
 /**
- * The call id of a payment. Token, payer and the nonce that the payer chose identify a payment (EIP-3009), so every replica
- * knows the id before the payment settles, and afterwards the chain alone is enough to compute it.
+ * The call id of a payment. The payer, the nonce that the payer chose, and the contract that takes this nonce once identify a payment,
+ * so every replica knows the id before the payment settles, and afterwards the chain alone is enough to compute it. That contract is
+ * the token (EIP-3009), or Permit2 for all its tokens.
  */
 export function paymentCallId({
   chainId,
+  method,
   asset,
   payer,
   nonce,
 }: {
   chainId: number;
+  method: TransferMethod;
   asset: string;
   payer: string;
+  /** 32 bytes in hex. */
   nonce: string;
 }): string {
-  return callIdFrom(String(chainId), asset.toLowerCase(), payer.toLowerCase(), nonce.toLowerCase());
+  const contract = method === "permit2" ? PERMIT2 : asset;
+  return callIdFrom(String(chainId), contract.toLowerCase(), payer.toLowerCase(), nonce.toLowerCase());
 }
 
 /** A payment that has moved money, whatever its state is now. */

@@ -2,13 +2,14 @@ import type { Audit } from "../audit/audit.ts";
 import type { Clock } from "../time/clock.ts";
 import type { Found, PaymentJournal } from "./journal.ts";
 import { type Decision, type Payment, toSettlement } from "./payment.ts";
+import { TRANSFER_TAKEN } from "./scripts.ts";
 
 /**
- * An operator's decision on a payment in REVIEW, or that he has seen what contradicts one whose call has run. `position` is that of the
- * transfer, if the chain was asked (`positionIn`).
+ * An operator's decision on a payment in REVIEW, or that he has seen what contradicts one whose call has run. `positions` are those of
+ * transfers that may be the payment's (`positionIn`): the first one pays for it that pays for no other. None if no chain was asked.
  */
 export type Verdict =
-  | { kind: "settled"; transaction: string; position: number | undefined }
+  | { kind: "settled"; transaction: string; positions: readonly number[] }
   | { kind: "void" }
   | { kind: "acknowledged" };
 
@@ -57,18 +58,28 @@ export function createResolve({
   };
 
   /** Returns the state found. */
-  function decide(
+  async function decide(
     payment: Payment,
     verdict: Exclude<Verdict, { kind: "acknowledged" }>,
     decided: Decision,
   ): Promise<Found> {
-    const fromReview = { now: clock(), from: ["REVIEW"] } as const;
-    if (verdict.kind === "void") {
-      return journal.markVoid(payment, { reason: BY_OPERATOR, decided }, fromReview);
+    if (verdict.kind === "settled") return enqueue(payment, verdict, decided);
+    return journal.markVoid(payment, { reason: BY_OPERATOR, decided }, { now: clock(), from: ["REVIEW"] });
+  }
+
+  async function enqueue(
+    payment: Payment,
+    { transaction, positions }: Extract<Verdict, { kind: "settled" }>,
+    decided: Decision,
+  ): Promise<Found> {
+    const places = positions.length === 0 ? [{}] : positions.map((position) => ({ position }));
+    let found: Found = TRANSFER_TAKEN;
+    for (const place of places) {
+      const settlement = { ...toSettlement(payment, { transaction, by: "operator", ...place }), decided };
+      const times = { now: clock(), from: ["REVIEW"], dueAt: clock() } as const;
+      found = await journal.enqueueSettled(payment, { settlement, proven: false }, times);
+      if (found !== TRANSFER_TAKEN) break;
     }
-    const { transaction, position } = verdict;
-    const known = { transaction, by: "operator", ...(position !== undefined && { position }) } as const;
-    const settlement = { ...toSettlement(payment, known), decided };
-    return journal.enqueueSettled(payment, { settlement, proven: false }, { ...fromReview, dueAt: clock() });
+    return found;
   }
 }

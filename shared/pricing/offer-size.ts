@@ -1,7 +1,7 @@
 import type { PriceList } from "../config/job-pricing-toml.ts";
 import type { AcceptedToken, X402Toml } from "../config/x402-toml.ts";
 import { type JobIds, jobKey } from "../job-call/job-ids.ts";
-import { settlementEndpoint, tokenAmount } from "./prices.ts";
+import { settlementEndpoint, signingExtra, tokenAmount } from "./prices.ts";
 
 /**
  * What proxies have for the head of an answer, if nobody says otherwise: nginx a page of memory, which is 4 kB on most machines.
@@ -62,7 +62,7 @@ function longerOf(one: JobIds, other: JobIds): JobIds {
 const HIGH_RATE = "1000000";
 
 function offerBytes(token: AcceptedToken, priceWei: bigint, maxTimeoutSeconds: number): number {
-  const { network, asset, pay_to: payTo, eip3009_name: name, eip3009_version: version } = token;
+  const { network, asset, pay_to: payTo } = token;
   const { decimals, markup_bps, rate_per_native_unit: rate, max_rate = HIGH_RATE } = token;
   const amount = tokenAmount(priceWei, {
     decimals,
@@ -72,7 +72,7 @@ function offerBytes(token: AcceptedToken, priceWei: bigint, maxTimeoutSeconds: n
   const quote = { quoteDigest: "x".repeat(66), quoteExpiry: 2_000_000_000, quoteMac: "x".repeat(43) };
   const offer = {
     ...{ scheme: "exact", network, asset, amount: String(amount), payTo, maxTimeoutSeconds },
-    extra: { name, version, ...quote },
+    extra: { ...signingExtra(token), ...quote },
   };
   return Buffer.byteLength(JSON.stringify(offer));
 }

@@ -1,5 +1,5 @@
 import type { JobPrice, PriceList } from "../config/job-pricing-toml.ts";
-import type { X402Toml } from "../config/x402-toml.ts";
+import type { AcceptedToken, X402Toml } from "../config/x402-toml.ts";
 import { UINT256_MAX } from "../ethereum/encoding.ts";
 import { type JobIds, jobKey } from "../job-call/job-ids.ts";
 
@@ -113,4 +113,10 @@ export function toSettlementOption({ token, amount }: TokenPrice<SettlementToken
 /** The URL at which a job is paid for; `endpoint` is the gateway's public URL. */
 export function settlementEndpoint(endpoint: string, ids: { [Id in keyof JobIds]: number | bigint }): string {
   return `${endpoint}/x402/jobs/${jobKey(ids)}`;
+}
+
+/** What a client needs of a token to sign, in the `extra` of an offer (x402, scheme exact on EVM). */
+export function signingExtra(token: AcceptedToken): Readonly<Record<string, string>> {
+  if (token.transfer_method === "permit2") return { assetTransferMethod: token.transfer_method };
+  return { name: token.eip3009_name, version: token.eip3009_version };
 }

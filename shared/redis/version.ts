@@ -27,7 +27,7 @@ export const VERSIONS = {
 /** The record of a call that nobody paid for, or that has ended: releases that know of no refunds read it. */
 export const PLAIN_RECORD = 1;
 
-/** A payment without an idempotency key: releases that know of none read it. */
+/** A payment by EIP-3009 without an idempotency key: releases that know of nothing else read it. */
 export const PLAIN_PAYMENT = 1;
 
 type Versioned = keyof typeof VERSIONS;

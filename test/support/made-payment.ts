@@ -24,6 +24,7 @@ export function makePayment({ network, asset, body = Buffer.from("hello"), ...re
     valid_before: String(Math.floor(Date.now() / 1000) + 600),
     quote_digest: `0x${"0".repeat(64)}`,
     x402_version: 2,
+    transfer_method: "eip3009",
     body_bytes: body.length,
     ...rest,
   };
@@ -46,6 +47,7 @@ export function makePayment({ network, asset, body = Buffer.from("hello"), ...re
       route: JOB_PATH,
       identifier: undefined,
       idempotencyKey: undefined,
+      signedSha256: undefined,
       callerNonce: undefined,
       quoteUse: undefined,
       sinceBlock: 0n,

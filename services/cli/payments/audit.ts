@@ -39,9 +39,10 @@ export async function auditPayments(deps: ProgramDeps, options: AuditOptions): P
     const audits: TokenAudit[] = [];
     for (const { token, chain } of chosen) {
       const audit: TokenAudit = { token, fromBlock, toBlock, matched: 0, mismatches: [] };
-      const { network, asset, event_order: eventOrder, pay_to: payTo } = token;
+      const { network, asset, transfer_method: method, event_order: eventOrder, pay_to: payTo } = token;
       const matchTransfers = createMatchTransfers({ chain, payments });
-      for await (const found of matchTransfers({ network, asset, eventOrder, payTo, fromBlock, toBlock })) {
+      const range = { network, asset, method, eventOrder, payTo, fromBlock, toBlock };
+      for await (const found of matchTransfers(range)) {
         if (found.kind === "matched") audit.matched += 1;
         else audit.mismatches.push(found);
       }

@@ -1,5 +1,5 @@
 import { createAudit } from "../../../shared/audit/audit.ts";
-import type { EventOrder } from "../../../shared/ethereum/proof.ts";
+import type { EventOrder } from "../../../shared/ethereum/eip3009.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createPaymentJournal, type Found } from "../../../shared/payments/journal.ts";
 import { type Payment, toAuthorization } from "../../../shared/payments/payment.ts";
@@ -70,10 +70,11 @@ async function settledBy(
       `x402.toml has no token ${terms.asset} on ${terms.network}, so its chain cannot be asked`,
     );
   const chain = chainOfToken(token);
-  if (chain === undefined) return { kind: "settled", transaction, position: undefined };
+  if (chain === undefined) return { kind: "settled", transaction, positions: [] };
   const authorization = toAuthorization(terms, token.event_order);
   const proof = await chain.proofOf(transaction as `0x${string}`, authorization);
-  if (proof?.kind === "paid") return { kind: "settled", transaction, position: proof.position };
+  if (proof?.kind === "paid") return { kind: "settled", transaction, positions: [proof.position] };
+  if (proof?.kind === "wrapped") return { kind: "settled", transaction, positions: proof.positions };
   throw new Error(
     `${NOT_SHOWN[proof?.kind ?? "gone"](transaction, token.event_order)}; ${id} was not changed`,
   );
@@ -82,7 +83,7 @@ async function settledBy(
 const NOT_SHOWN = {
   gone: (transaction: string) => `the chain has no transaction ${transaction}`,
   none: (transaction: string) => `transaction ${transaction} does not pay this`,
-  unpaired: (transaction: string, order: EventOrder) =>
+  unpaired: (transaction: string, order: EventOrder | undefined) =>
     `transaction ${transaction} does not have use and transfer beside each other as event_order = "${order}" has them`,
   short: (transaction: string) => `transaction ${transaction} has brought less than the payment's amount`,
 };

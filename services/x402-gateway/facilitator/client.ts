@@ -232,7 +232,6 @@ const OPERATOR_FAULTS: readonly string[] = [
   "invalid_x402_version",
   "recipient_mismatch",
   "permit2_proxy_not_deployed",
-  "eip6492_factory_not_allowed",
 ];
 
 /** The facilitator could not find out: another one may. */

@@ -32,14 +32,14 @@ export function createNoteSpent({ spentElsewhere, clock, log }: Deps) {
     noted.add(refusal);
     const { callId: id, payer, decoded, token } = inAcceptedToken(signed);
     const { nonce, value, validAfter, validBefore } = decoded.authorization;
-    const { network, asset, symbol, payTo: pay_to } = token;
+    const { network, asset, symbol, payTo: pay_to, method: transfer_method } = token;
     await spentElsewhere
       .note({
         id,
         at: clock(),
         service_id: ids.serviceId,
         job_index: ids.jobIndex,
-        ...{ network, asset, symbol, pay_to, payer, nonce: nonce.toLowerCase() },
+        ...{ network, asset, symbol, pay_to, transfer_method, payer, nonce: nonce.toLowerCase() },
         amount: String(value),
         valid_after: String(validAfter),
         valid_before: String(validBefore),

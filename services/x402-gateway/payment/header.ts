@@ -1,11 +1,14 @@
 import type { IncomingMessage } from "node:http";
 import { isValidPaymentId, PAYMENT_IDENTIFIER } from "@x402/extensions/payment-identifier";
 import { z } from "zod";
+import { isTable } from "../../../shared/config/fields.ts";
 import { firstProblem, messageForJson } from "../../../shared/config/problem.ts";
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { type Address, isAddress } from "../../../shared/ethereum/address.ts";
-import { chainIdOf, UINT256_MAX } from "../../../shared/ethereum/encoding.ts";
+import { chainIdOf, type Hex, UINT256_MAX, uintWord } from "../../../shared/ethereum/encoding.ts";
+import { EXACT_PROXY, permit2Separator, permitDigest } from "../../../shared/ethereum/permit2.ts";
+import type { AuthorizedTransfer } from "../../../shared/ethereum/proof.ts";
 import { recoverAddress } from "../../../shared/ethereum/signatures.ts";
 import {
   type Authorization,
@@ -18,7 +21,8 @@ import { chainIdOfV1, type Token } from "../catalog.ts";
 
 const V2_HEADER = "payment-signature";
 const V1_HEADER = "x-payment";
-const HEADER_BYTES_MAX = 8 * 1024;
+/** Node takes 16 KiB of headers in all. */
+const HEADER_BYTES_MAX = 14 * 1024;
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
 
 const address = z
@@ -31,20 +35,53 @@ const uint256 = z
   .transform((text) => BigInt(text))
   .refine((value) => value <= UINT256_MAX, "is above 2^256-1");
 
-const payload = z.strictObject({
-  signature: z.string().max(200),
-  authorization: z.strictObject({
-    from: address,
-    to: address,
-    value: uint256,
-    validAfter: uint256,
-    validBefore: uint256,
-    nonce: z
-      .string()
-      .regex(/^0x[0-9a-fA-F]{64}$/, "must be 0x and 64 hex digits")
-      .transform((text) => text as `0x${string}`),
-  }),
-});
+const SIGNATURE_BYTES_MAX = 4096;
+/** A key's signature has 65 bytes; a wallet's has what its contract wants. */
+const signature = z
+  .string()
+  .max(2 + 2 * SIGNATURE_BYTES_MAX, `is over ${SIGNATURE_BYTES_MAX} bytes`)
+  .regex(/^0x(?:[0-9a-fA-F]{2})*$/, "must be 0x and hex digits")
+  .transform((text) => text as Hex);
+
+const byEip3009 = z
+  .strictObject({
+    signature,
+    authorization: z.strictObject({
+      from: address,
+      to: address,
+      value: uint256,
+      validAfter: uint256,
+      validBefore: uint256,
+      nonce: z
+        .string()
+        .regex(/^0x[0-9a-fA-F]{64}$/, "must be 0x and 64 hex digits")
+        .transform((text) => text as Hex),
+    }),
+  })
+  .transform((signed) => ({ method: "eip3009" as const, ...signed }));
+
+const byPermit2 = z
+  .strictObject({
+    signature,
+    permit2Authorization: z.strictObject({
+      permitted: z.strictObject({ token: address, amount: uint256 }),
+      from: address,
+      spender: address.refine(
+        (spender) => spender.toLowerCase() === EXACT_PROXY.toLowerCase(),
+        `must be the x402 proxy, ${EXACT_PROXY}`,
+      ),
+      nonce: uint256,
+      deadline: uint256,
+      witness: z.strictObject({ to: address, validAfter: uint256 }),
+    }),
+  })
+  .transform(({ signature, permit2Authorization: { permitted, from, nonce, deadline, witness } }) => {
+    const { token: asset, amount: value } = permitted;
+    const times = { validAfter: witness.validAfter, validBefore: deadline };
+    const word: Hex = `0x${uintWord(nonce)}`;
+    const authorization: AuthorizedTransfer = { asset, from, to: witness.to, value, ...times, nonce: word };
+    return { method: "permit2" as const, signature, authorization };
+  });
 
 const text = z.string().max(2000);
 
@@ -63,7 +100,7 @@ const paymentIdentifier = z.looseObject({
  * Clients write more around a payment than the protocol has, so what is unknown there is left to the facilitator, which gets it as it
  * came. What is signed, and what we match, is strict.
  */
-const V2 = z.looseObject({
+const v2 = {
   x402Version: z.literal(2),
   resource: z.looseObject({ url: text }).nullish(),
   accepted: z.looseObject({
@@ -75,9 +112,10 @@ const V2 = z.looseObject({
     maxTimeoutSeconds: z.number(),
     extra: z.record(z.string(), z.unknown()),
   }),
-  payload,
   extensions: z.looseObject({ [PAYMENT_IDENTIFIER]: paymentIdentifier.optional() }).nullish(),
-});
+};
+const V2 = z.looseObject({ ...v2, payload: byEip3009 });
+const V2_BY_PERMIT2 = z.looseObject({ ...v2, payload: byPermit2 });
 
 const V1 = z.looseObject({
   x402Version: z.literal(1),
@@ -85,34 +123,39 @@ const V1 = z.looseObject({
   network: text,
   /** Some clients name the token, which version 1 leaves to the signature. */
   asset: text.nullish(),
-  payload,
+  payload: byEip3009,
 });
+
+/** What the payer signs, by either method. The nonce of a permit is a word here. */
+type SignedTransfer =
+  | { method: "eip3009"; authorization: Authorization }
+  | { method: "permit2"; authorization: AuthorizedTransfer };
 
 /** What a payment's header says: of the right shape, and not yet believed. */
 export type DecodedPayment = {
-  authorization: Authorization;
-  signature: string;
+  signature: Hex;
   /** As sent, for the facilitator. */
   raw: object;
   /** What the request's `Idempotency-Key` stands for. */
   idempotencyKey: string | undefined;
-} & (
-  | {
-      version: 1;
-      scheme: string;
-      network: string;
-      asset: string | undefined;
-      /** Finds the payment again once its token, which it does not name, was taken out of the configuration: it stands for the signature. */
-      identifier: string;
-    }
-  | {
-      version: 2;
-      accepted: z.output<typeof V2>["accepted"];
-      resourceUrl: string | undefined;
-      /** The client's own identifier of what it pays for. */
-      identifier: string | undefined;
-    }
-);
+} & SignedTransfer &
+  (
+    | {
+        version: 1;
+        scheme: string;
+        network: string;
+        asset: string | undefined;
+        /** Finds the payment again once its token, which it does not name, was taken out of the configuration: it stands for the signature. */
+        identifier: string;
+      }
+    | {
+        version: 2;
+        accepted: z.output<typeof V2>["accepted"];
+        resourceUrl: string | undefined;
+        /** The client's own identifier of what it pays for. */
+        identifier: string | undefined;
+      }
+  );
 
 /** Whether a request brings a payment, good or bad. */
 export function hasPayment({ headers }: IncomingMessage): boolean {
@@ -136,7 +179,8 @@ export function readPayment(req: IncomingMessage): DecodedPayment {
 
 function decodeV2(header: string) {
   const raw = decode(header);
-  const { accepted, resource, extensions, payload: signed, ...beside } = checked(V2, raw);
+  const schema = isByPermit2(raw) ? V2_BY_PERMIT2 : V2;
+  const { accepted, resource, extensions, payload: signed, ...beside } = checked(schema, raw);
   assertAgreement(beside, accepted);
   return {
     version: 2,
@@ -146,6 +190,10 @@ function decodeV2(header: string) {
     identifier: extensions?.[PAYMENT_IDENTIFIER]?.info.id,
     raw,
   } as const;
+}
+
+function isByPermit2({ payload }: { payload?: unknown }): boolean {
+  return isTable(payload) && Object.hasOwn(payload, "permit2Authorization");
 }
 
 /**
@@ -170,7 +218,7 @@ function decodeV1(header: string) {
 }
 
 /** No client's own identifier has a colon. */
-function identifierV1(network: string, { authorization, signature }: z.output<typeof payload>): string {
+function identifierV1(network: string, { authorization, signature }: z.output<typeof byEip3009>): string {
   const { from, nonce } = authorization;
   return `v1:${sha256Hex(Buffer.from(`${network} ${from} ${nonce} ${signature}`.toLowerCase()))}`;
 }
@@ -212,12 +260,19 @@ function malformed(detail: string, cause?: unknown): AppError {
   return AppError.public("payment.malformed", detail, { cause });
 }
 
-/** A payment whose payer is recovered, if its token is known; nothing is known yet of the offer that it pays. */
+/** A payment, and what its signature tells; nothing is known yet of the offer that it pays. */
 export type SignedPayment = {
-  /** Undefined if it is of version 1, and paid in no token that is configured. */
+  /** Undefined if it is of version 1, and does not tell in which of the configured tokens it is paid. */
   callId: string | undefined;
   /** Lower case. */
   payer: `0x${string}`;
+  /**
+   * Whether the payer has signed it. False if the signature is not that of the payer's key: the payer's contract may take it, and this
+   * becomes true once it has said so.
+   */
+  isProven: boolean;
+  /** How a payment is recognised that a contract has signed, and whose contract may say something else by now. */
+  signedSha256: string | undefined;
   decoded: DecodedPayment;
   /** The accepted token that it pays with, or the refusal. That is thrown only if the payment turns out to be new. */
   token: Token | AppError;
@@ -227,30 +282,45 @@ export type SignedPayment = {
 export type AcceptedPayment = SignedPayment & { callId: string; token: Token };
 
 /**
- * Recovers who signed the payment, and so which call it is. The same payment is the same call on every replica, for ever:
+ * Tells which call a payment is, and recovers who signed it. The same payment is the same call on every replica, for ever:
  * also after its token was changed in the configuration or removed from it. Of version 1 the signer is unknown then. Throws
- * `payment.not_offered` and `payment.signature_invalid` if a signature of version 2 fits no token.
+ * `payment.not_offered` and `payment.signature_invalid` if a payment of version 2 fits no token.
  */
 export function identifyPayment(decoded: DecodedPayment, tokens: readonly Token[]): SignedPayment {
-  const { from, nonce } = decoded.authorization;
-  const payer = from.toLowerCase() as `0x${string}`;
-  const callIdIn = ({ chainId, asset }: { chainId: number; asset: string }) =>
-    paymentCallId({ chainId, asset, payer, nonce });
+  const { signature, authorization } = decoded;
+  const payer = authorization.from.toLowerCase() as `0x${string}`;
   const candidates = tokens.filter((token) => isPaidIn(token, decoded));
-  const token = candidates.find(({ separator }) => signerOf(decoded, separator) === payer);
-  if (token !== undefined) return { callId: callIdIn(token), payer, decoded, token };
-  const refusal = candidates.length === 0 ? notAccepted() : notSigned();
-  if (decoded.version === 1) return { callId: undefined, payer, decoded, token: refusal };
-  const described = describedToken(decoded);
-  if (described === undefined || signerOf(decoded, described.separator) !== payer) throw refusal;
-  return { callId: callIdIn(described), payer, decoded, token: refusal };
+  const described = describedDomain(decoded);
+  const isSigned = ({ separator }: Domain) =>
+    recoverAddress(digestOf(decoded, separator), signature) === payer;
+  const toSigned = (
+    domain: Domain | undefined,
+    token: Token | AppError,
+    isProven: boolean,
+  ): SignedPayment => {
+    const callId = domain && callIdIn(domain, decoded);
+    const signedSha256 = domain && !isProven ? sha256Hex(signedBytes(decoded, domain)) : undefined;
+    return { callId, payer, isProven, signedSha256, decoded, token };
+  };
+
+  const paid = candidates.find(isSigned);
+  if (paid !== undefined) return toSigned(paid, paid, true);
+  const token = unrecovered(decoded, candidates);
+  if (described !== undefined && isSigned(described)) {
+    const refusal = token instanceof AppError ? token : notSigned("it is for another name or version");
+    return toSigned(described, refusal, true);
+  }
+  const domain = token instanceof AppError ? described : token;
+  if (decoded.version === 2 && domain === undefined) throw token;
+  return toSigned(domain, token, false);
 }
 
 /** Throws the refusal that `identifyPayment` found, if the token is not an accepted one. */
-export function inAcceptedToken({ token, callId, ...payment }: SignedPayment): AcceptedPayment {
+export function inAcceptedToken(signed: SignedPayment): AcceptedPayment {
+  const { token, callId } = signed;
   if (token instanceof AppError) throw token;
   if (callId === undefined) throw notAccepted();
-  return { ...payment, callId, token };
+  return { ...signed, callId, token };
 }
 
 /** Version 1 need not name an asset: it means the token on its network whose domain the payer signed. */
@@ -260,25 +330,53 @@ function isPaidIn(token: Token, decoded: DecodedPayment): boolean {
   return isOnNetwork && (asset === undefined || token.asset.toLowerCase() === asset.toLowerCase());
 }
 
+/** The token that a contract may have signed for, since no key has. */
+function unrecovered(decoded: DecodedPayment, candidates: readonly Token[]): Token | AppError {
+  const [first, ...others] = candidates;
+  if (first === undefined) return notAccepted();
+  if (others.length > 0) return notSigned("version 1 does not say in which token a contract pays");
+  if (first.method === decoded.method) return first;
+  const detail = `this token is paid by ${first.method}, as the extra of its offer says`;
+  return AppError.public("payment.not_offered", detail);
+}
+
+/** What a payment's signature and id depend on. */
+type Domain = { chainId: number; asset: string; separator: string };
+
 /** The token as a payment of version 2 describes it itself: enough to find the payment again, and for nothing else. */
-function describedToken({ accepted }: DecodedPayment & { version: 2 }) {
-  const { network, asset, extra } = accepted;
+function describedDomain(decoded: DecodedPayment): Domain | undefined {
+  if (decoded.version === 1) return undefined;
+  const { network, asset, extra } = decoded.accepted;
   const { name, version } = extra;
-  const isWellFormed = /^eip155:[1-9]\d{0,15}$/.test(network) && /^0x[0-9a-fA-F]{40}$/.test(asset);
-  if (!isWellFormed || typeof name !== "string" || typeof version !== "string") return undefined;
-  const chainId = chainIdOf(network as `eip155:${number}`);
+  if (!/^eip155:[1-9]\d{0,15}$/.test(network) || !isAddress(asset)) return undefined;
+  const chainId = chainIdOf(network);
+  if (decoded.method === "permit2") return { chainId, asset, separator: permit2Separator(chainId) };
+  if (typeof name !== "string" || typeof version !== "string") return undefined;
   return { chainId, asset, separator: domainSeparator({ name, version, chainId, verifyingContract: asset }) };
 }
 
-function signerOf({ authorization, signature }: DecodedPayment, separator: string): string | undefined {
-  return recoverAddress(authorizationDigest(separator, authorization), signature);
+function callIdIn({ chainId, asset }: Domain, { method, authorization }: DecodedPayment): string {
+  const { from: payer, nonce } = authorization;
+  return paymentCallId({ chainId, method, asset, payer, nonce });
+}
+
+/** The 32 bytes that the payer signs. */
+export function digestOf({ method, authorization }: SignedTransfer, separator: string): Uint8Array {
+  return method === "permit2"
+    ? permitDigest(separator, authorization)
+    : authorizationDigest(separator, authorization);
+}
+
+function signedBytes(decoded: DecodedPayment, { separator }: Domain): Buffer {
+  return Buffer.concat([digestOf(decoded, separator), Buffer.from(decoded.signature.slice(2), "hex")]);
 }
 
 function notAccepted(): AppError {
   return AppError.public("payment.not_offered", "this token is not taken on this network");
 }
 
-function notSigned(): AppError {
-  const detail = "the signature is not the payer's, for the token's name, version, chain and address";
+/** `why` is what the payer's contract has to do with it. */
+export function notSigned(why: string): AppError {
+  const detail = `the signature is not the payer's, for the token's name, version, chain and address: ${why}`;
   return AppError.public("payment.signature_invalid", detail);
 }

@@ -79,7 +79,7 @@ export function resourceOf(job: Job, publicUrl: string) {
  * The offer as clients get it and give it back. A new field beside `extra` must also be in `accepted` of header.ts; a field
  * that binds us must be in the terms and in their digest, under a new version of the digest's text.
  */
-function toRequirements(terms: OfferTerms, { name, version }: Token, extra: OfferExtra) {
+function toRequirements(terms: OfferTerms, token: Token, extra: OfferExtra) {
   const { network, asset, payTo, amount, maxTimeoutSeconds } = terms;
   return {
     scheme: "exact",
@@ -88,7 +88,7 @@ function toRequirements(terms: OfferTerms, { name, version }: Token, extra: Offe
     amount,
     payTo,
     maxTimeoutSeconds,
-    extra: { name, version, ...extra },
+    extra: { ...token.extra, ...extra },
   };
 }
 
@@ -110,7 +110,7 @@ function toRequirementsV1(
     payTo: token.payTo,
     maxTimeoutSeconds,
     asset: token.asset,
-    extra: { name: token.name, version: token.version },
+    extra: { ...token.extra },
   };
 }
 

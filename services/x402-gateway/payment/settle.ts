@@ -1,5 +1,8 @@
 import { randomUUID } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
+import { traceparentOf } from "../../../shared/http/headers.ts";
 import { type JobCall, platformKeys, storedBytes, toJobCall } from "../../../shared/job-call/job-call.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
@@ -18,9 +21,15 @@ import { TRANSFER_TAKEN } from "../../../shared/payments/scripts.ts";
 import { extraMs } from "../../../shared/redis/large.ts";
 import type { BeginWrite, Lane } from "../../../shared/redis/retry-write.ts";
 import { type Clock, delay } from "../../../shared/time/clock.ts";
-import type { PaymentChain } from "../chains.ts";
+import { type Job, jobPath } from "../catalog.ts";
+import type { PaymentChain, Since } from "../chains.ts";
 import type { Facilitators } from "../facilitator/pool.ts";
+import type { AuthorizedCaller } from "../policy/caller.ts";
+import type { AcceptedPayment } from "./header.ts";
+import type { MatchedOffer } from "./offer.ts";
+import { toQuoteUse } from "./operator-quote.ts";
 import { outcomeUnknown, refusedClaim } from "./outcome.ts";
+import type { Verified } from "./unpaid-verifies.ts";
 
 /** The reconciler looks at a payment this soon after its claim, in case the request that claimed it has died. */
 const FIRST_LOOK_MS = 3000;
@@ -128,7 +137,7 @@ export function createSettle(deps: SettleDeps) {
 /** The payment as its claim has just made it. */
 function toSettling(payment: NewPayment, now: number): Payment {
   const { call, terms, request, facilitator, sinceBlock, route, callerNonce } = payment;
-  const { identifier, idempotencyKey } = payment;
+  const { identifier, idempotencyKey, signedSha256 } = payment;
   return {
     id: call.id,
     state: "SETTLING",
@@ -148,6 +157,7 @@ function toSettling(payment: NewPayment, now: number): Payment {
     reason: undefined,
     identifier,
     idempotencyKey,
+    signedSha256,
     callerNonce: callerNonce?.hash,
     bodySha256: call.sha256,
     route,
@@ -234,6 +244,73 @@ export function createEnqueueSettled({ journal, beginWrite, review, clock }: Enq
   };
 }
 
+/** A new payment that nothing refuses, and what was found out on the way. */
+export type Admitted = {
+  kind: "admitted";
+  signed: AcceptedPayment;
+  /** A contract can say something else to whoever settles, at no cost. So its verify counts until its payment has settled. */
+  signer: "key" | "contract";
+  job: Job;
+  offer: MatchedOffer;
+  body: Buffer;
+  caller: AuthorizedCaller | undefined;
+  request: FacilitatorRequest;
+  verified: Verified;
+  since: Since;
+};
+
+/** What the claim writes before money moves. */
+export function toNewPayment(
+  req: IncomingMessage,
+  { signed, job, offer, body, caller, request, verified, since }: Admitted,
+  metadataPrefix: string,
+  now: number,
+): NewPayment {
+  const { token, decoded, payer, callId } = signed;
+  const { authorization, version, identifier, idempotencyKey } = decoded;
+  const terms = {
+    service_id: job.serviceId,
+    job_index: job.jobIndex,
+    network: token.network,
+    asset: token.asset,
+    symbol: token.symbol,
+    pay_to: token.payTo,
+    payer,
+    nonce: authorization.nonce.toLowerCase(),
+    amount: offer.amount,
+    valid_after: String(authorization.validAfter),
+    valid_before: String(authorization.validBefore),
+    quote_digest: offer.digest,
+    x402_version: version,
+    transfer_method: token.method,
+    body_bytes: body.length,
+  };
+  const call = toUnsettledCall({
+    id: callId,
+    terms,
+    caller: caller?.address,
+    metadataPrefix,
+    contentType: req.headers["content-type"],
+    body,
+    bodySha256: sha256Hex(body),
+    acceptedAt: now,
+    traceparent: traceparentOf(req),
+  });
+  return {
+    call,
+    terms,
+    request,
+    facilitator: verified.facilitator,
+    sinceBlock: since.block,
+    route: jobPath(job),
+    identifier,
+    idempotencyKey,
+    signedSha256: signed.signedSha256,
+    callerNonce: caller?.nonce,
+    quoteUse: job.operatorQuote && toQuoteUse(job.operatorQuote, now),
+  };
+}
+
 type UnsettledCallOptions = {
   id: string;
   terms: PaymentTerms;
@@ -248,7 +325,7 @@ type UnsettledCallOptions = {
 };
 
 /** The call as the claim writes it before money moves. It lacks only the transaction, which is put in as it is queued. */
-export function toUnsettledCall(options: UnsettledCallOptions): JobCall {
+function toUnsettledCall(options: UnsettledCallOptions): JobCall {
   const { id, terms, caller, metadataPrefix, acceptedAt, ...rest } = options;
   const keys = platformKeys(metadataPrefix);
   const metadata = {

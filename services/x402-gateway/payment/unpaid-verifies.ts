@@ -1,19 +1,27 @@
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { toAppError } from "../../../shared/errors/app-error.ts";
-import { createAllowance } from "../../../shared/lifecycle/allowance.ts";
+import { type Allowance, createAllowance } from "../../../shared/lifecycle/allowance.ts";
 import { createShortCache } from "../../../shared/lifecycle/short-cache.ts";
 import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
 import type { Clock, Settled } from "../../../shared/time/clock.ts";
 import { Unjudged, type VerifyPayment } from "../facilitator/pool.ts";
 import type { AcceptedPayment } from "./header.ts";
 
-type Options = {
-  verifyPayment: VerifyPayment;
-  /** How many verifies a minute may end without a payment: for each payer, and for each address. */
-  perPayer: number;
-  perAddress: number;
-  clock: Clock;
-};
+/** How many verifies a minute may end without a payment, for each payer and for each address. */
+export type UnpaidAllowances = { ofPayers: Allowance; ofAddresses: Allowance };
+
+export function createUnpaidAllowances(perPayer: number, perAddress: number, clock: Clock): UnpaidAllowances {
+  const allowance = (perMinute: number, whose: string) =>
+    createAllowance({
+      perMinute,
+      what: `verifies of ${whose}`,
+      publicDetail: `too many payments of this ${whose} were verified and not made`,
+      clock,
+    });
+  return { ofPayers: allowance(perPayer, "payer"), ofAddresses: allowance(perAddress, "address") };
+}
+
+type Options = { verifyPayment: VerifyPayment; allowances: UnpaidAllowances; clock: Clock };
 
 /** Who asks for a verify, and with what. */
 export type Verifying = {
@@ -40,22 +48,9 @@ const REFUSED_MS = 3000;
  * against it counts for some seconds, and payers and addresses whose verifies lead to no payment may have so many a minute, whether
  * these were answered or not. Throws what `verifyPayment` throws, and `request.rate_limited`.
  */
-export function createVerifyAtLimits({
-  verifyPayment,
-  perPayer,
-  perAddress,
-  clock,
-}: Options): VerifyAtLimits {
+export function createVerifyAtLimits({ verifyPayment, allowances, clock }: Options): VerifyAtLimits {
+  const { ofPayers, ofAddresses } = allowances;
   const verifies = createShortCache<Verified>({ keptMs: REFUSED_MS, keeps: isRefusal, clock });
-  const allowance = (perMinute: number, whose: string) =>
-    createAllowance({
-      perMinute,
-      what: `verifies of ${whose}`,
-      publicDetail: `too many payments of this ${whose} were verified and not made`,
-      clock,
-    });
-  const ofPayers = allowance(perPayer, "payer");
-  const ofAddresses = allowance(perAddress, "address");
 
   /** Uses one of both, or none. */
   function use(payer: string, party: string): () => void {

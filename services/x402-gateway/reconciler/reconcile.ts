@@ -4,6 +4,7 @@ import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import {
   type Payment,
   type Settlement,
+  showsTransfer,
   toAuthorization,
   toSettlement,
 } from "../../../shared/payments/payment.ts";
@@ -212,8 +213,10 @@ function createProve({ journal, chainOf, facilitators, maxTimeoutMs, clock, log 
     if (settlement === undefined) return undefined;
     const authorization = toAuthorization(terms, eventOrder);
     const proof = await chain.proofOf(settlement.transaction as `0x${string}`, authorization);
-    if (proof?.kind !== "paid" || proof.block < sinceBlock) return undefined;
-    return { settlement: { ...settlement, position: proof.position }, block: proof.block };
+    if (proof === undefined || !showsTransfer(proof, settlement) || proof.block < sinceBlock)
+      return undefined;
+    const position = proof.kind === "paid" ? { position: proof.position } : {};
+    return { settlement: { ...settlement, ...position }, block: proof.block };
   }
 
   /** Settles again if a reorganisation has taken the transaction away, as long as the payer waits for it. */

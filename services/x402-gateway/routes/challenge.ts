@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { encodePaymentRequiredHeader } from "@x402/core/http";
 import type { PaymentRequired } from "@x402/core/types";
 import { declarePaymentIdentifierExtension, PAYMENT_IDENTIFIER } from "@x402/extensions/payment-identifier";
-import type { ErrorCode } from "../../../shared/errors/codes.ts";
+import { CODES, type ErrorCode } from "../../../shared/errors/codes.ts";
 import { leaveUnread } from "../../../shared/http/body.ts";
 import { COMMON_HEADERS, problemBody } from "../../../shared/http/problem.ts";
 import type { JobIds } from "../../../shared/job-call/job-ids.ts";
@@ -23,7 +23,7 @@ const QUOTE_LOOK_MS = 500;
 
 const UNPAID: Why = { code: "payment.required", detail: "Payment is required" };
 
-type Prepared = { expiry: number; headers: string[]; body: Buffer };
+type Prepared = { status: number; expiry: number; headers: string[]; body: Buffer };
 
 type Deps = {
   requestedJob: RequestedJob;
@@ -59,7 +59,7 @@ export function createChallenge(deps: Deps) {
       "Content-Length": String(body.length),
       "PAYMENT-REQUIRED": encodePaymentRequiredHeader(toRequired(job, offerSettings, expiry, why)),
     };
-    return { expiry, headers: Object.entries(headers).flat(), body };
+    return { status: CODES[why.code].status, expiry, headers: Object.entries(headers).flat(), body };
   }
 
   /** `job` has all its offers, `narrowed` those of this answer. */
@@ -80,11 +80,11 @@ export function createChallenge(deps: Deps) {
   }
 
   /** Leaves a large body unread. */
-  function send(req: IncomingMessage, res: ServerResponse, { headers, body }: Prepared): void {
+  function send(req: IncomingMessage, res: ServerResponse, { status, headers, body }: Prepared): void {
     if (res.headersSent || res.destroyed) return;
     leaveUnread(req, res);
     // A flat list replaces the headers that were set before, so `Connection` has to be in it.
-    res.writeHead(402, res.hasHeader("Connection") ? ["Connection", "close", ...headers] : headers);
+    res.writeHead(status, res.hasHeader("Connection") ? ["Connection", "close", ...headers] : headers);
     res.end(body);
   }
 

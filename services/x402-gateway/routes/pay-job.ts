@@ -6,31 +6,24 @@ import type { Admission } from "../../../shared/gateway/admission.ts";
 import { hashBody, readBody } from "../../../shared/http/body.ts";
 import type { BodyBudget, BodyLease } from "../../../shared/http/body-budget.ts";
 import { codingUnsupported, contentCoding } from "../../../shared/http/content-coding.ts";
-import { traceparentOf } from "../../../shared/http/headers.ts";
 import { type JobIds, jobKey } from "../../../shared/job-call/job-ids.ts";
 import type { ConcurrencyLimit } from "../../../shared/lifecycle/concurrency-limit.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
-import type { FacilitatorRequest, NewPayment } from "../../../shared/payments/payment.ts";
+import type { FacilitatorRequest, Payment } from "../../../shared/payments/payment.ts";
 import { type Clock, settled } from "../../../shared/time/clock.ts";
 import { type Catalog, type Job, jobPath, type RequestedJob } from "../catalog.ts";
 import type { Since, SinceOf } from "../chains.ts";
 import { AlreadySpent, type NoteSpent } from "../payment/already-spent.ts";
-import {
-  type AcceptedPayment,
-  type DecodedPayment,
-  identifyPayment,
-  inAcceptedToken,
-  readPayment,
-  type SignedPayment,
-} from "../payment/header.ts";
-import { assertWindow, type MatchedOffer, matchOffer, type OfferSettings } from "../payment/offer.ts";
-import { assertInputs, assertRequester, toQuoteUse } from "../payment/operator-quote.ts";
+import type { AskSigner, ContractSigned } from "../payment/contract-signer.ts";
+import { identifyPayment, inAcceptedToken, readPayment, type SignedPayment } from "../payment/header.ts";
+import { assertWindow, matchOffer, type OfferSettings } from "../payment/offer.ts";
+import { assertInputs, assertRequester } from "../payment/operator-quote.ts";
 import { answerPaid, type KnownOutcome, type PaidCall, toPaidCall } from "../payment/outcome.ts";
-import { type ClaimPayment, type Settle, toUnsettledCall } from "../payment/settle.ts";
+import { type Admitted, type ClaimPayment, type Settle, toNewPayment } from "../payment/settle.ts";
 import { type Verified, type VerifyAtLimits, type Verifying, wasAsked } from "../payment/unpaid-verifies.ts";
-import type { AuthorizeCaller, AuthorizedCaller } from "../policy/caller.ts";
+import type { AuthorizeCaller } from "../policy/caller.ts";
 
 type PayJobDeps = {
   readPaidRequest: ReadPaidRequest;
@@ -113,9 +106,10 @@ export function createPayJob(deps: PayJobDeps) {
       throw claimed.error;
     }
     if (claimed.result.kind === "known") return claimed.result;
-    admitted.verified.giveBack();
+    if (admitted.signer === "key") admitted.verified.giveBack();
     lease.prove(); // anybody can sign a payment, and send it a thousand times; this one is to be settled
     const paid = toPaidCall(await settle(payment), { replayed: false });
+    admitted.verified.giveBack();
     return { kind: "paid", paid };
   }
 
@@ -165,7 +159,7 @@ function fieldsOf({ id: callId, terms, replayed, settlement }: PaidCall) {
   };
 }
 
-/** A request with a payment whose payer is recovered. */
+/** A request with a payment. */
 type PaidRequest = {
   ids: JobIds;
   signed: SignedPayment;
@@ -234,13 +228,21 @@ export type FindKnown = ReturnType<typeof createFindKnown>;
  * `queue.unavailable`, and `payment.conflict` or `payment.identifier_conflict` if the call was bought with another route or body.
  */
 export function createFindKnown(journal: PaymentJournal) {
-  /** By the payment itself, then by what its payer calls the purchase. */
-  async function lookUp({ callId, payer, decoded }: SignedPayment) {
-    const own = callId === undefined ? undefined : await journal.look(callId);
+  async function byItself(signed: SignedPayment): Promise<Payment | undefined> {
+    const known = signed.callId === undefined ? undefined : await journal.look(signed.callId);
+    return known !== undefined && isSameSignature(known, signed) ? known : undefined;
+  }
+
+  async function byName(payer: string, name: string | undefined): Promise<Payment | undefined> {
+    const id = name === undefined ? undefined : await journal.findIdentified(payer, name);
+    return id === undefined ? undefined : journal.look(id);
+  }
+
+  async function lookUp(signed: SignedPayment) {
+    const own = await byItself(signed);
     if (own !== undefined) return { known: own, code: "payment.conflict" } as const;
-    for (const { name, code } of namesOf(callId, decoded)) {
-      const id = name === undefined ? undefined : await journal.findIdentified(payer, name);
-      const known = id === undefined ? undefined : await journal.look(id);
+    for (const { name, code } of namesOf(signed)) {
+      const known = await byName(signed.payer, name);
       if (known !== undefined) return { known, code } as const;
     }
     return undefined;
@@ -261,22 +263,26 @@ export function createFindKnown(journal: PaymentJournal) {
   };
 }
 
+/** As long as nobody has signed, a payment is known by the signature that a contract took before. */
+function isSameSignature(known: Payment, { isProven, signedSha256 }: SignedPayment): boolean {
+  return isProven || known.signedSha256 === signedSha256;
+}
+
 /**
- * What a payer calls the purchase, and the conflict of another request under that name. Of version 1 without a call the signer is not
- * known, so only the identifier counts that stands for the signature.
+ * What a payer calls the purchase, and the conflict of another request under that name. As long as nobody has signed, only the
+ * identifier of version 1 counts, which stands for the signature.
  */
-function namesOf(callId: string | undefined, { version, identifier, idempotencyKey }: DecodedPayment) {
-  const own = {
-    name: identifier,
-    code: version === 1 ? "payment.conflict" : "payment.identifier_conflict",
-  } as const;
-  const key = { name: idempotencyKey, code: "payment.identifier_conflict" } as const;
-  return callId === undefined ? [own] : [own, key];
+function namesOf({ isProven, decoded: { version, identifier, idempotencyKey } }: SignedPayment) {
+  const ofSignature = { name: version === 1 ? identifier : undefined, code: "payment.conflict" } as const;
+  if (!isProven) return [ofSignature];
+  const ofPayer = [version === 2 ? identifier : undefined, idempotencyKey];
+  return [ofSignature, ...ofPayer.map((name) => ({ name, code: "payment.identifier_conflict" }) as const)];
 }
 
 type CheckDeps = {
   requestedJob: RequestedJob;
   admission: Admission;
+  askSigner: AskSigner;
   authorizeCaller: AuthorizeCaller;
   verify: VerifyAtLimits;
   sinceOf: SinceOf;
@@ -284,19 +290,6 @@ type CheckDeps = {
   bodyBytesMax: number;
   manner: Manner;
   clock: Clock;
-};
-
-/** A new payment that nothing refuses, and what was found out on the way. */
-type Admitted = {
-  kind: "admitted";
-  signed: AcceptedPayment;
-  job: Job;
-  offer: MatchedOffer;
-  body: Buffer;
-  caller: AuthorizedCaller | undefined;
-  request: FacilitatorRequest;
-  verified: Verified;
-  since: Since;
 };
 
 /** In which the paid route and the dry-run differ. */
@@ -316,7 +309,7 @@ export type CheckPayment = ReturnType<typeof createCheckPayment>;
  * before the body is read and before anybody but the token's node is asked.
  */
 export function createCheckPayment(deps: CheckDeps) {
-  const { requestedJob, admission, authorizeCaller, verify, sinceOf } = deps;
+  const { requestedJob, admission, askSigner, authorizeCaller, verify, sinceOf } = deps;
   const { offerSettings, bodyBytesMax, manner, clock } = deps;
 
   /** If the chain says meanwhile that the payment is used up, it does not matter what the facilitator says of it. */
@@ -344,7 +337,12 @@ export function createCheckPayment(deps: CheckDeps) {
     const { party } = paid;
     const offer = matchOffer(signed, job, offerSettings, clock());
     if (job.operatorQuote !== undefined) assertRequester(job.operatorQuote, payer);
+    const contractSigned = signed.isProven
+      ? undefined
+      : await manner.inTurn(party, () => askSigner(signed, party));
+    paid.signed.isProven = true;
     const since = await manner.inTurn(party, () => sinceOf(signed, party));
+    if (contractSigned?.moves === false) throw unmoved();
     const body = manner.takesBody(job) ? await paid.readBody(bodyBytesMax) : NOTHING;
     if (job.operatorQuote !== undefined) assertInputs(job.operatorQuote, body);
     const request: FacilitatorRequest = {
@@ -359,9 +357,26 @@ export function createCheckPayment(deps: CheckDeps) {
       const unused = await recent(since, verifying);
       assertWindow(decoded, offerSettings, clock());
       failpoint("x402.after_verify");
-      return { kind: "admitted", signed, job, offer, body, caller, request, verified, since: unused };
+      const signer = contractSigned === undefined ? "key" : "contract";
+      const found = { signed, signer, job, offer, body, caller, request, since: unused } as const;
+      return { kind: "admitted", ...found, verified: together(verified, contractSigned) };
     });
   };
+}
+
+/** Gives both back. */
+function together(verified: Verified, asked: ContractSigned | undefined): Verified {
+  const giveBack = () => {
+    verified.giveBack();
+    asked?.giveBack();
+  };
+  return { ...verified, giveBack };
+}
+
+/** The payer has the money, and the contract that is to be deployed takes the signature. */
+function unmoved(): AppError {
+  const detail = "the token does not take a signature of the contract that is to be deployed";
+  return AppError.public("payment.rejected", detail);
 }
 
 const UNUSED_MS = 2000;
@@ -371,54 +386,4 @@ const NOTHING = Buffer.alloc(0);
 function assertNotEncoded(req: IncomingMessage): void {
   const coding = contentCoding(req);
   if (coding !== undefined) throw codingUnsupported(coding, "jobs take no Content-Encoding");
-}
-
-/** What the claim writes before money moves. */
-function toNewPayment(
-  req: IncomingMessage,
-  { signed, job, offer, body, caller, request, verified, since }: Admitted,
-  metadataPrefix: string,
-  now: number,
-): NewPayment {
-  const { token, decoded, payer, callId } = signed;
-  const { authorization, version, identifier, idempotencyKey } = decoded;
-  const terms = {
-    service_id: job.serviceId,
-    job_index: job.jobIndex,
-    network: token.network,
-    asset: token.asset,
-    symbol: token.symbol,
-    pay_to: token.payTo,
-    payer,
-    nonce: authorization.nonce.toLowerCase(),
-    amount: offer.amount,
-    valid_after: String(authorization.validAfter),
-    valid_before: String(authorization.validBefore),
-    quote_digest: offer.digest,
-    x402_version: version,
-    body_bytes: body.length,
-  };
-  const call = toUnsettledCall({
-    id: callId,
-    terms,
-    caller: caller?.address,
-    metadataPrefix,
-    contentType: req.headers["content-type"],
-    body,
-    bodySha256: sha256Hex(body),
-    acceptedAt: now,
-    traceparent: traceparentOf(req),
-  });
-  return {
-    call,
-    terms,
-    request,
-    facilitator: verified.facilitator,
-    sinceBlock: since.block,
-    route: jobPath(job),
-    identifier,
-    idempotencyKey,
-    callerNonce: caller?.nonce,
-    quoteUse: job.operatorQuote && toQuoteUse(job.operatorQuote, now),
-  };
 }

@@ -197,7 +197,11 @@ test.each([
   ["a rate with commas", { rate_per_native_unit: '"3,200"' }, /must be a decimal number/],
   ["a fractional markup", { markup_bps: "1.5" }, /markup_bps/],
   ["a markup over 10,000 %", { markup_bps: "1000001" }, /markup_bps/],
-  ["permit2", { transfer_method: '"permit2"' }, /permit2 is not supported yet/],
+  [
+    "an unknown transfer_method",
+    { transfer_method: '"approve"' },
+    /transfer_method: must be "eip3009" or "permit2"/,
+  ],
   ["no EIP-712 name", { eip3009_name: '""' }, /eip3009_name: is empty/],
   ["no EIP-712 version", { eip3009_version: undefined }, /eip3009_version/],
   [
@@ -213,14 +217,19 @@ test.each([
   expect(problemsOf({}, { token })).toEqual([expect.stringMatching(problem)]);
 });
 
-test("a token by permit2 without an EIP-712 domain is told that each token names one, beside what is to stand for permit2", () => {
-  const token = { transfer_method: '"permit2"', eip3009_name: undefined, eip3009_version: undefined };
-  expect(problemsOf({}, { token })).toEqual([
-    expect.stringMatching(/transfer_method: permit2 is not supported yet; set "eip3009"/),
-    expect.stringMatching(/eip3009_name: is missing: .*EIP-712 domain.* name\(\).* whatever transfer_method/),
+test("a token without an EIP-712 domain is told of Permit2, and one by Permit2 that it has none of its own", () => {
+  const without = { eip3009_name: undefined, eip3009_version: undefined };
+  expect(problemsOf({}, { token: without })).toEqual([
     expect.stringMatching(
-      /eip3009_version: is missing: .*EIP-712 domain.* version\(\).* whatever transfer_method/,
+      /eip3009_name: is missing: .*EIP-712 domain.* name\(\); .*transfer_method = "permit2"/,
     ),
+    expect.stringMatching(/eip3009_version: is missing: .*EIP-712 domain.* version\(\)/),
+  ]);
+  expect(problemsOf({}, { token: { ...without, transfer_method: '"permit2"' } })).toEqual([]);
+  expect(problemsOf({}, { token: { transfer_method: '"permit2"', event_order: '"used_first"' } })).toEqual([
+    expect.stringMatching(/eip3009_name: belongs to transfer_method = "eip3009"/),
+    expect.stringMatching(/eip3009_version: belongs to/),
+    expect.stringMatching(/event_order: belongs to/),
   ]);
 });
 

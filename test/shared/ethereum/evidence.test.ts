@@ -1,7 +1,7 @@
 import { beforeEach, expect, test } from "vitest";
 import type { Chain } from "../../../shared/ethereum/chain.ts";
-import type { TokenAuthorization } from "../../../shared/ethereum/proof.ts";
 import { toQuantity } from "../../../shared/ethereum/rpc.ts";
+import type { TokenAuthorization } from "../../../shared/ethereum/transfer-rules.ts";
 import { ASSET, payer, SELLER, useTokenChain } from "../../fixtures/token-chain.ts";
 import { answerWith, forward, illNode, type Rpc } from "../../support/node-before.ts";
 import { recordingLog } from "../../support/recording-log.ts";

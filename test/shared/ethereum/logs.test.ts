@@ -32,6 +32,7 @@ test.each([10, 1])(
     const values = [];
     const range = {
       asset: ASSET,
+      method: "eip3009",
       eventOrder: "used_first",
       payTo: SELLER,
       fromBlock: since + 1n,

@@ -7,7 +7,13 @@ import { useChainReader } from "./chain-reader.ts";
 
 const fixture = useTokenChain();
 const { chainOf, nodeThat } = useChainReader(fixture);
-const token = { asset: ASSET, decimals: 6, eip3009_name: "USDC", eip3009_version: "2" } as const;
+const token = {
+  transfer_method: "eip3009",
+  asset: ASSET,
+  decimals: 6,
+  eip3009_name: "USDC",
+  eip3009_version: "2",
+} as const;
 
 const NO_FUNCTION = { code: 3, message: "execution reverted" };
 

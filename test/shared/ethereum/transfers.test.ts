@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { TokenAuthorization } from "../../../shared/ethereum/proof.ts";
+import type { TokenAuthorization } from "../../../shared/ethereum/transfer-rules.ts";
 import { ASSET, payer, SELLER, useTokenChain } from "../../fixtures/token-chain.ts";
 import { useChainReader } from "./chain-reader.ts";
 
@@ -19,7 +19,8 @@ test("every transfer to the seller is told, with the authorization that made it"
   const toBlock = (await fixture.block()).number;
 
   const transfers = [];
-  const range = { asset: ASSET, eventOrder: "used_first", payTo: SELLER, fromBlock, toBlock } as const;
+  const kind = { asset: ASSET, method: "eip3009", eventOrder: "used_first" } as const;
+  const range = { ...kind, payTo: SELLER, fromBlock, toBlock };
   for await (const transfer of chainOf({}).transfersTo(range)) transfers.push(transfer);
 
   const signed = ({ nonce }: TokenAuthorization) => ({ authorizer: lower(payer.address), nonce });

@@ -69,7 +69,7 @@ test("of two claims of one payment, for two jobs or two bodies, the second is a 
   const first = await found(await payments.claim({ payer: PAYER, nonce }));
   const { call, request, route, facilitator, terms, sinceBlock } = first;
   if (call === undefined || request === undefined) throw new Error("a payment that is open has its call");
-  const names = { identifier: undefined, idempotencyKey: undefined };
+  const names = { identifier: undefined, idempotencyKey: undefined, signedSha256: undefined };
   const again = { call, request, route, facilitator, terms, sinceBlock, ...names };
   const claim = (changed: object, by = "another request") =>
     journal.claim(

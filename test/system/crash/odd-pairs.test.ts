@@ -7,7 +7,7 @@ import { devToken } from "../../../shared/dev/config.ts";
 import type { Part } from "../../../shared/dev/process.ts";
 import { untilReady, untilSelling } from "../../../shared/dev/stack.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import type { EventOrder } from "../../../shared/ethereum/proof.ts";
+import type { EventOrder } from "../../../shared/ethereum/eip3009.ts";
 import type { Failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import { within } from "../../../shared/time/clock.ts";
 import { useDevnet } from "../../fixtures/devnet.ts";

@@ -167,7 +167,12 @@ test("every payment is one charge, one job and one answer, though gateways, a pr
   expect(violationsIn(await booksOf(bought))).toEqual([]);
 
   for (const { payment, callIds, told, body } of paid ?? []) {
-    const id = paymentCallId({ chainId: devnet.chainId, asset: devnet.token, ...payment });
+    const id = paymentCallId({
+      chainId: devnet.chainId,
+      method: "eip3009",
+      asset: devnet.token,
+      ...payment,
+    });
     expect([...new Set(callIds)], "one call id for all copies").toEqual([id]);
     expect(told.filter(({ status }) => status !== 202 && status !== 503)).toEqual([]);
     const effects = stack.effects().filter(({ callId }) => callId === id);

@@ -47,7 +47,7 @@ test("the newest thousand are kept, each as it came first, so that whoever sends
     ...{ id: `c_${String(i).padStart(32, "0")}`, at: i, service_id: 1, job_index: 7, block: String(i) },
     ...{ network: payments.devnet.network, asset: payments.devnet.token, symbol: "USDC" },
     ...{ pay_to: payments.devnet.seller, payer: payments.payer.address, nonce: `0x${"1".repeat(64)}` },
-    ...{ amount: "1", valid_after: "0", valid_before: "1" },
+    ...{ amount: "1", valid_after: "0", valid_before: "1", transfer_method: "eip3009" },
   });
   for (let i = 0; i < 1003; i++) await spent.note(one(i));
   await spent.note({ ...one(1002), at: 5000 });

@@ -64,8 +64,8 @@ test("a real facilitator settles a version 2 payment, as the chain proves; a sec
   const chain = createChain({ rpcUrl: new Secret(rpcUrl), chainId, ...common });
   const { value, validAfter, validBefore, ...its } = signed.authorization;
   const times = { validAfter: BigInt(validAfter), validBefore: BigInt(validBefore) };
-  const amount = { asset: token, eventOrder: "used_first", value: BigInt(value) } as const;
-  const authorization = { ...its, ...times, ...amount };
+  const kind = { method: "eip3009", asset: token, eventOrder: "used_first" } as const;
+  const authorization = { ...its, ...times, ...kind, value: BigInt(value) };
   const transaction = settled.kind === "settled" && settled.transaction;
   expect(await chain.evidenceOf(authorization, { since: sinceBlock })).toMatchObject({
     kind: "paid",

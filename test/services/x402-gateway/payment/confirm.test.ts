@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { TokenChain } from "../../../../services/x402-gateway/chains.ts";
 import { createConfirmSettlement } from "../../../../services/x402-gateway/payment/settle.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import type { TokenAuthorization } from "../../../../shared/ethereum/proof.ts";
+import type { TokenAuthorization } from "../../../../shared/ethereum/transfer-rules.ts";
 import type { Payment } from "../../../../shared/payments/payment.ts";
 import { systemClock } from "../../../../shared/time/clock.ts";
 import { useTokenChain } from "../../../fixtures/token-chain.ts";
@@ -19,6 +19,7 @@ function confirmWith(rpcUrl = fixture.rpcUrl) {
 
 function paymentOf(its: TokenAuthorization, sinceBlock: bigint): Payment {
   const terms = {
+    transfer_method: its.method,
     ...{ asset: its.asset, payer: its.from, pay_to: its.to, nonce: its.nonce, amount: String(its.value) },
     ...{ valid_after: String(its.validAfter), valid_before: String(its.validBefore) },
   };

@@ -53,7 +53,7 @@ describe("a good payment in another coding", () => {
     "in two parts": (_, good) => `${good.slice(0, 40)} ${good.slice(40)}`,
     "with something behind it": (_, good) => `${good}@@@@`,
     "as bare JSON": (json) => json,
-    "longer than 8 KiB": (json) => text(json.replace("??>>", "??>>".padEnd(7000, "?"))),
+    "longer than 14 KiB": (json) => text(json.replace("??>>", "??>>".padEnd(10_500, "?"))),
   };
   test.each(Object.entries(codings))("a good payment %s is refused as malformed", async (_name, recode) => {
     const x402 = await fixture.gateway();

@@ -44,7 +44,7 @@ test("a payment that the chain contradicts is never void: an operator decides, a
   if (payment === undefined) throw new Error("it is gone");
   const resolve = createResolve({ journal: x402.journal, audit: async () => {}, clock: Date.now, by: "me" });
   const [transfer] = await fixture.devnet.chain.transfers(fixture.devnet.seller);
-  const verdict = { kind: "settled", transaction: String(transfer?.transaction), position: 1 } as const;
+  const verdict = { kind: "settled", transaction: String(transfer?.transaction), positions: [1] } as const;
   await resolve(payment, verdict, "seen");
   await eventually("its call waits", async () => (await x402.waiting()).length === 1);
 });

@@ -1,0 +1,175 @@
+import type { Address } from "./address.ts";
+import { addressWord, bytes32Word, type Hex, selectorOf, toHex, uintWord } from "./encoding.ts";
+import { addressIn } from "./logs.ts";
+import type { AuthorizedTransfer } from "./proof.ts";
+import { type Block, type Reads, Reverted, unlessRefused } from "./rpc.ts";
+import type { TransferMethod } from "./transfer-rules.ts";
+
+/** What a payer's contract, or the contract that a payer says can be deployed at his address, says of a signature. */
+export type ContractVerdict =
+  /** It takes the signature. `moves` is whether the token would move too, where that had to be tried. */
+  { kind: "signed"; moves: boolean } | { kind: "refused"; why: string };
+
+export type Question = {
+  transfer: AuthorizedTransfer & { method: TransferMethod };
+  /** What the payer has signed, 32 bytes. */
+  digest: Uint8Array;
+  /** 0x and hex digits. It may say how its signer is deployed (ERC-6492). */
+  signature: Hex;
+};
+
+/** A passkey that is verified without a precompile takes a third of a million, and several owners take as much each. */
+const SIGNATURE_GAS = 3_000_000n;
+/** Beside it a deployment and the token's transfer, which asks for the signature once more. */
+const DEPLOYMENT_GAS = 3n * SIGNATURE_GAS;
+
+const IS_VALID_SIGNATURE = selectorOf("isValidSignature(bytes32,bytes)");
+/** Its answer if the signature is good (ERC-1271), as a word. */
+const GOOD: Hex = `${IS_VALID_SIGNATURE}${"0".repeat(56)}`;
+
+/**
+ * Asks the contract at the payer's address whether it takes a signature (ERC-1271). If there is none and the signature says how to
+ * deploy it (ERC-6492), deployment, signature and transfer are tried in one call that changes nothing. A key's signature is not looked
+ * at: a token asks the contract alone where there is one. Undefined if the node that was asked does not know the block.
+ */
+export async function askContract(
+  reads: Reads,
+  question: Question,
+  { hash: blockHash }: Pick<Block, "hash">,
+): Promise<ContractVerdict | undefined> {
+  const { from } = question.transfer;
+  const { deployment, signature } = parseSignature(question.signature);
+  const data = isValidSignature(question.digest, signature);
+  const answer = await reads
+    .call({ to: from, data, gas: SIGNATURE_GAS }, { blockHash })
+    .catch(unlessReverted);
+  if (answer === undefined) return undefined;
+  if (answer === "reverted")
+    return refused("the contract at the payer's address does not take the signature");
+  if (answer !== "0x") {
+    if (answer.slice(0, 66) === GOOD) return { kind: "signed", moves: true };
+    return refused("the contract at the payer's address does not take the signature");
+  }
+  if (deployment === undefined)
+    return refused(
+      "it is not that of the payer's key, and the payer's address has no contract that could take it",
+    );
+  return tryDeployed(reads, question, { deployment, signature, blockHash });
+}
+
+/** ERC-6492: `abi.encode(factory, data, signature)`, and this behind it. */
+const WRAPPED = "6492".repeat(16);
+
+type Deployment = { factory: Address; data: Hex };
+
+/** The contract's own signature, and how it is deployed if that is said. What is wrapped badly is taken as it stands. */
+function parseSignature(whole: Hex): { deployment: Deployment | undefined; signature: Hex } {
+  const bare = { deployment: undefined, signature: whole };
+  if (!whole.toLowerCase().endsWith(WRAPPED)) return bare;
+  const bytes = Buffer.from(whole.slice(2, -WRAPPED.length), "hex");
+  const data = bytesAt(bytes, 1);
+  const signature = bytesAt(bytes, 2);
+  if (data === undefined || signature === undefined) return bare;
+  return { deployment: { factory: addressIn(toHex(bytes.subarray(0, 32))), data }, signature };
+}
+
+/** The bytes whose offset is in this word (contract ABI, dynamic types). */
+function bytesAt(bytes: Buffer, word: number): Hex | undefined {
+  const offset = numberAt(bytes, 32 * word);
+  const length = offset && numberAt(bytes, offset);
+  if (offset === undefined || length === undefined || offset + 32 + length > bytes.length) return undefined;
+  return toHex(bytes.subarray(offset + 32, offset + 32 + length));
+}
+
+/** The number in the 32 bytes that begin here, if it can be the place or the size of anything. */
+function numberAt(bytes: Buffer, at: number): number | undefined {
+  if (at + 32 > bytes.length || bytes.subarray(at, at + 28).some((byte) => byte !== 0)) return undefined;
+  return bytes.readUInt32BE(at + 28);
+}
+
+/** Makes several calls in one, and has this address on almost every chain. */
+const MULTICALL3: Address = "0xcA11bde05977b3631167028862bE2a173976CA11";
+const AGGREGATE3 = selectorOf("aggregate3((address,bool,bytes)[])");
+const TRANSFER_WITH_AUTHORIZATION = selectorOf(
+  "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)",
+);
+
+async function tryDeployed(
+  reads: Reads,
+  { transfer, digest }: Question,
+  { deployment, signature, blockHash }: { deployment: Deployment; signature: Hex; blockHash: Hex },
+): Promise<ContractVerdict | undefined> {
+  if (transfer.method === "permit2")
+    return refused("the payer's contract is not deployed, so it cannot have approved Permit2");
+  const calls = [
+    { to: deployment.factory, data: deployment.data },
+    { to: transfer.from, data: isValidSignature(digest, signature) },
+    { to: transfer.asset, data: transferWithAuthorization(transfer, signature) },
+  ];
+  const call = { to: MULTICALL3, data: aggregate(calls), gas: DEPLOYMENT_GAS };
+  const answer = await reads.call(call, { blockHash }).catch(unlessReverted);
+  if (answer === undefined) return undefined;
+  if (answer === "0x")
+    return refused(`the chain has no Multicall3 at ${MULTICALL3}, with which a deployment is tried`);
+  const [deployed, signed, moved] = answer === "reverted" ? [] : resultsIn(answer);
+  if (deployed?.isDone !== true)
+    return refused("the payer's contract cannot be deployed as the signature says");
+  if (signed?.isDone !== true || signed.data.slice(0, 66) !== GOOD)
+    return refused(
+      "what the signature deploys is not at the payer's address, or does not take the signature",
+    );
+  return { kind: "signed", moves: moved?.isDone === true };
+}
+
+function refused(why: string): ContractVerdict {
+  return { kind: "refused", why };
+}
+
+function unlessReverted(error: unknown): "reverted" | undefined {
+  if (error instanceof Reverted) return "reverted";
+  return unlessRefused(error);
+}
+
+function isValidSignature(digest: Uint8Array, signature: Hex): Hex {
+  return `${IS_VALID_SIGNATURE}${bytes32Word(toHex(digest))}${uintWord(64n)}${bytesWords(signature)}`;
+}
+
+/** The form of `transferWithAuthorization` that takes a contract's signature. */
+function transferWithAuthorization(transfer: AuthorizedTransfer, signature: Hex): Hex {
+  const { from, to, value, validAfter, validBefore, nonce } = transfer;
+  const words = [addressWord(from), addressWord(to), ...[value, validAfter, validBefore].map(uintWord)];
+  const offset = uintWord(7n * 32n);
+  return `${TRANSFER_WITH_AUTHORIZATION}${words.join("")}${bytes32Word(nonce)}${offset}${bytesWords(signature)}`;
+}
+
+/** Each call may fail without failing the others. */
+function aggregate(calls: readonly { to: Hex; data: Hex }[]): Hex {
+  const tuples = calls.map(
+    ({ to, data }) => `${addressWord(to)}${uintWord(1n)}${uintWord(96n)}${bytesWords(data)}`,
+  );
+  let next = 32 * calls.length;
+  const offsets = tuples.map((tuple) => {
+    const offset = uintWord(BigInt(next));
+    next += tuple.length / 2;
+    return offset;
+  });
+  return `${AGGREGATE3}${uintWord(32n)}${uintWord(BigInt(calls.length))}${offsets.join("")}${tuples.join("")}`;
+}
+
+/** Reads `(bool success, bytes returnData)[]`. */
+function resultsIn(answer: Hex): { isDone: boolean; data: Hex }[] {
+  const list = Buffer.from(answer.slice(2), "hex").subarray(32);
+  const count = numberAt(list, 0) ?? 0;
+  const tuples = list.subarray(32);
+  return Array.from({ length: Math.min(count, 3) }, (_, index) => {
+    const tuple = tuples.subarray(numberAt(tuples, 32 * index) ?? 0);
+    return { isDone: numberAt(tuple, 0) === 1, data: bytesAt(tuple, 1) ?? "0x" };
+  });
+}
+
+/** The length, and the bytes up to a whole word (contract ABI). */
+function bytesWords(bytes: Hex): string {
+  const digits = bytes.slice(2);
+  const padded = digits.padEnd(64 * Math.ceil(digits.length / 64), "0");
+  return `${uintWord(BigInt(digits.length / 2))}${padded}`;
+}

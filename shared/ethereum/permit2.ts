@@ -1,0 +1,168 @@
+import type { Address } from "./address.ts";
+import { addressWord, bytes32Word, type Hex, selectorOf, uintWord } from "./encoding.ts";
+import { addressIn, addressTopic, topicOf } from "./logs.ts";
+import {
+  type AuthorizedTransfer,
+  amountOf,
+  isBetween,
+  isOf,
+  isTransferOf,
+  type Proof,
+  positionIn,
+  type ReadTransaction,
+  type StateCall,
+  TRANSFER,
+  type TransferRule,
+} from "./proof.ts";
+import type { Log, Receipt, Transaction } from "./rpc.ts";
+import { hashOfText, hashOfWords, typedDataDigest } from "./typed-data.ts";
+
+/*
+ * The rule for what proves that a permit of Permit2 has paid. Permit2 has no event of a use, and its owner can set the bit of a nonce
+ * (`invalidateUnorderedNonces`), or use the nonce for a permit of another spender. But a permit is for one spender, the x402 proxy, and
+ * it is settled once. So a successful transaction to the proxy whose call data is this permit has used it, and the transfer before the
+ * proxy's `Settled` is its own. A call of the proxy by another contract shows the same events, and not whose permit it was.
+ */
+
+/** Permit2 (Uniswap) has this address on every chain. */
+export const PERMIT2: Address = "0x000000000022D473030F116dDEE9F6B43aC78BA3";
+/** The spender of x402's `exact` payments (x402ExactPermit2Proxy) has this address on every chain. */
+export const EXACT_PROXY: Address = "0x402085c248EeA27D92E8b30b2C58ed07f9E20001";
+
+/**
+ * A transfer that its sender has authorized by a permit of Permit2 for the x402 proxy: `validBefore` is the permit's deadline, `to` and
+ * `validAfter` are those of its witness.
+ */
+export type Permit2Transfer = AuthorizedTransfer & { method: "permit2" };
+
+const DOMAIN_TYPE = hashOfText("EIP712Domain(string name,uint256 chainId,address verifyingContract)");
+const DOMAIN_NAME = hashOfText("Permit2");
+const PERMISSIONS_TYPE = "TokenPermissions(address token,uint256 amount)";
+const WITNESS_TYPE = "Witness(address to,uint256 validAfter)";
+const PERMISSIONS_TYPE_HASH = hashOfText(PERMISSIONS_TYPE);
+const WITNESS_TYPE_HASH = hashOfText(WITNESS_TYPE);
+const PERMIT_TYPE_HASH = hashOfText(
+  `PermitWitnessTransferFrom(TokenPermissions permitted,address spender,uint256 nonce,uint256 deadline,Witness witness)${PERMISSIONS_TYPE}${WITNESS_TYPE}`,
+);
+
+/** The domain separator of Permit2 on a chain, 32 bytes in hex without 0x (EIP-712). */
+export function permit2Separator(chainId: number): string {
+  return hashOfWords(DOMAIN_TYPE, DOMAIN_NAME, uintWord(BigInt(chainId)), addressWord(PERMIT2));
+}
+
+/** The 32 bytes a payer signs to permit the x402 proxy a transfer (x402, scheme exact on EVM, Permit2). */
+export function permitDigest(separator: string, permit: AuthorizedTransfer): Uint8Array {
+  const { asset, to, value, validAfter, validBefore, nonce } = permit;
+  return typedDataDigest(separator, [
+    PERMIT_TYPE_HASH,
+    hashOfWords(PERMISSIONS_TYPE_HASH, addressWord(asset), uintWord(value)),
+    addressWord(EXACT_PROXY),
+    bytes32Word(nonce),
+    uintWord(validBefore),
+    hashOfWords(WITNESS_TYPE_HASH, addressWord(to), uintWord(validAfter)),
+  ]);
+}
+
+const NONCE_BITMAP = selectorOf("nonceBitmap(address,uint256)");
+
+/** The nonce's last byte is a bit of the word that the other bytes name. The bit is set once the nonce is used or invalidated. */
+export function nonceBitmap({ from, nonce }: Pick<AuthorizedTransfer, "from" | "nonce">): StateCall {
+  const position = BigInt(nonce) >> 8n;
+  const bit = 1n << (BigInt(nonce) & 0xffn);
+  const data = `${NONCE_BITMAP}${addressWord(from)}${uintWord(position)}` as const;
+  return { to: PERMIT2, data, isSpent: (word) => (word & bit) !== 0n };
+}
+
+const ALLOWANCE = selectorOf("allowance(address,address)");
+
+/** The call that asks how many units Permit2 may move. */
+export function allowanceOf({ asset, from }: Pick<AuthorizedTransfer, "asset" | "from">): {
+  to: Hex;
+  data: Hex;
+} {
+  return { to: asset, data: `${ALLOWANCE}${addressWord(from)}${addressWord(PERMIT2)}` };
+}
+
+export function permit2Rule(permit: Permit2Transfer): TransferRule {
+  const { asset, from, to } = permit;
+  return {
+    traces: { address: asset, topics: [TRANSFER, addressTopic(from), addressTopic(to)] },
+    readTrace: async (log, read) => {
+      if (!isTransferOf(log, permit)) return undefined;
+      return isSame(permitIn(await read(log.transactionHash)), permit) ? "used" : undefined;
+    },
+    proofIn: (receipt, read) => proofIn(receipt, permit, read),
+  };
+}
+
+const SETTLED = topicOf("Settled()");
+const SETTLED_WITH_PERMIT = topicOf("SettledWithPermit()");
+const NONCE_INVALIDATION = topicOf("UnorderedNonceInvalidation(address,uint256,uint256)");
+
+async function proofIn(receipt: Receipt, permit: AuthorizedTransfer, read: ReadTransaction): Promise<Proof> {
+  if (receipt.status !== 1n) return { kind: "none" };
+  const transfers = transfersOf(receipt, permit);
+  const [first, ...rest] = transfers.map(({ logIndex }) => positionIn(receipt, logIndex));
+  if (isSame(permitIn(await read(receipt.transactionHash)), permit))
+    return first === undefined ? toShort(receipt, permit) : { kind: "paid", position: first };
+  const isInvalidating = receipt.logs.some((log) => isOf(log, PERMIT2, NONCE_INVALIDATION));
+  if (first === undefined || isInvalidating) return { kind: "none" };
+  return { kind: "wrapped", positions: [first, ...rest] };
+}
+
+/** For each `Settled` of the proxy the last exact transfer between the one before and it. */
+export function transfersOf({ logs }: Receipt, permit: AuthorizedTransfer): Log[] {
+  const inOrder = logs.toSorted((a, b) => a.logIndex - b.logIndex);
+  let last: Log | undefined;
+  return inOrder.flatMap((log) => {
+    if (isTransferOf(log, permit)) last = log;
+    if (!isOf(log, EXACT_PROXY, SETTLED) && !isOf(log, EXACT_PROXY, SETTLED_WITH_PERMIT)) return [];
+    const settled = last;
+    last = undefined;
+    return settled === undefined ? [] : [settled];
+  });
+}
+
+function toShort({ logs }: Receipt, permit: AuthorizedTransfer): Proof {
+  const sums = logs.filter((log) => isBetween(log, permit)).map(amountOf);
+  return { kind: "short", value: sums.reduce((most, sum) => (sum > most ? sum : most), 0n) };
+}
+
+const PERMIT = "((address,uint256),uint256,uint256),address,(address,uint256),bytes";
+/** How many words stand before the permit in the call data of the proxy's two functions. */
+const WORDS_BEFORE: ReadonlyMap<string, number> = new Map([
+  [selectorOf(`settle(${PERMIT})`), 0],
+  [selectorOf(`settleWithPermit((uint256,uint256,bytes32,bytes32,uint8),${PERMIT})`), 5],
+]);
+const PERMIT_WORDS = 7;
+const WORD_DIGITS = 64;
+
+/**
+ * The permit that a transaction to the proxy settles, with addresses in lower case; undefined if it is none. Only the signature is of
+ * any length, and stands behind the permit; what follows it does not matter (ERC-8021 has attributions there).
+ */
+export function permitIn({ to, input }: Transaction): AuthorizedTransfer | undefined {
+  const before = WORDS_BEFORE.get(input.slice(0, 10));
+  if (to !== EXACT_PROXY.toLowerCase() || before === undefined) return undefined;
+  const digits = input.slice(10 + before * WORD_DIGITS);
+  if (digits.length < PERMIT_WORDS * WORD_DIGITS) return undefined;
+  const word = (index: number): Hex => `0x${digits.slice(index * WORD_DIGITS, (index + 1) * WORD_DIGITS)}`;
+  return {
+    asset: addressIn(word(0)),
+    value: BigInt(word(1)),
+    nonce: word(2),
+    validBefore: BigInt(word(3)),
+    from: addressIn(word(4)),
+    to: addressIn(word(5)),
+    validAfter: BigInt(word(6)),
+  };
+}
+
+function isSame(found: AuthorizedTransfer | undefined, permit: AuthorizedTransfer): boolean {
+  return found !== undefined && toWords(found) === toWords(permit);
+}
+
+function toWords({ asset, from, to, value, validAfter, validBefore, nonce }: AuthorizedTransfer): string {
+  const addresses = [asset, from, to].map(addressWord);
+  return [...addresses, ...[value, validAfter, validBefore].map(uintWord), bytes32Word(nonce)].join();
+}
