@@ -1,11 +1,12 @@
 import { randomBytes } from "node:crypto";
+import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
 import { concat, encodeFunctionData, maxUint256, multicall3Abi } from "viem";
 import { ADDRESSES, type Chain, type DevAccount, type Hex } from "../../services/devnet/chain.ts";
 import { exactPermit2ProxyAbi } from "../../services/devnet/contracts/exact-permit2-proxy.ts";
 import { permit2Abi } from "../../services/devnet/contracts/permit2.ts";
 import { tokenAbi } from "../../services/devnet/contracts/token.ts";
 import type { Call, Sending } from "./devnet.ts";
-import { inTenMinutes, type Payer, signTyped } from "./sign-payment.ts";
+import { encodeHeader, inTenMinutes, type Payer, type SignedPayment, signTyped } from "./sign-payment.ts";
 
 /** As it goes over the wire: numbers are decimal strings. */
 export type WirePermit2Authorization = {
@@ -81,6 +82,26 @@ export async function signPermit2(choice: Permit2Choice): Promise<SignedPermit2>
     witness: { to, validAfter: String(validAfter) },
   };
   return { permit2Authorization, signature };
+}
+
+/** What of an authorization may be chosen; the rest is taken from the requirements. */
+export type Permit2PaymentChoice = Partial<Omit<Permit2Choice, "payer">> & { payer: Payer };
+
+/** A version 2 payment by Permit2 for these requirements. `more` goes into the payload: `resource`, `extensions`. */
+export async function signPermit2Payment(
+  accepted: PaymentRequirements,
+  choice: Permit2PaymentChoice,
+  more: Partial<PaymentPayload> = {},
+): Promise<SignedPayment<PaymentPayload, SignedPermit2>> {
+  const signed = await signPermit2({
+    to: accepted.payTo as Hex,
+    value: BigInt(accepted.amount),
+    token: accepted.asset as Hex,
+    chainId: Number(accepted.network.split(":")[1]),
+    ...choice,
+  });
+  const payload: PaymentPayload = { x402Version: 2, accepted, payload: signed, ...more };
+  return { payload, header: encodeHeader(payload), signed };
 }
 
 export function randomPermit2Nonce(): bigint {

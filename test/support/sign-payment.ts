@@ -1,5 +1,6 @@
 import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
 import type { PaymentPayloadV1, PaymentRequirementsV1 } from "@x402/core/types/v1";
+import type { ClientEvmSigner } from "@x402/evm";
 import type { TypedDataDefinition } from "viem";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import type { DevAccount, Hex } from "../../services/devnet/chain.ts";
@@ -11,6 +12,13 @@ export type Payer = DevAccount & { readonly wrap?: (signature: Hex) => Promise<H
 export async function signTyped(payer: Payer, typed: TypedDataDefinition): Promise<Hex> {
   const signature = await privateKeyToAccount(payer.privateKey).signTypedData(typed);
   return payer.wrap === undefined ? signature : payer.wrap(signature);
+}
+
+/** A signer for the official clients, which do not know whether they sign for a key or for a wallet. */
+export function clientSigner(payer: Payer): ClientEvmSigner {
+  const signTypedData: ClientEvmSigner["signTypedData"] = (typed) =>
+    signTyped(payer, typed as TypedDataDefinition);
+  return { address: payer.address, signTypedData };
 }
 
 /** As it goes over the wire: numbers are decimal strings. */
