@@ -2,8 +2,10 @@ import {
   type Client,
   createTestClient,
   defineChain,
+  encodeFunctionData,
   type HttpTransport,
   http,
+  multicall3Abi,
   type PublicActions,
   publicActions,
   type TestActions,
@@ -18,22 +20,51 @@ import { toHex } from "../../shared/ethereum/encoding.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { delay } from "../../shared/time/clock.ts";
 import { registryCode } from "./contracts/caller-registry.ts";
+import { daiCode } from "./contracts/dai.ts";
+import { exactPermit2ProxyCode } from "./contracts/exact-permit2-proxy.ts";
 import { multicall3Code } from "./contracts/multicall3.ts";
 import { oddTokenAbi, oddTokenCode } from "./contracts/odd-token.ts";
+import { permit2Code } from "./contracts/permit2.ts";
 import { tokenAbi, tokenCode } from "./contracts/token.ts";
+import { usdtCode } from "./contracts/usdt.ts";
+import { walletFactoryCode } from "./contracts/wallet-factory.ts";
 
 export const CHAIN_ID = 84_532;
 
-/** The addresses of the contracts. The token has the address of USDC on Base Sepolia, so that unmodified clients accept it. */
+/**
+ * The addresses of the contracts. The token has the address of USDC on Base Sepolia, and Multicall3, Permit2 and its x402 proxy
+ * have those of all chains, so that unmodified clients and facilitators accept them.
+ */
 export const ADDRESSES = {
   token: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
   multicall3: "0xcA11bde05977b3631167028862bE2a173976CA11",
   callerRegistry: "0x000000000000000000000000000000000ca11e75",
+  permit2: "0x000000000022D473030F116dDEE9F6B43aC78BA3",
+  exactPermit2Proxy: "0x402085c248EeA27D92E8b30b2C58ed07f9E20001",
+  usdt: "0x0000000000000000000000000000000005d705D7",
+  dai: "0x000000000000000000000000000000000Da10da1",
+  walletFactory: "0x000000000000000000000000000000000FAc7047",
 } as const satisfies Record<string, Hex>;
+
+const CODES: Readonly<Record<keyof typeof ADDRESSES, Hex>> = {
+  token: tokenCode,
+  multicall3: multicall3Code,
+  callerRegistry: registryCode,
+  permit2: permit2Code,
+  exactPermit2Proxy: exactPermit2ProxyCode,
+  usdt: usdtCode,
+  dai: daiCode,
+  walletFactory: walletFactoryCode,
+};
 
 /** Without a short interval, viem waits seconds for a receipt that is there at once. */
 const POLLING_MS = 50;
 const ONE_MILLION_TOKENS = 1_000_000_000_000n;
+const HELD: readonly [token: Hex, amount: bigint][] = [
+  [ADDRESSES.token, ONE_MILLION_TOKENS],
+  [ADDRESSES.usdt, ONE_MILLION_TOKENS],
+  [ADDRESSES.dai, ONE_MILLION_TOKENS * 10n ** 12n],
+];
 
 /** A client of the devnet's chain that reads, sends as one account, and has anvil's powers over the chain. */
 export type Chain = Client<
@@ -65,17 +96,21 @@ export function connectChain(rpcUrl: string, account: DevAccount): Chain {
     .extend(walletActions);
 }
 
-/** Puts the contracts at their addresses and gives each payer a million tokens. */
+/** Puts the contracts at their addresses and gives each payer a million of each token. */
 export async function furnish(chain: Chain, { payers }: Accounts): Promise<void> {
-  await chain.setCode({ address: ADDRESSES.token, bytecode: tokenCode });
-  await chain.setCode({ address: ADDRESSES.multicall3, bytecode: multicall3Code });
-  await chain.setCode({ address: ADDRESSES.callerRegistry, bytecode: registryCode });
+  const names = Object.keys(ADDRESSES) as (keyof typeof ADDRESSES)[];
+  await Promise.all(names.map((name) => chain.setCode({ address: ADDRESSES[name], bytecode: CODES[name] })));
   for (const { address } of payers) {
+    const mints = HELD.map(([target, amount]) => ({
+      target,
+      allowFailure: false,
+      callData: encodeFunctionData({ abi: tokenAbi, functionName: "mint", args: [address, amount] }),
+    }));
     const hash = await chain.writeContract({
-      address: ADDRESSES.token,
-      abi: tokenAbi,
-      functionName: "mint",
-      args: [address, ONE_MILLION_TOKENS],
+      address: ADDRESSES.multicall3,
+      abi: multicall3Abi,
+      functionName: "aggregate3",
+      args: [mints],
     });
     await chain.waitForTransactionReceipt({ hash });
   }

@@ -82,6 +82,8 @@ async function start(options: DevnetOptions, shutdown: Shutdown): Promise<Runnin
     network: `eip155:${CHAIN_ID}`,
     networkV1: "base-sepolia",
     token: ADDRESSES.token,
+    permit2Tokens: { usdt: ADDRESSES.usdt, dai: ADDRESSES.dai },
+    walletFactory: ADDRESSES.walletFactory,
     callerRegistry: ADDRESSES.callerRegistry,
     payers: accounts.payers,
     seller: accounts.seller,

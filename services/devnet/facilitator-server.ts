@@ -6,8 +6,9 @@ import { toHex } from "../../shared/ethereum/encoding.ts";
 import { readBody } from "../../shared/http/body.ts";
 import { bareApp, serve } from "../../shared/http/ops.ts";
 import { delay } from "../../shared/time/clock.ts";
-import { describeRequest, type Facilitator, type FacilitatorRequest } from "./facilitator.ts";
+import type { Facilitator, FacilitatorRequest } from "./facilitator.ts";
 import type { Fault, Faults, Operation } from "./faults.ts";
+import { describeRequest } from "./payment.ts";
 
 type JsonResponse = { status: number; body: object };
 
@@ -155,8 +156,9 @@ function isJson(text: string): boolean {
 /** A request to verify or settle, as it came. */
 type ReceivedRequest = {
   on: Operation;
-  /** Lower-case; undefined if the request has no EIP-3009 authorization. */
+  /** Lower-case; undefined if the request has no payment. */
   payer: string | undefined;
+  /** 32 bytes in lower-case hex, by whatever means the payer pays. */
   nonce: string | undefined;
   x402Version: number | undefined;
   headers: IncomingHttpHeaders;

@@ -8,12 +8,11 @@ import type {
 } from "@x402/core/types";
 import { ExactEvmScheme } from "@x402/evm/exact/facilitator";
 import { ExactEvmSchemeV1 } from "@x402/evm/exact/v1/facilitator";
-import { encodeFunctionData, keccak256, parseEther, parseGwei } from "viem";
+import { keccak256, parseEther, parseGwei } from "viem";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
-import { z } from "zod";
 import { delay } from "../../shared/time/clock.ts";
-import { CHAIN_ID, type Chain, createTurns, type Hex } from "./chain.ts";
-import { tokenAbi } from "./contracts/token.ts";
+import { ADDRESSES, CHAIN_ID, type Chain, createTurns, type Hex } from "./chain.ts";
+import { type Payment, paymentOf } from "./payment.ts";
 
 /** The body of POST /verify and POST /settle, of either version. The SDK checks that it has this shape. */
 export type FacilitatorRequest = {
@@ -35,17 +34,18 @@ export type Facilitator = {
 
 /**
  * The reference facilitator of the x402 packages, for the exact scheme of versions 1 and 2 on the devnet's chain. It sends as
- * the account that `chain` is connected as. A settle waits `confirmationTimeoutMs` for its transaction and then answers
- * `settlement_pending`.
+ * the account that `chain` is connected as, and has wallets deployed by the devnet's factory only. A settle waits
+ * `confirmationTimeoutMs` for its transaction and then answers `settlement_pending`.
  */
 export function createFacilitator(chain: Chain, confirmationTimeoutMs: number): Facilitator {
   const signer = createSigner(chain, confirmationTimeoutMs);
   const pendingSettlementStore = new InMemoryPendingSettlementStore();
+  const wallets = { eip6492AllowedFactories: [ADDRESSES.walletFactory] };
   const sdk = new x402Facilitator()
-    .register(`eip155:${CHAIN_ID}`, new ExactEvmScheme(signer, { pendingSettlementStore }))
+    .register(`eip155:${CHAIN_ID}`, new ExactEvmScheme(signer, { pendingSettlementStore, ...wallets }))
     // The packages type this name of version 1 as if it were one of version 2.
-    .registerV1("base-sepolia" as `${string}:${string}`, new ExactEvmSchemeV1(signer));
-  const late = createLateTransfers(chain);
+    .registerV1("base-sepolia" as `${string}:${string}`, new ExactEvmSchemeV1(signer, wallets));
+  const late = createLateTransactions(chain);
   return {
     supported: () => sdk.getSupported() as SupportedResponse,
     verify: ({ paymentPayload, paymentRequirements }) => sdk.verify(paymentPayload, paymentRequirements),
@@ -94,62 +94,13 @@ function pending(
   };
 }
 
-const hex = z.custom<Hex>((value) => typeof value === "string" && /^0x[0-9a-fA-F]*$/.test(value));
-const uint = z.string().transform((digits) => BigInt(digits));
-
-const Request = z.object({
-  paymentPayload: z.object({
-    x402Version: z.number(),
-    payload: z.object({
-      signature: hex,
-      authorization: z.object({
-        from: hex,
-        to: hex,
-        value: uint,
-        validAfter: uint,
-        validBefore: uint,
-        nonce: hex,
-      }),
-    }),
-  }),
-  paymentRequirements: z.object({ asset: hex }),
-});
-
-/** An EIP-3009 authorization with its signature and its token. */
-type Payment = {
-  from: Hex;
-  to: Hex;
-  value: bigint;
-  validAfter: bigint;
-  validBefore: bigint;
-  nonce: Hex;
-  signature: Hex;
-  asset: Hex;
-};
-
-/** Reads the authorization in a request to verify or settle, of either version. Throws if there is none. */
-function paymentOf(request: unknown): Payment {
-  const { paymentPayload, paymentRequirements } = Request.parse(request);
-  const { authorization, signature } = paymentPayload.payload;
-  return { ...authorization, signature, asset: paymentRequirements.asset };
-}
-
-/** The payer, the nonce and the version of a request; undefined if it has no EIP-3009 authorization. */
-export function describeRequest(request: unknown) {
-  const read = Request.safeParse(request);
-  if (!read.success) return { payer: undefined, nonce: undefined, x402Version: undefined };
-  const { x402Version, payload } = read.data.paymentPayload;
-  const { from, nonce } = payload.authorization;
-  return { payer: from.toLowerCase(), nonce: nonce.toLowerCase(), x402Version };
-}
-
 type LateTransaction = { readonly hash: Hex; readonly raw: Hex };
 
 /**
  * Makes transactions whose hash is known before they are sent. Each has an account of its own: one that is never sent would
  * otherwise hold up all later ones of the account.
  */
-function createLateTransfers(chain: Chain) {
+function createLateTransactions(chain: Chain) {
   const stopped = new AbortController();
   return {
     async prepare(payment: Payment): Promise<LateTransaction> {
@@ -159,9 +110,8 @@ function createLateTransfers(chain: Chain) {
         chainId: CHAIN_ID,
         type: "eip1559",
         nonce: 0,
-        to: payment.asset,
-        data: transferData(payment),
-        gas: 300_000n,
+        ...payment.call(),
+        gas: 2_000_000n,
         maxFeePerGas: parseGwei("100"),
         maxPriorityFeePerGas: parseGwei("1"),
       });
@@ -175,12 +125,4 @@ function createLateTransfers(chain: Chain) {
     },
     stop: () => stopped.abort(),
   };
-}
-
-function transferData({ from, to, value, validAfter, validBefore, nonce, signature }: Payment): Hex {
-  return encodeFunctionData({
-    abi: tokenAbi,
-    functionName: "transferWithAuthorization",
-    args: [from, to, value, validAfter, validBefore, nonce, signature],
-  });
 }

@@ -16,8 +16,12 @@ export type Devnet = {
   readonly networkV1: string;
   /** USDC: 6 decimals, EIP-712 domain name "USDC", version "2". */
   readonly token: Hex;
+  /** Without EIP-3009: USDT with 6 decimals, whose transfers return nothing, and DAI with 18. */
+  readonly permit2Tokens: { readonly usdt: Hex; readonly dai: Hex };
+  /** `createWallet(address owner, uint256 salt)` deploys a wallet that signs as ERC-1271 says. */
+  readonly walletFactory: Hex;
   readonly callerRegistry: Hex;
-  /** Each holds a million tokens; everybody knows the keys. */
+  /** Each holds a million of each token; everybody knows the keys. */
   readonly payers: readonly { readonly address: Hex; readonly privateKey: Hex }[];
   /** Has no tokens. */
   readonly seller: Hex;

@@ -1,4 +1,4 @@
-import { parseEventLogs, parseGwei, parseSignature } from "viem";
+import { encodeFunctionData, parseErc6492Signature, parseEther, parseEventLogs, parseGwei } from "viem";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import type { z } from "zod";
 import {
@@ -13,13 +13,15 @@ import {
 import { registryAbi } from "../../services/devnet/contracts/caller-registry.ts";
 import { oddTokenAbi } from "../../services/devnet/contracts/odd-token.ts";
 import { tokenAbi } from "../../services/devnet/contracts/token.ts";
+import { walletAbi } from "../../services/devnet/contracts/wallet.ts";
 import { type DevnetOptions, startDevnet } from "../../services/devnet/devnet.ts";
 import type { Received } from "../../services/devnet/facilitator-server.ts";
 import type { FaultOrder } from "../../services/devnet/faults.ts";
 import type { NodeIlls } from "../../services/devnet/node.ts";
 import type { Devnet } from "../../shared/dev/devnet.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
-import { type SignedAuthorization, signCancellation } from "./sign-payment.ts";
+import { permit2On } from "./permit2.ts";
+import { type Payer, type SignedAuthorization, signCancellation } from "./sign-payment.ts";
 
 export type TestDevnet = Devnet & {
   control: DevnetControl;
@@ -93,7 +95,9 @@ export type TokenTransfer = {
 };
 
 /** `pending` does not wait for a block: there is none while mining is paused. */
-type Sending = { pending?: boolean };
+export type Sending = { pending?: boolean };
+
+export type Call = { readonly to: Hex; readonly data: Hex };
 
 export type DevnetChain = ReturnType<typeof connectDevnetChain>;
 
@@ -105,12 +109,31 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
   const mined = (hash: Hex) => client.waitForTransactionReceipt({ hash });
   const inTurn = createTurns();
   const contract = { address: token, abi: tokenAbi };
-  /** Resolves with the transaction once it is in a block; with `pending`, once it is in the pool. */
+  /** Resolves with the transaction once it is in a block; with `pending`, once it is in the pool. Throws if it reverts. */
   const sendFirst = async (send: () => Promise<Hex>, { pending = false }: Sending): Promise<Hex> => {
     const hash = await inTurn(send);
-    if (!pending) await mined(hash);
+    if (!pending && (await mined(hash)).status === "reverted") throw new Error(`${hash} reverted`);
     return hash;
   };
+  /** A third party sends it, first in its block. */
+  const send = ({ to, data }: Call, sending: Sending = {}): Promise<Hex> =>
+    sendFirst(() => client.sendTransaction({ to, data, ...FIRST_IN_ITS_BLOCK }), sending);
+
+  /** Sent by this key, which gets the ether for it. */
+  async function sendFrom(key: DevAccount, { to, data }: Call, sending: Sending = {}): Promise<Hex> {
+    const own = connectChain(devnet.rpcUrl, key);
+    await client.setBalance({ address: own.account.address, value: parseEther("10") });
+    return sendFirst(() => own.sendTransaction({ to, data, ...FIRST_IN_ITS_BLOCK }), sending);
+  }
+
+  /** Done by this payer; a wallet does it by the order of its owner. */
+  function sendAs(payer: Payer, call: Call, sending: Sending = {}): Promise<Hex> {
+    if (payer.wrap === undefined) return sendFrom(payer, call, sending);
+    const args = [call.to, call.data] as const;
+    const data = encodeFunctionData({ abi: walletAbi, functionName: "execute", args });
+    return sendFrom(payer, { to: payer.address, data }, sending);
+  }
+
   /** Every transfer of a token to this address, oldest first, from the logs of the whole chain. */
   async function transfers(to: Hex, asset = token): Promise<TokenTransfer[]> {
     const raw = await client.getLogs({ address: asset, fromBlock: 0n, toBlock: "latest" });
@@ -138,8 +161,12 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
     /** viem's test client, for what is not here; it sends as a third party. */
     client,
 
-    balanceOf: (owner: Hex): Promise<bigint> =>
-      client.readContract({ ...contract, functionName: "balanceOf", args: [owner] }),
+    ...{ send, sendFrom, sendAs },
+
+    permit2: permit2On({ client, send, sendAs, thirdParty }),
+
+    balanceOf: (owner: Hex, asset = token): Promise<bigint> =>
+      client.readContract({ ...contract, address: asset, functionName: "balanceOf", args: [owner] }),
 
     authorizationState: (payer: Hex, nonce: Hex): Promise<boolean> =>
       client.readContract({ ...contract, functionName: "authorizationState", args: [payer, nonce] }),
@@ -147,8 +174,8 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
     transfers,
 
     /** The payer's transfers to the seller, oldest first. */
-    async chargesOf(payer: Hex): Promise<TokenTransfer[]> {
-      return (await transfers(devnet.seller)).filter(({ from }) => from === payer.toLowerCase());
+    async chargesOf(payer: Hex, asset = token): Promise<TokenTransfer[]> {
+      return (await transfers(devnet.seller, asset)).filter(({ from }) => from === payer.toLowerCase());
     },
 
     async mine(blocks = 1): Promise<void> {
@@ -205,27 +232,21 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
     },
 
     /** The payer takes the authorization back. */
-    async cancelAuthorization(payer: DevAccount, nonce: Hex, sending: Sending = {}): Promise<Hex> {
-      const signature = await signCancellation(payer, nonce, devnet);
-      const { r, s, v } = parseSignature(signature);
-      const args = [payer.address, nonce, Number(v), r, s] as const;
-      const first = { ...contract, ...FIRST_IN_ITS_BLOCK };
-      return sendFirst(
-        () => client.writeContract({ ...first, functionName: "cancelAuthorization", args }),
-        sending,
-      );
+    async cancelAuthorization(payer: Payer, nonce: Hex, sending: Sending = {}): Promise<Hex> {
+      const args = [payer.address, nonce, await signCancellation(payer, nonce, devnet)] as const;
+      const data = encodeFunctionData({ abi: tokenAbi, functionName: "cancelAuthorization", args });
+      return send({ to: token, data }, sending);
     },
 
-    /** A third party sends the authorization: anybody who has seen it may. */
-    frontRun({ authorization, signature }: SignedAuthorization, sending: Sending = {}): Promise<Hex> {
+    /** A third party sends the authorization: anybody who has seen it may. A wallet that does not exist yet is deployed first. */
+    async frontRun({ authorization, signature }: SignedAuthorization, sending: Sending = {}): Promise<Hex> {
       const { from, to, value, validAfter, validBefore, nonce } = authorization;
+      const deployed = parseErc6492Signature(signature);
+      if (deployed.address !== undefined) await send({ to: deployed.address, data: deployed.data }, sending);
       const amounts = [BigInt(value), BigInt(validAfter), BigInt(validBefore)] as const;
-      const args = [from, to, ...amounts, nonce, signature] as const;
-      const first = { ...contract, ...FIRST_IN_ITS_BLOCK };
-      return sendFirst(
-        () => client.writeContract({ ...first, functionName: "transferWithAuthorization", args }),
-        sending,
-      );
+      const args = [from, to, ...amounts, nonce, deployed.signature] as const;
+      const data = encodeFunctionData({ abi: tokenAbi, functionName: "transferWithAuthorization", args });
+      return send({ to: token, data }, sending);
     },
 
     /** Lets the registry say whether this caller may call this service. */
@@ -252,5 +273,5 @@ export async function newPayer(devnet: { chain: DevnetChain }, tokens = 1_000_00
 const FIRST_IN_ITS_BLOCK = {
   maxPriorityFeePerGas: parseGwei("50"),
   maxFeePerGas: parseGwei("100"),
-  gas: 300_000n,
+  gas: 2_000_000n,
 } as const;

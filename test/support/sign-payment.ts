@@ -1,7 +1,25 @@
 import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
 import type { PaymentPayloadV1, PaymentRequirementsV1 } from "@x402/core/types/v1";
+import type { ClientEvmSigner } from "@x402/evm";
+import type { TypedDataDefinition } from "viem";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import type { DevAccount, Hex } from "../../services/devnet/chain.ts";
+
+/** Who signs. The key of a wallet is its owner's, and `wrap` makes the wallet's signature of the key's. */
+export type Payer = DevAccount & { readonly wrap?: (signature: Hex) => Promise<Hex> };
+
+/** As whoever takes the payer's signature wants to have it. */
+export async function signTyped(payer: Payer, typed: TypedDataDefinition): Promise<Hex> {
+  const signature = await privateKeyToAccount(payer.privateKey).signTypedData(typed);
+  return payer.wrap === undefined ? signature : payer.wrap(signature);
+}
+
+/** A signer for the official clients, which do not know whether they sign for a key or for a wallet. */
+export function clientSigner(payer: Payer): ClientEvmSigner {
+  const signTypedData: ClientEvmSigner["signTypedData"] = (typed) =>
+    signTyped(payer, typed as TypedDataDefinition);
+  return { address: payer.address, signTypedData };
+}
 
 /** As it goes over the wire: numbers are decimal strings. */
 export type WireAuthorization = {
@@ -16,7 +34,7 @@ export type WireAuthorization = {
 export type SignedAuthorization = { authorization: WireAuthorization; signature: Hex };
 
 export type AuthorizationChoice = {
-  payer: DevAccount;
+  payer: Payer;
   to: Hex;
   value: bigint;
   token: Hex;
@@ -54,7 +72,7 @@ export const CANCEL_TYPES = {
 export async function signAuthorization(choice: AuthorizationChoice): Promise<SignedAuthorization> {
   const { payer, to, value, validAfter = 0n, validBefore = inTenMinutes(), nonce = randomNonce() } = choice;
   const message = { from: payer.address, to, value, validAfter, validBefore, nonce };
-  const signature = await privateKeyToAccount(payer.privateKey).signTypedData({
+  const signature = await signTyped(payer, {
     domain: {
       ...domainOf(choice),
       ...(choice.name && { name: choice.name }),
@@ -70,11 +88,11 @@ export async function signAuthorization(choice: AuthorizationChoice): Promise<Si
 
 /** Signs that the payer takes the authorization back. */
 export function signCancellation(
-  payer: DevAccount,
+  payer: Payer,
   nonce: Hex,
   its: { chainId: number; token: Hex },
 ): Promise<Hex> {
-  return privateKeyToAccount(payer.privateKey).signTypedData({
+  return signTyped(payer, {
     domain: domainOf(its),
     types: CANCEL_TYPES,
     primaryType: "CancelAuthorization",
@@ -84,14 +102,14 @@ export function signCancellation(
 
 /** What of an authorization may be chosen; the rest is taken from the requirements. */
 export type PaymentChoice = Partial<Omit<AuthorizationChoice, "payer" | "token" | "chainId">> & {
-  payer: DevAccount;
+  payer: Payer;
 };
 
-export type SignedPayment<Payload> = {
+export type SignedPayment<Payload, Signed = SignedAuthorization> = {
   payload: Payload;
   /** The value of PAYMENT-SIGNATURE (version 2) or X-PAYMENT (version 1). */
   header: string;
-  signed: SignedAuthorization;
+  signed: Signed;
 };
 
 /** A version 2 payment for these requirements. `more` goes into the payload: `resource`, `extensions`. */
@@ -141,7 +159,7 @@ export function randomNonce(): Hex {
   return generatePrivateKey();
 }
 
-function inTenMinutes(): bigint {
+export function inTenMinutes(): bigint {
   return BigInt(Math.floor(Date.now() / 1000) + 600);
 }
 

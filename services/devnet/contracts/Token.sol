@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity 0.8.37;
 
-interface IContractWallet {
-    function isValidSignature(bytes32 digest, bytes calldata signature) external view returns (bytes4);
-}
+import "./ContractWallet.sol";
 
 /// The devnet's stand-in for USDC: ERC-20 with EIP-3009 and EIP-2612, and money for whoever asks. Nothing but balances,
 /// allowances and nonces is in storage, so the runtime code works at whatever address it is put. Its revert strings are
@@ -141,9 +139,13 @@ contract Token {
     }
 
     function cancelAuthorization(address authorizer, bytes32 nonce, uint8 v, bytes32 r, bytes32 s) external {
+        cancelAuthorization(authorizer, nonce, abi.encodePacked(r, s, v));
+    }
+
+    function cancelAuthorization(address authorizer, bytes32 nonce, bytes memory signature) public {
         _requireUnused(authorizer, nonce);
         bytes32 content = keccak256(abi.encode(CANCEL_AUTHORIZATION_TYPEHASH, authorizer, nonce));
-        require(_signed(authorizer, content, abi.encodePacked(r, s, v)), "FiatTokenV2: invalid signature");
+        require(_signed(authorizer, content, signature), "FiatTokenV2: invalid signature");
         authorizationState[authorizer][nonce] = true;
         emit AuthorizationCanceled(authorizer, nonce);
     }

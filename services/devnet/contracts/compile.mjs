@@ -23,14 +23,38 @@ const ours = [
     file: "caller-registry.ts",
     prefix: "registry",
   },
+  { source: "Permit2.sol", contract: "Permit2", file: "permit2.ts", prefix: "permit2" },
+  {
+    source: "ExactPermit2Proxy.sol",
+    contract: "ExactPermit2Proxy",
+    file: "exact-permit2-proxy.ts",
+    prefix: "exactPermit2Proxy",
+    // The types of parseAbi do not read this much nesting.
+    abiAsJson: true,
+  },
+  { source: "Usdt.sol", contract: "Usdt", file: "usdt.ts", prefix: "usdt" },
+  { source: "Dai.sol", contract: "Dai", file: "dai.ts", prefix: "dai" },
+  {
+    source: "WalletFactory.sol",
+    contract: "WalletFactory",
+    file: "wallet-factory.ts",
+    prefix: "walletFactory",
+  },
+  // The factory has its code.
+  { source: "Wallet.sol", contract: "Wallet", file: "wallet.ts", prefix: "wallet", abiOnly: true },
 ];
+
+const imported = ["ContractWallet.sol"];
 
 /** Without metadata and immutables, every compilation gives the same runtime code, and it runs at any address. */
 function compile() {
   const input = {
     language: "Solidity",
     sources: Object.fromEntries(
-      ours.map(({ source }) => [source, { content: readFileSync(join(here, source), "utf8") }]),
+      [...ours.map(({ source }) => source), ...imported].map((source) => [
+        source,
+        { content: readFileSync(join(here, source), "utf8") },
+      ]),
     ),
     settings: {
       viaIR: true,
@@ -55,21 +79,25 @@ function multicall3() {
 
 function* artefacts() {
   const contracts = compile();
-  for (const { source, contract, file, prefix } of ours) {
+  for (const { source, contract, file, prefix, abiOnly, abiAsJson } of ours) {
     const { abi, evm } = contracts[source][contract];
     if (Object.keys(evm.deployedBytecode.immutableReferences).length > 0)
       throw new Error(`${contract} has immutables`);
-    const code = `0x${evm.deployedBytecode.object}`;
-    yield { file, text: written({ from: source, prefix, code, abi }) };
+    const code = abiOnly ? undefined : `0x${evm.deployedBytecode.object}`;
+    yield { file, text: written({ from: source, prefix, code, abi, abiAsJson }) };
   }
   const multicall = { from: "viem's copy of Multicall3", prefix: "multicall3", code: multicall3() };
   yield { file: "multicall3.ts", text: written(multicall) };
 }
 
-function written({ from, prefix, code, abi }) {
+function written({ from, prefix, code, abi, abiAsJson = false }) {
   const head = `// Made by compile.mjs from ${from}.\n\n`;
-  const codeLine = `export const ${prefix}Code = ${JSON.stringify(code)};\n`;
+  const codeLine = code === undefined ? "" : `export const ${prefix}Code = ${JSON.stringify(code)};\n`;
   if (abi === undefined) return formatted(head + codeLine);
+  if (abiAsJson) {
+    const json = JSON.stringify(abi, (key, value) => (key === "internalType" ? undefined : value));
+    return formatted(`${head}${codeLine}\nexport const ${prefix}Abi = ${json} as const;\n`);
+  }
   const signatures = JSON.stringify(formatAbi(abi));
   const abiLine = `export const ${prefix}Abi = parseAbi(${signatures});\n`;
   return formatted(`${head}import { parseAbi } from "viem";\n\n${codeLine}\n${abiLine}`);

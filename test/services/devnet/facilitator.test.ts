@@ -1,6 +1,4 @@
-import { x402Client } from "@x402/core/client";
 import type { PaymentRequirements } from "@x402/core/types";
-import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { ExactEvmSchemeV1 } from "@x402/evm/exact/v1/client";
 import { privateKeyToAccount } from "viem/accounts";
 import { expect, test } from "vitest";
@@ -10,19 +8,12 @@ import { newPayer } from "../../support/devnet.ts";
 import { signPayment, signPaymentV1 } from "../../support/sign-payment.ts";
 import { PRICE, useFacilitator } from "./use-facilitator.ts";
 
-const { devnet, requirements, requirementsV1, verify, settle, paid, payment } = useFacilitator();
+const { devnet, requirements, requirementsV1, verify, settle, paid, payment, signedByClient } =
+  useFacilitator();
 
 test("the facilitator takes what the official version 2 client signs", async () => {
   const payer = await newPayer(devnet);
-  const client = new x402Client().register(
-    "eip155:*",
-    new ExactEvmScheme(privateKeyToAccount(payer.privateKey)),
-  );
-  const payload = await client.createPaymentPayload({
-    x402Version: 2,
-    resource: { url: "https://seller.example/jobs" },
-    accepts: [requirements()],
-  });
+  const payload = await signedByClient(payer);
   expect(await verify(payload)).toEqual({ isValid: true, payer: payer.address });
   const settled = await settle(payload);
   expect(settled).toMatchObject({ success: true, network: devnet.network, payer: payer.address });

@@ -1,9 +1,11 @@
-import type { PaymentRequirements, SettleResponse, VerifyResponse } from "@x402/core/types";
+import { x402Client } from "@x402/core/client";
+import type { PaymentPayload, PaymentRequirements, SettleResponse, VerifyResponse } from "@x402/core/types";
 import type { PaymentRequirementsV1 } from "@x402/core/types/v1";
+import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { afterAll, afterEach, beforeAll } from "vitest";
-import type { DevAccount } from "../../../services/devnet/chain.ts";
+import type { DevAccount, Hex } from "../../../services/devnet/chain.ts";
 import { newPayer, startTestDevnet, type TestDevnet } from "../../support/devnet.ts";
-import { type SignedPayment, signPayment } from "../../support/sign-payment.ts";
+import { clientSigner, type Payer, type SignedPayment, signPayment } from "../../support/sign-payment.ts";
 
 export const PRICE = 12_345n;
 
@@ -29,6 +31,11 @@ export function useFacilitator() {
       maxTimeoutSeconds: 120,
       extra: { name: "USDC", version: "2" },
     };
+  }
+
+  function permit2Requirements(symbol: keyof TestDevnet["permit2Tokens"]): PaymentRequirements {
+    const extra = { assetTransferMethod: "permit2" };
+    return { ...requirements(), asset: devnet.permit2Tokens[symbol], extra };
   }
 
   function requirementsV1(): PaymentRequirementsV1 {
@@ -68,12 +75,23 @@ export function useFacilitator() {
   const settle = async (payload: object, terms?: object) =>
     (await call<SettleResponse>("settle", payload, terms)).json();
 
-  const paid = ({ address }: DevAccount) => devnet.chain.chargesOf(address);
+  const paid = ({ address }: DevAccount, asset?: Hex) => devnet.chain.chargesOf(address, asset);
+
+  /** What the official version 2 client sends for these requirements, whichever token they ask for. */
+  function signedByClient(payer: Payer, terms = requirements()): Promise<PaymentPayload> {
+    const client = new x402Client().setSpendControls({ allowedAssets: true });
+    client.register("eip155:*", new ExactEvmScheme(clientSigner(payer)));
+    const resource = { url: "https://seller.example/jobs" };
+    return client.createPaymentPayload({ x402Version: 2, resource, accepts: [terms] });
+  }
 
   async function payment(): Promise<SignedPayment<object> & { payer: DevAccount }> {
     const payer = await newPayer(devnet);
     return { payer, ...(await signPayment(requirements(), { payer })) };
   }
 
-  return { devnet, requirements, requirementsV1, call, verify, settle, paid, payment };
+  return {
+    ...{ devnet, requirements, permit2Requirements, requirementsV1 },
+    ...{ call, verify, settle, paid, payment, signedByClient },
+  };
 }

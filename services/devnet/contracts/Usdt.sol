@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+pragma solidity 0.8.37;
+
+/// The devnet's stand-in for USDT: no EIP-3009, no permit, transfers that return nothing, a fee that may be switched on, a list
+/// of accounts that give nothing, and money for whoever asks. As the original does, it refuses without a reason.
+contract Usdt {
+    string public constant name = "Tether USD";
+    string public constant symbol = "USDT";
+    uint8 public constant decimals = 6;
+
+    address private constant FEES_TO = address(0xFEE5);
+
+    uint256 public totalSupply;
+    mapping(address owner => uint256) public balanceOf;
+    mapping(address owner => mapping(address spender => uint256)) public allowance;
+    mapping(address account => bool) public isBlackListed;
+    /// The fee of each transfer, in hundredths of a percent, and the most it may be.
+    uint256 public basisPointsRate;
+    uint256 public maximumFee;
+
+    event Transfer(address indexed from, address indexed to, uint256 value);
+    event Approval(address indexed owner, address indexed spender, uint256 value);
+    event Params(uint256 feeBasisPoints, uint256 maxFee);
+    event AddedBlackList(address account);
+    event RemovedBlackList(address account);
+
+    /// Anybody may: this money is worth nothing.
+    function mint(address to, uint256 value) external {
+        totalSupply += value;
+        balanceOf[to] += value;
+        emit Transfer(address(0), to, value);
+    }
+
+    function setParams(uint256 newBasisPoints, uint256 newMaxFee) external {
+        basisPointsRate = newBasisPoints;
+        maximumFee = newMaxFee;
+        emit Params(newBasisPoints, newMaxFee);
+    }
+
+    function addBlackList(address account) external {
+        isBlackListed[account] = true;
+        emit AddedBlackList(account);
+    }
+
+    function removeBlackList(address account) external {
+        isBlackListed[account] = false;
+        emit RemovedBlackList(account);
+    }
+
+    function transfer(address to, uint256 value) external {
+        _move(msg.sender, to, value);
+    }
+
+    function transferFrom(address from, address to, uint256 value) external {
+        uint256 left = allowance[from][msg.sender];
+        if (left < type(uint256).max) allowance[from][msg.sender] = _minus(left, value);
+        _move(from, to, value);
+    }
+
+    /// Only from zero, or to zero.
+    function approve(address spender, uint256 value) external {
+        require(value == 0 || allowance[msg.sender][spender] == 0);
+        allowance[msg.sender][spender] = value;
+        emit Approval(msg.sender, spender, value);
+    }
+
+    function _move(address from, address to, uint256 value) private {
+        require(!isBlackListed[from]);
+        uint256 fee = value * basisPointsRate / 10_000;
+        if (fee > maximumFee) fee = maximumFee;
+        balanceOf[from] = _minus(balanceOf[from], value);
+        balanceOf[to] += value - fee;
+        if (fee > 0) {
+            balanceOf[FEES_TO] += fee;
+            emit Transfer(from, FEES_TO, fee);
+        }
+        emit Transfer(from, to, value - fee);
+    }
+
+    /// Its compiler's assert burned all the gas.
+    function _minus(uint256 a, uint256 b) private pure returns (uint256) {
+        assembly {
+            if gt(b, a) { invalid() }
+        }
+        return a - b;
+    }
+}

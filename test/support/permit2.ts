@@ -1,0 +1,201 @@
+import { randomBytes } from "node:crypto";
+import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
+import { concat, encodeFunctionData, maxUint256, multicall3Abi } from "viem";
+import { ADDRESSES, type Chain, type DevAccount, type Hex } from "../../services/devnet/chain.ts";
+import { exactPermit2ProxyAbi } from "../../services/devnet/contracts/exact-permit2-proxy.ts";
+import { permit2Abi } from "../../services/devnet/contracts/permit2.ts";
+import { tokenAbi } from "../../services/devnet/contracts/token.ts";
+import type { Call, Sending } from "./devnet.ts";
+import { encodeHeader, inTenMinutes, type Payer, type SignedPayment, signTyped } from "./sign-payment.ts";
+
+/** As it goes over the wire: numbers are decimal strings. */
+export type WirePermit2Authorization = {
+  from: Hex;
+  permitted: { token: Hex; amount: string };
+  spender: Hex;
+  nonce: string;
+  deadline: string;
+  witness: { to: Hex; validAfter: string };
+};
+
+export type SignedPermit2 = { permit2Authorization: WirePermit2Authorization; signature: Hex };
+
+export type Permit2Choice = {
+  payer: Payer;
+  to: Hex;
+  value: bigint;
+  token: Hex;
+  chainId: number;
+  validAfter?: bigint;
+  /** Without it, ten minutes from now. */
+  deadline?: bigint;
+  /** Without it, a random one. */
+  nonce?: bigint;
+  /** Without it, the proxy of x402. */
+  spender?: Hex;
+};
+
+const PERMISSIONS = [
+  { name: "token", type: "address" },
+  { name: "amount", type: "uint256" },
+] as const;
+
+const TRANSFER = [
+  { name: "permitted", type: "TokenPermissions" },
+  { name: "spender", type: "address" },
+  { name: "nonce", type: "uint256" },
+  { name: "deadline", type: "uint256" },
+] as const;
+
+/** Permit2's typed data, as EIP-712 libraries take it. */
+const WITNESS_TYPES = {
+  PermitWitnessTransferFrom: [...TRANSFER, { name: "witness", type: "Witness" }],
+  TokenPermissions: PERMISSIONS,
+  Witness: [
+    { name: "to", type: "address" },
+    { name: "validAfter", type: "uint256" },
+  ],
+} as const;
+const TRANSFER_TYPES = { PermitTransferFrom: TRANSFER, TokenPermissions: PERMISSIONS } as const;
+
+const domainOn = (chainId: number) =>
+  ({ name: "Permit2", chainId, verifyingContract: ADDRESSES.permit2 }) as const;
+
+/** Signs a payment by Permit2 with whatever is chosen, sensible or not. */
+export async function signPermit2(choice: Permit2Choice): Promise<SignedPermit2> {
+  const { payer, to, value, token, chainId } = choice;
+  const { validAfter = 0n, deadline = inTenMinutes(), nonce = randomPermit2Nonce() } = choice;
+  const spender = choice.spender ?? ADDRESSES.exactPermit2Proxy;
+  const permitted = { token, amount: value };
+  const signature = await signTyped(payer, {
+    domain: domainOn(chainId),
+    types: WITNESS_TYPES,
+    primaryType: "PermitWitnessTransferFrom",
+    message: { permitted, spender, nonce, deadline, witness: { to, validAfter } },
+  });
+  const permit2Authorization = {
+    from: payer.address,
+    permitted: { token, amount: String(value) },
+    spender,
+    nonce: String(nonce),
+    deadline: String(deadline),
+    witness: { to, validAfter: String(validAfter) },
+  };
+  return { permit2Authorization, signature };
+}
+
+/** What of an authorization may be chosen; the rest is taken from the requirements. */
+export type Permit2PaymentChoice = Partial<Omit<Permit2Choice, "payer">> & { payer: Payer };
+
+/** A version 2 payment by Permit2 for these requirements. `more` goes into the payload: `resource`, `extensions`. */
+export async function signPermit2Payment(
+  accepted: PaymentRequirements,
+  choice: Permit2PaymentChoice,
+  more: Partial<PaymentPayload> = {},
+): Promise<SignedPayment<PaymentPayload, SignedPermit2>> {
+  const signed = await signPermit2({
+    to: accepted.payTo as Hex,
+    value: BigInt(accepted.amount),
+    token: accepted.asset as Hex,
+    chainId: Number(accepted.network.split(":")[1]),
+    ...choice,
+  });
+  const payload: PaymentPayload = { x402Version: 2, accepted, payload: signed, ...more };
+  return { payload, header: encodeHeader(payload), signed };
+}
+
+export function randomPermit2Nonce(): bigint {
+  return BigInt(`0x${randomBytes(32).toString("hex")}`);
+}
+
+/** The call that settles a payment; whoever makes it may put something behind its arguments. */
+export function settleCall(
+  { permit2Authorization: its, signature }: SignedPermit2,
+  suffix: Hex = "0x",
+): Call {
+  const data = encodeFunctionData({
+    abi: exactPermit2ProxyAbi,
+    functionName: "settle",
+    args: [
+      {
+        permitted: { token: its.permitted.token, amount: BigInt(its.permitted.amount) },
+        nonce: BigInt(its.nonce),
+        deadline: BigInt(its.deadline),
+      },
+      its.from,
+      { to: its.witness.to, validAfter: BigInt(its.witness.validAfter) },
+      signature,
+    ],
+  });
+  return { to: ADDRESSES.exactPermit2Proxy, data: concat([data, suffix]) };
+}
+
+/** The same call, made by another contract. */
+export function wrapCall({ to: target, data: callData }: Call): Call {
+  const args = [[{ target, allowFailure: false, callData }]] as const;
+  const data = encodeFunctionData({ abi: multicall3Abi, functionName: "aggregate3", args });
+  return { to: ADDRESSES.multicall3, data };
+}
+
+type Means = {
+  client: Chain;
+  send(call: Call, sending?: Sending): Promise<Hex>;
+  sendAs(payer: Payer, call: Call, sending?: Sending): Promise<Hex>;
+  thirdParty: DevAccount;
+};
+
+export type SettleChoice = Sending & {
+  suffix?: Hex;
+  /** By a contract, which the third party calls. */
+  wrapped?: boolean;
+};
+
+/** What payers and others do with Permit2. */
+export function permit2On({ client, send, sendAs, thirdParty }: Means) {
+  const permit2 = { address: ADDRESSES.permit2, abi: permit2Abi } as const;
+  return {
+    /** The payer lets Permit2 move his tokens. */
+    approve(payer: Payer, token: Hex, amount = maxUint256): Promise<Hex> {
+      const args = [ADDRESSES.permit2, amount] as const;
+      const data = encodeFunctionData({ abi: tokenAbi, functionName: "approve", args });
+      return sendAs(payer, { to: token, data });
+    },
+
+    /** A third party settles the payment: anybody who has seen it may. */
+    settle(signed: SignedPermit2, { suffix, wrapped = false, ...sending }: SettleChoice = {}): Promise<Hex> {
+      const call = settleCall(signed, suffix);
+      return send(wrapped ? wrapCall(call) : call, sending);
+    },
+
+    async isUsed(owner: Hex, nonce: bigint): Promise<boolean> {
+      const args = [owner, nonce >> 8n] as const;
+      const word = await client.readContract({ ...permit2, functionName: "nonceBitmap", args });
+      return ((word >> (nonce & 0xffn)) & 1n) === 1n;
+    },
+
+    /** The payer makes the nonce useless. */
+    invalidate(payer: Payer, nonce: bigint, sending: Sending = {}): Promise<Hex> {
+      const args = [nonce >> 8n, 1n << (nonce & 0xffn)] as const;
+      const data = encodeFunctionData({ abi: permit2Abi, functionName: "invalidateUnorderedNonces", args });
+      return sendAs(payer, { to: ADDRESSES.permit2, data }, sending);
+    },
+
+    /** The payer has a third party, to whom he signed the same nonce, move money from him to himself. */
+    async spendOtherwise(
+      payer: Payer,
+      { token, value, nonce }: { token: Hex; value: bigint; nonce: bigint },
+      sending: Sending = {},
+    ): Promise<Hex> {
+      const permit = { permitted: { token, amount: value }, nonce, deadline: inTenMinutes() };
+      const signature = await signTyped(payer, {
+        domain: domainOn(client.chain.id),
+        types: TRANSFER_TYPES,
+        primaryType: "PermitTransferFrom",
+        message: { ...permit, spender: thirdParty.address },
+      });
+      const args = [permit, { to: payer.address, requestedAmount: value }, payer.address, signature] as const;
+      const data = encodeFunctionData({ abi: permit2Abi, functionName: "permitTransferFrom", args });
+      return send({ to: ADDRESSES.permit2, data }, sending);
+    },
+  };
+}
