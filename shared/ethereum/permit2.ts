@@ -65,10 +65,14 @@ export function permitDigest(separator: string, permit: AuthorizedTransfer): Uin
 
 const NONCE_BITMAP = selectorOf("nonceBitmap(address,uint256)");
 
-/** The nonce's last byte is a bit of the word that the other bytes name. The bit is set once the nonce is used or invalidated. */
+/** A nonce's last byte says which bit of the word it is that the other bytes name. */
+function placeOf(nonce: Hex): { position: bigint; bit: bigint } {
+  return { position: BigInt(nonce) >> 8n, bit: 1n << (BigInt(nonce) & 0xffn) };
+}
+
+/** The bit of a nonce is set once it is used or invalidated. */
 export function nonceBitmap({ from, nonce }: Pick<AuthorizedTransfer, "from" | "nonce">): StateCall {
-  const position = BigInt(nonce) >> 8n;
-  const bit = 1n << (BigInt(nonce) & 0xffn);
+  const { position, bit } = placeOf(nonce);
   const data = `${NONCE_BITMAP}${addressWord(from)}${uintWord(position)}` as const;
   return { to: PERMIT2, data, isSpent: (word) => (word & bit) !== 0n };
 }
@@ -105,9 +109,17 @@ async function proofIn(receipt: Receipt, permit: AuthorizedTransfer, read: ReadT
   const [first, ...rest] = transfers.map(({ logIndex }) => positionIn(receipt, logIndex));
   if (isSame(permitIn(await read(receipt.transactionHash)), permit))
     return first === undefined ? toShort(receipt, permit) : { kind: "paid", position: first };
-  const isInvalidating = receipt.logs.some((log) => isOf(log, PERMIT2, NONCE_INVALIDATION));
-  if (first === undefined || isInvalidating) return { kind: "none" };
+  if (first === undefined || receipt.logs.some((log) => isInvalidationOf(log, permit)))
+    return { kind: "none" };
   return { kind: "wrapped", positions: [first, ...rest] };
+}
+
+/** Whether the log is that of an `UnorderedNonceInvalidation(address indexed owner, uint256 word, uint256 mask)` of this nonce. */
+function isInvalidationOf(log: Log, { from, nonce }: AuthorizedTransfer): boolean {
+  if (!isOf(log, PERMIT2, NONCE_INVALIDATION) || log.topics[1] !== addressTopic(from)) return false;
+  const { position, bit } = placeOf(nonce);
+  const [word, mask] = [log.data.slice(2, 66), log.data.slice(66)];
+  return BigInt(`0x${word}`) === position && (BigInt(`0x${mask}`) & bit) !== 0n;
 }
 
 /** For each `Settled` of the proxy the last exact transfer between the one before and it. */

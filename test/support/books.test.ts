@@ -9,6 +9,7 @@ const transfer = {
   to: "0xbb",
   value: 1n,
   nonce: payment.nonce,
+  taker: "0xCC",
   transaction: "0x02",
   blockNumber: 1n,
 } as const;

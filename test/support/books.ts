@@ -1,9 +1,16 @@
+import { uintWord } from "../../shared/ethereum/encoding.ts";
+import { PERMIT2 } from "../../shared/ethereum/permit2.ts";
 import { callIdFrom } from "../../shared/job-call/call-id.ts";
 import type { TokenTransfer } from "./devnet.ts";
 import type { Answer } from "./http.ts";
 
 /** Who signed which authorization; lower-case. */
-export type PaymentName = { payer: string; nonce: string };
+export type PaymentName = {
+  payer: string;
+  nonce: string;
+  /** The contract that takes the nonce once; without it that of the books. */
+  taker?: string | undefined;
+};
 
 /** What a client was told of a payment that it sent. */
 export type Told = {
@@ -17,6 +24,7 @@ export type Told = {
 /** All that is left of some paid requests, from places that know nothing of one another. */
 export type Books = {
   chainId: number;
+  /** The token, whose contract takes the nonces of its authorizations. */
   asset: string;
   /** To the seller, from the chain. */
   transfers: readonly TokenTransfer[];
@@ -38,8 +46,8 @@ export function violationsIn(books: Books): string[] {
 function unmatched({ transfers, calls, foreign = [], ...books }: Books): string[] {
   const paid = transfers
     .filter(({ nonce }) => nonce === undefined || !foreign.includes(nonce))
-    .map(({ from, nonce }) =>
-      nonce === undefined ? "no authorization" : idOf(books, { payer: from, nonce }),
+    .map(({ from, nonce, taker }) =>
+      nonce === undefined ? "no authorization" : idOf(books, { payer: from, nonce, taker }),
     );
   return [
     ...paid.filter((id) => !calls.includes(id)).map((id) => `${id} is paid and has no call`),
@@ -76,8 +84,11 @@ function refusedTooSoon({ told, voids, transfers, ...books }: Books): string[] {
     });
 }
 
-function idOf({ chainId, asset }: Pick<Books, "chainId" | "asset">, { payer, nonce }: PaymentName): string {
-  return callIdFrom(String(chainId), asset.toLowerCase(), payer, nonce);
+export function idOf(
+  { chainId, asset }: Pick<Books, "chainId" | "asset">,
+  { payer, nonce, taker = asset }: PaymentName,
+): string {
+  return callIdFrom(String(chainId), taker.toLowerCase(), payer, nonce);
 }
 
 function nameOf({ payer, nonce }: PaymentName): string {
@@ -93,9 +104,13 @@ export function paymentIn(headers: Readonly<Record<string, string>>): PaymentNam
   const header = headers["PAYMENT-SIGNATURE"] ?? headers["X-PAYMENT"];
   if (header === undefined) return undefined;
   try {
-    const { payload } = JSON.parse(Buffer.from(header, "base64").toString());
+    const { payload, accepted } = JSON.parse(Buffer.from(header, "base64").toString());
+    if (payload.permit2Authorization !== undefined) {
+      const { from, nonce } = payload.permit2Authorization as { from: string; nonce: string };
+      return { payer: from.toLowerCase(), nonce: `0x${uintWord(BigInt(nonce))}`, taker: PERMIT2 };
+    }
     const { from, nonce } = payload.authorization as { from: string; nonce: string };
-    return { payer: from.toLowerCase(), nonce: nonce.toLowerCase() };
+    return { payer: from.toLowerCase(), nonce: nonce.toLowerCase(), taker: accepted?.asset };
   } catch {
     return undefined;
   }

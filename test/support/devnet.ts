@@ -1,7 +1,15 @@
-import { encodeFunctionData, parseErc6492Signature, parseEther, parseEventLogs, parseGwei } from "viem";
+import {
+  encodeFunctionData,
+  parseErc6492Signature,
+  parseEther,
+  parseEventLogs,
+  parseGwei,
+  toHex,
+} from "viem";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import type { z } from "zod";
 import {
+  ADDRESSES,
   connectChain,
   createTurns,
   type DevAccount,
@@ -20,7 +28,7 @@ import type { FaultOrder } from "../../services/devnet/faults.ts";
 import type { NodeIlls } from "../../services/devnet/node.ts";
 import type { Devnet } from "../../shared/dev/devnet.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
-import { permit2On } from "./permit2.ts";
+import { nonceIn, permit2On } from "./permit2.ts";
 import { type Payer, type SignedAuthorization, signCancellation } from "./sign-payment.ts";
 
 export type TestDevnet = Devnet & {
@@ -90,6 +98,8 @@ export type TokenTransfer = {
   to: string;
   value: bigint;
   nonce: string | undefined;
+  /** The contract that takes the nonce once: the token's, or Permit2. */
+  taker: Hex;
   transaction: Hex;
   blockNumber: bigint;
 };
@@ -134,6 +144,13 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
     return sendFrom(payer, { to: payer.address, data }, sending);
   }
 
+  /** The nonce of the permit that a transaction settles, as a word. */
+  async function permitIn(hash: Hex): Promise<Hex | undefined> {
+    const { to, input } = await client.getTransaction({ hash });
+    const nonce = nonceIn({ to, data: input });
+    return nonce === undefined ? undefined : toHex(nonce, { size: 32 });
+  }
+
   /** Every transfer of a token to this address, oldest first, from the logs of the whole chain. */
   async function transfers(to: Hex, asset = token): Promise<TokenTransfer[]> {
     const raw = await client.getLogs({ address: asset, fromBlock: 0n, toBlock: "latest" });
@@ -145,11 +162,13 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
       const used = logs.find(
         (each) => each.eventName === "AuthorizationUsed" && each.transactionHash === log.transactionHash,
       );
+      const permit = used === undefined ? await permitIn(log.transactionHash) : undefined;
       transfers.push({
         from: log.args.from.toLowerCase(),
         to: log.args.to.toLowerCase(),
         value: log.args.value,
-        nonce: used?.eventName === "AuthorizationUsed" ? used.args.nonce : undefined,
+        nonce: used?.eventName === "AuthorizationUsed" ? used.args.nonce : permit,
+        taker: permit === undefined ? asset : ADDRESSES.permit2,
         transaction: log.transactionHash,
         blockNumber: log.blockNumber,
       });

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
-import { concat, encodeFunctionData, maxUint256, multicall3Abi } from "viem";
+import { concat, decodeFunctionData, encodeFunctionData, maxUint256, multicall3Abi } from "viem";
 import { ADDRESSES, type Chain, type DevAccount, type Hex } from "../../services/devnet/chain.ts";
 import { exactPermit2ProxyAbi } from "../../services/devnet/contracts/exact-permit2-proxy.ts";
 import { permit2Abi } from "../../services/devnet/contracts/permit2.ts";
@@ -128,6 +128,21 @@ export function settleCall(
     ],
   });
   return { to: ADDRESSES.exactPermit2Proxy, data: concat([data, suffix]) };
+}
+
+/** The nonce of the permit that this call settles, itself or by another contract. */
+export function nonceIn({ to, data }: { to: Hex | null; data: Hex }): bigint | undefined {
+  if (to?.toLowerCase() === ADDRESSES.exactPermit2Proxy.toLowerCase()) {
+    const { functionName, args } = decodeFunctionData({ abi: exactPermit2ProxyAbi, data });
+    if (functionName === "settle") return args[0].nonce;
+    return functionName === "settleWithPermit" ? args[1].nonce : undefined;
+  }
+  if (to?.toLowerCase() !== ADDRESSES.multicall3.toLowerCase()) return undefined;
+  const { args } = decodeFunctionData({ abi: multicall3Abi, data });
+  const calls = args[0] as readonly { target: Hex; callData: Hex }[];
+  return calls
+    .map(({ target, callData }) => nonceIn({ to: target, data: callData }))
+    .find((each) => each !== undefined);
 }
 
 /** The same call, made by another contract. */
