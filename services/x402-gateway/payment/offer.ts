@@ -138,10 +138,16 @@ export function matchOffer(
       ? matchV2(decoded, token, job, settings, now)
       : matchV1(decoded, token, job, settings);
   const { to, value } = decoded.authorization;
+  if (!isOfToken(decoded, token)) throw notOffered("it permits another token");
   if (to.toLowerCase() !== token.payTo.toLowerCase()) throw notOffered("it pays to another address");
   if (String(value) !== offer.amount) throw notOffered(`it pays ${value}, and the offer is ${offer.amount}`);
   assertWindow(decoded, settings, now);
   return offer;
+}
+
+/** A permit names its token beside the offer that it accepts. */
+function isOfToken({ method, authorization }: DecodedPayment, { asset }: Token): boolean {
+  return method !== "permit2" || authorization.asset.toLowerCase() === asset.toLowerCase();
 }
 
 /** The price is the one offered, whatever it is today, as long as the offer is ours and has not expired. */

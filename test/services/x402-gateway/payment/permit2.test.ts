@@ -1,0 +1,202 @@
+import { ExactEvmScheme } from "@x402/evm/exact/client";
+import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
+import { expect, test } from "vitest";
+import type { Hex } from "../../../../services/devnet/chain.ts";
+import { eventually } from "../../../../shared/dev/wait.ts";
+import { EXACT_PROXY, PERMIT2 } from "../../../../shared/ethereum/permit2.ts";
+import { createResolve } from "../../../../shared/payments/resolve.ts";
+import { useDevnet } from "../../../fixtures/devnet.ts";
+import { idIn, JOB_PATH, type TestX402, useX402 } from "../../../fixtures/x402.ts";
+import { newPayer } from "../../../support/devnet.ts";
+import { clientSigner } from "../../../support/sign-payment.ts";
+import { newWallet } from "../../../support/wallets.ts";
+import { approvedPayer, type Permit2Symbol, permit2Payment, permit2Token } from "../permit2-gateway.ts";
+
+const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
+const { devnet } = fixture;
+const PRICES = { usdt: 3_200_000n, dai: 3_200_000_000_000_000_000n };
+
+const sellFor = (symbol: Permit2Symbol) => fixture.gateway({ token: permit2Token(devnet, symbol) });
+const charged = async (payer: { address: Hex }, symbol: Permit2Symbol = "usdt") =>
+  (await devnet.chain.chargesOf(payer.address, devnet.permit2Tokens[symbol])).map(({ value }) => value);
+const codeIn = (answer: { status: number; json(): Record<string, unknown> }) => [
+  answer.status,
+  answer.json()["code"],
+];
+
+test.each([
+  ["a key", "usdt"],
+  ["a key", "dai"],
+  ["a wallet", "usdt"],
+  ["a wallet", "dai"],
+] as const)("the official client buys a job as it comes by the Permit2 of %s, in %s", async (who, symbol) => {
+  const x402 = await sellFor(symbol);
+  const made = who === "a wallet" ? await newWallet(devnet, { tokens: 0n }) : undefined;
+  const payer = await approvedPayer(fixture, symbol, made);
+  fixture.payer = payer;
+  const asset = devnet.permit2Tokens[symbol];
+  const client = new x402Client().register("eip155:*", new ExactEvmScheme(clientSigner(payer)));
+  client.setSpendControls({
+    maxAmountPerPayment: false,
+    allowedAssets: [{ asset, network: devnet.network as `eip155:${number}` }],
+  });
+  const buy = wrapFetchWithPayment(fetch, client);
+  const answer = await buy(`http://${x402.address}${JOB_PATH}`, { method: "POST", body: "hello" });
+  expect(answer.status).toBe(202);
+  expect(await charged(payer, symbol)).toEqual([PRICES[symbol]]);
+  const [call] = await x402.waiting();
+  expect(call?.metadata).toMatchObject({
+    "X-X402-PAYER": payer.address.toLowerCase(),
+    "X-X402-PAYMENT-TOKEN": symbol.toUpperCase(),
+    "X-X402-AMOUNT": String(PRICES[symbol]),
+  });
+});
+
+test("the same permit ten times at once, to two replicas, is one charge and one job, and gets one answer", async () => {
+  const replicas = [await sellFor("usdt"), await sellFor("usdt")] as const;
+  const payer = await approvedPayer(fixture, "usdt");
+  const { headers } = await permit2Payment(replicas[0], { payer });
+  const answers = await Promise.all(
+    Array.from({ length: 10 }, (_, i) => replicas[i % 2 ? 1 : 0].post(headers)),
+  );
+  expect(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size).toBe(1);
+  expect(answers[0]?.status).toBe(202);
+  expect([await charged(payer), (await replicas[0].waiting()).length]).toEqual([[PRICES.usdt], 1]);
+});
+
+test("two tokens share a payer's nonces, for it is Permit2 that takes each once", async () => {
+  const usdt = await sellFor("usdt");
+  const payer = await approvedPayer(fixture, "usdt");
+  const { headers, signed } = await permit2Payment(usdt, { payer });
+  const first = await usdt.post(headers);
+  const dai = await sellFor("dai");
+  await approvedPayer(fixture, "dai", payer);
+  const nonce = BigInt(signed.permit2Authorization.nonce);
+  const again = await permit2Payment(dai, { payer, nonce });
+  const answer = await dai.post(again.headers);
+  // Another token and amount under the same nonce: the call is the first one's.
+  expect([idIn(answer), answer.headers["idempotent-replayed"]]).toEqual([idIn(first), "true"]);
+  expect([await charged(payer), await charged(payer, "dai")]).toEqual([[PRICES.usdt], []]);
+});
+
+test("a payer who has not approved Permit2 is told so with 412 and new offers, before a facilitator is asked", async () => {
+  const x402 = await sellFor("usdt");
+  const payer = await newPayer(devnet, 0n);
+  await devnet.chain.mint(payer.address, PRICES.usdt, devnet.permit2Tokens.usdt);
+  const { headers } = await permit2Payment(x402, { payer });
+  const refused = await x402.post(headers);
+  expect(codeIn(refused)).toEqual([412, "payment.allowance_required"]);
+  expect(refused.headers["payment-required"]).toBeDefined();
+  expect(refused.json()["detail"]).toContain(PERMIT2);
+  expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+
+  await devnet.chain.permit2.approve(payer, devnet.permit2Tokens.usdt);
+  x402.skip(3000);
+  expect((await x402.post(headers)).status).toBe(202);
+});
+
+test.each([
+  ["for another spender", { spender: PERMIT2 as Hex }, "payment.malformed"],
+  ["of another token", { token: "dai" }, "payment.not_offered"],
+  ["to another recipient", { to: PERMIT2 as Hex }, "payment.not_offered"],
+  ["for another sum", { value: 3_199_999n }, "payment.not_offered"],
+  ["that ends too soon", { deadline: BigInt(Math.floor(Date.now() / 1000) + 5) }, "payment.window_unusable"],
+])("a permit %s is refused with 402, and no facilitator is asked", async (_what, given, code) => {
+  const x402 = await sellFor("usdt");
+  const payer = await approvedPayer(fixture, "usdt");
+  const token = "token" in given ? devnet.permit2Tokens.dai : devnet.permit2Tokens.usdt;
+  const answer = await x402.post((await permit2Payment(x402, { payer, ...given, token })).headers);
+  expect(codeIn(answer)).toEqual([402, code]);
+  expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+});
+
+test("an authorization of EIP-3009 for a token by Permit2 is told which method its offer names", async () => {
+  const x402 = await sellFor("usdt");
+  const headers = await x402.pay({ payer: fixture.payer, name: "USDC", version: "2" });
+  const answer = await x402.post(headers);
+  expect(codeIn(answer)).toEqual([402, "payment.not_offered"]);
+  expect(answer.json()["detail"]).toContain("permit2");
+});
+
+test("a permit that an observer settles before the facilitator, with more behind its call data, is one charge and one job", async () => {
+  const x402 = await sellFor("usdt");
+  const payer = await approvedPayer(fixture, "usdt");
+  const { headers, signed } = await permit2Payment(x402, { payer });
+  await devnet.control.fault({ on: "settle", kind: "drop", times: 1 });
+  const first = x402.post(headers);
+  await eventually("it is claimed", async () => (await fixture.asked()).settle === 1);
+  const transaction = await devnet.chain.permit2.settle(signed, { suffix: "0x80218021" });
+  const id = idIn(await first);
+  await x402.untilState(id, "QUEUED");
+  expect((await x402.journal.find(id))?.settlement?.transaction).toBe(transaction);
+  expect([await charged(payer), (await x402.waiting()).length]).toEqual([[PRICES.usdt], 1]);
+});
+
+test("a permit that was settled before it came is refused with 409 and makes no call", async () => {
+  const x402 = await sellFor("usdt");
+  const payer = await approvedPayer(fixture, "usdt");
+  const { headers, signed } = await permit2Payment(x402, { payer });
+  fixture.foreign.push(`0x${BigInt(signed.permit2Authorization.nonce).toString(16).padStart(64, "0")}`);
+  await devnet.chain.permit2.settle(signed);
+  expect(codeIn(await x402.post(headers))).toEqual([409, "payment.spent_elsewhere"]);
+  expect(await x402.waiting()).toEqual([]);
+});
+
+/** The payment is in review, long after its end. */
+async function reviewed(x402: TestX402, id: string) {
+  await devnet.chain.increaseTime(600);
+  await devnet.chain.finalize();
+  return x402.untilState(id, "REVIEW");
+}
+
+/** Claimed, and no facilitator has settled it. */
+async function unsettled(x402: TestX402, choice: Parameters<typeof permit2Payment>[1]) {
+  await devnet.control.fault({ on: "settle", kind: "drop" });
+  const made = await permit2Payment(x402, choice);
+  const id = idIn(await x402.post(made.headers));
+  return { id, ...made };
+}
+
+test("a permit whose payer invalidates its nonce after the claim is in review, neither void nor a job", async () => {
+  const x402 = await sellFor("usdt");
+  const payer = await approvedPayer(fixture, "usdt");
+  const { id, signed } = await unsettled(x402, { payer });
+  await devnet.chain.permit2.invalidate(payer, BigInt(signed.permit2Authorization.nonce));
+  const { reason } = await reviewed(x402, id);
+  expect(reason).toContain("the bit of the permit's nonce is set");
+  expect([await charged(payer), await x402.waiting()]).toEqual([[], []]);
+});
+
+test("a permit that nobody settles is void once a final block is past its deadline, and not charged", async () => {
+  const x402 = await sellFor("usdt");
+  const payer = await approvedPayer(fixture, "usdt");
+  const { id } = await unsettled(x402, { payer });
+  await devnet.chain.increaseTime(600);
+  await devnet.chain.finalize();
+  expect(await x402.untilState(id, "VOID")).toMatchObject({ reason: "expired" });
+  expect(await charged(payer)).toEqual([]);
+});
+
+test("a permit that another contract brings to the proxy is in review, and its transfer pays for one call by an operator's word", async () => {
+  const x402 = await sellFor("usdt");
+  const payer = await approvedPayer(fixture, "usdt");
+  const one = await unsettled(x402, { payer });
+  const two = await unsettled(x402, { payer });
+  const transaction = await devnet.chain.permit2.settle(one.signed, { wrapped: true });
+  await devnet.chain.permit2.invalidate(payer, BigInt(two.signed.permit2Authorization.nonce));
+  const payment = await reviewed(x402, one.id);
+  const other = await reviewed(x402, two.id);
+  const resolve = createResolve({ journal: x402.journal, audit: async () => {}, clock: Date.now, by: "me" });
+  const receipt = await devnet.chain.client.getTransactionReceipt({ hash: transaction });
+  const position = receipt.logs.findIndex(({ address }) => address !== EXACT_PROXY.toLowerCase());
+  const verdict = { kind: "settled", transaction, positions: [position] } as const;
+  expect(await resolve(payment, verdict, "wrapped")).toEqual({ kind: "done" });
+  expect(await resolve(other, verdict, "the same transfer")).toEqual({
+    kind: "left",
+    state: "TRANSFER_TAKEN",
+  });
+  expect([await charged(payer), (await x402.waiting()).map(({ id }) => id)]).toEqual([
+    [PRICES.usdt],
+    [one.id],
+  ]);
+});
