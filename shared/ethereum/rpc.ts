@@ -132,7 +132,7 @@ function refusalOf(error: RpcError, reason: string): AppError {
 
 /** Most nodes have code 3 or say "execution reverted"; some speak of the VM. */
 function isRevert({ code, message }: RpcError): boolean {
-  return code === 3 || /revert|invalid opcode|out of ?gas|VM (execution|exception)/i.test(String(message));
+  return code === 3 || /revert|invalid opcode|out ?of ?gas|VM (execution|exception)/i.test(String(message));
 }
 
 /**
