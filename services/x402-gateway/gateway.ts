@@ -22,7 +22,7 @@ import { createNoteSpent } from "./payment/already-spent.ts";
 import { createNarrowOffers } from "./payment/narrow-offers.ts";
 import { toOfferSettings } from "./payment/offer.ts";
 import { createReadOperatorQuote } from "./payment/operator-quote.ts";
-import { createKnownOutcome } from "./payment/outcome.ts";
+import { createFindKnown, createKnownOutcome } from "./payment/outcome.ts";
 import {
   createClaimPayment,
   createConfirmSettlement,
@@ -39,7 +39,6 @@ import { createChallenge } from "./routes/challenge.ts";
 import { createDryRun, createDryRunManner } from "./routes/dry-run.ts";
 import {
   createCheckPayment,
-  createFindKnown,
   createPayJob,
   createReadPaidRequest,
   type Manner,

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
-import { AppError, toAppError } from "../../../shared/errors/app-error.ts";
+import { toAppError } from "../../../shared/errors/app-error.ts";
 import { CODES } from "../../../shared/errors/codes.ts";
 import type { Admission } from "../../../shared/gateway/admission.ts";
 import { hashBody, readBody } from "../../../shared/http/body.ts";
@@ -11,7 +11,6 @@ import { type JobIds, jobKey } from "../../../shared/job-call/job-ids.ts";
 import type { ConcurrencyLimit } from "../../../shared/lifecycle/concurrency-limit.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
-import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { FacilitatorRequest, NewPayment } from "../../../shared/payments/payment.ts";
 import { type Clock, settled } from "../../../shared/time/clock.ts";
 import { type Catalog, type Job, jobPath, type RequestedJob } from "../catalog.ts";
@@ -19,7 +18,6 @@ import type { Since, SinceOf } from "../chains.ts";
 import { AlreadySpent, type NoteSpent } from "../payment/already-spent.ts";
 import {
   type AcceptedPayment,
-  type DecodedPayment,
   identifyPayment,
   inAcceptedToken,
   readPayment,
@@ -27,7 +25,15 @@ import {
 } from "../payment/header.ts";
 import { assertWindow, type MatchedOffer, matchOffer, type OfferSettings } from "../payment/offer.ts";
 import { assertInputs, assertRequester, toQuoteUse } from "../payment/operator-quote.ts";
-import { answerPaid, type KnownOutcome, type PaidCall, toPaidCall } from "../payment/outcome.ts";
+import {
+  answerPaid,
+  type FindKnown,
+  type Known,
+  type KnownOutcome,
+  type PaidCall,
+  toOpenOutcome,
+  toPaidCall,
+} from "../payment/outcome.ts";
 import { type ClaimPayment, type Settle, toUnsettledCall } from "../payment/settle.ts";
 import { type Verified, type VerifyAtLimits, type Verifying, wasAsked } from "../payment/unpaid-verifies.ts";
 import type { AuthorizeCaller, AuthorizedCaller } from "../policy/caller.ts";
@@ -77,10 +83,10 @@ export function createPayJob(deps: PayJobDeps) {
     log.info("payment.accepted", { ...fieldsOf(paid), ms: clock() - attempt.startedAt });
   };
 
-  /** Whoever waits for a payment that is known has neither a place nor a body. */
+  /** Whoever waits for an outcome that is open has neither a place nor a body. */
   async function pay(req: IncomingMessage, request: PaidRequest): Promise<PaidCall> {
     const outcome = await payOnce(req, request).finally(request.release);
-    return outcome.kind === "known" ? knownOutcome(outcome.id) : outcome.paid;
+    return outcome.kind === "paid" ? outcome.paid : knownOutcome(outcome, request.isGone);
   }
 
   /** Copies of a payment that come at once wait for one claim, and take one place. */
@@ -110,13 +116,15 @@ export function createPayJob(deps: PayJobDeps) {
     claims.delete(id);
     if (claimed.kind === "failed") {
       if (isOurFault(claimed.error)) admitted.verified.giveBack();
-      throw claimed.error;
+      return { kind: "known", id, open: toOpenOutcome(claimed.error, clock()) };
     }
     if (claimed.result.kind === "known") return claimed.result;
     admitted.verified.giveBack();
     lease.prove(); // anybody can sign a payment, and send it a thousand times; this one is to be settled
-    const paid = toPaidCall(await settle(payment), { replayed: false });
-    return { kind: "paid", paid };
+    const since = clock();
+    const settling = await settled(settle(payment));
+    if (settling.kind === "failed") return { kind: "known", id, open: toOpenOutcome(settling.error, since) };
+    return { kind: "paid", paid: toPaidCall(settling.result, { replayed: false }) };
   }
 
   /**
@@ -144,8 +152,6 @@ export function createPayJob(deps: PayJobDeps) {
   }
 }
 
-/** The payment has a call already. */
-type Known = { kind: "known"; id: string };
 type Paid = { kind: "paid"; paid: PaidCall };
 
 function isOurFault(refusal: unknown): boolean {
@@ -179,6 +185,8 @@ type PaidRequest = {
   bodySha256: (limitBytes: number) => Promise<string>;
   /** The body is not needed any more, and nothing of it is kept. Whoever reads the request calls it in the end. */
   release: () => void;
+  /** Whether the client has hung up. */
+  isGone: () => boolean;
 };
 
 type ReadDeps = { catalog: Catalog; admission: Admission; bodies: BodyBudget; partyOf: PartyOf };
@@ -223,55 +231,9 @@ export function createReadPaidRequest({ catalog, admission, bodies, partyOf }: R
         body = undefined;
         lease.release();
       },
+      isGone: () => res.destroyed,
     };
   };
-}
-
-export type FindKnown = ReturnType<typeof createFindKnown>;
-
-/**
- * Finds the call that this payment has already, or that was bought under its payment identifier or its idempotency key. Throws
- * `queue.unavailable`, and `payment.conflict` or `payment.identifier_conflict` if the call was bought with another route or body.
- */
-export function createFindKnown(journal: PaymentJournal) {
-  /** By the payment itself, then by what its payer calls the purchase. */
-  async function lookUp({ callId, payer, decoded }: SignedPayment) {
-    const own = callId === undefined ? undefined : await journal.look(callId);
-    if (own !== undefined) return { known: own, code: "payment.conflict" } as const;
-    for (const { name, code } of namesOf(callId, decoded)) {
-      const id = name === undefined ? undefined : await journal.findIdentified(payer, name);
-      const known = id === undefined ? undefined : await journal.look(id);
-      if (known !== undefined) return { known, code } as const;
-    }
-    return undefined;
-  }
-
-  return async function findKnown({ ids, signed, bodySha256 }: PaidRequest): Promise<Known | undefined> {
-    const found = await lookUp(signed);
-    if (found === undefined) return undefined;
-    const { known, code } = found;
-    const conflict = () => new AppError(code, { reason: `${known.id} was bought with another request` });
-    if (known.route !== jobPath(ids)) throw conflict();
-    // No more is read than the body that was paid for, and nothing of it is kept.
-    const sha256 = await bodySha256(known.terms.body_bytes).catch((error: unknown) => {
-      throw error instanceof AppError && error.code === "request.too_large" ? conflict() : error;
-    });
-    if (sha256 !== known.bodySha256) throw conflict();
-    return { kind: "known", id: known.id };
-  };
-}
-
-/**
- * What a payer calls the purchase, and the conflict of another request under that name. Of version 1 without a call the signer is not
- * known, so only the identifier counts that stands for the signature.
- */
-function namesOf(callId: string | undefined, { version, identifier, idempotencyKey }: DecodedPayment) {
-  const own = {
-    name: identifier,
-    code: version === 1 ? "payment.conflict" : "payment.identifier_conflict",
-  } as const;
-  const key = { name: idempotencyKey, code: "payment.identifier_conflict" } as const;
-  return callId === undefined ? [own] : [own, key];
 }
 
 type CheckDeps = {
