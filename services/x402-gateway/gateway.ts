@@ -75,6 +75,7 @@ export type X402Gateway = Gateway & {
 export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   const { x402, prices, metadataPrefix, redis, log, authorize, clock = systemClock } = options;
   const settleTimeoutMs = x402.settle_timeout_secs * 1000;
+  const maxTimeoutMs = x402.max_timeout_secs * 1000;
   const openMax = x402.open_payments_per_payer;
   const bodyBytesMax = x402.body_limit_bytes;
   const offerSettings = toOfferSettings(x402);
@@ -150,6 +151,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     enqueueSettled,
     beginWrite,
     chainOf,
+    maxTimeoutMs,
     clock,
     log,
   });
@@ -225,7 +227,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     beginWrite,
     isQueued: async ({ id, terms }) => (await registry.find(id, paidQueueOf(terms))) !== undefined,
     settleTimeoutMs,
-    maxTimeoutMs: x402.max_timeout_secs * 1000,
+    maxTimeoutMs,
     clock,
     log,
   });

@@ -2,11 +2,15 @@ import { expect, test } from "vitest";
 import type { FaultOrder } from "../../../../services/devnet/faults.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { keys } from "../../../fixtures/redis.ts";
+import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import type { TestX402 } from "../../../fixtures/x402.ts";
-import { PRICE, useX402 } from "../../../fixtures/x402.ts";
+import { idIn, PRICE, useX402 } from "../../../fixtures/x402.ts";
 import type { Answer } from "../../../support/http.ts";
+import { signedIn } from "../../../support/sign-payment.ts";
+import { STEPS } from "../redis-steps.ts";
 
 const fixture = useX402();
+const proxy = useRedisProxy(fixture.redis);
 
 /** Neither paid nor refused: the same payment is to come again, and where to look meanwhile. */
 function expectUnknown(answer: Answer): void {
@@ -128,5 +132,35 @@ test("a payment that settles while Redis is full is queued all the same: room wa
   expect((await answered).status).toBe(202);
   await x402.redis.config("SET", "maxmemory", 0);
   expect(await x402.waiting()).toMatchObject([{ id }]);
+  expect(await fixture.charged()).toEqual([PRICE]);
+});
+
+test("the first settle too is sent no later than max_timeout_secs after the claim, and whoever sends it then, the payment is one job", async () => {
+  const x402 = await fixture.gateway({
+    ...{ redisUrl: proxy.url, directUrl: fixture.redis.url },
+    x402: { max_timeout_secs: 14, settle_timeout_secs: 1 },
+  });
+  const headers = await x402.pay({
+    payer: fixture.payer,
+    validBefore: BigInt(Math.floor(Date.now() / 1000) + 3600),
+  });
+  proxy.onCommand = (words) => {
+    if (STEPS.claim(words)) x402.skip(14_000);
+    return undefined;
+  };
+  const answer = await x402.post(headers);
+  expectUnknown(answer);
+  proxy.onCommand = () => undefined;
+  for (let looks = 0; looks < 3; looks++) {
+    x402.skip(30_000);
+    const due = await x402.redis.zscore(keys.paymentsDue, idIn(answer));
+    await eventually("it was looked at", async () => {
+      x402.skip(1000);
+      return (await x402.redis.zscore(keys.paymentsDue, idIn(answer))) !== due;
+    });
+  }
+  expect((await fixture.asked()).settle).toBe(0);
+  await fixture.devnet.chain.frontRun(signedIn(headers));
+  await x402.untilState(idIn(answer), "QUEUED");
   expect(await fixture.charged()).toEqual([PRICE]);
 });
