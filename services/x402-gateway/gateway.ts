@@ -23,7 +23,7 @@ import { createAskSigner } from "./payment/contract-signer.ts";
 import { createNarrowOffers } from "./payment/narrow-offers.ts";
 import { toOfferSettings } from "./payment/offer.ts";
 import { createReadOperatorQuote } from "./payment/operator-quote.ts";
-import { createKnownOutcome } from "./payment/outcome.ts";
+import { createFindKnown, createKnownOutcome } from "./payment/outcome.ts";
 import {
   createClaimPayment,
   createConfirmSettlement,
@@ -40,7 +40,6 @@ import { createChallenge } from "./routes/challenge.ts";
 import { createDryRun, createDryRunManner } from "./routes/dry-run.ts";
 import {
   createCheckPayment,
-  createFindKnown,
   createPayJob,
   createReadPaidRequest,
   type Manner,
@@ -77,6 +76,7 @@ export type X402Gateway = Gateway & {
 export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   const { x402, prices, metadataPrefix, redis, log, authorize, clock = systemClock } = options;
   const settleTimeoutMs = x402.settle_timeout_secs * 1000;
+  const maxTimeoutMs = x402.max_timeout_secs * 1000;
   const openMax = x402.open_payments_per_payer;
   const bodyBytesMax = x402.body_limit_bytes;
   const offerSettings = toOfferSettings(x402);
@@ -152,6 +152,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     enqueueSettled,
     beginWrite,
     chainOf,
+    maxTimeoutMs,
     clock,
     log,
   });
@@ -227,7 +228,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     beginWrite,
     isQueued: async ({ id, terms }) => (await registry.find(id, paidQueueOf(terms))) !== undefined,
     settleTimeoutMs,
-    maxTimeoutMs: x402.max_timeout_secs * 1000,
+    maxTimeoutMs,
     clock,
     log,
   });

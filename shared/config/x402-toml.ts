@@ -23,6 +23,10 @@ const MAX_TIMEOUT_SECS = 120;
 const SETTLE_TIMEOUT_SECS = 20;
 /** An authorization has to outlive its settle request by this long, or it is refused. */
 export const SETTLE_MARGIN_SECS = 10;
+/** How far a payer's clock may be ahead of ours. */
+const CLOCK_SKEW_SECS = 60;
+/** Some clients sign for an hour, whatever they are offered. */
+const PAYMENT_WINDOW_SECS = 3600 + CLOCK_SKEW_SECS;
 
 /** `x402.toml`. Without the file the x402 gateway is off. `x402Problems` checks what lies between its keys. */
 export function x402Toml(env: Env) {
@@ -34,6 +38,7 @@ export function x402Toml(env: Env) {
       quote_secret: secretValues(env),
       quote_ttl_secs: z.int().min(10).max(86_400).default(300),
       max_timeout_secs: z.int().min(10).max(3600).default(MAX_TIMEOUT_SECS),
+      payment_window_secs_max: z.int().min(10).max(86_400).default(PAYMENT_WINDOW_SECS),
       max_offers: positive.optional(),
       open_payments_per_payer: positive.default(8),
       unpaid_verifies_per_payer: positive.default(30),
@@ -90,6 +95,7 @@ export function x402Problems(table: unknown): Problem[] {
     ...tokens.flatMap(({ row, index }) => [...rateProblems(row, index), ...tooShallow(row, index)]),
     ...facilitatorProblems(rest),
     ...tooShort(rest),
+    ...tooNarrow(rest),
     ...withoutDomain(rest),
   ];
 }
@@ -103,6 +109,17 @@ function tooShort({ max_timeout_secs, settle_timeout_secs }: Row): Problem[] {
   if (longest > settle + SETTLE_MARGIN_SECS) return [];
   const message = `must be above settle_timeout_secs + ${SETTLE_MARGIN_SECS}: no payer's authorization would last long enough`;
   return [{ path: ["max_timeout_secs"], message }];
+}
+
+function tooNarrow({ max_timeout_secs, payment_window_secs_max }: Row): Problem[] {
+  const [offered, taken] = [
+    max_timeout_secs ?? MAX_TIMEOUT_SECS,
+    payment_window_secs_max ?? PAYMENT_WINDOW_SECS,
+  ];
+  if (typeof offered !== "number" || typeof taken !== "number") return [];
+  if (taken >= offered + CLOCK_SKEW_SECS) return [];
+  const message = `must be at least max_timeout_secs + ${CLOCK_SKEW_SECS}: who signs for as long as is offered, by a clock that is ahead, would be refused`;
+  return [{ path: ["payment_window_secs_max"], message }];
 }
 
 function tooShallow({ confirmations, void_depth }: Row, index: number): Problem[] {

@@ -13,7 +13,10 @@ type PaymentRequirementsV1 = Omit<Sdk, "outputSchema">;
 
 export type OfferSettings = {
   publicUrl: string;
+  /** As offered. */
   maxTimeoutSeconds: number;
+  /** So long an authorization may be valid: clients sign for longer than they are offered, and their clocks may be ahead. */
+  windowSecondsMax: number;
   /** For how long an offer is good, at least. */
   ttlSeconds: number;
   /** The first signs, all are accepted. */
@@ -26,6 +29,7 @@ export function toOfferSettings(x402: X402Toml): OfferSettings {
   return {
     publicUrl: x402.public_url,
     maxTimeoutSeconds: x402.max_timeout_secs,
+    windowSecondsMax: x402.payment_window_secs_max,
     ttlSeconds: x402.quote_ttl_secs,
     macSecrets: x402.quote_secret as [Secret, ...Secret[]],
     settleTimeoutSeconds: x402.settle_timeout_secs,
@@ -120,9 +124,6 @@ export type MatchedOffer = { requirements: object; digest: string; amount: strin
 type PaymentV1 = Extract<DecodedPayment, { version: 1 }>;
 type PaymentV2 = Extract<DecodedPayment, { version: 2 }>;
 
-/** How far a payer's clock may be ahead of ours. */
-const CLOCK_SKEW_SECONDS = 30;
-
 /**
  * Finds the offer of this job that a payment fits, without asking anybody: terms and MAC, recipient, value, route and time
  * window. `now` is in unix milliseconds. Throws `payment.not_offered`, `payment.quote_expired` and `payment.window_unusable`.
@@ -210,13 +211,13 @@ function isSubset(ours: ReturnType<typeof toRequirements>, theirs: PaymentV2["ac
 /** Whether the payment is valid for long enough to be settled. `now` is in unix milliseconds. Throws `payment.window_unusable`. */
 export function assertWindow({ authorization }: DecodedPayment, settings: OfferSettings, now: number): void {
   const nowSeconds = now / 1000;
-  const { maxTimeoutSeconds, settleTimeoutSeconds } = settings;
+  const { windowSecondsMax, settleTimeoutSeconds } = settings;
   const [after, before] = [Number(authorization.validAfter), Number(authorization.validBefore)];
   const needed = settleTimeoutSeconds + SETTLE_MARGIN_SECS;
   if (after > nowSeconds) throw unusableWindow("it is not valid yet");
   if (before < nowSeconds + needed) throw unusableWindow(`it ends in less than ${needed} s`);
-  if (before > nowSeconds + maxTimeoutSeconds + CLOCK_SKEW_SECONDS) {
-    throw unusableWindow(`it is valid for longer than ${maxTimeoutSeconds} s`);
+  if (before > nowSeconds + windowSecondsMax) {
+    throw unusableWindow(`it is valid for longer than ${windowSecondsMax} s`);
   }
 }
 

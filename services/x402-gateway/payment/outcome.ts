@@ -3,6 +3,7 @@ import { encodePaymentResponseHeader } from "@x402/core/http";
 import type { Network } from "@x402/core/types";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { COMMON_HEADERS } from "../../../shared/http/problem.ts";
+import type { JobIds } from "../../../shared/job-call/job-ids.ts";
 import type { Claimed, PaymentJournal } from "../../../shared/payments/journal.ts";
 import {
   hasSettlement,
@@ -13,6 +14,8 @@ import {
   type Settlement,
 } from "../../../shared/payments/payment.ts";
 import { type Clock, delay } from "../../../shared/time/clock.ts";
+import { jobPath } from "../catalog.ts";
+import type { SignedPayment } from "./header.ts";
 
 /** What a 202 tells of a payment. */
 export type PaidCall = {
@@ -59,6 +62,7 @@ export function answerPaid(res: ServerResponse, paid: PaidCall, statusUrl: strin
     "Content-Length": Buffer.byteLength(body),
     [terms.x402_version === 1 ? "X-PAYMENT-RESPONSE" : "PAYMENT-RESPONSE"]:
       encodePaymentResponseHeader(response),
+    Location: statusUrl,
     ...(replayed && { "Idempotent-Replayed": "true" }),
   });
   res.end(body);
@@ -69,27 +73,103 @@ function toReceipt(terms: PaymentTerms, transaction: string) {
   return { network, asset, symbol, amount, payer, pay_to, transaction, quote_digest };
 }
 
+/** The payment has a call. `open` if this request has just brought it, and does not know what became of it. */
+export type Known = { kind: "known"; id: string; open?: OpenOutcome };
+
+/** A request with a payment that may be known. */
+type Asked = {
+  ids: JobIds;
+  signed: SignedPayment;
+  /** The hash of its body, of which so much is read. */
+  bodySha256: (limitBytes: number) => Promise<string>;
+};
+
+export type FindKnown = ReturnType<typeof createFindKnown>;
+
+/**
+ * Finds the call that this payment has already, or that was bought under its payment identifier or its idempotency key. Throws
+ * `queue.unavailable`, and `payment.conflict` or `payment.identifier_conflict` if the call was bought with another route or body.
+ */
+export function createFindKnown(journal: PaymentJournal) {
+  async function byItself(signed: SignedPayment): Promise<Payment | undefined> {
+    const known = signed.callId === undefined ? undefined : await journal.look(signed.callId);
+    return known !== undefined && isSameSignature(known, signed) ? known : undefined;
+  }
+
+  async function byName(payer: string, name: string | undefined): Promise<Payment | undefined> {
+    const id = name === undefined ? undefined : await journal.findIdentified(payer, name);
+    return id === undefined ? undefined : journal.look(id);
+  }
+
+  async function lookUp(signed: SignedPayment) {
+    const own = await byItself(signed);
+    if (own !== undefined) return { known: own, code: "payment.conflict" } as const;
+    for (const { name, code } of namesOf(signed)) {
+      const known = await byName(signed.payer, name);
+      if (known !== undefined) return { known, code } as const;
+    }
+    return undefined;
+  }
+
+  return async function findKnown({ ids, signed, bodySha256 }: Asked): Promise<Known | undefined> {
+    const found = await lookUp(signed);
+    if (found === undefined) return undefined;
+    const { known, code } = found;
+    const conflict = () => new AppError(code, { reason: `${known.id} was bought with another request` });
+    if (known.route !== jobPath(ids)) throw conflict();
+    // No more is read than the body that was paid for, and nothing of it is kept.
+    const sha256 = await bodySha256(known.terms.body_bytes).catch((error: unknown) => {
+      throw error instanceof AppError && error.code === "request.too_large" ? conflict() : error;
+    });
+    if (sha256 !== known.bodySha256) throw conflict();
+    return { kind: "known", id: known.id };
+  };
+}
+
+/** As long as nobody has signed, a payment is known by the signature that a contract took before. */
+function isSameSignature(known: Payment, { isProven, signedSha256 }: SignedPayment): boolean {
+  return isProven || known.signedSha256 === signedSha256;
+}
+
+/**
+ * What a payer calls the purchase, and the conflict of another request under that name. As long as nobody has signed, only the
+ * identifier of version 1 counts, which stands for the signature.
+ */
+function namesOf({ isProven, decoded: { version, identifier, idempotencyKey } }: SignedPayment) {
+  const ofSignature = { name: version === 1 ? identifier : undefined, code: "payment.conflict" } as const;
+  if (!isProven) return [ofSignature];
+  const ofPayer = [version === 2 ? identifier : undefined, idempotencyKey];
+  return [ofSignature, ...ofPayer.map((name) => ({ name, code: "payment.identifier_conflict" }) as const)];
+}
+
 const LOOK_EVERY_MS = 100;
-/** Whoever comes beyond these is told at once to come again. */
+/** Of those whose payment is new, and of those who repeat one, so many wait. Whoever comes beyond these is told at once to come again. */
 const WAITING_MAX = 1024;
+/** So long a request waits at least, or for `patienceMs` if that is less: to be told by the chain what a facilitator did not say in time. */
+const WAIT_MS_LEAST = 5000;
 
 type Deps = {
-  journal: PaymentJournal;
+  journal: Pick<PaymentJournal, "look">;
   clock: Clock;
-  /** How long the first repeat waits for the settlement that is under way; those who come later wait with it. */
+  /** How long a settlement that is under way is waited for. */
   patienceMs: number;
+  waitingMax?: number;
 };
+
+/** Why a request does not know what became of its own payment, and when its settle was sent, in unix ms. */
+export type OpenOutcome = { error: OpenPaymentError; since: number };
 
 export type KnownOutcome = ReturnType<typeof createKnownOutcome>;
 
 /**
- * The answer of a payment that is known, whatever has changed since it was taken: price, policy, limits, operator's quote.
- * Throws `payment.void`, `payment.in_review` and `payment.outcome_unknown`.
+ * The answer of a payment that is known, whatever has changed since it was taken: price, policy, limits, operator's quote. Waits for
+ * an outcome that is open, unless whoever asks is gone. Throws `payment.void`, `payment.in_review` and `payment.outcome_unknown`.
  */
-export function createKnownOutcome({ journal, clock, patienceMs }: Deps) {
+export function createKnownOutcome({ journal, clock, patienceMs, waitingMax = WAITING_MAX }: Deps) {
   /** The journal is read once for all who wait for the same payment. */
-  const watched = new Map<string, Promise<Payment | undefined>>();
-  let waiting = 0;
+  const looks = new Map<string, Promise<Payment | undefined>>();
+  /** Apart, so that repeats, which cost nothing, turn away nobody who has just paid. */
+  const waiting = { first: 0, repeated: 0 };
 
   async function look(id: string): Promise<Payment | undefined> {
     return journal.look(id).catch((cause) => {
@@ -97,40 +177,45 @@ export function createKnownOutcome({ journal, clock, patienceMs }: Deps) {
     });
   }
 
-  /** Looks, at most `patienceMs`, until no request and no reconciler is settling it. */
-  async function watch(id: string): Promise<Payment | undefined> {
-    const deadline = clock() + patienceMs;
+  function nextLook(id: string): Promise<Payment | undefined> {
+    const known = looks.get(id);
+    if (known !== undefined) return known;
+    const looking = delay(LOOK_EVERY_MS)
+      .then(() => look(id))
+      .finally(() => looks.delete(id));
+    looks.set(id, looking);
+    return looking;
+  }
+
+  /** Looks until no request and no reconciler is settling it, or nobody waits for it any more. */
+  async function watch({ id, open }: Known, isGone: () => boolean): Promise<Payment | undefined> {
+    const now = clock();
+    const since = open?.since ?? now;
+    const deadline = Math.max(since + patienceMs, now + Math.min(patienceMs, WAIT_MS_LEAST));
     for (;;) {
-      await delay(LOOK_EVERY_MS);
-      const payment = await look(id);
-      if (payment?.state !== "SETTLING" || clock() >= deadline) return payment;
+      const payment = await nextLook(id);
+      if (payment?.state !== "SETTLING" || clock() >= deadline || isGone()) return payment;
     }
   }
 
-  function watchOnce(id: string): Promise<Payment | undefined> {
-    const known = watched.get(id);
-    if (known !== undefined) return known;
-    const watching = watch(id).finally(() => watched.delete(id));
-    watched.set(id, watching);
-    return watching;
-  }
-
-  async function whenDecided(id: string): Promise<Payment | undefined> {
-    const payment = await look(id);
-    if (payment?.state !== "SETTLING" || waiting >= WAITING_MAX) return payment;
-    waiting += 1;
-    return watchOnce(id).finally(() => {
-      waiting -= 1;
+  async function whenDecided(known: Known, isGone: () => boolean): Promise<Payment | undefined> {
+    const payment = await look(known.id);
+    const those = known.open === undefined ? "repeated" : "first";
+    if (payment?.state !== "SETTLING" || waiting[those] >= waitingMax) return payment;
+    waiting[those] += 1;
+    return watch(known, isGone).finally(() => {
+      waiting[those] -= 1;
     });
   }
 
-  return async function knownOutcome(id: string): Promise<PaidCall> {
-    const payment = await whenDecided(id);
+  return async function knownOutcome(known: Known, isGone: () => boolean): Promise<PaidCall> {
+    const { id, open } = known;
+    const payment = await whenDecided(known, isGone);
     if (payment === undefined) throw outcomeUnknown(id, `${id} was in the journal, and is gone`);
     if (payment.state === "VOID") throw voided(payment);
     if (payment.state === "REVIEW") throw inReview(payment);
-    if (!hasSettlement(payment)) throw outcomeUnknown(id, `${id} is still ${payment.state}`);
-    return toPaidCall(payment, { replayed: true });
+    if (!hasSettlement(payment)) throw open?.error ?? outcomeUnknown(id, `${id} is still ${payment.state}`);
+    return toPaidCall(payment, { replayed: open === undefined });
   };
 }
 
@@ -146,6 +231,12 @@ export class OpenPaymentError extends AppError {
     super(code, details);
     this.callId = callId;
   }
+}
+
+/** What the error of a claim or a settle leaves open. Throws it if it is an answer. */
+export function toOpenOutcome(error: unknown, since: number): OpenOutcome {
+  if (error instanceof OpenPaymentError && error.code === "payment.outcome_unknown") return { error, since };
+  throw error;
 }
 
 /** For money that may have moved or may yet move: such a payment is never answered as if nothing had been paid. */

@@ -74,6 +74,8 @@ type SettleDeps = {
   beginWrite: BeginWrite;
   confirmSettlement: ConfirmSettlement;
   chainOf: (payment: Payment) => PaymentChain;
+  /** So long after the claim no settle is sent any more: the payer may have bought anew by then. */
+  maxTimeoutMs: number;
   clock: Clock;
   log: Logger;
 };
@@ -85,7 +87,8 @@ export type Settle = ReturnType<typeof createSettle>;
  * money moved refuses: without a chain to ask, the facilitator's refusal. What is not known is said to be unknown.
  */
 export function createSettle(deps: SettleDeps) {
-  const { journal, facilitators, confirmSettlement, enqueueSettled, beginWrite, chainOf, clock, log } = deps;
+  const { journal, facilitators, confirmSettlement, enqueueSettled, beginWrite, chainOf } = deps;
+  const { maxTimeoutMs, clock, log } = deps;
 
   /** Only success is an answer: nothing else that is said proves anything, unless the facilitator is trusted. */
   async function askToSettle(payment: Payment, request: FacilitatorRequest): Promise<Settlement> {
@@ -123,6 +126,8 @@ export function createSettle(deps: SettleDeps) {
 
   return async function settle(payment: NewPayment): Promise<SettledPayment> {
     const claimed = toSettling(payment, clock());
+    if (isTooLate(claimed, clock(), maxTimeoutMs))
+      throw outcomeUnknown(claimed.id, "its claim took so long that no settle was sent");
     const settlement = await askToSettle(claimed, payment.request);
     try {
       if (!(await enqueueSettled(claimed, settlement))) throw new Error("it was ended otherwise meanwhile");
@@ -132,6 +137,11 @@ export function createSettle(deps: SettleDeps) {
       throw outcomeUnknown(claimed.id, "the payment settled, and its call is still to be queued", cause);
     }
   };
+}
+
+/** Whether no settle is sent any more: the authorization has ended, or its payer may have bought anew. */
+export function isTooLate({ claimedAt, terms }: Payment, now: number, maxTimeoutMs: number): boolean {
+  return now >= claimedAt + maxTimeoutMs || now / 1000 >= Number(terms.valid_before);
 }
 
 /** The payment as its claim has just made it. */
@@ -150,7 +160,7 @@ function toSettling(payment: NewPayment, now: number): Payment {
     searched: undefined,
     dispatches: 1,
     dispatchedAt: now,
-    claimedAt: now,
+    claimedAt: call.accepted_at,
     changedAt: now,
     settlement: undefined,
     proven: false,

@@ -17,6 +17,7 @@ import type { Facilitators } from "../facilitator/pool.ts";
 import {
   type ConfirmSettlement,
   type EnqueueSettled,
+  isTooLate,
   paysForAnother,
   type Review,
 } from "../payment/settle.ts";
@@ -39,7 +40,7 @@ type ReconcileDeps = {
   isQueued: (payment: Payment) => Promise<boolean>;
   /** A settle request is not sent again while the one before it may still be answered. */
   settleTimeoutMs: number;
-  /** Nor so long after the claim: the payer may have bought anew by then. */
+  /** Nor so long after the claim. */
   maxTimeoutMs: number;
   clock: Clock;
   log: Logger;
@@ -166,11 +167,6 @@ function createSettleOpen(deps: ReconcileDeps, lookAgain: (payment: Payment) => 
 
 function evidenceOf({ chain, eventOrder }: TokenChain, { terms, sinceBlock, searched }: Payment) {
   return chain.evidenceOf(toAuthorization(terms, eventOrder), { since: sinceBlock, searched });
-}
-
-/** Whether no settle is sent any more: the authorization has ended, or its payer may have bought anew. */
-function isTooLate({ claimedAt, terms }: Payment, now: number, maxTimeoutMs: number): boolean {
-  return now >= claimedAt + maxTimeoutMs || now / 1000 >= Number(terms.valid_before);
 }
 
 /** Puts the next look off: a little at first, then for longer. */

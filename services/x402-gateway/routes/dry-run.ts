@@ -9,9 +9,9 @@ import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import { assertOffered, type Catalog, type Job, type RequestedJob } from "../catalog.ts";
 import { hasPayment } from "../payment/header.ts";
 import { assertInputs } from "../payment/operator-quote.ts";
-import { type KnownOutcome, refusedClaim } from "../payment/outcome.ts";
+import { type FindKnown, type KnownOutcome, refusedClaim } from "../payment/outcome.ts";
 import type { AuthorizeCaller, AuthorizedCaller } from "../policy/caller.ts";
-import type { CheckPayment, FindKnown, Manner, PartyOf, ReadPaidRequest } from "./pay-job.ts";
+import type { CheckPayment, Manner, PartyOf, ReadPaidRequest } from "./pay-job.ts";
 
 type Deps = {
   catalog: Catalog;
@@ -57,7 +57,7 @@ export function createDryRun(deps: Deps) {
     const known = await findKnown(request);
     if (known !== undefined) {
       // The paid route refuses a known payment no more: it gives it its own answer.
-      await knownOutcome(known.id);
+      await knownOutcome(known, request.isGone);
       return undefined;
     }
     assertDeclared(req, bodyBytesMax);

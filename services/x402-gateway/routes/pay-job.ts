@@ -10,17 +10,24 @@ import { type JobIds, jobKey } from "../../../shared/job-call/job-ids.ts";
 import type { ConcurrencyLimit } from "../../../shared/lifecycle/concurrency-limit.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
-import type { PaymentJournal } from "../../../shared/payments/journal.ts";
-import type { FacilitatorRequest, Payment } from "../../../shared/payments/payment.ts";
+import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
 import { type Clock, settled } from "../../../shared/time/clock.ts";
-import { type Catalog, type Job, jobPath, type RequestedJob } from "../catalog.ts";
+import type { Catalog, Job, RequestedJob } from "../catalog.ts";
 import type { Since, SinceOf } from "../chains.ts";
 import { AlreadySpent, type NoteSpent } from "../payment/already-spent.ts";
 import type { AskSigner, ContractSigned } from "../payment/contract-signer.ts";
 import { identifyPayment, inAcceptedToken, readPayment, type SignedPayment } from "../payment/header.ts";
 import { assertWindow, matchOffer, type OfferSettings } from "../payment/offer.ts";
 import { assertInputs, assertRequester } from "../payment/operator-quote.ts";
-import { answerPaid, type KnownOutcome, type PaidCall, toPaidCall } from "../payment/outcome.ts";
+import {
+  answerPaid,
+  type FindKnown,
+  type Known,
+  type KnownOutcome,
+  type PaidCall,
+  toOpenOutcome,
+  toPaidCall,
+} from "../payment/outcome.ts";
 import { type Admitted, type ClaimPayment, type Settle, toNewPayment } from "../payment/settle.ts";
 import { type Verified, type VerifyAtLimits, type Verifying, wasAsked } from "../payment/unpaid-verifies.ts";
 import type { AuthorizeCaller } from "../policy/caller.ts";
@@ -56,11 +63,7 @@ export function createPayJob(deps: PayJobDeps) {
   /** The claims that are under way here, by call. */
   const claims = new Map<string, ReturnType<ClaimPayment>>();
 
-  return async function payJob(
-    req: IncomingMessage,
-    res: ServerResponse,
-    attempt: PaymentAttempt,
-  ): Promise<void> {
+  return async function payJob(req: IncomingMessage, res: ServerResponse, attempt: PaymentAttempt) {
     const request = readPaidRequest(req, res, attempt.ids);
     attempt.signed = request.signed;
     const paid = await pay(req, request);
@@ -70,10 +73,10 @@ export function createPayJob(deps: PayJobDeps) {
     log.info("payment.accepted", { ...fieldsOf(paid), ms: clock() - attempt.startedAt });
   };
 
-  /** Whoever waits for a payment that is known has neither a place nor a body. */
+  /** Whoever waits for an outcome that is open has neither a place nor a body. */
   async function pay(req: IncomingMessage, request: PaidRequest): Promise<PaidCall> {
     const outcome = await payOnce(req, request).finally(request.release);
-    return outcome.kind === "known" ? knownOutcome(outcome.id) : outcome.paid;
+    return outcome.kind === "paid" ? outcome.paid : knownOutcome(outcome, request.isGone);
   }
 
   /** Copies of a payment that come at once wait for one claim, and take one place. */
@@ -103,14 +106,16 @@ export function createPayJob(deps: PayJobDeps) {
     claims.delete(id);
     if (claimed.kind === "failed") {
       if (isOurFault(claimed.error)) admitted.verified.giveBack();
-      throw claimed.error;
+      return { kind: "known", id, open: toOpenOutcome(claimed.error, clock()) };
     }
     if (claimed.result.kind === "known") return claimed.result;
     if (admitted.signer === "key") admitted.verified.giveBack();
     lease.prove(); // anybody can sign a payment, and send it a thousand times; this one is to be settled
-    const paid = toPaidCall(await settle(payment), { replayed: false });
+    const since = clock();
+    const settling = await settled(settle(payment));
+    if (settling.kind === "failed") return { kind: "known", id, open: toOpenOutcome(settling.error, since) };
     admitted.verified.giveBack();
-    return { kind: "paid", paid };
+    return { kind: "paid", paid: toPaidCall(settling.result, { replayed: false }) };
   }
 
   /**
@@ -138,8 +143,6 @@ export function createPayJob(deps: PayJobDeps) {
   }
 }
 
-/** The payment has a call already. */
-type Known = { kind: "known"; id: string };
 type Paid = { kind: "paid"; paid: PaidCall };
 
 function isOurFault(refusal: unknown): boolean {
@@ -173,6 +176,8 @@ type PaidRequest = {
   bodySha256: (limitBytes: number) => Promise<string>;
   /** The body is not needed any more, and nothing of it is kept. Whoever reads the request calls it in the end. */
   release: () => void;
+  /** Whether the client has hung up. */
+  isGone: () => boolean;
 };
 
 type ReadDeps = { catalog: Catalog; admission: Admission; bodies: BodyBudget; partyOf: PartyOf };
@@ -217,66 +222,9 @@ export function createReadPaidRequest({ catalog, admission, bodies, partyOf }: R
         body = undefined;
         lease.release();
       },
+      isGone: () => res.destroyed,
     };
   };
-}
-
-export type FindKnown = ReturnType<typeof createFindKnown>;
-
-/**
- * Finds the call that this payment has already, or that was bought under its payment identifier or its idempotency key. Throws
- * `queue.unavailable`, and `payment.conflict` or `payment.identifier_conflict` if the call was bought with another route or body.
- */
-export function createFindKnown(journal: PaymentJournal) {
-  async function byItself(signed: SignedPayment): Promise<Payment | undefined> {
-    const known = signed.callId === undefined ? undefined : await journal.look(signed.callId);
-    return known !== undefined && isSameSignature(known, signed) ? known : undefined;
-  }
-
-  async function byName(payer: string, name: string | undefined): Promise<Payment | undefined> {
-    const id = name === undefined ? undefined : await journal.findIdentified(payer, name);
-    return id === undefined ? undefined : journal.look(id);
-  }
-
-  async function lookUp(signed: SignedPayment) {
-    const own = await byItself(signed);
-    if (own !== undefined) return { known: own, code: "payment.conflict" } as const;
-    for (const { name, code } of namesOf(signed)) {
-      const known = await byName(signed.payer, name);
-      if (known !== undefined) return { known, code } as const;
-    }
-    return undefined;
-  }
-
-  return async function findKnown({ ids, signed, bodySha256 }: PaidRequest): Promise<Known | undefined> {
-    const found = await lookUp(signed);
-    if (found === undefined) return undefined;
-    const { known, code } = found;
-    const conflict = () => new AppError(code, { reason: `${known.id} was bought with another request` });
-    if (known.route !== jobPath(ids)) throw conflict();
-    // No more is read than the body that was paid for, and nothing of it is kept.
-    const sha256 = await bodySha256(known.terms.body_bytes).catch((error: unknown) => {
-      throw error instanceof AppError && error.code === "request.too_large" ? conflict() : error;
-    });
-    if (sha256 !== known.bodySha256) throw conflict();
-    return { kind: "known", id: known.id };
-  };
-}
-
-/** As long as nobody has signed, a payment is known by the signature that a contract took before. */
-function isSameSignature(known: Payment, { isProven, signedSha256 }: SignedPayment): boolean {
-  return isProven || known.signedSha256 === signedSha256;
-}
-
-/**
- * What a payer calls the purchase, and the conflict of another request under that name. As long as nobody has signed, only the
- * identifier of version 1 counts, which stands for the signature.
- */
-function namesOf({ isProven, decoded: { version, identifier, idempotencyKey } }: SignedPayment) {
-  const ofSignature = { name: version === 1 ? identifier : undefined, code: "payment.conflict" } as const;
-  if (!isProven) return [ofSignature];
-  const ofPayer = [version === 2 ? identifier : undefined, idempotencyKey];
-  return [ofSignature, ...ofPayer.map((name) => ({ name, code: "payment.identifier_conflict" }) as const)];
 }
 
 type CheckDeps = {

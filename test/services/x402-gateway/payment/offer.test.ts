@@ -160,6 +160,31 @@ describe("a payment that authorizes what it does not accept", () => {
     },
   );
 
+  const within = { payment_window_secs_max: 180 };
+  test.each<[string, Record<string, number>, Partial<PaymentChoice>]>([
+    ["for an hour, as the official Go client signs", {}, { validBefore: now() + 3600n }],
+    ["for the offered time by a clock 32 s ahead", {}, { validBefore: now() + 32n + 120n }],
+    ["so, where little more is taken than is offered", within, { validBefore: now() + 32n + 120n }],
+    ["from ten minutes ago on", {}, { validAfter: now() - 600n, validBefore: now() + 120n }],
+  ])("a payment that is valid %s is taken in both versions", async (_name, x402, choice) => {
+    const gateway = await fixture.gateway({ x402 });
+    for (const pay of ["pay", "payV1"] as const)
+      expect((await gateway.post(await gateway[pay]({ payer: fixture.payer, ...choice }))).status).toBe(202);
+    expect(await fixture.charged()).toEqual([PRICE, PRICE]);
+  });
+
+  test("a payment that is valid for longer than payment_window_secs_max is refused, whatever is offered", async () => {
+    const x402 = await fixture.gateway({ x402: within });
+    const headers = await x402.pay({ payer: fixture.payer, validBefore: now() + 200n });
+    await expectRefused(x402, headers, "payment.window_unusable");
+  });
+
+  test("a payment whose validity a clock 32 s ahead lets begin now is refused, since the chain would not take it yet", async () => {
+    const x402 = await fixture.gateway();
+    const headers = await x402.pay({ payer: fixture.payer, validAfter: now() + 32n });
+    await expectRefused(x402, headers, "payment.window_unusable");
+  });
+
   test("a payment whose signature has another form, with a high s for one, is refused with 402", async () => {
     const x402 = await fixture.gateway();
     const { payload, signed } = await signPayment(await offerOf(x402), inTime({ payer: fixture.payer }));

@@ -2,11 +2,15 @@ import { expect, test } from "vitest";
 import type { FaultOrder } from "../../../../services/devnet/faults.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { keys } from "../../../fixtures/redis.ts";
+import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import type { TestX402 } from "../../../fixtures/x402.ts";
-import { PRICE, useX402 } from "../../../fixtures/x402.ts";
+import { idIn, PRICE, useX402 } from "../../../fixtures/x402.ts";
 import type { Answer } from "../../../support/http.ts";
+import { signedIn } from "../../../support/sign-payment.ts";
+import { STEPS } from "../redis-steps.ts";
 
 const fixture = useX402();
+const proxy = useRedisProxy(fixture.redis);
 
 /** Neither paid nor refused: the same payment is to come again, and where to look meanwhile. */
 function expectUnknown(answer: Answer): void {
@@ -30,6 +34,9 @@ const settle = { on: "settle", times: 1 } as const;
 /** At least this long the reconciler leaves a payment alone that it has looked at. */
 const LOOK_MS = 2000;
 
+/** How long a settle has, if not three seconds. */
+const SETTLE_SECS: Partial<Record<FaultOrder["kind"], number>> = { slow: 1 };
+
 /** What the facilitator answers though it settles. */
 const landed: Record<string, FaultOrder> = {
   "not at all": { ...settle, kind: "drop", acts: true },
@@ -42,30 +49,55 @@ const landed: Record<string, FaultOrder> = {
   "with something that is not JSON": { ...settle, kind: "not_json", acts: true },
   "with a redirect": { ...settle, kind: "redirect", acts: true },
   "with more than is read": { ...settle, kind: "huge", acts: true },
-  "with settlement_pending": { ...settle, kind: "pending", landsAfterMs: 300 },
+  "with settlement_pending": { ...settle, kind: "pending", landsAfterMs: 900 },
   "with success: false": { ...settle, kind: "refuse", acts: true },
   "with insufficient_funds": { ...settle, kind: "refuse", reason: "insufficient_funds", acts: true },
 };
 
+/** The transaction is that of the only transfer. */
+async function expectPaidOnce(answer: Answer): Promise<void> {
+  expect(await fixture.charged()).toEqual([PRICE]);
+  const [transfer] = (await fixture.devnet.chain.transfers(fixture.devnet.seller)).slice(-1);
+  expect(answer.json()["transaction"]).toBe(transfer?.transaction);
+}
+
 test.each(Object.entries(landed))(
-  "a settlement that is answered %s is unknown, then found on the chain, and charged once",
+  "a settlement that is answered %s is found on the chain while the first request waits, which is told so, and charged once",
+  async (_how, fault) => {
+    const x402 = await fixture.gateway({ x402: { settle_timeout_secs: SETTLE_SECS[fault.kind] ?? 3 } });
+    const headers = await x402.pay({ payer: fixture.payer });
+    await fixture.devnet.control.fault(fault);
+    const first = await x402.post(headers);
+    expect([first.status, first.headers["idempotent-replayed"]]).toEqual([202, undefined]);
+    expect(first.headers.location).toBe(first.json()["status_url"]);
+    const again = await x402.post(headers);
+    expect([again.status, again.text, again.headers["idempotent-replayed"]]).toEqual([
+      202,
+      first.text,
+      "true",
+    ]);
+    expect((await fixture.asked()).settle).toBe(1);
+    await expectPaidOnce(first);
+  },
+);
+
+test.each(Object.entries(landed))(
+  "a settlement that is answered %s is unknown if nobody looks at the chain, then found there, and charged once",
   async (_how, fault) => {
     const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
     const headers = await x402.pay({ payer: fixture.payer });
     await fixture.devnet.control.fault(fault);
-    expectUnknown(await x402.post(headers));
+    expectUnknown(await x402.undisturbed(() => x402.post(headers)));
     await eventually("it lands", async () => (await fixture.charged()).length === 1);
     x402.skip(LOOK_MS);
     const answer = await paid(x402, headers);
     expect(answer.headers["idempotent-replayed"]).toBe("true");
-    expect(await fixture.charged()).toEqual([PRICE]);
-    const [transfer] = (await fixture.devnet.chain.transfers(fixture.devnet.seller)).slice(-1);
-    expect(answer.json()["transaction"]).toBe(transfer?.transaction);
+    await expectPaidOnce(answer);
   },
 );
 
 test("a payment whose settlement did not land is settled again by the gateway, though nobody asks, and charged once", async () => {
-  const x402 = await fixture.gateway();
+  const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
   const headers = await x402.payV1({ payer: fixture.payer });
   await fixture.devnet.control.fault({ ...settle, kind: "drop" });
   expectUnknown(await x402.post(headers));
@@ -78,7 +110,7 @@ test("a payment whose settlement did not land is settled again by the gateway, t
 });
 
 test("a repeat with another body is 409 while the payment's outcome is unknown", async () => {
-  const x402 = await fixture.gateway();
+  const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
   const headers = await x402.pay({ payer: fixture.payer });
   await fixture.devnet.control.fault({ ...settle, kind: "refuse" });
   expectUnknown(await x402.post(headers));
@@ -100,5 +132,35 @@ test("a payment that settles while Redis is full is queued all the same: room wa
   expect((await answered).status).toBe(202);
   await x402.redis.config("SET", "maxmemory", 0);
   expect(await x402.waiting()).toMatchObject([{ id }]);
+  expect(await fixture.charged()).toEqual([PRICE]);
+});
+
+test("the first settle too is sent no later than max_timeout_secs after the claim, and whoever sends it then, the payment is one job", async () => {
+  const x402 = await fixture.gateway({
+    ...{ redisUrl: proxy.url, directUrl: fixture.redis.url },
+    x402: { max_timeout_secs: 14, settle_timeout_secs: 1 },
+  });
+  const headers = await x402.pay({
+    payer: fixture.payer,
+    validBefore: BigInt(Math.floor(Date.now() / 1000) + 3600),
+  });
+  proxy.onCommand = (words) => {
+    if (STEPS.claim(words)) x402.skip(14_000);
+    return undefined;
+  };
+  const answer = await x402.post(headers);
+  expectUnknown(answer);
+  proxy.onCommand = () => undefined;
+  for (let looks = 0; looks < 3; looks++) {
+    x402.skip(30_000);
+    const due = await x402.redis.zscore(keys.paymentsDue, idIn(answer));
+    await eventually("it was looked at", async () => {
+      x402.skip(1000);
+      return (await x402.redis.zscore(keys.paymentsDue, idIn(answer))) !== due;
+    });
+  }
+  expect((await fixture.asked()).settle).toBe(0);
+  await fixture.devnet.chain.frontRun(signedIn(headers));
+  await x402.untilState(idIn(answer), "QUEUED");
   expect(await fixture.charged()).toEqual([PRICE]);
 });

@@ -28,7 +28,8 @@ test.each(ORDERS)(
 
 /** The payment is for an operator, and no call is queued. Its money is here: the books are told. */
 async function expectReview(x402: TestX402, answer: Answer, headers: Record<string, string>, reason: string) {
-  expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.outcome_unknown"]);
+  expect(answer.status).toBe(503);
+  expect(answer.json()["code"]).toMatch(/^payment\.(outcome_unknown|in_review)$/);
   await fixture.devnet.chain.finalize();
   expect((await x402.untilState(idIn(answer), "REVIEW")).reason).toContain(reason);
   expect(await x402.waiting()).toEqual([]);

@@ -5,7 +5,7 @@ import { PRICE, requiredIn, type TestX402Options, useX402 } from "../../../fixtu
 
 const fixture = useX402();
 const trusting: Partial<TestX402Options> = {
-  x402: { trust_facilitator: true },
+  x402: { trust_facilitator: true, settle_timeout_secs: 1 },
   token: { rpc_url: undefined as never },
   early: true,
 };
@@ -69,7 +69,7 @@ test("a trusted facilitator that does not answer a settle is asked again, and th
 test("a trusted facilitator's refusal ends no payment that another replica has sent to settle meanwhile", async () => {
   const x402 = await ready();
   const headers = await x402.pay({ payer: fixture.payer });
-  const refusal = { kind: "refuse", reason: "insufficient_funds", replyDelayMs: 1500, times: 1 } as const;
+  const refusal = { kind: "refuse", reason: "insufficient_funds", replyDelayMs: 500, times: 1 } as const;
   await fixture.devnet.control.fault({ on: "settle", ...refusal });
   await x402.undisturbed(async () => {
     const answered = x402.post(headers);
@@ -87,7 +87,7 @@ test("a trusted facilitator's refusal ends no payment that another replica has s
 });
 
 test("a payment whose outcome a trusted facilitator never says goes to review, and is 503 all the while", async () => {
-  const x402 = await ready({ x402: { trust_facilitator: true, settle_timeout_secs: 1 } });
+  const x402 = await ready();
   const headers = await x402.pay({ payer: fixture.payer });
   await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
   expect((await x402.post(headers)).status).toBe(503);

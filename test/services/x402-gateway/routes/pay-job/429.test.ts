@@ -5,7 +5,7 @@ import { PRICE, useX402 } from "../../../../fixtures/x402.ts";
 const fixture = useX402();
 
 test("a payer with as many open payments as are allowed is refused with 429, uncharged, until one is decided", async () => {
-  const x402 = await fixture.gateway({ x402: { open_payments_per_payer: 2 } });
+  const x402 = await fixture.gateway({ x402: { open_payments_per_payer: 2, settle_timeout_secs: 1 } });
   const payments = await Promise.all([1, 2, 3].map(() => x402.pay({ payer: fixture.payer })));
   const [first, second, third] = payments as [
     (typeof payments)[0],
