@@ -32,8 +32,7 @@ export type Token = {
 };
 
 /** A job that has a price, with what it costs now in each token whose rate is known. */
-export type Job = JobIds & {
-  priceWei: bigint;
+export type Job = JobPrice & {
   policy: JobPolicy;
   /** In each token that some facilitator takes, or may take, in one of the protocol's versions. */
   prices: readonly { token: Token; amount: bigint; versions: Versions }[];

@@ -19,6 +19,7 @@ import { type Chains, createChains } from "./chains.ts";
 import type { Authorize } from "./facilitator/authorize.ts";
 import { createFacilitators, createVerifyPayment, type Facilitators } from "./facilitator/pool.ts";
 import { createNoteSpent } from "./payment/already-spent.ts";
+import { type AssertFits, createAssertFits } from "./payment/input.ts";
 import { createNarrowOffers } from "./payment/narrow-offers.ts";
 import { toOfferSettings } from "./payment/offer.ts";
 import { createReadOperatorQuote } from "./payment/operator-quote.ts";
@@ -122,11 +123,12 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   const knownOutcome = createKnownOutcome({ journal, clock, patienceMs: settleTimeoutMs });
   const paymentsInFlight = createPaymentsInFlight(bodyBytesMax);
   const verifyPayment = createVerifyPayment(facilitators, log);
-  /** What dry-runs use up of a payer's verifies is not missed by his payments. */
-  const checkIn = (manner: Manner) =>
+  /** What dry-runs use up of a payer's verifies, and of an address' slow checks, is not missed by payments. */
+  const checkIn = (manner: Manner, assertFits: AssertFits) =>
     createCheckPayment({
       requestedJob,
       admission,
+      assertFits,
       authorizeCaller,
       verify: createVerifyAtLimits({
         verifyPayment,
@@ -171,7 +173,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     findKnown,
     knownOutcome,
     paymentsInFlight,
-    check: checkIn(PAID),
+    check: checkIn(PAID, createAssertFits(clock)),
     claim,
     settle,
     noteSpent: createNoteSpent({ spentElsewhere: createSpentElsewhere(partition), clock, log }),
@@ -181,15 +183,17 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     log,
   });
   const dryRunManner = createDryRunManner();
+  const assertFitsDry = createAssertFits(clock);
   const dryRun = createDryRun({
     catalog,
     requestedJob,
     readPaidRequest,
     findKnown,
     knownOutcome,
-    check: checkIn(dryRunManner),
+    check: checkIn(dryRunManner, assertFitsDry),
     manner: dryRunManner,
     admission,
+    assertFits: assertFitsDry,
     authorizeCaller,
     journal,
     openMax,

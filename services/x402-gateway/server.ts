@@ -10,9 +10,11 @@ import type { Readiness } from "../../shared/http/readiness.ts";
 import type { RefusalLog } from "../../shared/http/refusal-log.ts";
 import { platformKeys } from "../../shared/job-call/job-call.ts";
 import { JOB_INDEX_MAX, type JobIds } from "../../shared/job-call/job-ids.ts";
+import type { Mismatch } from "../../shared/json-schema/json-schema.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { type Job, noOffer, type RequestedJob } from "./catalog.ts";
 import { hasPayment } from "./payment/header.ts";
+import { UnfitInput } from "./payment/input.ts";
 import { quoteHeaders } from "./payment/operator-quote.ts";
 import { OpenPaymentError } from "./payment/outcome.ts";
 import type { Challenge } from "./routes/challenge.ts";
@@ -202,15 +204,21 @@ function isPaymentRequired({ code }: AppError): boolean {
   return CODES[code].status === 402;
 }
 
-function toExtra({ code }: AppError, ids: JobIds | undefined, statusUrl: string | undefined) {
-  const isOfJob = ids !== undefined && code.startsWith("job.");
+function toExtra(error: AppError, ids: JobIds | undefined, statusUrl: string | undefined) {
+  const isOfJob = ids !== undefined && error.code.startsWith("job.");
   return {
     headers: statusUrl === undefined ? {} : { Location: statusUrl },
     members: {
       ...(isOfJob && { service_id: ids.serviceId, job_index: ids.jobIndex }),
       ...(statusUrl !== undefined && { status_url: statusUrl }),
+      ...(error instanceof UnfitInput && { errors: [toErrorMember(error.mismatch)] }),
     },
   };
+}
+
+/** As in the example of RFC 9457, section 3. */
+function toErrorMember({ what, pointer }: Mismatch) {
+  return { detail: what, pointer };
 }
 
 /** Answers a request whose body may be unread. */

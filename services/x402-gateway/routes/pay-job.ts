@@ -24,6 +24,7 @@ import {
   readPayment,
   type SignedPayment,
 } from "../payment/header.ts";
+import type { AssertFits } from "../payment/input.ts";
 import { assertWindow, type MatchedOffer, matchOffer, type OfferSettings } from "../payment/offer.ts";
 import { assertInputs, assertRequester, toQuoteUse } from "../payment/operator-quote.ts";
 import { answerPaid, type KnownOutcome, type PaidCall, toPaidCall } from "../payment/outcome.ts";
@@ -259,6 +260,7 @@ export function createFindKnown(journal: PaymentJournal) {
 type CheckDeps = {
   requestedJob: RequestedJob;
   admission: Admission;
+  assertFits: AssertFits;
   authorizeCaller: AuthorizeCaller;
   verify: VerifyAtLimits;
   sinceOf: SinceOf;
@@ -298,7 +300,7 @@ export type CheckPayment = ReturnType<typeof createCheckPayment>;
  * before the body is read and before anybody but the token's node is asked.
  */
 export function createCheckPayment(deps: CheckDeps) {
-  const { requestedJob, admission, authorizeCaller, verify, sinceOf } = deps;
+  const { requestedJob, admission, assertFits, authorizeCaller, verify, sinceOf } = deps;
   const { offerSettings, bodyBytesMax, manner, clock } = deps;
 
   /** If the chain says meanwhile that the payment is used up, it does not matter what the facilitator says of it. */
@@ -329,6 +331,7 @@ export function createCheckPayment(deps: CheckDeps) {
     const since = await manner.inTurn(party, () => sinceOf(signed, party));
     const body = manner.takesBody(job) ? await paid.readBody(bodyBytesMax) : NOTHING;
     if (job.operatorQuote !== undefined) assertInputs(job.operatorQuote, body);
+    assertFits(job, body, party);
     const request: FacilitatorRequest = {
       x402Version: decoded.version,
       paymentPayload: decoded.raw,

@@ -5,6 +5,7 @@ import { useEnds } from "../../../../fixtures/ends.ts";
 import { JOB_PATH, PUBLIC_URL, requiredIn, useX402 } from "../../../../fixtures/x402.ts";
 import { openRaw, send } from "../../../../support/http.ts";
 import { answerJson, startFaultyFacilitator } from "../../facilitator/faulty-facilitator.ts";
+import { declaring, UNFIT } from "../../job-inputs.ts";
 import { ASSET_18, twoTokens } from "../../two-tokens.ts";
 
 const fixture = useX402();
@@ -73,6 +74,11 @@ test("a 402 is kept by no cache, and a browser's page may read it", async () => 
   expect(exposed).toEqual(
     expect.arrayContaining(["PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "X-PAYMENT-RESPONSE", "Retry-After"]),
   );
+});
+
+test("an unpaid request gets its 402 whatever its body, also for a job whose schema the body does not fit", async () => {
+  const x402 = await fixture.gateway(declaring);
+  for (const body of ["", UNFIT, "{"]) expect((await x402.post({}, { body })).status).toBe(402);
 });
 
 test("a query is no part of the path of an unpaid request", async () => {
