@@ -81,7 +81,7 @@ function newCompiler(dialect: Dialect): Compiler {
     return new Ajv(OPTIONS);
   }
   const { Ajv2020 } = load("ajv/dist/2020.js") as typeof import("ajv/dist/2020.js");
-  return new Ajv2020(OPTIONS);
+  return new Ajv2020({ ...OPTIONS, keywords: ["$anchor"] }); // it resolves anchors, and yet does not know the keyword
 }
 
 function compileProblem(error: unknown): string {

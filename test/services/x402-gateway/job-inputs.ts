@@ -26,3 +26,9 @@ export const FITS = '{"items":[3]}';
 export const UNFIT = '{"items":[3,"4"]}';
 /** Whose check takes too long. */
 export const ENDLESS = JSON.stringify({ items: [], code: `${"a".repeat(60)}b` });
+
+/** A schema of so many bytes as JSON, which `{}` fits. */
+export function schemaOfBytes(bytes: number) {
+  const schema = { type: "object", description: "" };
+  return { ...schema, description: "x".repeat(bytes - JSON.stringify(schema).length) };
+}

@@ -74,7 +74,7 @@ test("an answer to a body that does not fit holds a bounded part of it", async (
   expect(answer.text.length).toBeLessThan(1000);
 });
 
-test("a client that waits for 100-continue is asked for the body, whose refusal a browser's page may read", async () => {
+test("a browser's page may read that a body does not fit", async () => {
   const x402 = await fixture.gateway(declaring);
   const payment = await x402.pay({ payer: fixture.payer });
   const headers = { ...payment, Origin: "https://shop.example" };
