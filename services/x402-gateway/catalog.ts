@@ -47,6 +47,8 @@ export type Versions = { v1: boolean; v2: boolean };
 
 export type Catalog = {
   tokens: readonly Token[];
+  /** The jobs whose policy is not disabled, in the order of the configuration. */
+  onSale: readonly JobIds[];
   /** The job, if it has a price: the same object as long as no rate and no kind changes, and another one afterwards. */
   find(ids: JobIds): Job | undefined;
   /** The job, if it is sold. Throws `job.not_found` and `job.disabled`. */
@@ -115,6 +117,7 @@ export function toCatalog(
 
   return {
     tokens: [...tokens.values()],
+    onSale: [...byKey.values()].filter(({ policy }) => policy.mode !== "disabled"),
     find,
     sold,
     quoted(job, operatorQuote) {

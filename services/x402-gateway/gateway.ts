@@ -38,6 +38,7 @@ import { startReconciler } from "./reconciler/reconciler.ts";
 import { readCallStatus } from "./routes/call-status.ts";
 import { createChallenge } from "./routes/challenge.ts";
 import { createDryRun, createDryRunManner } from "./routes/dry-run.ts";
+import { createListJobs } from "./routes/list-jobs.ts";
 import {
   createCheckPayment,
   createFindKnown,
@@ -47,6 +48,7 @@ import {
   PAID,
 } from "./routes/pay-job.ts";
 import { toPriceAnswer } from "./routes/price.ts";
+import { toSchemaAnswer } from "./routes/schema.ts";
 import { CORS_HEADERS, createHandler, createRefuse } from "./server.ts";
 
 /** Check tables of `x402.toml` and `job_pricing.toml`, and put prices on jobs. */
@@ -209,7 +211,9 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     challenge,
     payJob,
     dryRun,
+    listJobs: createListJobs(catalog, x402.public_url),
     priceOf: (ids) => toPriceAnswer(catalog.sold(ids), x402.public_url),
+    schemaOf: (ids) => toSchemaAnswer(catalog.sold(ids)),
     callStatusOf: (callId) => readCallStatus(journal, callId),
     refuse: createRefuse({ challenge, requestedJob, statusUrlOf, clock, refusals }),
     readiness,

@@ -40,9 +40,12 @@ export function discoveryOf(input: JobInput | undefined): Discovery | undefined 
   return discovery === "none" ? undefined : discovery;
 }
 
-/** Whether a schema is small enough to stand where it is not asked for. */
-export function isSmall(schema: JsonSchema): boolean {
-  return bytesOf(schema) <= SCHEMA_BYTES_MAX;
+/** Of an input what is small enough to stand where it is not asked for, in the words of job_pricing.toml. */
+export function inlineInput({ schema, example }: JobInput) {
+  return {
+    ...(bytesOf(schema) <= SCHEMA_BYTES_MAX && { input_schema: schema }),
+    ...(bytesOf(example) <= EXAMPLE_BYTES_MAX && { input_example: example }),
+  };
 }
 
 function bytesOf(value: unknown): number {
@@ -51,8 +54,10 @@ function bytesOf(value: unknown): number {
 
 const HTTP_INPUT = { type: "http", method: "POST", bodyType: "json" } as const;
 
-function toDiscovery({ schema, example }: JobInput): Discovery | undefined {
-  if (!isSmall(schema) || bytesOf(example) > EXAMPLE_BYTES_MAX || !isSelfContained(schema)) return undefined;
+function toDiscovery(input: JobInput): Discovery | undefined {
+  const { schema, example } = input;
+  const isInline = Object.keys(inlineInput(input)).length === 2;
+  if (!isInline || !isSelfContained(schema)) return undefined;
   const { $schema: _, ...own } = schema;
   const info = { input: { ...HTTP_INPUT, body: example } };
   const envelope = toEnvelope(withMovedRefs(own) as JsonSchema);
