@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { UINT256_MAX } from "../ethereum/encoding.ts";
 import {
+  isJobName,
   type JobIds,
   jobKey,
   NOT_A_JOB_INDEX,
@@ -79,9 +80,6 @@ function priced(value: unknown): Found {
     : { found: { priceWei }, problems: [] };
 }
 
-/** It is also the `serviceName` of an x402 resource, which has 32 printable ASCII characters at most. */
-const NAME = /^[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?$/;
-
 const jobTable = z.strictObject({
   price_wei: z.unknown().transform((value, context) => {
     const priceWei = value === undefined ? "is missing" : parsePrice(value);
@@ -91,7 +89,7 @@ const jobTable = z.strictObject({
   }),
   name: z
     .string()
-    .regex(NAME, "must be 1 to 32 lower-case letters, digits and hyphens, and no hyphen at an end")
+    .refine(isJobName, "must be 1 to 32 lower-case letters, digits and hyphens, and no hyphen at an end")
     .optional(),
   description: z
     .string()
