@@ -11,7 +11,7 @@ import { showCounts } from "./counts.ts";
 import { type Demo, type PaidScenario, type Scenario, startDemo } from "./demo.ts";
 import { killedProducer, runnerOutage, wrongSecret } from "./failures.ts";
 import { fiveAtOnce, killedGateway, lostReply } from "./payment-failures.ts";
-import { deniedCaller, price, signedQuote, versionOne, versionTwo } from "./payments.ts";
+import { deniedCaller, price, signedQuote, unfitBody, versionOne, versionTwo } from "./payments.ts";
 import { githubEvents, realSenders, recordedStripe } from "./real-senders.ts";
 import { createShow } from "./show.ts";
 import { badSignature, fourCredentials, signedCurl } from "./webhooks.ts";
@@ -41,6 +41,7 @@ const PAID_SCENARIOS: readonly PaidScenario[] = [
   lostReply,
   killedGateway,
   deniedCaller,
+  unfitBody,
   signedQuote,
 ];
 const SCENARIO_DEADLINE_MS = 180_000;

@@ -16,7 +16,7 @@ import { type Buyer, createBuyer, createPaymentLedger, type Order, type PaymentL
 import { httpRequest } from "./sender.ts";
 import { SERVICE_ID, type World } from "./world.ts";
 
-/** Each buys in one scenario only, so that all its charges are that scenario's. */
+/** Each is charged in one scenario only, so that all its charges are that scenario's. */
 const BUYERS = [
   "version 2",
   "version 1",

@@ -133,6 +133,37 @@ export async function deniedCaller({ show, world, runner }: Demo, payments: Paym
   );
 }
 
+/** The buyer is the one of the scenario above: he is charged in neither. */
+export async function unfitBody({ show, runner }: Demo, payments: PaymentFixture): Promise<void> {
+  show.scenario("A body that is not what its job takes is refused, and not charged");
+  const buyer = payments.buyer("denied");
+  const order = payments.order(DEV_JOBS.slow, '{"steps":0}');
+  const { text: schema } = await httpRequest(payments.gateway.address, {
+    method: "GET",
+    path: `${order.path}/schema`,
+  });
+  show.say(`GET ${order.path}/schema tells what the job takes:`);
+  show.output([schema]);
+  const { headers, call } = await buyer.sign(order, await buyer.ask(order));
+  const reply = await buyer.send({ headers, call });
+  const { code, errors } = JSON.parse(reply?.text ?? "{}");
+  show.check(
+    `a good payment for ${order.body} is answered 422 ${code}: ${errors?.[0]?.pointer} ${errors?.[0]?.detail}`,
+    [reply?.status, code, errors?.[0]?.pointer],
+    [422, "request.input_invalid", "#/steps"],
+  );
+  const balance = await payments.chain.balanceOf(buyer.address);
+  show.check(
+    "the facilitator has never heard of it, the payer has every token still, and the runner no such call",
+    [
+      await payments.facilitator.askedAbout(buyer.address),
+      balance === payments.before.get(buyer.name),
+      await runner.stateOf(call.callId),
+    ],
+    [{ verify: 0, settle: 0 }, true, "unknown"],
+  );
+}
+
 /** One quote can be redeemed on chain or, as here, paid off chain. Engine and gateway share no memory. */
 export async function signedQuote(demo: Demo, payments: PaymentFixture): Promise<void> {
   const { show } = demo;

@@ -21,8 +21,8 @@ type DevSummary = {
   devnet?: { rpc: string; facilitator: string; control: string };
   /** The pricing engine: its gRPC server and its HTTP server. */
   pricing?: { grpc: string; http: string };
-  /** What is sold: the URL of the job, of its price and, on a devnet, a command that buys it. */
-  jobs: { url: string; price: string; pay?: string }[];
+  /** What is sold: the URL of the job, of its price and of what it takes, and, on a devnet, a command that buys it. */
+  jobs: { name?: string; url: string; price: string; schema?: string; pay?: string }[];
 };
 
 export type Parts = Record<"webhooks" | "producer" | "runner", Part> &
@@ -69,11 +69,13 @@ function endpointsOf({ webhooks, madeUp }: Effective, address: string): DevSumma
 }
 
 function jobsOf({ prices }: Effective, address: string, payerKey: string | undefined): DevSummary["jobs"] {
-  return [...prices.values()].map(({ serviceId, jobIndex }) => {
+  return [...prices.values()].map(({ serviceId, jobIndex, name, input }) => {
     const url = `http://${address}/x402/jobs/${serviceId}/${jobIndex}`;
     return {
+      ...(name !== undefined && { name }),
       url,
       price: `${url}/price`,
+      ...(input && { schema: `${url}/schema` }),
       ...(payerKey && { pay: readyPay(url, jobIndex, payerKey) }),
     };
   });
@@ -103,8 +105,8 @@ export function describe(summary: DevSummary): string {
     ...devnetRows(paid.devnet),
     "",
     ...curls,
-    ...paid.jobs.flatMap(({ url, price, pay }) => [
-      `  ${new URL(url).pathname}  (price: ${price})`,
+    ...paid.jobs.flatMap(({ name, url, price, schema, pay }) => [
+      `  ${new URL(url).pathname}  ${name === undefined ? "" : `${name}  `}(price: ${price}${schema === undefined ? "" : `, takes: ${schema}`})`,
       ...(pay === undefined ? [] : [`    ${pay}`]),
       "",
     ]),

@@ -34,8 +34,7 @@ export type Token = {
 };
 
 /** A job that has a price, with what it costs now in each token whose rate is known. */
-export type Job = JobIds & {
-  priceWei: bigint;
+export type Job = JobPrice & {
   policy: JobPolicy;
   /** In each token that some facilitator takes, or may take, in one of the protocol's versions. */
   prices: readonly { token: Token; amount: bigint; versions: Versions }[];
@@ -50,6 +49,8 @@ export type Versions = { v1: boolean; v2: boolean };
 
 export type Catalog = {
   tokens: readonly Token[];
+  /** The jobs whose policy is not disabled, in the order of the configuration. */
+  onSale: readonly JobIds[];
   /** The job, if it has a price: the same object as long as no rate and no kind changes, and another one afterwards. */
   find(ids: JobIds): Job | undefined;
   /** The job, if it is sold. Throws `job.not_found` and `job.disabled`. */
@@ -118,6 +119,7 @@ export function toCatalog(
 
   return {
     tokens: [...tokens.values()],
+    onSale: [...byKey.values()].filter(({ policy }) => policy.mode !== "disabled"),
     find,
     sold,
     quoted(job, operatorQuote) {

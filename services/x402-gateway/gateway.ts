@@ -20,6 +20,7 @@ import type { Authorize } from "./facilitator/authorize.ts";
 import { createFacilitators, createVerifyPayment, type Facilitators } from "./facilitator/pool.ts";
 import { createNoteSpent } from "./payment/already-spent.ts";
 import { createAskSigner } from "./payment/contract-signer.ts";
+import { type AssertFits, createAssertFits } from "./payment/input.ts";
 import { createNarrowOffers } from "./payment/narrow-offers.ts";
 import { toOfferSettings } from "./payment/offer.ts";
 import { createReadOperatorQuote } from "./payment/operator-quote.ts";
@@ -38,6 +39,7 @@ import { startReconciler } from "./reconciler/reconciler.ts";
 import { readCallStatus } from "./routes/call-status.ts";
 import { createChallenge } from "./routes/challenge.ts";
 import { createDryRun, createDryRunManner } from "./routes/dry-run.ts";
+import { createListJobs } from "./routes/list-jobs.ts";
 import {
   createCheckPayment,
   createPayJob,
@@ -46,6 +48,7 @@ import {
   PAID,
 } from "./routes/pay-job.ts";
 import { toPriceAnswer } from "./routes/price.ts";
+import { toSchemaAnswer } from "./routes/schema.ts";
 import { CORS_HEADERS, createHandler, createRefuse } from "./server.ts";
 
 /** Check tables of `x402.toml` and `job_pricing.toml`, and put prices on jobs. */
@@ -123,8 +126,8 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   const knownOutcome = createKnownOutcome({ journal, clock, patienceMs: settleTimeoutMs });
   const paymentsInFlight = createPaymentsInFlight(bodyBytesMax);
   const verifyPayment = createVerifyPayment(facilitators, log);
-  /** What dry-runs use up of a payer's verifies is not missed by his payments. */
-  const checkIn = (manner: Manner) => {
+  /** What dry-runs use up of a payer's verifies, and of an address' slow checks, is not missed by payments. */
+  const checkIn = (manner: Manner, assertFits: AssertFits) => {
     const { unpaid_verifies_per_payer: perPayer, unpaid_verifies_per_address: perAddress } = x402;
     const allowances = createUnpaidAllowances(perPayer, perAddress, clock);
     const { ofAddresses } = allowances;
@@ -132,6 +135,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
       requestedJob,
       admission,
       askSigner: createAskSigner({ chainOf: chains.of, ofAddresses, clock }),
+      assertFits,
       authorizeCaller,
       verify: createVerifyAtLimits({ verifyPayment, allowances, clock }),
       sinceOf: chains.sinceOf,
@@ -173,7 +177,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     findKnown,
     knownOutcome,
     paymentsInFlight,
-    check: checkIn(PAID),
+    check: checkIn(PAID, createAssertFits(clock)),
     claim,
     settle,
     noteSpent: createNoteSpent({ spentElsewhere: createSpentElsewhere(partition), clock, log }),
@@ -183,15 +187,17 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     log,
   });
   const dryRunManner = createDryRunManner();
+  const assertFitsDry = createAssertFits(clock);
   const dryRun = createDryRun({
     catalog,
     requestedJob,
     readPaidRequest,
     findKnown,
     knownOutcome,
-    check: checkIn(dryRunManner),
+    check: checkIn(dryRunManner, assertFitsDry),
     manner: dryRunManner,
     admission,
+    assertFits: assertFitsDry,
     authorizeCaller,
     journal,
     openMax,
@@ -207,7 +213,9 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     challenge,
     payJob,
     dryRun,
+    listJobs: createListJobs(catalog, x402.public_url),
     priceOf: (ids) => toPriceAnswer(catalog.sold(ids), x402.public_url),
+    schemaOf: (ids) => toSchemaAnswer(catalog.sold(ids)),
     callStatusOf: (callId) => readCallStatus(journal, callId),
     refuse: createRefuse({ challenge, requestedJob, statusUrlOf, clock, refusals }),
     readiness,

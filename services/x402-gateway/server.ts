@@ -10,9 +10,11 @@ import type { Readiness } from "../../shared/http/readiness.ts";
 import type { RefusalLog } from "../../shared/http/refusal-log.ts";
 import { platformKeys } from "../../shared/job-call/job-call.ts";
 import { JOB_INDEX_MAX, type JobIds } from "../../shared/job-call/job-ids.ts";
+import type { Mismatch } from "../../shared/json-schema/json-schema.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { type Job, noOffer, type RequestedJob } from "./catalog.ts";
 import { hasPayment } from "./payment/header.ts";
+import { UnfitInput } from "./payment/input.ts";
 import { quoteHeaders } from "./payment/operator-quote.ts";
 import { OpenPaymentError } from "./payment/outcome.ts";
 import type { Challenge } from "./routes/challenge.ts";
@@ -23,7 +25,10 @@ type HandlerDeps = {
   challenge: Challenge;
   payJob: PayJob;
   dryRun: DryRun;
+  /** The JSON that lists the jobs, by the request's target. */
+  listJobs: (target: string) => string;
   priceOf: (ids: JobIds) => object;
+  schemaOf: (ids: JobIds) => object;
   callStatusOf: (callId: string) => Promise<object>;
   refuse: Refuse;
   readiness: () => Readiness;
@@ -33,9 +38,10 @@ type HandlerDeps = {
   clock: Clock;
 };
 
-/** Matches the paths of jobs and calls as they came; Express answers everything else. */
+/** Matches the paths of jobs and calls, and that of the list, as they came; Express answers everything else. */
 export function createHandler(deps: HandlerDeps): RequestListener {
-  const { challenge, payJob, dryRun, priceOf, callStatusOf, refuse, isEnding, clock } = deps;
+  const { challenge, payJob, dryRun, listJobs, priceOf, schemaOf, callStatusOf } = deps;
+  const { refuse, isEnding, clock } = deps;
   const others = createOthers(deps.readiness);
   const headers = allowedHeaders(deps.metadataPrefix);
   const answerPreflight = createPreflight({ methods: ["GET", "POST"], headers });
@@ -66,13 +72,17 @@ export function createHandler(deps: HandlerDeps): RequestListener {
           return await payJob(req, res, attempt);
         case "dry_run":
           return sendUnread(req, res, await dryRun(req, res, route));
+        case "list":
+          return sendJson(res, listJobs(req.url ?? ""));
         case "price":
-          return sendJson(res, priceOf(route));
+          return sendJson(res, JSON.stringify(priceOf(route)));
+        case "schema":
+          return sendJson(res, JSON.stringify(schemaOf(route)), "application/schema+json");
         case "call":
-          return sendJson(res, await callStatusOf(route.callId));
+          return sendJson(res, JSON.stringify(await callStatusOf(route.callId)));
       }
     } catch (thrown) {
-      refuse(req, res, thrown, route.kind === "call" ? undefined : route, attempt);
+      refuse(req, res, thrown, "serviceId" in route ? route : undefined, attempt);
     }
   }
 
@@ -87,7 +97,7 @@ export function createHandler(deps: HandlerDeps): RequestListener {
   };
 }
 
-/** Everything but jobs and calls: the health of the gateway, and a 404. */
+/** Everything else: the health of the gateway, and a 404. */
 function createOthers(readiness: () => Readiness): RequestListener {
   const app = bareApp();
   onlyGet(app, "/x402/health", (_req, res) => {
@@ -98,22 +108,28 @@ function createOthers(readiness: () => Readiness): RequestListener {
 }
 
 /** What a request's raw path names. */
-type Route = ({ kind: "job" | "price" | "dry_run" } & JobIds) | { kind: "call"; callId: string };
+type Route =
+  | ({ kind: "job" | "price" | "schema" | "dry_run" } & JobIds)
+  | { kind: "call"; callId: string }
+  | { kind: "list" };
 
 /** Ids in their one decimal form: no sign, no padding, nothing encoded. */
-const JOB = /^\/x402\/jobs\/(0|[1-9]\d{0,15})\/(0|[1-9]\d{0,9})(\/price|\/auth-dry-run)?$/;
+const JOB = /^\/x402\/jobs\/(0|[1-9]\d{0,15})\/(0|[1-9]\d{0,9})(\/price|\/schema|\/auth-dry-run)?$/;
+const LIST = "/x402";
 const CALL = /^\/x402\/calls\/(c_[0-9a-f]{32})$/;
 
-/** Parses the ids of a raw path, once; undefined if it names neither a job nor a call. */
+const ACTIONS = { "/price": "price", "/schema": "schema", "/auth-dry-run": "dry_run" } as const;
+
+/** Parses the ids of a raw path, once; undefined if it names no job, no call and not the list. */
 function parseRoute(path: string): Route | undefined {
+  if (path === LIST) return { kind: "list" };
   const callId = CALL.exec(path)?.[1];
   if (callId !== undefined) return { kind: "call", callId };
   const [, service, index, action] = JOB.exec(path) ?? [];
   if (service === undefined || index === undefined) return undefined;
   const ids = { serviceId: Number(service), jobIndex: Number(index) };
   if (!Number.isSafeInteger(ids.serviceId) || ids.jobIndex > JOB_INDEX_MAX) return undefined;
-  if (action === "/price") return { kind: "price", ...ids };
-  return { kind: action === undefined ? "job" : "dry_run", ...ids };
+  return { kind: action === undefined ? "job" : ACTIONS[action as keyof typeof ACTIONS], ...ids };
 }
 
 function isUnpaid(req: IncomingMessage, route: Route): route is Route & JobIds {
@@ -204,28 +220,33 @@ function isOfferedAgain({ code }: AppError): boolean {
   return CODES[code].status === 402 || code === "payment.allowance_required";
 }
 
-function toExtra({ code }: AppError, ids: JobIds | undefined, statusUrl: string | undefined) {
-  const isOfJob = ids !== undefined && code.startsWith("job.");
+function toExtra(error: AppError, ids: JobIds | undefined, statusUrl: string | undefined) {
+  const isOfJob = ids !== undefined && error.code.startsWith("job.");
   return {
     headers: statusUrl === undefined ? {} : { Location: statusUrl },
     members: {
       ...(isOfJob && { service_id: ids.serviceId, job_index: ids.jobIndex }),
       ...(statusUrl !== undefined && { status_url: statusUrl }),
+      ...(error instanceof UnfitInput && { errors: [toErrorMember(error.mismatch)] }),
     },
   };
+}
+
+/** As in the example of RFC 9457, section 3. */
+function toErrorMember({ what, pointer }: Mismatch) {
+  return { detail: what, pointer };
 }
 
 /** Answers a request whose body may be unread. */
 function sendUnread(req: IncomingMessage, res: ServerResponse, value: object): void {
   leaveUnread(req, res);
-  sendJson(res, value);
+  sendJson(res, JSON.stringify(value));
 }
 
-function sendJson(res: ServerResponse, value: object): void {
-  const body = JSON.stringify(value);
+function sendJson(res: ServerResponse, body: string, type = "application/json"): void {
   res.writeHead(200, {
     ...COMMON_HEADERS,
-    "Content-Type": "application/json",
+    "Content-Type": type,
     "Content-Length": Buffer.byteLength(body),
   });
   res.end(body);

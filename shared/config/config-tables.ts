@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { parse, stringify, type TomlTable } from "smol-toml";
+import { isTable } from "./fields.ts";
 
 /** The tables of a configuration directory, by file. */
 export type ConfigTables = {
@@ -35,6 +36,16 @@ export function readTables(dir: string): ConfigTables {
     ...(webhooks && { webhooks }),
     ...(x402 && { x402 }),
     ...(pricing && { pricing }),
-    ...(prices && { job_pricing: prices }),
+    ...(prices && { job_pricing: withWholePaths(prices, dir) }),
   };
+}
+
+/** The copy is written elsewhere, and the files that a job's table names stay where they are. */
+function withWholePaths(prices: TomlTable, dir: string): TomlTable {
+  const copy = structuredClone(prices);
+  const jobs = Object.values(copy).filter(isTable).flatMap(Object.values).filter(isTable);
+  for (const job of jobs as TomlTable[])
+    for (const key of ["input_schema", "input_example"])
+      if (typeof job[key] === "string") job[key] = resolve(dir, job[key]);
+  return copy;
 }

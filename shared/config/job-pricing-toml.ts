@@ -1,5 +1,7 @@
+import { z } from "zod";
 import { UINT256_MAX } from "../ethereum/encoding.ts";
 import {
+  isJobName,
   type JobIds,
   jobKey,
   NOT_A_JOB_INDEX,
@@ -7,41 +9,134 @@ import {
   parseJobIndex,
   parseServiceId,
 } from "../job-call/job-ids.ts";
+import { type JobInput, toJobInput } from "../json-schema/job-input.ts";
 import { isTable } from "./fields.ts";
-import type { Problem } from "./problem.ts";
+import { readInputJson } from "./input-json.ts";
+import { messageFor, type Problem, problem, problemsOf, report } from "./problem.ts";
 
-export type JobPrice = JobIds & { priceWei: bigint };
+export type JobPrice = JobIds & { priceWei: bigint } & JobFacts;
+
+/** What buyers may be told of a job beside its price. */
+export type JobFacts = {
+  /** No other job of the file has it. */
+  name?: string;
+  description?: string;
+  /** What its body has to be; without it, anything. */
+  input?: JobInput;
+};
 
 /** Every job that has a price, by `jobKey`. */
 export type PriceList = ReadonlyMap<string, JobPrice>;
 
-/** `job_pricing.toml`: the prices that can be read, and what is wrong with the others. */
-export function parseJobPricing(table: unknown): { jobs: PriceList; problems: readonly Problem[] } {
-  const rows = Object.entries(table as object).flatMap(parseService);
+/**
+ * `job_pricing.toml`: the jobs that can be read, and what is wrong with the others. `dir` is where the paths in it begin; without one a
+ * schema and its example can only be given as tables.
+ */
+export function parseJobPricing(
+  table: unknown,
+  dir?: string,
+): { jobs: PriceList; problems: readonly Problem[] } {
+  const rows = Object.entries(table as object).flatMap((entry) => parseService(entry, dir));
   const jobs = rows.filter((row) => "priceWei" in row);
   return {
     jobs: new Map(jobs.map((job) => [jobKey(job), job])),
-    problems: rows.filter((row) => "message" in row),
+    problems: [...rows.filter((row) => "message" in row), ...repeatedNames(jobs)],
   };
 }
 
-function parseService([service, prices]: [string, unknown]): (JobPrice | Problem)[] {
-  const serviceId = parseServiceId(service);
-  if (serviceId === undefined) return [{ path: [service], message: NOT_A_SERVICE_ID }];
-  if (!isTable(prices))
-    return [{ path: [service], message: 'must be a table: [<service_id>], then <job_index> = "<wei>"' }];
-  return Object.entries(prices).map(([job, price]) => {
-    const parsed = parseJob(job, price);
-    return typeof parsed === "string" ? { path: [service, job], message: parsed } : { serviceId, ...parsed };
+function repeatedNames(jobs: readonly JobPrice[]): Problem[] {
+  const firsts = new Map<string, JobPrice>();
+  return jobs.flatMap((job) => {
+    const { serviceId, jobIndex, name } = job;
+    const first = name === undefined ? undefined : firsts.get(name);
+    if (name !== undefined && first === undefined) firsts.set(name, job);
+    if (first === undefined) return [];
+    return [problem([String(serviceId), String(jobIndex), "name"], `job ${jobKey(first)} has this name`)];
   });
 }
 
-/** The job, or what is wrong with it. */
-function parseJob(job: string, price: unknown): Omit<JobPrice, "serviceId"> | string {
-  const jobIndex = parseJobIndex(job);
-  if (jobIndex === undefined) return NOT_A_JOB_INDEX;
-  const priceWei = parsePrice(price);
-  return typeof priceWei === "string" ? priceWei : { jobIndex, priceWei };
+const FORMS = '<job_index> = "<wei>" or <job_index> = { price_wei = "<wei>", ... }';
+
+function parseService([service, prices]: [string, unknown], dir: string | undefined): (JobPrice | Problem)[] {
+  const serviceId = parseServiceId(service);
+  if (serviceId === undefined) return [{ path: [service], message: NOT_A_SERVICE_ID }];
+  if (!isTable(prices))
+    return [{ path: [service], message: `must be a table: [<service_id>], then ${FORMS}` }];
+  return Object.entries(prices).flatMap(([job, value]): (JobPrice | Problem)[] => {
+    const jobIndex = parseJobIndex(job);
+    if (jobIndex === undefined) return [{ path: [service, job], message: NOT_A_JOB_INDEX }];
+    const { found, problems } = isTable(value) ? parseJob(value, dir) : priced(value);
+    if (problems.length === 0 && found !== undefined) return [{ serviceId, jobIndex, ...found }];
+    return problems.map(({ path, message }) => problem([service, job, ...path], message));
+  });
+}
+
+type Found = { found?: { priceWei: bigint } & JobFacts; problems: readonly Problem[] };
+
+function priced(value: unknown): Found {
+  const priceWei = parsePrice(value);
+  return typeof priceWei === "string"
+    ? { problems: [problem([], priceWei)] }
+    : { found: { priceWei }, problems: [] };
+}
+
+const jobTable = z.strictObject({
+  price_wei: z.unknown().transform((value, context) => {
+    const priceWei = value === undefined ? "is missing" : parsePrice(value);
+    if (typeof priceWei !== "string") return priceWei;
+    report(context, [problem([], priceWei)]);
+    return z.NEVER;
+  }),
+  name: z
+    .string()
+    .refine(isJobName, "must be 1 to 32 lower-case letters, digits and hyphens, and no hyphen at an end")
+    .optional(),
+  description: z
+    .string()
+    .min(1)
+    .max(256)
+    .regex(/^[^\p{Cc}\p{Zl}\p{Zp}]*$/u, "must be one line of text")
+    .optional(),
+  input_schema: z.unknown().optional(),
+  input_example: z.unknown().optional(),
+});
+
+function parseJob(table: Readonly<Record<string, unknown>>, dir: string | undefined): Found {
+  const { data, error } = jobTable.safeParse(table, { error: messageFor });
+  const { input, problems } = parseInput(table["input_schema"], table["input_example"], dir);
+  if (data === undefined) return { problems: [...error.issues.flatMap(problemsOf), ...problems] };
+  const { price_wei: priceWei, name, description } = data;
+  return {
+    found: {
+      priceWei,
+      ...(name !== undefined && { name }),
+      ...(description !== undefined && { description }),
+      ...(input && { input }),
+    },
+    problems,
+  };
+}
+
+const KEYS = { schema: "input_schema", example: "input_example" } as const;
+
+function parseInput(
+  schema: unknown,
+  example: unknown,
+  dir: string | undefined,
+): { input?: JobInput; problems: readonly Problem[] } {
+  const at = (of: keyof typeof KEYS, message: string) => problem(KEYS[of], message);
+  if (schema === undefined && example === undefined) return { problems: [] };
+  if (schema === undefined) return { problems: [at("example", "says nothing without an input_schema")] };
+  const read = { schema: readInputJson(schema, dir), example: readInputJson(example, dir) };
+  const unread = (["schema", "example"] as const).flatMap((of) => {
+    const { message } = read[of];
+    return message === undefined ? [] : [at(of, message)];
+  });
+  if (unread.length > 0) return { problems: unread };
+  const made = toJobInput(read.schema.json, read.example.json);
+  return made.ok
+    ? { input: made.input, problems: [] }
+    : { problems: [at(made.problem.of, made.problem.message)] };
 }
 
 const DECIMAL = /^(?:0|[1-9]\d*)$/;

@@ -65,11 +65,32 @@ export function newSecret(): string {
   return randomBytes(32).toString("hex");
 }
 
-/** In wei. At the rate below three to eight cents, which official clients pay without being told to. */
-const PRICES: Readonly<Record<number, string>> = {
-  [DEV_JOBS.echo]: "10000000000000",
-  [DEV_JOBS.keccak256]: "20000000000000",
-  [DEV_JOBS.slow]: "25000000000000",
+/** At the rate below three to eight cents, which official clients pay without being told to. */
+const SOLD = {
+  [DEV_JOBS.echo]: {
+    price_wei: "10000000000000",
+    name: "echo",
+    description: "Answers with the body, unchanged",
+  },
+  [DEV_JOBS.keccak256]: {
+    price_wei: "20000000000000",
+    name: "keccak256",
+    description: "Answers with the Keccak-256 of the body",
+  },
+  [DEV_JOBS.slow]: {
+    price_wei: "25000000000000",
+    name: "slow",
+    description: "Waits for so many steps",
+    input_schema: {
+      type: "object",
+      properties: {
+        steps: { type: "integer", minimum: 1, maximum: 1000 },
+        ms_per_step: { type: "integer", minimum: 0, maximum: 60_000 },
+      },
+      additionalProperties: false,
+    },
+    input_example: { steps: 3 },
+  },
 };
 
 /**
@@ -85,7 +106,7 @@ export function createDevPayments(devnet: Devnet, address: string, serviceId: st
       quote_secret: newSecret(),
       accepted_tokens: [{ ...devToken(devnet), confirmations: 1 }],
     },
-    job_pricing: { [serviceId]: { ...PRICES } },
+    job_pricing: { [serviceId]: { ...SOLD } },
   } satisfies ConfigTables;
 }
 

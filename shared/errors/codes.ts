@@ -19,6 +19,11 @@ export const CODES = {
     retryable: false,
     title: "Content-Encoding is not accepted",
   },
+  "request.input_invalid": {
+    status: 422,
+    retryable: false,
+    title: "Body does not fit the job's input schema",
+  },
   "request.encoding_broken": { status: 400, retryable: false, title: "Body does not decode" },
   "request.transfer_coding_unsupported": {
     status: 501,

@@ -30,6 +30,14 @@ function parseId(text: string, max: number): number | undefined {
   return /^(?:0|[1-9]\d*)$/.test(text) && Number(text) <= max ? Number(text) : undefined;
 }
 
+/** It is also the `serviceName` of an x402 resource, which has 32 printable ASCII characters at most. */
+const JOB_NAME = /^[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?$/;
+
+/** Whether a job may have this name, which buyers give on a command line. */
+export function isJobName(text: string): boolean {
+  return JOB_NAME.test(text);
+}
+
 export const NOT_A_SERVICE_ID = "is not a service id: 0 to 2^53-1, in decimal, without leading zeros";
 export const NOT_A_JOB_INDEX = "is not a job index: 0 to 2^32-1, in decimal, without leading zeros";
 

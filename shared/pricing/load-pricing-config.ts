@@ -24,7 +24,7 @@ export function loadPricingConfig({ dir, env }: { dir: string; env: Env }): Pric
   const files = openConfigDir(dir);
   const config = readConfig(files, env);
   const pricing = files.read({ name: PRICING, schema: pricingToml(env), optional: true });
-  const { jobs, problems } = parseJobPricing(files.table(JOB_PRICING) ?? {});
+  const { jobs, problems } = parseJobPricing(files.table(JOB_PRICING) ?? {}, dir);
   files.report(JOB_PRICING, [...problems, ...(files.has(PRICING) ? tooCheap(jobs.values()) : [])]);
 
   const { warnings, ...common } = files.checked(config);

@@ -32,7 +32,7 @@ export function loadX402Config({ dir, env }: { dir: string; env: Env }): X402Con
       "postern.toml",
       budgetProblems(config.postern, [{ key: X402, bytes: x402.body_limit_bytes }]),
     );
-  const { jobs: prices, problems } = parseJobPricing(files.table(JOB_PRICING) ?? {});
+  const { jobs: prices, problems } = parseJobPricing(files.table(JOB_PRICING) ?? {}, dir);
   files.report(JOB_PRICING, [...problems, ...priceProblems(prices.values(), ratesOf(files.table(X402)))]);
 
   const { warnings, ...common } = files.checked(config);

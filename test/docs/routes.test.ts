@@ -4,6 +4,8 @@ import { readDocument } from "./blocks.ts";
 
 /** Each route's row in the documents, and the folder of its tests. */
 const ROUTES = [
+  ["docs/payments.md", "GET /x402`", "x402-gateway/routes/list-jobs"],
+  ["docs/payments.md", "GET /x402/jobs/{service_id}/{job_index}/schema", "x402-gateway/routes/schema"],
   ["docs/payments.md", "GET /x402/jobs/{service_id}/{job_index}/price", "x402-gateway/routes/price"],
   [
     "docs/payments.md",

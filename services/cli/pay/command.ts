@@ -1,5 +1,6 @@
 import { type Command, InvalidArgumentError } from "commander";
-import { parseUrl, requireOneBody, wholeNumber } from "../options.ts";
+import { isJobName } from "../../../shared/job-call/job-ids.ts";
+import { parseUrl, requireOneBody, usageError, wholeNumber } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { PayOptions } from "./pay.ts";
 
@@ -7,8 +8,13 @@ import type { PayOptions } from "./pay.ts";
 export function addPay(program: Command, deps: ProgramDeps): void {
   program
     .command("pay")
-    .description("buy a job: pay what its URL asks for, up to a cap, and follow it until it is injected")
-    .argument("<url>", "the job's URL", parseUrl)
+    .description("buy a job: pay what is asked for it, up to a cap, and follow it until it is injected")
+    .argument("<job>", "the job's URL, or its name at --gateway", parseJob)
+    .option(
+      "--gateway <url>",
+      "the gateway that sells the job of this name, as http://127.0.0.1:8402",
+      parseUrl,
+    )
     .option("--body <text>", "the request's body")
     .option("--body-file <file>", "the request's body from a file")
     .option("--content-type <type>", "of the body (default: application/json if it is JSON, else text/plain)")
@@ -30,11 +36,25 @@ export function addPay(program: Command, deps: ProgramDeps): void {
       "after",
       "\nPOSTERN_PAYER_KEY holds the payer's private key: 64 hex digits, with or without 0x.",
     )
-    .action(async (url: URL, options: PayOptions, command: Command) => {
+    .action(async (job: URL | string, options: PayOptions, command: Command) => {
       requireOneBody(command, options);
+      requirePlace(command, job, options);
       const { pay } = await import("./pay.ts");
-      deps.exitWith(await pay(deps, url, options));
+      deps.exitWith(await pay(deps, job, options));
     });
+}
+
+function parseJob(text: string): URL | string {
+  if (isJobName(text)) return text;
+  if (text.includes("://")) return parseUrl(text);
+  throw new InvalidArgumentError("a job is its http or https URL, or its name at --gateway");
+}
+
+/** Ends the command unless it is clear where the job is sold. */
+function requirePlace(command: Command, job: URL | string, { gateway }: PayOptions): void {
+  if (typeof job !== "string" && gateway !== undefined) usageError(command, "a URL needs no --gateway");
+  if (typeof job === "string" && gateway === undefined)
+    usageError(command, `"${job}" is a name: say with --gateway <url> where the job is sold`);
 }
 
 function parseHeader(text: string): string {

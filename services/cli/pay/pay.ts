@@ -7,11 +7,15 @@ import { type Answer, post, reasonOf, textIn, wordsOf } from "../http.ts";
 import { type BodyOptions, readBody } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine, plain, toIso } from "../text.ts";
+import { findJob } from "./find-job.ts";
 import { createPayer, type Payer, payerKey } from "./payer.ts";
 import { PayFailure, type Purchase, receiptText, toJson, toReceipt } from "./purchase.ts";
+import { requireFits } from "./require-fits.ts";
 import { follow, interruptible, sendUntilAnswered, toFollowed } from "./send.ts";
 
 export type PayOptions = BodyOptions & {
+  /** Where the job is sold, if its name is given. */
+  gateway?: URL;
   contentType?: string;
   max: string;
   token?: Record<string, number>;
@@ -23,17 +27,20 @@ export type PayOptions = BodyOptions & {
 
 type Say = (text: string) => void;
 
-/** `postern pay`: buys one job. 0 once the runner has the job, or with --no-follow once it is accepted. */
-export async function pay(deps: ProgramDeps, url: URL, options: PayOptions): Promise<number> {
+/** `postern pay`: buys one job, by its URL or its name. 0 once the runner has the job, or with --no-follow once it is accepted. */
+export async function pay(deps: ProgramDeps, job: URL | string, options: PayOptions): Promise<number> {
   const key = payerKey(deps.env);
   if (key === undefined) {
     deps.printError(`POSTERN_PAYER_KEY ${NO_PRIVATE_KEY}\n`);
     return EXIT.config;
   }
-  const purchase: Purchase = { url: url.href };
+  const purchase: Purchase = {};
   const say: Say = (text) => (options.json ? undefined : deps.print(text));
   try {
-    purchase.outcome = await buy(createPayer(key), url, options, purchase, say);
+    const deadline = systemClock() + options.timeout * 1000;
+    const url = await urlOf(job, options, deadline, say);
+    purchase.url = url.href;
+    purchase.outcome = await buy({ payer: createPayer(key), url, deadline }, options, purchase, say);
   } catch (error) {
     purchase.outcome = error instanceof PayFailure ? error.outcome : "failed";
     purchase.error = messageOf(error);
@@ -43,15 +50,20 @@ export async function pay(deps: ProgramDeps, url: URL, options: PayOptions): Pro
   return purchase.outcome === "injected" || purchase.outcome === "accepted" ? EXIT.ok : EXIT.failed;
 }
 
+async function urlOf(job: URL | string, { gateway }: PayOptions, deadline: number, say: Say): Promise<URL> {
+  if (typeof job !== "string" || gateway === undefined) return new URL(job);
+  const url = await findJob(gateway, job, deadline);
+  say(`job: ${job} is ${url.href}\n`);
+  return url;
+}
+
 /** From the price to the call's end. Writes each thing it learns into `purchase`, and resolves with the outcome. */
 async function buy(
-  payer: Payer,
-  url: URL,
+  { payer, url, deadline }: { payer: Payer; url: URL; deadline: number },
   options: PayOptions,
   purchase: Purchase,
   say: Say,
 ): Promise<"accepted" | "injected"> {
-  const deadline = systemClock() + options.timeout * 1000;
   const body = readBody(options);
   const quote: Record<string, string> =
     options.quote === undefined ? {} : { "X-PLATFORM-QUOTE": options.quote };
@@ -62,6 +74,7 @@ async function buy(
   Object.assign(purchase, { payer: payer.address, price: price.text, offer });
   say(`price: ${price.text} on ${plain(offer.network)}, to ${plain(offer.payTo)}\n`);
 
+  await requireFits(url, body, deadline);
   const signed = await payer.sign(required, price);
   const { nonce, validBefore } = signed;
   Object.assign(purchase, { nonce, validBefore });

@@ -3,7 +3,8 @@ import { facts, plain, toIso } from "../text.ts";
 
 /** What is known of a purchase so far. */
 export type Purchase = {
-  url: string;
+  /** Of the job; absent if none of this name is sold. */
+  url?: string;
   outcome?: string;
   error?: string;
   payer?: string;

@@ -5,11 +5,12 @@ import { SETTLE_MARGIN_SECS, type X402Toml } from "../../../shared/config/x402-t
 import { hmacSha256, isSignedByAny } from "../../../shared/crypto/hmac.ts";
 import type { Secret } from "../../../shared/crypto/secret.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
+import { discoveryOf, resourceOf } from "../../../shared/pricing/discovery.ts";
 import { assertOffered, type Job, jobPath, type Token } from "../catalog.ts";
 import type { AcceptedPayment, DecodedPayment } from "./header.ts";
 
-/** Without `outputSchema`, which version 1's clients take absent and refuse as null. */
-type PaymentRequirementsV1 = Omit<Sdk, "outputSchema">;
+/** Version 1's clients take an absent `outputSchema`, and refuse null. */
+type PaymentRequirementsV1 = Omit<Sdk, "outputSchema"> & { outputSchema?: object };
 
 export type OfferSettings = {
   publicUrl: string;
@@ -70,15 +71,6 @@ export function toOffersV1(job: Job, settings: OfferSettings): PaymentRequiremen
   });
 }
 
-/** What is sold, as both versions describe it. */
-export function resourceOf(job: Job, publicUrl: string) {
-  return {
-    url: `${publicUrl}${jobPath(job)}`,
-    description: `Job ${job.jobIndex} of service ${job.serviceId}`,
-    mimeType: "application/json",
-  };
-}
-
 /**
  * The offer as clients get it and give it back. A new field beside `extra` must also be in `accepted` of header.ts; a field
  * that binds us must be in the terms and in their digest, under a new version of the digest's text.
@@ -104,6 +96,7 @@ function toRequirementsV1(
 ): PaymentRequirementsV1 | undefined {
   if (token.v1Network === undefined) return undefined;
   const { url, description, mimeType } = resourceOf(job, publicUrl);
+  const outputSchema = discoveryOf(job.input)?.outputSchema;
   return {
     scheme: "exact",
     network: token.v1Network as PaymentRequirementsV1["network"],
@@ -115,6 +108,7 @@ function toRequirementsV1(
     maxTimeoutSeconds,
     asset: token.asset,
     extra: { ...token.extra },
+    ...(outputSchema && { outputSchema }),
   };
 }
 

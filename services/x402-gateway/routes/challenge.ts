@@ -8,10 +8,11 @@ import { COMMON_HEADERS, problemBody } from "../../../shared/http/problem.ts";
 import type { JobIds } from "../../../shared/job-call/job-ids.ts";
 import { createEventCounter } from "../../../shared/log/event-counter.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
+import { discoveryOf, resourceOf } from "../../../shared/pricing/discovery.ts";
 import { type Clock, within } from "../../../shared/time/clock.ts";
 import { assertOffered, type Job, jobPath, type RequestedJob } from "../catalog.ts";
 import type { Narrowed, NarrowOffers } from "../payment/narrow-offers.ts";
-import { expiryOf, type OfferSettings, resourceOf, toOffers, toOffersV1 } from "../payment/offer.ts";
+import { expiryOf, type OfferSettings, toOffers, toOffersV1 } from "../payment/offer.ts";
 import type { OperatorQuote } from "../payment/operator-quote.ts";
 import { refusedClaim } from "../payment/outcome.ts";
 
@@ -118,11 +119,15 @@ export function createChallenge(deps: Deps) {
 }
 
 function toRequired(job: Job, settings: OfferSettings, expiry: number, why: Why): PaymentRequired {
+  const bazaar = discoveryOf(job.input)?.bazaar;
   return {
     x402Version: 2,
     error: why === UNPAID ? why.detail : `${why.code}: ${why.detail}`,
     resource: resourceOf(job, settings.publicUrl),
     accepts: toOffers(job, settings, expiry),
-    extensions: { [PAYMENT_IDENTIFIER]: declarePaymentIdentifierExtension(false) },
+    extensions: {
+      [PAYMENT_IDENTIFIER]: declarePaymentIdentifierExtension(false),
+      ...(bazaar && { bazaar }),
+    },
   };
 }

@@ -8,6 +8,7 @@ import { createFairLimit } from "../../../shared/lifecycle/fair-limit.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import { assertOffered, type Catalog, type Job, type RequestedJob } from "../catalog.ts";
 import { hasPayment } from "../payment/header.ts";
+import type { AssertFits } from "../payment/input.ts";
 import { assertInputs } from "../payment/operator-quote.ts";
 import { type FindKnown, type KnownOutcome, refusedClaim } from "../payment/outcome.ts";
 import type { AuthorizeCaller, AuthorizedCaller } from "../policy/caller.ts";
@@ -23,6 +24,8 @@ type Deps = {
   check: CheckPayment;
   manner: Manner;
   admission: Admission;
+  /** As in `check`. */
+  assertFits: AssertFits;
   authorizeCaller: AuthorizeCaller;
   journal: PaymentJournal;
   openMax: number;
@@ -36,11 +39,12 @@ export type DryRun = ReturnType<typeof createDryRun>;
 /**
  * POST …/auth-dry-run: whether this caller may buy the job, or the refusal that the paid route would answer with. With a
  * payment it makes all checks of the paid route and does not claim the payment; without one it makes those that need none.
- * It charges nothing and uses no nonce up, and it reads no body that no policy looks at.
+ * It charges nothing and uses no nonce up, and it reads no body that nothing looks at.
  */
 export function createDryRun(deps: Deps) {
   const { catalog, requestedJob, readPaidRequest, findKnown, knownOutcome, check } = deps;
-  const { admission, authorizeCaller, journal, openMax, bodyBytesMax, bodies, partyOf, manner } = deps;
+  const { admission, assertFits, authorizeCaller, journal, openMax } = deps;
+  const { bodyBytesMax, bodies, partyOf, manner } = deps;
   const { takesBody, inTurn } = manner;
 
   async function assertQuoteUnused({ operatorQuote }: Job): Promise<void> {
@@ -80,6 +84,7 @@ export function createDryRun(deps: Deps) {
       const body = await readBody(req, res, bodyBytesMax, { lease });
       if (job.operatorQuote !== undefined) assertInputs(job.operatorQuote, body);
       const party = partyOf(req);
+      assertFits(job, body, party);
       return await inTurn(party, () => authorizeCaller({ job, req, body, payer: NOBODY, party }));
     } finally {
       lease.release();
@@ -115,11 +120,11 @@ export function createDryRunManner(): Manner {
   return { takesBody, inTurn: dryRuns.within };
 }
 
-/** Whether the caller's proof or the operator's quote is about the body. */
-function takesBody({ policy, operatorQuote }: Job): boolean {
+/** Whether the caller's proof, the operator's quote or the job's input schema is about the body. */
+function takesBody({ policy, operatorQuote, input }: Job): boolean {
   const isSignedByCaller =
     policy.mode === "restricted_paid" && policy.authMode === "delegated_caller_signature";
-  return isSignedByCaller || operatorQuote !== undefined;
+  return isSignedByCaller || operatorQuote !== undefined || input !== undefined;
 }
 
 /** For policies that do not look at the payer. */

@@ -17,6 +17,7 @@ import type { Since, SinceOf } from "../chains.ts";
 import { AlreadySpent, type NoteSpent } from "../payment/already-spent.ts";
 import type { AskSigner, ContractSigned } from "../payment/contract-signer.ts";
 import { identifyPayment, inAcceptedToken, readPayment, type SignedPayment } from "../payment/header.ts";
+import type { AssertFits } from "../payment/input.ts";
 import { assertWindow, matchOffer, type OfferSettings } from "../payment/offer.ts";
 import { assertInputs, assertRequester } from "../payment/operator-quote.ts";
 import {
@@ -231,6 +232,7 @@ type CheckDeps = {
   requestedJob: RequestedJob;
   admission: Admission;
   askSigner: AskSigner;
+  assertFits: AssertFits;
   authorizeCaller: AuthorizeCaller;
   verify: VerifyAtLimits;
   sinceOf: SinceOf;
@@ -257,7 +259,7 @@ export type CheckPayment = ReturnType<typeof createCheckPayment>;
  * before the body is read and before anybody but the token's node is asked.
  */
 export function createCheckPayment(deps: CheckDeps) {
-  const { requestedJob, admission, askSigner, authorizeCaller, verify, sinceOf } = deps;
+  const { requestedJob, admission, askSigner, assertFits, authorizeCaller, verify, sinceOf } = deps;
   const { offerSettings, bodyBytesMax, manner, clock } = deps;
 
   /** If the chain says meanwhile that the payment is used up, it does not matter what the facilitator says of it. */
@@ -293,6 +295,7 @@ export function createCheckPayment(deps: CheckDeps) {
     if (contractSigned?.moves === false) throw unmoved();
     const body = manner.takesBody(job) ? await paid.readBody(bodyBytesMax) : NOTHING;
     if (job.operatorQuote !== undefined) assertInputs(job.operatorQuote, body);
+    assertFits(job, body, party);
     const request: FacilitatorRequest = {
       x402Version: decoded.version,
       paymentPayload: decoded.raw,

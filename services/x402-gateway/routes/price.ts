@@ -4,6 +4,11 @@ import { assertOffered, type Job } from "../catalog.ts";
 /** GET …/price: what a job costs, in wei and in each token that is taken. Throws `price.unavailable`. */
 export function toPriceAnswer(job: Job, publicUrl: string) {
   assertOffered(job);
+  return toPricedJob(job, publicUrl);
+}
+
+/** The same of a job that may have a price in no token now. */
+export function toPricedJob(job: Job, publicUrl: string) {
   const endpoint = settlementEndpoint(publicUrl, job);
   return {
     service_id: job.serviceId,

@@ -57,6 +57,7 @@ const PAID_SHOWN = [
   /the payer is charged; queue and runner know nothing of it$/,
   /a good payment of another's is answered 403 caller\.not_permitted$/,
   /the payer has every token still, and the runner no such call$/,
+  /a good payment for \{"steps":0\} is answered 422 request\.input_invalid: #\/steps must be >= 1$/,
   /after a proof of work of 14 bits it quotes 10000000000000 wei, signed by its operator 0x[0-9a-f]{40}$/,
   /the quote can be settled off chain: 0\.032000 USDC on eip155:84532, at \/x402\/jobs\/7\/1$/,
   /paid with X-PLATFORM-QUOTE it is answered 202, and the job carries the quote's digest 0x[0-9a-f]{64}$/,

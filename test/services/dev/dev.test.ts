@@ -17,7 +17,7 @@ type Ready = {
   x402?: string;
   devnet?: { rpc: string; facilitator: string; control: string };
   pricing?: { grpc: string; http: string };
-  jobs: { url: string; price: string; pay?: string }[];
+  jobs: { name?: string; url: string; price: string; schema?: string; pay?: string }[];
 };
 
 /** One test pays for three jobs on a chain that makes a block each second. */
@@ -127,6 +127,8 @@ describe("dev without a configuration", () => {
     expect(ready.jobs.map(({ url }) => url)).toEqual(
       [1, 2, 3].map((job) => `${ready.x402}/x402/jobs/5/${job}`),
     );
+    expect(ready.jobs.map(({ name }) => name)).toEqual(["echo", "keccak256", "slow"]);
+    expect(await (await fetch(ready.jobs[2]?.schema ?? "")).json()).toHaveProperty("properties.steps");
     const buy = async ({ url, price, pay = "" }: Ready["jobs"][number]) => {
       const asked = await fetch(price);
       expect([price, asked.status]).toEqual([price, 200]);

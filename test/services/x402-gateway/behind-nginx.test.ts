@@ -1,11 +1,13 @@
 import { expect, test } from "vitest";
+import { parseJobPricing } from "../../../shared/config/job-pricing-toml.ts";
 import { x402Toml } from "../../../shared/config/x402-toml.ts";
-import { requiredHeaderBytes } from "../../../shared/pricing/offer-size.ts";
+import { headWarnings, requiredHeaderBytes } from "../../../shared/pricing/offer-size.ts";
 import { toPriceList } from "../../../shared/pricing/prices.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { JOB_PATH, requiredIn, useX402, x402Table } from "../../fixtures/x402.ts";
 import { send } from "../../support/http.ts";
 import { findNginx, startProxy } from "../../support/nginx.ts";
+import { DECLARED, schemaOfBytes } from "./job-inputs.ts";
 import { manyTokens } from "./many-tokens.ts";
 
 const fixture = useX402();
@@ -43,4 +45,18 @@ test.each([1, 3, 8])("the size that is known of a 402 with %i tokens at load is 
   const table = x402Table({ devnet: fixture.devnet, x402: settings });
   const prices = toPriceList([{ serviceId: 1, jobIndex: 7, priceWei: 10n ** 15n }]);
   expect(header).toHaveLength(requiredHeaderBytes(x402Toml({}).parse(table), prices, "Payment is required"));
+});
+
+test("the size that is known at load of a 402 counts what the job says of itself, and a warning names the job", async () => {
+  const prices = { "7": { ...DECLARED, input_schema: schemaOfBytes(1536), input_example: {} } };
+  const gateway = await fixture.gateway({ prices });
+  const header = String((await gateway.post()).headers["payment-required"]);
+  const x402 = x402Toml({}).parse(x402Table({ devnet: fixture.devnet }));
+  const { jobs } = parseJobPricing({ "1": { "6": "1000000000000000", ...prices } });
+  expect(header).toHaveLength(requiredHeaderBytes(x402, jobs, "Payment is required"));
+  expect(headWarnings(x402, jobs)).toEqual([
+    expect.stringMatching(
+      /one offer, and the input schema of job 1\/7, make .* \d{4} bytes.*; set its proxy_buffer_size/,
+    ),
+  ]);
 });

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { noOffer, toCatalog } from "../../../services/x402-gateway/catalog.ts";
+import { createListJobs } from "../../../services/x402-gateway/routes/list-jobs.ts";
 import { x402Toml } from "../../../shared/config/x402-toml.ts";
 import { toPriceList } from "../../../shared/pricing/prices.ts";
 import { tokenTable, tokenWith } from "../../support/rate-tokens.ts";
@@ -81,4 +82,22 @@ test("a token is offered in the versions that some facilitator takes, and anothe
       /^no facilitator supports the kinds of its tokens \(exact on eip155:\d+\)/,
     ),
   });
+});
+
+test("a page of the list is made once, and anew when a rate changes", () => {
+  let now = "3200";
+  let found = 0;
+  const two = toPriceList([1, 2].map((jobIndex) => ({ serviceId: 1, jobIndex, priceWei: 10n ** 15n })));
+  const { find, ...catalog } = toCatalog(x402With(live), two, () => now);
+  const counted: typeof find = (job) => {
+    found += 1;
+    return find(job);
+  };
+  const listJobs = createListJobs({ ...catalog, find: counted }, "https://pay.example.com");
+  const made = listJobs("/x402");
+  expect(found).toBe(2);
+  for (let i = 0; i < 10; i++) expect(listJobs("/x402?page=1")).toBe(made);
+  expect(found).toBe(12);
+  now = "3300";
+  expect(JSON.parse(listJobs("/x402")).jobs[1].settlement_options[0].amount).toBe("3300000");
 });

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { EndpointToml } from "../../../shared/config/endpoint-toml.ts";
+import type { JobFacts } from "../../../shared/config/job-pricing-toml.ts";
 import { loadConfig } from "../../../shared/config/load-config.ts";
 import type { PosternToml } from "../../../shared/config/postern-toml.ts";
 import { PLACEHOLDERS } from "../../../shared/config/secrets.ts";
@@ -29,6 +30,12 @@ const ENDPOINT_KEYS: Readonly<Record<KeysOf<EndpointToml> | "idempotency_header"
 };
 const JOB_KEYS: Readonly<Record<keyof PosternToml["jobs"][string], true>> = {
   ...{ concurrency: true, rate: true, attempts: true, backoff: true, timeout_ms: true, runner: true },
+};
+
+/** What the table of a job that is sold has. */
+const PRICED_JOB_KEYS: Readonly<Record<"price_wei" | keyof JobFacts, readonly string[]>> = {
+  ...{ price_wei: ["price_wei"], name: ["name"], description: ["description"] },
+  input: ["input_schema", "input_example"],
 };
 
 const names = ["postern.toml", "webhooks.toml", "x402.toml", "job_pricing.toml"];
@@ -80,6 +87,7 @@ test("the example configuration names every key there is", () => {
     ...Object.keys(WEBHOOKS_KEYS),
     ...Object.keys(ENDPOINT_KEYS),
     ...Object.keys(JOB_KEYS),
+    ...Object.values(PRICED_JOB_KEYS).flat(),
     "ops_address",
     "oldest_age_secs_max",
     ...Object.keys(x402!),

@@ -1,7 +1,20 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
-import { load, problems, x402 } from "./x402-files.ts";
+import { readTables, writeConfig } from "../../../shared/config/config-tables.ts";
+import { parseJobPricing } from "../../../shared/config/job-pricing-toml.ts";
+import { loadPricingConfig } from "../../../shared/pricing/load-pricing-config.ts";
+import { loadX402Config } from "../../../shared/pricing/load-x402-config.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+import { problemsOf } from "./files.ts";
+import { load, problems, x402, x402Dir } from "./x402-files.ts";
 
 const jobs = (text: string) => problems({ x402: x402(), jobs: text });
+
+/** One job as a table, with these keys beside its price. */
+const described = (keys: string) => `[1.7]\nprice_wei = "1000000000000000"\n${keys}\n`;
+
+const SCHEMA = { type: "object", properties: { text: { type: "string" } }, required: ["text"] };
 
 test("job_pricing.toml takes ids and prices up to their bounds", () => {
   const token = { decimals: "0", rate_per_native_unit: '"1"' };
@@ -34,7 +47,40 @@ test.each([
   ["a price above 2^256-1", `[1]\n7 = "${2n ** 256n}"`, /is above 2\^256-1/],
   ["a very long price", `[1]\n7 = "${"9".repeat(100_000)}"`, /is above 2\^256-1/],
   ["a price without a service", '7 = "1"', /7: must be a table/],
-  ["a table for a price", "[1.7]\na = 1", /must be whole wei/],
+  ["a table without a price", "[1.7]", /1\.7\.price_wei: is missing/],
+  ["a table whose price is a number", "[1.7]\nprice_wei = 1", /1\.7\.price_wei: must be quoted/],
+  ["an unknown key of a job", '[1.7]\nprice_wei = "1"\nprise = 1', /1\.7\.prise: unknown key/],
+  ["a name of two words", described('name = "two words"'), /1\.7\.name: must be 1 to 32 lower-case letters/],
+  ["a name that reads as an option", described('name = "-h"'), /1\.7\.name: must be 1 to 32/],
+  ["a name of 33 letters", described(`name = "${"a".repeat(33)}"`), /1\.7\.name: must be 1 to 32/],
+  ["a description of 257 letters", described(`description = "${"a".repeat(257)}"`), /is longer than 256/],
+  ["a description of two lines", described('description = "a\\nb"'), /1\.7\.description: must be one line/],
+  ["an example of nothing", described("input_example = 1"), /1\.7\.input_example: says nothing/],
+  [
+    "a schema without an example",
+    described('input_schema = { type = "string" }'),
+    /1\.7\.input_example: is missing/,
+  ],
+  [
+    "a schema that is not there",
+    described('input_schema = "none.json"\ninput_example = 1'),
+    /1\.7\.input_schema: names a file that cannot be read \(ENOENT/,
+  ],
+  [
+    "a schema with a date in it",
+    described("input_schema = { const = 2020-01-01 }\ninput_example = 1"),
+    /1\.7\.input_schema: holds a date/,
+  ],
+  [
+    "a schema that is none",
+    described('input_schema = { type = "text" }\ninput_example = 1'),
+    /1\.7\.input_schema: does not compile/,
+  ],
+  [
+    "an example that does not fit",
+    described('input_schema = { type = "object" }\ninput_example = 1'),
+    /1\.7\.input_example: does not fit the schema: # must be object/,
+  ],
   ["text that is no TOML", "[1\n", /line \d/],
 ])("a job_pricing.toml with %s is refused", (_what, text, problem) => {
   expect(jobs(text)).toEqual([expect.stringMatching(problem)]);
@@ -42,4 +88,77 @@ test.each([
 
 test("job_pricing.toml is checked without x402.toml too", () => {
   expect(problems({ jobs: '[1]\n7 = "x"' })).toEqual([expect.stringMatching(/^job_pricing\.toml: 1\.7: /)]);
+});
+
+test("a job may be a table with a name, a description, and a schema and an example from files or from the table itself", () => {
+  const dir = x402Dir({
+    x402: x402(),
+    jobs: `
+[1]
+1 = "1000000000000000"
+[1.7]
+price_wei = "2000000000000000"
+name = "keccak-256"
+description = "Hashes a text"
+input_schema = "schemas/text.json"
+input_example = "schemas/text.example.json"
+[2.7]
+price_wei = "3000000000000000"
+input_schema = { type = "object", properties = { text = { type = "string" } }, required = ["text"] }
+input_example = { text = "hello" }
+`,
+  });
+  mkdirSync(join(dir, "schemas"));
+  writeFileSync(join(dir, "schemas/text.json"), JSON.stringify(SCHEMA));
+  writeFileSync(join(dir, "schemas/text.example.json"), '{"text":"hello"}');
+  const { prices } = loadX402Config({ dir, env: {} });
+  expect(prices.get("1/1")).toEqual({ serviceId: 1, jobIndex: 1, priceWei: 10n ** 15n });
+  const input = { schema: SCHEMA, example: { text: "hello" } };
+  expect(prices.get("1/7")).toMatchObject({
+    ...{ priceWei: 2n * 10n ** 15n, name: "keccak-256", description: "Hashes a text" },
+    input,
+  });
+  expect(prices.get("2/7")).toMatchObject({ priceWei: 3n * 10n ** 15n, input });
+  expect(loadPricingConfig({ dir, env: {} }).jobs.get("1/7")?.priceWei).toBe(2n * 10n ** 15n);
+
+  const copy = tempDir();
+  writeConfig(copy, readTables(dir));
+  expect(loadX402Config({ dir: copy, env: {} }).prices.get("1/7")).toMatchObject({ input });
+});
+
+test("every problem of the jobs' tables is reported at once, with file, key and what is wrong", () => {
+  const dir = x402Dir({
+    x402: x402(),
+    jobs: `
+[1.1]
+price_wei = "1000000000000000"
+name = "echo"
+[1.2]
+price_wei = "0"
+name = "Echo"
+input_schema = "long.json"
+input_example = "broken.json"
+[1.3]
+price_wei = "1000000000000000"
+name = "echo"
+`,
+  });
+  writeFileSync(join(dir, "long.json"), JSON.stringify({ title: "x".repeat(64 * 1024) }));
+  writeFileSync(join(dir, "broken.json"), "{");
+  expect(problemsOf(() => loadX402Config({ dir, env: {} }))).toEqual([
+    expect.stringMatching(/^job_pricing\.toml: 1\.2\.price_wei: must be above 0$/),
+    expect.stringMatching(/^job_pricing\.toml: 1\.2\.name: must be 1 to 32/),
+    expect.stringMatching(/^job_pricing\.toml: 1\.2\.input_schema: is longer than 65536 bytes$/),
+    expect.stringMatching(/^job_pricing\.toml: 1\.2\.input_example: is not JSON/),
+    expect.stringMatching(/^job_pricing\.toml: 1\.3\.name: job 1\/1 has this name$/),
+  ]);
+});
+
+test("code gives a schema as an object, and no path", () => {
+  const table = { price_wei: "1", input_schema: SCHEMA, input_example: { text: "a" } };
+  expect(parseJobPricing({ "1": { "7": table } }).jobs.get("1/7")?.input?.schema).toEqual(SCHEMA);
+  const { problems: found } = parseJobPricing({ "1": { "7": { ...table, input_schema: "a.json" } } });
+  expect(found).toEqual([
+    { path: ["1", "7", "input_schema"], message: expect.stringMatching(/the value itself/) },
+  ]);
 });

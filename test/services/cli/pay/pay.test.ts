@@ -229,3 +229,82 @@ test("postern pay pays nothing to a URL that sells nothing", async () => {
   expect(ran).toMatchObject({ code: 1, stdout: "" });
   expect(ran.stderr).toContain("asks for no payment, it answers 404 job.not_found");
 });
+
+const TEXT = { type: "object", properties: { text: { type: "string" } }, required: ["text"] };
+const declared = { price_wei: "1000000000000000", input_schema: TEXT, input_example: { text: "a" } };
+
+/** Sells two jobs by their names, the second of which declares its input. */
+const sellingByName = (): Promise<void> =>
+  payments.restartGateway({
+    prices: {
+      "6": { price_wei: "1000000000000000", name: "echo" },
+      "7": { ...declared, name: "keccak256" },
+      "8": "1000000000000000",
+    },
+  });
+
+async function payByName(name: string, ...args: string[]) {
+  const { payer, gateway } = payments;
+  const all = ["pay", name, "--gateway", `http://${gateway.address}`, "--max", "5", ...args];
+  return discreet(payer, await runHere(all, { POSTERN_PAYER_KEY: payer.privateKey }));
+}
+
+test("postern pay buys the job of a name at a gateway, whose address may be written in several ways", async () => {
+  await sellingByName();
+  const ran = await payByName("keccak256", "--body", '{"text":"hello"}', "--no-follow");
+  expect(ran).toMatchObject({ code: 0, stderr: "" });
+  const url = `http://${payments.gateway.address}/x402/jobs/1/7`;
+  expect(ran.stdout).toMatch(new RegExp(`^job: keccak256 is ${url}\nprice: 3\\.2 USDC`));
+  for (const path of ["/", "/x402", "/x402/?a=b#c"]) {
+    const more = ["--gateway", `http://${payments.gateway.address}${path}`, "--no-follow", "--json"];
+    expect(jsonLines(await payByName("echo", ...more))[0]).toMatchObject({ outcome: "accepted" });
+  }
+  expect(await payments.charged()).toHaveLength(4);
+});
+
+test("postern pay finds a name on any page of the list", async () => {
+  const indices = Array.from({ length: 150 }, (_, i) => String(i));
+  const prices = indices.map((i) => [i, { price_wei: "1000000000000000", name: `job-${i}` }]);
+  await payments.restartGateway({ prices: Object.fromEntries(prices) });
+  expect((await payByName("job-149", "--no-follow")).stdout).toContain("/x402/jobs/1/149\n");
+});
+
+test.each([
+  ["keccak265", /sells no job called keccak265: did you mean keccak256\?\n$/],
+  ["kec", /did you mean keccak256\?\n$/],
+  ["report", /sells no job called report: it sells echo, keccak256\n$/],
+])("postern pay %s, which is no name there, signs nothing and says what was meant", async (name, said) => {
+  await sellingByName();
+  const ran = await payByName(name, "--json");
+  expect(ran.code).toBe(1);
+  expect(ran.stderr).toMatch(said);
+  expect(jsonLines(ran)[0]).toMatchObject({
+    outcome: "refused",
+    error: expect.stringMatching("no job called"),
+  });
+  expect(ran.stdout).not.toContain("signed");
+});
+
+test("postern pay says of a gateway that lists no jobs, or names none, what to do", async () => {
+  expect((await payByName("echo")).stderr).toMatch(/its jobs have no names; give the job's URL\n$/);
+  const elsewhere = await payByName("echo", "--gateway", payments.devnet.facilitatorUrl);
+  expect(elsewhere.stderr).toMatch(/is no list of jobs, it answers 404/);
+  const nobody = await payByName("echo", "--gateway", "http://127.0.0.1:1");
+  expect(nobody.stderr).toMatch(/127\.0\.0\.1:1 cannot be asked for its jobs/);
+});
+
+test("postern pay signs nothing for a body that does not fit the job's schema, by name or by URL, and says what is wrong", async () => {
+  await sellingByName();
+  for (const body of [[], ["--body", "hello"], ["--body", '{"text":1}']]) {
+    for (const ran of [await payByName("keccak256", ...body), await payHere("--max", "5", ...body)]) {
+      expect(ran.code).toBe(1);
+      expect(ran.stderr).toMatch(
+        /^the body does not fit the job's input schema: (?:# is empty|# is not JSON in UTF-8|#\/text must be string);/,
+      );
+      expect(ran.stderr).toMatch(/; nothing was signed\n$/);
+      expect(ran.stdout).not.toContain("signed:");
+    }
+  }
+  expect((await payments.devnet.control.requests()).verify).toBe(0);
+  expect((await payHere("--max", "5", "--no-follow", "--body", '{"text":"a"}')).code).toBe(0);
+});

@@ -5,6 +5,7 @@ import { useEnds } from "../../../../fixtures/ends.ts";
 import { JOB_PATH, PUBLIC_URL, requiredIn, useX402 } from "../../../../fixtures/x402.ts";
 import { openRaw, send } from "../../../../support/http.ts";
 import { answerJson, startFaultyFacilitator } from "../../facilitator/faulty-facilitator.ts";
+import { DECLARED, declaring, ORDER, schemaOfBytes, UNFIT } from "../../job-inputs.ts";
 import { ASSET_18, twoTokens } from "../../two-tokens.ts";
 
 const fixture = useX402();
@@ -73,6 +74,40 @@ test("a 402 is kept by no cache, and a browser's page may read it", async () => 
   expect(exposed).toEqual(
     expect.arrayContaining(["PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "X-PAYMENT-RESPONSE", "Retry-After"]),
   );
+});
+
+test("an unpaid request gets its 402 whatever its body, also for a job whose schema the body does not fit", async () => {
+  const x402 = await fixture.gateway(declaring);
+  for (const body of ["", UNFIT, "{"]) expect((await x402.post({}, { body })).status).toBe(402);
+});
+
+test("a 402 tells in both versions what the job is and takes, if it declares it", async () => {
+  const x402 = await fixture.gateway(declaring);
+  const { v1, v2 } = await x402.ask();
+  expect(v2.resource).toEqual({
+    ...{ url: `${PUBLIC_URL}${JOB_PATH}`, mimeType: "application/json" },
+    ...{ description: "Takes an order", serviceName: "order" },
+  });
+  const input = { type: "http", method: "POST", bodyType: "json" };
+  expect(v2.extensions?.["bazaar"]).toMatchObject({
+    info: { input: { ...input, body: DECLARED.input_example } },
+    schema: { properties: { input: { properties: { body: ORDER } } } },
+  });
+  expect(v1[0]).toMatchObject({
+    description: "Takes an order",
+    outputSchema: { input: { ...input, body: ORDER } },
+  });
+});
+
+test("a schema above 1.5 KiB stays out of a 402, in both versions, and one of a job without a schema says nothing of it", async () => {
+  const large = { ...DECLARED, input_schema: schemaOfBytes(1537), input_example: {} };
+  const x402 = await fixture.gateway({ prices: { "7": large, "8": "1000000000000000" } });
+  for (const path of [JOB_PATH, "/x402/jobs/1/8"]) {
+    const { v1, v2 } = await x402.ask(path);
+    expect(Object.keys(v2.extensions ?? {})).toEqual(["payment-identifier"]);
+    expect(Object.keys(v1[0] ?? {})).not.toContain("outputSchema");
+  }
+  expect((await x402.ask()).v2.resource?.description).toBe("Takes an order");
 });
 
 test("a query is no part of the path of an unpaid request", async () => {

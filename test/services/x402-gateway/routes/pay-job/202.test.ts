@@ -8,6 +8,7 @@ import { sha256Hex } from "../../../../../shared/crypto/compare.ts";
 import { callIdFrom } from "../../../../../shared/job-call/call-id.ts";
 import { JOB_PATH, PRICE, PUBLIC_URL, useX402 } from "../../../../fixtures/x402.ts";
 import { encodeHeader } from "../../../../support/sign-payment.ts";
+import { schemaOfBytes } from "../../job-inputs.ts";
 
 const fixture = useX402();
 
@@ -15,12 +16,38 @@ function decoded(header: unknown): Record<string, unknown> {
   return JSON.parse(Buffer.from(String(header), "base64").toString()) as Record<string, unknown>;
 }
 
-test("a payment by the official client of version 2 is 202, one charge and one job", async () => {
-  const x402 = await fixture.gateway();
+/** The official client of version 2, with the fetch that it sends by. */
+function clientWith(send = fetch) {
   const client = new x402Client();
   client.register("eip155:*", new ExactEvmScheme(privateKeyToAccount(fixture.payer.privateKey)));
   client.setSpendControls?.(false as never);
-  const fetchWithPayment = wrapFetchWithPayment(fetch, client);
+  return wrapFetchWithPayment(send, client);
+}
+
+test("the official client buys a job whose schema is just as large as a 402 takes it, and sends the schema back", async () => {
+  const description = "\u20ac".repeat(256);
+  const declared = { input_schema: schemaOfBytes(1536), input_example: { text: "x".repeat(501) } };
+  const prices = { "7": { price_wei: "1000000000000000", name: "n".repeat(32), description, ...declared } };
+  const x402 = await fixture.gateway({ prices });
+  let payment: string | null = null;
+  const recording: typeof fetch = (request) => {
+    payment = (request as Request).headers.get("payment-signature");
+    return fetch(request);
+  };
+  const answer = await clientWith(recording)(`http://${x402.address}${JOB_PATH}`, {
+    method: "POST",
+    body: "{}",
+  });
+  expect(answer.status).toBe(202);
+  expect(decoded(payment)["extensions"]).toHaveProperty("bazaar.schema");
+  expect(await fixture.charged()).toEqual([PRICE]);
+  const again = await x402.post({ "PAYMENT-SIGNATURE": String(payment) }, { body: "{}" });
+  expect(again.status).toBe(202);
+});
+
+test("a payment by the official client of version 2 is 202, one charge and one job", async () => {
+  const x402 = await fixture.gateway();
+  const fetchWithPayment = clientWith();
   const answer = await fetchWithPayment(`http://${x402.address}${JOB_PATH}`, {
     method: "POST",
     body: "hello",

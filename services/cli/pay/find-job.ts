@@ -1,0 +1,55 @@
+import { isJobName } from "../../../shared/job-call/job-ids.ts";
+import { slipBetween } from "../../../shared/text/near.ts";
+import { get, reasonOf, wordsOf } from "../http.ts";
+import { PayFailure } from "./purchase.ts";
+
+type Listed = { service_id: number; job_index: number; name: string };
+
+/** No gateway is believed to list more than ten thousand jobs. */
+const PAGES_MAX = 100;
+
+/** The URL of the job that a gateway sells under this name, at the gateway's address as it was given. Throws PayFailure. */
+export async function findJob(gateway: URL, name: string, deadline: number): Promise<URL> {
+  const base = `${gateway.origin}${gateway.pathname.replace(/(?:\/x402)?\/?$/, "")}`;
+  const names: string[] = [];
+  for (let page = 1; page <= PAGES_MAX; page++) {
+    const { jobs, isLast } = await readPage(new URL(`${base}/x402?page=${page}`), deadline);
+    const job = jobs.find((each) => each.name === name);
+    if (job !== undefined) return new URL(`${base}/x402/jobs/${job.service_id}/${job.job_index}`);
+    names.push(...jobs.map((each) => each.name));
+    if (isLast) break;
+  }
+  throw new PayFailure("refused", { reason: `${base} sells no job called ${name}${advice(name, names)}` });
+}
+
+async function readPage(url: URL, deadline: number): Promise<{ jobs: Listed[]; isLast: boolean }> {
+  const answer = await get(url, deadline).catch((cause: unknown) => {
+    const reason = `${url.host} cannot be asked for its jobs: ${reasonOf(cause)}`;
+    throw new PayFailure("failed", { reason, cause });
+  });
+  const { jobs, next } = answer.json;
+  if (answer.status !== 200 || !Array.isArray(jobs)) {
+    const reason = `${url.href} is no list of jobs, it answers ${wordsOf(answer)}`;
+    throw new PayFailure("failed", { reason });
+  }
+  return { jobs: jobs.filter(isListed), isLast: typeof next !== "string" };
+}
+
+/** Whether this is a job that can be bought by its name. What else a gateway lists is left out. */
+function isListed(job: unknown): job is Listed {
+  if (typeof job !== "object" || job === null) return false;
+  const { service_id, job_index, name } = job as Partial<Listed>;
+  const isId = (id: unknown) => Number.isSafeInteger(id) && Number(id) >= 0;
+  return isId(service_id) && isId(job_index) && typeof name === "string" && isJobName(name);
+}
+
+const NAMES_SHOWN = 20;
+
+function advice(name: string, names: readonly string[]): string {
+  if (names.length === 0) return ": its jobs have no names; give the job's URL";
+  const near = names.filter(
+    (each) => each.startsWith(name) || name.startsWith(each) || slipBetween(each, name) !== undefined,
+  );
+  if (near.length > 0) return `: did you mean ${near.slice(0, NAMES_SHOWN).join(", ")}?`;
+  return `: it sells ${names.slice(0, NAMES_SHOWN).join(", ")}${names.length > NAMES_SHOWN ? ", ..." : ""}`;
+}

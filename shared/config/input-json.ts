@@ -1,0 +1,42 @@
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { messageOf } from "../errors/app-error.ts";
+import { INPUT_BYTES_MAX } from "../json-schema/job-input.ts";
+
+/** JSON, or why there is none; neither if there was no value. */
+type Read = { json?: unknown; message?: string };
+
+/** Reads JSON that a key gives as the path of a file, which begins at `dir`, or as a value of its own. */
+export function readInputJson(value: unknown, dir: string | undefined): Read {
+  if (value === undefined) return {};
+  if (typeof value === "string") return readFile(value, dir);
+  if (!isJson(value)) return { message: "holds a date or a number that JSON has not" };
+  return parse(Buffer.from(JSON.stringify(value)));
+}
+
+function readFile(path: string, dir: string | undefined): Read {
+  if (dir === undefined) return { message: "is the path of a file; here the value itself has to be given" };
+  try {
+    return parse(readFileSync(resolve(dir, path)));
+  } catch (error) {
+    return { message: `names a file that cannot be read (${messageOf(error)})` };
+  }
+}
+
+function parse(bytes: Buffer): Read {
+  if (bytes.length > INPUT_BYTES_MAX) return { message: `is longer than ${INPUT_BYTES_MAX} bytes` };
+  try {
+    return { json: JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes)) };
+  } catch (error) {
+    return { message: `is not JSON (${messageOf(error)})` };
+  }
+}
+
+/** TOML has dates, and numbers that JSON has not; code has more. */
+function isJson(value: unknown): boolean {
+  if (typeof value === "number") return Number.isFinite(value);
+  if (value === null || typeof value === "string" || typeof value === "boolean") return true;
+  if (Array.isArray(value)) return value.every(isJson);
+  if (typeof value !== "object" || value instanceof Date) return false;
+  return Object.values(value).every(isJson);
+}
