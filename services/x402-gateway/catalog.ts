@@ -27,8 +27,10 @@ export type Token = {
   version: string;
   /** The domain separator, in hex without 0x. */
   separator: string;
-  /** The network's name in version 1 of the protocol, if it has one that all clients of version 1 know. */
+  /** The network's name in version 1 of the protocol, if it has one that its clients know. */
   v1Network: string | undefined;
+  /** Whether it is offered in version 1. */
+  v1: boolean;
 };
 
 /** A job that has a price, with what it costs now in each token whose rate is known. */
@@ -159,9 +161,9 @@ function createRatesNow(
 const SCHEME = "exact";
 
 /** The versions in which somebody could settle a payment in this token. */
-function versionsOf({ network, v1Network }: Token, kinds: Kinds): Versions {
+function versionsOf({ network, v1, v1Network }: Token, kinds: Kinds): Versions {
   return {
-    v1: v1Network !== undefined && kinds.takes({ x402Version: 1, scheme: SCHEME, network: v1Network }),
+    v1: v1 && v1Network !== undefined && kinds.takes({ x402Version: 1, scheme: SCHEME, network: v1Network }),
     v2: kinds.takes({ x402Version: 2, scheme: SCHEME, network }),
   };
 }
@@ -234,12 +236,12 @@ function toToken(config: AcceptedToken): Token {
   const chainId = chainIdOf(network);
   const separator = domainSeparator({ name, version, chainId, verifyingContract: asset });
   const v1Network = V1_NETWORKS[chainId];
-  return { network, chainId, asset, symbol, payTo, name, version, separator, v1Network };
+  return { network, chainId, asset, symbol, payTo, name, version, separator, v1Network, v1: config.v1 };
 }
 
 /**
- * The EVM networks that every client of version 1 knows, by chain id. Those clients parse a whole 402 or nothing of it:
- * one name that they do not know spoils all offers, so no newer name is here.
+ * The EVM networks that clients of version 1 know, by chain id. Those clients parse a whole 402 or nothing of it: one name that they
+ * do not know spoils all offers, so no newer name is here. Old clients know fewer (docs/payments.md, "Clients and wallets").
  */
 const V1_NETWORKS: Readonly<Record<number, string>> = {
   2741: "abstract",

@@ -209,6 +209,7 @@ export function acceptedToken(env: Env) {
     rate_per_native_unit: ratePerNativeUnit(env),
     ...rateSettings,
     markup_bps: markupBps.default(0),
+    v1: z.boolean().default(true),
     transfer_method: transferMethod.default("eip3009"),
     eip3009_name: tokenDomain("name"),
     eip3009_version: tokenDomain("version"),
