@@ -91,7 +91,7 @@ module.exports = {
     home("@grpc", "^services/pricing/"),
     home("grpc-health-check", "^services/pricing/"),
     home("secp256k1", "^shared/ethereum/"),
-    home("@x402", "^services/(x402-gateway|devnet|cli/pay|demo)/"),
+    home("@x402", "^(services/(x402-gateway|devnet|cli/pay|demo)/|shared/pricing/client-limits\\.ts$)"),
   ],
   options: {
     parser: "swc",

@@ -29,8 +29,10 @@ export type Token = {
   extra: Readonly<Record<string, string>>;
   /** The separator of the EIP-712 domain that payers sign for, in hex without 0x. */
   separator: string;
-  /** The network's name in version 1 of the protocol, if it has one that all clients of version 1 know. */
+  /** The network's name in version 1 of the protocol, if it has one that its clients know. */
   v1Network: string | undefined;
+  /** Whether it is offered in version 1. */
+  v1: boolean;
 };
 
 /** A job that has a price, with what it costs now in each token whose rate is known. */
@@ -163,9 +165,9 @@ function createRatesNow(
 const SCHEME = "exact";
 
 /** The versions in which somebody could settle a payment in this token. */
-function versionsOf({ network, v1Network }: Token, kinds: Kinds): Versions {
+function versionsOf({ network, v1, v1Network }: Token, kinds: Kinds): Versions {
   return {
-    v1: v1Network !== undefined && kinds.takes({ x402Version: 1, scheme: SCHEME, network: v1Network }),
+    v1: v1 && v1Network !== undefined && kinds.takes({ x402Version: 1, scheme: SCHEME, network: v1Network }),
     v2: kinds.takes({ x402Version: 2, scheme: SCHEME, network }),
   };
 }
@@ -234,9 +236,9 @@ export function jobPath(ids: JobIds): string {
 }
 
 function toToken(config: AcceptedToken): Token {
-  const { network, asset, symbol, pay_to: payTo, transfer_method: method } = config;
+  const { network, asset, symbol, pay_to: payTo, transfer_method: method, v1 } = config;
   const chainId = chainIdOf(network);
-  const common = { network, chainId, asset, symbol, payTo, method, extra: signingExtra(config) };
+  const common = { network, chainId, asset, symbol, payTo, method, v1, extra: signingExtra(config) };
   // Version 1 has no word for Permit2.
   if (config.transfer_method === "permit2")
     return { ...common, separator: permit2Separator(chainId), v1Network: undefined };
@@ -246,8 +248,8 @@ function toToken(config: AcceptedToken): Token {
 }
 
 /**
- * The EVM networks that every client of version 1 knows, by chain id. Those clients parse a whole 402 or nothing of it:
- * one name that they do not know spoils all offers, so no newer name is here.
+ * The EVM networks that clients of version 1 know, by chain id. Those clients parse a whole 402 or nothing of it: one name that they
+ * do not know spoils all offers, so no newer name is here. Old clients know fewer (docs/payments.md, "Clients and wallets").
  */
 const V1_NETWORKS: Readonly<Record<number, string>> = {
   2741: "abstract",

@@ -140,7 +140,11 @@ function assertMethod({ method }: IncomingMessage, res: ServerResponse, { kind }
   const wanted = kind === "job" || kind === "dry_run" ? "POST" : "GET";
   if (method === wanted || (wanted === "GET" && method === "HEAD")) return;
   res.setHeader("Allow", wanted === "GET" ? "GET, HEAD, OPTIONS" : "POST, OPTIONS");
-  throw new AppError("request.method_not_allowed", { reason: `${method}`, publicDetail: `use ${wanted}` });
+  const why = kind === "job" ? ": a job is bought with POST, whose body is its input; there may be none" : "";
+  throw new AppError("request.method_not_allowed", {
+    reason: `${method}`,
+    publicDetail: `use ${wanted}${why}`,
+  });
 }
 
 type RefuseDeps = {
@@ -267,7 +271,10 @@ export const CORS_HEADERS = corsHeaders(EXPOSED);
 /** A page that buys can also read its mistakes: a 404, a 405. */
 const CORS_HEADER_MAP = new Map(Object.entries(CORS_HEADERS));
 
-/** `Access-Control-Expose-Headers` is a response header, and yet `@x402/fetch` sends it with its requests. */
+/**
+ * `Access-Control-Expose-Headers` is a response header, and yet `@x402/fetch` sends it with its requests. The last three mean nothing
+ * here; libraries and proxies on a page's side add them.
+ */
 const ALLOWED = [
   "Content-Type",
   "PAYMENT-SIGNATURE",
@@ -275,6 +282,10 @@ const ALLOWED = [
   "SIGN-IN-WITH-X",
   "Access-Control-Expose-Headers",
   "traceparent",
+  "Idempotency-Key",
+  "Authorization",
+  "X-Request-Id",
+  "Prefer",
 ];
 
 /** The headers that a page may send. */

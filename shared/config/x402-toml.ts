@@ -222,6 +222,7 @@ export function acceptedToken(env: Env) {
     rate_per_native_unit: ratePerNativeUnit(env),
     ...rateSettings,
     markup_bps: markupBps.default(0),
+    v1: z.boolean().default(true),
     rpc_url: rpcUrl(env).optional(),
     settlement_proof: z.enum(["receipt", "facilitator"]).default("receipt"),
     confirmations: z.int().min(0).max(CONFIRMATIONS_MAX).default(2),

@@ -9,6 +9,7 @@ import { secretWarnings } from "../config/secret-warnings.ts";
 import type { Env } from "../config/secrets.ts";
 import { withTokenDefaults, type X402Toml, x402Problems, x402Toml } from "../config/x402-toml.ts";
 import { jobKey } from "../job-call/job-ids.ts";
+import { clientWarnings } from "./client-limits.ts";
 import { headWarnings } from "./offer-size.ts";
 import { jobsOnSale, priceProblems, type RateAt } from "./prices.ts";
 
@@ -74,6 +75,7 @@ function warningsOf(x402: X402Toml, prices: PriceList): string[] {
       : []),
     ...x402.accepted_tokens.flatMap(unboundedRate),
     ...headWarnings(x402, prices),
+    ...clientWarnings(x402, prices),
     ...noneOnSale(x402, prices),
     ...unpriced.map(
       ({ service_id, job_index }) =>

@@ -8,8 +8,8 @@ const WAIT_MS_OTHERWISE = 1000;
 
 /**
  * Sends a paid request until the answer says whether money moved. Every repeat is the very same request: the gateway
- * charges it once, while a new payment would be charged again. Throws PayFailure at the deadline (unix ms), and the
- * signal's reason when the signal is aborted.
+ * charges it once, while a new payment would be charged again. At the deadline (unix ms) it resolves with the last answer if no try was
+ * taken, and throws PayFailure otherwise. Throws the signal's reason when the signal is aborted.
  */
 export async function sendUntilAnswered(
   request: Post,
@@ -18,25 +18,43 @@ export async function sendUntilAnswered(
   say: (text: string) => void,
 ): Promise<Answer> {
   let statusUrl: string | undefined;
+  let mayBeCharged = false;
   for (;;) {
     const answer = await post(request, deadline, signal).catch((error: unknown) => reasonOf(error));
     if (typeof answer !== "string" && !isOpen(answer)) return answer;
     signal.throwIfAborted();
-    const reason = typeof answer === "string" ? answer : wordsOf(answer);
-    const waitMs = typeof answer === "string" ? WAIT_MS_OTHERWISE : retryAfterMs(answer);
-    if (typeof answer !== "string") statusUrl = textIn(answer, "status_url") ?? statusUrl;
-    if (systemClock() + waitMs >= deadline) throw new PayFailure("unknown", { reason, statusUrl });
+    const { reason, waitMs, refusal, ...told } = leftBy(answer);
+    statusUrl = told.statusUrl ?? statusUrl;
+    mayBeCharged ||= refusal === undefined;
+    if (systemClock() + waitMs >= deadline) {
+      if (refusal !== undefined && !mayBeCharged) return refusal;
+      throw new PayFailure("unknown", { reason, statusUrl });
+    }
     say(`no answer yet (${reason}); the same payment again in ${(waitMs / 1000).toFixed(1)} s\n`);
     await delay(waitMs, signal);
   }
 }
 
-/** An operator has to mend these failures, so that asking again is of no use. */
-const FINAL: readonly unknown[] = ["payment.in_review", "payment.unavailable", "price.unavailable"];
+/** What a try leaves that has no final answer. It is a `refusal` if nothing was charged by it. */
+function leftBy(answer: Answer | string) {
+  if (typeof answer === "string") return { reason: answer, waitMs: WAIT_MS_OTHERWISE };
+  return {
+    reason: wordsOf(answer),
+    waitMs: retryAfterMs(answer),
+    statusUrl: textIn(answer, "status_url"),
+    refusal: UNCHARGED.includes(answer.json["code"]) ? answer : undefined,
+  };
+}
+
+/** An operator has to decide, so that asking again is of no use. */
+const FINAL = "payment.in_review";
 
 function isOpen({ status, json }: Answer): boolean {
-  return (status >= 500 || status === 429) && !FINAL.includes(json["code"]);
+  return (status >= 500 || status === 429) && json["code"] !== FINAL;
 }
+
+/** What a gateway answers before it has claimed the payment: nothing was charged. */
+const UNCHARGED: readonly unknown[] = ["payment.unavailable", "price.unavailable"];
 
 function retryAfterMs({ headers }: Answer): number {
   const seconds = Number(headers.get("retry-after") ?? Number.NaN);

@@ -56,6 +56,17 @@ test("a catalogue without anybody to ask for rates offers tokens of fixed rates 
   expect(find(ids)?.prices.map(({ amount }) => amount)).toEqual([3_200_000n]);
 });
 
+test("a token with v1 = false is offered in version 2 alone, whatever facilitators take, and the others in both", () => {
+  const x402 = x402With("3200", "3200");
+  const [first, second] = x402.accepted_tokens.map((token, i) => ({ ...token, v1: i === 0 }));
+  if (first === undefined || second === undefined) throw new Error("there are two");
+  const { find } = toCatalog({ ...x402, accepted_tokens: [first, second] }, prices);
+  expect(find(ids)?.prices.map(({ versions }) => versions)).toEqual([
+    { v1: true, v2: true },
+    { v1: false, v2: true },
+  ]);
+});
+
 test("a token is offered in the versions that some facilitator takes, and another job shows when that changes", () => {
   type Known = { x402Version: number; network: string };
   const kindsOf = (...known: Known[]) => ({

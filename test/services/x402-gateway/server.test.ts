@@ -34,6 +34,7 @@ test.each([
     const x402 = await fixture.gateway(prefix === undefined ? {} : { metadataPrefix: prefix });
     const wanted = [
       ...["payment-signature", "x-payment", "content-type", "access-control-expose-headers"],
+      ...["idempotency-key", "authorization", "x-request-id", "prefer"],
       ...["sign-in-with-x", ...branded],
     ];
     const answer = await send(x402.address, {

@@ -53,7 +53,7 @@ export const restricted = {
 };
 
 /** One job of service 1, at 10^15 wei. */
-export const JOBS = '[1]\n7 = "1000000000000000"\n';
+export const JOBS = '[1]\n7 = "100000000000000"\n';
 
 type X402Files = { x402?: string; jobs?: string; postern?: string };
 

@@ -66,8 +66,8 @@ test("a job's offers are its price in every token, in the order of the tokens", 
   const { prices, x402: found } = load({ x402: x402({}, { more: dai }), jobs: JOBS });
   const offers = currentOffers(prices.get("1/7")!.priceWei, found!.accepted_tokens, fixedRateOf);
   expect(offers.map(({ token, amount }) => [token.symbol, amount])).toEqual([
-    ["USDC", 3_200_000n],
-    ["DAI", 3_232_000_000_000_000_000n],
+    ["USDC", 320_000n],
+    ["DAI", 323_200_000_000_000_000n],
   ]);
 });
 
@@ -343,14 +343,15 @@ const tokens = (count: number) =>
   Array.from({ length: count - 1 }, (_, index) => tokenTable({ network: `"eip155:${index + 1}"` })).join("");
 
 test("an x402.toml with more offers than a stock nginx takes in a 402 is taken with a warning, by size", () => {
-  expect(warnings({}, tokens(5))).toEqual([]);
-  expect(warnings({}, tokens(6))).toEqual([
+  const bySize = (top: Lines, more: string) => warnings(top, more).filter((line) => / 502 /.test(line));
+  expect(bySize({}, tokens(5))).toEqual([]);
+  expect(bySize({}, tokens(6))).toEqual([
     expect.stringMatching(
       /x402\.toml: accepted_tokens: 6 offers .* \d{4} bytes.* 502 .*; set max_offers, .*proxy_buffer_size/,
     ),
   ]);
-  expect(warnings({ max_offers: "5" }, tokens(6))).toEqual([]);
-  expect(warnings({ max_offers: "6" }, tokens(7))).toEqual([
+  expect(bySize({ max_offers: "5" }, tokens(6))).toEqual([]);
+  expect(bySize({ max_offers: "6" }, tokens(7))).toEqual([
     expect.stringMatching(/6 offers .*lower max_offers/),
   ]);
   expect(problemsOf({ max_offers: "0" })).toEqual([expect.stringMatching(/max_offers: must be at least 1/)]);

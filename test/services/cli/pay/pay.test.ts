@@ -153,8 +153,9 @@ test("postern pay refuses an offer over its cap before it signs anything", async
 });
 
 test("postern pay sends the very same payment again after an unknown outcome: one charge, one job", async () => {
+  await settlingBriefly();
   const injected = await injectAll();
-  await payments.devnet.control.fault({ on: "settle", kind: "drop", acts: true, times: 1 });
+  await payments.devnet.control.fault({ on: "settle", kind: "drop", times: 1 });
   const ran = await pay("--body", "hello", "--max", "5");
   expect(ran.stdout).toContain("no answer yet (503 payment.outcome_unknown");
   expect(ran).toMatchObject({ code: 0, stderr: "" });
@@ -173,13 +174,21 @@ test("postern pay exits with 1 when the outcome stays unknown, and hands over wh
   await sendAgain(ran, "");
 });
 
-test("postern pay does not wait for a gateway that cannot take payments, is not charged, and tells why", async () => {
+test("postern pay asks a gateway that cannot take payments now again with the same payment, and is charged once", async () => {
+  await payments.devnet.control.fault({ on: "verify", kind: "drop", times: 1 });
+  const ran = await pay("--max", "5", "--no-follow");
+  expect(ran.stdout).toMatch(/^no answer yet \(503 payment\.unavailable .*\); the same payment again/m);
+  expect(ran.code).toBe(0);
+  expect(await payments.charged()).toHaveLength(1);
+});
+
+test("postern pay, told to the end that payments cannot be taken, is not charged, and says so", async () => {
   await payments.devnet.control.fault({
     on: "verify",
     kind: "refuse",
     reason: "invalid_exact_evm_token_name_mismatch",
   });
-  const ran = await pay("--max", "5");
+  const ran = await pay("--max", "5", "--timeout", "4");
   expect(ran.code).toBe(1);
   expect(ran.stderr).toContain("refused: 503 payment.unavailable");
   expect(ran.stderr).not.toContain("unknown");

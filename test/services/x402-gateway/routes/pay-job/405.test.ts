@@ -11,6 +11,7 @@ test.each(["GET", "HEAD", "PUT", "PATCH", "DELETE"])(
     const headers = await x402.pay({ payer: fixture.payer });
     const answer = await send(x402.address, { method, path: JOB_PATH, headers });
     expect([answer.status, answer.headers.allow]).toEqual([405, "POST, OPTIONS"]);
+    if (method !== "HEAD") expect(answer.json()["detail"]).toMatch(/^use POST: a job is bought with POST/);
     expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
   },
 );
