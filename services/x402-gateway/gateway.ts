@@ -177,7 +177,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     findKnown,
     knownOutcome,
     paymentsInFlight,
-    check: checkIn(PAID, createAssertFits(clock)),
+    check: checkIn(PAID, createAssertFits(clock, { isProven: true })),
     claim,
     settle,
     noteSpent: createNoteSpent({ spentElsewhere: createSpentElsewhere(partition), clock, log }),
@@ -187,7 +187,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     log,
   });
   const dryRunManner = createDryRunManner();
-  const assertFitsDry = createAssertFits(clock);
+  const assertFitsDry = createAssertFits(clock, { isProven: false });
   const dryRun = createDryRun({
     catalog,
     requestedJob,

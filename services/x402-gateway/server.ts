@@ -26,7 +26,7 @@ type HandlerDeps = {
   payJob: PayJob;
   dryRun: DryRun;
   /** The JSON that lists the jobs, by the request's target. */
-  listJobs: (target: string) => string;
+  listJobs: (target: string) => Buffer;
   priceOf: (ids: JobIds) => object;
   schemaOf: (ids: JobIds) => object;
   callStatusOf: (callId: string) => Promise<object>;
@@ -247,7 +247,7 @@ function sendUnread(req: IncomingMessage, res: ServerResponse, value: object): v
   sendJson(res, JSON.stringify(value));
 }
 
-function sendJson(res: ServerResponse, body: string, type = "application/json"): void {
+function sendJson(res: ServerResponse, body: string | Buffer, type = "application/json"): void {
   res.writeHead(200, {
     ...COMMON_HEADERS,
     "Content-Type": type,

@@ -1,14 +1,23 @@
 import { createContext, Script } from "node:vm";
 
-const script = new Script("work()");
 const idle = () => undefined;
-const context = createContext({ work: idle }) as { work: () => unknown };
+let place: { script: Script; context: { work: () => unknown } } | undefined;
+
+/** A context takes half a megabyte, and most configurations have no schema. */
+function placed() {
+  place ??= {
+    script: new Script("work()"),
+    context: createContext({ work: idle }) as { work: () => unknown },
+  };
+  return place;
+}
 
 /**
  * Runs synchronous work, and ends it after `ms`, inside a regular expression too; undefined if it was not done by then. Only another
  * thread can end it, and starting one takes up to a millisecond.
  */
 export function runBounded<Result>(work: () => Result, ms: number): Result | undefined {
+  const { script, context } = placed();
   context.work = work;
   try {
     return script.runInContext(context, { timeout: ms }) as Result;

@@ -15,26 +15,41 @@ export class UnfitInput extends AppError {
   }
 }
 
-/** A check that takes longer counts for whoever has sent the body: it costs nothing, and keeps all others waiting. */
+/** A check that takes longer is counted: it costs its sender nothing, and keeps all others waiting. */
 const SLOW_MS = 20;
-const SLOW_PER_MINUTE = 30;
+const PER_MINUTE = { ofAddress: 30, ofAll: 60 } as const;
 
 export type AssertFits = (job: Job, body: Uint8Array, party: string) => void;
 
 /**
  * Throws `request.input_invalid` if the job declares its input and the body does not fit, and `request.rate_limited` if the address has
- * sent many bodies that took long to check.
+ * sent many bodies that took long to check, or, if they need not be proven, all addresses together have.
  */
-export function createAssertFits(clock: Clock): AssertFits {
-  const slow = createAllowance({
-    perMinute: SLOW_PER_MINUTE,
-    what: "slow checks of bodies",
-    publicDetail: "too many bodies of this address took long to check",
-    clock,
-  });
+export function createAssertFits(clock: Clock, { isProven }: { isProven: boolean }): AssertFits {
+  const allowance = (perMinute: number, publicDetail: string) =>
+    createAllowance({ perMinute, what: "slow checks of bodies", publicDetail, clock });
+  const ofAddress = allowance(PER_MINUTE.ofAddress, "too many bodies of this address took long to check");
+  const ofAll = allowance(PER_MINUTE.ofAll, "too many bodies of dry-runs took long to check");
+
+  /** Uses one of both, or none. */
+  function use(party: string): () => void {
+    const giveBack = ofAddress.use(party);
+    if (isProven) return giveBack;
+    try {
+      const giveBackToo = ofAll.use("all");
+      return () => {
+        giveBack();
+        giveBackToo();
+      };
+    } catch (refusal) {
+      giveBack();
+      throw refusal;
+    }
+  }
+
   return ({ input }, body, party) => {
     if (input === undefined) return;
-    const giveBack = slow.use(party);
+    const giveBack = use(party);
     const begun = performance.now();
     const mismatch = input.mismatch(body);
     if (performance.now() - begun < SLOW_MS) giveBack();

@@ -9,20 +9,21 @@ const JOBS_PER_PAGE = 100;
 
 /**
  * GET /x402: the jobs that are sold, in the order of the configuration, a hundred a page. A page is made once for each change of a rate,
- * so that asking for it costs little. Takes the request's target; throws `request.not_found` if there is no such page.
+ * and all answers share its bytes, so that asking for it costs little. Takes the request's target; throws `request.not_found` if there is no such page.
  */
 export function createListJobs({ onSale, find }: Catalog, publicUrl: string) {
   const pages = Math.max(1, Math.ceil(onSale.length / JOBS_PER_PAGE));
-  const madeByFirst = new WeakMap<Job, string>();
+  const madeByFirst = new WeakMap<Job, Buffer>();
 
-  function make(page: number, jobs: readonly Job[]): string {
-    return JSON.stringify({
+  function make(page: number, jobs: readonly Job[]): Buffer {
+    const list = {
       jobs: jobs.map((job) => toListed(job, publicUrl)),
       ...(page < pages && { next: `${publicUrl}/x402?page=${page + 1}` }),
-    });
+    };
+    return Buffer.from(JSON.stringify(list));
   }
 
-  return function listJobs(target: string): string {
+  return function listJobs(target: string): Buffer {
     const page = pageIn(target);
     if (page === undefined || page > pages) throw noSuchPage(pages);
     const ids = onSale.slice((page - 1) * JOBS_PER_PAGE, page * JOBS_PER_PAGE);

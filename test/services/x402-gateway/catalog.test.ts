@@ -110,5 +110,5 @@ test("a page of the list is made once, and anew when a rate changes", () => {
   for (let i = 0; i < 10; i++) expect(listJobs("/x402?page=1")).toBe(made);
   expect(found).toBe(12);
   now = "3300";
-  expect(JSON.parse(listJobs("/x402")).jobs[1].settlement_options[0].amount).toBe("3300000");
+  expect(JSON.parse(listJobs("/x402").toString()).jobs[1].settlement_options[0].amount).toBe("3300000");
 });
