@@ -89,6 +89,7 @@ test("USDT moves nothing of an account on its list, nor more than there is, and 
   expect(await refusalOf(chain, settle, usdtAbi)).toBeUndefined();
   const tooMuch = usdt({ functionName: "transfer", args: [to, 1001n] });
   await expect(chain.sendFrom(payer, tooMuch)).rejects.toThrow("reverted");
+  expect(await refusalOf(chain, tooMuch, usdtAbi)).toEqual({ name: "", args: [] });
 });
 
 const dai = () => ({ address: devnet.permit2Tokens.dai, abi: daiAbi }) as const;

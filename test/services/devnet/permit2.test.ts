@@ -1,14 +1,21 @@
 import {
   type ContractFunctionArgs,
+  concat,
+  decodeErrorResult,
   decodeFunctionData,
   encodeFunctionData,
   hashDomain,
+  hexToBytes,
+  isAddressEqual,
+  numberToHex,
+  pad,
   parseEventLogs,
   parseSignature,
   serializeCompactSignature,
   signatureToCompactSignature,
   zeroAddress,
 } from "viem";
+import { privateKeyToAddress } from "viem/accounts";
 import { beforeAll, describe, expect, test } from "vitest";
 import { ADDRESSES, type DevAccount, type Hex } from "../../../services/devnet/chain.ts";
 import { exactPermit2ProxyAbi } from "../../../services/devnet/contracts/exact-permit2-proxy.ts";
@@ -22,7 +29,7 @@ import {
   signPermit2,
 } from "../../support/permit2.ts";
 import { refusalOf } from "../../support/refusal.ts";
-import { inTenMinutes, type Payer, signTyped } from "../../support/sign-payment.ts";
+import { inTenMinutes, type Payer, randomNonce, signTyped } from "../../support/sign-payment.ts";
 import { newWallet, setAnswers } from "../../support/wallets.ts";
 import { useFacilitator } from "./use-facilitator.ts";
 
@@ -252,6 +259,32 @@ test("Permit2 takes no bare signature of the owner of a wallet that wants it wra
   expect(await refusal(call)).toBeUndefined();
   await setAnswers(devnet, wallet, "TrulyIfWrapped");
   expect(await refusal(call)).toEqual({ name: "InvalidContractSignature", args: [] });
+});
+
+/** The code of a token that, whatever it is asked, makes this call and logs what comes back. */
+function callingBack({ to, data }: Call): Hex {
+  const calldata = hexToBytes(data);
+  const bytes = numberToHex(calldata.length, { size: 2 });
+  const program: Hex[] = [
+    ...(["0x61", bytes, "0x6038", "0x5f", "0x39"] as const), // copies the call's data, which follows this code, to memory
+    ...(["0x5f5f", "0x61", bytes, "0x5f5f", "0x73", to, "0x5a", "0xf1", "0x50"] as const), // makes the call
+    ...(["0x3d5f5f3e", "0x3d5fa0", "0x00"] as const), // logs its answer
+  ];
+  const code = concat(program);
+  return concat([pad(code, { dir: "right", size: 0x38 }), data]);
+}
+
+test("the proxy settles nothing while it settles", async () => {
+  const { chain } = devnet;
+  const payer = await newPayer(devnet, 0n);
+  const token = privateKeyToAddress(randomNonce());
+  await chain.client.setCode({ address: token, bytecode: callingBack(settleCall(await sign(payer))) });
+  const hash = await chain.permit2.settle(await sign(payer, { token }));
+  const { logs } = await chain.client.getTransactionReceipt({ hash });
+  const [said] = logs.filter(({ address }) => isAddressEqual(address, token));
+  expect(decodeErrorResult({ abi: ABI, data: said?.data ?? "0x" })).toMatchObject({
+    errorName: "ReentrancyGuardReentrantCall",
+  });
 });
 
 describe("settleWithPermit", () => {
