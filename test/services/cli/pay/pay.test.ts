@@ -155,8 +155,13 @@ test("postern pay refuses an offer over its cap before it signs anything", async
 test("postern pay sends the very same payment again after an unknown outcome: one charge, one job", async () => {
   await settlingBriefly();
   const injected = await injectAll();
-  await payments.devnet.control.fault({ on: "settle", kind: "drop", times: 1 });
-  const ran = await pay("--body", "hello", "--max", "5");
+  const { control } = payments.devnet;
+  await control.fault({ on: "settle", kind: "drop" });
+  const running = pay("--body", "hello", "--max", "5");
+  // The gateway settles again every two seconds, and its first answer waits for one.
+  await eventually("it is settled again", async () => (await control.requests()).settle > 2);
+  await control.clearFaults();
+  const ran = await running;
   expect(ran.stdout).toContain("no answer yet (503 payment.outcome_unknown");
   expect(ran).toMatchObject({ code: 0, stderr: "" });
   expect(ran.stdout.match(/^signed: /gm)).toHaveLength(1);

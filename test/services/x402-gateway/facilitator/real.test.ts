@@ -131,4 +131,10 @@ test("a real facilitator judges a payment of nobody's, by which it is told wheth
   const refused = { kind: "refused", reason: expect.stringMatching(/insufficient_balance/), fault: "payer" };
   expect(await verdictOn(v2, network)).toEqual(refused);
   expect(await verdictOn(v1, networkV1)).toEqual(refused);
+  const byPermit2 = {
+    ...accepted,
+    asset: devnet.permit2Tokens.usdt,
+    extra: { assetTransferMethod: "permit2" },
+  };
+  expect(await verdictOn({ ...v2, paymentRequirements: byPermit2 }, network)).toEqual(refused);
 });

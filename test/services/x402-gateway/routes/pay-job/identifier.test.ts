@@ -38,7 +38,7 @@ test("five payments at once under one identifier are charged once", async () => 
 
 test("a new payment under the identifier of one whose outcome is open is told where to follow that one", async () => {
   const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
-  await fixture.devnet.control.fault({ on: "settle", kind: "drop", times: 1 });
+  await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
   const first = await x402.post(await payFor(x402, ORDER_ID));
   const again = await x402.post(await payFor(x402, ORDER_ID));
   expect([first.status, again.status]).toEqual([503, 503]);
