@@ -23,7 +23,7 @@ export type AssertFits = (job: Job, body: Uint8Array, party: string) => void;
 
 /**
  * Throws `request.input_invalid` if the job declares its input and the body does not fit, and `request.rate_limited` if the address has
- * sent many bodies that took long to check, or, if they need not be proven, all addresses together have.
+ * sent many bodies that took long to check; unless `isProven`, that is a payer with the money has sent each, also if all addresses have.
  */
 export function createAssertFits(clock: Clock, { isProven }: { isProven: boolean }): AssertFits {
   const allowance = (perMinute: number, publicDetail: string) =>
