@@ -51,7 +51,7 @@ const PAID_SHOWN = [
   /PAYMENT-RESPONSE names the transaction that the chain has: 0x[0-9a-f]{64}$/,
   /X-PAYMENT-RESPONSE names the transaction that the chain has: 0x[0-9a-f]{64}$/,
   /all 5 answers are equal, byte for byte$/,
-  /the client is answered 503 payment\.outcome_unknown, not 402/,
+  /the client, who has sent it once, is answered 202 with the call's status URL, not 402/,
   /the same payment, sent again, is answered 202$/,
   /the gateway is killed by SIGKILL, and the client has no answer$/,
   /the payer is charged; queue and runner know nothing of it$/,
