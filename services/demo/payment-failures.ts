@@ -60,7 +60,7 @@ export async function lostReply(demo: Demo, payments: PaymentFixture): Promise<v
 
   const again = await buyer.send(payment);
   show.check(
-    "the same payment, sent again, is answered 202, as one that is known",
+    "the same payment, sent again, is answered 202 as a repeat",
     [again?.status, JSON.parse(again?.text ?? "{}").call_id, again?.headers["idempotent-replayed"]],
     [202, callId, "true"],
   );

@@ -52,7 +52,7 @@ const PAID_SHOWN = [
   /X-PAYMENT-RESPONSE names the transaction that the chain has: 0x[0-9a-f]{64}$/,
   /all 5 answers are equal, byte for byte$/,
   /the client, who has sent it once, is answered 202 with the call's status URL, not 402/,
-  /the same payment, sent again, is answered 202$/,
+  /the same payment, sent again, is answered 202 as a repeat$/,
   /the gateway is killed by SIGKILL, and the client has no answer$/,
   /the payer is charged; queue and runner know nothing of it$/,
   /a good payment of another's is answered 403 caller\.not_permitted$/,
