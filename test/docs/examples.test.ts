@@ -15,6 +15,7 @@ import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
 import { dirWith, filledExample } from "../shared/config/files.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { type Block, blocksOf, DOCUMENTS } from "./blocks.ts";
+import { isBuyer } from "./buyers.ts";
 import { SENDER_SECRETS } from "./senders.ts";
 import { follow, ISOLATION } from "./session.ts";
 
@@ -35,6 +36,7 @@ type Use = "run" | "run elsewhere" | "compiled" | "written" | "loaded" | "loaded
  *   sh service     services, one a line, run until the document ends
  *   sh elsewhere   commands that another check runs
  *   ts FILE        a module, compiled; later blocks may run the file
+ *   python FILE    a buyer in that language, run by buyers.test.ts if its tools are there; so are go FILE and rust FILE
  *   toml FILE      a file of the reader's, written; later blocks load it
  *   toml NAME part keys of a configuration file, loaded over the example's
  *   toml NAME whole a configuration file, or a piece of one: all of a document are loaded as one file
@@ -42,6 +44,7 @@ type Use = "run" | "run elsewhere" | "compiled" | "written" | "loaded" | "loaded
  *   drawing        what no machine reads
  */
 function useOf({ language, words }: Block): Use | undefined {
+  if (isBuyer({ language })) return words.length === 1 ? "run elsewhere" : undefined;
   switch ([language, ...words.slice(language === "ts" || language === "toml" ? 1 : 0)].join(" ")) {
     case "sh":
     case "sh service":
@@ -76,7 +79,8 @@ test("a block of output follows the block of commands that prints it", () => {
 });
 
 test("every command that no document's session runs is run by another check", () => {
-  const commands = used("run elsewhere").flatMap(({ text }) => text.trim().split("\n"));
+  const blocks = used("run elsewhere").filter((block) => !isBuyer(block));
+  const commands = blocks.flatMap(({ text }) => text.trim().split("\n"));
   const bare = commands.map((command) => command.replace(/\s*#.*/, ""));
   expect(bare.filter((command) => !Object.hasOwn(RUN_ELSEWHERE, command))).toEqual([]);
 });
@@ -201,7 +205,8 @@ function userProject(): string {
     symlinkSync(to, at);
   };
   link("postern", root);
-  for (const name of ["express", "ioredis", "pino", "viem", "zod", "@types/express", "@types/node"])
+  const x402 = ["@x402/evm", "@x402/extensions", "@x402/fetch"];
+  for (const name of ["express", "ioredis", "pino", "viem", "zod", "@types/express", "@types/node", ...x402])
     link(name, join(root, "node_modules", name));
   writeFileSync(join(dir, "package.json"), JSON.stringify({ type: "module" }));
   const compilerOptions = {

@@ -170,10 +170,8 @@ describe("with one gateway, which reconciles, dies and comes back", () => {
 
   test("a gateway killed at x402.after_evidence looks again, and finds the same", async () => {
     await devnet.control.fault({ on: "settle", kind: "drop", acts: true, times: 1 });
-    const { payer } = await diesAt("x402.after_evidence", async ({ header }) => {
-      expect((await post(header)).status).toBe(503);
-      await gateway.process.exit;
-    });
+    // Its client still waits for the chain's word.
+    const { payer } = await diesAt("x402.after_evidence", ({ header }) => post(header));
     await startAgain(gateway);
     const callId = await inState(payer, "INJECTED");
     expect([...stack.effectsOf([callId]), await chargesOf(payer)]).toEqual([1, 1]);
