@@ -223,7 +223,9 @@ const exampleTable = (name: string): TomlTable => parse(filledExample(`${name}.t
 function merged(base: unknown, over: unknown): unknown {
   if (Array.isArray(base) && Array.isArray(over) && isTable(over[0]))
     return over.map((each, i) => merged(base[i] ?? base[0], each));
-  if (!isTable(base) || !isTable(over) || "source" in over) return over;
+  if (!isTable(base) || !isTable(over)) return over;
+  // The source of a rate, and a token by another method, have other keys.
+  if ("source" in over || "transfer_method" in over) return over;
   const entries = Object.entries(over).map(([key, value]) => [key, merged(base[key], value)]);
   return { ...base, ...Object.fromEntries(entries) };
 }

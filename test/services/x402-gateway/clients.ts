@@ -3,10 +3,15 @@ import type { PaymentRequirementsV1 } from "@x402/core/types/v1";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { ExactEvmSchemeV1 } from "@x402/evm/exact/v1/client";
 import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
-import { privateKeyToAccount } from "viem/accounts";
-import type { DevAccount } from "../../../services/devnet/chain.ts";
 import { JOB_PATH, type TestX402 } from "../../fixtures/x402.ts";
-import { encodeHeader, type PaymentChoice, signPayment, signPaymentV1 } from "../../support/sign-payment.ts";
+import {
+  clientSigner,
+  encodeHeader,
+  type Payer,
+  type PaymentChoice,
+  signPayment,
+  signPaymentV1,
+} from "../../support/sign-payment.ts";
 
 type Outcome = { status: number; code: unknown };
 
@@ -15,7 +20,10 @@ export type Client = {
   name: string;
   version: 1 | 2;
   settings?: Record<string, number>;
-  buy: (x402: TestX402, payer: DevAccount) => Promise<Outcome>;
+  /** Who pays, if not a key with money; with Permit2 in USDT instead of the devnet's token. */
+  payer?: "wallet" | "undeployed wallet";
+  permit2?: "approved" | "not approved";
+  buy: (x402: TestX402, payer: Payer) => Promise<Outcome>;
 };
 
 const now = () => BigInt(Math.floor(Date.now() / 1000));
@@ -52,28 +60,12 @@ export const CLIENTS: readonly Client[] = [
   {
     name: "`@x402/fetch` 2.27",
     version: 2,
-    async buy(x402, { privateKey }) {
-      const client = new x402Client().register(
-        "eip155:*",
-        new ExactEvmScheme(privateKeyToAccount(privateKey)),
-      );
-      client.setSpendControls({ maxAmountPerPayment: "$5" });
-      const buy = wrapFetchWithPayment(fetch, client);
-      const answer = await buy(`http://${x402.address}${JOB_PATH}`, { method: "POST", body: "hello" });
-      return { status: answer.status, code: ((await answer.json()) as { code?: unknown }).code };
-    },
+    buy: fetchPaid,
   },
   {
     name: "`@x402/evm/exact/v1/client` 2.27",
     version: 1,
-    async buy(x402, { privateKey }) {
-      const client = new ExactEvmSchemeV1(privateKeyToAccount(privateKey));
-      const payload = await client.createPaymentPayload(
-        1,
-        (await offerV1(x402)) as unknown as PaymentRequirements,
-      );
-      return posted(x402, { "X-PAYMENT": encodeHeader(payload) });
-    },
+    buy: buyInVersion1,
   },
   {
     name: "thirdweb",
@@ -103,8 +95,47 @@ export const CLIENTS: readonly Client[] = [
     settings: { payment_window_secs_max: 180 },
     buy: buyForAnHour,
   },
+  { name: "`@x402/fetch` 2.27, for a wallet", version: 2, payer: "wallet", buy: fetchPaid },
+  {
+    name: "`@x402/fetch` 2.27, for a wallet that is not deployed yet",
+    version: 2,
+    payer: "undeployed wallet",
+    buy: fetchPaid,
+  },
+  { name: "`@x402/evm/exact/v1/client` 2.27, for a wallet", version: 1, payer: "wallet", buy: buyInVersion1 },
+  { name: "`@x402/fetch` 2.27, in a token by Permit2", version: 2, permit2: "approved", buy: fetchPaid },
+  {
+    name: "`@x402/fetch` 2.27, for a wallet in a token by Permit2",
+    version: 2,
+    payer: "wallet",
+    permit2: "approved",
+    buy: fetchPaid,
+  },
+  {
+    name: "`@x402/fetch` 2.27, in a token by Permit2 that its payer has not approved",
+    version: 2,
+    permit2: "not approved",
+    buy: fetchPaid,
+  },
 ];
 
-async function buyForAnHour(x402: TestX402, payer: DevAccount): Promise<Outcome> {
+async function fetchPaid(x402: TestX402, payer: Payer): Promise<Outcome> {
+  const client = new x402Client().register("eip155:*", new ExactEvmScheme(clientSigner(payer)));
+  client.setSpendControls(false);
+  const buy = wrapFetchWithPayment(fetch, client);
+  const answer = await buy(`http://${x402.address}${JOB_PATH}`, { method: "POST", body: "hello" });
+  return { status: answer.status, code: ((await answer.json()) as { code?: unknown }).code };
+}
+
+async function buyInVersion1(x402: TestX402, payer: Payer): Promise<Outcome> {
+  const client = new ExactEvmSchemeV1(clientSigner(payer));
+  const payload = await client.createPaymentPayload(
+    1,
+    (await offerV1(x402)) as unknown as PaymentRequirements,
+  );
+  return posted(x402, { "X-PAYMENT": encodeHeader(payload) });
+}
+
+async function buyForAnHour(x402: TestX402, payer: Payer): Promise<Outcome> {
   return postedV2(x402, { payer, validAfter: now() - 30n, validBefore: now() + 3600n });
 }
