@@ -1,12 +1,14 @@
-import { encodeFunctionData } from "viem";
+import { encodeFunctionData, parseSignature } from "viem";
+import { privateKeyToAccount } from "viem/accounts";
 import { beforeEach, expect, test } from "vitest";
 import type { DevAccount, Hex } from "../../../services/devnet/chain.ts";
+import { exactPermit2ProxyAbi } from "../../../services/devnet/contracts/exact-permit2-proxy.ts";
 import { usdtAbi } from "../../../services/devnet/contracts/usdt.ts";
 import { Secret } from "../../../shared/crypto/secret.ts";
 import { type Chain, createChain } from "../../../shared/ethereum/chain.ts";
 import { uintWord } from "../../../shared/ethereum/encoding.ts";
 import { addressTopic } from "../../../shared/ethereum/logs.ts";
-import { type Permit2Transfer, permit2Rule } from "../../../shared/ethereum/permit2.ts";
+import { EXACT_PROXY, PERMIT2, type Permit2Transfer, permit2Rule } from "../../../shared/ethereum/permit2.ts";
 import { createReads, createRpc, type Log, type Receipt } from "../../../shared/ethereum/rpc.ts";
 import { useDevnet } from "../../fixtures/devnet.ts";
 import { useEnds } from "../../fixtures/ends.ts";
@@ -81,6 +83,35 @@ test("a permit is paid by a call of the proxy with it, whatever follows in the c
       seen: { transaction, block },
     });
   }
+});
+
+test("a permit is paid too by the call of the proxy that brings the payer's approval with it", async () => {
+  const { token, chainId, chain: on, seller } = devnet;
+  await on.mint(payer.address, VALUE);
+  const { signed, its } = await permit({ token });
+  const deadline = BigInt(signed.permit2Authorization.deadline);
+  const approval = { owner: payer.address, spender: PERMIT2, value: VALUE, nonce: 0n, deadline } as const;
+  const uint256 = ["value", "nonce", "deadline"].map((name) => ({ name, type: "uint256" }));
+  const address = ["owner", "spender"].map((name) => ({ name, type: "address" }));
+  const { r, s, v } = parseSignature(
+    await privateKeyToAccount(payer.privateKey).signTypedData({
+      domain: { name: "USDC", version: "2", chainId, verifyingContract: token },
+      types: { Permit: [...address, ...uint256] },
+      primaryType: "Permit",
+      message: approval,
+    }),
+  );
+  const { nonce, witness } = signed.permit2Authorization;
+  const args = [
+    { value: VALUE, deadline, r, s, v: Number(v) },
+    { permitted: { token, amount: VALUE }, nonce: BigInt(nonce), deadline },
+    payer.address,
+    { to: seller, validAfter: BigInt(witness.validAfter) },
+    signed.signature,
+  ] as const;
+  const data = encodeFunctionData({ abi: exactPermit2ProxyAbi, functionName: "settleWithPermit", args });
+  const transaction = await on.send({ to: EXACT_PROXY, data });
+  expect(await chain.evidenceOf(its, { since })).toMatchObject({ kind: "paid", transaction });
 });
 
 test("what is paid stands at the position of the transfer in the receipt", async () => {

@@ -117,6 +117,15 @@ test("somebody else's wallet is not charged by a signature of one's own, deploye
   }
 });
 
+test("a precompiled contract that answers with its question is no wallet, though it has money", async () => {
+  const x402 = await fixture.gateway();
+  const address = `0x${"4".padStart(40, "0")}` as const;
+  await devnet.chain.mint(address, 10n * PRICE);
+  const { privateKey } = await newPayer(devnet, 0n);
+  const answer = await x402.post((await payBy(x402, { address, privateKey })).headers);
+  expect(codeIn(answer)).toEqual([402, "payment.signature_invalid"]);
+});
+
 test("a signature that deploys another wallet than the payer, or nothing at all, is refused with what is wrong", async () => {
   const x402 = await fixture.gateway();
   const [wallet, other] = [
