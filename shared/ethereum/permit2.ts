@@ -107,8 +107,11 @@ async function proofIn(receipt: Receipt, permit: AuthorizedTransfer, read: ReadT
   if (receipt.status !== 1n) return { kind: "none" };
   const transfers = transfersOf(receipt, permit);
   const [first, ...rest] = transfers.map(({ logIndex }) => positionIn(receipt, logIndex));
-  if (isSame(permitIn(await read(receipt.transactionHash)), permit))
+  const direct = permitIn(await read(receipt.transactionHash));
+  if (direct !== undefined) {
+    if (!isSame(direct, permit)) return { kind: "none" };
     return first === undefined ? toShort(receipt, permit) : { kind: "paid", position: first };
+  }
   if (first === undefined || receipt.logs.some((log) => isInvalidationOf(log, permit)))
     return { kind: "none" };
   return { kind: "wrapped", positions: [first, ...rest] };

@@ -29,7 +29,7 @@ export type Mismatch =
   /** A payment that counts as paid in the journal, in this range, but has no transfer on the chain. */
   | { kind: "missing"; payment: PaymentSummary };
 
-type Finding = Mismatch | { kind: "matched"; transfer: Transfer };
+type Finding = Mismatch | { kind: "matched"; transfer: Transfer; payment: PaymentSummary };
 
 const TRANSFERS_AT_ONCE = 100;
 
@@ -47,7 +47,7 @@ export function createMatchTransfers({
   return async function* matchTransfers(range: AuditedRange): AsyncGenerator<Finding> {
     const seen = new Set<string>();
     for await (const found of findings(range)) {
-      if (found.kind !== "orphan") seen.add(idOf(found.transfer, range) ?? "");
+      if (found.kind !== "orphan") seen.add(found.payment.id);
       yield found;
     }
     yield* missing(range, seen);
@@ -97,7 +97,7 @@ function toFinding(transfer: Transfer, callId: string | undefined, payment: Paym
     return { kind: "orphan", transfer, callId } as const;
   }
   if (!countsAsPaid(payment.state)) return { kind: "unsettled", transfer, payment } as const;
-  return { kind: "matched", transfer } as const;
+  return { kind: "matched", transfer, payment } as const;
 }
 
 /** The id of the call that this transfer pays for. Undefined if no authorization shows that it was made by one. */

@@ -24,7 +24,7 @@ export function payerKey(env: Env): Secret | undefined {
 
 export type Payer = ReturnType<typeof createPayer>;
 
-/** Chooses an offer and signs its payment, with the official client of x402 version 2, by EIP-3009. */
+/** Chooses an offer and signs its payment, with the official client of x402 version 2, by EIP-3009 or Permit2. */
 export function createPayer(key: Secret) {
   const account = privateKeyToAccount(hexPrivateKey(key.reveal()));
   const scheme = new ExactEvmScheme(account);
@@ -64,14 +64,19 @@ export function createPayer(key: Secret) {
       client.setSpendControls({ maxAmountPerPayment: false, allowedAssets });
       const extensions = appendPaymentIdentifierToExtensions(structuredClone(required.extensions ?? {}));
       const payload = await client.createPaymentPayload({ ...required, accepts: [offer], extensions });
-      const { authorization } = payload.payload as { authorization: { nonce: string; validBefore: string } };
-      return {
-        headers: http.encodePaymentSignatureHeader(payload),
-        nonce: authorization.nonce,
-        validBefore: Number(authorization.validBefore),
-      };
+      return { headers: http.encodePaymentSignatureHeader(payload), ...signedIn(payload.payload) };
     },
   };
+}
+
+/** The nonce, and the end of what was signed, by either method. */
+function signedIn(payload: object): Pick<SignedPayment, "nonce" | "validBefore"> {
+  const { authorization, permit2Authorization } = payload as {
+    authorization?: { nonce: string; validBefore: string };
+    permit2Authorization?: { nonce: string; deadline: string };
+  };
+  const nonce = authorization?.nonce ?? permit2Authorization?.nonce ?? "";
+  return { nonce, validBefore: Number(authorization?.validBefore ?? permit2Authorization?.deadline) };
 }
 
 type Limits = {
@@ -115,7 +120,8 @@ function toPrice(offer: PaymentRequirements, { max, tokens }: Limits, known: Kno
 
 function isPayable({ scheme, network, amount, maxTimeoutSeconds, extra }: PaymentRequirements): boolean {
   const method = extra?.["assetTransferMethod"] ?? "eip3009";
-  const isExact = scheme === "exact" && method === "eip3009" && /^\d{1,78}$/.test(amount);
+  const isKnown = method === "eip3009" || method === "permit2";
+  const isExact = scheme === "exact" && isKnown && /^\d{1,78}$/.test(amount);
   return isExact && network.startsWith("eip155:") && maxTimeoutSeconds <= TIMEOUT_SECONDS_MAX;
 }
 

@@ -151,6 +151,6 @@ function moneyOf(transfer: Transfer, { decimals, symbol }: TokenAudit["token"]):
 
 function whyOrphan(callId: string | undefined): string {
   return callId === undefined
-    ? "it came by no authorization, so it paid for no job"
+    ? "no authorization shows, so it paid for no job"
     : `unknown payment ${callId} (or is it older than the journal remembers, 30 days?)`;
 }

@@ -33,7 +33,7 @@ test("the first offer within the cap is chosen, to the last unit", () => {
 
 test.each<[string, Partial<PaymentRequirements>]>([
   ["in a token nobody has told the decimals of", { asset: OTHER }],
-  ["by permit2", { extra: { assetTransferMethod: "permit2" } }],
+  ["by another method", { extra: { assetTransferMethod: "allowance" } }],
   ["of another scheme", { scheme: "upto" }],
   ["on another kind of chain", { network: "solana:mainnet" }],
   ["whose signature would be good for a year", { maxTimeoutSeconds: 31_536_000 }],
