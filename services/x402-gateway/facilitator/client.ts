@@ -252,6 +252,8 @@ const OPEN_SETTLEMENTS: readonly string[] = [
   "unexpected_settle_error",
 ];
 
+/** Some reasons have a node's own words behind a colon. */
 function isListed(endings: readonly string[], reason: string): boolean {
-  return endings.some((ending) => reason === ending || reason.endsWith(`_${ending}`));
+  const [code = ""] = reason.split(":");
+  return endings.some((ending) => code === ending || code.endsWith(`_${ending}`));
 }

@@ -43,7 +43,12 @@ test("a trusted facilitator's refusal to settle is a 402, and a repeat's is paym
   expect(await fixture.asked()).toEqual({ verify: 1, settle: 1 });
 });
 
-test.each(["invalid_exact_evm_nonce_already_used", "invalid_transaction_state", "unexpected_settle_error"])(
+test.each([
+  "invalid_exact_evm_nonce_already_used",
+  "invalid_transaction_state",
+  "unexpected_settle_error",
+  'invalid_exact_evm_transaction_failed: The contract function "settle" reverted.\n\nError: 0x756688fe',
+])(
   "a trusted facilitator that answers %s has not refused: the money may have moved, and it is asked again",
   async (reason) => {
     const x402 = await ready();
