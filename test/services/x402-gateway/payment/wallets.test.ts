@@ -221,6 +221,17 @@ test("whoever names a wallet in bad payments is told to wait, and its owner pays
   }
 });
 
+test("whoever shares an address with a sender of bad signatures pays with a key all the while", async () => {
+  const x402 = await fixture.gateway({ x402: { unpaid_verifies_per_address: 3 } });
+  const wallet = await newWallet(devnet, { tokens: 0n });
+  const bad = async (i: number) =>
+    x402.post((await payBy(x402, wallet, () => `0x${"11".repeat(65 + i)}`)).headers);
+  const answers = [];
+  for (let i = 0; i < 4; i++) answers.push((await bad(i)).status);
+  expect(answers).toEqual([402, 402, 402, 429]);
+  expect((await x402.post(await x402.pay({ payer: fixture.payer }))).status).toBe(202);
+});
+
 test("a wallet that says yes to us and no to whoever settles uses up its verifies, and those of the address", async () => {
   const x402 = await fixture.gateway({
     x402: { unpaid_verifies_per_payer: 2, settle_timeout_secs: 1, open_payments_per_payer: 50 },
