@@ -130,11 +130,11 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   const checkIn = (manner: Manner, assertFits: AssertFits) => {
     const { unpaid_verifies_per_payer: perPayer, unpaid_verifies_per_address: perAddress } = x402;
     const allowances = createUnpaidAllowances(perPayer, perAddress, clock);
-    const { ofAddresses } = allowances;
+    const { ofSigners } = allowances;
     return createCheckPayment({
       requestedJob,
       admission,
-      askSigner: createAskSigner({ chainOf: chains.of, ofAddresses, clock }),
+      askSigner: createAskSigner({ chainOf: chains.of, ofSigners, clock }),
       assertFits,
       authorizeCaller,
       verify: createVerifyAtLimits({ verifyPayment, allowances, clock }),

@@ -2,7 +2,7 @@ import type { Address } from "./address.ts";
 import { addressWord, bytes32Word, type Hex, selectorOf, toHex, uintWord } from "./encoding.ts";
 import { addressIn } from "./logs.ts";
 import type { AuthorizedTransfer } from "./proof.ts";
-import { type Block, type Reads, Reverted, unlessRefused } from "./rpc.ts";
+import { type Block, type Reads, Reverted, TooLong, unlessRefused } from "./rpc.ts";
 import type { TransferMethod } from "./transfer-rules.ts";
 
 /** What a payer's contract, or the contract that a payer says can be deployed at his address, says of a signature. */
@@ -23,6 +23,9 @@ const SIGNATURE_GAS = 3_000_000n;
 /** Beside it a deployment and the token's transfer, which asks for the signature once more. */
 const DEPLOYMENT_GAS = 3n * SIGNATURE_GAS;
 
+/** No wallet says so much, and a contract can be made to say any amount. */
+const ANSWER_BYTES_MAX = 64 * 1024;
+
 const IS_VALID_SIGNATURE = selectorOf("isValidSignature(bytes32,bytes)");
 /** Its answer if the signature is good (ERC-1271), as a word. */
 const GOOD: Hex = `${IS_VALID_SIGNATURE}${"0".repeat(56)}`;
@@ -40,12 +43,10 @@ export async function askContract(
   const { from } = question.transfer;
   const { deployment, signature } = parseSignature(question.signature);
   const data = isValidSignature(question.digest, signature);
-  const answer = await reads
-    .call({ to: from, data, gas: SIGNATURE_GAS }, { blockHash })
-    .catch(unlessReverted);
+  const limits = { gas: SIGNATURE_GAS, answerBytesMax: ANSWER_BYTES_MAX };
+  const answer = await reads.call({ to: from, data, ...limits }, { blockHash }).catch(unlessFailed);
   if (answer === undefined) return undefined;
-  if (answer === "reverted")
-    return refused("the contract at the payer's address does not take the signature");
+  if (answer === "failed") return refused("the contract at the payer's address does not take the signature");
   if (answer !== "0x") {
     if (answer.slice(0, 66) === GOOD) return { kind: "signed", moves: true };
     return refused("the contract at the payer's address does not take the signature");
@@ -106,12 +107,13 @@ async function tryDeployed(
     { to: transfer.from, data: isValidSignature(digest, signature) },
     { to: transfer.asset, data: transferWithAuthorization(transfer, signature) },
   ];
-  const call = { to: MULTICALL3, data: aggregate(calls), gas: DEPLOYMENT_GAS };
-  const answer = await reads.call(call, { blockHash }).catch(unlessReverted);
+  const limits = { gas: DEPLOYMENT_GAS, answerBytesMax: ANSWER_BYTES_MAX };
+  const call = { to: MULTICALL3, data: aggregate(calls), ...limits };
+  const answer = await reads.call(call, { blockHash }).catch(unlessFailed);
   if (answer === undefined) return undefined;
   if (answer === "0x")
     return refused(`the chain has no Multicall3 at ${MULTICALL3}, with which a deployment is tried`);
-  const [deployed, signed, moved] = answer === "reverted" ? [] : resultsIn(answer);
+  const [deployed, signed, moved] = answer === "failed" ? [] : resultsIn(answer);
   if (deployed?.isDone !== true)
     return refused("the payer's contract cannot be deployed as the signature says");
   if (signed?.isDone !== true || signed.data.slice(0, 66) !== GOOD)
@@ -125,8 +127,9 @@ function refused(why: string): ContractVerdict {
   return { kind: "refused", why };
 }
 
-function unlessReverted(error: unknown): "reverted" | undefined {
-  if (error instanceof Reverted) return "reverted";
+/** The contract's failure, and not the node's. */
+function unlessFailed(error: unknown): "failed" | undefined {
+  if (error instanceof Reverted || error instanceof TooLong) return "failed";
   return unlessRefused(error);
 }
 

@@ -14,6 +14,8 @@ type Call<Schema extends z.ZodType> = {
   method: string;
   params: readonly unknown[];
   answer: Schema;
+  /** In place of the usual. A longer answer is not read to its end. */
+  answerBytesMax?: number | undefined;
 };
 
 /**
@@ -74,11 +76,12 @@ export function createRpc({
   const redact = redactor(url);
   let id = 0;
 
-  return async ({ method, params, answer }) => {
+  return async ({ method, params, answer, answerBytesMax: bytesMax = answerBytesMax }) => {
     id += 1;
     const body = JSON.stringify({ jsonrpc: "2.0", id, method, params });
+    const signal = AbortSignal.timeout(timeoutMs);
     const { status, text } = await client
-      .exchange({ path, body, signal: AbortSignal.timeout(timeoutMs) })
+      .exchange({ path, body, signal, answerBytesMax: bytesMax })
       .catch((thrown) => {
         throw toFailure(method, thrown, timeoutMs);
       });
@@ -130,9 +133,12 @@ function refusalOf(error: RpcError, reason: string): AppError {
   return isRevert(error) ? new Reverted(reason) : new Refused(reason);
 }
 
-/** Most nodes have code 3 or say "execution reverted"; some speak of the VM. */
+const HALTS =
+  /revert|opcode|invalid ?jump|out ?of ?(gas|offset|bounds)|stack ?(limit|underflow|overflow)|VM (execution|exception)/i;
+
+/** Most nodes have code 3 or say "execution reverted"; some speak of the VM. What halts otherwise has words of its own. */
 function isRevert({ code, message }: RpcError): boolean {
-  return code === 3 || /revert|invalid opcode|out ?of ?gas|VM (execution|exception)/i.test(String(message));
+  return code === 3 || HALTS.test(String(message));
 }
 
 /**
@@ -216,8 +222,11 @@ export function toQuantity(value: bigint): Hex {
   return `0x${value.toString(16)}`;
 }
 
-/** `gas` is how much it may use; without it as much as the node allows. */
-type EthCall = { to: Hex; data: Hex; gas?: bigint };
+/**
+ * `gas` is how much it may use; without it as much as the node allows. What answers with more than `answerBytesMax`, where that is given,
+ * throws `TooLong`.
+ */
+type EthCall = { to: Hex; data: Hex; gas?: bigint; answerBytesMax?: number };
 
 /** The questions that are asked of a node about its blocks. */
 export type Reads = {
@@ -249,10 +258,10 @@ export function createReads(rpc: Rpc): Reads {
       return transaction;
     },
     code: (address) => rpc({ method: "eth_getCode", params: [address, "latest"], answer: hex }),
-    call: ({ gas, ...call }, at) => {
+    call: ({ gas, answerBytesMax, ...call }, at) => {
       const block = typeof at === "object" ? { ...at, requireCanonical: true } : named(at);
       const transaction = gas === undefined ? call : { ...call, gas: toQuantity(gas) };
-      return rpc({ method: "eth_call", params: [transaction, block], answer: hex });
+      return rpc({ method: "eth_call", params: [transaction, block], answer: hex, answerBytesMax });
     },
   };
 }

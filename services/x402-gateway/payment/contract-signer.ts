@@ -8,7 +8,7 @@ import { type AcceptedPayment, digestOf, notSigned } from "./header.ts";
 type Deps = {
   chainOf: Chains["of"];
   /** How many questions a minute may lead to no payment, of each address: anybody can name any contract as the payer. */
-  ofAddresses: Allowance;
+  ofSigners: Allowance;
   clock: Clock;
 };
 
@@ -30,14 +30,14 @@ const REFUSED_MS = 2000;
  * against the address that asks, never against the payer, who may know nothing of it. Throws `payment.signature_invalid`,
  * `request.rate_limited` and `payment.unavailable`.
  */
-export function createAskSigner({ chainOf, ofAddresses, clock }: Deps) {
+export function createAskSigner({ chainOf, ofSigners, clock }: Deps) {
   const answers = createShortCache<ContractSigned>({ keptMs: REFUSED_MS, keeps: isRefusal, clock });
 
   async function ask(signed: AcceptedPayment, party: string): Promise<ContractSigned> {
     const { token, decoded } = signed;
     const its = chainOf(token);
     if (typeof its === "string") throw notSigned("no node of its chain can be asked for a contract's word");
-    const giveBack = ofAddresses.use(party);
+    const giveBack = ofSigners.use(party);
     const { authorization, method, signature } = decoded;
     const transfer = { method, ...authorization, asset: token.asset as `0x${string}` };
     const question = { transfer, digest: digestOf(decoded, token.separator), signature };

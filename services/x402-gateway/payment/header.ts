@@ -303,14 +303,15 @@ export function identifyPayment(decoded: DecodedPayment, tokens: readonly Token[
     return { callId, payer, isProven, signedSha256, decoded, token };
   };
 
-  const paid = candidates.find(isSigned);
+  const paid = candidates.find((token) => token.method === decoded.method && isSigned(token));
   if (paid !== undefined) return toSigned(paid, paid, true);
   const token = unrecovered(decoded, candidates);
   if (described !== undefined && isSigned(described)) {
     const refusal = token instanceof AppError ? token : notSigned("it is for another name or version");
     return toSigned(described, refusal, true);
   }
-  const domain = token instanceof AppError ? described : token;
+  // As the payment says it first: what a token is called in the configuration may change.
+  const domain = described ?? (token instanceof AppError ? undefined : token);
   if (decoded.version === 2 && domain === undefined) throw token;
   return toSigned(domain, token, false);
 }

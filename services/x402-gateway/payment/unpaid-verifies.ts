@@ -7,8 +7,11 @@ import type { Clock, Settled } from "../../../shared/time/clock.ts";
 import { Unjudged, type VerifyPayment } from "../facilitator/pool.ts";
 import type { AcceptedPayment } from "./header.ts";
 
-/** How many verifies a minute may end without a payment, for each payer and for each address. */
-export type UnpaidAllowances = { ofPayers: Allowance; ofAddresses: Allowance };
+/**
+ * How many verifies a minute may end without a payment, for each payer and for each address; and how many questions to contracts, apart
+ * from them: whoever has no money can ask these, and shares his address with others.
+ */
+export type UnpaidAllowances = { ofPayers: Allowance; ofAddresses: Allowance; ofSigners: Allowance };
 
 export function createUnpaidAllowances(perPayer: number, perAddress: number, clock: Clock): UnpaidAllowances {
   const allowance = (perMinute: number, whose: string) =>
@@ -18,10 +21,20 @@ export function createUnpaidAllowances(perPayer: number, perAddress: number, clo
       publicDetail: `too many payments of this ${whose} were verified and not made`,
       clock,
     });
-  return { ofPayers: allowance(perPayer, "payer"), ofAddresses: allowance(perAddress, "address") };
+  const ofSigners = createAllowance({
+    perMinute: perAddress,
+    what: "questions to contracts of address",
+    publicDetail: "too many payments of this address were not signed by their payer's key, and not made",
+    clock,
+  });
+  return { ofPayers: allowance(perPayer, "payer"), ofAddresses: allowance(perAddress, "address"), ofSigners };
 }
 
-type Options = { verifyPayment: VerifyPayment; allowances: UnpaidAllowances; clock: Clock };
+type Options = {
+  verifyPayment: VerifyPayment;
+  allowances: Pick<UnpaidAllowances, "ofPayers" | "ofAddresses">;
+  clock: Clock;
+};
 
 /** Who asks for a verify, and with what. */
 export type Verifying = {

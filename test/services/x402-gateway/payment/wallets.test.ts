@@ -83,7 +83,16 @@ test("a payment of a wallet is told nothing of by another signature, unless the 
   expect(await fixture.charged(wallet)).toEqual([PRICE]);
 });
 
-test.each(["Never", "Reverts", "BurnsGas", "Nonsense", "DirtyYes", "ShortYes", "Nothing"] as const)(
+test.each([
+  "Never",
+  "Reverts",
+  "BurnsGas",
+  "Nonsense",
+  "DirtyYes",
+  "ShortYes",
+  "LongYes",
+  "Nothing",
+] as const)(
   "a wallet that answers %s has signed nothing: 402 says so, and no facilitator is asked",
   async (answers) => {
     const x402 = await fixture.gateway();
@@ -93,6 +102,23 @@ test.each(["Never", "Reverts", "BurnsGas", "Nonsense", "DirtyYes", "ShortYes", "
     expect(codeIn(answer)).toEqual([402, "payment.signature_invalid"]);
     expect(answer.json()["detail"]).toMatch(/contract/);
     expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+  },
+);
+
+test.each([
+  ["jumps to nowhere", "0x600056"],
+  ["takes from an empty stack", "0x50"],
+  ["has an instruction that there is not", "0x0c"],
+  ["fills the stack", "0x5b5f5f5f600056"],
+  ["returns what was not returned to it", "0x60205f5f3e"],
+] as const)(
+  "a payer's contract that %s is refused at once with 402, as the node is not asked again and again",
+  async (_what, bytecode) => {
+    const x402 = await fixture.gateway();
+    const { address, privateKey } = await newPayer(devnet);
+    await devnet.chain.client.setCode({ address, bytecode });
+    const { headers } = await payBy(x402, { address, privateKey }, () => `0x${"11".repeat(80)}`);
+    expect(codeIn(await x402.post(headers))).toEqual([402, "payment.signature_invalid"]);
   },
 );
 
@@ -193,6 +219,17 @@ test("whoever names a wallet in bad payments is told to wait, and its owner pays
     const good = await payBy(x402, wallet);
     expect((await x402.post({ ...good.headers, ...from("192.0.2.2") })).status).toBe(202);
   }
+});
+
+test("whoever shares an address with a sender of bad signatures pays with a key all the while", async () => {
+  const x402 = await fixture.gateway({ x402: { unpaid_verifies_per_address: 3 } });
+  const wallet = await newWallet(devnet, { tokens: 0n });
+  const bad = async (i: number) =>
+    x402.post((await payBy(x402, wallet, () => `0x${"11".repeat(65 + i)}`)).headers);
+  const answers = [];
+  for (let i = 0; i < 4; i++) answers.push((await bad(i)).status);
+  expect(answers).toEqual([402, 402, 402, 429]);
+  expect((await x402.post(await x402.pay({ payer: fixture.payer }))).status).toBe(202);
 });
 
 test("a wallet that says yes to us and no to whoever settles uses up its verifies, and those of the address", async () => {
