@@ -8,18 +8,22 @@ import { useDevnet } from "../../fixtures/devnet.ts";
 import { useStack } from "../../fixtures/stack.ts";
 import { x402Table } from "../../fixtures/x402.ts";
 import { violationsIn } from "../../support/books.ts";
-import { newPayer } from "../../support/devnet.ts";
 import { send } from "../../support/http.ts";
+import { setAnswers } from "../../support/wallets.ts";
 import { createBuyer, type Purchase } from "../fleet/buyer.ts";
 import { seeded } from "../fleet/seeded.ts";
 import { untilDrained } from "../fleet/until-drained.ts";
+import { type Customer, newCustomer, PAYER_KINDS, tokensOfAllKinds, transfersOfAllKinds } from "../payers.ts";
 
 /** POSTERN_TEST_KILLS and POSTERN_TEST_SEED make it longer, and another one. */
 const KILLS = Number(process.env["POSTERN_TEST_KILLS"] ?? 6);
 const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? 15);
 const MINUTES_MAX = 2 + KILLS / 4;
 const SENDERS = 16;
-const PAYERS = 4;
+/** Of each kind at least one. */
+const PAYERS = 5;
+/** So often a wallet says after a purchase that it has signed nothing, and the payment is sent again. */
+const DENIED_ONCE_IN = 2;
 /** For any number of kills: some 300,000 jobs. */
 const ENOUGH_TOKENS = 1_000_000_000_000n;
 const RETRY_PAUSE_MS = 50;
@@ -51,7 +55,10 @@ const devnet = useDevnet();
 const stack = useStack(() => ({
   endpoints: [{ path: "/hook", job_id: 1, auth: "none", idempotency_header: "X-Delivery-Id" }],
   x402: {
-    toml: x402Table({ devnet, x402: { settle_timeout_secs: 2 } }),
+    toml: x402Table({
+      devnet,
+      x402: { settle_timeout_secs: 2, accepted_tokens: tokensOfAllKinds(devnet) },
+    }),
     prices: { "1": { "1": "1000000000000000" } },
     gateways: 2,
   },
@@ -79,17 +86,30 @@ async function deliver(id: string): Promise<string> {
   }
 }
 
+const buyer = createBuyer({ devnet, path: "/x402/jobs/1/1" });
+
 /** Buys one job after the other, and sends each payment twice at once until both have an answer. */
-async function buyAll(): Promise<Purchase[]> {
-  const buyer = createBuyer({ devnet, path: "/x402/jobs/1/1" });
-  const payer = await newPayer(devnet, ENOUGH_TOKENS);
+async function buyAll(payerIndex: number): Promise<Purchase[]> {
+  const kind = PAYER_KINDS[(payerIndex + SEED) % PAYER_KINDS.length] ?? "key";
+  const customer = await newCustomer(devnet, kind, { tokens: ENOUGH_TOKENS, deployed: false });
+  const { payer, asset } = customer;
   const bought: Purchase[] = [];
   for (let n = 0; !isOver; n++) {
-    const purchase = await buyer.sign(chance.pick(stack.x402), { payer, version: 2, body: `the ${n}th` });
+    const plan = { payer, asset, version: 2, body: `the ${n}th` } as const;
+    const purchase = await buyer.sign(chance.pick(stack.x402), plan);
     await buyer.buy(stack.x402, purchase, 2);
+    if (chance.onceIn(DENIED_ONCE_IN)) await repeatDenied(customer, purchase);
     bought.push(purchase);
   }
   return bought;
+}
+
+/** A wallet denies for a while what it has signed, and what it has bought is asked for again at both gateways. */
+async function repeatDenied({ kind, payer }: Customer, purchase: Purchase): Promise<void> {
+  if (kind !== "wallet") return;
+  await setAnswers(devnet, payer, "Never");
+  await buyer.buy(stack.x402, purchase, stack.x402.length);
+  await setAnswers(devnet, payer, "Truly");
 }
 
 /** Answers what was killed, and where. */
@@ -118,7 +138,7 @@ test("gateways, producers and Redis that are killed again and again under load l
   timeout: MINUTES_MAX * 60_000,
 }, async () => {
   const delivering = Promise.all(Array.from({ length: SENDERS }, (_, i) => deliverAll(i)));
-  const buying = Promise.all(Array.from({ length: PAYERS }, buyAll));
+  const buying = Promise.all(Array.from({ length: PAYERS }, (_, i) => buyAll(i)));
   const killed: string[] = [];
   while (killed.length < KILLS) killed.push(await kill());
   await Promise.all([...stack.gateways, ...stack.producers, ...stack.x402].map(untilReady));
@@ -127,10 +147,12 @@ test("gateways, producers and Redis that are killed again and again under load l
 
   for (const origin of ["webhook", "x402"] as const)
     expect(await untilDrained(stack.redis.url, origin)).toMatchObject({ failed: 0 });
-  const { chainId, seller, token } = devnet;
+  const { chainId, token } = devnet;
   const sold = new Set(bought.flatMap(({ callIds }) => callIds));
   const effects = stack.effects().map(({ callId }) => callId);
-  const seen = `after ${killed.join("; ")}: ${delivered.length} delivered, ${bought.length} bought`;
+  const repeats = bought.reduce((count, { told }) => count + told.length, 0);
+  const sales = `${bought.length} bought (${repeats} answers)`;
+  const seen = `after ${killed.join("; ")}: ${delivered.length} delivered, ${sales}`;
   if (process.env["POSTERN_TEST_KILLS"] !== undefined) console.log(seen);
   expect(
     stack.effectsOf(delivered).filter((count) => count !== 1),
@@ -144,7 +166,7 @@ test("gateways, producers and Redis that are killed again and again under load l
   expect(
     violationsIn({
       ...{ chainId, asset: token, voids: [] },
-      transfers: await devnet.chain.transfers(seller),
+      transfers: await transfersOfAllKinds(devnet),
       calls: effects.filter((id) => sold.has(id)),
       told: bought.flatMap(({ told }) => told),
     }),

@@ -10,17 +10,36 @@ import { useDevnet } from "../../fixtures/devnet.ts";
 import { keys } from "../../fixtures/redis.ts";
 import { useStack } from "../../fixtures/stack.ts";
 import { signOffer, x402Table } from "../../fixtures/x402.ts";
-import { newPayer } from "../../support/devnet.ts";
 import { send } from "../../support/http.ts";
+import { setAnswers } from "../../support/wallets.ts";
+import {
+  type Customer,
+  newCustomer,
+  PAYER_KINDS,
+  type PayerKind,
+  tokensOfAllKinds,
+  transfersOfAllKinds,
+} from "../payers.ts";
 
 const PATH = "/x402/jobs/1/1";
+/**
+ * POSTERN_TEST_PAYERS=all tries every kind of payer at every failpoint. Without it a key by EIP-3009 is tried at each, and a third of
+ * the other pairs are: POSTERN_TEST_SEED says which, so that three seeds in a row are a full run.
+ */
+const ALL = process.env["POSTERN_TEST_PAYERS"] === "all";
+const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? 0);
+/** A payment that nobody looks after until it is made due. */
+const NOT_DUE = 10 ** 15;
 
 const devnet = useDevnet();
 /** The first gateway is killed; the second one is another replica. */
 const stack = useStack(() => ({
   endpoints: [{ path: "/hook", job_id: 1, auth: "none" }],
   x402: {
-    toml: x402Table({ devnet, x402: { settle_timeout_secs: 2, max_timeout_secs: 60 } }),
+    toml: x402Table({
+      devnet,
+      x402: { settle_timeout_secs: 2, max_timeout_secs: 60, accepted_tokens: tokensOfAllKinds(devnet) },
+    }),
     prices: { "1": { "1": "1000000000000000" } },
     gateways: 2,
   },
@@ -41,17 +60,18 @@ async function startAgain(part: Part, env: NodeJS.ProcessEnv = {}): Promise<void
   await untilSelling(part);
 }
 
-type Payment = { payer: string; header: Record<string, string> };
+type Payment = { customer: Customer; payer: string; header: Record<string, string> };
 
 /** One payment, ready to be sent as often as needed. */
-async function aPayment(): Promise<Payment> {
-  const payer = await newPayer(devnet);
+async function aPayment(kind: PayerKind): Promise<Payment> {
+  const customer = await newCustomer(devnet, kind);
+  const { payer, asset } = customer;
   const challenge = await send(gateway.address, { path: PATH, body: "" });
-  return {
-    payer: payer.address.toLowerCase(),
-    header: await signOffer(challenge, { payer, validBefore: inSecs(58) }),
-  };
+  const header = await signOffer(challenge, { payer, validBefore: inSecs(58) }, asset);
+  return { customer, payer: payer.address.toLowerCase(), header };
 }
+
+const onePaymentOfEach = () => Promise.all(PAYER_KINDS.map(aPayment));
 
 function inSecs(seconds: number): bigint {
   return BigInt(Math.floor(Date.now() / 1000) + seconds);
@@ -61,8 +81,13 @@ function post(header: Record<string, string>, to = gateway) {
   return send(to.address, { path: PATH, headers: header, body: "buy" });
 }
 
+/** A wallet says from now on that it has signed nothing, whatever it has said. */
+async function denies({ customer }: Payment): Promise<void> {
+  if (customer.kind === "wallet") await setAnswers(devnet, customer.payer, "Never");
+}
+
 async function chargesOf(payer: string): Promise<number> {
-  return (await devnet.chain.transfers(devnet.seller)).filter(({ from }) => from === payer).length;
+  return (await transfersOfAllKinds(devnet)).filter(({ from }) => from === payer).length;
 }
 
 /** The one payment that this payer has in the journal. */
@@ -75,11 +100,13 @@ async function paymentOf(payer: string) {
   return undefined;
 }
 
-/** The replicas look after the payment without waiting until it is due by itself. */
-async function makeDue(payer: string): Promise<void> {
+async function putDue(payer: string, at: number): Promise<void> {
   const payment = await paymentOf(payer);
-  if (payment !== undefined) await stack.redis.client.zadd(keys.paymentsDue, "XX", 0, payment.id);
+  if (payment !== undefined) await stack.redis.client.zadd(keys.paymentsDue, "XX", at, payment.id);
 }
+
+/** The replicas look after the payment without waiting until it is due by itself. */
+const makeDue = (payer: string) => putDue(payer, 0);
 
 async function inState(payer: string, state: PaymentState): Promise<string> {
   return eventually(`the payment is ${state}`, async () => {
@@ -88,107 +115,176 @@ async function inState(payer: string, state: PaymentState): Promise<string> {
   });
 }
 
-/** A payment that is sent to a gateway which dies at this point of it. */
-async function diesAt(point: string, act: (payment: Payment) => Promise<unknown>): Promise<Payment> {
-  await startAgain(gateway, { POSTERN_FAILPOINT: point });
+/** The gateway dies at this point of whatever is done with it. */
+async function diesAt(point: string, act: () => Promise<unknown>): Promise<void> {
+  await gateway.restart({ POSTERN_FAILPOINT: point });
   const died = gateway.process.exit;
-  const payment = await aPayment();
-  const [done] = await Promise.allSettled([act(payment)]);
+  const [done] = await Promise.allSettled([act()]);
   const end = await within(60_000, died);
   if (end.kind !== "done") throw new Error(`it lives past ${point}: ${JSON.stringify(done)}`);
   expect(end.result.signal, "it died at its failpoint").toBe("SIGKILL");
+}
+
+/** A payment that is sent to a gateway which dies at this point of it. */
+async function sentUntil(point: string, kind: PayerKind): Promise<Payment> {
+  let payment: Payment | undefined;
+  await diesAt(point, async () => {
+    await untilSelling(gateway);
+    payment = await aPayment(kind);
+    await post(payment.header);
+  });
+  if (payment === undefined) throw new Error(`it died at ${point} before anything was paid`);
   return payment;
 }
 
 const AFTER_CLAIM = ["x402.after_claim", "x402.after_settle", "x402.after_queued", "x402.after_answer"];
-const OTHERS = ["x402.after_verify", "x402.after_evidence", "x402.after_void"];
+const BEFORE_CLAIM = ["x402.after_verify"];
+const BY_RECONCILER = ["x402.after_evidence", "x402.after_void"];
+
+type Try = { point: string; kind: PayerKind };
+
+/** Of all pairs of a failpoint and another kind of payer than a key, the same as often as the seed says. */
+const OTHERS = [...AFTER_CLAIM, ...BEFORE_CLAIM]
+  .flatMap((point) => (["wallet", "permit2"] as const).map((kind): Try => ({ point, kind })))
+  .filter((_, i) => ALL || (i + SEED) % 3 === 0);
+
+function triesAt(points: readonly string[]): Try[] {
+  return [
+    ...points.map((point): Try => ({ point, kind: "key" })),
+    ...OTHERS.filter(({ point }) => points.includes(point)),
+  ];
+}
 
 test("a gateway is killed here at every failpoint of the paid path", () => {
   const all = FAILPOINTS.filter((point) => point.startsWith("x402."));
-  expect([...AFTER_CLAIM, ...OTHERS].toSorted()).toEqual([...all].toSorted());
+  expect([...AFTER_CLAIM, ...BEFORE_CLAIM, ...BY_RECONCILER].toSorted()).toEqual([...all].toSorted());
 });
 
-async function expectOneJob({ payer, header }: Payment): Promise<void> {
+/** Whatever the payer's contract says by the time the payment is sent again. */
+async function expectOneJob(payment: Payment): Promise<void> {
+  const { payer, header } = payment;
   const callId = await inState(payer, "INJECTED");
   expect([...stack.effectsOf([callId]), await chargesOf(payer)]).toEqual([1, 1]);
+  await denies(payment);
   const again = await post(header, replica);
   expect([again.status, again.json()["call_id"]]).toEqual([202, callId]);
   expect([...stack.effectsOf([callId]), await chargesOf(payer)]).toEqual([1, 1]);
 }
 
-/** Sends the payment, and kills the gateway once the facilitator is so far with it. */
-async function killedDuringSettle(payment: Payment, isSoFar: () => Promise<boolean>): Promise<void> {
-  const answered = post(payment.header).catch(() => "cut off");
+/** Sends the payments, and kills the gateway once the facilitator is so far with all of them. */
+async function killedDuringSettle(
+  payments: readonly Payment[],
+  isSoFar: () => Promise<boolean>,
+): Promise<void> {
+  const answered = payments.map(({ header }) => post(header).catch(() => "cut off"));
   await eventually("the facilitator is so far", isSoFar);
   await gateway.kill("SIGKILL");
-  expect(await answered, "nobody was told anything").toBe("cut off");
-  expect((await paymentOf(payment.payer))?.state).toBe("SETTLING");
-  await makeDue(payment.payer);
+  expect(await Promise.all(answered), "nobody was told anything").toEqual(payments.map(() => "cut off"));
+  const states = payments.map(async ({ payer }) => (await paymentOf(payer))?.state);
+  expect(await Promise.all(states)).toEqual(payments.map(() => "SETTLING"));
 }
 
-test("a gateway killed before the money moves leaves a payment that is looked for, not found, and settled again", async () => {
-  const payment = await aPayment();
+const charges = async (payments: readonly Payment[]) =>
+  Promise.all(payments.map(({ payer }) => chargesOf(payer)));
+const areCharged = async (payments: readonly Payment[]) =>
+  (await charges(payments)).every((count) => count === 1);
+
+test("a gateway killed before the money moves leaves payments that are looked for, not found, and settled again", async () => {
+  const payments = await onePaymentOfEach();
   await devnet.chain.pauseMining();
-  await killedDuringSettle(payment, async () => {
+  await killedDuringSettle(payments, async () => {
     const { pending } = await devnet.chain.client.getTxpoolStatus();
-    return pending === 1;
+    return pending === payments.length;
   });
-  await replica.process.waitForEvent("payment.settled_again");
-  expect(await chargesOf(payment.payer)).toBe(0);
+  for (const { payer } of payments) {
+    await makeDue(payer);
+    const callId = (await paymentOf(payer))?.id;
+    await replica.process.waitForEvent("payment.settled_again", {
+      where: (event) => event["callId"] === callId,
+    });
+  }
+  expect(await charges(payments)).toEqual(payments.map(() => 0));
   await devnet.chain.resumeMining();
-  await expectOneJob(payment);
+  for (const payment of payments) await expectOneJob(payment);
 });
 
-test("a gateway killed before it knows that the money has moved leaves a payment that is one charge and one job", async () => {
+test("a gateway killed before it knows that the money has moved leaves payments that are one charge and one job, though the payer's contract has changed its mind", async () => {
   await startAgain(gateway);
-  await devnet.control.fault({ on: "settle", kind: "slow", replyDelayMs: 2500, times: 1 });
-  const payment = await aPayment();
-  await killedDuringSettle(payment, async () => (await chargesOf(payment.payer)) === 1);
-  await expectOneJob(payment);
+  const payments = await onePaymentOfEach();
+  await devnet.control.fault({ on: "settle", kind: "slow", replyDelayMs: 2500 });
+  await killedDuringSettle(payments, () => areCharged(payments));
+  for (const payment of payments) {
+    await denies(payment);
+    await makeDue(payment.payer);
+  }
+  for (const payment of payments) await expectOneJob(payment);
 });
 
-test.each(AFTER_CLAIM)(
-  "a gateway killed at %s leaves one charge and one job, though the client never comes again",
-  async (point) => {
-    const payment = await diesAt(point, ({ header }) => post(header));
+test.each(triesAt(AFTER_CLAIM))(
+  "a gateway killed at $point leaves one charge and one job, though the client never comes again: payer $kind",
+  async ({ point, kind }) => {
+    const payment = await sentUntil(point, kind);
     // Once it is not helped: an open payment is looked after by itself.
-    if (point !== "x402.after_claim") await makeDue(payment.payer);
+    if (point !== "x402.after_claim" || kind !== "key") await makeDue(payment.payer);
     await expectOneJob(payment);
   },
 );
 
-test("a gateway killed at x402.after_verify has charged nobody, and the same payment can be sent again", async () => {
-  const payment = await diesAt("x402.after_verify", ({ header }) => post(header));
-  const { payer, header } = payment;
-  expect([await chargesOf(payer), await paymentOf(payer)]).toEqual([0, undefined]);
-  expect((await post(header, replica)).status).toBe(202);
-  await expectOneJob(payment);
-});
+test.each(triesAt(BEFORE_CLAIM))(
+  "a gateway killed at $point has charged nobody, and the same payment can be sent again: payer $kind",
+  async ({ point, kind }) => {
+    const payment = await sentUntil(point, kind);
+    const { payer, header } = payment;
+    expect([await chargesOf(payer), await paymentOf(payer)]).toEqual([0, undefined]);
+    expect((await post(header, replica)).status).toBe(202);
+    await expectOneJob(payment);
+  },
+);
 
 describe("with one gateway, which reconciles, dies and comes back", () => {
   beforeAll(() => replica.kill("SIGKILL"));
 
+  /** It looks at each payment by itself, and dies each time. */
+  async function diesOfEach(payments: readonly Payment[], point: string): Promise<void> {
+    for (const { payer } of payments) await putDue(payer, NOT_DUE);
+    for (const { payer } of payments) {
+      await makeDue(payer);
+      await diesAt(point, async () => {});
+      await putDue(payer, NOT_DUE);
+    }
+  }
+
   test("a gateway killed at x402.after_evidence looks again, and finds the same", async () => {
-    await devnet.control.fault({ on: "settle", kind: "drop", acts: true, times: 1 });
-    // Its client still waits for the chain's word.
-    const { payer } = await diesAt("x402.after_evidence", ({ header }) => post(header));
     await startAgain(gateway);
-    const callId = await inState(payer, "INJECTED");
-    expect([...stack.effectsOf([callId]), await chargesOf(payer)]).toEqual([1, 1]);
+    const payments = await onePaymentOfEach();
+    await devnet.control.fault({ on: "settle", kind: "slow", replyDelayMs: 2500 });
+    await killedDuringSettle(payments, () => areCharged(payments));
+    await diesOfEach(payments, "x402.after_evidence");
+    await startAgain(gateway);
+    for (const { payer } of payments) await makeDue(payer);
+    for (const { payer } of payments) {
+      const callId = await inState(payer, "INJECTED");
+      expect([...stack.effectsOf([callId]), await chargesOf(payer)]).toEqual([1, 1]);
+    }
   });
 
   // The last one: from here on the chain's time is ahead of ours, and no payment would last.
   test("a gateway killed at x402.after_void leaves a payment void that is void", async () => {
-    await devnet.control.fault({ on: "settle", kind: "drop" });
-    const { payer, header } = await diesAt("x402.after_void", async ({ header }) => {
-      expect((await post(header)).status).toBe(503);
-      await devnet.chain.increaseTime(120);
-      await devnet.chain.mine(5);
-      await gateway.process.exit;
-    });
     await startAgain(gateway);
-    await inState(payer, "VOID");
-    expect([await chargesOf(payer), (await post(header)).json()["code"]]).toEqual([0, "payment.void"]);
-    expect(await stack.redis.client.scard(keys.openPayments(payer))).toBe(0);
+    const payments = await onePaymentOfEach();
+    await devnet.control.fault({ on: "settle", kind: "drop" });
+    const isClaimed = async ({ payer }: Payment) => (await paymentOf(payer)) !== undefined;
+    await killedDuringSettle(payments, async () =>
+      (await Promise.all(payments.map(isClaimed))).every(Boolean),
+    );
+    await devnet.chain.increaseTime(120);
+    await devnet.chain.mine(5);
+    await diesOfEach(payments, "x402.after_void");
+    await startAgain(gateway);
+    for (const { payer, header } of payments) {
+      await inState(payer, "VOID");
+      expect([await chargesOf(payer), (await post(header)).json()["code"]]).toEqual([0, "payment.void"]);
+      expect(await stack.redis.client.scard(keys.openPayments(payer))).toBe(0);
+    }
   });
 });

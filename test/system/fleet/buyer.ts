@@ -1,6 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { PaymentRequirementsV1 } from "@x402/core/types/v1";
-import type { DevAccount } from "../../../services/devnet/chain.ts";
 import type { FaultOrder } from "../../../services/devnet/faults.ts";
 import type { Part } from "../../../shared/dev/process.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
@@ -8,7 +7,7 @@ import type { UsedDevnet } from "../../fixtures/devnet.ts";
 import { inTime, requiredIn, signOffer } from "../../fixtures/x402.ts";
 import { codeOf, type PaymentName, paymentIn, type Told } from "../../support/books.ts";
 import { type Answer, send } from "../../support/http.ts";
-import { signPaymentV1 } from "../../support/sign-payment.ts";
+import { type Payer, signPaymentV1 } from "../../support/sign-payment.ts";
 
 const RETRY_PAUSE_MS = 100;
 
@@ -25,7 +24,7 @@ export type Purchase = {
 };
 
 export type Plan = {
-  payer: DevAccount;
+  payer: Payer;
   version: 1 | 2;
   body: string;
   /** Of the token to pay with, in lower case; without it, the first that is offered. */
@@ -92,7 +91,7 @@ function isOffered(challenge: Answer, asset: string): boolean {
   return requiredIn(challenge).accepts.some((offer) => offer.asset.toLowerCase() === asset);
 }
 
-async function signOfferV1(challenge: Answer, payer: DevAccount): Promise<Record<string, string>> {
+async function signOfferV1(challenge: Answer, payer: Payer): Promise<Record<string, string>> {
   const [offer] = challenge.json<{ accepts: PaymentRequirementsV1[] }>().accepts;
   return { "X-PAYMENT": (await signPaymentV1(offer as PaymentRequirementsV1, inTime({ payer }))).header };
 }

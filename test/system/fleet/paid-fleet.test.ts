@@ -9,12 +9,14 @@ import { keys } from "../../fixtures/redis.ts";
 import { useStack } from "../../fixtures/stack.ts";
 import { x402Table } from "../../fixtures/x402.ts";
 import { type Books, violationsIn } from "../../support/books.ts";
-import { newPayer } from "../../support/devnet.ts";
+import { setAnswers } from "../../support/wallets.ts";
+import { type Customer, newCustomer, PAYER_KINDS, tokensOfAllKinds, transfersOfAllKinds } from "../payers.ts";
 import { type Buyer, createBuyer, NOW_AND_THEN, type Plan, type Purchase } from "./buyer.ts";
 import { seeded } from "./seeded.ts";
 import { untilDrained } from "./until-drained.ts";
 
-const SEED = 402;
+/** POSTERN_TEST_SEED makes it another one. */
+const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? 402);
 const PAYERS = 40;
 /** Of the payers, each of these has no money: the facilitator finds out before anything is settled. */
 const POOR_EVERY = 8;
@@ -29,7 +31,10 @@ const devnet = useDevnet();
 const stack = useStack(() => ({
   endpoints: [{ path: "/hook", job_id: 1, auth: "none" }],
   x402: {
-    toml: x402Table({ devnet, x402: { settle_timeout_secs: 2 } }),
+    toml: x402Table({
+      devnet,
+      x402: { settle_timeout_secs: 2, accepted_tokens: tokensOfAllKinds(devnet) },
+    }),
     prices: { "1": { "1": "1000000000000000" } },
     gateways: 2,
   },
@@ -37,29 +42,46 @@ const stack = useStack(() => ({
   drainSecs: 0.3,
 }));
 let buyer: Buyer;
-let plans: (Plan & { poor: boolean })[];
+/** What a customer buys. */
+type Wish = Plan & { customer: Customer; poor: boolean };
+type Bought = Purchase & { customer: Customer };
+let plans: Wish[];
 const underWay = new Set<Promise<unknown>>();
 /** Nobody begins to buy before. */
 let open: Promise<unknown> = Promise.resolve();
 
 beforeAll(async () => {
   buyer = createBuyer({ devnet, path: PATH });
-  const payers = await Promise.all(
-    Array.from({ length: PAYERS }, async (_, i) => {
+  const kinds = chance.shuffle(
+    Array.from({ length: PAYERS }, (_, i) => PAYER_KINDS[i % PAYER_KINDS.length] ?? "key"),
+  );
+  const customers = await Promise.all(
+    kinds.map(async (kind, i) => {
       const poor = i % POOR_EVERY === POOR_EVERY - 1;
-      return { poor, payer: await newPayer(devnet, poor ? 0n : undefined) };
+      return { poor, customer: await newCustomer(devnet, kind, poor ? { tokens: 0n } : {}) };
     }),
   );
   await Promise.all(stack.x402.map(untilSelling));
   plans = chance.shuffle(
-    payers.flatMap((payer, i) =>
-      ([1, 2] as const).map((version) => ({ ...payer, version, body: `of payer ${i}, version ${version}` })),
+    customers.flatMap(({ poor, customer }, i) =>
+      // A token by Permit2 is sold in version 2 alone.
+      (customer.kind === "permit2" ? ([2, 2] as const) : ([1, 2] as const)).map((version, n) => {
+        const { payer, asset } = customer;
+        return {
+          poor,
+          customer,
+          payer,
+          asset,
+          version,
+          body: `of payer ${i}, the ${n}th, version ${version}`,
+        };
+      }),
     ),
   );
 });
 
 /** SIGTERM while a settle of its own is under way: it is finished and answered, and then it is over. */
-async function stopMidSettle(gateway: Part, purchase: () => Promise<Purchase>): Promise<Purchase> {
+async function stopMidSettle(gateway: Part, purchase: () => Promise<Bought>): Promise<Bought> {
   await untilReady(gateway);
   await untilSelling(gateway);
   await devnet.control.clearFaults();
@@ -74,11 +96,13 @@ async function stopMidSettle(gateway: Part, purchase: () => Promise<Purchase>): 
 }
 
 /** What happens to the fleet, one after the other, each once so many have bought. */
-function disastersOf(bought: Purchase[]) {
+function disastersOf(bought: Bought[]) {
   const [first, second] = stack.x402 as [Part, Part];
   const inHand = async () => {
-    const payer = await newPayer(devnet);
-    return buyer.sign(second, { payer, version: 2, body: "in hand when it was told to stop" });
+    const customer = await newCustomer(devnet, chance.pick(PAYER_KINDS));
+    const { payer, asset } = customer;
+    const plan = { payer, asset, version: 2, body: "in hand when it was told to stop" } as const;
+    return { ...(await buyer.sign(second, plan)), customer };
   };
   const strikes = [
     () => first.restart(),
@@ -96,15 +120,15 @@ function disastersOf(bought: Purchase[]) {
   return chance.shuffle(strikes).map((strike, i) => ({ after: every * (i + 1), strike }));
 }
 
-async function purchaseOf(plan: Plan): Promise<Purchase> {
+async function purchaseOf(plan: Wish): Promise<Bought> {
   if (chance.onceIn(FAULT_ONCE_IN)) await devnet.control.fault(chance.pick(NOW_AND_THEN));
   const purchase = await buyer.sign(chance.pick(stack.x402), plan);
   await buyer.buy(stack.x402, purchase, COPIES);
-  return purchase;
+  return { ...purchase, customer: plan.customer };
 }
 
-async function buyAll(): Promise<Purchase[]> {
-  const bought: Purchase[] = [];
+async function buyAll(): Promise<Bought[]> {
+  const bought: Bought[] = [];
   const disasters = disastersOf(bought);
   let struck: Promise<unknown> = Promise.resolve();
   let before: Promise<unknown> = struck;
@@ -131,12 +155,21 @@ async function buyAll(): Promise<Purchase[]> {
   return bought;
 }
 
+/** Every wallet that has bought says now that it has signed nothing, and its payments are sent to both gateways again. */
+async function repeatDenied(bought: readonly Bought[]): Promise<number> {
+  const ofWallets = bought.filter(({ customer }) => customer.kind === "wallet");
+  for (const wallet of new Set(ofWallets.map(({ customer }) => customer)))
+    if (wallet.kind === "wallet") await setAnswers(devnet, wallet.payer, "Never");
+  await Promise.all(ofWallets.map((purchase) => buyer.buy(stack.x402, purchase, stack.x402.length)));
+  return ofWallets.length;
+}
+
 async function booksOf(bought: readonly Purchase[]): Promise<Books> {
-  const { chain, chainId, seller, token } = devnet;
+  const { chainId, token } = devnet;
   return {
     chainId,
     asset: token,
-    transfers: await chain.transfers(seller),
+    transfers: await transfersOfAllKinds(devnet),
     calls: stack.effects().map(({ callId }) => callId),
     told: bought.flatMap(({ told }) => told),
     voids: [],
@@ -160,17 +193,19 @@ test("every payment is one charge, one job and one answer, though gateways, a pr
   );
   expect([refused?.length, paid?.length]).toEqual([2 * poor.size, plans.length - 2 * poor.size + 1]);
 
+  expect(await repeatDenied(paid ?? [])).toBeGreaterThan(0);
+
   const counts = await untilDrained(stack.redis.url, "x402");
   expect(counts).toMatchObject({ waiting: 0, active: 0, delayed: 0, failed: 0 });
   expect(violationsIn(await booksOf(bought))).toEqual([]);
   await untilReconciled();
   expect(violationsIn(await booksOf(bought))).toEqual([]);
 
-  for (const { payment, callIds, told, body } of paid ?? []) {
+  for (const { payment, callIds, told, body, customer } of paid ?? []) {
     const id = paymentCallId({
       chainId: devnet.chainId,
-      method: "eip3009",
-      asset: devnet.token,
+      method: customer.kind === "permit2" ? "permit2" : "eip3009",
+      asset: customer.asset,
       ...payment,
     });
     expect([...new Set(callIds)], "one call id for all copies").toEqual([id]);

@@ -1,0 +1,127 @@
+import { afterEach, beforeAll, describe, expect, test } from "vitest";
+import type { Part } from "../../../shared/dev/process.ts";
+import { untilSelling } from "../../../shared/dev/stack.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { createPaymentJournal } from "../../../shared/payments/journal.ts";
+import type { PaymentState } from "../../../shared/payments/payment.ts";
+import { useDevnet } from "../../fixtures/devnet.ts";
+import { keys } from "../../fixtures/redis.ts";
+import { useStack } from "../../fixtures/stack.ts";
+import { signOffer, x402Table } from "../../fixtures/x402.ts";
+import { idOf, type PaymentName, paymentIn } from "../../support/books.ts";
+import { send } from "../../support/http.ts";
+import type { SignedPermit2 } from "../../support/permit2.ts";
+import { type Customer, newCustomer, tokensOfAllKinds, transfersOfAllKinds } from "../payers.ts";
+
+/*
+ * A gateway dies between the claim of a permit and its settle, and before another one looks at the payment somebody else has spent the
+ * permit's nonce: an observer, who has seen the permit, or its payer.
+ */
+
+const PATH = "/x402/jobs/1/1";
+
+const devnet = useDevnet();
+/** The first gateway is killed; the second one is another replica. */
+const stack = useStack(() => ({
+  endpoints: [{ path: "/hook", job_id: 1, auth: "none" }],
+  x402: {
+    toml: x402Table({
+      devnet,
+      x402: { settle_timeout_secs: 2, accepted_tokens: tokensOfAllKinds(devnet) },
+    }),
+    prices: { "1": { "1": "1000000000000000" } },
+    gateways: 2,
+  },
+}));
+let gateway: Part;
+let replica: Part;
+beforeAll(async () => {
+  [gateway, replica] = stack.x402 as [Part, Part];
+  await Promise.all(stack.x402.map(untilSelling));
+});
+afterEach(() => devnet.control.clearFaults());
+
+type Claimed = { id: string; customer: Customer; header: Record<string, string>; signed: SignedPermit2 };
+
+/** A payment by Permit2 that a gateway has claimed, and that no facilitator settles. */
+async function claimedByTheDead(): Promise<Claimed> {
+  await devnet.control.fault({ on: "settle", kind: "drop" });
+  await gateway.restart({ POSTERN_FAILPOINT: "x402.after_claim" });
+  await untilSelling(gateway);
+  const customer = await newCustomer(devnet, "permit2");
+  const challenge = await send(gateway.address, { path: PATH, body: "" });
+  const header = await signOffer(challenge, { payer: customer.payer }, customer.asset);
+  const died = gateway.process.exit;
+  await expect(send(gateway.address, { path: PATH, headers: header, body: "buy" })).rejects.toThrow();
+  await died;
+  const { chainId, token: asset } = devnet;
+  const id = idOf({ chainId, asset }, paymentIn(header) as PaymentName);
+  expect((await find(id))?.state).toBe("SETTLING");
+  return { id, customer, header, signed: permitIn(header) };
+}
+
+function permitIn(header: Record<string, string>): SignedPermit2 {
+  return JSON.parse(Buffer.from(header["PAYMENT-SIGNATURE"] ?? "", "base64").toString()).payload;
+}
+
+const find = (id: string) => createPaymentJournal(stack.redis.partition).find(id);
+
+async function chargesOf({ customer: { payer } }: Claimed) {
+  return (await transfersOfAllKinds(devnet)).filter(({ from }) => from === payer.address.toLowerCase());
+}
+
+/** The replica looks after it until it is in this state. */
+async function inState({ id }: Claimed, state: PaymentState) {
+  return eventually(`the payment is ${state}`, async () => {
+    await stack.redis.client.zadd(keys.paymentsDue, "XX", 0, id);
+    const payment = await find(id);
+    return payment?.state === state ? payment : undefined;
+  });
+}
+
+test("a permit that an observer settles after the death of the gateway that claimed it is one charge and one job", async () => {
+  const claimed = await claimedByTheDead();
+  const transaction = await devnet.chain.permit2.settle(claimed.signed, { suffix: "0x80218021" });
+  const { settlement } = await inState(claimed, "INJECTED");
+  expect(settlement).toMatchObject({ transaction, by: "chain" });
+  const again = await send(replica.address, { path: PATH, headers: claimed.header, body: "buy" });
+  expect([again.status, again.json()["call_id"]]).toEqual([202, claimed.id]);
+  expect(stack.effectsOf([claimed.id])).toEqual([1]);
+  expect((await chargesOf(claimed)).map((charge) => charge.transaction)).toEqual([transaction]);
+});
+
+describe("long after the end of a permit", () => {
+  let wrapped: Claimed;
+  let invalidated: Claimed;
+  // Together, since from here on the chain's time is ahead of ours, and no payment would last.
+  beforeAll(async () => {
+    wrapped = await claimedByTheDead();
+    await devnet.chain.permit2.settle(wrapped.signed, { wrapped: true });
+    invalidated = await claimedByTheDead();
+    const nonce = BigInt(invalidated.signed.permit2Authorization.nonce);
+    await devnet.chain.permit2.invalidate(invalidated.customer.payer, nonce);
+    await devnet.chain.increaseTime(600);
+    await devnet.chain.finalize();
+  });
+
+  /** Nor is it void, whoever looks at it, and however often. */
+  async function expectReview(claimed: Claimed, charges: number): Promise<void> {
+    const { reason } = await inState(claimed, "REVIEW");
+    expect(reason).toContain("the bit of the permit's nonce is set");
+    await gateway.restart();
+    await untilSelling(gateway);
+    for (const { address } of stack.x402) {
+      const again = await send(address, { path: PATH, headers: claimed.header, body: "buy" });
+      expect([again.status, again.json()["code"]]).toEqual([503, "payment.in_review"]);
+    }
+    expect((await find(claimed.id))?.state).toBe("REVIEW");
+    expect(stack.effectsOf([claimed.id])).toEqual([0]);
+    expect(await chargesOf(claimed)).toHaveLength(charges);
+  }
+
+  test("a permit that another contract brings to the proxy after the death of the gateway that claimed it is in review, neither void nor a job", () =>
+    expectReview(wrapped, 1));
+
+  test("a permit whose payer invalidates its nonce after the death of the gateway that claimed it is in review, neither void nor a job", () =>
+    expectReview(invalidated, 0));
+});
