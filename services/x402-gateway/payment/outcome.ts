@@ -211,7 +211,8 @@ export function createKnownOutcome({ journal, clock, patienceMs, waitingMax = WA
   return async function knownOutcome(known: Known, isGone: () => boolean): Promise<PaidCall> {
     const { id, open } = known;
     const payment = await whenDecided(known, isGone);
-    if (payment === undefined) throw outcomeUnknown(id, `${id} was in the journal, and is gone`);
+    if (payment === undefined)
+      throw open?.error ?? outcomeUnknown(id, `${id} was in the journal, and is gone`);
     if (payment.state === "VOID") throw voided(payment);
     if (payment.state === "REVIEW") throw inReview(payment);
     if (!hasSettlement(payment)) throw open?.error ?? outcomeUnknown(id, `${id} is still ${payment.state}`);
