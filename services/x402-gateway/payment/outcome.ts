@@ -138,7 +138,8 @@ function isSameSignature(known: Payment, { isProven, signedSha256 }: SignedPayme
 function namesOf({ isProven, decoded: { version, identifier, idempotencyKey } }: SignedPayment) {
   const ofSignature = { name: version === 1 ? identifier : undefined, code: "payment.conflict" } as const;
   if (!isProven) return [ofSignature];
-  const ofPayer = [version === 2 ? identifier : undefined, idempotencyKey];
+  const key = typeof idempotencyKey === "string" ? idempotencyKey : undefined;
+  const ofPayer = [version === 2 ? identifier : undefined, key];
   return [ofSignature, ...ofPayer.map((name) => ({ name, code: "payment.identifier_conflict" }) as const)];
 }
 
