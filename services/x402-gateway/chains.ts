@@ -166,7 +166,9 @@ function createSinceOf(of: (token: TokenName) => PaymentChain, clock: Clock): Si
     const its = of(signed.token);
     if (typeof its === "string") return { block: 0n, at: clock() };
     const { value } = signed.decoded.authorization;
-    return answers.get(`${signed.callId} ${value} ${party}`, () => ask(its, signed, party));
+    return answers.get(`${signed.callId} ${signed.token.asset} ${value} ${party}`, () =>
+      ask(its, signed, party),
+    );
   };
 }
 

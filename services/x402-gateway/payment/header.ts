@@ -136,8 +136,8 @@ export type DecodedPayment = {
   signature: Hex;
   /** As sent, for the facilitator. */
   raw: object;
-  /** What the request's `Idempotency-Key` stands for. */
-  idempotencyKey: string | undefined;
+  /** What the request's `Idempotency-Key` stands for, or why it is none. That is thrown only if the payment turns out to be new. */
+  idempotencyKey: string | undefined | AppError;
 } & SignedTransfer &
   (
     | {
@@ -226,14 +226,14 @@ function identifierV1(network: string, { authorization, signature }: z.output<ty
 /** What an `Idempotency-Key` may be: visible ASCII. It is not parsed, so the quotes of the IETF's draft are part of it. */
 const IDEMPOTENCY_KEY = /^[!-~]{1,255}$/;
 
-/** The identifier that a request's `Idempotency-Key` stands for. Throws `request.malformed` if that is none. */
-function readIdempotencyKey(req: IncomingMessage): string | undefined {
+/** The identifier that a request's `Idempotency-Key` stands for; `request.malformed` if that is none. */
+function readIdempotencyKey(req: IncomingMessage): string | undefined | AppError {
   const keys = headerValues(req, "idempotency-key");
   const [key] = keys;
   if (key === undefined) return undefined;
   if (keys.length === 1 && IDEMPOTENCY_KEY.test(key)) return `key:${sha256Hex(Buffer.from(key))}`;
   const detail = "Idempotency-Key must come once, as 1 to 255 visible ASCII characters";
-  throw AppError.public("request.malformed", detail);
+  return AppError.public("request.malformed", detail);
 }
 
 function decode(header: string): object {
@@ -279,7 +279,11 @@ export type SignedPayment = {
 };
 
 /** A payment in an accepted token. */
-export type AcceptedPayment = SignedPayment & { callId: string; token: Token };
+export type AcceptedPayment = SignedPayment & {
+  callId: string;
+  token: Token;
+  decoded: { idempotencyKey: string | undefined };
+};
 
 /**
  * Tells which call a payment is, and recovers who signed it. The same payment is the same call on every replica, for ever:
@@ -316,12 +320,14 @@ export function identifyPayment(decoded: DecodedPayment, tokens: readonly Token[
   return toSigned(domain, token, false);
 }
 
-/** Throws the refusal that `identifyPayment` found, if the token is not an accepted one. */
+/** Throws what was found while the payment was read, if its token is not an accepted one, or its idempotency key is none. */
 export function inAcceptedToken(signed: SignedPayment): AcceptedPayment {
-  const { token, callId } = signed;
+  const { token, callId, decoded } = signed;
+  const { idempotencyKey } = decoded;
   if (token instanceof AppError) throw token;
+  if (idempotencyKey instanceof AppError) throw idempotencyKey;
   if (callId === undefined) throw notAccepted();
-  return { ...signed, callId, token };
+  return { ...signed, callId, token, decoded: { ...decoded, idempotencyKey } };
 }
 
 /** Version 1 need not name an asset: it means the token on its network whose domain the payer signed. */

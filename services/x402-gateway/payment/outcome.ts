@@ -138,7 +138,8 @@ function isSameSignature(known: Payment, { isProven, signedSha256 }: SignedPayme
 function namesOf({ isProven, decoded: { version, identifier, idempotencyKey } }: SignedPayment) {
   const ofSignature = { name: version === 1 ? identifier : undefined, code: "payment.conflict" } as const;
   if (!isProven) return [ofSignature];
-  const ofPayer = [version === 2 ? identifier : undefined, idempotencyKey];
+  const key = typeof idempotencyKey === "string" ? idempotencyKey : undefined;
+  const ofPayer = [version === 2 ? identifier : undefined, key];
   return [ofSignature, ...ofPayer.map((name) => ({ name, code: "payment.identifier_conflict" }) as const)];
 }
 
@@ -211,7 +212,8 @@ export function createKnownOutcome({ journal, clock, patienceMs, waitingMax = WA
   return async function knownOutcome(known: Known, isGone: () => boolean): Promise<PaidCall> {
     const { id, open } = known;
     const payment = await whenDecided(known, isGone);
-    if (payment === undefined) throw outcomeUnknown(id, `${id} was in the journal, and is gone`);
+    if (payment === undefined)
+      throw open?.error ?? outcomeUnknown(id, `${id} was in the journal, and is gone`);
     if (payment.state === "VOID") throw voided(payment);
     if (payment.state === "REVIEW") throw inReview(payment);
     if (!hasSettlement(payment)) throw open?.error ?? outcomeUnknown(id, `${id} is still ${payment.state}`);

@@ -98,3 +98,12 @@ test("repeats that wait, which cost nothing, turn away no first request", async 
   expect([repeat.state, another.state].toSorted()).toEqual(["payment.outcome_unknown", "waits"]);
   expect(first.state).toBe("waits");
 });
+
+test("a first request whose claim did not reach the journal is told why, and not that the payment is gone", async () => {
+  const clock = Date.now;
+  const knownOutcome = createKnownOutcome({ journal: payments.journal, clock, patienceMs: PATIENCE_MS });
+  const id = `c_${"0".repeat(32)}`;
+  const error = outcomeUnknown(id, "whether the payment was claimed is unknown");
+  const known = { kind: "known", id, open: { error, since: clock() } } as const;
+  await expect(knownOutcome(known, () => false)).rejects.toBe(error);
+});

@@ -1,13 +1,16 @@
+import type { PaymentRequirements } from "@x402/core/types";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
 import { expect, test } from "vitest";
 import type { Hex } from "../../../../services/devnet/chain.ts";
+import { devToken } from "../../../../shared/dev/config.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { EXACT_PROXY, PERMIT2 } from "../../../../shared/ethereum/permit2.ts";
 import { createResolve } from "../../../../shared/payments/resolve.ts";
 import { useDevnet } from "../../../fixtures/devnet.ts";
 import { idIn, JOB_PATH, type TestX402, useX402 } from "../../../fixtures/x402.ts";
 import { newPayer } from "../../../support/devnet.ts";
+import { signPermit2Payment } from "../../../support/permit2.ts";
 import { clientSigner } from "../../../support/sign-payment.ts";
 import { newWallet } from "../../../support/wallets.ts";
 import { approvedPayer, type Permit2Symbol, permit2Payment, permit2Token } from "../permit2-gateway.ts";
@@ -93,6 +96,23 @@ test("a payer who has not approved Permit2 is told so with 412 and new offers, b
   await devnet.chain.permit2.approve(payer, devnet.permit2Tokens.usdt);
   x402.skip(3000);
   expect((await x402.post(headers)).status).toBe(202);
+});
+
+test("what is said of a permit in one token is not said of one in another token under the same nonce", async () => {
+  const common = { ...devToken(devnet), confirmations: 0 };
+  const usdt = { ...common, ...permit2Token(devnet, "usdt") };
+  const dai = { ...common, ...permit2Token(devnet, "dai"), rate_per_native_unit: "0.0000000032" };
+  const x402 = await fixture.gateway({ x402: { accepted_tokens: [usdt, dai] } });
+  const payer = await approvedPayer(fixture, "usdt");
+  const [inUsdt, inDai] = (await x402.ask()).v2.accepts as PaymentRequirements[];
+  expect(inDai?.amount).toBe(inUsdt?.amount);
+  const deadline = BigInt(Math.floor(Date.now() / 1000) + 120);
+  const pay = async (offer: PaymentRequirements | undefined) => {
+    const made = await signPermit2Payment(offer as PaymentRequirements, { payer, nonce: 7n, deadline });
+    return x402.post({ "PAYMENT-SIGNATURE": made.header });
+  };
+  expect((await pay(inDai)).status).toBe(402);
+  expect((await pay(inUsdt)).status).toBe(202);
 });
 
 test.each([

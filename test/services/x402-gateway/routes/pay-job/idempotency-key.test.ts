@@ -165,3 +165,11 @@ test.each([
   expect(answer.json()["detail"]).toMatch(/^Idempotency-Key must/);
   expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
 });
+
+test("a payment that is known gets its answer, also with an Idempotency-Key that is none", async () => {
+  const x402 = await fixture.gateway();
+  const headers = await x402.pay({ payer: fixture.payer });
+  const first = await x402.post(headers);
+  const again = await x402.post({ ...headers, "Idempotency-Key": "a b" });
+  expect([again.status, again.headers["idempotent-replayed"], again.text]).toEqual([202, "true", first.text]);
+});
