@@ -21,7 +21,8 @@ import { hashOfText, hashOfWords, typedDataDigest } from "./typed-data.ts";
  * The rule for what proves that a permit of Permit2 has paid. Permit2 has no event of a use, and its owner can set the bit of a nonce
  * (`invalidateUnorderedNonces`), or use the nonce for a permit of another spender. But a permit is for one spender, the x402 proxy, and
  * it is settled once. So a successful transaction to the proxy whose call data is this permit has used it, and the transfer before the
- * proxy's `Settled` is its own. A call of the proxy by another contract shows the same events, and not whose permit it was.
+ * proxy's first `Settled` is its own. A call of the proxy by another contract shows the same events, several times if it calls several
+ * times, and not whose permits they were.
  */
 
 /** Permit2 (Uniswap) has this address on every chain. */

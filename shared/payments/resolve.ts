@@ -23,8 +23,8 @@ const BY_OPERATOR = "by the operator's decision";
 
 /**
  * Ends a REVIEW by an operator's decision; `by` is the operator. The call of a settled payment is in its queue then; a void
- * payment loses its body; one that is acknowledged stays as it is. Operator and reason are stored with the change, and then in the audit. A payment in any other state
- * is left alone.
+ * payment loses its body; one that is acknowledged stays as it is. Operator and reason are stored with the change, and then in the
+ * audit. A payment in any other state is left alone.
  */
 export function createResolve({
   journal,

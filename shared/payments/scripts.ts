@@ -121,8 +121,8 @@ return refused or st`;
 /**
  * KEYS record, payment, due, open, identifier, unresolved, in review, caller nonce, quote, idempotency key. ARGV id, now, ms to
  * live, reason, operator's decision or "", settle requests sent or "", from states... Changes one of these states to VOID and drops
- * the body; the payer's identifier and idempotency key, the caller's nonce and the quote can be used again. Answers the state found; nil if another number of
- * settle requests was sent.
+ * the body; the payer's identifier and idempotency key, the caller's nonce and the quote can be used again. Answers the state found;
+ * nil if another number of settle requests was sent.
  */
 export const VOID = `${EVEN_IF_FULL}${unlessNewer("record")}
 local st = redis.call('HGET', KEYS[1], 'st')

@@ -12,7 +12,7 @@ export const VERSIONS = {
   record: 2,
   attempt: 1,
   failedHead: 1,
-  /** That of a payment with an idempotency key, which has to be let go of with it. */
+  /** That of a payment with an idempotency key, which has to be let go of with it, or by Permit2. */
   payment: 2,
   identifier: 1,
   refund: 1,

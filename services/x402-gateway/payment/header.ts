@@ -339,7 +339,8 @@ function isPaidIn(token: Token, decoded: DecodedPayment): boolean {
 
 /** The token that a contract may have signed for, since no key has. */
 function unrecovered(decoded: DecodedPayment, candidates: readonly Token[]): Token | AppError {
-  const [first, ...others] = candidates;
+  const offered = candidates.filter(({ v1 }) => decoded.version === 2 || v1);
+  const [first, ...others] = offered;
   if (first === undefined) return notAccepted();
   if (others.length > 0) return notSigned("version 1 does not say in which token a contract pays");
   if (first.method === decoded.method) return first;

@@ -290,7 +290,9 @@ export function createCheckPayment(deps: CheckDeps) {
     const contractSigned = signed.isProven
       ? undefined
       : await manner.inTurn(party, () => askSigner(signed, party));
+    // From here on a refusal looks again for what this payer has bought (`admit`).
     paid.signed.isProven = true;
+    // A contract that has no money does not move it either: that is the reason to be told.
     const since = await manner.inTurn(party, () => sinceOf(signed, party));
     if (contractSigned?.moves === false) throw unmoved();
     const body = manner.takesBody(job) ? await paid.readBody(bodyBytesMax) : NOTHING;

@@ -3,6 +3,7 @@ import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
 import { expect, test } from "vitest";
 import { walletFactoryCode } from "../../../../services/devnet/contracts/wallet-factory.ts";
+import { devToken } from "../../../../shared/dev/config.ts";
 import { useDevnet } from "../../../fixtures/devnet.ts";
 import { idIn, inTime, JOB_PATH, PRICE, type TestX402, useX402 } from "../../../fixtures/x402.ts";
 import { newPayer } from "../../../support/devnet.ts";
@@ -51,6 +52,22 @@ test.each([
     ]);
   },
 );
+
+test("a wallet pays in version 1 as long as one token of the network is sold there, and is told why it cannot otherwise", async () => {
+  const wallet = await newWallet(devnet);
+  const another = `0x${"7".repeat(40)}` as const;
+  await devnet.chain.oddToken(another, {});
+  const sellingFor = async (v1: boolean) => {
+    const own = { ...devToken(devnet), confirmations: 0 };
+    return fixture.gateway({ x402: { accepted_tokens: [own, { ...own, asset: another, v1 }] } });
+  };
+  const one = await sellingFor(false);
+  expect((await one.post(await one.payV1({ payer: wallet }))).status).toBe(202);
+  const both = await sellingFor(true);
+  const answer = await both.post(await both.payV1({ payer: wallet }));
+  expect(codeIn(answer)).toEqual([402, "payment.signature_invalid"]);
+  expect(answer.json()["detail"]).toContain("version 1 does not say in which token");
+});
 
 test("a wallet's payment is known again by its signature, whatever the wallet says by then", async () => {
   const x402 = await fixture.gateway();
