@@ -5,9 +5,9 @@ import type { EventOrder } from "../../shared/ethereum/eip3009.ts";
 import { chainIdOf } from "../../shared/ethereum/encoding.ts";
 import { PERMIT2 } from "../../shared/ethereum/permit2.ts";
 import { createFairLimit, type FairLimit } from "../../shared/lifecycle/fair-limit.ts";
-import { createShortCache } from "../../shared/lifecycle/short-cache.ts";
+import { createShortCache, keepFailures } from "../../shared/lifecycle/short-cache.ts";
 import type { Logger } from "../../shared/log/logger.ts";
-import type { Clock, Settled } from "../../shared/time/clock.ts";
+import type { Clock } from "../../shared/time/clock.ts";
 import { AlreadySpent } from "./payment/already-spent.ts";
 import type { AcceptedPayment } from "./payment/header.ts";
 import { createTokenWatch, type TokenWatch } from "./token-watch.ts";
@@ -144,7 +144,7 @@ function nameOf({ network, asset }: TokenName): string {
 
 /** An address asks once for the same payment, on however many connections. Its full line at the node refuses no other address. */
 function createSinceOf(of: (token: TokenName) => PaymentChain, clock: Clock): SinceOf {
-  const answers = createShortCache<Since>({ keptMs: REFUSED_MS, keeps: isRefusal, clock });
+  const answers = createShortCache<Since>({ keptMs: REFUSED_MS, keeps: keepFailures(isRefusal), clock });
 
   async function ask(its: TokenChain, signed: AcceptedPayment, party: string): Promise<Since> {
     const { token, payer, decoded } = signed;
@@ -173,13 +173,13 @@ function createSinceOf(of: (token: TokenName) => PaymentChain, clock: Clock): Si
 }
 
 /** What is unused and paid for may be otherwise the next moment. */
-function isRefusal(outcome: Settled<Since>): boolean {
-  if (outcome.kind === "done") return false;
-  const { code } = toAppError(outcome.error);
+function isRefusal(error: unknown): boolean {
+  const { code } = toAppError(error);
   return ["payment.rejected", "payment.allowance_required", "payment.spent_elsewhere"].includes(code);
 }
 
-function asUnavailable(cause: unknown): never {
+/** Throws why a node has no answer now, or that too much of this address waits for it. */
+export function asUnavailable(cause: unknown): never {
   if (cause instanceof AppError && cause.code === "request.rate_limited") throw cause;
   throw new AppError("payment.unavailable", { reason: messageOf(cause), retryAfterMs: 5000, cause });
 }

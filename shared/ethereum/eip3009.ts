@@ -54,6 +54,8 @@ export function eip3009Rule(authorized: Eip3009Transfer): TransferRule {
       topics: [[AUTHORIZATION_USED, AUTHORIZATION_CANCELED], addressTopic(from), nonce],
     },
     readTrace: async ({ topics }) => (topics[0] === AUTHORIZATION_USED ? "used" : "cancelled"),
+    silence: (since) =>
+      `the authorization is spent, though by no transaction since block ${since}: it was spent before it was claimed, or the node lacks logs`,
     proofIn: async (receipt) => proofIn(receipt, authorized),
   };
 }

@@ -130,7 +130,7 @@ export function createEvidence(reads: Reads, search: LogSearch, depths: Depths):
     const found = await judge(all, view);
     if (found !== undefined || all.cancelled !== undefined || all.isBrokenOff)
       return found ?? open(view, spends);
-    return { kind: "contradiction", reason: silenceOf(authorization, at.since) };
+    return { kind: "contradiction", reason: ruleOf(authorization).silence(at.since) };
   }
 
   /** Blocks that may still change are searched again. */
@@ -152,12 +152,6 @@ function textOf(proof: Oddity, authorization: TokenAuthorization): string {
       return `does not have the use of the authorization and its transfer beside each other as event_order = "${order}" has them`;
     }
   }
-}
-
-function silenceOf({ method }: TokenAuthorization, since: bigint): string {
-  return method === "permit2"
-    ? `the bit of the permit's nonce is set, though no call of the x402 proxy since block ${since} was with this permit: its payer has invalidated the nonce or used it otherwise, another contract has called the proxy, or the node lacks logs`
-    : `the authorization is spent, though by no transaction since block ${since}: it was spent before it was claimed, or the node lacks logs`;
 }
 
 /** The transaction that has used or cancelled an authorization. */

@@ -96,6 +96,8 @@ export function permit2Rule(permit: Permit2Transfer): TransferRule {
       if (!isTransferOf(log, permit)) return undefined;
       return isSame(permitIn(await read(log.transactionHash)), permit) ? "used" : undefined;
     },
+    silence: (since) =>
+      `the bit of the permit's nonce is set, though no call of the x402 proxy since block ${since} was with this permit: its payer has invalidated the nonce or used it otherwise, another contract has called the proxy, or the node lacks logs`,
     proofIn: (receipt, read) => proofIn(receipt, permit, read),
   };
 }

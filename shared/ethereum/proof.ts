@@ -31,6 +31,8 @@ export type TransferRule = {
   traces: { address: Hex; topics: readonly (Hex | readonly Hex[] | null)[] };
   /** What a log of the filter says of the authorization. */
   readTrace(log: Log, read: ReadTransaction): Promise<"used" | "cancelled" | undefined>;
+  /** What it means, as a sentence, if it is spent and no use or cancellation is found since this block. */
+  silence(since: bigint): string;
   /** What proves that it has paid. */
   proofIn(receipt: Receipt, read: ReadTransaction): Promise<Proof>;
 };

@@ -1,5 +1,5 @@
 import { parseBoundedJson } from "./bounded-json.ts";
-import { compileSchema, type JsonSchema, type Mismatch } from "./json-schema.ts";
+import { type Check, compileSchema, type JsonSchema, type Mismatch } from "./json-schema.ts";
 
 /** What a job takes, as it declares it. */
 export type JobInput = {
@@ -15,6 +15,12 @@ export const INPUT_BYTES_MAX = 64 * 1024;
 
 type Problem = { of: "schema" | "example"; message: string };
 
+/** What in a body is no JSON, or does not fit. */
+export function mismatchIn(body: Uint8Array, check: Check): Mismatch | undefined {
+  const parsed = parseBoundedJson(body);
+  return parsed.ok ? check(parsed.value, body.length) : { pointer: "#", what: parsed.problem };
+}
+
 /** The input that a schema and an example declare, or what is wrong with one of them. */
 export function toJobInput(
   schema: unknown,
@@ -22,11 +28,7 @@ export function toJobInput(
 ): { ok: true; input: JobInput } | { ok: false; problem: Problem } {
   const compiled = compileSchema(schema);
   if (!compiled.ok) return { ok: false, problem: { of: "schema", message: compiled.problem } };
-  const { check } = compiled;
-  const mismatch = (body: Uint8Array): Mismatch | undefined => {
-    const parsed = parseBoundedJson(body);
-    return parsed.ok ? check(parsed.value, body.length) : { pointer: "#", what: parsed.problem };
-  };
+  const mismatch = (body: Uint8Array) => mismatchIn(body, compiled.check);
   if (example === undefined) return { ok: false, problem: { of: "example", message: "is missing" } };
   const unfit = mismatch(Buffer.from(JSON.stringify(example)));
   if (unfit !== undefined) {

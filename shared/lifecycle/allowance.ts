@@ -58,3 +58,18 @@ export function createAllowance({ perMinute, what, publicDetail, clock }: Option
     },
   };
 }
+
+/** Uses one of each, or none. Returns what gives both back; throws what the first refusal says. */
+export function useBoth(useOne: () => () => void, useOther: () => () => void): () => void {
+  const giveBack = useOne();
+  try {
+    const giveBackToo = useOther();
+    return () => {
+      giveBack();
+      giveBackToo();
+    };
+  } catch (refusal) {
+    giveBack();
+    throw refusal;
+  }
+}

@@ -49,3 +49,8 @@ export function createShortCache<Value>(options: Options<Value>): ShortCache<Val
     },
   };
 }
+
+/** For `keeps`: the failures of these errors, and no values. */
+export function keepFailures(isKept: (error: unknown) => boolean) {
+  return (outcome: Settled<unknown>): boolean => outcome.kind === "failed" && isKept(outcome.error);
+}

@@ -1,6 +1,7 @@
 import type { TomlTable } from "smol-toml";
 import { devToken } from "../../shared/dev/config.ts";
 import type { UsedDevnet } from "../fixtures/devnet.ts";
+import { x402Table } from "../fixtures/x402.ts";
 import { permit2Token } from "../services/x402-gateway/permit2-gateway.ts";
 import { newPayer, type TokenTransfer } from "../support/devnet.ts";
 import type { Payer } from "../support/sign-payment.ts";
@@ -41,8 +42,18 @@ export async function newCustomer(
   return { kind, payer, asset: permit2Tokens.usdt.toLowerCase() };
 }
 
+/** Two gateways that sell job 1 of service 1 to all of them. `settings` are those of x402.toml. */
+export function sellingToAllKinds(devnet: UsedDevnet, settings: TomlTable = {}) {
+  const x402 = { settle_timeout_secs: 2, accepted_tokens: tokensOfAllKinds(devnet), ...settings };
+  return {
+    toml: x402Table({ devnet, x402 }),
+    prices: { "1": { "1": "1000000000000000" } },
+    gateways: 2,
+  };
+}
+
 /** `accepted_tokens` for all of them: the first of EIP-3009, the second by Permit2. */
-export function tokensOfAllKinds(devnet: UsedDevnet): TomlTable[] {
+function tokensOfAllKinds(devnet: UsedDevnet): TomlTable[] {
   const token = { ...devToken(devnet), confirmations: 0 };
   return [token, { ...token, ...permit2Token(devnet, "usdt") }];
 }

@@ -1,5 +1,4 @@
-import { parseBoundedJson } from "../../../shared/json-schema/bounded-json.ts";
-import { INPUT_BYTES_MAX } from "../../../shared/json-schema/job-input.ts";
+import { INPUT_BYTES_MAX, mismatchIn } from "../../../shared/json-schema/job-input.ts";
 import { compileSchema, type Mismatch } from "../../../shared/json-schema/json-schema.ts";
 import { runBounded } from "../../../shared/json-schema/run-bounded.ts";
 import { type Answer, get } from "../http.ts";
@@ -16,18 +15,16 @@ export async function requireFits(url: URL, body: Uint8Array | undefined, deadli
   const schemaUrl = new URL(url);
   schemaUrl.pathname += "/schema";
   const answer = await get(schemaUrl, deadline).catch(() => undefined);
-  const unfit = answer && mismatchIn(answer, body ?? new Uint8Array());
+  const unfit = answer && mismatchWith(answer, body ?? new Uint8Array());
   if (unfit === undefined) return;
   const reason = `the body does not fit the job's input schema: ${unfit.pointer} ${unfit.what}; nothing was signed`;
   throw new PayFailure("refused", { reason });
 }
 
 /** The schema is a stranger's, so that its compilation has to end too. */
-function mismatchIn({ status, headers, json }: Answer, body: Uint8Array): Mismatch | undefined {
+function mismatchWith({ status, headers, json }: Answer, body: Uint8Array): Mismatch | undefined {
   const isSchema = headers.get("content-type")?.startsWith("application/schema+json");
   if (status !== 200 || !isSchema || JSON.stringify(json).length > INPUT_BYTES_MAX) return undefined;
   const compiled = runBounded(() => compileSchema(json), COMPILE_MS);
-  if (!compiled?.ok) return undefined;
-  const parsed = parseBoundedJson(body);
-  return parsed.ok ? compiled.check(parsed.value, body.length) : { pointer: "#", what: parsed.problem };
+  return compiled?.ok ? mismatchIn(body, compiled.check) : undefined;
 }

@@ -1,8 +1,8 @@
-import { AppError, messageOf, toAppError } from "../../../shared/errors/app-error.ts";
+import { toAppError } from "../../../shared/errors/app-error.ts";
 import type { Allowance } from "../../../shared/lifecycle/allowance.ts";
-import { createShortCache } from "../../../shared/lifecycle/short-cache.ts";
-import type { Clock, Settled } from "../../../shared/time/clock.ts";
-import type { Chains } from "../chains.ts";
+import { createShortCache, keepFailures } from "../../../shared/lifecycle/short-cache.ts";
+import type { Clock } from "../../../shared/time/clock.ts";
+import { asUnavailable, type Chains } from "../chains.ts";
 import { type AcceptedPayment, digestOf, notSigned } from "./header.ts";
 
 type Deps = {
@@ -31,7 +31,11 @@ const REFUSED_MS = 2000;
  * `request.rate_limited` and `payment.unavailable`.
  */
 export function createAskSigner({ chainOf, ofSigners, clock }: Deps) {
-  const answers = createShortCache<ContractSigned>({ keptMs: REFUSED_MS, keeps: isRefusal, clock });
+  const answers = createShortCache<ContractSigned>({
+    keptMs: REFUSED_MS,
+    keeps: keepFailures(isRefusal),
+    clock,
+  });
 
   async function ask(signed: AcceptedPayment, party: string): Promise<ContractSigned> {
     const { token, decoded } = signed;
@@ -42,10 +46,7 @@ export function createAskSigner({ chainOf, ofSigners, clock }: Deps) {
     const transfer = { method, ...authorization, asset: token.asset as `0x${string}` };
     const question = { transfer, digest: digestOf(decoded, token.separator), signature };
     const asking = its.turns.within(party, () => its.chain.askContract(question));
-    const verdict = await asking.catch((cause: unknown) => {
-      if (cause instanceof AppError && cause.code === "request.rate_limited") throw cause;
-      throw new AppError("payment.unavailable", { reason: messageOf(cause), retryAfterMs: 5000, cause });
-    });
+    const verdict = await asking.catch(asUnavailable);
     if (verdict.kind === "refused") throw notSigned(verdict.why);
     return { moves: verdict.moves, giveBack };
   }
@@ -54,6 +55,6 @@ export function createAskSigner({ chainOf, ofSigners, clock }: Deps) {
     answers.get(`${signed.callId} ${signed.signedSha256} ${party}`, () => ask(signed, party));
 }
 
-function isRefusal(outcome: Settled<ContractSigned>): boolean {
-  return outcome.kind === "failed" && toAppError(outcome.error).code === "payment.signature_invalid";
+function isRefusal(error: unknown): boolean {
+  return toAppError(error).code === "payment.signature_invalid";
 }

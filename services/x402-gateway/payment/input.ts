@@ -1,6 +1,6 @@
 import { AppError } from "../../../shared/errors/app-error.ts";
 import type { Mismatch } from "../../../shared/json-schema/json-schema.ts";
-import { createAllowance } from "../../../shared/lifecycle/allowance.ts";
+import { createAllowance, useBoth } from "../../../shared/lifecycle/allowance.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import type { Job } from "../catalog.ts";
 
@@ -31,20 +31,9 @@ export function createAssertFits(clock: Clock, { isProven }: { isProven: boolean
   const ofAddress = allowance(PER_MINUTE.ofAddress, "too many bodies of this address took long to check");
   const ofAll = allowance(PER_MINUTE.ofAll, "too many bodies of dry-runs took long to check");
 
-  /** Uses one of both, or none. */
   function use(party: string): () => void {
-    const giveBack = ofAddress.use(party);
-    if (isProven) return giveBack;
-    try {
-      const giveBackToo = ofAll.use("all");
-      return () => {
-        giveBack();
-        giveBackToo();
-      };
-    } catch (refusal) {
-      giveBack();
-      throw refusal;
-    }
+    const useOwn = () => ofAddress.use(party);
+    return isProven ? useOwn() : useBoth(useOwn, () => ofAll.use("all"));
   }
 
   return ({ input }, body, party) => {

@@ -1,9 +1,9 @@
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { toAppError } from "../../../shared/errors/app-error.ts";
-import { type Allowance, createAllowance } from "../../../shared/lifecycle/allowance.ts";
-import { createShortCache } from "../../../shared/lifecycle/short-cache.ts";
+import { type Allowance, createAllowance, useBoth } from "../../../shared/lifecycle/allowance.ts";
+import { createShortCache, keepFailures } from "../../../shared/lifecycle/short-cache.ts";
 import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
-import type { Clock, Settled } from "../../../shared/time/clock.ts";
+import type { Clock } from "../../../shared/time/clock.ts";
 import { Unjudged, type VerifyPayment } from "../facilitator/pool.ts";
 import type { AcceptedPayment } from "./header.ts";
 
@@ -63,26 +63,14 @@ const REFUSED_MS = 3000;
  */
 export function createVerifyAtLimits({ verifyPayment, allowances, clock }: Options): VerifyAtLimits {
   const { ofPayers, ofAddresses } = allowances;
-  const verifies = createShortCache<Verified>({ keptMs: REFUSED_MS, keeps: isRefusal, clock });
-
-  /** Uses one of both, or none. */
-  function use(payer: string, party: string): () => void {
-    const giveBack = ofPayers.use(payer);
-    try {
-      const giveBackToo = ofAddresses.use(party);
-      return () => {
-        giveBack();
-        giveBackToo();
-      };
-    } catch (refusal) {
-      giveBack();
-      throw refusal;
-    }
-  }
+  const verifies = createShortCache<Verified>({ keptMs: REFUSED_MS, keeps: keepFailures(isRefusal), clock });
 
   async function verify({ request, signed, party }: Verifying): Promise<Verified> {
     const { decoded, token, payer } = signed;
-    const giveBack = use(payer, party);
+    const giveBack = useBoth(
+      () => ofPayers.use(payer),
+      () => ofAddresses.use(party),
+    );
     const network = decoded.version === 1 ? decoded.network : token.network;
     const facilitator = await verifyPayment(request, network, token, { payer, address: party }).catch(
       (error: unknown) => {
@@ -102,9 +90,7 @@ export function createVerifyAtLimits({ verifyPayment, allowances, clock }: Optio
   };
 }
 
-function isRefusal(outcome: Settled<Verified>): boolean {
-  if (outcome.kind === "done") return false;
-  const { error } = outcome;
+function isRefusal(error: unknown): boolean {
   return error instanceof Unjudged ? error.isOfRequest : toAppError(error).code === "payment.rejected";
 }
 

@@ -6,14 +6,19 @@ import type { Failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import { within } from "../../../shared/time/clock.ts";
 import { useDevnet } from "../../fixtures/devnet.ts";
 import { useStack } from "../../fixtures/stack.ts";
-import { x402Table } from "../../fixtures/x402.ts";
 import { violationsIn } from "../../support/books.ts";
 import { send } from "../../support/http.ts";
 import { setAnswers } from "../../support/wallets.ts";
 import { createBuyer, type Purchase } from "../fleet/buyer.ts";
 import { seeded } from "../fleet/seeded.ts";
 import { untilDrained } from "../fleet/until-drained.ts";
-import { type Customer, newCustomer, PAYER_KINDS, tokensOfAllKinds, transfersOfAllKinds } from "../payers.ts";
+import {
+  type Customer,
+  newCustomer,
+  PAYER_KINDS,
+  sellingToAllKinds,
+  transfersOfAllKinds,
+} from "../payers.ts";
 
 /** POSTERN_TEST_KILLS and POSTERN_TEST_SEED make it longer, and another one. */
 const KILLS = Number(process.env["POSTERN_TEST_KILLS"] ?? 6);
@@ -54,14 +59,7 @@ const chance = seeded(SEED);
 const devnet = useDevnet();
 const stack = useStack(() => ({
   endpoints: [{ path: "/hook", job_id: 1, auth: "none", idempotency_header: "X-Delivery-Id" }],
-  x402: {
-    toml: x402Table({
-      devnet,
-      x402: { settle_timeout_secs: 2, accepted_tokens: tokensOfAllKinds(devnet) },
-    }),
-    prices: { "1": { "1": "1000000000000000" } },
-    gateways: 2,
-  },
+  x402: sellingToAllKinds(devnet),
   gateways: 2,
   producers: 2,
 }));

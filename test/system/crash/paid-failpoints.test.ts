@@ -9,7 +9,7 @@ import { within } from "../../../shared/time/clock.ts";
 import { useDevnet } from "../../fixtures/devnet.ts";
 import { keys } from "../../fixtures/redis.ts";
 import { useStack } from "../../fixtures/stack.ts";
-import { signOffer, x402Table } from "../../fixtures/x402.ts";
+import { signOffer } from "../../fixtures/x402.ts";
 import { send } from "../../support/http.ts";
 import { setAnswers } from "../../support/wallets.ts";
 import {
@@ -17,7 +17,7 @@ import {
   newCustomer,
   PAYER_KINDS,
   type PayerKind,
-  tokensOfAllKinds,
+  sellingToAllKinds,
   transfersOfAllKinds,
 } from "../payers.ts";
 
@@ -35,14 +35,7 @@ const devnet = useDevnet();
 /** The first gateway is killed; the second one is another replica. */
 const stack = useStack(() => ({
   endpoints: [{ path: "/hook", job_id: 1, auth: "none" }],
-  x402: {
-    toml: x402Table({
-      devnet,
-      x402: { settle_timeout_secs: 2, max_timeout_secs: 60, accepted_tokens: tokensOfAllKinds(devnet) },
-    }),
-    prices: { "1": { "1": "1000000000000000" } },
-    gateways: 2,
-  },
+  x402: sellingToAllKinds(devnet, { max_timeout_secs: 60 }),
 }));
 let gateway: Part;
 let replica: Part;

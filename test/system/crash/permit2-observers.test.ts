@@ -7,11 +7,11 @@ import type { PaymentState } from "../../../shared/payments/payment.ts";
 import { useDevnet } from "../../fixtures/devnet.ts";
 import { keys } from "../../fixtures/redis.ts";
 import { useStack } from "../../fixtures/stack.ts";
-import { signOffer, x402Table } from "../../fixtures/x402.ts";
+import { signOffer } from "../../fixtures/x402.ts";
 import { idOf, type PaymentName, paymentIn } from "../../support/books.ts";
 import { send } from "../../support/http.ts";
 import type { SignedPermit2 } from "../../support/permit2.ts";
-import { type Customer, newCustomer, tokensOfAllKinds, transfersOfAllKinds } from "../payers.ts";
+import { type Customer, newCustomer, sellingToAllKinds, transfersOfAllKinds } from "../payers.ts";
 
 /*
  * A gateway dies between the claim of a permit and its settle, and before another one looks at the payment somebody else has spent the
@@ -24,14 +24,7 @@ const devnet = useDevnet();
 /** The first gateway is killed; the second one is another replica. */
 const stack = useStack(() => ({
   endpoints: [{ path: "/hook", job_id: 1, auth: "none" }],
-  x402: {
-    toml: x402Table({
-      devnet,
-      x402: { settle_timeout_secs: 2, accepted_tokens: tokensOfAllKinds(devnet) },
-    }),
-    prices: { "1": { "1": "1000000000000000" } },
-    gateways: 2,
-  },
+  x402: sellingToAllKinds(devnet),
 }));
 let gateway: Part;
 let replica: Part;

@@ -7,10 +7,15 @@ import { paymentCallId } from "../../../shared/payments/payment.ts";
 import { useDevnet } from "../../fixtures/devnet.ts";
 import { keys } from "../../fixtures/redis.ts";
 import { useStack } from "../../fixtures/stack.ts";
-import { x402Table } from "../../fixtures/x402.ts";
 import { type Books, violationsIn } from "../../support/books.ts";
 import { setAnswers } from "../../support/wallets.ts";
-import { type Customer, newCustomer, PAYER_KINDS, tokensOfAllKinds, transfersOfAllKinds } from "../payers.ts";
+import {
+  type Customer,
+  newCustomer,
+  PAYER_KINDS,
+  sellingToAllKinds,
+  transfersOfAllKinds,
+} from "../payers.ts";
 import { type Buyer, createBuyer, NOW_AND_THEN, type Plan, type Purchase } from "./buyer.ts";
 import { seeded } from "./seeded.ts";
 import { untilDrained } from "./until-drained.ts";
@@ -30,14 +35,7 @@ const chance = seeded(SEED);
 const devnet = useDevnet();
 const stack = useStack(() => ({
   endpoints: [{ path: "/hook", job_id: 1, auth: "none" }],
-  x402: {
-    toml: x402Table({
-      devnet,
-      x402: { settle_timeout_secs: 2, accepted_tokens: tokensOfAllKinds(devnet) },
-    }),
-    prices: { "1": { "1": "1000000000000000" } },
-    gateways: 2,
-  },
+  x402: sellingToAllKinds(devnet),
   producers: 2,
   drainSecs: 0.3,
 }));
