@@ -24,7 +24,7 @@ export function loadConfig({ dir, env }: { dir: string; env: Env }): Config {
 }
 
 /** A header that a sender could set must not look like what we say of the call. */
-function forwardedMetadata(webhooks: WebhooksToml | undefined, prefix = ""): Problem[] {
+export function forwardedMetadata(webhooks: WebhooksToml | undefined, prefix = ""): Problem[] {
   const start = `${prefix}-`.toLowerCase();
   return (webhooks?.endpoints ?? []).flatMap(({ forward_headers }, index) => {
     const at = forward_headers.findIndex((name) => prefix !== "" && name.toLowerCase().startsWith(start));
@@ -45,7 +45,7 @@ export function budgetProblems({ http }: PosternToml, bodies: readonly LargestBo
 }
 
 /** Each endpoint's largest body; twice its bytes if there is a decoded form beside the received one. */
-function largestBodies(webhooks: WebhooksToml): LargestBody[] {
+export function largestBodies(webhooks: WebhooksToml): LargestBody[] {
   return webhooks.endpoints.map((endpoint, index) => {
     const limit = endpoint.body_limit_bytes ?? webhooks.body_limit_bytes;
     const key = keyOf(["endpoints", index], webhooks);

@@ -32,18 +32,22 @@ export function loadPricingConfig({ dir, env }: { dir: string; env: Env }): Pric
     ...common,
     pricing,
     jobs,
-    warnings: [...warnings, ...(pricing === undefined ? [] : warningsOf(pricing, jobs))],
+    warnings: [...warnings, ...(pricing === undefined ? [] : pricingWarnings(pricing, jobs))],
   };
 }
 
-function tooCheap(jobs: Iterable<JobPrice>): Problem[] {
+export function tooCheap(jobs: Iterable<JobPrice>): Problem[] {
   return [...jobs].flatMap(({ serviceId, jobIndex, priceWei }) => {
     const message = tooCheapToQuote(priceWei);
     return message === undefined ? [] : [{ path: [String(serviceId), String(jobIndex)], message }];
   });
 }
 
-function warningsOf(pricing: PricingToml, jobs: PriceList): string[] {
+/** What is allowed and unwise, one line each. */
+export function pricingWarnings(
+  pricing: Pick<PricingToml, "pow_difficulty" | "key">,
+  jobs: PriceList,
+): string[] {
   const { pow_difficulty } = pricing;
   const unquotable = [...jobs.values()].filter(({ jobIndex }) => jobIndex > QUOTED_JOB_INDEX_MAX);
   return [

@@ -37,7 +37,7 @@ export function loadX402Config({ dir, env }: { dir: string; env: Env }): X402Con
   files.report(JOB_PRICING, [...problems, ...priceProblems(prices.values(), ratesOf(files.table(X402)))]);
 
   const { warnings, ...common } = files.checked(config);
-  return { ...common, x402, prices, warnings: [...warnings, ...(x402 ? warningsOf(x402, prices) : [])] };
+  return { ...common, x402, prices, warnings: [...warnings, ...(x402 ? x402Warnings(x402, prices) : [])] };
 }
 
 const priced = z.object({ decimals, markup_bps: markupBps.default(0) });
@@ -46,7 +46,7 @@ const priced = z.object({ decimals, markup_bps: markupBps.default(0) });
  * The fixed rates of the file, and the bounds of the others. It takes the file unchecked, so that a mistake elsewhere in it
  * hides no problem of a price.
  */
-function ratesOf(table: unknown): RateAt[] {
+export function ratesOf(table: unknown): RateAt[] {
   const tokens = (withTokenDefaults(table ?? {}) as { accepted_tokens?: unknown }).accepted_tokens;
   if (!Array.isArray(tokens)) return [];
   return tokens.flatMap((token: Readonly<Record<string, unknown>>, index) => {
@@ -64,7 +64,8 @@ function ratesIn(token: Readonly<Record<string, unknown>>) {
   });
 }
 
-function warningsOf(x402: X402Toml, prices: PriceList): string[] {
+/** What is allowed and unwise, one line each. */
+export function x402Warnings(x402: X402Toml, prices: PriceList): string[] {
   const unpriced = x402.job_policies.filter(
     ({ service_id: serviceId, job_index: jobIndex }) => !prices.has(jobKey({ serviceId, jobIndex })),
   );
