@@ -8,13 +8,13 @@ type MountedRequest = IncomingMessage & { originalUrl?: string };
 
 /** The target as its client sent it, with the path under which the server has the handler. */
 export function wholeTarget(req: MountedRequest): string {
-  return req.originalUrl ?? req.url ?? "";
+  return originForm(req.originalUrl ?? req.url ?? "");
 }
 
 /** The handler, for a server that leaves the path under which it has the handler in `url`. */
 export function mountedAt(mountPath: string, handler: RequestListener): RequestListener {
   return (req: MountedRequest, res) => {
-    const whole = originForm(wholeTarget(req));
+    const whole = wholeTarget(req);
     const rest = whole.startsWith(mountPath) ? whole.slice(mountPath.length) : undefined;
     if (rest === undefined || !/^(?:[/?]|$)/.test(rest)) {
       const reason = `nothing at ${whole}: it is not below ${mountPath}`;
