@@ -48,7 +48,7 @@ type Read = {
   postern: PosternToml;
 };
 
-/** The options as a checked configuration. Throws `start.config_invalid`. */
+/** @internal The options as a checked configuration. Throws `start.config_invalid`. */
 export function readPricingOptions(options: PricingOptions): Read {
   const check = checkOptions(options);
   const postern = readCommon(check, options, "requests");

@@ -60,7 +60,7 @@ const OF_INJECT = { timeoutMs: 1 };
 
 const NOT_PRODUCER = ["redis", "log", "inject", "origins", "runner", "runners", "jobs"];
 
-/** The options as a checked configuration. Throws `start.config_invalid`. */
+/** @internal The options as a checked configuration. Throws `start.config_invalid`. */
 export function readProducerOptions(options: ProducerOptions): Read {
   const check = checkOptions(options);
   const { inject, origins, runner, runners, jobs, redis, log } = options;

@@ -49,7 +49,7 @@ const NOT_RUNNER = ["jobs", "secrets", "metadataPrefix", "durability", "limits",
 /** Keys of `[runner]` that say where a producer finds it. */
 const NOT_HERE = ["url", "secret", "timeoutMs", "bindAddress"] as const;
 
-/** The options as a checked configuration. Throws `start.config_invalid`. */
+/** @internal The options as a checked configuration. Throws `start.config_invalid`. */
 export function readRunnerOptions(options: RunnerOptions): Read {
   const check = checkOptions(options);
   const {

@@ -152,7 +152,7 @@ export type HandshakeOptions = {
 
 type Read = { webhooks: WebhooksToml; postern: PosternToml; warnings: readonly string[] };
 
-/** The options as a checked configuration. Throws `start.config_invalid`. */
+/** @internal The options as a checked configuration. Throws `start.config_invalid`. */
 export function readWebhooksOptions(options: WebhooksGatewayOptions): Read {
   const check = checkOptions(options);
   const postern = readCommon(check, options, "requests");

@@ -93,7 +93,7 @@ type Read = { x402: X402Toml; prices: PriceList; postern: PosternToml; warnings:
 
 const OWN = [...COMMON, "jobs", "authorize", "bindAddress"];
 
-/** The options as a checked configuration. Throws `start.config_invalid`. */
+/** @internal The options as a checked configuration. Throws `start.config_invalid`. */
 export function readX402Options(options: X402GatewayOptions): Read {
   const check = checkOptions(options);
   const postern = readCommon(check, options, "requests");

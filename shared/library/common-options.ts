@@ -54,7 +54,7 @@ export type HttpOptions = {
   connections?: number;
 };
 
-/** The names of the options that `readCommon` reads. */
+/** @internal The names of the options that `readCommon` reads. */
 export const COMMON = [
   "redis",
   "durability",
@@ -74,7 +74,7 @@ type More = {
 
 type Path = readonly PropertyKey[];
 
-/** The options of `postern.toml`, with its defaults. */
+/** @internal The options of `postern.toml`, with its defaults. */
 export function readCommon(
   check: OptionCheck,
   options: Partial<GatewayOptions>,

@@ -23,7 +23,7 @@ export type JobOptions = {
 const ids = z.object({ serviceId: id, jobIndex: z.int().min(0).max(JOB_INDEX_MAX) });
 const rows = z.array(z.looseObject(ids.shape));
 
-/** The jobs by their keys. `problemsOf` finds more, by the paths of `job_pricing.toml`. */
+/** @internal The jobs by their keys. `problemsOf` finds more, by the paths of `job_pricing.toml`. */
 export function readJobs(
   check: OptionCheck,
   jobs: unknown,

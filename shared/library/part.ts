@@ -47,7 +47,7 @@ type Life = {
   graceMs: number;
 };
 
-/** The life of a part that takes work from elsewhere than a server. */
+/** @internal The life of a part that takes work from elsewhere than a server. */
 export function createPart({ firstCheck, readiness, stop, end, connection, graceMs: usual }: Life): Part {
   let giveUp: (reason: AppError) => void = () => {};
   const ended = new Promise<never>((_, reject) => {
@@ -87,7 +87,7 @@ type Served = Life & {
   log: Logger;
 };
 
-/** The life of a part that answers requests. */
+/** @internal The life of a part that answers requests. */
 export function createServedPart({ handler, mountPath, ...life }: Served): ServedPart {
   const { requestTimeoutMs = 15_000, connectionsMax = 4096, log } = life;
   const servers: Listening[] = [];

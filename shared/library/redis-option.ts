@@ -35,7 +35,7 @@ const WHY: Readonly<Record<Need, string>> = {
   work: "calls wait for Redis to return",
 };
 
-/** Why this is no Redis that a part can use; undefined if it is. A URL is checked by the rule of `[redis] url`. */
+/** @internal Why this is no Redis that a part can use; undefined if it is. A URL is checked by the rule of `[redis] url`. */
 export function redisProblem(redis: unknown, need: Need): string | undefined {
   if (typeof redis === "string") return undefined;
   if (redis === undefined) return "is missing: a redis:// URL, or a connection of ioredis";
@@ -47,7 +47,7 @@ export function redisProblem(redis: unknown, need: Need): string | undefined {
   return `must be made with ${wrong.map(([setting]) => setting).join(", ")}: so ${WHY[need]}`;
 }
 
-/** Connects, or takes the host's connection, which `close` leaves open. `url` is the checked one. */
+/** @internal Connects, or takes the host's connection, which `close` leaves open. `url` is the checked one. */
 export function openConnection(redis: RedisOption, url: Secret, need: Need, log: Logger): Connection {
   if (typeof redis !== "string") {
     if (redis.status === "wait") redis.connect().catch(() => {}); // lazyConnect: nothing else would
