@@ -87,6 +87,8 @@ export function readProducerOptions(options: ProducerOptions): Read {
 function checkTarget(check: OptionCheck, { inject, runner, runners, jobs = {} }: ProducerOptions): void {
   if (inject === undefined && runner === undefined)
     check.reportOption("inject", "is missing: it, or runner, says where calls go");
+  // In the file it has a default, which here would hide that it was forgotten.
+  if (runner !== undefined && runner?.url === undefined) check.reportOption("runner.url", "is missing");
   if (inject === undefined) return;
   if (typeof inject !== "function") check.reportOption("inject", "must be a function");
   if (runner !== undefined) check.reportOption("runner", "stands beside inject: give one of the two");
