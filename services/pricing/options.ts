@@ -13,8 +13,9 @@ import {
 } from "../../shared/library/common-options.ts";
 import { type JobOptions, readJobs } from "../../shared/library/job-options.ts";
 import { checkOptions, tableOf } from "../../shared/library/option-check.ts";
+import { toOptionWarning } from "../../shared/library/option-names.ts";
 import type { DomainOptions, TokenOptions } from "../../shared/library/token-options.ts";
-import { tooCheap } from "../../shared/pricing/load-pricing-config.ts";
+import { pricingWarnings, tooCheap } from "../../shared/pricing/pricing-checks.ts";
 import type { DurabilityMode } from "../../shared/redis/server-state.ts";
 
 /** The options of `createPricingService`: the keys of `pricing.toml` in camelCase, and the jobs. */
@@ -46,6 +47,7 @@ type Read = {
   jobs: PriceList;
   tokens: readonly AcceptedToken[];
   postern: PosternToml;
+  warnings: readonly string[];
 };
 
 /** @internal The options as a checked configuration. Throws `start.config_invalid`. */
@@ -65,7 +67,8 @@ export function readPricingOptions(options: PricingOptions): Read {
     placeOf: (path) => ["settlement", ...path],
   });
   const tokens = settlement?.accepted_tokens ?? [];
-  return check.checked(postern && pricing && jobs && { postern, pricing, jobs, tokens });
+  const warnings = pricing && jobs ? pricingWarnings(pricing, jobs).map(toOptionWarning) : [];
+  return check.checked(postern && pricing && jobs && { postern, pricing, jobs, tokens, warnings });
 }
 
 function ratesIn(settlement: unknown) {

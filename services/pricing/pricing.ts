@@ -60,8 +60,9 @@ export type PricingService = ServedPart & {
  * on answering after `stop()`, until `close()`.
  */
 export function createPricingService(options: PricingOptions): PricingService {
-  const { pricing, jobs, tokens, postern } = readPricingOptions(options);
+  const { pricing, jobs, tokens, postern, warnings } = readPricingOptions(options);
   const { log = silentLogger, mountPath, settlement } = options;
+  for (const warning of warnings) log.warn("config.warning", { warning });
   const connection = openConnection(options.redis, postern.redis.url, "requests", log);
   const { redis } = connection;
   const plain = composePricingService({

@@ -1,5 +1,5 @@
+import { budgetProblems, forwardedMetadata, largestBodies } from "../../shared/config/between-files.ts";
 import { id } from "../../shared/config/fields.ts";
-import { budgetProblems, forwardedMetadata, largestBodies } from "../../shared/config/load-config.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import { secretWarnings } from "../../shared/config/secret-warnings.ts";
 import { repeatedPaths, type WebhooksToml, webhooksToml } from "../../shared/config/webhooks-toml.ts";

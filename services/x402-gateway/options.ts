@@ -1,5 +1,5 @@
+import { budgetProblems } from "../../shared/config/between-files.ts";
 import type { PriceList } from "../../shared/config/job-pricing-toml.ts";
-import { budgetProblems } from "../../shared/config/load-config.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import { type X402Toml, x402Problems, x402Toml } from "../../shared/config/x402-toml.ts";
 import { COMMON, type GatewayOptions, readCommon } from "../../shared/library/common-options.ts";
@@ -7,8 +7,8 @@ import { type JobOptions, readJobs } from "../../shared/library/job-options.ts";
 import { checkOptions, tableOf } from "../../shared/library/option-check.ts";
 import { toOptionWarning } from "../../shared/library/option-names.ts";
 import type { DomainOptions, RateOptions, TokenOptions } from "../../shared/library/token-options.ts";
-import { ratesOf, x402Warnings } from "../../shared/pricing/load-x402-config.ts";
 import { priceProblems } from "../../shared/pricing/prices.ts";
+import { ratesOf, x402Warnings } from "../../shared/pricing/x402-checks.ts";
 import type { Authorize } from "./facilitator/authorize.ts";
 
 /** The options of `createX402Gateway`: the keys of `x402.toml` in camelCase, the jobs, and what all gateways have. */
