@@ -63,7 +63,7 @@ export function readRunnerOptions(options: RunnerOptions): Read {
     limits,
     mountPath,
   } = options;
-  if (typeof jobs?.find !== "function") check.reportOption("jobs", "must be what createRouter() makes");
+  if (typeof jobs?.job !== "function") check.reportOption("jobs", "must be what createRouter() makes");
   if (!Array.isArray(secrets)) check.reportOption("secrets", "must be an array");
   if (bodyBytesMax !== undefined)
     check.read({ schema: z.int().min(0), table: bodyBytesMax, placeOf: () => ["bodyBytesMax"] });

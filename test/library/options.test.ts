@@ -286,7 +286,7 @@ const wrong: [keyof typeof makers, string, object, RegExp][] = [
   ],
   ["producer", "an option that does not exist", { slots: 3 }, /^slots: unknown option/],
   ["producer", "an origin that does not exist", { origins: ["mail"] }, /^origins\[0\]: must be/],
-  ["runner", "no router", { jobs: {} }, /^jobs: must be what createRouter\(\) makes$/],
+  ["runner", "no router", { jobs: [] }, /^jobs: must be what createRouter\(\) makes$/],
   ["runner", "an empty secret", { secrets: [SECRET, ""] }, /^secrets\[1\]: is empty$/],
   ["runner", "one secret that is no list", { secrets: SECRET }, /^secrets: must be an array$/],
   [
