@@ -14,6 +14,8 @@ type File<Schema extends z.ZodType> = {
   schema: Schema;
   /** If the file is absent, the result is `undefined` instead of a file without keys. */
   optional?: boolean;
+  /** The unchecked table without what its reader does not need. */
+  narrowed?: (table: unknown) => unknown;
   /** Finds what the schema does not report once it has found other problems; it takes the unchecked table. */
   problemsIn?: (table: unknown) => readonly Problem[];
 };
@@ -75,11 +77,11 @@ export function openConfigDir(dir: string) {
     table,
 
     /** The checked file; undefined if it is absent and optional, or if anything in it is wrong. */
-    read<Schema extends z.ZodType>({ name, schema, optional, problemsIn }: File<Schema>) {
+    read<Schema extends z.ZodType>({ name, schema, optional, narrowed, problemsIn }: File<Schema>) {
       if (optional && !existsSync(join(dir, name))) return undefined;
       const raw = table(name);
       if (raw === undefined) return undefined;
-      const result = schema.safeParse(raw, { error: messageFor });
+      const result = schema.safeParse(narrowed?.(raw) ?? raw, { error: messageFor });
       report(name, [...(result.error?.issues.flatMap(problemsOf) ?? []), ...(problemsIn?.(raw) ?? [])]);
       return result.data;
     },

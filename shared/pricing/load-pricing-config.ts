@@ -1,10 +1,9 @@
 import { openConfigDir } from "../config/config-dir.ts";
 import { type JobPrice, type PriceList, parseJobPricing } from "../config/job-pricing-toml.ts";
-import { type Config, readConfig } from "../config/load-config.ts";
+import { type Config, type LoadOptions, readConfig } from "../config/load-config.ts";
 import { type PricingToml, pricingToml, tooCheapToQuote } from "../config/pricing-toml.ts";
 import type { Problem } from "../config/problem.ts";
 import { secretWarnings } from "../config/secret-warnings.ts";
-import type { Env } from "../config/secrets.ts";
 import { jobKey } from "../job-call/job-ids.ts";
 import { QUOTED_JOB_INDEX_MAX } from "./job-quote.ts";
 import { CLOCK_SKEW_SECS, DIFFICULTY_BEARABLE } from "./proof-of-work.ts";
@@ -20,9 +19,9 @@ export type PricingConfig = Config & {
 };
 
 /** Like `loadConfig`, with the files of the pricing engine: one error lists the problems of all files. */
-export function loadPricingConfig({ dir, env }: { dir: string; env: Env }): PricingConfig {
+export function loadPricingConfig({ dir, env, reader }: LoadOptions): PricingConfig {
   const files = openConfigDir(dir);
-  const config = readConfig(files, env);
+  const config = readConfig(files, env, reader);
   const pricing = files.read({ name: PRICING, schema: pricingToml(env), optional: true });
   const { jobs, problems } = parseJobPricing(files.table(JOB_PRICING) ?? {}, dir);
   files.report(JOB_PRICING, [...problems, ...(files.has(PRICING) ? tooCheap(jobs.values()) : [])]);

@@ -3,10 +3,9 @@ import { openConfigDir } from "../config/config-dir.ts";
 import { decimals, markupBps, rate } from "../config/evm-fields.ts";
 import { isLoopback } from "../config/fields.ts";
 import { type PriceList, parseJobPricing } from "../config/job-pricing-toml.ts";
-import { budgetProblems, type Config, readConfig } from "../config/load-config.ts";
+import { budgetProblems, type Config, type LoadOptions, readConfig } from "../config/load-config.ts";
 import { fixedRateIn } from "../config/rate-source.ts";
 import { secretWarnings } from "../config/secret-warnings.ts";
-import type { Env } from "../config/secrets.ts";
 import { withTokenDefaults, type X402Toml, x402Problems, x402Toml } from "../config/x402-toml.ts";
 import { jobKey } from "../job-call/job-ids.ts";
 import { clientWarnings } from "./client-limits.ts";
@@ -24,9 +23,9 @@ export type X402Config = Config & {
 };
 
 /** Like `loadConfig`, with the files of the x402 gateway: one error lists the problems of all files. */
-export function loadX402Config({ dir, env }: { dir: string; env: Env }): X402Config {
+export function loadX402Config({ dir, env, reader }: LoadOptions): X402Config {
   const files = openConfigDir(dir);
-  const config = readConfig(files, env);
+  const config = readConfig(files, env, reader);
   const x402 = files.read({ name: X402, schema: x402Toml(env), optional: true, problemsIn: x402Problems });
   if (config !== undefined && x402 !== undefined)
     files.report(
