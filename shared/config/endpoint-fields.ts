@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { Scheme } from "../senders/description.ts";
+import { PRESETS } from "../senders/presets.ts";
 import { didYouMean } from "../text/near.ts";
 import { addressRange, headerName, headerText, id, isTable, rateLimit, visibleAscii } from "./fields.ts";
 import { handshakes } from "./handshake-toml.ts";
@@ -71,7 +72,10 @@ const username = visibleAscii.regex(/^[^:]*$/, "must not hold a colon, which end
 const everyEndpoint = (env: Env) => ({
   path,
   /** A name in PRESETS: what it says is merged in before. */
-  preset: z.string().optional(),
+  preset: z
+    .string()
+    .meta({ writtenAs: z.enum(Object.keys(PRESETS)) })
+    .optional(),
   job_id: id.optional(),
   route_by: routeBy.optional(),
   name: headerText.optional(),

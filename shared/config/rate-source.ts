@@ -113,12 +113,13 @@ export function ratePerNativeUnit(env: Env) {
   const table = z.discriminatedUnion("source", [...singles(env), median(env)], {
     error: ({ input }) => `must name a source: ${oneOf(NAMES)}${meant(input, NAMES)}`,
   });
-  return z.unknown().transform((value, context) => {
+  const written = z.unknown().transform((value, context) => {
     const read = (isTable(value) ? table : rate).safeParse(value, { error: messageFor });
     if (read.success) return plainIfFixed(read.data);
     for (const issue of read.error.issues) context.issues.push({ ...issue, input: value } as Issue);
     return z.NEVER;
   });
+  return written.meta({ writtenAs: z.union([rate, table]) });
 }
 
 function plainIfFixed(source: string | RateSource): string | LiveSource {
