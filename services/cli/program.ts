@@ -8,6 +8,7 @@ import { DIFFICULTY_BEARABLE } from "../../shared/pricing/proof-of-work.ts";
 import type { CheckOptions } from "./check-config.ts";
 import { addEndpoint } from "./endpoint/command.ts";
 import { addFailed } from "./failed/command.ts";
+import { addInit } from "./init/command.ts";
 import { addJobs } from "./jobs/command.ts";
 import {
   bindAddress,
@@ -49,6 +50,7 @@ export function buildProgram(deps: ProgramDeps): Command {
       throw error;
     });
   program.hook("preAction", (_program, command) => checkEnvironment(command, deps));
+  addInit(program, deps);
   addServices(program, deps);
   addDev(program, deps);
   addDevnet(program, deps);
