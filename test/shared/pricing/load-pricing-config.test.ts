@@ -126,7 +126,7 @@ describe("what is refused", () => {
     [
       "an address without a port",
       `${key}\nbind_address = "0.0.0.0"\n${DOMAIN}`,
-      /bind_address: must be "host:port"/,
+      /bind_address: has no port: must be "host:port"/,
     ],
     [
       "an http address that is true",
