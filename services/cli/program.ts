@@ -1,10 +1,14 @@
-import { Command, type CommanderError, Help } from "commander";
+import { Command, CommanderError, Help } from "commander";
+import type { Env } from "../../shared/config/secrets.ts";
+import { messageOf } from "../../shared/errors/app-error.ts";
 import { JOB_INDEX_MAX } from "../../shared/job-call/job-ids.ts";
+import { environmentWarnings, failpointOf, logLevelOf } from "../../shared/lifecycle/environment.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { DIFFICULTY_BEARABLE } from "../../shared/pricing/proof-of-work.ts";
 import type { CheckOptions } from "./check-config.ts";
 import { addEndpoint } from "./endpoint/command.ts";
 import { addFailed } from "./failed/command.ts";
+import { addInit } from "./init/command.ts";
 import { addJobs } from "./jobs/command.ts";
 import {
   bindAddress,
@@ -45,6 +49,8 @@ export function buildProgram(deps: ProgramDeps): Command {
       deps.exitWith(error.exitCode === 0 ? EXIT.ok : EXIT.usage);
       throw error;
     });
+  program.hook("preAction", (_program, command) => checkEnvironment(command, deps));
+  addInit(program, deps);
   addServices(program, deps);
   addDev(program, deps);
   addDevnet(program, deps);
@@ -59,6 +65,31 @@ export function buildProgram(deps: ProgramDeps): Command {
   addStatus(program, deps);
   addCheckConfig(program, deps);
   return program;
+}
+
+/** The commands that run as processes of their own, and say in their log what others say on stderr. */
+const SERVICES = ["webhooks", "x402", "pricing", "producer", "runner", "dev", "devnet"];
+
+/** Ends a command with 3 if a variable is wrong. Services see to that themselves. */
+function checkEnvironment(command: Command, { env, printError, exitWith }: ProgramDeps): void {
+  if (SERVICES.includes(command.name()) && command.parent?.parent === null) return;
+  const { configDir } = command.opts<{ configDir?: string }>();
+  for (const warning of environmentWarnings(env, configDir)) printError(`warning: ${warning}\n`);
+  const problem = environmentProblem(env);
+  if (problem === undefined) return;
+  printError(`${problem}\n`);
+  exitWith(EXIT.config);
+  throw new CommanderError(EXIT.config, "postern.environment", problem);
+}
+
+function environmentProblem(env: Env): string | undefined {
+  try {
+    logLevelOf(env);
+    failpointOf(env);
+    return undefined;
+  } catch (error) {
+    return messageOf(error);
+  }
 }
 
 /** A command's name and arguments in the list of commands. Only the first of many arguments is shown, to leave room. */

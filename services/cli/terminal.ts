@@ -11,6 +11,8 @@ export type Terminal = {
   canAsk: boolean;
   /** Resolves with the trimmed answer; empty after Ctrl-C or Ctrl-D. */
   ask(question: string): Promise<string>;
+  /** The same, undefined after Ctrl-C or Ctrl-D: where an empty answer means something. */
+  prompt(question: string): Promise<string | undefined>;
   writeBytes(bytes: Uint8Array): void;
 };
 
@@ -21,22 +23,25 @@ export function createTerminal({ stdin, stdout, stderr }: Streams): Terminal {
     columns: stdout.isTTY === true ? stdout.columns : undefined,
     drawsProgress: stderr.isTTY === true,
     canAsk: stdin.isTTY === true,
-    async ask(question) {
-      const lines = createInterface({ input: stdin, output: stderr });
-      const leave = new AbortController();
-      lines.on("SIGINT", () => leave.abort());
-      lines.on("close", () => leave.abort());
-      try {
-        return (await lines.question(question, { signal: leave.signal })).trim();
-      } catch (error) {
-        if (!leave.signal.aborted) throw error;
-        return "";
-      } finally {
-        lines.close();
-      }
-    },
+    ask: async (question) => (await prompt(question)) ?? "",
+    prompt,
     writeBytes: (bytes) => void stdout.write(bytes),
   };
+
+  async function prompt(question: string): Promise<string | undefined> {
+    const lines = createInterface({ input: stdin, output: stderr });
+    const leave = new AbortController();
+    lines.on("SIGINT", () => leave.abort());
+    lines.on("close", () => leave.abort());
+    try {
+      return (await lines.question(question, { signal: leave.signal })).trim();
+    } catch (error) {
+      if (!leave.signal.aborted) throw error;
+      return undefined;
+    } finally {
+      lines.close();
+    }
+  }
 }
 
 /** The operator at this terminal as `user@host`, for the audit. A container's user may have no name. */

@@ -1,8 +1,8 @@
-import { loadConfig } from "../../shared/config/load-config.ts";
+import { loadPostern } from "../../shared/config/load-config.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
-import type { WebhooksToml } from "../../shared/config/webhooks-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
+import { logLevelOf } from "../../shared/lifecycle/environment.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { createProcessLogger, type ProcessLogger } from "../../shared/log/pino-logger.ts";
@@ -15,9 +15,8 @@ import type { ProgramDeps } from "./program-deps.ts";
 type Session = {
   redis: Redis;
   partition: Partition;
+  /** Without the secrets of runners. */
   postern: PosternToml;
-  /** Absent without the file. */
-  webhooks: WebhooksToml | undefined;
   /** JSON lines on stderr, or nothing if stderr is a screen. Flush it before you write to stderr yourself. */
   log: ProcessLogger;
 };
@@ -38,8 +37,8 @@ export async function withRedis(
   work: (session: Session) => Promise<number>,
 ): Promise<number> {
   try {
-    const { postern, webhooks } = loadConfig({ dir: configDir, env });
-    const level = env["POSTERN_LOG_LEVEL"] ?? "info";
+    const { postern } = loadPostern({ dir: configDir, env, reader: "command" });
+    const level = logLevelOf(env);
     const log = terminal.drawsProgress
       ? { ...silentLogger, async flush() {} }
       : createProcessLogger("cli", { pretty: false, level, to: "stderr" });
@@ -49,7 +48,7 @@ export async function withRedis(
       await connected(redis, postern.redis.url);
       const partition = partitionOf(redis);
       await checkLayout(partition);
-      return await work({ redis, partition, postern, webhooks, log });
+      return await work({ redis, partition, postern, log });
     } finally {
       redis.disconnect();
       await log.flush();

@@ -9,7 +9,7 @@ import type { ComposedService } from "./pricing.ts";
  */
 const { argv, env } = process;
 const [configDir = "config"] = argv.slice(2);
-const { x402 } = loadX402Config({ dir: configDir, env });
+const { x402 } = loadX402Config({ dir: configDir, env, reader: "gateway" });
 
 function withSettlement(
   service: ComposedService,

@@ -1,6 +1,7 @@
 import { type AppError, messageOf, stackOf, toAppError } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
 import { createProcessLogger } from "../log/pino-logger.ts";
+import { environmentWarnings, failpointOf, logLevelOf } from "./environment.ts";
 import { armFailpoint } from "./failpoint.ts";
 
 /** What every process is started with. */
@@ -17,14 +18,17 @@ export const EXIT = { ok: 0, failed: 1, usage: 2, config: 3 } as const;
  */
 export async function runService(
   name: string,
-  { env, pretty }: ServiceOptions,
+  { env, pretty, configDir }: ServiceOptions & { configDir?: string | undefined },
   start: (service: Service) => Promise<{ fatal?: Promise<void> }>,
 ): Promise<number> {
-  const log = createProcessLogger(name, { pretty, level: env["POSTERN_LOG_LEVEL"] ?? "info" });
+  const level = levelOf(env);
+  const log = createProcessLogger(name, { pretty, level: typeof level === "string" ? level : "info" });
   const shutdown = new Shutdown();
-  armFailpoint(env["POSTERN_FAILPOINT"]);
   let exitCode: number = EXIT.ok;
   try {
+    if (typeof level !== "string") throw level.wrong;
+    armFailpoint(failpointOf(env));
+    for (const warning of environmentWarnings(env, configDir)) log.warn("config.warning", { warning });
     const stopped = stopSignal();
     const { fatal } = await start({ log, shutdown });
     const failed = new Promise<never>((_, reject) => fatal?.catch(reject));
@@ -37,6 +41,15 @@ export async function runService(
   log.info("service.stopped", { exitCode });
   await log.flush();
   return clean ? exitCode : EXIT.failed;
+}
+
+/** The level to log at, or why there is none: a wrong one is logged too. */
+function levelOf(env: NodeJS.ProcessEnv): string | { wrong: unknown } {
+  try {
+    return logLevelOf(env);
+  } catch (wrong) {
+    return { wrong };
+  }
 }
 
 function refuse(log: Logger, error: AppError): number {

@@ -291,6 +291,6 @@ test("dev exits with 3 on a configuration with problems, and names its files", a
   expect(await dev.exit).toEqual({ code: 3, signal: null });
   const [failed] = dev.events("service.failed");
   expect(failed?.["reason"]).toContain(
-    `${postern.configDir}/webhooks.toml: endpoints[0] (/own).secret: is missing`,
+    `${postern.configDir}/webhooks.toml:1: endpoint /own: secret: is missing`,
   );
 });
