@@ -3,9 +3,9 @@ import { AppError } from "../../shared/errors/app-error.ts";
 
 /**
  * What listens on this machine, in the order of its port from --port-base on, and where it listens without that: 0 is any
- * port. docs/operations.md has the same table.
+ * port. docs/dev.md has the same table.
  */
-const PLACES = {
+export const PLACES = {
   webhooks: { what: "the webhooks gateway", usual: 9090 },
   x402: { what: "the x402 gateway", usual: 8402 },
   runner: { what: "the runner", usual: 8645 },

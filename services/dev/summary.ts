@@ -147,9 +147,12 @@ export function describe(summary: DevSummary): string {
 function runnerRows({ runner, ownRunner, probes }: DevSummary): string[] {
   if (ownRunner === undefined) return [row("runner", runner, `ready: ${probes.runner}`)];
   const { answers, secret } = ownRunner;
+  const signed =
+    secret === undefined ? "runner.secret of your postern.toml" : "this secret, for its terminal:";
   return [
     row("your runner", runner, answers ? "" : "nothing answers there yet: calls wait until it does"),
-    row("", `signed with ${secret ?? "runner.secret of your postern.toml"}  (docs/runner.md)`),
+    row("", `its calls are signed with ${signed}`),
+    ...(secret === undefined ? [] : [row("", `export POSTERN_RUNNER_SECRET=${secret}`)]),
   ];
 }
 

@@ -1,9 +1,10 @@
 import { once } from "node:events";
-import { cpSync, writeFileSync } from "node:fs";
+import { cpSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { PLACES } from "../../../services/dev/ports.ts";
 import { createDevPayments, newDevSecrets } from "../../../shared/dev/config.ts";
 import { freePort } from "../../../shared/dev/free-port.ts";
 import { useEnds } from "../../fixtures/ends.ts";
@@ -118,4 +119,13 @@ test("a relative --config-dir is read from the folder that dev is started in", a
   const dev = startDev(postern, ["--config-dir", "mine"], { cwd });
   expect((await dev.exit).code).toBe(3);
   expect(dev.events("service.failed")[0]?.["reason"]).toContain("mine/webhooks.toml");
+});
+
+test("docs/dev.md lists the ports from the base on as dev gives them, and the usual ones", () => {
+  const page = readFileSync(new URL("../../../docs/dev.md", import.meta.url), "utf8");
+  const rows = page.matchAll(/^\| base(?:\+(\d+))? \| (.*) \| (.*) \|$/gm);
+  const listed = [...rows].map(([, offset = "0", what, usual]) => [Number(offset), what, usual]);
+  expect(listed).toEqual(
+    Object.values(PLACES).map(({ what, usual }, i) => [i, what, usual === 0 ? "any" : String(usual)]),
+  );
 });
