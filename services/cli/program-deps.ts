@@ -22,7 +22,12 @@ export type ProgramDeps = {
       controlPort: number;
       blockTimeMs: number;
     }): Promise<number>;
-    dev(options: { configDir: string | undefined; serviceId: string | undefined }): Promise<number>;
+    dev(options: {
+      configDir: string | undefined;
+      serviceId: string | undefined;
+      runner: URL | undefined;
+      portBase: number | undefined;
+    }): Promise<number>;
   };
   terminal: Terminal;
   print: (text: string) => void;

@@ -140,13 +140,26 @@ function withAddresses<Options extends { bindAddress?: string; opsAddress?: stri
   return { ...options, bindAddress: options.bindAddress, opsAddress: options.opsAddress };
 }
 
+type DevOptions = { configDir?: string; serviceId?: string; runner?: URL; portBase?: number };
+
+/** Leaves room for all that dev starts. */
+const PORT_BASE_MAX = 65_500;
+
 function addDev(program: Command, { services, exitWith }: ProgramDeps): void {
   program
     .command("dev")
     .description("run everything on this machine, with a private Redis")
     .option("--config-dir <dir>", "where the configuration is; without it an example is made")
     .option("--service-id <n>", "the service all calls belong to")
-    .action(async ({ configDir, serviceId }) => exitWith(await services.dev({ configDir, serviceId })));
+    .option("--runner <url>", "your own runner, which dev does not start", parseUrl)
+    .option(
+      "--port-base <n>",
+      "give everything that listens a fixed port, from this one on",
+      wholeNumber("a port base", { min: 1, max: PORT_BASE_MAX }),
+    )
+    .action(async ({ configDir, serviceId, runner, portBase }: DevOptions) =>
+      exitWith(await services.dev({ configDir, serviceId, runner, portBase })),
+    );
 }
 
 function addDevnet(program: Command, { services, exitWith }: ProgramDeps): void {
