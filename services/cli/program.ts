@@ -24,6 +24,7 @@ import type { QuoteOptions } from "./quote.ts";
 import type { RatesOptions } from "./rates.ts";
 import { addRejected } from "./rejected/command.ts";
 import type { StatusOptions } from "./status.ts";
+import { addTail } from "./tail/command.ts";
 
 const EXIT_CODES = `
 Exit codes:
@@ -57,6 +58,7 @@ export function buildProgram(deps: ProgramDeps): Command {
   addQuote(program, deps);
   addRates(program, deps);
   addStatus(program, deps);
+  addTail(program, deps);
   addCheckConfig(program, deps);
   return program;
 }

@@ -1,4 +1,5 @@
 import { hostname } from "node:os";
+import { tellFollowers } from "../../shared/events/publish.ts";
 import type { Origin } from "../../shared/job-call/job-call.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { createCallRecords } from "../../shared/queue/call-record.ts";
@@ -60,10 +61,11 @@ export type Producer = {
  * producers may run. A call is offered at least once, always under the same idempotency key.
  */
 export function createProducer(options: ProducerOptions): Producer {
-  const { redis, log, origins, clock = systemClock, concurrency = 100, lockMs = 20_000 } = options;
+  const { redis, origins, clock = systemClock, concurrency = 100, lockMs = 20_000 } = options;
   const { isAway = () => false, onRunnerChange, limits } = options;
   const workerId = `${hostname()}:${process.pid}:${clock().toString(36)}`;
   const partition = partitionOf(redis);
+  const log = tellFollowers(options.log, { partition, service: "producer", clock });
   const jobs = openJobs(partition);
   const deliver = createDeliver({
     inject: options.inject,
@@ -102,6 +104,7 @@ export function createProducer(options: ProducerOptions): Producer {
     close: async (graceMs) => {
       await consumer.close(graceMs);
       await heartbeat.stop();
+      log.stop();
       log.info("producer.stopped", { workerId });
     },
   };

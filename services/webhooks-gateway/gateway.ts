@@ -1,6 +1,7 @@
 import type { IncomingMessage, RequestListener } from "node:http";
 import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
 import type { WebhooksToml } from "../../shared/config/webhooks-toml.ts";
+import { tellFollowers } from "../../shared/events/publish.ts";
 import { createAccept } from "../../shared/gateway/accept.ts";
 import type { Admission } from "../../shared/gateway/admission.ts";
 import { type Gateway, type IngressOptions, openIngress } from "../../shared/gateway/ingress.ts";
@@ -37,8 +38,9 @@ export type WebhooksGateway = Gateway & {
 
 /** The webhooks gateway, to be mounted in any process. It holds no state that two replicas would have to share. */
 export function createWebhooksGateway(options: GatewayOptions): WebhooksGateway {
-  const { webhooks, redis, log, clock = systemClock } = options;
+  const { webhooks, redis, serviceId, clock = systemClock } = options;
   const partition = partitionOf(redis);
+  const log = tellFollowers(options.log, { partition, service: "webhooks", about: { serviceId }, clock });
   const {
     admission,
     largePartition,
@@ -76,6 +78,7 @@ export function createWebhooksGateway(options: GatewayOptions): WebhooksGateway 
     close() {
       overLimit.flush();
       unlogged.flush();
+      log.stop();
       close();
     },
   };

@@ -2,6 +2,7 @@ import type { IncomingMessage } from "node:http";
 import type { PriceList } from "../../shared/config/job-pricing-toml.ts";
 import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
 import { createEthCall } from "../../shared/ethereum/rpc.ts";
+import { tellFollowers } from "../../shared/events/publish.ts";
 import { type Gateway, type IngressOptions, openIngress } from "../../shared/gateway/ingress.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
@@ -77,7 +78,7 @@ export type X402Gateway = Gateway & {
 
 /** The payment gateway, to be mounted in any process. What two replicas have to agree on is in Redis or on the chain. */
 export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
-  const { x402, prices, metadataPrefix, redis, log, authorize, clock = systemClock } = options;
+  const { x402, prices, metadataPrefix, redis, authorize, clock = systemClock } = options;
   const settleTimeoutMs = x402.settle_timeout_secs * 1000;
   const maxTimeoutMs = x402.max_timeout_secs * 1000;
   const openMax = x402.open_payments_per_payer;
@@ -87,6 +88,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
 
   // What it stands on: the queue, the journal, chains, facilitators and rates.
   const partition = partitionOf(redis);
+  const log = tellFollowers(options.log, { partition, service: "x402", clock });
   const ingress = openIngress("x402", partition, options);
   const { largePartition, admission, beginWrite, firstCheck, isUsable, pressure, bodies, close } = ingress;
   const partyOf = (req: IncomingMessage) => addressKey(ingress.clientAddressOf(req));
@@ -269,6 +271,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
       await reconciler.stop();
       rates.close();
       await Promise.all([facilitators.close(), chains.close()]);
+      log.stop();
       close();
     },
   };
