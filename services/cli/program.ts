@@ -23,6 +23,7 @@ import type { ProgramDeps } from "./program-deps.ts";
 import type { QuoteOptions } from "./quote.ts";
 import type { RatesOptions } from "./rates.ts";
 import { addRejected } from "./rejected/command.ts";
+import { addSend } from "./send/command.ts";
 import type { StatusOptions } from "./status.ts";
 import { addTail } from "./tail/command.ts";
 
@@ -53,6 +54,7 @@ export function buildProgram(deps: ProgramDeps): Command {
   addJobs(program, deps);
   addRejected(program, deps);
   addEndpoint(program, deps);
+  addSend(program, deps);
   addPayments(program, deps);
   addPay(program, deps);
   addQuote(program, deps);
