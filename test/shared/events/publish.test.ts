@@ -10,7 +10,7 @@ import { partitionOf } from "../../../shared/redis/partition.ts";
 import { whenReady } from "../../../shared/redis/ready.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { useEnds } from "../../fixtures/ends.ts";
-import { useRedis } from "../../fixtures/redis.ts";
+import { keys, useRedis } from "../../fixtures/redis.ts";
 
 const ends = useEnds();
 const redis = useRedis();
@@ -87,6 +87,7 @@ test("a follower that ends leaves the others theirs", async () => {
   const second = await aFollower();
   await second.following.noticed;
   await second.following.stop();
+  expect(await redis.client.exists(keys.followed)).toBe(1);
   log.info("call.injected", injected("c_1"));
   await eventually("the first sees it", () => first.events.length === 1);
 });
