@@ -93,7 +93,7 @@ export function collectCallId(text: string, before: string[] = []): string[] {
   return before.includes(id) ? before : [...before, id];
 }
 
-function parseCallId(text: string): string {
+export function parseCallId(text: string): string {
   if (CALL_ID.test(text)) return text;
   throw new InvalidArgumentError("a call id is c_ and 32 lower-case hex digits");
 }

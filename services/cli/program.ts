@@ -27,7 +27,9 @@ import type { ProgramDeps } from "./program-deps.ts";
 import type { QuoteOptions } from "./quote.ts";
 import type { RatesOptions } from "./rates.ts";
 import { addRejected } from "./rejected/command.ts";
+import { addSend } from "./send/command.ts";
 import type { StatusOptions } from "./status.ts";
+import { addTail } from "./tail/command.ts";
 
 const EXIT_CODES = `
 Exit codes:
@@ -58,11 +60,13 @@ export function buildProgram(deps: ProgramDeps): Command {
   addJobs(program, deps);
   addRejected(program, deps);
   addEndpoint(program, deps);
+  addSend(program, deps);
   addPayments(program, deps);
   addPay(program, deps);
   addQuote(program, deps);
   addRates(program, deps);
   addStatus(program, deps);
+  addTail(program, deps);
   addCheckConfig(program, deps);
   return program;
 }
