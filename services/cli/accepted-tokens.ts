@@ -1,5 +1,5 @@
 import type { AcceptedToken } from "../../shared/config/x402-toml.ts";
-import { toAppError } from "../../shared/errors/app-error.ts";
+import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 
@@ -11,9 +11,11 @@ export function readAcceptedTokens(
   try {
     const { x402 } = loadX402Config({ dir: configDir, env });
     if (x402 !== undefined) return x402.accepted_tokens;
-    printError(`${configDir}/x402.toml: there is no such file\n`);
+    printError(
+      new AppError("start.config_invalid", { reason: `${configDir}/x402.toml: there is no such file` }),
+    );
   } catch (thrown) {
-    printError(`${toAppError(thrown).message}\n`);
+    printError(toAppError(thrown));
   }
   return undefined;
 }

@@ -1,6 +1,6 @@
 import { CommanderError } from "commander";
 import { buildProgram } from "../../../services/cli/program.ts";
-import type { ProgramDeps } from "../../../services/cli/program-deps.ts";
+import type { Surroundings } from "../../../services/cli/program-deps.ts";
 
 type RanHere = { code: number | undefined; stdout: string; stderr: string };
 
@@ -13,7 +13,7 @@ export async function runHere(args: readonly string[], env: NodeJS.ProcessEnv = 
   const start = async (): Promise<never> => {
     throw new Error(`a service is started by ${args.join(" ")}`);
   };
-  const deps: ProgramDeps = {
+  const deps: Surroundings = {
     version: "0.0.0",
     env,
     services: {
@@ -22,7 +22,9 @@ export async function runHere(args: readonly string[], env: NodeJS.ProcessEnv = 
     },
     terminal: {
       columns: undefined,
-      drawsProgress: true, // and so keeps no log on the stderr of the tests
+      colours: { stdout: false, stderr: false },
+      drawsProgress: false,
+      redraw() {},
       canAsk: false,
       ask: async () => "",
       writeBytes(bytes) {
