@@ -46,8 +46,9 @@ const program = buildProgram({
   },
 });
 
-// The reader of the output may close it early, as `head` does.
+// The reader of the output may close it early, as `head` does. A terminal that has closed has sent a SIGHUP, which decides.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code === "EIO") return;
   if (error.code !== "EPIPE") throw error;
   process.exit();
 });

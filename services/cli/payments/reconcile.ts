@@ -43,7 +43,8 @@ export function reconcilePayments(
         const outcome = await push(id);
         outcomes.push(outcome);
         if (json) print(jsonLine(toJson(outcome)));
-        say(`${inWords(outcome)}\n`);
+        if (outcome.before === undefined) printError(`${unknown(id)}\n`);
+        else say(`${inWords(outcome, outcome.before)}\n`);
       }
     };
     await Promise.all(Array.from({ length: AT_ONCE }, work));
@@ -111,8 +112,7 @@ function createPush(partition: Partition, deadline: number) {
   };
 }
 
-function inWords({ id, before, state, looked }: Outcome): string {
-  if (before === undefined) return unknown(id);
+function inWords({ id, state, looked }: Outcome, before: PaymentState): string {
   const now = state?.toLowerCase() ?? "gone";
   if (looked === undefined) return `${id}: ${now}; ${nothingToDo(before)}`;
   if (!looked) return `${id}: ${now}; not looked at`;
