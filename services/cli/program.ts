@@ -21,9 +21,11 @@ import {
   serviceId,
   wholeNumber,
 } from "./options.ts";
+import { createOutput } from "./output.ts";
+import { addOutputOptions, isJsonWanted } from "./output-options.ts";
 import { addPay } from "./pay/command.ts";
 import { addPayments } from "./payments/command.ts";
-import type { ProgramDeps } from "./program-deps.ts";
+import type { ProgramDeps, Surroundings } from "./program-deps.ts";
 import type { QuoteOptions } from "./quote.ts";
 import type { RatesOptions } from "./rates.ts";
 import { addRejected } from "./rejected/command.ts";
@@ -39,19 +41,31 @@ Exit codes:
   3  the configuration is wrong`;
 
 /** The table of all commands. Each imports its own file only when it runs, so that `--help` and the others stay quick. */
-export function buildProgram(deps: ProgramDeps): Command {
+export function buildProgram(given: Surroundings): Command {
+  const output = createOutput(given);
+  const deps: ProgramDeps = { ...given, ...output };
   const program = new Command("postern")
     .description("The off-chain side gate of a job runner: HTTP requests become durable job calls.")
     .version(deps.version, "-V, --version", "print the version")
     .addHelpText("after", EXIT_CODES)
-    .configureOutput({ writeOut: deps.print, writeErr: deps.printError })
+    .configureOutput({
+      writeOut: deps.print,
+      writeErr: (text) => (isJsonWanted(program) ? deps : given).printError(text),
+      outputError(text) {
+        if (isJsonWanted(program)) output.begin({ json: true });
+        deps.printError(text);
+      },
+    })
     .configureHelp({ sortSubcommands: false, showGlobalOptions: false, subcommandTerm })
     .showHelpAfterError("(see --help)")
     .exitOverride((error: CommanderError): never => {
       deps.exitWith(error.exitCode === 0 ? EXIT.ok : EXIT.usage);
       throw error;
     });
-  program.hook("preAction", (_program, command) => checkEnvironment(command, deps));
+  program.hook("preAction", (_program, command) => {
+    output.begin(command.opts());
+    checkEnvironment(command, deps);
+  });
   addInit(program, deps);
   addServices(program, deps);
   addDev(program, deps);
@@ -68,6 +82,7 @@ export function buildProgram(deps: ProgramDeps): Command {
   addStatus(program, deps);
   addTail(program, deps);
   addCheckConfig(program, deps);
+  addOutputOptions(program);
   return program;
 }
 

@@ -2,10 +2,8 @@ import { loadPostern } from "../../shared/config/load-config.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
-import { logLevelOf } from "../../shared/lifecycle/environment.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
-import { silentLogger } from "../../shared/log/logger.ts";
-import { createProcessLogger, type ProcessLogger } from "../../shared/log/pino-logger.ts";
+import { type Logger, silentLogger } from "../../shared/log/logger.ts";
 import { connectForRequests, type Redis } from "../../shared/redis/connect.ts";
 import { checkLayout } from "../../shared/redis/layout.ts";
 import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
@@ -17,8 +15,8 @@ type Session = {
   partition: Partition;
   /** Without the secrets of runners. */
   postern: PosternToml;
-  /** JSON lines on stderr, or nothing if stderr is a screen. Flush it before you write to stderr yourself. */
-  log: ProcessLogger;
+  /** Writes nothing: a command says itself what it does, and the audit is in Redis. */
+  log: Logger;
 };
 
 /** Short, because a person waits. */
@@ -32,30 +30,25 @@ const REPLY_DEADLINE_MS = 60_000;
  * exit code 3 for a wrong configuration, 1 for the rest: `work` may throw what the operator is to read.
  */
 export async function withRedis(
-  { env, printError, terminal }: ProgramDeps,
+  { env, printError }: ProgramDeps,
   { configDir }: { configDir: string },
   work: (session: Session) => Promise<number>,
 ): Promise<number> {
   try {
     const { postern } = loadPostern({ dir: configDir, env, reader: "command" });
-    const level = logLevelOf(env);
-    const log = terminal.drawsProgress
-      ? { ...silentLogger, async flush() {} }
-      : createProcessLogger("cli", { pretty: false, level, to: "stderr" });
     const redis = connectForRequests(postern.redis.url, silentLogger);
     redis.options.commandTimeout = REPLY_DEADLINE_MS;
     try {
       await connected(redis, postern.redis.url);
       const partition = partitionOf(redis);
       await checkLayout(partition);
-      return await work({ redis, partition, postern, log });
+      return await work({ redis, partition, postern, log: silentLogger });
     } finally {
       redis.disconnect();
-      await log.flush();
     }
   } catch (thrown) {
     const error = toAppError(thrown);
-    printError(`${error.message}\n`);
+    printError(error);
     return error.code === "start.config_invalid" ? EXIT.config : EXIT.failed;
   }
 }

@@ -30,10 +30,12 @@ export type DevProcess = ServiceOptions & {
   portBase: number | undefined;
 };
 
-/** Every part of Postern on this machine, with a private Redis, until a signal comes or a part ends by itself. */
+/**
+ * Every part of Postern on this machine, with a private Redis, until a signal comes or a part ends by itself. Its parts are
+ * processes that a closed terminal does not reach, so a SIGHUP ends them all.
+ */
 export function runDev(options: DevProcess): Promise<number> {
-  process.on("SIGHUP", () => process.kill(process.pid, "SIGTERM"));
-  return runService("dev", options, (service) => start(options, service));
+  return runService("dev", options, (service) => start(options, service), { onHangup: "stop" });
 }
 
 async function start(options: DevProcess, { log, shutdown }: Service) {

@@ -58,8 +58,11 @@ export function runPricing(options: PricingProcess): Promise<number> {
     const privateAddress = options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9094";
     const opsAddress = await serveOps(service.readiness, metrics, privateAddress, shutdown);
 
+    const keepAliveMs = postern.http.keep_alive_secs * 1000;
     const http =
-      pricing.http_address === false ? undefined : await listen(service.handler, pricing.http_address);
+      pricing.http_address === false
+        ? undefined
+        : await listen(service.handler, pricing.http_address, { keepAliveMs });
     shutdown.defer("http server", () => http?.close(CLOSE_GRACE_MS));
 
     const grpc = await service.listenGrpc(options.bindAddress ?? pricing.bind_address);

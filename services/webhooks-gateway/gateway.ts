@@ -71,6 +71,7 @@ export function createWebhooksGateway(options: WebhooksGatewayOptions): Webhooks
     connection,
     requestTimeoutMs: webhooks.request_timeout_secs * 1000,
     connectionsMax: postern.http.connections,
+    keepAliveMs: postern.http.keep_alive_secs * 1000,
     graceMs: graceMsOf(webhooks, postern),
     log,
   });

@@ -105,6 +105,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     connection,
     requestTimeoutMs: x402.request_timeout_secs * 1000,
     connectionsMax: postern.http.connections,
+    keepAliveMs: postern.http.keep_alive_secs * 1000,
     graceMs: graceMsOf(x402, postern),
     log,
   });

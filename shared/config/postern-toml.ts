@@ -129,6 +129,7 @@ const http = z
     forwarded_header: forwardedHeader.optional(),
     connections: positive.default(4096),
     body_budget_bytes: positive.default(256 * 1024 * 1024),
+    keep_alive_secs: z.number().min(1).max(7200).default(250),
   })
   .refine(
     ({ trusted_proxies, forwarded_header }) => trusted_proxies.length > 0 || forwarded_header === undefined,

@@ -34,6 +34,8 @@ export type Listening = {
 type Options = {
   /** Time for the whole request, headers and body, to arrive. */
   requestTimeoutMs?: number;
+  /** How long a connection may be idle after an answer. It is to outlast the idle time-out of a balancer before it. */
+  keepAliveMs?: number;
   /** How many connections may be open; see connections.ts for which one gives way to a new one. */
   connectionsMax?: number;
   /** Told once a second how many connections gave way. */
@@ -47,8 +49,10 @@ type Options = {
 export async function listen(
   handler: RequestListener,
   address: string,
-  { requestTimeoutMs: requestTimeout = 15_000, connectionsMax = 4096, log = silentLogger }: Options = {},
+  options: Options = {},
 ): Promise<Listening> {
+  const { requestTimeoutMs: requestTimeout = 15_000, keepAliveMs: keepAliveTimeout = 250_000 } = options;
+  const { connectionsMax = 4096, log = silentLogger } = options;
   const exchanges = new Exchanges();
   const closed = createEventCounter(log, "http.connections_closed", "warn");
   const connections = new Connections({
@@ -73,7 +77,7 @@ export async function listen(
       requestTimeout,
       headersTimeout: Math.min(10_000, requestTimeout),
       connectionsCheckingInterval: Math.min(1000, requestTimeout),
-      keepAliveTimeout: 65_000,
+      keepAliveTimeout, // neither of the time-outs above counts while a connection is idle
       noDelay: true,
       requireHostHeader: false, // Node would refuse without a problem document
     },

@@ -9,17 +9,22 @@ export type ServiceOptions = { env: NodeJS.ProcessEnv; pretty: boolean };
 
 export type Service = { log: Logger; shutdown: Shutdown };
 
+/** What a SIGHUP does: a terminal sends it as it closes, and operators send it to have a configuration read again. */
+type OnHangup = "ignore" | "stop";
+
 /** Exit codes of the program. */
 export const EXIT = { ok: 0, failed: 1, usage: 2, config: 3 } as const;
 
 /**
  * The life of one process: `start` composes it, it runs until SIGTERM or SIGINT or until `fatal` rejects, and what was
- * started is closed in reverse order. Resolves with the exit code. POSTERN_FAILPOINT arms a failpoint, for tests.
+ * started is closed in reverse order. Resolves with the exit code. POSTERN_FAILPOINT arms a failpoint, for tests. A SIGHUP is
+ * logged and changes nothing, because no configuration is read again, unless `onHangup` is "stop".
  */
 export async function runService(
   name: string,
   { env, pretty, configDir }: ServiceOptions & { configDir?: string | undefined },
   start: (service: Service) => Promise<{ fatal?: Promise<void> }>,
+  { onHangup = "ignore" }: { onHangup?: OnHangup } = {},
 ): Promise<number> {
   const level = levelOf(env);
   const log = createProcessLogger(name, { pretty, level: typeof level === "string" ? level : "info" });
@@ -29,7 +34,9 @@ export async function runService(
     if (typeof level !== "string") throw level.wrong;
     armFailpoint(failpointOf(env));
     for (const warning of environmentWarnings(env, configDir)) log.warn("config.warning", { warning });
-    const stopped = stopSignal();
+    if (onHangup === "ignore")
+      process.on("SIGHUP", () => log.info("service.hangup_ignored", { reason: NO_RELOAD }));
+    const stopped = stopSignal({ onHangup });
     const { fatal } = await start({ log, shutdown });
     const failed = new Promise<never>((_, reject) => fatal?.catch(reject));
     const signal = await Promise.race([stopped, failed]);
@@ -42,6 +49,8 @@ export async function runService(
   await log.flush();
   return clean ? exitCode : EXIT.failed;
 }
+
+const NO_RELOAD = "a configuration is read at the start only; restart the process after an edit";
 
 /** The level to log at, or why there is none: a wrong one is logged too. */
 function levelOf(env: NodeJS.ProcessEnv): string | { wrong: unknown } {
@@ -57,17 +66,21 @@ function refuse(log: Logger, error: AppError): number {
   return error.code === "start.config_invalid" ? EXIT.config : EXIT.failed;
 }
 
-/** Resolves with the name of the first SIGTERM or SIGINT; the second one ends the process at once with exit code 1. */
-export function stopSignal(): Promise<NodeJS.Signals> {
+/**
+ * Resolves with the name of the first SIGTERM or SIGINT; the second one ends the process at once with exit code 1. A SIGHUP
+ * counts as the first, unless somebody else handles it. It ends nothing at once: a terminal that closes sends several.
+ */
+export function stopSignal({ onHangup = "stop" }: { onHangup?: OnHangup } = {}): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     let seen = false;
     const onSignal = (signal: NodeJS.Signals): void => {
-      if (seen) process.exit(1);
+      if (seen && signal !== "SIGHUP") process.exit(1);
       seen = true;
       resolve(signal);
     };
     process.on("SIGTERM", onSignal);
     process.on("SIGINT", onSignal);
+    if (onHangup === "stop") process.on("SIGHUP", onSignal);
   });
 }
 

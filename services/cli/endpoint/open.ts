@@ -24,7 +24,7 @@ const POLL_MS = 250;
  * has opened the endpoint meanwhile. Run again after it was killed, it shows the secret that came.
  */
 export function openEndpoint(deps: ProgramDeps, path: string, options: OpenOptions): Promise<number> {
-  const { print, printError } = deps;
+  const { print, note, printError } = deps;
   const { minutes, json } = options;
   return withRedis(deps, options, async ({ partition, log }) => {
     const problem = whyNot(path, loadEndpointNames(options.configDir));
@@ -38,12 +38,11 @@ export function openEndpoint(deps: ProgramDeps, path: string, options: OpenOptio
     const selection = `for ${minutes} min`;
     try {
       await createAudit(partition, log)({ at: systemClock(), action: "open", path, by, selection });
-      await log.flush();
     } catch (cause) {
       await opened.close();
       throw new Error(`${path} is closed again: ${messageOf(cause)}`, { cause });
     }
-    printError(`${path} is open ${selection}: make the webhook at the sender now (Ctrl-C closes it)\n`);
+    note(`${path} is open ${selection}: make the webhook at the sender now (Ctrl-C closes it)\n`);
 
     const state = await wait(opened, stopped);
     if (state.kind !== "secret") throw new Error(whyNone(path, state));

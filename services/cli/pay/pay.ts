@@ -1,4 +1,4 @@
-import { messageOf } from "../../../shared/errors/app-error.ts";
+import { AppError, messageOf } from "../../../shared/errors/app-error.ts";
 import { NO_PRIVATE_KEY } from "../../../shared/ethereum/signatures.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { shellQuote } from "../../../shared/text/shell-quote.ts";
@@ -31,11 +31,11 @@ type Say = (text: string) => void;
 export async function pay(deps: ProgramDeps, job: URL | string, options: PayOptions): Promise<number> {
   const key = payerKey(deps.env);
   if (key === undefined) {
-    deps.printError(`POSTERN_PAYER_KEY ${NO_PRIVATE_KEY}\n`);
+    deps.printError(new AppError("start.config_invalid", { reason: `POSTERN_PAYER_KEY ${NO_PRIVATE_KEY}` }));
     return EXIT.config;
   }
   const purchase: Purchase = {};
-  const say: Say = (text) => (options.json ? undefined : deps.print(text));
+  const { say } = deps;
   try {
     const deadline = systemClock() + options.timeout * 1000;
     const url = await urlOf(job, options, deadline, say);

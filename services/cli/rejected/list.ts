@@ -29,10 +29,16 @@ export function listRejected(deps: ProgramDeps, options: ListOptions): Promise<n
       return EXIT.usage;
     }
     const listing = createListing(deps, options.json, {
-      headings: ["ID", "REFUSED", "ADDRESS", "METHOD", "PATH", "CODE", "REASON"],
-      widths: [21, 20, 15, 6, 20, 27],
+      columns: [
+        { heading: "ID", width: 21 },
+        { heading: "REFUSED", width: 20 },
+        { heading: "ADDRESS", width: 15 },
+        { heading: "METHOD", width: 6 },
+        { heading: "PATH", width: 20, cutTo: 16 },
+        { heading: "CODE", width: 27, tone: () => "bad" },
+        { heading: "REASON", cutTo: 24 },
+      ],
       toCells,
-      trim: (row) => row.trimEnd(),
       toJson,
     });
     const { count, newest } = await matching(options, limit);

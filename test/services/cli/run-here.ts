@@ -1,6 +1,6 @@
 import { CommanderError } from "commander";
 import { buildProgram } from "../../../services/cli/program.ts";
-import type { ProgramDeps } from "../../../services/cli/program-deps.ts";
+import type { Surroundings } from "../../../services/cli/program-deps.ts";
 import type { Terminal } from "../../../services/cli/terminal.ts";
 
 type RanHere = { code: number | undefined; stdout: string; stderr: string };
@@ -18,7 +18,7 @@ export async function runHere(
   const start = async (): Promise<never> => {
     throw new Error(`a service is started by ${args.join(" ")}`);
   };
-  const deps: ProgramDeps = {
+  const deps: Surroundings = {
     version: "0.0.0",
     env,
     services: {
@@ -27,7 +27,9 @@ export async function runHere(
     },
     terminal: {
       columns: undefined,
-      drawsProgress: true, // and so keeps no log on the stderr of the tests
+      colours: { stdout: false, stderr: false },
+      drawsProgress: false,
+      redraw() {},
       canAsk: false,
       ask: async () => "",
       prompt: async () => undefined,

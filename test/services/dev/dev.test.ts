@@ -168,6 +168,16 @@ test("a second SIGTERM ends dev at once, and no part outlives it for long", asyn
   await leavesNothing(ready, pids);
 });
 
+test("a terminal that closes, which sends SIGHUP more than once, ends dev in order, with every part", async () => {
+  const dev = startDev(postern);
+  await readyOf(dev);
+  const pids = partPids(dev);
+  process.kill(dev.pid, "SIGHUP");
+  await dev.waitForEvent("service.stopping", { where: ({ service }) => service === "dev" });
+  expect(await dev.kill("SIGHUP")).toMatchObject({ code: 0 });
+  expect(stillAlive(pids)).toEqual([]);
+});
+
 test("SIGKILL of dev leaves no part, no Redis and no chain behind", async () => {
   const dev = startDev(postern);
   const ready = await readyOf(dev);
