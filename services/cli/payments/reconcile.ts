@@ -43,8 +43,7 @@ export function reconcilePayments(
         const outcome = await push(id);
         outcomes.push(outcome);
         if (json) print(jsonLine(toJson(outcome)));
-        if (outcome.before === undefined) printError(`${unknown(id)}\n`);
-        else say(`${inWords(outcome, outcome.before)}\n`);
+        if (outcome.before !== undefined) say(`${inWords(outcome, outcome.before)}\n`);
       }
     };
     await Promise.all(Array.from({ length: AT_ONCE }, work));
@@ -56,8 +55,9 @@ export function reconcilePayments(
       const question = isNone ? ": is a gateway running? They stay due, and the next one looks at once" : "";
       printError(`no gateway has looked at ${left} of them within ${timeout} s${question}\n`);
     }
-    const isUnknown = outcomes.some(({ before }) => before === undefined);
-    return left > 0 || isUnknown ? EXIT.failed : EXIT.ok;
+    const strangers = outcomes.filter(({ before }) => before === undefined);
+    for (const { id } of strangers) printError(`${unknown(id)}\n`);
+    return left > 0 || strangers.length > 0 ? EXIT.failed : EXIT.ok;
   });
 }
 

@@ -180,7 +180,7 @@ async function exportCases(
     return EXIT.ok;
   }
   deps.print(inFormat(made, options));
-  deps.note(`export ${id}: ${made.rows.length} on ${network}\n`);
+  printError(`export ${id}: ${made.rows.length} on ${network}\n`);
   const rest = chosen.cases.length - made.rows.length;
   if (rest > 0) deps.note(`${rest} more are to be paid back: run this again\n`);
   await auditExport(session, made, options);

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { leavesOf } from "../../../services/cli/output-options.ts";
 import { buildProgram } from "../../../services/cli/program.ts";
@@ -132,6 +133,44 @@ test("a list with --quiet has its rows and nothing else", async () => {
   const ran = await postern.run(["failed", "list", "--quiet"]);
   expect(ran).toMatchObject({ code: 0, stderr: "" });
   expect(ran.stdout).toMatch(new RegExp(`^${id} .*\n$`));
+});
+
+/** The members that docs/configuration.md gives for a command. */
+function documentedOf(name: string): string[] {
+  const page = readFileSync(new URL("../../../docs/configuration.md", import.meta.url), "utf8");
+  const rows = page.split("\n").filter((line) => /^\| `[a-z]/.test(line));
+  const row = rows.find((line) => line.split("|")[1]?.includes(`\`${name}\``)) ?? "";
+  return [...(row.split("|")[3] ?? "").matchAll(/`([a-z_0-9]+)`/g)].map(([, member = ""]) => member);
+}
+
+test("docs/configuration.md has a row for the JSON of each command", () => {
+  for (const name of NAMES.filter((each) => each !== "quote"))
+    expect([name, documentedOf(name).length > 0]).toEqual([name, true]);
+});
+
+test("each command's JSON has the members that docs/configuration.md gives, and no others", async () => {
+  const [id = ""] = await fixture.fail([{}]);
+  const runs: [name: string, words: string[]][] = [
+    ["failed list", []],
+    ["jobs list", []],
+    ["status", []],
+    ["check-config", []],
+    ["jobs pause", ["7/1", ...REASON]],
+    ["jobs list", []],
+    ["jobs resume", ["7/1"]],
+    ["failed replay", [id]],
+  ];
+  for (const [name, words] of runs) {
+    const ran = await runHere([
+      ...name.split(" "),
+      ...words,
+      ...configuredBy(postern.configDir, name),
+      "--json",
+    ]);
+    expect([name, ran.code, jsonLines(ran).length]).toEqual([name, 0, 1]);
+    const members = jsonLines(ran).flatMap((line) => Object.keys(line));
+    expect([name, members.filter((member) => !documentedOf(name).includes(member))]).toEqual([name, []]);
+  }
 });
 
 test("what was changed is one JSON object for each thing, with --json", async () => {
