@@ -14,7 +14,7 @@ import { filesFor, type NewFile, SECRETS } from "./files.ts";
  * there is kept. 1 if the operator leaves; then nothing is written.
  */
 export async function initConfig(deps: ProgramDeps, dir: string, options: InitOptions): Promise<number> {
-  const { terminal, print, printError } = deps;
+  const { terminal, say, printError } = deps;
   if (!options.yes && !terminal.canAsk) {
     printError(
       "error: there is no terminal to ask on: give --yes, and as options what is to differ (--help)\n",
@@ -33,7 +33,7 @@ export async function initConfig(deps: ProgramDeps, dir: string, options: InitOp
   if (!(await mayWrite(deps, dir, files, options))) return left(printError);
   for (const file of files) write(dir, file);
   const checked = await checkConfig(deps, { configDir: dir });
-  if (checked === EXIT.ok) print(nextSteps(dir, choices));
+  if (checked === EXIT.ok) say(nextSteps(dir, choices));
   return checked;
 }
 

@@ -43,13 +43,13 @@ export function tail(deps: ProgramDeps, options: TailOptions): Promise<number> {
 }
 
 function createView(deps: ProgramDeps, { json }: TailOptions, filter: EventFilter) {
-  const { print, printError, terminal } = deps;
+  const { print, note, terminal } = deps;
   const { columns } = terminal;
   const isJson = json === true || columns === undefined;
   const tellers: Teller[] = [];
   let hasBegun = false;
   let saidUnreadable = false;
-  const say = (text: string) => printError(`${text}\n`);
+  const say = (text: string) => note(`${text}\n`);
   const show = (line: string) => print(`${line.slice(0, columns)}\n`);
 
   const follower: Follower = {

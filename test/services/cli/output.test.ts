@@ -45,16 +45,18 @@ const COMMANDS: Record<string, readonly string[]> = {
   rates: [],
   status: [],
   "check-config": [],
+  send: ["/nowhere", "--preset", "github", "--secret", "a secret", "--url", "http://127.0.0.1:1"],
 };
 const NAMES = Object.keys(COMMANDS);
 const wordsOf = (name: string): string[] => [...name.split(" "), ...(COMMANDS[name] ?? [])];
 
 /** What reads no configuration. */
-const UNCONFIGURED = ["pay", "quote"];
+const UNCONFIGURED = ["pay", "quote", "send"];
 const configuredBy = (dir: string, name: string): string[] =>
   UNCONFIGURED.includes(name) ? [] : ["--config-dir", dir];
 
-const SERVICES = ["webhooks", "x402", "pricing", "producer", "runner", "devnet"];
+/** What runs until it is told to stop, or asks. */
+const SERVICES = ["tail", "init", "webhooks", "x402", "pricing", "producer", "runner", "devnet"];
 
 function leaves(): [name: string, options: string[]][] {
   const program = buildProgram({ version: "0", env: {} } as Surroundings);
@@ -87,7 +89,7 @@ test.each(NAMES)(
   },
 );
 
-test.each(NAMES.filter((name) => name !== "quote"))(
+test.each(NAMES.filter((name) => name !== "quote" && name !== "send"))(
   "`postern %s --json` ends a configuration that is not there with 3 and one problem object",
   async (name) => {
     const ran = await runHere([...wordsOf(name), ...configuredBy("/nowhere", name), "--json"]);
@@ -200,7 +202,7 @@ test("`postern check-config --json` tells what is wrong, and otherwise what each
   const wrong = await postern.run(["check-config", "--json"]);
   expect(wrong.code).toBe(3);
   expect(jsonLines(wrong)).toMatchObject([{ valid: false, services: null }]);
-  expect(jsonLines(wrong)[0]?.["problems"]).toEqual([expect.stringContaining("endpoints[0]")]);
+  expect(jsonLines(wrong)[0]?.["problems"]).toEqual([expect.stringContaining("webhooks.toml:2: endpoint")]);
   expect(problemOf(wrong)).toMatchObject({ code: "start.config_invalid" });
 });
 
