@@ -79,6 +79,7 @@ module.exports = {
     home("express", "^shared/http/"),
     home("undici", "^(shared/http/client\\.ts$|services/(producer|demo)/)"),
     home("smol-toml", "^shared/config/"),
+    home("toml-eslint-parser", "^shared/config/toml-lines\\.ts$"),
     home("pino", "^shared/log/"),
     home("pino-pretty", "^shared/log/"),
     home("prom-client", "^shared/metrics/"),
@@ -91,7 +92,8 @@ module.exports = {
     home("@grpc", "^services/pricing/"),
     home("grpc-health-check", "^services/pricing/"),
     home("secp256k1", "^shared/ethereum/"),
-    home("@x402", "^(services/(x402-gateway|devnet|cli/pay|demo)/|shared/pricing/client-limits\\.ts$)"),
+    home("@x402/core", "^services/(x402-gateway|devnet|demo)/"),
+    home("@x402/(evm|extensions|fetch)", "^services/(devnet|cli/pay|demo)/"),
   ],
   options: {
     parser: "swc",

@@ -28,7 +28,12 @@ export type Surroundings = {
         blockTimeMs: number;
       } & OutputOptions,
     ): Promise<number>;
-    dev(options: { configDir: string | undefined; serviceId: string | undefined }): Promise<number>;
+    dev(options: {
+      configDir: string | undefined;
+      serviceId: string | undefined;
+      runner: URL | undefined;
+      portBase: number | undefined;
+    }): Promise<number>;
   };
   terminal: Terminal;
   print: (text: string) => void;

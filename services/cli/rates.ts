@@ -27,7 +27,7 @@ type TokenReport = RateReading & {
 
 /** `postern rates`: 0 if every token has a rate that can be used, else 1. */
 export async function showRates(deps: ProgramDeps, options: RatesOptions): Promise<number> {
-  const tokens = readAcceptedTokens(deps, options.configDir);
+  const tokens = readAcceptedTokens(deps, options.configDir, "rates");
   if (tokens === undefined) return EXIT.config;
 
   const show = (reports: readonly TokenReport[]): number => {

@@ -16,6 +16,8 @@ export type Terminal = {
   canAsk: boolean;
   /** Resolves with the trimmed answer; empty after Ctrl-C or Ctrl-D. */
   ask(question: string): Promise<string>;
+  /** The same, undefined after Ctrl-C or Ctrl-D: where an empty answer means something. */
+  prompt(question: string): Promise<string | undefined>;
   writeBytes(bytes: Uint8Array): void;
 };
 
@@ -35,22 +37,25 @@ export function createTerminal({ stdin, stdout, stderr, env }: Surroundings): Te
       stderr.write(`\r\x1b[K${line.slice(0, widthOf(stderr, env) - 1)}`);
     },
     canAsk: stdin.isTTY === true,
-    async ask(question) {
-      const lines = createInterface({ input: stdin, output: stderr });
-      const leave = new AbortController();
-      lines.on("SIGINT", () => leave.abort());
-      lines.on("close", () => leave.abort());
-      try {
-        return (await lines.question(question, { signal: leave.signal })).trim();
-      } catch (error) {
-        if (!leave.signal.aborted) throw error;
-        return "";
-      } finally {
-        lines.close();
-      }
-    },
+    ask: async (question) => (await prompt(question)) ?? "",
+    prompt,
     writeBytes: (bytes) => void stdout.write(bytes),
   };
+
+  async function prompt(question: string): Promise<string | undefined> {
+    const lines = createInterface({ input: stdin, output: stderr });
+    const leave = new AbortController();
+    lines.on("SIGINT", () => leave.abort());
+    lines.on("close", () => leave.abort());
+    try {
+      return (await lines.question(question, { signal: leave.signal })).trim();
+    } catch (error) {
+      if (!leave.signal.aborted) throw error;
+      return undefined;
+    } finally {
+      lines.close();
+    }
+  }
 }
 
 /** Of a screen that does not say how wide it is. */

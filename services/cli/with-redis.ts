@@ -1,6 +1,5 @@
-import { loadConfig } from "../../shared/config/load-config.ts";
+import { loadPostern } from "../../shared/config/load-config.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
-import type { WebhooksToml } from "../../shared/config/webhooks-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
@@ -14,9 +13,8 @@ import type { ProgramDeps } from "./program-deps.ts";
 type Session = {
   redis: Redis;
   partition: Partition;
+  /** Without the secrets of runners. */
   postern: PosternToml;
-  /** Absent without the file. */
-  webhooks: WebhooksToml | undefined;
   /** Writes nothing: a command says itself what it does, and the audit is in Redis. */
   log: Logger;
 };
@@ -37,14 +35,14 @@ export async function withRedis(
   work: (session: Session) => Promise<number>,
 ): Promise<number> {
   try {
-    const { postern, webhooks } = loadConfig({ dir: configDir, env });
+    const { postern } = loadPostern({ dir: configDir, env, reader: "command" });
     const redis = connectForRequests(postern.redis.url, silentLogger);
     redis.options.commandTimeout = REPLY_DEADLINE_MS;
     try {
       await connected(redis, postern.redis.url);
       const partition = partitionOf(redis);
       await checkLayout(partition);
-      return await work({ redis, partition, postern, webhooks, log: silentLogger });
+      return await work({ redis, partition, postern, log: silentLogger });
     } finally {
       redis.disconnect();
     }

@@ -10,14 +10,14 @@ import { connectForRequests } from "../../shared/redis/connect.ts";
 import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
 import { type Clock, delay, systemClock } from "../../shared/time/clock.ts";
 import { logGrpc } from "./grpc.ts";
-import { createPricingService, type PricingService } from "./pricing.ts";
+import { type ComposedService, composePricingService } from "./pricing.ts";
 
 export type PricingProcess = ServiceOptions & {
   configDir: string;
   bindAddress: string | undefined;
   opsAddress: string | undefined;
   /** Changes the service before it is served. Only code can ask for it: there is no flag. */
-  extend?: (service: PricingService, host: HostParts) => PricingService;
+  extend?: (service: ComposedService, host: HostParts) => ComposedService;
 };
 
 /** The parts of the process that an extension may use. It must defer the end of everything that it starts. */
@@ -28,7 +28,7 @@ const CLOSE_GRACE_MS = 5000;
 export function runPricing(options: PricingProcess): Promise<number> {
   return runService("pricing", options, async ({ log: plainLog, shutdown }) => {
     const { configDir: dir, env } = options;
-    const { postern, pricing, jobs, warnings } = loadPricingConfig({ dir, env });
+    const { postern, pricing, jobs, warnings } = loadPricingConfig({ dir, env, reader: "gateway" });
     if (pricing === undefined) throw withoutFile(dir, "pricing.toml", "pricing engine");
     for (const warning of warnings) plainLog.warn("config.warning", { warning });
     const metrics = createMetrics();
@@ -38,8 +38,8 @@ export function runPricing(options: PricingProcess): Promise<number> {
     const redis = connectForRequests(postern.redis.url, log);
     shutdown.defer("redis", () => redis.disconnect());
 
-    const plainService = createPricingService({
-      jobs: jobs.values(),
+    const plainService = composePricingService({
+      jobs,
       key: pricing.key,
       domain: pricing.domain,
       powDifficulty: pricing.pow_difficulty,

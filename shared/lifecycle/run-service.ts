@@ -1,6 +1,7 @@
 import { type AppError, messageOf, stackOf, toAppError } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
 import { createProcessLogger } from "../log/pino-logger.ts";
+import { environmentWarnings, failpointOf, logLevelOf } from "./environment.ts";
 import { armFailpoint } from "./failpoint.ts";
 
 /** What every process is started with. */
@@ -21,15 +22,18 @@ export const EXIT = { ok: 0, failed: 1, usage: 2, config: 3 } as const;
  */
 export async function runService(
   name: string,
-  { env, pretty }: ServiceOptions,
+  { env, pretty, configDir }: ServiceOptions & { configDir?: string | undefined },
   start: (service: Service) => Promise<{ fatal?: Promise<void> }>,
   { onHangup = "ignore" }: { onHangup?: OnHangup } = {},
 ): Promise<number> {
-  const log = createProcessLogger(name, { pretty, level: env["POSTERN_LOG_LEVEL"] ?? "info" });
+  const level = levelOf(env);
+  const log = createProcessLogger(name, { pretty, level: typeof level === "string" ? level : "info" });
   const shutdown = new Shutdown();
-  armFailpoint(env["POSTERN_FAILPOINT"]);
   let exitCode: number = EXIT.ok;
   try {
+    if (typeof level !== "string") throw level.wrong;
+    armFailpoint(failpointOf(env));
+    for (const warning of environmentWarnings(env, configDir)) log.warn("config.warning", { warning });
     if (onHangup === "ignore")
       process.on("SIGHUP", () => log.info("service.hangup_ignored", { reason: NO_RELOAD }));
     const stopped = stopSignal({ onHangup });
@@ -47,6 +51,15 @@ export async function runService(
 }
 
 const NO_RELOAD = "a configuration is read at the start only; restart the process after an edit";
+
+/** The level to log at, or why there is none: a wrong one is logged too. */
+function levelOf(env: NodeJS.ProcessEnv): string | { wrong: unknown } {
+  try {
+    return logLevelOf(env);
+  } catch (wrong) {
+    return { wrong };
+  }
+}
 
 function refuse(log: Logger, error: AppError): number {
   log.error("service.failed", { code: error.code, reason: error.message, stack: stackOf(error) });

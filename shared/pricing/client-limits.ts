@@ -1,10 +1,7 @@
-import { ExactEvmScheme } from "@x402/evm/exact/server";
 import type { PriceList } from "../config/job-pricing-toml.ts";
 import type { AcceptedToken, X402Toml } from "../config/x402-toml.ts";
+import { KNOWN_TOKENS } from "./known-tokens.ts";
 import { jobsOnSale, tokenAmount } from "./prices.ts";
-
-/** The table of tokens that the official clients know by themselves. The client's own scheme has it too, and takes ten times as long to load. */
-const KNOWN = new ExactEvmScheme();
 
 type Shop = Pick<X402Toml, "accepted_tokens" | "job_policies" | "default_invocation_mode">;
 
@@ -17,7 +14,7 @@ export function clientWarnings(x402: Shop, prices: PriceList): string[] {
   if (sold.length === 0) return [];
   return x402.accepted_tokens.flatMap((token, index) => {
     const { asset, network, symbol } = token;
-    const decimals = KNOWN.getAssetDecimals(asset, network as `eip155:${number}`);
+    const decimals = KNOWN_TOKENS[`${network}/${asset.toLowerCase()}`];
     const warning = decimals === undefined ? unknown(token) : tooDear(token, sold, 10n ** BigInt(decimals));
     return warning === undefined ? [] : [`accepted_tokens[${index}]: ${symbol} on ${network}: ${warning}`];
   });

@@ -19,7 +19,7 @@ export type ListOptions = PaymentFilter & { limit: number; configDir: string; js
 export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<number> {
   const limit = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
   return withRedis(deps, options, async ({ partition }) => {
-    const tokens = readAcceptedTokens({ ...deps, printError: () => {} }, options.configDir) ?? [];
+    const tokens = readAcceptedTokens({ ...deps, printError: () => {} }, options.configDir, "names") ?? [];
     const listing = createListing(deps, options.json, {
       columns: [
         { heading: "CALL", width: 34 },

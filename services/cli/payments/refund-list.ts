@@ -114,7 +114,7 @@ function show(
   { cases, leftOut, refused }: Chosen,
   { configDir, json }: RefundListOptions,
 ): number {
-  const tokens = readAcceptedTokens({ ...deps, printError: () => {} }, configDir) ?? [];
+  const tokens = readAcceptedTokens({ ...deps, printError: () => {} }, configDir, "names") ?? [];
   const listing = createListing<PaymentSummary>(deps, json, {
     columns: [
       { heading: "CALL", width: 34 },

@@ -1,3 +1,4 @@
+import { loadEndpointNames } from "../../../shared/config/endpoint-names.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import {
   createRejectedList,
@@ -20,9 +21,9 @@ export type ListOptions = RejectedFilter & { limit: number; configDir: string; j
 export function listRejected(deps: ProgramDeps, options: ListOptions): Promise<number> {
   const limit = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
   const { path } = options;
-  return withRedis(deps, options, async ({ partition, webhooks }) => {
+  return withRedis(deps, options, async ({ partition }) => {
     const { matching } = createRejectedList(partition);
-    const problem = path === undefined ? undefined : whyUnknown(path, webhooks);
+    const problem = path === undefined ? undefined : whyUnknown(path, loadEndpointNames(options.configDir));
     if (problem !== undefined && (await matching({ path }, 0)).count === 0) {
       deps.printError(`error: ${problem}\n`);
       return EXIT.usage;

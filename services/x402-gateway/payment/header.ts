@@ -1,5 +1,4 @@
 import type { IncomingMessage } from "node:http";
-import { isValidPaymentId, PAYMENT_IDENTIFIER } from "@x402/extensions/payment-identifier";
 import { z } from "zod";
 import { isTable } from "../../../shared/config/fields.ts";
 import { firstProblem, messageForJson } from "../../../shared/config/problem.ts";
@@ -18,6 +17,7 @@ import {
 import { headerValues } from "../../../shared/http/headers.ts";
 import { paymentCallId } from "../../../shared/payments/payment.ts";
 import { chainIdOfV1, type Token } from "../catalog.ts";
+import { isPaymentIdentifier, PAYMENT_IDENTIFIER } from "./payment-identifier.ts";
 
 const V2_HEADER = "payment-signature";
 const V1_HEADER = "x-payment";
@@ -91,7 +91,7 @@ const paymentIdentifier = z.looseObject({
     required: z.boolean(),
     id: z
       .string()
-      .refine(isValidPaymentId, "must be 16 to 128 letters, digits, hyphens and underscores")
+      .refine(isPaymentIdentifier, "must be 16 to 128 letters, digits, hyphens and underscores")
       .optional(),
   }),
 });

@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { encodePaymentRequiredHeader } from "@x402/core/http";
 import type { PaymentRequired } from "@x402/core/types";
-import { declarePaymentIdentifierExtension, PAYMENT_IDENTIFIER } from "@x402/extensions/payment-identifier";
 import { CODES, type ErrorCode } from "../../../shared/errors/codes.ts";
 import { leaveUnread } from "../../../shared/http/body.ts";
 import { COMMON_HEADERS, problemBody } from "../../../shared/http/problem.ts";
@@ -15,6 +14,7 @@ import type { Narrowed, NarrowOffers } from "../payment/narrow-offers.ts";
 import { expiryOf, type OfferSettings, toOffers, toOffersV1 } from "../payment/offer.ts";
 import type { OperatorQuote } from "../payment/operator-quote.ts";
 import { refusedClaim } from "../payment/outcome.ts";
+import { OPTIONAL_IDENTIFIER, PAYMENT_IDENTIFIER } from "../payment/payment-identifier.ts";
 
 /** Why payment is asked for: because none was sent, or because this one cannot be taken. */
 type Why = { code: ErrorCode; detail: string };
@@ -126,7 +126,7 @@ function toRequired(job: Job, settings: OfferSettings, expiry: number, why: Why)
     resource: resourceOf(job, settings.publicUrl),
     accepts: toOffers(job, settings, expiry),
     extensions: {
-      [PAYMENT_IDENTIFIER]: declarePaymentIdentifierExtension(false),
+      [PAYMENT_IDENTIFIER]: OPTIONAL_IDENTIFIER,
       ...(bazaar && { bazaar }),
     },
   };

@@ -1,3 +1,4 @@
+import { DEFAULT_ASSETS } from "@x402/evm";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { x402Client } from "@x402/fetch";
 import { privateKeyToAccount } from "viem/accounts";
@@ -5,6 +6,7 @@ import { expect, test } from "vitest";
 import { x402Toml } from "../../../shared/config/x402-toml.ts";
 import { devToken } from "../../../shared/dev/config.ts";
 import { clientWarnings } from "../../../shared/pricing/client-limits.ts";
+import { KNOWN_TOKENS } from "../../../shared/pricing/known-tokens.ts";
 import { toPriceList } from "../../../shared/pricing/prices.ts";
 
 const [SELLER, OTHER] = [`0x${"1".repeat(40)}`, `0x${"2".repeat(40)}`] as const;
@@ -94,3 +96,10 @@ test.each<[string, { asset?: string; amount?: string }, boolean]>([
     expect([outcome, warnings({ asset: offer.asset }, [wei]).length === 0]).toEqual([pays, pays]);
   },
 );
+
+test("the tokens that @x402/fetch is said to know are those of its table, with their decimals", () => {
+  const table = Object.entries(DEFAULT_ASSETS).flatMap(([network, assets]) =>
+    assets.map(({ asset, decimals }) => [`${network}/${asset.toLowerCase()}`, decimals]),
+  );
+  expect(KNOWN_TOKENS).toEqual(Object.fromEntries(table));
+});
