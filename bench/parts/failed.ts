@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { createProducer, Refused } from "../../services/producer/producer.ts";
+import { composeProducer, Refused } from "../../services/producer/producer.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { eventually } from "../../shared/dev/wait.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
@@ -70,7 +70,7 @@ async function failCalls(partition: Partition, count: number): Promise<void> {
   const inject = async () => {
     throw new Refused("the runner answered 404: it does not have this job");
   };
-  const producer = createProducer({ redis: partition.redis, log: silentLogger, inject });
+  const producer = composeProducer({ redis: partition.redis, log: silentLogger, inject });
   const calls = createFailedCalls(partition);
   await eventually("the call has failed", async () => (await calls.count({})) === 1);
   await producer.close(1000);

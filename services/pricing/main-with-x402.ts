@@ -1,6 +1,7 @@
 import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
+import { createRates } from "../../shared/pricing/rates/rates.ts";
 import { type HostParts, runPricing } from "./main.ts";
-import { createRates, type PricingService } from "./pricing.ts";
+import type { ComposedService } from "./pricing.ts";
 
 /*
  * A process of its own: the pricing engine with its x402 settlement extension, which only code can turn on. `postern dev`
@@ -11,9 +12,9 @@ const [configDir = "config"] = argv.slice(2);
 const { x402 } = loadX402Config({ dir: configDir, env });
 
 function withSettlement(
-  service: PricingService,
+  service: ComposedService,
   { partition, clock, log, shutdown }: HostParts,
-): PricingService {
+): ComposedService {
   if (x402 === undefined) return service;
   const { public_url: endpoint, accepted_tokens: acceptedTokens } = x402;
   const rates = createRates({ tokens: acceptedTokens, partition, clock, log });

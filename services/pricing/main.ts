@@ -10,14 +10,14 @@ import { connectForRequests } from "../../shared/redis/connect.ts";
 import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
 import { type Clock, delay, systemClock } from "../../shared/time/clock.ts";
 import { logGrpc } from "./grpc.ts";
-import { createPricingService, type PricingService } from "./pricing.ts";
+import { type ComposedService, composePricingService } from "./pricing.ts";
 
 export type PricingProcess = ServiceOptions & {
   configDir: string;
   bindAddress: string | undefined;
   opsAddress: string | undefined;
   /** Changes the service before it is served. Only code can ask for it: there is no flag. */
-  extend?: (service: PricingService, host: HostParts) => PricingService;
+  extend?: (service: ComposedService, host: HostParts) => ComposedService;
 };
 
 /** The parts of the process that an extension may use. It must defer the end of everything that it starts. */
@@ -38,8 +38,8 @@ export function runPricing(options: PricingProcess): Promise<number> {
     const redis = connectForRequests(postern.redis.url, log);
     shutdown.defer("redis", () => redis.disconnect());
 
-    const plainService = createPricingService({
-      jobs: jobs.values(),
+    const plainService = composePricingService({
+      jobs,
       key: pricing.key,
       domain: pricing.domain,
       powDifficulty: pricing.pow_difficulty,

@@ -1,6 +1,6 @@
 import type { RequestListener } from "node:http";
-import type { JobPrice } from "../../shared/config/job-pricing-toml.ts";
-import { pricingOptions } from "../../shared/config/pricing-toml.ts";
+import type { PriceList } from "../../shared/config/job-pricing-toml.ts";
+import { toHttpOptions } from "../../shared/config/postern-toml.ts";
 import type { LiveSource } from "../../shared/config/rate-source.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import type { Address } from "../../shared/ethereum/address.ts";
@@ -9,15 +9,17 @@ import { domainSeparator, type Eip712Domain } from "../../shared/ethereum/typed-
 import { createClientAddressOf, type ForwardedHeader } from "../../shared/http/client-address.ts";
 import { explain, type Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
+import { createServedPart, type ServedPart } from "../../shared/library/part.ts";
+import { openConnection } from "../../shared/library/redis-option.ts";
 import { type Logger, silentLogger } from "../../shared/log/logger.ts";
 import type { JobQuote } from "../../shared/pricing/job-quote.ts";
 import {
   currentOffers,
   type RateOf,
   settlementEndpoint,
-  toPriceList,
   toSettlementOption,
 } from "../../shared/pricing/prices.ts";
+import { createRates } from "../../shared/pricing/rates/rates.ts";
 import { fixedRateOf } from "../../shared/pricing/rates/sources/fixed.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
@@ -28,17 +30,95 @@ import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { type GrpcListening, listenGrpc } from "./grpc.ts";
 import { createHttpHandler } from "./http.ts";
 import { createAskPrice, createGetJobPrice, type GetJobPrice, type Settlement } from "./job-price.ts";
-import { checkedOptions, settlementOptions } from "./options.ts";
+import { type PricingOptions, readPricingOptions } from "./options.ts";
 import { createProofMemory } from "./proof-memory.ts";
 
-/** Keeps the rates of tokens current; its `of` is the `rateOf` of an x402 settlement. */
-export { createRates } from "../../shared/pricing/rates/rates.ts";
-/** Makes the `partition` of `createRates` from a connection. */
-export { partitionOf } from "../../shared/redis/partition.ts";
+export type { JobOptions } from "../../shared/library/job-options.ts";
+export type { Listening, Readiness } from "../../shared/library/part.ts";
+export type {
+  DomainOptions,
+  RateOptions,
+  SingleRateOptions,
+  TokenOptions,
+} from "../../shared/library/token-options.ts";
+export type { Logger } from "../../shared/log/logger.ts";
+export type { GrpcListening } from "./grpc.ts";
+export type { PricingOptions, SettlementOptions } from "./options.ts";
 
-export type PricingOptions = {
-  jobs: Iterable<JobPrice>;
-  /** The operator's private key: 64 hex digits, with or without 0x before them. */
+export type PricingService = ServedPart & {
+  /** The address that signs the quotes. */
+  readonly operator: Address;
+  /** Answers what a job costs with a signed quote. */
+  getJobPrice: GetJobPrice;
+  /** Serves PricingEngine over gRPC, with health and reflection, on `host:port`; `close()` ends it too. */
+  listenGrpc(address: string): Promise<GrpcListening>;
+};
+
+/**
+ * A pricing engine for a program of your own. Each option is checked by the rule of its key in `pricing.toml`, `job_pricing.toml`,
+ * `x402.toml` and `postern.toml`; throws `start.config_invalid`, which names every option that is wrong. Unlike the other parts it goes
+ * on answering after `stop()`, until `close()`.
+ */
+export function createPricingService(options: PricingOptions): PricingService {
+  const { pricing, jobs, tokens, postern, warnings } = readPricingOptions(options);
+  const { log = silentLogger, mountPath, settlement } = options;
+  for (const warning of warnings) log.warn("config.warning", { warning });
+  const connection = openConnection(options.redis, postern.redis.url, "requests", log);
+  const { redis } = connection;
+  const plain = composePricingService({
+    jobs,
+    key: pricing.key,
+    domain: pricing.domain,
+    powDifficulty: pricing.pow_difficulty,
+    quoteTtlSecs: pricing.quote_ttl_secs,
+    maxQuoteAgeSecs: pricing.max_quote_age_secs,
+    redis,
+    durability: postern.redis.durability,
+    http: toHttpOptions(postern),
+    log,
+  });
+  const rates = createRates({ tokens, partition: partitionOf(redis), clock: systemClock, log });
+  rates.start();
+  const service =
+    settlement === undefined
+      ? plain
+      : plain.withX402Settlement({
+          endpoint: settlement.publicUrl,
+          acceptedTokens: tokens,
+          rateOf: rates.of,
+        });
+  const grpc: GrpcListening[] = [];
+  const part = createServedPart({
+    ...service,
+    mountPath,
+    stop: service.drain,
+    settle: async () => void (await Promise.all(grpc.map((server) => server.close(CLOSE_GRACE_MS)))),
+    end() {
+      rates.close();
+      service.close();
+    },
+    connection,
+    connectionsMax: postern.http.connections,
+    graceMs: CLOSE_GRACE_MS,
+    log,
+  });
+  return {
+    ...part,
+    operator: service.operator,
+    getJobPrice: service.getJobPrice,
+    async listenGrpc(address) {
+      const server = await service.listenGrpc(address);
+      grpc.push(server);
+      return server;
+    },
+  };
+}
+
+const CLOSE_GRACE_MS = 5000;
+
+/** @internal Of a checked configuration. */
+export type ComposedOptions = {
+  jobs: PriceList;
   key: Pick<Secret, "reveal">;
   domain: Eip712Domain;
   /** Leading zero bits of a proof of work. */
@@ -54,7 +134,7 @@ export type PricingOptions = {
   http?: { trustedProxies?: readonly string[]; forwardedHeader?: ForwardedHeader };
 };
 
-/** A token that an x402 gateway accepts, as in x402.toml. */
+/** @internal A token that an x402 gateway accepts, as in x402.toml. */
 export type AcceptedToken = {
   network: string;
   asset: string;
@@ -66,6 +146,7 @@ export type AcceptedToken = {
   rate_per_native_unit: string | LiveSource;
 };
 
+/** @internal */
 export type X402Settlement<Token extends AcceptedToken> = {
   /** The public URL of the x402 gateway that takes the quotes. */
   endpoint: string;
@@ -74,7 +155,8 @@ export type X402Settlement<Token extends AcceptedToken> = {
   rateOf?: RateOf<Token>;
 };
 
-export type PricingService = {
+/** @internal */
+export type ComposedService = {
   /** The address that signs the quotes. */
   readonly operator: Address;
   getJobPrice: GetJobPrice;
@@ -83,10 +165,9 @@ export type PricingService = {
   /** The same over HTTP and JSON, to be mounted on any server. */
   readonly handler: RequestListener;
   /**
-   * Returns the same service with answers that also say how and where a quote can be settled off chain. Throws
-   * `start.config_invalid`.
+   * Returns the same service with answers that also say how and where a quote can be settled off chain.
    */
-  withX402Settlement<Token extends AcceptedToken>(settlement: X402Settlement<Token>): PricingService;
+  withX402Settlement<Token extends AcceptedToken>(settlement: X402Settlement<Token>): ComposedService;
   /** Resolves if the first Redis that is reached is durable and for this release; rejects if it is not. */
   readonly firstCheck: Promise<void>;
   readiness(): Readiness;
@@ -96,13 +177,18 @@ export type PricingService = {
   close(): void;
 };
 
-/**
- * A pricing engine, to be mounted in any process. What its replicas must agree on is in Redis. Throws `start.config_invalid`,
- * which names each option that breaks a rule of the configuration files.
- */
-export function createPricingService(options: PricingOptions): PricingService {
-  const { key, domain, powDifficulty, redis, durability, log = silentLogger, clock = systemClock } = options;
-  const jobs = toPriceList(checkedOptions(pricingOptions, options).jobs);
+/** @internal The engine, made of its parts. What its replicas must agree on is in Redis. */
+export function composePricingService(options: ComposedOptions): ComposedService {
+  const {
+    jobs,
+    key,
+    domain,
+    powDifficulty,
+    redis,
+    durability,
+    log = silentLogger,
+    clock = systemClock,
+  } = options;
   const signer = createSigner(key.reveal());
   const separator = domainSeparator(domain);
   const quoteSecs = Math.min(options.quoteTtlSecs, options.maxQuoteAgeSecs);
@@ -123,7 +209,7 @@ export function createPricingService(options: PricingOptions): PricingService {
     return { ready: found.ok && !draining, checks: { redis: found.text, draining } };
   }
 
-  function serviceWith(settle: (quote: JobQuote) => Settlement | undefined): PricingService {
+  function serviceWith(settle: (quote: JobQuote) => Settlement | undefined): ComposedService {
     const getJobPrice = createGetJobPrice({
       jobs,
       signer,
@@ -158,7 +244,6 @@ export function createPricingService(options: PricingOptions): PricingService {
 
 /** How a quote can be settled at an x402 gateway now: in every token whose rate is known. */
 function createSettle<Token extends AcceptedToken>(settlement: X402Settlement<Token>) {
-  checkedOptions(settlementOptions, settlement);
   const { acceptedTokens, rateOf = fixedRateOf } = settlement;
   const endpoint = settlement.endpoint.replace(/\/$/, "");
   return (quote: JobQuote): Settlement => ({

@@ -56,7 +56,7 @@ type DeliverDeps = {
   workerId: string;
 };
 
-/** Brings one call from the queue to the runner. Every outcome is one verdict, one change of the record and one event. */
+/** @internal Brings one call from the queue to the runner. Every outcome is one verdict, one change of the record and one event. */
 export function createDeliver(deps: DeliverDeps): Deliver {
   const { inject, clock, log } = deps;
   const { injected, failed, putOff } = createOutcomes(deps);

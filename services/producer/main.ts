@@ -1,13 +1,11 @@
-import { DEFAULT_RUNNER, toJobs } from "../../shared/config/jobs-toml.ts";
+import { DEFAULT_RUNNER } from "../../shared/config/jobs-toml.ts";
 import { loadConfig } from "../../shared/config/load-config.ts";
 import { serveOps } from "../../shared/http/ops.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
 import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
-import { systemClock } from "../../shared/time/clock.ts";
 import { createMeters } from "./metrics.ts";
-import { createProducer } from "./producer.ts";
-import { createRunners } from "./runners.ts";
+import { openProducer } from "./producer.ts";
 
 export type ProducerProcess = ServiceOptions & { configDir: string; opsAddress: string | undefined };
 
@@ -15,58 +13,28 @@ export function runProducer(options: ProducerProcess): Promise<number> {
   return runService("producer", options, async ({ log: plainLog, shutdown }) => {
     const { postern, warnings } = loadConfig({ dir: options.configDir, env: options.env });
     for (const warning of warnings) plainLog.warn("config.warning", { warning });
-    const { redis: redisConfig, producer: config } = postern;
     const metrics = createMetrics();
     const log = metered(plainLog, createMeters(metrics));
 
-    const redis = connectForWork(redisConfig.url, log);
+    const redis = connectForWork(postern.redis.url, log);
     shutdown.defer("redis", () => redis.disconnect());
 
-    const jobs = toJobs(postern);
-    const runnersByName = Object.fromEntries(
-      Object.entries({ ...postern.runners, [DEFAULT_RUNNER]: postern.runner }).map(
-        ([name, { url, secret, timeout_ms }]) => [name, { url, secret: secret?.[0], timeoutMs: timeout_ms }],
-      ),
-    );
-    const longestMs = Math.max(
-      ...[...Object.values(runnersByName), ...jobs.values()].map(({ timeoutMs = 0 }) => timeoutMs),
-    );
-    const runners = createRunners({
-      runners: runnersByName,
-      jobs,
-      connections: config.concurrency,
-      clock: systemClock,
-      log,
-    });
-    shutdown.defer("runner connections", runners.close);
+    const producer = openProducer({ postern, setsLimits: true, redis, log });
+    shutdown.defer("producer", () => producer.close(producer.graceMs));
 
-    const producer = createProducer({
-      inject: runners.inject,
-      isAway: runners.isAway,
-      onRunnerChange: runners.onChange,
-      redis,
-      log,
-      concurrency: config.concurrency,
-      bodyBudgetBytes: config.body_budget_bytes,
-      attempts: config.attempts,
-      backoff: { baseMs: config.backoff.base_ms, capMs: config.backoff.cap_ms },
-      jobs,
-      limits: jobs,
-      lockMs: config.lock_ms,
-    });
-    shutdown.defer("producer", () => producer.close(longestMs + 1000));
-
-    const readiness = () => ({
-      ready: producer.isAlive(),
-      checks: { redis: redis.status, beating: producer.isAlive() },
-    });
     const address = options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9092";
-    const opsAddress = await serveOps(readiness, metrics, address, shutdown);
+    const opsAddress = await serveOps(producer.readiness, metrics, address, shutdown);
 
-    const urls = Object.fromEntries(Object.entries(runnersByName).map(([name, { url }]) => [name, url]));
+    const urls = Object.fromEntries(
+      Object.entries({ ...postern.runners, [DEFAULT_RUNNER]: postern.runner }).map(([name, { url }]) => [
+        name,
+        url,
+      ]),
+    );
+    const jobs = Object.keys(postern.jobs);
     log.info("service.started", {
       ...{ opsAddress, runner: postern.runner.url },
-      ...(jobs.size > 0 && { runners: urls, jobs: [...jobs.keys()] }),
+      ...(jobs.length > 0 && { runners: urls, jobs }),
       workerId: producer.workerId,
     });
     return { fatal: producer.ready() };

@@ -1,6 +1,11 @@
 import { hostname } from "node:os";
+import { DEFAULT_RUNNER, toJobs } from "../../shared/config/jobs-toml.ts";
+import type { PosternToml } from "../../shared/config/postern-toml.ts";
+import type { Readiness } from "../../shared/http/readiness.ts";
 import type { Origin } from "../../shared/job-call/job-call.ts";
-import type { Logger } from "../../shared/log/logger.ts";
+import { createPart, type Part } from "../../shared/library/part.ts";
+import { openConnection } from "../../shared/library/redis-option.ts";
+import { type Logger, silentLogger } from "../../shared/log/logger.ts";
 import { createCallRecords } from "../../shared/queue/call-record.ts";
 import { consume } from "../../shared/queue/consume.ts";
 import { beat } from "../../shared/queue/heartbeat.ts";
@@ -11,13 +16,124 @@ import { partitionOf } from "../../shared/redis/partition.ts";
 import type { Backoff } from "../../shared/time/backoff.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { createDeliver, type Inject } from "./deliver.ts";
+import { type ProducerOptions, readProducerOptions } from "./options.ts";
 import { createRetryPolicy, type JobRetries } from "./retry-policy.ts";
+import { createRunners, type Runners } from "./runners.ts";
 import { createThrottle } from "./throttle.ts";
 
+export type { Logger } from "../../shared/log/logger.ts";
 export type { Hold } from "../../shared/queue/hold.ts";
 export { type DeliveredCall, type Inject, NotNow, Refused } from "./deliver.ts";
+export type { JobSettingsOptions, ProducerOptions, RunnerTarget } from "./options.ts";
 
-export type ProducerOptions = {
+export type Producer = Part & {
+  /** Its name in the log, and in what Redis holds of calls in hand. */
+  readonly workerId: string;
+};
+
+/**
+ * A producer for a program of your own: it takes calls from the queues and injects them, with retries, until the runner owns them or they
+ * fail. Any number may run. A call is offered at least once, always under the same idempotency key. Each option is checked by the
+ * rule of its key in `postern.toml`; throws `start.config_invalid`, which names every option that is wrong.
+ */
+export function createProducer(options: ProducerOptions): Producer {
+  const { postern, inject } = readProducerOptions(options);
+  const { log = silentLogger, origins } = options;
+  const connection = openConnection(options.redis, postern.redis.url, "work", log);
+  const { redis } = connection;
+  const producer = openProducer({
+    postern,
+    inject,
+    setsLimits: options.jobs !== undefined,
+    ...(origins && { origins }),
+    redis,
+    log,
+  });
+  const part = createPart({
+    firstCheck: producer.ready(),
+    readiness: producer.readiness,
+    stop: producer.stop,
+    end: producer.close,
+    connection,
+    graceMs: producer.graceMs,
+  });
+  return { ...part, workerId: producer.workerId };
+}
+
+type OpenOptions = {
+  postern: PosternToml;
+  /** In place of the runners of `postern`. */
+  inject?: Inject | undefined;
+  /** Whether the jobs of `postern` are all that have limits. */
+  setsLimits: boolean;
+  origins?: readonly Origin[];
+  redis: Redis;
+  log: Logger;
+};
+
+/** @internal A producer by a checked configuration, and its connections to the runners. */
+export function openProducer({ postern, inject, setsLimits, origins, redis, log }: OpenOptions) {
+  const { producer: config } = postern;
+  const jobs = toJobs(postern);
+  const runners = inject === undefined ? openRunners(postern, jobs, log) : undefined;
+  const producer = composeProducer({
+    ...(runners === undefined
+      ? { inject: inject as Inject }
+      : { inject: runners.inject, isAway: runners.isAway, onRunnerChange: runners.onChange }),
+    ...(setsLimits && { limits: jobs }),
+    ...(origins && { origins }),
+    redis,
+    log,
+    concurrency: config.concurrency,
+    bodyBudgetBytes: config.body_budget_bytes,
+    attempts: config.attempts,
+    backoff: { baseMs: config.backoff.base_ms, capMs: config.backoff.cap_ms },
+    jobs,
+    lockMs: config.lock_ms,
+  });
+  const timeouts = [postern.runner, ...Object.values(postern.runners)].map(({ timeout_ms }) => timeout_ms);
+  const ofJobs = [...jobs.values()].map(({ timeoutMs = 0 }) => timeoutMs);
+  const longestMs = inject === undefined ? Math.max(...timeouts, ...ofJobs) : config.lock_ms;
+  let stopped = false;
+  return {
+    workerId: producer.workerId,
+    ready: producer.ready,
+    readiness(): Readiness {
+      const beating = producer.isAlive();
+      return { ready: beating && !stopped, checks: { redis: redis.status, beating } };
+    },
+    /** How long injections under way may take to end. */
+    graceMs: longestMs + 1000,
+    stop() {
+      stopped = true;
+      producer.stop();
+    },
+    async close(graceMs: number) {
+      stopped = true;
+      await producer.close(graceMs);
+      await runners?.close();
+    },
+  };
+}
+
+function openRunners(postern: PosternToml, jobs: ReturnType<typeof toJobs>, log: Logger): Runners {
+  const named = Object.entries({ ...postern.runners, [DEFAULT_RUNNER]: postern.runner });
+  return createRunners({
+    runners: Object.fromEntries(
+      named.map(([name, { url, secret, timeout_ms: timeoutMs }]) => [
+        name,
+        { url, secret: secret?.[0], timeoutMs },
+      ]),
+    ),
+    jobs,
+    connections: postern.producer.concurrency,
+    clock: systemClock,
+    log,
+  });
+}
+
+/** @internal */
+export type ComposedOptions = {
   inject: Inject;
   /** The host's own connection, with `maxRetriesPerRequest: null`. */
   redis: Redis;
@@ -46,20 +162,20 @@ export type ProducerOptions = {
   random?: () => number;
 };
 
-export type Producer = {
+/** @internal */
+export type ComposedProducer = {
   readonly workerId: string;
   ready(): Promise<void>;
   /** Whether Redis has answered this worker's heartbeat lately. */
   isAlive(): boolean;
+  /** Takes no more calls. Those in hand go on. */
+  stop(): void;
   /** Stops taking calls, waits at most `graceMs` for those in hand, then ends the heartbeat. */
   close(graceMs: number): Promise<void>;
 };
 
-/**
- * Takes calls from the queues and injects them, with retries, until the runner owns them or they fail. Any number of
- * producers may run. A call is offered at least once, always under the same idempotency key.
- */
-export function createProducer(options: ProducerOptions): Producer {
+/** @internal The producer, made of its parts. */
+export function composeProducer(options: ComposedOptions): ComposedProducer {
   const { redis, log, origins, clock = systemClock, concurrency = 100, lockMs = 20_000 } = options;
   const { isAway = () => false, onRunnerChange, limits } = options;
   const workerId = `${hostname()}:${process.pid}:${clock().toString(36)}`;
@@ -99,6 +215,7 @@ export function createProducer(options: ProducerOptions): Producer {
     workerId,
     ready: consumer.ready,
     isAlive: heartbeat.isFresh,
+    stop: consumer.stop,
     close: async (graceMs) => {
       await consumer.close(graceMs);
       await heartbeat.stop();

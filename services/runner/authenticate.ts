@@ -4,6 +4,7 @@ import { isContentDigestOf, verifyMessage } from "../../shared/crypto/message-si
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import { headerValues, onlyHeaderValue, traceparentOf } from "../../shared/http/headers.ts";
+import { wholeTarget } from "../../shared/http/target.ts";
 import { metadataTest, WEBHOOK_FORWARDED } from "../../shared/job-call/job-call.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import type { Job, JobRequest, Metadata } from "./router.ts";
@@ -42,7 +43,7 @@ export function createRequestChecks({
   /** Throws `runner.signature_rejected` unless one of the secrets signed this request. */
   function authenticate(req: IncomingMessage): void {
     if (!isSigned) return;
-    const request = { method: req.method ?? "", path: req.url ?? "", headers: allHeaders(req) };
+    const request = { method: req.method ?? "", path: wholeTarget(req), headers: allHeaders(req) };
     verifyMessage(secrets, request, {
       nowSec: Math.floor(clock() / 1000),
       maxAgeSec: SIGNATURE_AGE_SEC_MAX,

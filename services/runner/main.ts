@@ -1,15 +1,12 @@
 import { loadConfig } from "../../shared/config/load-config.ts";
-import { toAnswerOptions, toRunnerRedis } from "../../shared/config/postern-toml.ts";
+import { toRunnerRedis } from "../../shared/config/postern-toml.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
-import { givesWayAbove } from "../../shared/redis/give-way.ts";
 import { echo, keccak256, slow } from "./jobs.ts";
 import { createRouter, type Router } from "./router.ts";
-import { createRunner } from "./runner.ts";
+import { composeRunner, serveRunner, toRunnerSettings } from "./runner.ts";
 
 export type RunnerProcess = ServiceOptions & { configDir: string; bindAddress: string | undefined };
-
-const CLOSE_GRACE_MS = 10_000;
 
 /** The jobs of the reference runner, by their ids. */
 const exampleJobs = () => createRouter().job(1, echo).job(2, keccak256).job(3, slow);
@@ -27,27 +24,13 @@ export function runRunner(options: RunnerProcess, jobs: Router = exampleJobs()):
 
     const { url: redisUrl, durability } = toRunnerRedis(postern);
     const redis = connectForRequests(redisUrl, log);
-    shutdown.defer("redis", () => redis.disconnect());
-
-    const runner = createRunner({
-      jobs,
-      redis,
-      durability,
-      secrets: config.secret ?? [],
-      metadataPrefix: postern.metadata_prefix,
-      memoryMs: config.memory_secs * 1000,
-      ...toAnswerOptions(postern),
-      answersMemoryRatioMax: givesWayAbove(postern.limits.redis_memory_ratio_max).answers,
-      leaseMs: config.lease_ms,
-      concurrency: config.concurrency,
-      longAttempts: config.long_attempts,
-      longBackoff: { baseMs: config.long_backoff.base_ms, capMs: config.long_backoff.cap_ms },
-      log,
-    });
-    shutdown.defer("runner", () => runner.close(CLOSE_GRACE_MS));
+    const connection = { redis, close: () => redis.disconnect() };
+    const composed = composeRunner({ jobs, redis, durability, ...toRunnerSettings(postern), log });
+    const runner = serveRunner(composed, { connection, log });
+    shutdown.defer("runner", () => runner.close());
 
     const { address, url } = await runner.listen(options.bindAddress ?? config.bind_address);
     log.info("service.started", { address, url, jobs: jobs.list().map(({ id, name }) => `${id} (${name})`) });
-    return { fatal: runner.firstCheck };
+    return { fatal: composed.firstCheck };
   });
 }

@@ -4,11 +4,10 @@ import { CODES } from "../../shared/errors/codes.ts";
 import { readBody } from "../../shared/http/body.ts";
 import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
 import { markProven } from "../../shared/http/proof.ts";
-import { explain } from "../../shared/http/readiness.ts";
+import type { Readiness } from "../../shared/http/readiness.ts";
 import { WEBHOOK_EVENT } from "../../shared/job-call/job-call.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
-import type { DurableRedis } from "../../shared/redis/durable.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { parseKey, type RequestChecks } from "./authenticate.ts";
 import { type ListCalls, parseFilter } from "./list-calls.ts";
@@ -28,18 +27,17 @@ const LIVE = { status: 200, contentType: "text/plain", body: Buffer.from("ok") }
 /** The runner's HTTP surface. Paths are matched exactly, as they came. Every refusal is answered here. */
 export function createRoutes({
   jobs,
-  durable,
+  readiness,
   listCalls,
   takeJob,
   runAgain,
-  isDraining,
 }: {
   jobs: Router;
-  durable: DurableRedis;
+  /** Whether calls are taken now, and if not, why. */
+  readiness: () => Readiness;
   listCalls: ListCalls;
   takeJob: TakeJob;
   runAgain: RunAgain;
-  isDraining: () => boolean;
 }): RequestListener {
   const fixed: Readonly<Record<string, Route>> = {
     "/livez": { method: "GET", serve: (_req, res) => sendAnswer(res, LIVE) },
@@ -62,13 +60,9 @@ export function createRoutes({
     return id === undefined ? undefined : { method: "GET", serve: (_req, res) => showCall(res, id) };
   }
 
-  /** Says whether calls are taken now, and if not, why. */
   function showReadiness(_req: IncomingMessage, res: ServerResponse): void {
-    const redis = explain(() => durable.server().proof);
-    const draining = isDraining();
-    const isReady = redis.ok && !draining;
-    const status = isReady ? "ready" : "not ready";
-    sendJson(res, { status, redis: redis.text, durability: durable.mode, draining }, isReady ? 200 : 503);
+    const { ready, checks } = readiness();
+    sendJson(res, { status: ready ? "ready" : "not ready", ...checks }, ready ? 200 : 503);
   }
 
   function showJobs(_req: IncomingMessage, res: ServerResponse): void {

@@ -1,10 +1,14 @@
 import { randomUUID } from "node:crypto";
 import type { RequestListener } from "node:http";
+import { type PosternToml, toAnswerOptions } from "../../shared/config/postern-toml.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { type Listening, listen } from "../../shared/http/listen.ts";
+import { explain, type Readiness } from "../../shared/http/readiness.ts";
+import { createServedPart, type ServedPart } from "../../shared/library/part.ts";
+import { type Connection, openConnection } from "../../shared/library/redis-option.ts";
 import { type Logger, silentLogger } from "../../shared/log/logger.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
+import { givesWayAbove } from "../../shared/redis/give-way.ts";
 import type { DurabilityMode } from "../../shared/redis/server-state.ts";
 import type { Backoff } from "../../shared/time/backoff.ts";
 import { type Clock, systemClock, within } from "../../shared/time/clock.ts";
@@ -15,16 +19,68 @@ import { Leases } from "./leases.ts";
 import { createListCalls } from "./list-calls.ts";
 import { LongCalls } from "./long-calls.ts";
 import { createLongStore } from "./long-store.ts";
+import { type RunnerOptions, readRunnerOptions } from "./options.ts";
 import type { Router } from "./router.ts";
 import { createRoutes, createRunAgain, createTakeJob } from "./routes.ts";
 import { createExecute, createRunBegun, createRunCall } from "./run-call.ts";
 
+export type { Listening, Readiness } from "../../shared/library/part.ts";
+export type { Logger } from "../../shared/log/logger.ts";
+export type { RunnerOptions } from "./options.ts";
 export type { Answer, Call, Extractor, Job, LongJob, Router, ShortJob } from "./router.ts";
 export { bytes, createRouter, json, text } from "./router.ts";
 
-export type RunnerOptions = {
+export type Runner = ServedPart;
+
+/**
+ * Runs jobs for producers and remembers what it ran: a call that was answered with 2xx never runs again while its key is
+ * remembered. Any number of runners may share one Redis. Each option is checked by the rule of its key in `postern.toml`; throws
+ * `start.config_invalid`, which names every option that is wrong.
+ */
+export function createRunner(options: RunnerOptions): Runner {
+  const { postern, warnings } = readRunnerOptions(options);
+  const { jobs, bodyBytesMax, log = silentLogger, mountPath } = options;
+  for (const warning of warnings) log.warn("config.warning", { warning });
+  const connection = openConnection(options.redis, postern.redis.url, "requests", log);
+  const runner = composeRunner({
+    jobs,
+    redis: connection.redis,
+    durability: postern.redis.durability,
+    ...toRunnerSettings(postern),
+    ...(bodyBytesMax !== undefined && { bodyBytesMax }),
+    log,
+  });
+  return serveRunner(runner, { mountPath, connection, log });
+}
+
+type Host = { mountPath?: string | undefined; connection: Connection; log: Logger };
+
+/** @internal The life of a runner that was made of its parts. */
+export function serveRunner(runner: ComposedRunner, { mountPath, connection, log }: Host): Runner {
+  const end = runner.close;
+  return createServedPart({ ...runner, mountPath, end, connection, graceMs: CLOSE_GRACE_MS, log });
+}
+
+/** @internal What a runner takes of a checked `postern.toml`. */
+export function toRunnerSettings(postern: PosternToml) {
+  const { runner: config, limits } = postern;
+  return {
+    secrets: config.secret ?? [],
+    metadataPrefix: postern.metadata_prefix,
+    memoryMs: config.memory_secs * 1000,
+    ...toAnswerOptions(postern),
+    answersMemoryRatioMax: givesWayAbove(limits.redis_memory_ratio_max).answers,
+    leaseMs: config.lease_ms,
+    concurrency: config.concurrency,
+    longAttempts: config.long_attempts,
+    longBackoff: { baseMs: config.long_backoff.base_ms, capMs: config.long_backoff.cap_ms },
+  };
+}
+
+/** @internal Of a checked configuration. */
+export type ComposedOptions = {
   jobs: Router;
-  /** The host's own connection; it must fail fast (`enableOfflineQueue: false`, `maxRetriesPerRequest: 0`). */
+  /** From connectForRequests. */
   redis: Redis;
   durability?: DurabilityMode;
   /** Any of them may have signed a request. Without secrets, requests need no signature. */
@@ -54,13 +110,17 @@ export type RunnerOptions = {
   random?: () => number;
 };
 
-export type Runner = {
+/** @internal */
+export type ComposedRunner = {
   /** Resolves once Redis has shown that it keeps what it is given; rejects if the first Redis reached does not. */
   readonly firstCheck: Promise<void>;
   /** For a host with a server of its own. */
   readonly handler: RequestListener;
-  /** Serves on `host:port`. */
-  listen(address: string): Promise<Listening>;
+  readiness(): Readiness;
+  /** Takes no more calls. Those under way go on. */
+  stop(): void;
+  /** Lets running handlers end, and gives long calls back so that they are resumed. */
+  settle(): Promise<void>;
   /**
    * Takes no more calls, lets running handlers end, and gives long calls back so that they are resumed. Waits at most
    * `graceMs` (10 s). Leaves the Redis connection to the host.
@@ -68,13 +128,11 @@ export type Runner = {
   close(graceMs?: number): Promise<void>;
 };
 
+const CLOSE_GRACE_MS = 10_000;
 const DAY_MS = 86_400_000;
 
-/**
- * Runs jobs for producers and remembers what it ran: a call that was answered with 2xx never runs again while its key is
- * remembered. Any number of runners may share one Redis.
- */
-export function createRunner({
+/** @internal The runner, made of its parts. */
+export function composeRunner({
   jobs,
   redis,
   durability = "strict",
@@ -93,7 +151,7 @@ export function createRunner({
   log = silentLogger,
   clock = systemClock,
   random = Math.random,
-}: RunnerOptions): Runner {
+}: ComposedOptions): ComposedRunner {
   const abort = new AbortController();
   const ended = abort.signal;
   let draining = false;
@@ -144,25 +202,35 @@ export function createRunner({
   const takeJob = createTakeJob({ jobs, checks, runCall, concurrency, bodyBytesMax, isDraining, clock, log });
   const runAgain = createRunAgain({ checks, longStore, wake, isDraining, log });
   const listCalls = createListCalls(redis, clock);
-  const handler = createRoutes({ jobs, durable, listCalls, takeJob, runAgain, isDraining });
+  const readiness = createReadiness(durable, isDraining);
+  const handler = createRoutes({ jobs, readiness, listCalls, takeJob, runAgain });
 
-  const servers: Listening[] = [];
+  const settle = async (): Promise<void> => {
+    await Promise.all([idle(), longCalls.stop()]);
+  };
 
   return {
     firstCheck: durable.firstCheck,
     handler,
-    async listen(address) {
-      const server = await listen(handler, address);
-      servers.push(server);
-      return server;
-    },
-    async close(graceMs = 10_000) {
+    readiness,
+    settle,
+    stop() {
       draining = true;
-      const closed = [...servers.map((server) => server.close(graceMs)), idle(), longCalls.stop()];
-      const outcome = await within(graceMs, Promise.all(closed));
+    },
+    async close(graceMs = CLOSE_GRACE_MS) {
+      draining = true;
+      const outcome = await within(graceMs, settle());
       abort.abort(new Error("the runner has stopped"));
       for (const part of [leases, answers, durable]) part.stop();
       if (outcome.kind === "failed") throw outcome.error;
     },
+  };
+}
+
+function createReadiness(durable: DurableRedis, isDraining: () => boolean) {
+  return (): Readiness => {
+    const { ok, text } = explain(() => durable.server().proof);
+    const draining = isDraining();
+    return { ready: ok && !draining, checks: { redis: text, durability: durable.mode, draining } };
   };
 }

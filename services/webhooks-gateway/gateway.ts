@@ -1,42 +1,101 @@
 import type { IncomingMessage, RequestListener } from "node:http";
 import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
+import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import type { WebhooksToml } from "../../shared/config/webhooks-toml.ts";
 import { createAccept } from "../../shared/gateway/accept.ts";
 import type { Admission } from "../../shared/gateway/admission.ts";
-import { type Gateway, type IngressOptions, openIngress } from "../../shared/gateway/ingress.ts";
+import {
+  type Gateway,
+  type IngressOptions,
+  openIngress,
+  toIngressOptions,
+} from "../../shared/gateway/ingress.ts";
 import { createTakeSecret, type TakeSecret } from "../../shared/gateway/opened-endpoints.ts";
 import { createRateLimits, type RateLimits } from "../../shared/gateway/rate-limit.ts";
 import { rawPath } from "../../shared/http/headers.ts";
 import { bareApp, onlyGet, probes, serve } from "../../shared/http/ops.ts";
 import { createAddressList } from "../../shared/ip/address-list.ts";
+import { storedBytesOf } from "../../shared/job-call/job-call.ts";
+import { createServedPart, type ServedPart } from "../../shared/library/part.ts";
+import { openConnection } from "../../shared/library/redis-option.ts";
 import { createEventCounter } from "../../shared/log/event-counter.ts";
+import { silentLogger } from "../../shared/log/logger.ts";
 import { createEnqueue } from "../../shared/queue/enqueue.ts";
+import { extraMs } from "../../shared/redis/large.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { createRecordRejected } from "../../shared/rejected/record.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { createMakeCall } from "./call.ts";
 import { createCredential } from "./credential.ts";
 import { createHandshakes } from "./handshake.ts";
+import { readWebhooksOptions, type WebhooksGatewayOptions } from "./options.ts";
 import { createReceive, type Endpoint, type Receive } from "./receive.ts";
 import { createRefuse } from "./refuse.ts";
 import { createOnUnknownPath } from "./unknown-path.ts";
 
-/** Checks a `webhooks.toml` table: `webhooksToml(env).parse(table)`. */
-export { webhooksToml } from "../../shared/config/webhooks-toml.ts";
+export type { Listening, Readiness } from "../../shared/library/part.ts";
+export type { Logger } from "../../shared/log/logger.ts";
+export type {
+  AnswerOptions,
+  EndpointOptions,
+  HandshakeOptions,
+  RateLimitOptions,
+  SignatureOptions,
+  TimestampOptions,
+  WebhooksGatewayOptions,
+} from "./options.ts";
 
-export type GatewayOptions = IngressOptions & {
+export type WebhooksGateway = ServedPart;
+
+/**
+ * A webhooks gateway for a program of your own. Each option is checked by the rule of its key in `webhooks.toml` and `postern.toml`;
+ * throws `start.config_invalid`, which names every option that is wrong.
+ */
+export function createWebhooksGateway(options: WebhooksGatewayOptions): WebhooksGateway {
+  const { webhooks, postern, warnings } = readWebhooksOptions(options);
+  const { log = silentLogger, serviceId = 0, mountPath } = options;
+  for (const warning of warnings) log.warn("config.warning", { warning });
+  const connection = openConnection(options.redis, postern.redis.url, "requests", log);
+  const gateway = composeWebhooksGateway({
+    webhooks,
+    serviceId,
+    ...toIngressOptions(postern),
+    redis: connection.redis,
+    log,
+  });
+  return createServedPart({
+    ...gateway,
+    mountPath,
+    end: () => gateway.close(),
+    connection,
+    requestTimeoutMs: webhooks.request_timeout_secs * 1000,
+    connectionsMax: postern.http.connections,
+    graceMs: graceMsOf(webhooks, postern),
+    log,
+  });
+}
+
+/** @internal How long requests under way may take to end. */
+export function graceMsOf({ body_limit_bytes, endpoints }: WebhooksToml, { limits }: PosternToml): number {
+  const bytesMax = Math.max(...endpoints.map((endpoint) => endpoint.body_limit_bytes ?? body_limit_bytes));
+  return limits.enqueue_timeout_ms + extraMs(storedBytesOf(bytesMax)) + 5000;
+}
+
+/** @internal Of a checked configuration. */
+export type ComposedOptions = IngressOptions & {
   webhooks: WebhooksToml;
   serviceId: number;
   metadataPrefix: string;
 };
 
-export type WebhooksGateway = Gateway & {
+/** @internal */
+export type ComposedGateway = Gateway & {
   /** Ends the gateway's timers. Call it last, when no more requests can arrive. */
   close(): void;
 };
 
-/** The webhooks gateway, to be mounted in any process. It holds no state that two replicas would have to share. */
-export function createWebhooksGateway(options: GatewayOptions): WebhooksGateway {
+/** @internal The gateway, made of its parts. It holds no state that two replicas would have to share. */
+export function composeWebhooksGateway(options: ComposedOptions): ComposedGateway {
   const { webhooks, redis, log, clock = systemClock } = options;
   const partition = partitionOf(redis);
   const {
@@ -110,7 +169,7 @@ type EndpointDeps = { clock: Clock; limits: RateLimits; admission: Admission; ta
 
 /** The endpoints by path, with their defaults resolved. */
 function toEndpoints(
-  { webhooks, serviceId, metadataPrefix }: GatewayOptions,
+  { webhooks, serviceId, metadataPrefix }: ComposedOptions,
   { clock, limits, admission, takeSecret }: EndpointDeps,
 ): ReadonlyMap<string, Endpoint> {
   const toEndpoint = (config: EndpointToml): Endpoint => ({

@@ -1,15 +1,12 @@
 import { withoutFile } from "../../shared/config/config-dir.ts";
 import { loadConfig } from "../../shared/config/load-config.ts";
-import { toHttpOptions, toLimits } from "../../shared/config/postern-toml.ts";
-import type { WebhooksToml } from "../../shared/config/webhooks-toml.ts";
 import { registerPressure } from "../../shared/gateway/backpressure.ts";
+import { toIngressOptions } from "../../shared/gateway/ingress.ts";
 import { serveGateway } from "../../shared/gateway/serve.ts";
-import { storedBytesOf } from "../../shared/job-call/job-call.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
 import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
-import { extraMs } from "../../shared/redis/large.ts";
-import { createWebhooksGateway } from "./gateway.ts";
+import { composeWebhooksGateway, graceMsOf } from "./gateway.ts";
 import { createMeters } from "./metrics.ts";
 
 export type WebhooksProcess = ServiceOptions & {
@@ -33,15 +30,11 @@ export function runWebhooks(options: WebhooksProcess): Promise<number> {
     const redis = connectForRequests(postern.redis.url, log);
     shutdown.defer("redis", () => redis.disconnect());
 
-    const gateway = createWebhooksGateway({
+    const gateway = composeWebhooksGateway({
       webhooks,
       serviceId,
-      metadataPrefix: postern.metadata_prefix,
+      ...toIngressOptions(postern),
       redis,
-      durability: postern.redis.durability,
-      limits: toLimits(postern),
-      enqueueTimeoutMs: postern.limits.enqueue_timeout_ms,
-      http: toHttpOptions(postern),
       log,
     });
     registerPressure(metrics, "webhook", gateway.pressure);
@@ -54,13 +47,8 @@ export function runWebhooks(options: WebhooksProcess): Promise<number> {
       bindAddress: options.bindAddress ?? webhooks.bind_address,
       opsAddress: options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9091",
       requestTimeoutMs: webhooks.request_timeout_secs * 1000,
-      graceMs: postern.limits.enqueue_timeout_ms + extraMs(storedBytesOf(bodyBytesMax(webhooks))) + 5000,
+      graceMs: graceMsOf(webhooks, postern),
       about: { endpoints: webhooks.endpoints.map(({ path, auth }) => `${path} (${auth})`) },
     });
   });
-}
-
-/** The largest body that any endpoint takes. */
-function bodyBytesMax({ body_limit_bytes, endpoints }: WebhooksToml): number {
-  return Math.max(...endpoints.map((endpoint) => endpoint.body_limit_bytes ?? body_limit_bytes));
 }

@@ -1,23 +1,35 @@
 import type { IncomingMessage } from "node:http";
 import type { PriceList } from "../../shared/config/job-pricing-toml.ts";
+import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
 import { createEthCall } from "../../shared/ethereum/rpc.ts";
-import { type Gateway, type IngressOptions, openIngress } from "../../shared/gateway/ingress.ts";
+import {
+  type Gateway,
+  type IngressOptions,
+  openIngress,
+  toIngressOptions,
+} from "../../shared/gateway/ingress.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
 import { addressKey } from "../../shared/ip/address.ts";
+import { storedBytesOf } from "../../shared/job-call/job-call.ts";
+import { createServedPart, type ServedPart } from "../../shared/library/part.ts";
+import { openConnection } from "../../shared/library/redis-option.ts";
 import { type ConcurrencyLimit, createConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit.ts";
+import { silentLogger } from "../../shared/log/logger.ts";
 import { createPaymentJournal, paidQueueOf } from "../../shared/payments/journal.ts";
 import type { Payment } from "../../shared/payments/payment.ts";
 import { createSpentElsewhere } from "../../shared/payments/spent-elsewhere.ts";
 import { createRates, type ObservedRate, type Rates } from "../../shared/pricing/rates/rates.ts";
 import { openRegistry } from "../../shared/queue/registry.ts";
+import { extraMs } from "../../shared/redis/large.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { createLogTokenKinds, createRequestedJob, toCatalog } from "./catalog.ts";
 import { type Chains, createChains } from "./chains.ts";
 import type { Authorize } from "./facilitator/authorize.ts";
 import { createFacilitators, createVerifyPayment, type Facilitators } from "./facilitator/pool.ts";
+import { readX402Options, type X402GatewayOptions } from "./options.ts";
 import { createNoteSpent } from "./payment/already-spent.ts";
 import { createAskSigner } from "./payment/contract-signer.ts";
 import { type AssertFits, createAssertFits } from "./payment/input.ts";
@@ -51,32 +63,77 @@ import { toPriceAnswer } from "./routes/price.ts";
 import { toSchemaAnswer } from "./routes/schema.ts";
 import { CORS_HEADERS, createHandler, createRefuse } from "./server.ts";
 
-/** Check tables of `x402.toml` and `job_pricing.toml`, and put prices on jobs. */
-export { parseJobPricing } from "../../shared/config/job-pricing-toml.ts";
-export { x402Toml } from "../../shared/config/x402-toml.ts";
-export { toPriceList } from "../../shared/pricing/prices.ts";
+export type { JobOptions } from "../../shared/library/job-options.ts";
+export type { Listening, Readiness } from "../../shared/library/part.ts";
+export type {
+  DomainOptions,
+  RateOptions,
+  SingleRateOptions,
+  TokenOptions,
+} from "../../shared/library/token-options.ts";
+export type { Logger } from "../../shared/log/logger.ts";
 export type { Authorize, FacilitatorCall } from "./facilitator/authorize.ts";
+export type { FacilitatorOptions, JobPolicyOptions, X402GatewayOptions } from "./options.ts";
 
-export type X402GatewayOptions = IngressOptions & {
+export type X402Gateway = ServedPart & {
+  /** What is known now of each token's rate. */
+  rates(): ObservedRate[];
+};
+
+/**
+ * A payment gateway for a program of your own. Each option is checked by the rule of its key in `x402.toml`, `job_pricing.toml` and
+ * `postern.toml`; throws `start.config_invalid`, which names every option that is wrong.
+ */
+export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
+  const { x402, prices, postern, warnings } = readX402Options(options);
+  const { log = silentLogger, mountPath, authorize } = options;
+  for (const warning of warnings) log.warn("config.warning", { warning });
+  const connection = openConnection(options.redis, postern.redis.url, "requests", log);
+  const gateway = composeX402Gateway({
+    x402,
+    prices,
+    ...toIngressOptions(postern),
+    ...(authorize && { authorize }),
+    redis: connection.redis,
+    log,
+  });
+  const part = createServedPart({
+    ...gateway,
+    mountPath,
+    end: () => gateway.close(),
+    connection,
+    requestTimeoutMs: x402.request_timeout_secs * 1000,
+    connectionsMax: postern.http.connections,
+    graceMs: graceMsOf(x402, postern),
+    log,
+  });
+  return { ...part, rates: gateway.rates };
+}
+
+/** @internal How long requests under way may take to end. */
+export function graceMsOf(x402: X402Toml, { limits }: PosternToml): number {
+  const writingMs = limits.enqueue_timeout_ms + extraMs(storedBytesOf(x402.body_limit_bytes));
+  return (x402.facilitator_timeout_secs + x402.settle_timeout_secs) * 1000 + 2 * writingMs;
+}
+
+/** @internal Of a checked configuration. */
+export type ComposedOptions = IngressOptions & {
   x402: X402Toml;
   prices: PriceList;
   metadataPrefix: string;
-  /**
-   * Gives headers of a single request to a facilitator, such as a signed token; they are added to those of x402.toml. Its time is
-   * part of the request's. If it rejects or is late, nothing is sent.
-   */
   authorize?: Authorize;
 };
 
-export type X402Gateway = Gateway & {
+/** @internal */
+export type ComposedGateway = Gateway & {
   /** What is known now of each token's rate. */
   rates(): ObservedRate[];
   /** Ends the gateway's timers and connections. Call it last, when nothing more can arrive. */
   close(): Promise<void>;
 };
 
-/** The payment gateway, to be mounted in any process. What two replicas have to agree on is in Redis or on the chain. */
-export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
+/** @internal The gateway, made of its parts. What two replicas have to agree on is in Redis or on the chain. */
+export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   const { x402, prices, metadataPrefix, redis, log, authorize, clock = systemClock } = options;
   const settleTimeoutMs = x402.settle_timeout_secs * 1000;
   const maxTimeoutMs = x402.max_timeout_secs * 1000;

@@ -1,15 +1,13 @@
 import { withoutFile } from "../../shared/config/config-dir.ts";
-import { toHttpOptions, toLimits } from "../../shared/config/postern-toml.ts";
+import { toIngressOptions } from "../../shared/gateway/ingress.ts";
 import { serveGateway } from "../../shared/gateway/serve.ts";
-import { storedBytesOf } from "../../shared/job-call/job-call.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
 import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
 import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
 import { jobsOnSale } from "../../shared/pricing/prices.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
-import { extraMs } from "../../shared/redis/large.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
-import { createX402Gateway } from "./gateway.ts";
+import { composeX402Gateway, graceMsOf } from "./gateway.ts";
 import { createMeters, registerGauges } from "./metrics.ts";
 
 export type X402Process = ServiceOptions & {
@@ -30,21 +28,9 @@ export function runX402(options: X402Process): Promise<number> {
     const redis = connectForRequests(postern.redis.url, log);
     shutdown.defer("redis", () => redis.disconnect());
 
-    const gateway = createX402Gateway({
-      x402,
-      prices,
-      metadataPrefix: postern.metadata_prefix,
-      redis,
-      durability: postern.redis.durability,
-      limits: toLimits(postern),
-      enqueueTimeoutMs: postern.limits.enqueue_timeout_ms,
-      http: toHttpOptions(postern),
-      log,
-    });
+    const gateway = composeX402Gateway({ x402, prices, ...toIngressOptions(postern), redis, log });
     registerGauges(metrics, gateway, partitionOf(redis));
 
-    const writingMs = postern.limits.enqueue_timeout_ms + extraMs(storedBytesOf(x402.body_limit_bytes));
-    const settlingMs = (x402.facilitator_timeout_secs + x402.settle_timeout_secs) * 1000;
     return serveGateway({
       gateway,
       metrics,
@@ -54,7 +40,7 @@ export function runX402(options: X402Process): Promise<number> {
       bindAddress: options.bindAddress ?? x402.bind_address,
       opsAddress: options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9093",
       requestTimeoutMs: x402.request_timeout_secs * 1000,
-      graceMs: settlingMs + 2 * writingMs,
+      graceMs: graceMsOf(x402, postern),
       about: {
         publicUrl: x402.public_url,
         jobs: prices.size,

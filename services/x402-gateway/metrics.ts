@@ -5,7 +5,7 @@ import { createUnresolved } from "../../shared/payments/list.ts";
 import { registerRates } from "../../shared/pricing/rates/rates.ts";
 import type { Partition } from "../../shared/redis/partition.ts";
 import { systemClock } from "../../shared/time/clock.ts";
-import type { X402Gateway } from "./gateway.ts";
+import type { ComposedGateway } from "./gateway.ts";
 
 /** What the gateway's events add to its metrics. */
 export function createMeters(metrics: Metrics): Record<string, Meter> {
@@ -55,7 +55,7 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
 /** Gauges of the queue behind the gateway, of its tokens' rates and of the payments that wait for an end. */
 export function registerGauges(
   metrics: Metrics,
-  { pressure, rates }: Pick<X402Gateway, "pressure" | "rates">,
+  { pressure, rates }: Pick<ComposedGateway, "pressure" | "rates">,
   partition: Partition,
 ): void {
   registerPressure(metrics, "x402", pressure);

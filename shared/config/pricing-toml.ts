@@ -1,12 +1,8 @@
 import { z } from "zod";
 import type { Secret } from "../crypto/secret.ts";
 import { isPrivateKey, NO_PRIVATE_KEY } from "../ethereum/signatures.ts";
-import { JOB_INDEX_MAX, jobKey } from "../job-call/job-ids.ts";
-import { eip712Domain, jobQuoteDomain } from "./evm-fields.ts";
-import { address, id, positive } from "./fields.ts";
-import { priceProblem } from "./job-pricing-toml.ts";
-import { durability, forwardedHeader, trustedProxies } from "./postern-toml.ts";
-import { problem, report } from "./problem.ts";
+import { jobQuoteDomain } from "./evm-fields.ts";
+import { address, positive } from "./fields.ts";
 import { type Env, secretValue } from "./secrets.ts";
 
 const DAY_SECS = 86_400;
@@ -32,6 +28,13 @@ export function pricingToml(env: Env) {
 }
 export type PricingToml = z.output<ReturnType<typeof pricingToml>>;
 
+/** The rules of the file, for code: there the key may be text, which no file holds. */
+export function pricingOptions(env: Env) {
+  return pricingToml(env)
+    .omit({ bind_address: true, http_address: true })
+    .extend({ key: secretValue(env).refine(isOperatorKey, NO_PRIVATE_KEY) });
+}
+
 /** Its signature binds the operator's money, so the key may not stand in a file that people copy, review and show. */
 function signingKey(env: Env) {
   return z
@@ -54,44 +57,4 @@ const QUOTED_PRICE_WEI_MIN = 100n;
 export function tooCheapToQuote(priceWei: bigint): string | undefined {
   if (priceWei >= QUOTED_PRICE_WEI_MIN) return undefined;
   return `is below ${QUOTED_PRICE_WEI_MIN} wei, which the chain's side refuses in a quote`;
-}
-
-const quotedJob = z.object({
-  serviceId: id,
-  jobIndex: z.int().min(0).max(JOB_INDEX_MAX),
-  priceWei: z.bigint("must be a bigint").superRefine((priceWei, context) => {
-    const message = priceProblem(priceWei) ?? tooCheapToQuote(priceWei);
-    if (message !== undefined) report(context, [{ path: [], message }]);
-  }),
-});
-
-const quotedJobs = z.array(quotedJob).superRefine((jobs, context) => {
-  const firsts = new Map<string, number>();
-  for (const [index, job] of jobs.entries()) {
-    const first = firsts.get(jobKey(job));
-    if (first === undefined) firsts.set(jobKey(job), index);
-    else report(context, [problem(index, `is the same job as jobs[${first}]`)]);
-  }
-});
-
-/** The options of a pricing engine that is made by code: the rules of the files, in the names of code. */
-export const pricingOptions = z.object({
-  jobs: z.preprocess((jobs) => (isIterable(jobs) ? [...jobs] : jobs), quotedJobs),
-  key: z.custom<Pick<Secret, "reveal">>((key) => hasReveal(key) && isOperatorKey(key), NO_PRIVATE_KEY),
-  domain: eip712Domain,
-  powDifficulty,
-  quoteTtlSecs: quoteSecs,
-  maxQuoteAgeSecs: quoteSecs,
-  durability: durability.unwrap(),
-  http: z
-    .object({ trustedProxies: trustedProxies.optional(), forwardedHeader: forwardedHeader.optional() })
-    .optional(),
-});
-
-function isIterable(value: unknown): value is Iterable<unknown> {
-  return typeof value === "object" && value !== null && Symbol.iterator in value;
-}
-
-function hasReveal(value: unknown): value is Pick<Secret, "reveal"> {
-  return typeof value === "object" && value !== null && "reveal" in value;
 }

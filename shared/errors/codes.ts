@@ -134,6 +134,7 @@ export const CODES = {
   "record.unreadable": { status: 503, retryable: true, title: "What is stored of this call cannot be read" },
   "record.newer": { status: 503, retryable: true, title: "A later release has this; send the same again" },
   "queue.overloaded": { status: 503, retryable: true, title: "Queue is over its limits" },
+  "request.body_consumed": { status: 500, retryable: false, title: "Body was read before it came here" },
   "internal.unexpected": { status: 500, retryable: true, title: "Unexpected failure" },
 
   // what the producer met

@@ -1,4 +1,5 @@
 import type { RequestListener } from "node:http";
+import { type PosternToml, toHttpOptions, toLimits } from "../config/postern-toml.ts";
 import { createBodyBudget } from "../http/body-budget.ts";
 import { createClientAddressOf, type ForwardedHeader } from "../http/client-address.ts";
 import type { Readiness } from "../http/readiness.ts";
@@ -41,7 +42,18 @@ export type HttpOptions = {
   bodyBudgetBytes?: number;
 };
 
-/** A gateway of either kind, as its host holds it. */
+/** What a gateway takes of `postern.toml`. */
+export function toIngressOptions(postern: PosternToml) {
+  return {
+    metadataPrefix: postern.metadata_prefix,
+    durability: postern.redis.durability,
+    limits: toLimits(postern),
+    enqueueTimeoutMs: postern.limits.enqueue_timeout_ms,
+    http: toHttpOptions(postern),
+  };
+}
+
+/** A gateway of either kind, as its process holds it. */
 export type Gateway = {
   /** For `http.createServer` and its `checkContinue` event, or as the last middleware of a host's own app. */
   handler: RequestListener;

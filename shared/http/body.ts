@@ -30,7 +30,7 @@ type ReadOptions = {
 /**
  * Reads the request's bytes as they came, of any type and in any framing; no body is an empty buffer. Throws
  * `request.too_large`, from the declared length if there is one, else as soon as the limit is passed, and reads no further;
- * `request.transfer_coding_unsupported`, and reads nothing. Rejects with the reason when the request is aborted.
+ * `request.transfer_coding_unsupported`, and reads nothing; `request.body_consumed` if somebody else has read of it. Rejects with the reason when the request is aborted.
  */
 export function readBody(
   req: IncomingMessage,
@@ -80,7 +80,8 @@ async function collect<Whole>(
   // No event would come any more.
   if (req.destroyed && !req.readableEnded) throw clientGone();
   const declared = declaredBytes(req);
-  if (declared === 0) return sink.whole();
+  if (declared === 0 || isEmptyAndOver(req)) return sink.whole();
+  if (isTaken(req)) throw bodyConsumed();
   assertDeclared(req, limitBytes);
   if (req.headers.expect !== undefined) res.writeContinue();
   return new Promise((resolve, reject) => {
@@ -124,6 +125,22 @@ async function collect<Whole>(
       if (!req.complete) fail(clientGone());
     });
   });
+}
+
+/** A chunked body without a byte, which somebody has seen to its end: nothing of it is missing, and no event would come. */
+function isEmptyAndOver(req: IncomingMessage): boolean {
+  return req.readableEnded && !req.readableDidRead;
+}
+
+/** Whether the host's program has the bytes, or some of them, or gets them in another form: what we read would not be the body. */
+function isTaken(req: IncomingMessage): boolean {
+  return req.readableDidRead || req.readableEncoding !== null || req.listenerCount("readable") > 0;
+}
+
+function bodyConsumed(): AppError {
+  const detail =
+    "the body was read by something before the handler that needs its bytes: mount this handler before express.json() and every other body parser";
+  return AppError.public("request.body_consumed", detail);
 }
 
 const TURN_BYTES = 64 * 1024;

@@ -51,6 +51,8 @@ export type Consumer = {
   ready(): Promise<void>;
   /** Takes calls again, since those of some job may have become deliverable. */
   refill(): void;
+  /** Takes no new calls. Those in hand go on. */
+  stop(): void;
   /** Takes no new calls and waits for those in hand. After `graceMs` their holds are lost. */
   close(graceMs: number): Promise<void>;
 };
@@ -95,6 +97,7 @@ export function consume(options: ConsumeOptions): Consumer {
   return {
     ready: () => started,
     refill: work.fill,
+    stop: () => void work.stop(),
     async close(graceMs) {
       const ended = work.stop();
       upkeep.stop();

@@ -1,8 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
-import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { parse, type TomlTable } from "smol-toml";
 import { expect, test } from "vitest";
 import { writeConfig } from "../../shared/config/config-tables.ts";
@@ -13,13 +12,13 @@ import { Secret } from "../../shared/crypto/secret.ts";
 import { loadPricingConfig } from "../../shared/pricing/load-pricing-config.ts";
 import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
 import { dirWith, filledExample } from "../shared/config/files.ts";
+import { COMPILER, makeConsumer } from "../support/consumer.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { type Block, blocksOf, DOCUMENTS } from "./blocks.ts";
 import { isBuyer } from "./buyers.ts";
 import { SENDER_SECRETS } from "./senders.ts";
 import { follow, ISOLATION } from "./session.ts";
 
-const root = fileURLToPath(new URL("../..", import.meta.url));
 const all = DOCUMENTS.flatMap(blocksOf);
 
 /** Commands that no session runs, because another check does. */
@@ -86,14 +85,13 @@ test("every command that no document's session runs is run by another check", ()
 });
 
 test("every TypeScript example compiles as a module of a user's own, strictly and with the types of its libraries checked", () => {
-  const project = userProject();
+  const project = makeConsumer({ with: ["fastify", "@types/express"] });
   const examples = used("compiled");
   for (const [i, { text }] of examples.entries()) {
     mkdirSync(join(project, `${i}`));
     writeFileSync(join(project, `${i}/example.ts`), text);
   }
-  const compiler = join(root, "node_modules/typescript/bin/tsc");
-  const { stdout } = spawnSync(process.execPath, [compiler, "-p", project, "--pretty", "false"], {
+  const { stdout } = spawnSync(process.execPath, [COMPILER, "-p", project, "--noEmit", "--pretty", "false"], {
     cwd: project,
     encoding: "utf8",
   });
@@ -194,27 +192,6 @@ function patternOf(shown: string): RegExp {
 
 function escaped(text: string): string {
   return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-}
-
-/** A project outside this one, with Postern and the libraries that its types name, and TypeScript's defaults. */
-function userProject(): string {
-  const dir = tempDir();
-  const link = (name: string, to: string) => {
-    const at = join(dir, "node_modules", name);
-    mkdirSync(dirname(at), { recursive: true });
-    symlinkSync(to, at);
-  };
-  link("postern", root);
-  const x402 = ["@x402/evm", "@x402/extensions", "@x402/fetch"];
-  for (const name of ["express", "ioredis", "pino", "viem", "zod", "@types/express", "@types/node", ...x402])
-    link(name, join(root, "node_modules", name));
-  writeFileSync(join(dir, "package.json"), JSON.stringify({ type: "module" }));
-  const compilerOptions = {
-    ...{ strict: true, skipLibCheck: false, noEmit: true },
-    ...{ target: "es2023", module: "nodenext", types: ["node"] },
-  };
-  writeFileSync(join(dir, "tsconfig.json"), JSON.stringify({ compilerOptions }));
-  return dir;
 }
 
 const exampleTable = (name: string): TomlTable => parse(filledExample(`${name}.toml`));

@@ -63,11 +63,11 @@ const heavy = [
 ];
 
 test.each([
-  ["postern/webhooks", ["express", "bullmq", "zod"]],
-  ["postern/x402", ["@x402/core", "@x402/extensions", "bullmq", "express", "secp256k1", "undici", "zod"]],
-  ["postern/pricing", ["@grpc/grpc-js", "grpc-health-check", "secp256k1", "undici", "zod"]],
-  ["postern/producer", ["bullmq", "zod"]],
-  ["postern/runner", ["zod"]],
+  ["postern/webhooks", ["express", "bullmq", "ioredis", "zod"]],
+  ["postern/x402", ["@x402/core", "bullmq", "express", "ioredis", "secp256k1", "undici", "zod"]],
+  ["postern/pricing", ["@grpc/grpc-js", "grpc-health-check", "ioredis", "secp256k1", "undici", "zod"]],
+  ["postern/producer", ["bullmq", "ioredis", "undici", "zod"]],
+  ["postern/runner", ["ioredis", "zod"]],
 ])("importing %s loads only what it needs", (subpath, needed) => {
   const loaded = packagesLoadedByImporting(subpath);
   expect(loaded.filter((name) => heavy.includes(name))).toEqual([...needed].sort());

@@ -1,6 +1,6 @@
 // A runner as a developer writes one, whose jobs leave a trace outside of Redis: one line per effect in EFFECTS_FILE.
 import { appendFileSync } from "node:fs";
-import { createRouter, createRunner } from "../../services/runner/runner.ts";
+import { composeRunner, createRouter, serveRunner } from "../../services/runner/runner.ts";
 import { loadConfig } from "../../shared/config/load-config.ts";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { runService } from "../../shared/lifecycle/run-service.ts";
@@ -28,13 +28,9 @@ process.exitCode = await runService("runner", { env, pretty: false }, async ({ l
       long: true,
       handler: async ({ callId, body }) => leaveTrace(callId, body),
     });
-  const runner = createRunner({
-    jobs,
-    redis,
-    secrets: config.secret ?? [],
-    leaseMs: config.lease_ms,
-    log,
-  });
+  const secrets = config.secret ?? [];
+  const composed = composeRunner({ jobs, redis, secrets, leaseMs: config.lease_ms, log });
+  const runner = serveRunner(composed, { connection: { redis, close() {} }, log });
   shutdown.defer("runner", () => runner.close());
   const { address } = await runner.listen(config.bind_address);
   log.info("service.started", { address });

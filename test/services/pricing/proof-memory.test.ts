@@ -1,6 +1,6 @@
 import { status } from "@grpc/grpc-js";
 import { beforeAll, describe, expect, test } from "vitest";
-import type { PricingOptions } from "../../../services/pricing/pricing.ts";
+import type { ComposedOptions } from "../../../services/pricing/pricing.ts";
 import { toHex } from "../../../shared/ethereum/encoding.ts";
 import { createSigner, recoverAddress } from "../../../shared/ethereum/signatures.ts";
 import { domainSeparator } from "../../../shared/ethereum/typed-data.ts";
@@ -56,7 +56,7 @@ test("a proof of work that is used again gets the first quote, even where the pr
   expect(fresh.response?.["quote_details"]).toEqual(details);
 });
 
-const others: [string, Pick<Partial<PricingOptions>, "key" | "domain">][] = [
+const others: [string, Pick<Partial<ComposedOptions>, "key" | "domain">][] = [
   ["key", { key: { reveal: () => `0x${"1".repeat(64)}` } }],
   ["chain", { domain: { ...DOMAIN, chainId: 1 } }],
   ["contract", { domain: { ...DOMAIN, verifyingContract: OPERATOR } }],

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { PricingService } from "../../../services/pricing/pricing.ts";
+import type { ComposedService } from "../../../services/pricing/pricing.ts";
 import type { LiveSource } from "../../../shared/config/rate-source.ts";
 import { Secret } from "../../../shared/crypto/secret.ts";
 import { NOW_SECS, OPERATOR, usePricing, wireRequest } from "../../fixtures/pricing.ts";
@@ -24,14 +24,14 @@ test("settlement options say what the quote comes to in each token, rounded up w
 });
 
 test("settlement options are there only where the service was made with them, and the service itself does not change", async () => {
-  let plain: PricingService | undefined;
+  let plain: ComposedService | undefined;
   const both = await pricing.engine({
     extend: (service) => {
       plain = service;
       return settledAt("https://pay.example.com")(service);
     },
   });
-  const ask = async (service: PricingService) => {
+  const ask = async (service: ComposedService) => {
     const { proof_of_work, requester, inputs_hash } = wireRequest();
     return service.getJobPrice({
       ...{ serviceId: 42n, jobIndex: 3, challengeTimestamp: BigInt(NOW_SECS), requireTee: false },

@@ -1,4 +1,4 @@
-import type { PricingService } from "../../../services/pricing/pricing.ts";
+import type { ComposedService } from "../../../services/pricing/pricing.ts";
 
 /** What an x402 gateway accepts in these tests: a thousandth of a native unit is 3.264 USDC. */
 export const TOKENS = [
@@ -14,5 +14,5 @@ export const TOKENS = [
 ];
 
 export function settledAt(endpoint: string) {
-  return (service: PricingService) => service.withX402Settlement({ endpoint, acceptedTokens: TOKENS });
+  return (service: ComposedService) => service.withX402Settlement({ endpoint, acceptedTokens: TOKENS });
 }

@@ -1,5 +1,5 @@
 // A runner of the traced jobs. Arguments: Redis' URL, the file of effects.
-import { createRunner } from "../../../services/runner/runner.ts";
+import { composeRunner, serveRunner } from "../../../services/runner/runner.ts";
 import { Secret } from "../../../shared/crypto/secret.ts";
 import { runService } from "../../../shared/lifecycle/run-service.ts";
 import { connectForRequests } from "../../../shared/redis/connect.ts";
@@ -11,7 +11,8 @@ const [redisUrl = "", effectsFile = ""] = process.argv.slice(2);
 process.exitCode = await runService("runner", { env, pretty: false }, async ({ log, shutdown }) => {
   const redis = connectForRequests(new Secret(redisUrl), log);
   shutdown.defer("redis", () => redis.disconnect());
-  const runner = createRunner({ jobs: tracedJobs(effectsFile), redis, leaseMs: LEASE_MS, log });
+  const composed = composeRunner({ jobs: tracedJobs(effectsFile), redis, leaseMs: LEASE_MS, log });
+  const runner = serveRunner(composed, { connection: { redis, close() {} }, log });
   shutdown.defer("runner", () => runner.close());
   log.info("service.started", { address: (await runner.listen("127.0.0.1:0")).address });
   return {};

@@ -1,5 +1,5 @@
 import { beforeAll } from "vitest";
-import { createRouter, type RunnerOptions } from "../../../../../services/runner/runner.ts";
+import { type ComposedOptions, createRouter } from "../../../../../services/runner/runner.ts";
 import { eventually } from "../../../../../shared/dev/wait.ts";
 import { type RunnersFixture, type TestRunner, useRunners } from "../../../../fixtures/runners.ts";
 import { gate } from "../../gated-jobs.ts";
@@ -12,7 +12,7 @@ export type FailingJob = {
   /** What its runs saw. */
   seen: string[];
   /** Another runner with the same jobs. */
-  another(options: Partial<RunnerOptions>): Promise<TestRunner>;
+  another(options: Partial<ComposedOptions>): Promise<TestRunner>;
   look(id: string): Promise<Record<string, unknown>>;
   until(id: string, state: string): Promise<unknown>;
   /** A long call whose attempts are spent. */

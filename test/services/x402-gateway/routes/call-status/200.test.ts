@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from "vitest";
-import { createProducer, type Inject, Refused } from "../../../../../services/producer/producer.ts";
+import { composeProducer, type Inject, Refused } from "../../../../../services/producer/producer.ts";
 import { Secret } from "../../../../../shared/crypto/secret.ts";
 import { eventually } from "../../../../../shared/dev/wait.ts";
 import { createDiscard } from "../../../../../shared/queue/discard.ts";
@@ -43,7 +43,7 @@ async function stateOf(answer: Answer): Promise<unknown> {
 async function producer(inject: Inject): Promise<void> {
   fixture.foreign.push(paymentIn(headers)?.nonce ?? "");
   const redis = connectForWork(new Secret(fixture.redis.url), recordingLog());
-  const started = createProducer({ inject, redis, log: recordingLog(), origins: ["x402"] });
+  const started = composeProducer({ inject, redis, log: recordingLog(), origins: ["x402"] });
   ends.defer(async () => {
     await started.close(2000);
     redis.disconnect();

@@ -1,0 +1,36 @@
+import type { PosternToml } from "./postern-toml.ts";
+import { keyOf, type Problem } from "./problem.ts";
+import type { WebhooksToml } from "./webhooks-toml.ts";
+
+/* What is wrong between keys of different files. */
+
+/** A header that a sender could set must not look like what we say of the call. */
+export function forwardedMetadata(webhooks: WebhooksToml | undefined, prefix = ""): Problem[] {
+  const start = `${prefix}-`.toLowerCase();
+  return (webhooks?.endpoints ?? []).flatMap(({ forward_headers }, index) => {
+    const at = forward_headers.findIndex((name) => prefix !== "" && name.toLowerCase().startsWith(start));
+    const path = ["endpoints", index, "forward_headers", at];
+    return at === -1 ? [] : [{ path, message: "begins with metadata_prefix, which only Postern sets" }];
+  });
+}
+
+/** What the largest body of a file may take, and which of its keys says so. */
+type LargestBody = { key: string; bytes: number };
+
+/** A body that is larger than the budget of all bodies would be cut each time it comes. */
+export function budgetProblems({ http }: PosternToml, bodies: readonly LargestBody[]): Problem[] {
+  const [largest] = [...bodies].sort((one, other) => other.bytes - one.bytes);
+  if (largest === undefined || http.body_budget_bytes >= largest.bytes) return [];
+  const message = `is below ${largest.bytes}, which one body of ${largest.key} may take`;
+  return [{ path: ["http", "body_budget_bytes"], message }];
+}
+
+/** Each endpoint's largest body; twice its bytes if there is a decoded form beside the received one. */
+export function largestBodies(webhooks: WebhooksToml): LargestBody[] {
+  return webhooks.endpoints.map((endpoint, index) => {
+    const limit = endpoint.body_limit_bytes ?? webhooks.body_limit_bytes;
+    const key = keyOf(["endpoints", index], webhooks);
+    if (endpoint.encoded_bodies !== "decode") return { key, bytes: limit };
+    return { key: `${key}, received and decoded,`, bytes: 2 * limit };
+  });
+}

@@ -1,0 +1,138 @@
+import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
+import { AppError } from "../errors/app-error.ts";
+import { type Listening, listen } from "../http/listen.ts";
+import type { Readiness } from "../http/readiness.ts";
+import { mountedAt } from "../http/target.ts";
+import type { Logger } from "../log/logger.ts";
+import { within } from "../time/clock.ts";
+import type { Connection } from "./redis-option.ts";
+
+/** A part of Postern inside a program of somebody else's. All parts have this life: made, ready, stopped, closed. */
+export type Part = {
+  /**
+   * Resolves once the part can work; meanwhile it waits for Redis to come. Rejects if the first Redis it reaches cannot be used as it
+   * is, with the code and the message with which the program would end, or if the part is closed before.
+   */
+  ready(): Promise<void>;
+  /** Whether it can work now, and what was found of each thing it needs: for a health check. */
+  readiness(): Readiness;
+  /** Takes nothing new from now on: requests are answered 503, and it is not ready. What is under way goes on. */
+  stop(): void;
+  /**
+   * Stops, waits at most `graceMs` for what is under way, ends the timers, the servers of `listen()` and the connection to Redis, if
+   * the part made it. Called again, it is the same end.
+   */
+  close(graceMs?: number): Promise<void>;
+};
+
+/** A part that answers HTTP requests. */
+export type ServedPart = Part & {
+  /** For `http.createServer`, for its `checkContinue` event, or for a path of a server that you have. */
+  readonly handler: (req: IncomingMessage, res: ServerResponse) => void;
+  /** Serves on `host:port`, with the limits and time-outs of Postern's own server; port 0 is any that is free. */
+  listen(address: string): Promise<Listening>;
+};
+
+/** A server of `listen()`: `address` is `host:port` as bound, and `close(graceMs)` ends it alone. */
+export type { Listening } from "../http/listen.ts";
+export type { Readiness } from "../http/readiness.ts";
+
+type Life = {
+  firstCheck: Promise<void>;
+  readiness(): Readiness;
+  stop(): void;
+  /** Ends what the part has begun, and waits at most `graceMs` for what is still under way. */
+  end(graceMs: number): void | Promise<void>;
+  connection: Connection;
+  graceMs: number;
+};
+
+/** @internal The life of a part that takes work from elsewhere than a server. */
+export function createPart({ firstCheck, readiness, stop, end, connection, graceMs: usual }: Life): Part {
+  let giveUp: (reason: AppError) => void = () => {};
+  const ended = new Promise<never>((_, reject) => {
+    giveUp = reject;
+  });
+  ended.catch(() => {});
+  let closed: Promise<void> | undefined;
+
+  async function finish(graceMs: number): Promise<void> {
+    stop();
+    giveUp(new AppError("service.draining", { reason: "closed before it was ready" }));
+    try {
+      await end(graceMs);
+    } finally {
+      connection.close();
+    }
+  }
+
+  return {
+    ready: () => Promise.race([firstCheck, ended]),
+    readiness,
+    stop,
+    close(graceMs = usual) {
+      closed ??= finish(graceMs);
+      return closed;
+    },
+  };
+}
+
+type Served = Life & {
+  handler: RequestListener;
+  /** Resolves once what is under way beside requests has ended; nothing new begins. */
+  settle?(): Promise<void>;
+  mountPath: string | undefined;
+  requestTimeoutMs?: number | undefined;
+  connectionsMax?: number | undefined;
+  log: Logger;
+};
+
+/** @internal The life of a part that answers requests. */
+export function createServedPart({ handler, mountPath, ...life }: Served): ServedPart {
+  const { requestTimeoutMs = 15_000, connectionsMax = 4096, log } = life;
+  const servers: Listening[] = [];
+  const underWay = new UnderWay();
+  const mounted = mountPath === undefined ? handler : mountedAt(mountPath, handler);
+  const counted: RequestListener = (req, res) => {
+    underWay.begin(res);
+    mounted(req, res);
+  };
+  const part = createPart({
+    ...life,
+    async end(graceMs) {
+      const since = performance.now();
+      const ended = [...servers.map((server) => server.close(graceMs)), underWay.ended(), life.settle?.()];
+      await within(graceMs, Promise.all(ended));
+      await life.end(Math.max(0, graceMs - (performance.now() - since)));
+    },
+  });
+  return {
+    ...part,
+    handler: counted,
+    async listen(address) {
+      const server = await listen(counted, address, { requestTimeoutMs, connectionsMax, log });
+      servers.push(server);
+      return server;
+    },
+  };
+}
+
+/** The requests that are not answered yet. */
+class UnderWay {
+  #count = 0;
+  #onEnded: (() => void)[] = [];
+
+  begin(res: ServerResponse): void {
+    this.#count += 1;
+    res.once("close", () => {
+      this.#count -= 1;
+      if (this.#count > 0) return;
+      for (const resolve of this.#onEnded.splice(0)) resolve();
+    });
+  }
+
+  ended(): Promise<void> {
+    if (this.#count === 0) return Promise.resolve();
+    return new Promise((resolve) => this.#onEnded.push(resolve));
+  }
+}

@@ -1,0 +1,75 @@
+import type { Secret } from "../crypto/secret.ts";
+import type { Logger } from "../log/logger.ts";
+import { connectForRequests, connectForWork, type Redis } from "../redis/connect.ts";
+
+/** A URL, or a connection of the host's own. */
+export type RedisOption = string | Redis;
+
+/** What a connection is for: to answer requests, so that it must fail fast, or to do work, so that it must wait. */
+export type Need = "requests" | "work";
+
+export type Connection = { readonly redis: Redis; close(): void };
+
+type Settings = Readonly<Record<string, unknown>>;
+/** What a setting must be, as the user writes it, and whether it is. */
+type Rule = readonly [setting: string, isGood: (value: unknown) => boolean];
+
+const COMMANDS_MS_MAX = 10_000;
+
+const RULES: Readonly<Record<Need, readonly Rule[]>> = {
+  requests: [
+    ["enableOfflineQueue: false", (value) => value === false],
+    ["maxRetriesPerRequest: 0", (value) => value === 0],
+    ["autoResendUnfulfilledCommands: false", (value) => value === false],
+    ["commandTimeout: 1500", (value) => typeof value === "number" && value > 0 && value <= COMMANDS_MS_MAX],
+  ],
+  work: [
+    ["maxRetriesPerRequest: null", (value) => value === null],
+    ["enableOfflineQueue: true", (value) => value !== false],
+    ["autoResendUnfulfilledCommands: true", (value) => value !== false],
+  ],
+};
+
+const WHY: Readonly<Record<Need, string>> = {
+  requests: "requests are answered while Redis is away, and no write is sent twice",
+  work: "calls wait for Redis to return",
+};
+
+/** @internal Why this is no Redis that a part can use; undefined if it is. A URL is checked by the rule of `[redis] url`. */
+export function redisProblem(redis: unknown, need: Need): string | undefined {
+  if (typeof redis === "string") return undefined;
+  if (redis === undefined) return "is missing: a redis:// URL, or a connection of ioredis";
+  if (!isConnection(redis)) return "must be a redis:// URL, or a connection of ioredis";
+  const { options } = redis;
+  if (options["keyPrefix"]) return "must have no keyPrefix: the keys of all parts have to be the same";
+  const wrong = RULES[need].filter(([setting, isGood]) => !isGood(options[nameOf(setting)]));
+  if (wrong.length === 0) return undefined;
+  return `must be made with ${wrong.map(([setting]) => setting).join(", ")}: so ${WHY[need]}`;
+}
+
+/** @internal Connects, or takes the host's connection, which `close` leaves open. `url` is the checked one. */
+export function openConnection(redis: RedisOption, url: Secret, need: Need, log: Logger): Connection {
+  if (typeof redis !== "string") {
+    if (redis.status === "wait") redis.connect().catch(() => {}); // lazyConnect: nothing else would
+    return { redis, close() {} };
+  }
+  const own = need === "requests" ? connectForRequests(url, log) : connectForWork(url, log);
+  return { redis: own, close: () => own.disconnect() };
+}
+
+function nameOf(setting: string): string {
+  return setting.slice(0, setting.indexOf(":"));
+}
+
+/** A cluster's has no `stream`, and another library's no `options`. */
+function isConnection(redis: unknown): redis is { options: Settings } {
+  if (typeof redis !== "object" || redis === null) return false;
+  const { options, duplicate, call, isCluster } = redis as Settings;
+  return (
+    typeof options === "object" &&
+    options !== null &&
+    typeof duplicate === "function" &&
+    typeof call === "function" &&
+    isCluster !== true
+  );
+}

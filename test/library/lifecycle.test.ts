@@ -1,0 +1,169 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { Redis } from "ioredis";
+import { expect, test } from "vitest";
+import { createPricingService } from "../../services/pricing/pricing.ts";
+import { createProducer } from "../../services/producer/producer.ts";
+import { createRouter, createRunner } from "../../services/runner/runner.ts";
+import { createWebhooksGateway } from "../../services/webhooks-gateway/gateway.ts";
+import { createX402Gateway } from "../../services/x402-gateway/gateway.ts";
+import { eventually } from "../../shared/dev/wait.ts";
+import type { Part, ServedPart } from "../../shared/library/part.ts";
+import { useDevnet } from "../fixtures/devnet.ts";
+import { useEnds } from "../fixtures/ends.ts";
+import { DOMAIN, JOBS, KEY } from "../fixtures/pricing.ts";
+import { useOwnRedis, useRedis } from "../fixtures/redis.ts";
+import { gate } from "../services/runner/gated-jobs.ts";
+import { send } from "../support/http.ts";
+
+/* The connections that a part leaves open fail this file: useRedis looks for them at its end. */
+const redis = useRedis();
+const weak = useOwnRedis(["--appendfsync", "everysec"]);
+const devnet = useDevnet();
+const ends = useEnds();
+
+const NOWHERE = "redis://127.0.0.1:1";
+const endpoints = [{ path: "/a", jobId: 1, auth: "none" as const }];
+
+const served: Record<string, (redis: string) => ServedPart> = {
+  "webhooks gateway": (url) => createWebhooksGateway({ redis: url, endpoints }),
+  "payment gateway": (url) =>
+    createX402Gateway({
+      ...{ redis: url, publicUrl: "http://pay.test", facilitatorUrl: devnet.facilitatorUrl },
+      quoteSecret: "a quote secret for these tests",
+      acceptedTokens: [
+        {
+          ...{
+            network: devnet.network,
+            asset: devnet.token,
+            payTo: devnet.seller,
+            symbol: "USDC",
+            decimals: 6,
+          },
+          ...{ rpcUrl: devnet.rpcUrl, ratePerNativeUnit: "3200", eip3009Name: "USDC", eip3009Version: "2" },
+        },
+      ],
+      jobs: [{ serviceId: 1, jobIndex: 7, priceWei: 10n ** 15n }],
+    }),
+  runner: (url) =>
+    createRunner({ redis: url, jobs: createRouter().job(1, { name: "a", handler: () => ({}) }) }),
+  "pricing engine": (url) => createPricingService({ redis: url, jobs: JOBS, key: KEY, domain: DOMAIN }),
+};
+const all: Record<string, (redis: string) => Part> = {
+  ...served,
+  producer: (url) => createProducer({ redis: url, inject: async () => {} }),
+};
+
+test.each(Object.entries(all))("a %s is ready, and then not ready once it is stopped", async (_, make) => {
+  const part = make(redis.url);
+  ends.defer(() => part.close());
+  await part.ready();
+  await eventually("it is ready", () => part.readiness().ready);
+  part.stop();
+  expect(part.readiness().ready).toBe(false);
+});
+
+test.each(Object.entries(served))(
+  "a %s on a Redis that loses writes is never ready, and ready() rejects with what to do",
+  async (_, make) => {
+    const part = make(weak.url);
+    await expect(part.ready()).rejects.toMatchObject({ code: "start.redis_not_durable" });
+    await part.close();
+  },
+);
+
+test.each(Object.entries(all))(
+  "ready() of a %s that is closed while Redis is away rejects",
+  async (_, make) => {
+    const part = make(NOWHERE);
+    const ready = expect(part.ready()).rejects.toThrow("closed before it was ready");
+    await part.close();
+    await ready;
+  },
+);
+
+test.each(Object.entries(served))(
+  "close() of a %s ends the servers that listen() made, once",
+  async (_, make) => {
+    const part = make(redis.url);
+    const { address } = await part.listen("127.0.0.1:0");
+    const path = "/livez-or-not";
+    expect((await send(address, { path, method: "GET" })).status).toBe(404);
+    await Promise.all([part.close(), part.close()]);
+    await expect(send(address, { path, method: "GET" })).rejects.toThrow(/ECONNREFUSED/);
+  },
+);
+
+test("a stopped gateway answers 503, and a request that was under way in the host's server is still answered", async () => {
+  const gateway = createWebhooksGateway({ redis: redis.url, endpoints });
+  let begun = 0;
+  const server = createServer((req, res) => {
+    begun += 1;
+    gateway.handler(req, res);
+  }).listen(0, "127.0.0.1");
+  ends.defer(() => server.close());
+  await gateway.ready();
+  const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+
+  const rest = gate();
+  const slow = fetch(`http://${address}/a`, {
+    method: "POST",
+    duplex: "half",
+    body: new ReadableStream({
+      async start(controller) {
+        controller.enqueue(Buffer.from("the first half, "));
+        await rest.opened;
+        controller.enqueue(Buffer.from("the other"));
+        controller.close();
+      },
+    }),
+  } as RequestInit);
+  await eventually("it is under way", () => begun === 1);
+  let isClosed = false;
+  const closed = gateway.close().then(() => {
+    isClosed = true;
+  });
+  const refused = await send(address, { path: "/a", body: "late" });
+  expect([refused.status, refused.json()["code"]]).toEqual([503, "service.draining"]);
+  expect(isClosed).toBe(false);
+  rest.open();
+  expect([202, 503]).toContain((await slow).status);
+  await closed;
+});
+
+test("a producer that is stopped takes no more calls, and another one does", async () => {
+  const gateway = createWebhooksGateway({ redis: redis.url, endpoints });
+  ends.defer(() => gateway.close());
+  await gateway.ready();
+  const { address } = await gateway.listen("127.0.0.1:0");
+  const ran = { first: 0, second: 0 };
+  const producers = (["first", "second"] as const).map((name) => {
+    const inject = async () => {
+      ran[name] += 1;
+    };
+    const producer = createProducer({ redis: redis.url, inject });
+    ends.defer(() => producer.close());
+    return producer;
+  });
+  await Promise.all(producers.map((producer) => producer.ready()));
+  producers[0]?.stop();
+  for (let i = 0; i < 20; i++) await send(address, { path: "/a", body: `${i}` });
+  await eventually("all ran", () => ran.first + ran.second >= 20);
+  expect(ran.second).toBeGreaterThan(0);
+  const before = ran.first;
+  for (let i = 0; i < 20; i++) await send(address, { path: "/a", body: `${i}` });
+  await eventually("all ran", () => ran.second >= 40 - before);
+  expect(ran.first).toBe(before);
+});
+
+test("the host's own connection stays open when a part is closed", async () => {
+  const own = new Redis(redis.url, {
+    ...{ enableOfflineQueue: false, maxRetriesPerRequest: 0, autoResendUnfulfilledCommands: false },
+    ...{ commandTimeout: 1500, lazyConnect: true },
+  });
+  ends.defer(() => own.disconnect());
+  const gateway = createWebhooksGateway({ redis: own, endpoints });
+  await gateway.ready(); // it connects a lazy connection
+  await gateway.close();
+  expect(await own.ping()).toBe("PONG");
+});

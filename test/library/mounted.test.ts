@@ -1,0 +1,197 @@
+import { createHmac } from "node:crypto";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import express from "express";
+import Fastify from "fastify";
+import { expect, test } from "vitest";
+import { createProducer } from "../../services/producer/producer.ts";
+import { createRouter, createRunner } from "../../services/runner/runner.ts";
+import { createWebhooksGateway } from "../../services/webhooks-gateway/gateway.ts";
+import { createX402Gateway } from "../../services/x402-gateway/gateway.ts";
+import { eventually } from "../../shared/dev/wait.ts";
+import type { ServedPart } from "../../shared/library/part.ts";
+import { useDevnet } from "../fixtures/devnet.ts";
+import { useEnds } from "../fixtures/ends.ts";
+import { useRedis } from "../fixtures/redis.ts";
+import { requiredIn, signOffer } from "../fixtures/x402.ts";
+import { newPayer } from "../support/devnet.ts";
+import { send } from "../support/http.ts";
+
+const redis = useRedis();
+const devnet = useDevnet();
+const ends = useEnds();
+
+type Handler = ServedPart["handler"];
+/** A server that listens already and gets its handler later, since a part may have to know its address. */
+type Host = { address: string; mount(handler: Handler): void };
+
+const opened = (server: Server): string => `127.0.0.1:${(server.address() as AddressInfo).port}`;
+
+/** Servers with a handler under /postern, as docs/library.md has it there. */
+const hosts = {
+  express: async (before?: express.RequestHandler): Promise<Host> => {
+    const app = express();
+    if (before) app.use(before);
+    const server = await new Promise<Server>((resolve) => {
+      const listening = app.listen(0, "127.0.0.1", () => resolve(listening));
+    });
+    ends.defer(() => server.close());
+    return { address: opened(server), mount: (handler) => void app.use("/postern", handler) };
+  },
+  fastify: async (): Promise<Host> => {
+    let mounted: Handler | undefined;
+    const app = Fastify();
+    app.register((scope, _options, registered) => {
+      scope.removeAllContentTypeParsers();
+      scope.addContentTypeParser("*", (_request, _body, done) => done(null));
+      scope.all("/postern/*", (request, reply) => {
+        reply.hijack();
+        mounted?.(request.raw, reply.raw);
+      });
+      registered();
+    });
+    await app.listen({ host: "127.0.0.1", port: 0 });
+    ends.defer(() => app.close());
+    return {
+      address: opened(app.server),
+      mount(handler) {
+        mounted = handler;
+      },
+    };
+  },
+  "node:http": async (): Promise<Host> => {
+    const server = createServer();
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    ends.defer(() => server.close());
+    return { address: opened(server), mount: (handler) => void server.on("request", handler) };
+  },
+};
+
+const kinds = ["express", "fastify", "node:http"] as const;
+const mountPathIn = (kind: (typeof kinds)[number]) => (kind === "express" ? {} : { mountPath: "/postern" });
+
+async function ready<Made extends ServedPart>(part: Made): Promise<Made> {
+  ends.defer(() => part.close(100));
+  await part.ready();
+  return part;
+}
+
+const payments = (publicUrl: string) => ({
+  redis: redis.url,
+  publicUrl,
+  facilitatorUrl: devnet.facilitatorUrl,
+  quoteSecret: "a quote secret for these tests",
+  acceptedTokens: [
+    {
+      ...{ network: devnet.network, asset: devnet.token, payTo: devnet.seller, symbol: "USDC", decimals: 6 },
+      ...{ rpcUrl: devnet.rpcUrl, ratePerNativeUnit: "3200", confirmations: 0 },
+      ...{ eip3009Name: "USDC", eip3009Version: "2" },
+    },
+  ],
+  jobs: [{ serviceId: 1, jobIndex: 7, priceWei: 10n ** 15n }],
+});
+
+test.each(kinds)(
+  "a payment gateway under a path of %s prints URLs that lead to it, and sells the job at its own resource",
+  async (kind) => {
+    const host = await hosts[kind]();
+    const publicUrl = `http://${host.address}/postern`;
+    const gateway = await ready(createX402Gateway({ ...payments(publicUrl), ...mountPathIn(kind) }));
+    host.mount(gateway.handler);
+    const challenge = await eventually("it sells", async () => {
+      const answer = await send(host.address, { path: "/postern/x402/jobs/1/7", body: "hello" });
+      return answer.status === 402 ? answer : undefined;
+    });
+    const url = requiredIn(challenge).resource?.url;
+    expect(url).toBe(`${publicUrl}/x402/jobs/1/7`);
+    const payment = await signOffer(challenge, { payer: await newPayer(devnet) });
+    const paid = await fetch(String(url), { method: "POST", headers: payment, body: "hello" });
+    expect(paid.status).toBe(202);
+    const status = await fetch(String(paid.headers.get("location")));
+    expect(await status.json()).toMatchObject({ state: "queued" });
+  },
+);
+
+test.each(kinds)(
+  "a webhook whose sender signs the URL is taken under a path of %s, and no other",
+  async (kind) => {
+    const host = await hosts[kind]();
+    const publicUrl = `https://hooks.example.com/postern/hooks/a?tenant=7`;
+    const gateway = await ready(
+      createWebhooksGateway({
+        redis: redis.url,
+        endpoints: [
+          {
+            ...{ path: "/hooks/a", jobId: 1, auth: "signature", secret: "a secret of the sender", publicUrl },
+            signature: {
+              header: "X-Signature",
+              algorithm: "hmac-sha256",
+              encoding: "hex",
+              signed: "{url}\n{body}",
+            },
+          },
+        ],
+        ...mountPathIn(kind),
+      }),
+    );
+    host.mount(gateway.handler);
+    const signed = (url: string) => {
+      const mac = createHmac("sha256", "a secret of the sender").update(`${url}\nhello`).digest("hex");
+      return { path: "/postern/hooks/a?tenant=7", headers: { "X-Signature": mac }, body: "hello" };
+    };
+    expect((await send(host.address, signed(publicUrl))).status).toBe(202);
+    expect((await send(host.address, signed(publicUrl.replace("/postern", "")))).status).toBe(401);
+  },
+);
+
+test.each(kinds)("a runner under a path of %s takes what a producer signed for it", async (kind) => {
+  const host = await hosts[kind]();
+  const bodies: string[] = [];
+  const jobs = createRouter().job(1, {
+    name: "note",
+    handler: ({ body }) => ({ json: bodies.push(String(body)) }),
+  });
+  const secret = "a secret of producer and runner";
+  const runner = await ready(
+    createRunner({ jobs, redis: redis.url, secrets: [secret], ...mountPathIn(kind) }),
+  );
+  host.mount(runner.handler);
+  const gateway = await ready(
+    createWebhooksGateway({ redis: redis.url, endpoints: [{ path: "/a", jobId: 1, auth: "none" }] }),
+  );
+  const { address } = await gateway.listen("127.0.0.1:0");
+  const body = `by ${kind}`;
+  await send(address, { path: "/a", body });
+  const url = `http://${host.address}/postern`;
+  const producer = createProducer({ redis: redis.url, runner: { url, secret }, origins: ["webhook"] });
+  ends.defer(() => producer.close(1000));
+  await eventually("the call ran", () => bodies.includes(body));
+});
+
+test("both gateways and the runner answer a body that express.json() has read with 500, and say what to do", async () => {
+  const { address, mount } = await hosts.express(express.json());
+  const jobs = createRouter().job(1, { name: "none", handler: () => ({}) });
+  const parts = await Promise.all([
+    ready(createWebhooksGateway({ redis: redis.url, endpoints: [{ path: "/a", jobId: 1, auth: "none" }] })),
+    ready(createX402Gateway(payments("http://127.0.0.1/postern"))),
+    ready(createRunner({ jobs, redis: redis.url })),
+  ]);
+  const byPath = new Map(["/a", "/x402", "/jobs"].map((path, i) => [path, parts[i]]));
+  mount((req, res) => {
+    const path = [...byPath.keys()].find((start) => req.url?.startsWith(start)) ?? "/a";
+    byPath.get(path)?.handler(req, res);
+  });
+  const headers = { "Content-Type": "application/json", "Idempotency-Key": "k1" };
+  const challenge = await eventually("it sells", async () => {
+    const answer = await send(address, { path: "/postern/x402/jobs/1/7", body: "{}", headers });
+    return answer.status === 402 ? answer : undefined;
+  });
+  const payment = await signOffer(challenge, { payer: await newPayer(devnet) });
+  for (const [path, more] of [["/a"], ["/x402/jobs/1/7", payment], ["/jobs/1"]] as const) {
+    const sent = { path: `/postern${path}`, body: "{}", headers: { ...headers, ...more } };
+    expect((await send(address, sent)).json(), path).toMatchObject({
+      ...{ status: 500, code: "request.body_consumed" },
+      detail: expect.stringContaining("express.json()"),
+    });
+  }
+});
