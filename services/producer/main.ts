@@ -1,5 +1,6 @@
 import { DEFAULT_RUNNER, toJobs } from "../../shared/config/jobs-toml.ts";
 import { loadConfig } from "../../shared/config/load-config.ts";
+import { toResultLimits } from "../../shared/config/results-toml.ts";
 import { serveOps } from "../../shared/http/ops.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
 import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
@@ -31,10 +32,12 @@ export function runProducer(options: ProducerProcess): Promise<number> {
     const longestMs = Math.max(
       ...[...Object.values(runnersByName), ...jobs.values()].map(({ timeoutMs = 0 }) => timeoutMs),
     );
+    const results = toResultLimits(postern);
     const runners = createRunners({
       runners: runnersByName,
       jobs,
       connections: config.concurrency,
+      resultBytesMax: results.resultBytesMax,
       clock: systemClock,
       log,
     });
@@ -52,6 +55,7 @@ export function runProducer(options: ProducerProcess): Promise<number> {
       backoff: { baseMs: config.backoff.base_ms, capMs: config.backoff.cap_ms },
       jobs,
       limits: jobs,
+      results,
       lockMs: config.lock_ms,
     });
     shutdown.defer("producer", () => producer.close(longestMs + 1000));

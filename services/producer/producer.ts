@@ -8,6 +8,7 @@ import { type JobLimits, openJobs } from "../../shared/queue/jobs.ts";
 import { isKnown, originOf } from "../../shared/queue/queue-name.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
+import { RESULT_LIMITS, type ResultLimits } from "../../shared/results/keep-result.ts";
 import type { Backoff } from "../../shared/time/backoff.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { createDeliver, type Inject } from "./deliver.ts";
@@ -15,6 +16,7 @@ import { createRetryPolicy, type JobRetries } from "./retry-policy.ts";
 import { createThrottle } from "./throttle.ts";
 
 export type { Hold } from "../../shared/queue/hold.ts";
+export type { RunnerAnswer } from "../../shared/results/answer.ts";
 export { type DeliveredCall, type Inject, NotNow, Refused } from "./deliver.ts";
 
 export type ProducerOptions = {
@@ -40,6 +42,8 @@ export type ProducerOptions = {
   isAway?: (job: string) => boolean;
   /** Registers what is to be called when `isAway` has changed. */
   onRunnerChange?: (listener: () => void) => void;
+  /** What is kept of the results of calls whose job keeps them. */
+  results?: Partial<ResultLimits>;
   /** How long a call stays with a worker that has stopped renewing its lock. An injection has to end within it. */
   lockMs?: number;
   clock?: Clock;
@@ -65,6 +69,7 @@ export function createProducer(options: ProducerOptions): Producer {
   const workerId = `${hostname()}:${process.pid}:${clock().toString(36)}`;
   const partition = partitionOf(redis);
   const jobs = openJobs(partition);
+  const results = { ...RESULT_LIMITS, ...options.results };
   const deliver = createDeliver({
     inject: options.inject,
     isAway,
@@ -76,6 +81,7 @@ export function createProducer(options: ProducerOptions): Producer {
       random: options.random ?? Math.random,
     }),
     throttle: createThrottle({ throttleJob: jobs.throttle, clock, log }),
+    resultBytesMax: results.resultBytesMax,
     clock,
     log,
     workerId,
@@ -90,6 +96,7 @@ export function createProducer(options: ProducerOptions): Producer {
     slots: concurrency,
     bodyBudgetBytes: options.bodyBudgetBytes ?? 256 * 2 ** 20,
     lockMs,
+    results,
     workerName: workerId,
     log,
   });

@@ -4,6 +4,7 @@ import { coversEveryAddress } from "../ip/address-list.ts";
 import { address, addressRange, attempts, headerName, httpUrl, positive } from "./fields.ts";
 import { jobProblems, jobs, OUTLASTS_LOCK, runnerFields, runners } from "./jobs-toml.ts";
 import { report } from "./problem.ts";
+import { results } from "./results-toml.ts";
 import { type Env, secretValue } from "./secrets.ts";
 
 const THIRTY_DAYS_SECS = 30 * 86_400;
@@ -20,6 +21,7 @@ export function posternToml(env: Env) {
       runners: runners(env).default({}),
       jobs: jobs.default({}),
       producer: producer.prefault({}),
+      results: results.prefault({}),
       limits: limits.prefault({}),
       http: http.prefault({}),
     })
