@@ -1,11 +1,16 @@
 import type { Logger } from "../../shared/log/logger.ts";
 import type { DurableRedis } from "../../shared/redis/durable.ts";
 import { GiveWay } from "../../shared/redis/give-way.ts";
-import { MAKE_ROOM } from "../../shared/redis/kept-values.ts";
+import { LET_GO } from "../../shared/redis/kept-values.ts";
 import { runnerKeys } from "../../shared/redis/keys.ts";
 import { NOW, script } from "../../shared/redis/script.ts";
 import { encodeAnswer } from "./remembered-answer.ts";
 import type { HttpAnswer } from "./router.ts";
+
+/* ARGV: how many bytes to make free. */
+const MAKE_ROOM = `${NOW}${LET_GO}
+local kept = tonumber(redis.call('GET', KEYS[2]) or 0)
+return (letGo(KEYS[1], KEYS[2], KEYS[3], kept - ARGV[1]))`;
 
 type Options = {
   durable: DurableRedis;
@@ -30,7 +35,7 @@ export class KeptAnswers {
 
   constructor(options: Options) {
     const { durable, answersMemoryRatioMax: above, log } = options;
-    const makeRoom = script(durable.redis, NOW + MAKE_ROOM);
+    const makeRoom = script(durable.redis, MAKE_ROOM);
     const keys = [runnerKeys.answers, runnerKeys.answersBytes, runnerKeys.answer("")];
     const letGo = async (bytes: number) => Number(await makeRoom(keys, [bytes]));
     this.#options = options;

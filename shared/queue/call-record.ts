@@ -167,8 +167,8 @@ ${DROP_RESULT}
 if redis.call('HGET', KEYS[1], 'st') ~= 'INJECTED' then
   redis.call('HSET', KEYS[1], 'st', ARGV[1], 'at', ARGV[2], 'v', ${PLAIN_RECORD})
   redis.call('PERSIST', KEYS[1])
-  dropResult(ARGV[3])
-  if redis.call('HEXISTS', KEYS[1], 'rs') == 1 then redis.call('HSET', KEYS[1], 'rs', 'gone') end
+  -- A delivery may have come before the call had a record.
+  if dropResult(ARGV[3]) or redis.call('HEXISTS', KEYS[1], 'rs') == 1 then redis.call('HSET', KEYS[1], 'rs', 'gone') end
 end
 redis.call('ZREM', KEYS[2], ARGV[3])
 return 1`;

@@ -19,7 +19,7 @@ const STEPS_MAX = 100;
  * of steps, and returns how many went and what the others take. Its first write needs no memory, so a full Redis takes it. The script
  * has to define `now`, unix ms.
  */
-const LET_GO = `
+export const LET_GO = `
 local function letGo(index, count, prefix, bytesMax)
   local kept, gone = tonumber(redis.call('GET', count) or 0), 0
   while gone < ${STEPS_MAX} do
@@ -50,17 +50,13 @@ local function keep(id, value, ms, bytesMax, key, index, count)
   return true
 end`;
 
-/** Lua: `drop` removes the value under `key`, if there is one, and no longer counts it. */
+/** Lua: `drop` removes the value under `key` and no longer counts it. Returns whether there was one. */
 export const DROP = `
 local function drop(id, key, index, count)
   local bytes = redis.call('STRLEN', key)
-  if bytes == 0 then return end
+  if bytes == 0 then return false end
   bytes = bytes + ${OVERHEAD_BYTES}
   redis.call('DEL', key)
   if redis.call('ZREM', index, bytes .. ' ' .. id) == 1 then redis.call('DECRBY', count, bytes) end
+  return true
 end`;
-
-/** Lua that makes so many bytes free. KEYS index, count, what the keys begin with. ARGV bytes. It needs `now`. Answers how many went. */
-export const MAKE_ROOM = `${LET_GO}
-local kept = tonumber(redis.call('GET', KEYS[2]) or 0)
-return (letGo(KEYS[1], KEYS[2], KEYS[3], kept - ARGV[1]))`;

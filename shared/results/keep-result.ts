@@ -39,7 +39,7 @@ do
     if redis.call('EXISTS', prefix .. 'results-off') == 1 then return false end
     return keep(id, value, resultMs, resultsBytesMax, key, index, count)
   end
-  dropResult = function(id) drop(id, prefix .. 'result:' .. id, prefix .. 'results', prefix .. 'results:bytes') end
+  dropResult = function(id) return drop(id, prefix .. 'result:' .. id, prefix .. 'results', prefix .. 'results:bytes') end
 end
 
 local resultRank = {awaited = 1, gone = 2, kept = 3, delivered = 4}
@@ -67,7 +67,7 @@ end`;
 
 /** Lua with `dropResult(id)` alone, for a script that knows `prefix`. */
 export const DROP_RESULT = `${DROP}
-local function dropResult(id) drop(id, prefix .. 'result:' .. id, prefix .. 'results', prefix .. 'results:bytes') end`;
+local function dropResult(id) return drop(id, prefix .. 'result:' .. id, prefix .. 'results', prefix .. 'results:bytes') end`;
 
 /** How long results are kept, and how many bytes they may take. */
 export type ResultLimits = {
