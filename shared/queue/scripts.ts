@@ -479,17 +479,20 @@ end
 -- The runner has the call. Answers whether it is too late to say so.
 local function injected(q, id, keepMs, retried, rs, value)
   local record = prefix .. 'call:' .. id
-  local st = redis.call('HGET', record, 'st')
+  local st, known, code
+  if rs == '' then st = redis.call('HGET', record, 'st')
+  else st, known, code = unpack(redis.call('HMGET', record, 'st', 'rs', 'fc')) end
   if st == 'REFUND_PENDING' or st == 'REFUNDED' then
     redis.call('HSETNX', record, 'late', now)
     if rs ~= '' then redis.call('HSETNX', record, 'rs', 'gone') end
     return true
   end
-  redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'v', '${PLAIN_RECORD}')
-  if rs ~= '' then
-    local known, code = unpack(redis.call('HMGET', record, 'rs', 'fc'))
+  if rs == '' then redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'v', '${PLAIN_RECORD}')
+  else
+    known = moveResult(id, known, rs, value)
+    redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'v', '${PLAIN_RECORD}', 'rs', known)
     if code then redis.call('HDEL', record, 'fc', 'fp') end
-    moveResult(id, record, known, rs, value)
+    tellEnd(id, known)
     keepMs = outlasts(keepMs)
   end
   redis.call('PEXPIRE', record, keepMs)

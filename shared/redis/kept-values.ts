@@ -37,26 +37,35 @@ end`;
 
 /**
  * Lua: `keep` keeps a value under `key`, which ends with `id`, for a time, if there is room for it or can be made; an empty value is not
- * kept. Lets go of those whose time is up. Returns whether the value is kept.
+ * kept. The first of a script lets go of those whose time is up. Returns whether the value is kept. A script keeps values of one set.
  */
 export const KEEP = `${LET_GO}
+local kept
 local function keep(id, value, ms, bytesMax, key, index, count)
+  bytesMax = tonumber(bytesMax)
   local bytes = value ~= '' and #value + ${OVERHEAD_BYTES} or 0
-  if bytes > tonumber(bytesMax) then bytes = 0 end
-  local _, kept = letGo(index, count, string.sub(key, 1, -#id - 1), bytesMax - bytes)
-  if bytes == 0 or kept + bytes > tonumber(bytesMax) then return false end
+  if bytes > bytesMax then bytes = 0 end
+  if not kept or kept + bytes > bytesMax then
+    local _
+    _, kept = letGo(index, count, string.sub(key, 1, -#id - 1), bytesMax - bytes)
+  end
+  if bytes == 0 or kept + bytes > bytesMax then return false end
   redis.call('SET', key, value, 'PX', ms)
-  if redis.call('ZADD', index, now + ms, bytes .. ' ' .. id) == 1 then redis.call('INCRBY', count, bytes) end
+  if redis.call('ZADD', index, now + ms, bytes .. ' ' .. id) == 1 then
+    redis.call('INCRBY', count, bytes)
+    kept = kept + bytes
+  end
   return true
 end`;
 
-/** Lua: `drop` removes the value under `key` and no longer counts it. Returns whether there was one. */
+/** Lua: `drop` removes the value under `key` and no longer counts it. Returns how many bytes that makes free. */
 export const DROP = `
 local function drop(id, key, index, count)
   local bytes = redis.call('STRLEN', key)
-  if bytes == 0 then return false end
+  if bytes == 0 then return 0 end
   bytes = bytes + ${OVERHEAD_BYTES}
   redis.call('DEL', key)
-  if redis.call('ZREM', index, bytes .. ' ' .. id) == 1 then redis.call('DECRBY', count, bytes) end
-  return true
+  if redis.call('ZREM', index, bytes .. ' ' .. id) == 0 then return 0 end
+  redis.call('DECRBY', count, bytes)
+  return bytes
 end`;

@@ -22,52 +22,61 @@ const RECORD_OUTLASTS_MS = 3_600_000;
 /**
  * Lua with functions for the result of a call; it needs `prefix`, and `resultMs` and `resultsBytesMax` as numbers.
  *
- * `moveResult(id, record, known, rs, value)` moves the record from what it knows to `rs`, if that is further down the list, and stores
- * the value. Answers what is known now. `keepResult` stores only while no gateway lets go of results. What is not kept is gone: the
- * record says that it was there. `outlasts(ms)` is how long a record lives that may live as long as `ms`.
+ * `moveResult(id, known, rs, value)` stores the value if `rs` is further down the list than what the record knows, and answers what the
+ * record has to know now. `keepResult(id, value)` stores, in place of what is there, unless a gateway lets go of results. What is not kept is
+ * gone: the record says that it was there. `tellEnd(id, known)` tells who waits for it. `outlasts(ms)` is how long a record lives that may
+ * live as long as `ms`.
  */
 export const RESULT = `
 local keepResult, dropResult
 do
-  local now
+  local now, isOff
   ${KEEP}${DROP}
-  keepResult = function(id, value)
-    local key, index, count = prefix .. 'result:' .. id, prefix .. 'results', prefix .. 'results:bytes'
-    if not now then now = (function()${NOW}
-      return now end)() end
-    drop(id, key, index, count)
-    if redis.call('EXISTS', prefix .. 'results-off') == 1 then return false end
-    return keep(id, value, resultMs, resultsBytesMax, key, index, count)
+  local own, index, count = prefix .. 'result:', prefix .. 'results', prefix .. 'results:bytes'
+  dropResult = function(id)
+    local bytes = drop(id, own .. id, index, count)
+    if kept then kept = kept - bytes end
   end
-  dropResult = function(id) return drop(id, prefix .. 'result:' .. id, prefix .. 'results', prefix .. 'results:bytes') end
+  keepResult = function(id, value)
+    if not now then
+      now = (function()${NOW}
+        return now end)()
+      isOff = redis.call('EXISTS', prefix .. 'results-off') == 1
+    end
+    return not isOff and keep(id, value, resultMs, resultsBytesMax, own .. id, index, count)
+  end
 end
 
 local resultRank = {awaited = 1, gone = 2, kept = 3, delivered = 4}
+local deliveredHead = '${DELIVERED_HEAD}'
 
 -- A delivery may have come before the call had a record.
 local function isDelivered(id)
-  local head = '${DELIVERED_HEAD}'
-  return redis.call('GETRANGE', prefix .. 'result:' .. id, 0, #head - 1) == head
+  return redis.call('GETRANGE', prefix .. 'result:' .. id, 0, #deliveredHead - 1) == deliveredHead
 end
 
-local function moveResult(id, record, known, rs, value)
-  if isDelivered(id) then known = 'delivered' end
-  if (resultRank[rs] or 0) > (resultRank[known] or 0) then
-    known = rs
-    if value ~= '' then keepResult(id, value) end
-  end
-  redis.call('HSET', record, 'rs', known)
+local function moveResult(id, known, rs, value)
+  local head = redis.call('GETRANGE', prefix .. 'result:' .. id, 0, #deliveredHead - 1)
+  if head == deliveredHead then known = 'delivered' end
+  if (resultRank[rs] or 0) <= (resultRank[known] or 0) then return known end
+  if head ~= '' then dropResult(id) end
+  if value ~= '' then keepResult(id, value) end
+  return rs
+end
+
+local function tellEnd(id, known)
   if known ~= 'awaited' then redis.call('PUBLISH', prefix .. 'ends', id) end
-  return known
 end
 
 local function outlasts(ms)
   return string.format('%.0f', math.max(tonumber(ms), resultMs + ${RECORD_OUTLASTS_MS}))
 end`;
 
-/** Lua with `dropResult(id)` alone, for a script that knows `prefix`. */
+/** Lua with `dropResult(id)` alone, which answers whether there was something, for a script that knows `prefix`. */
 export const DROP_RESULT = `${DROP}
-local function dropResult(id) return drop(id, prefix .. 'result:' .. id, prefix .. 'results', prefix .. 'results:bytes') end`;
+local function dropResult(id)
+  return drop(id, prefix .. 'result:' .. id, prefix .. 'results', prefix .. 'results:bytes') > 0
+end`;
 
 /** How long results are kept, and how many bytes they may take. */
 export type ResultLimits = {

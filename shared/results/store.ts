@@ -68,11 +68,12 @@ if rs == 'delivered' then return 'same' end
 if not st then
   keepResult(id, value)
   dropResult(id .. ':progress')
-  redis.call('PUBLISH', prefix .. 'ends', id)
+  tellEnd(id, 'delivered')
   return 'stored'
 end
-moveResult(id, KEYS[1], rs, 'delivered', value)
 dropResult(id .. ':progress')
+redis.call('HSET', KEYS[1], 'rs', moveResult(id, rs, 'delivered', value))
+tellEnd(id, 'delivered')
 if redis.call('HEXISTS', KEYS[1], 'unsure') == 1 then redis.call('HSET', KEYS[1], 'unsure', 1) end
 for _, key in ipairs({KEYS[1], KEYS[3]}) do
   local left = redis.call('PTTL', key)
@@ -84,6 +85,7 @@ return 'stored'`;
 const TELL_PROGRESS = `${CHANGE}
 ${CLOSED} return 'ended' end
 if isDelivered(id) or (resultRank[rs] or 0) > 1 then return 'ended' end
+dropResult(id .. ':progress')
 keepResult(id .. ':progress', ARGV[5])
 return 'stored'`;
 
