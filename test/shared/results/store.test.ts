@@ -1,9 +1,11 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { randomCallId } from "../../../shared/job-call/call-id.ts";
+import { createCallRecords } from "../../../shared/queue/call-record.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
 import type { ResultLimits } from "../../../shared/results/keep-result.ts";
 import { createResults, type Delivery } from "../../../shared/results/store.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
+import { markInjected } from "../../support/mark-injected.ts";
 
 const redis = useRedis();
 beforeEach(() => redis.client.flushdb());
@@ -97,6 +99,30 @@ describe("what is read of a call", () => {
     expect((await redis.client.keys("{other}*")).sort()).toEqual(
       [`{other}:result:${id}`, "{other}:results", "{other}:results:bytes"].sort(),
     );
+  });
+});
+
+describe("a call that keeps its result, and that a producer of the release before has ended,", () => {
+  const queue = "webhook/7/1";
+
+  test("well, has none, unless one is delivered", async () => {
+    const id = await aRecord({ st: "QUEUED" });
+    await markInjected(redis.partition, { id, queue });
+    expect(await open().read(id)).toEqual({ kind: "none kept" });
+    expect(await open().deliver(id, answer("later"))).toBe("stored");
+    expect(await open().read(id)).toMatchObject({ kind: "answer" });
+  });
+
+  test("as failed, has none", async () => {
+    const id = await aRecord({ st: "QUEUED" });
+    await createCallRecords(redis.partition).failed({ id, queue }, 1);
+    expect(await open().read(id)).toEqual({ kind: "none kept" });
+  });
+
+  test("well, after one of this release had failed it, has none, and no reason either", async () => {
+    const id = await aRecord({ st: "QUEUED", fc: "runner.failed" });
+    await markInjected(redis.partition, { id, queue });
+    expect(await open().read(id)).toEqual({ kind: "none kept" });
   });
 });
 
