@@ -12,7 +12,7 @@ import { findTarget, type SendOptions, type Target } from "./target.ts";
 
 /** `postern send`: one delivery, signed as its sender would, and what the gateway says to it. 1 if it is refused. */
 export async function sendSample(deps: ProgramDeps, path: string, options: SendOptions): Promise<number> {
-  const { print, printError, env } = deps;
+  const { print, say, printError, env } = deps;
   try {
     const target = findTarget(path, options, env);
     const draft = makeDelivery(target, options, new Date(systemClock()));
@@ -25,18 +25,18 @@ export async function sendSample(deps: ProgramDeps, path: string, options: SendO
       return EXIT.ok;
     }
     const hide = createHide(target);
-    if (!options.json) print(requestText(target, draft, hide));
+    say(requestText(target, draft, hide));
     let isAccepted = true;
     for (let sent = 0; sent <= options.repeat; sent += 1) {
       const answer = await exchange(target.url, draft);
       isAccepted &&= isSuccess(answer);
       if (options.json) print(jsonLine({ request: toJson(target, draft, hide), answer: answerJson(answer) }));
-      else print(answerText(path, answer));
+      else say(answerText(path, answer));
     }
     return isAccepted ? EXIT.ok : EXIT.failed;
   } catch (thrown) {
     const error = toAppError(thrown);
-    printError(`${plain(error.message)}\n`);
+    printError(error);
     return error.code === "start.config_invalid" ? EXIT.config : EXIT.failed;
   }
 }
