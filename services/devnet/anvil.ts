@@ -95,7 +95,7 @@ export function findAnvil(env: NodeJS.ProcessEnv, packaged = packagedAnvil()): s
       "The devnet needs anvil, which is not installed. Install Foundry and run this again:",
       "  curl -L https://foundry.paradigm.xyz | bash",
       "  foundryup",
-      "on Linux with an x64 processor, npm install does it (package @foundry-rs/anvil-linux-amd64)",
+      "or, on Linux with an x64 processor: npm install @foundry-rs/anvil-linux-amd64",
     ].join("\n"),
   });
 }

@@ -1,5 +1,5 @@
+import { missingPackages } from "../../shared/lifecycle/optional-packages.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
-import { startDevnet } from "./devnet.ts";
 
 export type DevnetProcess = ServiceOptions & {
   /** Without it, or with 0, a free one. */
@@ -9,8 +9,14 @@ export type DevnetProcess = ServiceOptions & {
   blockTimeMs?: number | undefined;
 };
 
+/** What the chain and the facilitator import, beside what every install has. */
+const PACKAGES = ["@x402/evm", "viem"];
+
 export function runDevnet(options: DevnetProcess): Promise<number> {
   return runService("devnet", options, async ({ log, shutdown }) => {
+    const missing = missingPackages("devnet", PACKAGES);
+    if (missing !== undefined) throw missing;
+    const { startDevnet } = await import("./devnet.ts");
     const { rpcPort, facilitatorPort, controlPort, blockTimeMs } = options;
     const { stop, fatal, ...places } = await startDevnet({
       env: options.env,

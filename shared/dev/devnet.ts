@@ -35,8 +35,10 @@ type Options = Pick<ProcessOptions, "env" | "onLine"> & {
   blockTimeMs: number;
 };
 
+const MISSING: readonly unknown[] = ["start.program_missing", "start.package_missing"];
+
 /**
- * Runs `postern devnet` out of reach of the terminal's Ctrl-C. Without anvil there is no devnet: `missing` then says what to
+ * Runs `postern devnet` out of reach of the terminal's Ctrl-C. Without anvil or its packages there is no devnet: `missing` then says what to
  * install. Throws `start.part_ended` if it does not start for another reason.
  */
 export async function provideDevnet(options: Options): Promise<DevnetPart | { missing: string }> {
@@ -61,7 +63,7 @@ export async function provideDevnet(options: Options): Promise<DevnetPart | { mi
     return { part, devnet: part.process.events("service.started").at(-1) as unknown as Devnet };
   } catch (cause) {
     const reason = String(failed["reason"] ?? messageOf(cause));
-    if (failed["code"] === "start.program_missing") return { missing: reason };
+    if (MISSING.includes(failed["code"])) return { missing: reason };
     throw new AppError("start.part_ended", { reason, cause });
   }
 }

@@ -183,6 +183,11 @@ export const CODES = {
     retryable: false,
     title: "A program that is needed is not installed",
   },
+  "start.package_missing": {
+    status: 500,
+    retryable: false,
+    title: "A package that is needed is not installed",
+  },
   "start.part_ended": { status: 500, retryable: false, title: "A process that was started ended by itself" },
   "start.address_unavailable": { status: 500, retryable: false, title: "Address cannot be listened on" },
 } as const satisfies Record<string, Entry>;

@@ -1,4 +1,5 @@
 import { type AppError, messageOf, stackOf, toAppError } from "../errors/app-error.ts";
+import type { ErrorCode } from "../errors/codes.ts";
 import type { Logger } from "../log/logger.ts";
 import { createProcessLogger } from "../log/pino-logger.ts";
 import { environmentWarnings, failpointOf, logLevelOf } from "./environment.ts";
@@ -61,9 +62,12 @@ function levelOf(env: NodeJS.ProcessEnv): string | { wrong: unknown } {
   }
 }
 
+/** What is mended before anything is started. */
+const SETUP: readonly ErrorCode[] = ["start.config_invalid", "start.package_missing"];
+
 function refuse(log: Logger, error: AppError): number {
   log.error("service.failed", { code: error.code, reason: error.message, stack: stackOf(error) });
-  return error.code === "start.config_invalid" ? EXIT.config : EXIT.failed;
+  return SETUP.includes(error.code) ? EXIT.config : EXIT.failed;
 }
 
 /**

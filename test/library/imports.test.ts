@@ -64,10 +64,7 @@ const heavy = [
 
 test.each([
   ["postern/webhooks", ["express", "bullmq", "ioredis", "zod"]],
-  [
-    "postern/x402",
-    ["@x402/core", "@x402/extensions", "bullmq", "express", "ioredis", "secp256k1", "undici", "zod"],
-  ],
+  ["postern/x402", ["@x402/core", "bullmq", "express", "ioredis", "secp256k1", "undici", "zod"]],
   ["postern/pricing", ["@grpc/grpc-js", "grpc-health-check", "ioredis", "secp256k1", "undici", "zod"]],
   ["postern/producer", ["bullmq", "ioredis", "undici", "zod"]],
   ["postern/runner", ["ioredis", "zod"]],

@@ -1,5 +1,6 @@
 import { AppError, messageOf } from "../../../shared/errors/app-error.ts";
 import { NO_PRIVATE_KEY } from "../../../shared/ethereum/signatures.ts";
+import { missingPackages } from "../../../shared/lifecycle/optional-packages.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { shellQuote } from "../../../shared/text/shell-quote.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
@@ -8,7 +9,8 @@ import { type BodyOptions, readBody } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine, plain, toIso } from "../text.ts";
 import { findJob } from "./find-job.ts";
-import { createPayer, type Payer, payerKey } from "./payer.ts";
+import type { Payer } from "./payer.ts";
+import { payerKey } from "./payer-key.ts";
 import { PayFailure, type Purchase, receiptText, toJson, toReceipt } from "./purchase.ts";
 import { requireFits } from "./require-fits.ts";
 import { follow, interruptible, sendUntilAnswered, toFollowed } from "./send.ts";
@@ -27,6 +29,9 @@ export type PayOptions = BodyOptions & {
 
 type Say = (text: string) => void;
 
+/** What `payer.ts` imports. */
+const PACKAGES = ["@x402/evm", "@x402/extensions", "@x402/fetch", "viem"];
+
 /** `postern pay`: buys one job, by its URL or its name. 0 once the runner has the job, or with --no-follow once it is accepted. */
 export async function pay(deps: ProgramDeps, job: URL | string, options: PayOptions): Promise<number> {
   const key = payerKey(deps.env);
@@ -34,9 +39,15 @@ export async function pay(deps: ProgramDeps, job: URL | string, options: PayOpti
     deps.printError(new AppError("start.config_invalid", { reason: `POSTERN_PAYER_KEY ${NO_PRIVATE_KEY}` }));
     return EXIT.config;
   }
+  const missing = missingPackages("pay", PACKAGES);
+  if (missing !== undefined) {
+    deps.printError(`${missing.message}\n`);
+    return EXIT.config;
+  }
   const purchase: Purchase = {};
   const { say } = deps;
   try {
+    const { createPayer } = await import("./payer.ts");
     const deadline = systemClock() + options.timeout * 1000;
     const url = await urlOf(job, options, deadline, say);
     purchase.url = url.href;

@@ -2,9 +2,8 @@ import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { appendPaymentIdentifierToExtensions } from "@x402/extensions/payment-identifier";
 import { type PaymentRequired, type PaymentRequirements, x402Client, x402HTTPClient } from "@x402/fetch";
 import { privateKeyToAccount } from "viem/accounts";
-import type { Env } from "../../../shared/config/secrets.ts";
-import { Secret } from "../../../shared/crypto/secret.ts";
-import { hexPrivateKey, isPrivateKey } from "../../../shared/ethereum/signatures.ts";
+import type { Secret } from "../../../shared/crypto/secret.ts";
+import { hexPrivateKey } from "../../../shared/ethereum/signatures.ts";
 import { inTokens, plain, toUnits } from "../text.ts";
 import { PayFailure } from "./purchase.ts";
 
@@ -15,12 +14,6 @@ type SignedPayment = {
   /** Unix seconds. */
   validBefore: number;
 };
-
-/** Reads the payer's private key: 64 hex digits, with or without 0x. Returns undefined if there is none that can sign. */
-export function payerKey(env: Env): Secret | undefined {
-  const text = env["POSTERN_PAYER_KEY"]?.trim() ?? "";
-  return isPrivateKey(text) ? new Secret(text) : undefined;
-}
 
 export type Payer = ReturnType<typeof createPayer>;
 

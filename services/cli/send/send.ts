@@ -31,7 +31,8 @@ export async function sendSample(deps: ProgramDeps, path: string, options: SendO
       const answer = await exchange(target.url, draft);
       isAccepted &&= isSuccess(answer);
       if (options.json) print(jsonLine({ request: toJson(target, draft, hide), answer: answerJson(answer) }));
-      else say(answerText(path, answer));
+      say(answerText(path, answer));
+      if (!isSuccess(answer) && (options.json || options.quiet)) printError(`${whyRefused(answer)}\n`);
     }
     return isAccepted ? EXIT.ok : EXIT.failed;
   } catch (thrown) {
@@ -132,10 +133,15 @@ function answerText(path: string, answer: Answer): string {
   const json = parsed(answer.text) ?? {};
   const first = `\n${answer.status} ${plain(answer.reason)}${answer.text === "" ? "" : `  ${plain(answer.text)}`}\n`;
   if (isSuccess(answer)) return `${first}${wordsOfSuccess(answer, json)}\n`;
-  const why = [json["title"], json["detail"]].filter((part) => typeof part === "string").join(": ");
   const rejected = `postern rejected list --path ${path}`;
   const hint = answer.status === 401 ? `\nA sender is not told more; ${rejected} says what was wrong.` : "";
-  return `${first}refused: ${plain(why === "" ? answer.reason : why)}${hint}\n`;
+  return `${first}${whyRefused(answer)}${hint}\n`;
+}
+
+function whyRefused({ text, reason }: Answer): string {
+  const { title, detail } = parsed(text) ?? {};
+  const why = [title, detail].filter((part) => typeof part === "string").join(": ");
+  return `refused: ${plain(why === "" ? reason : why)}`;
 }
 
 function wordsOfSuccess({ replayed }: Answer, { status, job_id, call_id }: Record<string, unknown>): string {

@@ -23,6 +23,7 @@ export type SendOptions = {
   repeat: number;
   dryRun?: boolean;
   json?: boolean;
+  quiet?: boolean;
 };
 
 /** Where a delivery goes, and how its sender proves it. */

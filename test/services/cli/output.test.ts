@@ -48,14 +48,14 @@ const COMMANDS: Record<string, readonly string[]> = {
   status: [],
   "check-config": [],
   init: ["--yes", "--force", "--token", "devnet"],
-  send: ["/nowhere"],
+  send: ["/nowhere", "--preset", "github", "--secret", "a secret", "--url", "http://127.0.0.1:1"],
   tail: [],
 };
 const NAMES = Object.keys(COMMANDS);
 const wordsOf = (name: string): string[] => [...name.split(" "), ...(COMMANDS[name] ?? [])];
 
 /** What reads no configuration. */
-const UNCONFIGURED = ["pay", "quote", "init"];
+const UNCONFIGURED = ["pay", "quote", "init", "send"];
 const configuredBy = (dir: string, name: string): string[] =>
   UNCONFIGURED.includes(name) ? [] : ["--config-dir", dir];
 

@@ -1,0 +1,30 @@
+import { existsSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { AppError } from "../errors/app-error.ts";
+import { shellQuote } from "../text/shell-quote.ts";
+
+const load = createRequire(import.meta.url);
+
+/**
+ * Returns `start.package_missing`, with what to install, if one of these packages is not there. Only this command uses them, so an install
+ * of Postern does not bring them: package.json has them as optional peers, which say the versions.
+ */
+export function missingPackages(command: string, names: readonly string[]): AppError | undefined {
+  const missing = names.filter((name) => !isInstalled(name));
+  if (missing.length === 0) return undefined;
+  const { peerDependencies: versions } = load("postern/package.json") as {
+    peerDependencies: Record<string, string>;
+  };
+  const wanted = missing.map((name) => shellQuote(`${name}@${versions[name]}`));
+  const reason = [
+    `postern ${command} needs packages that are not installed. Install them beside Postern and run this again:`,
+    `  npm install ${wanted.join(" ")}`,
+  ].join("\n");
+  return new AppError("start.package_missing", { reason });
+}
+
+function isInstalled(name: string): boolean {
+  const folders = load.resolve.paths(name) ?? [];
+  return folders.some((folder) => existsSync(join(folder, name, "package.json")));
+}
