@@ -79,6 +79,7 @@ module.exports = {
     home("express", "^shared/http/"),
     home("undici", "^(shared/http/client\\.ts$|services/(producer|demo)/)"),
     home("smol-toml", "^shared/config/"),
+    home("toml-eslint-parser", "^shared/config/toml-lines\\.ts$"),
     home("pino", "^shared/log/"),
     home("pino-pretty", "^shared/log/"),
     home("prom-client", "^shared/metrics/"),

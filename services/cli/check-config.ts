@@ -9,31 +9,39 @@ import type { PricingConfig } from "../../shared/pricing/load-pricing-config.ts"
 import type { X402Config } from "../../shared/pricing/load-x402-config.ts";
 import { chainOfToken } from "./payments/chain-of-token.ts";
 import type { ProgramDeps } from "./program-deps.ts";
+import { jsonLine } from "./text.ts";
 
-export type CheckOptions = { configDir: string; online?: boolean };
+export type CheckOptions = { configDir: string; online?: boolean; json?: boolean };
 
 /**
  * `postern check-config`: prints the problems that a start would find, and starts nothing. 1 if the chain of a token cannot be asked.
  */
-export async function checkConfig(
-  { env, print, printError }: ProgramDeps,
-  { configDir, online }: CheckOptions,
-): Promise<number> {
+export async function checkConfig(deps: ProgramDeps, options: CheckOptions): Promise<number> {
+  const { configDir, online, json } = options;
+  const { found, config } = await look(configDir, deps.env, online ?? false);
+  const problems = [...found.problems, ...found.unknown];
+  const services = config && problems.length === 0 ? servicesOf(config) : undefined;
+  if (json) {
+    const { warnings } = found;
+    const valid = services !== undefined;
+    deps.print(jsonLine({ config_dir: configDir, valid, problems, warnings, services: services ?? null }));
+  } else for (const warning of found.warnings) deps.note(`warning: ${warning}\n`);
+  if (problems.length > 0) deps.printError(`${problems.join("\n")}\n`);
+  if (services !== undefined) deps.say(validText(configDir, services, deps.paint));
+  if (found.problems.length > 0) return EXIT.config;
+  return found.unknown.length > 0 ? EXIT.failed : EXIT.ok;
+}
+
+/** All that is to be said of the configuration, and the configuration if it can be read. */
+async function look(dir: string, env: Env, online: boolean): Promise<{ found: Found; config?: AllConfig }> {
   let config: AllConfig;
   try {
-    config = await loadAll(configDir, env);
+    config = await loadAll(dir, env);
   } catch (thrown) {
-    printError(`${toAppError(thrown).message}\n`);
-    return EXIT.config;
+    return { found: { problems: toAppError(thrown).message.split("\n"), warnings: [], unknown: [] } };
   }
-  for (const warning of config.warnings) printError(`warning: ${warning}\n`);
-  const found = online ? await askChains(config) : { problems: [], warnings: [], unknown: [] };
-  for (const warning of found.warnings) printError(`warning: ${warning}\n`);
-  for (const problem of [...found.problems, ...found.unknown]) printError(`${problem}\n`);
-  if (found.problems.length > 0) return EXIT.config;
-  if (found.unknown.length > 0) return EXIT.failed;
-  print(`${configDir}: the configuration is valid; ${servicesOf(config)}\n`);
-  return EXIT.ok;
+  const asked = online ? await askChains(config) : { problems: [], warnings: [], unknown: [] };
+  return { config, found: { ...asked, warnings: [...config.warnings, ...asked.warnings] } };
 }
 
 type Found = TokenFindings & { unknown: string[] };
@@ -88,16 +96,30 @@ function distinct(lines: readonly string[]): string[] {
   return [...new Set(lines)];
 }
 
-function servicesOf({ postern, webhooks, x402, prices, pricing, jobs }: AllConfig): string {
-  const endpoints =
-    webhooks === undefined ? "off (no webhooks.toml)" : counted(webhooks.endpoints.length, "endpoint");
+/** What each service has to do; null if it has no file, and so is off. */
+function servicesOf({ postern, webhooks, x402, prices, pricing, jobs }: AllConfig) {
+  return {
+    webhooks: webhooks === undefined ? null : { endpoints: webhooks.endpoints.length },
+    x402: x402 === undefined ? null : { jobs: prices?.size ?? 0, tokens: x402.accepted_tokens.length },
+    pricing: pricing === undefined ? null : { jobs: jobs?.size ?? 0 },
+    runner: { own_redis: postern.runner.redis !== undefined },
+  };
+}
+
+function validText(
+  dir: string,
+  { webhooks, x402, pricing, runner }: ReturnType<typeof servicesOf>,
+  paint: ProgramDeps["paint"],
+): string {
+  const endpoints = webhooks === null ? "off (no webhooks.toml)" : counted(webhooks.endpoints, "endpoint");
   const sold =
-    x402 === undefined
+    x402 === null
       ? "off (no x402.toml)"
-      : `${counted(prices?.size ?? 0, "priced job")}, ${counted(x402.accepted_tokens.length, "token")}`;
-  const quoted = pricing === undefined ? "off (no pricing.toml)" : counted(jobs?.size ?? 0, "priced job");
-  const runner = postern.runner.redis === undefined ? "the Redis of all" : "a Redis of its own";
-  return `webhooks gateway: ${endpoints}; x402 gateway: ${sold}; pricing engine: ${quoted}; runner: ${runner}`;
+      : `${counted(x402.jobs, "priced job")}, ${counted(x402.tokens, "token")}`;
+  const quoted = pricing === null ? "off (no pricing.toml)" : counted(pricing.jobs, "priced job");
+  const redis = runner.own_redis ? "a Redis of its own" : "the Redis of all";
+  const valid = paint("good", "the configuration is valid");
+  return `${dir}: ${valid}; webhooks gateway: ${endpoints}; x402 gateway: ${sold}; pricing engine: ${quoted}; runner: ${redis}\n`;
 }
 
 function counted(count: number, noun: string): string {

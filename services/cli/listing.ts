@@ -1,14 +1,11 @@
 import type { ProgramDeps } from "./program-deps.ts";
-import { jsonLine, plain } from "./text.ts";
+import { type Column, createTable } from "./table.ts";
+import { jsonLine } from "./text.ts";
 
 /** How one kind of item is listed. */
 type Format<Item> = {
-  headings: readonly string[];
-  /** The width of each column but the last. */
-  widths: readonly number[];
+  columns: readonly Column[];
   toCells: (item: Item) => readonly string[];
-  /** Shortens a row of the table before it is printed. */
-  trim: (row: string) => string;
   toJson: (item: Item) => object;
 };
 
@@ -17,23 +14,22 @@ type Format<Item> = {
  * stderr.
  */
 export function createListing<Item>(
-  { print, printError }: ProgramDeps,
+  { print, say, note, paint, terminal }: ProgramDeps,
   json: boolean | undefined,
-  { headings, widths, toCells, trim, toJson }: Format<Item>,
+  { columns, toCells, toJson }: Format<Item>,
 ) {
-  const printRow = (cells: readonly string[]): void => {
-    const row = cells.map((cell, i) => plain(cell).padEnd(widths[i] ?? 0)).join("  ");
-    print(`${trim(row)}\n`);
-  };
-  if (!json) printRow(headings);
+  if (json) {
+    return {
+      add: (item: Item): void => print(jsonLine(toJson(item))),
+      end: (count: string): void => note(`${count}\n`),
+    };
+  }
+  const table = createTable(columns, { screen: terminal.columns, print, say, paint });
   return {
-    add(item: Item): void {
-      if (json) print(jsonLine(toJson(item)));
-      else printRow(toCells(item));
-    },
+    add: (item: Item): void => table.add(toCells(item)),
     end(count: string): void {
-      if (json) printError(`${count}\n`);
-      else print(`${count}\n`);
+      table.end();
+      say(`${count}\n`);
     },
   };
 }

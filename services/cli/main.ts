@@ -1,11 +1,17 @@
 #!/usr/bin/env node
 import { createRequire } from "node:module";
 import { CommanderError } from "commander";
+import type { OutputOptions } from "./output.ts";
 import { buildProgram } from "./program.ts";
 import { createTerminal } from "./terminal.ts";
 
 const { env } = process;
-const pretty = process.stdout.isTTY === true && env["NO_COLOR"] === undefined;
+
+/** How a service logs: as its options say, else as suits where its log goes. */
+const logging = ({ json = false, quiet = false }: OutputOptions) => ({
+  env: quiet ? { ...env, POSTERN_LOG_LEVEL: "warn" } : env,
+  pretty: process.stdout.isTTY === true && !json,
+});
 
 /** Found by the package's own name, so from the sources and from dist/ alike. */
 const { version } = createRequire(import.meta.url)("postern/package.json") as { version: string };
@@ -19,18 +25,18 @@ const program = buildProgram({
   env,
   services: {
     webhooks: async (options) =>
-      end((await import("../webhooks-gateway/main.ts")).runWebhooks({ ...options, env, pretty })),
+      end((await import("../webhooks-gateway/main.ts")).runWebhooks({ ...options, ...logging(options) })),
     x402: async (options) =>
-      end((await import("../x402-gateway/main.ts")).runX402({ ...options, env, pretty })),
+      end((await import("../x402-gateway/main.ts")).runX402({ ...options, ...logging(options) })),
     pricing: async (options) =>
-      end((await import("../pricing/main.ts")).runPricing({ ...options, env, pretty })),
+      end((await import("../pricing/main.ts")).runPricing({ ...options, ...logging(options) })),
     producer: async (options) =>
-      end((await import("../producer/main.ts")).runProducer({ ...options, env, pretty })),
+      end((await import("../producer/main.ts")).runProducer({ ...options, ...logging(options) })),
     runner: async (options) =>
-      end((await import("../runner/main.ts")).runRunner({ ...options, env, pretty })),
+      end((await import("../runner/main.ts")).runRunner({ ...options, ...logging(options) })),
     devnet: async (options) =>
-      end((await import("../devnet/main.ts")).runDevnet({ ...options, env, pretty })),
-    dev: async (options) => end((await import("../dev/main.ts")).runDev({ ...options, env, pretty })),
+      end((await import("../devnet/main.ts")).runDevnet({ ...options, ...logging(options) })),
+    dev: async (options) => end((await import("../dev/main.ts")).runDev({ ...options, ...logging({}) })),
   },
   terminal: createTerminal(process),
   print: (text) => process.stdout.write(text),
@@ -40,8 +46,9 @@ const program = buildProgram({
   },
 });
 
-// The reader of the output may close it early, as `head` does.
+// The reader of the output may close it early, as `head` does. A terminal that has closed has sent a SIGHUP, which decides.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code === "EIO") return;
   if (error.code !== "EPIPE") throw error;
   process.exit();
 });

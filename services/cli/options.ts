@@ -3,6 +3,7 @@ import { Argument, type Command, InvalidArgumentError, Option } from "commander"
 import { messageOf } from "../../shared/errors/app-error.ts";
 import { type ErrorCode, isErrorCode } from "../../shared/errors/codes.ts";
 import { isAddress } from "../../shared/ethereum/address.ts";
+import { listenAddressText, readListenAddress } from "../../shared/ip/listen-address.ts";
 import { CALL_ID } from "../../shared/job-call/call-id.ts";
 import { whyNoJobKey } from "../../shared/job-call/job-ids.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
@@ -16,14 +17,22 @@ export function configDir(): Option {
 }
 
 export function bindAddress(otherwise: string): Option {
-  return new Option("--bind-address <host:port>", `where to listen (default: ${otherwise})`);
+  const what = `where to listen; a port alone is one of 127.0.0.1 (default: ${otherwise})`;
+  return new Option("--bind-address <host:port>", what).argParser(parseListenAddress);
 }
 
 export function opsAddress(otherwise: string): Option {
   return new Option(
     "--ops-address <host:port>",
     `private address of /livez, /readyz and /metrics (default: ops_address in postern.toml, else ${otherwise})`,
-  );
+  ).argParser(parseListenAddress);
+}
+
+/** Returns `host:port`, also of a port alone. */
+function parseListenAddress(text: string): string {
+  const read = readListenAddress(text);
+  if (typeof read !== "string") return listenAddressText(read);
+  throw new InvalidArgumentError(`it ${read}`);
 }
 
 export function serviceId(): Option {
@@ -84,7 +93,7 @@ export function collectCallId(text: string, before: string[] = []): string[] {
   return before.includes(id) ? before : [...before, id];
 }
 
-function parseCallId(text: string): string {
+export function parseCallId(text: string): string {
   if (CALL_ID.test(text)) return text;
   throw new InvalidArgumentError("a call id is c_ and 32 lower-case hex digits");
 }

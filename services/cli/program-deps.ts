@@ -1,11 +1,15 @@
 import type { Env } from "../../shared/config/secrets.ts";
+import type { Output, OutputOptions } from "./output.ts";
 import type { Terminal } from "./terminal.ts";
 
-type Configured = { configDir: string };
+type Configured = { configDir: string } & OutputOptions;
 type Listens = { bindAddress: string | undefined; opsAddress: string | undefined };
 
-/** What the commands need; main.ts provides it. */
-export type ProgramDeps = {
+/** What the commands need. */
+export type ProgramDeps = Surroundings & Output;
+
+/** What the program needs; main.ts provides it. */
+export type Surroundings = {
   /** The version in package.json. */
   version: string;
   env: Env;
@@ -16,13 +20,20 @@ export type ProgramDeps = {
     pricing(options: Configured & Listens): Promise<number>;
     producer(options: Configured & { opsAddress: string | undefined }): Promise<number>;
     runner(options: Configured & { bindAddress: string | undefined }): Promise<number>;
-    devnet(options: {
-      rpcPort: number;
-      facilitatorPort: number;
-      controlPort: number;
-      blockTimeMs: number;
+    devnet(
+      options: {
+        rpcPort: number;
+        facilitatorPort: number;
+        controlPort: number;
+        blockTimeMs: number;
+      } & OutputOptions,
+    ): Promise<number>;
+    dev(options: {
+      configDir: string | undefined;
+      serviceId: string | undefined;
+      runner: URL | undefined;
+      portBase: number | undefined;
     }): Promise<number>;
-    dev(options: { configDir: string | undefined; serviceId: string | undefined }): Promise<number>;
   };
   terminal: Terminal;
   print: (text: string) => void;

@@ -1,10 +1,14 @@
-import { Command, type CommanderError, Help } from "commander";
+import { Command, CommanderError, Help } from "commander";
+import type { Env } from "../../shared/config/secrets.ts";
+import { messageOf } from "../../shared/errors/app-error.ts";
 import { JOB_INDEX_MAX } from "../../shared/job-call/job-ids.ts";
+import { environmentWarnings, failpointOf, logLevelOf } from "../../shared/lifecycle/environment.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { DIFFICULTY_BEARABLE } from "../../shared/pricing/proof-of-work.ts";
 import type { CheckOptions } from "./check-config.ts";
 import { addEndpoint } from "./endpoint/command.ts";
 import { addFailed } from "./failed/command.ts";
+import { addInit } from "./init/command.ts";
 import { addJobs } from "./jobs/command.ts";
 import {
   bindAddress,
@@ -17,13 +21,17 @@ import {
   serviceId,
   wholeNumber,
 } from "./options.ts";
+import { createOutput } from "./output.ts";
+import { addOutputOptions, isJsonWanted } from "./output-options.ts";
 import { addPay } from "./pay/command.ts";
 import { addPayments } from "./payments/command.ts";
-import type { ProgramDeps } from "./program-deps.ts";
+import type { ProgramDeps, Surroundings } from "./program-deps.ts";
 import type { QuoteOptions } from "./quote.ts";
 import type { RatesOptions } from "./rates.ts";
 import { addRejected } from "./rejected/command.ts";
+import { addSend } from "./send/command.ts";
 import type { StatusOptions } from "./status.ts";
+import { addTail } from "./tail/command.ts";
 
 const EXIT_CODES = `
 Exit codes:
@@ -33,18 +41,32 @@ Exit codes:
   3  the configuration is wrong`;
 
 /** The table of all commands. Each imports its own file only when it runs, so that `--help` and the others stay quick. */
-export function buildProgram(deps: ProgramDeps): Command {
+export function buildProgram(given: Surroundings): Command {
+  const output = createOutput(given);
+  const deps: ProgramDeps = { ...given, ...output };
   const program = new Command("postern")
     .description("The off-chain side gate of a job runner: HTTP requests become durable job calls.")
     .version(deps.version, "-V, --version", "print the version")
     .addHelpText("after", EXIT_CODES)
-    .configureOutput({ writeOut: deps.print, writeErr: deps.printError })
+    .configureOutput({
+      writeOut: deps.print,
+      writeErr: (text) => (isJsonWanted(program) ? deps : given).printError(text),
+      outputError(text) {
+        if (isJsonWanted(program)) output.begin({ json: true });
+        deps.printError(text);
+      },
+    })
     .configureHelp({ sortSubcommands: false, showGlobalOptions: false, subcommandTerm })
     .showHelpAfterError("(see --help)")
     .exitOverride((error: CommanderError): never => {
       deps.exitWith(error.exitCode === 0 ? EXIT.ok : EXIT.usage);
       throw error;
     });
+  program.hook("preAction", (_program, command) => {
+    output.begin(command.opts());
+    checkEnvironment(command, deps);
+  });
+  addInit(program, deps);
   addServices(program, deps);
   addDev(program, deps);
   addDevnet(program, deps);
@@ -52,13 +74,41 @@ export function buildProgram(deps: ProgramDeps): Command {
   addJobs(program, deps);
   addRejected(program, deps);
   addEndpoint(program, deps);
+  addSend(program, deps);
   addPayments(program, deps);
   addPay(program, deps);
   addQuote(program, deps);
   addRates(program, deps);
   addStatus(program, deps);
+  addTail(program, deps);
   addCheckConfig(program, deps);
+  addOutputOptions(program);
   return program;
+}
+
+/** The commands that run as processes of their own, and say in their log what others say on stderr. */
+const SERVICES = ["webhooks", "x402", "pricing", "producer", "runner", "dev", "devnet"];
+
+/** Ends a command with 3 if a variable is wrong. Services see to that themselves. */
+function checkEnvironment(command: Command, { env, printError, exitWith }: ProgramDeps): void {
+  if (SERVICES.includes(command.name()) && command.parent?.parent === null) return;
+  const { configDir } = command.opts<{ configDir?: string }>();
+  for (const warning of environmentWarnings(env, configDir)) printError(`warning: ${warning}\n`);
+  const problem = environmentProblem(env);
+  if (problem === undefined) return;
+  printError(`${problem}\n`);
+  exitWith(EXIT.config);
+  throw new CommanderError(EXIT.config, "postern.environment", problem);
+}
+
+function environmentProblem(env: Env): string | undefined {
+  try {
+    logLevelOf(env);
+    failpointOf(env);
+    return undefined;
+  } catch (error) {
+    return messageOf(error);
+  }
 }
 
 /** A command's name and arguments in the list of commands. Only the first of many arguments is shown, to leave room. */
@@ -109,13 +159,26 @@ function withAddresses<Options extends { bindAddress?: string; opsAddress?: stri
   return { ...options, bindAddress: options.bindAddress, opsAddress: options.opsAddress };
 }
 
+type DevOptions = { configDir?: string; serviceId?: string; runner?: URL; portBase?: number };
+
+/** Leaves room for all that dev starts. */
+const PORT_BASE_MAX = 65_500;
+
 function addDev(program: Command, { services, exitWith }: ProgramDeps): void {
   program
     .command("dev")
     .description("run everything on this machine, with a private Redis")
     .option("--config-dir <dir>", "where the configuration is; without it an example is made")
     .option("--service-id <n>", "the service all calls belong to")
-    .action(async ({ configDir, serviceId }) => exitWith(await services.dev({ configDir, serviceId })));
+    .option("--runner <url>", "your own runner, which dev does not start", parseUrl)
+    .option(
+      "--port-base <n>",
+      "give everything that listens a fixed port, from this one on",
+      wholeNumber("a port base", { min: 1, max: PORT_BASE_MAX }),
+    )
+    .action(async ({ configDir, serviceId, runner, portBase }: DevOptions) =>
+      exitWith(await services.dev({ configDir, serviceId, runner, portBase })),
+    );
 }
 
 function addDevnet(program: Command, { services, exitWith }: ProgramDeps): void {

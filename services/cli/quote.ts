@@ -18,13 +18,12 @@ const ANSWER_WITHIN_MS = 10_000;
 
 /** `postern quote`: asks a pricing engine for one signed quote. 0 once it is there. */
 export async function showQuote(
-  { print, printError }: ProgramDeps,
+  { print, note, printError }: ProgramDeps,
   url: URL,
   job: { serviceId: number; jobIndex: number },
   options: QuoteOptions,
 ): Promise<number> {
-  const onStale = (secs: number) =>
-    printError(`no proof of work after ${secs} s; again with a new timestamp\n`);
+  const onStale = (secs: number) => note(`no proof of work after ${secs} s; again with a new timestamp\n`);
   try {
     const { requester, difficulty, json } = options;
     const inputs = readBody(options) ?? new Uint8Array();

@@ -9,6 +9,7 @@ import type { Partition } from "../../shared/redis/partition.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { readAcceptedTokens } from "./accepted-tokens.ts";
 import type { ProgramDeps } from "./program-deps.ts";
+import { wrapped } from "./table.ts";
 import { jsonLine, plain } from "./text.ts";
 import { withRedis } from "./with-redis.ts";
 
@@ -26,11 +27,12 @@ type TokenReport = RateReading & {
 
 /** `postern rates`: 0 if every token has a rate that can be used, else 1. */
 export async function showRates(deps: ProgramDeps, options: RatesOptions): Promise<number> {
-  const tokens = readAcceptedTokens(deps, options.configDir);
+  const tokens = readAcceptedTokens(deps, options.configDir, "rates");
   if (tokens === undefined) return EXIT.config;
 
   const show = (reports: readonly TokenReport[]): number => {
-    deps.print(options.json ? jsonLine(ratesJson(reports)) : reports.map(tokenText).join(""));
+    if (options.json) deps.print(jsonLine(ratesJson(reports)));
+    deps.say(reports.map((report) => tokenText(report, deps)).join(""));
     return reports.every(({ value }) => value !== undefined) ? EXIT.ok : EXIT.failed;
   };
   if (options.test) return show(await Promise.all(tokens.map(askSource)));
@@ -96,22 +98,24 @@ function verdictJson({ source, value, reason, legs }: RateReading): object {
 }
 
 /** For people. */
-function tokenText({ token, min_rate, max_rate, ageMs, lastFailure, ...verdict }: TokenReport): string {
-  const { source, value, reason, legs } = verdict;
+function tokenText(report: TokenReport, { terminal, paint }: ProgramDeps): string {
+  const { token, min_rate, max_rate, ageMs, lastFailure, source, value, reason, legs } = report;
+  const [line, tone] = value === undefined ? (["no rate", "bad"] as const) : ([value, "good"] as const);
   const parts = [
     source,
     ...(ageMs === undefined || source === "fixed" ? [] : [`read ${secsAgo(ageMs)}`]),
     `bounds: ${min_rate ?? "none"} to ${max_rate ?? "none"}`,
     value === undefined ? "NOT OFFERED" : "offered",
   ];
+  const failed = lastFailure && `last read failed ${secsAgo(lastFailure.ageMs)}: ${lastFailure.reason}`;
+  const below = (text: string | undefined, indent = "  "): string =>
+    text === undefined ? "" : `${wrapped(plain(text), terminal.columns, indent)}\n`;
   return [
-    `${token.symbol} (${token.network}): ${value ?? "no rate"}\n`,
-    `  ${plain(parts.join("; "))}\n`,
-    reason === undefined ? "" : `  ${plain(reason)}\n`,
-    lastFailure === undefined
-      ? ""
-      : `  last read failed ${secsAgo(lastFailure.ageMs)}: ${plain(lastFailure.reason)}\n`,
-    ...(legs ?? []).map(legText),
+    `${token.symbol} (${token.network}): ${paint(tone, line)}\n`,
+    below(parts.join("; ")),
+    below(reason),
+    below(failed),
+    ...(legs ?? []).map((leg) => below(legText(leg), "    ")),
   ].join("");
 }
 
@@ -120,6 +124,5 @@ function secsAgo(ms: number): string {
 }
 
 function legText({ source, value, reason }: RateReading): string {
-  const parts = [value, reason].filter((part) => part !== undefined);
-  return `    ${plain(`${source}: ${parts.join("; ")}`)}\n`;
+  return `${source}: ${[value, reason].filter((part) => part !== undefined).join("; ")}`;
 }

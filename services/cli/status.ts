@@ -12,6 +12,7 @@ import {
 import { UNBOUNDED } from "../../shared/redis/server-state.ts";
 import { delay, systemClock } from "../../shared/time/clock.ts";
 import type { ProgramDeps } from "./program-deps.ts";
+import { type Column, createTable } from "./table.ts";
 import { duration, jsonLine, plain, toIso } from "./text.ts";
 import { withRedis } from "./with-redis.ts";
 
@@ -23,7 +24,7 @@ const CLEAR_SCREEN = "\x1b[H\x1b[J";
 
 /** `postern status`: the calls by origin and which workers are alive. 1 if Redis cannot keep its promises. */
 export function showStatus(deps: ProgramDeps, { configDir, json, watch }: StatusOptions): Promise<number> {
-  const { print, printError, terminal } = deps;
+  const { print, say, note, printError, terminal } = deps;
   const clear = watch && !json && terminal.columns !== undefined ? CLEAR_SCREEN : "";
   return withRedis(deps, { configDir }, async ({ partition, postern }) => {
     const look = createStatus({
@@ -34,13 +35,16 @@ export function showStatus(deps: ProgramDeps, { configDir, json, watch }: Status
     });
     const show = async (): Promise<number> => {
       const status = await look();
-      print(json ? jsonLine(statusJson(status)) : `${clear}${statusText(status)}`);
-      return "problem" in status.redis ? EXIT.failed : EXIT.ok;
+      if (json) print(jsonLine(statusJson(status)));
+      say(`${clear}${statusText(status, deps)}`);
+      if (!("problem" in status.redis)) return EXIT.ok;
+      if (!watch && json) printError(`${status.redis.problem}\n`);
+      return EXIT.failed;
     };
     if (!watch) return show();
     return repeat(() =>
       show().catch((error: unknown) => {
-        printError(`Redis cannot be asked: ${messageOf(error)}\n`);
+        note(`Redis cannot be asked: ${messageOf(error)}\n`);
         return EXIT.failed;
       }),
     );
@@ -98,26 +102,35 @@ function statusJson({ at, queues, workers, redis }: Status) {
   };
 }
 
+const PER_SECOND = { width: 10, alignRight: true };
+const COUNT = { width: 7, alignRight: true };
+
+const COLUMNS: readonly Column[] = [
+  { heading: "ORIGIN", width: 8 },
+  { heading: "WAITING", ...COUNT },
+  { heading: "DELAYED", ...COUNT },
+  { heading: "ACTIVE", alignRight: true },
+  { heading: "FAILED", alignRight: true, tone: (count) => (count === "0" ? undefined : "bad") },
+  { heading: "OLDEST", alignRight: true },
+  { heading: "ACCEPTED/S", shortHeading: "ACC/S", ...PER_SECOND },
+  { heading: "INJECTED/MIN", shortHeading: "INJ/MIN", alignRight: true },
+  { heading: "FAILED/MIN", shortHeading: "FAIL/MIN", ...PER_SECOND },
+];
+
 /** For people. */
-function statusText({ at, queues, workers, redis }: Status): string {
-  const heads = [
-    "ORIGIN",
-    "WAITING",
-    "DELAYED",
-    "ACTIVE",
-    "FAILED",
-    "OLDEST",
-    "ACCEPTED/S",
-    "INJECTED/MIN",
-    "FAILED/MIN",
-  ];
+function statusText({ at, queues, workers, redis }: Status, { terminal, paint }: ProgramDeps): string {
+  const lines: string[] = [];
+  const print = (text: string): void => void lines.push(text);
+  const table = createTable(COLUMNS, { screen: terminal.columns, print, say: print, paint });
+  for (const queue of byOrigin(queues)) table.add(queueCells(queue));
+  table.end();
+  const alive = `workers alive: ${workers.length}`;
   return [
     `${toIso(at)}\n`,
-    `${row(heads, heads)}\n`,
-    ...byOrigin(queues).map((queue) => `${row(heads, queueCells(queue))}\n`),
-    `\nworkers alive: ${workers.length}\n`,
+    ...lines,
+    `\n${paint(workers.length === 0 ? "attention" : undefined, alive)}\n`,
     ...workers.map(({ id, ageMs }) => `  ${plain(id)}  heard of ${(ageMs / 1000).toFixed(1)} s ago\n`),
-    `\nredis: ${redisLine(redis)}\n`,
+    `\nredis: ${paint("problem" in redis ? "bad" : undefined, redisLine(redis))}\n`,
   ].join("");
 }
 
@@ -126,10 +139,6 @@ function queueCells(queue: OriginStatus): string[] {
   const counts = [queue.waiting, queue.delayed, queue.active, queue.failed].map(String);
   const rates = [queue.acceptedPerSecond, queue.injectedPerMinute, queue.failedPerMinute];
   return [queue.origin, ...counts, oldest, ...rates.map((rate) => String(round(rate)))];
-}
-
-function row(heads: readonly string[], cells: readonly string[]): string {
-  return cells.map((cell, i) => (i === 0 ? cell.padEnd(8) : cell.padStart(heads[i]?.length ?? 0))).join("  ");
 }
 
 const PROOFS = {

@@ -1,42 +1,78 @@
 import { hostname, userInfo } from "node:os";
 import { createInterface } from "node:readline/promises";
+import type { Env } from "../../shared/config/secrets.ts";
 
 /** What a command may know about the terminal it runs in. */
 export type Terminal = {
   /** The width of the screen that stdout goes to; undefined when it goes elsewhere. */
   columns: number | undefined;
+  /** Whether text there may have colours. */
+  colours: { stdout: boolean; stderr: boolean };
   /** Whether stderr is a screen, so that a progress bar can redraw its line. */
   drawsProgress: boolean;
+  /** Writes over the last line of the screen that stderr is. */
+  redraw(line: string): void;
   /** Whether stdin is a terminal, so that questions can be answered. */
   canAsk: boolean;
   /** Resolves with the trimmed answer; empty after Ctrl-C or Ctrl-D. */
   ask(question: string): Promise<string>;
+  /** The same, undefined after Ctrl-C or Ctrl-D: where an empty answer means something. */
+  prompt(question: string): Promise<string | undefined>;
   writeBytes(bytes: Uint8Array): void;
 };
 
-type Streams = { stdin: NodeJS.ReadStream; stdout: NodeJS.WriteStream; stderr: NodeJS.WriteStream };
+type Surroundings = {
+  stdin: NodeJS.ReadStream;
+  stdout: NodeJS.WriteStream;
+  stderr: NodeJS.WriteStream;
+  env: Env;
+};
 
-export function createTerminal({ stdin, stdout, stderr }: Streams): Terminal {
+export function createTerminal({ stdin, stdout, stderr, env }: Surroundings): Terminal {
   return {
-    columns: stdout.isTTY === true ? stdout.columns : undefined,
+    columns: stdout.isTTY === true ? widthOf(stdout, env) : undefined,
+    colours: { stdout: hasColours(stdout, env), stderr: hasColours(stderr, env) },
     drawsProgress: stderr.isTTY === true,
-    canAsk: stdin.isTTY === true,
-    async ask(question) {
-      const lines = createInterface({ input: stdin, output: stderr });
-      const leave = new AbortController();
-      lines.on("SIGINT", () => leave.abort());
-      lines.on("close", () => leave.abort());
-      try {
-        return (await lines.question(question, { signal: leave.signal })).trim();
-      } catch (error) {
-        if (!leave.signal.aborted) throw error;
-        return "";
-      } finally {
-        lines.close();
-      }
+    redraw(line) {
+      stderr.write(`\r\x1b[K${line.slice(0, widthOf(stderr, env) - 1)}`);
     },
+    canAsk: stdin.isTTY === true,
+    ask: async (question) => (await prompt(question)) ?? "",
+    prompt,
     writeBytes: (bytes) => void stdout.write(bytes),
   };
+
+  async function prompt(question: string): Promise<string | undefined> {
+    const lines = createInterface({ input: stdin, output: stderr });
+    const leave = new AbortController();
+    lines.on("SIGINT", () => leave.abort());
+    lines.on("close", () => leave.abort());
+    try {
+      return (await lines.question(question, { signal: leave.signal })).trim();
+    } catch (error) {
+      if (!leave.signal.aborted) throw error;
+      return undefined;
+    } finally {
+      lines.close();
+    }
+  }
+}
+
+/** Of a screen that does not say how wide it is. */
+const COLUMNS_OTHERWISE = 80;
+
+/** COLUMNS wins, as it does with other programs. */
+function widthOf({ columns }: NodeJS.WriteStream, env: Env): number {
+  const given = Number(env["COLUMNS"]);
+  return Number.isInteger(given) && given > 0 ? given : columns || COLUMNS_OTHERWISE;
+}
+
+/** FORCE_COLOR (force-color.org) wins over NO_COLOR (no-color.org), as it does in Node itself; without either, a screen has colours. */
+function hasColours({ isTTY }: NodeJS.WriteStream, env: Env): boolean {
+  const { FORCE_COLOR: forced, NO_COLOR: unwanted, TERM: term } = env;
+  if (forced !== undefined && forced !== "") return forced !== "0" && forced !== "false";
+  if (unwanted !== undefined && unwanted !== "") return false;
+  return isTTY === true && term !== "dumb";
 }
 
 /** The operator at this terminal as `user@host`, for the audit. A container's user may have no name. */

@@ -5,9 +5,16 @@ export function plain(text: string): string {
   return text.replace(/[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]+/gu, " ");
 }
 
-/** One JSON value on one line. */
+/** What JSON may hold as it stands, and a terminal obeys, takes for a line's end or writes backwards. */
+const UNSAFE_IN_JSON = /[\x7f-\x9f\p{Bidi_Control}\p{Zl}\p{Zp}]/gu;
+
+/** One JSON value on one line, which no terminal obeys. */
 export function jsonLine(value: unknown): string {
-  return `${JSON.stringify(value)}\n`;
+  const text = JSON.stringify(value).replace(
+    UNSAFE_IN_JSON,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+  return `${text}\n`;
 }
 
 /** One line per fact: its name, padded, and its value. Facts without a value are left out. */

@@ -1,11 +1,9 @@
-import { loadConfig } from "../../shared/config/load-config.ts";
+import { loadPostern } from "../../shared/config/load-config.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
-import type { WebhooksToml } from "../../shared/config/webhooks-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
-import { silentLogger } from "../../shared/log/logger.ts";
-import { createProcessLogger, type ProcessLogger } from "../../shared/log/pino-logger.ts";
+import { type Logger, silentLogger } from "../../shared/log/logger.ts";
 import { connectForRequests, type Redis } from "../../shared/redis/connect.ts";
 import { checkLayout } from "../../shared/redis/layout.ts";
 import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
@@ -15,11 +13,10 @@ import type { ProgramDeps } from "./program-deps.ts";
 type Session = {
   redis: Redis;
   partition: Partition;
+  /** Without the secrets of runners. */
   postern: PosternToml;
-  /** Absent without the file. */
-  webhooks: WebhooksToml | undefined;
-  /** JSON lines on stderr, or nothing if stderr is a screen. Flush it before you write to stderr yourself. */
-  log: ProcessLogger;
+  /** Writes nothing: a command says itself what it does, and the audit is in Redis. */
+  log: Logger;
 };
 
 /** Short, because a person waits. */
@@ -33,30 +30,25 @@ const REPLY_DEADLINE_MS = 60_000;
  * exit code 3 for a wrong configuration, 1 for the rest: `work` may throw what the operator is to read.
  */
 export async function withRedis(
-  { env, printError, terminal }: ProgramDeps,
+  { env, printError }: ProgramDeps,
   { configDir }: { configDir: string },
   work: (session: Session) => Promise<number>,
 ): Promise<number> {
   try {
-    const { postern, webhooks } = loadConfig({ dir: configDir, env });
-    const level = env["POSTERN_LOG_LEVEL"] ?? "info";
-    const log = terminal.drawsProgress
-      ? { ...silentLogger, async flush() {} }
-      : createProcessLogger("cli", { pretty: false, level, to: "stderr" });
+    const { postern } = loadPostern({ dir: configDir, env, reader: "command" });
     const redis = connectForRequests(postern.redis.url, silentLogger);
     redis.options.commandTimeout = REPLY_DEADLINE_MS;
     try {
       await connected(redis, postern.redis.url);
       const partition = partitionOf(redis);
       await checkLayout(partition);
-      return await work({ redis, partition, postern, webhooks, log });
+      return await work({ redis, partition, postern, log: silentLogger });
     } finally {
       redis.disconnect();
-      await log.flush();
     }
   } catch (thrown) {
     const error = toAppError(thrown);
-    printError(`${error.message}\n`);
+    printError(error);
     return error.code === "start.config_invalid" ? EXIT.config : EXIT.failed;
   }
 }

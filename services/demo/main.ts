@@ -58,7 +58,6 @@ else process.exit(await runDemo({ stays: !options.includes("--exit") }));
 
 /** Shows everything, stays up if asked to, and ends everything; a signal ends it early. */
 async function runDemo({ stays }: { stays: boolean }): Promise<number> {
-  process.on("SIGHUP", () => process.kill(process.pid, "SIGTERM"));
   // The reader of the output has left: nobody is there to see the rest.
   process.stdout.once("error", () => process.kill(process.pid, "SIGTERM")).on("error", () => {});
   const stopped = stopSignal();

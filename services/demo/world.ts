@@ -9,6 +9,8 @@ import {
   createDevPayments,
   createDevPricing,
   DEV_JOBS,
+  type DevSecrets,
+  newDevSecrets,
   newSecret,
 } from "../../shared/dev/config.ts";
 import { type Devnet, type DevnetPart, provideDevnet } from "../../shared/dev/devnet.ts";
@@ -75,8 +77,9 @@ export async function createWorld(
   if (!("missing" in devnet)) endLater("devnet", devnet.part);
 
   const configDir = join(home, "config");
-  const { tables, runnerSecret } = await demoConfig(redis.url);
-  const paid = "missing" in devnet ? {} : await demoPayments(devnet.devnet, configDir);
+  const secrets = newDevSecrets();
+  const { tables, runnerSecret } = await demoConfig(redis.url, secrets);
+  const paid = "missing" in devnet ? {} : await demoPayments(devnet.devnet, configDir, secrets);
   writeConfig(configDir, { ...tables, ...paid });
 
   const partEnv = { ...env, [RUNNER_SECRET]: runnerSecret, POSTERN_LOG_LEVEL: "info" };
@@ -113,9 +116,12 @@ function endPart(name: string, part: Part): Promise<unknown> {
 }
 
 /** Retries come within a second, and locks are short, so that a killed producer's calls are taken back soon. */
-async function demoConfig(redisUrl: string): Promise<{ tables: ConfigTables; runnerSecret: string }> {
+async function demoConfig(
+  redisUrl: string,
+  secrets: DevSecrets,
+): Promise<{ tables: ConfigTables; runnerSecret: string }> {
   const runner = `127.0.0.1:${await freePort()}`;
-  const { postern, webhooks } = createDevConfig({ redisUrl, webhooks: "127.0.0.1:0", runner });
+  const { postern, webhooks } = createDevConfig({ redisUrl, webhooks: "127.0.0.1:0", runner }, secrets);
   const tables = {
     webhooks: { ...webhooks, endpoints: [...webhooks.endpoints, ...presetEndpoints()] },
     postern: {
@@ -167,10 +173,10 @@ function presetEndpoints() {
 }
 
 /** The time-out is short, so that an unknown outcome is soon known; one job is not for everybody. */
-async function demoPayments(devnet: Devnet, dir: string): Promise<ConfigTables> {
+async function demoPayments(devnet: Devnet, dir: string, secrets: DevSecrets): Promise<ConfigTables> {
   const address = `127.0.0.1:${await freePort()}`;
-  const engine = createDevPricing(devnet, { grpc: "127.0.0.1:0", http: "127.0.0.1:0" }, dir);
-  const { x402, job_pricing } = createDevPayments(devnet, address, SERVICE_ID);
+  const engine = createDevPricing(devnet, { grpc: "127.0.0.1:0", http: "127.0.0.1:0", secrets }, dir);
+  const { x402, job_pricing } = createDevPayments(devnet, { address, serviceId: SERVICE_ID, secrets });
   const restricted = {
     service_id: Number(SERVICE_ID),
     job_index: RESTRICTED_JOB,

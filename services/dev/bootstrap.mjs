@@ -4,6 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { isatty } from "node:tty";
 import { fileURLToPath } from "node:url";
+import { buildIfChanged } from "./build.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
 const [target, ...args] = process.argv.slice(2);
@@ -63,12 +64,19 @@ function packagesIn(lockfile) {
   return JSON.parse(readFileSync(lockfile, "utf8")).packages;
 }
 
-function build() {
+function compile() {
+  console.error("Building ...");
   run("node", ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json"]);
 }
 
+/** Where the user is: npm runs a script in the package's folder, and says where it was called. */
+function userFolder() {
+  const { npm_lifecycle_event: script, INIT_CWD: called } = process.env;
+  return script !== undefined && called !== undefined && process.cwd() === root ? called : process.cwd();
+}
+
 const node = (script) =>
-  become(process.execPath, ["--enable-source-maps", join(root, script), ...args], process.cwd());
+  become(process.execPath, ["--enable-source-maps", join(root, script), ...args], userFolder());
 const targets = {
   postern: () => node("dist/services/cli/main.js"),
   demo: () => node("dist/services/demo/main.js"),
@@ -81,5 +89,5 @@ if (!Object.hasOwn(targets, target ?? "")) {
   process.exit(2);
 }
 installPackages();
-build();
+buildIfChanged(root, compile);
 targets[target]();

@@ -1,81 +1,92 @@
-import { existsSync } from "node:fs";
-import { type ConfigTables, readTables, type Table, writeConfig } from "../../shared/config/config-tables.ts";
-import type { PricingToml } from "../../shared/config/pricing-toml.ts";
-import { createDevConfig, createDevPayments, createDevPricing, newSecret } from "../../shared/dev/config.ts";
+import { type ConfigTables, type Table, writeConfig } from "../../shared/config/config-tables.ts";
+import {
+  createDevPayments,
+  createDevPricing,
+  createDevWebhooks,
+  type DevSecrets,
+} from "../../shared/dev/config.ts";
 import type { Devnet } from "../../shared/dev/devnet.ts";
-import { freePort } from "../../shared/dev/free-port.ts";
-import { loadPricingConfig } from "../../shared/pricing/load-pricing-config.ts";
-import { loadX402Config, type X402Config } from "../../shared/pricing/load-x402-config.ts";
+import { movedTables } from "./moved-tables.ts";
+import { type Checked, checkedIn, type Own, runnerTable, sellsByItself } from "./own-config.ts";
+import type { Ports } from "./ports.ts";
 
-export type Effective = X402Config & {
+export type Effective = Checked & {
   dir: string;
-  /** Whether the endpoints and their secrets were made for this run. */
+  /** Whether the endpoints and their secrets were made up. */
   madeUp: boolean;
-  /** Absent without pricing.toml: the pricing engine is off. */
-  pricing: PricingToml | undefined;
+  /** Whether the secret of runner and producer was made up. */
+  madeUpRunnerSecret: boolean;
 };
 
-/** The operator's files; none if there is no such directory. Throws `start.config_invalid`, which names these files. */
-export function readOwn(dir: string | undefined, env: NodeJS.ProcessEnv): ConfigTables {
-  if (dir === undefined || !existsSync(dir)) return {};
-  loadX402Config({ dir, env });
-  loadPricingConfig({ dir, env });
-  return readTables(dir);
-}
-
-/** Whether the operator's files do not say what is served, so that jobs may be sold for a devnet's tokens. */
-export function wantsDevnet({ webhooks, x402, pricing }: ConfigTables): boolean {
-  return webhooks === undefined && x402 === undefined && pricing === undefined;
-}
-
 type Options = {
-  own: ConfigTables;
+  own: Own;
   target: string;
   redisUrl: string;
-  /** If there is one, jobs are sold for its tokens. */
   devnet: Devnet | undefined;
+  /** The operator's own runner; undefined for the reference runner. */
+  ownRunner: string | undefined;
+  ports: Ports;
+  /** Asked for only if something has to be made up. */
+  secrets: () => DevSecrets;
   serviceId: string | undefined;
   env: NodeJS.ProcessEnv;
 };
 
 /**
- * Writes to `target` the configuration that the parts run with: the operator's files if there are some, but with dev's Redis
- * and no time to drain; else a configuration made up for this run. Throws `start.config_invalid`.
+ * Writes to `target` the configuration that the parts run with: the operator's files if there are some, but with dev's Redis,
+ * runner and ports, and no time to drain; else one that is made up. Throws `start.config_invalid`.
  */
 export async function writeEffectiveConfig(options: Options): Promise<Effective> {
-  const { own, target, redisUrl, devnet, serviceId, env } = options;
-  const madeUp = own.webhooks === undefined;
-  const made: ConfigTables = madeUp
-    ? createDevConfig({ redisUrl, webhooks: await at(9090), runner: await at(8645) })
-    : {};
-  const sold = devnet && (await paymentTables(devnet, serviceId ?? env["POSTERN_SERVICE_ID"] ?? "0", target));
+  const { own, target, env, ports } = options;
+  const tables = ports.chosen ? await movedTables(own, options.devnet, ports) : own.tables;
+  const madeUp = tables.webhooks === undefined;
+  const made = madeUp ? { webhooks: createDevWebhooks(await at(ports, "webhooks"), options.secrets()) } : {};
+  const sold = sellsByItself(own) ? await paymentTables(options) : {};
   writeConfig(target, {
     ...made,
     ...sold,
-    ...own,
-    postern: adapted({ ...made.postern, ...own.postern }, redisUrl),
+    ...tables,
+    postern: {
+      ...tables.postern,
+      drain_secs: 0,
+      redis: { ...(tables.postern?.["redis"] as Table | undefined), url: options.redisUrl },
+      runner: await adaptedRunner(runnerTable(tables), options),
+    },
   });
-  const { pricing } = loadPricingConfig({ dir: target, env });
-  return { ...loadX402Config({ dir: target, env }), pricing, dir: target, madeUp };
+  const madeUpRunnerSecret = runnerTable(tables)["secret"] === undefined;
+  return { ...checkedIn(target, env), dir: target, madeUp, madeUpRunnerSecret };
 }
 
-async function paymentTables(devnet: Devnet, serviceId: string, dir: string): Promise<ConfigTables> {
-  const { x402, job_pricing } = createDevPayments(devnet, await at(8402), serviceId);
-  const engine = createDevPricing(devnet, { grpc: await at(50_051), http: await at(8404) }, dir);
+async function paymentTables(options: Options): Promise<ConfigTables> {
+  const { devnet, ownRunner, ports, secrets: made, serviceId, env, target } = options;
+  if (devnet === undefined) return {};
+  const secrets = made();
+  const { x402, job_pricing } = createDevPayments(devnet, {
+    address: await at(ports, "x402"),
+    serviceId: serviceId ?? env["POSTERN_SERVICE_ID"] ?? "0",
+    secrets,
+    unknownJobs: ownRunner !== undefined,
+  });
+  const listens = { grpc: await at(ports, "pricingGrpc"), http: await at(ports, "pricingHttp") };
+  const engine = createDevPricing(devnet, { ...listens, secrets }, target);
   return { x402: { ...x402, ...engine.x402 }, pricing: engine.pricing, job_pricing };
 }
 
-/** This port of 127.0.0.1 if it is free, else another one. */
-async function at(port: number): Promise<string> {
-  return `127.0.0.1:${await freePort(port)}`;
+/** The runner that calls are sent to, and the address of the reference runner if that is the one. */
+async function adaptedRunner(own: Table, { ownRunner, ports, secrets }: Options): Promise<Table> {
+  const secret = own["secret"] ?? secrets().runner;
+  if (ownRunner !== undefined) return { ...own, secret, url: ownRunner };
+  const { url, bind_address: bound } = own as { url?: string; bind_address?: string };
+  if (url !== undefined && !ports.chosen) return { ...own, secret };
+  const address = ports.chosen || bound === undefined ? await at(ports, "runner") : bound;
+  return { ...own, secret, bind_address: address, url: `http://${reachable(address)}` };
 }
 
-function adapted(postern: Table, redisUrl: string): Table {
-  const { redis, runner } = postern as { redis?: object; runner?: object };
-  return {
-    ...postern,
-    drain_secs: 0,
-    redis: { ...redis, url: redisUrl },
-    runner: { secret: newSecret(), ...runner },
-  };
+/** An address bound on all interfaces, as one that can be asked. */
+export function reachable(address: string): string {
+  return address.replace(/^(0\.0\.0\.0|\[::\]):/, "127.0.0.1:");
+}
+
+async function at(ports: Ports, place: Parameters<Ports["of"]>[0]): Promise<string> {
+  return `127.0.0.1:${await ports.of(place)}`;
 }

@@ -1,8 +1,7 @@
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type DevnetPart, provideDevnet } from "../../shared/dev/devnet.ts";
-import { freePort } from "../../shared/dev/free-port.ts";
+import { PROGRAM_OF_CLONE } from "../../shared/dev/ready-commands.ts";
 import { provideRedis } from "../../shared/dev/redis.ts";
 import { createStack, type ServiceName, untilReady } from "../../shared/dev/stack.ts";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
@@ -14,50 +13,78 @@ import {
 } from "../../shared/lifecycle/run-service.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { createPrettyLine } from "../../shared/log/pretty-line.ts";
-import { type Effective, readOwn, wantsDevnet, writeEffectiveConfig } from "./effective-config.ts";
-import { describe, type Parts, summarise } from "./summary.ts";
+import { namedDevnet, useDevnet } from "./devnet.ts";
+import { type Effective, writeEffectiveConfig } from "./effective-config.ts";
+import { readOwn, runnerTable, sellsByItself } from "./own-config.ts";
+import { isThere, ownRunnerUrl } from "./own-runner.ts";
+import { createPorts, type Ports } from "./ports.ts";
+import { keptSecrets } from "./secrets.ts";
+import { describe, type OwnRunner, type Parts, summarise } from "./summary.ts";
 
-export type DevProcess = ServiceOptions & { configDir: string | undefined; serviceId: string | undefined };
+export type DevProcess = ServiceOptions & {
+  configDir: string | undefined;
+  serviceId: string | undefined;
+  /** The operator's own runner, in place of the reference runner. */
+  runner: URL | undefined;
+  /** The first port of the stack; without it each part has its usual port, or another that is free. */
+  portBase: number | undefined;
+};
 
-/** Every part of Postern on this machine, with a private Redis, until a signal comes or a part ends by itself. */
+/**
+ * Every part of Postern on this machine, with a private Redis, until a signal comes or a part ends by itself. Its parts are
+ * processes that a closed terminal does not reach, so a SIGHUP ends them all.
+ */
 export function runDev(options: DevProcess): Promise<number> {
-  process.on("SIGHUP", () => process.kill(process.pid, "SIGTERM"));
-  return runService("dev", options, (service) => start(options, service));
+  return runService("dev", options, (service) => start(options, service), { onHangup: "stop" });
 }
 
-async function start({ configDir, serviceId, env, pretty }: DevProcess, { log, shutdown }: Service) {
+async function start(options: DevProcess, { log, shutdown }: Service) {
+  const { configDir, serviceId, env, pretty } = options;
   const print = createPrinter(pretty, console.log);
   const own = readOwn(configDir, env);
+  const ports = createPorts(options.portBase);
   const home = mkdtempSync(join(tmpdir(), "postern-dev-"));
   shutdown.defer("temporary folder", () => rmSync(home, { recursive: true, force: true }));
 
-  const redis = await provideRedis({ env, dir: join(home, "redis"), detached: true });
+  const port = (await ports.of("redis")) || undefined;
+  const redis = await provideRedis({ env, dir: join(home, "redis"), port, detached: true });
   shutdown.defer("redis", () => redis.private?.stop());
-  const devnet = wantsDevnet(own) ? await startDevnet(env, print, log) : undefined;
-  shutdown.defer("devnet", () => devnet?.part.kill("SIGTERM"));
 
+  const named = namedDevnet(own.checked?.x402);
+  const onLine = (line: string) => print("devnet", line);
+  const devnet =
+    named !== undefined || sellsByItself(own)
+      ? await useDevnet({ named, ports, env, onLine, log })
+      : undefined;
+  shutdown.defer("devnet", () => devnet?.part?.kill("SIGTERM"));
+
+  const runnerUrl = ownRunnerUrl(options.runner, runnerTable(own.tables));
   const config = await writeEffectiveConfig({
     own,
     target: join(home, "config"),
     redisUrl: redis.url,
     devnet: devnet?.devnet,
+    ownRunner: runnerUrl,
+    ports,
+    secrets: keptSecrets(process.cwd(), log),
     serviceId,
     env,
   });
-  const parts = await startParts({ config, serviceId, env, print, shutdown });
+  const ownRunner = runnerUrl === undefined ? undefined : await lookAt(config, log);
+  const parts = await startParts({ config, ownRunner, serviceId, env, ports, print, shutdown });
 
-  const summary = summarise({ config, parts, redisUrl: redis.url, devnet: devnet?.devnet });
   if (configDir === undefined && existsSync("config/postern.toml")) {
     log.warn("dev.config_not_read", {
       reason: "config/ is not read; postern dev --config-dir config runs it",
     });
   }
-  if (pretty) console.log(describe(summary));
-  else log.info("dev.ready", summary);
+  const program = env["npm_lifecycle_event"] === "postern" ? PROGRAM_OF_CLONE : "postern";
+  const running = { config, parts, ownRunner, redisUrl: redis.url, devnet: devnet?.devnet, program };
+  announce(summarise(running), { pretty, log });
 
-  const running = [...Object.values(parts), devnet?.part].flatMap((part) => part?.process ?? []);
+  const processes = [...Object.values(parts), devnet?.part].flatMap((part) => part?.process ?? []);
   const ownRedis = redis.private === undefined ? [] : [{ name: "redis", exit: redis.private.exit }];
-  const ends = [...running, ...ownRedis].map(async ({ name, exit }): Promise<never> => {
+  const ends = [...processes, ...ownRedis].map(async ({ name, exit }): Promise<never> => {
     const { code, signal } = await exit;
     const reason = `${name} ended by itself (${signal ?? `exit code ${code}`})`;
     throw new AppError("start.part_ended", { reason });
@@ -67,45 +94,44 @@ async function start({ configDir, serviceId, env, pretty }: DevProcess, { log, s
   return { fatal };
 }
 
-const BLOCK_TIME_MS = 1000;
+/** Without a terminal stdout is for JSON lines, and the text for people is beside them on stderr. */
+function announce(summary: ReturnType<typeof summarise>, { pretty, log }: { pretty: boolean; log: Logger }) {
+  const text = describe(summary);
+  if (pretty) return console.log(text);
+  log.info("dev.ready", summary);
+  console.error(text);
+}
+
+/** A runner that is not there yet keeps nobody from starting: its calls wait in the queue. */
+async function lookAt({ postern, madeUpRunnerSecret }: Effective, log: Logger): Promise<OwnRunner> {
+  const { url, secret } = postern.runner;
+  const answers = await isThere(url);
+  if (!answers)
+    log.warn("dev.runner_away", { url, reason: "nothing answers there; calls wait until it does" });
+  return { url, answers, secret: madeUpRunnerSecret ? secret?.[0]?.reveal() : undefined };
+}
 
 type Print = (part: string, line: string) => void;
 
-/** Undefined, with a warning in the log, if anvil is not installed. */
-async function startDevnet(
-  env: NodeJS.ProcessEnv,
-  print: Print,
-  log: Logger,
-): Promise<DevnetPart | undefined> {
-  const devnet = await provideDevnet({
-    env,
-    ports: {
-      rpc: await freePort(8545),
-      facilitator: await freePort(8546),
-      control: await freePort(8547),
-    },
-    blockTimeMs: BLOCK_TIME_MS,
-    onLine: (line) => print("devnet", line),
-  });
-  if (!("missing" in devnet)) return devnet;
-  log.warn("dev.without_payments", { reason: devnet.missing });
-  return undefined;
-}
-
 type PartsOptions = {
   config: Effective;
+  /** With one, the reference runner is not started. */
+  ownRunner: OwnRunner | undefined;
   serviceId: string | undefined;
   env: NodeJS.ProcessEnv;
+  ports: Ports;
   print: Print;
   shutdown: Shutdown;
 };
 
 /** Starts every part; each is ready before the next one starts. Throws `start.part_ended` if a part does not start. */
-async function startParts({ config, serviceId, env, print, shutdown }: PartsOptions): Promise<Parts> {
+async function startParts(options: PartsOptions): Promise<Parts> {
+  const { config, ownRunner, serviceId, env, ports, print, shutdown } = options;
   const stack = createStack({ configDir: config.dir, env, detached: true, onLine: print });
   const startPart = async (service: ServiceName, args: readonly string[] = []) => {
+    const probes = service === "runner" ? 0 : await ports.of(`${service}Probes`);
     try {
-      const part = await stack.start(service, { args });
+      const part = await stack.start(service, { args, opsAddress: `127.0.0.1:${probes}` });
       shutdown.defer(service, () => part.kill("SIGTERM"));
       await untilReady(part);
       return part;
@@ -114,7 +140,7 @@ async function startParts({ config, serviceId, env, print, shutdown }: PartsOpti
     }
   };
   return {
-    runner: await startPart("runner"),
+    runner: ownRunner === undefined ? await startPart("runner") : undefined,
     producer: await startPart("producer"),
     webhooks: await startPart("webhooks", serviceId === undefined ? [] : ["--service-id", serviceId]),
     x402: config.x402 && (await startPart("x402")),

@@ -3,16 +3,28 @@ import type { Devnet } from "../../shared/dev/devnet.ts";
 import type { Part } from "../../shared/dev/process.ts";
 import { hasReadyCurl, readyCurl, readyPay } from "../../shared/dev/ready-commands.ts";
 import { readinessUrl } from "../../shared/dev/stack.ts";
-import type { Effective } from "./effective-config.ts";
+import { type Effective, reachable } from "./effective-config.ts";
 
-type Probes = Record<"webhooks" | "producer" | "runner", string> & { x402?: string; pricing?: string };
+type Probes = Record<"webhooks" | "producer", string> & { runner?: string; x402?: string; pricing?: string };
+
+export type OwnRunner = {
+  url: string;
+  /** Whether anything answered there when dev started. */
+  answers: boolean;
+  /** What its calls are signed with, if dev has made that up. */
+  secret: string | undefined;
+};
 
 type DevSummary = {
   webhooks: string;
   runner: string;
+  /** If the runner is the operator's own. */
+  ownRunner?: { answers: boolean; secret?: string };
   redis: string;
   /** The directory of the configuration that all parts run with. */
   config: string;
+  /** How the program is called. */
+  program: string;
   probes: Probes;
   /** `job` is absent if the event chooses it, and `curl` if only the sender itself can sign. */
   endpoints: { path: string; auth: string; job?: number; curl?: string }[];
@@ -25,23 +37,32 @@ type DevSummary = {
   jobs: { name?: string; url: string; price: string; schema?: string; pay?: string }[];
 };
 
-export type Parts = Record<"webhooks" | "producer" | "runner", Part> &
-  Record<"x402" | "pricing", Part | undefined>;
+export type Parts = Record<"webhooks" | "producer", Part> &
+  Record<"runner" | "x402" | "pricing", Part | undefined>;
 
-type Running = { config: Effective; parts: Parts; redisUrl: string; devnet: Devnet | undefined };
+type Running = {
+  config: Effective;
+  parts: Parts;
+  ownRunner: OwnRunner | undefined;
+  redisUrl: string;
+  devnet: Devnet | undefined;
+  program: string;
+};
 
 /** Where everything is, and a command for each endpoint and each job that is sold. */
-export function summarise({ config, parts, redisUrl, devnet }: Running): DevSummary {
+export function summarise({ config, parts, ownRunner, redisUrl, devnet, program }: Running): DevSummary {
   const { webhooks, producer, runner, x402, pricing } = parts;
   return {
     webhooks: `http://${webhooks.address}`,
-    runner: `http://${runner.address}`,
+    runner: config.postern.runner.url,
+    ...(ownRunner && { ownRunner: toldOf(ownRunner) }),
     redis: redisUrl,
     config: config.dir,
+    program,
     probes: {
       webhooks: readinessUrl(webhooks),
       producer: readinessUrl(producer),
-      runner: readinessUrl(runner),
+      ...(runner && { runner: readinessUrl(runner) }),
       ...(x402 && { x402: readinessUrl(x402) }),
       ...(pricing && { pricing: readinessUrl(pricing) }),
     },
@@ -53,8 +74,14 @@ export function summarise({ config, parts, redisUrl, devnet }: Running): DevSumm
     ...(pricing && {
       pricing: { grpc: pricing.address, http: `http://${reachable(httpAddressOf(pricing))}` },
     }),
-    jobs: x402 === undefined ? [] : jobsOf(config, reachable(x402.address), devnet?.payers[0]?.privateKey),
+    jobs: x402
+      ? jobsOf(config, reachable(x402.address), { payerKey: devnet?.payers[0]?.privateKey, program })
+      : [],
   };
+}
+
+function toldOf({ answers, secret }: OwnRunner) {
+  return { answers, ...(secret !== undefined && { secret }) };
 }
 
 function endpointsOf({ webhooks, madeUp }: Effective, address: string): DevSummary["endpoints"] {
@@ -68,7 +95,9 @@ function endpointsOf({ webhooks, madeUp }: Effective, address: string): DevSumma
   }));
 }
 
-function jobsOf({ prices }: Effective, address: string, payerKey: string | undefined): DevSummary["jobs"] {
+type Buying = { payerKey: string | undefined; program: string };
+
+function jobsOf({ prices }: Effective, address: string, { payerKey, program }: Buying): DevSummary["jobs"] {
   return [...prices.values()].map(({ serviceId, jobIndex, name, input }) => {
     const url = `http://${address}/x402/jobs/${serviceId}/${jobIndex}`;
     return {
@@ -76,7 +105,7 @@ function jobsOf({ prices }: Effective, address: string, payerKey: string | undef
       url,
       price: `${url}/price`,
       ...(input && { schema: `${url}/schema` }),
-      ...(payerKey && { pay: readyPay(url, jobIndex, payerKey) }),
+      ...(payerKey && { pay: readyPay(url, jobIndex, payerKey, program) }),
     };
   });
 }
@@ -87,7 +116,7 @@ function httpAddressOf({ process }: Part): string {
 
 /** The summary as a text for a terminal. */
 export function describe(summary: DevSummary): string {
-  const { webhooks, runner, redis, config, probes, endpoints, ...paid } = summary;
+  const { webhooks, redis, config, program, probes, endpoints, ...paid } = summary;
   const curls = endpoints.flatMap(({ path, auth, job, curl }) => [
     `  ${path}  (${auth}, job ${job ?? "by event"})`,
     ...(curl === undefined ? [] : [`    ${curl}`]),
@@ -99,9 +128,9 @@ export function describe(summary: DevSummary): string {
     ...(paid.x402 === undefined ? [] : [row("x402 gateway", paid.x402, `ready: ${probes.x402}`)]),
     ...engineRows(paid),
     row("producer", "", `ready: ${probes.producer}`),
-    row("runner", runner, `ready: ${probes.runner}`),
+    ...runnerRows(summary),
     row("redis", redis),
-    `  ${"look inside".padEnd(18)}postern status --config-dir ${config}  (as failed list, payments list)`,
+    `  ${"look inside".padEnd(18)}${program} status --config-dir ${config}  (as failed list, payments list)`,
     ...devnetRows(paid.devnet),
     "",
     ...curls,
@@ -115,6 +144,18 @@ export function describe(summary: DevSummary): string {
   ].join("\n");
 }
 
+function runnerRows({ runner, ownRunner, probes }: DevSummary): string[] {
+  if (ownRunner === undefined) return [row("runner", runner, `ready: ${probes.runner}`)];
+  const { answers, secret } = ownRunner;
+  const signed =
+    secret === undefined ? "runner.secret of your postern.toml" : "this secret, for its terminal:";
+  return [
+    row("your runner", runner, answers ? "" : "nothing answers there yet: calls wait until it does"),
+    row("", `its calls are signed with ${signed}`),
+    ...(secret === undefined ? [] : [row("", `export POSTERN_RUNNER_SECRET=${secret}`)]),
+  ];
+}
+
 function devnetRows(devnet: DevSummary["devnet"]): string[] {
   if (devnet === undefined) return [];
   return [row("chain", devnet.rpc), row("facilitator", devnet.facilitator, `faults: ${devnet.control}`)];
@@ -126,9 +167,4 @@ function engineRows({ pricing }: Pick<DevSummary, "pricing">): string[] {
 
 function row(name: string, address: string, more = ""): string {
   return `  ${name.padEnd(18)}${address.padEnd(28)}${more}`.trimEnd();
-}
-
-/** An address bound on all interfaces, as one that can be asked. */
-function reachable(address: string): string {
-  return address.replace(/^(0\.0\.0\.0|\[::\]):/, "127.0.0.1:");
 }

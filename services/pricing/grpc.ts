@@ -19,6 +19,8 @@ import {
   type ClientAddressOf,
   createClientAddressOf,
 } from "../../shared/http/client-address.ts";
+import { parseAddress } from "../../shared/http/listen.ts";
+import { listenAddressText } from "../../shared/ip/listen-address.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { AskPrice, JobPriceAnswer, JobPriceRequest } from "./job-price.ts";
 import { PROTO_OPTIONS, pricingEngineProto, SERVICE_NAME } from "./pricing-engine-proto.ts";
@@ -120,11 +122,15 @@ function serveHealth(server: Server, isReady: () => boolean): { follow: () => ()
 
 function bound(server: Server, address: string): Promise<number> {
   return new Promise((resolve, reject) => {
-    server.bindAsync(address, ServerCredentials.createInsecure(), (cause, port) => {
-      if (cause === null) return resolve(port);
-      const reason = `cannot listen on ${address}: ${messageOf(cause)}`;
-      reject(new AppError("start.address_unavailable", { reason, cause }));
-    });
+    server.bindAsync(
+      listenAddressText(parseAddress(address)),
+      ServerCredentials.createInsecure(),
+      (cause, port) => {
+        if (cause === null) return resolve(port);
+        const reason = `cannot listen on ${address}: ${messageOf(cause)}`;
+        reject(new AppError("start.address_unavailable", { reason, cause }));
+      },
+    );
   });
 }
 

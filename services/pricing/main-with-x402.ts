@@ -5,11 +5,11 @@ import type { ComposedService } from "./pricing.ts";
 
 /*
  * A process of its own: the pricing engine with its x402 settlement extension, which only code can turn on. `postern dev`
- * and the demo run it. Its one argument is the configuration directory.
+ * and the demo run it. Its arguments are the configuration directory and the address of its probes.
  */
 const { argv, env } = process;
-const [configDir = "config"] = argv.slice(2);
-const { x402 } = loadX402Config({ dir: configDir, env });
+const [configDir = "config", opsAddress = "127.0.0.1:0"] = argv.slice(2);
+const { x402 } = loadX402Config({ dir: configDir, env, reader: "gateway" });
 
 function withSettlement(
   service: ComposedService,
@@ -28,7 +28,7 @@ const exitCode = await runPricing({
   env,
   pretty: false,
   bindAddress: undefined,
-  opsAddress: "127.0.0.1:0",
+  opsAddress,
   extend: withSettlement,
 });
 process.exit(exitCode);

@@ -28,7 +28,7 @@ const CLOSE_GRACE_MS = 5000;
 export function runPricing(options: PricingProcess): Promise<number> {
   return runService("pricing", options, async ({ log: plainLog, shutdown }) => {
     const { configDir: dir, env } = options;
-    const { postern, pricing, jobs, warnings } = loadPricingConfig({ dir, env });
+    const { postern, pricing, jobs, warnings } = loadPricingConfig({ dir, env, reader: "gateway" });
     if (pricing === undefined) throw withoutFile(dir, "pricing.toml", "pricing engine");
     for (const warning of warnings) plainLog.warn("config.warning", { warning });
     const metrics = createMetrics();
@@ -58,8 +58,11 @@ export function runPricing(options: PricingProcess): Promise<number> {
     const privateAddress = options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9094";
     const opsAddress = await serveOps(service.readiness, metrics, privateAddress, shutdown);
 
+    const keepAliveMs = postern.http.keep_alive_secs * 1000;
     const http =
-      pricing.http_address === false ? undefined : await listen(service.handler, pricing.http_address);
+      pricing.http_address === false
+        ? undefined
+        : await listen(service.handler, pricing.http_address, { keepAliveMs });
     shutdown.defer("http server", () => http?.close(CLOSE_GRACE_MS));
 
     const grpc = await service.listenGrpc(options.bindAddress ?? pricing.bind_address);

@@ -99,6 +99,7 @@ export function createPricingService(options: PricingOptions): PricingService {
     },
     connection,
     connectionsMax: postern.http.connections,
+    keepAliveMs: postern.http.keep_alive_secs * 1000,
     graceMs: CLOSE_GRACE_MS,
     log,
   });

@@ -1,6 +1,6 @@
 import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
 import type { ErrorCode } from "../../shared/errors/codes.ts";
-import { type CallHead, parseJobCall } from "../../shared/job-call/job-call.ts";
+import { type CallHead, parseJobCall, WEBHOOK_PATH } from "../../shared/job-call/job-call.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { CallRecords } from "../../shared/queue/call-record.ts";
@@ -149,6 +149,7 @@ function createOutcomes({ records, policy, throttle, clock, log, workerId }: Del
     const onRecorded = () => {
       log.info("call.injected", {
         ...callFields(id, queue),
+        ...pathOf(call),
         ...{ attempt, injectMs, endToEndMs: clock() - call.accepted_at },
         ...(call.traceparent !== undefined && { traceparent: call.traceparent }),
       });
@@ -173,7 +174,7 @@ function createOutcomes({ records, policy, throttle, clock, log, workerId }: Del
       return { ...notRecorded(taken, cause), unsure };
     }
     const { code, message: reason } = error;
-    const fields = { ...callFields(id, queue), attempt, code, reason, injectMs };
+    const fields = { ...callFields(id, queue), ...pathOf(call), attempt, code, reason, injectMs };
     if (verdict.kind === "fail") {
       log.error("call.failed", fields);
       return call === undefined ? verdict : { ...verdict, unsure, head: headOf(call) };
@@ -211,6 +212,12 @@ function createOutcomes({ records, policy, throttle, clock, log, workerId }: Del
   }
 
   return { injected, failed, putOff };
+}
+
+/** The endpoint that a webhook came to. */
+function pathOf(call: CallHead | undefined): { path?: string } {
+  const path = call?.metadata[WEBHOOK_PATH];
+  return path === undefined ? {} : { path };
 }
 
 function waitMs(verdict: Verdict, now: number): number {

@@ -1,5 +1,5 @@
 import { DEFAULT_RUNNER } from "../../shared/config/jobs-toml.ts";
-import { loadConfig } from "../../shared/config/load-config.ts";
+import { loadPostern } from "../../shared/config/load-config.ts";
 import { serveOps } from "../../shared/http/ops.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
 import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
@@ -11,7 +11,11 @@ export type ProducerProcess = ServiceOptions & { configDir: string; opsAddress: 
 
 export function runProducer(options: ProducerProcess): Promise<number> {
   return runService("producer", options, async ({ log: plainLog, shutdown }) => {
-    const { postern, warnings } = loadConfig({ dir: options.configDir, env: options.env });
+    const { postern, warnings } = loadPostern({
+      dir: options.configDir,
+      env: options.env,
+      reader: "producer",
+    });
     for (const warning of warnings) plainLog.warn("config.warning", { warning });
     const metrics = createMetrics();
     const log = metered(plainLog, createMeters(metrics));

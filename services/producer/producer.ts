@@ -1,6 +1,7 @@
 import { hostname } from "node:os";
 import { DEFAULT_RUNNER, toJobs } from "../../shared/config/jobs-toml.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
+import { tellFollowers } from "../../shared/events/publish.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import type { Origin } from "../../shared/job-call/job-call.ts";
 import { createPart, type Part } from "../../shared/library/part.ts";
@@ -176,10 +177,11 @@ export type ComposedProducer = {
 
 /** @internal The producer, made of its parts. */
 export function composeProducer(options: ComposedOptions): ComposedProducer {
-  const { redis, log, origins, clock = systemClock, concurrency = 100, lockMs = 20_000 } = options;
+  const { redis, origins, clock = systemClock, concurrency = 100, lockMs = 20_000 } = options;
   const { isAway = () => false, onRunnerChange, limits } = options;
   const workerId = `${hostname()}:${process.pid}:${clock().toString(36)}`;
   const partition = partitionOf(redis);
+  const log = tellFollowers(options.log, { partition, service: "producer", clock });
   const jobs = openJobs(partition);
   const deliver = createDeliver({
     inject: options.inject,
@@ -219,6 +221,7 @@ export function composeProducer(options: ComposedOptions): ComposedProducer {
     close: async (graceMs) => {
       await consumer.close(graceMs);
       await heartbeat.stop();
+      log.stop();
       log.info("producer.stopped", { workerId });
     },
   };

@@ -1,4 +1,4 @@
-import { loadConfig } from "../../shared/config/load-config.ts";
+import { loadPostern } from "../../shared/config/load-config.ts";
 import { toRunnerRedis } from "../../shared/config/postern-toml.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
@@ -13,7 +13,7 @@ const exampleJobs = () => createRouter().job(1, echo).job(2, keccak256).job(3, s
 
 export function runRunner(options: RunnerProcess, jobs: Router = exampleJobs()): Promise<number> {
   return runService("runner", options, async ({ log, shutdown }) => {
-    const { postern, warnings } = loadConfig({ dir: options.configDir, env: options.env });
+    const { postern, warnings } = loadPostern({ dir: options.configDir, env: options.env, reader: "runner" });
     for (const warning of warnings) log.warn("config.warning", { warning });
     const config = postern.runner;
     if (config.secret === undefined) {

@@ -2,6 +2,7 @@ import type { IncomingMessage, RequestListener } from "node:http";
 import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import type { WebhooksToml } from "../../shared/config/webhooks-toml.ts";
+import { tellFollowers } from "../../shared/events/publish.ts";
 import { createAccept } from "../../shared/gateway/accept.ts";
 import type { Admission } from "../../shared/gateway/admission.ts";
 import {
@@ -70,6 +71,7 @@ export function createWebhooksGateway(options: WebhooksGatewayOptions): Webhooks
     connection,
     requestTimeoutMs: webhooks.request_timeout_secs * 1000,
     connectionsMax: postern.http.connections,
+    keepAliveMs: postern.http.keep_alive_secs * 1000,
     graceMs: graceMsOf(webhooks, postern),
     log,
   });
@@ -96,8 +98,9 @@ export type ComposedGateway = Gateway & {
 
 /** @internal The gateway, made of its parts. It holds no state that two replicas would have to share. */
 export function composeWebhooksGateway(options: ComposedOptions): ComposedGateway {
-  const { webhooks, redis, log, clock = systemClock } = options;
+  const { webhooks, redis, serviceId, clock = systemClock } = options;
   const partition = partitionOf(redis);
+  const log = tellFollowers(options.log, { partition, service: "webhooks", about: { serviceId }, clock });
   const {
     admission,
     largePartition,
@@ -135,6 +138,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
     close() {
       overLimit.flush();
       unlogged.flush();
+      log.stop();
       close();
     },
   };

@@ -19,7 +19,7 @@ export type WebhooksProcess = ServiceOptions & {
 export function runWebhooks(options: WebhooksProcess): Promise<number> {
   const { configDir, env, serviceId } = options;
   return runService("webhooks", options, async ({ log: plainLog, shutdown }) => {
-    const { postern, webhooks, warnings } = loadConfig({ dir: configDir, env });
+    const { postern, webhooks, warnings } = loadConfig({ dir: configDir, env, reader: "gateway" });
     if (webhooks === undefined) throw withoutFile(configDir, "webhooks.toml", "webhooks gateway");
     for (const warning of warnings) plainLog.warn("config.warning", { warning });
     if (serviceId === 0)

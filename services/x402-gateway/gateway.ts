@@ -3,6 +3,7 @@ import type { PriceList } from "../../shared/config/job-pricing-toml.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
 import { createEthCall } from "../../shared/ethereum/rpc.ts";
+import { tellFollowers } from "../../shared/events/publish.ts";
 import {
   type Gateway,
   type IngressOptions,
@@ -104,6 +105,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
     connection,
     requestTimeoutMs: x402.request_timeout_secs * 1000,
     connectionsMax: postern.http.connections,
+    keepAliveMs: postern.http.keep_alive_secs * 1000,
     graceMs: graceMsOf(x402, postern),
     log,
   });
@@ -134,7 +136,7 @@ export type ComposedGateway = Gateway & {
 
 /** @internal The gateway, made of its parts. What two replicas have to agree on is in Redis or on the chain. */
 export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
-  const { x402, prices, metadataPrefix, redis, log, authorize, clock = systemClock } = options;
+  const { x402, prices, metadataPrefix, redis, authorize, clock = systemClock } = options;
   const settleTimeoutMs = x402.settle_timeout_secs * 1000;
   const maxTimeoutMs = x402.max_timeout_secs * 1000;
   const openMax = x402.open_payments_per_payer;
@@ -144,6 +146,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
 
   // What it stands on: the queue, the journal, chains, facilitators and rates.
   const partition = partitionOf(redis);
+  const log = tellFollowers(options.log, { partition, service: "x402", clock });
   const ingress = openIngress("x402", partition, options);
   const { largePartition, admission, beginWrite, firstCheck, isUsable, pressure, bodies, close } = ingress;
   const partyOf = (req: IncomingMessage) => addressKey(ingress.clientAddressOf(req));
@@ -326,6 +329,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
       await reconciler.stop();
       rates.close();
       await Promise.all([facilitators.close(), chains.close()]);
+      log.stop();
       close();
     },
   };

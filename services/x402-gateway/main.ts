@@ -19,7 +19,7 @@ export type X402Process = ServiceOptions & {
 export function runX402(options: X402Process): Promise<number> {
   const { configDir, env } = options;
   return runService("x402", options, async ({ log: plainLog, shutdown }) => {
-    const { postern, x402, prices, warnings } = loadX402Config({ dir: configDir, env });
+    const { postern, x402, prices, warnings } = loadX402Config({ dir: configDir, env, reader: "gateway" });
     if (x402 === undefined) throw withoutFile(configDir, "x402.toml", "x402 gateway");
     for (const warning of warnings) plainLog.warn("config.warning", { warning });
     const metrics = createMetrics();

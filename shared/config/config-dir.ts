@@ -3,7 +3,9 @@ import { join } from "node:path";
 import { parse, TomlError } from "smol-toml";
 import type { z } from "zod";
 import { AppError, messageOf } from "../errors/app-error.ts";
+import { didYouMean } from "../text/near.ts";
 import { messageFor, type Problem, problemsOf, textOf } from "./problem.ts";
+import { type LineOf, linesIn } from "./toml-lines.ts";
 
 const KNOWN_FILES = ["postern.toml", "webhooks.toml", "x402.toml", "pricing.toml", "job_pricing.toml"];
 
@@ -12,6 +14,8 @@ type File<Schema extends z.ZodType> = {
   schema: Schema;
   /** If the file is absent, the result is `undefined` instead of a file without keys. */
   optional?: boolean;
+  /** The unchecked table without what its reader does not need. */
+  narrowed?: (table: unknown) => unknown;
   /** Finds what the schema does not report once it has found other problems; it takes the unchecked table. */
   problemsIn?: (table: unknown) => readonly Problem[];
 };
@@ -31,10 +35,26 @@ export function openConfigDir(dir: string) {
     : [`${dir}: there is no such directory; name another with --config-dir`];
 
   const tables = new Map<string, unknown>();
+  const lines = new Map<string, LineOf>();
+
+  function lineOf(name: string): LineOf {
+    const known = lines.get(name) ?? linesIn(readText(join(dir, name)));
+    lines.set(name, known);
+    return known;
+  }
 
   function report(name: string, found: readonly Problem[]): void {
-    const lines = found.map((problem) => `${join(dir, name)}: ${textOf(problem, tables.get(name))}`);
-    problems.push(...new Set(lines));
+    if (found.length === 0) return;
+    const lineIn = lineOf(name);
+    const placed = found.map((each) => ({ line: lineIn(each.path), text: textWithOther(each, lineIn) }));
+    placed.sort((one, other) => (one.line ?? 0) - (other.line ?? 0));
+    const told = placed.map(({ line, text }) => `${placeOf(join(dir, name), line)}: ${text}`);
+    problems.push(...new Set(told));
+
+    function textWithOther(each: Problem, lineIn: LineOf): string {
+      const other = each.other && lineIn(each.other);
+      return textOf(each, tables.get(name)) + (other === undefined ? "" : ` (line ${other})`);
+    }
   }
 
   function table(name: string): unknown {
@@ -43,7 +63,7 @@ export function openConfigDir(dir: string) {
       tables.set(name, readTable(join(dir, name)));
     } catch (error) {
       tables.set(name, undefined);
-      problems.push(`${join(dir, name)}: ${tomlProblem(error)}`);
+      problems.push(tomlProblem(join(dir, name), error));
     }
     return tables.get(name);
   }
@@ -57,11 +77,11 @@ export function openConfigDir(dir: string) {
     table,
 
     /** The checked file; undefined if it is absent and optional, or if anything in it is wrong. */
-    read<Schema extends z.ZodType>({ name, schema, optional, problemsIn }: File<Schema>) {
+    read<Schema extends z.ZodType>({ name, schema, optional, narrowed, problemsIn }: File<Schema>) {
       if (optional && !existsSync(join(dir, name))) return undefined;
       const raw = table(name);
       if (raw === undefined) return undefined;
-      const result = schema.safeParse(raw, { error: messageFor });
+      const result = schema.safeParse(narrowed?.(raw) ?? raw, { error: messageFor });
       report(name, [...(result.error?.issues.flatMap(problemsOf) ?? []), ...(problemsIn?.(raw) ?? [])]);
       return result.data;
     },
@@ -74,20 +94,31 @@ export function openConfigDir(dir: string) {
   };
 }
 
-/** Integers too large for a double become bigint, so that the file's own check reports them. */
-function readTable(path: string): unknown {
-  return existsSync(path) ? parse(readFileSync(path, "utf8"), { integersAsBigInt: "asNeeded" }) : {};
+function readText(path: string): string {
+  return existsSync(path) ? readFileSync(path, "utf8") : "";
 }
 
-function tomlProblem(error: unknown): string {
+/** Integers too large for a double become bigint, so that the file's own check reports them. */
+function readTable(path: string): unknown {
+  return parse(readText(path), { integersAsBigInt: "asNeeded" });
+}
+
+function placeOf(path: string, line: number | undefined): string {
+  return line === undefined ? path : `${path}:${line}`;
+}
+
+function tomlProblem(path: string, error: unknown): string {
   const first = messageOf(error).split("\n")[0];
-  return error instanceof TomlError ? `line ${error.line}: ${first}` : messageOf(error);
+  return error instanceof TomlError
+    ? `${placeOf(path, error.line)}: ${first}`
+    : `${path}: ${messageOf(error)}`;
 }
 
 /** A .toml file that the program would ignore is misspelt, or of a newer version: somebody relies on it either way. */
 function unknownFiles(dir: string): string[] {
   const names = readdirSync(dir).filter((name) => name.endsWith(".toml") && !KNOWN_FILES.includes(name));
-  return names.map(
-    (name) => `${join(dir, name)}: is not a file of Postern (known: ${KNOWN_FILES.join(", ")})`,
-  );
+  return names.map((name) => {
+    const known = `known: ${KNOWN_FILES.join(", ")}`;
+    return `${join(dir, name)}: is not a file of Postern (${known})${didYouMean(name, KNOWN_FILES)}`;
+  });
 }

@@ -16,8 +16,8 @@ export type Table = TomlTable;
 /** Writes a configuration directory for `loadConfig`; only its owner may read it, since it holds secrets. */
 export function writeConfig(dir: string, { postern = {}, ...optional }: ConfigTables): void {
   mkdirSync(dir, { recursive: true, mode: 0o700 });
-  const write = (name: string, table: TomlTable) =>
-    writeFileSync(join(dir, name), `${stringify(table)}\n`, { mode: 0o600 });
+  const write = (name: string, table: Table) =>
+    writeFileSync(join(dir, name), toToml(table), { mode: 0o600 });
   write("postern.toml", postern);
   for (const [name, table] of Object.entries(optional)) write(`${name}.toml`, table);
 }
@@ -26,7 +26,7 @@ export function writeConfig(dir: string, { postern = {}, ...optional }: ConfigTa
 export function readTables(dir: string): ConfigTables {
   const read = (name: string): TomlTable | undefined => {
     const path = join(dir, name);
-    return existsSync(path) ? parse(readFileSync(path, "utf8")) : undefined;
+    return existsSync(path) ? readToml(path) : undefined;
   };
   const [postern, webhooks] = [read("postern.toml"), read("webhooks.toml")];
   const [x402, pricing] = [read("x402.toml"), read("pricing.toml")];
@@ -38,6 +38,15 @@ export function readTables(dir: string): ConfigTables {
     ...(pricing && { pricing }),
     ...(prices && { job_pricing: withWholePaths(prices, dir) }),
   };
+}
+
+/** The unchecked table of a TOML file. */
+export function readToml(path: string): Table {
+  return parse(readFileSync(path, "utf8"));
+}
+
+export function toToml(table: Table): string {
+  return `${stringify(table)}\n`;
 }
 
 /** The copy is written elsewhere, and the files that a job's table names stay where they are. */

@@ -1,6 +1,8 @@
 import { z } from "zod";
 import type { Scheme } from "../senders/description.ts";
-import { addressRange, headerName, headerText, id, rateLimit, visibleAscii } from "./fields.ts";
+import { PRESETS } from "../senders/presets.ts";
+import { didYouMean } from "../text/near.ts";
+import { addressRange, headerName, headerText, id, isTable, rateLimit, visibleAscii } from "./fields.ts";
 import { handshakes } from "./handshake-toml.ts";
 import { type Env, secretValue, secretValues } from "./secrets.ts";
 import { signature } from "./signature-toml.ts";
@@ -29,9 +31,18 @@ export const window = z
   .min(60)
   .max(10 * 365 * 86_400);
 
+/** How routers write a part that may be anything: `:id`, `*`, `{id}`, `(...)`, `<id>`, `[id]`. */
+const PATTERN = /\/:[A-Za-z_]\w*|[*{}()<>[\]]/;
+
 const path = visibleAscii
   .regex(/^\//, "must start with /")
   .regex(/^[^?#]*$/, "must not hold ? or #: paths are matched exactly")
+  .superRefine((text, context) => {
+    const found = PATTERN.exec(text)?.[0].replace(/^\//, "");
+    if (found === undefined) return;
+    const advice = "give each path an endpoint of its own, or choose the job with route_by";
+    context.addIssue(`holds the pattern ${found}, but paths are matched exactly: ${advice}`);
+  })
   .refine((text) => !(RESERVED_PATHS as readonly string[]).includes(text), "is reserved");
 
 /** Which job a request runs: by a header, or by a field of its JSON body. */
@@ -61,7 +72,10 @@ const username = visibleAscii.regex(/^[^:]*$/, "must not hold a colon, which end
 const everyEndpoint = (env: Env) => ({
   path,
   /** A name in PRESETS: what it says is merged in before. */
-  preset: z.string().optional(),
+  preset: z
+    .string()
+    .meta({ writtenAs: z.enum(Object.keys(PRESETS)) })
+    .optional(),
   job_id: id.optional(),
   route_by: routeBy.optional(),
   name: headerText.optional(),
@@ -89,37 +103,55 @@ const everyEndpoint = (env: Env) => ({
   keep_rejected_bodies: z.boolean().default(false),
 });
 
-/** The ways to authenticate. For a new one the compiler names every place that has to know it. */
-export function endpointFields(env: Env) {
-  const every = everyEndpoint(env);
+/** The keys of each way to authenticate. For a new one the compiler names every place that has to know it. */
+function waysToAuthenticate(env: Env) {
   const secret = secretValues(env);
   const signatureOver = z.enum(["received", "decoded"]).default("received");
-  return z.discriminatedUnion("auth", [
-    z.strictObject({ ...every, auth: z.literal("none") }),
-    z.strictObject({ ...every, auth: z.literal("bearer"), secret }),
-    z.strictObject({ ...every, auth: z.literal("basic"), username, secret }),
-    z.strictObject({
-      ...every,
+  return [
+    { auth: z.literal("none") },
+    { auth: z.literal("bearer"), secret },
+    { auth: z.literal("basic"), username, secret },
+    {
       auth: z.literal("api-key"),
       secret,
       api_key_header: headerName.default("X-API-Key").transform((name) => name.toLowerCase()),
-    }),
-    z.strictObject({
-      ...every,
+    },
+    {
       auth: z.literal("token"),
       secret,
       token_query: z.string().min(1).optional(),
       token_field: pointer.optional(),
-    }),
-    z.strictObject({ ...every, auth: z.literal("hmac-sha256"), secret, signature_over: signatureOver }),
-    z.strictObject({
-      ...every,
-      auth: z.literal("signature"),
-      secret: secret.optional(),
-      signature,
-      signature_over: signatureOver,
-    }),
+    },
+    { auth: z.literal("hmac-sha256"), secret, signature_over: signatureOver },
+    { auth: z.literal("signature"), secret: secret.optional(), signature, signature_over: signatureOver },
+  ] as const;
+}
+
+export function endpointFields(env: Env) {
+  const every = everyEndpoint(env);
+  const [none, bearer, basic, apiKey, token, hmac, signed] = waysToAuthenticate(env);
+  const keys = [...new Set([every, none, bearer, basic, apiKey, token, hmac, signed].flatMap(Object.keys))];
+  const strict = <Own extends z.ZodRawShape>(own: Own) =>
+    z.strictObject({ ...every, ...own }, { error: (issue) => unknownKeys(issue, keys) });
+  return z.discriminatedUnion("auth", [
+    strict(none),
+    strict(bearer),
+    strict(basic),
+    strict(apiKey),
+    strict(token),
+    strict(hmac),
+    strict(signed),
   ]);
+}
+
+/** A line for each key that an endpoint with this `auth` has not; `keys` are those of any endpoint. */
+function unknownKeys(issue: z.core.$ZodRawIssue, keys: readonly string[]): string | undefined {
+  if (issue.code !== "unrecognized_keys") return undefined;
+  const auth = JSON.stringify(isTable(issue.input) ? issue.input["auth"] : undefined);
+  const lines = issue.keys.map((key) =>
+    keys.includes(key) ? `is not used with auth = ${auth}` : `unknown key${didYouMean(key, keys)}`,
+  );
+  return lines.join("\n");
 }
 
 export type EndpointFields = z.output<ReturnType<typeof endpointFields>>;

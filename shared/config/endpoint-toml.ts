@@ -3,7 +3,7 @@ import { isCovered, isTimed } from "../senders/coverage.ts";
 import type { Answer, Description, Preset } from "../senders/description.ts";
 import { PRESETS } from "../senders/presets.ts";
 import { toParts } from "../senders/template.ts";
-import { slipBetween } from "../text/near.ts";
+import { didYouMean, wordsLike } from "../text/near.ts";
 import { type EndpointFields, endpointFields, schemesOf } from "./endpoint-fields.ts";
 import { endpointProblems } from "./endpoint-problems.ts";
 import { isTable } from "./fields.ts";
@@ -12,10 +12,12 @@ import type { Env } from "./secrets.ts";
 
 /** An `[[endpoints]]` table of webhooks.toml, with what its preset says of the sender. */
 export function endpoint(env: Env) {
+  const fields = endpointFields(env);
+  const keys = [...new Set(fields.options.flatMap(({ shape }) => Object.keys(shape)))];
   return z.preprocess(
-    withPreset,
+    (raw, context) => withPreset(raw, keys, context),
     // A transform and no refinement, which would see what is wrong in itself too.
-    endpointFields(env).transform((parsed, context) => {
+    fields.transform((parsed, context) => {
       report(context, endpointProblems(parsed));
       const { idempotency_header, ...rest } = parsed;
       return { ...rest, delivery_id: deliveryIdOf(parsed) };
@@ -43,11 +45,14 @@ const CREDENTIAL_KEYS = [
 ] as const;
 
 /** An endpoint with what its preset says of the sender. A key of the endpoint wins over the preset's. */
-function withPreset(raw: unknown, context: z.RefinementCtx): unknown {
+function withPreset(raw: unknown, keys: readonly string[], context: z.RefinementCtx): unknown {
   if (!isTable(raw) || (raw["preset"] === undefined && raw["auth"] !== undefined)) return raw;
   const preset = presetNamed(raw["preset"]);
   if (typeof preset === "string") {
-    report(context, [problem("preset", preset)]);
+    // What stands for `preset` or `auth` may only be misspelt.
+    const unknown = Object.keys(raw).filter((key) => !keys.includes(key));
+    const misspelt = unknown.map((key) => problem(key, `unknown key${didYouMean(key, keys)}`));
+    report(context, [problem("preset", preset), ...misspelt]);
     return z.NEVER;
   }
   const described: Record<string, unknown> = { ...(preset.endpoint satisfies Description) };
@@ -76,9 +81,7 @@ function presetNamed(name: unknown): Preset | string {
   if (typeof name !== "string") return "must be text";
   const preset = Object.hasOwn(PRESETS, name) ? PRESETS[name] : undefined;
   if (preset !== undefined) return preset;
-  const near = Object.keys(PRESETS).filter(
-    (known) => known.startsWith(`${name}-`) || slipBetween(known, name.toLowerCase()) !== undefined,
-  );
+  const near = wordsLike(name, Object.keys(PRESETS)).slice(0, 3);
   const hint = near.length > 0 ? `did you mean ${near.join(" or ")}?` : "docs/senders.md has the list";
   return `knows no sender ${JSON.stringify(name)}: ${hint}`;
 }

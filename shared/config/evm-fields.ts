@@ -2,6 +2,7 @@ import { z } from "zod";
 import { checksummed, hasRightChecksum, isAddress, ZERO_ADDRESS } from "../ethereum/address.ts";
 import { isEvmNetwork } from "../ethereum/encoding.ts";
 import type { Eip712Domain } from "../ethereum/typed-data.ts";
+import { wordsLike } from "../text/near.ts";
 import { domainText, headerText, isPrivateUrl, positive } from "./fields.ts";
 import { type Env, secretValue } from "./secrets.ts";
 
@@ -28,10 +29,34 @@ export function rpcUrl(env: Env) {
   );
 }
 
+/** What people, and version 1 of x402, call the chains that are asked for most. */
+const CHAINS: Readonly<Record<string, number>> = {
+  ethereum: 1,
+  mainnet: 1,
+  sepolia: 11155111,
+  base: 8453,
+  "base-sepolia": 84532,
+  optimism: 10,
+  arbitrum: 42161,
+  polygon: 137,
+  "polygon-amoy": 80002,
+  avalanche: 43114,
+  "avalanche-fuji": 43113,
+};
+
 export const network = z
   .string()
-  .refine(isEvmNetwork, 'must be "eip155:" and a chain id, in decimal, as "eip155:8453"')
+  .superRefine((text, context) => {
+    if (!isEvmNetwork(text))
+      context.addIssue(`must be "eip155:" and a chain id, in decimal, as "eip155:8453"${meant(text)}`);
+  })
   .transform((text) => text as `eip155:${number}`);
+
+function meant(text: string): string {
+  const [name] = wordsLike(text, Object.keys(CHAINS));
+  const chainId = /^\d+$/.exec(text)?.[0] ?? (name && CHAINS[name]);
+  return chainId === undefined ? "" : `; did you mean "eip155:${chainId}"?`;
+}
 
 export const rate = z
   .string('must be quoted, as "3200" or "0.5"')

@@ -43,6 +43,7 @@ export function facilitatorKeys(env: Env) {
         (value) => (typeof value === "string" ? [value] : value),
         z.array(facilitatorUrl).min(1, "needs at least one facilitator"),
       )
+      .meta({ writtenAs: z.union([facilitatorUrl, z.array(facilitatorUrl).min(1)]) })
       .optional(),
     facilitator_headers: secretHeaders(env),
     facilitators: z.array(one).min(1, "needs at least one facilitator").optional(),

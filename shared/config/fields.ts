@@ -1,12 +1,17 @@
 import { z } from "zod";
 import { addressRangeProblem } from "../ip/address-list.ts";
+import { listenAddressText, readListenAddress } from "../ip/listen-address.ts";
 import { isHeaderName } from "../senders/template.ts";
 
-/** `host:port`, to listen on. */
-export const address = z.string().refine((text) => {
-  const port = /^(?:\[[0-9a-fA-F:]+\]|[^:\s]+):(\d{1,5})$/.exec(text)?.[1];
-  return port !== undefined && Number(port) <= 65_535;
-}, 'must be "host:port"');
+/** `host:port` to listen on, or a port of this machine; it becomes `host:port`. */
+export const address = z
+  .string({ error: ({ input }) => (typeof input === "number" ? `must be quoted, as "${input}"` : undefined) })
+  .transform((text, context) => {
+    const read = readListenAddress(text);
+    if (typeof read !== "string") return listenAddressText(read);
+    context.addIssue(read);
+    return z.NEVER;
+  });
 
 /** An address or a CIDR range, for `createAddressList`. */
 export const addressRange = z.string().superRefine((text, context) => {

@@ -80,13 +80,18 @@ function priced(value: unknown): Found {
     : { found: { priceWei }, problems: [] };
 }
 
+const DECIMAL = /^(?:0|[1-9]\d*)$/;
+
 const jobTable = z.strictObject({
-  price_wei: z.unknown().transform((value, context) => {
-    const priceWei = value === undefined ? "is missing" : parsePrice(value);
-    if (typeof priceWei !== "string") return priceWei;
-    report(context, [problem([], priceWei)]);
-    return z.NEVER;
-  }),
+  price_wei: z
+    .unknown()
+    .transform((value, context) => {
+      const priceWei = value === undefined ? "is missing" : parsePrice(value);
+      if (typeof priceWei !== "string") return priceWei;
+      report(context, [problem([], priceWei)]);
+      return z.NEVER;
+    })
+    .meta({ writtenAs: z.string().regex(DECIMAL) }),
   name: z
     .string()
     .refine(isJobName, "must be 1 to 32 lower-case letters, digits and hyphens, and no hyphen at an end")
@@ -100,6 +105,12 @@ const jobTable = z.strictObject({
   input_schema: z.unknown().optional(),
   input_example: z.unknown().optional(),
 });
+
+/** The form of the file, for editors; `parseJobPricing` checks more. */
+export const jobPricingForm = z.record(
+  z.string().regex(/^\d+$/),
+  z.record(z.string().regex(/^\d+$/), z.union([z.string().regex(DECIMAL), jobTable])),
+);
 
 function parseJob(table: Readonly<Record<string, unknown>>, dir: string | undefined): Found {
   const { data, error } = jobTable.safeParse(table, { error: messageFor });
@@ -138,8 +149,6 @@ function parseInput(
     ? { input: made.input, problems: [] }
     : { problems: [at(made.problem.of, made.problem.message)] };
 }
-
-const DECIMAL = /^(?:0|[1-9]\d*)$/;
 
 function parsePrice(price: unknown): bigint | string {
   if (typeof price === "number" || typeof price === "bigint") return 'must be quoted, as "1000000000000000"';

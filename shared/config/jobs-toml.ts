@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { whyNoJobKey } from "../job-call/job-ids.ts";
-import { slipBetween } from "../text/near.ts";
+import { didYouMean } from "../text/near.ts";
 import { attempts, httpUrl, positive, rateLimit } from "./fields.ts";
 import { type Problem, problem } from "./problem.ts";
 import { type Env, secretValues } from "./secrets.ts";
@@ -97,8 +97,7 @@ function runnerProblems(path: Path, { runner }: Job, names: readonly string[]): 
 }
 
 function whyUnknown(name: string, names: readonly string[]): string {
-  const near = [...names, DEFAULT_RUNNER].filter((each) => slipBetween(each, name) !== undefined);
-  const hint = near.length > 0 ? `; did you mean ${near.join(" or ")}?` : "";
+  const hint = didYouMean(name, [...names, DEFAULT_RUNNER]);
   return `names a runner that is not there: ${JSON.stringify(name)}${hint}`;
 }
 

@@ -1,5 +1,6 @@
 import { budgetProblems, forwardedMetadata, largestBodies } from "./between-files.ts";
 import { type ConfigDir, openConfigDir } from "./config-dir.ts";
+import { isTable } from "./fields.ts";
 import { type PosternToml, posternToml } from "./postern-toml.ts";
 import { secretWarnings } from "./secret-warnings.ts";
 import type { Env } from "./secrets.ts";
@@ -13,19 +14,42 @@ export type Config = {
   warnings: readonly string[];
 };
 
+/** Who reads: it gets the secrets that it uses, and needs no other. Without a reader everything is read and checked. */
+export type Reader = "gateway" | "producer" | "runner" | "command";
+
+export type LoadOptions = { dir: string; env: Env; reader?: Reader | undefined };
+
 /**
- * Reads the files that every process needs. Throws `start.config_invalid`, whose message lists every problem of these
- * files, one a line, as `file: key: what is wrong`. shared/pricing loads the files of the x402 gateway and of the pricing
- * engine: their checks compute prices, and no other process should hold their secrets.
+ * Reads `postern.toml` and `webhooks.toml`. Throws `start.config_invalid`, whose message lists every problem of these files, one a
+ * line, as `file:line: key: what is wrong`. shared/pricing loads the files of the x402 gateway and of the pricing engine: their
+ * checks compute prices, and no other process should hold their secrets.
  */
-export function loadConfig({ dir, env }: { dir: string; env: Env }): Config {
+export function loadConfig({ dir, env, reader }: LoadOptions): Config {
   const files = openConfigDir(dir);
-  return files.checked(readConfig(files, env));
+  const postern = readPostern(files, env, reader);
+  return files.checked(readWebhooks(files, env, postern));
 }
 
-/** Reads the same for a loader of more files: problems go to `files`, which throws once for all. */
-export function readConfig(files: ConfigDir, env: Env): Config | undefined {
-  const postern = files.read({ name: "postern.toml", schema: posternToml(env) });
+/** Reads `postern.toml` alone. */
+export function loadPostern({ dir, env, reader }: LoadOptions): Omit<Config, "webhooks"> {
+  const files = openConfigDir(dir);
+  const postern = readPostern(files, env, reader);
+  return files.checked(postern && { postern, warnings: secretWarnings("postern.toml", postern) });
+}
+
+/** For a loader of more files, to which `webhooks.toml` is one more only if there is no reader. Problems go to `files`. */
+export function readConfig(files: ConfigDir, env: Env, reader: Reader | undefined): Config | undefined {
+  const postern = readPostern(files, env, reader);
+  if (reader === undefined) return readWebhooks(files, env, postern);
+  return postern && { postern, webhooks: undefined, warnings: secretWarnings("postern.toml", postern) };
+}
+
+function readPostern(files: ConfigDir, env: Env, reader: Reader | undefined): PosternToml | undefined {
+  const name = "postern.toml";
+  return files.read({ name, schema: posternToml(env), narrowed: (table) => withoutUnused(table, reader) });
+}
+
+function readWebhooks(files: ConfigDir, env: Env, postern: PosternToml | undefined): Config | undefined {
   const webhooks = files.read({
     name: "webhooks.toml",
     schema: webhooksToml(env),
@@ -40,4 +64,34 @@ export function readConfig(files: ConfigDir, env: Env): Config | undefined {
     webhooks,
     warnings: [...secretWarnings("postern.toml", postern), ...secretWarnings("webhooks.toml", webhooks)],
   };
+}
+
+/** `postern.toml` without the keys of runners that hold secrets of others than the reader. All of them may be absent. */
+function withoutUnused(table: unknown, reader: Reader | undefined): unknown {
+  if (!isTable(table) || reader === undefined) return table;
+  const { runner, runners } = table;
+  const ofRunner = {
+    gateway: ["secret", "redis"],
+    command: ["secret", "redis"],
+    producer: ["redis"],
+    runner: [],
+  };
+  return {
+    ...table,
+    ...(isTable(runner) && { runner: without(runner, ofRunner[reader]) }),
+    ...(isTable(runners) && reader !== "producer" && { runners: eachWithout(runners, ["secret"]) }),
+  };
+}
+
+type Table = Readonly<Record<string, unknown>>;
+
+function eachWithout(tables: Table, keys: readonly string[]): Table {
+  const entries = Object.entries(tables);
+  return Object.fromEntries(
+    entries.map(([name, table]) => [name, isTable(table) ? without(table, keys) : table]),
+  );
+}
+
+function without(table: Table, keys: readonly string[]): Table {
+  return Object.fromEntries(Object.entries(table).filter(([key]) => !keys.includes(key)));
 }

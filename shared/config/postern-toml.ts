@@ -4,7 +4,8 @@ import { coversEveryAddress } from "../ip/address-list.ts";
 import { address, addressRange, attempts, headerName, httpUrl, positive } from "./fields.ts";
 import { jobProblems, jobs, OUTLASTS_LOCK, runnerFields, runners } from "./jobs-toml.ts";
 import { report } from "./problem.ts";
-import { type Env, secretValue } from "./secrets.ts";
+import { redisUrl } from "./redis-url.ts";
+import type { Env } from "./secrets.ts";
 
 const THIRTY_DAYS_SECS = 30 * 86_400;
 
@@ -36,9 +37,6 @@ const hasBothTimes = z.object({
   runner: z.object({ timeout_ms: z.number() }),
   producer: z.object({ lock_ms: z.number() }),
 });
-
-const redisUrl = (env: Env) =>
-  secretValue(env).refine((url) => /^rediss?:\/\//.test(url.reveal()), "must be a redis:// or rediss:// URL");
 
 export const durability = z.enum(["strict", "relaxed"]).default("strict");
 
@@ -131,6 +129,7 @@ const http = z
     forwarded_header: forwardedHeader.optional(),
     connections: positive.default(4096),
     body_budget_bytes: positive.default(256 * 1024 * 1024),
+    keep_alive_secs: z.number().min(1).max(7200).default(250),
   })
   .refine(
     ({ trusted_proxies, forwarded_header }) => trusted_proxies.length > 0 || forwarded_header === undefined,

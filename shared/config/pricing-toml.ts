@@ -43,7 +43,8 @@ function signingKey(env: Env) {
       message: "must be env:VAR or file:/path: the key itself does not belong in this file",
     })
     .pipe(secretValue(env))
-    .refine(isOperatorKey, NO_PRIVATE_KEY);
+    .refine(isOperatorKey, NO_PRIVATE_KEY)
+    .meta({ writtenAs: z.string().regex(/^(?:env|file):/) });
 }
 
 function isOperatorKey(key: Pick<Secret, "reveal">): boolean {

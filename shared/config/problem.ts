@@ -1,7 +1,13 @@
 import type { z } from "zod";
+import { didYouMean } from "../text/near.ts";
 
 /** What is wrong, and at which key of the file. */
-export type Problem = { path: readonly PropertyKey[]; message: string };
+export type Problem = {
+  path: readonly PropertyKey[];
+  message: string;
+  /** Another key that the message speaks of; its line is told after it. */
+  other?: readonly PropertyKey[];
+};
 
 export function problem(path: PropertyKey | readonly PropertyKey[], message: string): Problem {
   return { path: [path].flat(), message };
@@ -15,18 +21,22 @@ export function report(context: z.RefinementCtx, problems: readonly Problem[]): 
 type Issue = z.core.$ZodIssue;
 
 /**
- * A key as problems and warnings write it. An element of a list is told by its `path` too, if it has one, so that nobody has
- * to count tables: `endpoints[0] (/hooks/github).secret`.
+ * A key as problems and warnings write it. An endpoint is told by its `path`, if it has one, so that nobody has to count
+ * tables: `endpoint /hooks/github: secret`.
  */
 export function keyOf(path: readonly PropertyKey[], table: unknown): string {
-  let text = "";
-  let value = table;
-  for (const part of path) {
-    value = valueAt(value, part);
-    if (typeof part === "number") text += `[${part}]${label(value)}`;
-    else text += text === "" ? String(part) : `.${String(part)}`;
-  }
-  return text;
+  const [list, index, ...rest] = path;
+  if (list !== "endpoints" || typeof index !== "number") return dotted(path);
+  const name = endpointName(valueAt(valueAt(table, list), index));
+  if (name === undefined) return dotted(path);
+  return rest.length === 0 ? name : `${name}: ${dotted(rest)}`;
+}
+
+function dotted(path: readonly PropertyKey[]): string {
+  return path.reduce<string>((text, part) => {
+    if (typeof part === "number") return `${text}[${part}]`;
+    return text === "" ? String(part) : `${text}.${String(part)}`;
+  }, "");
 }
 
 /** A problem in a line: its key, and what is wrong with it. */
@@ -34,16 +44,22 @@ export function textOf({ path, message }: Problem, table: unknown): string {
   return `${path.length === 0 ? "(the file)" : keyOf(path, table)}: ${message}`;
 }
 
-function label(element: unknown): string {
+/** Text of somebody's file that a terminal shows as it is. */
+const SHOWN = /^[\p{L}\p{N}\p{P}\p{S} ]{1,255}$/u;
+
+function endpointName(element: unknown): string | undefined {
   const path = valueAt(element, "path");
-  return typeof path === "string" && /^\/[!-~]{0,255}$/.test(path) ? ` (${path})` : "";
+  if (typeof path !== "string" || !SHOWN.test(path)) return undefined;
+  return `endpoint ${/^\/[!-~]*$/.test(path) ? path : JSON.stringify(path)}`;
 }
 
 /** The problems of an issue that zod found: one for each unknown key, and those of the shape that a value was meant to have. */
 export function problemsOf(issue: Issue): Problem[] {
   switch (issue.code) {
     case "unrecognized_keys":
-      return issue.keys.map((key) => problem([...issue.path, key], "unknown key"));
+      return issue.keys.map((key, at) =>
+        problem([...issue.path, key], issue.message.split("\n")[at] ?? "unknown key"),
+      );
     case "invalid_key":
       return issue.issues.map(({ message }) => problem(issue.path, message));
     case "invalid_union":
@@ -65,18 +81,25 @@ function problemsOfMeant(issue: z.core.$ZodIssueInvalidUnion): Problem[] {
 /** What a value of a type must be, by zod's name of the type. */
 type Types = Readonly<Record<string, string>>;
 
-/** What a key says that breaks the rules of zod's own; undefined leaves it to zod. */
+/** The end of the message about a word that is none of the known ones. */
+type Hint = typeof didYouMean;
+
+/** What a key says that breaks the rules of zod's own, in a line; undefined leaves it to zod. Of unknown keys each has a line. */
 const messageIn =
-  (types: Types) =>
+  (types: Types, hint: Hint) =>
   (issue: z.core.$ZodRawIssue): string | undefined => {
+    const mustBeOneOf = (values: readonly unknown[], input: unknown): string =>
+      mustBe(oneOf(values), input) + hintFor(input, values, hint);
     switch (issue.code) {
+      case "unrecognized_keys":
+        return issue.keys.map((key) => `unknown key${hint(key, knownKeys(issue.inst))}`).join("\n");
       case "invalid_type":
         return issue.input === undefined ? "is missing" : types[issue.expected];
       case "invalid_value":
-        return mustBe(oneOf(issue.values), issue.input);
+        return mustBeOneOf(issue.values, issue.input);
       case "invalid_union":
         if (!Array.isArray(issue.options) || typeof issue.discriminator !== "string") return undefined;
-        return mustBe(oneOf(issue.options), valueAt(issue.input, issue.discriminator));
+        return mustBeOneOf(issue.options, valueAt(issue.input, issue.discriminator));
       case "too_small":
         return SIZED.includes(issue.origin) ? tooFew(issue.minimum) : `must be at least ${issue.minimum}`;
       case "too_big":
@@ -87,6 +110,17 @@ const messageIn =
         return undefined;
     }
   };
+
+function hintFor(input: unknown, values: readonly unknown[], hint: Hint): string {
+  const words = values.filter((value) => typeof value === "string");
+  return typeof input === "string" ? hint(input, words, (word) => JSON.stringify(word)) : "";
+}
+
+/** The keys that a table may have. */
+function knownKeys(schema: z.core.$ZodRawIssue["inst"]): string[] {
+  const shape = schema?._zod.def && "shape" in schema._zod.def ? schema._zod.def.shape : {};
+  return Object.keys(shape as object);
+}
 
 /** The types of TOML. A whole number beyond 2^53 comes as a bigint. */
 const TOML_TYPES: Types = {
@@ -110,9 +144,9 @@ const JSON_TYPES: Types = {
 };
 
 /** For a key of a configuration file. */
-export const messageFor = messageIn(TOML_TYPES);
-/** For a field of JSON that somebody sent. */
-export const messageForJson = messageIn(JSON_TYPES);
+export const messageFor = messageIn(TOML_TYPES, didYouMean);
+/** For a field of JSON that somebody sent: nobody's time is spent on guesses at what it means. */
+export const messageForJson = messageIn(JSON_TYPES, () => "");
 
 /** So much of a field's name is enough to find it; its sender has chosen it. */
 const NAME_MAX = 64;

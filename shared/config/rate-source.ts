@@ -1,8 +1,9 @@
 import { z } from "zod";
 import { compare, parseDecimal } from "../text/decimal.ts";
+import { didYouMean } from "../text/near.ts";
 import { evmAddress, rate, rpcUrl } from "./evm-fields.ts";
 import { isTable } from "./fields.ts";
-import { messageFor, type Problem } from "./problem.ts";
+import { messageFor, oneOf, type Problem } from "./problem.ts";
 import { type Env, secretHeaders, secretValue } from "./secrets.ts";
 
 const YEAR_SECS = 365 * 86_400;
@@ -62,11 +63,17 @@ function singles(env: Env) {
   return [fixed, chainlink(env), twap(env), httpJson(env)] as const;
 }
 
-const SINGLE_NAMES = '"fixed", "chainlink", "uniswap_v3_twap"';
+const SINGLE_NAMES = ["fixed", "chainlink", "uniswap_v3_twap", "http_json"] as const;
+const NAMES = [...SINGLE_NAMES, "median"] as const;
+
+function meant(input: unknown, names: readonly string[]): string {
+  const source = isTable(input) ? input["source"] : undefined;
+  return typeof source === "string" ? didYouMean(source, names, (name) => JSON.stringify(name)) : "";
+}
 
 function single(env: Env) {
   return z.discriminatedUnion("source", singles(env), {
-    error: `must name a source: ${SINGLE_NAMES} or "http_json"`,
+    error: ({ input }) => `must name a source: ${oneOf(SINGLE_NAMES)}${meant(input, SINGLE_NAMES)}`,
   });
 }
 
@@ -104,14 +111,15 @@ export type LiveSource = Exclude<RateSource, { source: "fixed" }>;
 /** Tokens for 10^18 wei: a number, or the source of one. A fixed source becomes its number. */
 export function ratePerNativeUnit(env: Env) {
   const table = z.discriminatedUnion("source", [...singles(env), median(env)], {
-    error: `must name a source: ${SINGLE_NAMES}, "http_json" or "median"`,
+    error: ({ input }) => `must name a source: ${oneOf(NAMES)}${meant(input, NAMES)}`,
   });
-  return z.unknown().transform((value, context) => {
+  const written = z.unknown().transform((value, context) => {
     const read = (isTable(value) ? table : rate).safeParse(value, { error: messageFor });
     if (read.success) return plainIfFixed(read.data);
     for (const issue of read.error.issues) context.issues.push({ ...issue, input: value } as Issue);
     return z.NEVER;
   });
+  return written.meta({ writtenAs: z.union([rate, table]) });
 }
 
 function plainIfFixed(source: string | RateSource): string | LiveSource {

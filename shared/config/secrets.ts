@@ -25,18 +25,20 @@ export const PLACEHOLDERS = [
 export function secretValue(env: Env) {
   return z
     .unknown()
-    .transform((value, context) => toSecret(value, env, (message) => context.addIssue(message)));
+    .transform((value, context) => toSecret(value, env, (message) => context.addIssue(message)))
+    .meta({ writtenAs: z.string() });
 }
 
 /** One secret or several. Several are all active, so that one can be rotated without a gap. */
 export function secretValues(env: Env) {
-  return z.unknown().transform((value, context) => {
+  const values = z.unknown().transform((value, context) => {
     if (!Array.isArray(value)) return [toSecret(value, env, (message) => context.addIssue(message))];
     if (value.length === 0) context.addIssue("needs at least one secret");
     return value.map((item, index) =>
       toSecret(item, env, (message) => context.addIssue({ code: "custom", path: [index], message })),
     );
   });
+  return values.meta({ writtenAs: z.union([z.string(), z.array(z.string()).min(1)]) });
 }
 
 function toSecret(value: unknown, env: Env, report: (message: string) => void): Secret {

@@ -46,6 +46,7 @@ export function repeatedPaths(table: unknown): Problem[] {
   return paths.flatMap((text, index) => {
     const first = paths.indexOf(text);
     if (text === undefined || first === index) return [];
-    return [problem(["endpoints", index, "path"], `is also the path of endpoints[${first}]`)];
+    const other = ["endpoints", first, "path"];
+    return [{ path: ["endpoints", index, "path"], message: "is also the path of another endpoint", other }];
   });
 }

@@ -162,7 +162,8 @@ function repeated(
   return known.flatMap((each, index) => {
     const first = known.indexOf(each);
     if (each === undefined || first === index) return [];
-    return [{ path: [list, index, key], message: `is the same as that of ${list}[${first}]` }];
+    const message = `is the same as that of ${list}[${first}]`;
+    return [{ path: [list, index, key], message, other: [list, first, key] }];
   });
 }
 
@@ -230,11 +231,10 @@ export function acceptedToken(env: Env) {
     void_depth: z.int().min(1).max(100_000).default(VOID_DEPTH),
   };
   const [eip3009, permit2] = methods;
-  const either = z.discriminatedUnion(
-    "transfer_method",
-    [z.strictObject({ ...common, ...eip3009 }), z.strictObject({ ...common, ...permit2 })],
-    'must be "eip3009" or "permit2"',
-  );
+  const either = z.discriminatedUnion("transfer_method", [
+    z.strictObject({ ...common, ...eip3009 }),
+    z.strictObject({ ...common, ...permit2 }),
+  ]);
   return z.preprocess(withTransferMethod, either);
 }
 

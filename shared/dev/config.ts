@@ -2,58 +2,69 @@ import { randomBytes } from "node:crypto";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ConfigTables } from "../config/config-tables.ts";
-import { toHex } from "../ethereum/encoding.ts";
 import { createSigner } from "../ethereum/signatures.ts";
 import type { Devnet } from "./devnet.ts";
 
 /** The jobs of the reference runner. */
 export const DEV_JOBS = { echo: 1, keccak256: 2, slow: 3 } as const;
 
+/** What a configuration to try things with keeps secret. `pricing` is the key that signs quotes, without its 0x. */
+export type DevSecrets = Record<"runner" | "bearer" | "hmac" | "apiKey" | "quote" | "pricing", string>;
+
+export function newDevSecrets(): DevSecrets {
+  const [runner, bearer, hmac, apiKey] = [newSecret(), newSecret(), newSecret(), newSecret()];
+  return { runner, bearer, hmac, apiKey, quote: newSecret(), pricing: newSecret() };
+}
+
 /**
- * A configuration to try things with: one endpoint for each way to authenticate, with secrets made for this one run.
- * `webhooks` and `runner` are the `host:port` of the webhooks gateway and of the runner.
+ * A configuration to try things with, with one endpoint for each way to authenticate. `webhooks` and `runner` are the
+ * `host:port` of the webhooks gateway and of the runner.
  */
-export function createDevConfig({
-  redisUrl,
-  webhooks,
-  runner,
-}: Record<"redisUrl" | "webhooks" | "runner", string>) {
+export function createDevConfig(
+  { redisUrl, webhooks, runner }: Record<"redisUrl" | "webhooks" | "runner", string>,
+  secrets: DevSecrets,
+) {
   return {
     postern: {
       drain_secs: 0,
       redis: { url: redisUrl },
-      runner: { url: `http://${runner}`, bind_address: runner, secret: newSecret() },
+      runner: { url: `http://${runner}`, bind_address: runner, secret: secrets.runner },
     },
-    webhooks: {
-      bind_address: webhooks,
-      endpoints: [
-        { path: "/hooks/open", name: "open", job_id: DEV_JOBS.echo, auth: "none" },
-        {
-          path: "/hooks/bearer",
-          name: "bearer",
-          job_id: DEV_JOBS.echo,
-          auth: "bearer",
-          secret: newSecret(),
-          idempotency_header: "X-Delivery-Id",
-        },
-        {
-          path: "/hooks/hmac",
-          name: "hmac",
-          job_id: DEV_JOBS.keccak256,
-          auth: "hmac-sha256",
-          secret: newSecret(),
-        },
-        {
-          path: "/hooks/api-key",
-          name: "api-key",
-          job_id: DEV_JOBS.slow,
-          auth: "api-key",
-          secret: newSecret(),
-          idempotency_header: "X-Delivery-Id",
-        },
-      ],
-    },
+    webhooks: createDevWebhooks(webhooks, secrets),
   } satisfies ConfigTables;
+}
+
+/** The webhooks gateway of such a configuration. */
+export function createDevWebhooks(address: string, secrets: DevSecrets) {
+  return {
+    bind_address: address,
+    endpoints: [
+      { path: "/hooks/open", name: "open", job_id: DEV_JOBS.echo, auth: "none" },
+      {
+        path: "/hooks/bearer",
+        name: "bearer",
+        job_id: DEV_JOBS.echo,
+        auth: "bearer",
+        secret: secrets.bearer,
+        idempotency_header: "X-Delivery-Id",
+      },
+      {
+        path: "/hooks/hmac",
+        name: "hmac",
+        job_id: DEV_JOBS.keccak256,
+        auth: "hmac-sha256",
+        secret: secrets.hmac,
+      },
+      {
+        path: "/hooks/api-key",
+        name: "api-key",
+        job_id: DEV_JOBS.slow,
+        auth: "api-key",
+        secret: secrets.apiKey,
+        idempotency_header: "X-Delivery-Id",
+      },
+    ],
+  };
 }
 
 /** A body that the job of this id takes. */
@@ -93,30 +104,44 @@ const SOLD = {
   },
 };
 
+type TokenPlace = Pick<Devnet, "network" | "token" | "seller" | "rpcUrl">;
+
+type PaymentOptions = {
+  /** `host:port` of the gateway. */
+  address: string;
+  serviceId: string;
+  secrets: DevSecrets;
+  /** Whether the runner may do other jobs under these numbers: nothing is then said of what they are and take. */
+  unknownJobs?: boolean;
+};
+
 /**
- * The configuration of an x402 gateway that sells the reference runner's jobs, as those of service `serviceId`, for the
- * devnet's tokens. `address` is the gateway's `host:port`.
+ * The configuration of an x402 gateway that sells jobs with the numbers of the reference runner's, as those of service
+ * `serviceId`, for the devnet's tokens.
  */
-export function createDevPayments(devnet: Devnet, address: string, serviceId: string) {
+export function createDevPayments(
+  devnet: TokenPlace & Pick<Devnet, "facilitatorUrl">,
+  options: PaymentOptions,
+) {
+  const { address, serviceId, secrets, unknownJobs = false } = options;
   return {
     x402: {
       bind_address: address,
       public_url: `http://${address}`,
       facilitator_url: devnet.facilitatorUrl,
-      quote_secret: newSecret(),
+      quote_secret: secrets.quote,
       accepted_tokens: [{ ...devToken(devnet), confirmations: 1 }],
     },
-    job_pricing: { [serviceId]: { ...SOLD } },
+    job_pricing: { [serviceId]: unknownJobs ? pricesAlone() : { ...SOLD } },
   } satisfies ConfigTables;
 }
 
+function pricesAlone() {
+  return Object.fromEntries(Object.entries(SOLD).map(([job, { price_wei }]) => [job, price_wei]));
+}
+
 /** The devnet's token as an accepted token of x402.toml, at 3200 for 10^18 wei. */
-export function devToken({
-  network,
-  token,
-  seller,
-  rpcUrl,
-}: Pick<Devnet, "network" | "token" | "seller" | "rpcUrl">) {
+export function devToken({ network, token, seller, rpcUrl }: TokenPlace) {
   return {
     network,
     asset: token,
@@ -136,16 +161,14 @@ const REDEEMED_BY = "0x1111111111111111111111111111111111111111";
 /** Bits of a proof of work that takes a moment. */
 const DEV_DIFFICULTY = 14;
 
+type PricingOptions = { grpc: string; http: string; secrets: DevSecrets };
+
 /**
  * The configuration of a pricing engine, and of an x402 gateway that honours its quotes. `grpc` and `http` are the `host:port`
- * of the engine's two servers. The operator's key, made for this one run, is written to `dir`: pricing.toml holds no key.
+ * of the engine's two servers. The operator's key is written to `dir`: pricing.toml holds no key.
  */
-export function createDevPricing(
-  devnet: Devnet,
-  { grpc, http }: { grpc: string; http: string },
-  dir: string,
-) {
-  const key = toHex(randomBytes(32));
+export function createDevPricing(devnet: Devnet, { grpc, http, secrets }: PricingOptions, dir: string) {
+  const key = `0x${secrets.pricing}` as const;
   const keyFile = join(dir, "pricing.key");
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   writeFileSync(keyFile, key, { mode: 0o600 });

@@ -53,10 +53,18 @@ function credential(endpoint: EndpointToml, { body, showSecret }: CurlOptions): 
   return [line.endsWith("$SECRET") && !showSecret ? `"${line}"` : shellQuote(line)];
 }
 
+/** The program in a clone; where it is installed it is "postern". */
+export const PROGRAM_OF_CLONE = "npm run postern --";
+
 /** A command that a terminal takes as it stands and that buys the job. It shows the payer's key, so only a devnet's will do. */
-export function readyPay(jobUrl: string, jobId: number, payerKey: string): string {
+export function readyPay(
+  jobUrl: string,
+  jobId: number,
+  payerKey: string,
+  program = PROGRAM_OF_CLONE,
+): string {
   const body = jobId === DEV_JOBS.slow ? exampleBody(jobId) : "hi";
-  return `POSTERN_PAYER_KEY=${payerKey} npm run postern -- pay ${shellQuote(jobUrl)} --body ${shellQuote(body)}`;
+  return `POSTERN_PAYER_KEY=${payerKey} ${program} pay ${shellQuote(jobUrl)} --body ${shellQuote(body)}`;
 }
 
 type CredentialHeader = { name: string; value: string };

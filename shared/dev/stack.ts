@@ -22,6 +22,8 @@ type StackOptions = {
 type StartOptions = {
   /** For messages; without it the service's name. */
   name?: string;
+  /** `host:port` of its probes; without it a free port. The runner has none of its own. */
+  opsAddress?: string;
   /** Further arguments; they win over the stack's own. */
   args?: readonly string[];
   /** In place of the stack's. */
@@ -32,7 +34,7 @@ type StartOptions = {
 export type Stack = {
   /** Every part that was started. */
   readonly parts: readonly Part[];
-  /** Starts a service and resolves once it listens, its probes on a free port; `untilReady` says when it is ready. */
+  /** Starts a service and resolves once it listens; `untilReady` says when it is ready. */
   start(service: ServiceName, options?: StartOptions): Promise<Part>;
 };
 
@@ -41,10 +43,10 @@ export function createStack(options: StackOptions): Stack {
   const parts: Part[] = [];
   return {
     parts,
-    async start(service, { name = service, args = [], entry = options.entry } = {}) {
+    async start(service, { name = service, opsAddress = ANY_PORT, args = [], entry = options.entry } = {}) {
       const part = await startPart({
         name,
-        ...commandOf(service, configDir, args, entry),
+        ...commandOf(service, { configDir, opsAddress, args, entry }),
         env,
         detached,
         onLine: onLine && ((line) => onLine(name, line)),
@@ -56,17 +58,21 @@ export function createStack(options: StackOptions): Stack {
   };
 }
 
+const ANY_PORT = "127.0.0.1:0";
+
+type CommandOptions = {
+  configDir: string;
+  opsAddress: string;
+  args: readonly string[];
+  entry: readonly string[] | undefined;
+};
+
 /** No subcommand runs the pricing engine with its x402 settlement extension; it takes no options. */
-function commandOf(
-  service: ServiceName,
-  configDir: string,
-  args: readonly string[],
-  entry: readonly string[] | undefined,
-) {
+function commandOf(service: ServiceName, { configDir, opsAddress, args, entry }: CommandOptions) {
   if (service === "pricing") {
-    return { entry: builtEntry("services/pricing/main-with-x402.js"), args: [configDir] };
+    return { entry: builtEntry("services/pricing/main-with-x402.js"), args: [configDir, opsAddress] };
   }
-  const probes = service === "runner" ? [] : ["--ops-address", "127.0.0.1:0"];
+  const probes = service === "runner" ? [] : ["--ops-address", opsAddress];
   return { entry, args: [service, "--config-dir", configDir, ...probes, ...args] };
 }
 

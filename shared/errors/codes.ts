@@ -162,6 +162,10 @@ export const CODES = {
   "runner.store_unavailable": { status: 503, retryable: true, title: "Runner's store is unavailable" },
   "runner.handler_failed": { status: 500, retryable: true, title: "The job failed" },
 
+  // what ends a command
+  "command.invalid": { status: 500, retryable: false, title: "Command line is not valid" },
+  "command.failed": { status: 500, retryable: false, title: "Command has not done all that was asked" },
+
   // what stops a start
   "start.config_invalid": { status: 500, retryable: false, title: "Configuration is not valid" },
   "start.redis_not_durable": {

@@ -34,6 +34,7 @@ export async function serveGateway(options: Options): Promise<{ fatal: Promise<v
   const opsAddress = await serveOps(gateway.readiness, metrics, options.opsAddress, shutdown);
   const server = await listen(gateway.handler, options.bindAddress, {
     requestTimeoutMs,
+    keepAliveMs: postern.http.keep_alive_secs * 1000,
     connectionsMax: postern.http.connections,
     log,
   });

@@ -10,6 +10,7 @@ import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import { AppError, messageOf } from "../errors/app-error.ts";
 import { CODES, type ErrorCode } from "../errors/codes.ts";
+import { type ListenAddress, listenAddressText, readListenAddress } from "../ip/listen-address.ts";
 import { createEventCounter } from "../log/event-counter.ts";
 import { type Logger, silentLogger } from "../log/logger.ts";
 import { abortRequest } from "./body.ts";
@@ -33,6 +34,8 @@ export type Listening = {
 type Options = {
   /** Time for the whole request, headers and body, to arrive. */
   requestTimeoutMs?: number;
+  /** How long a connection may be idle after an answer. It is to outlast the idle time-out of a balancer before it. */
+  keepAliveMs?: number;
   /** How many connections may be open; see connections.ts for which one gives way to a new one. */
   connectionsMax?: number;
   /** Told once a second how many connections gave way. */
@@ -46,8 +49,10 @@ type Options = {
 export async function listen(
   handler: RequestListener,
   address: string,
-  { requestTimeoutMs: requestTimeout = 15_000, connectionsMax = 4096, log = silentLogger }: Options = {},
+  options: Options = {},
 ): Promise<Listening> {
+  const { requestTimeoutMs: requestTimeout = 15_000, keepAliveMs: keepAliveTimeout = 250_000 } = options;
+  const { connectionsMax = 4096, log = silentLogger } = options;
   const exchanges = new Exchanges();
   const closed = createEventCounter(log, "http.connections_closed", "warn");
   const connections = new Connections({
@@ -72,7 +77,7 @@ export async function listen(
       requestTimeout,
       headersTimeout: Math.min(10_000, requestTimeout),
       connectionsCheckingInterval: Math.min(1000, requestTimeout),
-      keepAliveTimeout: 65_000,
+      keepAliveTimeout, // neither of the time-outs above counts while a connection is idle
       noDelay: true,
       requireHostHeader: false, // Node would refuse without a problem document
     },
@@ -84,8 +89,7 @@ export async function listen(
   server.on("clientError", createAnswerClientError(exchanges));
   await bind(server, address);
   const { host } = parseAddress(address);
-  const chosen = (server.address() as AddressInfo).port;
-  const shown = host.includes(":") ? `[${host}]:${chosen}` : `${host}:${chosen}`;
+  const shown = listenAddressText({ host, port: (server.address() as AddressInfo).port });
   return {
     address: shown,
     url: `http://${shown}`,
@@ -126,16 +130,19 @@ function refuseAndClose(req: IncomingMessage, res: ServerResponse, problem: AppE
   sendProblem(req, res, problem);
 }
 
-/** `host:port` or `[ipv6]:port`. */
-export function parseAddress(address: string): { host: string; port: number } {
-  const match = /^(?:\[(.+)\]|([^:]+)):(\d{1,5})$/.exec(address);
-  return { host: match?.[1] ?? match?.[2] ?? "127.0.0.1", port: Number(match?.[3] ?? 0) };
+/** Throws `start.config_invalid` for what is no address to listen on. */
+export function parseAddress(address: string): ListenAddress {
+  const read = readListenAddress(address);
+  if (typeof read !== "string") return read;
+  throw new AppError("start.config_invalid", {
+    reason: `the address to listen on, ${JSON.stringify(address)}, ${read}`,
+  });
 }
 
 /** Connections that the system keeps until they are taken. If it must drop one, its sender comes again after a second or more. */
 const BACKLOG = 4096;
 
-function bind(server: Server, address: string): Promise<void> {
+async function bind(server: Server, address: string): Promise<void> {
   const { host, port } = parseAddress(address);
   return new Promise((resolve, reject) => {
     server.once("error", (cause) => {

@@ -52,6 +52,8 @@ export type HttpOptions = {
   bodyBudgetBytes?: number;
   /** Connections that `listen()` keeps open at most. 4096 by default. */
   connections?: number;
+  /** Seconds that `listen()` leaves a connection open between requests. 250 by default. */
+  keepAliveSecs?: number;
 };
 
 /** @internal The names of the options that `readCommon` reads. */

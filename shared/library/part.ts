@@ -84,12 +84,13 @@ type Served = Life & {
   mountPath: string | undefined;
   requestTimeoutMs?: number | undefined;
   connectionsMax?: number | undefined;
+  keepAliveMs?: number | undefined;
   log: Logger;
 };
 
 /** @internal The life of a part that answers requests. */
 export function createServedPart({ handler, mountPath, ...life }: Served): ServedPart {
-  const { requestTimeoutMs = 15_000, connectionsMax = 4096, log } = life;
+  const { requestTimeoutMs = 15_000, connectionsMax = 4096, keepAliveMs = 250_000, log } = life;
   const servers: Listening[] = [];
   const underWay = new UnderWay();
   const mounted = mountPath === undefined ? handler : mountedAt(mountPath, handler);
@@ -110,7 +111,7 @@ export function createServedPart({ handler, mountPath, ...life }: Served): Serve
     ...part,
     handler: counted,
     async listen(address) {
-      const server = await listen(counted, address, { requestTimeoutMs, connectionsMax, log });
+      const server = await listen(counted, address, { requestTimeoutMs, connectionsMax, keepAliveMs, log });
       servers.push(server);
       return server;
     },

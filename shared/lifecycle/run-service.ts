@@ -2,6 +2,7 @@ import { type AppError, messageOf, stackOf, toAppError } from "../errors/app-err
 import type { ErrorCode } from "../errors/codes.ts";
 import type { Logger } from "../log/logger.ts";
 import { createProcessLogger } from "../log/pino-logger.ts";
+import { environmentWarnings, failpointOf, logLevelOf } from "./environment.ts";
 import { armFailpoint } from "./failpoint.ts";
 
 /** What every process is started with. */
@@ -9,24 +10,34 @@ export type ServiceOptions = { env: NodeJS.ProcessEnv; pretty: boolean };
 
 export type Service = { log: Logger; shutdown: Shutdown };
 
+/** What a SIGHUP does: a terminal sends it as it closes, and operators send it to have a configuration read again. */
+type OnHangup = "ignore" | "stop";
+
 /** Exit codes of the program. */
 export const EXIT = { ok: 0, failed: 1, usage: 2, config: 3 } as const;
 
 /**
  * The life of one process: `start` composes it, it runs until SIGTERM or SIGINT or until `fatal` rejects, and what was
- * started is closed in reverse order. Resolves with the exit code. POSTERN_FAILPOINT arms a failpoint, for tests.
+ * started is closed in reverse order. Resolves with the exit code. POSTERN_FAILPOINT arms a failpoint, for tests. A SIGHUP is
+ * logged and changes nothing, because no configuration is read again, unless `onHangup` is "stop".
  */
 export async function runService(
   name: string,
-  { env, pretty }: ServiceOptions,
+  { env, pretty, configDir }: ServiceOptions & { configDir?: string | undefined },
   start: (service: Service) => Promise<{ fatal?: Promise<void> }>,
+  { onHangup = "ignore" }: { onHangup?: OnHangup } = {},
 ): Promise<number> {
-  const log = createProcessLogger(name, { pretty, level: env["POSTERN_LOG_LEVEL"] ?? "info" });
+  const level = levelOf(env);
+  const log = createProcessLogger(name, { pretty, level: typeof level === "string" ? level : "info" });
   const shutdown = new Shutdown();
-  armFailpoint(env["POSTERN_FAILPOINT"]);
   let exitCode: number = EXIT.ok;
   try {
-    const stopped = stopSignal();
+    if (typeof level !== "string") throw level.wrong;
+    armFailpoint(failpointOf(env));
+    for (const warning of environmentWarnings(env, configDir)) log.warn("config.warning", { warning });
+    if (onHangup === "ignore")
+      process.on("SIGHUP", () => log.info("service.hangup_ignored", { reason: NO_RELOAD }));
+    const stopped = stopSignal({ onHangup });
     const { fatal } = await start({ log, shutdown });
     const failed = new Promise<never>((_, reject) => fatal?.catch(reject));
     const signal = await Promise.race([stopped, failed]);
@@ -40,6 +51,17 @@ export async function runService(
   return clean ? exitCode : EXIT.failed;
 }
 
+const NO_RELOAD = "a configuration is read at the start only; restart the process after an edit";
+
+/** The level to log at, or why there is none: a wrong one is logged too. */
+function levelOf(env: NodeJS.ProcessEnv): string | { wrong: unknown } {
+  try {
+    return logLevelOf(env);
+  } catch (wrong) {
+    return { wrong };
+  }
+}
+
 /** What is mended before anything is started. */
 const SETUP: readonly ErrorCode[] = ["start.config_invalid", "start.package_missing"];
 
@@ -48,17 +70,21 @@ function refuse(log: Logger, error: AppError): number {
   return SETUP.includes(error.code) ? EXIT.config : EXIT.failed;
 }
 
-/** Resolves with the name of the first SIGTERM or SIGINT; the second one ends the process at once with exit code 1. */
-export function stopSignal(): Promise<NodeJS.Signals> {
+/**
+ * Resolves with the name of the first SIGTERM or SIGINT; the second one ends the process at once with exit code 1. A SIGHUP
+ * counts as the first, unless somebody else handles it. It ends nothing at once: a terminal that closes sends several.
+ */
+export function stopSignal({ onHangup = "stop" }: { onHangup?: OnHangup } = {}): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     let seen = false;
     const onSignal = (signal: NodeJS.Signals): void => {
-      if (seen) process.exit(1);
+      if (seen && signal !== "SIGHUP") process.exit(1);
       seen = true;
       resolve(signal);
     };
     process.on("SIGTERM", onSignal);
     process.on("SIGINT", onSignal);
+    if (onHangup === "stop") process.on("SIGHUP", onSignal);
   });
 }
 

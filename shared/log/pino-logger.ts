@@ -14,12 +14,11 @@ const STDOUT = 1;
 
 /**
  * JSON lines on stdout, or readable lines on a terminal. Lines are written later, many at a time under load, so that a line
- * costs a request no system call; a killed process may lose its last lines. On stderr, among a command's own messages, each
- * line is written at once.
+ * costs a request no system call; a killed process may lose its last lines.
  */
 export function createProcessLogger(
   service: string,
-  options: { pretty: boolean; level?: string; to?: "stdout" | "stderr" },
+  options: { pretty: boolean; level?: string },
 ): ProcessLogger {
   const { destination, flush } = openDestination(options);
   const log = pino(
@@ -40,13 +39,12 @@ export function createProcessLogger(
   };
 }
 
-function openDestination({ pretty, to }: { pretty: boolean; to?: "stdout" | "stderr" }) {
+function openDestination({ pretty }: { pretty: boolean }) {
   if (pretty) {
     const ignore = "pid,hostname,service";
     const options = { sync: true, ignore, messageKey: "event", translateTime: "HH:MM:ss.l" };
     return { destination: PinoPretty(options), flush: async () => {} };
   }
-  if (to === "stderr") return { destination: pino.destination({ fd: 2, sync: true }), flush: async () => {} };
   const lines = batchedLines(pino.destination({ fd: STDOUT, sync: false }), STDOUT);
   process.once("exit", lines.flushSync);
   return { destination: lines, flush: lines.flush };

@@ -1,9 +1,9 @@
-import { prettyFactory } from "pino-pretty";
+import { isColorSupported, prettyFactory } from "pino-pretty";
 
-/** A JSON line of one of our processes as a line for people; anything else comes back as it is. */
+/** A JSON line of one of our processes as a line for people; anything else comes back as it is. NO_COLOR takes the colours away. */
 export function createPrettyLine({ colour }: { colour: boolean }): (line: string) => string {
   const pretty = prettyFactory({
-    colorize: colour,
+    colorize: colour && isColorSupported,
     ignore: "pid,hostname,service",
     messageKey: "event",
     translateTime: "HH:MM:ss.l",

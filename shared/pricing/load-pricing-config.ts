@@ -1,8 +1,7 @@
 import { openConfigDir } from "../config/config-dir.ts";
 import { type PriceList, parseJobPricing } from "../config/job-pricing-toml.ts";
-import { type Config, readConfig } from "../config/load-config.ts";
+import { type Config, type LoadOptions, readConfig } from "../config/load-config.ts";
 import { type PricingToml, pricingToml } from "../config/pricing-toml.ts";
-import type { Env } from "../config/secrets.ts";
 import { pricingWarnings, tooCheap } from "./pricing-checks.ts";
 
 const PRICING = "pricing.toml";
@@ -16,9 +15,9 @@ export type PricingConfig = Config & {
 };
 
 /** Like `loadConfig`, with the files of the pricing engine: one error lists the problems of all files. */
-export function loadPricingConfig({ dir, env }: { dir: string; env: Env }): PricingConfig {
+export function loadPricingConfig({ dir, env, reader }: LoadOptions): PricingConfig {
   const files = openConfigDir(dir);
-  const config = readConfig(files, env);
+  const config = readConfig(files, env, reader);
   const pricing = files.read({ name: PRICING, schema: pricingToml(env), optional: true });
   const { jobs, problems } = parseJobPricing(files.table(JOB_PRICING) ?? {}, dir);
   files.report(JOB_PRICING, [...problems, ...(files.has(PRICING) ? tooCheap(jobs.values()) : [])]);

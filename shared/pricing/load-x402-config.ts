@@ -1,8 +1,7 @@
 import { budgetProblems } from "../config/between-files.ts";
 import { openConfigDir } from "../config/config-dir.ts";
 import { type PriceList, parseJobPricing } from "../config/job-pricing-toml.ts";
-import { type Config, readConfig } from "../config/load-config.ts";
-import type { Env } from "../config/secrets.ts";
+import { type Config, type LoadOptions, readConfig } from "../config/load-config.ts";
 import { type X402Toml, x402Problems, x402Toml } from "../config/x402-toml.ts";
 import { clientWarnings } from "./client-limits.ts";
 import { priceProblems } from "./prices.ts";
@@ -19,9 +18,9 @@ export type X402Config = Config & {
 };
 
 /** Like `loadConfig`, with the files of the x402 gateway: one error lists the problems of all files. */
-export function loadX402Config({ dir, env }: { dir: string; env: Env }): X402Config {
+export function loadX402Config({ dir, env, reader }: LoadOptions): X402Config {
   const files = openConfigDir(dir);
-  const config = readConfig(files, env);
+  const config = readConfig(files, env, reader);
   const x402 = files.read({ name: X402, schema: x402Toml(env), optional: true, problemsIn: x402Problems });
   if (config !== undefined && x402 !== undefined)
     files.report(

@@ -45,6 +45,8 @@
  *                                           (shared/gateway/history.ts)
  *   {postern}:opened:<path>                 hash: an endpoint that takes one secret in a handshake, and the secret until it
  *                                           is shown (shared/gateway/opened-endpoints.ts)
+ *   {postern}:followed                      string: the newest follower, while anybody follows what happens (shared/events)
+ *   {postern}:events                        channel: what happens, told while somebody follows; it is kept nowhere
  *   {postern}:workers                       zset: worker id, by the time of its last heartbeat
  *   {postern}:audit                         stream: who replayed, discarded, refunded, resolved, opened, paused or resumed what
  *
@@ -103,6 +105,8 @@ export function keysOf(prefix: string) {
     rejectedBytes: `${prefix}:rejected`,
     historyOff: `${prefix}:history-off`,
     opened: (path: string) => `${prefix}:opened:${path}`,
+    followed: `${prefix}:followed`,
+    events: `${prefix}:events`,
     workers: `${prefix}:workers`,
     audit: `${prefix}:audit`,
   } as const;

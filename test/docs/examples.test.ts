@@ -25,6 +25,8 @@ const all = DOCUMENTS.flatMap(blocksOf);
 const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
   "npm run demo": "test/services/demo/demo.test.ts",
   "npm test": "the run of this test",
+  "npm run postern -- dev --runner http://127.0.0.1:7000": "test/docs/python-runner.test.ts",
+  "npm run postern -- dev --config-dir config/devnet": "test/services/dev/ports.test.ts",
 };
 
 type Use = "run" | "run elsewhere" | "compiled" | "written" | "loaded" | "loaded whole" | "shown";
@@ -35,7 +37,8 @@ type Use = "run" | "run elsewhere" | "compiled" | "written" | "loaded" | "loaded
  *   sh service     services, one a line, run until the document ends
  *   sh elsewhere   commands that another check runs
  *   ts FILE        a module, compiled; later blocks may run the file
- *   python FILE    a buyer in that language, run by buyers.test.ts if its tools are there; so are go FILE and rust FILE
+ *   python FILE    a buyer in that language, run by buyers.test.ts if its tools are there; so are go FILE and rust FILE.
+ *                  The one of docs/runner.md is a runner, run by python-runner.test.ts
  *   toml FILE      a file of the reader's, written; later blocks load it
  *   toml NAME part keys of a configuration file, loaded over the example's
  *   toml NAME whole a configuration file, or a piece of one: all of a document are loaded as one file

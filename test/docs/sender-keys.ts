@@ -88,6 +88,14 @@ const HANDSHAKE_KEYS: KeyWords<Handshake> = {
   ],
 };
 
+/** What each key of these tables means, for the schemas of editors. */
+export const KEYS_OF = {
+  signature: SIGNATURE_KEYS,
+  timestamp: TIMESTAMP_KEYS,
+  answer: ANSWER_KEYS,
+  handshakes: HANDSHAKE_KEYS,
+} as const;
+
 const code = (text: string) => `\`${text}\``;
 
 /** The tables of keys at the end of docs/senders.md. */

@@ -14,7 +14,8 @@ export function closeEndpoint(deps: ProgramDeps, path: string, options: CloseOpt
     const { by, hadSecret } = closed;
     const lost = hadSecret ? "; a secret had come, which nobody has seen: it is deleted" : "";
     const inWords = `${path} is closed; ${plain(by)} had opened it${lost}\n`;
-    deps.print(options.json ? jsonLine({ path, opened_by: by, secret_deleted: hadSecret }) : inWords);
+    if (options.json) deps.print(jsonLine({ path, opened_by: by, secret_deleted: hadSecret }));
+    deps.say(inWords);
     return EXIT.ok;
   });
 }

@@ -1,6 +1,5 @@
 import { createAudit } from "../../../shared/audit/audit.ts";
-import { takesSecretFrom } from "../../../shared/config/endpoint-problems.ts";
-import type { WebhooksToml } from "../../../shared/config/webhooks-toml.ts";
+import { loadEndpointNames, type NamedEndpoint } from "../../../shared/config/endpoint-names.ts";
 import { messageOf } from "../../../shared/errors/app-error.ts";
 import {
   createOpenedEndpoints,
@@ -25,10 +24,10 @@ const POLL_MS = 250;
  * has opened the endpoint meanwhile. Run again after it was killed, it shows the secret that came.
  */
 export function openEndpoint(deps: ProgramDeps, path: string, options: OpenOptions): Promise<number> {
-  const { print, printError } = deps;
+  const { print, note, printError } = deps;
   const { minutes, json } = options;
-  return withRedis(deps, options, async ({ partition, webhooks, log }) => {
-    const problem = whyNot(path, webhooks);
+  return withRedis(deps, options, async ({ partition, log }) => {
+    const problem = whyNot(path, loadEndpointNames(options.configDir));
     if (problem !== undefined) {
       printError(`error: ${problem}\n`);
       return EXIT.usage;
@@ -39,12 +38,11 @@ export function openEndpoint(deps: ProgramDeps, path: string, options: OpenOptio
     const selection = `for ${minutes} min`;
     try {
       await createAudit(partition, log)({ at: systemClock(), action: "open", path, by, selection });
-      await log.flush();
     } catch (cause) {
       await opened.close();
       throw new Error(`${path} is closed again: ${messageOf(cause)}`, { cause });
     }
-    printError(`${path} is open ${selection}: make the webhook at the sender now (Ctrl-C closes it)\n`);
+    note(`${path} is open ${selection}: make the webhook at the sender now (Ctrl-C closes it)\n`);
 
     const state = await wait(opened, stopped);
     if (state.kind !== "secret") throw new Error(whyNone(path, state));
@@ -54,11 +52,10 @@ export function openEndpoint(deps: ProgramDeps, path: string, options: OpenOptio
 }
 
 /** Why this endpoint cannot be opened. */
-function whyNot(path: string, webhooks: WebhooksToml | undefined): string | undefined {
-  const unknown = whyUnknown(path, webhooks);
+function whyNot(path: string, endpoints: readonly NamedEndpoint[] | undefined): string | undefined {
+  const unknown = whyUnknown(path, endpoints);
   if (unknown !== undefined) return unknown;
-  const endpoint = webhooks?.endpoints.find((each) => each.path === path);
-  const takesSecret = endpoint?.handshakes.some(({ proof }) => takesSecretFrom(proof));
+  const takesSecret = endpoints?.some((each) => each.path === path && each.takesSecret);
   return takesSecret ? undefined : `the sender of ${plain(path)} gives no secret in a handshake`;
 }
 

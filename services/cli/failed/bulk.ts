@@ -14,8 +14,8 @@ import type { ProgramDeps } from "../program-deps.ts";
 import { operatorName } from "../terminal.ts";
 import { withRedis } from "../with-redis.ts";
 import { type FilterOptions, filterWords, toFilter } from "./filter.ts";
-import { createProgressBar } from "./progress-bar.ts";
-import { type Counted, exitCode, type Outcome, report } from "./report.ts";
+import { createProgress } from "./progress.ts";
+import { type Counted, exitCode, type Outcome, PAST, report } from "./report.ts";
 import { whereIs } from "./show.ts";
 
 /** The options that replay and discard have in common. */
@@ -25,6 +25,7 @@ export type BulkOptions = FilterOptions & {
   dryRun?: boolean;
   concurrency: number;
   json?: boolean;
+  quiet?: boolean;
 };
 
 /** How replay and discard differ. */
@@ -64,7 +65,7 @@ export function runBulk(deps: ProgramDeps, given: BulkOptions, kind: BulkKind): 
     const missing = await Promise.all(absent.map((id) => whereIs(partition, id)));
 
     const operateAll = async (): Promise<ManyResult> => {
-      const bar = deps.terminal.drawsProgress ? createProgressBar(deps.printError) : undefined;
+      const shown = createProgress(deps, { ...options, past: PAST[verb] });
       const operate = create({ partition, log, clock: systemClock, by: operatorName() });
       const again = select(calls, { ...filter, until: counted.newest }, { limit, signal });
       const result = await operateMany(without(again, needsForce), {
@@ -77,10 +78,9 @@ export function runBulk(deps: ProgramDeps, given: BulkOptions, kind: BulkKind): 
         why: { selection: selectionOf(options), reason },
         concurrency,
         signal,
-        onProgress: (progress) => bar?.update(progress),
+        onProgress: (progress) => shown.update(progress),
       });
-      bar?.end();
-      await log.flush();
+      shown.end();
       return result;
     };
     const { chosen } = counted;
@@ -139,7 +139,7 @@ function resumeLine(
   { verb, counted, result, interrupted }: Outcome,
 ): string | undefined {
   if (!interrupted && (result?.remaining ?? 0) === 0) return undefined;
-  const { all, limit, json, concurrency, configDir } = options;
+  const { all, limit, json, quiet, concurrency, configDir } = options;
   const ended = result === undefined ? 0 : result.done + result.left;
   // A filter no longer finds the calls that are done, but a name would be reported as missing.
   const rest =
@@ -151,6 +151,7 @@ function resumeLine(
     ...(limit === 0 ? [] : ["--limit", String(limit - ended)]),
     ...flags,
     ...(json ? ["--json"] : []),
+    ...(quiet ? ["--quiet"] : []),
     ...["--concurrency", String(concurrency), "--config-dir", configDir],
   ]);
 }

@@ -5,6 +5,7 @@ import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { toIso, toIsoSeconds } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
+import { detailOf } from "./detail.ts";
 import { type FilterOptions, toFilter } from "./filter.ts";
 
 export type ListOptions = FilterOptions & { configDir: string; json?: boolean };
@@ -16,10 +17,16 @@ export function listFailed(deps: ProgramDeps, options: ListOptions): Promise<num
   return withRedis(deps, options, async ({ partition }) => {
     const calls = createFailedCalls(partition);
     const listing = createListing(deps, json, {
-      headings: ["CALL", "FAILED AT", "FROM", "JOB", "TRIES", "CODE", "REASON"],
-      widths: [34, 20, 20, 5, 5, 16],
+      columns: [
+        { heading: "CALL", width: 34 },
+        { heading: "FAILED AT", width: 20 },
+        { heading: "FROM", width: 20, cutTo: 16 },
+        { heading: "JOB", width: 5 },
+        { heading: "TRIES", width: 5 },
+        { heading: "CODE", width: 16, tone: () => "bad" },
+        { heading: "REASON", cutTo: 24 },
+      ],
       toCells,
-      trim: (row) => cut(row, deps.terminal.columns),
       toJson,
     });
     let shown = 0;
@@ -37,16 +44,7 @@ export function listFailed(deps: ProgramDeps, options: ListOptions): Promise<num
 
 function toCells({ id, queue, origin, failedAt, attempts, code, reason, head }: FailedCall): string[] {
   const from = head.path === undefined ? origin : `${origin} ${head.path}`;
-  return [id, toIsoSeconds(failedAt), from, jobOf(queue), String(attempts), code, reason];
-}
-
-/** All columns and the beginning of the reason. A screen narrower than this wraps its rows. */
-const ROW_MIN = 130;
-
-/** Cuts the reason at the edge of the screen. Output that does not go to a screen is left whole. */
-function cut(row: string, columns: number | undefined): string {
-  const max = Math.max(columns ?? Number.POSITIVE_INFINITY, ROW_MIN);
-  return row.length <= max ? row : `${row.slice(0, max - 1)}…`;
+  return [id, toIsoSeconds(failedAt), from, jobOf(queue), String(attempts), code, detailOf(reason)];
 }
 
 /** A failed call for scripts, without its body. */

@@ -37,17 +37,17 @@ export function exitCode({ counted, result, missing, interrupted }: Outcome, dry
 }
 
 export function report(
-  { print, printError }: ProgramDeps,
+  { print, say, printError, paint }: ProgramDeps,
   { json, dryRun = false }: { json?: boolean; dryRun?: boolean },
   outcome: Outcome,
   resume: string | undefined,
 ): void {
-  if (json) {
-    print(jsonLine(toJson(outcome, dryRun, resume)));
-    return;
-  }
-  print(summary(outcome, dryRun));
-  for (const line of problems(outcome, resume)) printError(`${line}\n`);
+  if (json) print(jsonLine(toJson(outcome, dryRun, resume)));
+  else if (dryRun) print(summary(outcome, dryRun));
+  else say(paint(exitCode(outcome, dryRun) === EXIT.ok ? "good" : "attention", summary(outcome, dryRun)));
+  const lines = problems(outcome, resume);
+  const isWrong = exitCode(outcome, dryRun) !== EXIT.ok;
+  if (lines.length > 0 && (isWrong || !json)) printError(`${lines.join("\n")}\n`);
 }
 
 function toJson(outcome: Outcome, dryRun: boolean, resume: string | undefined) {
@@ -70,7 +70,7 @@ function toJson(outcome: Outcome, dryRun: boolean, resume: string | undefined) {
   };
 }
 
-const PAST = { replay: "replayed", discard: "discarded" } as const;
+export const PAST = { replay: "replayed", discard: "discarded" } as const;
 
 function summary({ verb, counted, result }: Outcome, dryRun: boolean): string {
   const { matched: n, chosen, byCode } = counted;

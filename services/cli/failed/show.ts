@@ -24,7 +24,12 @@ export function showFailed(deps: ProgramDeps, id: string, options: ShowOptions):
     if (found === undefined || stored === undefined) throw new Error(await whereIs(partition, id));
     const failed = { ...found, ...stored };
     if (options.bodyOnly) {
-      deps.terminal.writeBytes(bodyOf(storedCall(failed)));
+      const body = bodyOf(storedCall(failed));
+      if (deps.terminal.columns !== undefined && body.length > 0 && asText(body) === undefined)
+        throw new Error(
+          `${id}: the body is no plain text, and could control your terminal; write it to a file`,
+        );
+      deps.terminal.writeBytes(body);
       return EXIT.ok;
     }
     const records = createCallRecords(partition);

@@ -22,10 +22,17 @@ export function listJobs(deps: ProgramDeps, options: ListOptions): Promise<numbe
     ]);
     const now = systemClock();
     const listing = createListing<Job>(deps, options.json, {
-      headings: ["JOB", "WAITING", "DELAYED", "ACTIVE", "FAILED", "OLDEST", "LIMITS", "STATE"],
-      widths: [8, 7, 7, 6, 6, 6, 14],
+      columns: [
+        { heading: "JOB", width: 8 },
+        { heading: "WAITING" },
+        { heading: "DELAYED" },
+        { heading: "ACTIVE" },
+        { heading: "FAILED", tone: (count) => (count === "0" ? undefined : "bad") },
+        { heading: "OLDEST" },
+        { heading: "LIMITS", width: 14, cutTo: 10 },
+        { heading: "STATE", cutTo: 20, tone: (state) => (state === "running" ? "good" : "attention") },
+      ],
       toCells,
-      trim: (row) => row.trimEnd(),
       toJson,
     });
     const names = [...gates.keys()].sort(byNumber);

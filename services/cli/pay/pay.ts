@@ -1,4 +1,4 @@
-import { messageOf } from "../../../shared/errors/app-error.ts";
+import { AppError, messageOf } from "../../../shared/errors/app-error.ts";
 import { NO_PRIVATE_KEY } from "../../../shared/ethereum/signatures.ts";
 import { missingPackages } from "../../../shared/lifecycle/optional-packages.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
@@ -36,7 +36,7 @@ const PACKAGES = ["@x402/evm", "@x402/extensions", "@x402/fetch", "viem"];
 export async function pay(deps: ProgramDeps, job: URL | string, options: PayOptions): Promise<number> {
   const key = payerKey(deps.env);
   if (key === undefined) {
-    deps.printError(`POSTERN_PAYER_KEY ${NO_PRIVATE_KEY}\n`);
+    deps.printError(new AppError("start.config_invalid", { reason: `POSTERN_PAYER_KEY ${NO_PRIVATE_KEY}` }));
     return EXIT.config;
   }
   const missing = missingPackages("pay", PACKAGES);
@@ -45,7 +45,7 @@ export async function pay(deps: ProgramDeps, job: URL | string, options: PayOpti
     return EXIT.config;
   }
   const purchase: Purchase = {};
-  const say: Say = (text) => (options.json ? undefined : deps.print(text));
+  const { say } = deps;
   try {
     const { createPayer } = await import("./payer.ts");
     const deadline = systemClock() + options.timeout * 1000;

@@ -48,7 +48,8 @@ export async function auditPayments(deps: ProgramDeps, options: AuditOptions): P
       }
       audits.push(audit);
     }
-    deps.print(json ? jsonLine(auditJson(audits)) : audits.map(tokenText).join("\n"));
+    if (json) deps.print(jsonLine(auditJson(audits)));
+    deps.say(audits.map(tokenText).join("\n"));
     return audits.every(({ mismatches }) => mismatches.length === 0) ? EXIT.ok : EXIT.failed;
   });
 }

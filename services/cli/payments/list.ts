@@ -7,6 +7,7 @@ import {
 } from "../../../shared/payments/list.ts";
 import { readAcceptedTokens, tokenOf } from "../accepted-tokens.ts";
 import { createListing } from "../listing.ts";
+import type { Tone } from "../output.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { inTokens, toIso, toIsoSeconds } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
@@ -18,12 +19,18 @@ export type ListOptions = PaymentFilter & { limit: number; configDir: string; js
 export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<number> {
   const limit = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
   return withRedis(deps, options, async ({ partition }) => {
-    const tokens = readAcceptedTokens({ ...deps, printError: () => {} }, options.configDir) ?? [];
+    const tokens = readAcceptedTokens({ ...deps, printError: () => {} }, options.configDir, "names") ?? [];
     const listing = createListing(deps, options.json, {
-      headings: ["CALL", "CLAIMED", "STATE", "PAYER", "AMOUNT", "JOB", "REMARK"],
-      widths: [34, 20, 14, 42, 24, 8],
+      columns: [
+        { heading: "CALL", width: 34 },
+        { heading: "CLAIMED", width: 20 },
+        { heading: "STATE", width: 14, tone: toneOfState },
+        { heading: "PAYER", width: 42 },
+        { heading: "AMOUNT", width: 24 },
+        { heading: "JOB", width: 8 },
+        { heading: "REMARK", cutTo: 20, tone: (remark) => (/[A-Z]{8}: /.test(remark) ? "bad" : undefined) },
+      ],
       toCells: (payment: PaymentSummary) => toCells(payment, tokenOf(tokens, payment.terms)?.decimals),
-      trim: (row) => row.trimEnd(),
       toJson,
     });
     let found = 0;
@@ -37,6 +44,13 @@ export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<n
     listing.end(`${listed} ${listed === 1 ? "payment" : "payments"}${more}`);
     return EXIT.ok;
   });
+}
+
+/** How a payment's state is coloured. */
+export function toneOfState(state: string): Tone | undefined {
+  if (state === "injected" || state === "refunded") return "good";
+  if (state === "failed" || state === "review") return "bad";
+  return state === "refund_pending" || state === "settling" ? "attention" : undefined;
 }
 
 /** Without decimals it is in the token's smallest units. */

@@ -33,7 +33,7 @@ export function reconcilePayments(
   named: readonly string[],
   { all = false, timeout, json, configDir }: ReconcileOptions,
 ): Promise<number> {
-  const { print, printError } = deps;
+  const { print, say, note, printError } = deps;
   return withRedis(deps, { configDir }, async ({ partition }) => {
     const pending = (all ? await inFlight(partition) : named).values();
     const push = createPush(partition, systemClock() + timeout * 1000);
@@ -42,20 +42,22 @@ export function reconcilePayments(
       for (const id of pending) {
         const outcome = await push(id);
         outcomes.push(outcome);
-        print(json ? jsonLine(toJson(outcome)) : `${inWords(outcome)}\n`);
+        if (json) print(jsonLine(toJson(outcome)));
+        if (outcome.before !== undefined) say(`${inWords(outcome, outcome.before)}\n`);
       }
     };
     await Promise.all(Array.from({ length: AT_ONCE }, work));
 
-    if (all && outcomes.length === 0) printError("no payment is in flight\n");
+    if (all && outcomes.length === 0) note("no payment is in flight\n");
     const left = outcomes.filter(({ looked }) => looked === false).length;
     if (left > 0) {
       const isNone = outcomes.every(({ looked }) => looked !== true);
       const question = isNone ? ": is a gateway running? They stay due, and the next one looks at once" : "";
       printError(`no gateway has looked at ${left} of them within ${timeout} s${question}\n`);
     }
-    const isUnknown = outcomes.some(({ before }) => before === undefined);
-    return left > 0 || isUnknown ? EXIT.failed : EXIT.ok;
+    const strangers = outcomes.filter(({ before }) => before === undefined);
+    for (const { id } of strangers) printError(`${unknown(id)}\n`);
+    return left > 0 || strangers.length > 0 ? EXIT.failed : EXIT.ok;
   });
 }
 
@@ -110,8 +112,7 @@ function createPush(partition: Partition, deadline: number) {
   };
 }
 
-function inWords({ id, before, state, looked }: Outcome): string {
-  if (before === undefined) return unknown(id);
+function inWords({ id, state, looked }: Outcome, before: PaymentState): string {
   const now = state?.toLowerCase() ?? "gone";
   if (looked === undefined) return `${id}: ${now}; ${nothingToDo(before)}`;
   if (!looked) return `${id}: ${now}; not looked at`;

@@ -32,7 +32,8 @@ export function checkRefunds(deps: ProgramDeps, options: RefundCheckOptions): Pr
       await found.catch((error) => problems.push(`${token.symbol} on ${token.network}: ${messageOf(error)}`));
     }
     const outcome = toOutcome(pending, closed, accepted);
-    deps.print(options.json ? jsonLine(toJson(outcome)) : inWords(outcome));
+    if (options.json) deps.print(jsonLine(toJson(outcome)));
+    deps.say(inWords(outcome));
     for (const problem of problems) deps.printError(`${problem}\n`);
     return outcome.unwatched.length + problems.length > 0 ? EXIT.failed : EXIT.ok;
   });

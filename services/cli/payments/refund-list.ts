@@ -2,7 +2,7 @@ import { createAudit } from "../../../shared/audit/audit.ts";
 import type { AcceptedToken } from "../../../shared/config/x402-toml.ts";
 import { messageOf } from "../../../shared/errors/app-error.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import type { ProcessLogger } from "../../../shared/log/pino-logger.ts";
+import type { Logger } from "../../../shared/log/logger.ts";
 import { createPaymentJournal } from "../../../shared/payments/journal.ts";
 import { createPaymentList, type PaymentSummary } from "../../../shared/payments/list.ts";
 import {
@@ -23,7 +23,7 @@ import { operatorName } from "../terminal.ts";
 import { toIsoSeconds } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 import { chainOfToken } from "./chain-of-token.ts";
-import { amountOf, toJson } from "./list.ts";
+import { amountOf, toJson, toneOfState } from "./list.ts";
 import { toBatch, toCsv } from "./refund-formats.ts";
 import { LATE, unknown } from "./show.ts";
 
@@ -114,10 +114,17 @@ function show(
   { cases, leftOut, refused }: Chosen,
   { configDir, json }: RefundListOptions,
 ): number {
-  const tokens = readAcceptedTokens({ ...deps, printError: () => {} }, configDir) ?? [];
+  const tokens = readAcceptedTokens({ ...deps, printError: () => {} }, configDir, "names") ?? [];
   const listing = createListing<PaymentSummary>(deps, json, {
-    headings: ["CALL", "ENDED", "STATE", "PAYER", "AMOUNT", "NETWORK", "EFFECT"],
-    widths: [34, 20, 9, 42, 24, 14],
+    columns: [
+      { heading: "CALL", width: 34 },
+      { heading: "ENDED", width: 20 },
+      { heading: "STATE", width: 9, tone: toneOfState },
+      { heading: "PAYER", width: 42 },
+      { heading: "AMOUNT", width: 24 },
+      { heading: "NETWORK", width: 14 },
+      { heading: "EFFECT", tone: (effect) => (effect === "unknown" ? "attention" : undefined) },
+    ],
     toCells: (payment) => [
       ...[payment.id, toIsoSeconds(payment.changedAt), payment.state.toLowerCase(), payment.terms.payer],
       ...[
@@ -126,7 +133,6 @@ function show(
         payment.effect,
       ],
     ],
-    trim: (row) => row.trimEnd(),
     toJson,
   });
   for (const payment of cases) listing.add(payment);
@@ -146,7 +152,7 @@ function countText(count: number, leftOut: Chosen["leftOut"]): string {
 /** Exports the cases that were listed, as far as they are still cases. */
 async function exportCases(
   deps: ProgramDeps,
-  session: { partition: Partition; log: ProcessLogger },
+  session: { partition: Partition; log: Logger },
   chosen: Chosen,
   options: RefundListOptions,
 ): Promise<number> {
@@ -170,13 +176,13 @@ async function exportCases(
       throw new Error(`${why}; print it with --export ${id}, and make no other before`, { cause });
     });
   if (made === undefined) {
-    printError("nothing is to be exported: others were quicker\n");
+    deps.note("nothing is to be exported: others were quicker\n");
     return EXIT.ok;
   }
   deps.print(inFormat(made, options));
   printError(`export ${id}: ${made.rows.length} on ${network}\n`);
   const rest = chosen.cases.length - made.rows.length;
-  if (rest > 0) printError(`${rest} more are to be paid back: run this again\n`);
+  if (rest > 0) deps.note(`${rest} more are to be paid back: run this again\n`);
   await auditExport(session, made, options);
   return EXIT.ok;
 }
@@ -192,7 +198,7 @@ function planOf(
   const { printError } = deps;
   const [network, ...others] = [...new Set(cases.map(({ terms }) => terms.network))];
   if (network === undefined) {
-    printError("nothing is to be exported\n");
+    deps.note("nothing is to be exported\n");
     return EXIT.ok;
   }
   if (others.length > 0) {
@@ -245,7 +251,7 @@ async function headOf(tokens: readonly AcceptedToken[]): Promise<bigint> {
 }
 
 async function auditExport(
-  { partition, log }: { partition: Partition; log: ProcessLogger },
+  { partition, log }: { partition: Partition; log: Logger },
   { at, by, id, rows }: RefundExport,
   { reason }: RefundListOptions,
 ): Promise<void> {

@@ -5,10 +5,11 @@ import { createRefunds } from "../../../shared/payments/refunds.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { operatorName } from "../terminal.ts";
+import { jsonLine } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 import { unknown } from "./show.ts";
 
-export type RefundWithdrawOptions = { configDir: string; reason: string };
+export type RefundWithdrawOptions = { configDir: string; reason: string; json?: boolean };
 
 /** `postern payments refund-withdraw`: a call that the runner took after its export is injected, and its case is none. 1 for any other. */
 export function withdrawRefund(
@@ -26,7 +27,8 @@ export function withdrawRefund(
     }
     const audit = createAudit(partition, log);
     await audit({ at, action: "withdraw", callId: id, by, selection: "by id", reason: options.reason });
-    deps.print(`${id} is injected; its refund is withdrawn\n`);
+    if (options.json) deps.print(jsonLine({ call_id: id, state: "injected" }));
+    deps.say(`${id} is injected; its refund is withdrawn\n`);
     return EXIT.ok;
   });
 }

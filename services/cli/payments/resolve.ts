@@ -9,6 +9,7 @@ import { systemClock } from "../../../shared/time/clock.ts";
 import { readAcceptedTokens, tokenOf } from "../accepted-tokens.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { operatorName } from "../terminal.ts";
+import { jsonLine } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 import { chainOfToken } from "./chain-of-token.ts";
 import { decisionText, unknown } from "./show.ts";
@@ -20,6 +21,7 @@ export type ResolveOptions = {
   acknowledged?: boolean;
   transaction?: string;
   reason: string;
+  json?: boolean;
 };
 
 /** `postern payments resolve`: an operator decides on a payment in REVIEW, or acknowledges a disputed one. 1 if it is neither. */
@@ -32,9 +34,11 @@ export function resolvePayment(deps: ProgramDeps, id: string, options: ResolveOp
     const audit = createAudit(partition, log);
     const resolve = createResolve({ journal, audit, clock: systemClock, by: operatorName() });
     const resolved = await resolve(payment, verdict, options.reason);
-    await log.flush();
     if (resolved.kind === "left") throw new Error(whyLeft(payment, options, resolved.state));
-    deps.print(`${id} is ${DONE[verdict.kind]}\n`);
+    const { transaction } = options;
+    const json = { call_id: id, verdict: verdict.kind, transaction: transaction ?? null };
+    if (options.json) deps.print(jsonLine(json));
+    deps.say(`${id} is ${DONE[verdict.kind]}\n`);
     return EXIT.ok;
   });
 }

@@ -29,10 +29,15 @@ export function listSpentElsewhere(deps: ProgramDeps, options: SpentElsewhereOpt
       deps,
       options.json,
       {
-        headings: ["CALL", "CAME", "PAYER", "AMOUNT", "JOB", "WHAT THE CHAIN SAYS"],
-        widths: [34, 20, 42, 20, 8],
+        columns: [
+          { heading: "CALL", width: 34 },
+          { heading: "CAME", width: 20 },
+          { heading: "PAYER", width: 42 },
+          { heading: "AMOUNT", width: 20 },
+          { heading: "JOB", width: 8 },
+          { heading: "WHAT THE CHAIN SAYS", cutTo: 40 },
+        ],
         toCells: ({ payment, token, fate }) => toCells(payment, token, fate),
-        trim: (row) => row.trimEnd(),
         toJson: ({ payment, fate }) => toJson(payment, fate),
       },
     );

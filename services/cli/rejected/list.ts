@@ -1,3 +1,4 @@
+import { loadEndpointNames } from "../../../shared/config/endpoint-names.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import {
   createRejectedList,
@@ -20,18 +21,24 @@ export type ListOptions = RejectedFilter & { limit: number; configDir: string; j
 export function listRejected(deps: ProgramDeps, options: ListOptions): Promise<number> {
   const limit = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
   const { path } = options;
-  return withRedis(deps, options, async ({ partition, webhooks }) => {
+  return withRedis(deps, options, async ({ partition }) => {
     const { matching } = createRejectedList(partition);
-    const problem = path === undefined ? undefined : whyUnknown(path, webhooks);
+    const problem = path === undefined ? undefined : whyUnknown(path, loadEndpointNames(options.configDir));
     if (problem !== undefined && (await matching({ path }, 0)).count === 0) {
       deps.printError(`error: ${problem}\n`);
       return EXIT.usage;
     }
     const listing = createListing(deps, options.json, {
-      headings: ["ID", "REFUSED", "ADDRESS", "METHOD", "PATH", "CODE", "REASON"],
-      widths: [21, 20, 15, 6, 20, 27],
+      columns: [
+        { heading: "ID", width: 21 },
+        { heading: "REFUSED", width: 20 },
+        { heading: "ADDRESS", width: 15 },
+        { heading: "METHOD", width: 6 },
+        { heading: "PATH", width: 20, cutTo: 16 },
+        { heading: "CODE", width: 27, tone: () => "bad" },
+        { heading: "REASON", cutTo: 24 },
+      ],
       toCells,
-      trim: (row) => row.trimEnd(),
       toJson,
     });
     const { count, newest } = await matching(options, limit);

@@ -44,7 +44,7 @@ test("postern check-config says which Redis the runner has", async () => {
 test("postern check-config exits with 3 on a price of nothing, and names it", async () => {
   postern.configure({ webhooks, x402, job_pricing: { "1": { "7": "0" } } });
   const { code, stderr } = await checkConfig();
-  expect([code, stderr]).toEqual([3, expect.stringContaining("job_pricing.toml: 1.7")]);
+  expect([code, stderr]).toEqual([3, expect.stringContaining("job_pricing.toml:2: 1.7")]);
 });
 
 test("postern check-config exits with 3 on a wrong configuration, and lists everything that is wrong", async () => {
@@ -54,7 +54,7 @@ test("postern check-config exits with 3 on a wrong configuration, and lists ever
   });
   const { code, stderr } = await checkConfig();
   expect(code).toBe(3);
-  for (const problem of ["redis.url", "endpoints[0].path", "endpoints[0].secret"])
+  for (const problem of ["redis.url", 'endpoint "a": path', 'endpoint "a": secret'])
     expect(stderr).toContain(problem);
 });
 

@@ -66,7 +66,7 @@ test("postern webhooks exits with 3 on a wrong configuration, and logs everythin
   });
   const { code, stdout } = await postern.run(["webhooks"]);
   expect(code).toBe(3);
-  for (const problem of ["redis.url", "endpoints[0].path", "endpoints[0].secret"])
+  for (const problem of ["redis.url", 'endpoint \\"a\\": path', 'endpoint \\"a\\": secret'])
     expect(stdout).toContain(problem);
 });
 
@@ -137,3 +137,36 @@ test("a producer whose Redis is away says so once, and exits with 0 on SIGTERM",
     .filter(({ event }) => /^(redis\.lost|queue\.error)$/.test(String(event)));
   expect(complaints).toHaveLength(1);
 });
+
+test.each(["--bind-address", "--ops-address"])(
+  "%s takes a port alone, also behind a colon or localhost, as one of 127.0.0.1",
+  async (option) => {
+    const other = option === "--bind-address" ? "--ops-address" : "--bind-address";
+    for (const form of ["", ":", "localhost:"]) {
+      const port = await freePort();
+      const args = ["webhooks", option, `${form}${port}`, other, "127.0.0.1:0"];
+      const gateway = postern.start(args);
+      const { address, opsAddress } = await gateway.waitForEvent("service.started");
+      expect(option === "--bind-address" ? address : opsAddress, form).toBe(`127.0.0.1:${port}`);
+      await gateway.kill("SIGKILL");
+    }
+  },
+);
+
+test.each([
+  ["0", "names no port"],
+  ["localhost", "has no port"],
+  ["::1:9090", "must have an IPv6 address in brackets"],
+  ["http://127.0.0.1:9090", "is a URL or a path"],
+])(
+  "the address %s to listen on ends the process with exit code 2, and says what it must be",
+  async (address, problem) => {
+    const { code, stderr } = await postern.run(["webhooks", "--bind-address", address]);
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringContaining(
+        `error: option '--bind-address <host:port>' argument '${address}' is invalid. it ${problem}`,
+      ),
+    ]);
+  },
+);

@@ -1,6 +1,7 @@
 import { CommanderError } from "commander";
 import { buildProgram } from "../../../services/cli/program.ts";
-import type { ProgramDeps } from "../../../services/cli/program-deps.ts";
+import type { Surroundings } from "../../../services/cli/program-deps.ts";
+import type { Terminal } from "../../../services/cli/terminal.ts";
 
 type RanHere = { code: number | undefined; stdout: string; stderr: string };
 
@@ -8,12 +9,16 @@ type RanHere = { code: number | undefined; stdout: string; stderr: string };
  * The program in this process, which costs a tenth of a process of its own. It starts no service, and each command is also
  * run as a process somewhere.
  */
-export async function runHere(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<RanHere> {
+export async function runHere(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+  terminal: Partial<Terminal> = {},
+): Promise<RanHere> {
   const said: RanHere = { code: undefined, stdout: "", stderr: "" };
   const start = async (): Promise<never> => {
     throw new Error(`a service is started by ${args.join(" ")}`);
   };
-  const deps: ProgramDeps = {
+  const deps: Surroundings = {
     version: "0.0.0",
     env,
     services: {
@@ -22,12 +27,16 @@ export async function runHere(args: readonly string[], env: NodeJS.ProcessEnv = 
     },
     terminal: {
       columns: undefined,
-      drawsProgress: true, // and so keeps no log on the stderr of the tests
+      colours: { stdout: false, stderr: false },
+      drawsProgress: false,
+      redraw() {},
       canAsk: false,
       ask: async () => "",
+      prompt: async () => undefined,
       writeBytes(bytes) {
         said.stdout += Buffer.from(bytes).toString();
       },
+      ...terminal,
     },
     print(text) {
       said.stdout += text;

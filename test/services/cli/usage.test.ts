@@ -43,6 +43,15 @@ test.each([
   `${RESOLVE} --void --transaction ${TRANSACTION} --reason x`,
   `${RESOLVE} --settled --transaction 0x12 --reason x`,
   "payments audit",
+  "send",
+  "send hooks",
+  "send /a --header x",
+  "send /a --repeat -1",
+  "send /a --url ftp://x/",
+  "tail --job 7",
+  "tail --outcome lost",
+  "tail --origin mail",
+  "tail --call c_1",
 ])("postern %s is refused with exit code 2, and nothing is started", async (line) => {
   const refused = await runHere(line.split(" "));
   expect(refused).toMatchObject({ code: 2, stdout: "" });

@@ -5,36 +5,16 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { freePort } from "../../../shared/dev/free-port.ts";
 import type { PosternProcess } from "../../../shared/dev/process.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { type Postern, usePostern } from "../../fixtures/postern.ts";
+import { usePostern } from "../../fixtures/postern.ts";
 import { type Answer, send } from "../../support/http.ts";
 import { isAlive } from "../../support/is-alive.ts";
 import { withoutAnvil } from "../../support/without-anvil.ts";
-
-type Ready = {
-  webhooks: string;
-  redis: string;
-  endpoints: { path: string; curl: string }[];
-  x402?: string;
-  devnet?: { rpc: string; facilitator: string; control: string };
-  pricing?: { grpc: string; http: string };
-  jobs: { name?: string; url: string; price: string; schema?: string; pay?: string }[];
-};
+import { partPids, type Ready, readyOf, startDev } from "./use-dev.ts";
 
 /** One test pays for three jobs on a chain that makes a block each second. */
 const PATIENCE_MS = 300_000;
 
 const postern = usePostern();
-
-function startDev(
-  args: readonly string[] = [],
-  options: Parameters<Postern["start"]>[1] = {},
-): PosternProcess {
-  return postern.start(["dev", ...args], { lastSignal: "SIGTERM", ...options });
-}
-
-async function readyOf(dev: PosternProcess): Promise<Ready> {
-  return (await dev.waitForEvent("dev.ready")) as unknown as Ready;
-}
 
 const address = async (): Promise<string> => `127.0.0.1:${await freePort()}`;
 
@@ -57,7 +37,7 @@ function toRequest(command: string, shellEnv: NodeJS.ProcessEnv = {}): Request {
 
 /** The environment and the arguments with which a printed line runs the program. */
 function toCommand(line: string): [env: NodeJS.ProcessEnv, args: string[]] {
-  const [, variables = "", words = ""] = /^(.*)npm run postern -- (.*)$/s.exec(line) ?? [];
+  const [, variables = "", words = ""] = /^(.*?)postern (.*)$/s.exec(line) ?? [];
   const env = toWords(variables).flatMap((word) => (word === "" ? [] : [word.split(/=(.*)/s).slice(0, 2)]));
   return [Object.fromEntries(env), toWords(words)];
 }
@@ -69,12 +49,6 @@ function withAnotherCredential(request: Request): Request {
   const credential = request.headers.at(-1) ?? "";
   const last = credential.endsWith("0") ? "1" : "0";
   return { ...request, headers: [...request.headers.slice(0, -1), credential.slice(0, -1) + last] };
-}
-
-/** The process ids of the parts, from the lines dev passes on. */
-function partPids(dev: PosternProcess): Record<string, number> {
-  const started = dev.events("service.started");
-  return Object.fromEntries(started.map(({ service, pid }) => [String(service), Number(pid)]));
 }
 
 function stillAlive(pids: Record<string, number>): string[] {
@@ -94,7 +68,7 @@ describe("dev without a configuration", () => {
   let dev: PosternProcess;
   let ready: Ready;
   beforeAll(async () => {
-    dev = startDev(["--service-id", "5"]);
+    dev = startDev(postern, ["--service-id", "5"]);
     ready = await readyOf(dev);
   });
 
@@ -185,7 +159,7 @@ async function leavesNothing(ready: Ready, pids: Record<string, number>): Promis
 }
 
 test("a second SIGTERM ends dev at once, and no part outlives it for long", async () => {
-  const dev = startDev();
+  const dev = startDev(postern);
   const ready = await readyOf(dev);
   const pids = partPids(dev);
   process.kill(dev.pid, "SIGTERM");
@@ -194,8 +168,18 @@ test("a second SIGTERM ends dev at once, and no part outlives it for long", asyn
   await leavesNothing(ready, pids);
 });
 
+test("a terminal that closes, which sends SIGHUP more than once, ends dev in order, with every part", async () => {
+  const dev = startDev(postern);
+  await readyOf(dev);
+  const pids = partPids(dev);
+  process.kill(dev.pid, "SIGHUP");
+  await dev.waitForEvent("service.stopping", { where: ({ service }) => service === "dev" });
+  expect(await dev.kill("SIGHUP")).toMatchObject({ code: 0 });
+  expect(stillAlive(pids)).toEqual([]);
+});
+
 test("SIGKILL of dev leaves no part, no Redis and no chain behind", async () => {
-  const dev = startDev();
+  const dev = startDev(postern);
   const ready = await readyOf(dev);
   const pids = partPids(dev);
   expect(Object.keys(pids)).toHaveLength(6);
@@ -205,7 +189,7 @@ test("SIGKILL of dev leaves no part, no Redis and no chain behind", async () => 
 
 test("dev without anvil says so and runs without payments", async () => {
   const { dist, env } = withoutAnvil();
-  const dev = startDev([], { env, entry: [join(dist, "services/cli/main.js")] });
+  const dev = startDev(postern, [], { env, entry: [join(dist, "services/cli/main.js")] });
   const ready = await readyOf(dev);
   expect(dev.events("dev.without_payments")[0]?.["reason"]).toContain("needs anvil");
   expect([ready.endpoints.length, ready.jobs, ready.x402]).toEqual([4, [], undefined]);
@@ -236,7 +220,7 @@ test("dev serves an operator's own x402.toml as it is, on no devnet", async () =
     },
     job_pricing: { "9": { "1": "1000000000000000" } },
   });
-  const dev = startDev(["--config-dir", postern.configDir]);
+  const dev = startDev(postern, ["--config-dir", postern.configDir]);
   const ready = await readyOf(dev);
   expect(ready.jobs).toEqual([
     { url: `http://${x402}/x402/jobs/9/1`, price: `http://${x402}/x402/jobs/9/1/price` },
@@ -262,7 +246,7 @@ describe("dev with an operator's own endpoints", () => {
       },
       webhooks: { bind_address: own, endpoints: [{ path: "/own", job_id: 1, auth: "bearer", secret }] },
     });
-    dev = startDev(["--config-dir", postern.configDir]);
+    dev = startDev(postern, ["--config-dir", postern.configDir]);
     ready = await readyOf(dev);
   });
 
@@ -287,10 +271,10 @@ describe("dev with an operator's own endpoints", () => {
 
 test("dev exits with 3 on a configuration with problems, and names its files", async () => {
   postern.configure({ webhooks: { endpoints: [{ path: "/own", job_id: 1, auth: "bearer" }] } });
-  const dev = startDev(["--config-dir", postern.configDir]);
+  const dev = startDev(postern, ["--config-dir", postern.configDir]);
   expect(await dev.exit).toEqual({ code: 3, signal: null });
   const [failed] = dev.events("service.failed");
   expect(failed?.["reason"]).toContain(
-    `${postern.configDir}/webhooks.toml: endpoints[0] (/own).secret: is missing`,
+    `${postern.configDir}/webhooks.toml:1: endpoint /own: secret: is missing`,
   );
 });

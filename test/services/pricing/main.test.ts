@@ -99,7 +99,12 @@ describe.concurrent("each in a process of its own", () => {
   test.each<[string, Change, NodeJS.ProcessEnv, RegExp]>([
     ["without its file", { pricing: false }, {}, /pricing\.toml: there is no such file/],
     ["without its key", {}, { POSTERN_PRICING_KEY: undefined }, /POSTERN_PRICING_KEY, which is not set/],
-    ["with a price of 99 wei", { prices: { "3": "99" } }, {}, /job_pricing\.toml: 42\.3: is below 100 wei/],
+    [
+      "with a price of 99 wei",
+      { prices: { "3": "99" } },
+      {},
+      /job_pricing\.toml:\d+: 42\.3: is below 100 wei/,
+    ],
   ])(
     "`postern pricing` %s does not start, and exits with 3",
     async (_, { pricing: there = true, prices }, change, reason) => {
@@ -128,8 +133,8 @@ describe.concurrent("each in a process of its own", () => {
     expect([good.code, good.stdout]).toEqual([0, expect.stringContaining("pricing engine: 1 priced job")]);
     const bad = await checkConfig(configDir(redis.url, { "3": "5", x: "1" }));
     expect(bad.code).toBe(3);
-    expect(bad.stderr.match(/job_pricing\.toml: 42\.3: is below 100 wei/g)).toHaveLength(1);
-    expect(bad.stderr.match(/job_pricing\.toml: 42\.x: is not a job index/g)).toHaveLength(1);
+    expect(bad.stderr.match(/job_pricing\.toml:\d+: 42\.3: is below 100 wei/g)).toHaveLength(1);
+    expect(bad.stderr.match(/job_pricing\.toml:\d+: 42\.x: is not a job index/g)).toHaveLength(1);
   });
 });
 

@@ -24,30 +24,30 @@ test("every problem of postern.toml and webhooks.toml is reported at once, with 
       .join("")}`,
     "webhook.toml": "",
   });
-  const keys = found.map((line) => line.split(": ").slice(0, 2).join(" ")).sort();
+  const keys = found.map((line) => /^[^:]+: (?:endpoint (?:\/\S+|".*?"): )?[^:]+/.exec(line)?.[0]).sort();
   expect(keys).toEqual([
-    "postern.toml nope",
-    "postern.toml producer.attempts",
-    "postern.toml redis.durability",
-    "postern.toml redis.url",
-    "postern.toml runner.secret[1]",
-    "postern.toml runner.timeout_ms",
-    "webhook.toml is not a file of Postern (known",
-    "webhooks.toml bind_address",
-    "webhooks.toml endpoints[0].job_id",
-    "webhooks.toml endpoints[0].path",
-    "webhooks.toml endpoints[0].secret",
-    "webhooks.toml endpoints[1] (/b).extra",
-    "webhooks.toml endpoints[1] (/b).secret",
-    "webhooks.toml endpoints[2] (/b).path",
-    "webhooks.toml endpoints[2] (/b).secret",
-    "webhooks.toml endpoints[3] (/livez).auth",
-    "webhooks.toml endpoints[4] (/c).api_key_header",
-    "webhooks.toml endpoints[4] (/c).secret",
-    "webhooks.toml endpoints[5].job_id",
-    "webhooks.toml endpoints[5].name",
-    "webhooks.toml endpoints[5].path",
-    "webhooks.toml endpoints[6] (/f).secret",
+    "postern.toml: nope",
+    "postern.toml: producer.attempts",
+    "postern.toml: redis.durability",
+    "postern.toml: redis.url",
+    "postern.toml: runner.secret[1]",
+    "postern.toml: runner.timeout_ms",
+    "webhook.toml: is not a file of Postern (known",
+    "webhooks.toml: bind_address",
+    'webhooks.toml: endpoint "/d e": job_id',
+    'webhooks.toml: endpoint "/d e": name',
+    'webhooks.toml: endpoint "/d e": path',
+    'webhooks.toml: endpoint "a": job_id',
+    'webhooks.toml: endpoint "a": path',
+    'webhooks.toml: endpoint "a": secret',
+    "webhooks.toml: endpoint /b: extra",
+    "webhooks.toml: endpoint /b: path",
+    "webhooks.toml: endpoint /b: secret",
+    "webhooks.toml: endpoint /b: secret",
+    "webhooks.toml: endpoint /c: api_key_header",
+    "webhooks.toml: endpoint /c: secret",
+    "webhooks.toml: endpoint /f: secret",
+    "webhooks.toml: endpoint /livez: auth",
   ]);
 });
 
@@ -64,7 +64,11 @@ test.each([
 });
 
 test.each([
-  ["TOML that does not parse", { "postern.toml": "a = 1\nb = = 2" }, /postern\.toml: line 2/],
+  [
+    "TOML that does not parse",
+    { "postern.toml": "a = 1\nb = = 2" },
+    /^postern\.toml: Invalid TOML document: invalid value$/,
+  ],
   [
     "a delivery id that is read from the header of the credential",
     {
@@ -77,7 +81,7 @@ test.each([
   [
     "an endpoint's path with a query",
     { "webhooks.toml": endpoint('auth = "none"').replace("/a", "/a?b") },
-    /endpoints\[0\] \(\/a\?b\)\.path/,
+    /endpoint \/a\?b: path: must not hold \?/,
   ],
   [
     "a webhooks.toml without an endpoint",

@@ -47,16 +47,16 @@ const endpoint = (path: string, keys = "") =>
   `[[endpoints]]\npath = "${path}"\njob_id = 1\nauth = "none"\n${keys}\n`;
 
 test.each([
-  [MIB - 1, endpoint("/a"), `is below ${MIB}, which one body of endpoints[0] (/a) may take`],
+  [MIB - 1, endpoint("/a"), `is below ${MIB}, which one body of endpoint /a may take`],
   [
     2 * MIB,
     endpoint("/a") + endpoint("/b", `body_limit_bytes = ${3 * MIB}`),
-    `is below ${3 * MIB}, which one body of endpoints[1] (/b) may take`,
+    `is below ${3 * MIB}, which one body of endpoint /b may take`,
   ],
   [
     2 * MIB - 1,
     endpoint("/a", 'encoded_bodies = "decode"'),
-    `is below ${2 * MIB}, which one body of endpoints[0] (/a), received and decoded, may take`,
+    `is below ${2 * MIB}, which one body of endpoint /a, received and decoded, may take`,
   ],
 ])("a budget of %i bytes that is too small for one body is refused", (bytes, webhooks, problem) => {
   expect(problems({ "postern.toml": budget(bytes), "webhooks.toml": webhooks })).toEqual([

@@ -61,7 +61,9 @@ function problems(...args: Parameters<typeof load>): string[] {
     load(...args);
     return [];
   } catch (error) {
-    return (error as Error).message.split("\n").map((line) => line.replace(/^.*\/(?=[^/]*\.toml: )/, ""));
+    return (error as Error).message
+      .split("\n")
+      .map((line) => line.replace(/^.*\/([^/]*\.toml)(?::\d+)?(?=: )/, "$1"));
   }
 }
 

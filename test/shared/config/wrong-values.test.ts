@@ -174,7 +174,9 @@ test.each(names)(
           const said = problemsWith(dir, name, withValue(table, path, wrong));
           for (const line of said) {
             const what = `${path.join(".")} = ${JSON.stringify(wrong)} is answered "${line}"`;
-            expect(line, what).toMatch(/\.toml: [^:]+(?::[^: ][^:]*)*: [a-z"]/);
+            expect(line, what).toMatch(
+              /\.toml(?::\d+)?: (?:endpoint (?:\/\S+|".+"): )?[^:]+(?::[^: ][^:]*)*: [a-z"]/,
+            );
             expect(line, what).not.toMatch(
               /undefined|\[object|NaN|\bexpected\b|, received|Invalid|Too (?:small|big)/,
             );

@@ -105,7 +105,7 @@ describe("the key", () => {
 describe("what is refused", () => {
   const key = 'key = "env:KEY"';
   test.each([
-    ["an unknown key", `${key}\nx402 = true\n${DOMAIN}`, /pricing\.toml: x402: unknown key/],
+    ["an unknown key", `${key}\nx402 = true\n${DOMAIN}`, /pricing\.toml:2: x402: unknown key/],
     ["no domain", key, /pricing\.toml: domain: /],
     ["no chain", `${key}\n[domain]\nverifying_contract = "${CONTRACT}"`, /domain\.chain_id: /],
     ["no contract", `${key}\n[domain]\nchain_id = 1`, /domain\.verifying_contract: /],
@@ -126,7 +126,7 @@ describe("what is refused", () => {
     [
       "an address without a port",
       `${key}\nbind_address = "0.0.0.0"\n${DOMAIN}`,
-      /bind_address: must be "host:port"/,
+      /bind_address: has no port: must be "host:port"/,
     ],
     [
       "an http address that is true",
@@ -141,14 +141,14 @@ describe("what is refused", () => {
     "a price of %s wei, which the chain's side refuses, is refused with its job",
     (price) => {
       expect(problems({ prices: `[42]\n3 = "${price}"\n4 = "100"\n` })).toEqual([
-        expect.stringMatching(/job_pricing\.toml: 42\.3: is below 100 wei/),
+        expect.stringMatching(/job_pricing\.toml:\d+: 42\.3: is below 100 wei/),
       ]);
     },
   );
 
   test("a price of nothing is refused with its job", () => {
     expect(problems({ prices: '[42]\n3 = "0"\n' })).toEqual([
-      expect.stringMatching(/job_pricing\.toml: 42\.3: must be above 0/),
+      expect.stringMatching(/job_pricing\.toml:\d+: 42\.3: must be above 0/),
     ]);
   });
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
-import { jsonLines } from "../../../fixtures/postern.ts";
+import { jsonLines, problemOf } from "../../../fixtures/postern.ts";
 import { keys } from "../../../fixtures/redis.ts";
 
 const payments = usePayments();
@@ -23,7 +23,9 @@ test("postern payments reconcile says that no gateway runs, and which payments n
   await payments.stopGateway();
   const ran = await run(["payments", "reconcile", open, review, UNKNOWN, "--timeout", "1", "--json"]);
   expect(ran.code).toBe(1);
-  expect(ran.stderr).toMatch(/^no gateway has looked at 1 of them within 1 s: is a gateway running\?/);
+  expect(problemOf(ran)["detail"]).toMatch(
+    /^no gateway has looked at 1 of them within 1 s: is a gateway running\?/,
+  );
   const byId = new Map(jsonLines(ran).map((line) => [line["call_id"], line]));
   expect(byId.get(open)).toMatchObject({ state: "settling", looked: false });
   expect(byId.get(review)).toMatchObject({ state: "review", looked: null });

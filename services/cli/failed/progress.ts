@@ -1,0 +1,61 @@
+import type { Progress } from "../../../shared/queue/operate.ts";
+import { systemClock } from "../../../shared/time/clock.ts";
+import type { ProgramDeps } from "../program-deps.ts";
+
+type Shown = {
+  update(progress: Progress): void;
+  end(): void;
+};
+
+/**
+ * Shows on stderr how far a run is: a bar on a screen; elsewhere a line for each tenth of a long run, and with --json nothing,
+ * since the outcome says all.
+ */
+export function createProgress(
+  { terminal, note }: ProgramDeps,
+  { json, quiet, past }: { json?: boolean; quiet?: boolean; past: string },
+): Shown {
+  if (json || quiet) return { update() {}, end() {} };
+  return terminal.drawsProgress ? createProgressBar(terminal.redraw) : createProgressLines(note, past);
+}
+
+const BAR_CELLS = 30;
+const REDRAW_MS = 100;
+
+/** A progress bar on one line of the screen. `end` takes it off. */
+export function createProgressBar(redraw: (line: string) => void, clock = systemClock): Shown {
+  const startedAt = clock();
+  let drawnAt = 0;
+  return {
+    update({ done, left, total }) {
+      const now = clock();
+      const ended = done + left;
+      if (now - drawnAt < REDRAW_MS && ended < total) return;
+      drawnAt = now;
+      const share = ended / total;
+      const full = Math.floor(share * BAR_CELLS);
+      const bar = `[${"#".repeat(full)}${".".repeat(BAR_CELLS - full)}] ${Math.floor(share * 100)} %`;
+      const rate = Math.round((ended * 1000) / Math.max(1, now - startedAt));
+      redraw(`${bar} ${ended}/${total} ${rate}/s`);
+    },
+    end() {
+      if (drawnAt !== 0) redraw("");
+    },
+  };
+}
+
+/** A run of fewer calls is over before anybody asks. */
+const LONG = 100;
+
+function createProgressLines(note: (text: string) => void, past: string): Shown {
+  let told = 0;
+  return {
+    update({ done, left, total }) {
+      const tenth = Math.floor((10 * (done + left)) / total);
+      if (total < LONG || tenth === told || tenth === 10) return;
+      told = tenth;
+      note(`${past} ${done} of ${total} calls (${10 * tenth} %)\n`);
+    },
+    end() {},
+  };
+}

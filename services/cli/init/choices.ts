@@ -1,0 +1,125 @@
+import { evmAddress } from "../../../shared/config/evm-fields.ts";
+import { httpUrl } from "../../../shared/config/fields.ts";
+import { PRESETS } from "../../../shared/senders/presets.ts";
+import { didYouMean } from "../../../shared/text/near.ts";
+import type { Terminal } from "../terminal.ts";
+
+/* What is to be configured, from options, and from questions for those that were not given. */
+
+export const CHOICES = {
+  ways: ["webhooks", "payments", "both"],
+  tokens: ["devnet", "base-sepolia"],
+} as const;
+
+export type InitOptions = {
+  ways?: string;
+  preset?: string;
+  path?: string;
+  job: number;
+  price?: string;
+  token: (typeof CHOICES.tokens)[number];
+  payTo?: string;
+  runner?: string;
+  redisUrl: string;
+  yes?: boolean;
+  force?: boolean;
+};
+
+export type Choices = {
+  job: number;
+  runner: string;
+  redisUrl: string;
+  /** Absent if no webhooks come in. `preset` is absent for any sender that signs with HMAC-SHA256. */
+  webhooks: { preset: string | undefined; path: string } | undefined;
+  /** Absent if nothing is sold. */
+  payments: { price: string; token: InitOptions["token"]; payTo: string | undefined } | undefined;
+};
+
+type Read = { value: string } | { problem: string };
+type Question = { option: string; text: string; proposed: string; read: (text: string) => Read };
+
+const WAYS: Question = {
+  option: "--ways",
+  text: "What comes in: webhooks, payments or both?",
+  proposed: "webhooks",
+  read: (text) => oneOf(text, CHOICES.ways, "is webhooks, payments or both"),
+};
+
+const PRESET: Question = {
+  option: "--preset",
+  text: "Who sends the webhooks? A name of docs/senders.md, such as github or stripe; none for any other",
+  proposed: "none",
+  read: (text) => oneOf(text, [...Object.keys(PRESETS), "none"], "is no sender of docs/senders.md"),
+};
+
+const PRICE: Question = {
+  option: "--price",
+  text: "What does a run of the job cost, in USDC?",
+  proposed: "0.05",
+  read: (text) =>
+    /^\d{1,9}(?:\.\d{1,6})?$/.test(text) && /[1-9]/.test(text)
+      ? { value: text }
+      : { problem: "is no amount above 0 with at most 6 decimals, as 0.05" },
+};
+
+const RUNNER: Question = {
+  option: "--runner",
+  text: "Where is your runner?",
+  proposed: "http://127.0.0.1:8645",
+  read(text) {
+    const read = httpUrl.safeParse(text);
+    return read.success ? { value: read.data } : { problem: read.error.issues[0]?.message ?? "is no URL" };
+  },
+};
+
+function oneOf(text: string, words: readonly string[], problem: string): Read {
+  const found = words.find((word) => word === text.toLowerCase());
+  return found === undefined ? { problem: `${problem}${didYouMean(text, words)}` } : { value: found };
+}
+
+/** Undefined if the operator has left, by Ctrl-C or Ctrl-D. Throws what is wrong with an option. */
+export async function choose(options: InitOptions, terminal: Terminal): Promise<Choices | undefined> {
+  const answer = (given: string | undefined, question: Question) =>
+    answerTo(question, given, options.yes ? undefined : terminal);
+  const ways = await answer(options.ways, WAYS);
+  if (ways === undefined) return undefined;
+  const preset = ways === "payments" ? "none" : await answer(options.preset, PRESET);
+  if (preset === undefined) return undefined;
+  const price = ways === "webhooks" ? "" : await answer(options.price, PRICE);
+  if (price === undefined) return undefined;
+  const runner = await answer(options.runner, RUNNER);
+  if (runner === undefined) return undefined;
+  const { job, redisUrl, token, path = `/hooks/${preset === "none" ? "inbox" : preset}` } = options;
+  return {
+    ...{ job, redisUrl, runner },
+    webhooks: ways === "payments" ? undefined : { path, preset: preset === "none" ? undefined : preset },
+    payments: ways === "webhooks" ? undefined : { price, token, payTo: payee(options) },
+  };
+}
+
+async function answerTo(
+  { option, text, proposed, read }: Question,
+  given: string | undefined,
+  terminal: Terminal | undefined,
+): Promise<string | undefined> {
+  if (given !== undefined || terminal === undefined) {
+    const taken = read(given ?? proposed);
+    if ("problem" in taken) throw new Error(`${option} ${JSON.stringify(given)} ${taken.problem}`);
+    return taken.value;
+  }
+  for (let why = ""; ; ) {
+    const said = await terminal.prompt(`${why}${text} [${proposed}] `);
+    if (said === undefined) return undefined;
+    const taken = read(said === "" ? proposed : said);
+    if ("value" in taken) return taken.value;
+    why = `${JSON.stringify(said)} ${taken.problem}\n`;
+  }
+}
+
+function payee({ token, payTo }: InitOptions): string | undefined {
+  if (token === "devnet") return undefined;
+  if (payTo === undefined) throw new Error(`--token ${token} needs --pay-to: the address that is paid`);
+  const read = evmAddress.safeParse(payTo);
+  if (!read.success) throw new Error(`--pay-to ${payTo}: ${read.error.issues[0]?.message}`);
+  return read.data;
+}

@@ -1,0 +1,158 @@
+import { join, resolve } from "node:path";
+import type { Preset } from "../../../shared/senders/description.ts";
+import { PRESETS } from "../../../shared/senders/presets.ts";
+import { toUnits } from "../text.ts";
+import type { Choices } from "./choices.ts";
+import { newSecret, newSecretFor } from "./secrets.ts";
+
+/** A file of the configuration, by its name in the directory. */
+export type NewFile = { name: string; text: string; isSecret?: boolean };
+
+export const SECRETS = "secrets";
+
+/** What is written for these choices. `schema` is the path of the JSON Schemas from the directory, if there are some. */
+export function filesFor(dir: string, choices: Choices, schema: string | undefined): NewFile[] {
+  const { webhooks, payments } = choices;
+  const head = (name: string) => (schema === undefined ? "" : `#:schema ${schema}/${name}.json\n\n`);
+  const toml = (name: string, text: string): NewFile => ({ name: `${name}.toml`, text: head(name) + text });
+  const runnerSecret = secretFile(dir, "runner", newSecret());
+  return [
+    { name: ".gitignore", text: `/${SECRETS}/\n` },
+    runnerSecret.file,
+    toml("postern", posternText(choices, runnerSecret.reference)),
+    ...(webhooks === undefined ? [] : webhookFiles(dir, choices.job, webhooks, toml)),
+    ...(payments === undefined ? [] : paymentFiles(dir, choices.job, payments, toml)),
+  ];
+}
+
+type Toml = (name: string, text: string) => NewFile;
+
+/** An absolute path: the program may be started anywhere. */
+function secretFile(dir: string, name: string, value: string): { file: NewFile; reference: string } {
+  const file = { name: `${SECRETS}/${name}`, text: `${value}\n`, isSecret: true };
+  return { file, reference: quoted(`file:${resolve(join(dir, file.name))}`) };
+}
+
+function quoted(text: string): string {
+  return JSON.stringify(text);
+}
+
+function posternText({ redisUrl, runner }: Choices, secret: string): string {
+  return `# What all processes share; docs/configuration.md.
+
+[redis]
+url = ${quoted(redisUrl)}
+durability = "strict"               # Redis must run with appendonly yes and appendfsync always
+
+[runner]
+url = ${quoted(runner)}
+secret = ${secret}   # signs what your runner gets; docs/runner.md says how it is checked
+`;
+}
+
+function webhookFiles(
+  dir: string,
+  job: number,
+  { preset, path }: NonNullable<Choices["webhooks"]>,
+  toml: Toml,
+) {
+  const described = preset === undefined ? undefined : PRESETS[preset];
+  const name = preset ?? "inbox";
+  const { files, lines } = credentialsOf(dir, name, described);
+  const sender =
+    preset === undefined
+      ? `auth = "hmac-sha256"                # X-Signature-256: the HMAC-SHA256 of the body, in hex
+idempotency_header = "X-Delivery-Id"   # a repeat of an id is the same call`
+      : `preset = ${quoted(preset)}   # docs/senders.md`;
+  const text = `# The webhooks gateway; docs/webhooks.md.
+
+bind_address = "127.0.0.1:9090"     # "0.0.0.0:9090" for other machines; TLS is for a proxy in front of it
+
+[[endpoints]]
+path = ${quoted(path)}
+name = ${quoted(name)}
+job_id = ${job}
+${sender}
+${lines.join("\n")}
+`;
+  return [...files, toml("webhooks", text)];
+}
+
+/** What the sender is known by. What is made here is replaced if the sender gives its own. */
+function credentialsOf(dir: string, name: string, preset: Preset | undefined) {
+  const proofs = (preset?.endpoint.handshakes ?? []).flatMap(({ proof }) =>
+    typeof proof === "object" ? [proof] : [],
+  );
+  const schemes = [preset?.endpoint.signature ?? []].flat();
+  const comesLater = proofs.some((proof) => "secret_header" in proof);
+  const made = [
+    ...(comesLater ? [] : [{ key: "secret", ...secretFile(dir, name, newSecretFor(preset)) }]),
+    ...(proofs.some((proof) => "verify_token" in proof)
+      ? [{ key: "verify_token", ...secretFile(dir, `${name}-verify-token`, newSecret()) }]
+      : []),
+  ];
+  const lines = [
+    ...(preset?.endpoint.auth === "basic" ? [`username = ${quoted(name)}`] : []),
+    ...made.map(({ key, reference }) => `${key} = ${reference}`),
+    ...(schemes.some(({ signed = "" }) => signed.includes("{url}"))
+      ? [
+          `public_url = "https://hooks.example.com/hooks/${name}"   # replace it: the URL as it is written at the sender`,
+        ]
+      : []),
+    ...(comesLater ? ["# The sender gives its secret in a handshake: postern endpoint open"] : []),
+  ];
+  return { files: made.map(({ file }) => file), lines };
+}
+
+const TOKENS = {
+  devnet: {
+    facilitator: "http://127.0.0.1:8546",
+    rpcUrl: "http://127.0.0.1:8545",
+    payTo: "0x90F79bf6EB2c4f870365E785982E1f101E93b906",
+    confirmations: 1,
+    what: "The worthless USDC of postern devnet",
+  },
+  "base-sepolia": {
+    facilitator: "https://x402.org/facilitator",
+    rpcUrl: "https://sepolia.base.org",
+    payTo: undefined,
+    confirmations: 2,
+    what: "The test USDC of Base Sepolia",
+  },
+} as const;
+
+function paymentFiles(
+  dir: string,
+  job: number,
+  { price, token, payTo }: NonNullable<Choices["payments"]>,
+  toml: Toml,
+) {
+  const { facilitator, rpcUrl, payTo: proposed, confirmations, what } = TOKENS[token];
+  const quote = secretFile(dir, "quote", newSecret());
+  const text = `# The x402 gateway; docs/payments.md.
+
+bind_address = "127.0.0.1:8402"
+public_url = "http://127.0.0.1:8402"   # where payers reach it; https, once it is not this machine alone
+facilitator_url = ${quoted(facilitator)}
+quote_secret = ${quote.reference}
+
+# ${what}. Prices are in 10^-18 of it, by this rate.
+[[accepted_tokens]]
+network = "eip155:84532"
+asset = "0x036CbD53842c5426634e7929541eC2318f3dCF7e"
+symbol = "USDC"
+decimals = 6
+pay_to = ${quoted(payTo ?? proposed ?? "")}
+rate_per_native_unit = "1"
+rpc_url = ${quoted(rpcUrl)}
+confirmations = ${confirmations}
+eip3009_name = "USDC"
+eip3009_version = "2"
+`;
+  const prices = `# What is sold, by service and job; docs/payments.md.
+
+[0]
+${job} = "${toUnits(price, 18)}"   # ${price} USDC
+`;
+  return [quote.file, toml("x402", text), toml("job_pricing", prices)];
+}

@@ -1,0 +1,103 @@
+import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join, relative, resolve } from "node:path";
+import { messageOf } from "../../../shared/errors/app-error.ts";
+import { EXIT } from "../../../shared/lifecycle/run-service.ts";
+import { shellQuote } from "../../../shared/text/shell-quote.ts";
+import { checkConfig } from "../check-config.ts";
+import type { ProgramDeps } from "../program-deps.ts";
+import { type Choices, choose, type InitOptions } from "./choices.ts";
+import { filesFor, type NewFile, SECRETS } from "./files.ts";
+
+/**
+ * `postern init`: writes a configuration and checks it. Nothing that is there is overwritten without a yes, and a secret that is
+ * there is kept. 1 if the operator leaves; then nothing is written.
+ */
+export async function initConfig(deps: ProgramDeps, dir: string, options: InitOptions): Promise<number> {
+  const { terminal, say, printError } = deps;
+  if (!options.yes && !terminal.canAsk) {
+    printError(
+      "error: there is no terminal to ask on: give --yes, and as options what is to differ (--help)\n",
+    );
+    return EXIT.usage;
+  }
+  let choices: Choices | undefined;
+  try {
+    choices = await choose(options, terminal);
+  } catch (error) {
+    printError(`error: ${messageOf(error)}\n`);
+    return EXIT.usage;
+  }
+  if (choices === undefined) return left(printError);
+  const files = filesFor(dir, choices, schemasFrom(dir));
+  if (!(await mayWrite(deps, dir, files, options))) return left(printError);
+  for (const file of files) write(dir, file);
+  const checked = await checkConfig(deps, { configDir: dir });
+  if (checked === EXIT.ok) say(nextSteps(dir, choices));
+  return checked;
+}
+
+function left(printError: ProgramDeps["printError"]): number {
+  printError("nothing was written\n");
+  return EXIT.failed;
+}
+
+/** The directory of the JSON Schemas of this package, from that of the configuration. */
+function schemasFrom(dir: string): string | undefined {
+  const root = dirname(createRequire(import.meta.url).resolve("postern/package.json"));
+  const schemas = join(root, "config", "schema");
+  return existsSync(schemas) ? relative(resolve(dir), schemas) : undefined;
+}
+
+async function mayWrite(
+  { terminal, printError }: ProgramDeps,
+  dir: string,
+  files: readonly NewFile[],
+  { yes, force }: InitOptions,
+): Promise<boolean> {
+  const there = files.filter(
+    ({ name, isSecret }) => !isSecret && name !== ".gitignore" && existsSync(join(dir, name)),
+  );
+  if (there.length === 0 || force) return true;
+  const names = there.map(({ name }) => join(dir, name)).join(", ");
+  if (!yes) {
+    const answer = await terminal.prompt(`${names}: already there. Write over? [y/N] `);
+    return /^y(?:es)?$/i.test(answer ?? "");
+  }
+  printError(`error: ${names}: already there; --force writes over\n`);
+  return false;
+}
+
+/** Only its owner may read a secret. */
+function write(dir: string, { name, text, isSecret }: NewFile): void {
+  const path = join(dir, name);
+  mkdirSync(isSecret ? join(dir, SECRETS) : dir, { recursive: true, ...(isSecret && { mode: 0o700 }) });
+  if (isSecret) {
+    if (!existsSync(path)) writeFileSync(path, text, { mode: 0o600, flag: "wx" });
+  } else if (name === ".gitignore" && existsSync(path)) {
+    const known = readFileSync(path, "utf8");
+    const isLast = known === "" || known.endsWith("\n");
+    if (!known.split("\n").includes(text.trim())) appendFileSync(path, isLast ? text : `\n${text}`);
+  } else writeFileSync(path, text);
+}
+
+function nextSteps(dir: string, { webhooks, payments }: Choices): string {
+  const at = dir === "config" ? "" : ` --config-dir ${shellQuote(dir)}`;
+  const secret = join(dir, SECRETS, webhooks?.preset ?? "inbox");
+  const lines = [
+    "",
+    "Next, each in a terminal of its own:",
+    "  redis-server --appendonly yes --appendfsync always --maxmemory-policy noeviction",
+    ...(payments?.token === "devnet" ? ["  postern devnet"] : []),
+    ...(webhooks === undefined ? [] : [`  postern webhooks${at}`]),
+    ...(payments === undefined ? [] : [`  postern x402${at}`]),
+    `  postern producer${at}`,
+    `and your runner; or the reference runner: postern runner${at}`,
+    ...(webhooks === undefined || !existsSync(secret)
+      ? []
+      : [
+          `The sender's secret is in ${secret}: set it there, or put the one that the sender gives in its place.`,
+        ]),
+  ];
+  return `${lines.join("\n")}\n`;
+}

@@ -1,0 +1,34 @@
+import { generateKeyPairSync, randomBytes } from "node:crypto";
+import { Secret } from "../../../shared/crypto/secret.ts";
+import type { Preset, Scheme } from "../../../shared/senders/description.ts";
+import { secretProblem } from "../../../shared/senders/key.ts";
+
+export function newSecret(): string {
+  return randomBytes(32).toString("hex");
+}
+
+/** A secret of the form that this sender's secrets have. */
+export function newSecretFor(preset: Preset | undefined): string {
+  const schemes = ([preset?.endpoint.signature ?? []] as (Scheme | readonly Scheme[])[]).flat(2) as Scheme[];
+  if (schemes.length === 0) return newSecret();
+  const fitting = FORMS.map((form) => form()).find(
+    (text) => secretProblem(new Secret(text), schemes) === undefined,
+  );
+  return fitting ?? newSecret();
+}
+
+/** In the order in which they are tried. The private parts of key pairs are thrown away: the sender's own key replaces these. */
+const FORMS: readonly (() => string)[] = [
+  newSecret,
+  () => `whsec_${randomBytes(32).toString("base64")}`,
+  () => ed25519().toString("hex"),
+  () => `whpk_${ed25519().toString("base64")}`,
+  () =>
+    generateKeyPairSync("ec", { namedCurve: "P-256" })
+      .publicKey.export({ type: "spki", format: "der" })
+      .toString("base64"),
+];
+
+function ed25519(): Buffer {
+  return generateKeyPairSync("ed25519").publicKey.export({ type: "spki", format: "der" }).subarray(-32);
+}

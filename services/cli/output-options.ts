@@ -1,0 +1,41 @@
+import type { Command } from "commander";
+
+/** Services run until they are told to stop, and what they print is their log. */
+const SERVICES = ["webhooks", "x402", "pricing", "producer", "runner", "devnet"];
+
+/**
+ * Gives --json and --quiet to every command that does not say itself what they print. `postern dev` has neither: it logs for
+ * people on a terminal and in JSON elsewhere, and its parts tell it by their log that they are ready.
+ */
+export function addOutputOptions(program: Command): void {
+  for (const command of leavesOf(program)) {
+    if (command.parent === program && command.name() === "dev") continue;
+    const isService = command.parent === program && SERVICES.includes(command.name());
+    const [json, quiet] = isService ? OF_SERVICES : OF_COMMANDS;
+    if (!has(command, "--json")) command.option("--json", json);
+    if (!has(command, "--quiet")) command.option("-q, --quiet", quiet);
+  }
+}
+
+const OF_SERVICES = ["log JSON lines on a terminal too", "log warnings and errors only"] as const;
+const OF_COMMANDS = [
+  "the outcome as one JSON object; problems too, on stderr",
+  "print nothing but what was asked for, and problems; the exit code tells the rest",
+] as const;
+
+/** The commands that do something; the others only group them. */
+export function leavesOf(command: Command): Command[] {
+  return command.commands.length === 0 ? [command] : command.commands.flatMap(leavesOf);
+}
+
+function has(command: Command, long: string): boolean {
+  return command.options.some((option) => option.long === long);
+}
+
+/** Whether the words of the command line ask for JSON, also if they are otherwise wrong. */
+export function isJsonWanted(program: Command): boolean {
+  const { rawArgs } = program as Command & { rawArgs?: readonly string[] };
+  const [words = []] = [rawArgs];
+  const end = words.indexOf("--");
+  return words.slice(0, end === -1 ? undefined : end).includes("--json");
+}

@@ -1,0 +1,158 @@
+import { randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { schemesOf } from "../../../shared/config/endpoint-fields.ts";
+import type { EndpointToml } from "../../../shared/config/endpoint-toml.ts";
+import type { Secret } from "../../../shared/crypto/secret.ts";
+import { messageOf } from "../../../shared/errors/app-error.ts";
+import { rawQuery } from "../../../shared/http/headers.ts";
+import type { Scheme } from "../../../shared/senders/description.ts";
+import { type Draft, withEvent, withHeader, withId } from "../../../shared/senders/draft.ts";
+import { type Key, keysFor } from "../../../shared/senders/key.ts";
+import { needsPrivateKey, parsePrivateKey, publicHalf } from "../../../shared/senders/private-key.ts";
+import { PLAIN_SAMPLE, SAMPLES, type Sample } from "../../../shared/senders/samples.ts";
+import { signDelivery } from "../../../shared/senders/sign.ts";
+import type { SendOptions, Target } from "./target.ts";
+
+/** The delivery as the endpoint's sender would make it now, with a new id. */
+export function makeDelivery(target: Target, options: SendOptions, at: Date): Draft {
+  const id = options.id ?? randomUUID();
+  const own = options.header ?? [];
+  const draft = withOwn(draftOf(target, options, id), own);
+  return withOwn(withCredential(draft, target, at, id), own);
+}
+
+function withOwn(draft: Draft, headers: readonly (readonly [string, string])[]): Draft {
+  return headers.reduce((next, [name, value]) => withHeader(next, [name], value), draft);
+}
+
+function draftOf({ url, endpoint }: Target, options: SendOptions, id: string): Draft {
+  const { delivery_id = "", public_url = "" } = endpoint;
+  const sample: Sample = SAMPLES[endpoint.preset ?? ""] ?? PLAIN_SAMPLE;
+  const body = options.body === undefined ? bytesOf(sample) : readBody(options.body);
+  const query = url.search || (rawQuery(public_url) && `?${rawQuery(public_url)}`);
+  let draft: Draft = {
+    method: endpoint.methods[0] ?? "POST",
+    target: `${url.pathname}${query}`,
+    headers: [["Content-Type", typeOf(body, sample)], ...Object.entries(sample.headers ?? {})],
+    body,
+  };
+  const event = options.event ?? sample.event;
+  const eventType = eventTemplate(endpoint);
+  if (options.event !== undefined && eventType === "")
+    throw new Error("--event has no place: this endpoint's sender names no type of event");
+  if (event !== undefined) draft = withEvent(draft, eventType, event);
+  const identified = withId(draft, delivery_id, eventType, id);
+  // A body of somebody's own keeps its id, unless another is asked for.
+  const keepsId = options.body !== undefined && options.id === undefined && identified.body !== draft.body;
+  return keepsId ? draft : identified;
+}
+
+function eventTemplate({ event_type, route_by }: EndpointToml): string {
+  if (event_type !== undefined) return event_type;
+  if (route_by?.header !== undefined) return `{header:${route_by.header}}`;
+  return route_by?.field === undefined ? "" : `{body:${route_by.field}}`;
+}
+
+function bytesOf({ body }: Sample): Buffer {
+  return Buffer.from(typeof body === "string" ? body : JSON.stringify(body));
+}
+
+const STDIN = 0;
+
+function readBody(text: string): Buffer {
+  if (!text.startsWith("@")) return Buffer.from(text);
+  try {
+    return readFileSync(text === "@-" ? STDIN : text.slice(1));
+  } catch (cause) {
+    throw new Error(`the body cannot be read: ${messageOf(cause)}`, { cause });
+  }
+}
+
+/** JSON if it is that; else a form if this sender sends forms. */
+function typeOf(body: Buffer, sample: Sample): string {
+  try {
+    JSON.parse(body.toString("utf8"));
+    return "application/json";
+  } catch {
+    return typeof sample.body === "string" ? "application/x-www-form-urlencoded" : "text/plain";
+  }
+}
+
+function withCredential(draft: Draft, target: Target, at: Date, id: string): Draft {
+  const { endpoint, secrets } = target;
+  const schemes = schemesOf(endpoint);
+  if (schemes !== undefined) {
+    const { scheme, key } = chooseKey(schemes, target);
+    return signDelivery(draft, { scheme, key, at, id, publicUrl: endpoint.public_url });
+  }
+  if (endpoint.auth === "none") return draft;
+  const secret = secrets[0]?.reveal() ?? "";
+  switch (endpoint.auth) {
+    case "bearer":
+      return withHeader(draft, ["Authorization"], `Bearer ${secret}`);
+    case "basic":
+      return withHeader(draft, ["Authorization"], basicOf(endpoint.username, secret));
+    case "api-key":
+      return withHeader(draft, [endpoint.api_key_header], secret);
+    default:
+      return draft;
+  }
+}
+
+export function basicOf(username: string, password: string): string {
+  return `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}`;
+}
+
+/** The first way to sign for which there is a key. Throws what is missing. */
+function chooseKey(schemes: readonly Scheme[], target: Target): { scheme: Scheme; key: Key } {
+  const keys = keysFor(schemes, target.secrets);
+  const at = schemes.findIndex((_, index) => (keys[index] ?? []).length > 0);
+  const scheme = schemes[at];
+  const [key] = keys[at] ?? [];
+  if (scheme === undefined || key === undefined)
+    throw new Error("no secret is known for this endpoint: set it in webhooks.toml, or give --secret");
+  return needsPrivateKey(scheme.algorithm) ? { scheme, key: privateKey(scheme, target) } : { scheme, key };
+}
+
+const HOW_TO_PAIR: Readonly<Record<string, string>> = {
+  ed25519: "openssl genpkey -algorithm ed25519 -out key.pem",
+  "ecdsa-p256": "openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out key.pem",
+};
+
+/** The private half of the endpoint's public key. */
+function privateKey({ algorithm, secret_format }: Scheme, { key, secrets }: Target): Key {
+  if (key === undefined)
+    throw new Error(
+      `this sender signs with a private key (${algorithm}) that only it has. To try the endpoint, make a pair of your own (${HOW_TO_PAIR[algorithm]}) and give --key file:/path/key.pem: the public half to configure as secret is then printed if it is not there`,
+    );
+  const parsed = parsePrivateKey(key.reveal(), algorithm);
+  if (parsed === undefined)
+    throw new Error(
+      `--key is not a private key of ${algorithm}: PEM, PKCS #8 in base64, whsk_… or hex digits`,
+    );
+  const half = publicHalf(parsed, secret_format);
+  if (!secrets.some((secret) => isSameKey(secret, half, algorithm, secret_format)))
+    throw new Error(
+      `--key does not fit the endpoint's secret, so the gateway would answer 401. Its public half is ${half}`,
+    );
+  return parsed;
+}
+
+function isSameKey(
+  secret: Secret,
+  half: string,
+  algorithm: Scheme["algorithm"],
+  format: Scheme["secret_format"],
+) {
+  const scheme: Scheme = { algorithm, ...(format !== undefined && { secret_format: format }) };
+  const [ofSecret, ofHalf] = [secret, { reveal: () => half } as Secret].map(
+    (each) => keysFor([scheme], [each])[0]?.[0],
+  );
+  return derOf(ofSecret) === derOf(ofHalf);
+}
+
+function derOf(key: Key | undefined): string | undefined {
+  return key === undefined || Buffer.isBuffer(key)
+    ? undefined
+    : key.export({ format: "der", type: "spki" }).toString("base64");
+}

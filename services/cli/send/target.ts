@@ -1,0 +1,129 @@
+import { existsSync } from "node:fs";
+import type { EndpointToml } from "../../../shared/config/endpoint-toml.ts";
+import { loadConfig } from "../../../shared/config/load-config.ts";
+import { type Env, secretValue } from "../../../shared/config/secrets.ts";
+import { type WebhooksToml, webhooksToml } from "../../../shared/config/webhooks-toml.ts";
+import type { Secret } from "../../../shared/crypto/secret.ts";
+import { AppError } from "../../../shared/errors/app-error.ts";
+import type { Scheme } from "../../../shared/senders/description.ts";
+import { PRESETS } from "../../../shared/senders/presets.ts";
+import { needsPrivateKey, parsePrivateKey, publicHalf } from "../../../shared/senders/private-key.ts";
+import { whyUnknown } from "../endpoint/unknown-path.ts";
+
+export type SendOptions = {
+  configDir: string;
+  preset?: string;
+  event?: string;
+  body?: string;
+  secret?: string;
+  key?: string;
+  url?: URL;
+  id?: string;
+  header?: [name: string, value: string][];
+  repeat: number;
+  dryRun?: boolean;
+  json?: boolean;
+  quiet?: boolean;
+};
+
+/** Where a delivery goes, and how its sender proves it. */
+export type Target = {
+  readonly url: URL;
+  readonly endpoint: EndpointToml;
+  readonly secrets: readonly Secret[];
+  readonly key: Secret | undefined;
+};
+
+/** Finds what the options leave out in the configuration, which is read only then. */
+export function findTarget(path: string, options: SendOptions, env: Env): Target {
+  const { preset, configDir } = options;
+  const secret = options.secret === undefined ? undefined : readSecret("--secret", options.secret, env);
+  const key = options.key === undefined ? undefined : readSecret("--key", options.key, env);
+  const knowsAll = preset !== undefined && options.url !== undefined && (secret ?? key) !== undefined;
+  const hasConfig = !knowsAll && existsSync(configDir);
+  const webhooks = hasConfig ? loadConfig({ dir: configDir, env, reader: "gateway" }).webhooks : undefined;
+  const url = urlOf(path, options.url ?? addressOf(webhooks));
+  const configured = webhooks?.endpoints.find((each) => each.path === path);
+  if (configured !== undefined && (preset ?? configured.preset) === configured.preset)
+    return {
+      url,
+      endpoint: configured,
+      secrets: secret === undefined ? secretsOf(configured) : [secret],
+      key,
+    };
+  if (preset === undefined) {
+    const why = hasConfig ? whyUnknown(path, webhooks?.endpoints) : `${configDir} does not exist`;
+    throw new Error(`${why}; name the sender with --preset, and its --secret`);
+  }
+  const endpoint = madeUp({ path, preset, url, secret, key });
+  return { url, endpoint, secrets: secretsOf(endpoint), key };
+}
+
+function secretsOf(endpoint: EndpointToml): readonly Secret[] {
+  return ("secret" in endpoint && endpoint.secret) || [];
+}
+
+function readSecret(option: string, text: string, env: Env): Secret {
+  const { data, error } = secretValue(env).safeParse(text);
+  if (data !== undefined) return data;
+  throw new Error(`${option} ${error?.issues[0]?.message ?? "cannot be read"}`);
+}
+
+function addressOf(webhooks: WebhooksToml | undefined): URL {
+  const address = webhooks?.bind_address;
+  if (address === undefined) throw new Error("say where the gateway is: --url http://127.0.0.1:9090");
+  return new URL(`http://${address.replace(/^0\.0\.0\.0:/, "127.0.0.1:").replace(/^\[::\]:/, "[::1]:")}`);
+}
+
+/** The address may be that of the endpoint itself, or of what the gateway is mounted under. */
+function urlOf(path: string, base: URL): URL {
+  const prefix = base.pathname.replace(/\/$/, "");
+  return new URL(prefix.endsWith(path) ? base.href : `${base.origin}${prefix}${path}`);
+}
+
+type MadeUp = {
+  path: string;
+  preset: string;
+  url: URL;
+  secret: Secret | undefined;
+  key: Secret | undefined;
+};
+
+/** The endpoint of a preset that no configuration has, as it would be configured. */
+function madeUp({ path, preset, url, secret, key }: MadeUp): EndpointToml {
+  const { auth, signature, handshakes = [] } = PRESETS[preset]?.endpoint ?? {};
+  const schemes = [signature ?? []].flat();
+  const signsUrl = schemes.some(({ signed = "" }) => signed.includes("{url}"));
+  const asksToken = handshakes.some(({ proof }) => typeof proof === "object" && "verify_token" in proof);
+  const text = secret?.reveal() ?? publicHalfOf(schemes, key);
+  return configuredAs({
+    ...{ path, preset, job_id: 0 },
+    ...(auth === "basic" ? userAndPassword(text) : { secret: text }),
+    ...(signsUrl && { public_url: url.href }),
+    ...(asksToken && { verify_token: "not used" }),
+  });
+}
+
+function userAndPassword(text = ""): { username: string; secret: string } {
+  const [, username, secret] = /^([^:]*):(.*)$/.exec(text) ?? [];
+  if (username !== undefined && secret !== undefined) return { username, secret };
+  throw new Error("the --secret of this sender is its user and password, as user:password");
+}
+
+/** A secret such as env:X has been looked up by now, and is not to be looked up again. */
+function configuredAs({ secret, ...table }: Record<string, unknown> & { secret: string | undefined }) {
+  const env = { POSTERN_SEND_SECRET: secret };
+  const endpoints = [{ ...table, ...(secret !== undefined && { secret: "env:POSTERN_SEND_SECRET" }) }];
+  const { data, error } = webhooksToml(env).safeParse({ endpoints });
+  const [endpoint] = data?.endpoints ?? [];
+  if (endpoint !== undefined) return endpoint;
+  const problems = (error?.issues ?? []).map(({ path, message }) => `${path.slice(2).join(".")} ${message}`);
+  const reason = `no delivery can be made: ${problems.join("; ")}`;
+  throw new AppError("start.config_invalid", { reason });
+}
+
+function publicHalfOf(schemes: readonly Scheme[], key: Secret | undefined): string | undefined {
+  const scheme = schemes.find(({ algorithm }) => needsPrivateKey(algorithm));
+  const parsed = scheme && key && parsePrivateKey(key.reveal(), scheme.algorithm);
+  return parsed && publicHalf(parsed, scheme.secret_format);
+}

@@ -1,0 +1,168 @@
+import {
+  type CallEvent,
+  type EventFilter,
+  type EventOutcome,
+  isWanted,
+  type LeftOut,
+  type Teller,
+} from "../../../shared/events/event.ts";
+import { type Follower, follow } from "../../../shared/events/follow.ts";
+import { TOLD_PER_SECOND } from "../../../shared/events/publish.ts";
+import { EXIT, stopSignal } from "../../../shared/lifecycle/run-service.ts";
+import type { ProgramDeps } from "../program-deps.ts";
+import { duration, jsonLine, plain, toIso } from "../text.ts";
+import { withRedis } from "../with-redis.ts";
+
+export type TailOptions = {
+  configDir: string;
+  endpoint?: string;
+  job?: string;
+  origin?: CallEvent["origin"];
+  outcome?: EventOutcome[];
+  call?: string;
+  json?: boolean;
+};
+
+/**
+ * `postern tail`: what happens to calls in all processes, as it happens. Events go to stdout; what is to be said of the following
+ * itself goes to stderr.
+ */
+export function tail(deps: ProgramDeps, options: TailOptions): Promise<number> {
+  const { endpoint, job, origin, outcome, call } = options;
+  const filter: EventFilter = { endpoint, job, origin, outcomes: outcome, callId: call };
+  const stopped = stopSignal();
+  return withRedis(deps, options, async ({ partition }) => {
+    const view = createView(deps, options, filter);
+    const following = await follow(partition, view.follower);
+    await Promise.race([following.noticed, stopped]);
+    view.begin();
+    await stopped;
+    await following.stop();
+    return EXIT.ok;
+  });
+}
+
+function createView(deps: ProgramDeps, { json }: TailOptions, filter: EventFilter) {
+  const { print, note, terminal } = deps;
+  const { columns } = terminal;
+  const isJson = json === true || columns === undefined;
+  const tellers: Teller[] = [];
+  let hasBegun = false;
+  let saidUnreadable = false;
+  const say = (text: string) => note(`${text}\n`);
+  const show = (line: string) => print(`${line.slice(0, columns)}\n`);
+
+  const follower: Follower = {
+    onEvent(event) {
+      if (!isWanted(event, filter)) return;
+      if (isJson) print(jsonLine({ ...event, at: toIso(event.at) }));
+      else show(toLine(event));
+    },
+    onLeftOut(leftOut, from) {
+      const wanted = Object.entries(leftOut).filter(
+        ([outcome]) => filter.outcomes?.some((each) => each === outcome) ?? true,
+      );
+      if (wanted.length === 0) return;
+      if (isJson) print(jsonLine({ left_out: Object.fromEntries(wanted), from }));
+      else show(leftOutLine(Object.fromEntries(wanted), from));
+    },
+    onTeller(teller) {
+      tellers.push(teller);
+      if (hasBegun) say(`also following: ${nameOf(teller)}`);
+    },
+    onLost: (reason) => say(`Redis is away (${plain(reason)}): what happens now is not shown`),
+    onReturned: () => say("following again"),
+    onUnreadable() {
+      if (!saidUnreadable) say("a process of another release tells what this one cannot read");
+      saidUnreadable = true;
+    },
+  };
+  return {
+    follower,
+    begin(): void {
+      hasBegun = true;
+      say(
+        `following: ${tellers.length === 0 ? "no gateway and no producer runs yet" : tellers.map(nameOf).join(", ")}`,
+      );
+    },
+  };
+}
+
+const SERVICES: Readonly<Record<Teller["service"], string>> = {
+  webhooks: "webhooks gateway",
+  x402: "x402 gateway",
+  producer: "producer",
+};
+
+function nameOf({ service, process }: Teller): string {
+  return `${SERVICES[service]} ${plain(process)}`;
+}
+
+/** `c_` and 32 hex digits. */
+const CALL_ID_CHARS = 34;
+
+/** An event for people, on one line: the time of this machine, outcome, endpoint or job, call, and the rest. */
+function toLine(event: CallEvent): string {
+  const place = placeOf(event);
+  const cells = [
+    timeOf(event.at),
+    event.outcome.padEnd(8),
+    place.padEnd(20),
+    (event.call_id ?? "-").padEnd(CALL_ID_CHARS),
+    detailOf(event),
+  ];
+  return plain(cells.join("  ")).trimEnd();
+}
+
+function placeOf(event: CallEvent): string {
+  if (event.endpoint !== undefined) return event.endpoint;
+  if (event.job !== undefined) return `job ${event.job}`;
+  return ("path" in event ? event.path : undefined) ?? event.origin;
+}
+
+function timeOf(at: number): string {
+  const time = new Date(at);
+  const two = (value: number) => String(value).padStart(2, "0");
+  const clock = [time.getHours(), time.getMinutes(), time.getSeconds()].map(two).join(":");
+  return `${clock}.${String(time.getMilliseconds()).padStart(3, "0")}`;
+}
+
+function detailOf(event: CallEvent): string {
+  switch (event.outcome) {
+    case "accepted":
+      return words([
+        event.endpoint !== undefined && event.job !== undefined && `job ${event.job}`,
+        event.replayed && "known before",
+        event.bytes !== undefined && `${event.bytes} bytes`,
+        event.payer !== undefined && `paid by ${event.payer}`,
+      ]);
+    case "refused":
+      return words([
+        event.code,
+        event.reason,
+        event.times > 1 && `${event.times} times`,
+        event.address !== undefined && `from ${event.address}`,
+      ]);
+    case "injected":
+      return words([`attempt ${event.attempt}`, `${event.end_to_end_ms} ms after it was accepted`]);
+    case "retried":
+      return words([
+        `attempt ${event.attempt}`,
+        event.code,
+        `again in ${duration(Math.max(1000, event.wait_ms))}`,
+        event.reason,
+      ]);
+    case "failed":
+      return words([`attempt ${event.attempt}`, event.code, event.reason]);
+  }
+}
+
+function words(parts: readonly (string | false | undefined)[]): string {
+  return parts.filter((part) => part !== false && part !== undefined && part !== "").join("; ");
+}
+
+function leftOutLine(leftOut: LeftOut, from: Teller): string {
+  const counts = Object.entries(leftOut).map(([outcome, count]) => `${count} ${outcome}`);
+  const bound = `above ${TOLD_PER_SECOND.events} events or ${TOLD_PER_SECOND.bytes / 1024} KiB a second`;
+  return `${"".padEnd(14)}not shown: ${plain(counts.join(", "))} (${nameOf(from)}, ${bound})`;
+}

@@ -1,0 +1,142 @@
+import { connect } from "node:net";
+import { isLoopback } from "../../shared/config/fields.ts";
+import { type Devnet, provideDevnet } from "../../shared/dev/devnet.ts";
+import { freePort } from "../../shared/dev/free-port.ts";
+import type { Part } from "../../shared/dev/process.ts";
+import type { Logger } from "../../shared/log/logger.ts";
+import type { X402Config } from "../../shared/pricing/load-x402-config.ts";
+import type { Ports } from "./ports.ts";
+
+/** The chain that `postern devnet` is. */
+const NETWORK = "eip155:84532";
+/** The path of the second node, on the control port. */
+const SECOND_NODE = "/rpc";
+const BLOCK_TIME_MS = 1000;
+const ANSWER_MS = 2000;
+
+type NamedPorts = { rpc?: number; facilitator?: number; control?: number };
+
+/**
+ * The ports at which an operator's x402.toml expects a devnet: where a token of the devnet's chain has its node and is
+ * settled on this machine. Undefined if it names none.
+ */
+export function namedDevnet(x402: X402Config["x402"]): NamedPorts | undefined {
+  const token = x402?.accepted_tokens.find(({ network }) => network === NETWORK);
+  const facilitator = x402?.facilitators.map(({ url }) => url).find(isHere);
+  if (token === undefined || facilitator === undefined) return undefined;
+  const node = token.rpc_url?.reveal();
+  if (node === undefined) return { facilitator: portOf(facilitator) };
+  if (!isHere(node) || portOf(node) === portOf(facilitator)) return undefined;
+  const place = new URL(node).pathname === SECOND_NODE ? "control" : "rpc";
+  return { facilitator: portOf(facilitator), [place]: portOf(node) };
+}
+
+/** The devnet's servers listen on 127.0.0.1 without TLS. */
+function isHere(url: string): boolean {
+  const { protocol, hostname } = new URL(url);
+  return protocol === "http:" && isLoopback(url) && hostname !== "[::1]";
+}
+
+function portOf(url: string): number {
+  return Number(new URL(url).port || 80);
+}
+
+/** `part` is absent if somebody else runs the devnet. */
+export type DevnetInUse = { part?: Part; devnet: Devnet };
+
+type Options = {
+  /** Where the operator's files expect it; undefined if it may be anywhere. */
+  named: NamedPorts | undefined;
+  ports: Ports;
+  env: NodeJS.ProcessEnv;
+  onLine: (line: string) => void;
+  log: Logger;
+};
+
+/**
+ * A devnet at the ports where it is expected: one that answers there already, else a new one. Undefined, with a warning in
+ * the log, if anvil is not installed, or if something else answers there.
+ */
+export async function useDevnet({
+  named,
+  ports,
+  env,
+  onLine,
+  log,
+}: Options): Promise<DevnetInUse | undefined> {
+  const given = ports.chosen ? {} : (named ?? {});
+  const at = {
+    rpc: given.rpc ?? (await ports.of("rpc")),
+    facilitator: given.facilitator ?? (await ports.of("facilitator")),
+    control: given.control ?? (await besideOf(given.facilitator, ports)),
+  };
+  const taken = await takenOf(Object.values(given));
+  if (taken.length > 0) return await runningAlready(given, taken, log);
+  const devnet = await provideDevnet({ env, ports: at, blockTimeMs: BLOCK_TIME_MS, onLine });
+  if (!("missing" in devnet)) return devnet;
+  log.warn("dev.without_payments", { reason: devnet.missing });
+  return undefined;
+}
+
+/** The control port is the one after the facilitator's, so that another dev finds it. */
+function besideOf(facilitator: number | undefined, ports: Ports): Promise<number> {
+  return facilitator === undefined ? ports.of("control") : freePort(facilitator + 1);
+}
+
+const USUAL_CONTROL = 8547;
+
+/** The devnet that somebody else runs at these ports, as its control port describes it. */
+async function runningAlready(
+  { control, ...given }: NamedPorts,
+  taken: readonly number[],
+  log: Logger,
+): Promise<DevnetInUse | undefined> {
+  const controls = control === undefined ? [USUAL_CONTROL, (given.facilitator ?? 0) + 1] : [control];
+  const described = (await Promise.all(controls.map(describedAt))).find(
+    (devnet) => devnet !== undefined && isAt(devnet, given),
+  );
+  if (described !== undefined) {
+    log.info("dev.devnet_found", { rpc: described.rpcUrl, facilitator: described.facilitatorUrl });
+    return { devnet: described };
+  }
+  const reason = `port ${taken.join(" and ")} of x402.toml is in use, so dev starts no devnet; what answers there is used as it is`;
+  log.warn("dev.devnet_not_started", { reason });
+  return undefined;
+}
+
+function isAt({ rpcUrl, facilitatorUrl }: Devnet, { rpc, facilitator }: NamedPorts): boolean {
+  return (
+    (rpc === undefined || portOf(rpcUrl) === rpc) &&
+    (facilitator === undefined || portOf(facilitatorUrl) === facilitator)
+  );
+}
+
+async function describedAt(control: number): Promise<Devnet | undefined> {
+  try {
+    const answer = await fetch(`http://127.0.0.1:${control}/`, { signal: AbortSignal.timeout(ANSWER_MS) });
+    const devnet = (await answer.json()) as Partial<Devnet>;
+    return devnet.rpcUrl === undefined || devnet.facilitatorUrl === undefined || devnet.payers === undefined
+      ? undefined
+      : (devnet as Devnet);
+  } catch {
+    return undefined;
+  }
+}
+
+async function takenOf(ports: readonly number[]): Promise<number[]> {
+  const answers = await Promise.all(ports.map(isListening));
+  return ports.filter((_, i) => answers[i]);
+}
+
+function isListening(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, "127.0.0.1");
+    const settle = (answer: boolean) => {
+      socket.destroy();
+      resolve(answer);
+    };
+    socket.setTimeout(ANSWER_MS, () => settle(false));
+    socket.once("connect", () => settle(true));
+    socket.once("error", () => settle(false));
+  });
+}

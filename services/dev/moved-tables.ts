@@ -1,0 +1,81 @@
+import type { ConfigTables, Table } from "../../shared/config/config-tables.ts";
+import { isLoopback } from "../../shared/config/fields.ts";
+import type { Devnet } from "../../shared/dev/devnet.ts";
+import type { Checked, Own } from "./own-config.ts";
+import type { Ports } from "./ports.ts";
+
+/** The operator's files with every listener, and the devnet that they name, at the ports that were chosen. */
+export async function movedTables(
+  { tables, checked }: Own,
+  devnet: Devnet | undefined,
+  ports: Ports,
+): Promise<ConfigTables> {
+  const { webhooks, x402, pricing } = tables;
+  return {
+    ...tables,
+    ...(webhooks && {
+      webhooks: {
+        ...webhooks,
+        bind_address: withPort(checked?.webhooks?.bind_address, await ports.of("webhooks")),
+      },
+    }),
+    ...(x402 && checked?.x402 && { x402: moveX402(x402, checked.x402, await ports.of("x402"), devnet) }),
+    ...(pricing && checked?.pricing && { pricing: await movePricing(pricing, checked.pricing, ports) }),
+  };
+}
+
+type X402 = NonNullable<Checked["x402"]>;
+
+function moveX402(table: Table, checked: X402, port: number, devnet: Devnet | undefined): Table {
+  const moved = {
+    ...table,
+    bind_address: withPort(checked.bind_address, port),
+    ...(isLoopback(checked.public_url) && { public_url: urlWithPort(checked.public_url, port) }),
+  };
+  return devnet === undefined ? moved : { ...moved, ...onDevnet(table, checked, devnet) };
+}
+
+/** Every node and facilitator on this machine becomes the devnet's. */
+function onDevnet(
+  table: Table,
+  { accepted_tokens: tokens, job_policies, facilitators }: X402,
+  devnet: Devnet,
+) {
+  const nodes = (rows: unknown, checked: readonly object[]) =>
+    (rows as Table[] | undefined)?.map((row, i) => {
+      const { rpc_url: node } = checked[i] as { rpc_url?: { reveal(): string } };
+      return node !== undefined && isLoopback(node.reveal()) ? { ...row, rpc_url: devnet.rpcUrl } : row;
+    });
+  const urls = facilitators.map(({ url }) => (isLoopback(url) ? devnet.facilitatorUrl : url));
+  const rows = table["facilitators"] as Table[] | undefined;
+  const policies = nodes(table["job_policies"], job_policies);
+  return {
+    accepted_tokens: nodes(table["accepted_tokens"], tokens) ?? [],
+    ...(policies && { job_policies: policies }),
+    ...(rows === undefined
+      ? { facilitator_url: [...new Set(urls)] }
+      : { facilitators: rows.map((row, i) => ({ ...row, url: urls[i] ?? "" })) }),
+  };
+}
+
+async function movePricing(
+  table: Table,
+  { bind_address, http_address }: NonNullable<Checked["pricing"]>,
+  ports: Ports,
+): Promise<Table> {
+  return {
+    ...table,
+    bind_address: withPort(bind_address, await ports.of("pricingGrpc")),
+    ...(http_address !== false && { http_address: withPort(http_address, await ports.of("pricingHttp")) }),
+  };
+}
+
+function withPort(address = "127.0.0.1:0", port: number): string {
+  return address.replace(/\d+$/, String(port));
+}
+
+function urlWithPort(url: string, port: number): string {
+  const moved = new URL(url);
+  moved.port = String(port);
+  return moved.href.replace(/\/$/, "");
+}

@@ -1,0 +1,38 @@
+import { existsSync } from "node:fs";
+import { type ConfigTables, readTables, type Table } from "../../shared/config/config-tables.ts";
+import type { PricingToml } from "../../shared/config/pricing-toml.ts";
+import { loadPricingConfig } from "../../shared/pricing/load-pricing-config.ts";
+import { loadX402Config, type X402Config } from "../../shared/pricing/load-x402-config.ts";
+
+/** The operator's files. */
+export type Own = {
+  tables: ConfigTables;
+  /** What they say, checked. Absent if there is no such directory. */
+  checked?: Checked;
+};
+
+export type Checked = X402Config & {
+  /** Absent without pricing.toml: the pricing engine is off. */
+  pricing: PricingToml | undefined;
+};
+
+/** The operator's files; none if there is no such directory. Throws `start.config_invalid`, which names these files. */
+export function readOwn(dir: string | undefined, env: NodeJS.ProcessEnv): Own {
+  if (dir === undefined || !existsSync(dir)) return { tables: {} };
+  const checked = checkedIn(dir, env);
+  return { tables: readTables(dir), checked };
+}
+
+/** What the files of this directory say. Throws `start.config_invalid`. */
+export function checkedIn(dir: string, env: NodeJS.ProcessEnv): Checked {
+  return { ...loadX402Config({ dir, env }), pricing: loadPricingConfig({ dir, env }).pricing };
+}
+
+/** Whether the operator's files do not say what is served, so that jobs may be sold for a devnet's tokens. */
+export function sellsByItself({ tables: { webhooks, x402, pricing } }: Own): boolean {
+  return webhooks === undefined && x402 === undefined && pricing === undefined;
+}
+
+export function runnerTable({ postern }: ConfigTables): Table {
+  return (postern?.["runner"] ?? {}) as Table;
+}

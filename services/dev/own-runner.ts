@@ -1,0 +1,36 @@
+import type { Table } from "../../shared/config/config-tables.ts";
+import { isLoopback } from "../../shared/config/fields.ts";
+
+/** The port of the reference runner where the operator's files name none. */
+const USUAL_PORT = 8645;
+
+/**
+ * The URL of the operator's own runner: the one of --runner, else `[runner] url` if the reference runner would not be
+ * reached at it. Undefined if dev is to start the reference runner.
+ */
+export function ownRunnerUrl(flag: URL | undefined, runner: Table): string | undefined {
+  if (flag !== undefined) return flag.href.replace(/\/$/, "");
+  const { url, bind_address: address } = runner as { url?: string; bind_address?: string };
+  if (url === undefined || leadsTo(url, address ?? `127.0.0.1:${USUAL_PORT}`)) return undefined;
+  return url;
+}
+
+/** Whether a server at this `host:port` answers requests to the URL. */
+function leadsTo(url: string, address: string): boolean {
+  const [{ protocol, hostname, port, pathname }, bound] = [new URL(url), new URL(`http://${address}`)];
+  if (protocol !== "http:" || pathname !== "/" || port !== bound.port) return false;
+  const boundHere = isLoopback(bound.href) || ["0.0.0.0", "[::]"].includes(bound.hostname);
+  return hostname === bound.hostname || (isLoopback(url) && boundHere);
+}
+
+const PROBE_MS = 2000;
+
+/** Whether anything answers at the runner's URL, whatever it says: a runner need not have a probe. */
+export async function isThere(url: string): Promise<boolean> {
+  try {
+    await fetch(`${url}/livez`, { redirect: "manual", signal: AbortSignal.timeout(PROBE_MS) });
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,57 @@
+import { freePort } from "../../shared/dev/free-port.ts";
+import { AppError } from "../../shared/errors/app-error.ts";
+
+/**
+ * What listens on this machine, in the order of its port from --port-base on, and where it listens without that: 0 is any
+ * port. docs/dev.md has the same table.
+ */
+export const PLACES = {
+  webhooks: { what: "the webhooks gateway", usual: 9090 },
+  x402: { what: "the x402 gateway", usual: 8402 },
+  runner: { what: "the runner", usual: 8645 },
+  webhooksProbes: { what: "the webhooks gateway's probes", usual: 0 },
+  producerProbes: { what: "the producer's probes", usual: 0 },
+  x402Probes: { what: "the x402 gateway's probes", usual: 0 },
+  pricingProbes: { what: "the pricing engine's probes", usual: 0 },
+  pricingHttp: { what: "the pricing engine over HTTP", usual: 8404 },
+  pricingGrpc: { what: "the pricing engine over gRPC", usual: 50_051 },
+  rpc: { what: "the chain", usual: 8545 },
+  facilitator: { what: "the facilitator", usual: 8546 },
+  control: { what: "the devnet's control port", usual: 8547 },
+  redis: { what: "Redis", usual: 0 },
+} as const;
+
+type Place = keyof typeof PLACES;
+
+const ORDER = Object.keys(PLACES);
+
+export type Ports = {
+  /** Whether the user has said where everything listens. */
+  readonly chosen: boolean;
+  /**
+   * The port of this place. With a base exactly that one: throws `start.address_unavailable` if it is taken. Else the usual
+   * one, or another that is free; 0 where nobody asks for a certain one.
+   */
+  of(place: Place): Promise<number>;
+};
+
+export function createPorts(base: number | undefined): Ports {
+  if (base === undefined) return { chosen: false, of: usualOrFree };
+  return {
+    chosen: true,
+    async of(place) {
+      const port = base + ORDER.indexOf(place);
+      if ((await freePort(port)) === port) return port;
+      const reason = [
+        `127.0.0.1:${port} is in use, and --port-base ${base} wants it for ${PLACES[place].what}:`,
+        `choose another base (ports up to base+${ORDER.length - 1} are used), or end what listens there`,
+      ].join(" ");
+      throw new AppError("start.address_unavailable", { reason });
+    },
+  };
+}
+
+async function usualOrFree(place: Place): Promise<number> {
+  const { usual } = PLACES[place];
+  return usual === 0 ? 0 : freePort(usual);
+}

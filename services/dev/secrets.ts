@@ -1,0 +1,68 @@
+import { existsSync, linkSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { readToml, toToml } from "../../shared/config/config-tables.ts";
+import { type DevSecrets, newDevSecrets } from "../../shared/dev/config.ts";
+import { AppError, messageOf } from "../../shared/errors/app-error.ts";
+import type { Logger } from "../../shared/log/logger.ts";
+
+const HEAD = `# What postern dev made up in this folder, so that it is the same at the next start. Delete the file for new secrets.
+# They are for this machine only.
+`;
+
+/**
+ * Gives the secrets that dev makes up, which are kept in `.postern/dev-secrets.toml` of this folder from the first time that
+ * they are asked for. `.postern` ignores itself in git. If they cannot be kept, a warning says so. Throws
+ * `start.config_invalid` if the file is not what was written there.
+ */
+export function keptSecrets(folder: string, log: Logger): () => DevSecrets {
+  let secrets: DevSecrets | undefined;
+  return () => {
+    secrets ??= readOrMake(folder, log);
+    return secrets;
+  };
+}
+
+function readOrMake(folder: string, log: Logger): DevSecrets {
+  const home = join(folder, ".postern");
+  const file = join(home, "dev-secrets.toml");
+  if (existsSync(file)) return read(file);
+  const secrets = newDevSecrets();
+  try {
+    mkdirSync(home, { recursive: true, mode: 0o700 });
+    writeFileSync(join(home, ".gitignore"), "*\n");
+    return create(file, secrets);
+  } catch (error) {
+    if (error instanceof AppError) throw error;
+    log.warn("dev.secrets_not_kept", { reason: `${messageOf(error)}; the next start makes other secrets` });
+    return secrets;
+  }
+}
+
+/** Whole or not at all. If another dev of this folder was quicker, its secrets count. */
+function create(file: string, secrets: DevSecrets): DevSecrets {
+  const draft = `${file}.${process.pid}`;
+  writeFileSync(draft, `${HEAD}\n${toToml(secrets)}`, { mode: 0o600 });
+  try {
+    linkSync(draft, file);
+    return secrets;
+  } catch (error) {
+    if (!existsSync(file)) throw error;
+    return read(file);
+  } finally {
+    rmSync(draft, { force: true });
+  }
+}
+
+function read(file: string): DevSecrets {
+  const expected = newDevSecrets();
+  try {
+    const table = readToml(file);
+    const names = Object.keys(expected) as (keyof DevSecrets)[];
+    const wrong = names.filter((name) => !/^[0-9a-f]{64}$/.test(String(table[name])));
+    if (wrong.length > 0) throw new Error(`${wrong.join(", ")}: not 64 hex digits`);
+    return table as DevSecrets;
+  } catch (cause) {
+    const reason = `${file}: ${messageOf(cause)}; delete the file, and postern dev makes new secrets`;
+    throw new AppError("start.config_invalid", { reason, cause });
+  }
+}

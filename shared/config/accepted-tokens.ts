@@ -1,0 +1,37 @@
+import { z } from "zod";
+import { openConfigDir } from "./config-dir.ts";
+import { isTable } from "./fields.ts";
+import type { Env } from "./secrets.ts";
+import { type AcceptedToken, acceptedToken, withTokenDefaults } from "./x402-toml.ts";
+
+/** What a command wants of the accepted tokens: what they are, their chains, or their rates too. */
+export type TokenUse = "names" | "chains" | "rates";
+
+/**
+ * The accepted tokens of x402.toml, for a command, and of them only the credentials that it uses. A rate that is not wanted is
+ * "1". Undefined without the file. Throws `start.config_invalid`.
+ */
+export function loadAcceptedTokens(
+  { dir, env }: { dir: string; env: Env },
+  use: TokenUse,
+): readonly AcceptedToken[] | undefined {
+  const files = openConfigDir(dir);
+  if (!files.has("x402.toml")) return undefined;
+  const schema = z.object({
+    accepted_tokens: z.array(acceptedToken(env)).min(1, "needs at least one token"),
+  });
+  const narrowed = (table: unknown) => narrowedTo(use, withTokenDefaults(table));
+  return files.checked(files.read({ name: "x402.toml", schema, narrowed })).accepted_tokens;
+}
+
+function narrowedTo(use: TokenUse, table: unknown): unknown {
+  if (!isTable(table) || !Array.isArray(table["accepted_tokens"])) return table;
+  return { ...table, accepted_tokens: table["accepted_tokens"].map((token) => narrowedToken(use, token)) };
+}
+
+function narrowedToken(use: TokenUse, token: unknown): unknown {
+  if (!isTable(token) || use === "rates") return token;
+  const { rpc_url, ...rest } = token;
+  const chain = use === "chains" && rpc_url !== undefined ? { rpc_url } : {};
+  return { ...rest, ...chain, rate_per_native_unit: "1" };
+}

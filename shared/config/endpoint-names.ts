@@ -1,0 +1,33 @@
+import { PRESETS } from "../senders/presets.ts";
+import { openConfigDir } from "./config-dir.ts";
+import { isTable } from "./fields.ts";
+
+export type NamedEndpoint = {
+  path: string;
+  /** Whether a handshake brings its secret (`postern endpoint open`). */
+  takesSecret: boolean;
+};
+
+/**
+ * The endpoints of webhooks.toml, for a command that needs to know which there are: nothing is checked, and no secret is read.
+ * Undefined without the file. Throws `start.config_invalid` if it is no TOML.
+ */
+export function loadEndpointNames(dir: string): readonly NamedEndpoint[] | undefined {
+  const files = openConfigDir(dir);
+  if (!files.has("webhooks.toml")) return undefined;
+  const table = files.checked(files.table("webhooks.toml"));
+  const endpoints = isTable(table) && Array.isArray(table["endpoints"]) ? table["endpoints"] : [];
+  return endpoints.filter(isTable).flatMap(({ path, preset, handshakes }) => {
+    if (typeof path !== "string") return [];
+    const described =
+      typeof preset === "string" && Object.hasOwn(PRESETS, preset) ? PRESETS[preset] : undefined;
+    return [{ path, takesSecret: bringSecret(handshakes ?? described?.endpoint.handshakes) }];
+  });
+}
+
+function bringSecret(handshakes: unknown): boolean {
+  if (!Array.isArray(handshakes)) return false;
+  return handshakes.some(
+    (each) => isTable(each) && isTable(each["proof"]) && "secret_header" in each["proof"],
+  );
+}

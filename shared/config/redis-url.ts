@@ -1,0 +1,52 @@
+import { type Env, secretValue } from "./secrets.ts";
+
+/** The URL of a Redis, which may hold its password. */
+export function redisUrl(env: Env) {
+  return secretValue(env).superRefine((url, context) => {
+    const problem = redisUrlProblem(url.reveal());
+    if (problem !== undefined) context.addIssue(problem);
+  });
+}
+
+/** What is wrong with the URL of a Redis, in words that hold nothing of it; undefined if it can be used. */
+export function redisUrlProblem(text: string): string | undefined {
+  const rest = /^rediss?:\/\/(.*)$/s.exec(text)?.[1];
+  if (rest === undefined) return "must be a redis:// or rediss:// URL";
+  // The last @ ends the password for a person, and the first of the others for a parser.
+  const credentials = rest.slice(0, Math.max(0, rest.lastIndexOf("@")));
+  const sign = /[/?#]/.exec(credentials)?.[0];
+  if (sign !== undefined)
+    return `has a ${sign} before its last @: in a user or a password it is written ${encodeURIComponent(sign)}`;
+  if (!URL.canParse(text)) return whyNoUrl(rest.slice(rest.lastIndexOf("@") + 1));
+  return partProblem(new URL(text));
+}
+
+function partProblem({ username, password, hostname, port, pathname, hash }: URL): string | undefined {
+  if (hostname === "") return "names no host";
+  if (port === "0") return PORT;
+  if (!/^\/?\d{0,5}$/.test(pathname))
+    return "names a database that is no number, as redis://127.0.0.1:6379/0 does";
+  if (hash !== "") return "ends with a # and more, which no URL of a Redis has";
+  return [username, password].every(isDecodable)
+    ? undefined
+    : "has a % in its user or password that begins no escape: a % itself is written %25";
+}
+
+const PORT = "has a port that is no number from 1 to 65535";
+
+function whyNoUrl(place: string): string {
+  const authority = /^[^/?#]*/.exec(place)?.[0] ?? "";
+  const port = /:([^:\]]*)$/.exec(authority)?.[1];
+  if (authority === "" || authority.startsWith(":")) return "names no host";
+  if (port !== undefined && !(/^\d+$/.test(port) && Number(port) <= 65_535)) return PORT;
+  return "has a host that is none";
+}
+
+function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,69 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { AppError } from "../errors/app-error.ts";
+import { didYouMean } from "../text/near.ts";
+import { FAILPOINTS, type Failpoint } from "./failpoint.ts";
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+/** What a process logs: this and what is worse. */
+const LOG_LEVELS = ["info", "warn", "error", "silent"] as const;
+type LogLevel = (typeof LOG_LEVELS)[number];
+
+/** The variables that the program reads by their names. The configuration names others. */
+const KNOWN = [
+  "POSTERN_CONFIG_DIR",
+  "POSTERN_SERVICE_ID",
+  "POSTERN_LOG_LEVEL",
+  "POSTERN_PAYER_KEY",
+  "POSTERN_FAILPOINT",
+  "POSTERN_NO_INSTALL",
+];
+
+/** Throws `start.config_invalid` for a level that is none. */
+export function logLevelOf(env: Env): LogLevel {
+  return wordIn(env, "POSTERN_LOG_LEVEL", LOG_LEVELS) ?? "info";
+}
+
+/** Where a process is to die, for tests. Throws `start.config_invalid` for a failpoint that is none. */
+export function failpointOf(env: Env): Failpoint | undefined {
+  return wordIn(env, "POSTERN_FAILPOINT", FAILPOINTS);
+}
+
+/** An empty variable is as one that is not set: that is what many tools make of an absent one. */
+function wordIn<Word extends string>(env: Env, name: string, words: readonly Word[]): Word | undefined {
+  const text = env[name];
+  if (text === undefined || text === "") return undefined;
+  const word = words.find((each) => each === text);
+  if (word !== undefined) return word;
+  const hint = didYouMean(text, words, (each) => JSON.stringify(each));
+  const list = words.map((each) => JSON.stringify(each)).join(", ");
+  throw new AppError("start.config_invalid", { reason: `${name}: must be one of ${list}${hint}` });
+}
+
+/** Kubernetes sets these for each service beside a pod, also for one that is named postern. */
+const OF_KUBERNETES = /_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT(?:_\d+_(?:TCP|UDP|SCTP)(?:_\w+)?)?)$/;
+
+/**
+ * A warning for each variable that begins as ours do and that nothing reads: neither the program nor a file in `dir`. Without a
+ * directory only the program's own are known, so only what looks like a misspelt one of them is warned of.
+ */
+export function environmentWarnings(env: Env, dir: string | undefined): string[] {
+  const ours = Object.keys(env).filter((name) => name.startsWith("POSTERN_") && !OF_KUBERNETES.test(name));
+  const unknown = ours.filter((name) => !KNOWN.includes(name));
+  if (unknown.length === 0) return [];
+  const named = variablesNamedIn(dir);
+  return unknown
+    .filter((name) => !named.has(name))
+    .map((name) => ({ name, hint: didYouMean(name, [...KNOWN, ...named]) }))
+    .filter(({ hint }) => dir !== undefined || hint !== "")
+    .map(({ name, hint }) => `${name}: nothing reads this variable${hint}`);
+}
+
+/** Also in files that other processes read, and in comments: one variable too few is warned of rather than one too many. */
+function variablesNamedIn(dir: string | undefined): Set<string> {
+  if (dir === undefined || !existsSync(dir)) return new Set();
+  const files = readdirSync(dir).filter((name) => name.endsWith(".toml"));
+  const texts = files.map((name) => readFileSync(join(dir, name), "utf8"));
+  return new Set(texts.flatMap((text) => [...text.matchAll(/env:(\w+)/g)].map(([, name = ""]) => name)));
+}

@@ -1,0 +1,126 @@
+import { describe, expect, test } from "vitest";
+import { devToken } from "../../../shared/dev/config.ts";
+import { usePostern } from "../../fixtures/postern.ts";
+import { useRedis } from "../../fixtures/redis.ts";
+
+/* What a command needs of the configuration: the files and the secrets that it uses, and no others. */
+
+const redis = useRedis();
+const ADDRESS = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
+const ABSENT = "env:POSTERN_NOT_SET_HERE";
+
+/** Files whose secrets are all in variables that are not set, except where Redis is. */
+const postern = usePostern(() => ({
+  postern: {
+    redis: { url: redis.url },
+    runner: { secret: ABSENT, redis: { url: ABSENT } },
+    runners: { reports: { url: "http://127.0.0.1:1", secret: ABSENT } },
+    jobs: { "1/1": { runner: "reports" } },
+  },
+  webhooks: {
+    endpoints: [
+      { path: "/hooks/github", job_id: 1, preset: "github", secret: ABSENT },
+      { path: "/hooks/asana", job_id: 1, auth: "bearer", secret: ABSENT },
+    ],
+  },
+  x402: {
+    public_url: "https://jobs.example.com",
+    facilitators: [{ url: "https://facilitator.example.com", headers: { Authorization: ABSENT } }],
+    quote_secret: ABSENT,
+    accepted_tokens: [
+      devToken({ network: "eip155:84532", token: ADDRESS, seller: ADDRESS, rpcUrl: "http://127.0.0.1:1" }),
+      {
+        ...devToken({ network: "eip155:1", token: ADDRESS, seller: ADDRESS, rpcUrl: ABSENT }),
+        rate_per_native_unit: { source: "http_json", url: ABSENT, pointer: "/a", headers: {} },
+      },
+    ],
+  },
+  job_pricing: { "1": { "1": "no price" } },
+  pricing: { key: ABSENT, domain: { chain_id: 1, verifying_contract: ADDRESS } },
+}));
+
+test.each([
+  "status --json",
+  "failed list",
+  "failed replay --all",
+  "failed discard --all --dry-run --reason test",
+  "jobs list",
+  "rejected list",
+  "rejected list --path /hooks/github",
+  "payments list",
+  "payments refund-list",
+  "payments reconcile --all",
+])("postern %s needs no secret but that of Redis", async (line) => {
+  const ran = await postern.run(line.split(" "));
+  expect(ran).toMatchObject({ code: 0, stderr: expect.not.stringContaining("not set") });
+});
+
+test("postern jobs pause and resume need no secret but that of Redis", async () => {
+  expect(await postern.run(["jobs", "pause", "1/1", "--reason", "a test"])).toMatchObject({ code: 0 });
+  expect(await postern.run(["jobs", "resume", "1/1"])).toMatchObject({ code: 0 });
+});
+
+test.each(["rates", "payments audit --network eip155:1 --from-block 1", "payments refund-check"])(
+  "postern %s asks for the credentials of chains or rates that it reads, and for no others",
+  async (line) => {
+    const { code, stderr } = await postern.run(line.split(" "));
+    const lines = stderr.trimEnd().split("\n");
+    expect([code, lines]).toEqual([
+      3,
+      expect.arrayContaining([expect.stringMatching(/accepted_tokens\[1\]/)]),
+    ]);
+    for (const each of lines) expect(each).toMatch(/x402\.toml:\d+: accepted_tokens\[1\]/);
+  },
+);
+
+test("postern endpoint open finds its endpoint without a secret, and says so of an unknown one", async () => {
+  const none = await postern.run(["endpoint", "open", "/hooks/github"]);
+  expect(none).toMatchObject({ code: 2, stderr: expect.stringContaining("gives no secret in a handshake") });
+  const unknown = await postern.run(["endpoint", "open", "/hooks/gihtub"]);
+  expect(unknown.stderr).toBe("error: no endpoint has the path /hooks/gihtub; did you mean /hooks/github?\n");
+});
+
+test("postern check-config names every secret that is missing, whichever process needs it", async () => {
+  const { code, stderr } = await postern.run(["check-config"]);
+  expect(code).toBe(3);
+  expect(stderr.match(/POSTERN_NOT_SET_HERE, which is not set/g)).toHaveLength(10);
+});
+
+describe("a service", () => {
+  test.each([
+    ["producer", /postern\.toml:\d+: runner\.secret: names .*\n.*runners\.reports\.secret: names .*$/],
+    ["runner", /postern\.toml:\d+: runner\.secret: names .*\n.*runner\.redis\.url: names .*$/],
+    [
+      "webhooks",
+      /^\S+webhooks\.toml:\d+: endpoint \/hooks\/github: secret: [^\n]*\n\S+webhooks\.toml:\d+: endpoint \/hooks\/asana: secret: [^\n]*$/,
+    ],
+    [
+      "pricing",
+      /^\S+pricing\.toml:\d+: key: names [^\n]*\n\S+job_pricing\.toml:\d+: 1\.1: must be whole wei[^\n]*$/,
+    ],
+  ])("of the kind %s asks for its own secrets, and for no others", async (service, problems) => {
+    const { code, stdout } = await postern.run([service]);
+    const failed = stdout.split("\n").find((line) => line.includes("service.failed")) ?? "{}";
+    expect([code, JSON.parse(failed)]).toEqual([
+      3,
+      expect.objectContaining({ reason: expect.stringMatching(problems) }),
+    ]);
+  });
+});
+
+test.each([[["status"]], [["webhooks"]], [["check-config"]]])(
+  "postern %s with POSTERN_LOG_LEVEL=verbose exits with 3 and names the levels",
+  async (args) => {
+    const { code, stdout, stderr } = await postern.run(args, { env: { POSTERN_LOG_LEVEL: "verbose" } });
+    const problem = 'POSTERN_LOG_LEVEL: must be one of "info", "warn", "error", "silent"';
+    const said = args[0] === "webhooks" ? stdout.replaceAll('\\"', '"') : stderr;
+    expect([code, said]).toEqual([3, expect.stringContaining(problem)]);
+  },
+);
+
+test("a variable that nothing reads is warned of, by a command and by a service", async () => {
+  const env = { POSTERN_LOGLEVEL: "warn" };
+  const warning = "POSTERN_LOGLEVEL: nothing reads this variable; did you mean POSTERN_LOG_LEVEL?";
+  expect((await postern.run(["failed", "list"], { env })).stderr).toContain(`warning: ${warning}\n`);
+  expect((await postern.run(["producer"], { env })).stdout).toContain(`"warning":"${warning}"`);
+});

@@ -1,0 +1,230 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { leavesOf } from "../../../services/cli/output-options.ts";
+import { buildProgram } from "../../../services/cli/program.ts";
+import type { Surroundings } from "../../../services/cli/program-deps.ts";
+import { useFailedCalls } from "../../fixtures/failed-calls.ts";
+import { jsonLines, problemOf, usePostern } from "../../fixtures/postern.ts";
+import { HAS_SCREENS, useScreen } from "../../fixtures/screen.ts";
+import { runHere } from "./run-here.ts";
+
+const fixture = useFailedCalls();
+const postern = usePostern(() => ({
+  postern: { redis: { url: fixture.redis.url } },
+  webhooks: { endpoints: [{ path: "/a", job_id: 1, auth: "none" }] },
+}));
+const runOnScreen = useScreen(postern);
+
+const ID = `c_${"0".repeat(32)}`;
+const REASON = ["--reason", "a test"];
+
+/** Words with which each command of the table is complete. What it names is not there. */
+const COMMANDS: Record<string, readonly string[]> = {
+  "failed list": [],
+  "failed show": [ID],
+  "failed replay": ["--all"],
+  "failed discard": ["--all", "--yes", ...REASON],
+  "jobs list": [],
+  "jobs pause": ["7/1", ...REASON],
+  "jobs resume": ["7/1"],
+  "rejected list": [],
+  "rejected show": ["r_0000"],
+  "endpoint open": ["/nowhere"],
+  "endpoint close": ["/nowhere"],
+  "payments list": [],
+  "payments show": [ID],
+  "payments reconcile": [ID],
+  "payments resolve": [ID, "--void", ...REASON],
+  "payments refund-list": [],
+  "payments refund-check": [],
+  "payments refund-withdraw": [ID, ...REASON],
+  "payments audit": ["--from-block", "1"],
+  "payments spent-elsewhere": [],
+  pay: ["http://127.0.0.1:1/x402/jobs/1/1"],
+  quote: ["http://127.0.0.1:1", "1", "1", "--requester", `0x${"1".repeat(40)}`, "--difficulty", "1"],
+  rates: [],
+  status: [],
+  "check-config": [],
+  send: ["/nowhere", "--preset", "github", "--secret", "a secret", "--url", "http://127.0.0.1:1"],
+};
+const NAMES = Object.keys(COMMANDS);
+const wordsOf = (name: string): string[] => [...name.split(" "), ...(COMMANDS[name] ?? [])];
+
+/** What reads no configuration. */
+const UNCONFIGURED = ["pay", "quote", "send"];
+const configuredBy = (dir: string, name: string): string[] =>
+  UNCONFIGURED.includes(name) ? [] : ["--config-dir", dir];
+
+/** What runs until it is told to stop, or asks. */
+const SERVICES = ["tail", "init", "webhooks", "x402", "pricing", "producer", "runner", "devnet"];
+
+function leaves(): [name: string, options: string[]][] {
+  const program = buildProgram({ version: "0", env: {} } as Surroundings);
+  return leavesOf(program).map((command) => {
+    const parent = command.parent === program ? "" : `${command.parent?.name()} `;
+    return [parent + command.name(), command.options.map(({ long }) => long ?? "")];
+  });
+}
+
+test("every command of the table has --json and --quiet, except dev", () => {
+  const table = leaves();
+  for (const [name, options] of table) {
+    if (name === "dev") continue;
+    expect([name, options]).toEqual([name, expect.arrayContaining(["--json", "--quiet"])]);
+  }
+  expect(table.map(([name]) => name).toSorted()).toEqual([...SERVICES, "dev", ...NAMES].toSorted());
+});
+
+test.each(NAMES)(
+  "`postern %s --json` ends a wrong command line with 2 and one problem object",
+  async (name) => {
+    const ran = await runHere([...wordsOf(name), "--json", "--nope"]);
+    expect(ran).toMatchObject({ code: 2, stdout: "" });
+    expect(JSON.parse(ran.stderr)).toMatchObject({
+      type: "urn:postern:problem:command.invalid",
+      code: "command.invalid",
+      detail: expect.stringMatching(/^unknown option '--nope'/),
+      exit_code: 2,
+    });
+  },
+);
+
+test.each(NAMES.filter((name) => name !== "quote" && name !== "send"))(
+  "`postern %s --json` ends a configuration that is not there with 3 and one problem object",
+  async (name) => {
+    const ran = await runHere([...wordsOf(name), ...configuredBy("/nowhere", name), "--json"]);
+    expect(ran.code).toBe(3);
+    expect(JSON.parse(ran.stderr)).toMatchObject({ code: "start.config_invalid", exit_code: 3 });
+  },
+);
+
+test("`postern quote --json` tells in one problem object that there is no engine", async () => {
+  const ran = await runHere([...wordsOf("quote"), "--json"]);
+  expect([ran.code, problemOf(ran)["code"]]).toEqual([1, "command.failed"]);
+});
+
+const NEEDS_MORE = [
+  "pay",
+  "quote",
+  "rates",
+  "payments audit",
+  "payments refund-check",
+  "payments spent-elsewhere",
+];
+const ON_REDIS = NAMES.filter((name) => !NEEDS_MORE.includes(name));
+
+test("each command prints JSON alone on stdout with --json, and a problem object exactly if its code is not 0", async () => {
+  for (const name of ON_REDIS) {
+    const ran = await runHere([...wordsOf(name), ...configuredBy(postern.configDir, name), "--json"]);
+    for (const line of jsonLines(ran)) expect([name, typeof line]).toEqual([name, "object"]);
+    if (ran.code === 0) expect([name, ran.stderr]).not.toEqual([name, expect.stringContaining('"type"')]);
+    else expect([name, problemOf(ran)]).toMatchObject([name, { exit_code: ran.code }]);
+  }
+});
+
+test("each command that finds nothing prints nothing with --quiet, and only problems on stderr", async () => {
+  for (const name of ON_REDIS) {
+    const ran = await runHere([...wordsOf(name), ...configuredBy(postern.configDir, name), "--quiet"]);
+    expect([name, ran.stdout]).toEqual([name, ""]);
+    expect([name, ran.stderr === ""]).toEqual([name, ran.code === 0]);
+  }
+});
+
+test("a list with --quiet has its rows and nothing else", async () => {
+  const [id = ""] = await fixture.fail([{}]);
+  const ran = await postern.run(["failed", "list", "--quiet"]);
+  expect(ran).toMatchObject({ code: 0, stderr: "" });
+  expect(ran.stdout).toMatch(new RegExp(`^${id} .*\n$`));
+});
+
+/** The members that docs/configuration.md gives for a command. */
+function documentedOf(name: string): string[] {
+  const page = readFileSync(new URL("../../../docs/configuration.md", import.meta.url), "utf8");
+  const rows = page.split("\n").filter((line) => /^\| `[a-z]/.test(line));
+  const row = rows.find((line) => line.split("|")[1]?.includes(`\`${name}\``)) ?? "";
+  return [...(row.split("|")[3] ?? "").matchAll(/`([a-z_0-9]+)`/g)].map(([, member = ""]) => member);
+}
+
+test("docs/configuration.md has a row for the JSON of each command", () => {
+  for (const name of NAMES.filter((each) => each !== "quote"))
+    expect([name, documentedOf(name).length > 0]).toEqual([name, true]);
+});
+
+test("each command's JSON has the members that docs/configuration.md gives, and no others", async () => {
+  const [id = ""] = await fixture.fail([{}]);
+  const runs: [name: string, words: string[]][] = [
+    ["failed list", []],
+    ["jobs list", []],
+    ["status", []],
+    ["check-config", []],
+    ["jobs pause", ["7/1", ...REASON]],
+    ["jobs list", []],
+    ["jobs resume", ["7/1"]],
+    ["failed replay", [id]],
+  ];
+  for (const [name, words] of runs) {
+    const ran = await runHere([
+      ...name.split(" "),
+      ...words,
+      ...configuredBy(postern.configDir, name),
+      "--json",
+    ]);
+    expect([name, ran.code, jsonLines(ran).length]).toEqual([name, 0, 1]);
+    const members = jsonLines(ran).flatMap((line) => Object.keys(line));
+    expect([name, members.filter((member) => !documentedOf(name).includes(member))]).toEqual([name, []]);
+  }
+});
+
+test("what was changed is one JSON object for each thing, with --json", async () => {
+  const paused = await postern.run(["jobs", "pause", "7/1", "7/2", ...REASON, "--json"]);
+  expect(jsonLines(paused)).toEqual([
+    { job: "7/1", state: "paused", changed: true },
+    { job: "7/2", state: "paused", changed: true },
+  ]);
+  const again = await postern.run(["jobs", "pause", "7/1", ...REASON, "--json"]);
+  expect(jsonLines(again)).toEqual([{ job: "7/1", state: "paused", changed: false }]);
+  expect(problemOf(again)).toMatchObject({ code: "command.failed", exit_code: 1 });
+  expect(problemOf(again)["detail"]).toMatch(/^7\/1 is already paused since .*: a test$/);
+  const resumed = await postern.run(["jobs", "resume", "7/1", "7/2", "--json"]);
+  expect(jsonLines(resumed)).toMatchObject([{ job: "7/1", state: "resumed", changed: true }, {}]);
+});
+
+test("`postern check-config --json` tells what is wrong, and otherwise what each service has to do", async () => {
+  const well = await postern.run(["check-config", "--json"]);
+  expect(jsonLines(well)).toEqual([
+    {
+      config_dir: postern.configDir,
+      ...{ valid: true, problems: [], warnings: expect.any(Array) },
+      services: { webhooks: { endpoints: 1 }, x402: null, pricing: null, runner: { own_redis: false } },
+    },
+  ]);
+  postern.configure({ webhooks: { endpoints: [{ path: "a", job_id: 1, auth: "none" }] } });
+  const wrong = await postern.run(["check-config", "--json"]);
+  expect(wrong.code).toBe(3);
+  expect(jsonLines(wrong)).toMatchObject([{ valid: false, services: null }]);
+  expect(jsonLines(wrong)[0]?.["problems"]).toEqual([expect.stringContaining("webhooks.toml:2: endpoint")]);
+  expect(problemOf(wrong)).toMatchObject({ code: "start.config_invalid" });
+});
+
+test("Redis that is away is a problem of its own code with --json", async () => {
+  postern.configure({ postern: { redis: { url: "redis://127.0.0.1:1" } } });
+  const ran = await postern.run(["status", "--json"]);
+  expect([ran.code, ran.stdout]).toEqual([1, ""]);
+  expect(problemOf(ran)).toMatchObject({ code: "queue.unavailable", exit_code: 1 });
+});
+
+test("a service with --quiet logs warnings, and no information", async () => {
+  postern.configure({ postern: { redis: { url: "redis://127.0.0.1:1" }, runner: { timeout_ms: 300 } } });
+  const producer = postern.start(["producer", "--ops-address", "127.0.0.1:0", "--quiet"]);
+  await producer.waitForEvent("redis.lost");
+  expect(producer.events().filter(({ level }) => level === "info")).toEqual([]);
+});
+
+test.runIf(HAS_SCREENS)("a service logs readable lines on a screen, and JSON lines with --json", async () => {
+  postern.configure({ webhooks: { endpoints: [] } });
+  const readable = await runOnScreen(["webhooks"], { columns: 80, env: { NO_COLOR: "1" } });
+  expect(readable).toMatchObject({ code: 3, shown: expect.stringContaining("service.failed") });
+  expect(readable.shown).not.toMatch(/^\{/m);
+  const { shown } = await runOnScreen(["webhooks", "--json"], { columns: 80 });
+  expect(jsonLines({ stdout: shown })).toContainEqual(expect.objectContaining({ event: "service.failed" }));
+});

@@ -1,0 +1,129 @@
+import { stripVTControlCharacters } from "node:util";
+import stringWidth from "string-width";
+import { beforeEach, describe, expect, test } from "vitest";
+import { useFailedCalls } from "../../fixtures/failed-calls.ts";
+import { usePostern } from "../../fixtures/postern.ts";
+import { keys } from "../../fixtures/redis.ts";
+import { HAS_SCREENS, useScreen } from "../../fixtures/screen.ts";
+
+const fixture = useFailedCalls();
+const postern = usePostern(() => ({ postern: { redis: { url: fixture.redis.url } } }));
+const runOnScreen = useScreen(postern);
+
+/** What a terminal obeys instead of showing it, line ends apart. */
+const CONTROL = /(?!\n)\p{Cc}/u;
+const DETAIL =
+  "the amount is not a number 金額が数字ではありません, and so nothing was booked: try again with digits";
+
+let ids: string[];
+beforeEach(async () => {
+  ids = await fixture.fail([{ path: "/a" }, { path: `/${"long-".repeat(12)}path` }]);
+  for (const id of ids) {
+    const problem = JSON.stringify({
+      type: "urn:x:amount",
+      title: "Bad amount",
+      status: 422,
+      detail: `\x1b[2J${DETAIL}`,
+    });
+    const hostile = `runner.refused: 422 ${problem}\x1b]0;owned\x07\x9b31m`;
+    await fixture.redis.client.hset(keys.inQueue("webhook/7/1", id), "failedReason", hostile);
+  }
+});
+
+describe.runIf(HAS_SCREENS)("on a screen", () => {
+  test.each([50, 80, 120, 200])(
+    "at %i columns no line of `failed list` is wider, each id is whole, and no escape of a stranger is there",
+    async (columns) => {
+      const { code, shown: text } = await runOnScreen(["failed", "list"], {
+        columns,
+        env: { NO_COLOR: "1" },
+      });
+      expect(code).toBe(0);
+      expect(text).not.toMatch(CONTROL);
+      for (const line of text.split("\n")) expect([line, stringWidth(line) <= columns]).toEqual([line, true]);
+      for (const id of ids) expect(text).toContain(id);
+      expect(text).toContain("2 of 2 failed calls match");
+    },
+  );
+
+  test("COLUMNS says how wide the screen is, and wins over what the terminal says", async () => {
+    const { shown } = await runOnScreen(["failed", "list"], {
+      columns: 200,
+      env: { COLUMNS: "60", NO_COLOR: "1" },
+    });
+    for (const line of shown.split("\n")) expect(stringWidth(line)).toBeLessThanOrEqual(60);
+  });
+
+  test("words of outcome have colours, and with NO_COLOR nothing has", async () => {
+    const coloured = await runOnScreen(["failed", "list"], { columns: 120 });
+    expect(coloured.shown).toContain("\x1b[31mrunner.refused\x1b[39m");
+    const plain = await runOnScreen(["failed", "list"], { columns: 120, env: { NO_COLOR: "1" } });
+    expect(plain.shown).not.toContain("\x1b");
+    expect(plain.shown).toBe(stripVTControlCharacters(coloured.shown));
+  });
+
+  test("every table fits a screen of 60 columns without a row", async () => {
+    for (const line of ["jobs list", "rejected list", "payments list", "payments refund-list", "status"]) {
+      const { code, shown } = await runOnScreen(line.split(" "), { columns: 60 });
+      expect([line, code]).toEqual([line, 0]);
+      for (const row of stripVTControlCharacters(shown).split("\n"))
+        if (!row.startsWith("redis: ")) expect([line, row, row.length <= 60]).toEqual([line, row, true]);
+    }
+  });
+
+  test("a replay draws a bar over itself and then says in a line what was done, with no line of a log", async () => {
+    await fixture.fail(Array.from({ length: 5 }, () => ({ path: "/bar" })));
+    const ran = await runOnScreen(["failed", "replay", "--endpoint", "/bar"], {
+      columns: 80,
+      env: { NO_COLOR: "1" },
+    });
+    expect(ran.code).toBe(0);
+    expect(ran.shown.replaceAll("\r\x1b[K", "|")).toMatch(
+      /\|\[#{30}\] 100 % 5\/5 \d+\/s\|replayed 5 of 5 calls\n$/,
+    );
+    expect(ran.shown).not.toContain('"event"');
+  });
+
+  test("a body that would control the terminal is not printed to one, and is printed elsewhere", async () => {
+    const [id = ""] = await fixture.fail([{ body: Buffer.from("a\x1b[31mb"), path: "/escape" }]);
+    const args = ["failed", "show", id, "--body-only"];
+    const ran = await runOnScreen(args, { columns: 80, env: { NO_COLOR: "1" } });
+    expect(ran).toMatchObject({ code: 1, shown: expect.stringContaining("write it to a file") });
+    expect(ran.shown).not.toContain("\x1b");
+    expect((await postern.run(args)).stdout).toBe("a\x1b[31mb");
+  });
+});
+
+test("in a pipe nothing is cut, nothing has colours, and the detail of a problem document stands for it", async () => {
+  const { stdout } = await postern.run(["failed", "list", "--endpoint", "/a"], { env: { COLUMNS: "60" } });
+  expect(stdout).toContain(`  runner.refused    422  [2J${DETAIL}\n`);
+  expect(stdout).not.toContain('{"type"');
+  expect(stdout).not.toMatch(CONTROL);
+});
+
+test("FORCE_COLOR colours a pipe too, and 0 takes the colours away", async () => {
+  const list = ["failed", "list", "--endpoint", "/a"];
+  expect((await postern.run(list, { env: { FORCE_COLOR: "1" } })).stdout).toContain("\x1b[31m");
+  expect((await postern.run(list, { env: { FORCE_COLOR: "0" } })).stdout).not.toContain("\x1b");
+});
+
+test("JSON holds what a stranger wrote as escapes, which no terminal obeys", async () => {
+  const { stdout } = await postern.run(["failed", "list", "--endpoint", "/a", "--json"]);
+  expect(stdout).not.toMatch(CONTROL);
+  expect(JSON.parse(stdout)).toMatchObject({ reason: expect.stringContaining("\x1b]0;owned\x07\x9b31m") });
+});
+
+test("a long replay in a pipe tells each tenth of it in a line", async () => {
+  await fixture.fail(Array.from({ length: 120 }, () => ({ path: "/long" })));
+  const ran = await postern.run(["failed", "replay", "--endpoint", "/long"]);
+  expect(ran.stdout).toBe("replayed 120 of 120 calls\n");
+  const lines = ran.stderr.trimEnd().split("\n");
+  expect(lines.length).toBeLessThanOrEqual(9);
+  for (const line of lines) expect(line).toMatch(/^replayed \d+ of 120 calls \([1-9]0 %\)$/);
+});
+
+test("a long replay with --quiet says nothing, and its exit code tells", async () => {
+  await fixture.fail(Array.from({ length: 120 }, () => ({ path: "/quiet" })));
+  const quiet = await postern.run(["failed", "replay", "--endpoint", "/quiet", "--quiet"]);
+  expect(quiet).toMatchObject({ code: 0, stdout: "", stderr: "" });
+});

@@ -1,0 +1,90 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import type { ConfigTables } from "../../../../shared/config/config-tables.ts";
+import { PRESETS } from "../../../../shared/senders/presets.ts";
+import { SAMPLES } from "../../../../shared/senders/samples.ts";
+import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
+import { described, endpointFor } from "../../../fixtures/senders/endpoints.ts";
+import type { Sender } from "../../../fixtures/senders/sender.ts";
+import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
+import { runHere } from "../run-here.ts";
+
+const webhooks = useWebhooks();
+let gateway: TestWebhooks;
+const pathOf = (sender: Sender) => `/s/${described.indexOf(sender)}`;
+
+/** Forms of a preset that only a configuration can tell, and senders that sign another URL than they send to. */
+const isConfigured = ({ name, publicUrl }: Sender) =>
+  publicUrl !== undefined ||
+  [
+    "alertmanager (basic)",
+    "tradingview (secret in the body)",
+    "buildkite (token)",
+    "grafana (with a timestamp header)",
+  ].includes(name);
+const senders = described.filter((sender) => !isConfigured(sender));
+const configured = described.filter(isConfigured);
+
+const endpointOf = (sender: Sender) => endpointFor(sender, pathOf(sender), [sender.key("new").configured]);
+
+const postern = usePostern(() => ({
+  postern: { redis: { url: "redis://127.0.0.1:1" } },
+  webhooks: { endpoints: configured.map(endpointOf) } as ConfigTables["webhooks"] & object,
+}));
+
+beforeAll(async () => {
+  const endpoints = described.map(endpointOf);
+  gateway = await webhooks.start({ endpoints, webhooks: { refusals_per_minute: 1000 } });
+});
+
+const successOf = ({ preset }: Sender) => PRESETS[preset]?.endpoint.answer?.status ?? 202;
+
+/** `postern send` as the command line has it; the gateway itself is not asked for anything. */
+async function sendAs(sender: Sender, ...more: string[]) {
+  const { configured, signing } = sender.key("new");
+  const key = configured === signing ? [] : ["--key", "env:KEY"];
+  const args = ["send", pathOf(sender), "--preset", sender.preset, "--secret", "env:SECRET", ...key];
+  const url = ["--url", `http://${gateway.address}`];
+  const ran = await runHere([...args, ...url, "--json", ...more], { SECRET: configured, KEY: signing });
+  const [line] = jsonLines(ran);
+  return { ...ran, status: (line?.["answer"] as { status?: number } | undefined)?.status };
+}
+
+test("every preset has a sample", () => {
+  expect(Object.keys(SAMPLES).sort()).toEqual(Object.keys(PRESETS).sort());
+});
+
+describe.each(senders.map((sender) => [sender.name, sender] as const))("%s", (_name, sender) => {
+  test("is signed so that the gateway accepts it", async () => {
+    const { status, stderr, stdout } = await sendAs(sender);
+    expect([status, stderr]).toEqual([successOf(sender), ""]);
+    expect(stdout).not.toContain(sender.key("new").signing);
+    const call = await webhooks.onlyCall();
+    const { delivery_id, event_type } = PRESETS[sender.preset]?.endpoint ?? {};
+    if (delivery_id !== undefined) expect(call.metadata["X-WEBHOOK-DELIVERY-ID"]).toBeDefined();
+    if (event_type !== undefined) expect(call.metadata["X-WEBHOOK-EVENT"]).toBeDefined();
+  });
+
+  if (!sender.bodyUnbound)
+    test("is refused if a byte of it is changed after it was signed", async () => {
+      const { stdout } = await sendAs(sender, "--dry-run");
+      const { request } = jsonLines({ stdout })[0] as {
+        request: { url: string; headers: Record<string, string>; body: string };
+      };
+      const url = `http://${gateway.address}${new URL(request.url).pathname}`;
+      const body = request.body.replace(/[a-z](?=[^a-z]*$)/, "Z");
+      expect(body).not.toBe(request.body);
+      const answer = await fetch(url, { method: "POST", headers: request.headers, body });
+      expect(answer.status).toBe(401);
+    });
+});
+
+test.each(configured.map((sender) => [sender.name, sender] as const))(
+  "%s is signed as its endpoint is configured, so that the gateway accepts it",
+  async (_name, sender) => {
+    const args = ["send", pathOf(sender), "--config-dir", postern.configDir, "--json"];
+    const ran = await runHere([...args, "--url", `http://${gateway.address}`]);
+    expect(ran.stderr).toBe("");
+    expect(jsonLines(ran)[0]).toMatchObject({ answer: { status: successOf(sender) } });
+    await webhooks.onlyCall();
+  },
+);

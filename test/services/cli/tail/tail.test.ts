@@ -1,0 +1,147 @@
+import { beforeEach, expect, test } from "vitest";
+import { NotNow, Refused } from "../../../../services/producer/producer.ts";
+import { eventually } from "../../../../shared/dev/wait.ts";
+import { LEASE_MS } from "../../../../shared/events/follow.ts";
+import { usePostern } from "../../../fixtures/postern.ts";
+import { useProducer } from "../../../fixtures/producer.ts";
+import { keys, useRedis } from "../../../fixtures/redis.ts";
+import { useWebhooks } from "../../../fixtures/webhooks.ts";
+import { send } from "../../../support/http.ts";
+
+const redis = useRedis();
+const webhooks = useWebhooks({ redis });
+const producers = useProducer({ redis });
+const postern = usePostern(() => ({ postern: { redis: { url: redis.url } } }));
+
+const ENDPOINTS = [
+  { path: "/a", job_id: 1, auth: "none" },
+  { path: "/b", job_id: 2, auth: "bearer", secret: "the secret of b" },
+];
+
+let address: string;
+beforeEach(async () => {
+  ({ address } = await webhooks.start({ endpoints: ENDPOINTS }));
+});
+
+type Line = Record<string, unknown>;
+
+/** A real `postern tail` that follows. */
+async function tail(...args: string[]) {
+  const said: string[] = [];
+  const lines: Line[] = [];
+  const running = postern.start(["tail", ...args], {
+    onLine(line) {
+      said.push(line);
+      if (line.startsWith("{")) lines.push(JSON.parse(line) as Line);
+    },
+  });
+  await eventually("it follows", () => said.some((line) => line.startsWith("following: ")));
+  return {
+    running,
+    said,
+    lines,
+    saw: (wanted: Line) =>
+      eventually(`it shows ${JSON.stringify(wanted)}`, () =>
+        lines.some((line) => Object.entries(wanted).every(([key, value]) => line[key] === value)),
+      ),
+  };
+}
+
+const published = async (): Promise<number> => {
+  const stats = await redis.client.info("commandstats");
+  return Number(/cmdstat_publish:calls=(\d+)/.exec(stats)?.[1] ?? 0);
+};
+
+test("postern tail shows a webhook that is accepted and then injected, and says whom it follows", async () => {
+  producers.start({ inject: async () => {} });
+  const { said, saw } = await tail();
+  expect(said.join("\n")).toMatch(/following: .*webhooks gateway .*:\d+/);
+  const answer = await send(address, { path: "/a", body: "the body" });
+  const { call_id } = answer.json<{ call_id: string }>();
+  await saw({ outcome: "accepted", endpoint: "/a", job: "7/1", call_id, bytes: 8, origin: "webhook" });
+  await saw({ outcome: "injected", endpoint: "/a", job: "7/1", call_id, attempt: 1 });
+  expect(said.join("\n")).not.toContain("the body");
+});
+
+test("postern tail shows the attempts that fail, and the call that is given up", async () => {
+  let tries = 0;
+  producers.start({
+    inject: async () => {
+      tries += 1;
+      throw tries === 1 ? new NotNow("not yet", 10) : new Refused("never");
+    },
+  });
+  const { saw } = await tail();
+  const { call_id } = (await send(address, { path: "/a", body: "x" })).json<{ call_id: string }>();
+  await saw({ outcome: "retried", call_id, code: "runner.busy", reason: "not yet", endpoint: "/a" });
+  await saw({ outcome: "failed", call_id, code: "runner.refused", reason: "never", endpoint: "/a" });
+});
+
+test("postern tail shows a refused webhook with its code and reason, and never the credential", async () => {
+  const { said, saw } = await tail();
+  const headers = { authorization: "Bearer a stranger's guess" };
+  await send(address, { path: "/b", headers, body: "stranger's body" });
+  await saw({ outcome: "refused", endpoint: "/b", code: "webhook.credential_rejected", reason: "mismatch" });
+  await send(address, { path: "/B", body: "x" });
+  await saw({ outcome: "refused", code: "request.not_found", path: "/B" });
+  expect(said.join("\n")).not.toMatch(/guess|stranger's body/);
+});
+
+test.each([
+  ["--endpoint", "/a"],
+  ["--job", "7/1"],
+  ["--outcome", "accepted,failed"],
+])("postern tail %s %s leaves all others out", async (option, value) => {
+  const { lines, saw } = await tail(option, value);
+  await send(address, { path: "/b", body: "x" });
+  await send(address, { path: "/a", body: "x" });
+  await saw({ outcome: "accepted", endpoint: "/a" });
+  expect(lines).toHaveLength(1);
+});
+
+test("postern tail --call follows one call alone", async () => {
+  const first = (await send(address, { path: "/a", body: "1" })).json<{ call_id: string }>();
+  await send(address, { path: "/a", body: "2" });
+  const { lines, saw } = await tail("--call", first.call_id);
+  producers.start({ inject: async () => {} });
+  await saw({ outcome: "injected", call_id: first.call_id });
+  await eventually("both are injected", async () => (await webhooks.waiting()).length === 0);
+  expect(new Set(lines.map(({ call_id }) => call_id))).toEqual(new Set([first.call_id]));
+});
+
+test("postern tail --origin x402 shows no webhook", async () => {
+  const { lines } = await tail("--origin", "x402");
+  const all = await tail();
+  await send(address, { path: "/a", body: "x" });
+  await all.saw({ outcome: "accepted" });
+  expect(lines).toEqual([]);
+});
+
+test("while nobody follows nothing is published, and after a Ctrl-C nobody does", async () => {
+  const before = await published();
+  await send(address, { path: "/a", body: "x" });
+  await webhooks.onlyCall();
+  expect(await published()).toBe(before);
+
+  const { running } = await tail();
+  await running.kill("SIGINT");
+  expect(await redis.client.exists(keys.followed)).toBe(0);
+});
+
+test("the lease of a tail that is killed ends by itself", async () => {
+  const { running } = await tail();
+  await running.kill("SIGKILL");
+  const leftMs = await redis.client.pttl(keys.followed);
+  expect(leftMs).toBeGreaterThan(0);
+  expect(leftMs).toBeLessThanOrEqual(LEASE_MS);
+});
+
+test("a flood of refusals is told by its count, in few messages", async () => {
+  const { lines } = await tail("--outcome", "refused");
+  const before = await published();
+  const flood = Array.from({ length: 500 }, () => send(address, { path: "/b", body: "x" }));
+  await Promise.all(flood);
+  const told = () => lines.reduce((sum, line) => sum + Number(line["times"]), 0);
+  await eventually("all are counted", () => told() === 500);
+  expect((await published()) - before).toBeLessThan(60);
+});

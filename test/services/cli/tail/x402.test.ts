@@ -1,0 +1,27 @@
+import { expect, test } from "vitest";
+import { eventually } from "../../../../shared/dev/wait.ts";
+import { usePostern } from "../../../fixtures/postern.ts";
+import { useX402 } from "../../../fixtures/x402.ts";
+
+const fixture = useX402();
+const postern = usePostern(() => ({ postern: { redis: { url: fixture.redis.url } } }));
+
+test("postern tail shows a payment that is accepted, and one that is refused with its code", async () => {
+  const x402 = await fixture.gateway();
+  const lines: string[] = [];
+  postern.start(["tail", "--origin", "x402"], { onLine: (line) => void lines.push(line) });
+  await eventually("it follows", () => lines.some((line) => /^following: .*x402 gateway/.test(line)));
+
+  const payment = await x402.pay({ payer: fixture.payer });
+  const { call_id } = (await x402.post(payment)).json<{ call_id: string }>();
+  expect((await x402.post({ "PAYMENT-SIGNATURE": "AAAA" })).status).toBe(402);
+
+  const events = () =>
+    lines.filter((line) => line.startsWith("{")).map((line) => JSON.parse(line) as Record<string, unknown>);
+  await eventually("both are shown", () => events().length === 2);
+  expect(events()).toMatchObject([
+    { outcome: "accepted", origin: "x402", call_id, job: "1/7", replayed: false },
+    { outcome: "refused", origin: "x402", code: "payment.malformed", job: "1/7", times: 1 },
+  ]);
+  expect(lines.join("\n")).not.toContain(String(payment["PAYMENT-SIGNATURE"]));
+});

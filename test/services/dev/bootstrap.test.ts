@@ -1,0 +1,84 @@
+import { spawnSync } from "node:child_process";
+import { cpSync, mkdirSync, readFileSync, statSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { beforeEach, expect, test } from "vitest";
+import { tempDir } from "../../support/temp-dir.ts";
+
+const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
+const SOURCE = "services/cli/main.ts";
+
+/** A clone of the project whose program is a few lines, so that it is built in a moment. */
+let clone: string;
+beforeEach(() => {
+  clone = join(tempDir(), "clone");
+  for (const file of ["package.json", "package-lock.json", "tsconfig.json", "tsconfig.build.json"])
+    cpSync(join(ROOT, file), join(clone, file));
+  for (const file of ["bootstrap.mjs", "build.mjs"])
+    cpSync(join(ROOT, "services/dev", file), join(clone, "services/dev", file));
+  symlinkSync(join(ROOT, "node_modules"), join(clone, "node_modules"));
+  mkdirSync(join(clone, "shared"));
+  mkdirSync(join(clone, "services/cli"));
+  mkdirSync(join(clone, "docs"));
+  write(SOURCE, saying("first"));
+});
+
+const saying = (text: string) => `console.log("${text} in", process.cwd(), process.argv.slice(2).join());\n`;
+
+function write(file: string, text: string): void {
+  writeFileSync(join(clone, file), text);
+}
+
+/** What `npm run postern` says, and whether it built for that. */
+function run({ args = ["x"], from = clone }: { args?: string[]; from?: string } = {}) {
+  const npm = ["run", "--silent", "postern", "--", ...args];
+  const { stdout, stderr } = spawnSync("npm", npm, { cwd: from, encoding: "utf8" });
+  return { says: stdout.trim(), builds: stderr.includes("Building") };
+}
+
+test("npm run postern builds once, and not again while the sources are the same", () => {
+  const says = `first in ${clone} x`;
+  expect([run(), run(), run()]).toEqual([
+    { says, builds: true },
+    { says, builds: false },
+    { says, builds: false },
+  ]);
+});
+
+test("a source with other content is built, also if its size and its time are those of before", () => {
+  run();
+  const { atime, mtime } = statSync(join(clone, SOURCE));
+  write(SOURCE, saying("other"));
+  utimesSync(join(clone, SOURCE), atime, mtime);
+  expect(run()).toEqual({ says: `other in ${clone} x`, builds: true });
+});
+
+test("a source that a checkout brings back is built, although it was built before", () => {
+  run();
+  write(SOURCE, saying("other"));
+  run();
+  write(SOURCE, saying("first"));
+  expect(run()).toEqual({ says: `first in ${clone} x`, builds: true });
+});
+
+test("a new source is built, and so is everything after another compiler or other settings", () => {
+  run();
+  write("shared/new.ts", "export const added = 1;\n");
+  expect(run().builds).toBe(true);
+  for (const file of ["package-lock.json", "tsconfig.build.json"]) {
+    write(file, `${readFileSync(join(clone, file), "utf8")}\n`);
+    expect([file, run().builds]).toEqual([file, true]);
+  }
+  expect(run().builds).toBe(false);
+});
+
+test("what something else has built is not run in place of the sources", () => {
+  run();
+  write("dist/services/cli/main.js", 'console.log("stale");\n');
+  expect(run()).toEqual({ says: `first in ${clone} x`, builds: true });
+});
+
+test("npm run postern runs where the user is, so that relative paths are from there", () => {
+  const from = join(clone, "docs");
+  expect(run({ from, args: ["--config-dir", "mine"] }).says).toBe(`first in ${from} --config-dir,mine`);
+});

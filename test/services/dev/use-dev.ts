@@ -1,0 +1,60 @@
+import { freePort } from "../../../shared/dev/free-port.ts";
+import type { PosternProcess } from "../../../shared/dev/process.ts";
+import type { Postern } from "../../fixtures/postern.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+
+/** What dev says once everything is ready. */
+export type Ready = {
+  webhooks: string;
+  runner: string;
+  ownRunner?: { answers: boolean; secret?: string };
+  redis: string;
+  probes: Record<string, string>;
+  endpoints: { path: string; curl: string }[];
+  x402?: string;
+  devnet?: { rpc: string; facilitator: string; control: string };
+  pricing?: { grpc: string; http: string };
+  jobs: { name?: string; url: string; price: string; schema?: string; pay?: string }[];
+};
+
+/** Starts dev in a folder of its own, unless `cwd` names one. */
+export function startDev(
+  postern: Postern,
+  args: readonly string[] = [],
+  options: Parameters<Postern["start"]>[1] = {},
+): PosternProcess {
+  return postern.start(["dev", ...args], { cwd: tempDir(), lastSignal: "SIGTERM", ...options });
+}
+
+/** Options that keep it apart from whoever else starts one with the usual ports. */
+export async function apart(): Promise<string[]> {
+  return ["--port-base", String(await freeBase())];
+}
+
+/** The first of so many ports in a row that are free now. */
+export async function freeBase(count = 13): Promise<number> {
+  for (;;) {
+    const base = await freePort();
+    const ports = Array.from({ length: count }, (_, i) => base + i);
+    const free = await Promise.all(ports.map(async (port) => (await freePort(port)) === port));
+    if (free.every(Boolean)) return base;
+  }
+}
+
+export async function readyOf(dev: PosternProcess): Promise<Ready> {
+  return (await dev.waitForEvent("dev.ready")) as unknown as Ready;
+}
+
+/** The process ids of the parts, from the lines dev passes on. */
+export function partPids(dev: PosternProcess): Record<string, number> {
+  const started = dev.events("service.started");
+  return Object.fromEntries(started.map(({ service, pid }) => [String(service), Number(pid)]));
+}
+
+/** Buys the job with a payer of the devnet; the outcome that `postern pay` tells. */
+export async function buy(postern: Postern, { url, pay = "" }: Ready["jobs"][number]): Promise<unknown> {
+  const [, payer = ""] = /POSTERN_PAYER_KEY=(0x\w+)/.exec(pay) ?? [];
+  const env = { POSTERN_PAYER_KEY: payer };
+  const { stdout } = await postern.run(["pay", url, "--body", "hi", "--json"], { env });
+  return JSON.parse(stdout).outcome;
+}

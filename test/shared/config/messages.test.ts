@@ -1,0 +1,202 @@
+import { expect, test } from "vitest";
+import { loadConfig } from "../../../shared/config/load-config.ts";
+import { loadX402Config } from "../../../shared/pricing/load-x402-config.ts";
+import { dirWith, type Files, filledExample, placedProblemsOf } from "./files.ts";
+
+/* What an operator reads of a mistake, to the letter. */
+
+const said = (files: Files) => placedProblemsOf(() => loadConfig({ dir: dirWith(files), env: {} }));
+const endpoint = (...lines: string[]) => ["[[endpoints]]", ...lines, ""].join("\n");
+const open = (path: string) => endpoint(`path = "${path}"`, "job_id = 1", 'auth = "none"');
+
+test("a problem of an endpoint names the file, the line and the endpoint by its path", () => {
+  const webhooks = [
+    'bind_address = "127.0.0.1:9090"\n',
+    open("/hooks/a"),
+    endpoint('path = "/hooks/acme"', "job_id = 1", 'auth = "bearer"'),
+    endpoint(
+      'path = "/hooks/b"',
+      "",
+      'secret = ["a secret of the test", ""]',
+      'auth = "bearer"',
+      "job_id = -1",
+    ),
+  ].join("\n");
+  expect(said({ "webhooks.toml": webhooks })).toEqual([
+    "webhooks.toml:8: endpoint /hooks/acme: secret: is missing",
+    "webhooks.toml:16: endpoint /hooks/b: secret[1]: is empty",
+    "webhooks.toml:18: endpoint /hooks/b: job_id: must be at least 0",
+  ]);
+});
+
+test("an endpoint whose path is none is told by what stands there, and one without a path by its place", () => {
+  const toml =
+    endpoint('path = "hooks"', "job_id = 1", 'auth = "none"') + endpoint("job_id = 1", 'auth = "none"');
+  expect(said({ "webhooks.toml": toml })).toEqual([
+    'webhooks.toml:2: endpoint "hooks": path: must start with /',
+    "webhooks.toml:5: endpoints[1].path: is missing",
+  ]);
+});
+
+test("a path that two endpoints have is told with the lines of both", () => {
+  expect(said({ "webhooks.toml": `${open("/a")}${open("/b")}${open("/a")}` })).toEqual([
+    "webhooks.toml:10: endpoint /a: path: is also the path of another endpoint (line 2)",
+  ]);
+});
+
+test.each([
+  ["postern.toml", "[redis]\nurll = 1", "2: redis.urll: unknown key; did you mean url?"],
+  ["postern.toml", "drain_sec = 1", "1: drain_sec: unknown key; did you mean drain_secs?"],
+  ["postern.toml", "[limit]\nx = 1", "1: limit: unknown key; did you mean limits?"],
+  [
+    "postern.toml",
+    "[producer]\nbackoff.baseMs = 1",
+    "2: producer.backoff.baseMs: unknown key; did you mean base_ms?",
+  ],
+  [
+    "postern.toml",
+    '[jobs."7/1"]\nconcurency = 1',
+    "2: jobs.7/1.concurency: unknown key; did you mean concurrency?",
+  ],
+  ["postern.toml", "something = 1", "1: something: unknown key"],
+  [
+    "postern.toml",
+    '[redis]\ndurability = "Strict"',
+    '2: redis.durability: must be "strict" or "relaxed"; did you mean "strict"?',
+  ],
+  [
+    "postern.toml",
+    '[http]\ntrusted_proxies = ["10.0.0.1"]\nforwarded_header = "X-Forward-For"',
+    '3: http.forwarded_header: must be "X-Forwarded-For" or "Forwarded"; did you mean "X-Forwarded-For"?',
+  ],
+])("a wrong key or value of %s is told with the one that was meant: %s", (file, toml, problem) => {
+  expect(said({ [file]: toml })).toEqual([`${file}:${problem}`]);
+});
+
+test.each([
+  ['auth = "none"\nsecert = "x"', 5, "secert: unknown key; did you mean secret?"],
+  ['auth = "none"\nsecret = "x"', 5, 'secret: is not used with auth = "none"'],
+  ['auth = "none"\nforward-headers = []', 5, "forward-headers: unknown key; did you mean forward_headers?"],
+  [
+    'auth = "api_key"',
+    4,
+    'auth: must be "none", "bearer", "basic", "api-key", "token", "hmac-sha256" or "signature"; did you mean "api-key"?',
+  ],
+  ['auth = "none"\nmethods = ["Post"]', 5, 'methods[0]: must be "POST" or "PUT"; did you mean "POST"?'],
+  ['preset = "gihtub"', 4, 'preset: knows no sender "gihtub": did you mean github?'],
+  ['preset = "GitHub"', 4, 'preset: knows no sender "GitHub": did you mean github?'],
+  [
+    'auth = "none"\nencoded_bodies = "decoded"',
+    5,
+    'encoded_bodies: must be "refuse" or "decode"; did you mean "decode"?',
+  ],
+  [
+    'auth = "signature"\nsecret = "0123456789abcdef"\n[endpoints.signature]\nheader = "X-S"\nalgorithm = "hmac-sha-256"',
+    8,
+    'signature.algorithm: must be "hmac-sha1", "hmac-sha256", "hmac-sha512", "sha256", "keccak-256", "ed25519", "ecdsa-p256" or "equal"; did you mean "hmac-sha256"?',
+  ],
+] as [string, number, string][])(
+  "the mistake in an endpoint is told to the letter: %j",
+  (lines, line, problem) => {
+    const toml = `[[endpoints]]\npath = "/hooks/a"\njob_id = 1\n${lines}\n`;
+    expect(said({ "webhooks.toml": toml })).toContain(`webhooks.toml:${line}: endpoint /hooks/a: ${problem}`);
+  },
+);
+
+test("a preset whose key is misspelt is told with the key that was meant", () => {
+  expect(said({ "webhooks.toml": endpoint('path = "/a"', "job_id = 1", 'prest = "github"') })).toEqual([
+    "webhooks.toml:1: endpoint /a: preset: is missing, and so is auth: name one of them",
+    "webhooks.toml:4: endpoint /a: prest: unknown key; did you mean preset?",
+  ]);
+});
+
+test.each([
+  ["/hooks/:id", ":id"],
+  ["/hooks/*", "*"],
+  ["/hooks/{id}", "{"],
+  ["/hooks/(a|b)", "("],
+  ["/hooks/<id>", "<"],
+  ["/hooks/[id]", "["],
+])("the path %s is refused with a word on patterns", (path, pattern) => {
+  expect(said({ "webhooks.toml": open(path) })).toEqual([
+    `webhooks.toml:2: endpoint ${path}: path: holds the pattern ${pattern}, but paths are matched exactly: give each path an endpoint of its own, or choose the job with route_by`,
+  ]);
+});
+
+test("a path may hold a colon that begins no name, and a percent escape", () => {
+  for (const path of ["/hooks/a:b", "/hooks/12:30", "/a/:1", "/a%20b", "/~x/@y;z=1"])
+    expect(said({ "webhooks.toml": open(path) })).toEqual([]);
+});
+
+test("a file that is no TOML is told with the line", () => {
+  expect(said({ "postern.toml": "a = 1\nb = = 2" })).toEqual([
+    "postern.toml:2: Invalid TOML document: invalid value",
+  ]);
+});
+
+test("a misspelt file is told with the one that was meant", () => {
+  const [problem] = said({ "webhook.toml": "" });
+  expect(problem).toMatch(
+    /^webhook\.toml: is not a file of Postern \(known: .*\); did you mean webhooks\.toml\?$/,
+  );
+});
+
+test.each([
+  ['network = "eip155:8453"', 'network = "base"', '"eip155:8453"; did you mean "eip155:8453"?'],
+  ['network = "eip155:84532"', 'network = "base-sepola"', '"eip155:8453"; did you mean "eip155:84532"?'],
+  ['network = "eip155:8453"', 'network = "8453"', '"eip155:8453"; did you mean "eip155:8453"?'],
+])(
+  "a network of x402.toml that is written otherwise is told with its form: %s for %s",
+  (right, wrong, end) => {
+    const example = filledExample("x402.toml");
+    const line = example.slice(0, example.indexOf(right)).split("\n").length;
+    const files = {
+      "x402.toml": example.replace(right, wrong),
+      "job_pricing.toml": filledExample("job_pricing.toml"),
+    };
+    expect(placedProblemsOf(() => loadX402Config({ dir: dirWith(files), env: {} }))).toEqual([
+      expect.stringMatching(
+        new RegExp(
+          `^x402\\.toml:${line}: accepted_tokens\\[\\d\\]\\.network: must be "eip155:" and a chain id, in decimal, as ${end.replace("?", "\\?")}$`,
+        ),
+      ),
+    ]);
+  },
+);
+
+test.each([
+  [
+    'invocation_mode = "disabled"',
+    'invocation_mode = "disable"',
+    'must be "public_paid", "disabled" or "restricted_paid"; did you mean "disabled"?',
+  ],
+  [
+    'auth_mode = "payer_is_caller"',
+    'auth_mode = "payer-is-caller"',
+    'must be "payer_is_caller" or "delegated_caller_signature"; did you mean "payer_is_caller"?',
+  ],
+  [
+    'settlement_proof = "receipt"',
+    'settlement_proof = "reciept"',
+    'must be "receipt" or "facilitator"; did you mean "receipt"?',
+  ],
+  [
+    'transfer_method = "eip3009"',
+    'transfer_method = "eip-3009"',
+    'must be "eip3009" or "permit2"; did you mean "eip3009"?',
+  ],
+  [
+    'default_invocation_mode = "public_paid"',
+    'default_invocation_mode = "public"',
+    'must be "public_paid" or "disabled"; did you mean "public_paid"?',
+  ],
+])("a closed set of x402.toml tells what was meant: %s for %s", (right, wrong, problem) => {
+  const example = filledExample("x402.toml");
+  const line = example.slice(0, example.indexOf(right)).split("\n").length;
+  const files = {
+    "x402.toml": example.replace(right, wrong),
+    "job_pricing.toml": filledExample("job_pricing.toml"),
+  };
+  const [first] = placedProblemsOf(() => loadX402Config({ dir: dirWith(files), env: {} }));
+  expect(first).toMatch(new RegExp(`^x402\\.toml:${line}: [\\w.[\\]]+: ${problem.replace("?", "\\?")}$`));
+});
