@@ -3,9 +3,16 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { usePostern } from "../fixtures/postern.ts";
+import { useRedis } from "../fixtures/redis.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
+const redis = useRedis();
+const postern = usePostern(() => ({
+  postern: { redis: { url: redis.url } },
+  webhooks: { endpoints: [{ path: "/a", job_id: 1, auth: "none" }] },
+}));
 const built = (file: string): string => join(root, "dist", file);
 
 /** The packages that a Node process with these arguments loads, seen by a hook on Node's own resolution. */
@@ -83,4 +90,23 @@ test.each(["webhooks-gateway", "producer", "runner"])("the process of the %s loa
   const loaded = packagesLoadedByImporting(built(`services/${service}/main.js`));
   expect(loaded).toContain("ioredis");
   expect(loaded).not.toContain("viem");
+});
+
+test("postern webhooks starts where neither viem nor any x402 package is installed", async () => {
+  const dir = tempDir();
+  const preload = join(dir, "preload.mjs");
+  writeFileSync(
+    join(dir, "hook.mjs"),
+    `export async function resolve(name, context, next) {
+      if (/^(viem|ox|@x402\\/)/.test(name)) throw new Error(name + " is not installed");
+      return next(name, context);
+    }\n`,
+  );
+  writeFileSync(
+    preload,
+    `import { register } from "node:module";\nregister(new URL("hook.mjs", import.meta.url));\n`,
+  );
+  const anywhere = ["--bind-address", "127.0.0.1:0", "--ops-address", "127.0.0.1:0"];
+  const started = postern.start(["webhooks", ...anywhere], { env: { NODE_OPTIONS: `--import ${preload}` } });
+  expect(await started.waitForEvent("service.started")).toMatchObject({ service: "webhooks" });
 });

@@ -1,0 +1,85 @@
+import { spawnSync } from "node:child_process";
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { checkPackage, createPackageFromTarballData } from "@arethetypeswrong/core";
+import { publint } from "publint";
+import { formatMessage } from "publint/utils";
+import { beforeAll, expect, test } from "vitest";
+import { tempDir } from "../support/temp-dir.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const CEILING = { packages: 182, megabytes: 53 };
+
+type Locked = { dev?: boolean; devOptional?: boolean; link?: boolean };
+
+let packed: string;
+let tarball: Uint8Array<ArrayBuffer>;
+
+beforeAll(() => {
+  const dir = tempDir();
+  const { status, stderr } = spawnSync("npm", ["pack", root, "--ignore-scripts", "--silent"], {
+    cwd: dir,
+    encoding: "utf8",
+  });
+  if (status !== 0) throw new Error(stderr);
+  packed = join(dir, String(readdirSync(dir).find((name) => name.endsWith(".tgz"))));
+  tarball = new Uint8Array(readFileSync(packed));
+});
+
+test("the package holds the program, its documents and examples, the licence and the README, and nothing else", () => {
+  const files = spawnSync("tar", ["-tzf", packed], { encoding: "utf8" }).stdout.trim().split("\n");
+  const names = files.map((file) => file.replace(/^package\//, ""));
+  expect(names).toEqual(
+    expect.arrayContaining(["LICENSE", "README.md", "package.json", "dist/services/cli/main.js"]),
+  );
+  const allowed =
+    /^(LICENSE|README\.md|package\.json|docs\/.+\.md|config\/(example|schema)\/.+|dist\/(services|shared)\/.+)$/;
+  expect(names.filter((name) => !allowed.test(name))).toEqual([]);
+  expect(names.filter((name) => /\/demo\/|\/\.|\.env|\.test\./.test(name))).toEqual([]);
+});
+
+test("publint finds nothing to say of the package", async () => {
+  const { messages, pkg } = await publint({ pack: { tarball: tarball.buffer }, strict: true });
+  expect(messages.map((message) => formatMessage(message, pkg ?? {}))).toEqual([]);
+});
+
+test("a project of ES modules finds the types of every entry of the package, as attw resolves them", async () => {
+  const analysis = await checkPackage(createPackageFromTarballData(tarball));
+  if (analysis.types === false) throw new Error("the package has no types");
+  expect(Object.keys(analysis.entrypoints)).toContain("./webhooks");
+  const elsewhere = ["node10", "node16-cjs"];
+  const problems = analysis.problems.filter(
+    (problem) => !("resolutionKind" in problem && elsewhere.includes(problem.resolutionKind)),
+  );
+  expect(problems).toEqual([]);
+});
+
+test("an install of the package brings no more packages and megabytes than the documents say, and no chain", () => {
+  const { packages } = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")) as {
+    packages: Record<string, Locked>;
+  };
+  const brought = Object.entries(packages).flatMap(([path, { dev, devOptional }]) =>
+    path.startsWith("node_modules/") && !dev && !devOptional && isThere(path) ? [path] : [],
+  );
+  const megabytes = brought.reduce((sum, path) => sum + bytesOf(join(root, path)), 0) / 1e6;
+  expect(brought.filter((path) => /\/(viem|ox|solc|@x402\/evm|@foundry-rs)(\/|$)/.test(path))).toEqual([]);
+  expect(brought.length).toBeGreaterThan(CEILING.packages / 2);
+  expect(brought.length).toBeLessThanOrEqual(CEILING.packages);
+  expect(megabytes).toBeLessThanOrEqual(CEILING.megabytes);
+  const said = `${CEILING.packages} packages and ${CEILING.megabytes} MB`;
+  expect(readFileSync(join(root, "docs/operations.md"), "utf8")).toContain(said);
+});
+
+function isThere(path: string): boolean {
+  return statSync(join(root, path), { throwIfNoEntry: false }) !== undefined;
+}
+
+/** Without the packages inside it, which the lockfile lists by themselves. */
+function bytesOf(folder: string): number {
+  return readdirSync(folder, { withFileTypes: true }).reduce((sum, entry) => {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) return entry.name === "node_modules" ? sum : sum + bytesOf(path);
+    return entry.isFile() ? sum + statSync(path).size : sum;
+  }, 0);
+}
