@@ -9,13 +9,17 @@ import { firstJobs, inWorld, type World } from "../support/world.ts";
 type Round = { perSecond: number; cpuUs: number; redisUs: number };
 
 export type DrainOfJobs = Comparison<Round> & { jobs: number };
-export type DrainFigures = Counts & { byJobs: readonly DrainOfJobs[] };
+export type DrainFigures = Counts & {
+  byJobs: readonly DrainOfJobs[];
+  /** Calls whose results are kept, and others, of the same producer. */
+  kept: Comparison<Round>;
+};
 
 const JOBS = [1, 100] as const;
 
 /**
  * Calls injected per second: a producer and the hand-written baseline by turns, each on calls that wait already, of one job
- * and spread over many.
+ * and spread over many. Then the producer on calls whose results are kept, and on others.
  */
 export function measureDrain({ quick, nodeArgs }: Setup): Promise<DrainFigures> {
   const size = quick ? { warmUp: 400, calls: 1200 } : { warmUp: 800, calls: 4000 };
@@ -27,29 +31,38 @@ export function measureDrain({ quick, nodeArgs }: Setup): Promise<DrainFigures> 
       ingress: await world.startBaselineIngress(),
       worker: await world.startBaselineDrain(),
     };
-    const turns = (side: Side, jobs: number) => async (): Promise<Round> => {
-      const { calls, duplicates, ...figures } = await oneTurn(world, side, jobs, size);
+    const turns = (side: Side, asked: Asked) => async (): Promise<Round> => {
+      const { calls, duplicates, ...figures } = await oneTurn(world, side, asked, size);
       counts.push({ accepted: size.warmUp + size.calls, counted: calls, duplicates });
       return figures;
     };
     const byJobs: DrainOfJobs[] = [];
     for (const jobs of JOBS) {
-      const sides = { ours: turns(ours, jobs), baseline: turns(baseline, jobs) };
+      const sides = { ours: turns(ours, { jobs }), baseline: turns(baseline, { jobs }) };
       byJobs.push({ jobs, ...(await compareByTurns(rounds, sides)) });
     }
-    return { byJobs, ...totalOf(counts) };
+    const withIds = { jobs: 1, withIds: true };
+    const sides = { ours: turns(ours, { ...withIds, isKept: true }), baseline: turns(ours, withIds) };
+    const kept = await compareByTurns(rounds, sides);
+    return { byJobs, kept, ...totalOf(counts) };
   });
 }
 
 type Side = { ingress: Part; worker: Part };
+type Asked = { jobs: number; withIds?: boolean; isKept?: boolean };
 
 /** The worker stands still while its calls come. The first of them, while it gets going again, are not measured. */
-async function oneTurn({ sink, redis }: World, { ingress, worker }: Side, jobs: number, size: Size) {
+async function oneTurn(
+  { sink, redis }: World,
+  { ingress, worker }: Side,
+  { jobs, ...rest }: Asked,
+  size: Size,
+) {
   const { pid } = worker.process;
   const calls = size.warmUp + size.calls;
   await sink.reset();
   process.kill(pid, "SIGSTOP");
-  await load({ address: ingress.address, jobs: firstJobs(jobs), warmUp: 0, calls });
+  await load({ address: ingress.address, jobs: firstJobs(jobs), ...rest, warmUp: 0, calls });
   const { cpuUs, redisUs } = await withCpu({ redis, server: worker, size }, () => {
     process.kill(pid, "SIGCONT");
     return sink.arrived(calls);
@@ -57,14 +70,18 @@ async function oneTurn({ sink, redis }: World, { ingress, worker }: Side, jobs: 
   return { ...(await sink.count(size.warmUp)), cpuUs, redisUs };
 }
 
+const COLUMNS = [
+  ["calls/s", "perSecond"],
+  ["cpu µs/call", "cpuUs"],
+  ["of Redis", "redisUs"],
+] as const;
+
 export function drainTable(figures: DrainOfJobs): string {
-  return comparisonTable(figures, {
-    what: `injected calls, ${figures.jobs === 1 ? "1 job" : `${figures.jobs} jobs`}`,
-    name: "producer",
-    columns: [
-      ["calls/s", "perSecond"],
-      ["cpu µs/call", "cpuUs"],
-      ["of Redis", "redisUs"],
-    ],
-  });
+  const what = `injected calls, ${figures.jobs === 1 ? "1 job" : `${figures.jobs} jobs`}`;
+  return comparisonTable(figures, { what, name: "producer", columns: COLUMNS });
+}
+
+/** The baseline is the producer itself, on calls that keep nothing. */
+export function keptTable(figures: Comparison<Round>): string {
+  return comparisonTable(figures, { what: "injected calls, 1 job", name: "results kept", columns: COLUMNS });
 }

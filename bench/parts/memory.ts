@@ -3,20 +3,27 @@ import type { Setup } from "../support/setup.ts";
 import { mebibytes, table } from "../support/table.ts";
 import { type ByDepth, type Level, measureByDepth } from "./memory-by-depth.ts";
 import { measureOfRecords, type OfRecords } from "./memory-of-records.ts";
+import { measureOfResults, type OfResults } from "./memory-of-results.ts";
 import { measureOfRunner, type OfRunner } from "./memory-of-runner.ts";
 
-export type MemoryFigures = Counts & { byDepth: ByDepth; withDeliveryIds: OfRecords; ofRunner: OfRunner };
+export type MemoryFigures = Counts & {
+  byDepth: ByDepth;
+  withDeliveryIds: OfRecords;
+  ofRunner: OfRunner;
+  ofResults: OfResults;
+};
 
 /** What a call costs in Redis while it waits and when it has ended, and what the processes hold. */
 export async function measureMemory(setup: Setup): Promise<MemoryFigures> {
   const withDeliveryIds = await measureOfRecords(setup);
   const ofRunner = await measureOfRunner(setup);
+  const ofResults = await measureOfResults(setup);
   const byDepth = await measureByDepth(setup);
-  return { ...totalOf([byDepth, withDeliveryIds]), byDepth, withDeliveryIds, ofRunner };
+  return { ...totalOf([byDepth, withDeliveryIds]), byDepth, withDeliveryIds, ofRunner, ofResults };
 }
 
-export function memoryTable({ byDepth, withDeliveryIds, ofRunner }: MemoryFigures): string {
-  const bytes = [bytesTable(byDepth, withDeliveryIds), runnerTable(ofRunner)];
+export function memoryTable({ byDepth, withDeliveryIds, ofRunner, ofResults }: MemoryFigures): string {
+  const bytes = [bytesTable(byDepth, withDeliveryIds), runnerTable(ofRunner), resultsTable(ofResults)];
   return [depthTable(byDepth.levels), ...bytes, rssTable(byDepth)].join("\n\n");
 }
 
@@ -71,6 +78,17 @@ function runnerTable({ kept, compactBytesPerCall }: OfRunner): string {
       ]),
       ["after that", Math.round(compactBytesPerCall), "memory_secs"],
     ],
+  );
+}
+
+function resultsTable(ofResults: OfResults): string {
+  return table(
+    ["Redis bytes per kept result", "bytes", "beside the body"],
+    ofResults.map(({ bodyBytes, bytesPerResult }) => [
+      `with a body of ${bodyBytes.toLocaleString("en")}`,
+      Math.round(bytesPerResult),
+      Math.round(bytesPerResult - bodyBytes),
+    ]),
   );
 }
 

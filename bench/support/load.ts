@@ -2,19 +2,19 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import type { LoadOptions, LoadResult } from "../processes/load-protocol.ts";
 import { compiled } from "./build.ts";
-import { BODY, CONNECTIONS, hookPath, ID_HEADER, SIGNATURE } from "./world.ts";
+import { BODY, CONNECTIONS, hookPath, ID_HEADER, keptPath, SIGNATURE } from "./world.ts";
 
 type Wanted = Pick<LoadOptions, "address" | "warmUp" | "calls"> & { connections?: number };
-/** Without `jobs`, all calls are of job 1. With ids, each call has a delivery id. */
-type Calls = Wanted & { jobs?: readonly number[]; withIds?: boolean };
+/** Without `jobs`, all calls are of job 1. With ids, each call has a delivery id; kept is what the runner answers of job 1. */
+type Calls = Wanted & { jobs?: readonly number[]; withIds?: boolean; isKept?: boolean };
 
 /**
  * Sends so many signed calls from a process of its own, spread evenly over the jobs, and throws when one of them was not
  * answered with 202.
  */
-export function load({ jobs = [1], withIds = false, ...wanted }: Calls): Promise<LoadResult> {
+export function load({ jobs = [1], withIds = false, isKept = false, ...wanted }: Calls): Promise<LoadResult> {
   return send({
-    paths: jobs.map((job) => hookPath(job, withIds)),
+    paths: jobs.map((job) => (isKept ? keptPath(job) : hookPath(job, withIds))),
     headers: [`X-Signature-256: ${SIGNATURE}`],
     ...(withIds && { idHeader: ID_HEADER }),
     status: 202,

@@ -28,6 +28,11 @@ export function hookPath(job: number, withIds = false): string {
   return `/hooks/${withIds ? "bench-with-id" : "bench"}/${job}`;
 }
 
+/** The endpoint of a job whose results are kept. */
+export function keptPath(job: number): string {
+  return `/hooks/bench-kept/${job}`;
+}
+
 /** What a delivery has its id in. */
 export const ID_HEADER = "X-Delivery-Id";
 /** An endpoint that lets the runner know when a request was sent. */
@@ -152,6 +157,9 @@ function webhooksTable(): Table {
     secret: SECRET,
   });
   const withId = { ...toEndpoint(1, hookPath(1, true)), idempotency_header: ID_HEADER };
+  const kept = { ...withId, path: keptPath(1), keep_result: true };
   const timed = { ...toEndpoint(1, TIMED_PATH), forward_headers: [SENT_HEADER] };
-  return { endpoints: [...firstJobs(JOBS).map((job) => toEndpoint(job, hookPath(job))), withId, timed] };
+  return {
+    endpoints: [...firstJobs(JOBS).map((job) => toEndpoint(job, hookPath(job))), withId, kept, timed],
+  };
 }

@@ -90,10 +90,10 @@ export function buildProgram(given: Surroundings): Command {
 const SERVICES = ["webhooks", "x402", "pricing", "producer", "runner", "dev", "devnet"];
 
 /** Ends a command with 3 if a variable is wrong. Services see to that themselves. */
-function checkEnvironment(command: Command, { env, printError, exitWith }: ProgramDeps): void {
+function checkEnvironment(command: Command, { env, note, printError, exitWith }: ProgramDeps): void {
   if (SERVICES.includes(command.name()) && command.parent?.parent === null) return;
   const { configDir } = command.opts<{ configDir?: string }>();
-  for (const warning of environmentWarnings(env, configDir)) printError(`warning: ${warning}\n`);
+  for (const warning of environmentWarnings(env, configDir)) note(`warning: ${warning}\n`);
   const problem = environmentProblem(env);
   if (problem === undefined) return;
   printError(`${problem}\n`);

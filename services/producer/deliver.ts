@@ -11,6 +11,8 @@ import type { Hold } from "../../shared/queue/hold.ts";
 import { CRASHES, ENDED_STATES } from "../../shared/queue/protocol.ts";
 import { callFields, jobOf } from "../../shared/queue/queue-name.ts";
 import { VERSIONS } from "../../shared/redis/version.ts";
+import { GONE, markOf, type ResultMark, type RunnerAnswer } from "../../shared/results/answer.ts";
+import { type ProblemText, textOf } from "../../shared/results/result.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import type { RetryPolicy } from "./retry-policy.ts";
 import type { Throttle } from "./throttle.ts";
@@ -24,12 +26,27 @@ export type DeliveredCall = { readonly call: CallHead; readonly body: Buffer };
  * whichever is longer; `runner.throttled`, `runner.busy` and `runner.unreachable` only delay the call; every other code fails
  * it. Any other error is tried again. `hold` may be lost meanwhile, and `hold.signal` is then aborted: another worker may have
  * the call, so stop if possible.
+ *
+ * What it resolves with is kept as the result of a call with `keep_result`; without an answer there is no result.
  */
-export type Inject = (delivered: DeliveredCall, hold: Hold) => Promise<void>;
+// biome-ignore lint/suspicious/noConfusingVoidType: a function that returns nothing is one that has no answer
+export type Inject = (delivered: DeliveredCall, hold: Hold) => Promise<RunnerAnswer | undefined | void>;
 
-/** For your own `inject`: the runner will never take this call, so it fails at once. */
-export class Refused extends AppError {
-  constructor(reason: string, options?: { cause?: unknown }) {
+type FailureOptions = ConstructorParameters<typeof AppError>[1] & { problem?: ProblemText | undefined };
+
+/** What a runner answered that did not take the call. If it fails for good, its payer is told of the problem. */
+export class RunnerFailure extends AppError {
+  readonly problem: ProblemText | undefined;
+
+  constructor(code: ErrorCode, { problem, ...details }: FailureOptions) {
+    super(code, details);
+    this.problem = problem && textOf(problem);
+  }
+}
+
+/** For your own `inject`: the runner will never take this call, so it fails at once. Who asks for its result is told of `problem`. */
+export class Refused extends RunnerFailure {
+  constructor(reason: string, options?: { cause?: unknown; problem?: ProblemText }) {
     super("runner.refused", { reason, ...options });
   }
 }
@@ -51,6 +68,8 @@ type DeliverDeps = {
   records: CallRecords;
   policy: RetryPolicy;
   throttle: Throttle;
+  /** Of a longer answer only that it was too long is kept. */
+  resultBytesMax: number;
   clock: Clock;
   log: Logger;
   workerId: string;
@@ -79,17 +98,34 @@ export function createDeliver(deps: DeliverDeps): Deliver {
     const { error, injectMs } = injection;
     if (error !== undefined && hold.lost) return givenBack(taken, mayHaveRun(error));
     if (error?.code === "runner.unreachable") return unreachable(taken, error);
+    if (error?.code === "runner.answer_broken" && isLastAttempt(taken, error)) {
+      log.warn("call.result_lost", { ...callFields(taken.id, taken.queue), reason: error.message });
+      return injected(taken, call, { injectMs, result: GONE });
+    }
     if (error !== undefined) return failed(taken, { error, injectMs }, call);
     failpoint("producer.after_post");
-    return injected(taken, call, injectMs);
+    return injected(taken, call, { injectMs, result: resultOf(call, injection.answer) });
+  }
+
+  /** The runner has taken the call, so it never fails: its attempts are for the answer alone. */
+  function isLastAttempt({ attempt, queue }: Taken, error: AppError): boolean {
+    return deps.policy.judge(error, attempt, clock(), jobOf(queue)).kind === "fail";
+  }
+
+  function resultOf(call: CallHead, answer: RunnerAnswer | undefined): ResultMark | undefined {
+    if (!call.keep_result || answer === undefined) return undefined;
+    return markOf(answer, deps.resultBytesMax, clock());
   }
 
   async function injectWhileHeld(parsed: DeliveredCall, hold: Hold): Promise<Injection | "not held"> {
     if (hold.lost) return "not held";
     failpoint("producer.before_post");
     const startedAt = clock();
-    const error = await inject(parsed, hold).then(() => undefined, toAppError);
-    return { error, injectMs: clock() - startedAt };
+    const [answer, error] = await inject(parsed, hold).then(
+      (answered) => [answered ?? undefined, undefined] as const,
+      (thrown) => [undefined, toAppError(thrown)] as const,
+    );
+    return { answer, error, injectMs: clock() - startedAt };
   }
 
   /** The call was added again after its end. The record says so, and the runner is not asked. */
@@ -126,7 +162,7 @@ function mayHaveRun(error: AppError): boolean {
   return !(error instanceof NotNow || NO_EFFECT.includes(error.code));
 }
 
-type Injection = { error: AppError | undefined; injectMs: number };
+type Injection = { answer: RunnerAnswer | undefined; error: AppError | undefined; injectMs: number };
 
 /** What the runner is to be offered, or why it is not. */
 function toDelivered({ takeStored, record, crashes }: Taken): DeliveredCall | AppError {
@@ -142,9 +178,11 @@ function toDelivered({ takeStored, record, crashes }: Taken): DeliveredCall | Ap
   }
 }
 
+type Success = { injectMs: number; result: ResultMark | undefined };
+
 /** What follows from the runner's decision: the record, the event and the verdict. */
 function createOutcomes({ records, policy, throttle, clock, log, workerId }: DeliverDeps) {
-  function injected({ id, queue, attempt }: Taken, call: CallHead, injectMs: number): Verdict {
+  function injected({ id, queue, attempt }: Taken, call: CallHead, { injectMs, result }: Success): Verdict {
     throttle.succeeded(jobOf(queue));
     const onRecorded = () => {
       log.info("call.injected", {
@@ -154,7 +192,7 @@ function createOutcomes({ records, policy, throttle, clock, log, workerId }: Del
         ...(call.traceparent !== undefined && { traceparent: call.traceparent }),
       });
     };
-    return { kind: "injected", onRecorded };
+    return { kind: "injected", onRecorded, result };
   }
 
   /** Without `call` it was not offered to the runner. */
@@ -169,7 +207,7 @@ function createOutcomes({ records, policy, throttle, clock, log, workerId }: Del
     if (call !== undefined) throttle.failed(jobOf(queue), id, error);
     const unsure = call !== undefined && mayHaveRun(error);
     try {
-      await recordFailure(taken, error, verdict, now);
+      await recordFailure(taken, { error, keepsResult: call && call.keep_result === true }, verdict, now);
     } catch (cause) {
       return { ...notRecorded(taken, cause), unsure };
     }
@@ -196,7 +234,12 @@ function createOutcomes({ records, policy, throttle, clock, log, workerId }: Del
     return policy.judge(error, attempt, clock(), jobOf(queue));
   }
 
-  async function recordFailure(taken: Taken, error: AppError, verdict: Verdict, now: number): Promise<void> {
+  async function recordFailure(
+    taken: Taken,
+    { error, keepsResult }: { error: AppError; keepsResult: boolean | undefined },
+    verdict: Verdict,
+    now: number,
+  ): Promise<void> {
     const attempt = {
       v: VERSIONS.attempt,
       at: now,
@@ -207,7 +250,8 @@ function createOutcomes({ records, policy, throttle, clock, log, workerId }: Del
     await records.attemptFailed(taken, attempt, taken.queuedAt);
     failpoint("producer.after_attempt_recorded");
     if (verdict.kind !== "fail") return;
-    await records.failed(taken, now);
+    const problem = error instanceof RunnerFailure ? error.problem : undefined;
+    await records.failed(taken, now, { keepsResult, code: error.code, problem });
     failpoint("producer.after_failed");
   }
 

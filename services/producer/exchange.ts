@@ -5,10 +5,21 @@ import type { Hold } from "../../shared/queue/hold.ts";
 
 export type RunnerResponse = {
   status: number;
-  /** The header as sent, if there was one. */
-  retryAfter: string | undefined;
-  /** The beginning of the body, for the operator. */
+  /** The first header of this name (in lower case) as sent, if there was one. */
+  header(name: string): string | undefined;
+  /** The body, as far as it was read, if it was to be kept. */
+  body: Buffer;
+  /** Whether it goes on. */
+  isTooLong: boolean;
+  /** The beginning of the body of what is no success, for the operator. */
   excerpt: string;
+};
+
+/** What one exchange may take. */
+export type ExchangeLimits = {
+  timeoutMs: number;
+  /** How much of the body is to be kept; none of it if undefined. */
+  keepBytesMax?: number | undefined;
 };
 
 /**
@@ -18,6 +29,7 @@ export type RunnerResponse = {
  *   runner.unreachable    no connection was made, so nothing of the request has left
  *   runner.disconnected   the connection broke after the request had begun to leave
  *   runner.timed_out      nothing came back in time after the request had begun to leave
+ *   runner.answer_broken  it was a success, and its body is to be kept and did not come whole
  *   internal.unexpected   this request cannot be sent to anybody
  *
  * It uses undici's dispatcher directly, because the stream that `request()` makes of each body costs as much as all the rest
@@ -26,7 +38,7 @@ export type RunnerResponse = {
 export function exchange(
   dispatcher: Dispatcher,
   request: Dispatcher.DispatchOptions,
-  timeoutMs: number,
+  { timeoutMs, keepBytesMax }: ExchangeLimits,
   hold?: Hold,
 ): Promise<RunnerResponse> {
   return new Promise((resolve, reject) => {
@@ -35,7 +47,7 @@ export function exchange(
       clearTimeout(timer);
       forget?.();
     };
-    const handler = new ResponseHandler({ resolve, reject, release });
+    const handler = new ResponseHandler({ resolve, reject, release }, keepBytesMax);
     const timer = setTimeout(() => handler.cancel(new TimedOut(timeoutMs)), timeoutMs);
     const forget = hold?.onLost((reason) => handler.cancel(reason));
     try {
@@ -58,6 +70,11 @@ class TimedOut extends Error {
 /** What undici reports before it connects if the request itself is at fault. */
 const REQUEST_FAULTS = [errors.InvalidArgumentError, errors.NotSupportedError];
 
+function broken(status: number, cause: unknown): AppError {
+  const how = cause instanceof TimedOut ? `did not end within ${cause.ms} ms` : messageOf(cause);
+  return new AppError("runner.answer_broken", { reason: `${status}, and its body: ${how}`, cause });
+}
+
 function noResponse(cause: unknown, started: boolean): AppError {
   const reason =
     cause instanceof TimedOut
@@ -74,24 +91,37 @@ function codeOf(cause: unknown, started: boolean): ErrorCode {
 }
 
 const EXCERPT_CHARS = 300;
-/** The rest of a longer response is not read. */
+/** So much of a response is read that is not to be kept, or is no success. */
 const RESPONSE_BYTES_MAX = 64 * 1024;
+
+function isSuccess(status: number): boolean {
+  return status >= 200 && status < 300;
+}
+
+/** A 202 is no result: what it says is not kept. */
+function hasResult(status: number): boolean {
+  return isSuccess(status) && status !== 202;
+}
+
+type Headers = Readonly<Record<string, string | string[] | undefined>>;
 
 type Outcome = { resolve(response: RunnerResponse): void; reject(cause: unknown): void; release(): void };
 
-/** Settles `outcome` once. Of a success it reads only what is needed to use the connection again. */
+/** Settles `outcome` once. Of a success that is not to be kept it reads only what is needed to use the connection again. */
 class ResponseHandler implements Dispatcher.DispatchHandler {
   readonly #outcome: Outcome;
+  readonly #keepBytesMax: number | undefined;
   /** Known as soon as there is a connection: undici gives it right before it writes the request. */
   #controller: Dispatcher.DispatchController | undefined;
   #settled = false;
   #status = 0;
-  #retryAfter: string | undefined;
-  #text = "";
+  #headers: Headers = {};
+  #chunks: Buffer[] = [];
   #bytes = 0;
 
-  constructor(outcome: Outcome) {
+  constructor(outcome: Outcome, keepBytesMax: number | undefined) {
     this.#outcome = outcome;
+    this.#keepBytesMax = keepBytesMax;
   }
 
   cancel(cause: unknown): void {
@@ -104,17 +134,17 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
     if (this.#settled) controller.abort(new Error("the exchange has ended before it began"));
   }
 
-  onResponseStart(_: unknown, status: number, headers: Record<string, string | string[] | undefined>): void {
+  onResponseStart(_: unknown, status: number, headers: Headers): void {
     if (status < 200) return;
     this.#status = status;
-    const retryAfter = headers["retry-after"];
-    this.#retryAfter = Array.isArray(retryAfter) ? retryAfter[0] : retryAfter;
+    this.#headers = headers;
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#settled) return;
     this.#bytes += chunk.length;
-    if (!this.#succeeded && this.#text.length < EXCERPT_CHARS) this.#text += chunk.toString("utf8");
-    if (this.#bytes <= RESPONSE_BYTES_MAX) return;
+    if (this.#keepsBody || !isSuccess(this.#status)) this.#chunks.push(chunk);
+    if (this.#bytes <= this.#bytesMax) return;
     this.#respond();
     controller.abort(new Error("the answer is too long"));
   }
@@ -127,20 +157,37 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
     this.#fail(error);
   }
 
-  get #succeeded(): boolean {
-    return this.#status >= 200 && this.#status < 300;
+  get #keepsBody(): boolean {
+    return this.#keepBytesMax !== undefined && hasResult(this.#status);
   }
 
-  /** A success stays a success, whatever happens to the rest of the response. */
+  get #bytesMax(): number {
+    return this.#keepsBody ? (this.#keepBytesMax ?? 0) : RESPONSE_BYTES_MAX;
+  }
+
+  /** A success stays a success, whatever happens to the rest of the response, unless that is to be kept. */
   #fail(cause: unknown): void {
-    if (this.#succeeded) this.#respond();
+    if (this.#keepsBody) {
+      if (this.#settle()) this.#outcome.reject(broken(this.#status, cause));
+    } else if (isSuccess(this.#status)) this.#respond();
     else if (this.#settle()) this.#outcome.reject(noResponse(cause, this.#controller !== undefined));
   }
 
   #respond(): void {
     if (!this.#settle()) return;
-    const excerpt = this.#text.slice(0, EXCERPT_CHARS).replaceAll(/\s+/g, " ").trim();
-    this.#outcome.resolve({ status: this.#status, retryAfter: this.#retryAfter, excerpt });
+    const headers = this.#headers;
+    const body = Buffer.concat(this.#chunks);
+    this.#chunks = [];
+    this.#outcome.resolve({
+      status: this.#status,
+      header(name) {
+        const value = headers[name];
+        return Array.isArray(value) ? value[0] : value;
+      },
+      body,
+      isTooLong: this.#bytes > this.#bytesMax,
+      excerpt: isSuccess(this.#status) ? "" : excerptOf(body),
+    });
   }
 
   #settle(): boolean {
@@ -149,4 +196,10 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
     this.#outcome.release();
     return true;
   }
+}
+
+function excerptOf(body: Buffer): string {
+  // A character has at most four bytes.
+  const text = body.toString("utf8", 0, 4 * EXCERPT_CHARS);
+  return text.slice(0, EXCERPT_CHARS).replaceAll(/\s+/g, " ").trim();
 }

@@ -1,13 +1,16 @@
 import { type Dispatcher, Pool } from "undici";
 import { contentDigest, signMessage } from "../../shared/crypto/message-signature.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
-import { AppError } from "../../shared/errors/app-error.ts";
+import type { AppError } from "../../shared/errors/app-error.ts";
 import type { ErrorCode } from "../../shared/errors/codes.ts";
 import { parseRetryAfter } from "../../shared/http/headers.ts";
 import { jobKeyOf } from "../../shared/job-call/job-call.ts";
 import type { Hold } from "../../shared/queue/hold.ts";
+import type { RunnerAnswer } from "../../shared/results/answer.ts";
+import { RESULT_LIMITS } from "../../shared/results/keep-result.ts";
+import { problemTextOf } from "../../shared/results/result.ts";
 import type { Clock } from "../../shared/time/clock.ts";
-import type { DeliveredCall, Inject } from "./deliver.ts";
+import { type DeliveredCall, type Inject, RunnerFailure } from "./deliver.ts";
 import { exchange, type RunnerResponse } from "./exchange.ts";
 
 /**
@@ -43,6 +46,7 @@ export function createHttpInject({
   timeoutMs,
   timeoutMsOfJob,
   connections,
+  resultBytesMax = RESULT_LIMITS.resultBytesMax,
   clock,
 }: {
   /** Base URL of the runner. */
@@ -55,6 +59,8 @@ export function createHttpInject({
   timeoutMsOfJob?: ReadonlyMap<string, number>;
   /** Connections kept alive: as many as calls are injected at once. */
   connections: number;
+  /** So much is read of an answer that is to be kept. */
+  resultBytesMax?: number | undefined;
   clock: Clock;
 }): HttpInject {
   const base = new URL(url);
@@ -69,12 +75,17 @@ export function createHttpInject({
     keepAliveTimeout: 4000,
   });
 
-  async function inject(delivered: DeliveredCall, hold: Hold): Promise<void> {
+  async function inject(delivered: DeliveredCall, hold: Hold): Promise<RunnerAnswer | undefined> {
+    const { call } = delivered;
     const request = toRequest(delivered, basePath, secret, Math.floor(clock() / 1000));
-    const limitMs = timeoutMsOfJob?.get(jobKeyOf(delivered.call)) ?? timeoutMs;
-    const response = await exchange(pool, request, limitMs, hold);
+    const limits = {
+      timeoutMs: timeoutMsOfJob?.get(jobKeyOf(call)) ?? timeoutMs,
+      keepBytesMax: call.keep_result ? resultBytesMax : undefined,
+    };
+    const response = await exchange(pool, request, limits, hold);
     const error = toError(response, clock());
     if (error !== undefined) throw error;
+    return call.keep_result ? toAnswer(response) : undefined;
   }
 
   return { inject, close: () => pool.destroy() };
@@ -103,13 +114,25 @@ function toRequest(
   return { method: "POST", path, headers, body };
 }
 
+/** An answer that the runner has only compact by then (docs/runner.md) is none any more. */
+const FORGOTTEN_HEADER = "idempotent-body";
+
+function toAnswer(response: RunnerResponse): RunnerAnswer {
+  const { status, body, isTooLong } = response;
+  const contentType = response.header("content-type");
+  if (response.header(FORGOTTEN_HEADER) === "forgotten") return { status, body: { missing: "gone" } };
+  return { status, contentType, body: isTooLong ? { missing: "too long" } : body };
+}
+
 /** Undefined for 2xx, otherwise the error whose code decides what happens to the call. */
-function toError({ status, retryAfter, excerpt }: RunnerResponse, now: number): AppError | undefined {
+function toError(response: RunnerResponse, now: number): AppError | undefined {
+  const { status, body, excerpt } = response;
   if (status >= 200 && status < 300) return undefined;
-  const retryAfterMs = parseRetryAfter(retryAfter, now);
+  const retryAfterMs = parseRetryAfter(response.header("retry-after"), now);
   const reason = excerpt === "" ? `${status}` : `${status} ${excerpt}`;
-  return new AppError(codeOf(status, retryAfterMs), {
+  return new RunnerFailure(codeOf(status, retryAfterMs), {
     reason,
+    problem: problemTextOf(response.header("content-type"), body),
     ...(retryAfterMs !== undefined && { retryAfterMs }),
   });
 }

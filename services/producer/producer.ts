@@ -1,6 +1,7 @@
 import { hostname } from "node:os";
 import { DEFAULT_RUNNER, toJobs } from "../../shared/config/jobs-toml.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
+import { toResultLimits } from "../../shared/config/results-toml.ts";
 import { tellFollowers } from "../../shared/events/publish.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import type { Origin } from "../../shared/job-call/job-call.ts";
@@ -14,6 +15,7 @@ import { type JobLimits, openJobs } from "../../shared/queue/jobs.ts";
 import { isKnown, originOf } from "../../shared/queue/queue-name.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
+import { RESULT_LIMITS, type ResultLimits } from "../../shared/results/keep-result.ts";
 import type { Backoff } from "../../shared/time/backoff.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { createDeliver, type Inject } from "./deliver.ts";
@@ -24,6 +26,7 @@ import { createThrottle } from "./throttle.ts";
 
 export type { Logger } from "../../shared/log/logger.ts";
 export type { Hold } from "../../shared/queue/hold.ts";
+export type { RunnerAnswer } from "../../shared/results/answer.ts";
 export { type DeliveredCall, type Inject, NotNow, Refused } from "./deliver.ts";
 export type { JobSettingsOptions, ProducerOptions, RunnerTarget } from "./options.ts";
 
@@ -90,6 +93,7 @@ export function openProducer({ postern, inject, setsLimits, origins, redis, log 
     attempts: config.attempts,
     backoff: { baseMs: config.backoff.base_ms, capMs: config.backoff.cap_ms },
     jobs,
+    results: toResultLimits(postern),
     lockMs: config.lock_ms,
   });
   const timeouts = [postern.runner, ...Object.values(postern.runners)].map(({ timeout_ms }) => timeout_ms);
@@ -128,6 +132,7 @@ function openRunners(postern: PosternToml, jobs: ReturnType<typeof toJobs>, log:
     ),
     jobs,
     connections: postern.producer.concurrency,
+    resultBytesMax: toResultLimits(postern).resultBytesMax,
     clock: systemClock,
     log,
   });
@@ -157,6 +162,8 @@ export type ComposedOptions = {
   isAway?: (job: string) => boolean;
   /** Registers what is to be called when `isAway` has changed. */
   onRunnerChange?: (listener: () => void) => void;
+  /** What is kept of the results of calls whose job keeps them. */
+  results?: Partial<ResultLimits>;
   /** How long a call stays with a worker that has stopped renewing its lock. An injection has to end within it. */
   lockMs?: number;
   clock?: Clock;
@@ -183,6 +190,7 @@ export function composeProducer(options: ComposedOptions): ComposedProducer {
   const partition = partitionOf(redis);
   const log = tellFollowers(options.log, { partition, service: "producer", clock });
   const jobs = openJobs(partition);
+  const results = { ...RESULT_LIMITS, ...options.results };
   const deliver = createDeliver({
     inject: options.inject,
     isAway,
@@ -194,6 +202,7 @@ export function composeProducer(options: ComposedOptions): ComposedProducer {
       random: options.random ?? Math.random,
     }),
     throttle: createThrottle({ throttleJob: jobs.throttle, clock, log }),
+    resultBytesMax: results.resultBytesMax,
     clock,
     log,
     workerId,
@@ -208,6 +217,7 @@ export function composeProducer(options: ComposedOptions): ComposedProducer {
     slots: concurrency,
     bodyBudgetBytes: options.bodyBudgetBytes ?? 256 * 2 ** 20,
     lockMs,
+    results,
     workerName: workerId,
     log,
   });

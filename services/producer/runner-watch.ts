@@ -127,7 +127,7 @@ export function createProbe(url: string): Probe {
   return async () => {
     const client = new Client(origin, { connect: { timeout: PROBE_MS }, headersTimeout: 0, bodyTimeout: 0 });
     try {
-      await exchange(client, { method: "GET", path }, PROBE_MS);
+      await exchange(client, { method: "GET", path }, { timeoutMs: PROBE_MS });
       return true;
     } catch (error) {
       return toAppError(error).code !== "runner.unreachable";

@@ -32,6 +32,7 @@ export function createRunners({
   runners,
   jobs,
   connections,
+  resultBytesMax,
   clock,
   log,
 }: {
@@ -41,6 +42,8 @@ export function createRunners({
   jobs: ReadonlyMap<string, JobRunner>;
   /** Connections to each runner that are kept alive. */
   connections: number;
+  /** So much is read of an answer that is to be kept; 256 KiB by default. */
+  resultBytesMax?: number | undefined;
   clock: Clock;
   log: Logger;
 }): Runners {
@@ -49,7 +52,7 @@ export function createRunners({
   );
   const byName = new Map(
     Object.entries(runners).map(([name, { url, ...rest }]) => {
-      const http = createHttpInject({ url, ...rest, timeoutMsOfJob, connections, clock });
+      const http = createHttpInject({ url, ...rest, timeoutMsOfJob, connections, resultBytesMax, clock });
       const watch = createRunnerWatch({ runner: name, url, probe: createProbe(url), clock, log });
       return [name, { name, http, watch }] as const;
     }),
@@ -68,14 +71,15 @@ export function createRunners({
     if (watch.isAway()) throw new AppError("runner.unreachable", { reason: `runner ${name} is away` });
     const since = clock();
     try {
-      await http.inject(delivered, hold);
+      const answer = await http.inject(delivered, hold);
+      watch.answered();
+      return answer;
     } catch (thrown) {
       const { code, message } = toAppError(thrown);
       if (code === "runner.unreachable" && !hold.lost) watch.failed(message, since);
       if (!NO_ANSWER.includes(code)) watch.answered();
       throw thrown;
     }
-    watch.answered();
   };
 
   return {

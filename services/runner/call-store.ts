@@ -2,11 +2,12 @@ import { sha256 as sha256Of } from "../../shared/crypto/compare.ts";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { DurableRedis } from "../../shared/redis/durable.ts";
+import { KEEP } from "../../shared/redis/kept-values.ts";
 import { runnerKeys } from "../../shared/redis/keys.ts";
 import { EVEN_IF_FULL, NOW, type Script, script } from "../../shared/redis/script.ts";
 import { isNewerError, unlessNewer, VERSIONS } from "../../shared/redis/version.ts";
 import { delay } from "../../shared/time/clock.ts";
-import { KEEP, type KeptAnswers } from "./kept-answers.ts";
+import type { KeptAnswers } from "./kept-answers.ts";
 import { longCallAnswer, type Remembered, toAnswer } from "./remembered-answer.ts";
 import type { HttpAnswer } from "./router.ts";
 

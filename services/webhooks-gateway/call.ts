@@ -95,6 +95,7 @@ export function createMakeCall(
       bodySha256,
       accepted_at: clock(),
       traceparent: traceparentOf(req),
+      keepsResult: endpoint.keep_result,
     });
     return { call, repeat: named?.repeat };
   };

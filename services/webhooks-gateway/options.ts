@@ -81,6 +81,8 @@ export type EndpointOptions = {
   /** Whether bodies with a Content-Encoding are decoded. `refuse` by default. */
   encodedBodies?: "refuse" | "decode";
   answer?: AnswerOptions;
+  /** Whether what the runner answers is kept, for whoever asks for it later. False by default. */
+  keepResult?: boolean;
   handshakes?: readonly HandshakeOptions[];
   /** The token that a sender has to know in its handshake, as `secret`. */
   verifyToken?: string;

@@ -101,6 +101,7 @@ const everyEndpoint = (env: Env) => ({
   rate_limit: rateLimit.optional(),
   rate_limit_per_address: rateLimit.optional(),
   keep_rejected_bodies: z.boolean().default(false),
+  keep_result: z.boolean().default(false),
 });
 
 /** The keys of each way to authenticate. For a new one the compiler names every place that has to know it. */

@@ -14,7 +14,11 @@ import { isTable } from "./fields.ts";
 import { readInputJson } from "./input-json.ts";
 import { messageFor, type Problem, problem, problemsOf, report } from "./problem.ts";
 
-export type JobPrice = JobIds & { priceWei: bigint } & JobFacts;
+export type JobPrice = JobIds & {
+  priceWei: bigint;
+  /** Whether what the runner answers is kept for the payer; it is unless this is false. */
+  keepsResult?: boolean;
+} & JobFacts;
 
 /** What buyers may be told of a job beside its price. */
 export type JobFacts = {
@@ -71,7 +75,7 @@ function parseService([service, prices]: [string, unknown], dir: string | undefi
   });
 }
 
-type Found = { found?: { priceWei: bigint } & JobFacts; problems: readonly Problem[] };
+type Found = { found?: Omit<JobPrice, keyof JobIds>; problems: readonly Problem[] };
 
 function priced(value: unknown): Found {
   const priceWei = parsePrice(value);
@@ -104,6 +108,7 @@ const jobTable = z.strictObject({
     .optional(),
   input_schema: z.unknown().optional(),
   input_example: z.unknown().optional(),
+  keep_result: z.boolean().default(true),
 });
 
 /** The form of the file, for editors; `parseJobPricing` checks more. */
@@ -116,13 +121,14 @@ function parseJob(table: Readonly<Record<string, unknown>>, dir: string | undefi
   const { data, error } = jobTable.safeParse(table, { error: messageFor });
   const { input, problems } = parseInput(table["input_schema"], table["input_example"], dir);
   if (data === undefined) return { problems: [...error.issues.flatMap(problemsOf), ...problems] };
-  const { price_wei: priceWei, name, description } = data;
+  const { price_wei: priceWei, name, description, keep_result: keepsResult } = data;
   return {
     found: {
       priceWei,
       ...(name !== undefined && { name }),
       ...(description !== undefined && { description }),
       ...(input && { input }),
+      ...(!keepsResult && { keepsResult }),
     },
     problems,
   };

@@ -5,6 +5,7 @@ import { address, addressRange, attempts, headerName, httpUrl, positive } from "
 import { jobProblems, jobs, OUTLASTS_LOCK, runnerFields, runners } from "./jobs-toml.ts";
 import { report } from "./problem.ts";
 import { redisUrl } from "./redis-url.ts";
+import { results } from "./results-toml.ts";
 import type { Env } from "./secrets.ts";
 
 const THIRTY_DAYS_SECS = 30 * 86_400;
@@ -21,6 +22,7 @@ export function posternToml(env: Env) {
       runners: runners(env).default({}),
       jobs: jobs.default({}),
       producer: producer.prefault({}),
+      results: results.prefault({}),
       limits: limits.prefault({}),
       http: http.prefault({}),
     })

@@ -141,6 +141,7 @@ export const CODES = {
   "runner.unreachable": { status: 502, retryable: true, title: "Runner could not be reached" },
   "runner.disconnected": { status: 502, retryable: true, title: "Connection to the runner broke" },
   "runner.timed_out": { status: 504, retryable: true, title: "Runner did not answer in time" },
+  "runner.answer_broken": { status: 502, retryable: true, title: "The runner's answer broke off" },
   "runner.failed": { status: 502, retryable: true, title: "Runner answered with a failure" },
   "runner.throttled": { status: 429, retryable: true, title: "Runner asked to slow down" },
   "runner.busy": { status: 409, retryable: true, title: "Runner is still running this call" },

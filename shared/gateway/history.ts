@@ -3,7 +3,8 @@ import type { Logger } from "../log/logger.ts";
 import type { DurableRedis } from "../redis/durable.ts";
 import { GiveWay, givesWayAbove, type LetGo } from "../redis/give-way.ts";
 import type { Partition } from "../redis/partition.ts";
-import { EVEN_IF_FULL, script } from "../redis/script.ts";
+import { script } from "../redis/script.ts";
+import { HELD_MS, HOLD } from "./one-gateway.ts";
 
 /*
  * History is what helps an operator to understand, and no call needs: the refused requests (shared/rejected), and the failed attempts
@@ -11,17 +12,8 @@ import { EVEN_IF_FULL, script } from "../redis/script.ts";
  * key tells all writers to keep no more.
  */
 
-/** How long the key stays after its gateway has looked at Redis. */
-const HELD_MS = 3000;
-
 /** How many keys of Redis are looked at in one step. */
 const KEYS_A_STEP = 1000;
-
-/** KEYS history-off. ARGV this gateway, how long it is the one. Ends the script with false if another gateway is. */
-const HOLD = `${EVEN_IF_FULL}
-local by = redis.call('GET', KEYS[1])
-if by and by ~= ARGV[1] then return false end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])`;
 
 /** KEYS history-off, rejected. ARGV as HOLD, what the keys of the refused requests begin with. Answers how many went. */
 const DROP_REFUSED = `${HOLD}

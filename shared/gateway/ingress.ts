@@ -17,6 +17,7 @@ import { type Clock, systemClock } from "../time/clock.ts";
 import { Admission } from "./admission.ts";
 import { Backpressure, type Limits, type Pressure } from "./backpressure.ts";
 import { watchHistory } from "./history.ts";
+import { watchResults } from "./results-room.ts";
 
 export type IngressOptions = {
   /**
@@ -86,7 +87,8 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
   });
   const readDepth = createReadDepth(partition, origin);
   const backpressure = new Backpressure({ durable, partition, readDepth, limits, clock, log });
-  const history = watchHistory({ partition, durable, newCallsAbove: limits.redisMemoryRatioMax, log });
+  const fills = { partition, durable, newCallsAbove: limits.redisMemoryRatioMax, log };
+  const givingWay = [watchHistory(fills), watchResults(fills)];
   const clientAddressOf = createClientAddressOf(http);
   const bodies = createBodyBudget({ bytesMax: http.bodyBudgetBytes, addressOf: clientAddressOf, log });
   return {
@@ -103,7 +105,7 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
     close(): void {
       bodies.flush();
       backpressure.stop();
-      history.stop();
+      for (const each of givingWay) each.stop();
       durable.stop();
       large.close();
     },

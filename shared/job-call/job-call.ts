@@ -22,19 +22,27 @@ const known = z.object({
   bytes: z.int().min(0),
   accepted_at: z.int(),
   traceparent: z.string().optional(),
+  keep_result: z.boolean().optional(),
 });
 
-/** The one message that crosses the queue. The body is any bytes, as base64; `sha256` is theirs, in hex. */
+/**
+ * The one message that crosses the queue. The body is any bytes, as base64; `sha256` is theirs, in hex. With `keep_result` what the runner
+ * answers is kept (shared/results).
+ */
 export type JobCall = z.infer<typeof known>;
 
 /** Keeps the fields that it does not know, for whoever gets the call next. */
 export const JobCall: z.ZodType<JobCall> = known.loose();
 
-type NewCall = Omit<JobCall, "v" | "body" | "bytes" | "sha256" | "content_type" | "traceparent"> & {
+type NewCall = Omit<
+  JobCall,
+  "v" | "body" | "bytes" | "sha256" | "content_type" | "traceparent" | "keep_result"
+> & {
   body: Buffer;
   bodySha256: string;
   contentType: string | undefined;
   traceparent: string | undefined;
+  keepsResult?: boolean;
 };
 
 /** The text of a large body is made each time somebody asks for it, so that a call which waits holds its body once, as bytes. */
@@ -58,6 +66,7 @@ export function toJobCall(made: NewCall): JobCall {
   }
   if (contentType !== undefined) call.content_type = contentType;
   if (traceparent !== undefined) call.traceparent = traceparent;
+  if (made.keepsResult) call.keep_result = true;
   return call;
 }
 

@@ -3,6 +3,8 @@ import { Batches } from "../redis/batches.ts";
 import type { Redis } from "../redis/connect.ts";
 import type { Partition } from "../redis/partition.ts";
 import { type Script, script } from "../redis/script.ts";
+import type { ResultMark } from "../results/answer.ts";
+import { RESULT_LIMITS, type ResultLimits } from "../results/keep-result.ts";
 import { SHARED } from "./bullmq-scripts.ts";
 import { RANDOM_ID_KEEP_MS, type RecordState } from "./protocol.ts";
 import { jobOf, type QueueName } from "./queue-name.ts";
@@ -57,10 +59,12 @@ type Injected = {
   windowMs?: number | undefined;
   /** Whether the call was taken before, so that there may be failed attempts. */
   retried: boolean;
+  /** Of a call whose job keeps results. */
+  result?: ResultMark | undefined;
 };
 
 /** What the record of an injected call says from now on, and for how long. */
-type Recorded = { keepMs: number; retried: boolean };
+type Recorded = { keepMs: number; retried: boolean; result: ResultMark | undefined };
 
 type Args = (string | number | Buffer)[];
 
@@ -96,7 +100,7 @@ export class QueueBackend extends RedisQueueBackend {
 
   /** Takes the next call, if there is room for it. */
   async fetch(token: string, { bytes, alone }: Room): Promise<Fetched> {
-    const words = [...this.#names, token, "", "", 0, 1, bytes ?? "", alone ? 1 : 0];
+    const words = [...this.#names, token, "", "", 0, 1, bytes ?? "", alone ? 1 : 0, "", ""];
     return toFetched(answerOf(await this.#steps.add(words, 0)));
   }
 
@@ -104,9 +108,9 @@ export class QueueBackend extends RedisQueueBackend {
   async injected(
     id: string,
     token: string,
-    { fetchNext, windowMs = RANDOM_ID_KEEP_MS, retried }: Injected,
+    { fetchNext, windowMs = RANDOM_ID_KEEP_MS, retried, result }: Injected,
   ): Promise<Fetched | undefined> {
-    return this.#end(id, token, fetchNext, { keepMs: windowMs, retried });
+    return this.#end(id, token, fetchNext, { keepMs: windowMs, retried, result });
   }
 
   /** The call leaves the queue, and its record stays as it is. */
@@ -121,8 +125,11 @@ export class QueueBackend extends RedisQueueBackend {
     injected?: Recorded,
   ): Promise<Fetched | undefined> {
     const record = [injected?.keepMs ?? "", injected?.retried ? 1 : 0];
-    const words = [...this.#names, token, id, ...record, fetchNext ? 1 : 0, fetchNext?.bytes ?? 0, 0];
-    const answer = answerOf(await this.#steps.add(words, 0));
+    const next = [fetchNext ? 1 : 0, fetchNext?.bytes ?? 0, 0];
+    const result = injected?.result;
+    const value = result?.known === "kept" ? result.value : "";
+    const words = [...this.#names, token, id, ...record, ...next, result?.known ?? "", value];
+    const answer = answerOf(await this.#steps.add(words, value.length));
     if (answer === AFTER_REFUND) throw new AfterRefund();
     if (typeof answer === "number" && answer < 0) {
       throw this.finishedErrors({ code: answer, jobId: id, command: "moveToFinished", state: "active" });
@@ -155,17 +162,22 @@ type Steps = Batches<Args, unknown>;
 
 function createSteps({ redis, keys, prefix }: Partition, work: Work | undefined): Steps {
   const run = script(redis, workLua());
-  const worker = [work?.name ?? "", work?.lockDuration ?? 0, OF_ALL.metrics.maxDataPoints];
+  const { resultMs, bytesMax } = work?.results ?? RESULT_LIMITS;
+  const worker = [
+    ...[work?.name ?? "", work?.lockDuration ?? 0, OF_ALL.metrics.maxDataPoints],
+    ...[resultMs, bytesMax],
+  ];
   return new Batches(async (steps: readonly Args[]) => {
     return (await run([keys.queues], [prefix, Date.now(), ...worker, ...steps.flat()])) as unknown[];
   });
 }
 
-/** How a worker takes calls; BullMQ's names. */
+/** How a worker takes calls; BullMQ's names, but for what is kept of results. */
 export type Work = {
   name: string;
   lockDuration: number;
   stalledInterval: number;
+  results?: ResultLimits | undefined;
 };
 
 /** The same for all workers; BullMQ's names. */

@@ -1,6 +1,8 @@
 import type { Partition } from "../redis/partition.ts";
 import { EVEN_IF_FULL, type Script, script } from "../redis/script.ts";
 import { PLAIN_RECORD, unlessNewer } from "../redis/version.ts";
+import { DROP_RESULT } from "../results/keep-result.ts";
+import type { ProblemText } from "../results/result.ts";
 import { ENDED_STATES, RANDOM_ID_KEEP_MS, type RecordState } from "./protocol.ts";
 import type { QueueName } from "./queue-name.ts";
 
@@ -29,13 +31,32 @@ const UNLESS_ENDED = `${EVEN_IF_FULL}${unlessNewer("record")}
 local st = redis.call('HGET', KEYS[1], 'st')
 if ${IS_ENDED} then return end`;
 
-/** KEYS record, since. ARGV now, id. */
+/**
+ * KEYS record, since. ARGV now, id, channel of ends, whether its job keeps results (1, 0, or nothing if that is not known), code, problem
+ * or nothing. Why it failed is noted if the job keeps results, and of a paid call of which that is not known; the record appears for it.
+ */
 const FAIL = `${UNLESS_ENDED}
-if st then
+local tells = ARGV[4] == '1' or (ARGV[4] == '' and redis.call('HEXISTS', KEYS[1], 'rt') == 1)
+if st or tells then
   redis.call('HSET', KEYS[1], 'st', 'FAILED', 'at', ARGV[1])
   redis.call('PERSIST', KEYS[1])
 end
+if not st and tells then redis.call('HSET', KEYS[1], 'v', ${PLAIN_RECORD}) end
+if tells then
+  redis.call('HSET', KEYS[1], 'fc', ARGV[5])
+  if ARGV[6] == '' then redis.call('HDEL', KEYS[1], 'fp') else redis.call('HSET', KEYS[1], 'fp', ARGV[6]) end
+  redis.call('PUBLISH', ARGV[3], ARGV[2])
+end
 redis.call('ZREM', KEYS[2], ARGV[2])`;
+
+/** Why a call failed for good, for whoever asks for its result. */
+export type Failure = {
+  /** Undefined if the call could not be read. */
+  keepsResult: boolean | undefined;
+  code: string;
+  /** What its runner said, if it sent a problem document. */
+  problem?: ProblemText | undefined;
+};
 
 /**
  * KEYS record, attempts, since. ARGV now, id, ms to keep it without a window. The window begins again; unless the call was answered 2xx,
@@ -75,9 +96,12 @@ export function createCallRecords({ redis, keys }: Partition) {
   const unsure = script(redis, UNSURE);
 
   return {
-    /** The call failed for good. It no longer counts as waiting. */
-    async failed({ id, queue }: CallRef, now: number): Promise<void> {
-      await fail([keys.record(id), keys.since(queue)], [now, id]);
+    /** The call failed for good. It no longer counts as waiting. Why is for whoever asks for its result. */
+    async failed({ id, queue }: CallRef, now: number, failure?: Failure): Promise<void> {
+      const { keepsResult, code, problem } = failure ?? { keepsResult: false, code: "" };
+      const keeps = keepsResult === undefined ? "" : Number(keepsResult);
+      const why = [keeps, code, problem === undefined ? "" : JSON.stringify(problem)];
+      await fail([keys.record(id), keys.since(queue)], [now, id, keys.ends, ...why]);
     },
 
     /** Records a failed attempt and, if it is the first, since when the call has waited. */
@@ -116,8 +140,8 @@ export type FailedRef = CallRef & { failedAt: number };
 
 /**
  * Both ways out of FAILED apply only while the call is failed, and only to the failure that the operator saw. Check and
- * change are one script, so that nothing comes between them. KEYS record, since, failed. ARGV state, now, id, failed at. Answer 1 if
- * the change was made.
+ * change are one script, so that nothing comes between them. KEYS record, since, failed. ARGV state, now, id, failed at, prefix.
+ * Answer 1 if the change was made.
  */
 const WHILE_FAILED = `${EVEN_IF_FULL}${unlessNewer("record")}
 local score = redis.call('ZSCORE', KEYS[3], ARGV[3])
@@ -133,17 +157,24 @@ end
 redis.call('ZADD', KEYS[2], ARGV[2], ARGV[3])
 return 1`;
 
-/** A call that the runner took stays INJECTED; only its place among the failed calls goes. */
+/**
+ * A call that the runner took stays INJECTED; only its place among the failed calls goes. Of another one what was delivered goes too, and
+ * why it failed stays.
+ */
 const DISCARD = `${WHILE_FAILED}
+local prefix = ARGV[5] .. ':'
+${DROP_RESULT}
 if redis.call('HGET', KEYS[1], 'st') ~= 'INJECTED' then
   redis.call('HSET', KEYS[1], 'st', ARGV[1], 'at', ARGV[2], 'v', ${PLAIN_RECORD})
   redis.call('PERSIST', KEYS[1])
+  -- A delivery may have come before the call had a record.
+  if dropResult(ARGV[3]) or redis.call('HEXISTS', KEYS[1], 'rs') == 1 then redis.call('HSET', KEYS[1], 'rs', 'gone') end
 end
 redis.call('ZREM', KEYS[2], ARGV[3])
 return 1`;
 
 /** The record as an operator's decision about a failed call changes it. */
-export function createFailedRecords({ redis, keys }: Partition) {
+export function createFailedRecords({ redis, keys, prefix }: Partition) {
   const replay = script(redis, REPLAY);
   const discard = script(redis, DISCARD);
   const discarded = script(redis, DISCARDED);
@@ -151,7 +182,7 @@ export function createFailedRecords({ redis, keys }: Partition) {
   async function leave(by: Script, to: RecordState, call: FailedRef, now: number): Promise<boolean> {
     const { id, queue, failedAt } = call;
     const touched = [keys.record(id), keys.since(queue), keys.inQueue(queue, "failed")];
-    return (await by(touched, [to, now, id, failedAt])) === 1;
+    return (await by(touched, [to, now, id, failedAt, prefix])) === 1;
   }
 
   return {

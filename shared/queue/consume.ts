@@ -2,6 +2,7 @@ import { messageOf } from "../errors/app-error.ts";
 import { failpoint } from "../lifecycle/failpoint.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Partition } from "../redis/partition.ts";
+import type { ResultLimits } from "../results/keep-result.ts";
 import { delay, within } from "../time/clock.ts";
 import { type Backends, type Fetched, type FetchedCall, openBackends } from "./backend.ts";
 import { createCallRecords } from "./call-record.ts";
@@ -38,6 +39,7 @@ export type ConsumeOptions = {
   /** So many bytes of calls, as stored, are in hand at once. */
   bodyBudgetBytes: number;
   lockMs: number;
+  results?: ResultLimits | undefined;
   workerName: string;
   log: Logger;
   /** How often the worker looks for what nobody told it of. */
@@ -70,6 +72,7 @@ export function consume(options: ConsumeOptions): Consumer {
     name: workerName,
     lockDuration: lockMs,
     stalledInterval: stalledIntervalOf(lockMs),
+    results: options.results,
   });
   const lostTakes = createLostTakes(partition, {
     backendOf,

@@ -2,6 +2,7 @@ import type { MinimalJob } from "bullmq";
 import { messageOf } from "../errors/app-error.ts";
 import { failpoint } from "../lifecycle/failpoint.ts";
 import type { Logger } from "../log/logger.ts";
+import type { ResultMark } from "../results/answer.ts";
 import { delay } from "../time/clock.ts";
 import {
   AfterRefund,
@@ -25,8 +26,8 @@ export type Verdict = Outcome & {
 };
 
 type Outcome =
-  /** The runner has it: it leaves the queue, and its record says INJECTED. */
-  | { kind: "injected"; onRecorded: () => void }
+  /** The runner has it: it leaves the queue, and its record says INJECTED, and what is known of its result if its job keeps it. */
+  | { kind: "injected"; onRecorded: () => void; result?: ResultMark | undefined }
   /** It has ended before: it leaves the queue, and its record stays as it is. */
   | { kind: "ended" }
   /** It waits and is taken again; the attempt counts. */
@@ -89,7 +90,7 @@ export function createFinish({ backendOf, holds, records, dueAt, log }: FinishDe
     };
     switch (verdict.kind) {
       case "injected":
-        return backend.injected(id, token, { fetchNext, windowMs, retried });
+        return backend.injected(id, token, { fetchNext, windowMs, retried, result: verdict.result });
       case "ended":
         return backend.ended(id, token, fetchNext);
       case "fail": {

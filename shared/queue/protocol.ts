@@ -18,10 +18,12 @@ import type { JobsOptions } from "bullmq";
  * replay (scripts.ts); FAILED, DISCARDED and a replay's QUEUED are in call-record.ts.
  *
  * A paid call begins as a payment (shared/payments/payment.ts), and its record is here once it is QUEUED. The record of a call
- * without a delivery id appears when it ends. QUEUED and FAILED records do not expire. At INJECTED and DISCARDED the window begins.
+ * without a delivery id appears when it ends, or fails and its job keeps results. QUEUED and FAILED records do not expire. At INJECTED and DISCARDED the window begins.
  * Fields: v version, st state, bh body sha256, w window in ms, at time of the last change, by the request that claimed the call; of a
  * paid call also rt, the route that it was bought at; unsure, 0 while each attempt is known to have had no effect, 1 from the first one
  * on of which that is not known (absent: an earlier release claimed it, which did not watch); and late, when a 2xx came too late.
+ * Of a call whose job keeps results: rs, what is known of its result (shared/results/keep-result.ts); and if it failed for good, until it
+ * ends well: fc, the code, and fp, the title and detail of its runner's problem document, as JSON.
  */
 export type RecordState = "QUEUED" | "FAILED" | "INJECTED" | "DISCARDED" | RefundState;
 

@@ -7,6 +7,7 @@ import { readServerState, type ServerState } from "./server-state.ts";
  * What a Redis gives up while it fills up, in this order:
  *
  *   answers     what the runner keeps whole of its answers (services/runner/kept-answers.ts)
+ *   results     what is kept of them for whoever asks (shared/gateway/results-room.ts)
  *   history     refused requests, and the failed attempts of a call but the newest (shared/gateway/history.ts)
  *   new calls   a gateway refuses them above `redis_memory_ratio_max` (shared/gateway/backpressure.ts)
  *
@@ -14,9 +15,13 @@ import { readServerState, type ServerState } from "./server-state.ts";
  * script.ts). A Redis without `maxmemory` is never too full.
  */
 
-/** Above which parts of `maxmemory` the first two give way, if new calls are refused above this one. */
-export function givesWayAbove(newCalls: number): { answers: number; history: number } {
-  return { answers: Math.min(0.75, 0.9 * newCalls), history: Math.min(0.8, 0.95 * newCalls) };
+/** Above which parts of `maxmemory` the first three give way, if new calls are refused above this one. */
+export function givesWayAbove(newCalls: number): { answers: number; results: number; history: number } {
+  return {
+    answers: Math.min(0.75, 0.9 * newCalls),
+    results: Math.min(0.775, 0.925 * newCalls),
+    history: Math.min(0.8, 0.95 * newCalls),
+  };
 }
 
 const LOOK_EVERY_MS = 1000;
@@ -30,7 +35,7 @@ export type LetGo = (bytes: number) => Promise<number>;
 type Memory = Pick<ServerState, "usedMemoryBytes" | "maxMemoryBytes">;
 
 type Options = {
-  what: "answers" | "history";
+  what: "answers" | "results" | "history";
   durable: DurableRedis;
   /** The part of Redis' `maxmemory` above which it gives way. */
   above: number;

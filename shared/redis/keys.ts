@@ -17,6 +17,12 @@
  *   {postern}:taken:<job>                   string: how many calls of a job with a rate were taken in this period
  *   {postern}:call:<id>                     hash: the record of a call (shared/queue/protocol.ts)
  *   {postern}:attempts:<id>                 list: the failed attempts of a call, as JSON, oldest first
+ *   {postern}:result:<id>                   string: the result of a call, while it is kept (shared/results)
+ *   {postern}:result:<id>:progress          string: what the runner of a long call last said of its progress, as JSON
+ *   {postern}:results                       zset: what is kept of both, as `<bytes> <id>`, by the time it is let go
+ *   {postern}:results:bytes                 string: how many bytes these take
+ *   {postern}:results-off                   string: the gateway that lets go of results; while it is there, none is kept
+ *   {postern}:ends                          a channel, no key: the ids of calls as they get their result
  *   {postern}:since:<queue>                 zset: calls that failed once or were replayed, by the time they began to wait
  *   {postern}:payment:<id>                  hash: what a paid call was paid with (shared/payments)
  *   {postern}:payments                      zset: every payment, by the time it was claimed
@@ -77,6 +83,12 @@ export function keysOf(prefix: string) {
     taken: (job: string) => `${prefix}:taken:${job}`,
     record: (callId: string) => `${prefix}:call:${callId}`,
     attempts: (callId: string) => `${prefix}:attempts:${callId}`,
+    result: (callId: string) => `${prefix}:result:${callId}`,
+    progress: (callId: string) => `${prefix}:result:${callId}:progress`,
+    results: `${prefix}:results`,
+    resultsBytes: `${prefix}:results:bytes`,
+    resultsOff: `${prefix}:results-off`,
+    ends: `${prefix}:ends`,
     since: (queue: string) => `${prefix}:since:${queue}`,
     payment: (callId: string) => `${prefix}:payment:${callId}`,
     payments: `${prefix}:payments`,

@@ -12,6 +12,7 @@ export const VERSIONS = {
   record: 2,
   attempt: 1,
   failedHead: 1,
+  result: 1,
   /** That of a payment with an idempotency key, which has to be let go of with it, or by Permit2. */
   payment: 2,
   identifier: 1,

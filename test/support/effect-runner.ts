@@ -20,7 +20,7 @@ process.exitCode = await runService("runner", { env, pretty: false }, async ({ l
       name: "effect",
       handler({ callId, body }) {
         leaveTrace(callId, body);
-        return { json: { done: true } };
+        return { json: { done: callId } };
       },
     })
     .job(2, {

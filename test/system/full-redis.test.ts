@@ -3,6 +3,7 @@ import { createRouter } from "../../services/runner/runner.ts";
 import { eventually } from "../../shared/dev/wait.ts";
 import { runnerKeys } from "../../shared/redis/keys.ts";
 import { createRejectedList } from "../../shared/rejected/list.ts";
+import { createResults } from "../../shared/results/store.ts";
 import { useProducer } from "../fixtures/producer.ts";
 import { keys, useOwnRedis } from "../fixtures/redis.ts";
 import { useRunners } from "../fixtures/runners.ts";
@@ -27,14 +28,29 @@ const endpoints = [
   { path: "/closed", job_id: 1, auth: "token", token_query: "token", secret: "a secret of this test" },
 ];
 
+/** Calls without a record, of which a result is delivered. */
+const RESULTS = ["1", "2", "3", "4"].map((digit) => `c_${digit.repeat(32)}`) as [
+  string,
+  string,
+  string,
+  string,
+];
+
 const FAILED_CALL = { id: `c_${"f".repeat(32)}`, queue: "webhook/7/1" } as const;
 
-test("a Redis that fills up loses kept answers, then history, then takes no new call, and hands out every call that it took", async () => {
+test("a Redis that fills up loses kept answers, then results, then history, then takes no new call, and hands out every call that it took", async () => {
   await redis.client.setrange("other data", OTHER_DATA_BYTES, "x");
   const jobs = createRouter().job(1, { name: "answers", handler: () => ({ body: "x".repeat(10_000) }) });
   const runner = await runners.start({ jobs });
   const gateway = await webhooks.start({ endpoints });
   const answers = () => redis.client.zcard(runnerKeys.answers);
+  const results = createResults(redis.partition);
+  const deliver = (id: string) =>
+    results.deliver(id, {
+      ...{ kind: "answer", status: 200, contentType: undefined, at: 1, by: "delivery" },
+      body: Buffer.alloc(10_000, "x"),
+    });
+  const kindOf = async (id: string) => (await results.read(id)).kind;
   const refused = async () => (await createRejectedList(redis.partition).matching({}, 10)).newest;
   const refuse = async () =>
     expect((await send(gateway.address, { path: "/closed", body: "" })).status).toBe(401);
@@ -45,12 +61,20 @@ test("a Redis that fills up loses kept answers, then history, then takes no new 
 
   for (const key of ["k-1", "k-2"]) await runner.offer(key);
   for (const code of ["a", "b", "c"]) await fail(code);
+  for (const id of RESULTS.slice(0, 2)) await deliver(id);
   await refuse();
   await eventually("the refused request is recorded", async () => (await refused()).length === 1);
   expect((await post()).status).toBe(202);
 
-  await useUpTo(0.77);
+  await useUpTo(0.76);
   await eventually("the kept answers are gone", async () => (await answers()) === 0);
+  expect(await redis.client.zcard(keys.results)).toBe(2);
+  expect((await post()).status).toBe(202);
+
+  await useUpTo(0.785);
+  await eventually("the results are gone", async () => (await redis.client.zcard(keys.results)) === 0);
+  expect(await deliver(RESULTS[2])).toBe("stored");
+  expect(await Promise.all(RESULTS.map(kindOf))).toEqual(RESULTS.map(() => "unknown"));
   expect([await attempts(), (await refused()).length]).toEqual([[1, 2, 3], 1]);
   expect((await post()).status).toBe(202);
 
@@ -67,12 +91,15 @@ test("a Redis that fills up loses kept answers, then history, then takes no new 
 
   await useUpTo(1.1);
   const accepted = await producers.queues.countIn("wait");
-  expect(accepted).toBeGreaterThanOrEqual(3);
+  expect(accepted).toBeGreaterThanOrEqual(4);
   const { saw } = producers.start({ runnerUrl: `http://${runner.address}` });
   await saw("call.delayed");
   await redis.client.config("SET", "maxmemory", 0);
   await saw("call.injected", accepted);
 
+  await eventually("results are kept", async () => (await redis.client.exists(keys.resultsOff)) === 0);
+  await deliver(RESULTS[3]);
+  expect(await kindOf(RESULTS[3])).toBe("answer");
   await eventually("calls are taken", async () => (await post()).status === 202);
   await eventually("history is kept", async () => (await redis.client.exists(keys.historyOff)) === 0);
   await refuse();

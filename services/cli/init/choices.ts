@@ -23,6 +23,7 @@ export type InitOptions = {
   redisUrl: string;
   yes?: boolean;
   force?: boolean;
+  json?: boolean;
 };
 
 export type Choices = {

@@ -6,6 +6,7 @@ import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { shellQuote } from "../../../shared/text/shell-quote.ts";
 import { checkConfig } from "../check-config.ts";
 import type { ProgramDeps } from "../program-deps.ts";
+import { jsonLine } from "../text.ts";
 import { type Choices, choose, type InitOptions } from "./choices.ts";
 import { filesFor, type NewFile, SECRETS } from "./files.ts";
 
@@ -14,7 +15,7 @@ import { filesFor, type NewFile, SECRETS } from "./files.ts";
  * there is kept. 1 if the operator leaves; then nothing is written.
  */
 export async function initConfig(deps: ProgramDeps, dir: string, options: InitOptions): Promise<number> {
-  const { terminal, say, printError } = deps;
+  const { terminal, print, say, printError } = deps;
   if (!options.yes && !terminal.canAsk) {
     printError(
       "error: there is no terminal to ask on: give --yes, and as options what is to differ (--help)\n",
@@ -33,6 +34,8 @@ export async function initConfig(deps: ProgramDeps, dir: string, options: InitOp
   if (!(await mayWrite(deps, dir, files, options))) return left(printError);
   for (const file of files) write(dir, file);
   const checked = await checkConfig(deps, { configDir: dir });
+  const written = files.map(({ name }) => join(dir, name));
+  if (options.json) print(jsonLine({ config_dir: dir, files: written, valid: checked === EXIT.ok }));
   if (checked === EXIT.ok) say(nextSteps(dir, choices));
   return checked;
 }

@@ -10,6 +10,7 @@ import { type Follower, follow } from "../../../shared/events/follow.ts";
 import { TOLD_PER_SECOND } from "../../../shared/events/publish.ts";
 import { EXIT, stopSignal } from "../../../shared/lifecycle/run-service.ts";
 import type { ProgramDeps } from "../program-deps.ts";
+import { cutToWidth } from "../table.ts";
 import { duration, jsonLine, plain, toIso } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 
@@ -50,7 +51,7 @@ function createView(deps: ProgramDeps, { json }: TailOptions, filter: EventFilte
   let hasBegun = false;
   let saidUnreadable = false;
   const say = (text: string) => note(`${text}\n`);
-  const show = (line: string) => print(`${line.slice(0, columns)}\n`);
+  const show = (line: string) => print(`${cutToWidth(line, columns ?? Number.POSITIVE_INFINITY)}\n`);
 
   const follower: Follower = {
     onEvent(event) {

@@ -305,6 +305,7 @@ export function toNewPayment(
     bodySha256: sha256Hex(body),
     acceptedAt: now,
     traceparent: traceparentOf(req),
+    keepsResult: job.keepsResult !== false,
   });
   return {
     call,
@@ -332,6 +333,7 @@ type UnsettledCallOptions = {
   bodySha256: string;
   acceptedAt: number;
   traceparent: string | undefined;
+  keepsResult: boolean;
 };
 
 /** The call as the claim writes it before money moves. It lacks only the transaction, which is put in as it is queued. */

@@ -1,4 +1,5 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { leavesOf } from "../../../services/cli/output-options.ts";
 import { buildProgram } from "../../../services/cli/program.ts";
@@ -6,6 +7,7 @@ import type { Surroundings } from "../../../services/cli/program-deps.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { jsonLines, problemOf, usePostern } from "../../fixtures/postern.ts";
 import { HAS_SCREENS, useScreen } from "../../fixtures/screen.ts";
+import { tempDir } from "../../support/temp-dir.ts";
 import { runHere } from "./run-here.ts";
 
 const fixture = useFailedCalls();
@@ -45,18 +47,19 @@ const COMMANDS: Record<string, readonly string[]> = {
   rates: [],
   status: [],
   "check-config": [],
+  init: ["--yes", "--force", "--token", "devnet"],
   send: ["/nowhere", "--preset", "github", "--secret", "a secret", "--url", "http://127.0.0.1:1"],
+  tail: [],
 };
 const NAMES = Object.keys(COMMANDS);
 const wordsOf = (name: string): string[] => [...name.split(" "), ...(COMMANDS[name] ?? [])];
 
 /** What reads no configuration. */
-const UNCONFIGURED = ["pay", "quote", "send"];
+const UNCONFIGURED = ["pay", "quote", "init", "send"];
 const configuredBy = (dir: string, name: string): string[] =>
   UNCONFIGURED.includes(name) ? [] : ["--config-dir", dir];
 
-/** What runs until it is told to stop, or asks. */
-const SERVICES = ["tail", "init", "webhooks", "x402", "pricing", "producer", "runner", "devnet"];
+const SERVICES = ["webhooks", "x402", "pricing", "producer", "runner", "devnet"];
 
 function leaves(): [name: string, options: string[]][] {
   const program = buildProgram({ version: "0", env: {} } as Surroundings);
@@ -89,7 +92,7 @@ test.each(NAMES)(
   },
 );
 
-test.each(NAMES.filter((name) => name !== "quote" && name !== "send"))(
+test.each(NAMES.filter((name) => !["quote", "init", "send"].includes(name)))(
   "`postern %s --json` ends a configuration that is not there with 3 and one problem object",
   async (name) => {
     const ran = await runHere([...wordsOf(name), ...configuredBy("/nowhere", name), "--json"]);
@@ -103,7 +106,25 @@ test("`postern quote --json` tells in one problem object that there is no engine
   expect([ran.code, problemOf(ran)["code"]]).toEqual([1, "command.failed"]);
 });
 
+test("`postern init --json` tells in one object what it has written, and --quiet says nothing of it", async () => {
+  const dir = join(tempDir(), "new");
+  const ran = await runHere(["init", dir, "--yes", "--json"]);
+  expect(ran.code).toBe(0);
+  expect(jsonLines(ran)).toEqual([{ config_dir: dir, files: expect.any(Array), valid: true }]);
+  const { files } = JSON.parse(ran.stdout) as { files: string[] };
+  for (const file of files) expect([file, existsSync(file)]).toEqual([file, true]);
+  expect(await runHere(["init", dir, "--yes", "--force", "--quiet"])).toEqual({
+    code: 0,
+    stdout: "",
+    stderr: "",
+  });
+  const again = await runHere(["init", dir, "--yes", "--json"]);
+  expect([again.code, problemOf(again)["detail"]]).toEqual([1, expect.stringContaining("already there")]);
+});
+
 const NEEDS_MORE = [
+  "init",
+  "tail",
   "pay",
   "quote",
   "rates",
@@ -202,7 +223,9 @@ test("`postern check-config --json` tells what is wrong, and otherwise what each
   const wrong = await postern.run(["check-config", "--json"]);
   expect(wrong.code).toBe(3);
   expect(jsonLines(wrong)).toMatchObject([{ valid: false, services: null }]);
-  expect(jsonLines(wrong)[0]?.["problems"]).toEqual([expect.stringContaining("webhooks.toml:2: endpoint")]);
+  expect(jsonLines(wrong)[0]?.["problems"]).toEqual([
+    expect.stringMatching(/webhooks\.toml:\d+: .*path: must start/),
+  ]);
   expect(problemOf(wrong)).toMatchObject({ code: "start.config_invalid" });
 });
 

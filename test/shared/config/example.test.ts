@@ -26,16 +26,17 @@ const ENDPOINT_KEYS: Readonly<Record<KeysOf<EndpointToml> | "idempotency_header"
   ...{ delivery_id: true, idempotency_header: true, idempotency_window_secs: true, event_type: true },
   ...{ forward_headers: true, forward_query: true, body_limit_bytes: true, encoded_bodies: true },
   ...{ answer: true, allow_ips: true, rate_limit: true, rate_limit_per_address: true },
-  ...{ keep_rejected_bodies: true },
+  ...{ keep_rejected_bodies: true, keep_result: true },
 };
 const JOB_KEYS: Readonly<Record<keyof PosternToml["jobs"][string], true>> = {
   ...{ concurrency: true, rate: true, attempts: true, backoff: true, timeout_ms: true, runner: true },
 };
 
 /** What the table of a job that is sold has. */
-const PRICED_JOB_KEYS: Readonly<Record<"price_wei" | keyof JobFacts, readonly string[]>> = {
+const PRICED_JOB_KEYS: Readonly<Record<"price_wei" | keyof JobFacts | "keepsResult", readonly string[]>> = {
   ...{ price_wei: ["price_wei"], name: ["name"], description: ["description"] },
   input: ["input_schema", "input_example"],
+  keepsResult: ["keep_result"],
 };
 
 const names = ["postern.toml", "webhooks.toml", "x402.toml", "job_pricing.toml"];

@@ -3,6 +3,7 @@ import type { Part } from "../../../shared/dev/process.ts";
 import { untilReady } from "../../../shared/dev/stack.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { FAILPOINTS, type Failpoint } from "../../../shared/lifecycle/failpoint.ts";
+import { createResults, type Results } from "../../../shared/results/store.ts";
 import { keys } from "../../fixtures/redis.ts";
 import { useStack } from "../../fixtures/stack.ts";
 import { send } from "../../support/http.ts";
@@ -11,7 +12,7 @@ import { openQueues, type TestQueues } from "../../support/queues.ts";
 const CALLS = 5;
 const ID_HEADER = "X-Delivery-Id";
 
-const endpoint = { auth: "none", idempotency_header: ID_HEADER };
+const endpoint = { auth: "none", idempotency_header: ID_HEADER, keep_result: true };
 /** Gateway 0 is killed; gateway 1 takes what is then sent again. */
 const stack = useStack(() => ({
   endpoints: [
@@ -23,8 +24,10 @@ const stack = useStack(() => ({
   postern: { producer: { lock_ms: 1000 }, runner: { timeout_ms: 800, lease_ms: 1000 } },
 }));
 let queues: TestQueues;
+let results: Results;
 beforeAll(() => {
   queues = openQueues(stack.redis.client);
+  results = createResults(stack.redis.partition);
 });
 afterAll(() => queues?.close());
 
@@ -51,13 +54,22 @@ const untilNothingWaits = (): Promise<unknown> =>
 /** An empty queue: a producer removes it from the registry when it first looks. */
 const QUEUE_TO_FORGET = "webhook/7/1000";
 
+/** The job's answers, as they are kept. */
+async function resultsOf(ids: readonly string[]): Promise<string[]> {
+  const read = await Promise.all(ids.map((id) => results.read(id)));
+  return read.map((result) => (result.kind === "answer" ? result.body.toString() : result.kind));
+}
+
+/** The answer of the one run of each. */
+const answers = (ids: readonly string[]) => ids.map((id) => JSON.stringify({ done: id }));
+
 const once = (ids: readonly string[]): number[] => ids.map(() => 1);
 
 const pointsOf = (process: "gateway" | "producer" | "runner"): Failpoint[] =>
   FAILPOINTS.filter((point) => point.startsWith(`${process}.`));
 
 test.each(pointsOf("gateway"))(
-  "a gateway killed at %s loses no accepted call, and no call has a second effect",
+  "a gateway killed at %s loses no accepted call and no result, and no call has a second effect",
   async (point) => {
     const [gateway] = stack.gateways as [Part];
     await gateway.restart({ POSTERN_FAILPOINT: point });
@@ -65,8 +77,12 @@ test.each(pointsOf("gateway"))(
     const [ids] = await Promise.all([deliverAll("/effect", point), diesAtItsFailpoint(gateway)]);
     await untilNothingWaits();
     expect(stack.effectsOf(ids)).toEqual(once(ids));
+    expect(await resultsOf(ids)).toEqual(answers(ids));
   },
 );
+
+/** What a call of a job comes to that the runner does not have. */
+const REFUSAL = { code: "runner.refused", title: "No such job" };
 
 const ON_A_REFUSAL: readonly Failpoint[] = ["producer.after_attempt_recorded", "producer.after_failed"];
 
@@ -91,14 +107,16 @@ async function producersDieAt(points: readonly Failpoint[], path: string): Promi
   return sent;
 }
 
-test("producers killed at every instant of an injection lose no call, and no call has a second effect", async () => {
+test("producers killed at every instant of an injection lose no call and no result, and no call has a second effect", async () => {
   const points = pointsOf("producer").filter((point) => !ON_A_REFUSAL.includes(point));
   const sent = await producersDieAt(points, "/effect");
   const effects = points.map((point) => [point, stack.effectsOf(sent.get(point) ?? [])]);
   expect(effects).toEqual(points.map((point) => [point, Array(CALLS).fill(1)]));
+  const ids = [...sent.values()].flat();
+  expect(await resultsOf(ids)).toEqual(answers(ids));
 });
 
-test("a producer killed between the runner's 2xx and its record leaves a call that is known to be unsure of its effect", async () => {
+test("a producer killed between the runner's 2xx and its record leaves a call that is unsure of its effect, and gets the kept answer again", async () => {
   const [producer] = stack.producers as [Part];
   await producer.restart({ POSTERN_FAILPOINT: "producer.after_post" });
   const [id = ""] = await deliverAll("/effect", "unsure", 1);
@@ -108,14 +126,16 @@ test("a producer killed between the runner's 2xx and its record leaves a call th
   await untilNothingWaits();
   expect(await stack.redis.client.hmget(keys.record(id), "st", "unsure")).toEqual(["INJECTED", "1"]);
   expect(stack.effectsOf([id])).toEqual([1]);
+  expect(await resultsOf([id])).toEqual(answers([id]));
 });
 
-test("producers killed while they record refusals fail each call once, and lose none", async () => {
+test("producers killed while they record refusals fail each call once, lose none, and say why", async () => {
   const sent = await producersDieAt(ON_A_REFUSAL, "/unknown");
   const ids = [...sent.values()].flat();
   const failed = (await queues.jobs("failed")).map((job) => job.id);
   expect(failed.toSorted()).toEqual(ids.toSorted());
   for (const id of ids) expect(await stack.redis.client.hget(keys.record(id), "st")).toBe("FAILED");
+  for (const id of ids) expect(await results.read(id)).toMatchObject({ kind: "failed", ...REFUSAL });
 });
 
 /** Delivers a call, and kills the producer so often with that call in hand. */
@@ -162,10 +182,11 @@ const OF_SHORT_JOBS = pointsOf("runner").filter(
 
 // In a runner that dies, other calls may be inside a handler: here a call runs alone.
 test.each(OF_SHORT_JOBS)(
-  "a runner killed at %s loses no call, and the call has no second effect",
+  "a runner killed at %s loses no call and no result, and the call has no second effect",
   async (point) => {
     const ids = await runnerDiesAt(point, "/effect", 1);
     expect(stack.effectsOf(ids)).toEqual([1]);
+    expect(await resultsOf(ids)).toEqual(answers(ids));
   },
 );
 

@@ -3,6 +3,7 @@ import { beforeAll, expect, test } from "vitest";
 import type { Part } from "../../../shared/dev/process.ts";
 import { untilReady, untilSelling } from "../../../shared/dev/stack.ts";
 import type { Failpoint } from "../../../shared/lifecycle/failpoint.ts";
+import { createResults } from "../../../shared/results/store.ts";
 import { within } from "../../../shared/time/clock.ts";
 import { useDevnet } from "../../fixtures/devnet.ts";
 import { useStack } from "../../fixtures/stack.ts";
@@ -58,7 +59,9 @@ const POINTS: Readonly<Record<"gateway" | "x402" | "producer", readonly Failpoin
 const chance = seeded(SEED);
 const devnet = useDevnet();
 const stack = useStack(() => ({
-  endpoints: [{ path: "/hook", job_id: 1, auth: "none", idempotency_header: "X-Delivery-Id" }],
+  endpoints: [
+    { path: "/hook", job_id: 1, auth: "none", idempotency_header: "X-Delivery-Id", keep_result: true },
+  ],
   x402: sellingToAllKinds(devnet),
   gateways: 2,
   producers: 2,
@@ -132,6 +135,15 @@ async function kill(): Promise<string> {
   return `${point}${end.kind === "done" ? "" : ", not reached"}`;
 }
 
+/** Those of which the job's answer is not kept. */
+async function withoutResult(callIds: readonly string[]): Promise<object[]> {
+  const results = createResults(stack.redis.partition);
+  const read = await Promise.all(callIds.map(async (id) => ({ id, ...(await results.read(id)) })));
+  return read.filter(
+    (each) => each.kind !== "answer" || each.body.toString() !== JSON.stringify({ done: each.id }),
+  );
+}
+
 test("gateways, producers and Redis that are killed again and again under load lose and double nothing", {
   timeout: MINUTES_MAX * 60_000,
 }, async () => {
@@ -157,6 +169,7 @@ test("gateways, producers and Redis that are killed again and again under load l
     seen,
   ).toEqual([]);
   expect(effects.filter((id) => !sold.has(id)).length, seen).toBe(delivered.length);
+  expect(await withoutResult(effects), seen).toEqual([]);
   expect(
     bought.flatMap(({ told }) => told.filter(({ status }) => status !== 202 && status !== 503)),
     seen,

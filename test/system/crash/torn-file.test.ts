@@ -9,6 +9,7 @@ import { openBackends } from "../../../shared/queue/backend.ts";
 import { createEnqueue } from "../../../shared/queue/enqueue.ts";
 import { queueOf } from "../../../shared/queue/queue-name.ts";
 import { connectForWork, type Redis } from "../../../shared/redis/connect.ts";
+import { markOf } from "../../../shared/results/answer.ts";
 import { useOwnRedis } from "../../fixtures/redis.ts";
 import { claimed, makePayment } from "../../support/made-payment.ts";
 import { contentsOf } from "../../support/redis-content.ts";
@@ -64,9 +65,14 @@ const STEPS: Record<string, (world: World) => Promise<() => Promise<unknown>>> =
     const now = Date.now();
     return () => journal.enqueueSettled(payment, { settlement, proven: true }, { now, dueAt: now });
   },
-  "an end with the next take": async (world) => {
+  "an end with its result and the next take": async (world) => {
     await taken(world);
-    const ended = { fetchNext: { bytes: 1000 }, windowMs: 60_000, retried: false };
+    const result = markOf(
+      { status: 200, contentType: "text/plain", body: "x".repeat(500) },
+      1000,
+      Date.now(),
+    );
+    const ended = { fetchNext: { bytes: 1000 }, windowMs: 60_000, retried: false, result };
     return () => world.backend.injected(world.call.id, TOKEN, ended);
   },
 };

@@ -1,0 +1,95 @@
+import { DROP, KEEP } from "../redis/kept-values.ts";
+import { NOW } from "../redis/script.ts";
+import { VERSIONS } from "../redis/version.ts";
+
+/*
+ * How a result gets into a call's record, whichever script writes it. The record's field `rs` says what is known of it, and only ever
+ * moves down this list, so that it does not matter in which order an answer and a delivery are told of:
+ *
+ *   (absent)    nothing; of a call that has ended: none is kept
+ *   awaited     the runner answered 202, and delivers the result later
+ *   gone        there was one, and nobody can tell it any more; a discard also comes to this, whatever was known
+ *   kept        it was stored, as the answer to the injection
+ *   delivered   it was stored, as a delivery of the runner
+ */
+
+/** How the stored text of a delivery begins (`encodeResult`). */
+const DELIVERED_HEAD = `{"v":${VERSIONS.result},"by":"delivery",`;
+
+/** How much longer than its result a record lives. */
+const RECORD_OUTLASTS_MS = 3_600_000;
+
+/**
+ * Lua with functions for the result of a call; it needs `prefix`, and `resultMs` and `resultsBytesMax` as numbers.
+ *
+ * `moveResult(id, known, rs, value)` stores the value if `rs` is further down the list than what the record knows, and answers what the
+ * record has to know now. `keepResult(id, value)` stores, in place of what is there, unless a gateway lets go of results. What is not kept is
+ * gone: the record says that it was there. `tellEnd(id, known)` tells who waits for it. `outlasts(ms)` is how long a record lives that may
+ * live as long as `ms`.
+ */
+export const RESULT = `
+local keepResult, dropResult
+do
+  local now, isOff
+  ${KEEP}${DROP}
+  local own, index, count = prefix .. 'result:', prefix .. 'results', prefix .. 'results:bytes'
+  dropResult = function(id)
+    local bytes = drop(id, own .. id, index, count)
+    if kept then kept = kept - bytes end
+  end
+  keepResult = function(id, value)
+    if not now then
+      now = (function()${NOW}
+        return now end)()
+      isOff = redis.call('EXISTS', prefix .. 'results-off') == 1
+    end
+    return not isOff and keep(id, value, resultMs, resultsBytesMax, own .. id, index, count)
+  end
+end
+
+local resultRank = {awaited = 1, gone = 2, kept = 3, delivered = 4}
+local deliveredHead = '${DELIVERED_HEAD}'
+
+-- A delivery may have come before the call had a record.
+local function isDelivered(id)
+  return redis.call('GETRANGE', prefix .. 'result:' .. id, 0, #deliveredHead - 1) == deliveredHead
+end
+
+local function moveResult(id, known, rs, value)
+  local head = redis.call('GETRANGE', prefix .. 'result:' .. id, 0, #deliveredHead - 1)
+  if head == deliveredHead then known = 'delivered' end
+  if (resultRank[rs] or 0) <= (resultRank[known] or 0) then return known end
+  if head ~= '' then dropResult(id) end
+  if value ~= '' then keepResult(id, value) end
+  return rs
+end
+
+local function tellEnd(id, known)
+  if known ~= 'awaited' then redis.call('PUBLISH', prefix .. 'ends', id) end
+end
+
+local function outlasts(ms)
+  return string.format('%.0f', math.max(tonumber(ms), resultMs + ${RECORD_OUTLASTS_MS}))
+end`;
+
+/** Lua with `dropResult(id)` alone, which answers whether there was something, for a script that knows `prefix`. */
+export const DROP_RESULT = `${DROP}
+local function dropResult(id)
+  return drop(id, prefix .. 'result:' .. id, prefix .. 'results', prefix .. 'results:bytes') > 0
+end`;
+
+/** How long results are kept, and how many bytes they may take. */
+export type ResultLimits = {
+  /** How long one is kept, if there is room. */
+  resultMs: number;
+  /** Of a longer body only that it was too long. */
+  resultBytesMax: number;
+  /** What all together may take. The oldest give way. */
+  bytesMax: number;
+};
+
+export const RESULT_LIMITS: ResultLimits = {
+  resultMs: 86_400_000,
+  resultBytesMax: 256 * 1024,
+  bytesMax: 256 * 1024 * 1024,
+};

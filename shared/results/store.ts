@@ -1,0 +1,171 @@
+import type { Partition } from "../redis/partition.ts";
+import { EVEN_IF_FULL, script } from "../redis/script.ts";
+import { newer, unlessNewer, VERSIONS } from "../redis/version.ts";
+import { RESULT, RESULT_LIMITS, type ResultLimits } from "./keep-result.ts";
+import { decodeResult, encodeResult, type ProblemText, type StoredResult } from "./result.ts";
+
+/** What there is to say of a call's result. */
+export type ResultRead =
+  /** It has not ended, or its runner still has to deliver. `state` is its record's, since `changedAt` (unix ms). */
+  | { kind: "pending"; state: string; changedAt: number; progress: Progress | undefined }
+  | StoredResult
+  /** The call failed for good: Postern's code, and what the runner said of it. */
+  | ({ kind: "failed"; code: string; at: number } & ProblemText)
+  /** There was a result, and it is kept no more. */
+  | { kind: "gone" }
+  /** The call has ended, and its job keeps no results. */
+  | { kind: "none kept" }
+  /** There is no record of such a call. One of a webhook without a delivery id has none before it ends. */
+  | { kind: "unknown" };
+
+/** What the runner of a long job last said, as JSON, and when. */
+export type Progress = { at: number; json: string };
+
+/** What became of a delivery. */
+export type Delivered =
+  | "stored"
+  /** The same was delivered before. */
+  | "same"
+  /** Something else was delivered before; that stays. */
+  | "another"
+  /** The call was discarded, is up for refund, or refunded: it takes no result. */
+  | "too late";
+
+/** What became of word of the progress. */
+export type ProgressTold = "stored" | "ended";
+
+/** What a runner may deliver. */
+export type Delivery = StoredResult & { by: "delivery" };
+
+export type Results = ReturnType<typeof createResults>;
+
+/** KEYS record, result, progress. Answers what they hold. */
+const READ = `
+local record = redis.call('HMGET', KEYS[1], 'v', 'st', 'at', 'rs', 'fc', 'fp')
+return {record[1], record[2], record[3], record[4], record[5], record[6], redis.call('GET', KEYS[2]), redis.call('GET', KEYS[3])}`;
+
+const CLOSED = "if st == 'DISCARDED' or st == 'REFUND_PENDING' or st == 'REFUNDED' then";
+
+/** Lua with what every change here begins with. KEYS record. ARGV prefix, id, result ms, bytes max. */
+const CHANGE = `${EVEN_IF_FULL}${unlessNewer("record")}
+local prefix, id, resultMs, resultsBytesMax = ARGV[1] .. ':', ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+${RESULT}
+local st, rs = unpack(redis.call('HMGET', KEYS[1], 'st', 'rs'))`;
+
+/**
+ * KEYS record, result, payment. ARGV those of CHANGE, result. Answers a `Delivered`. The time of a delivery, which comes second in its
+ * text, is not part of what is compared. That the job ran for sure matters to a refund, which knows a call without that field as one
+ * that nobody watched. What expires lives at least as long as the result.
+ */
+const DELIVER = `${CHANGE}
+${CLOSED} return 'too late' end
+local value = ARGV[5]
+if isDelivered(id) then
+  local function timeless(text) return (string.gsub(text, '"at":%d+', '', 1)) end
+  return timeless(redis.call('GET', KEYS[2])) == timeless(value) and 'same' or 'another'
+end
+if rs == 'delivered' then return 'same' end
+if not st then
+  keepResult(id, value)
+  dropResult(id .. ':progress')
+  tellEnd(id, 'delivered')
+  return 'stored'
+end
+dropResult(id .. ':progress')
+redis.call('HSET', KEYS[1], 'rs', moveResult(id, rs, 'delivered', value))
+tellEnd(id, 'delivered')
+if redis.call('HEXISTS', KEYS[1], 'unsure') == 1 then redis.call('HSET', KEYS[1], 'unsure', 1) end
+for _, key in ipairs({KEYS[1], KEYS[3]}) do
+  local left = redis.call('PTTL', key)
+  if left >= 0 then redis.call('PEXPIRE', key, outlasts(left)) end
+end
+return 'stored'`;
+
+/** KEYS record. ARGV those of CHANGE, progress. Answers a `ProgressTold`. */
+const TELL_PROGRESS = `${CHANGE}
+${CLOSED} return 'ended' end
+if isDelivered(id) or (resultRank[rs] or 0) > 1 then return 'ended' end
+dropResult(id .. ':progress')
+keepResult(id .. ':progress', ARGV[5])
+return 'stored'`;
+
+/** Reads and changes the results of one partition's calls. Nothing is retried here. A change throws `record.newer`. */
+export function createResults(partition: Partition, limits: ResultLimits = RESULT_LIMITS) {
+  const { redis, keys, prefix } = partition;
+  const { resultMs, resultBytesMax, bytesMax } = limits;
+  const read = script(redis, READ, "bytes");
+  const deliver = script(redis, DELIVER);
+  const tellProgress = script(redis, TELL_PROGRESS);
+  const words = (id: string) => [prefix, id, resultMs, bytesMax];
+
+  return {
+    /** What is known of a call's result. Throws `record.newer` and `record.unreadable`. */
+    async read(id: string): Promise<ResultRead> {
+      const found = await read([keys.record(id), keys.result(id), keys.progress(id)], []);
+      return toRead(found as (Buffer | null)[]);
+    },
+
+    /** Stores what a runner delivers, or why not. A longer body than may be kept leaves only that it was too long. */
+    async deliver(id: string, result: Delivery): Promise<Delivered> {
+      const touched = [keys.record(id), keys.result(id), keys.payment(id)];
+      return (await deliver(touched, [
+        ...words(id),
+        encodeResult(shortened(result, resultBytesMax)),
+      ])) as Delivered;
+    },
+
+    /** Remembers what a runner says of its progress, JSON, until it says something else or delivers. */
+    async tellProgress(id: string, progress: Progress): Promise<ProgressTold> {
+      const line = JSON.stringify({ v: VERSIONS.result, ...progress });
+      return (await tellProgress([keys.record(id)], [...words(id), line])) as ProgressTold;
+    },
+  };
+}
+
+function shortened(result: Delivery, bytesMax: number): StoredResult {
+  if (result.kind !== "answer" || result.body.length <= bytesMax) return result;
+  const { body, ...told } = result;
+  return { ...told, kind: "too_long" };
+}
+
+/** The fields of a record, as text. */
+type Found = { st: string | undefined; at: number; rs: string | undefined; failed: ResultRead | undefined };
+
+function toRead([v, st, at, rs, fc, fp, stored, progress]: (Buffer | null | undefined)[]): ResultRead {
+  if (Number(v ?? 1) > VERSIONS.record) throw newer();
+  if (stored) return decodeResult(stored);
+  const code = fc?.toString();
+  const found: Found = { st: st?.toString(), at: Number(at ?? 0), rs: rs?.toString(), failed: undefined };
+  if (code !== undefined) found.failed = { kind: "failed", code, at: found.at, ...toProblem(fp) };
+  return withoutStored(found, progress ?? undefined);
+}
+
+function withoutStored({ st, at, rs, failed }: Found, progress: Buffer | undefined): ResultRead {
+  const missing: ResultRead = rs === undefined || rs === "awaited" ? { kind: "none kept" } : { kind: "gone" };
+  switch (st) {
+    case undefined:
+      return { kind: "unknown" };
+    case "INJECTED":
+      if (rs !== "awaited") return missing;
+      break;
+    case "FAILED":
+      return missing.kind === "gone" ? missing : (failed ?? missing);
+    case "DISCARDED":
+    case "REFUND_PENDING":
+    case "REFUNDED":
+      // A discard removes what was delivered, and keeps the reason.
+      return failed ?? missing;
+    case "VOID":
+      return missing;
+  }
+  return { kind: "pending", state: st, changedAt: at, progress: progress && toProgress(progress) };
+}
+
+function toProblem(fp: Buffer | null | undefined): ProblemText {
+  return fp ? (JSON.parse(fp.toString()) as ProblemText) : {};
+}
+
+function toProgress(stored: Buffer): Progress | undefined {
+  const { v, at, json } = JSON.parse(stored.toString()) as Progress & { v: number };
+  return v > VERSIONS.result ? undefined : { at, json };
+}

@@ -1,0 +1,250 @@
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { type Inject, Refused } from "../../../services/producer/producer.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
+import type { JobCall } from "../../../shared/job-call/job-call.ts";
+import { createResults, type Results } from "../../../shared/results/store.ts";
+import { type FakeAnswer, useFakeRunner } from "../../fixtures/fake-runner.ts";
+import { aCall, type TestProducerOptions, useProducer } from "../../fixtures/producer.ts";
+import { keys } from "../../fixtures/redis.ts";
+import type { RecordingLog } from "../../support/recording-log.ts";
+
+const producers = useProducer();
+const runner = useFakeRunner();
+let results: Results;
+beforeAll(() => {
+  results = createResults(producers.redis.partition);
+});
+
+const kept = () => aCall({ keep_result: true });
+const read = ({ id }: JobCall) => results.read(id);
+const injects = (inject: Inject) => ({ inject });
+
+const logs: RecordingLog[] = [];
+beforeEach(() => void logs.splice(0));
+
+/** Adds the call, and has a producer bring it to its end: this one, or an earlier one of the test. */
+async function run(call: JobCall, options: TestProducerOptions = {}) {
+  const { log } = producers.start({ runnerUrl: runner.url, ...options });
+  logs.push(log);
+  await producers.add(call);
+  const of = (event: string) =>
+    logs
+      .flatMap(({ events }) => events)
+      .filter(({ event: name, fields }) => name === event && fields["callId"] === call.id);
+  await eventually("it has ended", () => of("call.injected").length + of("call.failed").length > 0);
+  return {
+    count: (event: string) => of(event).length,
+    delays: of("call.delayed").map(({ fields }) => fields["code"]),
+  };
+}
+
+async function answered(answer: FakeAnswer, options?: TestProducerOptions) {
+  runner.answer = () => answer;
+  const call = kept();
+  await run(call, options);
+  return read(call);
+}
+
+describe("what the runner answers with a 2xx is the result of a call that keeps it:", () => {
+  test("its status, Content-Type and body", async () => {
+    const headers = { "content-type": "text/csv; charset=latin1" };
+    expect(await answered({ status: 201, headers, body: "a;b" })).toMatchObject({
+      ...{ kind: "answer", status: 201, contentType: "text/csv; charset=latin1", body: Buffer.from("a;b") },
+      by: "answer",
+    });
+  });
+
+  test("without a body or a Content-Type, where the answer has none", async () => {
+    const none = { kind: "answer", contentType: undefined, body: Buffer.alloc(0) };
+    expect(await answered({ status: 204 })).toMatchObject({ ...none, status: 204 });
+    expect(await answered({ status: 200 })).toMatchObject({ ...none, status: 200 });
+  });
+
+  test("without a Content-Type that is too long to be one", async () => {
+    const headers = { "content-type": `text/plain; x=${"y".repeat(8000)}` };
+    const result = await answered({ status: 200, headers, body: "a" });
+    expect(result).toMatchObject({ kind: "answer", contentType: undefined, body: Buffer.from("a") });
+  });
+
+  test("up to the limit; of a longer body it says that it was too long", async () => {
+    const limits = { results: { resultBytesMax: 1000 }, resultBytesMax: 1000 };
+    const answerOf = (bytes: number) => answered({ status: 200, body: "x".repeat(bytes) }, limits);
+    expect(await answerOf(1000)).toMatchObject({ kind: "answer", body: Buffer.alloc(1000, "x") });
+    expect(await answerOf(1001)).toMatchObject({ kind: "too_long", status: 200 });
+    expect(await answerOf(5_000_000)).toMatchObject({ kind: "too_long", status: 200 });
+  });
+
+  test("but a 202 is none: the result is awaited", async () => {
+    expect(await answered({ status: 202, body: "stored" })).toMatchObject({
+      kind: "pending",
+      state: "INJECTED",
+    });
+  });
+
+  test("and one that the runner remembers without its body is gone", async () => {
+    const headers = { "idempotent-body": "forgotten", "content-type": "text/plain" };
+    expect(await answered({ status: 200, headers })).toEqual({ kind: "gone" });
+  });
+
+  test("and one with headers that are too long to be read is tried again, as no answer", async () => {
+    const bad = { status: 200, headers: { "x-huge": "x".repeat(40_000) } };
+    runner.answer = () => (runner.offers.length === 1 ? bad : { status: 200, body: "second" });
+    const call = kept();
+    const { delays } = await run(call);
+    expect(delays).toEqual(["runner.disconnected"]);
+    expect(await read(call)).toMatchObject({ kind: "answer", body: Buffer.from("second") });
+  });
+});
+
+test("a call that does not keep its result leaves nothing of it, and none is kept", async () => {
+  runner.answer = () => ({ status: 200, body: "secret" });
+  const call = aCall();
+  await run(call);
+  expect(await read(call)).toEqual({ kind: "none kept" });
+  expect(await producers.redis.client.keys("*result*")).toEqual([]);
+  expect(await producers.redis.client.hexists(keys.record(call.id), "rs")).toBe(0);
+});
+
+test("the record of a call with a result outlasts it, however short its own window is", async () => {
+  const call = kept();
+  await run(call);
+  const [result, record] = await Promise.all([
+    producers.redis.client.pttl(keys.result(call.id)),
+    producers.redis.client.pttl(keys.record(call.id)),
+  ]);
+  expect(result).toBeGreaterThan(86_000_000);
+  expect(record - result).toBeGreaterThan(3_500_000);
+});
+
+describe("an own inject", () => {
+  test("gives the result by what it resolves with, as text or as bytes", async () => {
+    for (const body of ["text", Buffer.from("text"), new Uint8Array(Buffer.from("text"))]) {
+      const call = kept();
+      await run(
+        call,
+        injects(async () => ({ status: 200, contentType: "text/plain", body })),
+      );
+      expect(await read(call)).toMatchObject({
+        kind: "answer",
+        contentType: "text/plain",
+        body: Buffer.from("text"),
+      });
+    }
+  });
+
+  test("that resolves with nothing leaves no result", async () => {
+    const call = kept();
+    await run(
+      call,
+      injects(async () => {}),
+    );
+    expect(await read(call)).toEqual({ kind: "none kept" });
+  });
+
+  test("that resolves with what is no 2xx has taken the call, and its result is gone", async () => {
+    const call = kept();
+    const { count } = await run(
+      call,
+      injects(async () => ({ status: 500, body: "no" })),
+    );
+    expect([count("call.injected"), await read(call)]).toEqual([1, { kind: "gone" }]);
+  });
+
+  test("tells why it refuses a call by its problem", async () => {
+    const call = kept();
+    const problem = { title: "No such topic", detail: "the topic has to be one of the list" };
+    await run(
+      call,
+      injects(() => Promise.reject(new Refused("internal words", { problem }))),
+    );
+    expect(await read(call)).toMatchObject({ kind: "failed", code: "runner.refused", ...problem });
+  });
+});
+
+describe("a call that failed for good has its code as its result,", () => {
+  const problemType = { "content-type": "application/problem+json; charset=utf-8" };
+  const problem = (fields: object, headers = problemType) => {
+    return answered({ status: 422, headers, body: JSON.stringify(fields) });
+  };
+
+  test("and the title and detail of the problem document that its runner sent, and no other member", async () => {
+    const fields = { title: "Too many pages", detail: "at most 20", stack: "at main.ts", instance: "/x" };
+    expect(await problem(fields)).toEqual({
+      ...{ kind: "failed", code: "runner.refused", title: "Too many pages", detail: "at most 20" },
+      at: expect.any(Number),
+    });
+  });
+
+  test("cut, and without control characters", async () => {
+    const result = await problem({ title: `a\u0000\n${"b".repeat(300)}`, detail: "\u{1F600}".repeat(1500) });
+    expect(result).toMatchObject({ title: `a ${"b".repeat(198)}`, detail: "\u{1F600}".repeat(1000) });
+  });
+
+  test("and nothing more if what it sent is no problem document, or no JSON, or has no text there", async () => {
+    const bare = { kind: "failed", code: "runner.refused", at: expect.any(Number) };
+    expect(await problem({ title: "a" }, { "content-type": "application/json" })).toEqual(bare);
+    expect(await problem({ title: 1, detail: {} })).toEqual(bare);
+    expect(await answered({ status: 400, headers: problemType, body: "{" })).toEqual(bare);
+    expect(await answered({ status: 400, headers: problemType, body: "null" })).toEqual(bare);
+  });
+
+  test("that of its last attempt", async () => {
+    runner.answer = () => ({
+      status: 500,
+      headers: problemType,
+      body: `{"title":"try ${runner.offers.length}"}`,
+    });
+    const call = kept();
+    await run(call);
+    expect(await read(call)).toMatchObject({ kind: "failed", code: "runner.failed", title: "try 3" });
+  });
+
+  test("which a call that keeps no result does not have", async () => {
+    runner.answer = () => ({ status: 400, headers: problemType, body: '{"title":"a"}' });
+    const call = aCall();
+    await run(call);
+    expect(await read(call)).toEqual({ kind: "unknown" });
+  });
+});
+
+describe("a 2xx whose body does not come whole", () => {
+  test("is offered again under the same key, and the whole answer is the result", async () => {
+    runner.answer = () =>
+      runner.offers.length === 1
+        ? { status: 200, body: "who", after: "cut" }
+        : { status: 200, body: "whole" };
+    const call = kept();
+    const { delays } = await run(call);
+    expect(delays).toEqual(["runner.answer_broken"]);
+    expect(new Set(runner.offers.map(({ headers }) => headers["idempotency-key"]))).toEqual(
+      new Set([call.id]),
+    );
+    expect(await read(call)).toMatchObject({ kind: "answer", body: Buffer.from("whole") });
+  });
+
+  test("in time counts as one that broke off", async () => {
+    runner.answer = () =>
+      runner.offers.length === 1
+        ? { status: 200, body: "who", after: "silence" }
+        : { status: 200, body: "whole" };
+    const call = kept();
+    const { delays } = await run(call);
+    expect(delays).toEqual(["runner.answer_broken"]);
+    expect(await read(call)).toMatchObject({ kind: "answer", body: Buffer.from("whole") });
+  });
+
+  test("is still a success once its attempts are spent, and its result is gone", async () => {
+    runner.answer = () => ({ status: 200, body: "who", after: "cut" });
+    const call = kept();
+    const { count } = await run(call);
+    expect([runner.offers.length, count("call.injected"), count("call.failed")]).toEqual([3, 1, 0]);
+    expect(await read(call)).toEqual({ kind: "gone" });
+  });
+
+  test("is a success at once for a call that keeps no result", async () => {
+    runner.answer = () => ({ status: 200, body: "who", after: "cut" });
+    const call = aCall();
+    const { count } = await run(call);
+    expect([runner.offers.length, count("call.injected")]).toEqual([1, 1]);
+  });
+});
