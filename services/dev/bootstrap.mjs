@@ -42,11 +42,11 @@ function become(command, commandArgs, cwd) {
   });
 }
 
-/** `npm ci`, unless what is installed is what this lockfile says. */
+/** `npm ci`, unless what is installed is what this lockfile says. No package of it needs its install script, and the build comes later. */
 function installPackages() {
   if (isInstalled()) return;
   console.error("Installing packages (npm ci) ...");
-  run("npm", ["ci", "--no-audit", "--no-fund", "--loglevel=error"]);
+  run("npm", ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]);
 }
 
 /** npm writes down what it has installed. Optional packages may be absent: they are not for every machine. */

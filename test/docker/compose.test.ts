@@ -143,13 +143,6 @@ test("every container of compose has a health check, and what depends on it wait
   }
 });
 
-test("the image's health check fails where nothing answers", () => {
-  const script =
-    /"-e", "(.*)"\]/.exec(finalStage.find((line) => line.startsWith("HEALTHCHECK ")) ?? "")?.[1] ?? "";
-  const env = { ...process.env, POSTERN_LIVEZ: "http://127.0.0.1:9/livez" };
-  expect(spawnSync(process.execPath, ["-e", script], { env }).status).toBe(1);
-});
-
 test("the image starts the program, and the build is given every file it copies", () => {
   const entry = JSON.parse(/^ENTRYPOINT (.*)$/m.exec(finalStage.join("\n"))?.[1] ?? "[]") as string[];
   expect(existsSync(join(root, entry.at(-1) ?? ""))).toBe(true);
@@ -157,6 +150,6 @@ test("the image starts the program, and the build is given every file it copies"
   const copied = dockerfile.filter((line) => line.startsWith("COPY ") && !line.includes("--from="));
   for (const source of copied.flatMap((line) => line.split(" ").slice(1, -1))) {
     expect(existsSync(join(root, source)), source).toBe(true);
-    expect(ignore).toContain(`!${source}`);
+    expect(ignore, source).toContain(`!${source.startsWith("services/") ? "services" : source}`);
   }
 });

@@ -1,0 +1,25 @@
+// Builds the program after npm has installed a clone or a git address. Plain JavaScript: it runs before anything is built.
+import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { buildIfChanged } from "./build.mjs";
+
+const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
+const compiler = join(root, "node_modules/typescript/bin/tsc");
+
+/** `npm ci --omit=dev` brings no compiler: such an install runs what was built before. */
+if (existsSync(compiler)) {
+  buildIfChanged(root, () => {
+    const { error, status } = spawnSync(
+      process.execPath,
+      [compiler, "-p", join(root, "tsconfig.build.json")],
+      {
+        cwd: root,
+        stdio: ["ignore", "inherit", "inherit"],
+      },
+    );
+    if (error) throw error;
+    if (status !== 0) process.exit(status ?? 1);
+  });
+}

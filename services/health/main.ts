@@ -1,0 +1,17 @@
+/*
+ * The health check of the image: exits with 0 if the event loop of this container's process answers. A container has one process, so
+ * whichever of the addresses answers is its own. One that listens elsewhere has its address in POSTERN_LIVEZ.
+ */
+const PORTS = { webhooks: 9091, producer: 9092, x402: 9093, pricing: 9094, runner: 8645 };
+const DEADLINE_MS = 2500;
+
+async function answers(url: string): Promise<boolean> {
+  const answer = await fetch(url, { signal: AbortSignal.timeout(DEADLINE_MS) }).catch(() => undefined);
+  return answer?.ok === true;
+}
+
+const own = process.env["POSTERN_LIVEZ"];
+const places =
+  own === undefined ? Object.values(PORTS).map((port) => `http://127.0.0.1:${port}/livez`) : [own];
+const found = await Promise.all(places.map(answers));
+process.exit(found.includes(true) ? 0 : 1);

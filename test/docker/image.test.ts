@@ -1,0 +1,167 @@
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { chmodSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { writeConfig } from "../../shared/config/config-tables.ts";
+import { posternToml } from "../../shared/config/postern-toml.ts";
+import { eventually } from "../../shared/dev/wait.ts";
+import { useEnds } from "../fixtures/ends.ts";
+import { useRedis } from "../fixtures/redis.ts";
+import { bytesOf } from "../support/bytes-of.ts";
+import { send } from "../support/http.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { followDockerfile, type Image, instructions } from "./dockerfile.ts";
+
+/*
+ * The image as its Dockerfile makes it, here without Docker. Its processes run as a user that is not root, in a folder that nobody may
+ * write to. Run by one who is not root, they run as that user.
+ */
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const redis = useRedis();
+const ends = useEnds();
+const isRoot = process.getuid?.() === 0;
+const NOBODY = isRoot ? { uid: 65534, gid: 65534 } : {};
+const MAKING_MS = 400_000;
+
+let image: Image;
+
+beforeAll(() => {
+  image = followDockerfile();
+  change("a-w,a+rX");
+}, MAKING_MS);
+afterAll(() => change("u+w"));
+
+function change(mode: string): void {
+  spawnSync("chmod", ["-R", mode, image.files]);
+}
+
+/** Runs a command of the image as `docker run` does. */
+function run(words: readonly string[], env: Record<string, string> = {}) {
+  const [command = "", ...args] = words;
+  expect(command).toBe("node");
+  return spawnSync(process.execPath, args, {
+    ...NOBODY,
+    cwd: image.workdir,
+    env: { ...image.env, ...env },
+    encoding: "utf8",
+  });
+}
+
+function configDir(): string {
+  const dir = tempDir();
+  chmodSync(dir, 0o755);
+  writeConfig(dir, {
+    postern: { redis: { url: redis.url }, runner: { secret: "a secret of producer and runner" } },
+    webhooks: { endpoints: [{ path: "/a", job_id: 1, auth: "none" }] },
+  });
+  for (const name of readdirSync(dir)) chmodSync(join(dir, name), 0o644);
+  return dir;
+}
+
+type Started = { address: string; opsAddress: string };
+
+/** Starts a service of the image, on any free ports, and resolves with its `service.started`. */
+async function start(service: string, ...options: string[]) {
+  const [command = "", ...args] = [...image.entrypoint, service, "--config-dir", configDir(), ...options];
+  expect(command).toBe("node");
+  const child = spawn(process.execPath, args, {
+    ...NOBODY,
+    cwd: image.workdir,
+    env: { ...image.env },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  ends.defer(() => child.kill("SIGKILL"));
+  const exit = once(child, "exit");
+  const gone = exit.then((): never => {
+    throw new Error(`${service} ended`);
+  });
+  gone.catch(() => {});
+  const lines = createInterface(child.stdout);
+  const told = new Promise<Started>((resolve) => {
+    lines.on("line", (line) => {
+      if (line.includes('"service.started"')) resolve(JSON.parse(line) as Started);
+    });
+  });
+  return { child, exit, ...(await Promise.race([told, gone])) };
+}
+
+const READY = { path: "/readyz", method: "GET" };
+const ANYWHERE = ["--ops-address", "127.0.0.1:0"];
+
+test("the image's webhooks gateway takes a call as a user that is not root and can write nothing, and ends on SIGTERM with 0", async () => {
+  const writes = run(["node", "-e", "fs.writeFileSync('package.json', '')"]);
+  expect(writes.stderr).toContain("EACCES");
+  const { child, exit, address } = await start("webhooks", "--bind-address", "127.0.0.1:0", ...ANYWHERE);
+  await eventually("it is ready", async () => (await send(address, READY)).status === 200);
+  expect((await send(address, { path: "/a", body: "hello" })).status).toBe(202);
+  child.kill("SIGTERM");
+  expect(await exit).toEqual([0, null]);
+});
+
+test("the image's health check holds while the process at POSTERN_LIVEZ lives, and fails once it is gone", async () => {
+  const { child, exit, opsAddress } = await start("producer", ...ANYWHERE);
+  const place = { POSTERN_LIVEZ: `http://${opsAddress}/livez` };
+  expect(run(image.healthcheck, place).status).toBe(0);
+  child.kill("SIGTERM");
+  await exit;
+  expect(run(image.healthcheck, place).status).toBe(1);
+});
+
+test("the image's health check asks each process where it is found by default", () => {
+  const asked = readFileSync(join(image.workdir, String(image.healthcheck[1])), "utf8");
+  const ports = ["webhooks", "producer", "x402", "pricing"].map((service) => {
+    const help = run([...image.entrypoint, service, "--help"]).stdout.replaceAll(/\s+/g, " ");
+    return `${service}: ${/--ops-address .*?127\.0\.0\.1:(\d+)/.exec(help)?.[1]}`;
+  });
+  const runner = posternToml({}).parse({}).runner.bind_address;
+  for (const port of [...ports, `runner: ${runner.split(":")[1]}`]) expect(asked).toContain(port);
+});
+
+test("the image has no package for development, and its pay and devnet say what to install", () => {
+  const modules = readdirSync(join(image.workdir, "node_modules"));
+  expect(modules).toContain("bullmq");
+  for (const name of ["typescript", "vitest", "viem", "ox", "solc", "postern-anvil"])
+    expect(modules).not.toContain(name);
+  const key = { POSTERN_PAYER_KEY: "1".repeat(64) };
+  const pay = run([...image.entrypoint, "pay", "http://127.0.0.1:9/x402/jobs/0/1"], key);
+  expect([pay.status, pay.stderr]).toEqual([3, expect.stringContaining("npm install '@x402/evm@")]);
+  const devnet = run([...image.entrypoint, "devnet"]);
+  expect([devnet.status, devnet.stdout]).toEqual([3, expect.stringContaining('"start.package_missing"')]);
+});
+
+test("the image is made from a release of Node that is supported, starts node itself as the first process, and is not root", () => {
+  const bases = instructions().flatMap(({ word, rest }) => (word === "FROM" ? [rest.split(" ")[0]] : []));
+  expect(new Set(bases).size).toBe(1);
+  expect(bases[0]).toMatch(/^node:(22|24)\.\d+\.\d+-/);
+  expect(image.entrypoint[0]).toBe("node");
+  expect(image.user).toBe("node");
+});
+
+test("the documents say how large the image's own files are", () => {
+  const megabytes = ["dist", "node_modules"].map((name) => bytesOf(join(image.workdir, name)) / 1e6);
+  const [, dist, modules] =
+    /`dist` has (\d+) MB and `node_modules` (\d+) MB/.exec(
+      readFileSync(new URL("../../docs/operations.md", import.meta.url), "utf8"),
+    ) ?? [];
+  expect(megabytes[0]).toBeLessThanOrEqual(Number(dist));
+  expect(megabytes[1]).toBeLessThanOrEqual(Number(modules));
+});
+
+const hasBuilder = spawnSync("docker", ["info"], { stdio: "ignore" }).status === 0;
+
+test.runIf(hasBuilder)(
+  "a builder builds the image, and its program says its version",
+  { timeout: MAKING_MS },
+  () => {
+    const built = spawnSync("docker", ["build", "--quiet", "."], { cwd: root, encoding: "utf8" });
+    expect(built.stderr).toBe("");
+    const limits = ["--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges:true"];
+    const ran = spawnSync("docker", ["run", "--rm", ...limits, built.stdout.trim(), "--version"], {
+      encoding: "utf8",
+    });
+    expect(ran.stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+  },
+);
