@@ -87,8 +87,11 @@ test("every command that no document's session runs is run by another check", ()
   expect(bare.filter((command) => !Object.hasOwn(RUN_ELSEWHERE, command))).toEqual([]);
 });
 
+/** docs/payments.md tells a buyer to install them. An install of Postern does not bring them. */
+const BUYERS = ["@x402/evm", "@x402/extensions", "@x402/fetch", "viem"];
+
 test("every TypeScript example compiles as a module of a user's own, strictly and with the types of its libraries checked", () => {
-  const project = makeConsumer({ with: ["fastify", "@types/express"] });
+  const project = makeConsumer({ with: ["fastify", "@types/express", ...BUYERS] });
   const examples = used("compiled");
   for (const [i, { text }] of examples.entries()) {
     mkdirSync(join(project, `${i}`));
