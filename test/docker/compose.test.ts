@@ -19,6 +19,10 @@ type Service = {
   depends_on?: Record<string, { condition: string }>;
   ports?: string[];
   networks?: string[];
+  read_only?: boolean;
+  security_opt?: string[];
+  cap_drop?: string[];
+  tmpfs?: string[];
 };
 
 const redis = useRedis();
@@ -133,6 +137,15 @@ test("compose's runner cannot reach the queue, and nothing but the runner reache
 
 test("the image does not run as root", () => {
   expect(finalStage.filter((line) => line.startsWith("USER "))).toEqual(["USER node"]);
+});
+
+test("no process of ours in compose can write to its files, gain privileges or use a capability", () => {
+  for (const [name, { read_only, security_opt, cap_drop, tmpfs }] of ours) {
+    expect([name, read_only, security_opt, cap_drop, tmpfs]).toEqual([
+      ...[name, true],
+      ...[["no-new-privileges:true"], ["ALL"], undefined],
+    ]);
+  }
 });
 
 test("every container of compose has a health check, and what depends on it waits for it", () => {

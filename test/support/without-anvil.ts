@@ -5,14 +5,14 @@ import { tempDir } from "./temp-dir.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
-/** The built program on a machine that has no anvil, neither from npm nor on the PATH. */
-export function withoutAnvil(): { dist: string; env: NodeJS.ProcessEnv } {
+/** The built program on a machine that has no anvil, neither from npm nor on the PATH, nor these packages. */
+export function withoutAnvil(...packages: string[]): { dist: string; env: NodeJS.ProcessEnv } {
   const home = tempDir();
   for (const part of ["package.json", "dist"])
     cpSync(join(ROOT, part), join(home, part), { recursive: true });
   mkdirSync(join(home, "node_modules"));
   for (const name of readdirSync(join(ROOT, "node_modules"))) {
-    if (name !== "@foundry-rs")
+    if (!["@foundry-rs", ...packages].includes(name))
       symlinkSync(join(ROOT, "node_modules", name), join(home, "node_modules", name));
   }
   const path = (process.env["PATH"] ?? "").split(delimiter).filter((dir) => !existsSync(join(dir, "anvil")));

@@ -195,6 +195,14 @@ test("dev without anvil says so and runs without payments", async () => {
   expect([ready.endpoints.length, ready.jobs, ready.x402]).toEqual([4, [], undefined]);
 });
 
+test("dev without the packages of the devnet says what to install and runs without payments", async () => {
+  const { dist, env } = withoutAnvil("viem");
+  const dev = startDev(postern, [], { env, entry: [join(dist, "services/cli/main.js")] });
+  const ready = await readyOf(dev);
+  expect(dev.events("dev.without_payments")[0]?.["reason"]).toContain("npm install 'viem@");
+  expect([ready.endpoints.length, ready.jobs, ready.x402]).toEqual([4, [], undefined]);
+});
+
 test("dev serves an operator's own x402.toml as it is, on no devnet", async () => {
   const [webhooks, runner, x402] = [await address(), await address(), await address()];
   const token = {
