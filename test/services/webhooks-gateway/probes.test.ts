@@ -6,7 +6,7 @@ const webhooks = useWebhooks();
 let gateway: TestWebhooks;
 
 beforeAll(async () => {
-  gateway = await webhooks.start({ endpoints: [{ path: "/:id", job_id: 1, auth: "none" }] });
+  gateway = await webhooks.start({ endpoints: [{ path: "/id", job_id: 1, auth: "none" }] });
 });
 
 const get = (path: string) => send(gateway.address, { method: "GET", path });

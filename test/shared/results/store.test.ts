@@ -251,7 +251,9 @@ describe("all results together", () => {
       Array.from({ length: 20 }, () => aRecord({ st: "INJECTED", rs: "awaited" })),
     );
     const results = open();
-    for (const id of ids) await results.deliver(id, answer("x".repeat(600)));
+    // Each lives a little longer than the one before, so that none is as old as another in the same millisecond.
+    for (const [i, id] of ids.entries())
+      await open({ resultMs: LIMITS.resultMs + 100 * i }).deliver(id, answer("x".repeat(600)));
     const read = await Promise.all(ids.map((id) => results.read(id)));
     const kinds = read.map(({ kind }) => kind);
     const first = kinds.indexOf("answer");

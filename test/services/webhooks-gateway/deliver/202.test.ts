@@ -13,9 +13,8 @@ const endpoints = [
   { path: "/roomy", job_id: 1, auth: "none", body_limit_bytes: 1024 * 1024 },
   { path: "/decodes", job_id: 1, auth: "none", encoded_bodies: "decode" },
   { path: "/Hooks/a", job_id: 1, auth: "none" },
-  { path: "/:id", job_id: 2, auth: "none" },
   { path: "/%41", job_id: 3, auth: "none" },
-  { path: "/hooks/*", job_id: 4, auth: "none" },
+  { path: "/hooks/a+", job_id: 4, auth: "none" },
 ];
 
 const webhooks = useWebhooks();
@@ -70,7 +69,7 @@ test("a webhook becomes a call with its endpoint's metadata and nothing else of 
   });
 });
 
-test.each(["/Hooks/a", "/:id", "/%41", "/hooks/*", "/Hooks/a?x=1", "/Hooks/a?"])(
+test.each(["/Hooks/a", "/%41", "/hooks/a+", "/Hooks/a?x=1", "/Hooks/a?"])(
   "a webhook to %s, which is an endpoint's very path but for the query, is accepted",
   async (path) => {
     expect((await send(gateway.address, { path, body: "x" })).status).toBe(202);
