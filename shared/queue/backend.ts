@@ -100,7 +100,7 @@ export class QueueBackend extends RedisQueueBackend {
 
   /** Takes the next call, if there is room for it. */
   async fetch(token: string, { bytes, alone }: Room): Promise<Fetched> {
-    const words = [...this.#names, token, "", "", 0, 1, bytes ?? "", alone ? 1 : 0, "", ""];
+    const words = [...this.#names, token, "", "", 0, 1, bytes ?? "", alone ? 1 : 0, ""];
     return toFetched(answerOf(await this.#steps.add(words, 0)));
   }
 
@@ -127,9 +127,9 @@ export class QueueBackend extends RedisQueueBackend {
     const record = [injected?.keepMs ?? "", injected?.retried ? 1 : 0];
     const next = [fetchNext ? 1 : 0, fetchNext?.bytes ?? 0, 0];
     const result = injected?.result;
-    const value = result?.known === "kept" ? result.value : "";
-    const words = [...this.#names, token, id, ...record, ...next, result?.known ?? "", value];
-    const answer = answerOf(await this.#steps.add(words, value.length));
+    const told = result?.known === "kept" ? result.value : (result?.known ?? "");
+    const words = [...this.#names, token, id, ...record, ...next, told];
+    const answer = answerOf(await this.#steps.add(words, told.length));
     if (answer === AFTER_REFUND) throw new AfterRefund();
     if (typeof answer === "number" && answer < 0) {
       throw this.finishedErrors({ code: answer, jobId: id, command: "moveToFinished", state: "active" });

@@ -416,7 +416,7 @@ const TAKE_KEYS = [...WORK_KEYS, "marker"];
 const OWN_KEY = FINISH_KEYS.indexOf("") + 1;
 
 /** How many words one step of a worker has (`workLua`). */
-const STEP_WORDS = 11;
+const STEP_WORDS = 10;
 /** What the answer for one item of a batch begins with if it has failed alone. */
 const FAILED_ALONE = "ERROR: ";
 
@@ -432,8 +432,8 @@ export function answerOf(answer: unknown): unknown {
 /**
  * What a worker does: a call leaves its queue, the next one is taken, or both. KEYS queues. ARGV prefix, now, worker, lockMs, how many
  * minutes of metrics BullMQ keeps, how long results are kept, and how many bytes they may take; then for each step: job, queue, token,
- * the call that leaves or none, keepMs, retried, takes, room, alone, what is known of the call's result or nothing, the result to store
- * or nothing. Answers for each what BullMQ's script does, or ERROR and the error: one that fails fails alone.
+ * the call that leaves or none, keepMs, retried, takes, room, alone, and nothing, or what is known of the call's result, or the result to
+ * store. Answers for each what BullMQ's script does, or ERROR and the error: one that fails fails alone.
  *
  * With keepMs, the runner has the call: its record says so for as many ms, also if another worker has taken the call meanwhile, or has
  * ended it as failed. Of a payment whose refund is exported it only notes it, and answers AFTER_REFUND. The result of a call whose job
@@ -452,7 +452,6 @@ export function workLua(): string {
   return `${EVEN_IF_FULL}
 local prefix, now, worker, lockMs, minutes = ARGV[1] .. ':', ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local resultMs, resultsBytesMax = tonumber(ARGV[6]), tonumber(ARGV[7])
-${RESULT}
 ${batchOf(FINISH_KEYS)}
 local newFinish = ${maker(bullmqs("moveToFinished", FINISH_KEYS.length))}
 local newTake = ${maker(bullmqs("moveToActive", TAKE_KEYS.length))}
@@ -476,24 +475,33 @@ local function finish(q, own, id, token, takes)
   return reply
 end
 
+-- What results need is made for the first call that has one: most batches have none.
+local results
+local function newResults()
+${RESULT}
+  return {move = moveResult, tellEnd = tellEnd, outlasts = outlasts}
+end
+
 -- The runner has the call. Answers whether it is too late to say so.
-local function injected(q, id, keepMs, retried, rs, value)
+local function injected(q, id, keepMs, retried, result)
   local record = prefix .. 'call:' .. id
   local st, known, code
-  if rs == '' then st = redis.call('HGET', record, 'st')
+  if result == '' then st = redis.call('HGET', record, 'st')
   else st, known, code = unpack(redis.call('HMGET', record, 'st', 'rs', 'fc')) end
   if st == 'REFUND_PENDING' or st == 'REFUNDED' then
     redis.call('HSETNX', record, 'late', now)
-    if rs ~= '' then redis.call('HSETNX', record, 'rs', 'gone') end
+    if result ~= '' then redis.call('HSETNX', record, 'rs', 'gone') end
     return true
   end
-  if rs == '' then redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'v', '${PLAIN_RECORD}')
+  if result == '' then redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'v', '${PLAIN_RECORD}')
   else
-    known = moveResult(id, known, rs, value)
+    results = results or newResults()
+    local isKnown = result == 'awaited' or result == 'gone'
+    known = results.move(id, known, isKnown and result or 'kept', isKnown and '' or result)
     redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'v', '${PLAIN_RECORD}', 'rs', known)
     if code then redis.call('HDEL', record, 'fc', 'fp') end
-    tellEnd(id, known)
-    keepMs = outlasts(keepMs)
+    results.tellEnd(id, known)
+    keepMs = results.outlasts(keepMs)
   end
   redis.call('PEXPIRE', record, keepMs)
   if retried then
@@ -511,7 +519,7 @@ end
 
 local REFETCH = {0, 0, 0, 'REFETCH'}
 
-local function leave(q, id, token, keepMs, retried, takes, room, rs, value)
+local function leave(q, id, token, keepMs, retried, takes, room, result)
   local ms, limits, refetch = OPEN, nil, false
   if takes then
     ms, limits = gate(q, 1)
@@ -528,7 +536,7 @@ local function leave(q, id, token, keepMs, retried, takes, room, rs, value)
   local bytes = redis.call('HSTRLEN', own, 'data')
   local reply = finish(q, own, id, token, takes and ms == OPEN and not refetch)
   local isLost = type(reply) == 'number' and reply < 0
-  local isLate = keepMs ~= '' and injected(q, id, keepMs, retried or isLost, rs, value)
+  local isLate = keepMs ~= '' and injected(q, id, keepMs, retried or isLost, result)
   if isLost then
     if isLate then return '${AFTER_REFUND}' end
     if keepMs ~= '' then dropFailed(q, id) end
@@ -593,10 +601,10 @@ local function take(q, token, room, alone)
   return reply
 end
 
-local function step(jobName, name, token, id, keepMs, retried, takes, room, alone, rs, value)
+local function step(jobName, name, token, id, keepMs, retried, takes, room, alone, result)
   local q = opened(jobName, name)
   if id == '' then return take(q, token, tonumber(room), alone == '1') end
-  return leave(q, id, token, keepMs, retried == '1', takes == '1', tonumber(room), rs, value)
+  return leave(q, id, token, keepMs, retried == '1', takes == '1', tonumber(room), result)
 end
 ${eachAlone("step", 8, STEP_WORDS)}`;
 }
