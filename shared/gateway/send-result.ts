@@ -21,7 +21,8 @@ export function sendResult(
 ): void {
   if (read.kind !== "answer") {
     const members = read.kind === "failed" || read.kind === "failure" ? { failure: toFailure(read) } : {};
-    return sendProblem(req, res, toResultError(read), { headers, members });
+    sendProblem(req, res, toResultError(read), { headers, members });
+    return;
   }
   const { status, contentType, body } = read;
   const isEmpty = status === 204 || status === 205;
@@ -61,7 +62,7 @@ function toResultError(read: Unanswered): AppError {
       return AppError.public("result.pending", "the call has no result yet", { retryAfterMs: 2000 });
     case "none kept":
       return AppError.public("result.none_kept", "this job keeps no results");
-    case "unknown":
+    default:
       return AppError.public("request.not_found", "no such call");
   }
 }
