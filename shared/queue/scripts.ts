@@ -490,7 +490,7 @@ local function injected(q, id, keepMs, retried, rs, value)
   if rs == '' then redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'v', '${PLAIN_RECORD}')
   else
     known = moveResult(id, known, rs, value)
-    redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'v', '${PLAIN_RECORD}', 'rs', known)
+    redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'v', '${PLAIN_RECORD}', 'rs', known, 'jb', q.jobName)
     if code then redis.call('HDEL', record, 'fc', 'fp') end
     tellEnd(id, known)
     keepMs = outlasts(keepMs)
