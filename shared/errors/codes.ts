@@ -148,6 +148,10 @@ export const CODES = {
     title: "The result is only for who has its token",
   },
 
+  // what a runner is told that delivers a result
+  "result.conflict": { status: 409, retryable: false, title: "Another result was delivered before" },
+  "result.too_late": { status: 409, retryable: false, title: "The call takes no result any more" },
+
   // what the producer met
   "runner.unreachable": { status: 502, retryable: true, title: "Runner could not be reached" },
   "runner.disconnected": { status: 502, retryable: true, title: "Connection to the runner broke" },
