@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { RequestHandler } from "express";
 import { isContentDigestOf, verifyMessage } from "../crypto/message-signature.ts";
 import type { Secret } from "../crypto/secret.ts";
 import { AppError, messageOf, toAppError } from "../errors/app-error.ts";
 import { readBodyUpTo } from "../http/body.ts";
 import { allHeaders, headerValues } from "../http/headers.ts";
+import type { OpsRoutes } from "../http/ops.ts";
 import { logRefused, sendProblem } from "../http/problem.ts";
 import { markProven } from "../http/proof.ts";
 import { wholeTarget } from "../http/target.ts";
@@ -61,7 +61,7 @@ const CONCURRENCY_MAX = 64;
 type Route = { callId: string; what: keyof typeof METHODS };
 
 /** PUT /calls/{call_id}/result and POST /calls/{call_id}/progress, where deliveries are off. */
-export const refuseDeliveries: RequestHandler = (req, res, next) => {
+export const refuseDeliveries: OpsRoutes = (req, res, next) => {
   if (!PATH.test(req.url)) return next();
   const detail = "deliveries are off: `deliveries = true` in [results] of postern.toml turns them on";
   sendProblem(req, res, AppError.public("request.not_found", detail));
@@ -71,7 +71,7 @@ export const refuseDeliveries: RequestHandler = (req, res, next) => {
  * PUT /calls/{call_id}/result and POST /calls/{call_id}/progress: what the runner of a long job delivers, once one of the runners'
  * secrets has signed it. Who has signed is known before anything is read: of the body, or of Redis. Any replica takes it.
  */
-export function createTakeDeliveries(options: Options): RequestHandler {
+export function createTakeDeliveries(options: Options): OpsRoutes {
   const { log } = options;
   const limit = createConcurrencyLimit({
     max: CONCURRENCY_MAX,

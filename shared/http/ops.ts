@@ -8,6 +8,9 @@ import { listen } from "./listen.ts";
 import { COMMON_HEADERS, sendProblem } from "./problem.ts";
 import type { Readiness } from "./readiness.ts";
 
+/** Serves the requests that it knows, and passes on the others. */
+export type OpsRoutes = RequestHandler;
+
 /** GET /livez: 200 while the event loop turns. GET /readyz: 200 or 503, with the checks as JSON. */
 export function probes(readiness: () => Readiness): Router {
   const router = Router({ caseSensitive: true, strict: true });
@@ -30,7 +33,7 @@ export async function serveOps(
   metrics: Metrics,
   address: string,
   shutdown: Shutdown,
-  more?: RequestHandler,
+  more?: OpsRoutes,
 ): Promise<string> {
   const server = await listen(createOpsApp(readiness, metrics, more), address);
   shutdown.defer("ops server", () => server.close(0));
@@ -38,7 +41,7 @@ export async function serveOps(
 }
 
 /** The private address of a process: the probes, and GET /metrics in Prometheus' text format. */
-function createOpsApp(readiness: () => Readiness, metrics: Metrics, more?: RequestHandler): RequestListener {
+function createOpsApp(readiness: () => Readiness, metrics: Metrics, more?: OpsRoutes): RequestListener {
   const app = bareApp();
   if (more !== undefined) app.use(more);
   app.use(probes(readiness));
