@@ -78,7 +78,8 @@ export async function createWorld(
 
   const configDir = join(home, "config");
   const secrets = newDevSecrets();
-  const { tables, runnerSecret } = await demoConfig(redis.url, secrets);
+  const webhooksOps = `127.0.0.1:${await freePort()}`;
+  const { tables, runnerSecret } = await demoConfig(redis.url, webhooksOps, secrets);
   const paid = "missing" in devnet ? {} : await demoPayments(devnet.devnet, configDir, secrets);
   writeConfig(configDir, { ...tables, ...paid });
 
@@ -103,7 +104,8 @@ export async function createWorld(
     devnet,
     logs,
     async start(service, args = []) {
-      const part = await stack.start(service, { args });
+      const ops = service === "webhooks" ? { opsAddress: webhooksOps } : {};
+      const part = await stack.start(service, { args, ...ops });
       endLater(service, part);
       return part;
     },
@@ -118,6 +120,8 @@ function endPart(name: string, part: Part): Promise<unknown> {
 /** Retries come within a second, and locks are short, so that a killed producer's calls are taken back soon. */
 async function demoConfig(
   redisUrl: string,
+  /** Where the runner delivers. */
+  webhooksOps: string,
   secrets: DevSecrets,
 ): Promise<{ tables: ConfigTables; runnerSecret: string }> {
   const runner = `127.0.0.1:${await freePort()}`;
@@ -126,7 +130,13 @@ async function demoConfig(
     webhooks: { ...webhooks, endpoints: [...webhooks.endpoints, ...presetEndpoints()] },
     postern: {
       ...postern,
-      runner: { ...postern.runner, secret: `env:${RUNNER_SECRET}`, timeout_ms: 2000 },
+      runner: {
+        ...postern.runner,
+        secret: `env:${RUNNER_SECRET}`,
+        timeout_ms: 2000,
+        deliver_to: [`http://${webhooksOps}`],
+      },
+      results: { deliveries: true },
       producer: { attempts: 40, lock_ms: 3000, backoff: { base_ms: 200, cap_ms: 1000 } },
     },
   };

@@ -16,6 +16,8 @@ export type Effective = Checked & {
   madeUp: boolean;
   /** Whether the secret of runner and producer was made up. */
   madeUpRunnerSecret: boolean;
+  /** Where runners deliver what long jobs answer; undefined if deliveries are off. */
+  deliverTo: string | undefined;
 };
 
 type Options = {
@@ -26,6 +28,8 @@ type Options = {
   /** The operator's own runner; undefined for the reference runner. */
   ownRunner: string | undefined;
   ports: Ports;
+  /** The webhooks gateway's ops address, where runners deliver. */
+  deliverTo: string;
   /** Asked for only if something has to be made up. */
   secrets: () => DevSecrets;
   serviceId: string | undefined;
@@ -42,6 +46,7 @@ export async function writeEffectiveConfig(options: Options): Promise<Effective>
   const madeUp = tables.webhooks === undefined;
   const made = madeUp ? { webhooks: createDevWebhooks(await at(ports, "webhooks"), options.secrets()) } : {};
   const sold = sellsByItself(own) ? await paymentTables(options) : {};
+  const deliverTo = takesDeliveries(tables) ? options.deliverTo : undefined;
   writeConfig(target, {
     ...made,
     ...sold,
@@ -50,11 +55,23 @@ export async function writeEffectiveConfig(options: Options): Promise<Effective>
       ...tables.postern,
       drain_secs: 0,
       redis: { ...(tables.postern?.["redis"] as Table | undefined), url: options.redisUrl },
-      runner: await adaptedRunner(runnerTable(tables), options),
+      runner: {
+        ...(await adaptedRunner(runnerTable(tables), options)),
+        deliver_to: deliverTo === undefined ? [] : [deliverTo],
+      },
+      results: { ...(tables.postern?.["results"] as Table | undefined), deliveries: deliverTo !== undefined },
     },
   });
   const madeUpRunnerSecret = runnerTable(tables)["secret"] === undefined;
-  return { ...checkedIn(target, env), dir: target, madeUp, madeUpRunnerSecret };
+  return { ...checkedIn(target, env), dir: target, madeUp, madeUpRunnerSecret, deliverTo };
+}
+
+/** As the operator's files say; else if each further runner has a secret, without which a gateway would not start. */
+function takesDeliveries({ postern = {} }: ConfigTables): boolean {
+  const { results, runners } = postern as { results?: Table; runners?: Record<string, Table> };
+  const said = results?.["deliveries"];
+  if (said !== undefined) return said === true;
+  return Object.values(runners ?? {}).every((runner) => runner["secret"] !== undefined);
 }
 
 async function paymentTables(options: Options): Promise<ConfigTables> {

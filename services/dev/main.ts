@@ -1,6 +1,7 @@
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { freePort } from "../../shared/dev/free-port.ts";
 import { PROGRAM_OF_CLONE } from "../../shared/dev/ready-commands.ts";
 import { provideRedis } from "../../shared/dev/redis.ts";
 import { createStack, type ServiceName, untilReady } from "../../shared/dev/stack.ts";
@@ -59,8 +60,10 @@ async function start(options: DevProcess, { log, shutdown }: Service) {
   shutdown.defer("devnet", () => devnet?.part?.kill("SIGTERM"));
 
   const runnerUrl = ownRunnerUrl(options.runner, runnerTable(own.tables));
+  const webhooksProbes = (await ports.of("webhooksProbes")) || (await freePort());
   const config = await writeEffectiveConfig({
     own,
+    deliverTo: `http://127.0.0.1:${webhooksProbes}`,
     target: join(home, "config"),
     redisUrl: redis.url,
     devnet: devnet?.devnet,
@@ -71,7 +74,9 @@ async function start(options: DevProcess, { log, shutdown }: Service) {
     env,
   });
   const ownRunner = runnerUrl === undefined ? undefined : await lookAt(config, log);
-  const parts = await startParts({ config, ownRunner, serviceId, env, ports, print, shutdown });
+  const parts = await startParts({
+    ...{ config, ownRunner, serviceId, env, ports, webhooksProbes, print, shutdown },
+  });
 
   if (configDir === undefined && existsSync("config/postern.toml")) {
     log.warn("dev.config_not_read", {
@@ -103,12 +108,15 @@ function announce(summary: ReturnType<typeof summarise>, { pretty, log }: { pret
 }
 
 /** A runner that is not there yet keeps nobody from starting: its calls wait in the queue. */
-async function lookAt({ postern, madeUpRunnerSecret }: Effective, log: Logger): Promise<OwnRunner> {
+async function lookAt(
+  { postern, madeUpRunnerSecret, deliverTo }: Effective,
+  log: Logger,
+): Promise<OwnRunner> {
   const { url, secret } = postern.runner;
   const answers = await isThere(url);
   if (!answers)
     log.warn("dev.runner_away", { url, reason: "nothing answers there; calls wait until it does" });
-  return { url, answers, secret: madeUpRunnerSecret ? secret?.[0]?.reveal() : undefined };
+  return { url, answers, secret: madeUpRunnerSecret ? secret?.[0]?.reveal() : undefined, deliverTo };
 }
 
 type Print = (part: string, line: string) => void;
@@ -120,16 +128,22 @@ type PartsOptions = {
   serviceId: string | undefined;
   env: NodeJS.ProcessEnv;
   ports: Ports;
+  /** The port that the configuration names. */
+  webhooksProbes: number;
   print: Print;
   shutdown: Shutdown;
 };
 
 /** Starts every part; each is ready before the next one starts. Throws `start.part_ended` if a part does not start. */
 async function startParts(options: PartsOptions): Promise<Parts> {
-  const { config, ownRunner, serviceId, env, ports, print, shutdown } = options;
+  const { config, ownRunner, serviceId, env, ports, webhooksProbes, print, shutdown } = options;
   const stack = createStack({ configDir: config.dir, env, detached: true, onLine: print });
+  const probesOf = async (service: ServiceName): Promise<number> => {
+    if (service === "webhooks") return webhooksProbes;
+    return service === "runner" ? 0 : ports.of(`${service}Probes`);
+  };
   const startPart = async (service: ServiceName, args: readonly string[] = []) => {
-    const probes = service === "runner" ? 0 : await ports.of(`${service}Probes`);
+    const probes = await probesOf(service);
     try {
       const part = await stack.start(service, { args, opsAddress: `127.0.0.1:${probes}` });
       shutdown.defer(service, () => part.kill("SIGTERM"));

@@ -13,13 +13,15 @@ export type OwnRunner = {
   answers: boolean;
   /** What its calls are signed with, if dev has made that up. */
   secret: string | undefined;
+  /** Where it delivers what its long jobs answer, if that is taken. */
+  deliverTo: string | undefined;
 };
 
 type DevSummary = {
   webhooks: string;
   runner: string;
   /** If the runner is the operator's own. */
-  ownRunner?: { answers: boolean; secret?: string };
+  ownRunner?: { answers: boolean; secret?: string; deliverTo?: string };
   redis: string;
   /** The directory of the configuration that all parts run with. */
   config: string;
@@ -80,8 +82,8 @@ export function summarise({ config, parts, ownRunner, redisUrl, devnet, program 
   };
 }
 
-function toldOf({ answers, secret }: OwnRunner) {
-  return { answers, ...(secret !== undefined && { secret }) };
+function toldOf({ answers, secret, deliverTo }: OwnRunner) {
+  return { answers, ...(secret !== undefined && { secret }), ...(deliverTo !== undefined && { deliverTo }) };
 }
 
 function endpointsOf({ webhooks, madeUp }: Effective, address: string): DevSummary["endpoints"] {
@@ -146,13 +148,19 @@ export function describe(summary: DevSummary): string {
 
 function runnerRows({ runner, ownRunner, probes }: DevSummary): string[] {
   if (ownRunner === undefined) return [row("runner", runner, `ready: ${probes.runner}`)];
-  const { answers, secret } = ownRunner;
+  const { answers, secret, deliverTo } = ownRunner;
   const signed =
     secret === undefined ? "runner.secret of your postern.toml" : "this secret, for its terminal:";
   return [
     row("your runner", runner, answers ? "" : "nothing answers there yet: calls wait until it does"),
     row("", `its calls are signed with ${signed}`),
     ...(secret === undefined ? [] : [row("", `export POSTERN_RUNNER_SECRET=${secret}`)]),
+    ...(deliverTo === undefined
+      ? []
+      : [
+          row("", "what its long jobs answer is taken here:"),
+          row("", `export POSTERN_DELIVER_TO=${deliverTo}`),
+        ]),
   ];
 }
 

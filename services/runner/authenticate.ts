@@ -3,7 +3,7 @@ import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { isContentDigestOf, verifyMessage } from "../../shared/crypto/message-signature.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
-import { headerValues, onlyHeaderValue, traceparentOf } from "../../shared/http/headers.ts";
+import { allHeaders, headerValues, onlyHeaderValue, traceparentOf } from "../../shared/http/headers.ts";
 import { wholeTarget } from "../../shared/http/target.ts";
 import { metadataTest, WEBHOOK_FORWARDED } from "../../shared/job-call/job-call.ts";
 import type { Clock } from "../../shared/time/clock.ts";
@@ -17,7 +17,6 @@ export type CheckedRequest = JobRequest & {
   readonly sha256: string;
 };
 
-const SIGNATURE_AGE_SEC_MAX = 300;
 const KEY = /^[\x21-\x7e]{1,128}$/;
 const NO_BODY_SHA256 = sha256Hex(Buffer.alloc(0));
 
@@ -46,7 +45,7 @@ export function createRequestChecks({
     const request = { method: req.method ?? "", path: wholeTarget(req), headers: allHeaders(req) };
     verifyMessage(secrets, request, {
       nowSec: Math.floor(clock() / 1000),
-      maxAgeSec: SIGNATURE_AGE_SEC_MAX,
+      needs: ["idempotency-key"],
       mustCover: metadataIn(req, metadataPrefix),
     });
   }
@@ -117,15 +116,4 @@ function parseMetadata(req: IncomingMessage, prefix: string): Metadata {
     metadata[name.toUpperCase()] = values[0] as string;
   }
   return metadata;
-}
-
-/** Every value of every header, by lower-case name; Node's own `req.headers` joins or drops repeated ones. */
-function allHeaders({ rawHeaders }: IncomingMessage): Record<string, string[]> {
-  const headers: Record<string, string[]> = Object.create(null);
-  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
-    const name = (rawHeaders[i] as string).toLowerCase();
-    headers[name] ??= [];
-    headers[name].push(rawHeaders[i + 1] as string);
-  }
-  return headers;
 }

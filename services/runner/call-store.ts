@@ -7,6 +7,7 @@ import { runnerKeys } from "../../shared/redis/keys.ts";
 import { EVEN_IF_FULL, NOW, type Script, script } from "../../shared/redis/script.ts";
 import { isNewerError, unlessNewer, VERSIONS } from "../../shared/redis/version.ts";
 import { delay } from "../../shared/time/clock.ts";
+import { DELIVER_LATER, type Outgoing, outgoingWords } from "./delivery-store.ts";
 import type { KeptAnswers } from "./kept-answers.ts";
 import { longCallAnswer, type Remembered, toAnswer } from "./remembered-answer.ts";
 import type { HttpAnswer } from "./router.ts";
@@ -78,10 +79,10 @@ if redis.call('PTTL', KEYS[1]) > 0 then redis.call('PEXPIRE', KEYS[1], ARGV[4] +
 return 1`;
 
 /*
- * ARGV: id, memoryMs, listedMs, job, in, len, status, out, what to keep of the answer or nothing, answerMs, answersBytesMax.
- * Returns the first answer, if there is one. The hash is written anew, because one that was large stays a large structure.
+ * ARGV: id, memoryMs, listedMs, job, in, len, status, out, what to keep of the answer or nothing, answerMs, answersBytesMax; and what is
+ * to be delivered. Returns the first answer, if there is one. The hash is written anew, because one that was large stays a large structure.
  */
-const FINISH = `${NOW}${unlessNewer("runnerCall")}${REMEMBERED}${KEEP}
+const FINISH = `${NOW}${unlessNewer("runnerCall")}${REMEMBERED}${KEEP}${DELIVER_LATER}
 local id, memory, listed = ARGV[1], ARGV[2], ARGV[3]
 local seen = redis.call('HMGET', KEYS[1], 'st', 'at', 'attempts')
 if seen[1] == 'DONE' then return remembered() end
@@ -94,10 +95,11 @@ redis.call('PEXPIRE', KEYS[1], memory)
 redis.call('ZADD', KEYS[3], now + listed, id)
 redis.call('ZREM', KEYS[4], id)
 keep(id, ARGV[9], ARGV[10], ARGV[11], KEYS[2], KEYS[5], KEYS[6])
+deliverLater(KEYS[7], KEYS[8], id, memory, 12)
 return false`;
 
-/* ARGV: id, owner, code, reason, status, attempts or nothing, listedMs. */
-const FAIL = `${NOW}
+/* ARGV: id, owner, code, reason, status, attempts or nothing, listedMs, memoryMs; and what is to be delivered. */
+const FAIL = `${NOW}${DELIVER_LATER}
 local seen = redis.call('HMGET', KEYS[1], 'owner', 'at')
 if seen[1] ~= ARGV[2] then return 0 end
 redis.call('HDEL', KEYS[1], 'owner', 'lease')
@@ -105,6 +107,7 @@ redis.call('HSET', KEYS[1], 'st', 'FAILED', 'took', now - (seen[2] or now), 'cod
 if ARGV[6] ~= '' then redis.call('HSET', KEYS[1], 'attempts', ARGV[6]) end
 if redis.call('PTTL', KEYS[1]) > 0 then redis.call('PEXPIRE', KEYS[1], ARGV[7]) end
 redis.call('ZREM', KEYS[2], ARGV[1])
+deliverLater(KEYS[3], KEYS[4], ARGV[1], ARGV[8], 9)
 return 1`;
 
 /** What identifies a call in its record. */
@@ -170,15 +173,32 @@ export function createCallStore({
       return (await renew([runnerKeys.call(id), runnerKeys.due], [id, owner, leaseMs, memoryMs])) === 1;
     },
 
-    /** Remembers the answer of a call that was run. Returns the first answer: another runner may have been faster. */
-    async finish({ callId: id, jobId, bytes, sha256 }: CallSummary, answer: HttpAnswer): Promise<HttpAnswer> {
+    /**
+     * Remembers the answer of a call that was run, and in the same step what is to be delivered of it. Returns the first answer: another
+     * runner may have been faster.
+     */
+    async finish(
+      { callId: id, jobId, bytes, sha256 }: CallSummary,
+      answer: HttpAnswer,
+      outgoing?: Outgoing,
+    ): Promise<HttpAnswer> {
       const { call, answer: answerOf, calls, due, answers: kept, answersBytes } = runnerKeys;
       const digest = sha256Of(answer.body);
       const first = await finish(
-        [call(id), answerOf(id), calls, due, kept, answersBytes],
+        [
+          call(id),
+          answerOf(id),
+          calls,
+          due,
+          kept,
+          answersBytes,
+          runnerKeys.delivery(id),
+          runnerKeys.deliveries,
+        ],
         [
           ...[id, memoryMs, listedMs, jobId, Buffer.from(sha256, "hex"), bytes, answer.status, digest],
           ...[answers.toKeep(id, answer) ?? "", listedMs, answers.answersBytesMax],
+          ...outgoingWords(outgoing),
         ],
       );
       return first === null ? answer : toAnswer(id, first as unknown as Remembered);
@@ -186,11 +206,13 @@ export function createCallStore({
 
     /**
      * Ends the run without an answer, so that the next request with this key runs the call again. A short call is forgotten
-     * when it is no longer listed. A long call is kept, since its sender was told that it will be run.
+     * when it is no longer listed. A long call is kept, since its sender was told that it will be run; its failure may be delivered.
      */
-    async fail(id: string, { code, reason, status, attempts }: Failure): Promise<void> {
-      const keys = [runnerKeys.call(id), runnerKeys.due];
-      await fail(keys, [id, owner, code, reason.slice(0, REASON_MAX), status, attempts ?? "", listedMs]);
+    async fail(id: string, failure: Failure, outgoing?: Outgoing): Promise<void> {
+      const { code, reason, status, attempts = "" } = failure;
+      const keys = [runnerKeys.call(id), runnerKeys.due, runnerKeys.delivery(id), runnerKeys.deliveries];
+      const words = [id, owner, code, reason.slice(0, REASON_MAX), status, attempts, listedMs, memoryMs];
+      await fail(keys, [...words, ...outgoingWords(outgoing)]);
     },
   };
 }

@@ -20,7 +20,7 @@ const Input = z.strictObject({
   ms_per_step: z.int().min(0).max(60_000).default(100),
 });
 
-/** A long job that only waits, and logs its progress. An empty body stands for the defaults. */
+/** A long job that only waits, tells its progress, and answers how long it took. An empty body stands for the defaults. */
 export const slow: LongJob<z.infer<typeof Input>> = {
   name: "slow",
   long: true,
@@ -28,9 +28,11 @@ export const slow: LongJob<z.infer<typeof Input>> = {
     extract: (request) => (request.body.length === 0 ? Input.parse({}) : json(Input).extract(request)),
   },
   async handler({ input, signal, progress }) {
+    const startedAt = performance.now();
     for (let step = 1; step <= input.steps; step++) {
       await delay(input.ms_per_step, signal);
       progress({ step, steps: input.steps });
     }
+    return { json: { steps: input.steps, ms: Math.round(performance.now() - startedAt) } };
   },
 };

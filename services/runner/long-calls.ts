@@ -3,21 +3,27 @@ import { WEBHOOK_EVENT } from "../../shared/job-call/job-call.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { type Backoff, backoffMs } from "../../shared/time/backoff.ts";
-import { type Clock, delay } from "../../shared/time/clock.ts";
+import { type Clock, delay, settled } from "../../shared/time/clock.ts";
 import type { CallStore, UntilStored } from "./call-store.ts";
 import type { Leases } from "./leases.ts";
 import type { LongStore, StoredCall } from "./long-store.ts";
+import { answeredFailure, isRefusal, type RunFailure, statusOf, type ToOutgoing } from "./outgoing.ts";
+import type { CreateTeller } from "./progress.ts";
 import { longCallAnswer } from "./remembered-answer.ts";
-import type { Job, Router } from "./router.ts";
-import type { Execute } from "./run-call.ts";
+import type { HttpAnswer, Job, Router } from "./router.ts";
+import { type Execute, isSuccess } from "./run-call.ts";
 
-type Options = {
+export type LongCallsOptions = {
   jobs: Router;
   calls: CallStore;
   longStore: LongStore;
   leases: Leases;
   leaseMs: number;
   execute: Execute;
+  createTeller: CreateTeller;
+  toOutgoing: ToOutgoing;
+  /** There is something to deliver. */
+  onOutgoing: () => void;
   untilStored: UntilStored;
   /** How many run at once; the others wait in the store. */
   concurrency: number;
@@ -49,14 +55,14 @@ type Run = {
  * the lease has lapsed, the runner that looks first claims it again.
  */
 export class LongCalls {
-  readonly #options: Options;
+  readonly #options: LongCallsOptions;
   readonly #running = new Map<string, Run>();
   readonly #stopping = new AbortController();
   readonly #timer: NodeJS.Timeout;
   #looking: Promise<void> | undefined;
   #lookAgain = false;
 
-  constructor(options: Options) {
+  constructor(options: LongCallsOptions) {
     this.#options = options;
     this.#timer = setInterval(this.wake, options.leaseMs / 3);
   }
@@ -124,7 +130,7 @@ export class LongCalls {
   }
 
   async #runJob(job: Job, call: StoredCall, controller: AbortController): Promise<void> {
-    const { execute, leases, clock, log } = this.#options;
+    const { execute, leases, createTeller, clock, log } = this.#options;
     const { callId, jobId, metadata } = call.request;
     const about = { callId, jobId, job: job.name, eventType: metadata[WEBHOOK_EVENT] };
     const { signal } = controller;
@@ -132,23 +138,28 @@ export class LongCalls {
     if (call.runs > 1)
       log.info("job.resumed", { ...about, run: call.runs, attemptsFailed: call.attemptsFailed });
     const startedAt = clock();
-    try {
-      await execute(job, call.request, signal);
-    } catch (error) {
-      const fields = { ...about, ms: clock() - startedAt };
+    const teller = createTeller(callId);
+    const ran = await settled(execute(job, call.request, { signal, teller }));
+    teller.end();
+    const fields = { ...about, ms: clock() - startedAt };
+    if (ran.kind === "failed") {
       if (signal.aborted) return await this.#interrupted(call, fields);
-      return await this.#failed(call, error, fields);
+      return await this.#failed(call, { error: toAppError(ran.error) }, fields);
     }
-    await this.#finish(call);
+    if (!isSuccess(ran.result)) return await this.#failed(call, answeredFailure(ran.result), fields);
+    await this.#finish(call, ran.result);
     failpoint("runner.after_remembered");
     log.info("job.finished", { ...about, status: 202, ms: clock() - startedAt, replayed: false });
   }
 
-  /** The call was answered when it was stored; that answer remains. */
-  async #finish({ request, bytes, sha256 }: StoredCall): Promise<void> {
-    const { calls, untilStored } = this.#options;
+  /** The call was answered when it was stored; that answer remains. What the handler answered is delivered. */
+  async #finish({ request, bytes, sha256 }: StoredCall, answer: HttpAnswer): Promise<void> {
+    const { calls, untilStored, toOutgoing, onOutgoing } = this.#options;
     const { callId, jobId } = request;
-    await untilStored(callId, () => calls.finish({ callId, jobId, bytes, sha256 }, longCallAnswer(callId)));
+    const summary = { callId, jobId, bytes, sha256 };
+    const outgoing = toOutgoing(callId, answer);
+    await untilStored(callId, () => calls.finish(summary, longCallAnswer(callId), outgoing));
+    onOutgoing();
   }
 
   /** Not a failure of the call: the runner stops, or another runner has the call and giving it back changes nothing. */
@@ -157,16 +168,20 @@ export class LongCalls {
     await this.#giveBack(fields.callId, 0, attemptsFailed);
   }
 
-  /** Gives the call back for another run after a pause, or ends it as FAILED once its attempts are spent. */
-  async #failed(call: StoredCall, thrown: unknown, fields: RunFields): Promise<void> {
-    const { calls, untilStored, attempts, backoff, random, log } = this.#options;
+  /** Gives the call back for another run after a pause, or ends it as FAILED once its attempts are spent or the job refuses it. */
+  async #failed(call: StoredCall, failure: RunFailure, fields: RunFields): Promise<void> {
+    const { calls, untilStored, attempts, backoff, random, toOutgoing, onOutgoing, log } = this.#options;
     const { callId } = fields;
     const attempt = call.attemptsFailed + 1;
-    const final = attempt >= attempts;
-    const { code, message: reason } = toAppError(thrown);
-    log[final ? "error" : "warn"]("job.failed", { ...fields, status: 500, code, reason, attempt, final });
+    const final = attempt >= attempts || isRefusal(failure);
+    const { code, message: reason } = failure.error;
+    const status = statusOf(failure);
+    log[final ? "error" : "warn"]("job.failed", { ...fields, status, code, reason, attempt, final });
     if (final) {
-      await untilStored(callId, () => calls.fail(callId, { code, reason, status: 500, attempts: attempt }));
+      const ended = { code, reason, status, attempts: attempt };
+      const outgoing = toOutgoing(callId, failure);
+      await untilStored(callId, () => calls.fail(callId, ended, outgoing));
+      onOutgoing();
       return;
     }
     const pauseMs = backoffMs(backoff, attempt, random);

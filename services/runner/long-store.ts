@@ -50,7 +50,7 @@ redis.call('HSET', KEYS[1], 'st', 'STORED', 'attempts', ARGV[4])
 redis.call('ZADD', KEYS[2], now + ARGV[3], ARGV[1])
 return 1`;
 
-/* ARGV: id, status. A short call has no input and cannot be run again. */
+/* ARGV: id, status. A short call has no input and cannot be run again. A failure that is not delivered yet is none any more. */
 const RUN_AGAIN = `${NOW}${unlessNewer("runnerCall")}
 local call = redis.call('HMGET', KEYS[1], 'st', 'runs')
 if not call[1] then return 'UNKNOWN' end
@@ -60,6 +60,8 @@ if not call[2] then return 'SHORT' end
 redis.call('HDEL', KEYS[1], 'took', 'finished', 'code', 'reason')
 redis.call('HSET', KEYS[1], 'st', 'STORED', 'status', ARGV[2], 'attempts', 0)
 redis.call('ZADD', KEYS[2], now, ARGV[1])
+redis.call('DEL', KEYS[3])
+redis.call('ZREM', KEYS[4], ARGV[1])
 return 'STORED'`;
 
 /** A long call that this runner claimed in order to run it. */
@@ -117,7 +119,7 @@ export function createLongStore({ durable, owner, leaseMs }: StoreOptions) {
     /** Gives a FAILED long call fresh attempts; it is due at once. Changes no other call. */
     async runAgain(id: string): Promise<RunAgainResult> {
       return (await runAgain(
-        [runnerKeys.call(id), runnerKeys.due],
+        [runnerKeys.call(id), runnerKeys.due, runnerKeys.delivery(id), runnerKeys.deliveries],
         [id, longCallAnswer(id).status],
       )) as RunAgainResult;
     },

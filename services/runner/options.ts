@@ -39,6 +39,11 @@ export type RunnerOptions = CommonOptions & {
   longAttempts?: number;
   /** Milliseconds between its runs: up to `baseMs` (1000), twice that after each, at most `capMs` (900,000). */
   longBackoff?: { baseMs?: number; capMs?: number };
+  /**
+   * URLs of the private (ops) addresses of gateways with `deliveries = true`, to which the results of long calls are delivered, signed with
+   * the first secret. They are tried in turn. Without it nobody is told what long jobs answer.
+   */
+  deliverTo?: readonly string[];
   /** As that of a gateway. */
   mountPath?: string;
 };

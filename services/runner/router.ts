@@ -25,7 +25,10 @@ export type JobContext = {
   readonly signal: AbortSignal;
   /** Every line carries the call and the job. */
   readonly log: Logger;
-  /** Logs the progress of the job. */
+  /**
+   * Logs the progress of the job, and, of a long job whose runner delivers, tells whoever waits for its result: the newest word once a
+   * second, if it takes at most 4 KiB as JSON.
+   */
   progress(fields: Readonly<Record<string, unknown>>): void;
 };
 
@@ -33,7 +36,7 @@ export type JobContext = {
 export type Call<Input, Meta> = Omit<JobRequest, "metadata"> &
   JobContext & { readonly input: Input; readonly metadata: Meta };
 
-/** What a handler answers, by default with status 200. Only an answer with 2xx is remembered and ends the call. */
+/** What a handler answers, by default with status 200. Only an answer with 2xx is remembered, and ends the call well. */
 export type Answer =
   | { readonly status?: number; readonly contentType?: string; readonly body?: Uint8Array | string }
   | { readonly status?: number; readonly json: unknown };
@@ -67,10 +70,14 @@ export type ShortJob<Input = undefined, Meta = Metadata> = Shape<Input, Meta> & 
   handler(call: Call<Input, Meta>): Answer | Promise<Answer>;
 };
 
-/** The caller gets a 202 once the call is stored. The job runs until the handler returns, across crashes and restarts. */
+/**
+ * The caller gets a 202 once the call is stored. The job runs until the handler returns, across crashes and restarts. What it returns is
+ * delivered, if its runner delivers. It fails for good with a status of 4xx, and runs again after any other that is not 2xx.
+ */
 export type LongJob<Input = undefined, Meta = Metadata> = Shape<Input, Meta> & {
   long: true;
-  handler(call: Call<Input, Meta>): void | Promise<void>;
+  // biome-ignore lint/suspicious/noConfusingVoidType: a handler may have no return at all
+  handler(call: Call<Input, Meta>): Answer | void | Promise<Answer | void>;
 };
 
 /** A job as the runner sees it, whatever the types of its input and metadata. */

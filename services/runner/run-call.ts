@@ -8,7 +8,9 @@ import type { CheckedRequest } from "./authenticate.ts";
 import { type CallStore, type Failure, fingerprint, type UntilStored } from "./call-store.ts";
 import type { Leases } from "./leases.ts";
 import type { LongStore } from "./long-store.ts";
+import type { Teller } from "./progress.ts";
 import { longCallAnswer } from "./remembered-answer.ts";
+
 import type { Answer, HttpAnswer, Job, JobContext, JobRequest } from "./router.ts";
 
 export type Outcome = {
@@ -155,7 +157,10 @@ export function createRunBegun({
 }
 
 /** Runs a handler once. Throws `runner.input_rejected` before the handler runs, `runner.handler_failed` for all it throws. */
-export type Execute = (job: Job, request: JobRequest, signal?: AbortSignal) => Promise<HttpAnswer>;
+export type Execute = (job: Job, request: JobRequest, run?: Run) => Promise<HttpAnswer>;
+
+/** The run of a long job: what ends it early, and what is told of its progress. */
+type Run = { signal: AbortSignal; teller: Teller };
 
 export function createExecute({
   metadataPrefix,
@@ -169,21 +174,24 @@ export function createExecute({
 }): Execute {
   const serviceKey = platformKeys(metadataPrefix).serviceId.toUpperCase();
 
-  function toContext(job: Job, { callId, jobId, metadata }: JobRequest, signal: AbortSignal): JobContext {
+  function toContext(job: Job, { callId, jobId, metadata }: JobRequest, run: Run | undefined): JobContext {
     const callLog = withFields(log, { callId, jobId, job: job.name });
     const serviceId = Number(metadata[serviceKey] ?? Number.NaN);
     return {
       serviceId: Number.isSafeInteger(serviceId) ? serviceId : undefined,
-      signal,
+      signal: run?.signal ?? ended,
       log: callLog,
-      progress: (fields) => callLog.info("job.progressed", fields),
+      progress(fields) {
+        callLog.info("job.progressed", fields);
+        run?.teller.tell(fields);
+      },
     };
   }
 
-  return async function execute(job, request, signal = ended) {
-    const run = job.prepare(request);
+  return async function execute(job, request, run) {
+    const handle = job.prepare(request);
     try {
-      const answer = run(toContext(job, request, signal));
+      const answer = handle(toContext(job, request, run));
       failpoint("runner.in_handler");
       return toHttpAnswer(await answer);
     } catch (cause) {
@@ -214,6 +222,6 @@ function toHttpAnswer(answer: Answer): HttpAnswer {
   return { status, contentType: answer.contentType, body: Buffer.from(answer.body ?? "") };
 }
 
-function isSuccess({ status }: HttpAnswer): boolean {
+export function isSuccess({ status }: HttpAnswer): boolean {
   return status >= 200 && status < 300;
 }

@@ -17,8 +17,8 @@ import { createCallStore, createUntilStored } from "./call-store.ts";
 import { KeptAnswers } from "./kept-answers.ts";
 import { Leases } from "./leases.ts";
 import { createListCalls } from "./list-calls.ts";
-import { LongCalls } from "./long-calls.ts";
 import { createLongStore } from "./long-store.ts";
+import { openLongCalls } from "./open-long-calls.ts";
 import { type RunnerOptions, readRunnerOptions } from "./options.ts";
 import type { Router } from "./router.ts";
 import { createRoutes, createRunAgain, createTakeJob } from "./routes.ts";
@@ -74,6 +74,7 @@ export function toRunnerSettings(postern: PosternToml) {
     concurrency: config.concurrency,
     longAttempts: config.long_attempts,
     longBackoff: { baseMs: config.long_backoff.base_ms, capMs: config.long_backoff.cap_ms },
+    deliverTo: config.deliver_to,
   };
 }
 
@@ -105,6 +106,8 @@ export type ComposedOptions = {
   longAttempts?: number;
   /** The pauses between failed runs of a long call. */
   longBackoff?: Backoff;
+  /** Ops addresses of gateways, as URLs, to which the results of long calls are delivered; it needs a secret. */
+  deliverTo?: readonly string[];
   log?: Logger;
   clock?: Clock;
   random?: () => number;
@@ -148,6 +151,7 @@ export function composeRunner({
   bodyBytesMax = 64 * 1024 * 1024,
   longAttempts = 20,
   longBackoff = { baseMs: 1000, capMs: 900_000 },
+  deliverTo = [],
   log = silentLogger,
   clock = systemClock,
   random = Math.random,
@@ -160,33 +164,30 @@ export function composeRunner({
   const durable = new DurableRedis({ redis, mode: durability, log });
   const store = { durable, owner: randomUUID(), leaseMs, memoryMs };
   const answers = new KeptAnswers({
-    durable,
-    answerMs,
-    resultBytesMax,
-    answersBytesMax,
-    answersMemoryRatioMax,
-    log,
+    ...{ durable, answerMs, resultBytesMax, answersBytesMax, answersMemoryRatioMax, log },
   });
   const calls = createCallStore({ ...store, answers });
   const longStore = createLongStore(store);
   const untilStored = createUntilStored({ ended, log });
   const leases = new Leases({ redis, renew: calls.renew, leaseMs });
   const execute = createExecute({ metadataPrefix, ended, log });
-
-  const longCalls = new LongCalls({
-    jobs,
-    calls,
-    longStore,
-    leases,
-    leaseMs,
-    execute,
-    untilStored,
-    concurrency,
-    attempts: longAttempts,
-    backoff: longBackoff,
-    clock,
-    random,
-    log,
+  const signedBy = secrets.map((secret) => (typeof secret === "string" ? new Secret(secret) : secret));
+  const longCalls = openLongCalls({
+    ...{
+      jobs,
+      redis,
+      calls,
+      longStore,
+      leases,
+      leaseMs,
+      execute,
+      untilStored,
+      concurrency,
+      clock,
+      random,
+      log,
+    },
+    ...{ attempts: longAttempts, backoff: longBackoff, deliverTo, secret: signedBy[0], resultBytesMax },
   });
   const { wake } = longCalls;
   durable.firstCheck.then(wake, () => {});
@@ -195,7 +196,7 @@ export function composeRunner({
   const { runCall, idle } = createRunCall({ calls, leases, runShort, storeLong });
 
   const checks = createRequestChecks({
-    secrets: secrets.map((secret) => (typeof secret === "string" ? new Secret(secret) : secret)),
+    secrets: signedBy,
     metadataPrefix,
     clock,
   });
@@ -206,7 +207,7 @@ export function composeRunner({
   const handler = createRoutes({ jobs, readiness, listCalls, takeJob, runAgain });
 
   const settle = async (): Promise<void> => {
-    await Promise.all([idle(), longCalls.stop()]);
+    await Promise.all([idle(), longCalls.settle()]);
   };
 
   return {
@@ -221,7 +222,7 @@ export function composeRunner({
       draining = true;
       const outcome = await within(graceMs, settle());
       abort.abort(new Error("the runner has stopped"));
-      for (const part of [leases, answers, durable]) part.stop();
+      for (const part of [leases, answers, durable, longCalls]) part.stop();
       if (outcome.kind === "failed") throw outcome.error;
     },
   };

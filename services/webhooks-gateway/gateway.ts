@@ -108,6 +108,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
     firstCheck,
     pressure,
     bodies,
+    resultWrites,
     clientAddressOf: addressOf,
     close,
   } = openIngress("webhook", partition, options);
@@ -133,6 +134,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
     firstCheck,
     pressure,
     bodyBytes: bodies.bytes,
+    resultWrites,
     drain: () => admission.drain(),
     stop: () => admission.stop(),
     close() {

@@ -320,6 +320,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     firstCheck: started,
     pressure,
     bodyBytes: bodies.bytes,
+    resultWrites: ingress.resultWrites,
     drain: () => admission.drain(),
     stop: () => admission.stop(),
     rates: rates.observed,

@@ -1,5 +1,6 @@
 import { budgetProblems, forwardedMetadata, largestBodies } from "./between-files.ts";
 import { type ConfigDir, openConfigDir } from "./config-dir.ts";
+import { deliveryProblems } from "./deliverers.ts";
 import { isTable } from "./fields.ts";
 import { type PosternToml, posternToml } from "./postern-toml.ts";
 import { secretWarnings } from "./secret-warnings.ts";
@@ -15,7 +16,7 @@ export type Config = {
 };
 
 /** Who reads: it gets the secrets that it uses, and needs no other. Without a reader everything is read and checked. */
-export type Reader = "gateway" | "producer" | "runner" | "command";
+export type Reader = "gateway" | "pricing" | "producer" | "runner" | "command";
 
 export type LoadOptions = { dir: string; env: Env; reader?: Reader | undefined };
 
@@ -46,7 +47,11 @@ export function readConfig(files: ConfigDir, env: Env, reader: Reader | undefine
 
 function readPostern(files: ConfigDir, env: Env, reader: Reader | undefined): PosternToml | undefined {
   const name = "postern.toml";
-  return files.read({ name, schema: posternToml(env), narrowed: (table) => withoutUnused(table, reader) });
+  const narrowed = (table: unknown) => withoutUnused(table, reader);
+  const postern = files.read({ name, schema: posternToml(env), narrowed });
+  const takesDeliveries = reader === undefined || reader === "gateway";
+  if (postern !== undefined && takesDeliveries) files.report(name, deliveryProblems(postern));
+  return postern;
 }
 
 function readWebhooks(files: ConfigDir, env: Env, postern: PosternToml | undefined): Config | undefined {
@@ -66,20 +71,20 @@ function readWebhooks(files: ConfigDir, env: Env, postern: PosternToml | undefin
   };
 }
 
-/** `postern.toml` without the keys of runners that hold secrets of others than the reader. All of them may be absent. */
+/**
+ * `postern.toml` without the keys of runners that hold secrets of others than the reader, or are of no use without them. All of them may
+ * be absent. A gateway needs the secrets of runners only to take what they deliver.
+ */
 function withoutUnused(table: unknown, reader: Reader | undefined): unknown {
   if (!isTable(table) || reader === undefined) return table;
-  const { runner, runners } = table;
-  const ofRunner = {
-    gateway: ["secret", "redis"],
-    command: ["secret", "redis"],
-    producer: ["redis"],
-    runner: [],
-  };
+  const { runner, runners, results } = table;
+  const takesDeliveries = reader === "gateway" && isTable(results) && results["deliveries"] === true;
+  const needsSecrets = reader === "producer" || takesDeliveries;
+  const unused = ["redis", "deliver_to", ...(needsSecrets ? [] : ["secret"])];
   return {
     ...table,
-    ...(isTable(runner) && { runner: without(runner, ofRunner[reader]) }),
-    ...(isTable(runners) && reader !== "producer" && { runners: eachWithout(runners, ["secret"]) }),
+    ...(isTable(runner) && reader !== "runner" && { runner: without(runner, unused) }),
+    ...(isTable(runners) && !needsSecrets && { runners: eachWithout(runners, ["secret"]) }),
   };
 }
 

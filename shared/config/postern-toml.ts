@@ -81,6 +81,11 @@ const runner = (env: Env) =>
       concurrency: positive.default(100),
       long_attempts: attempts.default(20),
       long_backoff: backoff.prefault({}),
+      deliver_to: z.array(httpUrl).default([]),
+    })
+    .refine(({ deliver_to, secret }) => deliver_to.length === 0 || secret !== undefined, {
+      path: ["deliver_to"],
+      message: "needs secret beside it: what is delivered is signed with it",
     })
     .refine(({ answer_secs = 0, memory_secs }) => answer_secs <= memory_secs, {
       path: ["answer_secs"],

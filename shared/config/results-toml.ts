@@ -18,6 +18,7 @@ export const results = z
       .max(4 * MIB)
       .default(MIB / 4),
     bytes_max: positive.default(256 * MIB),
+    deliveries: z.boolean().default(false),
   })
   .refine(({ result_bytes_max, bytes_max }) => result_bytes_max <= bytes_max, {
     path: ["result_bytes_max"],

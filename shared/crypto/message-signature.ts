@@ -4,18 +4,21 @@ import { isSignedByAny } from "./hmac.ts";
 import type { Secret } from "./secret.ts";
 
 /*
- * HTTP Message Signatures (RFC 9421) as producer and runner use them: algorithm hmac-sha256, one signature labelled and
+ * HTTP Message Signatures (RFC 9421) as producers, runners and gateways use them: algorithm hmac-sha256, one signature labelled and
  * tagged `postern`, over @method, @path and headers. Only the form that signMessage writes is accepted: one member in each
  * of the two headers, no component parameters, no other derived component.
  */
 const LABEL = "postern";
 const ALGORITHM = "hmac-sha256";
 
-/** How far a producer's clock may be ahead of ours. */
+/** For how long a signature is good. */
+export const SIGNATURE_AGE_SEC_MAX = 300;
+
+/** How far a signer's clock may be ahead of ours. */
 const SKEW_SEC_MAX = 60;
 
 /** Components that every signature must cover. */
-const ALWAYS_COVERED = ["@method", "@path", "content-digest", "idempotency-key"] as const;
+const ALWAYS_COVERED: readonly string[] = ["@method", "@path", "content-digest"];
 
 const COMPONENT = String.raw`"[a-z0-9!#$%&'*+.^_|~@\x60-]+"`;
 const PARAMETER = String.raw`;[a-z*][a-z0-9_.*-]*=(?:\d{1,15}|"[^"\\]*")`;
@@ -41,7 +44,8 @@ export type ReceivedMessage = {
 
 type Rules = {
   nowSec: number;
-  maxAgeSec: number;
+  /** Headers that the request must have, and the signature cover. */
+  needs?: readonly string[];
   /** Whether a header that the request has must be covered, by its lower-case name. */
   mustCover: (name: string) => boolean;
 };
@@ -131,18 +135,19 @@ function parseSignature(text: string): Buffer {
   return Buffer.from(base64, "base64");
 }
 
-function checkAge(created: number, { nowSec, maxAgeSec }: Rules): void {
+function checkAge(created: number, { nowSec }: Rules): void {
   const ageSec = nowSec - created;
-  if (ageSec > maxAgeSec) throw rejected(`created is ${ageSec} s old, more than ${maxAgeSec} s`);
+  if (ageSec > SIGNATURE_AGE_SEC_MAX)
+    throw rejected(`created is ${ageSec} s old, more than ${SIGNATURE_AGE_SEC_MAX} s`);
   if (-ageSec > SKEW_SEC_MAX) throw rejected(`created is ${-ageSec} s in the future`);
 }
 
 function checkCoverage(
   covered: ReadonlySet<string>,
   { headers }: ReceivedMessage,
-  { mustCover }: Rules,
+  { needs = [], mustCover }: Rules,
 ): void {
-  for (const name of ALWAYS_COVERED) {
+  for (const name of [...ALWAYS_COVERED, ...needs]) {
     if (!covered.has(name)) throw rejected(`${name} is not covered`);
   }
   for (const name of Object.keys(headers)) {

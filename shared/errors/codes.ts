@@ -137,6 +137,21 @@ export const CODES = {
   "request.body_consumed": { status: 500, retryable: false, title: "Body was read before it came here" },
   "internal.unexpected": { status: 500, retryable: true, title: "Unexpected failure" },
 
+  // what who asks for a result is told
+  "result.pending": { status: 404, retryable: true, title: "The call has no result yet" },
+  "result.none_kept": { status: 404, retryable: false, title: "No result of this call is kept" },
+  "result.gone": { status: 410, retryable: false, title: "The result is not kept any more" },
+  "result.call_failed": { status: 502, retryable: false, title: "The call failed for good" },
+  "result.proof_required": {
+    status: 401,
+    retryable: true,
+    title: "The result is only for who has its token",
+  },
+
+  // what a runner is told that delivers a result
+  "result.conflict": { status: 409, retryable: false, title: "Another result was delivered before" },
+  "result.too_late": { status: 409, retryable: false, title: "The call takes no result any more" },
+
   // what the producer met
   "runner.unreachable": { status: 502, retryable: true, title: "Runner could not be reached" },
   "runner.disconnected": { status: 502, retryable: true, title: "Connection to the runner broke" },

@@ -16,6 +16,7 @@ import type { DurabilityMode } from "../redis/server-state.ts";
 import { type Clock, systemClock } from "../time/clock.ts";
 import { Admission } from "./admission.ts";
 import { Backpressure, type Limits, type Pressure } from "./backpressure.ts";
+import type { ResultWrites } from "./deliveries.ts";
 import { watchHistory } from "./history.ts";
 import { watchResults } from "./results-room.ts";
 
@@ -67,6 +68,8 @@ export type Gateway = {
   pressure(): Pressure | undefined;
   /** What the bodies in flight take of their budget. */
   bodyBytes(): number;
+  /** For what runners deliver, which only the gateway's process takes. */
+  resultWrites: ResultWrites;
   /** From now on it is not ready, and every answer ends its connection; requests are still taken. */
   drain(): void;
   /** From now on it refuses requests with `service.draining`; those under way are finished. */
@@ -91,13 +94,15 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
   const givingWay = [watchHistory(fills), watchResults(fills)];
   const clientAddressOf = createClientAddressOf(http);
   const bodies = createBodyBudget({ bytesMax: http.bodyBudgetBytes, addressOf: clientAddressOf, log });
+  const beginWrite = createBeginWrite({ small: durable, large, clock, deadlineMs: enqueueTimeoutMs });
   return {
     clientAddressOf,
     bodies,
     admission: new Admission(durable, backpressure),
     /** The keys over the connection for large writes. */
     largePartition: large.partition,
-    beginWrite: createBeginWrite({ small: durable, large, clock, deadlineMs: enqueueTimeoutMs }),
+    beginWrite,
+    resultWrites: { small: partition, large: large.partition, beginWrite } satisfies ResultWrites,
     firstCheck: durable.firstCheck,
     isUsable: () => durable.isUsable,
     pressure: () => backpressure.seen(),

@@ -1,10 +1,13 @@
+import { toDeliverers } from "../config/deliverers.ts";
 import type { PosternToml } from "../config/postern-toml.ts";
+import { toResultLimits } from "../config/results-toml.ts";
 import { listen } from "../http/listen.ts";
 import { serveOps } from "../http/ops.ts";
 import type { Shutdown } from "../lifecycle/run-service.ts";
 import type { Fields, Logger } from "../log/logger.ts";
 import type { Metrics } from "../metrics/metrics.ts";
-import { delay } from "../time/clock.ts";
+import { delay, systemClock } from "../time/clock.ts";
+import { createTakeDeliveries, refuseDeliveries } from "./deliveries.ts";
 import { registerHttp } from "./http-metrics.ts";
 import type { Gateway } from "./ingress.ts";
 
@@ -31,7 +34,17 @@ type Options = {
 export async function serveGateway(options: Options): Promise<{ fatal: Promise<void> }> {
   const { gateway, metrics, shutdown, log, postern, requestTimeoutMs, graceMs } = options;
   shutdown.defer("gateway", () => gateway.close());
-  const opsAddress = await serveOps(gateway.readiness, metrics, options.opsAddress, shutdown);
+  const takeDeliveries = postern.results.deliveries
+    ? createTakeDeliveries({
+        deliverers: toDeliverers(postern),
+        writes: gateway.resultWrites,
+        limits: toResultLimits(postern),
+        clock: systemClock,
+        log,
+      })
+    : refuseDeliveries;
+  const { readiness } = gateway;
+  const opsAddress = await serveOps(readiness, metrics, options.opsAddress, shutdown, takeDeliveries);
   const server = await listen(gateway.handler, options.bindAddress, {
     requestTimeoutMs,
     keepAliveMs: postern.http.keep_alive_secs * 1000,

@@ -59,6 +59,30 @@ export function readBody(
   });
 }
 
+/** The SHA-256 of a body in hex, and its bytes, unless they are more than are kept. Refuses what `readBody` refuses. */
+export async function readBodyUpTo(
+  req: IncomingMessage,
+  res: ServerResponse,
+  { keptBytesMax, limitBytes }: { keptBytesMax: number; limitBytes: number },
+): Promise<{ sha256: string; body: Buffer | undefined }> {
+  const hash = createHash("sha256");
+  const pieces = new BodyPieces();
+  let bytes = 0;
+  return collect(req, res, limitBytes, {
+    add(chunk) {
+      bytes += chunk.length;
+      hash.update(chunk);
+      if (bytes <= keptBytesMax) pieces.add(chunk);
+      else pieces.giveUp();
+    },
+    whole: () => ({
+      sha256: hash.digest("hex"),
+      body: bytes <= keptBytesMax ? pieces.whole() : undefined,
+    }),
+    giveUp: () => pieces.giveUp(),
+  });
+}
+
 /** The SHA-256 of a body in hex. It keeps no byte, and refuses what `readBody` refuses. */
 export function hashBody(req: IncomingMessage, res: ServerResponse, limitBytes: number): Promise<string> {
   const hash = createHash("sha256");

@@ -14,6 +14,17 @@ export function headerValues(req: Pick<IncomingMessage, "rawHeaders">, name: str
   return values;
 }
 
+/** Every value of every header, by lower-case name; Node's own `req.headers` joins or drops repeated ones. */
+export function allHeaders({ rawHeaders }: Pick<IncomingMessage, "rawHeaders">): Record<string, string[]> {
+  const headers: Record<string, string[]> = Object.create(null);
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    const name = (rawHeaders[i] as string).toLowerCase();
+    headers[name] ??= [];
+    headers[name].push(rawHeaders[i + 1] as string);
+  }
+  return headers;
+}
+
 /**
  * The value of a header that must come exactly once; `name` in lower case. If it came twice, two programs on the way could
  * each trust a different one.

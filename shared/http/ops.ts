@@ -8,6 +8,9 @@ import { listen } from "./listen.ts";
 import { COMMON_HEADERS, sendProblem } from "./problem.ts";
 import type { Readiness } from "./readiness.ts";
 
+/** Serves the requests that it knows, and passes on the others. */
+export type OpsRoutes = RequestHandler;
+
 /** GET /livez: 200 while the event loop turns. GET /readyz: 200 or 503, with the checks as JSON. */
 export function probes(readiness: () => Readiness): Router {
   const router = Router({ caseSensitive: true, strict: true });
@@ -21,21 +24,26 @@ export function probes(readiness: () => Readiness): Router {
   return router;
 }
 
-/** Serves a process's probes and metrics on its private address, until shutdown. Resolves with the address as bound. */
+/**
+ * Serves a process's probes and metrics on its private address, until shutdown, and what `more` does not pass on. Resolves with the
+ * address as bound.
+ */
 export async function serveOps(
   readiness: () => Readiness,
   metrics: Metrics,
   address: string,
   shutdown: Shutdown,
+  more?: OpsRoutes,
 ): Promise<string> {
-  const server = await listen(createOpsApp(readiness, metrics), address);
+  const server = await listen(createOpsApp(readiness, metrics, more), address);
   shutdown.defer("ops server", () => server.close(0));
   return server.address;
 }
 
 /** The private address of a process: the probes, and GET /metrics in Prometheus' text format. */
-function createOpsApp(readiness: () => Readiness, metrics: Metrics): RequestListener {
+function createOpsApp(readiness: () => Readiness, metrics: Metrics, more?: OpsRoutes): RequestListener {
   const app = bareApp();
+  if (more !== undefined) app.use(more);
   app.use(probes(readiness));
   onlyGet(app, "/metrics", async (_req, res) => {
     res.type(metrics.contentType).send(await metrics.text());

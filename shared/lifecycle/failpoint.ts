@@ -26,6 +26,9 @@ export const FAILPOINTS = [
   "runner.after_remembered",
   "runner.after_answer",
   "runner.after_stored",
+  "runner.after_delivered",
+  "delivery.before_stored",
+  "delivery.after_stored",
 ] as const;
 export type Failpoint = (typeof FAILPOINTS)[number];
 

@@ -50,7 +50,8 @@ local function enqueue(jobName, name, id, data, by, bodySha256, windowMs)
   if st and bh and bh ~= bodySha256 then return 'CONFLICT' end
   if st then return known == by and 'NEW' or st end
   add(jobName, name, id, data)
-  redis.call('HSET', record, 'v', '${PLAIN_RECORD}', 'st', 'QUEUED', 'bh', bodySha256, 'w', windowMs, 'at', now, 'by', by)
+  redis.call('HSET', record, 'v', '${PLAIN_RECORD}', 'st', 'QUEUED', 'bh', bodySha256, 'w', windowMs, 'at', now, 'by', by,
+    'jb', jobName)
   return 'NEW'
 end
 ${eachAlone("enqueue", 3, WORDS_A_CALL)}`;

@@ -19,7 +19,8 @@ import type { JobsOptions } from "bullmq";
  *
  * A paid call begins as a payment (shared/payments/payment.ts), and its record is here once it is QUEUED. The record of a call
  * without a delivery id appears when it ends, or fails and its job keeps results. QUEUED and FAILED records do not expire. At INJECTED and DISCARDED the window begins.
- * Fields: v version, st state, bh body sha256, w window in ms, at time of the last change, by the request that claimed the call; of a
+ * Fields: v version, st state, bh body sha256, w window in ms, at time of the last change, by the request that claimed the call, jb its job
+ * (`<service id>/<job index>`; of a call without a delivery id only once its result is known of); of a
  * paid call also rt, the route that it was bought at; unsure, 0 while each attempt is known to have had no effect, 1 from the first one
  * on of which that is not known (absent: an earlier release claimed it, which did not watch); and late, when a 2xx came too late.
  * Of a call whose job keeps results: rs, what is known of its result (shared/results/keep-result.ts); and if it failed for good, until it

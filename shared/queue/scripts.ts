@@ -498,7 +498,7 @@ local function injected(q, id, keepMs, retried, result)
     results = results or newResults()
     local isKnown = result == 'awaited' or result == 'gone'
     known = results.move(id, known, isKnown and result or 'kept', isKnown and '' or result)
-    redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'v', '${PLAIN_RECORD}', 'rs', known)
+    redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'v', '${PLAIN_RECORD}', 'rs', known, 'jb', q.jobName)
     if code then redis.call('HDEL', record, 'fc', 'fp') end
     results.tellEnd(id, known)
     keepMs = results.outlasts(keepMs)

@@ -134,6 +134,8 @@ export function keysOf(prefix: string) {
  *   {postern-runner}:answer:<key> string: the answer of a call, while it is kept (services/runner/remembered-answer.ts)
  *   {postern-runner}:answers      zset: the kept answers, as `<bytes> <key>`, by the time they are let go
  *   {postern-runner}:answers:bytes  string: how many bytes these take
+ *   {postern-runner}:delivery:<key> hash: the result of a long call that no gateway has taken yet (services/runner/delivery-store.ts)
+ *   {postern-runner}:deliveries   zset: these, by the time a runner has to deliver them
  */
 const RUNNER_PREFIX = "{postern-runner}";
 
@@ -144,4 +146,6 @@ export const runnerKeys = {
   answer: (idempotencyKey: string) => `${RUNNER_PREFIX}:answer:${idempotencyKey}`,
   answers: `${RUNNER_PREFIX}:answers`,
   answersBytes: `${RUNNER_PREFIX}:answers:bytes`,
+  delivery: (idempotencyKey: string) => `${RUNNER_PREFIX}:delivery:${idempotencyKey}`,
+  deliveries: `${RUNNER_PREFIX}:deliveries`,
 } as const;

@@ -23,6 +23,7 @@ export const VERSIONS = {
   opened: 1,
   audit: 1,
   runnerCall: 2,
+  runnerDelivery: 1,
 } as const;
 
 /** The record of a call that nobody paid for, or that has ended: releases that know of no refunds read it. */

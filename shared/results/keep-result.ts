@@ -10,11 +10,15 @@ import { VERSIONS } from "../redis/version.ts";
  *   awaited     the runner answered 202, and delivers the result later
  *   gone        there was one, and nobody can tell it any more; a discard also comes to this, whatever was known
  *   kept        it was stored, as the answer to the injection
+ *   failed      it was stored, as a delivery of the runner that the call failed for good; the runner may run the call again
  *   delivered   it was stored, as a delivery of the runner
  */
 
-/** How the stored text of a delivery begins (`encodeResult`). */
+/** How the stored text of a delivery begins (`encodeResult`), and of one that tells of a failure, as a pattern of Lua. */
 const DELIVERED_HEAD = `{"v":${VERSIONS.result},"by":"delivery",`;
+const FAILED_HEAD = `^${DELIVERED_HEAD}"at":%d+,"kind":"failure",`;
+/** As long as either may be. */
+const HEAD_CHARS = 100;
 
 /** How much longer than its result a record lives. */
 const RECORD_OUTLASTS_MS = 3_600_000;
@@ -47,17 +51,23 @@ do
   end
 end
 
-local resultRank = {awaited = 1, gone = 2, kept = 3, delivered = 4}
+local resultRank = {awaited = 1, gone = 2, kept = 3, failed = 4, delivered = 5}
 local deliveredHead = '${DELIVERED_HEAD}'
 
--- A delivery may have come before the call had a record.
-local function isDelivered(id)
-  return redis.call('GETRANGE', prefix .. 'result:' .. id, 0, #deliveredHead - 1) == deliveredHead
+-- As what a stored text was delivered: failed or delivered; nil if it was not.
+local function deliveredAs(text)
+  if string.sub(text, 1, #deliveredHead) ~= deliveredHead then return nil end
+  return string.find(text, '${FAILED_HEAD}') and 'failed' or 'delivered'
+end
+
+local function headOf(id)
+  return redis.call('GETRANGE', prefix .. 'result:' .. id, 0, ${HEAD_CHARS})
 end
 
 local function moveResult(id, known, rs, value)
-  local head = redis.call('GETRANGE', prefix .. 'result:' .. id, 0, #deliveredHead - 1)
-  if head == deliveredHead then known = 'delivered' end
+  local head = headOf(id)
+  -- A delivery may have come before the call had a record.
+  known = deliveredAs(head) or known
   if (resultRank[rs] or 0) <= (resultRank[known] or 0) then return known end
   if head ~= '' then dropResult(id) end
   if value ~= '' then keepResult(id, value) end

@@ -26,7 +26,7 @@ export type Delivered =
   | "stored"
   /** The same was delivered before. */
   | "same"
-  /** Something else was delivered before; that stays. */
+  /** Something else was delivered before; that stays, unless it was a failure and this is an answer. */
   | "another"
   /** The call was discarded, is up for refund, or refunded: it takes no result. */
   | "too late";
@@ -36,6 +36,9 @@ export type ProgressTold = "stored" | "ended";
 
 /** What a runner may deliver. */
 export type Delivery = StoredResult & { by: "delivery" };
+
+/** The job in the path that a payer bought it at. */
+const JOB_OF_ROUTE = /[^/]+\/[^/]+$/;
 
 export type Results = ReturnType<typeof createResults>;
 
@@ -53,27 +56,26 @@ ${RESULT}
 local st, rs = unpack(redis.call('HMGET', KEYS[1], 'st', 'rs'))`;
 
 /**
- * KEYS record, result, payment. ARGV those of CHANGE, result. Answers a `Delivered`. The time of a delivery, which comes second in its
+ * KEYS record, result, payment. ARGV those of CHANGE, result. Answers a `Delivered`. A runner that runs a failed call again delivers its
+ * answer in place of the failure, and a late repeat of the failure changes nothing. The time of a delivery, which comes second in its
  * text, is not part of what is compared. That the job ran for sure matters to a refund, which knows a call without that field as one
  * that nobody watched. What expires lives at least as long as the result.
  */
 const DELIVER = `${CHANGE}
 ${CLOSED} return 'too late' end
 local value = ARGV[5]
-if isDelivered(id) then
+local as, before = deliveredAs(value), deliveredAs(headOf(id))
+if (resultRank[before or rs] or 0) >= resultRank[as] then
+  -- It is kept no more, so nobody can tell whether this is the same.
+  if not before then return 'same' end
   local function timeless(text) return (string.gsub(text, '"at":%d+', '', 1)) end
   return timeless(redis.call('GET', KEYS[2])) == timeless(value) and 'same' or 'another'
 end
-if rs == 'delivered' then return 'same' end
-if not st then
-  keepResult(id, value)
-  dropResult(id .. ':progress')
-  tellEnd(id, 'delivered')
-  return 'stored'
-end
 dropResult(id .. ':progress')
-redis.call('HSET', KEYS[1], 'rs', moveResult(id, rs, 'delivered', value))
-tellEnd(id, 'delivered')
+local known = moveResult(id, rs, as, value)
+tellEnd(id, known)
+if not st then return 'stored' end
+redis.call('HSET', KEYS[1], 'rs', known)
 if redis.call('HEXISTS', KEYS[1], 'unsure') == 1 then redis.call('HSET', KEYS[1], 'unsure', 1) end
 for _, key in ipairs({KEYS[1], KEYS[3]}) do
   local left = redis.call('PTTL', key)
@@ -84,7 +86,7 @@ return 'stored'`;
 /** KEYS record. ARGV those of CHANGE, progress. Answers a `ProgressTold`. */
 const TELL_PROGRESS = `${CHANGE}
 ${CLOSED} return 'ended' end
-if isDelivered(id) or (resultRank[rs] or 0) > 1 then return 'ended' end
+if deliveredAs(headOf(id)) or (resultRank[rs] or 0) > 1 then return 'ended' end
 dropResult(id .. ':progress')
 keepResult(id .. ':progress', ARGV[5])
 return 'stored'`;
@@ -103,6 +105,12 @@ export function createResults(partition: Partition, limits: ResultLimits = RESUL
     async read(id: string): Promise<ResultRead> {
       const found = await read([keys.record(id), keys.result(id), keys.progress(id)], []);
       return toRead(found as (Buffer | null)[]);
+    },
+
+    /** The key of the call's job, as far as its record tells: that of a call without a delivery id does once it has ended. */
+    async jobOf(id: string): Promise<string | undefined> {
+      const [job, route] = await redis.hmget(keys.record(id), "jb", "rt");
+      return job ?? JOB_OF_ROUTE.exec(route ?? "")?.[0];
     },
 
     /** Stores what a runner delivers, or why not. A longer body than may be kept leaves only that it was too long. */

@@ -8,6 +8,8 @@ import { spawnChild } from "../../shared/dev/child.ts";
 import { findProgram } from "../../shared/dev/find-program.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
 import { eventually } from "../../shared/dev/wait.ts";
+import { randomCallId } from "../../shared/job-call/call-id.ts";
+import { useDeliveries } from "../fixtures/deliveries.ts";
 import { useEnds } from "../fixtures/ends.ts";
 import { usePostern } from "../fixtures/postern.ts";
 import { apart, readyOf, startDev } from "../services/dev/use-dev.ts";
@@ -17,6 +19,7 @@ import { blocksOf } from "./blocks.ts";
 
 const python = findProgram(["python3"], process.env);
 const postern = usePostern();
+const deliveries = useDeliveries();
 const ends = useEnds();
 
 let host: string;
@@ -27,11 +30,11 @@ beforeEach(async () => {
 });
 
 /** Runs the runner of docs/runner.md as it stands, but for its port. */
-async function startRunner(secret: string): Promise<void> {
+async function startRunner(secret: string, deliverTo?: string): Promise<void> {
   const block = blocksOf("docs/runner.md").find(({ language }) => language === "python");
   const file = join(tempDir(), "runner.py");
   writeFileSync(file, String(block?.text).replace("7000", host.split(":")[1] ?? ""));
-  const env = { ...process.env, POSTERN_RUNNER_SECRET: secret };
+  const env = { ...process.env, POSTERN_RUNNER_SECRET: secret, POSTERN_DELIVER_TO: deliverTo };
   const runner = spawnChild({ command: python ?? "", args: [file], env, onLine: (line) => lines.push(line) });
   ends.defer(() => runner.kill("SIGKILL"));
   await eventually("the runner listens", async () => (await send(host, { path: "/" })).status > 0);
@@ -53,6 +56,33 @@ test.skipIf(python === undefined)(
     await eventually("both calls have run", () => ran().length === 2);
     expect(lines.join("\n")).toMatch(/\/jobs\/1 c_\w+ by webhook/);
     expect(lines.join("\n")).toMatch(/\/jobs\/1 c_\w+ by payment/);
+  },
+);
+
+test.skipIf(python === undefined)(
+  "the runner in Python of docs/runner.md delivers the result of its long job",
+  async () => {
+    const secret = "s".repeat(32);
+    const gateway = await deliveries.start({ runner: { secret }, results: { deliveries: true } });
+    await startRunner(secret, `http://${gateway.address}`);
+    const id = randomCallId();
+    const covered = {
+      "content-digest": contentDigest(sha256Hex(Buffer.from("hello"))),
+      "idempotency-key": id,
+    };
+    const signed = { method: "POST", path: "/jobs/3", headers: covered };
+    const signature = signMessage(new Secret(secret), signed, Math.floor(Date.now() / 1000));
+    const answer = await send(host, {
+      path: "/jobs/3",
+      body: "hello",
+      headers: { ...covered, ...signature },
+    });
+    expect(answer.status).toBe(202);
+    const read = await eventually("its result is there", async () => {
+      const found = await gateway.results.read(id);
+      return found.kind === "answer" ? found : undefined;
+    });
+    expect(read).toMatchObject({ status: 200, contentType: "text/plain", body: Buffer.from("long: hello") });
   },
 );
 

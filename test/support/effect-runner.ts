@@ -26,10 +26,14 @@ process.exitCode = await runService("runner", { env, pretty: false }, async ({ l
     .job(2, {
       name: "long-effect",
       long: true,
-      handler: async ({ callId, body }) => leaveTrace(callId, body),
+      handler({ callId, body }) {
+        leaveTrace(callId, body);
+        return { json: { done: callId } };
+      },
     });
   const secrets = config.secret ?? [];
-  const composed = composeRunner({ jobs, redis, secrets, leaseMs: config.lease_ms, log });
+  const { lease_ms: leaseMs, deliver_to: deliverTo } = config;
+  const composed = composeRunner({ jobs, redis, secrets, leaseMs, deliverTo, log });
   const runner = serveRunner(composed, { connection: { redis, close() {} }, log });
   shutdown.defer("runner", () => runner.close());
   const { address } = await runner.listen(config.bind_address);

@@ -1,11 +1,16 @@
 import { openBackends } from "../../shared/queue/backend.ts";
 import type { QueueName } from "../../shared/queue/queue-name.ts";
 import type { Partition } from "../../shared/redis/partition.ts";
+import type { ResultMark } from "../../shared/results/answer.ts";
 
 /** Writes what a worker writes of a call that the runner has, if the call is no longer in its hands. */
-export async function markInjected(partition: Partition, { id, queue }: { id: string; queue: QueueName }) {
+export async function markInjected(
+  partition: Partition,
+  { id, queue }: { id: string; queue: QueueName },
+  result?: ResultMark,
+) {
   const finished = openBackends(partition)(queue).injected(id, "a lost lock", {
-    ...{ fetchNext: undefined, windowMs: 3_600_000, retried: true },
+    ...{ fetchNext: undefined, windowMs: 3_600_000, retried: true, result },
   });
   await finished.catch(() => {});
 }

@@ -2,9 +2,14 @@ import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { privateKeyToAccount } from "viem/accounts";
 import { beforeAll, describe, expect, test } from "vitest";
+import { Secret } from "../../../shared/crypto/secret.ts";
 import { freePort } from "../../../shared/dev/free-port.ts";
 import type { PosternProcess } from "../../../shared/dev/process.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
+import { silentLogger } from "../../../shared/log/logger.ts";
+import { connectForWork } from "../../../shared/redis/connect.ts";
+import { partitionOf } from "../../../shared/redis/partition.ts";
+import { createResults } from "../../../shared/results/store.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { type Answer, send } from "../../support/http.ts";
 import { isAlive } from "../../support/is-alive.ts";
@@ -85,6 +90,19 @@ describe("dev without a configuration", () => {
       const id = answer.json()["call_id"];
       await dev.waitForEvent("call.injected", { where: ({ callId }) => callId === id });
     }
+  });
+
+  test("dev without a configuration has the results of long jobs delivered", async () => {
+    const { curl = "" } = ready.endpoints.find(({ path }) => path === "/hooks/api-key") ?? {};
+    const callId = String((await run(toRequest(curl))).json()["call_id"]);
+    const redis = connectForWork(new Secret(ready.redis), silentLogger);
+    const results = createResults(partitionOf(redis));
+    const read = await eventually("the result is there", async () => {
+      const found = await results.read(callId);
+      return found.kind === "answer" ? found : undefined;
+    });
+    redis.disconnect();
+    expect(JSON.parse(read.body.toString())).toMatchObject({ steps: expect.any(Number) });
   });
 
   test("dev without a configuration makes endpoints that refuse a request with no credential, or another one", async () => {

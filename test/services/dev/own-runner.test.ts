@@ -61,7 +61,7 @@ describe("dev with a [runner] url of --config-dir", () => {
     postern.configure(await own({ url }));
     const dev = startDev(postern, ["--config-dir", postern.configDir]);
     const ready = await readyOf(dev);
-    expect(ready.ownRunner).toEqual({ answers: false });
+    expect(ready.ownRunner).toEqual({ answers: false, deliverTo: expect.any(String) });
     expect(Object.keys(partPids(dev))).not.toContain("runner");
     await startRunner(ready.redis, secret);
     const callId = await sendTo(ready, "/own");
@@ -74,7 +74,7 @@ describe("dev with a [runner] url of --config-dir", () => {
     const ready = await readyOf(
       startDev(postern, ["--config-dir", postern.configDir, "--runner", `${url}/`]),
     );
-    expect([ready.runner, ready.ownRunner]).toEqual([url, { answers: false }]);
+    expect([ready.runner, ready.ownRunner]).toEqual([url, { answers: false, deliverTo: expect.any(String) }]);
   });
 
   test("starts the reference runner where only its bind_address is given, and sends it the calls", async () => {

@@ -59,7 +59,7 @@ test("the signature of an offer covers method, path, digest, content type, key a
     verifyMessage(
       [new Secret(RUNNER_SECRET)],
       { method, path, headers: { ...headers, ...changed } },
-      { nowSec: Date.now() / 1000, maxAgeSec: 60, mustCover },
+      { nowSec: Date.now() / 1000, needs: ["idempotency-key"], mustCover },
     );
   expect(() => verify("/jobs/1")).not.toThrow();
   expect(() => verify("/jobs/2")).toThrow();

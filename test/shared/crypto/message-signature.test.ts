@@ -46,7 +46,7 @@ function received(
 
 function verify(request: ReceivedMessage, { secrets = [SECRET], nowSec = NOW } = {}): void {
   const mustCover = (name: string) => name.startsWith("x-platform-") || name.startsWith("x-webhook-");
-  verifyMessage(secrets, request, { nowSec, maxAgeSec: 300, mustCover });
+  verifyMessage(secrets, request, { nowSec, needs: ["idempotency-key"], mustCover });
 }
 
 /** Signs whatever it is given, as somebody with the secret but without our code might. */

@@ -30,6 +30,10 @@ const DELIVERY: Delivery = {
   ...{ kind: "answer", status: 200, contentType: "text/plain", at: 1, by: "delivery" },
   body: Buffer.from("delivered"),
 };
+const FAILURE: Delivery = {
+  ...{ kind: "failure", status: 500, contentType: undefined, at: 1, by: "delivery" },
+  title: "The job failed",
+};
 const MARKS: Readonly<Record<string, ResultMark>> = {
   answered: markOf({ status: 200, body: "answered" }, 1000, 1),
   awaited: { known: "awaited" },
@@ -63,11 +67,12 @@ async function operate(by: Operate, id: string): Promise<string> {
   return failed === undefined ? "left" : by(failed as never, { selection: "test", reason: "test" });
 }
 
-type Step = "deliver" | "mark" | "fail" | "replay" | "discard";
+type Step = "deliver" | "deliverFailure" | "mark" | "fail" | "replay" | "discard";
 
 /** Each answers what became of it. */
 const STEPS: Readonly<Record<Step, (id: string, mark: ResultMark) => Promise<string>>> = {
   deliver: (id) => results.deliver(id, DELIVERY),
+  deliverFailure: (id) => results.deliver(id, FAILURE),
   async mark(id, result) {
     const done = backend.injected(id, TOKEN, {
       fetchNext: undefined,
@@ -121,15 +126,21 @@ const VARIANTS = Object.entries(MARKS).flatMap(([name, mark]) =>
   [true, false].map((claimed) => ({ name, mark, claimed })),
 );
 
+const SETS: readonly (readonly Step[])[] = [
+  ["deliver", "mark"],
+  ["deliver", "fail"],
+  ["mark", "fail"],
+  ["deliver", "mark", "fail"],
+  ["deliverFailure", "mark"],
+  ["deliverFailure", "mark", "fail"],
+  ["deliverFailure", "deliver"],
+  ["deliverFailure", "deliver", "mark", "fail"],
+];
+
 test.each(VARIANTS)(
   "what a call comes to does not depend on the order in which a delivery, a 2xx ($name) and a failure are told of (with a record: $claimed)",
   async ({ mark, claimed }) => {
-    for (const steps of [
-      ["deliver", "mark"],
-      ["deliver", "fail"],
-      ["mark", "fail"],
-      ["deliver", "mark", "fail"],
-    ] satisfies Step[][]) {
+    for (const steps of SETS) {
       const outcomes: unknown[] = [];
       for (const order of permutations(steps)) {
         const { read, st } = await play(order, mark, claimed);
@@ -138,6 +149,8 @@ test.each(VARIANTS)(
       for (const outcome of outcomes) expect(outcome).toEqual(outcomes[0]);
       if (steps.includes("deliver"))
         expect(outcomes[0]).toMatchObject({ read: { body: DELIVERY.kind === "answer" && DELIVERY.body } });
+      else if (steps.includes("deliverFailure"))
+        expect(outcomes[0]).toMatchObject({ read: { kind: "failure", title: "The job failed" } });
     }
   },
 );
@@ -149,7 +162,10 @@ function untimed(read: ResultRead): object {
 test.each(VARIANTS)(
   "no order of a delivery, a 2xx ($name), a failure, a replay and a discard loses a result or shows a wrong one (with a record: $claimed)",
   async ({ name, mark, claimed }) => {
-    for (const order of ordersOf(["deliver", "mark", "fail", "replay", "discard"])) {
+    for (const order of [
+      ...ordersOf(["deliver", "mark", "fail", "replay", "discard"]),
+      ...ordersOf(["deliver", "deliverFailure", "fail", "discard"]),
+    ]) {
       const outcome = await play(order, mark, claimed);
       expect({ ...outcome, read: outcome.read.kind, by: by(outcome.read) }).toMatchObject(
         expected(outcome, name, claimed ? "pending" : "unknown"),
@@ -167,7 +183,9 @@ function expected({ order, became }: Outcome, mark: string, open: string): { rea
   const at = (step: Step, how: string) => order.findIndex((each, i) => each === step && became[i] === how);
   const [delivered, discarded, marked] = [at("deliver", "stored"), at("discard", "done"), at("mark", "done")];
   if (delivered > discarded) return { read: "answer", by: "delivered" };
-  const wasRemoved = delivered >= 0;
+  const failureDelivered = at("deliverFailure", "stored");
+  if (failureDelivered > discarded) return { read: "failure" };
+  const wasRemoved = delivered >= 0 || failureDelivered >= 0;
   if (marked >= 0) {
     if (mark === "answered") return { read: "answer", by: "answered" };
     return { read: mark === "awaited" && !wasRemoved ? "pending" : "gone" };

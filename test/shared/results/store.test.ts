@@ -1,9 +1,11 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { randomCallId } from "../../../shared/job-call/call-id.ts";
 import { createCallRecords } from "../../../shared/queue/call-record.ts";
+import { createEnqueue } from "../../../shared/queue/enqueue.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
 import type { ResultLimits } from "../../../shared/results/keep-result.ts";
 import { createResults, type Delivery } from "../../../shared/results/store.ts";
+import { aCall } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 import { markInjected } from "../../support/mark-injected.ts";
 
@@ -173,6 +175,21 @@ describe("a delivery", () => {
     expect(await open().read(id)).toEqual({ kind: "gone" });
   });
 
+  test("of a failure is replaced by that of an answer, kept or not, and never the other way round", async () => {
+    const failure = { kind: "failure", status: 500, contentType: undefined, at: 1, by: "delivery" } as const;
+    for (const isKept of [true, false]) {
+      const id = await aRecord({ st: "INJECTED", rs: "awaited" });
+      expect(await open().deliver(id, { ...failure, title: "first" })).toBe("stored");
+      expect(await open().deliver(id, { ...failure, title: "second" })).toBe("another");
+      if (!isKept) await redis.client.del(keys.result(id));
+      expect(await open().deliver(id, answer("done"))).toBe("stored");
+      expect(await open().deliver(id, { ...failure, title: "first" })).toBe("another");
+      expect(await open().read(id)).toEqual(answer("done"));
+    }
+    const [counted, indexed] = await bytes();
+    expect(counted).toBe(indexed);
+  });
+
   test.each(["DISCARDED", "REFUND_PENDING", "REFUNDED"])("of a call that is %s is too late", async (st) => {
     const id = await aRecord({ st });
     expect(await open().deliver(id, answer("a"))).toBe("too late");
@@ -225,6 +242,25 @@ describe("a delivery", () => {
     await open().deliver(id, answer("a"));
     await expect.poll(() => heard).toEqual([id]);
     listener.disconnect();
+  });
+});
+
+describe("the job of a call", () => {
+  const queue = "webhook/7/3";
+
+  test("is known from its record: from its route, if it was bought, and from the claim of a delivery id", async () => {
+    expect(await open().jobOf(await aRecord({ rt: "/x402/jobs/7/12" }))).toBe("7/12");
+    const call = aCall({ job_id: 3 });
+    const claim = { by: "test", bodySha256: call.sha256, windowMs: 60_000 };
+    await createEnqueue(redis.partition)(call, claim);
+    expect(await open().jobOf(call.id)).toBe("7/3");
+  });
+
+  test("is known of one without a record once its runner has answered, if its result is kept", async () => {
+    const id = randomCallId();
+    expect(await open().jobOf(id)).toBeUndefined();
+    await markInjected(redis.partition, { id, queue }, { known: "awaited" });
+    expect(await open().jobOf(id)).toBe("7/3");
   });
 });
 

@@ -3,6 +3,7 @@ import type { Part } from "../../../shared/dev/process.ts";
 import { untilReady } from "../../../shared/dev/stack.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { FAILPOINTS, type Failpoint } from "../../../shared/lifecycle/failpoint.ts";
+import { runnerKeys } from "../../../shared/redis/keys.ts";
 import { createResults, type Results } from "../../../shared/results/store.ts";
 import { keys } from "../../fixtures/redis.ts";
 import { useStack } from "../../fixtures/stack.ts";
@@ -21,6 +22,7 @@ const stack = useStack(() => ({
     { ...endpoint, path: "/unknown", job_id: 404 },
   ],
   gateways: 2,
+  deliveries: true,
   postern: { producer: { lock_ms: 1000 }, runner: { timeout_ms: 800, lease_ms: 1000 } },
 }));
 let queues: TestQueues;
@@ -65,7 +67,7 @@ const answers = (ids: readonly string[]) => ids.map((id) => JSON.stringify({ don
 
 const once = (ids: readonly string[]): number[] => ids.map(() => 1);
 
-const pointsOf = (process: "gateway" | "producer" | "runner"): Failpoint[] =>
+const pointsOf = (process: "gateway" | "delivery" | "producer" | "runner"): Failpoint[] =>
   FAILPOINTS.filter((point) => point.startsWith(`${process}.`));
 
 test.each(pointsOf("gateway"))(
@@ -175,7 +177,7 @@ async function runnerDiesAt(point: Failpoint, path: string, count: number): Prom
 
 /** A runner killed inside a handler runs that call again: whether the effect had happened is known to nobody. */
 const INSIDE_A_HANDLER: readonly Failpoint[] = ["runner.in_handler", "runner.after_handler"];
-const OF_LONG_JOBS: readonly Failpoint[] = ["runner.after_stored"];
+const OF_LONG_JOBS: readonly Failpoint[] = ["runner.after_stored", "runner.after_delivered"];
 const OF_SHORT_JOBS = pointsOf("runner").filter(
   (point) => !INSIDE_A_HANDLER.includes(point) && !OF_LONG_JOBS.includes(point),
 );
@@ -190,11 +192,43 @@ test.each(OF_SHORT_JOBS)(
   },
 );
 
-test.each(OF_LONG_JOBS)("a runner killed at %s of a long call runs it later, and once", async (point) => {
-  const ids = await runnerDiesAt(point, "/long", 1);
-  await eventually("the long call has run", () => stack.effectsOf(ids)[0] !== 0);
-  expect(stack.effectsOf(ids)).toEqual([1]);
-});
+/** Resolves once the long calls have their results, and nothing is left to be delivered. */
+async function untilDelivered(ids: readonly string[]): Promise<void> {
+  const isDelivered = async (id: string) => (await results.read(id)).kind !== "pending";
+  await eventually("the results are there", async () =>
+    (await Promise.all(ids.map(isDelivered))).every(Boolean),
+  );
+  await eventually(
+    "nothing is left to be delivered",
+    async () => (await stack.redis.client.exists(runnerKeys.deliveries)) === 0,
+  );
+}
+
+test.each([...OF_LONG_JOBS, "runner.after_remembered"] as const)(
+  "a runner killed at %s of a long call runs it once, and its result is delivered",
+  async (point) => {
+    const ids = await runnerDiesAt(point, "/long", 1);
+    await untilDelivered(ids);
+    expect(stack.effectsOf(ids)).toEqual([1]);
+    expect(await resultsOf(ids)).toEqual(answers(ids));
+  },
+);
+
+test.each(pointsOf("delivery"))(
+  "a gateway killed at %s leaves the result of a long call to be delivered again, to another one",
+  async (point) => {
+    const [gateway] = stack.gateways as [Part];
+    await stack.runner.restart();
+    await gateway.restart({ POSTERN_FAILPOINT: point });
+    await untilReady(gateway);
+    const [ids] = await Promise.all([deliverAll("/long", point, 1), diesAtItsFailpoint(gateway)]);
+    await untilDelivered(ids);
+    expect(stack.effectsOf(ids)).toEqual([1]);
+    expect(await resultsOf(ids)).toEqual(answers(ids));
+    await gateway.restart();
+    await untilReady(gateway);
+  },
+);
 
 test.each(INSIDE_A_HANDLER)(
   "a runner killed inside a handler, at %s, runs again what was inside one, and not what had ended",

@@ -1,0 +1,25 @@
+import type { Secret } from "../crypto/secret.ts";
+import { DEFAULT_RUNNER } from "./jobs-toml.ts";
+import type { PosternToml } from "./postern-toml.ts";
+import { type Problem, problem } from "./problem.ts";
+
+/** Whose secrets a gateway knows that takes what runners deliver, and which of them has a job (shared/gateway/deliveries.ts). */
+export function toDeliverers({ runner, runners, jobs }: PosternToml) {
+  const secrets = new Map<string, readonly Secret[]>(
+    Object.entries({ ...runners, [DEFAULT_RUNNER]: runner }).map(([name, { secret = [] }]) => [name, secret]),
+  );
+  return { secrets, runnerOf: (job: string) => jobs[job]?.runner ?? DEFAULT_RUNNER };
+}
+
+/** A gateway that takes deliveries has to know who delivers. */
+export function deliveryProblems({ results, runner, runners }: PosternToml): Problem[] {
+  if (!results.deliveries) return [];
+  const message =
+    "is missing: with results.deliveries, gateways take results of runners that sign with it; set it, or turn deliveries off";
+  return [
+    ...(runner.secret === undefined ? [problem(["runner", "secret"], message)] : []),
+    ...Object.entries(runners).flatMap(([name, { secret }]) =>
+      secret === undefined ? [problem(["runners", name, "secret"], message)] : [],
+    ),
+  ];
+}
