@@ -147,6 +147,16 @@ export const CODES = {
     retryable: true,
     title: "The result is only for who has its token",
   },
+  "result.sign_in_required": {
+    status: 402,
+    retryable: false,
+    title: "The result is only for who has paid for it",
+  },
+  "result.sign_in_unavailable": {
+    status: 503,
+    retryable: true,
+    title: "Whether the payer has signed in cannot be asked",
+  },
 
   // what the producer met
   "runner.unreachable": { status: 502, retryable: true, title: "Runner could not be reached" },
