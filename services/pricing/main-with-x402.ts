@@ -9,7 +9,7 @@ import type { ComposedService } from "./pricing.ts";
  */
 const { argv, env } = process;
 const [configDir = "config", opsAddress = "127.0.0.1:0"] = argv.slice(2);
-const { x402 } = loadX402Config({ dir: configDir, env, reader: "gateway" });
+const { x402 } = loadX402Config({ dir: configDir, env, reader: "pricing" });
 
 function withSettlement(
   service: ComposedService,

@@ -28,7 +28,7 @@ const CLOSE_GRACE_MS = 5000;
 export function runPricing(options: PricingProcess): Promise<number> {
   return runService("pricing", options, async ({ log: plainLog, shutdown }) => {
     const { configDir: dir, env } = options;
-    const { postern, pricing, jobs, warnings } = loadPricingConfig({ dir, env, reader: "gateway" });
+    const { postern, pricing, jobs, warnings } = loadPricingConfig({ dir, env, reader: "pricing" });
     if (pricing === undefined) throw withoutFile(dir, "pricing.toml", "pricing engine");
     for (const warning of warnings) plainLog.warn("config.warning", { warning });
     const metrics = createMetrics();

@@ -1,4 +1,4 @@
-import { budgetProblems, forwardedMetadata, largestBodies } from "./between-files.ts";
+import { budgetProblems, forwardedMetadata, largestBodies, tokenlessResults } from "./between-files.ts";
 import { type ConfigDir, openConfigDir } from "./config-dir.ts";
 import { isTable } from "./fields.ts";
 import { type PosternToml, posternToml } from "./postern-toml.ts";
@@ -15,7 +15,7 @@ export type Config = {
 };
 
 /** Who reads: it gets the secrets that it uses, and needs no other. Without a reader everything is read and checked. */
-export type Reader = "gateway" | "producer" | "runner" | "command";
+export type Reader = "gateway" | "pricing" | "producer" | "runner" | "command";
 
 export type LoadOptions = { dir: string; env: Env; reader?: Reader | undefined };
 
@@ -27,7 +27,7 @@ export type LoadOptions = { dir: string; env: Env; reader?: Reader | undefined }
 export function loadConfig({ dir, env, reader }: LoadOptions): Config {
   const files = openConfigDir(dir);
   const postern = readPostern(files, env, reader);
-  return files.checked(readWebhooks(files, env, postern));
+  return files.checked(readWebhooks(files, env, postern, reader));
 }
 
 /** Reads `postern.toml` alone. */
@@ -40,7 +40,7 @@ export function loadPostern({ dir, env, reader }: LoadOptions): Omit<Config, "we
 /** For a loader of more files, to which `webhooks.toml` is one more only if there is no reader. Problems go to `files`. */
 export function readConfig(files: ConfigDir, env: Env, reader: Reader | undefined): Config | undefined {
   const postern = readPostern(files, env, reader);
-  if (reader === undefined) return readWebhooks(files, env, postern);
+  if (reader === undefined) return readWebhooks(files, env, postern, reader);
   return postern && { postern, webhooks: undefined, warnings: secretWarnings("postern.toml", postern) };
 }
 
@@ -49,7 +49,12 @@ function readPostern(files: ConfigDir, env: Env, reader: Reader | undefined): Po
   return files.read({ name, schema: posternToml(env), narrowed: (table) => withoutUnused(table, reader) });
 }
 
-function readWebhooks(files: ConfigDir, env: Env, postern: PosternToml | undefined): Config | undefined {
+function readWebhooks(
+  files: ConfigDir,
+  env: Env,
+  postern: PosternToml | undefined,
+  reader: Reader | undefined,
+): Config | undefined {
   const webhooks = files.read({
     name: "webhooks.toml",
     schema: webhooksToml(env),
@@ -59,6 +64,9 @@ function readWebhooks(files: ConfigDir, env: Env, postern: PosternToml | undefin
   files.report("webhooks.toml", forwardedMetadata(webhooks, postern?.metadata_prefix));
   if (postern === undefined) return undefined;
   if (webhooks !== undefined) files.report("postern.toml", budgetProblems(postern, largestBodies(webhooks)));
+  const readsTokens = reader === undefined || reader === "gateway";
+  if (webhooks !== undefined && readsTokens)
+    files.report("webhooks.toml", tokenlessResults(postern, webhooks));
   return {
     postern,
     webhooks,
@@ -66,12 +74,13 @@ function readWebhooks(files: ConfigDir, env: Env, postern: PosternToml | undefin
   };
 }
 
-/** `postern.toml` without the keys of runners that hold secrets of others than the reader. All of them may be absent. */
+/** `postern.toml` without the keys that hold secrets of others than the reader. All of them may be absent. */
 function withoutUnused(table: unknown, reader: Reader | undefined): unknown {
   if (!isTable(table) || reader === undefined) return table;
-  const { runner, runners } = table;
+  const { runner, runners, results } = table;
   const ofRunner = {
     gateway: ["secret", "redis"],
+    pricing: ["secret", "redis"],
     command: ["secret", "redis"],
     producer: ["redis"],
     runner: [],
@@ -80,6 +89,7 @@ function withoutUnused(table: unknown, reader: Reader | undefined): unknown {
     ...table,
     ...(isTable(runner) && { runner: without(runner, ofRunner[reader]) }),
     ...(isTable(runners) && reader !== "producer" && { runners: eachWithout(runners, ["secret"]) }),
+    ...(isTable(results) && reader !== "gateway" && { results: without(results, ["secret"]) }),
   };
 }
 

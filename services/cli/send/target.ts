@@ -41,7 +41,7 @@ export function findTarget(path: string, options: SendOptions, env: Env): Target
   const key = options.key === undefined ? undefined : readSecret("--key", options.key, env);
   const knowsAll = preset !== undefined && options.url !== undefined && (secret ?? key) !== undefined;
   const hasConfig = !knowsAll && existsSync(configDir);
-  const webhooks = hasConfig ? loadConfig({ dir: configDir, env, reader: "gateway" }).webhooks : undefined;
+  const webhooks = hasConfig ? loadConfig({ dir: configDir, env, reader: "command" }).webhooks : undefined;
   const url = urlOf(path, options.url ?? addressOf(webhooks));
   const configured = webhooks?.endpoints.find((each) => each.path === path);
   if (configured !== undefined && (preset ?? configured.preset) === configured.preset)
