@@ -5,7 +5,7 @@ import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { createEthCall } from "../../shared/ethereum/rpc.ts";
 import { tellFollowers } from "../../shared/events/publish.ts";
-import { createProvesByToken, demandToken } from "../../shared/gateway/ask-result.ts";
+import { createProvesByToken, type Proves } from "../../shared/gateway/ask-result.ts";
 import {
   type Gateway,
   type IngressOptions,
@@ -68,6 +68,7 @@ import {
 import { toPriceAnswer } from "./routes/price.ts";
 import { toSchemaAnswer } from "./routes/schema.ts";
 import { CORS_HEADERS, createHandler, createRefuse } from "./server.ts";
+import { createSignIn } from "./sign-in/sign-in.ts";
 
 export type { JobOptions } from "../../shared/library/job-options.ts";
 export type { Listening, Readiness } from "../../shared/library/part.ts";
@@ -188,7 +189,10 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   // Who may have the result of a call.
   const results = createResults(partition);
   const tokens = createResultTokens(toTokenSecrets(options));
-  const proves = createProvesByToken(tokens);
+  const provesByToken = createProvesByToken(tokens);
+  const signIn = createSignIn(x402, { journal, chainOf: chains.of, partition, partyOf, clock });
+  const proves: Proves = async (req, callId) =>
+    (await provesByToken(req, callId)) || signIn.isPayer(req, callId);
 
   // A payment, from its header to its call.
   const readPaidRequest = createReadPaidRequest({ catalog, admission, bodies, partyOf });
@@ -253,7 +257,8 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     noteSpent: createNoteSpent({ spentElsewhere: createSpentElsewhere(partition), clock, log }),
     statusUrlOf,
     accessOf: (callId) => ({ result_token: tokens.of(callId), result_url: `${statusUrlOf(callId)}/result` }),
-    proves,
+    // The call is paid for, and its 202 does not wait until a proof can be checked.
+    proves: (req, callId) => proves(req, callId).catch(() => false),
     metadataPrefix,
     clock,
     log,
@@ -289,7 +294,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     priceOf: (ids) => toPriceAnswer(catalog.sold(ids), x402.public_url),
     schemaOf: (ids) => toSchemaAnswer(catalog.sold(ids)),
     callStatusOf: createCallStatus({ journal, results, proves }),
-    answerResult: createCallResult({ results, proves, demandProof: demandToken }),
+    answerResult: createCallResult({ results, provesByToken, signIn }),
     refuse: createRefuse({ challenge, requestedJob, statusUrlOf, clock, refusals }),
     readiness,
     isEnding: () => admission.ending,

@@ -266,7 +266,6 @@ const EXPOSED = [
   "Retry-After",
   "Location",
   "Idempotent-Replayed",
-  "WWW-Authenticate",
 ];
 
 /** Any page may buy. */

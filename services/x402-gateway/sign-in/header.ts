@@ -98,9 +98,11 @@ export function hasSignIn({ headers }: IncomingMessage): boolean {
   return headers[SIGN_IN_WITH_X] !== undefined;
 }
 
+const NO_PROOF =
+  "give the result_token of the call's 202, as Authorization: Bearer or ?token=, or sign in as its payer (sign-in-with-x)";
+
 function decode([header, ...more]: string[]): Signed {
-  if (header === undefined)
-    throw notSignedIn("send the call's result token, or sign in as the payer (sign-in-with-x)");
+  if (header === undefined) throw notSignedIn(NO_PROOF);
   if (more.length > 0) throw notSignedIn("two were sent");
   const decoded = decodeBase64Json(header);
   if ("problem" in decoded) throw notSignedIn(`the header ${decoded.problem}`, decoded.cause);
