@@ -144,7 +144,7 @@ export const CODES = {
   "result.call_failed": { status: 502, retryable: false, title: "The call failed for good" },
   "result.proof_required": {
     status: 401,
-    retryable: true,
+    retryable: false,
     title: "The result is only for who has its token",
   },
   "result.sign_in_required": {

@@ -14,9 +14,9 @@ import {
   authorizationDigest,
   domainSeparator,
 } from "../../../shared/ethereum/typed-data.ts";
+import { decodeBase64Json } from "../../../shared/http/base64-json.ts";
 import { headerValues } from "../../../shared/http/headers.ts";
 import { paymentCallId } from "../../../shared/payments/payment.ts";
-import { decodeBase64Json } from "../base64-json.ts";
 import { chainIdOfV1, type Token } from "../catalog.ts";
 import { isPaymentIdentifier, PAYMENT_IDENTIFIER } from "./payment-identifier.ts";
 

@@ -5,9 +5,9 @@ import { AppError } from "../../../shared/errors/app-error.ts";
 import { type Address, hasRightChecksum, isAddress } from "../../../shared/ethereum/address.ts";
 import { chainIdOf, type Hex, isEvmNetwork } from "../../../shared/ethereum/encoding.ts";
 import type { SignInMessage } from "../../../shared/ethereum/sign-in-message.ts";
+import { decodeBase64Json } from "../../../shared/http/base64-json.ts";
 import { headerValues } from "../../../shared/http/headers.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
-import { decodeBase64Json } from "../base64-json.ts";
 import { SIGN_IN_VERSION, SIGN_IN_WITH_X, type SignInTerms } from "./challenge.ts";
 import { NONCE_MS, type SignInNonces } from "./nonce.ts";
 
