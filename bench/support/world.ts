@@ -142,6 +142,7 @@ export function posternTable(
   return {
     drain_secs: 0,
     redis: { url: redisUrl },
+    results: { secret: "a secret of the bench for the tokens of results" },
     runner: { url: runnerUrl },
     producer,
   };

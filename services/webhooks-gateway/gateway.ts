@@ -5,6 +5,7 @@ import type { WebhooksToml } from "../../shared/config/webhooks-toml.ts";
 import { tellFollowers } from "../../shared/events/publish.ts";
 import { createAccept } from "../../shared/gateway/accept.ts";
 import type { Admission } from "../../shared/gateway/admission.ts";
+import { createProvesByToken, type ResultAccess, tokensOf } from "../../shared/gateway/ask-result.ts";
 import {
   type Gateway,
   type IngressOptions,
@@ -25,8 +26,11 @@ import { createEnqueue } from "../../shared/queue/enqueue.ts";
 import { extraMs } from "../../shared/redis/large.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { createRecordRejected } from "../../shared/rejected/record.ts";
+import { createResults } from "../../shared/results/store.ts";
+import type { ResultTokens } from "../../shared/results/token.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { createMakeCall } from "./call.ts";
+import { createAnswerCalls, resultPathOf } from "./calls.ts";
 import { createCredential } from "./credential.ts";
 import { createHandshakes } from "./handshake.ts";
 import { readWebhooksOptions, type WebhooksGatewayOptions } from "./options.ts";
@@ -61,6 +65,7 @@ export function createWebhooksGateway(options: WebhooksGatewayOptions): Webhooks
     webhooks,
     serviceId,
     ...toIngressOptions(postern),
+    ...(mountPath !== undefined && { mountPath }),
     redis: connection.redis,
     log,
   });
@@ -88,6 +93,8 @@ export type ComposedOptions = IngressOptions & {
   webhooks: WebhooksToml;
   serviceId: number;
   metadataPrefix: string;
+  /** Under which its host has it, if the host knows. */
+  mountPath?: string;
 };
 
 /** @internal */
@@ -116,11 +123,13 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   const perMinute = webhooks.refusals_per_minute;
   const refusals = { perSecond: perMinute / 60, burst: perMinute };
   const limits = createRateLimits({ partition, log, refusals, clock });
+  const tokens = tokensOf(options.results?.secrets ?? []);
   const endpoints = toEndpoints(options, {
     clock,
     limits,
     admission,
     takeSecret: createTakeSecret(partition),
+    accessOf: createAccessOf(options, tokens),
   });
   const record = createRecordRejected({ partition, endpoints: endpoints.size, clock });
   const overLimit = createEventCounter(log, "webhook.refusals_limited", "warn");
@@ -128,8 +137,12 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   const refuse = createRefuse({ limits, record, log, overLimit, unlogged });
   const receive = createReceive({ admission, bodies, accept, refuse, addressOf, clock, log });
   const notFound = createOnUnknownPath({ paths: endpoints.keys(), record, addressOf, log });
+  const answerCalls = createAnswerCalls({
+    results: createResults(partition),
+    proves: createProvesByToken(tokens),
+  });
   return {
-    handler: createHandler(endpoints, receive, admission, notFound),
+    handler: createHandler({ endpoints, receive, answerCalls, admission, notFound }),
     readiness: () => admission.readiness(),
     firstCheck,
     pressure,
@@ -146,16 +159,25 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   };
 }
 
+type HandlerDeps = {
+  endpoints: ReadonlyMap<string, Endpoint>;
+  receive: Receive;
+  answerCalls: ReturnType<typeof createAnswerCalls>;
+  admission: Admission;
+  notFound: (req: IncomingMessage) => void;
+};
+
 /**
  * Configured paths are looked up in the raw request target: no decoding, no case folding, no trailing slash, the query
  * ignored. Express would cost more than the rest of a webhook; it serves only the other paths.
  */
-function createHandler(
-  endpoints: ReadonlyMap<string, Endpoint>,
-  receive: Receive,
-  admission: Admission,
-  notFound: (req: IncomingMessage) => void,
-): RequestListener {
+function createHandler({
+  endpoints,
+  receive,
+  answerCalls,
+  admission,
+  notFound,
+}: HandlerDeps): RequestListener {
   const app = bareApp();
   onlyGet(app, "/webhooks/health", (_req, res) => {
     res.type("text/plain").send("ok");
@@ -165,18 +187,39 @@ function createHandler(
 
   return (req, res) => {
     if (admission.ending) res.setHeader("Connection", "close");
-    const endpoint = endpoints.get(rawPath(req.url ?? ""));
-    if (endpoint === undefined) others(req, res);
-    else void receive(req, res, endpoint);
+    const path = rawPath(req.url ?? "");
+    const endpoint = endpoints.get(path);
+    if (endpoint !== undefined) void receive(req, res, endpoint);
+    else if (answerCalls(req, res, path) === undefined) others(req, res);
   };
 }
 
-type EndpointDeps = { clock: Clock; limits: RateLimits; admission: Admission; takeSecret: TakeSecret };
+type AccessOf = (callId: string) => ResultAccess;
+
+/** How a sender asks for the result of its call. The gateway knows no URL of its own but by its host. */
+function createAccessOf(
+  { mountPath = "" }: ComposedOptions,
+  tokens: ResultTokens | undefined,
+): AccessOf | undefined {
+  if (tokens === undefined) return undefined;
+  return (callId) => ({
+    result_token: tokens.of(callId),
+    result_url: `${mountPath}${resultPathOf(callId)}`,
+  });
+}
+
+type EndpointDeps = {
+  clock: Clock;
+  limits: RateLimits;
+  admission: Admission;
+  takeSecret: TakeSecret;
+  accessOf: AccessOf | undefined;
+};
 
 /** The endpoints by path, with their defaults resolved. */
 function toEndpoints(
   { webhooks, serviceId, metadataPrefix }: ComposedOptions,
-  { clock, limits, admission, takeSecret }: EndpointDeps,
+  { clock, limits, admission, takeSecret, accessOf }: EndpointDeps,
 ): ReadonlyMap<string, Endpoint> {
   const toEndpoint = (config: EndpointToml): Endpoint => ({
     config,
@@ -190,6 +233,7 @@ function toEndpoints(
       rate: config.rate_limit,
       ratePerAddress: config.rate_limit_per_address,
     }),
+    accessOf: config.keep_result && config.answer.body === undefined ? accessOf : undefined,
     windowMs: (config.idempotency_window_secs ?? webhooks.idempotency_window_secs) * 1000,
   });
   return new Map(webhooks.endpoints.map((config) => [config.path, toEndpoint(config)]));

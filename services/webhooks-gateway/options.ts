@@ -1,4 +1,9 @@
-import { budgetProblems, forwardedMetadata, largestBodies } from "../../shared/config/between-files.ts";
+import {
+  budgetProblems,
+  forwardedMetadata,
+  largestBodies,
+  tokenlessResults,
+} from "../../shared/config/between-files.ts";
 import { id } from "../../shared/config/fields.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import { secretWarnings } from "../../shared/config/secret-warnings.ts";
@@ -166,6 +171,7 @@ export function readWebhooksOptions(options: WebhooksGatewayOptions): Read {
   check.report(forwardedMetadata(webhooks, postern?.metadata_prefix));
   if (postern === undefined || webhooks === undefined) return check.checked<Read>(undefined);
   check.report(budgetProblems(postern, largestBodies(webhooks)));
+  check.report(tokenlessResults(postern, webhooks));
   const warnings = secretWarnings("webhooks.toml", webhooks).map(toOptionWarning);
   return check.checked({ webhooks, postern, warnings });
 }

@@ -3,6 +3,7 @@ import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import type { Accept, Accepted } from "../../shared/gateway/accept.ts";
 import type { Admission } from "../../shared/gateway/admission.ts";
+import type { ResultAccess } from "../../shared/gateway/ask-result.ts";
 import type { TakeToken } from "../../shared/gateway/rate-limit.ts";
 import { leaveUnread } from "../../shared/http/body.ts";
 import type { BodyBudget } from "../../shared/http/body-budget.ts";
@@ -30,6 +31,8 @@ export type Endpoint = {
   makeCall: MakeCall;
   /** Undefined without limits. */
   takeToken: TakeToken | undefined;
+  /** What its 202 says of the way to the result; undefined if it keeps none. */
+  accessOf: ((callId: string) => ResultAccess) | undefined;
   /** How long a delivery id is remembered after its call has ended. */
   windowMs: number;
 };
@@ -97,12 +100,13 @@ export function createReceive({ admission, bodies, accept, refuse, addressOf, cl
 
   /** The call is on disk. A repeat is told so, and in which state the call is. */
   function finishAccepted(
-    { res, endpoint: { config }, ms }: Exchange,
+    { res, endpoint: { config, accessOf }, ms }: Exchange,
     call: JobCall,
     accepted: Accepted,
   ): void {
     const { status, replayed } = accepted;
-    const body = `{"status":"${status}","job_id":${call.job_id},"call_id":"${call.id}"}`;
+    const access = accessOf === undefined ? "" : `,${JSON.stringify(accessOf(call.id)).slice(1, -1)}`;
+    const body = `{"status":"${status}","job_id":${call.job_id},"call_id":"${call.id}"${access}}`;
     sendSuccess(res, config, body, replayed);
     failpoint("gateway.after_answer");
     log.info("webhook.accepted", {

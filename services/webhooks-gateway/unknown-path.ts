@@ -4,6 +4,7 @@ import { createFindNear } from "../../shared/http/near-path.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { RecordRejected } from "../../shared/rejected/record.ts";
 import { visible } from "../../shared/text/visible.ts";
+import { withoutTokens } from "../../shared/text/without-tokens.ts";
 
 type Options = {
   /** The paths of all endpoints. */
@@ -27,7 +28,7 @@ export function createOnUnknownPath({ paths, record, addressOf, log }: Options) 
       const path = rawPath(req.url ?? "");
       const near = findNear(path);
       const reason = near ? `differs from ${near.path} ${near.differs}` : "no endpoint has this path";
-      event = { path: visible(path), method: req.method, address, reason, meant: near?.path };
+      event = { path: visible(withoutTokens(path)), method: req.method, address, reason, meant: near?.path };
       return { req, code: "request.not_found", reason };
     });
     if (count !== undefined) log.warn("webhook.path_unknown", { ...event, count });

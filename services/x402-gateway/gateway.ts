@@ -2,8 +2,10 @@ import type { IncomingMessage } from "node:http";
 import type { PriceList } from "../../shared/config/job-pricing-toml.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
+import type { Secret } from "../../shared/crypto/secret.ts";
 import { createEthCall } from "../../shared/ethereum/rpc.ts";
 import { tellFollowers } from "../../shared/events/publish.ts";
+import { createProvesByToken, type Proves } from "../../shared/gateway/ask-result.ts";
 import {
   type Gateway,
   type IngressOptions,
@@ -25,6 +27,8 @@ import { createRates, type ObservedRate, type Rates } from "../../shared/pricing
 import { openRegistry } from "../../shared/queue/registry.ts";
 import { extraMs } from "../../shared/redis/large.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
+import { createResults } from "../../shared/results/store.ts";
+import { createResultTokens } from "../../shared/results/token.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { createLogTokenKinds, createRequestedJob, toCatalog } from "./catalog.ts";
 import { type Chains, createChains } from "./chains.ts";
@@ -49,7 +53,8 @@ import { createUnpaidAllowances, createVerifyAtLimits } from "./payment/unpaid-v
 import { createCallerPolicy, createIsPermittedCaller } from "./policy/caller.ts";
 import { createReconcile } from "./reconciler/reconcile.ts";
 import { startReconciler } from "./reconciler/reconciler.ts";
-import { readCallStatus } from "./routes/call-status.ts";
+import { createCallResult } from "./routes/call-result.ts";
+import { createCallStatus } from "./routes/call-status.ts";
 import { createChallenge } from "./routes/challenge.ts";
 import { createDryRun, createDryRunManner } from "./routes/dry-run.ts";
 import { createListJobs } from "./routes/list-jobs.ts";
@@ -63,6 +68,7 @@ import {
 import { toPriceAnswer } from "./routes/price.ts";
 import { toSchemaAnswer } from "./routes/schema.ts";
 import { CORS_HEADERS, createHandler, createRefuse } from "./server.ts";
+import { createSignIn } from "./sign-in/sign-in.ts";
 
 export type { JobOptions } from "../../shared/library/job-options.ts";
 export type { Listening, Readiness } from "../../shared/library/part.ts";
@@ -180,6 +186,14 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   });
   const authorizeCaller = createCallerPolicy({ metadataPrefix, clock, isPermittedCaller });
 
+  // Who may have the result of a call.
+  const results = createResults(partition);
+  const tokens = createResultTokens(toTokenSecrets(options));
+  const provesByToken = createProvesByToken(tokens);
+  const signIn = createSignIn(x402, { journal, chainOf: chains.of, partition, partyOf, clock });
+  const proves: Proves = async (req, callId) =>
+    (await provesByToken(req, callId)) || signIn.isPayer(req, callId);
+
   // A payment, from its header to its call.
   const readPaidRequest = createReadPaidRequest({ catalog, admission, bodies, partyOf });
   const findKnown = createFindKnown(journal);
@@ -242,6 +256,9 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     settle,
     noteSpent: createNoteSpent({ spentElsewhere: createSpentElsewhere(partition), clock, log }),
     statusUrlOf,
+    accessOf: (callId) => ({ result_token: tokens.of(callId), result_url: `${statusUrlOf(callId)}/result` }),
+    // The call is paid for, and its 202 does not wait until a proof can be checked.
+    proves: (req, callId) => proves(req, callId).catch(() => false),
     metadataPrefix,
     clock,
     log,
@@ -276,7 +293,8 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     listJobs: createListJobs(catalog, x402.public_url),
     priceOf: (ids) => toPriceAnswer(catalog.sold(ids), x402.public_url),
     schemaOf: (ids) => toSchemaAnswer(catalog.sold(ids)),
-    callStatusOf: (callId) => readCallStatus(journal, callId),
+    callStatusOf: createCallStatus({ journal, results, proves }),
+    answerResult: createCallResult({ results, provesByToken, signIn }),
     refuse: createRefuse({ challenge, requestedJob, statusUrlOf, clock, refusals }),
     readiness,
     isEnding: () => admission.ending,
@@ -334,6 +352,11 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
       close();
     },
   };
+}
+
+/** Without secrets of their own the tokens are made by what signs the quotes, which every gateway has too. */
+function toTokenSecrets({ x402, results }: ComposedOptions) {
+  return [...(results?.secrets ?? []), ...x402.quote_secret] as [Secret, ...Secret[]];
 }
 
 /** All bodies of payments that are claimed and settled stay under this together. */

@@ -29,7 +29,8 @@ type HandlerDeps = {
   listJobs: (target: string) => Buffer;
   priceOf: (ids: JobIds) => object;
   schemaOf: (ids: JobIds) => object;
-  callStatusOf: (callId: string) => Promise<object>;
+  callStatusOf: (req: IncomingMessage, callId: string) => Promise<object>;
+  answerResult: (req: IncomingMessage, res: ServerResponse, callId: string) => Promise<void>;
   refuse: Refuse;
   readiness: () => Readiness;
   /** Whether every answer is to be the last of its connection. */
@@ -40,8 +41,8 @@ type HandlerDeps = {
 
 /** Matches the paths of jobs and calls, and that of the list, as they came; Express answers everything else. */
 export function createHandler(deps: HandlerDeps): RequestListener {
-  const { challenge, payJob, dryRun, listJobs, priceOf, schemaOf, callStatusOf } = deps;
-  const { refuse, isEnding, clock } = deps;
+  const { challenge, payJob, dryRun, listJobs, priceOf, schemaOf } = deps;
+  const { callStatusOf, answerResult, refuse, isEnding, clock } = deps;
   const others = createOthers(deps.readiness);
   const headers = allowedHeaders(deps.metadataPrefix);
   const answerPreflight = createPreflight({ methods: ["GET", "POST"], headers });
@@ -79,7 +80,9 @@ export function createHandler(deps: HandlerDeps): RequestListener {
         case "schema":
           return sendJson(res, JSON.stringify(schemaOf(route)), "application/schema+json");
         case "call":
-          return sendJson(res, JSON.stringify(await callStatusOf(route.callId)));
+          return sendJson(res, JSON.stringify(await callStatusOf(req, route.callId)));
+        case "result":
+          return await answerResult(req, res, route.callId);
       }
     } catch (thrown) {
       refuse(req, res, thrown, "serviceId" in route ? route : undefined, attempt);
@@ -110,21 +113,21 @@ function createOthers(readiness: () => Readiness): RequestListener {
 /** What a request's raw path names. */
 type Route =
   | ({ kind: "job" | "price" | "schema" | "dry_run" } & JobIds)
-  | { kind: "call"; callId: string }
+  | { kind: "call" | "result"; callId: string }
   | { kind: "list" };
 
 /** Ids in their one decimal form: no sign, no padding, nothing encoded. */
 const JOB = /^\/x402\/jobs\/(0|[1-9]\d{0,15})\/(0|[1-9]\d{0,9})(\/price|\/schema|\/auth-dry-run)?$/;
 const LIST = "/x402";
-const CALL = /^\/x402\/calls\/(c_[0-9a-f]{32})$/;
+const CALL = /^\/x402\/calls\/(c_[0-9a-f]{32})(\/result)?$/;
 
 const ACTIONS = { "/price": "price", "/schema": "schema", "/auth-dry-run": "dry_run" } as const;
 
 /** Parses the ids of a raw path, once; undefined if it names no job, no call and not the list. */
 function parseRoute(path: string): Route | undefined {
   if (path === LIST) return { kind: "list" };
-  const callId = CALL.exec(path)?.[1];
-  if (callId !== undefined) return { kind: "call", callId };
+  const [, callId, result] = CALL.exec(path) ?? [];
+  if (callId !== undefined) return { kind: result === undefined ? "call" : "result", callId };
   const [, service, index, action] = JOB.exec(path) ?? [];
   if (service === undefined || index === undefined) return undefined;
   const ids = { serviceId: Number(service), jobIndex: Number(index) };

@@ -17,6 +17,15 @@ export function forwardedMetadata(webhooks: WebhooksToml | undefined, prefix = "
 /** What the largest body of a file may take, and which of its keys says so. */
 type LargestBody = { key: string; bytes: number };
 
+/** A result that is kept is for who has its token, and no token is made without a secret. */
+export function tokenlessResults({ results }: PosternToml, { endpoints }: WebhooksToml): Problem[] {
+  if (results.secret !== undefined) return [];
+  return endpoints.flatMap(({ keep_result }, index) => {
+    const message = "needs results.secret in postern.toml: without it nobody can prove the right to a result";
+    return keep_result ? [{ path: ["endpoints", index, "keep_result"], message }] : [];
+  });
+}
+
 /** A body that is larger than the budget of all bodies would be cut each time it comes. */
 export function budgetProblems({ http }: PosternToml, bodies: readonly LargestBody[]): Problem[] {
   const [largest] = [...bodies].sort((one, other) => other.bytes - one.bytes);

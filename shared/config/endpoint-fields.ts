@@ -11,6 +11,8 @@ import { pointer, requestText } from "./template-fields.ts";
 /* The keys of an endpoint, each checked by itself, and what they say of its credential. */
 
 const RESERVED_PATHS = ["/webhooks/health", "/livez", "/readyz", "/metrics"] as const;
+/** Below it are the states and results of calls. */
+const CALLS = "/webhooks/calls/";
 
 /** The signature of `auth = "hmac-sha256"`. The first of the headers that a request has decides (GitHub sends the second). */
 const HMAC_SHA256: Scheme = {
@@ -43,7 +45,8 @@ const path = visibleAscii
     const advice = "give each path an endpoint of its own, or choose the job with route_by";
     context.addIssue(`holds the pattern ${found}, but paths are matched exactly: ${advice}`);
   })
-  .refine((text) => !(RESERVED_PATHS as readonly string[]).includes(text), "is reserved");
+  .refine((text) => !(RESERVED_PATHS as readonly string[]).includes(text), "is reserved")
+  .refine((text) => !text.startsWith(CALLS), `is reserved: below ${CALLS} senders ask for results`);
 
 /** Which job a request runs: by a header, or by a field of its JSON body. */
 const routeBy = z

@@ -1,4 +1,4 @@
-import { budgetProblems, forwardedMetadata, largestBodies } from "./between-files.ts";
+import { budgetProblems, forwardedMetadata, largestBodies, tokenlessResults } from "./between-files.ts";
 import { type ConfigDir, openConfigDir } from "./config-dir.ts";
 import { deliveryProblems } from "./deliverers.ts";
 import { isTable } from "./fields.ts";
@@ -28,7 +28,7 @@ export type LoadOptions = { dir: string; env: Env; reader?: Reader | undefined }
 export function loadConfig({ dir, env, reader }: LoadOptions): Config {
   const files = openConfigDir(dir);
   const postern = readPostern(files, env, reader);
-  return files.checked(readWebhooks(files, env, postern));
+  return files.checked(readWebhooks(files, env, postern, reader));
 }
 
 /** Reads `postern.toml` alone. */
@@ -41,7 +41,7 @@ export function loadPostern({ dir, env, reader }: LoadOptions): Omit<Config, "we
 /** For a loader of more files, to which `webhooks.toml` is one more only if there is no reader. Problems go to `files`. */
 export function readConfig(files: ConfigDir, env: Env, reader: Reader | undefined): Config | undefined {
   const postern = readPostern(files, env, reader);
-  if (reader === undefined) return readWebhooks(files, env, postern);
+  if (reader === undefined) return readWebhooks(files, env, postern, reader);
   return postern && { postern, webhooks: undefined, warnings: secretWarnings("postern.toml", postern) };
 }
 
@@ -54,7 +54,12 @@ function readPostern(files: ConfigDir, env: Env, reader: Reader | undefined): Po
   return postern;
 }
 
-function readWebhooks(files: ConfigDir, env: Env, postern: PosternToml | undefined): Config | undefined {
+function readWebhooks(
+  files: ConfigDir,
+  env: Env,
+  postern: PosternToml | undefined,
+  reader: Reader | undefined,
+): Config | undefined {
   const webhooks = files.read({
     name: "webhooks.toml",
     schema: webhooksToml(env),
@@ -64,6 +69,9 @@ function readWebhooks(files: ConfigDir, env: Env, postern: PosternToml | undefin
   files.report("webhooks.toml", forwardedMetadata(webhooks, postern?.metadata_prefix));
   if (postern === undefined) return undefined;
   if (webhooks !== undefined) files.report("postern.toml", budgetProblems(postern, largestBodies(webhooks)));
+  const readsTokens = reader === undefined || reader === "gateway";
+  if (webhooks !== undefined && readsTokens)
+    files.report("webhooks.toml", tokenlessResults(postern, webhooks));
   return {
     postern,
     webhooks,
@@ -72,8 +80,8 @@ function readWebhooks(files: ConfigDir, env: Env, postern: PosternToml | undefin
 }
 
 /**
- * `postern.toml` without the keys of runners that hold secrets of others than the reader, or are of no use without them. All of them may
- * be absent. A gateway needs the secrets of runners only to take what they deliver.
+ * `postern.toml` without the keys that hold secrets of others than the reader, or are of no use without them. All of them may be absent. A
+ * gateway needs the secrets of runners only to take what they deliver.
  */
 function withoutUnused(table: unknown, reader: Reader | undefined): unknown {
   if (!isTable(table) || reader === undefined) return table;
@@ -85,6 +93,7 @@ function withoutUnused(table: unknown, reader: Reader | undefined): unknown {
     ...table,
     ...(isTable(runner) && reader !== "runner" && { runner: without(runner, unused) }),
     ...(isTable(runners) && !needsSecrets && { runners: eachWithout(runners, ["secret"]) }),
+    ...(isTable(results) && reader !== "gateway" && { results: without(results, ["secret"]) }),
   };
 }
 

@@ -22,7 +22,7 @@ export function posternToml(env: Env) {
       runners: runners(env).default({}),
       jobs: jobs.default({}),
       producer: producer.prefault({}),
-      results: results.prefault({}),
+      results: results(env).prefault({}),
       limits: limits.prefault({}),
       http: http.prefault({}),
     })

@@ -144,8 +144,18 @@ export const CODES = {
   "result.call_failed": { status: 502, retryable: false, title: "The call failed for good" },
   "result.proof_required": {
     status: 401,
-    retryable: true,
+    retryable: false,
     title: "The result is only for who has its token",
+  },
+  "result.sign_in_required": {
+    status: 402,
+    retryable: false,
+    title: "The result is only for who has paid for it",
+  },
+  "result.sign_in_unavailable": {
+    status: 503,
+    retryable: true,
+    title: "Whether the payer has signed in cannot be asked",
   },
 
   // what a runner is told that delivers a result

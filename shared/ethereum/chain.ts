@@ -2,7 +2,13 @@ import type { Secret } from "../crypto/secret.ts";
 import { messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
 import { type Clock, delay } from "../time/clock.ts";
-import { askContract, type ContractVerdict, type Question } from "./contract-signature.ts";
+import {
+  askContract,
+  askWhetherSigned,
+  type ContractSignature,
+  type ContractVerdict,
+  type Question,
+} from "./contract-signature.ts";
 import { addressWord, type Hex, selectorOf, UINT256_MAX } from "./encoding.ts";
 import {
   createEvidence,
@@ -74,6 +80,8 @@ export type Chain = {
   stateOf(authorization: AuthorizationName): Promise<AuthorizationState>;
   /** What the contract of a payer says of a signature, at the newest block. */
   askContract(question: Question): Promise<ContractVerdict>;
+  /** Whether a contract takes a signature (ERC-1271), at the newest block. */
+  hasSigned(signature: ContractSignature): Promise<boolean>;
   /** What has spent the authorization, in this block or one of the many before it. */
   spentBefore(authorization: TokenAuthorization, block: bigint): Promise<Spend | undefined>;
   /** The wanted transfers from some senders, the oldest first. */
@@ -142,6 +150,7 @@ export function createChain(options: Options): Chain {
     confirmations,
     stateOf,
     askContract: (question) => atNewest((head) => untilKnown(() => askContract(reads, question, head))),
+    hasSigned: (signed) => atNewest((head) => untilKnown(() => askWhetherSigned(reads, signed, head))),
     spentBefore: createSpentBefore(reads, search),
     evidenceOf: createEvidence(reads, search, options),
     head: heads.last,

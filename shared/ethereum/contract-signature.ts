@@ -38,24 +38,56 @@ const GOOD: Hex = `${IS_VALID_SIGNATURE}${"0".repeat(56)}`;
 export async function askContract(
   reads: Reads,
   question: Question,
-  { hash: blockHash }: Pick<Block, "hash">,
+  block: Pick<Block, "hash">,
 ): Promise<ContractVerdict | undefined> {
-  const { from } = question.transfer;
+  const { transfer, digest } = question;
   const { deployment, signature } = parseSignature(question.signature);
-  const data = isValidSignature(question.digest, signature);
-  const limits = { gas: SIGNATURE_GAS, answerBytesMax: ANSWER_BYTES_MAX };
-  const answer = await reads.call({ to: from, data, ...limits }, { blockHash }).catch(unlessFailed);
-  if (answer === undefined) return undefined;
-  if (answer === "failed") return refused("the contract at the payer's address does not take the signature");
-  if (answer !== "0x") {
-    if (answer.slice(0, 66) === GOOD) return { kind: "signed", moves: true };
-    return refused("the contract at the payer's address does not take the signature");
+  const said = await wordOf(reads, { signer: transfer.from, digest, signature }, block);
+  switch (said) {
+    case undefined:
+      return undefined;
+    case "signed":
+      return { kind: "signed", moves: true };
+    case "not signed":
+      return refused("the contract at the payer's address does not take the signature");
+    case "no contract":
+      break;
   }
   if (deployment === undefined)
     return refused(
       "it is not that of the payer's key, and the payer's address has no contract that could take it",
     );
-  return tryDeployed(reads, question, { deployment, signature, blockHash });
+  return tryDeployed(reads, question, { deployment, signature, blockHash: block.hash });
+}
+
+/** A signature that the contract at this address may take for its own. */
+export type ContractSignature = { signer: Address; digest: Uint8Array; signature: Hex };
+
+/**
+ * Whether the contract takes the signature (ERC-1271). How to deploy it may be said (ERC-6492), and is not tried. Undefined if the node
+ * that was asked does not know the block.
+ */
+export async function askWhetherSigned(
+  reads: Reads,
+  signed: ContractSignature,
+  block: Pick<Block, "hash">,
+): Promise<boolean | undefined> {
+  const { signature } = parseSignature(signed.signature);
+  const said = await wordOf(reads, { ...signed, signature }, block);
+  return said === undefined ? undefined : said === "signed";
+}
+
+async function wordOf(
+  reads: Reads,
+  { signer, digest, signature }: ContractSignature,
+  { hash: blockHash }: Pick<Block, "hash">,
+): Promise<"signed" | "not signed" | "no contract" | undefined> {
+  const data = isValidSignature(digest, signature);
+  const limits = { gas: SIGNATURE_GAS, answerBytesMax: ANSWER_BYTES_MAX };
+  const answer = await reads.call({ to: signer, data, ...limits }, { blockHash }).catch(unlessFailed);
+  if (answer === undefined) return undefined;
+  if (answer === "0x") return "no contract";
+  return answer.slice(0, 66) === GOOD ? "signed" : "not signed";
 }
 
 /** ERC-6492: `abi.encode(factory, data, signature)`, and this behind it. */

@@ -1,5 +1,7 @@
 import type { RequestListener } from "node:http";
 import { type PosternToml, toHttpOptions, toLimits } from "../config/postern-toml.ts";
+import { toResultSecrets } from "../config/results-toml.ts";
+import type { Secret } from "../crypto/secret.ts";
 import { createBodyBudget } from "../http/body-budget.ts";
 import { createClientAddressOf, type ForwardedHeader } from "../http/client-address.ts";
 import type { Readiness } from "../http/readiness.ts";
@@ -33,6 +35,13 @@ export type IngressOptions = {
   log: Logger;
   clock?: Clock;
   http?: HttpOptions;
+  results?: AskOptions;
+};
+
+/** Who may ask for results. */
+export type AskOptions = {
+  /** Of `[results]`. Their HMACs are the tokens; none by default. */
+  secrets?: readonly Secret[];
 };
 
 export type HttpOptions = {
@@ -52,6 +61,7 @@ export function toIngressOptions(postern: PosternToml) {
     limits: toLimits(postern),
     enqueueTimeoutMs: postern.limits.enqueue_timeout_ms,
     http: toHttpOptions(postern),
+    results: { secrets: toResultSecrets(postern) },
   };
 }
 

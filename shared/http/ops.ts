@@ -3,6 +3,7 @@ import express, { type Express, type IRouter, type RequestHandler, Router } from
 import { AppError, toAppError } from "../errors/app-error.ts";
 import type { Shutdown } from "../lifecycle/run-service.ts";
 import type { Metrics } from "../metrics/metrics.ts";
+import { withoutTokens } from "../text/without-tokens.ts";
 import { rawPath } from "./headers.ts";
 import { listen } from "./listen.ts";
 import { COMMON_HEADERS, sendProblem } from "./problem.ts";
@@ -96,5 +97,5 @@ export function serve(app: Express, onNotFound?: (req: IncomingMessage) => void)
 }
 
 function nothingAt(target: string | undefined): AppError {
-  return new AppError("request.not_found", { reason: `nothing at ${target}` });
+  return new AppError("request.not_found", { reason: `nothing at ${withoutTokens(rawPath(target ?? ""))}` });
 }

@@ -36,11 +36,21 @@ export type GatewayOptions = CommonOptions & {
     enqueueTimeoutMs?: number;
   };
   http?: HttpOptions;
+  results?: ResultOptions;
   /**
    * The path under which your server has the gateway, as `/postern`, if your server leaves it in `req.url`: Fastify and plain
    * `node:http` do, Express takes it away itself. Paths without it are answered 404.
    */
   mountPath?: string;
+};
+
+/** Who may ask for what the runner answered. */
+export type ResultOptions = {
+  /**
+   * Makes the tokens by which results are asked for: the same at every gateway, or `env:NAME` or `file:/path`. Of several the first makes
+   * tokens, and each is good. A webhooks gateway needs it if an endpoint has `keepResult`.
+   */
+  secret?: string | readonly string[];
 };
 
 export type HttpOptions = {
@@ -64,6 +74,7 @@ export const COMMON = [
   "metadataPrefix",
   "limits",
   "http",
+  "results",
   "mountPath",
 ] as const;
 
@@ -102,8 +113,9 @@ export function readCommon(
 }
 
 /** Those that are keys of the file under their own names. */
-function inFile({ metadataPrefix, limits, http }: Partial<GatewayOptions>): Record<string, unknown> {
-  return tableOf({ metadataPrefix, limits, http });
+function inFile(options: Partial<GatewayOptions>): Record<string, unknown> {
+  const { metadataPrefix, limits, http, results } = options;
+  return tableOf({ metadataPrefix, limits, http, results });
 }
 
 function isMountPath(path: unknown): boolean {

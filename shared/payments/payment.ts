@@ -133,6 +133,8 @@ export type Payment = {
   callerNonce: string | undefined;
   bodySha256: string;
   route: string;
+  /** Whether what the runner answers is kept. False of what an earlier release has claimed, of which that is not known. */
+  keepsResult: boolean;
   effect: Effect;
   refund: Refund | undefined;
   refunded: RefundTransfer | undefined;
@@ -174,6 +176,7 @@ export function fieldsOf(payment: NewPayment, now: number): (string | number | B
     ["dispatches", 1],
     ["dispatched_at", now],
     ["claimed_at", now],
+    ...(call.keep_result ? [["keeps_result", 1]] : []),
     ...(identifier === undefined ? [] : [["identifier", identifier]]),
     ...(idempotencyKey === undefined ? [] : [["idempotency_key", idempotencyKey]]),
     ...(signedSha256 === undefined ? [] : [["signed_sha256", signedSha256]]),
@@ -237,6 +240,7 @@ function read(id: string, record: Fields, payment: Fields): Payment {
     callerNonce: payment["caller_nonce"],
     bodySha256: record["bh"] ?? "",
     route: record["rt"] ?? "",
+    keepsResult: payment["keeps_result"] === "1",
     effect: toEffect(record["unsure"]),
     refund: parsed<Refund>(payment["refund"]),
     refunded: parsed<RefundTransfer>(payment["refunded"]),

@@ -40,6 +40,7 @@
  *                                           his idempotency key: `key:` and its SHA-256
  *   {postern}:quote:<digest>                string: the call that used up an operator's quote
  *   {postern}:caller-nonce:<hash>           string: the call that used up a caller's nonce
+ *   {postern}:sign-in:<nonce>               string: there while the nonce of a payer's sign-in, used once, could be used again
  *   {postern}:pricing:proof:<hash>          hash: the quotes that a proof of work was used for (services/pricing)
  *   {postern}:rate:<identity>               hash: the last good value of a rate's source (shared/pricing/rates)
  *   {postern}:limit:endpoint:<path>         string: the token bucket of an endpoint (shared/gateway/rate-limit.ts)
@@ -108,6 +109,7 @@ export function keysOf(prefix: string) {
     paymentIdentifier: (payer: string, identifier: string) => `${prefix}:payment-id:${payer}:${identifier}`,
     usedQuote: (digest: string) => `${prefix}:quote:${digest}`,
     callerNonce: (hash: string) => `${prefix}:caller-nonce:${hash}`,
+    usedSignIn: (nonce: string) => `${prefix}:sign-in:${nonce}`,
     pricingProof: (hash: string) => `${prefix}:pricing:proof:${hash}`,
     rate: (identity: string) => `${prefix}:rate:${identity}`,
     limitOfEndpoint: (path: string) => `${prefix}:limit:endpoint:${path}`,

@@ -4,6 +4,7 @@ import type { ErrorCode } from "../errors/codes.ts";
 import { rawPath } from "../http/headers.ts";
 import { VERSIONS } from "../redis/version.ts";
 import { visible } from "../text/visible.ts";
+import { withoutTokens } from "../text/without-tokens.ts";
 
 /** A refused request, as the gateway that refused it describes it. */
 export type Rejection = {
@@ -21,7 +22,7 @@ export type Rejection = {
   body?: Buffer | undefined;
 };
 
-/** What is kept of a refused request. It holds no header value, no query value and no user of a URL. */
+/** What is kept of a refused request. It holds no header value, no query value, no user of a URL and no token of a result. */
 export type RejectedEntry = {
   v: number;
   id: string;
@@ -62,7 +63,7 @@ export function toEntry(rejection: Rejection, at: number, missed: number): Rejec
     at,
     address: visible(address, NAME_MAX),
     method: visible(req.method ?? "", NAME_MAX),
-    path: visible(withoutUser(rawPath(target)), TEXT_MAX),
+    path: visible(withoutTokens(withoutUser(rawPath(target))), TEXT_MAX),
     query: queryNames(target),
     code,
     reason: reason.slice(0, TEXT_MAX).replace(/[^ -~]/g, "?"),
@@ -112,7 +113,7 @@ function queryNames(target: string): string[] {
 }
 
 function bounded(names: readonly string[], most: number): string[] {
-  const shown = names.slice(0, most).map((name) => visible(name, NAME_MAX));
+  const shown = names.slice(0, most).map((name) => visible(withoutTokens(name), NAME_MAX));
   return names.length <= most ? shown : [...shown, `... and ${names.length - most} more`];
 }
 

@@ -1,6 +1,7 @@
+import { AppError } from "../errors/app-error.ts";
 import type { Partition } from "../redis/partition.ts";
 import { EVEN_IF_FULL, script } from "../redis/script.ts";
-import { newer, unlessNewer, VERSIONS } from "../redis/version.ts";
+import { isNewer, newer, unlessNewer, VERSIONS } from "../redis/version.ts";
 import { RESULT, RESULT_LIMITS, type ResultLimits } from "./keep-result.ts";
 import { decodeResult, encodeResult, type ProblemText, type StoredResult } from "./result.ts";
 
@@ -17,6 +18,9 @@ export type ResultRead =
   | { kind: "none kept" }
   /** There is no record of such a call. One of a webhook without a delivery id has none before it ends. */
   | { kind: "unknown" };
+
+/** How a call stands, by its record: the state, since when, how many attempts have ended, and what there is to say of its result. */
+export type CallStatus = { state: string; changedAt: number; attempts: number; result: ResultRead };
 
 /** What the runner of a long job last said, as JSON, and when. */
 export type Progress = { at: number; json: string };
@@ -42,10 +46,21 @@ const JOB_OF_ROUTE = /[^/]+\/[^/]+$/;
 
 export type Results = ReturnType<typeof createResults>;
 
+const READ_RECORD = `
+local record = redis.call('HMGET', KEYS[1], 'v', 'st', 'at', 'rs', 'fc', 'fp')`;
+
 /** KEYS record, result, progress. Answers what they hold. */
-const READ = `
-local record = redis.call('HMGET', KEYS[1], 'v', 'st', 'at', 'rs', 'fc', 'fp')
+const READ = `${READ_RECORD}
 return {record[1], record[2], record[3], record[4], record[5], record[6], redis.call('GET', KEYS[2]), redis.call('GET', KEYS[3])}`;
+
+/** No first line of a result is as long: so much tells all of it but the body. */
+const HEAD_BYTES_MAX = 16_384;
+
+/** The same of the first line of the result. KEYS record, result, progress, attempts. Then the newest failed attempt, and how many are kept. */
+const READ_STATUS = `${READ_RECORD}
+local result = redis.call('GETRANGE', KEYS[2], 0, ${HEAD_BYTES_MAX - 1})
+return {record[1], record[2], record[3], record[4], record[5], record[6], result ~= '' and result, redis.call('GET', KEYS[3]),
+  redis.call('LINDEX', KEYS[4], -1), tostring(redis.call('LLEN', KEYS[4]))}`;
 
 const CLOSED = "if st == 'DISCARDED' or st == 'REFUND_PENDING' or st == 'REFUNDED' then";
 
@@ -96,14 +111,15 @@ export function createResults(partition: Partition, limits: ResultLimits = RESUL
   const { redis, keys, prefix } = partition;
   const { resultMs, resultBytesMax, bytesMax } = limits;
   const read = script(redis, READ, "bytes");
+  const readStatus = script(redis, READ_STATUS, "bytes");
   const deliver = script(redis, DELIVER);
   const tellProgress = script(redis, TELL_PROGRESS);
   const words = (id: string) => [prefix, id, resultMs, bytesMax];
 
   return {
-    /** What is known of a call's result. Throws `record.newer` and `record.unreadable`. */
+    /** What is known of a call's result. This and the other reads throw `queue.unavailable`, `record.newer` and `record.unreadable`. */
     async read(id: string): Promise<ResultRead> {
-      const found = await read([keys.record(id), keys.result(id), keys.progress(id)], []);
+      const found = await read([keys.record(id), keys.result(id), keys.progress(id)], []).catch(unreadable);
       return toRead(found as (Buffer | null)[]);
     },
 
@@ -111,6 +127,19 @@ export function createResults(partition: Partition, limits: ResultLimits = RESUL
     async jobOf(id: string): Promise<string | undefined> {
       const [job, route] = await redis.hmget(keys.record(id), "jb", "rt");
       return job ?? JOB_OF_ROUTE.exec(route ?? "")?.[0];
+    },
+
+    /** How a call stands, without the body of its result; undefined if there is no record of it. */
+    async status(id: string): Promise<CallStatus | undefined> {
+      const touched = [keys.record(id), keys.result(id), keys.progress(id), keys.attempts(id)];
+      return toStatus((await readStatus(touched, []).catch(unreadable)) as (Buffer | null)[]);
+    },
+
+    /** The state of a call's record; undefined if there is none. */
+    async state(id: string): Promise<string | undefined> {
+      const [v, st] = await redis.hmget(keys.record(id), "v", "st").catch(unreadable);
+      if (isNewer("record", v)) throw newer();
+      return st ?? undefined;
     },
 
     /** Stores what a runner delivers, or why not. A longer body than may be kept leaves only that it was too long. */
@@ -130,6 +159,11 @@ export function createResults(partition: Partition, limits: ResultLimits = RESUL
   };
 }
 
+function unreadable(cause: unknown): never {
+  if (cause instanceof AppError) throw cause;
+  throw new AppError("queue.unavailable", { reason: "no result can be read", retryAfterMs: 2000, cause });
+}
+
 function shortened(result: Delivery, bytesMax: number): StoredResult {
   if (result.kind !== "answer" || result.body.length <= bytesMax) return result;
   const { body, ...told } = result;
@@ -140,12 +174,22 @@ function shortened(result: Delivery, bytesMax: number): StoredResult {
 type Found = { st: string | undefined; at: number; rs: string | undefined; failed: ResultRead | undefined };
 
 function toRead([v, st, at, rs, fc, fp, stored, progress]: (Buffer | null | undefined)[]): ResultRead {
-  if (Number(v ?? 1) > VERSIONS.record) throw newer();
+  if (isNewer("record", v)) throw newer();
   if (stored) return decodeResult(stored);
   const code = fc?.toString();
   const found: Found = { st: st?.toString(), at: Number(at ?? 0), rs: rs?.toString(), failed: undefined };
   if (code !== undefined) found.failed = { kind: "failed", code, at: found.at, ...toProblem(fp) };
   return withoutStored(found, progress ?? undefined);
+}
+
+function toStatus(found: (Buffer | null)[]): CallStatus | undefined {
+  const [, st, at, , , , , , newest, kept] = found;
+  const state = st?.toString();
+  if (state === undefined) return undefined;
+  // An attempt of an earlier release has no number.
+  const { n = Number(kept) } = newest ? (JSON.parse(newest.toString()) as { n?: number }) : {};
+  const attempts = state === "INJECTED" ? n + 1 : n;
+  return { state, changedAt: Number(at ?? 0), attempts, result: toRead(found) };
 }
 
 function withoutStored({ st, at, rs, failed }: Found, progress: Buffer | undefined): ResultRead {

@@ -15,15 +15,12 @@ test("the table of docs/errors.md lists every code, with its status and whether 
   expect(documented).toEqual(real);
 });
 
-/** Who asks for a result may ask again: later, or with a proof. */
-const ASKED_AGAIN = ["result.pending", "result.proof_required"];
-
 test("a refusal that is the sender's own is not worth retrying, except where HTTP says so", () => {
   for (const [code, { status, retryable }] of Object.entries(CODES)) {
-    if (status < 500)
+    // A result that is yet to come is 404 with Retry-After.
+    if (status < 500 && code !== "result.pending")
       expect(retryable, code).toBe(
-        ([408, 409, 425, 429].includes(status) && !/(conflict|used|elsewhere|too_late)$/.test(code)) ||
-          ASKED_AGAIN.includes(code),
+        [408, 409, 425, 429].includes(status) && !/(conflict|used|elsewhere|too_late)$/.test(code),
       );
   }
 });

@@ -109,6 +109,18 @@ const wrong: [keyof typeof makers, string, object, RegExp][] = [
     { endpoints: [{ ...endpoint, forwardHeaders: ["X-PLATFORM-A"] }] },
     /forwardHeaders\[0\]: begins with metadataPrefix/,
   ],
+  [
+    "webhooks",
+    "a result that is kept without a secret for its token",
+    { endpoints: [{ ...endpoint, keepResult: true }] },
+    /keepResult: needs results\.secret/,
+  ],
+  [
+    "webhooks",
+    "a secret of results that is empty",
+    { results: { secret: "" } },
+    /^results\.secret: is empty$/,
+  ],
   ["webhooks", "a service below 0", { serviceId: -1 }, /^serviceId: must be at least 0$/],
   [
     "webhooks",

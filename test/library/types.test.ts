@@ -46,7 +46,15 @@ type KeysOf<Table> = Table extends unknown ? Camel<keyof Table & string> : never
 type OptionsOf<Options> = Options extends unknown ? keyof Options & string : never;
 
 test("the hand-written types of options have exactly the keys of the files", () => {
-  type Gateway = "redis" | "log" | "metadataPrefix" | "durability" | "limits" | "http" | "mountPath";
+  type Gateway =
+    | "redis"
+    | "log"
+    | "metadataPrefix"
+    | "durability"
+    | "limits"
+    | "http"
+    | "results"
+    | "mountPath";
   expectTypeOf<OptionsOf<EndpointOptions>>().toEqualTypeOf<KeysOf<EndpointFields>>();
   expectTypeOf<Exclude<OptionsOf<WebhooksGatewayOptions>, Gateway | "serviceId">>().toEqualTypeOf<
     Exclude<KeysOf<WebhooksToml>, "bindAddress">
@@ -63,4 +71,8 @@ test("the hand-written types of options have exactly the keys of the files", () 
   expectTypeOf<OptionsOf<Limits>>().toEqualTypeOf<KeysOf<PosternToml["limits"]>>();
   type Http = NonNullable<WebhooksGatewayOptions["http"]>;
   expectTypeOf<OptionsOf<Http>>().toEqualTypeOf<KeysOf<PosternToml["http"]>>();
+  /** How results are kept is the producers' to say; deliveries come to the address of a process. */
+  type OfProducers = "secs" | "resultBytesMax" | "bytesMax" | "deliveries";
+  type Results = NonNullable<WebhooksGatewayOptions["results"]>;
+  expectTypeOf<OptionsOf<Results>>().toEqualTypeOf<Exclude<KeysOf<PosternToml["results"]>, OfProducers>>();
 });

@@ -14,6 +14,7 @@ import {
   authorizationDigest,
   domainSeparator,
 } from "../../../shared/ethereum/typed-data.ts";
+import { decodeBase64Json } from "../../../shared/http/base64-json.ts";
 import { headerValues } from "../../../shared/http/headers.ts";
 import { paymentCallId } from "../../../shared/payments/payment.ts";
 import { chainIdOfV1, type Token } from "../catalog.ts";
@@ -21,9 +22,6 @@ import { isPaymentIdentifier, PAYMENT_IDENTIFIER } from "./payment-identifier.ts
 
 const V2_HEADER = "payment-signature";
 const V1_HEADER = "x-payment";
-/** Node takes 16 KiB of headers in all. */
-const HEADER_BYTES_MAX = 14 * 1024;
-const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
 
 const address = z
   .string()
@@ -237,17 +235,9 @@ function readIdempotencyKey(req: IncomingMessage): string | undefined | AppError
 }
 
 function decode(header: string): object {
-  if (header.length > HEADER_BYTES_MAX)
-    throw malformed(`the payment header is over ${HEADER_BYTES_MAX} bytes`);
-  if (!BASE64.test(header) || header.length % 4 !== 0)
-    throw malformed("the payment header is not padded base64");
-  try {
-    const decoded: unknown = JSON.parse(Buffer.from(header, "base64").toString("utf8"));
-    if (typeof decoded === "object" && decoded !== null && !Array.isArray(decoded)) return decoded;
-  } catch (cause) {
-    throw malformed("the payment header does not hold JSON", cause);
-  }
-  throw malformed("the payment header does not hold a JSON object");
+  const decoded = decodeBase64Json(header);
+  if ("problem" in decoded) throw malformed(`the payment header ${decoded.problem}`, decoded.cause);
+  return decoded.value;
 }
 
 function checked<Schema extends z.ZodType>(schema: Schema, raw: object): z.output<Schema> {

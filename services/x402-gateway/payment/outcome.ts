@@ -2,6 +2,7 @@ import type { ServerResponse } from "node:http";
 import { encodePaymentResponseHeader } from "@x402/core/http";
 import type { Network } from "@x402/core/types";
 import { AppError } from "../../../shared/errors/app-error.ts";
+import type { ResultAccess } from "../../../shared/gateway/ask-result.ts";
 import { COMMON_HEADERS } from "../../../shared/http/problem.ts";
 import type { JobIds } from "../../../shared/job-call/job-ids.ts";
 import type { Claimed, PaymentJournal } from "../../../shared/payments/journal.ts";
@@ -25,14 +26,17 @@ export type PaidCall = {
   status: "accepted" | "failed" | "discarded" | "refund_pending" | "refunded";
   /** Whether the payment was known before. */
   replayed: boolean;
+  /** Whether it was this very request that claimed the payment. No other one proves by its payment that it is the payer's. */
+  isFirst: boolean;
+  keepsResult: boolean;
 };
 
 export function toPaidCall(
-  { id, terms, settlement, state }: SettledPayment,
-  { replayed }: { replayed: boolean },
+  { id, terms, settlement, state, keepsResult }: SettledPayment,
+  { replayed, isFirst }: Pick<PaidCall, "replayed" | "isFirst">,
 ): PaidCall {
   const status = STATUSES[state] ?? "accepted";
-  return { id, terms, settlement, status, replayed };
+  return { id, terms, settlement, status, replayed, isFirst, keepsResult };
 }
 
 const STATUSES: Partial<Record<PaymentState, PaidCall["status"]>> = {
@@ -42,8 +46,16 @@ const STATUSES: Partial<Record<PaymentState, PaidCall["status"]>> = {
   REFUNDED: "refunded",
 };
 
-/** 202: paid, and the call is on disk. The same payment gets the same answer whenever it comes again. */
-export function answerPaid(res: ServerResponse, paid: PaidCall, statusUrl: string): void {
+/**
+ * 202: paid, and the call is on disk. The same payment gets the same answer whenever it comes again; only the access to the result is
+ * for who has proven a right to it.
+ */
+export function answerPaid(
+  res: ServerResponse,
+  paid: PaidCall,
+  statusUrl: string,
+  access: ResultAccess | undefined,
+): void {
   const { id, terms, settlement, status, replayed } = paid;
   const { transaction, network, payer } = settlement;
   const body = JSON.stringify({
@@ -54,6 +66,7 @@ export function answerPaid(res: ServerResponse, paid: PaidCall, statusUrl: strin
     job_index: terms.job_index,
     transaction,
     status_url: statusUrl,
+    ...access,
   });
   const response = { success: true, transaction, network: network as Network, payer };
   res.writeHead(202, {
@@ -73,8 +86,11 @@ function toReceipt(terms: PaymentTerms, transaction: string) {
   return { network, asset, symbol, amount, payer, pay_to, transaction, quote_digest };
 }
 
-/** The payment has a call. `open` if this request has just brought it, and does not know what became of it. */
-export type Known = { kind: "known"; id: string; open?: OpenOutcome };
+/**
+ * The payment has a call. `open` if this request has just brought it, and does not know what became of it; `isClaimed` if it knows at
+ * least that it has claimed it.
+ */
+export type Known = { kind: "known"; id: string; open?: OpenOutcome; isClaimed?: boolean };
 
 /** A request with a payment that may be known. */
 type Asked = {
@@ -210,14 +226,14 @@ export function createKnownOutcome({ journal, clock, patienceMs, waitingMax = WA
   }
 
   return async function knownOutcome(known: Known, isGone: () => boolean): Promise<PaidCall> {
-    const { id, open } = known;
+    const { id, open, isClaimed = false } = known;
     const payment = await whenDecided(known, isGone);
     if (payment === undefined)
       throw open?.error ?? outcomeUnknown(id, `${id} was in the journal, and is gone`);
     if (payment.state === "VOID") throw voided(payment);
     if (payment.state === "REVIEW") throw inReview(payment);
     if (!hasSettlement(payment)) throw open?.error ?? outcomeUnknown(id, `${id} is still ${payment.state}`);
-    return toPaidCall(payment, { replayed: open === undefined });
+    return toPaidCall(payment, { replayed: open === undefined, isFirst: isClaimed });
   };
 }
 

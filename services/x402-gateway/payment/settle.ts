@@ -171,6 +171,7 @@ function toSettling(payment: NewPayment, now: number): Payment {
     callerNonce: callerNonce?.hash,
     bodySha256: call.sha256,
     route,
+    keepsResult: call.keep_result === true,
     effect: "none",
     refund: undefined,
     refunded: undefined,

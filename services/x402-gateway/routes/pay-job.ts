@@ -3,6 +3,7 @@ import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { AppError, toAppError } from "../../../shared/errors/app-error.ts";
 import { CODES } from "../../../shared/errors/codes.ts";
 import type { Admission } from "../../../shared/gateway/admission.ts";
+import type { Proves, ResultAccess } from "../../../shared/gateway/ask-result.ts";
 import { hashBody, readBody } from "../../../shared/http/body.ts";
 import type { BodyBudget, BodyLease } from "../../../shared/http/body-budget.ts";
 import { codingUnsupported, contentCoding } from "../../../shared/http/content-coding.ts";
@@ -44,6 +45,9 @@ type PayJobDeps = {
   settle: Settle;
   noteSpent: NoteSpent;
   statusUrlOf: (callId: string) => string;
+  /** How the result of a call is asked for. */
+  accessOf: (callId: string) => ResultAccess;
+  proves: Proves;
   metadataPrefix: string;
   clock: Clock;
   log: Logger;
@@ -60,7 +64,7 @@ export type PayJob = ReturnType<typeof createPayJob>;
  */
 export function createPayJob(deps: PayJobDeps) {
   const { readPaidRequest, findKnown, knownOutcome, paymentsInFlight, check, claim, settle } = deps;
-  const { noteSpent, statusUrlOf, metadataPrefix, clock, log } = deps;
+  const { noteSpent, statusUrlOf, accessOf, proves, metadataPrefix, clock, log } = deps;
   /** The claims that are under way here, by call. */
   const claims = new Map<string, ReturnType<ClaimPayment>>();
 
@@ -69,10 +73,15 @@ export function createPayJob(deps: PayJobDeps) {
     attempt.signed = request.signed;
     const paid = await pay(req, request);
 
-    answerPaid(res, paid, statusUrlOf(paid.id));
+    answerPaid(res, paid, statusUrlOf(paid.id), await accessFor(req, paid));
     failpoint("x402.after_answer");
     log.info("payment.accepted", { ...fieldsOf(paid), ms: clock() - attempt.startedAt });
   };
+
+  /** Who repeats a payment may have rebuilt it from the chain: that proves no right to the result. */
+  async function accessFor(req: IncomingMessage, { id, keepsResult, isFirst }: PaidCall) {
+    return keepsResult && (isFirst || (await proves(req, id))) ? accessOf(id) : undefined;
+  }
 
   /** Whoever waits for an outcome that is open has neither a place nor a body. */
   async function pay(req: IncomingMessage, request: PaidRequest): Promise<PaidCall> {
@@ -114,9 +123,10 @@ export function createPayJob(deps: PayJobDeps) {
     lease.prove(); // anybody can sign a payment, and send it a thousand times; this one is to be settled
     const since = clock();
     const settling = await settled(settle(payment));
-    if (settling.kind === "failed") return { kind: "known", id, open: toOpenOutcome(settling.error, since) };
+    if (settling.kind === "failed")
+      return { kind: "known", id, open: toOpenOutcome(settling.error, since), isClaimed: true };
     admitted.verified.giveBack();
-    return { kind: "paid", paid: toPaidCall(settling.result, { replayed: false }) };
+    return { kind: "paid", paid: toPaidCall(settling.result, { replayed: false, isFirst: true }) };
   }
 
   /**

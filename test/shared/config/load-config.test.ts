@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { loadConfig } from "../../../shared/config/load-config.ts";
-import { dirWith, type Files, problemsOf } from "./files.ts";
+import { loadConfig, type Reader } from "../../../shared/config/load-config.ts";
+import { dirWith, type Files, placedProblemsOf, problemsOf } from "./files.ts";
 
 const load = (files: Files, env = {}) => loadConfig({ dir: dirWith(files), env });
 const problems = (files: Files, env = {}) => problemsOf(() => load(files, env));
@@ -147,4 +147,33 @@ test.each([
 
 test("a configuration folder that is not there is refused", () => {
   expect(() => loadConfig({ dir: "/does/not/exist", env: {} })).toThrow(/no such directory/);
+});
+
+const keeping = endpoint('auth = "none"\nkeep_result = true');
+
+test("an endpoint that keeps results is refused without a secret that makes their tokens, with its line", () => {
+  const placed = (files: Files) => placedProblemsOf(() => load(files));
+  const line = keeping.split("\n").indexOf("keep_result = true") + 1;
+  expect(placed({ "webhooks.toml": keeping })).toEqual([
+    `webhooks.toml:${line}: endpoint /a: keep_result: needs results.secret in postern.toml: without it nobody can prove the right to a result`,
+  ]);
+  const secret = '[results]\nsecret = ["the new secret of results", "the old secret of results"]';
+  expect(placed({ "webhooks.toml": keeping, "postern.toml": secret })).toEqual([]);
+});
+
+test("only gateways, and what reads everything, need the secret of results", () => {
+  const dir = dirWith({ "webhooks.toml": keeping, "postern.toml": '[results]\nsecret = "env:NOT_SET"' });
+  const read = (reader?: Reader) => placedProblemsOf(() => loadConfig({ dir, env: {}, reader }));
+  for (const reader of ["producer", "runner", "command", "pricing"] as const)
+    expect(read(reader)).toEqual([]);
+  for (const reader of ["gateway", undefined] as const) expect(read(reader)[0]).toContain("NOT_SET");
+});
+
+test("an endpoint below the path where results are asked for is refused", () => {
+  for (const path of ["/webhooks/calls/", `/webhooks/calls/c_${"0".repeat(32)}`, "/webhooks/calls/github"]) {
+    const toml = `[[endpoints]]\npath = "${path}"\njob_id = 1\nauth = "none"`;
+    expect(problems({ "webhooks.toml": toml })).toEqual([
+      expect.stringContaining("path: is reserved: below /webhooks/calls/ senders ask for results"),
+    ]);
+  }
 });

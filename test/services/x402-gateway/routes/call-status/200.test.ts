@@ -83,13 +83,12 @@ async function reconcilerHasLooked(id: string): Promise<void> {
 
 const isFailed = async () => (await x402.queues.countIn("failed")) === 1;
 
-test("a paid call's status tells its id, state and times to anybody who knows its URL, and no more", async () => {
+test("a paid call's status tells its id and state to anybody who knows its URL, and no more", async () => {
   const answer = await x402.post(headers);
   const { pathname } = new URL(String(answer.json()["status_url"]));
   const told = await send(x402.address, { method: "GET", path: pathname });
   expect(told.status).toBe(200);
-  expect(Object.keys(told.json()).sort()).toEqual(["accepted_at", "call_id", "changed_at", "state"]);
-  expect(told.json()).toMatchObject({ call_id: answer.json()["call_id"], state: "queued" });
+  expect(told.json()).toEqual({ call_id: answer.json()["call_id"], state: "queued" });
 });
 
 const states: Record<string, () => Promise<Answer>> = {

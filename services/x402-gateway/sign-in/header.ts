@@ -1,0 +1,132 @@
+import type { IncomingMessage } from "node:http";
+import { z } from "zod";
+import { firstProblem, messageForJson } from "../../../shared/config/problem.ts";
+import { AppError } from "../../../shared/errors/app-error.ts";
+import { type Address, hasRightChecksum, isAddress } from "../../../shared/ethereum/address.ts";
+import { chainIdOf, type Hex, isEvmNetwork } from "../../../shared/ethereum/encoding.ts";
+import type { SignInMessage } from "../../../shared/ethereum/sign-in-message.ts";
+import { decodeBase64Json } from "../../../shared/http/base64-json.ts";
+import { headerValues } from "../../../shared/http/headers.ts";
+import type { Clock } from "../../../shared/time/clock.ts";
+import { SIGN_IN_VERSION, SIGN_IN_WITH_X, type SignInTerms } from "./challenge.ts";
+import { NONCE_MS, type SignInNonces } from "./nonce.ts";
+
+const SIGNATURE_BYTES_MAX = 4096;
+/** How far a signer's clock may be off, if his client sets times of its own. */
+const SIGNER_CLOCK_SKEW_MS = 3 * 60_000;
+
+const text = z.string().max(2000);
+const time = z
+  .string()
+  .max(40)
+  .regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/, "must be a time of RFC 3339")
+  .refine((written) => !Number.isNaN(Date.parse(written)), "must be a time of RFC 3339");
+
+/** The text that is signed is made of these members alone, so there may be no others. */
+const Signed = z.strictObject({
+  domain: text,
+  address: z
+    .string()
+    .refine(isAddress, "must be 0x and 40 hex digits")
+    .transform((written) => written as Address)
+    .refine(hasRightChecksum, "has not the checksum of EIP-55"),
+  statement: text,
+  uri: text,
+  version: text,
+  chainId: z.string().refine(isEvmNetwork, "must be eip155: and a number"),
+  type: text,
+  nonce: text,
+  issuedAt: time,
+  expirationTime: time.nullish(),
+  notBefore: time.nullish(),
+  /** A hint, and no more. */
+  signatureScheme: text.nullish(),
+  signature: z
+    .string()
+    .max(2 + 2 * SIGNATURE_BYTES_MAX, `is over ${SIGNATURE_BYTES_MAX} bytes`)
+    .regex(/^0x(?:[0-9a-fA-F]{2})+$/, "must be 0x and hex digits")
+    .transform((written) => written as Hex),
+});
+type Signed = z.output<typeof Signed>;
+
+/** A sign-in that says what it must; whether the one at its address has signed it is not known. */
+export type ClaimedSignIn = {
+  /** Lower case. */
+  address: Address;
+  message: SignInMessage;
+  signature: Hex;
+  nonce: string;
+};
+
+type Deps = {
+  nonces: SignInNonces;
+  termsOf: (callId: string) => SignInTerms;
+  networks: readonly string[];
+  clock: Clock;
+};
+
+export type ReadSignIn = ReturnType<typeof createReadSignIn>;
+
+/** Reads what a request's sign-in to a call claims, strictly and at a bounded cost. Throws `result.sign_in_required`. */
+export function createReadSignIn({ nonces, termsOf, networks, clock }: Deps) {
+  return (req: Pick<IncomingMessage, "rawHeaders">, callId: string): ClaimedSignIn => {
+    const signed = decode(headerValues(req, SIGN_IN_WITH_X));
+    const terms = termsOf(callId);
+    assertSame("domain", signed.domain, terms.domain);
+    assertSame("uri", signed.uri, terms.uri);
+    assertSame("statement", signed.statement, terms.statement);
+    assertSame("version", signed.version, SIGN_IN_VERSION);
+    assertSame("type", signed.type, "eip191");
+    if (!networks.includes(signed.chainId)) throw notSignedIn("chainId: is none of supportedChains");
+    const checked = nonces.check(callId, signed.nonce);
+    if ("problem" in checked) throw notSignedIn(`nonce: ${checked.problem}`);
+    assertTimely(signed, checked.issuedAt, clock());
+    const { address, nonce, signature, issuedAt } = signed;
+    const [expirationTime, notBefore] = [signed.expirationTime ?? undefined, signed.notBefore ?? undefined];
+    const chainId = chainIdOf(signed.chainId);
+    return {
+      address: address.toLowerCase() as Address,
+      message: { ...terms, address, chainId, nonce, issuedAt, expirationTime, notBefore },
+      signature,
+      nonce,
+    };
+  };
+}
+
+/** Whether a request brings a sign-in, good or bad. */
+export function hasSignIn({ headers }: IncomingMessage): boolean {
+  return headers[SIGN_IN_WITH_X] !== undefined;
+}
+
+const NO_PROOF =
+  "give the result_token of the call's 202, as Authorization: Bearer or ?token=, or sign in as its payer (sign-in-with-x)";
+
+function decode([header, ...more]: string[]): Signed {
+  if (header === undefined) throw notSignedIn(NO_PROOF);
+  if (more.length > 0) throw notSignedIn("two were sent");
+  const decoded = decodeBase64Json(header);
+  if ("problem" in decoded) throw notSignedIn(`the header ${decoded.problem}`, decoded.cause);
+  const result = Signed.safeParse(decoded.value, { error: messageForJson });
+  if (result.success) return result.data;
+  throw notSignedIn(firstProblem(result.error, "the header"), result.error);
+}
+
+function assertSame(name: string, signed: string, wanted: string): void {
+  if (signed !== wanted) throw notSignedIn(`${name}: must be ${JSON.stringify(wanted)}`);
+}
+
+/** How old a sign-in is its nonce says, by our clock. The times that are signed may be by another one. */
+function assertTimely(signed: Signed, nonceIssuedAt: number, now: number): void {
+  const at = Date.parse(signed.issuedAt) - nonceIssuedAt;
+  if (at < -SIGNER_CLOCK_SKEW_MS || at > NONCE_MS + SIGNER_CLOCK_SKEW_MS)
+    throw notSignedIn("issuedAt: is not of the time of its nonce");
+  const { expirationTime, notBefore } = signed;
+  if (expirationTime && Date.parse(expirationTime) <= now - SIGNER_CLOCK_SKEW_MS)
+    throw notSignedIn("expirationTime: is over");
+  if (notBefore && Date.parse(notBefore) > now + SIGNER_CLOCK_SKEW_MS)
+    throw notSignedIn("notBefore: is still to come");
+}
+
+export function notSignedIn(detail: string, cause?: unknown): AppError {
+  return AppError.public("result.sign_in_required", detail, { cause });
+}

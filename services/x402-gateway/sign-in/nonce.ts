@@ -1,0 +1,74 @@
+import { randomBytes } from "node:crypto";
+import { hmacSha256, isSignedByAny } from "../../../shared/crypto/hmac.ts";
+import type { Secret } from "../../../shared/crypto/secret.ts";
+import { AppError } from "../../../shared/errors/app-error.ts";
+import type { Partition } from "../../../shared/redis/partition.ts";
+import { EVEN_IF_FULL, script } from "../../../shared/redis/script.ts";
+import { type Clock, REPLICA_CLOCK_SKEW_MS } from "../../../shared/time/clock.ts";
+
+/** For so long a nonce is good. */
+export const NONCE_MS = 5 * 60_000;
+
+/** Apart from what else these secrets sign. */
+const CONTEXT = "postern sign-in v1 ";
+const TIME_BYTES = 6;
+const RANDOM_BYTES = 16;
+const MAC_AT = TIME_BYTES + RANDOM_BYTES;
+/** Time, randomness and MAC in lower-case hex: letters and digits alone, as EIP-4361 wants them, and in one form alone. */
+const NONCE = /^[0-9a-f]{108}$/;
+
+export type SignInNonces = ReturnType<typeof createSignInNonces>;
+
+/**
+ * Nonces that no one has to remember before they are used: each is an HMAC over the call's id, the time and randomness. The first secret
+ * makes them, all are taken.
+ */
+export function createSignInNonces(secrets: readonly [Secret, ...Secret[]], clock: Clock) {
+  const signed = (callId: string, stamp: Buffer) =>
+    Buffer.from(`${CONTEXT}${callId} ${stamp.toString("hex")}`);
+
+  return {
+    /** `issuedAt` is in unix milliseconds. */
+    issue(callId: string): { nonce: string; issuedAt: number } {
+      const issuedAt = clock();
+      const stamp = Buffer.concat([Buffer.alloc(TIME_BYTES), randomBytes(RANDOM_BYTES)]);
+      stamp.writeUIntBE(issuedAt, 0, TIME_BYTES);
+      const mac = hmacSha256(secrets[0], signed(callId, stamp));
+      return { nonce: Buffer.concat([stamp, mac]).toString("hex"), issuedAt };
+    },
+
+    /** When a nonce of this call was issued, by any replica; or why it is good for nothing. */
+    check(callId: string, nonce: string): { issuedAt: number } | { problem: string } {
+      if (!NONCE.test(nonce)) return { problem: "is not one of this gateway's" };
+      const bytes = Buffer.from(nonce, "hex");
+      const [stamp, mac] = [bytes.subarray(0, MAC_AT), bytes.subarray(MAC_AT)];
+      if (!isSignedByAny(secrets, mac, signed(callId, stamp)))
+        return { problem: "is not one of this gateway's for this call" };
+      const issuedAt = stamp.readUIntBE(0, TIME_BYTES);
+      const ageMs = clock() - issuedAt;
+      if (ageMs > NONCE_MS || ageMs < -REPLICA_CLOCK_SKEW_MS) return { problem: "has expired" };
+      return { issuedAt };
+    },
+  };
+}
+
+/** KEYS used. ARGV ms. Answers 1 to the first who uses it. It stands for a result that was paid for, so it has room. */
+const USE = `${EVEN_IF_FULL}
+return redis.call('SET', KEYS[1], '', 'NX', 'PX', ARGV[1]) and 1 or 0`;
+
+/** So long after its use a nonce may be good by the clock of some replica. */
+const USED_MS = NONCE_MS + REPLICA_CLOCK_SKEW_MS;
+
+export type UseNonce = ReturnType<typeof createUseNonce>;
+
+/** Uses up a nonce. False if it was used before, at any replica. Throws `queue.unavailable`. */
+export function createUseNonce({ redis, keys }: Partition) {
+  const use = script(redis, USE);
+  return async (nonce: string): Promise<boolean> => {
+    const reply = await use([keys.usedSignIn(nonce)], [USED_MS]).catch((cause: unknown) => {
+      const reason = "whether the nonce was used before cannot be asked";
+      throw new AppError("queue.unavailable", { reason, retryAfterMs: 2000, cause });
+    });
+    return reply === 1;
+  };
+}

@@ -1,0 +1,113 @@
+import type { IncomingMessage } from "node:http";
+import { sha256Hex } from "../../../shared/crypto/compare.ts";
+import { AppError, messageOf, toAppError } from "../../../shared/errors/app-error.ts";
+import { type Hex, toHex } from "../../../shared/ethereum/encoding.ts";
+import { toSignInText } from "../../../shared/ethereum/sign-in-message.ts";
+import { personalMessageDigest, recoverAddress } from "../../../shared/ethereum/signatures.ts";
+import { type Allowance, createAllowance } from "../../../shared/lifecycle/allowance.ts";
+import { createShortCache, keepFailures } from "../../../shared/lifecycle/short-cache.ts";
+import type { Payment } from "../../../shared/payments/payment.ts";
+import type { Clock } from "../../../shared/time/clock.ts";
+import type { Chains } from "../chains.ts";
+import { type ClaimedSignIn, notSignedIn, type ReadSignIn } from "./header.ts";
+import type { UseNonce } from "./nonce.ts";
+
+/** How often a minute the payer of one call may sign in: as often as a client asks that comes back every two seconds, and twice that. */
+const PER_CALL = 60;
+/** For so long a refused signature is refused again without asking. */
+const REFUSED_MS = 2000;
+
+/** How many sign-ins a minute may ask a contract in vain, for each address; and how many may succeed, for each call. */
+export type SignInAllowances = { ofSigners: Allowance; ofCalls: Allowance };
+
+export function createSignInAllowances(perAddress: number, clock: Clock): SignInAllowances {
+  const ofSigners = createAllowance({
+    perMinute: perAddress,
+    what: "sign-ins by contracts of address",
+    publicDetail: "too many sign-ins of this address were not signed by the payer's wallet",
+    clock,
+  });
+  const ofCalls = createAllowance({
+    perMinute: PER_CALL,
+    what: "sign-ins to call",
+    publicDetail: "too many sign-ins to this call",
+    clock,
+  });
+  return { ofSigners, ofCalls };
+}
+
+type Deps = {
+  readSignIn: ReadSignIn;
+  /** What is known of a call's payment. */
+  look: (callId: string) => Promise<Payment | undefined>;
+  chainOf: Chains["of"];
+  useNonce: UseNonce;
+  allowances: SignInAllowances;
+  partyOf: (req: IncomingMessage) => string;
+  clock: Clock;
+};
+
+export type AssertSignedIn = ReturnType<typeof createAssertSignedIn>;
+
+/**
+ * Asserts that a request is its call's payer's: it brings a sign-in that the payer has signed, and that nobody has used before. What costs
+ * more comes later: the form and the nonce, the signer, the journal, a contract's word only if it is the payer's, and last the nonce is
+ * used up. Throws `result.sign_in_required`, `request.rate_limited`, `result.sign_in_unavailable` if the node of the payer's chain does not
+ * answer, and what the journal throws.
+ */
+export function createAssertSignedIn(deps: Deps) {
+  const { readSignIn, look, chainOf, useNonce, allowances, partyOf, clock } = deps;
+  const answers = createShortCache<Asked>({
+    keptMs: REFUSED_MS,
+    keeps: keepFailures((error) => toAppError(error).code === "result.sign_in_required"),
+    clock,
+  });
+
+  /** A contract is what it is on the chain of the payment, whichever of our chains the message names: elsewhere it may be a stranger's. */
+  async function ask(claimed: ClaimedSignIn, digest: Uint8Array, { terms }: Payment, party: string) {
+    const its = chainOf(terms);
+    if (typeof its === "string")
+      throw notSignedIn("no node of the payer's chain can be asked for a wallet's word");
+    const giveBack = allowances.ofSigners.use(party);
+    const { address: signer, signature } = claimed;
+    const asking = its.turns.within(party, () => its.chain.hasSigned({ signer, digest, signature }));
+    if (!(await asking.catch(asUnavailable)))
+      throw notSignedIn("the payer's wallet does not take the signature");
+    return { giveBack };
+  }
+
+  return async function assertSignedIn(req: IncomingMessage, callId: string): Promise<void> {
+    const claimed = readSignIn(req, callId);
+    const { address, message, signature, nonce } = claimed;
+    const digest = personalMessageDigest(toSignInText(message));
+    const isByKey = recoverAddress(digest, withParity(signature)) === address;
+    const payment = await look(callId);
+    if (payment === undefined || payment.terms.payer !== address)
+      throw notSignedIn("address: is not that of who has paid for this call");
+    if (!isByKey) {
+      // Whoever pays with a key has it, and nobody else leads us to ask a node for him.
+      if (payment.signedSha256 === undefined) throw notSignedIn("signature: is not that of the payer's key");
+      const party = partyOf(req);
+      const asked = `${nonce} ${sha256Hex(Buffer.from(`${toHex(digest)} ${signature}`))} ${party}`;
+      const { giveBack } = await answers.get(asked, () => ask(claimed, digest, payment, party));
+      giveBack();
+    }
+    const giveBackCall = allowances.ofCalls.use(callId);
+    if (await useNonce(nonce)) return;
+    giveBackCall();
+    throw notSignedIn("nonce: was used before");
+  };
+}
+
+type Asked = { giveBack(): void };
+
+/** Some hardware wallets end a signature with 0 or 1, where others have 27 or 28. */
+function withParity(signature: Hex): Hex {
+  if (!/0[01]$/.test(signature)) return signature;
+  return `${signature.slice(0, -2)}${signature.endsWith("0") ? "1b" : "1c"}` as Hex;
+}
+
+function asUnavailable(cause: unknown): never {
+  if (cause instanceof AppError && cause.code === "request.rate_limited") throw cause;
+  throw new AppError("result.sign_in_unavailable", { reason: messageOf(cause), retryAfterMs: 5000, cause });
+}

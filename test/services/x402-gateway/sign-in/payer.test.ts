@@ -1,0 +1,203 @@
+import { beforeEach, expect, test } from "vitest";
+import { useX402 } from "../../../fixtures/x402.ts";
+import { newPayer } from "../../../support/devnet.ts";
+import type { Answer } from "../../../support/http.ts";
+import { type SignInExtension, signInAs } from "../../../support/sign-in.ts";
+import { type Bought, buyCall } from "./bought.ts";
+import { type Door, useDoors } from "./door.ts";
+
+const fixture = useX402();
+const openDoor = useDoors();
+let door: Door;
+let bought: Bought;
+let asked: SignInExtension;
+
+beforeEach(async () => {
+  door = await openDoor({ devnet: fixture.devnet, redisUrl: fixture.redis.url });
+  bought = await buyCall(fixture);
+  asked = await door.asked(bought.id);
+});
+
+/** What somebody reads who is not let in. */
+const refusalIn = (answer: Answer) => [answer.status, answer.json()["code"], answer.json()["detail"]];
+const refused = (detail: string) => [402, "result.sign_in_required", detail];
+
+/** How the door answers the payer's sign-in, changed in this way. */
+async function answerTo(changes: Omit<Parameters<typeof signInAs>[1], "payer">): Promise<Answer> {
+  return door.knock(bought.id, await signInAs(asked, { payer: bought.payer, ...changes }));
+}
+
+test("the payer of a call is let in by what the official client signs", async () => {
+  expect((await answerTo({})).status).toBe(200);
+});
+
+test("a call that nobody has paid for asks to sign in as any other does, and differs in nothing but its id and nonce", async () => {
+  const nobodys = `c_${"0".repeat(32)}`;
+  const comparable = (id: string, answer: Answer) => {
+    const body = answer.json<{ extensions: { "sign-in-with-x": SignInExtension } }>();
+    const { info } = body.extensions["sign-in-with-x"];
+    const { nonce, issuedAt, expirationTime, ...terms } = info;
+    expect(nonce).toMatch(/^[0-9a-f]{108}$/);
+    expect(Date.parse(String(expirationTime)) - Date.parse(issuedAt)).toBe(5 * 60_000);
+    body.extensions["sign-in-with-x"] = { ...body.extensions["sign-in-with-x"], info: terms as typeof info };
+    return JSON.stringify(body).replaceAll(id, "ID");
+  };
+  const [one, other] = [await door.knock(bought.id), await door.knock(nobodys)];
+  expect([one.status, other.status]).toEqual([402, 402]);
+  expect(comparable(nobodys, other)).toBe(comparable(bought.id, one));
+  expect(one.json()).toMatchObject({
+    x402Version: 2,
+    accepts: [],
+    code: "result.sign_in_required",
+    status: 402,
+  });
+  expect(asked.info).toMatchObject({
+    domain: "pay.test",
+    uri: `http://pay.test/x402/calls/${bought.id}/result`,
+  });
+});
+
+test("the payer is let in whatever the case of his address, as long as it breaks no checksum", async () => {
+  const { payer, id } = bought;
+  const lower = payer.address.toLowerCase() as `0x${string}`;
+  for (const address of [lower, `0x${lower.slice(2).toUpperCase()}`]) {
+    const again = await door.asked(id);
+    const header = await signInAs(again, { payer, sent: { address } });
+    expect((await door.knock(id, header)).status).toBe(200);
+  }
+  const broken = `0x${payer.address.slice(2).replace(/[a-f]/, (letter) => letter.toUpperCase())}`;
+  const swapped =
+    broken === payer.address ? lower.replace(/[a-f]/, (letter) => letter.toUpperCase()) : broken;
+  expect(refusalIn(await answerTo({ sent: { address: swapped } }))).toEqual(
+    refused("address: has not the checksum of EIP-55"),
+  );
+});
+
+test("a key's signature that ends with 0 or 1, as some hardware wallets write it, is the payer's too", async () => {
+  const header = await signInAs(asked, { payer: bought.payer });
+  const said = JSON.parse(Buffer.from(header["SIGN-IN-WITH-X"], "base64").toString());
+  const bare = said.signature.replace(/1b$/, "00").replace(/1c$/, "01");
+  expect(bare).not.toBe(said.signature);
+  expect((await answerTo({ sent: { signature: bare } })).status).toBe(200);
+});
+
+test.each([
+  ["domain", { domain: "evil.test" }, 'domain: must be "pay.test"'],
+  [
+    "uri",
+    { uri: "http://pay.test/x402/calls/c_other/result" },
+    /^uri: must be "http:\/\/pay.test\/x402\/calls\/c_/,
+  ],
+  ["uri with a query", { uri: "http://pay.test/x402?token=x" }, /^uri: must be /],
+  ["statement", { statement: "I pay." }, /^statement: must be /],
+  ["chain", { chainId: "eip155:1" }, "chainId: is none of supportedChains"],
+] as const)("a sign-in that was signed for another %s is refused", async (_what, signed, detail) => {
+  expect(refusalIn(await answerTo({ signed }))).toEqual([
+    402,
+    "result.sign_in_required",
+    detail instanceof RegExp ? expect.stringMatching(detail) : detail,
+  ]);
+});
+
+test.each([
+  ["a chain of another family", { chainId: "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp" }, /^chainId: /],
+  ["another type of signature", { type: "ed25519" }, /^type: must be "eip191"/],
+  ["another version", { version: "2" }, /^version: must be "1"/],
+  ["a time that is none", { issuedAt: "yesterday" }, /^issuedAt: must be a time/],
+  ["a day that is none", { issuedAt: "2026-13-40T00:00:00Z" }, /^issuedAt: must be a time/],
+  [
+    "a line break in a time",
+    { notBefore: "2026-01-01T00:00:00Z\nRequest ID: 1" },
+    /^notBefore: must be a time/,
+  ],
+  ["a request id", { requestId: "1" }, /requestId/],
+  ["resources", { resources: ["http://pay.test"] }, /resources/],
+  ["no nonce", { nonce: undefined }, "nonce: is missing"],
+  ["a signature of no bytes", { signature: "0x" }, /^signature: must be/],
+  ["a signature of 4,097 bytes", { signature: `0x${"ab".repeat(4097)}` }, /^signature: is over 4096 bytes/],
+] as const)("a sign-in with %s is refused before anything is looked up", async (_what, sent, detail) => {
+  expect(refusalIn(await answerTo({ sent }))).toEqual([
+    402,
+    "result.sign_in_required",
+    expect.stringMatching(detail instanceof RegExp ? detail : new RegExp(`^${detail}$`)),
+  ]);
+});
+
+test("a header that is too long, no base64, no JSON or no object, or that came twice, is refused", async () => {
+  const good = (await signInAs(asked, { payer: bought.payer }))["SIGN-IN-WITH-X"];
+  const encoded = (text: string) => Buffer.from(text).toString("base64");
+  const details = [];
+  for (const header of ["A".repeat(14 * 1024 + 4), "?", encoded("hello"), encoded("[]"), ""])
+    details.push((await door.knock(bought.id, { "SIGN-IN-WITH-X": header })).json()["detail"]);
+  details.push(
+    (await door.knock(bought.id, ["SIGN-IN-WITH-X", good, "Sign-In-With-X", good])).json()["detail"],
+  );
+  expect(details).toEqual([
+    "the header is over 14336 bytes",
+    "the header is not padded base64",
+    "the header does not hold JSON",
+    "the header does not hold a JSON object",
+    "the header is not padded base64",
+    "two were sent",
+  ]);
+});
+
+test("a stranger is not let in: neither as himself, nor as the payer, nor with what the payer signed for another call", async () => {
+  const stranger = await newPayer(fixture.devnet, 0n);
+  const { payer, id } = bought;
+  const himself = await door.knock(id, await signInAs(asked, { payer: stranger }));
+  expect(refusalIn(himself)).toEqual(refused("address: is not that of who has paid for this call"));
+  const asPayer = { payer: { ...stranger, address: payer.address } };
+  const forged = await door.knock(id, await signInAs(asked, asPayer));
+  expect(refusalIn(forged)).toEqual(refused("signature: is not that of the payer's key"));
+  const other = await buyCall(fixture);
+  const elsewhere = await door.knock(id, await signInAs(await door.asked(other.id), { payer }));
+  expect(elsewhere.status).toBe(402);
+  const { uri } = asked.info;
+  const moved = await signInAs(await door.asked(other.id), { payer, signed: { uri } });
+  expect(refusalIn(await door.knock(id, moved))).toEqual(
+    refused("nonce: is not one of this gateway's for this call"),
+  );
+});
+
+test("what is sent must be what was signed, to the letter", async () => {
+  const { issuedAt } = asked.info;
+  const later = new Date(Date.parse(issuedAt) + 1).toISOString();
+  for (const sent of [
+    { issuedAt: later },
+    { issuedAt: issuedAt.replace("Z", "+00:00") },
+    { expirationTime: undefined },
+    { notBefore: issuedAt },
+  ])
+    expect(refusalIn(await answerTo({ sent }))).toEqual(refused("signature: is not that of the payer's key"));
+  expect((await answerTo({})).status).toBe(200);
+});
+
+test("a client may leave the expiration out, hint at a scheme, and use a clock that is off by two minutes", async () => {
+  const off = (ms: number) => new Date(Date.now() + ms).toISOString();
+  for (const minutes of [-2, 2]) {
+    asked = await door.asked(bought.id);
+    const times = { issuedAt: off(minutes * 60_000), notBefore: off(minutes * 60_000) };
+    const signed = { ...times, expirationTime: off((minutes + 1) * 60_000) };
+    expect((await answerTo({ signed })).status).toBe(200);
+  }
+  asked = await door.asked(bought.id);
+  const answer = await answerTo({
+    signed: { expirationTime: undefined },
+    sent: { signatureScheme: "eip191" },
+  });
+  expect(answer.status).toBe(200);
+});
+
+test.each([
+  [
+    "before its nonce was made",
+    { issuedAt: "2020-01-01T00:00:00Z" },
+    "issuedAt: is not of the time of its nonce",
+  ],
+  ["in the far future", { issuedAt: "2099-01-01T00:00:00Z" }, "issuedAt: is not of the time of its nonce"],
+  ["to be good until long ago", { expirationTime: "2020-01-01T00:00:00Z" }, "expirationTime: is over"],
+  ["to be good from much later", { notBefore: "2099-01-01T00:00:00Z" }, "notBefore: is still to come"],
+] as const)("a sign-in that says it was signed %s is refused", async (_when, signed, detail) => {
+  expect(refusalIn(await answerTo({ signed }))).toEqual(refused(detail));
+});

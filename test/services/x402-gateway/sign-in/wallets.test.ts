@@ -1,0 +1,152 @@
+import type { TomlTable } from "smol-toml";
+import { expect, test } from "vitest";
+import { useDevnet } from "../../../fixtures/devnet.ts";
+import { useEnds } from "../../../fixtures/ends.ts";
+import { useX402, x402Table } from "../../../fixtures/x402.ts";
+import { newPayer } from "../../../support/devnet.ts";
+import type { Answer } from "../../../support/http.ts";
+import { signInAs } from "../../../support/sign-in.ts";
+import type { Payer } from "../../../support/sign-payment.ts";
+import { asErc6492, newWallet, setAnswers, setOwner, wrapAsFirstOwner } from "../../../support/wallets.ts";
+import { countingNode } from "../counting-node.ts";
+import { type Bought, buyCall } from "./bought.ts";
+import { type Door, useDoors } from "./door.ts";
+
+const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
+const { devnet } = fixture;
+const ends = useEnds();
+const doors = useDoors();
+const NOT_TAKEN = [402, "the payer's wallet does not take the signature"];
+
+const openDoor = (more = {}) => doors({ devnet, redisUrl: fixture.redis.url, ...more });
+const detailIn = (answer: Answer) => [answer.status, answer.json()["detail"]];
+
+async function knockAs(door: Door, { id }: Bought, payer: Payer, party = "192.0.2.1"): Promise<Answer> {
+  return door.knock(id, { ...(await signInAs(await door.asked(id), { payer })), "X-Party": party });
+}
+
+test.each([
+  ["deployed", { deployed: true }],
+  ["deployed, whose signature is its owner's own", { deployed: true, form: "bare" }],
+  ["deployed by its payment", { deployed: false }],
+] as const)("a wallet that is %s is let in to the call that it has paid for", async (_what, choice) => {
+  const wallet = await newWallet(devnet, choice);
+  const bought = await buyCall(fixture, wallet);
+  expect((await knockAs(await openDoor(), bought, wallet)).status).toBe(200);
+});
+
+test("a wallet is let in though its client still says how to deploy it", async () => {
+  const wallet = await newWallet(devnet);
+  const bought = await buyCall(fixture, wallet);
+  const wrap = async (signature: `0x${string}`) => asErc6492(wallet.deployment, wrapAsFirstOwner(signature));
+  expect((await knockAs(await openDoor(), bought, { ...wallet, wrap })).status).toBe(200);
+});
+
+test.each([
+  "Never",
+  "Reverts",
+  "BurnsGas",
+  "Nonsense",
+  "DirtyYes",
+  "ShortYes",
+  "LongYes",
+  "Nothing",
+] as const)("a wallet that answers %s has not signed in", async (answers) => {
+  const wallet = await newWallet(devnet);
+  const bought = await buyCall(fixture, wallet);
+  await setAnswers(devnet, wallet, answers);
+  expect(detailIn(await knockAs(await openDoor(), bought, wallet))).toEqual(NOT_TAKEN);
+});
+
+test("the key of a stranger does not sign in for a wallet, nor does that of an owner it had", async () => {
+  const door = await openDoor();
+  const wallet = await newWallet(devnet);
+  const bought = await buyCall(fixture, wallet);
+  const { privateKey, address } = await newPayer(devnet, 0n);
+  expect(detailIn(await knockAs(door, bought, { ...wallet, privateKey }))).toEqual(NOT_TAKEN);
+  await setOwner(devnet, wallet, address);
+  expect(detailIn(await knockAs(door, bought, wallet))).toEqual(NOT_TAKEN);
+  expect((await knockAs(door, bought, { ...wallet, privateKey })).status).toBe(200);
+});
+
+test("whoever sends one wallet's sign-in many times at once is let in once, and its node is asked once", async () => {
+  const node = await countingNode(devnet.rpcUrl);
+  ends.defer(node.close);
+  const door = await openDoor({ token: { rpc_url: node.url } });
+  const wallet = await newWallet(devnet);
+  const bought = await buyCall(fixture, wallet);
+  const header = await signInAs(await door.asked(bought.id), { payer: wallet });
+  const answers = await Promise.all(Array.from({ length: 5 }, () => door.knock(bought.id, header)));
+  expect(answers.map(({ status }) => status).sort()).toEqual([200, 402, 402, 402, 402]);
+  expect(node.calls()).toBe(1);
+});
+
+test("no node is asked for a payer with a key, nor for an address that has not paid", async () => {
+  const node = await countingNode(devnet.rpcUrl);
+  ends.defer(node.close);
+  const door = await openDoor({ token: { rpc_url: node.url } });
+  const [bought, other] = [await buyCall(fixture), await newWallet(devnet)];
+  const forged = { ...fixture.payer, privateKey: other.privateKey };
+  expect(detailIn(await knockAs(door, bought, forged))).toEqual([
+    402,
+    "signature: is not that of the payer's key",
+  ]);
+  expect(detailIn(await knockAs(door, bought, other))).toEqual([
+    402,
+    "address: is not that of who has paid for this call",
+  ]);
+  expect(node.calls()).toBe(0);
+});
+
+test("whoever signs in badly for a wallet is told to wait, and its owner comes in from another address all the while", async () => {
+  const door = await openDoor({ x402: { unpaid_verifies_per_address: 3 } });
+  const wallet = await newWallet(devnet);
+  const bought = await buyCall(fixture, wallet);
+  const { privateKey } = await newPayer(devnet, 0n);
+  const statuses = [];
+  for (let i = 0; i < 5; i++) statuses.push((await knockAs(door, bought, { ...wallet, privateKey })).status);
+  expect(statuses).toEqual([402, 402, 402, 429, 429]);
+  for (let i = 0; i < 5; i++) expect((await knockAs(door, bought, wallet, "192.0.2.2")).status).toBe(200);
+});
+
+test("while the node is away a wallet is told to come back, and the same sign-in is good then", async () => {
+  const node = await countingNode(devnet.rpcUrl);
+  ends.defer(node.close);
+  const door = await openDoor({ token: { rpc_url: node.url } });
+  const wallet = await newWallet(devnet);
+  const bought = await buyCall(fixture, wallet);
+  const header = await signInAs(await door.asked(bought.id), { payer: wallet });
+  node.isAway = true;
+  const away = await door.knock(bought.id, header);
+  expect([away.status, away.json()["code"], away.headers["retry-after"]]).toEqual([
+    503,
+    "result.sign_in_unavailable",
+    "5",
+  ]);
+  node.isAway = false;
+  expect((await door.knock(bought.id, header)).status).toBe(200);
+});
+
+test("a wallet is not let in where no node of its chain is configured", async () => {
+  const wallet = await newWallet(devnet);
+  const bought = await buyCall(fixture, wallet);
+  const door = await openDoor({ x402: { trust_facilitator: true }, token: { rpc_url: undefined } });
+  expect(detailIn(await knockAs(door, bought, wallet))).toEqual([
+    402,
+    "no node of the payer's chain can be asked for a wallet's word",
+  ]);
+});
+
+test("a wallet's contract is asked on the chain that it has paid on, whichever chain its client names", async () => {
+  const wallet = await newWallet(devnet);
+  const bought = await buyCall(fixture, wallet);
+  const node = await countingNode(devnet.rpcUrl);
+  ends.defer(node.close);
+  const other = { network: "eip155:8453", asset: `0x${"7".repeat(40)}`, rpc_url: node.url };
+  const own = x402Table({ devnet })["accepted_tokens"] as TomlTable[];
+  const door = await openDoor({ x402: { accepted_tokens: [{ ...own[0], ...other }, ...own] } });
+  const asked = await door.asked(bought.id);
+  expect(asked.supportedChains.map(({ chainId }) => chainId)).toEqual(["eip155:8453", devnet.network]);
+  expect((await door.knock(bought.id, await signInAs(asked, { payer: wallet }))).status).toBe(200);
+  expect(node.calls()).toBe(0);
+});
