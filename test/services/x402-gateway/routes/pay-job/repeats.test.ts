@@ -1,7 +1,14 @@
 import { expect, test } from "vitest";
 import { eventually } from "../../../../../shared/dev/wait.ts";
 import { useEnds } from "../../../../fixtures/ends.ts";
-import { idIn, JOB_PATH, PRICE, type TestX402Options, useX402 } from "../../../../fixtures/x402.ts";
+import {
+  idIn,
+  JOB_PATH,
+  PRICE,
+  type TestX402Options,
+  toAnybody,
+  useX402,
+} from "../../../../fixtures/x402.ts";
 import { codeOf } from "../../../../support/books.ts";
 import { type Answer, send } from "../../../../support/http.ts";
 import { answerJson, startFaultyFacilitator } from "../../facilitator/faulty-facilitator.ts";
@@ -9,10 +16,13 @@ import { answerJson, startFaultyFacilitator } from "../../facilitator/faulty-fac
 const fixture = useX402();
 const ends = useEnds();
 
-/** All that an answer says but for when, and whether it was said before. */
-function told({ status, headers, text }: Answer) {
-  const { date, connection, "keep-alive": keepAlive, "idempotent-replayed": replayed, ...rest } = headers;
-  return { status, headers: rest, text };
+/** All that an answer says to anybody but for when, and whether it was said before. */
+function told(answer: Answer) {
+  const { status, headers } = answer;
+  const { date, connection, "keep-alive": keepAlive, "idempotent-replayed": replayed, ...others } = headers;
+  const { "content-length": length, ...rest } = others;
+  expect(Number(length)).toBe(answer.body.length);
+  return { status, headers: rest, text: toAnybody(answer) };
 }
 
 const isReplayed = ({ headers }: Answer) => headers["idempotent-replayed"] === "true";
