@@ -4,6 +4,7 @@ import type { Logger } from "../../shared/log/logger.ts";
 import { type Backoff, backoffMs } from "../../shared/time/backoff.ts";
 import { delay } from "../../shared/time/clock.ts";
 import type { ClaimedDelivery, DeliveryStore } from "./delivery-store.ts";
+import { DueWork } from "./due-work.ts";
 import type { Gateways } from "./gateways.ts";
 
 type Options = {
@@ -26,65 +27,30 @@ const BACKOFF: Backoff = { baseMs: 1000, capMs: 60_000 };
  */
 export class Deliveries {
   readonly #options: Options;
-  readonly #underWay = new Map<string, Promise<void>>();
-  readonly #stopping = new AbortController();
-  readonly #timer: NodeJS.Timeout;
-  #looking: Promise<void> | undefined;
-  #lookAgain = false;
+  readonly #results: DueWork<ClaimedDelivery>;
 
   constructor(options: Options) {
+    const { store, leaseMs, log } = options;
     this.#options = options;
-    this.#timer = setInterval(this.wake, options.leaseMs / 3);
+    this.#results = new DueWork({
+      everyMs: leaseMs / 3,
+      concurrency: CONCURRENCY,
+      due: (countMax) => store.due(countMax),
+      claim: (callId) => store.claim(callId, leaseMs),
+      work: (callId, claimed) =>
+        this.#deliver(claimed).catch((error: unknown) => {
+          log.warn("result.left_open", { callId, reason: messageOf(error) });
+        }),
+      onLookFailed: (error) => log.warn("result.look_failed", { reason: messageOf(error) }),
+    });
   }
 
   /** Looks now for results that are due. */
-  readonly wake = (): void => {
-    if (this.#stopping.signal.aborted) return;
-    this.#lookAgain = true;
-    this.#looking ??= this.#look().finally(() => {
-      this.#looking = undefined;
-      if (this.#lookAgain) this.wake();
-    });
-  };
+  readonly wake = (): void => this.#results.wake();
 
   /** Claims nothing more. Resolves when what is under way has ended. */
-  async stop(): Promise<void> {
-    clearInterval(this.#timer);
-    this.#stopping.abort(new Error("the runner stops"));
-    await this.#looking;
-    await Promise.all(this.#underWay.values());
-  }
-
-  async #look(): Promise<void> {
-    while (this.#lookAgain && !this.#stopping.signal.aborted) {
-      this.#lookAgain = false;
-      await this.#claimDue().catch((error: unknown) => {
-        this.#options.log.warn("result.look_failed", { reason: messageOf(error) });
-      });
-    }
-  }
-
-  async #claimDue(): Promise<void> {
-    const { store, leaseMs } = this.#options;
-    for (const id of await store.due(CONCURRENCY + this.#underWay.size)) {
-      if (this.#underWay.size >= CONCURRENCY || this.#stopping.signal.aborted) return;
-      if (this.#underWay.has(id)) continue;
-      const claimed = await store.claim(id, leaseMs);
-      if (claimed !== undefined) this.#start(claimed);
-    }
-  }
-
-  #start(claimed: ClaimedDelivery): void {
-    const { callId } = claimed;
-    const ended = this.#deliver(claimed)
-      .catch((error: unknown) => {
-        this.#options.log.warn("result.left_open", { callId, reason: messageOf(error) });
-      })
-      .finally(() => {
-        this.#underWay.delete(callId);
-        this.wake();
-      });
-    this.#underWay.set(callId, ended);
+  stop(): Promise<void> {
+    return this.#results.stop();
   }
 
   async #deliver(claimed: ClaimedDelivery): Promise<void> {
@@ -100,7 +66,7 @@ export class Deliveries {
       const pauseMs = backoffMs(BACKOFF, tries, random);
       log.warn("result.delivery_failed", { callId, reason: messageOf(error), tries, pauseMs });
       await store.putOff(claimed, pauseMs);
-      delay(pauseMs, this.#stopping.signal).then(this.wake, () => {});
+      delay(pauseMs, this.#results.stopping).then(this.wake, () => {});
       return;
     }
     await store.end(claimed);

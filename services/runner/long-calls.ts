@@ -5,6 +5,7 @@ import type { Logger } from "../../shared/log/logger.ts";
 import { type Backoff, backoffMs } from "../../shared/time/backoff.ts";
 import { type Clock, delay, settled } from "../../shared/time/clock.ts";
 import type { CallStore, UntilStored } from "./call-store.ts";
+import { DueWork } from "./due-work.ts";
 import type { Leases } from "./leases.ts";
 import type { LongStore, StoredCall } from "./long-store.ts";
 import { answeredFailure, isRefusal, type RunFailure, statusOf, type ToOutgoing } from "./outgoing.ts";
@@ -44,76 +45,47 @@ type RunFields = {
   ms: number;
 };
 
-type Run = {
-  /** Ends the handler early. AbortSignal.any would leave a reference to each run on the signal of the stop, for ever. */
-  controller: AbortController;
-  ended: Promise<void>;
-};
-
 /**
  * Runs the stored long calls. Any number of runners may share one store: a runner claims a call under a lease, and once
  * the lease has lapsed, the runner that looks first claims it again.
  */
 export class LongCalls {
   readonly #options: LongCallsOptions;
-  readonly #running = new Map<string, Run>();
-  readonly #stopping = new AbortController();
-  readonly #timer: NodeJS.Timeout;
-  #looking: Promise<void> | undefined;
-  #lookAgain = false;
+  readonly #calls: DueWork<StoredCall>;
+  /** Each ends a handler early. AbortSignal.any would leave a reference to each run on the signal of the stop, for ever. */
+  readonly #controllers = new Set<AbortController>();
 
   constructor(options: LongCallsOptions) {
+    const { longStore, leaseMs, concurrency, log } = options;
     this.#options = options;
-    this.#timer = setInterval(this.wake, options.leaseMs / 3);
+    this.#calls = new DueWork({
+      everyMs: leaseMs / 3,
+      concurrency,
+      due: (countMax) => longStore.due(countMax),
+      claim: (callId) => longStore.claim(callId),
+      work: (callId, call) => this.#runUntilStopped(callId, call),
+      onLookFailed: (error) => log.warn("job.look_failed", { reason: messageOf(error) }),
+    });
   }
 
   /** Looks now for calls that are due. */
-  readonly wake = (): void => {
-    this.#lookAgain = true;
-    this.#looking ??= this.#look().finally(() => {
-      this.#looking = undefined;
-      if (this.#lookAgain && !this.#stopping.signal.aborted) this.wake();
-    });
-  };
+  readonly wake = (): void => this.#calls.wake();
 
   /** Claims nothing more, aborts what runs and gives it back, due at once. Resolves when all of it has ended. */
   async stop(): Promise<void> {
-    clearInterval(this.#timer);
-    this.#stopping.abort(new Error("the runner stops"));
-    for (const { controller } of this.#running.values()) controller.abort(this.#stopping.signal.reason);
-    await this.#looking;
-    await Promise.all([...this.#running.values()].map(({ ended }) => ended));
+    const ended = this.#calls.stop();
+    for (const controller of this.#controllers) controller.abort(this.#calls.stopping.reason);
+    await ended;
   }
 
-  async #look(): Promise<void> {
-    while (this.#lookAgain && !this.#stopping.signal.aborted) {
-      this.#lookAgain = false;
-      await this.#claimDue().catch((error: unknown) => {
-        this.#options.log.warn("job.look_failed", { reason: messageOf(error) });
-      });
-    }
-  }
-
-  async #claimDue(): Promise<void> {
-    const { longStore, concurrency } = this.#options;
-    for (const id of await longStore.due(concurrency + this.#running.size)) {
-      if (this.#running.size >= concurrency || this.#stopping.signal.aborted) return;
-      if (this.#running.has(id)) continue;
-      const call = await longStore.claim(id);
-      if (call !== undefined) this.#start(call);
-    }
-  }
-
-  #start(call: StoredCall): void {
-    const id = call.request.callId;
+  async #runUntilStopped(callId: string, call: StoredCall): Promise<void> {
     const controller = new AbortController();
-    if (this.#stopping.signal.aborted) controller.abort(this.#stopping.signal.reason);
-    const ended = this.#run(call, controller).finally(() => {
-      this.#running.delete(id);
-      this.#options.leases.drop(id);
-      this.wake();
+    if (this.#calls.stopping.aborted) controller.abort(this.#calls.stopping.reason);
+    this.#controllers.add(controller);
+    await this.#run(call, controller).finally(() => {
+      this.#controllers.delete(controller);
+      this.#options.leases.drop(callId);
     });
-    this.#running.set(id, { controller, ended });
   }
 
   async #run(call: StoredCall, controller: AbortController): Promise<void> {
@@ -186,7 +158,7 @@ export class LongCalls {
     }
     const pauseMs = backoffMs(backoff, attempt, random);
     await this.#giveBack(callId, pauseMs, attempt);
-    delay(pauseMs, this.#stopping.signal).then(this.wake, () => {});
+    delay(pauseMs, this.#calls.stopping).then(this.wake, () => {});
   }
 
   #giveBack(callId: string, pauseMs: number, attemptsFailed: number): Promise<void> {
