@@ -139,7 +139,7 @@ function createAuthenticate({ deliverers, clock }: Options) {
 function createAssertOfJob({ deliverers, writes, limits }: Options) {
   const results = createResults(writes.small, limits);
   return async function assertOfJob(callId: string, runners: readonly string[]): Promise<void> {
-    const job = await results.jobOf(callId).catch(unavailable);
+    const job = await results.jobOf(callId);
     if (job === undefined || runners.includes(deliverers.runnerOf(job))) return;
     const reason = `the call is of job ${job}, which runner ${deliverers.runnerOf(job)} has; ${runners.join(", ")} signed`;
     throw new AppError("runner.signature_rejected", { reason });

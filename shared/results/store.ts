@@ -125,7 +125,7 @@ export function createResults(partition: Partition, limits: ResultLimits = RESUL
 
     /** The key of the call's job, as far as its record tells: that of a call without a delivery id does once it has ended. */
     async jobOf(id: string): Promise<string | undefined> {
-      const [job, route] = await redis.hmget(keys.record(id), "jb", "rt");
+      const [job, route] = await redis.hmget(keys.record(id), "jb", "rt").catch(unreadable);
       return job ?? JOB_OF_ROUTE.exec(route ?? "")?.[0];
     },
 
