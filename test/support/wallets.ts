@@ -78,6 +78,18 @@ const ANSWERS = [
   "LongYes",
 ] as const;
 
+/** Those that are none of a wallet that has signed. */
+export const NOT_SIGNED = [
+  "Never",
+  "Reverts",
+  "BurnsGas",
+  "Nonsense",
+  "DirtyYes",
+  "ShortYes",
+  "LongYes",
+  "Nothing",
+] as const satisfies readonly (typeof ANSWERS)[number][];
+
 /** The owner has the wallet answer in this way from now on. */
 export async function setAnswers(
   { chain }: { chain: DevnetChain },

@@ -9,7 +9,14 @@ import { idIn, inTime, JOB_PATH, PRICE, type TestX402, toAnybody, useX402 } from
 import { newPayer } from "../../../support/devnet.ts";
 import { send } from "../../../support/http.ts";
 import { clientSigner, type Payer, signPayment } from "../../../support/sign-payment.ts";
-import { asErc6492, newWallet, setAnswers, setOwner, type WalletPayer } from "../../../support/wallets.ts";
+import {
+  asErc6492,
+  NOT_SIGNED,
+  newWallet,
+  setAnswers,
+  setOwner,
+  type WalletPayer,
+} from "../../../support/wallets.ts";
 
 const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
 const { devnet } = fixture;
@@ -104,16 +111,7 @@ test("a payment of a wallet is told nothing of by another signature, unless the 
   expect(await fixture.charged(wallet)).toEqual([PRICE]);
 });
 
-test.each([
-  "Never",
-  "Reverts",
-  "BurnsGas",
-  "Nonsense",
-  "DirtyYes",
-  "ShortYes",
-  "LongYes",
-  "Nothing",
-] as const)(
+test.each(NOT_SIGNED)(
   "a wallet that answers %s has signed nothing: 402 says so, and no facilitator is asked",
   async (answers) => {
     const x402 = await fixture.gateway();

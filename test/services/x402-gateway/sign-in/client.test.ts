@@ -3,16 +3,14 @@ import { appendPaymentIdentifierToExtensions } from "@x402/extensions/payment-id
 import { createSIWxClientHook } from "@x402/extensions/sign-in-with-x";
 import { wrapFetchWithPayment, x402Client, x402HTTPClient } from "@x402/fetch";
 import { expect, test } from "vitest";
-import { composeProducer, type Inject } from "../../../../services/producer/producer.ts";
-import { Secret } from "../../../../shared/crypto/secret.ts";
+import type { Inject } from "../../../../services/producer/producer.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { connectForWork } from "../../../../shared/redis/connect.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
+import { useInjecting } from "../../../fixtures/injecting.ts";
 import { JOB_PATH, PUBLIC_URL, type TestX402, useX402 } from "../../../fixtures/x402.ts";
 import { paymentIn } from "../../../support/books.ts";
 import { newPayer } from "../../../support/devnet.ts";
 import { type Answer, send } from "../../../support/http.ts";
-import { recordingLog } from "../../../support/recording-log.ts";
 import { messageSigner, signInAs, signInAskedBy } from "../../../support/sign-in.ts";
 import { clientSigner, type Payer } from "../../../support/sign-payment.ts";
 import { newWallet } from "../../../support/wallets.ts";
@@ -21,6 +19,7 @@ import { buyCall } from "./bought.ts";
 
 const fixture = useX402();
 const ends = useEnds();
+const startInjecting = useInjecting(fixture.redis, "x402");
 
 /** A `fetch` for which the gateway is at its public URL. It tells the headers that it sends. */
 function fetchAt({ address }: TestX402, onSent = (_headers: Record<string, string>) => {}): typeof fetch {
@@ -70,13 +69,7 @@ async function buyAndLose(x402: TestX402, payer: Payer): Promise<Record<string, 
 async function produce(headers: Record<string, string>, inject: Inject): Promise<void> {
   const upper = { "PAYMENT-SIGNATURE": headers["payment-signature"] ?? "" };
   fixture.foreign.push(paymentIn(upper)?.nonce ?? "");
-  const redis = connectForWork(new Secret(fixture.redis.url), recordingLog());
-  const producer = composeProducer({ inject, redis, log: recordingLog(), origins: ["x402"] });
-  ends.defer(async () => {
-    await producer.close(2000);
-    redis.disconnect();
-  });
-  await producer.ready();
+  await startInjecting(inject);
 }
 
 const reverse: Inject = async ({ body }) => ({

@@ -7,7 +7,14 @@ import { newPayer } from "../../../support/devnet.ts";
 import type { Answer } from "../../../support/http.ts";
 import { signInAs } from "../../../support/sign-in.ts";
 import type { Payer } from "../../../support/sign-payment.ts";
-import { asErc6492, newWallet, setAnswers, setOwner, wrapAsFirstOwner } from "../../../support/wallets.ts";
+import {
+  asErc6492,
+  NOT_SIGNED,
+  newWallet,
+  setAnswers,
+  setOwner,
+  wrapAsFirstOwner,
+} from "../../../support/wallets.ts";
 import { countingNode } from "../counting-node.ts";
 import { type Bought, buyCall } from "./bought.ts";
 import { type Door, useDoors } from "./door.ts";
@@ -42,16 +49,7 @@ test("a wallet is let in though its client still says how to deploy it", async (
   expect((await knockAs(await openDoor(), bought, { ...wallet, wrap })).status).toBe(200);
 });
 
-test.each([
-  "Never",
-  "Reverts",
-  "BurnsGas",
-  "Nonsense",
-  "DirtyYes",
-  "ShortYes",
-  "LongYes",
-  "Nothing",
-] as const)("a wallet that answers %s has not signed in", async (answers) => {
+test.each(NOT_SIGNED)("a wallet that answers %s has not signed in", async (answers) => {
   const wallet = await newWallet(devnet);
   const bought = await buyCall(fixture, wallet);
   await setAnswers(devnet, wallet, answers);

@@ -1,15 +1,12 @@
 import { beforeEach, expect, test } from "vitest";
-import { composeProducer, type Inject, Refused } from "../../../../../services/producer/producer.ts";
-import { Secret } from "../../../../../shared/crypto/secret.ts";
+import { type Inject, Refused } from "../../../../../services/producer/producer.ts";
 import { eventually } from "../../../../../shared/dev/wait.ts";
 import { createDiscard } from "../../../../../shared/queue/discard.ts";
 import { createFailedCalls } from "../../../../../shared/queue/failed.ts";
 import { openRegistry } from "../../../../../shared/queue/registry.ts";
-import { connectForWork } from "../../../../../shared/redis/connect.ts";
 import { partitionOf } from "../../../../../shared/redis/partition.ts";
-
 import { systemClock } from "../../../../../shared/time/clock.ts";
-import { useEnds } from "../../../../fixtures/ends.ts";
+import { useInjecting } from "../../../../fixtures/injecting.ts";
 import { keys } from "../../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../../fixtures/redis-proxy.ts";
 import { idIn, type TestX402, useX402 } from "../../../../fixtures/x402.ts";
@@ -19,7 +16,7 @@ import { recordingLog } from "../../../../support/recording-log.ts";
 
 const fixture = useX402();
 const proxy = useRedisProxy(fixture.redis);
-const ends = useEnds();
+const startInjecting = useInjecting(fixture.redis, "x402");
 let x402: TestX402;
 let headers: Record<string, string>;
 
@@ -31,6 +28,7 @@ beforeEach(async () => {
   });
   headers = await x402.pay({ payer: fixture.payer });
 });
+
 /** What anybody is told of the call that this answer names. */
 async function stateOf(answer: Answer): Promise<unknown> {
   const { pathname } = new URL(String(answer.json()["status_url"]));
@@ -42,13 +40,7 @@ async function stateOf(answer: Answer): Promise<unknown> {
 /** A producer takes the calls from here on, so they are no longer among those that wait. */
 async function producer(inject: Inject): Promise<void> {
   fixture.foreign.push(paymentIn(headers)?.nonce ?? "");
-  const redis = connectForWork(new Secret(fixture.redis.url), recordingLog());
-  const started = composeProducer({ inject, redis, log: recordingLog(), origins: ["x402"] });
-  ends.defer(async () => {
-    await started.close(2000);
-    redis.disconnect();
-  });
-  await started.ready();
+  await startInjecting(inject);
 }
 
 const refuse: Inject = async () => {
