@@ -55,7 +55,7 @@
  *   {postern}:followed                      string: the newest follower, while anybody follows what happens (shared/events)
  *   {postern}:events                        channel: what happens, told while somebody follows; it is kept nowhere
  *   {postern}:workers                       zset: worker id, by the time of its last heartbeat
- *   {postern}:audit                         stream: who replayed, discarded, refunded, resolved, opened, paused or resumed what
+ *   {postern}:audit                         stream: who replayed, discarded, forgot, refunded, resolved, opened, paused or resumed what
  *
  * Each hash, entry and JSON here has a version of its own, `v` (version.ts). Plain ids, counters, token buckets and sorted sets
  * have none: they are covered by the layout's.
