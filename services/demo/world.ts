@@ -182,7 +182,7 @@ function presetEndpoints() {
   ];
 }
 
-/** The time-out is short, so that an unknown outcome is soon known; one job is not for everybody. */
+/** One job is not for everybody. */
 async function demoPayments(devnet: Devnet, dir: string, secrets: DevSecrets): Promise<ConfigTables> {
   const address = `127.0.0.1:${await freePort()}`;
   const engine = createDevPricing(devnet, { grpc: "127.0.0.1:0", http: "127.0.0.1:0", secrets }, dir);
@@ -196,7 +196,7 @@ async function demoPayments(devnet: Devnet, dir: string, secrets: DevSecrets): P
     contract: devnet.callerRegistry,
   };
   return {
-    x402: { ...x402, ...engine.x402, settle_timeout_secs: 2, job_policies: [restricted] },
+    x402: { ...x402, ...engine.x402, job_policies: [restricted] },
     pricing: engine.pricing,
     job_pricing,
   };

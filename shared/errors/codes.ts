@@ -188,6 +188,16 @@ export const CODES = {
   "runner.store_unavailable": { status: 503, retryable: true, title: "Runner's store is unavailable" },
   "runner.handler_failed": { status: 500, retryable: true, title: "The job failed" },
 
+  // what an operator is told of a call
+  "call.unknown": { status: 404, retryable: false, title: "Nothing is known of this call" },
+  "call.in_hand": { status: 409, retryable: true, title: "The call waits, or is in hand" },
+  "call.undecided": {
+    status: 409,
+    retryable: true,
+    title: "Whether the call's payment happened is not decided",
+  },
+  "call.forgotten": { status: 410, retryable: false, title: "The call was forgotten" },
+
   // what ends a command
   "command.invalid": { status: 500, retryable: false, title: "Command line is not valid" },
   "command.failed": { status: 500, retryable: false, title: "Command has not done all that was asked" },

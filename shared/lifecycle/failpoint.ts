@@ -29,6 +29,8 @@ export const FAILPOINTS = [
   "runner.after_delivered",
   "delivery.before_stored",
   "delivery.after_stored",
+  "operator.before_forgotten",
+  "operator.after_forgotten",
 ] as const;
 export type Failpoint = (typeof FAILPOINTS)[number];
 

@@ -127,6 +127,12 @@ export function createCallRecords({ redis, keys }: Partition) {
     async state(id: string): Promise<RecordState | undefined> {
       return toState(await redis.hget(keys.record(id), "st"));
     },
+
+    /** When an operator had the call forgotten (unix ms), if one had. */
+    async forgottenAt(id: string): Promise<number | undefined> {
+      const fg = await redis.hget(keys.record(id), "fg");
+      return fg === null ? undefined : Number(fg);
+    },
   };
 }
 

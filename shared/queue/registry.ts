@@ -80,25 +80,30 @@ end
 return rows`;
 
 /**
- * KEYS registry. ARGV prefix, id, and the queue that probably holds the call. Answers the queue that does, and BullMQ's state of it
- * there.
+ * Lua with functions that find a call. `placeIn(prefix, queue, id)` answers the queue and BullMQ's state of the call there, if the queue
+ * holds it, and `placeOf(registry, prefix, id)` looks for it in all queues. The prefix ends with a colon.
  */
-const FIND = `
-local function find(queue)
-  local q = ARGV[1] .. ':' .. queue .. ':'
-  if redis.call('EXISTS', q .. ARGV[2]) == 0 then return nil end
-  if redis.call('ZSCORE', q .. 'failed', ARGV[2]) then return {queue, 'failed'} end
-  if redis.call('ZSCORE', q .. 'delayed', ARGV[2]) then return {queue, 'delayed'} end
-  if redis.call('LPOS', q .. 'active', ARGV[2]) then return {queue, 'active'} end
+export const PLACE_OF = `
+local function placeIn(prefix, queue, id)
+  local q = prefix .. queue .. ':'
+  if redis.call('EXISTS', q .. id) == 0 then return nil end
+  if redis.call('ZSCORE', q .. 'failed', id) then return {queue, 'failed'} end
+  if redis.call('ZSCORE', q .. 'delayed', id) then return {queue, 'delayed'} end
+  if redis.call('LPOS', q .. 'active', id) then return {queue, 'active'} end
   return {queue, 'waiting'}
 end
 
-local found = find(ARGV[3])
-if found then return found end
-for _, queue in ipairs(redis.call('SMEMBERS', KEYS[1])) do
-  found = find(queue)
-  if found then return found end
+local function placeOf(registry, prefix, id)
+  for _, queue in ipairs(redis.call('SMEMBERS', registry)) do
+    local found = placeIn(prefix, queue, id)
+    if found then return found end
+  end
 end`;
+
+/** KEYS registry. ARGV prefix, id, and the queue that probably holds the call. Answers the place of the call. */
+const FIND = `${PLACE_OF}
+local prefix = ARGV[1] .. ':'
+return placeIn(prefix, ARGV[3], ARGV[2]) or placeOf(KEYS[1], prefix, ARGV[2])`;
 
 /** KEYS registry, wake, due, active, bytes. ARGV prefix, queue. Answers 1 if the queue was empty and is gone. */
 const REMOVE = `

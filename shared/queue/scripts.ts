@@ -482,8 +482,9 @@ ${RESULT}
   return {move = moveResult, tellEnd = tellEnd, outlasts = outlasts}
 end
 
--- The runner has the call. Answers whether it is too late to say so.
-local function injected(q, id, keepMs, retried, result)
+-- The runner has the call. Answers whether it is too late to say so. Of a call that was forgotten meanwhile, which nobody can have in
+-- hand, nothing is kept.
+local function injected(q, id, keepMs, retried, result, isLost)
   local record = prefix .. 'call:' .. id
   local st, known, code
   if result == '' then st = redis.call('HGET', record, 'st')
@@ -492,6 +493,10 @@ local function injected(q, id, keepMs, retried, result)
     redis.call('HSETNX', record, 'late', now)
     if result ~= '' then redis.call('HSETNX', record, 'rs', 'gone') end
     return true
+  end
+  if isLost and redis.call('HEXISTS', record, 'fg') == 1 then
+    redis.call('HSET', record, 'st', 'INJECTED', 'at', now)
+    return false
   end
   if result == '' then redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'v', '${PLAIN_RECORD}')
   else
@@ -536,7 +541,7 @@ local function leave(q, id, token, keepMs, retried, takes, room, result)
   local bytes = redis.call('HSTRLEN', own, 'data')
   local reply = finish(q, own, id, token, takes and ms == OPEN and not refetch)
   local isLost = type(reply) == 'number' and reply < 0
-  local isLate = keepMs ~= '' and injected(q, id, keepMs, retried or isLost, result)
+  local isLate = keepMs ~= '' and injected(q, id, keepMs, retried or isLost, result, isLost)
   if isLost then
     if isLate then return '${AFTER_REFUND}' end
     if keepMs ~= '' then dropFailed(q, id) end

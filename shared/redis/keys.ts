@@ -59,7 +59,7 @@
  *   {postern}:process:<id>                  hash: a process or part that runs, while it reports (shared/processes)
  *   {postern}:processes                     zset: these, by the time of their last report
  *   {postern}:workers                       zset: worker id, by the time of its last heartbeat
- *   {postern}:audit                         stream: who replayed, discarded, refunded, resolved, opened, paused or resumed what
+ *   {postern}:audit                         stream: who replayed, discarded, forgot, refunded, resolved, opened, paused or resumed what
  *
  * Each hash, entry and JSON here has a version of its own, `v` (version.ts). Plain ids, counters, token buckets and sorted sets
  * have none: they are covered by the layout's.

@@ -32,7 +32,7 @@ export type Delivered =
   | "same"
   /** Something else was delivered before; that stays, unless it was a failure and this is an answer. */
   | "another"
-  /** The call was discarded, is up for refund, or refunded: it takes no result. */
+  /** The call was discarded or forgotten, is up for refund, or refunded: it takes no result. */
   | "too late";
 
 /** What became of word of the progress. */
@@ -47,11 +47,11 @@ const JOB_OF_ROUTE = /[^/]+\/[^/]+$/;
 export type Results = ReturnType<typeof createResults>;
 
 const READ_RECORD = `
-local record = redis.call('HMGET', KEYS[1], 'v', 'st', 'at', 'rs', 'fc', 'fp')`;
+local record = redis.call('HMGET', KEYS[1], 'v', 'st', 'at', 'rs', 'fc', 'fp', 'fg')`;
 
 /** KEYS record, result, progress. Answers what they hold. */
 const READ = `${READ_RECORD}
-return {record[1], record[2], record[3], record[4], record[5], record[6], redis.call('GET', KEYS[2]), redis.call('GET', KEYS[3])}`;
+return {redis.call('GET', KEYS[2]), redis.call('GET', KEYS[3]), unpack(record, 1, 7)}`;
 
 /** No first line of a result is as long: so much tells all of it but the body. */
 const HEAD_BYTES_MAX = 16_384;
@@ -59,16 +59,16 @@ const HEAD_BYTES_MAX = 16_384;
 /** The same of the first line of the result. KEYS record, result, progress, attempts. Then the newest failed attempt, and how many are kept. */
 const READ_STATUS = `${READ_RECORD}
 local result = redis.call('GETRANGE', KEYS[2], 0, ${HEAD_BYTES_MAX - 1})
-return {record[1], record[2], record[3], record[4], record[5], record[6], result ~= '' and result, redis.call('GET', KEYS[3]),
-  redis.call('LINDEX', KEYS[4], -1), tostring(redis.call('LLEN', KEYS[4]))}`;
+return {redis.call('LINDEX', KEYS[4], -1), tostring(redis.call('LLEN', KEYS[4])), result ~= '' and result, redis.call('GET', KEYS[3]),
+  unpack(record, 1, 7)}`;
 
-const CLOSED = "if st == 'DISCARDED' or st == 'REFUND_PENDING' or st == 'REFUNDED' then";
+const CLOSED = "if fg or st == 'DISCARDED' or st == 'REFUND_PENDING' or st == 'REFUNDED' then";
 
 /** Lua with what every change here begins with. KEYS record. ARGV prefix, id, result ms, bytes max. */
 const CHANGE = `${EVEN_IF_FULL}${unlessNewer("record")}
 local prefix, id, resultMs, resultsBytesMax = ARGV[1] .. ':', ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 ${RESULT}
-local st, rs = unpack(redis.call('HMGET', KEYS[1], 'st', 'rs'))`;
+local st, rs, fg = unpack(redis.call('HMGET', KEYS[1], 'st', 'rs', 'fg'))`;
 
 /**
  * KEYS record, result, payment. ARGV those of CHANGE, result. Answers a `Delivered`. A runner that runs a failed call again delivers its
@@ -173,8 +173,9 @@ function shortened(result: Delivery, bytesMax: number): StoredResult {
 /** The fields of a record, as text. */
 type Found = { st: string | undefined; at: number; rs: string | undefined; failed: ResultRead | undefined };
 
-function toRead([v, st, at, rs, fc, fp, stored, progress]: (Buffer | null | undefined)[]): ResultRead {
+function toRead([stored, progress, v, st, at, rs, fc, fp, fg]: (Buffer | null | undefined)[]): ResultRead {
   if (isNewer("record", v)) throw newer();
+  if (fg) return { kind: "gone" };
   if (stored) return decodeResult(stored);
   const code = fc?.toString();
   const found: Found = { st: st?.toString(), at: Number(at ?? 0), rs: rs?.toString(), failed: undefined };
@@ -183,13 +184,14 @@ function toRead([v, st, at, rs, fc, fp, stored, progress]: (Buffer | null | unde
 }
 
 function toStatus(found: (Buffer | null)[]): CallStatus | undefined {
-  const [, st, at, , , , , , newest, kept] = found;
+  const [newest, kept, ...read] = found;
+  const [, , , st, at] = read;
   const state = st?.toString();
   if (state === undefined) return undefined;
   // An attempt of an earlier release has no number.
   const { n = Number(kept) } = newest ? (JSON.parse(newest.toString()) as { n?: number }) : {};
   const attempts = state === "INJECTED" ? n + 1 : n;
-  return { state, changedAt: Number(at ?? 0), attempts, result: toRead(found) };
+  return { state, changedAt: Number(at ?? 0), attempts, result: toRead(read) };
 }
 
 function withoutStored({ st, at, rs, failed }: Found, progress: Buffer | undefined): ResultRead {

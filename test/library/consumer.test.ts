@@ -80,6 +80,9 @@ beforeAll(async () => {
 
 const at = (port: string): string => `127.0.0.1:${places.get(port)}`;
 
+/** A recipe's own word, beside which the lines that it logs may also speak of being ready. */
+const READY = /^(?:gRPC at \S+, )?ready\b/;
+
 /** Runs a recipe until the test is over. Resolves with its lines of output once it is ready. */
 async function start(name: string): Promise<{ lines: string[]; child: Child }> {
   const lines: string[] = [];
@@ -89,7 +92,7 @@ async function start(name: string): Promise<{ lines: string[]; child: Child }> {
   });
   ends.defer(() => child.kill("SIGKILL"));
   const gone = child.exit.then(() => Promise.reject(new Error(`${name} ended: ${child.tail()}`)));
-  await eventually(`${name} is ready`, () => lines.some((line) => line.includes("ready")), undefined, gone);
+  await eventually(`${name} is ready`, () => lines.some((line) => READY.test(line)), undefined, gone);
   return { lines, child };
 }
 

@@ -1,8 +1,10 @@
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
+import { AppError } from "../../../shared/errors/app-error.ts";
 import type { JobCall } from "../../../shared/job-call/job-call.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createCallRecords, type FailedAttempt } from "../../../shared/queue/call-record.ts";
 import { createFailedCalls, type FailedCall, type StoredCall } from "../../../shared/queue/failed.ts";
+import type { RecordState } from "../../../shared/queue/protocol.ts";
 import { jobIdsOf } from "../../../shared/queue/queue-name.ts";
 import { openRegistry } from "../../../shared/queue/registry.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
@@ -21,7 +23,7 @@ export function showFailed(deps: ProgramDeps, id: string, options: ShowOptions):
     const calls = createFailedCalls(partition);
     const found = await calls.find(id);
     const stored = found && (await calls.stored(found));
-    if (found === undefined || stored === undefined) throw new Error(await whereIs(partition, id));
+    if (found === undefined || stored === undefined) throw await whereIs(partition, id);
     const failed = { ...found, ...stored };
     if (options.bodyOnly) {
       const body = bodyOf(storedCall(failed));
@@ -41,15 +43,24 @@ export function showFailed(deps: ProgramDeps, id: string, options: ShowOptions):
 }
 
 /** Says in a sentence where a call is that is not among the failed ones. */
-export async function whereIs(partition: Partition, id: string): Promise<string> {
+export async function whereIs(partition: Partition, id: string): Promise<Error> {
   const place = (await openRegistry(partition).find(id))?.state;
-  if (place !== undefined) return `${id} is not among the failed calls: it is ${place} in the queue`;
-  const record = await createCallRecords(partition).state(id);
+  if (place !== undefined)
+    return new Error(`${id} is not among the failed calls: it is ${place} in the queue`);
+  const records = createCallRecords(partition);
+  const [record, forgottenAt] = await Promise.all([records.state(id), records.forgottenAt(id)]);
+  if (forgottenAt !== undefined) {
+    const reason = `${id} was forgotten at ${toIso(forgottenAt)}: there is nothing of it to be shown or run again`;
+    return new AppError("call.forgotten", { reason });
+  }
+  return new Error(`${id} is not among the failed calls${recorded(record)}`);
+}
+
+function recorded(record: RecordState | undefined): string {
+  if (record === undefined) return ", and nothing is known of it (any more)";
   if (record === "REFUND_PENDING" || record === "REFUNDED")
-    return `${id} is not among the failed calls: ${REFUNDS[record]}, so it neither runs again nor is discarded`;
-  if (record !== undefined)
-    return `${id} is not among the failed calls: its record says ${record.toLowerCase()}`;
-  return `${id} is not among the failed calls, and nothing is known of it (any more)`;
+    return `: ${REFUNDS[record]}, so it neither runs again nor is discarded`;
+  return `: its record says ${record.toLowerCase()}`;
 }
 
 const REFUNDS = {

@@ -71,6 +71,15 @@ describe("what is read of a call", () => {
     expect(await open().read(await aRecord(record))).toMatchObject(expected);
   });
 
+  test("and was forgotten is gone, also if an earlier release has stored one since", async () => {
+    const id = await aRecord({ st: "INJECTED", rs: "kept" });
+    await open().deliver(id, answer("late"));
+    expect(await open().read(id)).toMatchObject({ kind: "answer" });
+    await redis.client.hset(keys.record(id), "fg", "6");
+    expect(await open().read(id)).toEqual({ kind: "gone" });
+    expect((await open().status(id))?.result).toEqual({ kind: "gone" });
+  });
+
   test("without a record is that it is unknown", async () => {
     expect(await open().read(randomCallId())).toEqual({ kind: "unknown" });
   });
