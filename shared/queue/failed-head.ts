@@ -1,4 +1,11 @@
-import { type CallHead, JobCall, WEBHOOK_PATH } from "../job-call/job-call.ts";
+import {
+  type CallHead,
+  JobCall,
+  WEBHOOK_DELIVERY_ID,
+  WEBHOOK_PATH,
+  X402_PAYER,
+  X402_TRANSACTION,
+} from "../job-call/job-call.ts";
 import { isNewer, VERSIONS } from "../redis/version.ts";
 
 /** The field beside the body, in BullMQ's hash of a failed call, that holds its head. */
@@ -16,12 +23,22 @@ export type FailedHead = {
   bytes?: number | undefined;
   sha256?: string | undefined;
   traceparent?: string | undefined;
+  /** The sender's own id of the delivery. */
+  delivery_id?: string | undefined;
+  payer?: string | undefined;
+  transaction?: string | undefined;
 };
 
 /** A producer writes it as it fails the call. */
 export function headOf({ metadata, ...call }: CallHead): FailedHead {
   const { accepted_at, content_type, bytes, sha256, traceparent } = call;
-  return { path: metadata[WEBHOOK_PATH], accepted_at, content_type, bytes, sha256, traceparent };
+  return {
+    path: metadata[WEBHOOK_PATH],
+    ...{ accepted_at, content_type, bytes, sha256, traceparent },
+    delivery_id: metadata[WEBHOOK_DELIVERY_ID],
+    payer: metadata[X402_PAYER],
+    transaction: metadata[X402_TRANSACTION],
+  };
 }
 
 /** The head of a call as its queue holds it, whatever that is. */
@@ -29,6 +46,17 @@ export function headOfStored(stored: unknown): FailedHead {
   const { data } = JobCall.safeParse(stored);
   return data === undefined ? {} : headOf(data);
 }
+
+/** Lua: a call as stored under its key, without its body; '' if the rest is large. base64 has no quotes. */
+export const BODILESS = `
+local function bodiless(key)
+  local data = redis.call('HGET', key, 'data') or ''
+  local from = string.find(data, '"body":"', 1, true)
+  local to = from and string.find(data, '"', from + 8, true)
+  if to then data = string.sub(data, 1, from + 7) .. string.sub(data, to) end
+  if #data > 65536 then return '' end
+  return data
+end`;
 
 export function encodeHead(head: FailedHead): string {
   return JSON.stringify({ v: VERSIONS.failedHead, ...head });
