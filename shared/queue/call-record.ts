@@ -117,11 +117,7 @@ export function createCallRecords({ redis, keys }: Partition) {
 
     /** The failed attempts that are kept, oldest first. */
     async attempts(id: string): Promise<FailedAttempt[]> {
-      const stored = (await redis.lrange(keys.attempts(id), 0, -1)).map(
-        (line) => JSON.parse(line) as NewAttempt & { n?: number },
-      );
-      const newest = stored.at(-1)?.n ?? stored.length;
-      return stored.map((attempt, i) => ({ ...attempt, n: newest - (stored.length - 1 - i) }));
+      return toAttempts(await redis.lrange(keys.attempts(id), 0, -1));
     },
 
     async state(id: string): Promise<RecordState | undefined> {
@@ -134,6 +130,13 @@ export function createCallRecords({ redis, keys }: Partition) {
       return fg === null ? undefined : Number(fg);
     },
   };
+}
+
+/** The attempts that are kept, as they are stored. Those of an earlier release have no number. */
+export function toAttempts(lines: readonly string[]): FailedAttempt[] {
+  const stored = lines.map((line) => JSON.parse(line) as NewAttempt & { n?: number });
+  const newest = stored.at(-1)?.n ?? stored.length;
+  return stored.map((attempt, i) => ({ ...attempt, n: newest - (stored.length - 1 - i) }));
 }
 
 /** Null if there is no record. */

@@ -39,6 +39,17 @@ export type CallFilter = {
 /** How many bytes of calls without a head one script may look through. */
 const SCANNED_AT_ONCE = 1024 * 1024;
 
+/** Lua with a function that reads a stored call without its body, if the rest is not too long: base64 has no quotes. */
+export const BODILESS = `
+local function bodiless(key, field)
+  local data = redis.call('HGET', key, field) or ''
+  local from = string.find(data, '"body":"', 1, true)
+  local to = from and string.find(data, '"', from + 8, true)
+  if to then data = string.sub(data, 1, from + 7) .. string.sub(data, to) end
+  if #data > 65536 then return '' end
+  return data
+end`;
+
 /**
  * What is known of calls without their bodies. KEYS registry. ARGV prefix, bytes to look through, how the reason begins, the path
  * as it stands in a head (both empty if any will do), whether to count only, then queue and id of each call. Answers how many of the
@@ -46,17 +57,9 @@ const SCANNED_AT_ONCE = 1024 * 1024;
  * which only the caller can say.
  *
  * A call has no head if its producer did not read it (`call.poison_pill`, `call.corrupt`), or if an earlier release or BullMQ itself
- * has failed it. The last place of its row has the stored call without the body; base64 has no quotes.
+ * has failed it. The last place of its row has the stored call without the body.
  */
-const READ = `
-local function bodiless(key)
-  local data = redis.call('HGET', key, 'data') or ''
-  local from = string.find(data, '"body":"', 1, true)
-  local to = from and string.find(data, '"', from + 8, true)
-  if to then data = string.sub(data, 1, from + 7) .. string.sub(data, to) end
-  if #data > 65536 then return '' end
-  return data
-end
+const READ = `${BODILESS}
 
 local rows, counted, done, budget = {}, 0, 0, tonumber(ARGV[2])
 local reason, path, counts = ARGV[3], ARGV[4], ARGV[5] == '1'
@@ -74,7 +77,7 @@ for i = 6, #ARGV, 2 do
     if not head then
       budget = budget - redis.call('HSTRLEN', key, 'data')
       if budget < 0 and done > 0 then break end
-      row[6] = bodiless(key)
+      row[6] = bodiless(key, 'data')
     end
     rows[#rows + 1] = row
   end
@@ -153,8 +156,8 @@ export function createFailedCalls({ redis, keys, prefix, ...partition }: Partiti
       return undefined;
     },
 
-    /** Undefined if the call has left its queue since. */
-    async stored({ queue, id }: FailedRef): Promise<StoredCall | undefined> {
+    /** What a queue holds of a call, failed or not. Undefined if the call has left it since. */
+    async stored({ queue, id }: Pick<FailedRef, "queue" | "id">): Promise<StoredCall | undefined> {
       const data = await redis.hget(keys.inQueue(queue, id), "data");
       if (data === null) return undefined;
       const stored = parsed(data);
@@ -194,7 +197,7 @@ function parsed(text: string): unknown {
 const UNKNOWN = "internal.unexpected" satisfies ErrorCode;
 
 /** The producer's retry policy writes `code: reason`. A text without a known code is BullMQ's own. */
-function toFailure(text: string): { code: ErrorCode; reason: string } {
+export function toFailure(text: string): { code: ErrorCode; reason: string } {
   const end = text.indexOf(": ");
   const code = text.slice(0, Math.max(end, 0));
   if (!isErrorCode(code)) return { code: UNKNOWN, reason: text };
