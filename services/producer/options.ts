@@ -58,12 +58,12 @@ type Read = { postern: PosternToml; inject: Inject | undefined };
 /** In place of a runner: how long `inject` takes is its own affair. */
 const OF_INJECT = { timeoutMs: 1 };
 
-const NOT_PRODUCER = ["redis", "log", "inject", "origins", "runner", "runners", "jobs"];
+const NOT_PRODUCER = ["redis", "log", "console", "inject", "origins", "runner", "runners", "jobs"];
 
 /** @internal The options as a checked configuration. Throws `start.config_invalid`. */
 export function readProducerOptions(options: ProducerOptions): Read {
   const check = checkOptions(options);
-  const { inject, origins, runner, runners, jobs, redis, log } = options;
+  const { inject, origins, runner, runners, jobs, redis, log, console } = options;
   checkTarget(check, options);
   if (origins !== undefined)
     check.read({
@@ -76,10 +76,8 @@ export function readProducerOptions(options: ProducerOptions): Read {
     producer: tableOf(options, NOT_PRODUCER),
   };
   const placeOf = (path: readonly PropertyKey[]) => (path[0] === "producer" ? path.slice(1) : path);
-  const postern = readCommon(check, { ...(redis && { redis }), ...(log && { log }) }, "work", {
-    tables,
-    placeOf,
-  });
+  const common = { ...(redis && { redis }), ...(log && { log }), ...(console && { console }) };
+  const postern = readCommon(check, common, "work", { tables, placeOf });
   return check.checked(postern && { postern, inject });
 }
 

@@ -8,6 +8,7 @@ import type { Origin } from "../../shared/job-call/job-call.ts";
 import { createPart, type Part } from "../../shared/library/part.ts";
 import { openConnection } from "../../shared/library/redis-option.ts";
 import { type Logger, silentLogger } from "../../shared/log/logger.ts";
+import { openReports } from "../../shared/processes/report.ts";
 import { createCallRecords } from "../../shared/queue/call-record.ts";
 import { consume } from "../../shared/queue/consume.ts";
 import { beat } from "../../shared/queue/heartbeat.ts";
@@ -45,19 +46,21 @@ export function createProducer(options: ProducerOptions): Producer {
   const { log = silentLogger, origins } = options;
   const connection = openConnection(options.redis, postern.redis.url, "work", log);
   const { redis } = connection;
+  const reports = openReports({ kind: "producer", postern, redis, log });
   const producer = openProducer({
     postern,
     inject,
     setsLimits: options.jobs !== undefined,
     ...(origins && { origins }),
     redis,
-    log,
+    log: reports.log,
   });
   const part = createPart({
     firstCheck: producer.ready(),
     readiness: producer.readiness,
     stop: producer.stop,
     end: producer.close,
+    reports,
     connection,
     graceMs: producer.graceMs,
   });

@@ -54,6 +54,10 @@
  *                                           is shown (shared/gateway/opened-endpoints.ts)
  *   {postern}:followed                      string: the newest follower, while anybody follows what happens (shared/events)
  *   {postern}:events                        channel: what happens, told while somebody follows; it is kept nowhere
+ *   {postern}:series:<step>:<start>         hash: what all processes counted in a span of time, by subject (shared/series)
+ *   {postern}:earned:<day>                  hash: payments and what they brought, by token and job
+ *   {postern}:process:<id>                  hash: a process or part that runs, while it reports (shared/processes)
+ *   {postern}:processes                     zset: these, by the time of their last report
  *   {postern}:workers                       zset: worker id, by the time of its last heartbeat
  *   {postern}:audit                         stream: who replayed, discarded, forgot, refunded, resolved, opened, paused or resumed what
  *
@@ -121,6 +125,10 @@ export function keysOf(prefix: string) {
     opened: (path: string) => `${prefix}:opened:${path}`,
     followed: `${prefix}:followed`,
     events: `${prefix}:events`,
+    series: (step: string, start: number) => `${prefix}:series:${step}:${start}`,
+    earned: (day: string) => `${prefix}:earned:${day}`,
+    process: (id: string) => `${prefix}:process:${id}`,
+    processes: `${prefix}:processes`,
     workers: `${prefix}:workers`,
     audit: `${prefix}:audit`,
   } as const;

@@ -49,6 +49,7 @@ test("the hand-written types of options have exactly the keys of the files", () 
   type Gateway =
     | "redis"
     | "log"
+    | "console"
     | "metadataPrefix"
     | "durability"
     | "limits"
@@ -71,6 +72,8 @@ test("the hand-written types of options have exactly the keys of the files", () 
   expectTypeOf<OptionsOf<Limits>>().toEqualTypeOf<KeysOf<PosternToml["limits"]>>();
   type Http = NonNullable<WebhooksGatewayOptions["http"]>;
   expectTypeOf<OptionsOf<Http>>().toEqualTypeOf<KeysOf<PosternToml["http"]>>();
+  type Console = NonNullable<WebhooksGatewayOptions["console"]>;
+  expectTypeOf<OptionsOf<Console>>().toEqualTypeOf<KeysOf<PosternToml["console"]>>();
   /** How results are kept is the producers' to say; deliveries come to the address of a process. */
   type OfProducers = "secs" | "resultBytesMax" | "bytesMax" | "deliveries";
   type Results = NonNullable<WebhooksGatewayOptions["results"]>;
