@@ -66,7 +66,6 @@ local st = redis.call('HGET', KEYS[1], 'st')
 if st ~= 'DISCARDED' and (${IS_ENDED}) then return end
 local w = redis.call('HGET', KEYS[1], 'w') or ARGV[3]
 redis.call('HSET', KEYS[1], 'st', 'DISCARDED', 'at', ARGV[1], 'v', ${PLAIN_RECORD})
-if st ~= 'DISCARDED' then ${tellChange("ARGV[2]")} end
 redis.call('PEXPIRE', KEYS[1], w)
 redis.call('PEXPIRE', KEYS[2], w)
 redis.call('ZREM', KEYS[3], ARGV[2])`;
