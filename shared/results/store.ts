@@ -2,7 +2,7 @@ import { AppError } from "../errors/app-error.ts";
 import type { Partition } from "../redis/partition.ts";
 import { EVEN_IF_FULL, script } from "../redis/script.ts";
 import { isNewer, newer, unlessNewer, VERSIONS } from "../redis/version.ts";
-import { RESULT, RESULT_LIMITS, type ResultLimits } from "./keep-result.ts";
+import { RESULT, RESULT_LIMITS, type ResultLimits, tellChange } from "./keep-result.ts";
 import { decodeResult, encodeResult, type ProblemText, type StoredResult } from "./result.ts";
 
 /** What there is to say of a call's result. */
@@ -86,7 +86,7 @@ if (resultRank[before or rs] or 0) >= resultRank[as] then
 end
 dropResult(id .. ':progress')
 local known = moveResult(id, rs, as, value)
-tellEnd(id, known)
+${tellChange("id")}
 if not st then return 'stored' end
 redis.call('HSET', KEYS[1], 'rs', known)
 if redis.call('HEXISTS', KEYS[1], 'unsure') == 1 then redis.call('HSET', KEYS[1], 'unsure', 1) end
@@ -102,6 +102,7 @@ ${CLOSED} return 'ended' end
 if deliveredAs(headOf(id)) or (resultRank[rs] or 0) > 1 then return 'ended' end
 dropResult(id .. ':progress')
 keepResult(id .. ':progress', ARGV[5])
+${tellChange("id")}
 return 'stored'`;
 
 /** Reads and changes the results of one partition's calls. Nothing is retried here. A change throws `record.newer`. */
