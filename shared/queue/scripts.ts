@@ -501,6 +501,7 @@ local function injected(q, id, keepMs, retried, result, isLost)
   end
   if isLost and redis.call('HEXISTS', record, 'fg') == 1 then
     redis.call('HSET', record, 'st', 'INJECTED', 'at', now)
+    changed[#changed + 1] = id
     return false
   end
   if result == '' then redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'v', '${PLAIN_RECORD}')
