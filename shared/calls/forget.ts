@@ -6,7 +6,7 @@ import type { OperateDeps } from "../queue/operate.ts";
 import { PLACE_OF } from "../queue/registry.ts";
 import { EVEN_IF_FULL, script } from "../redis/script.ts";
 import { PLAIN_RECORD, refuseNewer, unlessNewer } from "../redis/version.ts";
-import { DROP_RESULT } from "../results/keep-result.ts";
+import { DROP_RESULT, tellChange } from "../results/keep-result.ts";
 
 /**
  * How long the record of a forgotten call that nobody paid for lives at least: longer than a result may come late. That of a paid call
@@ -62,7 +62,7 @@ redis.call('HDEL', payment, 'call')
 local proven, reason = unpack(redis.call('HMGET', payment, 'proven', 'reason'))
 if proven == '1' or reason then redis.call('HDEL', payment, 'request') end
 
-redis.call('PUBLISH', prefix .. 'ends', id)
+${tellChange("id")}
 redis.call('XADD', audit, unpack(ARGV, 5))
 return {'DONE'}`;
 

@@ -47,17 +47,6 @@ export function headOfStored(stored: unknown): FailedHead {
   return data === undefined ? {} : headOf(data);
 }
 
-/** Lua: a call as stored under its key, without its body; '' if the rest is large. base64 has no quotes. */
-export const BODILESS = `
-local function bodiless(key)
-  local data = redis.call('HGET', key, 'data') or ''
-  local from = string.find(data, '"body":"', 1, true)
-  local to = from and string.find(data, '"', from + 8, true)
-  if to then data = string.sub(data, 1, from + 7) .. string.sub(data, to) end
-  if #data > 65536 then return '' end
-  return data
-end`;
-
 export function encodeHead(head: FailedHead): string {
   return JSON.stringify({ v: VERSIONS.failedHead, ...head });
 }

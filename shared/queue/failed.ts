@@ -4,7 +4,7 @@ import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
 import { VERSIONS } from "../redis/version.ts";
 import type { FailedRef } from "./call-record.ts";
-import { BODILESS, decodeHead, type FailedHead, HEAD_FIELD, headOfStored } from "./failed-head.ts";
+import { decodeHead, type FailedHead, HEAD_FIELD, headOfStored } from "./failed-head.ts";
 import { createFailedIndex, type Order, type Range } from "./failed-index.ts";
 import { originOf } from "./queue-name.ts";
 
@@ -44,6 +44,17 @@ export type CallFilter = {
 /** How many bytes of calls without a head one script may look through. */
 const SCANNED_AT_ONCE = 1024 * 1024;
 
+/** Lua with a function that reads a stored call without its body, if the rest is not too long: base64 has no quotes. */
+export const BODILESS = `
+local function bodiless(key, field)
+  local data = redis.call('HGET', key, field) or ''
+  local from = string.find(data, '"body":"', 1, true)
+  local to = from and string.find(data, '"', from + 8, true)
+  if to then data = string.sub(data, 1, from + 7) .. string.sub(data, to) end
+  if #data > 65536 then return '' end
+  return data
+end`;
+
 /**
  * What is known of calls without their bodies. KEYS registry. ARGV prefix, bytes to look through, how the reason begins (empty if any
  * will do), what must be in a head as it stands there (a JSON array), whether to count only, then queue and id of each call. Answers how
@@ -77,7 +88,7 @@ for i = 6, #ARGV, 2 do
     if not head then
       budget = budget - redis.call('HSTRLEN', key, 'data')
       if budget < 0 and done > 0 then break end
-      row[6] = bodiless(key)
+      row[6] = bodiless(key, 'data')
     end
     rows[#rows + 1] = row
   end
@@ -162,8 +173,8 @@ export function createFailedCalls({ redis, keys, prefix, ...partition }: Partiti
       return undefined;
     },
 
-    /** Undefined if the call has left its queue since. */
-    async stored({ queue, id }: FailedRef): Promise<StoredCall | undefined> {
+    /** What a queue holds of a call, failed or not. Undefined if the call has left it since. */
+    async stored({ queue, id }: Pick<FailedRef, "queue" | "id">): Promise<StoredCall | undefined> {
       const data = await redis.hget(keys.inQueue(queue, id), "data");
       if (data === null) return undefined;
       const stored = parsed(data);
@@ -203,7 +214,7 @@ function parsed(text: string): unknown {
 const UNKNOWN = "internal.unexpected" satisfies ErrorCode;
 
 /** The producer's retry policy writes `code: reason`. A text without a known code is BullMQ's own. */
-function toFailure(text: string): { code: ErrorCode; reason: string } {
+export function toFailure(text: string): { code: ErrorCode; reason: string } {
   const end = text.indexOf(": ");
   const code = text.slice(0, Math.max(end, 0));
   if (!isErrorCode(code)) return { code: UNKNOWN, reason: text };

@@ -1,6 +1,7 @@
 import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
-import { BODILESS, type FailedHead, headOfStored } from "./failed-head.ts";
+import { BODILESS } from "./failed.ts";
+import { type FailedHead, headOfStored } from "./failed-head.ts";
 import { jobOf, originOf, type QueueName } from "./queue-name.ts";
 import { openRegistry } from "./registry.ts";
 
@@ -54,7 +55,7 @@ return {isCut, rows}`;
 const HEADS = `${BODILESS}
 local heads = {}
 for i, key in ipairs(KEYS) do
-  heads[i] = redis.call('HSTRLEN', key, 'data') > ${READ_MAX} and '' or bodiless(key)
+  heads[i] = redis.call('HSTRLEN', key, 'data') > ${READ_MAX} and '' or bodiless(key, 'data')
 end
 return heads`;
 

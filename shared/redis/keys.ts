@@ -22,7 +22,8 @@
  *   {postern}:results                       zset: what is kept of both, as `<bytes> <id>`, by the time it is let go
  *   {postern}:results:bytes                 string: how many bytes these take
  *   {postern}:results-off                   string: the gateway that lets go of results; while it is there, none is kept
- *   {postern}:ends                          a channel, no key: the ids of calls as they get their result
+ *   {postern}:changes                       a channel, no key: the ids of calls whose state, progress or result has changed
+ *                                           (shared/results/changes.ts)
  *   {postern}:since:<queue>                 zset: calls that failed once or were replayed, by the time they began to wait
  *   {postern}:payment:<id>                  hash: what a paid call was paid with (shared/payments)
  *   {postern}:payments                      zset: every payment, by the time it was claimed
@@ -97,7 +98,7 @@ export function keysOf(prefix: string) {
     results: `${prefix}:results`,
     resultsBytes: `${prefix}:results:bytes`,
     resultsOff: `${prefix}:results-off`,
-    ends: `${prefix}:ends`,
+    changes: `${prefix}:changes`,
     since: (queue: string) => `${prefix}:since:${queue}`,
     payment: (callId: string) => `${prefix}:payment:${callId}`,
     payments: `${prefix}:payments`,
