@@ -1,5 +1,7 @@
 import { hostname } from "node:os";
+import { type CallHistory, createCallHistory, type HistoryLimits } from "../../shared/call-history/keep.ts";
 import { toCallbackOptions } from "../../shared/config/callbacks-toml.ts";
+import { toHistoryLimits } from "../../shared/config/console-toml.ts";
 import { DEFAULT_RUNNER, toJobs } from "../../shared/config/jobs-toml.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import { toResultLimits } from "../../shared/config/results-toml.ts";
@@ -112,6 +114,7 @@ export function openProducer({ postern, inject, setsLimits, origins, redis, log 
     backoff: { baseMs: config.backoff.base_ms, capMs: config.backoff.cap_ms },
     jobs,
     results: toResultLimits(postern),
+    history: toHistoryLimits(postern),
     lockMs: config.lock_ms,
   });
   const timeouts = [postern.runner, ...Object.values(postern.runners)].map(({ timeout_ms }) => timeout_ms);
@@ -188,6 +191,8 @@ export type ComposedOptions = {
   callbacks?: ComposedCallbacks;
   /** What is kept of the results of calls whose job keeps them. */
   results?: Partial<ResultLimits>;
+  /** What is remembered of the calls that runners took; nothing without it. */
+  history?: HistoryLimits | undefined;
   /** How long a call stays with a worker that has stopped renewing its lock. An injection has to end within it. */
   lockMs?: number;
   clock?: Clock;
@@ -207,7 +212,13 @@ export type ComposedProducer = {
 };
 
 /** What becomes of the calls of jobs, and of callbacks. */
-function createDelivering(options: ComposedOptions, partition: Partition, log: Logger, workerId: string) {
+function createDelivering(
+  options: ComposedOptions,
+  partition: Partition,
+  history: CallHistory | undefined,
+  log: Logger,
+  workerId: string,
+) {
   const { clock = systemClock, random = Math.random, callbacks: settings } = options;
   const attempts = options.attempts ?? 20;
   const backoff = options.backoff ?? { baseMs: 1000, capMs: 900_000 };
@@ -221,6 +232,7 @@ function createDelivering(options: ComposedOptions, partition: Partition, log: L
     ...shared,
     inject: options.inject,
     isAway: options.isAway ?? (() => false),
+    remember: (call, attempt) => history?.add(call, attempt),
     policy: createRetryPolicy({ attempts, backoff, jobs: options.jobs ?? new Map(), random }),
   });
   const callbacks =
@@ -231,6 +243,7 @@ function createDelivering(options: ComposedOptions, partition: Partition, log: L
       ...shared,
       inject: callbacks.inject,
       isAway: () => false,
+      remember: () => {},
       policy: createRetryPolicy({ ...settings, jobs: new Map(), random }),
     });
   return {
@@ -258,7 +271,8 @@ export function composeProducer(options: ComposedOptions): ComposedProducer {
   const workerId = `${hostname()}:${process.pid}:${clock().toString(36)}`;
   const partition = partitionOf(redis);
   const log = tellFollowers(options.log, { partition, service: "producer", clock });
-  const delivering = createDelivering(options, partition, log, workerId);
+  const history = options.history && createCallHistory({ partition, limits: options.history, clock, log });
+  const delivering = createDelivering(options, partition, history, log, workerId);
   const consumer = consume({
     partition,
     serves: (queue) =>
@@ -285,6 +299,7 @@ export function composeProducer(options: ComposedOptions): ComposedProducer {
     close: async (graceMs) => {
       await consumer.close(graceMs);
       await delivering.close();
+      await history?.stop();
       await heartbeat.stop();
       log.stop();
       log.info("producer.stopped", { workerId });

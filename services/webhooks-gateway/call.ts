@@ -6,7 +6,12 @@ import { AppError } from "../../shared/errors/app-error.ts";
 import type { ResultAccess } from "../../shared/gateway/ask-result.ts";
 import type { ReadCallback } from "../../shared/gateway/read-callback.ts";
 import { rawQuery, traceparentOf } from "../../shared/http/headers.ts";
-import { callIdFrom, randomCallId } from "../../shared/job-call/call-id.ts";
+import {
+  callIdFrom,
+  callIdOfDelivery,
+  callIdOfSignedDelivery,
+  randomCallId,
+} from "../../shared/job-call/call-id.ts";
 import {
   type JobCall,
   platformKeys,
@@ -139,8 +144,8 @@ function createName(endpoint: EndpointToml, template: readonly Part[] = []) {
   const byToken = schemes?.every(({ algorithm }) => algorithm === "equal") ?? endpoint.auth !== "none";
   const covered = schemes !== undefined && isCovered(template, schemes);
   return (deliveryId: string, bodySha256: string): { id: string; repeat: { bodySha256: string } } => {
-    if (byToken) return { id: callIdFrom(path, deliveryId), repeat: { bodySha256 } };
-    if (covered) return { id: callIdFrom(path, deliveryId, "covered"), repeat: { bodySha256: "" } };
+    if (byToken) return { id: callIdOfDelivery(path, deliveryId), repeat: { bodySha256 } };
+    if (covered) return { id: callIdOfSignedDelivery(path, deliveryId), repeat: { bodySha256: "" } };
     return { id: callIdFrom(path, deliveryId, bodySha256), repeat: { bodySha256 } };
   };
 }

@@ -1,7 +1,7 @@
 import { callbacksLua } from "../queue/scripts.ts";
 import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
-import { RESULT_LIMITS, type ResultLimits } from "../results/keep-result.ts";
+import { RESULT_LIMITS, type ResultLimits, tellChange } from "../results/keep-result.ts";
 import { encodeResult, type StoredResult } from "../results/result.ts";
 import { CHANGE, CLOSED } from "../results/store.ts";
 
@@ -39,7 +39,7 @@ if (resultRank[before or rs] or 0) >= resultRank[as] then
 end
 dropResult(id .. ':progress')
 local known = moveResult(id, rs, as, value)
-tellEnd(id, known)
+${tellChange("id")}
 if not st then return 'stored' end
 redis.call('HSET', KEYS[1], 'rs', known)
 if redis.call('HEXISTS', KEYS[1], 'unsure') == 1 then redis.call('HSET', KEYS[1], 'unsure', 1) end
