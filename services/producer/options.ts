@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import { ORIGINS, type Origin } from "../../shared/job-call/job-call.ts";
-import { type CommonOptions, readCommon } from "../../shared/library/common-options.ts";
+import { type CommonOptions, type ConsoleOptions, readCommon } from "../../shared/library/common-options.ts";
 import { checkOptions, type OptionCheck, tableOf } from "../../shared/library/option-check.ts";
 import type { Inject } from "./deliver.ts";
 
@@ -30,6 +30,14 @@ export type ProducerOptions = CommonOptions & {
   backoff?: { baseMs?: number; capMs?: number };
   /** Milliseconds that a call stays with a producer that died, 20,000 by default. An injection has to end within them. */
   lockMs?: number;
+  console?: ConsoleOptions & {
+    /** Seconds for which the calls that runners took can be looked for, a day by default; 0 is not at all. */
+    historySecs?: number;
+    /** How many of these calls; the oldest go first. 500,000 by default. */
+    historyMax?: number;
+    /** Bytes that they may take together. 64 MiB by default. */
+    historyBytesMax?: number;
+  };
 };
 
 export type RunnerTarget = {

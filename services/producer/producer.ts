@@ -1,4 +1,6 @@
 import { hostname } from "node:os";
+import { createCallHistory, type HistoryLimits } from "../../shared/call-history/keep.ts";
+import { toHistoryLimits } from "../../shared/config/console-toml.ts";
 import { DEFAULT_RUNNER, toJobs } from "../../shared/config/jobs-toml.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import { toResultLimits } from "../../shared/config/results-toml.ts";
@@ -97,6 +99,7 @@ export function openProducer({ postern, inject, setsLimits, origins, redis, log 
     backoff: { baseMs: config.backoff.base_ms, capMs: config.backoff.cap_ms },
     jobs,
     results: toResultLimits(postern),
+    history: toHistoryLimits(postern),
     lockMs: config.lock_ms,
   });
   const timeouts = [postern.runner, ...Object.values(postern.runners)].map(({ timeout_ms }) => timeout_ms);
@@ -167,6 +170,8 @@ export type ComposedOptions = {
   onRunnerChange?: (listener: () => void) => void;
   /** What is kept of the results of calls whose job keeps them. */
   results?: Partial<ResultLimits>;
+  /** What is remembered of the calls that runners took; nothing without it. */
+  history?: HistoryLimits | undefined;
   /** How long a call stays with a worker that has stopped renewing its lock. An injection has to end within it. */
   lockMs?: number;
   clock?: Clock;
@@ -194,6 +199,7 @@ export function composeProducer(options: ComposedOptions): ComposedProducer {
   const log = tellFollowers(options.log, { partition, service: "producer", clock });
   const jobs = openJobs(partition);
   const results = { ...RESULT_LIMITS, ...options.results };
+  const history = options.history && createCallHistory({ partition, limits: options.history, clock, log });
   const deliver = createDeliver({
     inject: options.inject,
     isAway,
@@ -205,6 +211,7 @@ export function composeProducer(options: ComposedOptions): ComposedProducer {
       random: options.random ?? Math.random,
     }),
     throttle: createThrottle({ throttleJob: jobs.throttle, clock, log }),
+    remember: (call, attempt) => history?.add(call, attempt),
     resultBytesMax: results.resultBytesMax,
     clock,
     log,
@@ -233,6 +240,7 @@ export function composeProducer(options: ComposedOptions): ComposedProducer {
     stop: consumer.stop,
     close: async (graceMs) => {
       await consumer.close(graceMs);
+      await history?.stop();
       await heartbeat.stop();
       log.stop();
       log.info("producer.stopped", { workerId });

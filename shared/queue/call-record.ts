@@ -124,6 +124,15 @@ export function createCallRecords({ redis, keys }: Partition) {
       return toState(await redis.hget(keys.record(id), "st"));
     },
 
+    /** The state, when it came into it (unix ms), and its job if the record says so. */
+    async brief(
+      id: string,
+    ): Promise<{ state: RecordState; at: number; job: string | undefined } | undefined> {
+      const [st, at, jb] = await redis.hmget(keys.record(id), "st", "at", "jb");
+      const state = toState(st);
+      return state && { state, at: Number(at ?? 0), job: jb ?? undefined };
+    },
+
     /** When an operator had the call forgotten (unix ms), if one had. */
     async forgottenAt(id: string): Promise<number | undefined> {
       const fg = await redis.hget(keys.record(id), "fg");

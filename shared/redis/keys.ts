@@ -49,6 +49,10 @@
  *   {postern}:limit:refusals:<address>      string: the token bucket of an address's refused credentials
  *   {postern}:rejected:<path>               zset: the last refused requests of an endpoint, or of `unknown` paths, by time
  *   {postern}:rejected                      hash: how many bytes these hold, by path (shared/rejected)
+ *   {postern}:history:<id>                  string: calls that runners took, a line each (shared/call-history)
+ *   {postern}:history                       zset: these blocks, as `<calls> <bytes> <id>`, by their newest time
+ *   {postern}:history:size                  hash: how many calls and bytes these are
+ *   {postern}:history:forgotten             zset: calls that were forgotten lately, so that no producer writes of them
  *   {postern}:history-off                   string: the gateway that lets go of history; while it is there, none is kept
  *                                           (shared/gateway/history.ts)
  *   {postern}:opened:<path>                 hash: an endpoint that takes one secret in a handshake, and the secret until it
@@ -120,17 +124,28 @@ export function keysOf(prefix: string) {
     limitOfEndpoint: (path: string) => `${prefix}:limit:endpoint:${path}`,
     limitOfAddress: (path: string, address: string) => `${prefix}:limit:address:${address} ${path}`,
     limitOfRefusals: (address: string) => `${prefix}:limit:refusals:${address}`,
-    rejected: (path: string) => `${prefix}:rejected:${path}`,
-    rejectedBytes: `${prefix}:rejected`,
-    historyOff: `${prefix}:history-off`,
+    ...operatorKeys(prefix),
     opened: (path: string) => `${prefix}:opened:${path}`,
     followed: `${prefix}:followed`,
     events: `${prefix}:events`,
+    workers: `${prefix}:workers`,
+  } as const;
+}
+
+/** Of what is there for whoever operates the deployment, and no call needs. */
+function operatorKeys(prefix: string) {
+  return {
+    rejected: (path: string) => `${prefix}:rejected:${path}`,
+    rejectedBytes: `${prefix}:rejected`,
+    historyBlock: (id: string) => `${prefix}:history:${id}`,
+    history: `${prefix}:history`,
+    historySize: `${prefix}:history:size`,
+    historyForgotten: `${prefix}:history:forgotten`,
+    historyOff: `${prefix}:history-off`,
     series: (step: string, start: number) => `${prefix}:series:${step}:${start}`,
     earned: (day: string) => `${prefix}:earned:${day}`,
     process: (id: string) => `${prefix}:process:${id}`,
     processes: `${prefix}:processes`,
-    workers: `${prefix}:workers`,
     audit: `${prefix}:audit`,
   } as const;
 }

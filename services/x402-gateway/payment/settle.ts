@@ -3,7 +3,13 @@ import type { IncomingMessage } from "node:http";
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { traceparentOf } from "../../../shared/http/headers.ts";
-import { type JobCall, platformKeys, storedBytes, toJobCall } from "../../../shared/job-call/job-call.ts";
+import {
+  type JobCall,
+  platformKeys,
+  storedBytes,
+  toJobCall,
+  X402_PAYER,
+} from "../../../shared/job-call/job-call.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
@@ -361,7 +367,7 @@ function toUnsettledCall(options: UnsettledCallOptions): JobCall {
     "X-X402-QUOTE-DIGEST": terms.quote_digest,
     "X-X402-PAYMENT-NETWORK": terms.network,
     "X-X402-PAYMENT-TOKEN": terms.symbol,
-    "X-X402-PAYER": terms.payer,
+    [X402_PAYER]: terms.payer,
     "X-X402-AMOUNT": terms.amount,
     ...(caller !== undefined && { [keys.caller]: caller }),
   };
