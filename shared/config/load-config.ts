@@ -1,4 +1,10 @@
-import { budgetProblems, forwardedMetadata, largestBodies, tokenlessResults } from "./between-files.ts";
+import {
+  budgetProblems,
+  forwardedMetadata,
+  largestBodies,
+  tokenlessResults,
+  waitProblems,
+} from "./between-files.ts";
 import { type ConfigDir, openConfigDir } from "./config-dir.ts";
 import { deliveryProblems } from "./deliverers.ts";
 import { isTable } from "./fields.ts";
@@ -72,6 +78,7 @@ function readWebhooks(
   const readsTokens = reader === undefined || reader === "gateway";
   if (webhooks !== undefined && readsTokens)
     files.report("webhooks.toml", tokenlessResults(postern, webhooks));
+  if (webhooks !== undefined) files.report("webhooks.toml", waitProblems(postern, webhooks));
   return {
     postern,
     webhooks,

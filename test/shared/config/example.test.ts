@@ -26,7 +26,7 @@ const ENDPOINT_KEYS: Readonly<Record<KeysOf<EndpointToml> | "idempotency_header"
   ...{ delivery_id: true, idempotency_header: true, idempotency_window_secs: true, event_type: true },
   ...{ forward_headers: true, forward_query: true, body_limit_bytes: true, encoded_bodies: true },
   ...{ answer: true, allow_ips: true, rate_limit: true, rate_limit_per_address: true },
-  ...{ keep_rejected_bodies: true, keep_result: true },
+  ...{ keep_rejected_bodies: true, keep_result: true, respond: true, wait_secs: true },
 };
 const JOB_KEYS: Readonly<Record<keyof PosternToml["jobs"][string], true>> = {
   ...{ concurrency: true, rate: true, attempts: true, backoff: true, timeout_ms: true, runner: true },
