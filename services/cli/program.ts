@@ -3,8 +3,10 @@ import type { Env } from "../../shared/config/secrets.ts";
 import { messageOf } from "../../shared/errors/app-error.ts";
 import { JOB_INDEX_MAX } from "../../shared/job-call/job-ids.ts";
 import { environmentWarnings, failpointOf, logLevelOf } from "../../shared/lifecycle/environment.ts";
+import { armFailpoint } from "../../shared/lifecycle/failpoint.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { DIFFICULTY_BEARABLE } from "../../shared/pricing/proof-of-work.ts";
+import { addCalls } from "./calls/command.ts";
 import type { CheckOptions } from "./check-config.ts";
 import { addEndpoint } from "./endpoint/command.ts";
 import { addFailed } from "./failed/command.ts";
@@ -70,6 +72,7 @@ export function buildProgram(given: Surroundings): Command {
   addServices(program, deps);
   addDev(program, deps);
   addDevnet(program, deps);
+  addCalls(program, deps);
   addFailed(program, deps);
   addJobs(program, deps);
   addRejected(program, deps);
@@ -89,7 +92,7 @@ export function buildProgram(given: Surroundings): Command {
 /** The commands that run as processes of their own, and say in their log what others say on stderr. */
 const SERVICES = ["webhooks", "x402", "pricing", "producer", "runner", "dev", "devnet"];
 
-/** Ends a command with 3 if a variable is wrong. Services see to that themselves. */
+/** Ends a command with 3 if a variable is wrong, and arms the failpoint of a test. Services see to both themselves. */
 function checkEnvironment(command: Command, { env, note, printError, exitWith }: ProgramDeps): void {
   if (SERVICES.includes(command.name()) && command.parent?.parent === null) return;
   const { configDir } = command.opts<{ configDir?: string }>();
@@ -104,7 +107,7 @@ function checkEnvironment(command: Command, { env, note, printError, exitWith }:
 function environmentProblem(env: Env): string | undefined {
   try {
     logLevelOf(env);
-    failpointOf(env);
+    armFailpoint(failpointOf(env));
     return undefined;
   } catch (error) {
     return messageOf(error);
@@ -237,7 +240,7 @@ function addRates(program: Command, deps: ProgramDeps): void {
 function addStatus(program: Command, deps: ProgramDeps): void {
   program
     .command("status")
-    .description("show the calls by origin, their rates, the workers alive and what Redis promises")
+    .description("show the calls by origin, the last hour, the processes that run and what Redis promises")
     .option("--watch", "again every two seconds, until Ctrl-C")
     .option("--json", "one JSON object a line")
     .addOption(configDir())

@@ -14,6 +14,7 @@ import {
 } from "../../shared/gateway/ingress.ts";
 import { createTakeSecret, type TakeSecret } from "../../shared/gateway/opened-endpoints.ts";
 import { createRateLimits, type RateLimits } from "../../shared/gateway/rate-limit.ts";
+import { createReadCallback } from "../../shared/gateway/read-callback.ts";
 import { rawPath } from "../../shared/http/headers.ts";
 import { bareApp, onlyGet, probes, serve } from "../../shared/http/ops.ts";
 import { createAddressList } from "../../shared/ip/address-list.ts";
@@ -22,6 +23,7 @@ import { createServedPart, type ServedPart } from "../../shared/library/part.ts"
 import { openConnection } from "../../shared/library/redis-option.ts";
 import { createEventCounter } from "../../shared/log/event-counter.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
+import { openReports } from "../../shared/processes/report.ts";
 import { createEnqueue } from "../../shared/queue/enqueue.ts";
 import { extraMs } from "../../shared/redis/large.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
@@ -60,18 +62,21 @@ export function createWebhooksGateway(options: WebhooksGatewayOptions): Webhooks
   const { log = silentLogger, serviceId = 0, mountPath } = options;
   for (const warning of warnings) log.warn("config.warning", { warning });
   const connection = openConnection(options.redis, postern.redis.url, "requests", log);
+  const { redis } = connection;
+  const reports = openReports({ kind: "webhooks", postern, config: { webhooks }, serviceId, redis, log });
   const gateway = composeWebhooksGateway({
     webhooks,
     serviceId,
     ...toIngressOptions(postern),
     ...(mountPath !== undefined && { mountPath }),
-    redis: connection.redis,
-    log,
+    redis,
+    log: reports.log,
   });
   return createServedPart({
     ...gateway,
     mountPath,
     end: () => gateway.close(),
+    reports,
     connection,
     requestTimeoutMs: webhooks.request_timeout_secs * 1000,
     connectionsMax: postern.http.connections,
@@ -232,7 +237,12 @@ function toEndpoints(
     credential: createCredential(config, config.body_limit_bytes ?? webhooks.body_limit_bytes, clock),
     handshakes:
       config.handshakes.length === 0 ? undefined : createHandshakes(config, { admission, takeSecret }),
-    makeCall: createMakeCall(config, { serviceId, metadataPrefix, clock }),
+    makeCall: createMakeCall(config, {
+      ...{ serviceId, metadataPrefix, accessOf, clock },
+      readCallback: createReadCallback({
+        ...{ metadataPrefix, url: config.callback_url, hosts: config.callback_hosts ?? [] },
+      }),
+    }),
     takeToken: limits.ofEndpoint({
       path: config.path,
       rate: config.rate_limit,

@@ -93,6 +93,10 @@ export type EndpointOptions = {
   respond?: "accepted" | "result";
   /** With `result`: seconds after which the answer is that the call is accepted. 3 by default. */
   waitSecs?: number;
+  /** Who is told of the end of each call (docs/callbacks.md), by a producer that sends callbacks. */
+  callbackUrl?: string;
+  /** Or the hosts that a request may name itself, in the header `X-PLATFORM-CALLBACK`: `hooks.example.com`, or `*.example.com`. */
+  callbackHosts?: readonly string[];
   handshakes?: readonly HandshakeOptions[];
   /** The token that a sender has to know in its handshake, as `secret`. */
   verifyToken?: string;

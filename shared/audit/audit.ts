@@ -9,7 +9,7 @@ const AUDIT_KEPT = 100_000;
 
 type AuditEntry = (
   | {
-      action: "replay" | "discard" | "refund" | "withdraw" | "settle" | "void" | "acknowledge";
+      action: "replay" | "discard" | "forget" | "refund" | "withdraw" | "settle" | "void" | "acknowledge";
       callId: string;
     }
   /** An endpoint was opened for a secret that comes in a handshake. */
@@ -33,6 +33,7 @@ export type Audit = (entry: AuditEntry) => Promise<void>;
 const EVENTS = {
   replay: "call.replayed",
   discard: "call.discarded",
+  forget: "call.forgotten",
   refund: "payment.refund_exported",
   withdraw: "payment.refund_withdrawn",
   settle: "payment.settled_by_operator",
@@ -55,20 +56,33 @@ redis.call('XADD', KEYS[1], unpack(ARGV))`;
 export function createAudit({ redis, keys }: Partition, log: Logger): Audit {
   const write = script(redis, WRITE);
   return async (entry) => {
-    const { at, action, by, selection, reason, transaction } = entry;
-    const details = {
-      ...(reason !== undefined && { reason }),
-      ...(transaction !== undefined && { transaction }),
-    };
-    const [name, subject] = subjectOf(entry);
-    log.info(EVENTS[action], { [name === "call_id" ? "callId" : name]: subject, by, selection, ...details });
-    const head = ["v", VERSIONS.audit, "at", at, "action", action, name, subject];
-    const fields = [...head, "by", by, "selection", selection, ...Object.entries(details).flat()];
-    await write([keys.audit], ["MAXLEN", "~", AUDIT_KEPT, "*", ...fields]).catch((cause: unknown) => {
-      const why = `the ${action} of ${subject} is done, but its audit line could not be written: ${messageOf(cause)}`;
+    logAudited(log, entry);
+    await write([keys.audit], auditWords(entry)).catch((cause: unknown) => {
+      const [, subject] = subjectOf(entry);
+      const why = `the ${entry.action} of ${subject} is done, but its audit line could not be written: ${messageOf(cause)}`;
       throw new AppError("queue.unavailable", { reason: why, cause });
     });
   };
+}
+
+/** What XADD takes for an entry, for a script that writes it in the step of the action itself. */
+export function auditWords(entry: AuditEntry): (string | number)[] {
+  const { at, action, by, selection } = entry;
+  const head = ["v", VERSIONS.audit, "at", at, "action", action, ...subjectOf(entry)];
+  const fields = [...head, "by", by, "selection", selection, ...Object.entries(detailsOf(entry)).flat()];
+  return ["MAXLEN", "~", AUDIT_KEPT, "*", ...fields];
+}
+
+/** The log's line of an entry. */
+export function logAudited(log: Logger, entry: AuditEntry): void {
+  const { action, by, selection } = entry;
+  const [name, subject] = subjectOf(entry);
+  const named = { [name === "call_id" ? "callId" : name]: subject };
+  log.info(EVENTS[action], { ...named, by, selection, ...detailsOf(entry) });
+}
+
+function detailsOf({ reason, transaction }: AuditEntry): Record<string, string> {
+  return { ...(reason !== undefined && { reason }), ...(transaction !== undefined && { transaction }) };
 }
 
 /** What the entry is about: the name of its field, and the value. */

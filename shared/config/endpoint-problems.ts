@@ -12,6 +12,7 @@ export function endpointProblems(parsed: EndpointFields): Problem[] {
   return [
     ...jobProblems(parsed),
     ...answerProblems(parsed),
+    ...callbackProblems(parsed),
     ...credentialProblems(parsed, places),
     ...urlProblems(parsed),
     ...deliveryIdProblems(parsed),
@@ -35,6 +36,11 @@ function answerProblems({ answer: { status, body }, respond, wait_secs }: Endpoi
   if (wait_secs !== undefined && respond !== "result")
     problems.push(problem("wait_secs", 'is not used: only with respond = "result" the sender waits'));
   return problems;
+}
+
+function callbackProblems({ callback_url, callback_hosts }: EndpointFields): Problem[] {
+  if (callback_url === undefined || callback_hosts === undefined) return [];
+  return [problem("callback_hosts", "is not used: callback_url is told of every call")];
 }
 
 function credentialProblems(parsed: EndpointFields, { fields }: CredentialPlaces): Problem[] {

@@ -49,6 +49,7 @@ export const CODES = {
   "webhook.event_unrouted": { status: 404, retryable: false, title: "No job for this event" },
   "webhook.handshake_refused": { status: 403, retryable: false, title: "Handshake is refused" },
   "call.conflict": { status: 409, retryable: false, title: "Delivery id was used for another body" },
+  "callback.refused": { status: 403, retryable: false, title: "Callback is not sent there" },
 
   // what a payer did
   "job.not_found": { status: 404, retryable: false, title: "Job not found" },
@@ -175,6 +176,16 @@ export const CODES = {
   "call.poison_pill": { status: 500, retryable: false, title: "Processes ended with the call in hand" },
   "call.corrupt": { status: 500, retryable: false, title: "Stored call does not parse or its hash differs" },
 
+  // what the producer met at the receiver of a callback
+  "callback.unanswered": { status: 504, retryable: true, title: "Receiver did not answer" },
+  "callback.failed": { status: 502, retryable: true, title: "Receiver answered with a failure" },
+  "callback.gone": { status: 502, retryable: false, title: "Receiver wants no more callbacks" },
+  "callback.address_forbidden": {
+    status: 502,
+    retryable: false,
+    title: "Receiver's address is not one that is called",
+  },
+
   // what the reference runner answers
   "runner.signature_rejected": { status: 401, retryable: false, title: "Request signature is not valid" },
   "runner.job_unknown": { status: 404, retryable: false, title: "No such job" },
@@ -187,6 +198,16 @@ export const CODES = {
   },
   "runner.store_unavailable": { status: 503, retryable: true, title: "Runner's store is unavailable" },
   "runner.handler_failed": { status: 500, retryable: true, title: "The job failed" },
+
+  // what an operator is told of a call
+  "call.unknown": { status: 404, retryable: false, title: "Nothing is known of this call" },
+  "call.in_hand": { status: 409, retryable: true, title: "The call waits, or is in hand" },
+  "call.undecided": {
+    status: 409,
+    retryable: true,
+    title: "Whether the call's payment happened is not decided",
+  },
+  "call.forgotten": { status: 410, retryable: false, title: "The call was forgotten" },
 
   // what ends a command
   "command.invalid": { status: 500, retryable: false, title: "Command line is not valid" },

@@ -5,6 +5,7 @@ import { failpoint } from "../lifecycle/failpoint.ts";
 import { createEventCounter } from "../log/event-counter.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Changes } from "../results/changes.ts";
+import { createLook } from "../results/look.ts";
 import type { ResultRead, Results } from "../results/store.ts";
 import type { Clock } from "../time/clock.ts";
 
@@ -67,46 +68,34 @@ export function createAwaitResults({ results, changes, waitersMax, clock, log }:
   function wait({ res, callId, ms, answer }: Waiting): void {
     const since = clock();
     let isOver = false;
-    let isLooking = false;
-    let isToLookAgain = false;
-    let again: NodeJS.Timeout | undefined;
 
     function finish(ending: Ending, outcome?: Outcome): void {
       if (isOver) return;
       isOver = true;
       clearTimeout(timer);
-      clearTimeout(again);
       stopWatching();
+      look.stop();
       res.off("close", onClose);
       ends.delete(onEnd);
       if (ending !== "hung_up") respond(res, answer, outcome);
       log.info("wait.ended", { callId, ending, ms: clock() - since });
     }
 
-    /** One read at a time. */
-    async function look(): Promise<void> {
-      isToLookAgain = isLooking;
-      if (isLooking) return;
-      isLooking = true;
+    const look = createLook(async () => {
       const seen = await see(results, callId);
-      isLooking = false;
-      if (isOver) return;
-      if (seen === "unavailable") again = setTimeout(onChange, LOOK_AGAIN_MS);
-      else if (seen !== "open") finish(seen.ending, seen.outcome);
-      else if (isToLookAgain) await look();
-    }
-
-    const onChange = (): void => void look();
+      if (typeof seen === "object") finish(seen.ending, seen.outcome);
+      return seen !== "unavailable";
+    }, LOOK_AGAIN_MS);
     const onClose = (): void => finish("hung_up");
     const onEnd = (): void => {
       res.setHeader("Connection", "close");
       finish("stopped");
     };
     const timer = setTimeout(() => finish("timed_out"), ms);
-    const stopWatching = changes.watch(callId, onChange);
+    const stopWatching = changes.watch(callId, look.now);
     res.on("close", onClose);
     ends.add(onEnd);
-    onChange();
+    look.now();
     failpoint("wait.begun");
   }
 

@@ -1,3 +1,4 @@
+import { unsignedCallbacks } from "../config/callbacks-toml.ts";
 import { type PosternToml, posternToml } from "../config/postern-toml.ts";
 import type { ForwardedHeader } from "../http/client-address.ts";
 import type { Logger } from "../log/logger.ts";
@@ -14,6 +15,13 @@ export type CommonOptions = {
   redis: RedisOption;
   /** Takes each event with its fields. Without it the part is silent. `console` is one. */
   log?: Logger;
+  console?: ConsoleOptions;
+};
+
+/** What is kept for whoever operates the deployment, and no call needs. */
+export type ConsoleOptions = {
+  /** Whether the part tells Redis every ten seconds that it runs, and what it has counted. It does by default. */
+  report?: boolean;
 };
 
 /** What a gateway has in common with the other. */
@@ -75,6 +83,7 @@ export const COMMON = [
   "redis",
   "durability",
   "log",
+  "console",
   "metadataPrefix",
   "limits",
   "http",
@@ -112,14 +121,15 @@ export function readCommon(
   return check.read({
     schema: posternToml(check.env),
     table: { ...tables, redis: redisTable, ...inFile(options) },
+    problemsIn: unsignedCallbacks,
     placeOf: (path) => (path[0] === "redis" ? [path[1] === "url" ? "redis" : "durability"] : placeOf(path)),
   });
 }
 
 /** Those that are keys of the file under their own names. */
 function inFile(options: Partial<GatewayOptions>): Record<string, unknown> {
-  const { metadataPrefix, limits, http, results } = options;
-  return tableOf({ metadataPrefix, limits, http, results });
+  const { metadataPrefix, limits, http, results, console } = options;
+  return tableOf({ metadataPrefix, limits, http, results, console });
 }
 
 function isMountPath(path: unknown): boolean {

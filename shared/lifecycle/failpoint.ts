@@ -20,6 +20,8 @@ export const FAILPOINTS = [
   "producer.after_attempt_recorded",
   "producer.after_failed",
   "producer.after_finish",
+  "callback.before_post",
+  "callback.after_post",
   "runner.after_begin",
   "runner.in_handler",
   "runner.after_handler",
@@ -31,6 +33,8 @@ export const FAILPOINTS = [
   "wait.before_answer",
   "delivery.before_stored",
   "delivery.after_stored",
+  "operator.before_forgotten",
+  "operator.after_forgotten",
 ] as const;
 export type Failpoint = (typeof FAILPOINTS)[number];
 

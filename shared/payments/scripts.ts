@@ -1,3 +1,4 @@
+import { X402_TRANSACTION } from "../job-call/job-call.ts";
 import { addLua } from "../queue/scripts.ts";
 import { EVEN_IF_FULL } from "../redis/script.ts";
 import { refuseNewer, unlessNewer, VERSIONS } from "../redis/version.ts";
@@ -73,7 +74,7 @@ ${addLua()}
 local function addPaid(settlement)
   local call = redis.call('HGET', KEYS[2], 'call')${refuseNewer("call", `string.match(call, '^{"v":(%d+)')`).replaceAll("\n", "\n  ")}
   local _, at = string.find(call, '"metadata":{', 1, true)
-  local transaction = '"X-X402-TRANSACTION":' .. cjson.encode(cjson.decode(settlement).transaction)
+  local transaction = '"${X402_TRANSACTION}":' .. cjson.encode(cjson.decode(settlement).transaction)
   local comma = string.sub(call, at + 1, at + 1) == '}' and '' or ','
   add(ARGV[3], ARGV[4], ARGV[5], string.sub(call, 1, at) .. transaction .. comma .. string.sub(call, at + 1))
   endBatch()

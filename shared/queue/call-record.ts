@@ -80,7 +80,8 @@ local before = newest and (cjson.decode(newest).n or redis.call('LLEN', KEYS[2])
 redis.call('RPUSH', KEYS[2], '{"n":' .. string.format('%.0f', before + 1) .. ',' .. string.sub(ARGV[1], 2))
 redis.call('LTRIM', KEYS[2], redis.call('EXISTS', KEYS[4]) == 1 and -1 or -tonumber(ARGV[2]), -1)
 redis.call('PERSIST', KEYS[2])
-redis.call('ZADD', KEYS[3], 'NX', ARGV[3], ARGV[4])`;
+redis.call('ZADD', KEYS[3], 'NX', ARGV[3], ARGV[4])
+${tellChange("ARGV[4]")}`;
 
 /** KEYS record. A call without a record is remembered nowhere, and nobody paid for it. */
 const UNSURE = `${EVEN_IF_FULL}
@@ -116,17 +117,35 @@ export function createCallRecords({ redis, keys }: Partition) {
 
     /** The failed attempts that are kept, oldest first. */
     async attempts(id: string): Promise<FailedAttempt[]> {
-      const stored = (await redis.lrange(keys.attempts(id), 0, -1)).map(
-        (line) => JSON.parse(line) as NewAttempt & { n?: number },
-      );
-      const newest = stored.at(-1)?.n ?? stored.length;
-      return stored.map((attempt, i) => ({ ...attempt, n: newest - (stored.length - 1 - i) }));
+      return toAttempts(await redis.lrange(keys.attempts(id), 0, -1));
     },
 
     async state(id: string): Promise<RecordState | undefined> {
       return toState(await redis.hget(keys.record(id), "st"));
     },
+
+    /** The state, when it came into it (unix ms), and its job if the record says so. */
+    async brief(
+      id: string,
+    ): Promise<{ state: RecordState; at: number; job: string | undefined } | undefined> {
+      const [st, at, jb] = await redis.hmget(keys.record(id), "st", "at", "jb");
+      const state = toState(st);
+      return state && { state, at: Number(at ?? 0), job: jb ?? undefined };
+    },
+
+    /** When an operator had the call forgotten (unix ms), if one had. */
+    async forgottenAt(id: string): Promise<number | undefined> {
+      const fg = await redis.hget(keys.record(id), "fg");
+      return fg === null ? undefined : Number(fg);
+    },
   };
+}
+
+/** The attempts that are kept, as they are stored. Those of an earlier release have no number. */
+export function toAttempts(lines: readonly string[]): FailedAttempt[] {
+  const stored = lines.map((line) => JSON.parse(line) as NewAttempt & { n?: number });
+  const newest = stored.at(-1)?.n ?? stored.length;
+  return stored.map((attempt, i) => ({ ...attempt, n: newest - (stored.length - 1 - i) }));
 }
 
 /** Null if there is no record. */

@@ -1,6 +1,6 @@
 import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
-import type { QueueName } from "./queue-name.ts";
+import { CALLBACKS_GATE, gateOf, type QueueName, receiverOfGate } from "./queue-name.ts";
 
 /*
  * The registry is the set of the queues that may hold a call. The script that adds a call registers its queue (scripts.ts), and
@@ -80,27 +80,35 @@ end
 return rows`;
 
 /**
- * KEYS registry. ARGV prefix, id, and the queue that probably holds the call. Answers the queue that does, and BullMQ's state of it
- * there.
+ * Lua with functions that find a call. `placeIn(prefix, queue, id)` answers the queue and BullMQ's state of the call there, if the queue
+ * holds it, and `placeOf(registry, prefix, id)` looks for it in all queues. The prefix ends with a colon.
  */
-const FIND = `
-local function find(queue)
-  local q = ARGV[1] .. ':' .. queue .. ':'
-  if redis.call('EXISTS', q .. ARGV[2]) == 0 then return nil end
-  if redis.call('ZSCORE', q .. 'failed', ARGV[2]) then return {queue, 'failed'} end
-  if redis.call('ZSCORE', q .. 'delayed', ARGV[2]) then return {queue, 'delayed'} end
-  if redis.call('LPOS', q .. 'active', ARGV[2]) then return {queue, 'active'} end
+export const PLACE_OF = `
+local function placeIn(prefix, queue, id)
+  local q = prefix .. queue .. ':'
+  if redis.call('EXISTS', q .. id) == 0 then return nil end
+  if redis.call('ZSCORE', q .. 'failed', id) then return {queue, 'failed'} end
+  if redis.call('ZSCORE', q .. 'delayed', id) then return {queue, 'delayed'} end
+  if redis.call('LPOS', q .. 'active', id) then return {queue, 'active'} end
   return {queue, 'waiting'}
 end
 
-local found = find(ARGV[3])
-if found then return found end
-for _, queue in ipairs(redis.call('SMEMBERS', KEYS[1])) do
-  found = find(queue)
-  if found then return found end
+local function placeOf(registry, prefix, id)
+  for _, queue in ipairs(redis.call('SMEMBERS', registry)) do
+    local found = placeIn(prefix, queue, id)
+    if found then return found end
+  end
 end`;
 
-/** KEYS registry, wake, due, active, bytes. ARGV prefix, queue. Answers 1 if the queue was empty and is gone. */
+/** KEYS registry. ARGV prefix, id, and the queue that probably holds the call. Answers the place of the call. */
+const FIND = `${PLACE_OF}
+local prefix = ARGV[1] .. ':'
+return placeIn(prefix, ARGV[3], ARGV[2]) or placeOf(KEYS[1], prefix, ARGV[2])`;
+
+/**
+ * KEYS registry, wake, due, active, bytes. ARGV prefix, queue, and of callbacks the receiver. Answers 1 if the queue was empty and is gone.
+ * With a receiver's last queue goes how long it has asked to wait.
+ */
 const REMOVE = `
 local q = ARGV[1] .. ':' .. ARGV[2] .. ':'
 local lists = {'wait', 'active', 'delayed', 'failed', 'paused', 'prioritized', 'waiting-children', 'completed'}
@@ -115,6 +123,11 @@ redis.call('HDEL', KEYS[5], ARGV[2])
 redis.call('DEL', q .. 'meta', q .. 'id', q .. 'events', q .. 'marker', q .. 'stalled', q .. 'stalled-check',
   q .. 'limiter', q .. 'pc', q .. 'metrics:completed', q .. 'metrics:completed:data', q .. 'metrics:failed',
   q .. 'metrics:failed:data', ARGV[1] .. ':since:' .. ARGV[2])
+if ARGV[3] ~= '' then
+  local queues = ARGV[1] .. ':receiver:' .. ARGV[3]
+  redis.call('SREM', queues, ARGV[2])
+  if redis.call('EXISTS', queues) == 0 then redis.call('HDEL', ARGV[1] .. ':job:${CALLBACKS_GATE}/' .. ARGV[3], 'throttled') end
+end
 return 1`;
 
 /** The minutes of metrics that a reading has. */
@@ -157,7 +170,7 @@ export function openRegistry({ redis, keys, prefix }: Partition) {
     /** Forgets a queue that holds no call, not even a failed one. False if it holds one. */
     async remove(queue: QueueName): Promise<boolean> {
       const places = [keys.queues, keys.wake, keys.due, keys.active, keys.bytes];
-      return (await remove(places, [prefix, queue])) === 1;
+      return (await remove(places, [prefix, queue, receiverOfGate(gateOf(queue)) ?? ""])) === 1;
     },
   };
 }

@@ -1,3 +1,4 @@
+import { AppError, messageOf } from "../../../shared/errors/app-error.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import type { ManyResult } from "../../../shared/queue/operate.ts";
 import type { ProgramDeps } from "../program-deps.ts";
@@ -22,8 +23,8 @@ export type Counted = {
 export type Outcome = {
   verb: "replay" | "discard";
   counted: Counted;
-  /** One sentence for each named call that is not among the failed calls. */
-  missing: readonly string[];
+  /** Where each named call is that is not among the failed calls, in a sentence. */
+  missing: readonly Error[];
   /** Undefined if nothing was begun. */
   result: ManyResult | undefined;
   interrupted: boolean;
@@ -47,7 +48,14 @@ export function report(
   else say(paint(exitCode(outcome, dryRun) === EXIT.ok ? "good" : "attention", summary(outcome, dryRun)));
   const lines = problems(outcome, resume);
   const isWrong = exitCode(outcome, dryRun) !== EXIT.ok;
-  if (lines.length > 0 && (isWrong || !json)) printError(`${lines.join("\n")}\n`);
+  if (lines.length > 0 && (isWrong || !json)) printError(toProblem(lines.join("\n"), outcome));
+}
+
+/** The problem has a code if the one call that was named has one. */
+function toProblem(text: string, { missing, counted }: Outcome): string | AppError {
+  const [only, ...others] = missing;
+  const isAlone = others.length === 0 && counted.matched === 0;
+  return isAlone && only instanceof AppError ? new AppError(only.code, { reason: text }) : `${text}\n`;
 }
 
 function toJson(outcome: Outcome, dryRun: boolean, resume: string | undefined) {
@@ -63,7 +71,7 @@ function toJson(outcome: Outcome, dryRun: boolean, resume: string | undefined) {
     remaining: result?.remaining ?? chosen,
     needs_force_count: matched - chosen,
     needs_force: needForce,
-    missing,
+    missing: missing.map(messageOf),
     interrupted,
     ...(result?.failure && { failure: { code: result.failure.code, reason: result.failure.message } }),
     resume,
@@ -94,7 +102,7 @@ function problems(outcome: Outcome, resume: string | undefined): string[] {
   const why =
     "accepted longer ago than the runner remembers keys (runner.memory_secs), so the runner may run it twice";
   return [
-    ...missing,
+    ...missing.map(messageOf),
     ...(n > 0 ? [`${n} ${calls(n)} ${n === 1 ? "needs" : "need"} --force: ${why}`, ...listed, ...more] : []),
     ...(result?.failure ? [`stopped: ${plain(result.failure.message)}`] : []),
     ...(interrupted ? ["interrupted"] : []),

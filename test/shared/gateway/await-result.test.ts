@@ -1,9 +1,9 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
+import { createDeliverResult } from "../../../shared/calls/deliver-result.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { keysOf, PREFIX } from "../../../shared/redis/keys.ts";
-import { createResults } from "../../../shared/results/store.ts";
 import { useRedisProxy } from "../../fixtures/redis-proxy.ts";
 import { type TestWebhooks, useWebhooks } from "../../fixtures/webhooks.ts";
 import { type Answer, openRaw, send } from "../../support/http.ts";
@@ -27,10 +27,10 @@ const untilWaiting = ({ gateway }: TestWebhooks, count: number) =>
   eventually(`${count} wait`, () => gateway.waiting() === count);
 
 async function endAll(body = "done"): Promise<void> {
-  const results = createResults(webhooks.redis.partition);
+  const deliverResult = createDeliverResult(webhooks.redis.partition);
   for (const { id } of await webhooks.waiting()) {
     const answer = { kind: "answer", status: 200, contentType: "text/plain", at: 1, by: "delivery" } as const;
-    await results.deliver(id, { ...answer, body: Buffer.from(body) });
+    await deliverResult(id, { ...answer, body: Buffer.from(body) });
   }
 }
 

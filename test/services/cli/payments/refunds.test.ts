@@ -172,6 +172,19 @@ test("of several exports at once each case is in exactly one, and one of nothing
   expect((await redis.client.keys("*refund*")).toSorted()).toEqual(before.toSorted());
 });
 
+test("a failed call that was forgotten is exported and paid back as any other, and has nothing of its sender", async () => {
+  const [id = ""] = await bought();
+  const words = ["calls", "forget", id, "--yes", "--reason", "a test"];
+  expect(await runHere([...words, "--config-dir", payments.postern.configDir])).toMatchObject({ code: 0 });
+  await until([id], "DISCARDED");
+  const made = await exported(id);
+  expect((await list("--csv", "--export", made)).stdout).toContain(checksummed(payments.payer.address));
+  const transaction = await payBack();
+  expect((await check()).closed).toMatchObject([{ call_id: id, transaction }]);
+  expect(await stateOf(id)).toBe("REFUNDED");
+  expect((await payments.gateway.journal.find(id))?.call).toBeUndefined();
+});
+
 test("an export that is sent to Redis twice is one, with the same rows", async () => {
   const [id = ""] = await bought();
   const refunds = createRefunds(redis.partition);

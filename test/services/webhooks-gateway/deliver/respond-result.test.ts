@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { Inject } from "../../../../services/producer/producer.ts";
+import { createDeliverResult } from "../../../../shared/calls/deliver-result.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { createResults } from "../../../../shared/results/store.ts";
 import { useInjecting } from "../../../fixtures/injecting.ts";
@@ -68,6 +69,7 @@ test("when the time is up, the answer is the one of an endpoint that does not wa
 
 test("a long job's result is the answer, if the runner delivers it while the sender waits", async () => {
   const results = createResults(webhooks.redis.partition);
+  const deliverResult = createDeliverResult(webhooks.redis.partition);
   const text = { kind: "answer", status: 200, contentType: "text/plain", at: 1, by: "delivery" } as const;
   const told: string[] = [];
   const run: Inject = async ({ call }) => {
@@ -78,7 +80,7 @@ test("a long job's result is the answer, if the runner delivers it while the sen
   const delivered = eventually("the runner has it", async () => {
     const [id = ""] = told;
     return (await results.state(id)) === "INJECTED";
-  }).then(() => results.deliver(told[0] ?? "", { ...text, body: Buffer.from("done") }));
+  }).then(() => deliverResult(told[0] ?? "", { ...text, body: Buffer.from("done") }));
   const answer = await deliver(gateway, NAMED.path);
   expect(await delivered).toBe("stored");
   expect([answer.status, answer.text]).toEqual([200, "done"]);

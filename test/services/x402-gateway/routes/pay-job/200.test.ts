@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { createDeliverResult } from "../../../../../shared/calls/deliver-result.ts";
 import { eventually } from "../../../../../shared/dev/wait.ts";
 import { createResults } from "../../../../../shared/results/store.ts";
 import { JOB_PATH, PUBLIC_URL, useX402 } from "../../../../fixtures/x402.ts";
@@ -37,6 +38,7 @@ describe("a client that prefers to wait gets from the request that pays", () => 
   test("the result of a long job that its runner delivers meanwhile", async () => {
     const x402 = await fixture.gateway();
     const results = createResults(fixture.redis.partition);
+    const deliver = createDeliverResult(fixture.redis.partition);
     const ids: string[] = [];
     await waits.inject(async ({ call }) => {
       ids.push(call.id);
@@ -46,7 +48,7 @@ describe("a client that prefers to wait gets from the request that pays", () => 
     const answer = x402.post({ ...headers, ...WAIT });
     await eventually("the runner has it", async () => (await results.state(ids[0] ?? "")) === "INJECTED");
     expect(x402.gateway.waiting()).toBe(1);
-    await results.deliver(ids[0] ?? "", delivered("at last"));
+    await deliver(ids[0] ?? "", delivered("at last"));
     expect([(await answer).status, (await answer).text]).toEqual([200, "at last"]);
   });
 });

@@ -1,7 +1,7 @@
 import { decodePaymentResponseHeader } from "@x402/core/http";
 import type { Inject } from "../../../../../services/producer/producer.ts";
+import { createDeliverResult } from "../../../../../shared/calls/deliver-result.ts";
 import { eventually } from "../../../../../shared/dev/wait.ts";
-import { createResults } from "../../../../../shared/results/store.ts";
 import { useInjecting } from "../../../../fixtures/injecting.ts";
 import type { TestX402, X402Fixture } from "../../../../fixtures/x402.ts";
 import { paymentIn } from "../../../../support/books.ts";
@@ -39,8 +39,8 @@ export function usePreferWait(fixture: X402Fixture) {
 
     /** The calls that wait come to this, without a producer. */
     async endAll(x402: TestX402, body = "done"): Promise<void> {
-      const results = createResults(fixture.redis.partition);
-      for (const { id } of await x402.waiting()) await results.deliver(id, delivered(body));
+      const deliver = createDeliverResult(fixture.redis.partition);
+      for (const { id } of await x402.waiting()) await deliver(id, delivered(body));
     },
   };
 }

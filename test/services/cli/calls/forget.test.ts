@@ -1,0 +1,87 @@
+import { expect, test } from "vitest";
+import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
+import { jsonLines, problemOf, usePostern } from "../../../fixtures/postern.ts";
+import { runHere } from "../run-here.ts";
+
+const fixture = useFailedCalls();
+const postern = usePostern(() => ({ postern: { redis: { url: fixture.redis.url } } }));
+
+const WHY = ["--reason", "asked by its sender"];
+const run = (...args: string[]) => runHere([...args, "--config-dir", postern.configDir]);
+const forget = (id: string, ...args: string[]) => run("calls", "forget", id, ...WHY, ...args);
+
+test("postern calls forget ends a failed call for good, and says so", async () => {
+  const [id = ""] = await fixture.fail([{}]);
+  const forgotten = await postern.run(["calls", "forget", id, ...WHY, "--yes"]);
+  expect(forgotten).toMatchObject({ code: 0, stdout: `${id} is forgotten\n`, stderr: "" });
+  expect(await fixture.calls.count({})).toBe(0);
+  expect(await fixture.records.state(id)).toBe("DISCARDED");
+  expect(await fixture.audited()).toMatchObject([
+    { action: "forget", call_id: id, by: expect.stringMatching(/.@./), reason: "asked by its sender" },
+  ]);
+  const again = await forget(id, "--yes");
+  expect(again).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/was forgotten before, at 20.+Z\n$/),
+  });
+});
+
+test("postern calls forget --json tells in one object whether it was forgotten now", async () => {
+  const [id = ""] = await fixture.fail([{}]);
+  const [now] = jsonLines(await forget(id, "--yes", "--json"));
+  expect(now).toEqual({ call_id: id, changed: true, forgotten_before: null });
+  const [again] = jsonLines(await forget(id, "--yes", "--json"));
+  expect(again).toMatchObject({ changed: false, forgotten_before: expect.stringMatching(/Z$/) });
+});
+
+test("postern calls forget wants a reason and somebody's yes", async () => {
+  const [id = ""] = await fixture.fail([{}]);
+  expect(await run("calls", "forget", id, "--yes")).toMatchObject({ code: 2 });
+  expect(await run("calls", "forget", id, "--yes", "--reason", " ")).toMatchObject({ code: 2 });
+  expect(await forget(id)).toMatchObject({ code: 2 });
+  const asked: string[] = [];
+  const answering = (answer: string) =>
+    runHere(
+      ["calls", "forget", id, ...WHY, "--config-dir", postern.configDir],
+      {},
+      {
+        canAsk: true,
+        async ask(question) {
+          asked.push(question);
+          return answer;
+        },
+      },
+    );
+  expect(await answering("no")).toMatchObject({ code: 1, stdout: "nothing was changed\n" });
+  expect(await fixture.calls.count({})).toBe(1);
+  expect(await answering("y")).toMatchObject({ code: 0 });
+  expect(await fixture.calls.count({})).toBe(0);
+  expect(asked[0]).toBe(`Delete body, metadata, result and attempts of ${id} for good? [y/N] `);
+});
+
+test("a call that waits, and one that nobody knows, are told by their codes", async () => {
+  const waits = await fixture.add();
+  expect(problemOf(await forget(waits, "--yes", "--json"))).toMatchObject({
+    code: "call.in_hand",
+    detail: expect.stringContaining("it is waiting in its queue"),
+  });
+  expect(problemOf(await forget(`c_${"0".repeat(32)}`, "--yes", "--json"))["code"]).toBe("call.unknown");
+});
+
+test("a call that was forgotten is neither shown nor replayed nor discarded: call.forgotten", async () => {
+  const [id = "", other = ""] = await fixture.fail([{}, {}]);
+  await forget(id, "--yes");
+  for (const words of [
+    ["failed", "show", id],
+    ["failed", "replay", id],
+    ["failed", "discard", id, "--yes", ...WHY],
+  ]) {
+    const ran = await run(...words, "--json");
+    expect([ran.code, problemOf(ran)["code"]]).toEqual([1, "call.forgotten"]);
+    expect(problemOf(ran)["detail"]).toContain(`${id} was forgotten at`);
+  }
+  expect(await fixture.records.state(id)).toBe("DISCARDED");
+  const both = await run("failed", "replay", id, other, "--json");
+  expect([both.code, problemOf(both)["code"]]).toEqual([1, "command.failed"]);
+  expect(jsonLines(both)[0]).toMatchObject({ done: 1, missing: [expect.stringContaining("was forgotten")] });
+});
