@@ -106,6 +106,8 @@ const everyEndpoint = (env: Env) => ({
   rate_limit_per_address: rateLimit.optional(),
   keep_rejected_bodies: z.boolean().default(false),
   keep_result: z.boolean().default(false),
+  respond: z.enum(["accepted", "result"]).default("accepted"),
+  wait_secs: z.number().gt(0).max(3600).optional(),
   callback_url: callbackUrl.optional(),
   callback_hosts: callbackHosts.optional(),
 });

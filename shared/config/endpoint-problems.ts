@@ -29,10 +29,13 @@ function jobProblems({ job_id, route_by }: EndpointFields): Problem[] {
   return [problem("route_by", "chooses the job, so job_id must not be there")];
 }
 
-function answerProblems({ answer: { status, body } }: EndpointFields): Problem[] {
-  return status === 204 && body !== undefined
-    ? [problem(["answer", "body"], "is not sent with status 204")]
-    : [];
+function answerProblems({ answer: { status, body }, respond, wait_secs }: EndpointFields): Problem[] {
+  const problems: Problem[] = [];
+  if (status === 204 && body !== undefined)
+    problems.push(problem(["answer", "body"], "is not sent with status 204"));
+  if (wait_secs !== undefined && respond !== "result")
+    problems.push(problem("wait_secs", 'is not used: only with respond = "result" the sender waits'));
+  return problems;
 }
 
 function callbackProblems({ callback_url, callback_hosts }: EndpointFields): Problem[] {

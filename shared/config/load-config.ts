@@ -4,6 +4,7 @@ import {
   largestBodies,
   tokenlessResults,
   unsentCallbacks,
+  waitProblems,
 } from "./between-files.ts";
 import { unsignedCallbacks } from "./callbacks-toml.ts";
 import { type ConfigDir, openConfigDir } from "./config-dir.ts";
@@ -80,6 +81,7 @@ function readWebhooks(
   if (webhooks !== undefined) files.report("webhooks.toml", unsentCallbacks(postern, webhooks));
   if (webhooks !== undefined && readsTokens)
     files.report("webhooks.toml", tokenlessResults(postern, webhooks));
+  if (webhooks !== undefined) files.report("webhooks.toml", waitProblems(postern, webhooks));
   return {
     postern,
     webhooks,

@@ -52,13 +52,17 @@ export type GatewayOptions = CommonOptions & {
   mountPath?: string;
 };
 
-/** Who may ask for what the runner answered. */
+/** Who may ask for what the runner answered, or wait for it. */
 export type ResultOptions = {
   /**
    * Makes the tokens by which results are asked for: the same at every gateway, or `env:NAME` or `file:/path`. Of several the first makes
    * tokens, and each is good. A webhooks gateway needs it if an endpoint has `keepResult`.
    */
   secret?: string | readonly string[];
+  /** Seconds that a client may wait for a result, whatever it prefers. 30 by default; with 0 nobody waits. */
+  waitSecsMax?: number;
+  /** Clients that may wait at a time, and at most half of `http.connections`. 10,000 by default. */
+  waitersMax?: number;
 };
 
 export type HttpOptions = {

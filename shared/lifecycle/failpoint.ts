@@ -29,6 +29,8 @@ export const FAILPOINTS = [
   "runner.after_answer",
   "runner.after_stored",
   "runner.after_delivered",
+  "wait.begun",
+  "wait.before_answer",
   "delivery.before_stored",
   "delivery.after_stored",
   "operator.before_forgotten",

@@ -27,7 +27,8 @@ const ENDPOINT_KEYS: Readonly<Record<KeysOf<EndpointToml> | "idempotency_header"
   ...{ delivery_id: true, idempotency_header: true, idempotency_window_secs: true, event_type: true },
   ...{ forward_headers: true, forward_query: true, body_limit_bytes: true, encoded_bodies: true },
   ...{ answer: true, allow_ips: true, rate_limit: true, rate_limit_per_address: true },
-  ...{ keep_rejected_bodies: true, keep_result: true, callback_url: true, callback_hosts: true },
+  ...{ keep_rejected_bodies: true, keep_result: true, respond: true, wait_secs: true },
+  ...{ callback_url: true, callback_hosts: true },
 };
 const CALLBACKS_KEYS: Readonly<Record<keyof CallbacksToml, true>> = {
   ...{ secret: true, allow_cidrs: true, timeout_ms: true, concurrency: true, attempts: true },
