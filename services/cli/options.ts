@@ -86,9 +86,14 @@ export function jobKeys(): Argument {
 
 function collectJobKey(text: string, before: string[] = []): string[] {
   const isOfCallbacks = text === CALLBACKS_GATE || isReceiver(receiverOfGate(text));
-  const why = isOfCallbacks ? undefined : whyNoJobKey(text);
+  const job = isOfCallbacks ? text : parseJobKey(text);
+  return before.includes(job) ? before : [...before, job];
+}
+
+export function parseJobKey(text: string): string {
+  const why = whyNoJobKey(text);
   if (why !== undefined) throw new InvalidArgumentError(`it ${why}`);
-  return before.includes(text) ? before : [...before, text];
+  return text;
 }
 
 /** As queues name it: a host, and its port if it is not that of the scheme. */
@@ -131,6 +136,12 @@ export function parseUrl(text: string): URL {
 export function parseAddress(text: string): string {
   if (isAddress(text)) return text.toLowerCase();
   throw new InvalidArgumentError("an address is 0x and 40 hex digits");
+}
+
+/** Returns the hash in lower case. */
+export function parseTransaction(text: string): string {
+  if (/^0x[0-9a-fA-F]{64}$/.test(text)) return text.toLowerCase();
+  throw new InvalidArgumentError("a transaction is 0x and 64 hex digits");
 }
 
 function parseTime(text: string): number {
