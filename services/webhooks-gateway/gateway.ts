@@ -27,7 +27,6 @@ import { createEnqueue } from "../../shared/queue/enqueue.ts";
 import { extraMs } from "../../shared/redis/large.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { createRecordRejected } from "../../shared/rejected/record.ts";
-import { createResults } from "../../shared/results/store.ts";
 import type { ResultTokens } from "../../shared/results/token.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { createMakeCall } from "./call.ts";
@@ -121,6 +120,10 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
     bodies,
     resultWrites,
     clientAddressOf: addressOf,
+    results,
+    streams,
+    drain,
+    stop,
     close,
   } = openIngress("webhook", partition, options);
   const accept = createAccept({ enqueue: createEnqueue(partition, largePartition), beginWrite });
@@ -141,10 +144,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   const refuse = createRefuse({ limits, record, log, overLimit, unlogged });
   const receive = createReceive({ admission, bodies, accept, refuse, addressOf, clock, log });
   const notFound = createOnUnknownPath({ paths: endpoints.keys(), record, addressOf, log });
-  const answerCalls = createAnswerCalls({
-    results: createResults(partition),
-    proves: createProvesByToken(tokens),
-  });
+  const answerCalls = createAnswerCalls({ results, streams, proves: createProvesByToken(tokens), addressOf });
   return {
     handler: createHandler({ endpoints, receive, answerCalls, admission, notFound }),
     readiness: () => admission.readiness(),
@@ -152,8 +152,9 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
     pressure,
     bodyBytes: bodies.bytes,
     resultWrites,
-    drain: () => admission.drain(),
-    stop: () => admission.stop(),
+    streaming: streams.count,
+    drain,
+    stop,
     close() {
       overLimit.flush();
       unlogged.flush();

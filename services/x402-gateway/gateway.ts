@@ -28,7 +28,6 @@ import { openReports } from "../../shared/processes/report.ts";
 import { openRegistry } from "../../shared/queue/registry.ts";
 import { extraMs } from "../../shared/redis/large.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
-import { createResults } from "../../shared/results/store.ts";
 import { createResultTokens } from "../../shared/results/token.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { createLogTokenKinds, createRequestedJob, toCatalog } from "./catalog.ts";
@@ -68,6 +67,7 @@ import {
 } from "./routes/pay-job.ts";
 import { toPriceAnswer } from "./routes/price.ts";
 import { toSchemaAnswer } from "./routes/schema.ts";
+import { createWatchCall } from "./routes/watch-call.ts";
 import { CORS_HEADERS, createHandler, createRefuse } from "./server.ts";
 import { toSharedChecks } from "./shared-checks.ts";
 import { createSignIn } from "./sign-in/sign-in.ts";
@@ -192,7 +192,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   const authorizeCaller = createCallerPolicy({ metadataPrefix, clock, isPermittedCaller });
 
   // Who may have the result of a call.
-  const results = createResults(partition);
+  const { results, streams } = ingress;
   const tokens = createResultTokens(toTokenSecrets(options));
   const provesByToken = createProvesByToken(tokens);
   const signIn = createSignIn(x402, { journal, chainOf: chains.of, partition, partyOf, clock });
@@ -300,6 +300,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     schemaOf: (ids) => toSchemaAnswer(catalog.sold(ids)),
     callStatusOf: createCallStatus({ journal, results, proves }),
     answerResult: createCallResult({ results, provesByToken, signIn }),
+    watchCall: createWatchCall({ journal, streams, proves, partyOf }),
     refuse: createRefuse({ challenge, requestedJob, statusUrlOf, clock, refusals }),
     readiness,
     isEnding: () => admission.ending,
@@ -344,8 +345,9 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     pressure,
     bodyBytes: bodies.bytes,
     resultWrites: ingress.resultWrites,
-    drain: () => admission.drain(),
-    stop: () => admission.stop(),
+    streaming: streams.count,
+    drain: ingress.drain,
+    stop: ingress.stop,
     rates: rates.observed,
     async close() {
       challenge.flush();

@@ -5,7 +5,7 @@ import { type Env, secretValues } from "./secrets.ts";
 
 const MIB = 1024 * 1024;
 
-/** `[results]` of postern.toml: what is kept of what runners answer, and who may ask for it (shared/results). */
+/** `[results]` of postern.toml: what is kept of what runners answer, who may ask for it, and who may watch (shared/results). */
 export const results = (env: Env) =>
   z
     .strictObject({
@@ -22,6 +22,8 @@ export const results = (env: Env) =>
         .default(MIB / 4),
       bytes_max: positive.default(256 * MIB),
       deliveries: z.boolean().default(false),
+      streams_max: z.int().min(0).max(1_000_000).default(1000),
+      streams_per_call_max: positive.default(16),
       secret: secretValues(env).optional(),
     })
     .refine(({ result_bytes_max, bytes_max }) => result_bytes_max <= bytes_max, {
@@ -32,8 +34,16 @@ export const results = (env: Env) =>
 type WithResults = { results: z.output<ReturnType<typeof results>> };
 
 /** Whose HMAC proves the right to a result (shared/results/token.ts). */
-export function toResultSecrets({ results: { secret = [] } }: WithResults): readonly Secret[] {
+function toResultSecrets({ results: { secret = [] } }: WithResults): readonly Secret[] {
   return secret;
+}
+
+/** Who may ask for results, and watch calls (shared/gateway/ingress.ts). */
+export function toAskOptions(postern: WithResults & { http: { connections: number } }) {
+  const { streams_max, streams_per_call_max: perCallMax } = postern.results;
+  // Each is a connection, and the others are for requests: no payment waits for one.
+  const streamsMax = Math.min(streams_max, Math.floor(postern.http.connections / 4));
+  return { secrets: toResultSecrets(postern), streams: { streamsMax, perCallMax } };
 }
 
 /** How results are kept (shared/results/keep-result.ts). */

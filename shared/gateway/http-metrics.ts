@@ -8,7 +8,13 @@ export function createHttpMeters(metrics: Metrics): Record<string, Meter> {
     "postern_http_connections_closed_total",
     "Connections closed at their limit, for new ones",
   );
+  const refused = metrics.counter(
+    "postern_streams_refused_total",
+    "Streams that would have watched a call, by the limit that was reached",
+    ["limit"],
+  );
   return {
+    "stream.over_limit": ({ limit, times }) => refused.inc({ limit: String(limit) }, Number(times)),
     "http.bodies_cut": ({ times }) => cut.inc(Number(times)),
     "http.connections_closed": ({ times }) => closed.inc(Number(times)),
   };
@@ -17,11 +23,17 @@ export function createHttpMeters(metrics: Metrics): Record<string, Meter> {
 /** Gauges of what a gateway's HTTP takes now. */
 export function registerHttp(
   metrics: Metrics,
-  { bodyBytes, connections }: { bodyBytes: () => number; connections: () => number },
+  {
+    bodyBytes,
+    connections,
+    streaming,
+  }: Readonly<Record<"bodyBytes" | "connections" | "streaming", () => number>>,
 ): void {
   const bytes = metrics.gauge("postern_http_body_bytes", "What the bodies in flight take of their budget");
   const open = metrics.gauge("postern_http_connections", "Open connections of the public address");
+  const streams = metrics.gauge("postern_streams", "Streams that watch calls");
   metrics.beforeScrape(() => {
+    streams.set(streaming());
     bytes.set(bodyBytes());
     open.set(connections());
   });

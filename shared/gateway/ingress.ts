@@ -1,6 +1,6 @@
 import type { RequestListener } from "node:http";
 import { type PosternToml, toHttpOptions, toLimits } from "../config/postern-toml.ts";
-import { toResultSecrets } from "../config/results-toml.ts";
+import { toAskOptions } from "../config/results-toml.ts";
 import type { Secret } from "../crypto/secret.ts";
 import { createBodyBudget } from "../http/body-budget.ts";
 import { createClientAddressOf, type ForwardedHeader } from "../http/client-address.ts";
@@ -15,9 +15,12 @@ import { createClaimLayout } from "../redis/layout.ts";
 import type { Partition } from "../redis/partition.ts";
 import { createBeginWrite } from "../redis/retry-write.ts";
 import type { DurabilityMode } from "../redis/server-state.ts";
+import { createChanges } from "../results/changes.ts";
+import { createResults } from "../results/store.ts";
 import { type Clock, systemClock } from "../time/clock.ts";
 import { Admission } from "./admission.ts";
 import { Backpressure, type Limits, type Pressure } from "./backpressure.ts";
+import { createCallStreams, type StreamLimits } from "./call-streams.ts";
 import type { ResultWrites } from "./deliveries.ts";
 import { watchHistory } from "./history.ts";
 import { watchResults } from "./results-room.ts";
@@ -38,10 +41,11 @@ export type IngressOptions = {
   results?: AskOptions;
 };
 
-/** Who may ask for results. */
+/** Who may ask for results, and watch calls: `[results]`. */
 export type AskOptions = {
-  /** Of `[results]`. Their HMACs are the tokens; none by default. */
+  /** Their HMACs are the tokens; none by default. */
   secrets?: readonly Secret[];
+  streams?: StreamLimits;
 };
 
 export type HttpOptions = {
@@ -61,7 +65,7 @@ export function toIngressOptions(postern: PosternToml) {
     limits: toLimits(postern),
     enqueueTimeoutMs: postern.limits.enqueue_timeout_ms,
     http: toHttpOptions(postern),
-    results: { secrets: toResultSecrets(postern) },
+    results: toAskOptions(postern),
   };
 }
 
@@ -78,9 +82,11 @@ export type Gateway = {
   pressure(): Pressure | undefined;
   /** What the bodies in flight take of their budget. */
   bodyBytes(): number;
+  /** How many streams watch calls. */
+  streaming(): number;
   /** For what runners deliver, which only the gateway's process takes. */
   resultWrites: ResultWrites;
-  /** From now on it is not ready, and every answer ends its connection; requests are still taken. */
+  /** From now on it is not ready, every answer ends its connection, and nobody watches a call; requests are still taken. */
   drain(): void;
   /** From now on it refuses requests with `service.draining`; those under way are finished. */
   stop(): void;
@@ -105,10 +111,16 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
   const clientAddressOf = createClientAddressOf(http);
   const bodies = createBodyBudget({ bytesMax: http.bodyBudgetBytes, addressOf: clientAddressOf, log });
   const beginWrite = createBeginWrite({ small: durable, large, clock, deadlineMs: enqueueTimeoutMs });
+  const admission = new Admission(durable, backpressure);
+  const results = createResults(partition);
+  const changes = createChanges(partition);
+  const streams = createCallStreams({ results, changes, limits: options.results?.streams, clock, log });
   return {
     clientAddressOf,
     bodies,
-    admission: new Admission(durable, backpressure),
+    admission,
+    results,
+    streams,
     /** The keys over the connection for large writes. */
     largePartition: large.partition,
     beginWrite,
@@ -116,8 +128,19 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
     firstCheck: durable.firstCheck,
     isUsable: () => durable.isUsable,
     pressure: () => backpressure.seen(),
-    /** Ends the timers, and the connection for large writes. */
+    /** From now on it is not ready, and who watches a call comes again elsewhere. */
+    drain(): void {
+      admission.drain();
+      streams.end();
+    },
+    /** From now on it takes no requests. */
+    stop(): void {
+      admission.stop();
+      streams.end();
+    },
+    /** Ends the timers, and the connections beside the host's. */
     close(): void {
+      changes.close();
       bodies.flush();
       backpressure.stop();
       for (const each of givingWay) each.stop();

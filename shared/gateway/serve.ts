@@ -51,7 +51,11 @@ export async function serveGateway(options: Options): Promise<{ fatal: Promise<v
     connectionsMax: postern.http.connections,
     log,
   });
-  registerHttp(metrics, { bodyBytes: gateway.bodyBytes, connections: server.connections });
+  registerHttp(metrics, {
+    bodyBytes: gateway.bodyBytes,
+    connections: server.connections,
+    streaming: gateway.streaming,
+  });
   shutdown.defer("http server", () => server.close(graceMs));
   shutdown.defer("drain", async () => {
     gateway.drain();

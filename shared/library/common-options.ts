@@ -51,13 +51,17 @@ export type GatewayOptions = CommonOptions & {
   mountPath?: string;
 };
 
-/** Who may ask for what the runner answered. */
+/** Who may ask for what the runner answered, and watch calls. */
 export type ResultOptions = {
   /**
    * Makes the tokens by which results are asked for: the same at every gateway, or `env:NAME` or `file:/path`. Of several the first makes
    * tokens, and each is good. A webhooks gateway needs it if an endpoint has `keepResult`.
    */
   secret?: string | readonly string[];
+  /** Streams that watch calls at a time, and at most a quarter of `http.connections`. 1000 by default; with 0 nobody may watch. */
+  streamsMax?: number;
+  /** How many of them watch one call. 16 by default. */
+  streamsPerCallMax?: number;
 };
 
 export type HttpOptions = {
