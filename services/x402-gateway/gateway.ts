@@ -11,6 +11,7 @@ import {
   type IngressOptions,
   openIngress,
   toIngressOptions,
+  WAIT_MS_MAX,
 } from "../../shared/gateway/ingress.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
@@ -42,6 +43,7 @@ import { createNarrowOffers } from "./payment/narrow-offers.ts";
 import { toOfferSettings } from "./payment/offer.ts";
 import { createReadOperatorQuote } from "./payment/operator-quote.ts";
 import { createFindKnown, createKnownOutcome } from "./payment/outcome.ts";
+import { createPayersResult } from "./payment/payers-result.ts";
 import {
   createClaimPayment,
   createConfirmSettlement,
@@ -152,6 +154,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   const maxTimeoutMs = x402.max_timeout_secs * 1000;
   const openMax = x402.open_payments_per_payer;
   const bodyBytesMax = x402.body_limit_bytes;
+  const { waitMsMax = WAIT_MS_MAX } = options.results ?? {};
   const offerSettings = toOfferSettings(x402);
   const statusUrlOf = (callId: string) => `${x402.public_url}/x402/calls/${callId}`;
 
@@ -160,6 +163,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   const log = tellFollowers(options.log, { partition, service: "x402", clock });
   const ingress = openIngress("x402", partition, options);
   const { largePartition, admission, beginWrite, firstCheck, isUsable, pressure, bodies, close } = ingress;
+  const { results, waits, streams } = ingress;
   const partyOf = (req: IncomingMessage) => addressKey(ingress.clientAddressOf(req));
   const journal = createPaymentJournal(partition, largePartition);
   const rates = createRates({ tokens: x402.accepted_tokens, partition, clock, log });
@@ -192,7 +196,6 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   const authorizeCaller = createCallerPolicy({ metadataPrefix, clock, isPermittedCaller });
 
   // Who may have the result of a call.
-  const { results, streams } = ingress;
   const tokens = createResultTokens(toTokenSecrets(options));
   const provesByToken = createProvesByToken(tokens);
   const signIn = createSignIn(x402, { journal, chainOf: chains.of, partition, partyOf, clock });
@@ -261,9 +264,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     settle,
     noteSpent: createNoteSpent({ spentElsewhere: createSpentElsewhere(partition), clock, log }),
     statusUrlOf,
-    accessOf: (callId) => ({ result_token: tokens.of(callId), result_url: `${statusUrlOf(callId)}/result` }),
-    // The call is paid for, and its 202 does not wait until a proof can be checked.
-    proves: (req, callId) => proves(req, callId).catch(() => false),
+    payersResult: createPayersResult({ tokens, proves, statusUrlOf, waits, waitMsMax, clock }),
     metadataPrefix,
     clock,
     log,
@@ -345,6 +346,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     pressure,
     bodyBytes: bodies.bytes,
     resultWrites: ingress.resultWrites,
+    waiting: waits.count,
     streaming: streams.count,
     drain: ingress.drain,
     stop: ingress.stop,

@@ -271,6 +271,8 @@ const EXPOSED = [
   "Retry-After",
   "Location",
   "Idempotent-Replayed",
+  "Preference-Applied",
+  "Content-Location",
 ];
 
 /** Any page may buy. */
@@ -280,8 +282,8 @@ export const CORS_HEADERS = corsHeaders(EXPOSED);
 const CORS_HEADER_MAP = new Map(Object.entries(CORS_HEADERS));
 
 /**
- * `Access-Control-Expose-Headers` is a response header, and yet `@x402/fetch` sends it with its requests. The last three mean nothing
- * here; libraries and proxies on a page's side add them.
+ * `Access-Control-Expose-Headers` is a response header, and yet `@x402/fetch` sends it with its requests. The last one means nothing here;
+ * libraries and proxies on a page's side add it.
  */
 const ALLOWED = [
   "Content-Type",
@@ -292,9 +294,9 @@ const ALLOWED = [
   "traceparent",
   "Idempotency-Key",
   "Authorization",
-  "X-Request-Id",
   "Prefer",
   "Last-Event-ID",
+  "X-Request-Id",
 ];
 
 /** The headers that a page may send. */

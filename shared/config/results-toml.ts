@@ -5,7 +5,7 @@ import { type Env, secretValues } from "./secrets.ts";
 
 const MIB = 1024 * 1024;
 
-/** `[results]` of postern.toml: what is kept of what runners answer, who may ask for it, and who may watch (shared/results). */
+/** `[results]` of postern.toml: what is kept of what runners answer, who may ask for it, wait for it, or watch (shared/results). */
 export const results = (env: Env) =>
   z
     .strictObject({
@@ -22,6 +22,8 @@ export const results = (env: Env) =>
         .default(MIB / 4),
       bytes_max: positive.default(256 * MIB),
       deliveries: z.boolean().default(false),
+      wait_secs_max: z.int().min(0).max(3600).default(30),
+      waiters_max: z.int().min(0).max(1_000_000).default(10_000),
       streams_max: z.int().min(0).max(1_000_000).default(1000),
       streams_per_call_max: positive.default(16),
       secret: secretValues(env).optional(),
@@ -38,12 +40,20 @@ function toResultSecrets({ results: { secret = [] } }: WithResults): readonly Se
   return secret;
 }
 
-/** Who may ask for results, and watch calls (shared/gateway/ingress.ts). */
+/** Who may ask for results, wait for them, or watch calls (shared/gateway/ingress.ts). */
 export function toAskOptions(postern: WithResults & { http: { connections: number } }) {
-  const { streams_max, streams_per_call_max: perCallMax } = postern.results;
-  // Each is a connection, and the others are for requests: no payment waits for one.
-  const streamsMax = Math.min(streams_max, Math.floor(postern.http.connections / 4));
-  return { secrets: toResultSecrets(postern), streams: { streamsMax, perCallMax } };
+  const { wait_secs_max, waiters_max, streams_max, streams_per_call_max } = postern.results;
+  const { connections } = postern.http;
+  // At least a quarter is for requests: no payment waits for a connection.
+  return {
+    secrets: toResultSecrets(postern),
+    waitMsMax: wait_secs_max * 1000,
+    waitersMax: Math.min(waiters_max, Math.floor(connections / 2)),
+    streams: {
+      streamsMax: Math.min(streams_max, Math.floor(connections / 4)),
+      perCallMax: streams_per_call_max,
+    },
+  };
 }
 
 /** How results are kept (shared/results/keep-result.ts). */

@@ -11,6 +11,7 @@ import { markProven } from "../http/proof.ts";
 import { createEventCounter } from "../log/event-counter.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Changes } from "../results/changes.ts";
+import { createLook } from "../results/look.ts";
 import type { CallStatus, Results } from "../results/store.ts";
 import type { Clock } from "../time/clock.ts";
 import { createTold } from "./call-events.ts";
@@ -238,34 +239,6 @@ function createWatching({ results, changes, clock }: Deps, { heartbeatMs, lifeMs
 
     endAll(): void {
       for (const stream of all()) stream.end("stopped", retrySoon());
-    },
-  };
-}
-
-/** Runs one look at a time, and one more if something has changed meanwhile; and again after so long if it has shown nothing. */
-function createLook(look: () => Promise<boolean>, againMs: number): { now: () => void; stop: () => void } {
-  let isLooking = false;
-  let isToLookAgain = false;
-  let isStopped = false;
-  let again: NodeJS.Timeout | undefined;
-
-  async function run(): Promise<void> {
-    isToLookAgain = isLooking;
-    if (isLooking || isStopped) return;
-    clearTimeout(again);
-    isLooking = true;
-    const isDone = await look();
-    isLooking = false;
-    if (isStopped) return;
-    if (!isDone) again = setTimeout(() => void run(), againMs);
-    else if (isToLookAgain) await run();
-  }
-
-  return {
-    now: () => void run(),
-    stop() {
-      isStopped = true;
-      clearTimeout(again);
     },
   };
 }

@@ -19,6 +19,7 @@ import { createChanges } from "../results/changes.ts";
 import { createResults } from "../results/store.ts";
 import { type Clock, systemClock } from "../time/clock.ts";
 import { Admission } from "./admission.ts";
+import { createAwaitResults } from "./await-result.ts";
 import { Backpressure, type Limits, type Pressure } from "./backpressure.ts";
 import { createCallStreams, type StreamLimits } from "./call-streams.ts";
 import type { ResultWrites } from "./deliveries.ts";
@@ -41,12 +42,20 @@ export type IngressOptions = {
   results?: AskOptions;
 };
 
-/** Who may ask for results, and watch calls: `[results]`. */
+/** Who may ask for results, wait for them, or watch calls: `[results]`. */
 export type AskOptions = {
   /** Their HMACs are the tokens; none by default. */
   secrets?: readonly Secret[];
+  /** How long a client may wait at most; 30 s by default. */
+  waitMsMax?: number;
+  /** How many may wait at a time; 2048 by default. */
+  waitersMax?: number;
+  /** How many streams there may be; 1000, and 16 for each call, by default. */
   streams?: StreamLimits;
 };
+
+export const WAIT_MS_MAX = 30_000;
+const WAITERS_MAX = 2048;
 
 export type HttpOptions = {
   /** Addresses and CIDR ranges of the proxies that are believed whom they ask for; none by default. */
@@ -82,11 +91,13 @@ export type Gateway = {
   pressure(): Pressure | undefined;
   /** What the bodies in flight take of their budget. */
   bodyBytes(): number;
+  /** How many clients wait for a result. */
+  waiting(): number;
   /** How many streams watch calls. */
   streaming(): number;
   /** For what runners deliver, which only the gateway's process takes. */
   resultWrites: ResultWrites;
-  /** From now on it is not ready, every answer ends its connection, and nobody watches a call; requests are still taken. */
+  /** From now on it is not ready, every answer ends its connection, and nobody waits for a result or watches a call; requests are still taken. */
   drain(): void;
   /** From now on it refuses requests with `service.draining`; those under way are finished. */
   stop(): void;
@@ -114,12 +125,15 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
   const admission = new Admission(durable, backpressure);
   const results = createResults(partition);
   const changes = createChanges(partition);
+  const { waitersMax = WAITERS_MAX } = options.results ?? {};
+  const waits = createAwaitResults({ results, changes, waitersMax, clock, log });
   const streams = createCallStreams({ results, changes, limits: options.results?.streams, clock, log });
   return {
     clientAddressOf,
     bodies,
     admission,
     results,
+    waits,
     streams,
     /** The keys over the connection for large writes. */
     largePartition: large.partition,
@@ -128,14 +142,16 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
     firstCheck: durable.firstCheck,
     isUsable: () => durable.isUsable,
     pressure: () => backpressure.seen(),
-    /** From now on it is not ready, and who watches a call comes again elsewhere. */
+    /** From now on it is not ready, and who waits for a result is answered, or watches a call has to come again. */
     drain(): void {
       admission.drain();
+      waits.end();
       streams.end();
     },
     /** From now on it takes no requests. */
     stop(): void {
       admission.stop();
+      waits.end();
       streams.end();
     },
     /** Ends the timers, and the connections beside the host's. */

@@ -54,6 +54,7 @@ export async function serveGateway(options: Options): Promise<{ fatal: Promise<v
   registerHttp(metrics, {
     bodyBytes: gateway.bodyBytes,
     connections: server.connections,
+    waiting: gateway.waiting,
     streaming: gateway.streaming,
   });
   shutdown.defer("http server", () => server.close(graceMs));

@@ -1,6 +1,11 @@
 import { request, type ServerResponse } from "node:http";
 import { EventSource } from "undici";
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import {
+  createDeliverResult,
+  type DeliverResult,
+  type Delivery,
+} from "../../../shared/calls/deliver-result.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { AppError, toAppError } from "../../../shared/errors/app-error.ts";
 import { type CallStreams, createCallStreams } from "../../../shared/gateway/call-streams.ts";
@@ -8,7 +13,7 @@ import { type Listening, listen } from "../../../shared/http/listen.ts";
 import { sendProblem } from "../../../shared/http/problem.ts";
 import { createCallRecords } from "../../../shared/queue/call-record.ts";
 import { type Changes, createChanges } from "../../../shared/results/changes.ts";
-import { createResults, type Delivery, type Results } from "../../../shared/results/store.ts";
+import { createResults, type Results } from "../../../shared/results/store.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { aCall } from "../../fixtures/producer.ts";
@@ -27,6 +32,7 @@ const ANSWER: Delivery = {
 };
 
 let results: Results;
+let deliver: DeliverResult;
 let changes: Changes;
 let log: RecordingLog;
 let server: Listening;
@@ -36,6 +42,7 @@ let answers: ServerResponse[];
 
 beforeAll(() => {
   results = createResults(redis.partition);
+  deliver = createDeliverResult(redis.partition);
 });
 beforeEach(async () => {
   await redis.client.flushdb();
@@ -127,7 +134,7 @@ describe("a stream tells who has proven a right to the call", () => {
       event: "progress",
       data: { call_id: id, progress: { step: 1, steps: 3 }, progress_at: 7 },
     });
-    await results.deliver(id, ANSWER);
+    await deliver(id, ANSWER);
     await stream.ended;
     expect(lastOf(stream)).toMatchObject({ event: "end", data: { state: "injected", result: "kept" } });
     expect(streams.count()).toBe(0);
@@ -224,7 +231,7 @@ describe("a client that comes again with the id of the last event it has seen", 
       { event: "progress", data: { progress: { step: 2 } } },
     ]);
     same.close();
-    await results.deliver(id, ANSWER);
+    await deliver(id, ANSWER);
     const late = await open(id, "?proven", lastEventId);
     await late.ended;
     expect(kindsOf(late)).toEqual(["end"]);
@@ -277,7 +284,7 @@ test("an EventSource comes again by itself after a break, misses nothing, and st
   await serveAt(address);
   await eventually("the progress that it has missed", () => seen.length === 2, 10_000);
   expect(seen[1]).toContain('"progress":{"step":2,"steps":3}');
-  await results.deliver(id, ANSWER);
+  await deliver(id, ANSWER);
   await eventually("the end", () => seen.length === 3);
   expect(seen[2]).toContain('"result":"kept"');
   await eventually("it has stopped", () => source.readyState === source.CLOSED, 10_000);
@@ -441,7 +448,7 @@ describe("a stream is kept and let go:", () => {
     for (; answers[0]?.writableNeedDrain !== true; told++)
       await tellProgress(id, told + 1, { padding: "p".repeat(3500) });
     for (let more = 0; more < 10; more++) await tellProgress(id, ++told, { padding: "p".repeat(3500) });
-    await results.deliver(id, ANSWER);
+    await deliver(id, ANSWER);
     stream.resume();
     await stream.ended;
     expect(lastOf(stream)).toMatchObject({ event: "end" });

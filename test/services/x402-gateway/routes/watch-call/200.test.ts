@@ -1,5 +1,6 @@
 import { EventSource } from "undici";
 import { expect, test } from "vitest";
+import { createDeliverResult } from "../../../../../shared/calls/deliver-result.ts";
 import { Secret } from "../../../../../shared/crypto/secret.ts";
 import { eventually } from "../../../../../shared/dev/wait.ts";
 import { createResults } from "../../../../../shared/results/store.ts";
@@ -40,7 +41,11 @@ test("an EventSource with the token of the 202 follows a long job: its states, i
   await results.tellProgress(bought.id, { at: 5, json: '{"step":1,"steps":2}' });
   await eventually("its progress is told", () => seen.length === 3);
   const told = { status: 200, contentType: "text/plain", at: 6, by: "delivery" } as const;
-  await results.deliver(bought.id, { ...told, kind: "answer", body: Buffer.from("done") });
+  await createDeliverResult(fixture.redis.partition)(bought.id, {
+    ...told,
+    kind: "answer",
+    body: Buffer.from("done"),
+  });
   await eventually("it has ended", () => seen.length === 4);
   source.close();
   expect(seen).toMatchObject([
