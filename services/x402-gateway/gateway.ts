@@ -12,6 +12,7 @@ import {
   openIngress,
   toIngressOptions,
 } from "../../shared/gateway/ingress.ts";
+import { createReadCallback } from "../../shared/gateway/read-callback.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
 import { addressKey } from "../../shared/ip/address.ts";
@@ -31,7 +32,7 @@ import { partitionOf } from "../../shared/redis/partition.ts";
 import { createResults } from "../../shared/results/store.ts";
 import { createResultTokens } from "../../shared/results/token.ts";
 import { systemClock } from "../../shared/time/clock.ts";
-import { createLogTokenKinds, createRequestedJob, toCatalog } from "./catalog.ts";
+import { createCallbackFor, createLogTokenKinds, createRequestedJob, toCatalog } from "./catalog.ts";
 import { createChains } from "./chains.ts";
 import type { Authorize } from "./facilitator/authorize.ts";
 import { createFacilitators, createVerifyPayment } from "./facilitator/pool.ts";
@@ -184,7 +185,9 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     metadataPrefix,
     clock,
   });
-  const requestedJob = createRequestedJob(catalog, readOperatorQuote);
+  const hosts = x402.callback_hosts ?? [];
+  const callbackFor = createCallbackFor(createReadCallback({ metadataPrefix, hosts }));
+  const requestedJob = createRequestedJob(catalog, readOperatorQuote, callbackFor);
   const isPermittedCaller = createIsPermittedCaller({
     ethCallAt: (rpcUrl) => createEthCall({ rpcUrl, timeoutMs: CALLER_CHECK_TIMEOUT_MS }),
     clock,
@@ -212,6 +215,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     const { ofSigners } = allowances;
     return createCheckPayment({
       requestedJob,
+      callbackFor,
       admission,
       askSigner: createAskSigner({ chainOf: chains.of, ofSigners, clock }),
       assertFits,
