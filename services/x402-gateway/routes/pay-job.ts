@@ -12,7 +12,7 @@ import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
 import { type Clock, settled } from "../../../shared/time/clock.ts";
-import type { Catalog, Job, RequestedJob } from "../catalog.ts";
+import type { CallbackFor, Catalog, Job, RequestedJob } from "../catalog.ts";
 import type { Since, SinceOf } from "../chains.ts";
 import { AlreadySpent, type NoteSpent } from "../payment/already-spent.ts";
 import type { AskSigner, ContractSigned } from "../payment/contract-signer.ts";
@@ -103,7 +103,11 @@ export function createPayJob(deps: PayJobDeps) {
     { lease }: PaidRequest,
     admitted: Admitted,
   ): Promise<Known | Paid> {
-    const payment = toNewPayment(req, admitted, metadataPrefix, clock());
+    const payment = toNewPayment(req, admitted, {
+      metadataPrefix,
+      accessOf: payersResult.accessOf,
+      now: clock(),
+    });
     const { id } = payment.call;
     const claiming = claim(payment);
     claims.set(id, claiming);
@@ -235,6 +239,7 @@ export function createReadPaidRequest({ catalog, admission, bodies, partyOf }: R
 
 type CheckDeps = {
   requestedJob: RequestedJob;
+  callbackFor: CallbackFor;
   admission: Admission;
   askSigner: AskSigner;
   assertFits: AssertFits;
@@ -264,7 +269,8 @@ export type CheckPayment = ReturnType<typeof createCheckPayment>;
  * before the body is read and before anybody but the token's node is asked.
  */
 export function createCheckPayment(deps: CheckDeps) {
-  const { requestedJob, admission, askSigner, assertFits, authorizeCaller, verify, sinceOf } = deps;
+  const { requestedJob, callbackFor, admission, askSigner, assertFits, authorizeCaller, verify, sinceOf } =
+    deps;
   const { offerSettings, bodyBytesMax, manner, clock } = deps;
 
   /** If the chain says meanwhile that the payment is used up, it does not matter what the facilitator says of it. */
@@ -316,7 +322,8 @@ export function createCheckPayment(deps: CheckDeps) {
       assertWindow(decoded, offerSettings, clock());
       failpoint("x402.after_verify");
       const signer = contractSigned === undefined ? "key" : "contract";
-      const found = { signed, signer, job, offer, body, caller, request, since: unused } as const;
+      const callback = callbackFor(req, job);
+      const found = { signed, signer, job, offer, body, caller, callback, request, since: unused } as const;
       return { kind: "admitted", ...found, verified: together(verified, contractSigned) };
     });
   };
