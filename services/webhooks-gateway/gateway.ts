@@ -14,6 +14,7 @@ import {
 } from "../../shared/gateway/ingress.ts";
 import { createTakeSecret, type TakeSecret } from "../../shared/gateway/opened-endpoints.ts";
 import { createRateLimits, type RateLimits } from "../../shared/gateway/rate-limit.ts";
+import { createReadCallback } from "../../shared/gateway/read-callback.ts";
 import { rawPath } from "../../shared/http/headers.ts";
 import { bareApp, onlyGet, probes, serve } from "../../shared/http/ops.ts";
 import { createAddressList } from "../../shared/ip/address-list.ts";
@@ -231,7 +232,12 @@ function toEndpoints(
     credential: createCredential(config, config.body_limit_bytes ?? webhooks.body_limit_bytes, clock),
     handshakes:
       config.handshakes.length === 0 ? undefined : createHandshakes(config, { admission, takeSecret }),
-    makeCall: createMakeCall(config, { serviceId, metadataPrefix, clock }),
+    makeCall: createMakeCall(config, {
+      ...{ serviceId, metadataPrefix, accessOf, clock },
+      readCallback: createReadCallback({
+        ...{ metadataPrefix, url: config.callback_url, hosts: config.callback_hosts ?? [] },
+      }),
+    }),
     takeToken: limits.ofEndpoint({
       path: config.path,
       rate: config.rate_limit,

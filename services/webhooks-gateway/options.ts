@@ -88,6 +88,10 @@ export type EndpointOptions = {
   answer?: AnswerOptions;
   /** Whether what the runner answers is kept, for whoever asks for it later. False by default. */
   keepResult?: boolean;
+  /** Who is told of the end of each call (docs/callbacks.md), by a producer that sends callbacks. */
+  callbackUrl?: string;
+  /** Or the hosts that a request may name itself, in the header `X-PLATFORM-CALLBACK`: `hooks.example.com`, or `*.example.com`. */
+  callbackHosts?: readonly string[];
   handshakes?: readonly HandshakeOptions[];
   /** The token that a sender has to know in its handshake, as `secret`. */
   verifyToken?: string;

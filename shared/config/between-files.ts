@@ -26,6 +26,18 @@ export function tokenlessResults({ results }: PosternToml, { endpoints }: Webhoo
   });
 }
 
+/** Calls with a callback need somebody who sends it. */
+export function unsentCallbacks({ callbacks }: PosternToml, { endpoints }: WebhooksToml): Problem[] {
+  if (callbacks !== undefined) return [];
+  return endpoints.flatMap((endpoint, index) =>
+    (["callback_url", "callback_hosts"] as const)
+      .filter((key) => endpoint[key] !== undefined)
+      .map((key) => ({ path: ["endpoints", index, key], message: NO_CALLBACKS })),
+  );
+}
+
+export const NO_CALLBACKS = "needs [callbacks] with a secret in postern.toml: without it no callback is sent";
+
 /** A body that is larger than the budget of all bodies would be cut each time it comes. */
 export function budgetProblems({ http }: PosternToml, bodies: readonly LargestBody[]): Problem[] {
   const [largest] = [...bodies].sort((one, other) => other.bytes - one.bytes);

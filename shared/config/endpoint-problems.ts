@@ -12,6 +12,7 @@ export function endpointProblems(parsed: EndpointFields): Problem[] {
   return [
     ...jobProblems(parsed),
     ...answerProblems(parsed),
+    ...callbackProblems(parsed),
     ...credentialProblems(parsed, places),
     ...urlProblems(parsed),
     ...deliveryIdProblems(parsed),
@@ -32,6 +33,11 @@ function answerProblems({ answer: { status, body } }: EndpointFields): Problem[]
   return status === 204 && body !== undefined
     ? [problem(["answer", "body"], "is not sent with status 204")]
     : [];
+}
+
+function callbackProblems({ callback_url, callback_hosts }: EndpointFields): Problem[] {
+  if (callback_url === undefined || callback_hosts === undefined) return [];
+  return [problem("callback_hosts", "is not used: callback_url is told of every call")];
 }
 
 function credentialProblems(parsed: EndpointFields, { fields }: CredentialPlaces): Problem[] {

@@ -1,3 +1,4 @@
+import { unsignedCallbacks } from "../config/callbacks-toml.ts";
 import { type PosternToml, posternToml } from "../config/postern-toml.ts";
 import type { ForwardedHeader } from "../http/client-address.ts";
 import type { Logger } from "../log/logger.ts";
@@ -116,6 +117,7 @@ export function readCommon(
   return check.read({
     schema: posternToml(check.env),
     table: { ...tables, redis: redisTable, ...inFile(options) },
+    problemsIn: unsignedCallbacks,
     placeOf: (path) => (path[0] === "redis" ? [path[1] === "url" ? "redis" : "durability"] : placeOf(path)),
   });
 }

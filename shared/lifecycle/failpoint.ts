@@ -20,6 +20,8 @@ export const FAILPOINTS = [
   "producer.after_attempt_recorded",
   "producer.after_failed",
   "producer.after_finish",
+  "callback.before_post",
+  "callback.after_post",
   "runner.after_begin",
   "runner.in_handler",
   "runner.after_handler",

@@ -2,7 +2,7 @@
  * Every key in Redis, of every process. What else both sides of a queue must agree on is in shared/queue/protocol.ts.
  *
  *   {postern}:layout                        string: the version of this layout, and who wrote it (shared/redis/layout.ts)
- *   {postern}:queues                        set: the names of the queues, `<origin>/<service id>/<job index>` (the registry)
+ *   {postern}:queues                        set: the names of the queues (the registry; shared/queue/queue-name.ts)
  *   {postern}:<queue>:*                     BullMQ's keys of a queue, one for each origin and job; the hash of a failed call has a
  *                                           field of ours, `head` (shared/queue/failed-head.ts)
  *   {postern}:wake                          zset: queues with calls that may be taken now; a producer blocks on it
@@ -13,7 +13,9 @@
  *   {postern}:depth:<origin>                string: what gateways are told of the calls of an origin, for half a second
  *   {postern}:jobs                          set: jobs that have settings or are paused
  *   {postern}:configured                    string: when a producer last set the limits of the jobs; gone if Redis lost its data
- *   {postern}:job:<job>                     hash: what holds for a job in all its queues (shared/queue/jobs.ts)
+ *   {postern}:job:<gate>                    hash: what holds for a job in all its queues, by `<service id>/<job index>`; for a receiver of
+ *                                           callbacks, `callback/<receiver>`; or for all of them, `callback` (shared/queue/jobs.ts)
+ *   {postern}:receiver:<receiver>           set: the names of the queues with callbacks for this receiver
  *   {postern}:taken:<job>                   string: how many calls of a job with a rate were taken in this period
  *   {postern}:call:<id>                     hash: the record of a call (shared/queue/protocol.ts)
  *   {postern}:attempts:<id>                 list: the failed attempts of a call, as JSON, oldest first
@@ -89,7 +91,8 @@ export function keysOf(prefix: string) {
     depth: (origin: string) => `${prefix}:depth:${origin}`,
     jobs: `${prefix}:jobs`,
     configured: `${prefix}:configured`,
-    job: (job: string) => `${prefix}:job:${job}`,
+    job: (gate: string) => `${prefix}:job:${gate}`,
+    receiver: (receiver: string) => `${prefix}:receiver:${receiver}`,
     taken: (job: string) => `${prefix}:taken:${job}`,
     record: (callId: string) => `${prefix}:call:${callId}`,
     attempts: (callId: string) => `${prefix}:attempts:${callId}`,

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { createRouter } from "../../services/runner/runner.ts";
 import { createCallHistory } from "../../shared/call-history/keep.ts";
+import { createDeliverResult } from "../../shared/calls/deliver-result.ts";
 import { eventually } from "../../shared/dev/wait.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { runnerKeys } from "../../shared/redis/keys.ts";
@@ -48,8 +49,9 @@ test("a Redis that fills up loses kept answers, then results, then history, then
   const gateway = await webhooks.start({ endpoints });
   const answers = () => redis.client.zcard(runnerKeys.answers);
   const results = createResults(redis.partition);
+  const store = createDeliverResult(redis.partition);
   const deliver = (id: string) =>
-    results.deliver(id, {
+    store(id, {
       ...{ kind: "answer", status: 200, contentType: undefined, at: 1, by: "delivery" },
       body: Buffer.alloc(10_000, "x"),
     });

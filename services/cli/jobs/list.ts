@@ -1,7 +1,7 @@
 import { idsOfKey } from "../../../shared/job-call/job-ids.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { type JobGate, openJobs } from "../../../shared/queue/jobs.ts";
-import { jobOf } from "../../../shared/queue/queue-name.ts";
+import { CALLBACKS_GATE, gateOf, isOfCallbacks } from "../../../shared/queue/queue-name.ts";
 import { type Depth, openRegistry, sumOfDepths } from "../../../shared/queue/registry.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { createListing } from "../listing.ts";
@@ -38,7 +38,8 @@ export function listJobs(deps: ProgramDeps, options: ListOptions): Promise<numbe
     const names = [...gates.keys()].sort(byNumber);
     for (const job of names) {
       const gate = gates.get(job) as JobGate;
-      listing.add({ job, gate, now, ...sumOfDepths(depths.filter(({ queue }) => jobOf(queue) === job)) });
+      const behind = depths.filter(({ queue }) => isBehind(job, queue));
+      listing.add({ job, gate, now, ...sumOfDepths(behind) });
     }
     const paused = names.filter((job) => gates.get(job)?.pausedAt !== undefined).length;
     listing.end(`${names.length} ${names.length === 1 ? "job" : "jobs"}, ${paused} paused`);
@@ -46,7 +47,14 @@ export function listJobs(deps: ProgramDeps, options: ListOptions): Promise<numbe
   });
 }
 
+function isBehind(gate: string, queue: string): boolean {
+  return gate === CALLBACKS_GATE ? isOfCallbacks(queue) : gateOf(queue) === gate;
+}
+
+/** Jobs by their numbers, then all callbacks together, then those to each receiver. */
 function byNumber(a: string, b: string): number {
+  const [isCallback, isOther] = [a, b].map((gate) => gate.startsWith(CALLBACKS_GATE));
+  if (isCallback || isOther) return Number(isCallback) - Number(isOther) || (a < b ? -1 : 1);
   const [ids, others] = [idsOfKey(a), idsOfKey(b)];
   return ids.serviceId - others.serviceId || ids.jobIndex - others.jobIndex;
 }
