@@ -63,6 +63,7 @@ export type PayJob = ReturnType<typeof createPayJob>;
 export function createPayJob(deps: PayJobDeps) {
   const { readPaidRequest, findKnown, knownOutcome, paymentsInFlight, check, claim, settle } = deps;
   const { noteSpent, statusUrlOf, payersResult, metadataPrefix, clock, log } = deps;
+  const { accessOf } = payersResult;
   /** The claims that are under way here, by call. */
   const claims = new Map<string, ReturnType<ClaimPayment>>();
 
@@ -70,7 +71,6 @@ export function createPayJob(deps: PayJobDeps) {
     const request = readPaidRequest(req, res, attempt.ids);
     attempt.signed = request.signed;
     const paid = await pay(req, request);
-
     const access = await payersResult.accessFor(req, paid);
     if (!payersResult.answerLater({ req, res, startedAt: attempt.startedAt }, paid, access))
       answerPaid(res, paid, statusUrlOf(paid.id), access);
@@ -103,11 +103,7 @@ export function createPayJob(deps: PayJobDeps) {
     { lease }: PaidRequest,
     admitted: Admitted,
   ): Promise<Known | Paid> {
-    const payment = toNewPayment(req, admitted, {
-      metadataPrefix,
-      accessOf: payersResult.accessOf,
-      now: clock(),
-    });
+    const payment = toNewPayment(req, admitted, { metadataPrefix, accessOf, now: clock() });
     const { id } = payment.call;
     const claiming = claim(payment);
     claims.set(id, claiming);
