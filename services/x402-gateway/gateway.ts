@@ -69,6 +69,7 @@ import {
 } from "./routes/pay-job.ts";
 import { toPriceAnswer } from "./routes/price.ts";
 import { toSchemaAnswer } from "./routes/schema.ts";
+import { createWatchCall } from "./routes/watch-call.ts";
 import { CORS_HEADERS, createHandler, createRefuse } from "./server.ts";
 import { toSharedChecks } from "./shared-checks.ts";
 import { createSignIn } from "./sign-in/sign-in.ts";
@@ -162,7 +163,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   const log = tellFollowers(options.log, { partition, service: "x402", clock });
   const ingress = openIngress("x402", partition, options);
   const { largePartition, admission, beginWrite, firstCheck, isUsable, pressure, bodies, close } = ingress;
-  const { results, waits } = ingress;
+  const { results, waits, streams } = ingress;
   const partyOf = (req: IncomingMessage) => addressKey(ingress.clientAddressOf(req));
   const journal = createPaymentJournal(partition, largePartition);
   const rates = createRates({ tokens: x402.accepted_tokens, partition, clock, log });
@@ -300,6 +301,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     schemaOf: (ids) => toSchemaAnswer(catalog.sold(ids)),
     callStatusOf: createCallStatus({ journal, results, proves }),
     answerResult: createCallResult({ results, provesByToken, signIn }),
+    watchCall: createWatchCall({ journal, streams, proves, partyOf }),
     refuse: createRefuse({ challenge, requestedJob, statusUrlOf, clock, refusals }),
     readiness,
     isEnding: () => admission.ending,
@@ -345,6 +347,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     bodyBytes: bodies.bytes,
     resultWrites: ingress.resultWrites,
     waiting: waits.count,
+    streaming: streams.count,
     drain: ingress.drain,
     stop: ingress.stop,
     rates: rates.observed,
