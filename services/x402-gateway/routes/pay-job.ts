@@ -71,6 +71,7 @@ export function createPayJob(deps: PayJobDeps) {
     const request = readPaidRequest(req, res, attempt.ids);
     attempt.signed = request.signed;
     const paid = await pay(req, request);
+
     const access = await payersResult.accessFor(req, paid);
     if (!payersResult.answerLater({ req, res, startedAt: attempt.startedAt }, paid, access))
       answerPaid(res, paid, statusUrlOf(paid.id), access);
@@ -107,8 +108,7 @@ export function createPayJob(deps: PayJobDeps) {
     const { id } = payment.call;
     const claiming = claim(payment);
     claims.set(id, claiming);
-    const claimed = await settled(claiming);
-    claims.delete(id);
+    const claimed = await settled(claiming).finally(() => claims.delete(id));
     if (claimed.kind === "failed") {
       if (isOurFault(claimed.error)) admitted.verified.giveBack();
       return { kind: "known", id, open: toOpenOutcome(claimed.error, clock()) };
