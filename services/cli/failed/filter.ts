@@ -2,8 +2,8 @@ import { type Command, Option } from "commander";
 import type { ErrorCode } from "../../../shared/errors/codes.ts";
 import { ORIGINS, type Origin } from "../../../shared/job-call/job-call.ts";
 import type { CallFilter } from "../../../shared/queue/failed.ts";
+import { toIso } from "../../../shared/time/iso.ts";
 import { collectCallId, limitOption, parseCode, sinceOption, untilOption, wholeNumber } from "../options.ts";
-import { toIso } from "../text.ts";
 
 /** The options by which `list`, `replay` and `discard` choose calls. */
 export type FilterOptions = {

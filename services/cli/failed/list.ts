@@ -1,9 +1,10 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createFailedCalls, type FailedCall } from "../../../shared/queue/failed.ts";
 import { jobIdsOf, jobOf } from "../../../shared/queue/queue-name.ts";
+import { toIso } from "../../../shared/time/iso.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { toIso, toIsoSeconds } from "../text.ts";
+import { toIsoSeconds } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 import { detailOf } from "./detail.ts";
 import { type FilterOptions, toFilter } from "./filter.ts";

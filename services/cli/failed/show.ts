@@ -8,8 +8,9 @@ import type { RecordState } from "../../../shared/queue/protocol.ts";
 import { jobIdsOf } from "../../../shared/queue/queue-name.ts";
 import { openRegistry } from "../../../shared/queue/registry.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
+import { toIso } from "../../../shared/time/iso.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { facts, jsonLine, plain, toIso } from "../text.ts";
+import { facts, jsonLine, plain } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 import { toJson } from "./list.ts";
 
