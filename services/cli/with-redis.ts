@@ -20,6 +20,7 @@ type Session = {
   /** Writes nothing: a command says itself what it does, and the audit is in Redis. */
   log: Logger;
   clock: Clock;
+  runnerMemoryMs: number;
   /** Who runs the command. */
   by: string;
 };
@@ -48,7 +49,7 @@ export async function withRedis(
       const partition = partitionOf(redis);
       await checkLayout(partition);
       return await work({
-        ...{ redis, partition, postern },
+        ...{ redis, partition, postern, runnerMemoryMs: postern.runner.memory_secs * 1000 },
         ...{ log: silentLogger, clock: systemClock, by: operatorName() },
       });
     } finally {

@@ -196,6 +196,12 @@ export const CODES = {
     retryable: true,
     title: "Whether the call's payment happened is not decided",
   },
+  "call.not_failed": { status: 409, retryable: false, title: "The call is not among the failed ones" },
+  "call.too_old": {
+    status: 409,
+    retryable: false,
+    title: "The runner may have forgotten the call's key",
+  },
   "call.forgotten": { status: 410, retryable: false, title: "The call was forgotten" },
 
   // what ends a command
