@@ -15,6 +15,8 @@ import { operatorName } from "./terminal.ts";
 type Session = {
   redis: Redis;
   partition: Partition;
+  /** The same: every answer may take long. */
+  patient: Partition;
   /** Without the secrets of runners. */
   postern: PosternToml;
   /** Writes nothing: a command says itself what it does, and the audit is in Redis. */
@@ -49,7 +51,13 @@ export async function withRedis(
       const partition = partitionOf(redis);
       await checkLayout(partition);
       return await work({
-        ...{ redis, partition, postern, runnerMemoryMs: postern.runner.memory_secs * 1000 },
+        ...{
+          redis,
+          partition,
+          patient: partition,
+          postern,
+          runnerMemoryMs: postern.runner.memory_secs * 1000,
+        },
         ...{ log: silentLogger, clock: systemClock, by: operatorName() },
       });
     } finally {

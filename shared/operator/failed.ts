@@ -13,7 +13,7 @@ import { openRegistry } from "../queue/registry.ts";
 import { createReplay } from "../queue/replay.ts";
 import type { Partition } from "../redis/partition.ts";
 import { toIso } from "../time/iso.ts";
-import { count, isoTime } from "./view.ts";
+import { askedTime, count, isoTime } from "./view.ts";
 
 /** A failed call without its body. What is absent is not known of it. */
 export const FailedCallView = z.object({
@@ -75,8 +75,8 @@ export const FailedFilter = z.strictObject({
   service_id: count.optional(),
   job_id: count.optional(),
   code: z.string().refine(isErrorCode, "is no error code: docs/errors.md lists them").optional(),
-  since: isoTime.optional(),
-  until: isoTime.optional(),
+  since: askedTime.optional(),
+  until: askedTime.optional(),
 });
 export type FailedFilter = z.infer<typeof FailedFilter>;
 
@@ -102,6 +102,8 @@ export type FailedApi = {
 };
 
 type Deps = OperateDeps & {
+  /** The same keys over a connection on which an answer may take longer, for bodies. */
+  patient: Partition;
   /** For how long the runner remembers keys. */
   runnerMemoryMs: number;
 };
@@ -110,6 +112,7 @@ type Deps = OperateDeps & {
 export function createFailedApi(deps: Deps): FailedApi {
   const { partition, clock, runnerMemoryMs } = deps;
   const calls = createFailedCalls(partition);
+  const bodies = createFailedCalls(deps.patient);
   const records = createCallRecords(partition);
   const [replay, discard] = [createReplay(deps), createDiscard(deps)];
 
@@ -163,7 +166,7 @@ export function createFailedApi(deps: Deps): FailedApi {
     },
 
     async body(id) {
-      const stored = await calls.stored(await find(id));
+      const stored = await bodies.stored(await find(id));
       if (stored === undefined) throw await whereIs(partition, id);
       if (stored.call !== undefined) return Buffer.from(stored.call.body, "base64");
       throw AppError.public("call.corrupt", `${id}: what is stored is no call of this version`);

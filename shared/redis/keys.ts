@@ -59,6 +59,7 @@
  *   {postern}:process:<id>                  hash: a process or part that runs, while it reports (shared/processes)
  *   {postern}:processes                     zset: these, by the time of their last report
  *   {postern}:workers                       zset: worker id, by the time of its last heartbeat
+ *   {postern}:ended-session:<id>            string: there while a session of an operator would hold that was ended before its time
  *   {postern}:audit                         stream: who replayed, discarded, forgot, refunded, resolved, opened, paused or resumed what
  *
  * Each hash, entry and JSON here has a version of its own, `v` (version.ts). Plain ids, counters, token buckets and sorted sets
@@ -130,6 +131,7 @@ export function keysOf(prefix: string) {
     process: (id: string) => `${prefix}:process:${id}`,
     processes: `${prefix}:processes`,
     workers: `${prefix}:workers`,
+    endedSession: (id: string) => `${prefix}:ended-session:${id}`,
     audit: `${prefix}:audit`,
   } as const;
 }
