@@ -54,6 +54,7 @@ export const CODES = {
   "webhook.event_unrouted": { status: 404, retryable: false, title: "No job for this event" },
   "webhook.handshake_refused": { status: 403, retryable: false, title: "Handshake is refused" },
   "call.conflict": { status: 409, retryable: false, title: "Delivery id was used for another body" },
+  "callback.refused": { status: 403, retryable: false, title: "Callback is not sent there" },
 
   // what a payer did
   "job.not_found": { status: 404, retryable: false, title: "Job not found" },
@@ -179,6 +180,16 @@ export const CODES = {
   "call.newer": { status: 500, retryable: true, title: "Stored call is of a newer release" },
   "call.poison_pill": { status: 500, retryable: false, title: "Processes ended with the call in hand" },
   "call.corrupt": { status: 500, retryable: false, title: "Stored call does not parse or its hash differs" },
+
+  // what the producer met at the receiver of a callback
+  "callback.unanswered": { status: 504, retryable: true, title: "Receiver did not answer" },
+  "callback.failed": { status: 502, retryable: true, title: "Receiver answered with a failure" },
+  "callback.gone": { status: 502, retryable: false, title: "Receiver wants no more callbacks" },
+  "callback.address_forbidden": {
+    status: 502,
+    retryable: false,
+    title: "Receiver's address is not one that is called",
+  },
 
   // what the reference runner answers
   "runner.signature_rejected": { status: 401, retryable: false, title: "Request signature is not valid" },

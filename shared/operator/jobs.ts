@@ -3,14 +3,17 @@ import { createAudit } from "../audit/audit.ts";
 import { idsOfKey } from "../job-call/job-ids.ts";
 import { type JobGate, openJobs } from "../queue/jobs.ts";
 import type { OperateDeps } from "../queue/operate.ts";
-import { jobOf, originOf } from "../queue/queue-name.ts";
+import { CALLBACKS_GATE, gateOf, isOfCallbacks, originOf } from "../queue/queue-name.ts";
 import { type Depth, openRegistry, sumOfDepths } from "../queue/registry.ts";
 import { toIso } from "../time/iso.ts";
-import { count, isoTime, jobKeyText } from "./view.ts";
+import { count, isoTime } from "./view.ts";
 
-/** A job that has a queue or a setting: what it holds, over all origins, and what holds it up. */
+/**
+ * A job that has a queue or a setting: what it holds, over all origins, and what holds it up. Beside the jobs there are the receivers of
+ * callbacks, as `callback/receiver.example.com`, and `callback`, all of these together.
+ */
 export const JobView = z.object({
-  job: jobKeyText,
+  job: z.string(),
   state: z.enum(["running", "throttled", "paused"]),
   /** Those by which it has a queue. */
   origins: z.array(z.string()),
@@ -53,12 +56,9 @@ export function createJobsApi({ partition, clock, log, by }: OperateDeps): JobsA
     return [...gates]
       .sort(([a], [b]) => byNumber(a, b))
       .map(([job, gate]) => {
-        const own = depths.filter(({ queue }) => jobOf(queue) === job);
-        return toView(job, gate, {
-          ...sumOfDepths(own),
-          origins: own.map(({ queue }) => originOf(queue)),
-          now,
-        });
+        const own = depths.filter(({ queue }) => isBehind(job, queue));
+        const origins = [...new Set(own.map(({ queue }) => originOf(queue)))];
+        return toView(job, gate, { ...sumOfDepths(own), origins, now });
       });
   }
 
@@ -85,7 +85,14 @@ export function createJobsApi({ partition, clock, log, by }: OperateDeps): JobsA
   };
 }
 
+function isBehind(gate: string, queue: string): boolean {
+  return gate === CALLBACKS_GATE ? isOfCallbacks(queue) : gateOf(queue) === gate;
+}
+
+/** Jobs by their numbers, then all callbacks together, then those to each receiver. */
 function byNumber(a: string, b: string): number {
+  const [isCallback, isOther] = [a, b].map((gate) => gate.startsWith(CALLBACKS_GATE));
+  if (isCallback || isOther) return Number(isCallback) - Number(isOther) || (a < b ? -1 : 1);
   const [ids, others] = [idsOfKey(a), idsOfKey(b)];
   return ids.serviceId - others.serviceId || ids.jobIndex - others.jobIndex;
 }

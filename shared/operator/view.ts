@@ -9,5 +9,3 @@ export const count = z.int().min(0);
 export const isoTime = z.iso.datetime();
 /** As it is asked for, of any zone. */
 export const askedTime = z.iso.datetime({ offset: true });
-/** Of a job: `<service id>/<job index>`. */
-export const jobKeyText = z.string().regex(/^\d+\/\d+$/);

@@ -32,6 +32,11 @@ export type CallFilter = {
   origin?: Origin | undefined;
   /** The webhook path that received it. */
   endpoint?: string | undefined;
+  /** The sender's own id of the delivery. */
+  deliveryId?: string | undefined;
+  /** Lower case. */
+  payer?: string | undefined;
+  transaction?: string | undefined;
   serviceId?: number | undefined;
   jobId?: number | undefined;
   code?: ErrorCode | undefined;
@@ -42,36 +47,41 @@ export type CallFilter = {
 /** How many bytes of calls without a head one script may look through. */
 const SCANNED_AT_ONCE = 1024 * 1024;
 
-/** Lua: what is stored under a key without the body of a call, whose base64 has no quotes. */
-const BODILESS = `
-local function bodiless(key)
-  local data = redis.call('HGET', key, 'data') or ''
+/** Lua with a function that reads a stored call without its body, if the rest is not too long: base64 has no quotes. */
+export const BODILESS = `
+local function bodiless(key, field)
+  local data = redis.call('HGET', key, field) or ''
   local from = string.find(data, '"body":"', 1, true)
   local to = from and string.find(data, '"', from + 8, true)
   if to then data = string.sub(data, 1, from + 7) .. string.sub(data, to) end
+  if #data > 65536 then return '' end
   return data
 end`;
 
-/** KEYS the call. ARGV how long it may be. Answers it without its body; nothing if it is no longer there. */
+/** KEYS the call. Answers it without its body; nothing if it is no longer there. */
 const READ_HEAD = `${BODILESS}
 if redis.call('EXISTS', KEYS[1]) == 0 then return nil end
-return string.sub(bodiless(KEYS[1]), 1, tonumber(ARGV[1]))`;
-
-/** A call's metadata are headers, which are less. */
-const HEAD_BYTES_MAX = 1024 * 1024;
+return bodiless(KEYS[1], 'data')`;
 
 /**
- * What is known of calls without their bodies. KEYS registry. ARGV prefix, bytes to look through, how the reason begins, the path
- * as it stands in a head (both empty if any will do), whether to count only, then queue and id of each call. Answers how many of the
- * calls it looked at; if they are only to be counted, with which code how many of these match, by turns; and a row for each other call
- * that matches, or of which only the caller can say.
+ * What is known of calls without their bodies. KEYS registry. ARGV prefix, bytes to look through, how the reason begins (empty if any
+ * will do), what must be in a head as it stands there (a JSON array), whether to count only, then queue and id of each call. Answers how
+ * many of the calls it looked at; if they are only to be counted, with which code how many of these match, by turns; and a row for each
+ * other call that matches, or of which only the caller can say.
  *
  * A call has no head if its producer did not read it (`call.poison_pill`, `call.corrupt`), or if an earlier release or BullMQ itself
  * has failed it. The last place of its row has the stored call without the body.
  */
 const READ = `${BODILESS}
 local rows, counted, done, budget = {}, {}, 0, tonumber(ARGV[2])
-local reason, path, counts = ARGV[3], ARGV[4], ARGV[5] == '1'
+local reason, texts, counts = ARGV[3], cjson.decode(ARGV[4]), ARGV[5] == '1'
+local function hasTexts(head)
+  for _, text in ipairs(texts) do
+    if not string.find(head, text, 1, true) then return false end
+  end
+  return true
+end
+
 for i = 6, #ARGV, 2 do
   local key = ARGV[1] .. ':' .. ARGV[i] .. ':' .. ARGV[i + 1]
   local row = redis.call('HMGET', key, 'finishedOn', 'failedReason', 'timestamp', 'atm', '${HEAD_FIELD}')
@@ -79,7 +89,7 @@ for i = 6, #ARGV, 2 do
   row[1] = done
   if hasLeft then -- it is no longer among the failed calls
   elseif head and string.find(head, '^{"v":${VERSIONS.failedHead}[,}]') then
-    if string.sub(row[2] or '', 1, #reason) == reason and string.find(head, path, 1, true) then
+    if string.sub(row[2] or '', 1, #reason) == reason and hasTexts(head) then
       if counts then
         local code = string.match(row[2] or '', '^([%l%d_.]+): ') or ''
         counted[code] = (counted[code] or 0) + 1
@@ -89,8 +99,7 @@ for i = 6, #ARGV, 2 do
     if not head then
       budget = budget - redis.call('HSTRLEN', key, 'data')
       if budget < 0 and done > 0 then break end
-      row[6] = bodiless(key)
-      if #row[6] > 65536 then row[6] = '' end
+      row[6] = bodiless(key, 'data')
     end
     rows[#rows + 1] = row
   end
@@ -132,11 +141,17 @@ export function createFailedCalls(partition: Partition) {
   const { index, readAll } = reading;
 
   /** The calls that match, by the time they failed, or in the order of the ids. Only some are in memory at a time. */
-  async function* matching(filter: CallFilter, { newestFirst = false } = {}): AsyncGenerator<FailedCall> {
+  async function* matching(
+    filter: CallFilter,
+    { newestFirst = false, signal }: { newestFirst?: boolean; signal?: AbortSignal } = {},
+  ): AsyncGenerator<FailedCall> {
     const range = rangeOf(filter);
     const order = newestFirst ? "newest first" : "oldest first";
     const found = filter.ids ? index.find(filter.ids, range) : index.walk(range, order);
-    for await (const refs of found) yield* (await readAll(refs, filter, false)).calls;
+    for await (const refs of found) {
+      yield* (await readAll(refs, filter, false)).calls;
+      if (signal?.aborted) return;
+    }
   }
 
   return {
@@ -170,14 +185,14 @@ export function createFailedCalls(partition: Partition) {
 
     /** What is stored of a call but its body. Undefined if it has left its queue since. */
     async head({ queue, id }: FailedRef): Promise<StoredHead | undefined> {
-      const data = (await readHead([keys.inQueue(queue, id)], [HEAD_BYTES_MAX])) as string | null;
+      const data = (await readHead([keys.inQueue(queue, id)], [])) as string | null;
       if (data === null) return undefined;
       const stored = parsed(data);
       return { call: JobCall.safeParse(stored).data, stored };
     },
 
-    /** With its body. Undefined if the call has left its queue since. */
-    async stored({ queue, id }: FailedRef): Promise<StoredCall | undefined> {
+    /** What a queue holds of a call, failed or not. Undefined if the call has left it since. */
+    async stored({ queue, id }: Pick<FailedRef, "queue" | "id">): Promise<StoredCall | undefined> {
       const data = await redis.hget(keys.inQueue(queue, id), "data");
       if (data === null) return undefined;
       const stored = parsed(data);
@@ -195,8 +210,8 @@ function openReading(partition: Partition) {
   /** Those of the calls that match. With `countOnly` most of them are only counted. */
   async function readAll(refs: readonly FailedRef[], filter: CallFilter, countOnly: boolean): Promise<Page> {
     const page: Page = { counted: new Map(), calls: [] };
-    const { reason, path } = inRedis(filter);
-    const args = [prefix, SCANNED_AT_ONCE, reason, path, countOnly ? 1 : 0];
+    const { reason, texts } = inRedis(filter);
+    const args = [prefix, SCANNED_AT_ONCE, reason, JSON.stringify(texts), countOnly ? 1 : 0];
     for (let at = 0; at < refs.length; ) {
       const asked = refs.slice(at);
       const named = asked.flatMap(({ queue, id }) => [queue, id]);
@@ -234,8 +249,8 @@ function createCounting({ index, readAll }: Reading) {
   return {
     /** How many calls match. Cheap if the filter has only origin, service, job and times. */
     async count(filter: CallFilter): Promise<number> {
-      const { ids, endpoint, code } = filter;
-      const byIndex = [ids, endpoint, code].every((field) => field === undefined);
+      const { ids, code } = filter;
+      const byIndex = ids === undefined && code === undefined && headFields(filter).length === 0;
       if (byIndex) return index.count(rangeOf(filter));
       let count = 0;
       for await (const { byCode } of counted(filter)) for (const times of byCode.values()) count += times;
@@ -287,7 +302,7 @@ function parsed(text: string): unknown {
 const UNKNOWN = "internal.unexpected" satisfies ErrorCode;
 
 /** The producer's retry policy writes `code: reason`. A text without a known code is BullMQ's own. */
-function toFailure(text: string): { code: ErrorCode; reason: string } {
+export function toFailure(text: string): { code: ErrorCode; reason: string } {
   const end = text.indexOf(": ");
   const code = text.slice(0, Math.max(end, 0));
   if (!isErrorCode(code)) return { code: UNKNOWN, reason: text };
@@ -306,17 +321,26 @@ function placeOf(ref: Place | undefined): Place | undefined {
   return ref && { failedAt: ref.failedAt, id: ref.id };
 }
 
+/** What the filter wants of a head, by the name that it has there. */
+function headFields({ endpoint, deliveryId, payer, transaction }: CallFilter) {
+  const wanted = { path: endpoint, delivery_id: deliveryId, payer, transaction };
+  return (Object.entries(wanted) as [keyof typeof wanted, string | undefined][]).flatMap(([name, text]) =>
+    text === undefined ? [] : [[name, text] as const],
+  );
+}
+
 /** What the reason of a call that matches begins with, and what is in its head. */
-function inRedis({ code, endpoint }: CallFilter): { reason: string; path: string } {
+function inRedis(filter: CallFilter): { reason: string; texts: string[] } {
+  const { code } = filter;
   return {
     reason: code === undefined || code === UNKNOWN ? "" : `${code}: `,
-    path: endpoint === undefined ? "" : JSON.stringify({ path: endpoint }).slice(1, -1),
+    texts: headFields(filter).map(([name, text]) => JSON.stringify({ [name]: text }).slice(1, -1)),
   };
 }
 
 function matches({ code, head }: FailedCall, filter: CallFilter): boolean {
   if (filter.code !== undefined && code !== filter.code) return false;
-  return filter.endpoint === undefined || head.path === filter.endpoint;
+  return headFields(filter).every(([name, text]) => head[name] === text);
 }
 
 function rangeOf({ origin, serviceId, jobId, since, until }: CallFilter): Range {

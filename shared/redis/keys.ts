@@ -2,7 +2,7 @@
  * Every key in Redis, of every process. What else both sides of a queue must agree on is in shared/queue/protocol.ts.
  *
  *   {postern}:layout                        string: the version of this layout, and who wrote it (shared/redis/layout.ts)
- *   {postern}:queues                        set: the names of the queues, `<origin>/<service id>/<job index>` (the registry)
+ *   {postern}:queues                        set: the names of the queues (the registry; shared/queue/queue-name.ts)
  *   {postern}:<queue>:*                     BullMQ's keys of a queue, one for each origin and job; the hash of a failed call has a
  *                                           field of ours, `head` (shared/queue/failed-head.ts)
  *   {postern}:wake                          zset: queues with calls that may be taken now; a producer blocks on it
@@ -13,7 +13,9 @@
  *   {postern}:depth:<origin>                string: what gateways are told of the calls of an origin, for half a second
  *   {postern}:jobs                          set: jobs that have settings or are paused
  *   {postern}:configured                    string: when a producer last set the limits of the jobs; gone if Redis lost its data
- *   {postern}:job:<job>                     hash: what holds for a job in all its queues (shared/queue/jobs.ts)
+ *   {postern}:job:<gate>                    hash: what holds for a job in all its queues, by `<service id>/<job index>`; for a receiver of
+ *                                           callbacks, `callback/<receiver>`; or for all of them, `callback` (shared/queue/jobs.ts)
+ *   {postern}:receiver:<receiver>           set: the names of the queues with callbacks for this receiver
  *   {postern}:taken:<job>                   string: how many calls of a job with a rate were taken in this period
  *   {postern}:call:<id>                     hash: the record of a call (shared/queue/protocol.ts)
  *   {postern}:attempts:<id>                 list: the failed attempts of a call, as JSON, oldest first
@@ -22,7 +24,8 @@
  *   {postern}:results                       zset: what is kept of both, as `<bytes> <id>`, by the time it is let go
  *   {postern}:results:bytes                 string: how many bytes these take
  *   {postern}:results-off                   string: the gateway that lets go of results; while it is there, none is kept
- *   {postern}:ends                          a channel, no key: the ids of calls as they get their result
+ *   {postern}:changes                       a channel, no key: the ids of calls whose state, progress or result has changed
+ *                                           (shared/results/changes.ts)
  *   {postern}:since:<queue>                 zset: calls that failed once or were replayed, by the time they began to wait
  *   {postern}:payment:<id>                  hash: what a paid call was paid with (shared/payments)
  *   {postern}:payments                      zset: every payment, by the time it was claimed
@@ -48,6 +51,10 @@
  *   {postern}:limit:refusals:<address>      string: the token bucket of an address's refused credentials
  *   {postern}:rejected:<path>               zset: the last refused requests of an endpoint, or of `unknown` paths, by time
  *   {postern}:rejected                      hash: how many bytes these hold, by path (shared/rejected)
+ *   {postern}:history:<id>                  string: calls that runners took, a line each (shared/call-history)
+ *   {postern}:history                       zset: these blocks, as `<calls> <bytes> <id>`, by their newest time
+ *   {postern}:history:size                  hash: how many calls and bytes these are
+ *   {postern}:history:forgotten             zset: calls that were forgotten lately, so that no producer writes of them
  *   {postern}:history-off                   string: the gateway that lets go of history; while it is there, none is kept
  *                                           (shared/gateway/history.ts)
  *   {postern}:opened:<path>                 hash: an endpoint that takes one secret in a handshake, and the secret until it
@@ -85,7 +92,8 @@ export function keysOf(prefix: string) {
     depth: (origin: string) => `${prefix}:depth:${origin}`,
     jobs: `${prefix}:jobs`,
     configured: `${prefix}:configured`,
-    job: (job: string) => `${prefix}:job:${job}`,
+    job: (gate: string) => `${prefix}:job:${gate}`,
+    receiver: (receiver: string) => `${prefix}:receiver:${receiver}`,
     taken: (job: string) => `${prefix}:taken:${job}`,
     record: (callId: string) => `${prefix}:call:${callId}`,
     attempts: (callId: string) => `${prefix}:attempts:${callId}`,
@@ -94,7 +102,7 @@ export function keysOf(prefix: string) {
     results: `${prefix}:results`,
     resultsBytes: `${prefix}:results:bytes`,
     resultsOff: `${prefix}:results-off`,
-    ends: `${prefix}:ends`,
+    changes: `${prefix}:changes`,
     since: (queue: string) => `${prefix}:since:${queue}`,
     payment: (callId: string) => `${prefix}:payment:${callId}`,
     payments: `${prefix}:payments`,
@@ -120,17 +128,28 @@ export function keysOf(prefix: string) {
     limitOfEndpoint: (path: string) => `${prefix}:limit:endpoint:${path}`,
     limitOfAddress: (path: string, address: string) => `${prefix}:limit:address:${address} ${path}`,
     limitOfRefusals: (address: string) => `${prefix}:limit:refusals:${address}`,
-    rejected: (path: string) => `${prefix}:rejected:${path}`,
-    rejectedBytes: `${prefix}:rejected`,
-    historyOff: `${prefix}:history-off`,
+    ...operatorKeys(prefix),
     opened: (path: string) => `${prefix}:opened:${path}`,
     followed: `${prefix}:followed`,
     events: `${prefix}:events`,
+    workers: `${prefix}:workers`,
+  } as const;
+}
+
+/** Of what is there for whoever operates the deployment, and no call needs. */
+function operatorKeys(prefix: string) {
+  return {
+    rejected: (path: string) => `${prefix}:rejected:${path}`,
+    rejectedBytes: `${prefix}:rejected`,
+    historyBlock: (id: string) => `${prefix}:history:${id}`,
+    history: `${prefix}:history`,
+    historySize: `${prefix}:history:size`,
+    historyForgotten: `${prefix}:history:forgotten`,
+    historyOff: `${prefix}:history-off`,
     series: (step: string, start: number) => `${prefix}:series:${step}:${start}`,
     earned: (day: string) => `${prefix}:earned:${day}`,
     process: (id: string) => `${prefix}:process:${id}`,
     processes: `${prefix}:processes`,
-    workers: `${prefix}:workers`,
     endedSession: (id: string) => `${prefix}:ended-session:${id}`,
     audit: `${prefix}:audit`,
   } as const;

@@ -23,6 +23,7 @@ export const VERSIONS = {
   opened: 1,
   audit: 1,
   series: 1,
+  callHistory: 1,
   process: 1,
   runnerCall: 2,
   runnerDelivery: 1,

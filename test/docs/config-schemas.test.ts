@@ -125,6 +125,7 @@ test("an editor shows words for each key at the top of a file, except those that
         "runners",
         "jobs",
         "producer",
+        "callbacks",
       ],
       "pricing": [
         "domain",

@@ -1,7 +1,7 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createRejectedList, type RejectedRequest } from "../../../shared/rejected/list.ts";
 import { toIso } from "../../../shared/time/iso.ts";
-import { bodyText } from "../failed/show.ts";
+import { bodyText } from "../body.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { facts, jsonLine } from "../text.ts";
 import { withRedis } from "../with-redis.ts";

@@ -3,7 +3,13 @@ import type { IncomingMessage } from "node:http";
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { traceparentOf } from "../../../shared/http/headers.ts";
-import { type JobCall, platformKeys, storedBytes, toJobCall } from "../../../shared/job-call/job-call.ts";
+import {
+  type JobCall,
+  platformKeys,
+  storedBytes,
+  toJobCall,
+  X402_PAYER,
+} from "../../../shared/job-call/job-call.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
@@ -14,6 +20,7 @@ import {
   type PaymentTerms,
   type SettledPayment,
   type Settlement,
+  settledFields,
   toAuthorization,
   toSettlement,
 } from "../../../shared/payments/payment.ts";
@@ -262,12 +269,6 @@ export function createEnqueueSettled({ journal, beginWrite, review, clock, log }
   };
 }
 
-/** Of the one write that made the payment a call; others that come with the same settlement find it made. */
-function settledFields({ id, terms }: Payment, { transaction, by }: Settlement) {
-  const { service_id: serviceId, job_index: jobIndex, network, asset, symbol, amount } = terms;
-  return { callId: id, serviceId, jobIndex, network, asset, symbol, amount, transaction, by };
-}
-
 /** A new payment that nothing refuses, and what was found out on the way. */
 export type Admitted = {
   kind: "admitted";
@@ -361,7 +362,7 @@ function toUnsettledCall(options: UnsettledCallOptions): JobCall {
     "X-X402-QUOTE-DIGEST": terms.quote_digest,
     "X-X402-PAYMENT-NETWORK": terms.network,
     "X-X402-PAYMENT-TOKEN": terms.symbol,
-    "X-X402-PAYER": terms.payer,
+    [X402_PAYER]: terms.payer,
     "X-X402-AMOUNT": terms.amount,
     ...(caller !== undefined && { [keys.caller]: caller }),
   };

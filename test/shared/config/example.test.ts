@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import type { CallbacksToml } from "../../../shared/config/callbacks-toml.ts";
 import type { EndpointToml } from "../../../shared/config/endpoint-toml.ts";
 import type { JobFacts } from "../../../shared/config/job-pricing-toml.ts";
 import { loadConfig } from "../../../shared/config/load-config.ts";
@@ -27,7 +28,12 @@ const ENDPOINT_KEYS: Readonly<Record<KeysOf<EndpointToml> | "idempotency_header"
   ...{ delivery_id: true, idempotency_header: true, idempotency_window_secs: true, event_type: true },
   ...{ forward_headers: true, forward_query: true, body_limit_bytes: true, encoded_bodies: true },
   ...{ answer: true, allow_ips: true, rate_limit: true, rate_limit_per_address: true },
-  ...{ keep_rejected_bodies: true, keep_result: true },
+  ...{ keep_rejected_bodies: true, keep_result: true, respond: true, wait_secs: true },
+  ...{ callback_url: true, callback_hosts: true },
+};
+const CALLBACKS_KEYS: Readonly<Record<keyof CallbacksToml, true>> = {
+  ...{ secret: true, allow_cidrs: true, timeout_ms: true, concurrency: true, attempts: true },
+  ...{ backoff: true, result_bytes_max: true },
 };
 const JOB_KEYS: Readonly<Record<keyof PosternToml["jobs"][string], true>> = {
   ...{ concurrency: true, rate: true, attempts: true, backoff: true, timeout_ms: true, runner: true },
@@ -98,6 +104,7 @@ test("the example configuration names every key there is", () => {
     ...keys(loadConfig({ dir: dirWith({}), env: {} }).postern),
     ...Object.keys(WEBHOOKS_KEYS),
     ...Object.keys(ENDPOINT_KEYS),
+    ...Object.keys(CALLBACKS_KEYS),
     ...Object.keys(JOB_KEYS),
     ...Object.values(PRICED_JOB_KEYS).flat(),
     "ops_address",
@@ -116,8 +123,21 @@ test("the example configuration names every key there is", () => {
 const policyKind = (policy: { invocation_mode: string; auth_mode?: string }) =>
   `${policy.invocation_mode} ${policy.auth_mode}`;
 
+const CALLBACKS_TABLE = /^# (\[callbacks\][\s\S]*?)^$/m;
+
+test("the table of callbacks that the example shows in comments is valid, and states the true defaults", () => {
+  const [, shown = ""] = CALLBACKS_TABLE.exec(exampleFile("postern.toml")) ?? [];
+  const text = shown.replaceAll(/^# /gm, "");
+  const secret = 'secret = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="';
+  const load = (table: string) => loadConfig({ dir: dirWith({ "postern.toml": table }), env: {} });
+  const { callbacks } = load(text.replace(/^secret = .*$/m, secret)).postern;
+  expect(callbacks).toEqual(load(`[callbacks]\n${secret}`).postern.callbacks);
+  expect(Object.keys(callbacks ?? {}).sort()).toEqual(Object.keys(CALLBACKS_KEYS).sort());
+});
+
 test("the tables of jobs and runners that the example shows in comments are valid", () => {
   const shown = exampleFile("postern.toml")
+    .replace(CALLBACKS_TABLE, "")
     .replaceAll(
       /^# (?=\[(?:runners|jobs)\.|(?:url|secret|timeout_ms|concurrency|rate|attempts|backoff|runner) =)/gm,
       "",
