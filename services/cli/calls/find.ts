@@ -2,10 +2,11 @@ import type { CallSearch, FoundCall, PageCursor } from "../../../shared/calls/fo
 import { createSearchCalls } from "../../../shared/calls/search.ts";
 import { idsOfKey } from "../../../shared/job-call/job-ids.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
+import { toIso } from "../../../shared/time/iso.ts";
 import { detailOf } from "../failed/detail.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { toIso, toIsoSeconds } from "../text.ts";
+import { toIsoSeconds } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 
 export type FindOptions = CallSearch & { configDir: string; limit: number; json?: boolean };
