@@ -240,7 +240,7 @@ function addRates(program: Command, deps: ProgramDeps): void {
 function addStatus(program: Command, deps: ProgramDeps): void {
   program
     .command("status")
-    .description("show the calls by origin, their rates, the workers alive and what Redis promises")
+    .description("show the calls by origin, the last hour, the processes that run and what Redis promises")
     .option("--watch", "again every two seconds, until Ctrl-C")
     .option("--json", "one JSON object a line")
     .addOption(configDir())

@@ -1,6 +1,8 @@
 import { messageOf } from "../../shared/errors/app-error.ts";
 import { ORIGINS } from "../../shared/job-call/job-call.ts";
 import { EXIT, stopSignal } from "../../shared/lifecycle/run-service.ts";
+import { createReadProcesses, type Processes } from "../../shared/processes/list.ts";
+import type { Process } from "../../shared/processes/process.ts";
 import { originOf } from "../../shared/queue/queue-name.ts";
 import {
   createStatus,
@@ -10,6 +12,12 @@ import {
   sumOf,
 } from "../../shared/queue/status.ts";
 import { UNBOUNDED } from "../../shared/redis/server-state.ts";
+import {
+  type OriginTotals,
+  originOf as originOfSubject,
+  totalsOfOrigin,
+} from "../../shared/series/counts.ts";
+import { type Bucket, createReadSeries } from "../../shared/series/read.ts";
 import { delay, systemClock } from "../../shared/time/clock.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 import { type Column, createTable } from "./table.ts";
@@ -22,7 +30,7 @@ const SAMPLE_MS = 1000;
 const WATCH_MS = 2000;
 const CLEAR_SCREEN = "\x1b[H\x1b[J";
 
-/** `postern status`: the calls by origin and which workers are alive. 1 if Redis cannot keep its promises. */
+/** `postern status`: the calls by origin, the last hour, and which processes run. 1 if Redis cannot keep its promises. */
 export function showStatus(deps: ProgramDeps, { configDir, json, watch }: StatusOptions): Promise<number> {
   const { print, say, note, printError, terminal } = deps;
   const clear = watch && !json && terminal.columns !== undefined ? CLEAR_SCREEN : "";
@@ -33,10 +41,17 @@ export function showStatus(deps: ProgramDeps, { configDir, json, watch }: Status
       clock: systemClock,
       sampleMs: SAMPLE_MS,
     });
+    const readSeries = createReadSeries(partition);
+    const readProcesses = createReadProcesses(partition);
     const show = async (): Promise<number> => {
-      const status = await look();
-      if (json) print(jsonLine(statusJson(status)));
-      say(`${clear}${statusText(status, deps)}`);
+      const [status, { counted }, processes] = await Promise.all([
+        look(),
+        readSeries.total("fine"),
+        readProcesses(),
+      ]);
+      const shown = { ...status, lastHour: toLastHour(counted), ...processes };
+      if (json) print(jsonLine(statusJson(shown)));
+      say(`${clear}${statusText(shown, deps)}`);
       if (!("problem" in status.redis)) return EXIT.ok;
       if (!watch && json) printError(`${status.redis.problem}\n`);
       return EXIT.failed;
@@ -63,6 +78,16 @@ async function repeat(show: () => Promise<number>): Promise<number> {
   return code;
 }
 
+type LastHour = OriginTotals & { origin: string };
+
+type Shown = Status & Processes & { lastHour: readonly LastHour[] };
+
+/** What all processes have counted in it. */
+function toLastHour(counted: Bucket["counted"]): LastHour[] {
+  const origins = new Set<string>([...ORIGINS, ...counted.map(({ subject }) => originOfSubject(subject))]);
+  return [...origins].map((origin) => ({ origin, ...totalsOfOrigin(origin, counted) }));
+}
+
 type OriginStatus = Omit<QueueStatus, "queue"> & { origin: string };
 
 /** All queues of an origin as one; also of an origin that has none. */
@@ -75,7 +100,7 @@ function byOrigin(queues: readonly QueueStatus[]): OriginStatus[] {
 }
 
 /** For scripts. */
-function statusJson({ at, queues, workers, redis }: Status) {
+function statusJson({ at, queues, workers, redis, lastHour, processes, unreadable }: Shown) {
   return {
     at: toIso(at),
     queues: byOrigin(queues).map((queue) => ({
@@ -89,7 +114,18 @@ function statusJson({ at, queues, workers, redis }: Status) {
       injected_per_minute: round(queue.injectedPerMinute),
       failed_per_minute: round(queue.failedPerMinute),
     })),
+    last_hour: lastHour.map(({ p50Ms, p99Ms, ...counts }) => ({
+      ...counts,
+      p50_ms: p50Ms === undefined ? null : Math.round(p50Ms),
+      p99_ms: p99Ms === undefined ? null : Math.round(p99Ms),
+    })),
     workers: workers.map(({ id, ageMs }) => ({ id, heartbeat_age_ms: ageMs })),
+    processes: processes.map(({ startedAt, silentMs, ...rest }) => ({
+      ...rest,
+      started_at: toIso(startedAt),
+      silent_ms: silentMs,
+    })),
+    processes_unreadable: unreadable,
     redis:
       "problem" in redis
         ? { durability: redis.mode, problem: redis.problem }
@@ -117,13 +153,46 @@ const COLUMNS: readonly Column[] = [
   { heading: "FAILED/MIN", shortHeading: "FAIL/MIN", ...PER_SECOND },
 ];
 
+const LAST_HOUR: readonly Column[] = [
+  { heading: "LAST HOUR", width: 9 },
+  { heading: "ACCEPTED", alignRight: true },
+  { heading: "REFUSED", alignRight: true },
+  { heading: "INJECTED", alignRight: true },
+  { heading: "FAILED", alignRight: true, tone: (count) => (count === "0" ? undefined : "bad") },
+  { heading: "P50", width: 7, alignRight: true },
+  { heading: "P99", width: 7, alignRight: true },
+];
+
+const PROCESSES: readonly Column[] = [
+  { heading: "PROCESS", width: 8 },
+  { heading: "HOST", width: 12, cutTo: 8 },
+  { heading: "PID", width: 7, alignRight: true },
+  { heading: "RELEASE" },
+  { heading: "CONFIG", width: 12 },
+  { heading: "DURABILITY", tone: (mode) => (mode === "relaxed" ? "attention" : undefined) },
+  { heading: "RUNS FOR", alignRight: true },
+];
+
 /** For people. */
-function statusText({ at, queues, workers, redis }: Status, { terminal, paint }: ProgramDeps): string {
+function statusText(shown: Shown, { terminal, paint }: ProgramDeps): string {
+  const { at, queues, workers, redis, lastHour, processes, unreadable } = shown;
   const lines: string[] = [];
   const print = (text: string): void => void lines.push(text);
-  const table = createTable(COLUMNS, { screen: terminal.columns, print, say: print, paint });
-  for (const queue of byOrigin(queues)) table.add(queueCells(queue));
-  table.end();
+  const show = (columns: readonly Column[], rows: readonly string[][]): void => {
+    const table = createTable(columns, { screen: terminal.columns, print, say: print, paint });
+    for (const cells of rows) table.add(cells);
+    table.end();
+  };
+  show(COLUMNS, byOrigin(queues).map(queueCells));
+  print("\n");
+  show(LAST_HOUR, lastHour.map(lastHourCells));
+  print("\n");
+  show(
+    PROCESSES,
+    processes.map((process) => processCells(process, at)),
+  );
+  for (const note of differences(processes)) print(`${paint("attention", note)}\n`);
+  if (unreadable > 0) print(`${paint("attention", `and ${unreadable} of a later release`)}\n`);
   const alive = `workers alive: ${workers.length}`;
   return [
     `${toIso(at)}\n`,
@@ -139,6 +208,35 @@ function queueCells(queue: OriginStatus): string[] {
   const counts = [queue.waiting, queue.delayed, queue.active, queue.failed].map(String);
   const rates = [queue.acceptedPerSecond, queue.injectedPerMinute, queue.failedPerMinute];
   return [queue.origin, ...counts, oldest, ...rates.map((rate) => String(round(rate)))];
+}
+
+function lastHourCells({ origin, accepted, refused, injected, failed, p50Ms, p99Ms }: LastHour): string[] {
+  return [origin, ...[accepted, refused, injected, failed].map(String), latency(p50Ms), latency(p99Ms)];
+}
+
+/** It is known by classes, so three digits would say too much. */
+function latency(ms: number | undefined): string {
+  if (ms === undefined) return "-";
+  if (ms < 1000) return `${Math.max(1, Number(ms.toPrecision(2)))} ms`;
+  return ms < 60_000 ? `${Number((ms / 1000).toPrecision(2))} s` : duration(ms);
+}
+
+function processCells({ kind, host, pid, version, config, durability, startedAt }: Process, at: number) {
+  return [kind, host, String(pid), version, config, durability, duration(Math.max(0, at - startedAt))];
+}
+
+/** Of which kinds the processes differ from one another: a rollout is half done, or was. */
+function differences(processes: readonly Process[]): string[] {
+  const kinds = [...new Set(processes.map(({ kind }) => kind))];
+  return kinds.flatMap((kind) => {
+    const own = processes.filter((process) => process.kind === kind);
+    const releases = new Set(own.map(({ version }) => version)).size;
+    const configs = new Set(own.map(({ config }) => config)).size;
+    return [
+      ...(releases > 1 ? [`${kind}: ${releases} releases run side by side`] : []),
+      ...(configs > 1 ? [`${kind}: ${configs} configurations run side by side`] : []),
+    ];
+  });
 }
 
 const PROOFS = {

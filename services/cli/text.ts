@@ -24,6 +24,11 @@ export function facts(entries: readonly (readonly [string, string | undefined])[
   return known.map(([name, value]) => `${indent}${name.padEnd(width)}  ${plain(value)}\n`).join("");
 }
 
+/** A heading and what stands below it. Nothing if there is no content. */
+export function section(heading: string, content: string): string {
+  return content === "" ? "" : `\n${heading}\n${content}`;
+}
+
 export function toIso(at: number): string {
   return new Date(at).toISOString();
 }

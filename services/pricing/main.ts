@@ -4,8 +4,10 @@ import { listen } from "../../shared/http/listen.ts";
 import { serveOps } from "../../shared/http/ops.ts";
 import { runService, type ServiceOptions, type Shutdown } from "../../shared/lifecycle/run-service.ts";
 import type { Logger } from "../../shared/log/logger.ts";
-import { createMetrics, type Meter, type Metrics, metered } from "../../shared/metrics/metrics.ts";
+import { type Meter, metered } from "../../shared/log/metered.ts";
+import { createMetrics, type Metrics } from "../../shared/metrics/metrics.ts";
 import { loadPricingConfig } from "../../shared/pricing/load-pricing-config.ts";
+import { openReports } from "../../shared/processes/report.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
 import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
 import { type Clock, delay, systemClock } from "../../shared/time/clock.ts";
@@ -37,6 +39,9 @@ export function runPricing(options: PricingProcess): Promise<number> {
 
     const redis = connectForRequests(postern.redis.url, log);
     shutdown.defer("redis", () => redis.disconnect());
+
+    const reports = openReports({ kind: "pricing", postern, config: { pricing, jobs }, redis, log });
+    shutdown.defer("reports", reports.stop);
 
     const plainService = composePricingService({
       jobs,

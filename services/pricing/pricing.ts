@@ -21,6 +21,7 @@ import {
 } from "../../shared/pricing/prices.ts";
 import { createRates } from "../../shared/pricing/rates/rates.ts";
 import { fixedRateOf } from "../../shared/pricing/rates/sources/fixed.ts";
+import { openReports } from "../../shared/processes/report.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { createClaimLayout } from "../../shared/redis/layout.ts";
@@ -65,6 +66,7 @@ export function createPricingService(options: PricingOptions): PricingService {
   for (const warning of warnings) log.warn("config.warning", { warning });
   const connection = openConnection(options.redis, postern.redis.url, "requests", log);
   const { redis } = connection;
+  const reports = openReports({ kind: "pricing", postern, config: { pricing, jobs }, redis, log });
   const plain = composePricingService({
     jobs,
     key: pricing.key,
@@ -97,6 +99,7 @@ export function createPricingService(options: PricingOptions): PricingService {
       rates.close();
       service.close();
     },
+    reports,
     connection,
     connectionsMax: postern.http.connections,
     keepAliveMs: postern.http.keep_alive_secs * 1000,

@@ -68,6 +68,8 @@ type DeliverDeps = {
   records: CallRecords;
   policy: RetryPolicy;
   throttle: Throttle;
+  /** Is told of each call that its runner took, and which attempt that was. */
+  remember: (call: CallHead, attempt: number) => void;
   /** Of a longer answer only that it was too long is kept. */
   resultBytesMax: number;
   clock: Clock;
@@ -181,7 +183,7 @@ function toDelivered({ takeStored, record, crashes }: Taken): DeliveredCall | Ap
 type Success = { injectMs: number; result: ResultMark | undefined };
 
 /** What follows from the runner's decision: the record, the event and the verdict. */
-function createOutcomes({ records, policy, throttle, clock, log, workerId }: DeliverDeps) {
+function createOutcomes({ records, policy, throttle, remember, clock, log, workerId }: DeliverDeps) {
   function injected({ id, queue, attempt }: Taken, call: CallHead, { injectMs, result }: Success): Verdict {
     throttle.succeeded(jobOf(queue));
     const onRecorded = () => {
@@ -191,6 +193,7 @@ function createOutcomes({ records, policy, throttle, clock, log, workerId }: Del
         ...{ attempt, injectMs, endToEndMs: clock() - call.accepted_at },
         ...(call.traceparent !== undefined && { traceparent: call.traceparent }),
       });
+      remember(call, attempt);
     };
     return { kind: "injected", onRecorded, result };
   }

@@ -2,7 +2,9 @@ import { DEFAULT_RUNNER } from "../../shared/config/jobs-toml.ts";
 import { loadPostern } from "../../shared/config/load-config.ts";
 import { serveOps } from "../../shared/http/ops.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
-import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
+import { metered } from "../../shared/log/metered.ts";
+import { createMetrics } from "../../shared/metrics/metrics.ts";
+import { openReports } from "../../shared/processes/report.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
 import { createMeters } from "./metrics.ts";
 import { openProducer } from "./producer.ts";
@@ -18,10 +20,14 @@ export function runProducer(options: ProducerProcess): Promise<number> {
     });
     for (const warning of warnings) plainLog.warn("config.warning", { warning });
     const metrics = createMetrics();
-    const log = metered(plainLog, createMeters(metrics));
+    const meteredLog = metered(plainLog, createMeters(metrics));
 
-    const redis = connectForWork(postern.redis.url, log);
+    const redis = connectForWork(postern.redis.url, meteredLog);
     shutdown.defer("redis", () => redis.disconnect());
+
+    const reports = openReports({ kind: "producer", postern, redis, log: meteredLog });
+    shutdown.defer("reports", reports.stop);
+    const { log } = reports;
 
     const producer = openProducer({ postern, setsLimits: true, redis, log });
     shutdown.defer("producer", () => producer.close(producer.graceMs));

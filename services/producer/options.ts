@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import { ORIGINS, type Origin } from "../../shared/job-call/job-call.ts";
-import { type CommonOptions, readCommon } from "../../shared/library/common-options.ts";
+import { type CommonOptions, type ConsoleOptions, readCommon } from "../../shared/library/common-options.ts";
 import { checkOptions, type OptionCheck, tableOf } from "../../shared/library/option-check.ts";
 import type { Inject } from "./deliver.ts";
 
@@ -30,6 +30,14 @@ export type ProducerOptions = CommonOptions & {
   backoff?: { baseMs?: number; capMs?: number };
   /** Milliseconds that a call stays with a producer that died, 20,000 by default. An injection has to end within them. */
   lockMs?: number;
+  console?: ConsoleOptions & {
+    /** Seconds for which the calls that runners took can be looked for, a day by default; 0 is not at all. */
+    historySecs?: number;
+    /** How many of these calls; the oldest go first. 500,000 by default. */
+    historyMax?: number;
+    /** Bytes that they may take together. 64 MiB by default. */
+    historyBytesMax?: number;
+  };
 };
 
 export type RunnerTarget = {
@@ -58,12 +66,12 @@ type Read = { postern: PosternToml; inject: Inject | undefined };
 /** In place of a runner: how long `inject` takes is its own affair. */
 const OF_INJECT = { timeoutMs: 1 };
 
-const NOT_PRODUCER = ["redis", "log", "inject", "origins", "runner", "runners", "jobs"];
+const NOT_PRODUCER = ["redis", "log", "console", "inject", "origins", "runner", "runners", "jobs"];
 
 /** @internal The options as a checked configuration. Throws `start.config_invalid`. */
 export function readProducerOptions(options: ProducerOptions): Read {
   const check = checkOptions(options);
-  const { inject, origins, runner, runners, jobs, redis, log } = options;
+  const { inject, origins, runner, runners, jobs, redis, log, console } = options;
   checkTarget(check, options);
   if (origins !== undefined)
     check.read({
@@ -76,10 +84,8 @@ export function readProducerOptions(options: ProducerOptions): Read {
     producer: tableOf(options, NOT_PRODUCER),
   };
   const placeOf = (path: readonly PropertyKey[]) => (path[0] === "producer" ? path.slice(1) : path);
-  const postern = readCommon(check, { ...(redis && { redis }), ...(log && { log }) }, "work", {
-    tables,
-    placeOf,
-  });
+  const common = { ...(redis && { redis }), ...(log && { log }), ...(console && { console }) };
+  const postern = readCommon(check, common, "work", { tables, placeOf });
   return check.checked(postern && { postern, inject });
 }
 

@@ -1,4 +1,6 @@
 import { hostname } from "node:os";
+import { createCallHistory, type HistoryLimits } from "../../shared/call-history/keep.ts";
+import { toHistoryLimits } from "../../shared/config/console-toml.ts";
 import { DEFAULT_RUNNER, toJobs } from "../../shared/config/jobs-toml.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import { toResultLimits } from "../../shared/config/results-toml.ts";
@@ -8,6 +10,7 @@ import type { Origin } from "../../shared/job-call/job-call.ts";
 import { createPart, type Part } from "../../shared/library/part.ts";
 import { openConnection } from "../../shared/library/redis-option.ts";
 import { type Logger, silentLogger } from "../../shared/log/logger.ts";
+import { openReports } from "../../shared/processes/report.ts";
 import { createCallRecords } from "../../shared/queue/call-record.ts";
 import { consume } from "../../shared/queue/consume.ts";
 import { beat } from "../../shared/queue/heartbeat.ts";
@@ -45,19 +48,21 @@ export function createProducer(options: ProducerOptions): Producer {
   const { log = silentLogger, origins } = options;
   const connection = openConnection(options.redis, postern.redis.url, "work", log);
   const { redis } = connection;
+  const reports = openReports({ kind: "producer", postern, redis, log });
   const producer = openProducer({
     postern,
     inject,
     setsLimits: options.jobs !== undefined,
     ...(origins && { origins }),
     redis,
-    log,
+    log: reports.log,
   });
   const part = createPart({
     firstCheck: producer.ready(),
     readiness: producer.readiness,
     stop: producer.stop,
     end: producer.close,
+    reports,
     connection,
     graceMs: producer.graceMs,
   });
@@ -94,6 +99,7 @@ export function openProducer({ postern, inject, setsLimits, origins, redis, log 
     backoff: { baseMs: config.backoff.base_ms, capMs: config.backoff.cap_ms },
     jobs,
     results: toResultLimits(postern),
+    history: toHistoryLimits(postern),
     lockMs: config.lock_ms,
   });
   const timeouts = [postern.runner, ...Object.values(postern.runners)].map(({ timeout_ms }) => timeout_ms);
@@ -164,6 +170,8 @@ export type ComposedOptions = {
   onRunnerChange?: (listener: () => void) => void;
   /** What is kept of the results of calls whose job keeps them. */
   results?: Partial<ResultLimits>;
+  /** What is remembered of the calls that runners took; nothing without it. */
+  history?: HistoryLimits | undefined;
   /** How long a call stays with a worker that has stopped renewing its lock. An injection has to end within it. */
   lockMs?: number;
   clock?: Clock;
@@ -191,6 +199,7 @@ export function composeProducer(options: ComposedOptions): ComposedProducer {
   const log = tellFollowers(options.log, { partition, service: "producer", clock });
   const jobs = openJobs(partition);
   const results = { ...RESULT_LIMITS, ...options.results };
+  const history = options.history && createCallHistory({ partition, limits: options.history, clock, log });
   const deliver = createDeliver({
     inject: options.inject,
     isAway,
@@ -202,6 +211,7 @@ export function composeProducer(options: ComposedOptions): ComposedProducer {
       random: options.random ?? Math.random,
     }),
     throttle: createThrottle({ throttleJob: jobs.throttle, clock, log }),
+    remember: (call, attempt) => history?.add(call, attempt),
     resultBytesMax: results.resultBytesMax,
     clock,
     log,
@@ -230,6 +240,7 @@ export function composeProducer(options: ComposedOptions): ComposedProducer {
     stop: consumer.stop,
     close: async (graceMs) => {
       await consumer.close(graceMs);
+      await history?.stop();
       await heartbeat.stop();
       log.stop();
       log.info("producer.stopped", { workerId });

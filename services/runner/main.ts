@@ -1,6 +1,7 @@
 import { loadPostern } from "../../shared/config/load-config.ts";
 import { toRunnerRedis } from "../../shared/config/postern-toml.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
+import { openReports } from "../../shared/processes/report.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
 import { echo, keccak256, slow } from "./jobs.ts";
 import { createRouter, type Router } from "./router.ts";
@@ -26,7 +27,10 @@ export function runRunner(options: RunnerProcess, jobs: Router = exampleJobs()):
     const redis = connectForRequests(redisUrl, log);
     const connection = { redis, close: () => redis.disconnect() };
     const composed = composeRunner({ jobs, redis, durability, ...toRunnerSettings(postern), log });
-    const runner = serveRunner(composed, { connection, log });
+    // With a Redis of its own it is seen by nobody who looks at the gateways'.
+    const isShared = config.redis === undefined;
+    const reports = isShared ? openReports({ kind: "runner", postern, redis, log }) : undefined;
+    const runner = serveRunner(composed, { connection, reports, log });
     shutdown.defer("runner", () => runner.close());
 
     const { address, url } = await runner.listen(options.bindAddress ?? config.bind_address);

@@ -63,6 +63,7 @@ export function readRunnerOptions(options: RunnerOptions): Read {
     bodyBytesMax,
     redis,
     log,
+    console,
     metadataPrefix,
     durability,
     limits,
@@ -73,9 +74,9 @@ export function readRunnerOptions(options: RunnerOptions): Read {
   if (bodyBytesMax !== undefined)
     check.read({ schema: z.int().min(0), table: bodyBytesMax, placeOf: () => ["bodyBytesMax"] });
   for (const name of NOT_HERE) if (name in options) check.reportOption(name, "unknown option");
-  const table = tableOf(options, [...NOT_RUNNER, ...NOT_HERE, "redis", "log"]);
+  const table = tableOf(options, [...NOT_RUNNER, ...NOT_HERE, "redis", "log", "console"]);
   const runner = { ...table, ...(Array.isArray(secrets) && secrets.length > 0 && { secret: secrets }) };
-  const common = given({ redis, log, metadataPrefix, durability, limits, mountPath });
+  const common = given({ redis, log, console, metadataPrefix, durability, limits, mountPath });
   const placeOf = (path: readonly PropertyKey[]) => {
     const [, key, ...rest] = path;
     if (path[0] !== "runner" || key === undefined) return path;

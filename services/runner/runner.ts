@@ -6,6 +6,7 @@ import { explain, type Readiness } from "../../shared/http/readiness.ts";
 import { createServedPart, type ServedPart } from "../../shared/library/part.ts";
 import { type Connection, openConnection } from "../../shared/library/redis-option.ts";
 import { type Logger, silentLogger } from "../../shared/log/logger.ts";
+import { openReports, type Reports } from "../../shared/processes/report.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { givesWayAbove } from "../../shared/redis/give-way.ts";
@@ -42,23 +43,33 @@ export function createRunner(options: RunnerOptions): Runner {
   const { jobs, bodyBytesMax, log = silentLogger, mountPath } = options;
   for (const warning of warnings) log.warn("config.warning", { warning });
   const connection = openConnection(options.redis, postern.redis.url, "requests", log);
+  const { redis } = connection;
+  const reports = openReports({ kind: "runner", postern, redis, log });
   const runner = composeRunner({
     jobs,
-    redis: connection.redis,
+    redis,
     durability: postern.redis.durability,
     ...toRunnerSettings(postern),
     ...(bodyBytesMax !== undefined && { bodyBytesMax }),
     log,
   });
-  return serveRunner(runner, { mountPath, connection, log });
+  return serveRunner(runner, { mountPath, connection, reports, log });
 }
 
-type Host = { mountPath?: string | undefined; connection: Connection; log: Logger };
+type Host = {
+  mountPath?: string | undefined;
+  connection: Connection;
+  /** Undefined if nobody who reads them would find them there. */
+  reports?: Reports | undefined;
+  log: Logger;
+};
 
 /** @internal The life of a runner that was made of its parts. */
-export function serveRunner(runner: ComposedRunner, { mountPath, connection, log }: Host): Runner {
+export function serveRunner(runner: ComposedRunner, { mountPath, connection, reports, log }: Host): Runner {
   const end = runner.close;
-  return createServedPart({ ...runner, mountPath, end, connection, graceMs: CLOSE_GRACE_MS, log });
+  return createServedPart({
+    ...{ ...runner, mountPath, end, connection, reports, graceMs: CLOSE_GRACE_MS, log },
+  });
 }
 
 /** @internal What a runner takes of a checked `postern.toml`. */

@@ -4,7 +4,12 @@ import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import { rawQuery, traceparentOf } from "../../shared/http/headers.ts";
-import { callIdFrom, randomCallId } from "../../shared/job-call/call-id.ts";
+import {
+  callIdFrom,
+  callIdOfDelivery,
+  callIdOfSignedDelivery,
+  randomCallId,
+} from "../../shared/job-call/call-id.ts";
 import {
   type JobCall,
   platformKeys,
@@ -128,8 +133,8 @@ function createName(endpoint: EndpointToml, template: readonly Part[] = []) {
   const byToken = schemes?.every(({ algorithm }) => algorithm === "equal") ?? endpoint.auth !== "none";
   const covered = schemes !== undefined && isCovered(template, schemes);
   return (deliveryId: string, bodySha256: string): { id: string; repeat: { bodySha256: string } } => {
-    if (byToken) return { id: callIdFrom(path, deliveryId), repeat: { bodySha256 } };
-    if (covered) return { id: callIdFrom(path, deliveryId, "covered"), repeat: { bodySha256: "" } };
+    if (byToken) return { id: callIdOfDelivery(path, deliveryId), repeat: { bodySha256 } };
+    if (covered) return { id: callIdOfSignedDelivery(path, deliveryId), repeat: { bodySha256: "" } };
     return { id: callIdFrom(path, deliveryId, bodySha256), repeat: { bodySha256 } };
   };
 }

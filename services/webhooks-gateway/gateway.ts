@@ -22,6 +22,7 @@ import { createServedPart, type ServedPart } from "../../shared/library/part.ts"
 import { openConnection } from "../../shared/library/redis-option.ts";
 import { createEventCounter } from "../../shared/log/event-counter.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
+import { openReports } from "../../shared/processes/report.ts";
 import { createEnqueue } from "../../shared/queue/enqueue.ts";
 import { extraMs } from "../../shared/redis/large.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
@@ -61,18 +62,21 @@ export function createWebhooksGateway(options: WebhooksGatewayOptions): Webhooks
   const { log = silentLogger, serviceId = 0, mountPath } = options;
   for (const warning of warnings) log.warn("config.warning", { warning });
   const connection = openConnection(options.redis, postern.redis.url, "requests", log);
+  const { redis } = connection;
+  const reports = openReports({ kind: "webhooks", postern, config: { webhooks }, serviceId, redis, log });
   const gateway = composeWebhooksGateway({
     webhooks,
     serviceId,
     ...toIngressOptions(postern),
     ...(mountPath !== undefined && { mountPath }),
-    redis: connection.redis,
-    log,
+    redis,
+    log: reports.log,
   });
   return createServedPart({
     ...gateway,
     mountPath,
     end: () => gateway.close(),
+    reports,
     connection,
     requestTimeoutMs: webhooks.request_timeout_secs * 1000,
     connectionsMax: postern.http.connections,

@@ -4,7 +4,9 @@ import { registerPressure } from "../../shared/gateway/backpressure.ts";
 import { toIngressOptions } from "../../shared/gateway/ingress.ts";
 import { serveGateway } from "../../shared/gateway/serve.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
-import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
+import { metered } from "../../shared/log/metered.ts";
+import { createMetrics } from "../../shared/metrics/metrics.ts";
+import { openReports } from "../../shared/processes/report.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
 import { composeWebhooksGateway, graceMsOf } from "./gateway.ts";
 import { createMeters } from "./metrics.ts";
@@ -25,10 +27,15 @@ export function runWebhooks(options: WebhooksProcess): Promise<number> {
     if (serviceId === 0)
       plainLog.warn("config.warning", { warning: "service id is 0; set --service-id or POSTERN_SERVICE_ID" });
     const metrics = createMetrics();
-    const log = metered(plainLog, createMeters(metrics));
+    const meteredLog = metered(plainLog, createMeters(metrics));
 
-    const redis = connectForRequests(postern.redis.url, log);
+    const redis = connectForRequests(postern.redis.url, meteredLog);
     shutdown.defer("redis", () => redis.disconnect());
+
+    const config = { webhooks };
+    const reports = openReports({ kind: "webhooks", postern, config, serviceId, redis, log: meteredLog });
+    shutdown.defer("reports", reports.stop);
+    const { log } = reports;
 
     const gateway = composeWebhooksGateway({
       webhooks,

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { PriceList } from "../../shared/config/job-pricing-toml.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
-import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
+import type { X402Toml } from "../../shared/config/x402-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { createEthCall } from "../../shared/ethereum/rpc.ts";
 import { tellFollowers } from "../../shared/events/publish.ts";
@@ -23,7 +23,8 @@ import { silentLogger } from "../../shared/log/logger.ts";
 import { createPaymentJournal, paidQueueOf } from "../../shared/payments/journal.ts";
 import type { Payment } from "../../shared/payments/payment.ts";
 import { createSpentElsewhere } from "../../shared/payments/spent-elsewhere.ts";
-import { createRates, type ObservedRate, type Rates } from "../../shared/pricing/rates/rates.ts";
+import { createRates, type ObservedRate } from "../../shared/pricing/rates/rates.ts";
+import { openReports } from "../../shared/processes/report.ts";
 import { openRegistry } from "../../shared/queue/registry.ts";
 import { extraMs } from "../../shared/redis/large.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
@@ -31,9 +32,9 @@ import { createResults } from "../../shared/results/store.ts";
 import { createResultTokens } from "../../shared/results/token.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { createLogTokenKinds, createRequestedJob, toCatalog } from "./catalog.ts";
-import { type Chains, createChains } from "./chains.ts";
+import { createChains } from "./chains.ts";
 import type { Authorize } from "./facilitator/authorize.ts";
-import { createFacilitators, createVerifyPayment, type Facilitators } from "./facilitator/pool.ts";
+import { createFacilitators, createVerifyPayment } from "./facilitator/pool.ts";
 import { readX402Options, type X402GatewayOptions } from "./options.ts";
 import { createNoteSpent } from "./payment/already-spent.ts";
 import { createAskSigner } from "./payment/contract-signer.ts";
@@ -68,6 +69,7 @@ import {
 import { toPriceAnswer } from "./routes/price.ts";
 import { toSchemaAnswer } from "./routes/schema.ts";
 import { CORS_HEADERS, createHandler, createRefuse } from "./server.ts";
+import { toSharedChecks } from "./shared-checks.ts";
 import { createSignIn } from "./sign-in/sign-in.ts";
 
 export type { JobOptions } from "../../shared/library/job-options.ts";
@@ -96,18 +98,21 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   const { log = silentLogger, mountPath, authorize } = options;
   for (const warning of warnings) log.warn("config.warning", { warning });
   const connection = openConnection(options.redis, postern.redis.url, "requests", log);
+  const { redis } = connection;
+  const reports = openReports({ kind: "x402", postern, config: { x402, prices }, redis, log });
   const gateway = composeX402Gateway({
     x402,
     prices,
     ...toIngressOptions(postern),
     ...(authorize && { authorize }),
-    redis: connection.redis,
-    log,
+    redis,
+    log: reports.log,
   });
   const part = createServedPart({
     ...gateway,
     mountPath,
     end: () => gateway.close(),
+    reports,
     connection,
     requestTimeoutMs: x402.request_timeout_secs * 1000,
     connectionsMax: postern.http.connections,
@@ -220,7 +225,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     });
   };
   const review = createReview({ journal, clock, log });
-  const enqueueSettled = createEnqueueSettled({ journal, beginWrite, review, clock });
+  const enqueueSettled = createEnqueueSettled({ journal, beginWrite, review, clock, log });
   const confirmSettlement = createConfirmSettlement({ chainOf, clock });
   const claim = createClaimPayment({ journal, beginWrite, openMax, clock });
   const settle = createSettle({
@@ -369,24 +374,3 @@ function createPaymentsInFlight(bodyBytesMax: number): ConcurrencyLimit {
 }
 
 const CALLER_CHECK_TIMEOUT_MS = 3000;
-
-/**
- * Facilitators, chains and the sources of rates are the same for every replica. So their absence is reported, and makes no
- * replica unready.
- */
-function toSharedChecks(
-  { trust_facilitator }: X402Toml,
-  facilitators: Facilitators,
-  chains: Chains,
-  rates: Rates<AcceptedToken>,
-) {
-  return {
-    facilitators: facilitators.available(),
-    chains: chains.available(),
-    rates: rates.observed().map(({ network, asset, symbol, value, failure }) => {
-      const why = failure && { reason: failure.reason, failed_at: new Date(failure.at).toISOString() };
-      return { network, asset, symbol, ok: value !== undefined, ...why };
-    }),
-    trust_facilitator,
-  };
-}

@@ -2,9 +2,11 @@ import { withoutFile } from "../../shared/config/config-dir.ts";
 import { toIngressOptions } from "../../shared/gateway/ingress.ts";
 import { serveGateway } from "../../shared/gateway/serve.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
-import { createMetrics, metered } from "../../shared/metrics/metrics.ts";
+import { metered } from "../../shared/log/metered.ts";
+import { createMetrics } from "../../shared/metrics/metrics.ts";
 import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
 import { jobsOnSale } from "../../shared/pricing/prices.ts";
+import { openReports } from "../../shared/processes/report.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { composeX402Gateway, graceMsOf } from "./gateway.ts";
@@ -23,10 +25,15 @@ export function runX402(options: X402Process): Promise<number> {
     if (x402 === undefined) throw withoutFile(configDir, "x402.toml", "x402 gateway");
     for (const warning of warnings) plainLog.warn("config.warning", { warning });
     const metrics = createMetrics();
-    const log = metered(plainLog, createMeters(metrics));
+    const meteredLog = metered(plainLog, createMeters(metrics));
 
-    const redis = connectForRequests(postern.redis.url, log);
+    const redis = connectForRequests(postern.redis.url, meteredLog);
     shutdown.defer("redis", () => redis.disconnect());
+
+    const config = { x402, prices };
+    const reports = openReports({ kind: "x402", postern, config, redis, log: meteredLog });
+    shutdown.defer("reports", reports.stop);
+    const { log } = reports;
 
     const gateway = composeX402Gateway({ x402, prices, ...toIngressOptions(postern), redis, log });
     registerGauges(metrics, gateway, partitionOf(redis));

@@ -1,6 +1,7 @@
 import { registerPressure } from "../../shared/gateway/backpressure.ts";
 import { createHttpMeters } from "../../shared/gateway/http-metrics.ts";
-import type { Meter, Metrics } from "../../shared/metrics/metrics.ts";
+import type { Meter } from "../../shared/log/metered.ts";
+import type { Metrics } from "../../shared/metrics/metrics.ts";
 import { createUnresolved } from "../../shared/payments/list.ts";
 import { registerRates } from "../../shared/pricing/rates/rates.ts";
 import type { Partition } from "../../shared/redis/partition.ts";

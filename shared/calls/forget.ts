@@ -1,11 +1,12 @@
-import { auditWords, logAudited } from "../audit/audit.ts";
+import { auditWords, createAudit, logAudited } from "../audit/audit.ts";
+import { createForgetInHistory } from "../call-history/keep.ts";
 import { AppError } from "../errors/app-error.ts";
 import { failpoint } from "../lifecycle/failpoint.ts";
 import type { OperateDeps } from "../queue/operate.ts";
 import { PLACE_OF } from "../queue/registry.ts";
 import { EVEN_IF_FULL, script } from "../redis/script.ts";
 import { PLAIN_RECORD, refuseNewer, unlessNewer } from "../redis/version.ts";
-import { DROP_RESULT } from "../results/keep-result.ts";
+import { DROP_RESULT, tellChange } from "../results/keep-result.ts";
 
 /**
  * How long the record of a forgotten call that nobody paid for lives at least: longer than a result may come late. That of a paid call
@@ -61,7 +62,7 @@ redis.call('HDEL', payment, 'call')
 local proven, reason = unpack(redis.call('HMGET', payment, 'proven', 'reason'))
 if proven == '1' or reason then redis.call('HDEL', payment, 'request') end
 
-redis.call('PUBLISH', prefix .. 'ends', id)
+${tellChange("id")}
 redis.call('XADD', audit, unpack(ARGV, 5))
 return {'DONE'}`;
 
@@ -74,7 +75,7 @@ export type Forget = (id: string, reason: string) => Promise<Forgotten>;
  * Removes what Postern holds of a call's sender: its body, metadata, result, progress, and what was said of its attempts. What stays says
  * that there was such a call, so that no repeat of the delivery or payment runs or charges anything. A failed call ends by it.
  *
- * It is one step, with its line in the audit, so that nothing runs between and no line is missing. Whatever comes late, as a 2xx, a
+ * It is one step, with its line in the audit, so that nothing runs between and no line is missing. The history of calls comes after it. Whatever comes late, as a 2xx, a
  * delivery or a failed attempt, finds the record's `fg` or an ended call, and writes nothing back.
  *
  * Throws `call.in_hand`, `call.undecided` and `call.unknown`.
@@ -82,6 +83,8 @@ export type Forget = (id: string, reason: string) => Promise<Forgotten>;
 export function createForget({ partition, clock, log, by }: OperateDeps): Forget {
   const { redis, keys, prefix } = partition;
   const run = script(redis, FORGET);
+  const history = createForgetInHistory(partition);
+  const audit = createAudit(partition, log);
 
   return async function forget(id, reason) {
     const at = clock();
@@ -94,15 +97,21 @@ export function createForget({ partition, clock, log, by }: OperateDeps): Forget
     const [became, detail = ""] = answer as [string, string?];
     switch (became) {
       case "DONE":
+        await history.forget(id);
         logAudited(log, entry);
         return { kind: "done" };
       case "FORGOTTEN":
+        await history.forget(id); // whoever forgot it may have died before that
         return { kind: "before", at: Number(detail) };
       case "UNDECIDED":
         throw undecided(id, detail);
       case "IN_HAND":
         throw inHand(id, detail);
       default:
+        if (await history.remove(id)) {
+          await audit(entry);
+          return { kind: "done" };
+        }
         throw new AppError("call.unknown", { reason: `${id}: nothing is known of such a call (any more)` });
     }
   };

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { Secret } from "../crypto/secret.ts";
 import { coversEveryAddress } from "../ip/address-list.ts";
+import { consoleTable } from "./console-toml.ts";
 import { address, addressRange, attempts, headerName, httpUrl, positive } from "./fields.ts";
 import { jobProblems, jobs, OUTLASTS_LOCK, runnerFields, runners } from "./jobs-toml.ts";
 import { report } from "./problem.ts";
@@ -23,6 +24,7 @@ export function posternToml(env: Env) {
       jobs: jobs.default({}),
       producer: producer.prefault({}),
       results: results(env).prefault({}),
+      console: consoleTable.prefault({}),
       limits: limits.prefault({}),
       http: http.prefault({}),
     })

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { LET_GO } from "../call-history/keep.ts";
 import type { Logger } from "../log/logger.ts";
 import type { DurableRedis } from "../redis/durable.ts";
 import { GiveWay, givesWayAbove, type LetGo } from "../redis/give-way.ts";
@@ -7,8 +8,8 @@ import { script } from "../redis/script.ts";
 import { HELD_MS, HOLD } from "./one-gateway.ts";
 
 /*
- * History is what helps an operator to understand, and no call needs: the refused requests (shared/rejected), and the failed attempts
- * of a call but the newest (shared/queue/call-record.ts). While Redis is nearly full, one gateway lets go of it, and its
+ * History is what helps an operator to understand, and no call needs: the refused requests (shared/rejected), the calls that runners took
+ * (shared/call-history), and the failed attempts of a call but the newest (shared/queue/call-record.ts). While Redis is nearly full, one gateway lets go of it, and its
  * key tells all writers to keep no more.
  */
 
@@ -25,6 +26,10 @@ end
 redis.call('DEL', KEYS[2])
 return gone`;
 
+/** KEYS history-off, history, its size. ARGV as HOLD, what the keys of blocks begin with. Answers how many blocks went. */
+const DROP_CALLS = `${HOLD}${LET_GO}
+return letGo(KEYS[2], KEYS[3], ARGV[3], function() return false end)`;
+
 /** KEYS history-off. ARGV as HOLD, a pattern of the keys with attempts, a cursor. Answers the next cursor, and how many went. */
 const TRIM_ATTEMPTS = `${HOLD}
 local found, gone = redis.call('SCAN', ARGV[4], 'MATCH', ARGV[3], 'COUNT', ${KEYS_A_STEP}), 0
@@ -40,6 +45,7 @@ type Options = { partition: Partition; durable: DurableRedis; newCallsAbove: num
 export function watchHistory({ partition, durable, newCallsAbove, log }: Options): { stop(): void } {
   const { redis, keys } = partition;
   const dropRefused = script(redis, DROP_REFUSED);
+  const dropCalls = script(redis, DROP_CALLS);
   const trimAttempts = script(redis, TRIM_ATTEMPTS);
   const held = [randomUUID(), HELD_MS];
 
@@ -60,7 +66,9 @@ export function watchHistory({ partition, durable, newCallsAbove, log }: Options
 
     return async () => {
       const refused = await dropRefused([keys.historyOff, keys.rejectedBytes], [...held, keys.rejected("")]);
-      return Number(refused) || trim();
+      if (Number(refused) > 0) return Number(refused);
+      const touched = [keys.historyOff, keys.history, keys.historySize];
+      return Number(await dropCalls(touched, [...held, keys.historyBlock("")])) || trim();
     };
   }
 

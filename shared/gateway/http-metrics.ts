@@ -1,4 +1,5 @@
-import type { Meter, Metrics } from "../metrics/metrics.ts";
+import type { Meter } from "../log/metered.ts";
+import type { Metrics } from "../metrics/metrics.ts";
 
 /** What gives way at the limits of a gateway's HTTP, which both gateways count. */
 export function createHttpMeters(metrics: Metrics): Record<string, Meter> {

@@ -12,6 +12,16 @@ export function callIdFrom(...parts: readonly string[]): string {
   return `c_${hash.digest("hex").slice(0, 32)}`;
 }
 
+/** The call of a delivery whose id alone names it: the sender has proven by a token that the id is its own. */
+export function callIdOfDelivery(path: string, deliveryId: string): string {
+  return callIdFrom(path, deliveryId);
+}
+
+/** The same where a signature covers the id. */
+export function callIdOfSignedDelivery(path: string, deliveryId: string): string {
+  return callIdFrom(path, deliveryId, "covered");
+}
+
 const ID_BYTES = 16;
 const random = Buffer.alloc(256 * ID_BYTES);
 let used = random.length;

@@ -146,6 +146,10 @@ export const WEBHOOK_QUERY = "X-WEBHOOK-QUERY";
 /** The names of the sender's headers that came along, separated by commas. They too are metadata. */
 export const WEBHOOK_FORWARDED = "X-WEBHOOK-FORWARDED";
 
+/** Who paid for the call, and in which transaction. */
+export const X402_PAYER = "X-X402-PAYER";
+export const X402_TRANSACTION = "X-X402-TRANSACTION";
+
 /** The prefix is a setting (`metadata_prefix`), for runners that use another brand. */
 export function platformKeys(prefix: string) {
   return {

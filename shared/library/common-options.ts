@@ -14,6 +14,13 @@ export type CommonOptions = {
   redis: RedisOption;
   /** Takes each event with its fields. Without it the part is silent. `console` is one. */
   log?: Logger;
+  console?: ConsoleOptions;
+};
+
+/** What is kept for whoever operates the deployment, and no call needs. */
+export type ConsoleOptions = {
+  /** Whether the part tells Redis every ten seconds that it runs, and what it has counted. It does by default. */
+  report?: boolean;
 };
 
 /** What a gateway has in common with the other. */
@@ -71,6 +78,7 @@ export const COMMON = [
   "redis",
   "durability",
   "log",
+  "console",
   "metadataPrefix",
   "limits",
   "http",
@@ -114,8 +122,8 @@ export function readCommon(
 
 /** Those that are keys of the file under their own names. */
 function inFile(options: Partial<GatewayOptions>): Record<string, unknown> {
-  const { metadataPrefix, limits, http, results } = options;
-  return tableOf({ metadataPrefix, limits, http, results });
+  const { metadataPrefix, limits, http, results, console } = options;
+  return tableOf({ metadataPrefix, limits, http, results, console });
 }
 
 function isMountPath(path: unknown): boolean {

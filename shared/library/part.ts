@@ -44,11 +44,13 @@ type Life = {
   /** Ends what the part has begun, and waits at most `graceMs` for what is still under way. */
   end(graceMs: number): void | Promise<void>;
   connection: Connection;
+  /** Of what it has counted, which ends with the part. */
+  reports?: { stop(): Promise<void> } | undefined;
   graceMs: number;
 };
 
 /** @internal The life of a part that takes work from elsewhere than a server. */
-export function createPart({ firstCheck, readiness, stop, end, connection, graceMs: usual }: Life): Part {
+export function createPart({ firstCheck, readiness, stop, end, connection, reports, ...life }: Life): Part {
   let giveUp: (reason: AppError) => void = () => {};
   const ended = new Promise<never>((_, reject) => {
     giveUp = reject;
@@ -62,6 +64,7 @@ export function createPart({ firstCheck, readiness, stop, end, connection, grace
     try {
       await end(graceMs);
     } finally {
+      await reports?.stop();
       connection.close();
     }
   }
@@ -70,7 +73,7 @@ export function createPart({ firstCheck, readiness, stop, end, connection, grace
     ready: () => Promise.race([firstCheck, ended]),
     readiness,
     stop,
-    close(graceMs = usual) {
+    close(graceMs = life.graceMs) {
       closed ??= finish(graceMs);
       return closed;
     },

@@ -1,8 +1,4 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
-import type { Fields, Logger } from "../log/logger.ts";
-
-/** What an event adds to the metrics. */
-export type Meter = (fields: Fields) => void;
 
 const SECONDS_BUCKETS = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600,
@@ -36,15 +32,4 @@ export function createMetrics() {
       return registry.metrics();
     },
   };
-}
-
-/** A logger whose events also count in the metrics, so that log and metrics cannot disagree. */
-export function metered(log: Logger, meters: Readonly<Record<string, Meter>>): Logger {
-  const through = (write: Logger["info"]): Logger["info"] => {
-    return (event, fields = {}) => {
-      meters[event]?.(fields);
-      write(event, fields);
-    };
-  };
-  return { info: through(log.info), warn: through(log.warn), error: through(log.error) };
 }

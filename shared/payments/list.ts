@@ -105,8 +105,9 @@ export function createPaymentList(partition: Partition) {
   }
 
   /** The payments that match, newest first. */
-  async function* matching(filter: PaymentFilter): AsyncGenerator<PaymentSummary> {
+  async function* matching(filter: PaymentFilter, signal?: AbortSignal): AsyncGenerator<PaymentSummary> {
     for await (const ids of newestFirst(partition, filter)) {
+      if (signal?.aborted) return;
       const payments = await read(ids);
       yield* payments.filter((payment) => payment !== undefined).filter((each) => matches(each, filter));
     }

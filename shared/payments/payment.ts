@@ -11,6 +11,7 @@ import {
 import { callIdFrom } from "../job-call/call-id.ts";
 import { JobCall, toJson } from "../job-call/job-call.ts";
 import type { RecordState } from "../queue/protocol.ts";
+import { toObject } from "../redis/pages.ts";
 import { isNewer, isNewerError, newer, PLAIN_PAYMENT, VERSIONS } from "../redis/version.ts";
 
 /**
@@ -115,6 +116,8 @@ export type Payment = {
   /** The time of the last change of state. */
   changedAt: number;
   settlement: Settlement | undefined;
+  /** When that was recorded, and the call added to its queue. */
+  settledAt?: number | undefined;
   /** Whether the chain has shown the payment at the configured depth. */
   proven: boolean;
   /** Why it is VOID or in REVIEW, or what contradicts it. */
@@ -230,6 +233,7 @@ function read(id: string, record: Fields, payment: Fields): Payment {
     claimedAt: Number(payment["claimed_at"]),
     changedAt: Number(record["at"]),
     settlement,
+    settledAt: payment["settled_at"] === undefined ? undefined : Number(payment["settled_at"]),
     proven: payment["proven"] === "1",
     reason: payment["reason"],
     decided: settlement?.decided ?? parsed<Decision>(payment["decided"]),
@@ -262,12 +266,6 @@ export function toCall(text: string): JobCall {
 
 function parsed<Value>(text: string | undefined): Value | undefined {
   return text === undefined ? undefined : (JSON.parse(text) as Value);
-}
-
-function toObject(fields: readonly string[]): Record<string, string> {
-  const object: Record<string, string> = {};
-  for (let i = 0; i + 1 < fields.length; i += 2) object[fields[i] as string] = fields[i + 1] as string;
-  return object;
 }
 
 /** What the payer signed, in the form in which the chain is asked about it. `eventOrder` is that of the token, if it is one of EIP-3009. */

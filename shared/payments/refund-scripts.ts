@@ -1,5 +1,6 @@
 import { EVEN_IF_FULL } from "../redis/script.ts";
 import { unlessNewer, VERSIONS } from "../redis/version.ts";
+import { tellChange } from "../results/keep-result.ts";
 import { TRANSFER_TAKEN } from "./scripts.ts";
 
 /*
@@ -43,6 +44,7 @@ for i = first, #ARGV, ${CASE_WORDS} do
   local record, payment, attempts, identifier, idempotencyKey, transfer, since, failed, job = unpack(KEYS, at + 1, at + ${CASE_KEYS})
   if isCase(id, record, payment, failed) then
     redis.call('HSET', record, 'st', 'REFUND_PENDING', 'at', ARGV[1], 'v', ${VERSIONS.record})
+    ${tellChange("id")}
     redis.call('HSET', payment, 'refund', ARGV[2])
     redis.call('HSETNX', payment, 'ended_at', ARGV[1])
     redis.call('HDEL', payment, 'call', 'request')
@@ -90,6 +92,7 @@ local by = redis.call('GET', KEYS[10])
 if by and by ~= ARGV[1] then return '${TRANSFER_TAKEN}' end
 redis.call('SET', KEYS[10], ARGV[1])
 redis.call('HSET', KEYS[1], 'st', 'REFUNDED', 'at', ARGV[2])
+${tellChange("ARGV[1]")}
 redis.call('HSET', KEYS[2], 'refunded', ARGV[3])
 endCase(w)
 return '${CLOSED}'`;
@@ -102,5 +105,6 @@ export const WITHDRAW = `${EVEN_IF_FULL}${unlessNewer("record")}${END_CASE}
 local st, w, late = unpack(redis.call('HMGET', KEYS[1], 'st', 'w', 'late'))
 if st ~= 'REFUND_PENDING' or not late then return 0 end
 redis.call('HSET', KEYS[1], 'st', 'INJECTED', 'at', ARGV[2])
+${tellChange("ARGV[1]")}
 endCase(w)
 return 1`;

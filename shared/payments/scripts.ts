@@ -1,6 +1,8 @@
+import { X402_TRANSACTION } from "../job-call/job-call.ts";
 import { addLua } from "../queue/scripts.ts";
 import { EVEN_IF_FULL } from "../redis/script.ts";
 import { refuseNewer, unlessNewer, VERSIONS } from "../redis/version.ts";
+import { tellChange } from "../results/keep-result.ts";
 
 /*
  * Every change of a payment is one script, so that nothing comes between check and change. KEYS[1] is the call's record and
@@ -72,7 +74,7 @@ ${addLua()}
 local function addPaid(settlement)
   local call = redis.call('HGET', KEYS[2], 'call')${refuseNewer("call", `string.match(call, '^{"v":(%d+)')`).replaceAll("\n", "\n  ")}
   local _, at = string.find(call, '"metadata":{', 1, true)
-  local transaction = '"X-X402-TRANSACTION":' .. cjson.encode(cjson.decode(settlement).transaction)
+  local transaction = '"${X402_TRANSACTION}":' .. cjson.encode(cjson.decode(settlement).transaction)
   local comma = string.sub(call, at + 1, at + 1) == '}' and '' or ','
   add(ARGV[3], ARGV[4], ARGV[5], string.sub(call, 1, at) .. transaction .. comma .. string.sub(call, at + 1))
   endBatch()
@@ -102,6 +104,7 @@ for i = 10, #ARGV do
     local refused = addPaid(ARGV[7])
     if refused then return refused end
     redis.call('HSET', KEYS[1], 'st', 'QUEUED', 'at', now)
+    ${tellChange("ARGV[5]")}
     redis.call('HSET', KEYS[2], 'settlement', ARGV[7], 'proven', ARGV[8], 'settled_at', now)
     redis.call('ZADD', KEYS[3], ARGV[6], ARGV[5])
     redis.call('SREM', KEYS[4], ARGV[5])
@@ -130,6 +133,7 @@ if ARGV[6] ~= '' and redis.call('HGET', KEYS[2], 'dispatches') ~= ARGV[6] then r
 for i = 7, #ARGV do
   if st == ARGV[i] then
     redis.call('HSET', KEYS[1], 'st', 'VOID', 'at', ARGV[2])
+    ${tellChange("ARGV[1]")}
     redis.call('HSET', KEYS[2], 'reason', ARGV[4], 'ended_at', ARGV[2])
     if ARGV[5] ~= '' then redis.call('HSET', KEYS[2], 'decided', ARGV[5]) end
     redis.call('HDEL', KEYS[2], 'call', 'request')
@@ -158,6 +162,7 @@ export const REVIEW = `${EVEN_IF_FULL}${unlessNewer("record")}
 local st = redis.call('HGET', KEYS[1], 'st')
 if st == 'SETTLING' then
   redis.call('HSET', KEYS[1], 'st', 'REVIEW', 'at', ARGV[2])
+  ${tellChange("ARGV[1]")}
   redis.call('HSET', KEYS[2], 'reason', ARGV[3])
   redis.call('ZREM', KEYS[3], ARGV[1])
   redis.call('ZADD', KEYS[5], redis.call('ZSCORE', KEYS[4], ARGV[1]) or ARGV[2], ARGV[1])

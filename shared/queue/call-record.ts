@@ -1,7 +1,7 @@
 import type { Partition } from "../redis/partition.ts";
 import { EVEN_IF_FULL, type Script, script } from "../redis/script.ts";
 import { PLAIN_RECORD, unlessNewer } from "../redis/version.ts";
-import { DROP_RESULT } from "../results/keep-result.ts";
+import { DROP_RESULT, tellChange } from "../results/keep-result.ts";
 import type { ProblemText } from "../results/result.ts";
 import { ENDED_STATES, RANDOM_ID_KEEP_MS, type RecordState } from "./protocol.ts";
 import type { QueueName } from "./queue-name.ts";
@@ -32,20 +32,19 @@ local st = redis.call('HGET', KEYS[1], 'st')
 if ${IS_ENDED} then return end`;
 
 /**
- * KEYS record, since. ARGV now, id, channel of ends, whether its job keeps results (1, 0, or nothing if that is not known), code, problem
- * or nothing. Why it failed is noted if the job keeps results, and of a paid call of which that is not known; the record appears for it.
+ * KEYS record, since. ARGV now, id, whether its job keeps results (1, 0, or nothing if that is not known), code, problem or nothing. Why it failed is noted if the job keeps results, and of a paid call of which that is not known; the record appears for it.
  */
 const FAIL = `${UNLESS_ENDED}
-local tells = ARGV[4] == '1' or (ARGV[4] == '' and redis.call('HEXISTS', KEYS[1], 'rt') == 1)
+local tells = ARGV[3] == '1' or (ARGV[3] == '' and redis.call('HEXISTS', KEYS[1], 'rt') == 1)
 if st or tells then
   redis.call('HSET', KEYS[1], 'st', 'FAILED', 'at', ARGV[1])
   redis.call('PERSIST', KEYS[1])
+  ${tellChange("ARGV[2]")}
 end
 if not st and tells then redis.call('HSET', KEYS[1], 'v', ${PLAIN_RECORD}) end
 if tells then
-  redis.call('HSET', KEYS[1], 'fc', ARGV[5])
-  if ARGV[6] == '' then redis.call('HDEL', KEYS[1], 'fp') else redis.call('HSET', KEYS[1], 'fp', ARGV[6]) end
-  redis.call('PUBLISH', ARGV[3], ARGV[2])
+  redis.call('HSET', KEYS[1], 'fc', ARGV[4])
+  if ARGV[5] == '' then redis.call('HDEL', KEYS[1], 'fp') else redis.call('HSET', KEYS[1], 'fp', ARGV[5]) end
 end
 redis.call('ZREM', KEYS[2], ARGV[2])`;
 
@@ -101,7 +100,7 @@ export function createCallRecords({ redis, keys }: Partition) {
       const { keepsResult, code, problem } = failure ?? { keepsResult: false, code: "" };
       const keeps = keepsResult === undefined ? "" : Number(keepsResult);
       const why = [keeps, code, problem === undefined ? "" : JSON.stringify(problem)];
-      await fail([keys.record(id), keys.since(queue)], [now, id, keys.ends, ...why]);
+      await fail([keys.record(id), keys.since(queue)], [now, id, ...why]);
     },
 
     /** Records a failed attempt and, if it is the first, since when the call has waited. */
@@ -117,15 +116,20 @@ export function createCallRecords({ redis, keys }: Partition) {
 
     /** The failed attempts that are kept, oldest first. */
     async attempts(id: string): Promise<FailedAttempt[]> {
-      const stored = (await redis.lrange(keys.attempts(id), 0, -1)).map(
-        (line) => JSON.parse(line) as NewAttempt & { n?: number },
-      );
-      const newest = stored.at(-1)?.n ?? stored.length;
-      return stored.map((attempt, i) => ({ ...attempt, n: newest - (stored.length - 1 - i) }));
+      return toAttempts(await redis.lrange(keys.attempts(id), 0, -1));
     },
 
     async state(id: string): Promise<RecordState | undefined> {
       return toState(await redis.hget(keys.record(id), "st"));
+    },
+
+    /** The state, when it came into it (unix ms), and its job if the record says so. */
+    async brief(
+      id: string,
+    ): Promise<{ state: RecordState; at: number; job: string | undefined } | undefined> {
+      const [st, at, jb] = await redis.hmget(keys.record(id), "st", "at", "jb");
+      const state = toState(st);
+      return state && { state, at: Number(at ?? 0), job: jb ?? undefined };
     },
 
     /** When an operator had the call forgotten (unix ms), if one had. */
@@ -134,6 +138,13 @@ export function createCallRecords({ redis, keys }: Partition) {
       return fg === null ? undefined : Number(fg);
     },
   };
+}
+
+/** The attempts that are kept, as they are stored. Those of an earlier release have no number. */
+export function toAttempts(lines: readonly string[]): FailedAttempt[] {
+  const stored = lines.map((line) => JSON.parse(line) as NewAttempt & { n?: number });
+  const newest = stored.at(-1)?.n ?? stored.length;
+  return stored.map((attempt, i) => ({ ...attempt, n: newest - (stored.length - 1 - i) }));
 }
 
 /** Null if there is no record. */
@@ -159,6 +170,7 @@ if st ~= 'INJECTED' and (${IS_ENDED}) then return 0 end
 if st == 'FAILED' then
   redis.call('HSET', KEYS[1], 'st', ARGV[1], 'at', ARGV[2])
   redis.call('PERSIST', KEYS[1])
+  ${tellChange("ARGV[3]")}
 end
 redis.call('ZADD', KEYS[2], ARGV[2], ARGV[3])
 return 1`;
@@ -175,6 +187,7 @@ if redis.call('HGET', KEYS[1], 'st') ~= 'INJECTED' then
   redis.call('PERSIST', KEYS[1])
   -- A delivery may have come before the call had a record.
   if dropResult(ARGV[3]) or redis.call('HEXISTS', KEYS[1], 'rs') == 1 then redis.call('HSET', KEYS[1], 'rs', 'gone') end
+  ${tellChange("ARGV[3]")}
 end
 redis.call('ZREM', KEYS[2], ARGV[3])
 return 1`;

@@ -1,4 +1,11 @@
-import { type CallHead, JobCall, WEBHOOK_PATH } from "../job-call/job-call.ts";
+import {
+  type CallHead,
+  JobCall,
+  WEBHOOK_DELIVERY_ID,
+  WEBHOOK_PATH,
+  X402_PAYER,
+  X402_TRANSACTION,
+} from "../job-call/job-call.ts";
 import { isNewer, VERSIONS } from "../redis/version.ts";
 
 /** The field beside the body, in BullMQ's hash of a failed call, that holds its head. */
@@ -16,12 +23,22 @@ export type FailedHead = {
   bytes?: number | undefined;
   sha256?: string | undefined;
   traceparent?: string | undefined;
+  /** The sender's own id of the delivery. */
+  delivery_id?: string | undefined;
+  payer?: string | undefined;
+  transaction?: string | undefined;
 };
 
 /** A producer writes it as it fails the call. */
 export function headOf({ metadata, ...call }: CallHead): FailedHead {
   const { accepted_at, content_type, bytes, sha256, traceparent } = call;
-  return { path: metadata[WEBHOOK_PATH], accepted_at, content_type, bytes, sha256, traceparent };
+  return {
+    path: metadata[WEBHOOK_PATH],
+    ...{ accepted_at, content_type, bytes, sha256, traceparent },
+    delivery_id: metadata[WEBHOOK_DELIVERY_ID],
+    payer: metadata[X402_PAYER],
+    transaction: metadata[X402_TRANSACTION],
+  };
 }
 
 /** The head of a call as its queue holds it, whatever that is. */

@@ -29,6 +29,11 @@ export type CallFilter = {
   origin?: Origin | undefined;
   /** The webhook path that received it. */
   endpoint?: string | undefined;
+  /** The sender's own id of the delivery. */
+  deliveryId?: string | undefined;
+  /** Lower case. */
+  payer?: string | undefined;
+  transaction?: string | undefined;
   serviceId?: number | undefined;
   jobId?: number | undefined;
   code?: ErrorCode | undefined;
@@ -39,27 +44,36 @@ export type CallFilter = {
 /** How many bytes of calls without a head one script may look through. */
 const SCANNED_AT_ONCE = 1024 * 1024;
 
-/**
- * What is known of calls without their bodies. KEYS registry. ARGV prefix, bytes to look through, how the reason begins, the path
- * as it stands in a head (both empty if any will do), whether to count only, then queue and id of each call. Answers how many of the
- * calls it looked at; how many of these match, if they are only to be counted; and a row for each other call that matches, or of
- * which only the caller can say.
- *
- * A call has no head if its producer did not read it (`call.poison_pill`, `call.corrupt`), or if an earlier release or BullMQ itself
- * has failed it. The last place of its row has the stored call without the body; base64 has no quotes.
- */
-const READ = `
-local function bodiless(key)
-  local data = redis.call('HGET', key, 'data') or ''
+/** Lua with a function that reads a stored call without its body, if the rest is not too long: base64 has no quotes. */
+export const BODILESS = `
+local function bodiless(key, field)
+  local data = redis.call('HGET', key, field) or ''
   local from = string.find(data, '"body":"', 1, true)
   local to = from and string.find(data, '"', from + 8, true)
   if to then data = string.sub(data, 1, from + 7) .. string.sub(data, to) end
   if #data > 65536 then return '' end
   return data
+end`;
+
+/**
+ * What is known of calls without their bodies. KEYS registry. ARGV prefix, bytes to look through, how the reason begins (empty if any
+ * will do), what must be in a head as it stands there (a JSON array), whether to count only, then queue and id of each call. Answers how
+ * many of the calls it looked at; how many of these match, if they are only to be counted; and a row for each other call that matches,
+ * or of which only the caller can say.
+ *
+ * A call has no head if its producer did not read it (`call.poison_pill`, `call.corrupt`), or if an earlier release or BullMQ itself
+ * has failed it. The last place of its row has the stored call without the body.
+ */
+const READ = `${BODILESS}
+local rows, counted, done, budget = {}, 0, 0, tonumber(ARGV[2])
+local reason, texts, counts = ARGV[3], cjson.decode(ARGV[4]), ARGV[5] == '1'
+local function hasTexts(head)
+  for _, text in ipairs(texts) do
+    if not string.find(head, text, 1, true) then return false end
+  end
+  return true
 end
 
-local rows, counted, done, budget = {}, 0, 0, tonumber(ARGV[2])
-local reason, path, counts = ARGV[3], ARGV[4], ARGV[5] == '1'
 for i = 6, #ARGV, 2 do
   local key = ARGV[1] .. ':' .. ARGV[i] .. ':' .. ARGV[i + 1]
   local row = redis.call('HMGET', key, 'finishedOn', 'failedReason', 'timestamp', 'atm', '${HEAD_FIELD}')
@@ -67,14 +81,14 @@ for i = 6, #ARGV, 2 do
   row[1] = done
   if hasLeft then -- it is no longer among the failed calls
   elseif head and string.find(head, '^{"v":${VERSIONS.failedHead}[,}]') then
-    if string.sub(row[2] or '', 1, #reason) == reason and string.find(head, path, 1, true) then
+    if string.sub(row[2] or '', 1, #reason) == reason and hasTexts(head) then
       if counts then counted = counted + 1 else rows[#rows + 1] = row end
     end
   else
     if not head then
       budget = budget - redis.call('HSTRLEN', key, 'data')
       if budget < 0 and done > 0 then break end
-      row[6] = bodiless(key)
+      row[6] = bodiless(key, 'data')
     end
     rows[#rows + 1] = row
   end
@@ -104,8 +118,8 @@ export function createFailedCalls({ redis, keys, prefix, ...partition }: Partiti
 
   async function readAll(refs: readonly FailedRef[], filter: CallFilter, countOnly: boolean): Promise<Page> {
     const page: Page = { counted: 0, calls: [] };
-    const { reason, path } = inRedis(filter);
-    const args = [prefix, SCANNED_AT_ONCE, reason, path, countOnly ? 1 : 0];
+    const { reason, texts } = inRedis(filter);
+    const args = [prefix, SCANNED_AT_ONCE, reason, JSON.stringify(texts), countOnly ? 1 : 0];
     for (let at = 0; at < refs.length; ) {
       const asked = refs.slice(at);
       const named = asked.flatMap(({ queue, id }) => [queue, id]);
@@ -129,9 +143,15 @@ export function createFailedCalls({ redis, keys, prefix, ...partition }: Partiti
   }
 
   /** The calls that match, by the time they failed, or in the order of the ids. Only some are in memory at a time. */
-  async function* matching(filter: CallFilter, { newestFirst = false } = {}): AsyncGenerator<FailedCall> {
+  async function* matching(
+    filter: CallFilter,
+    { newestFirst = false, signal }: { newestFirst?: boolean; signal?: AbortSignal } = {},
+  ): AsyncGenerator<FailedCall> {
     const order = newestFirst ? "newest first" : "oldest first";
-    for await (const { calls } of pages(filter, order)) yield* calls;
+    for await (const { calls } of pages(filter, order)) {
+      yield* calls;
+      if (signal?.aborted) return;
+    }
   }
 
   return {
@@ -139,8 +159,8 @@ export function createFailedCalls({ redis, keys, prefix, ...partition }: Partiti
 
     /** How many calls match. Cheap if the filter has only origin, service, job and times. */
     async count(filter: CallFilter): Promise<number> {
-      const { ids, endpoint, code } = filter;
-      const byIndex = [ids, endpoint, code].every((field) => field === undefined);
+      const { ids, code } = filter;
+      const byIndex = ids === undefined && code === undefined && headFields(filter).length === 0;
       if (byIndex) return index.count(rangeOf(filter));
       let count = 0;
       const countOnly = code !== UNKNOWN; // which no reason begins with
@@ -153,8 +173,8 @@ export function createFailedCalls({ redis, keys, prefix, ...partition }: Partiti
       return undefined;
     },
 
-    /** Undefined if the call has left its queue since. */
-    async stored({ queue, id }: FailedRef): Promise<StoredCall | undefined> {
+    /** What a queue holds of a call, failed or not. Undefined if the call has left it since. */
+    async stored({ queue, id }: Pick<FailedRef, "queue" | "id">): Promise<StoredCall | undefined> {
       const data = await redis.hget(keys.inQueue(queue, id), "data");
       if (data === null) return undefined;
       const stored = parsed(data);
@@ -194,24 +214,33 @@ function parsed(text: string): unknown {
 const UNKNOWN = "internal.unexpected" satisfies ErrorCode;
 
 /** The producer's retry policy writes `code: reason`. A text without a known code is BullMQ's own. */
-function toFailure(text: string): { code: ErrorCode; reason: string } {
+export function toFailure(text: string): { code: ErrorCode; reason: string } {
   const end = text.indexOf(": ");
   const code = text.slice(0, Math.max(end, 0));
   if (!isErrorCode(code)) return { code: UNKNOWN, reason: text };
   return { code, reason: text.slice(end + 2) };
 }
 
+/** What the filter wants of a head, by the name that it has there. */
+function headFields({ endpoint, deliveryId, payer, transaction }: CallFilter) {
+  const wanted = { path: endpoint, delivery_id: deliveryId, payer, transaction };
+  return (Object.entries(wanted) as [keyof typeof wanted, string | undefined][]).flatMap(([name, text]) =>
+    text === undefined ? [] : [[name, text] as const],
+  );
+}
+
 /** What the reason of a call that matches begins with, and what is in its head. */
-function inRedis({ code, endpoint }: CallFilter): { reason: string; path: string } {
+function inRedis(filter: CallFilter): { reason: string; texts: string[] } {
+  const { code } = filter;
   return {
     reason: code === undefined || code === UNKNOWN ? "" : `${code}: `,
-    path: endpoint === undefined ? "" : JSON.stringify({ path: endpoint }).slice(1, -1),
+    texts: headFields(filter).map(([name, text]) => JSON.stringify({ [name]: text }).slice(1, -1)),
   };
 }
 
 function matches({ code, head }: FailedCall, filter: CallFilter): boolean {
   if (filter.code !== undefined && code !== filter.code) return false;
-  return filter.endpoint === undefined || head.path === filter.endpoint;
+  return headFields(filter).every(([name, text]) => head[name] === text);
 }
 
 function rangeOf({ origin, serviceId, jobId, since, until }: CallFilter): Range {

@@ -2,7 +2,7 @@ import { ORIGINS } from "../job-call/job-call.ts";
 import { BATCH_BYTES_MAX } from "../redis/batches.ts";
 import { EVEN_IF_FULL } from "../redis/script.ts";
 import { PLAIN_RECORD, VERSIONS } from "../redis/version.ts";
-import { RESULT } from "../results/keep-result.ts";
+import { RESULT, tellChange } from "../results/keep-result.ts";
 import { type Definition, scriptsOfBullmq } from "./bullmq-scripts.ts";
 import { CRASHES, JOB_NAME, JOB_OPTIONS } from "./protocol.ts";
 
@@ -171,6 +171,7 @@ local function queued(id, crashes)
   if st == 'FAILED' then
     redis.call('HSET', record, 'st', 'QUEUED', 'at', now)
     redis.call('PERSIST', record)
+    ${tellChange("id")}
   end
   return st or '', windowMs or ''
 end
@@ -368,6 +369,9 @@ local function writeBytes()
   redis.call('HSET', key, unpack(written))
 end
 
+-- The calls that watchers are told of, in one message for all.
+local changed = {}
+
 -- Writes once for each queue what the items have changed. What fails here makes no item fail, since all of them have run.
 local function endBatch()
   pcall(writeBytes)
@@ -375,6 +379,7 @@ local function endBatch()
     if q.ended and q.ended > 0 then pcall(redis.call, 'HINCRBY', q.jobs .. 'metrics:completed', 'count', q.ended) end
     if q.tells then pcall(tell, q) end
   end
+  if #changed > 0 then ${tellChange("table.concat(changed, ' ')")} end
 end`;
 }
 
@@ -479,7 +484,7 @@ end
 local results
 local function newResults()
 ${RESULT}
-  return {move = moveResult, tellEnd = tellEnd, outlasts = outlasts}
+  return {move = moveResult, outlasts = outlasts}
 end
 
 -- The runner has the call. Answers whether it is too late to say so. Of a call that was forgotten meanwhile, which nobody can have in
@@ -496,6 +501,7 @@ local function injected(q, id, keepMs, retried, result, isLost)
   end
   if isLost and redis.call('HEXISTS', record, 'fg') == 1 then
     redis.call('HSET', record, 'st', 'INJECTED', 'at', now)
+    changed[#changed + 1] = id
     return false
   end
   if result == '' then redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'v', '${PLAIN_RECORD}')
@@ -505,9 +511,9 @@ local function injected(q, id, keepMs, retried, result, isLost)
     known = results.move(id, known, isKnown and result or 'kept', isKnown and '' or result)
     redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'v', '${PLAIN_RECORD}', 'rs', known, 'jb', q.jobName)
     if code then redis.call('HDEL', record, 'fc', 'fp') end
-    results.tellEnd(id, known)
     keepMs = results.outlasts(keepMs)
   end
+  changed[#changed + 1] = id
   redis.call('PEXPIRE', record, keepMs)
   if retried then
     redis.call('PEXPIRE', prefix .. 'attempts:' .. id, keepMs)

@@ -8,7 +8,7 @@ import { readServerState, type ServerState } from "./server-state.ts";
  *
  *   answers     what the runner keeps whole of its answers (services/runner/kept-answers.ts)
  *   results     what is kept of them for whoever asks (shared/gateway/results-room.ts)
- *   history     refused requests, and the failed attempts of a call but the newest (shared/gateway/history.ts)
+ *   history     refused requests, calls that runners took, and the failed attempts of a call but the newest (shared/gateway/history.ts)
  *   new calls   a gateway refuses them above `redis_memory_ratio_max` (shared/gateway/backpressure.ts)
  *
  * Never a call or a payment that was accepted: even a Redis above its `maxmemory` takes what follows from it (EVEN_IF_FULL in

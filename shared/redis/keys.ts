@@ -22,7 +22,8 @@
  *   {postern}:results                       zset: what is kept of both, as `<bytes> <id>`, by the time it is let go
  *   {postern}:results:bytes                 string: how many bytes these take
  *   {postern}:results-off                   string: the gateway that lets go of results; while it is there, none is kept
- *   {postern}:ends                          a channel, no key: the ids of calls as they get their result
+ *   {postern}:changes                       a channel, no key: the ids of calls whose state, progress or result has changed
+ *                                           (shared/results/changes.ts)
  *   {postern}:since:<queue>                 zset: calls that failed once or were replayed, by the time they began to wait
  *   {postern}:payment:<id>                  hash: what a paid call was paid with (shared/payments)
  *   {postern}:payments                      zset: every payment, by the time it was claimed
@@ -48,12 +49,20 @@
  *   {postern}:limit:refusals:<address>      string: the token bucket of an address's refused credentials
  *   {postern}:rejected:<path>               zset: the last refused requests of an endpoint, or of `unknown` paths, by time
  *   {postern}:rejected                      hash: how many bytes these hold, by path (shared/rejected)
+ *   {postern}:history:<id>                  string: calls that runners took, a line each (shared/call-history)
+ *   {postern}:history                       zset: these blocks, as `<calls> <bytes> <id>`, by their newest time
+ *   {postern}:history:size                  hash: how many calls and bytes these are
+ *   {postern}:history:forgotten             zset: calls that were forgotten lately, so that no producer writes of them
  *   {postern}:history-off                   string: the gateway that lets go of history; while it is there, none is kept
  *                                           (shared/gateway/history.ts)
  *   {postern}:opened:<path>                 hash: an endpoint that takes one secret in a handshake, and the secret until it
  *                                           is shown (shared/gateway/opened-endpoints.ts)
  *   {postern}:followed                      string: the newest follower, while anybody follows what happens (shared/events)
  *   {postern}:events                        channel: what happens, told while somebody follows; it is kept nowhere
+ *   {postern}:series:<step>:<start>         hash: what all processes counted in a span of time, by subject (shared/series)
+ *   {postern}:earned:<day>                  hash: payments and what they brought, by token and job
+ *   {postern}:process:<id>                  hash: a process or part that runs, while it reports (shared/processes)
+ *   {postern}:processes                     zset: these, by the time of their last report
  *   {postern}:workers                       zset: worker id, by the time of its last heartbeat
  *   {postern}:audit                         stream: who replayed, discarded, forgot, refunded, resolved, opened, paused or resumed what
  *
@@ -89,7 +98,7 @@ export function keysOf(prefix: string) {
     results: `${prefix}:results`,
     resultsBytes: `${prefix}:results:bytes`,
     resultsOff: `${prefix}:results-off`,
-    ends: `${prefix}:ends`,
+    changes: `${prefix}:changes`,
     since: (queue: string) => `${prefix}:since:${queue}`,
     payment: (callId: string) => `${prefix}:payment:${callId}`,
     payments: `${prefix}:payments`,
@@ -115,13 +124,28 @@ export function keysOf(prefix: string) {
     limitOfEndpoint: (path: string) => `${prefix}:limit:endpoint:${path}`,
     limitOfAddress: (path: string, address: string) => `${prefix}:limit:address:${address} ${path}`,
     limitOfRefusals: (address: string) => `${prefix}:limit:refusals:${address}`,
-    rejected: (path: string) => `${prefix}:rejected:${path}`,
-    rejectedBytes: `${prefix}:rejected`,
-    historyOff: `${prefix}:history-off`,
+    ...operatorKeys(prefix),
     opened: (path: string) => `${prefix}:opened:${path}`,
     followed: `${prefix}:followed`,
     events: `${prefix}:events`,
     workers: `${prefix}:workers`,
+  } as const;
+}
+
+/** Of what is there for whoever operates the deployment, and no call needs. */
+function operatorKeys(prefix: string) {
+  return {
+    rejected: (path: string) => `${prefix}:rejected:${path}`,
+    rejectedBytes: `${prefix}:rejected`,
+    historyBlock: (id: string) => `${prefix}:history:${id}`,
+    history: `${prefix}:history`,
+    historySize: `${prefix}:history:size`,
+    historyForgotten: `${prefix}:history:forgotten`,
+    historyOff: `${prefix}:history-off`,
+    series: (step: string, start: number) => `${prefix}:series:${step}:${start}`,
+    earned: (day: string) => `${prefix}:earned:${day}`,
+    process: (id: string) => `${prefix}:process:${id}`,
+    processes: `${prefix}:processes`,
     audit: `${prefix}:audit`,
   } as const;
 }

@@ -10,6 +10,8 @@ export const LAYOUT = 3;
 /** Found by the package's own name, so from the sources and from dist/ alike. */
 const { version } = createRequire(import.meta.url)("postern/package.json") as { version: string };
 
+export const RELEASE = version;
+
 /** What lies under the key of the layout: `release` wrote it. */
 const Stored = z.object({ layout: z.int(), release: z.string() });
 

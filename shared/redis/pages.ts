@@ -21,3 +21,10 @@ export async function* inPages<Item>(
   }
   if (page.length > 0) yield page;
 }
+
+/** A reply in which names and values alternate, as that of HGETALL. */
+export function toObject(flat: readonly string[]): Record<string, string> {
+  const object: Record<string, string> = {};
+  for (let i = 0; i + 1 < flat.length; i += 2) object[flat[i] as string] = flat[i + 1] as string;
+  return object;
+}

@@ -22,6 +22,9 @@ export const VERSIONS = {
   rejected: 1,
   opened: 1,
   audit: 1,
+  series: 1,
+  callHistory: 1,
+  process: 1,
   runnerCall: 2,
   runnerDelivery: 1,
 } as const;

@@ -28,8 +28,7 @@ const RECORD_OUTLASTS_MS = 3_600_000;
  *
  * `moveResult(id, known, rs, value)` stores the value if `rs` is further down the list than what the record knows, and answers what the
  * record has to know now. `keepResult(id, value)` stores, in place of what is there, unless a gateway lets go of results. What is not kept is
- * gone: the record says that it was there. `tellEnd(id, known)` tells who waits for it. `outlasts(ms)` is how long a record lives that may
- * live as long as `ms`.
+ * gone: the record says that it was there. `outlasts(ms)` is how long a record lives that may live as long as `ms`.
  */
 export const RESULT = `
 local keepResult, dropResult
@@ -74,13 +73,17 @@ local function moveResult(id, known, rs, value)
   return rs
 end
 
-local function tellEnd(id, known)
-  if known ~= 'awaited' then redis.call('PUBLISH', prefix .. 'ends', id) end
-end
-
 local function outlasts(ms)
   return string.format('%.0f', math.max(tonumber(ms), resultMs + ${RECORD_OUTLASTS_MS}))
 end`;
+
+/**
+ * Lua that tells whoever watches a call that its state, progress or result has changed, for a script with a KEYS[1]. The id is an
+ * expression of Lua; several ids are separated by spaces.
+ */
+export function tellChange(id: string): string {
+  return `redis.call('PUBLISH', string.match(KEYS[1], '^[^:]*:') .. 'changes', ${id})`;
+}
 
 /** Lua with `dropResult(id)` alone, which answers whether there was something, for a script that knows `prefix`. */
 export const DROP_RESULT = `${DROP}

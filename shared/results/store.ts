@@ -2,7 +2,7 @@ import { AppError } from "../errors/app-error.ts";
 import type { Partition } from "../redis/partition.ts";
 import { EVEN_IF_FULL, script } from "../redis/script.ts";
 import { isNewer, newer, unlessNewer, VERSIONS } from "../redis/version.ts";
-import { RESULT, RESULT_LIMITS, type ResultLimits } from "./keep-result.ts";
+import { RESULT, RESULT_LIMITS, type ResultLimits, tellChange } from "./keep-result.ts";
 import { decodeResult, encodeResult, type ProblemText, type StoredResult } from "./result.ts";
 
 /** What there is to say of a call's result. */
@@ -41,12 +41,10 @@ export type ProgressTold = "stored" | "ended";
 /** What a runner may deliver. */
 export type Delivery = StoredResult & { by: "delivery" };
 
-/** The job in the path that a payer bought it at. */
-const JOB_OF_ROUTE = /[^/]+\/[^/]+$/;
-
 export type Results = ReturnType<typeof createResults>;
 
-const READ_RECORD = `
+/** Lua with the fields of the record that `toRead` knows. KEYS[1] is the record. */
+export const READ_RECORD = `
 local record = redis.call('HMGET', KEYS[1], 'v', 'st', 'at', 'rs', 'fc', 'fp', 'fg')`;
 
 /** KEYS record, result, progress. Answers what they hold. */
@@ -54,7 +52,7 @@ const READ = `${READ_RECORD}
 return {redis.call('GET', KEYS[2]), redis.call('GET', KEYS[3]), unpack(record, 1, 7)}`;
 
 /** No first line of a result is as long: so much tells all of it but the body. */
-const HEAD_BYTES_MAX = 16_384;
+export const HEAD_BYTES_MAX = 16_384;
 
 /** The same of the first line of the result. KEYS record, result, progress, attempts. Then the newest failed attempt, and how many are kept. */
 const READ_STATUS = `${READ_RECORD}
@@ -88,7 +86,7 @@ if (resultRank[before or rs] or 0) >= resultRank[as] then
 end
 dropResult(id .. ':progress')
 local known = moveResult(id, rs, as, value)
-tellEnd(id, known)
+${tellChange("id")}
 if not st then return 'stored' end
 redis.call('HSET', KEYS[1], 'rs', known)
 if redis.call('HEXISTS', KEYS[1], 'unsure') == 1 then redis.call('HSET', KEYS[1], 'unsure', 1) end
@@ -104,6 +102,7 @@ ${CLOSED} return 'ended' end
 if deliveredAs(headOf(id)) or (resultRank[rs] or 0) > 1 then return 'ended' end
 dropResult(id .. ':progress')
 keepResult(id .. ':progress', ARGV[5])
+${tellChange("id")}
 return 'stored'`;
 
 /** Reads and changes the results of one partition's calls. Nothing is retried here. A change throws `record.newer`. */
@@ -126,7 +125,7 @@ export function createResults(partition: Partition, limits: ResultLimits = RESUL
     /** The key of the call's job, as far as its record tells: that of a call without a delivery id does once it has ended. */
     async jobOf(id: string): Promise<string | undefined> {
       const [job, route] = await redis.hmget(keys.record(id), "jb", "rt").catch(unreadable);
-      return job ?? JOB_OF_ROUTE.exec(route ?? "")?.[0];
+      return jobOfRecord(job, route);
     },
 
     /** How a call stands, without the body of its result; undefined if there is no record of it. */
@@ -159,6 +158,14 @@ export function createResults(partition: Partition, limits: ResultLimits = RESUL
   };
 }
 
+/** The key of a call's job, by `jb` of its record, or by `rt`, the path that a payer bought it at. */
+export function jobOfRecord(
+  jb: string | null | undefined,
+  rt: string | null | undefined,
+): string | undefined {
+  return jb ?? /[^/]+\/[^/]+$/.exec(rt ?? "")?.[0];
+}
+
 function unreadable(cause: unknown): never {
   if (cause instanceof AppError) throw cause;
   throw new AppError("queue.unavailable", { reason: "no result can be read", retryAfterMs: 2000, cause });
@@ -173,7 +180,12 @@ function shortened(result: Delivery, bytesMax: number): StoredResult {
 /** The fields of a record, as text. */
 type Found = { st: string | undefined; at: number; rs: string | undefined; failed: ResultRead | undefined };
 
-function toRead([stored, progress, v, st, at, rs, fc, fp, fg]: (Buffer | null | undefined)[]): ResultRead {
+/** What is stored of a result, of its progress, and in the record (`READ_RECORD`). Throws `record.newer` and `record.unreadable`. */
+export function toRead([stored, progress, v, st, at, rs, fc, fp, fg]: (
+  | Buffer
+  | null
+  | undefined
+)[]): ResultRead {
   if (isNewer("record", v)) throw newer();
   if (fg) return { kind: "gone" };
   if (stored) return decodeResult(stored);

@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, expectTypeOf, test } from "vitest";
 import type { TokenOptions } from "../../services/pricing/pricing.ts";
-import type { JobSettingsOptions } from "../../services/producer/producer.ts";
+import type { JobSettingsOptions, ProducerOptions } from "../../services/producer/producer.ts";
 import type { EndpointOptions, WebhooksGatewayOptions } from "../../services/webhooks-gateway/gateway.ts";
 import type { JobPolicyOptions, X402GatewayOptions } from "../../services/x402-gateway/gateway.ts";
 import type { EndpointFields } from "../../shared/config/endpoint-fields.ts";
@@ -49,6 +49,7 @@ test("the hand-written types of options have exactly the keys of the files", () 
   type Gateway =
     | "redis"
     | "log"
+    | "console"
     | "metadataPrefix"
     | "durability"
     | "limits"
@@ -71,6 +72,10 @@ test("the hand-written types of options have exactly the keys of the files", () 
   expectTypeOf<OptionsOf<Limits>>().toEqualTypeOf<KeysOf<PosternToml["limits"]>>();
   type Http = NonNullable<WebhooksGatewayOptions["http"]>;
   expectTypeOf<OptionsOf<Http>>().toEqualTypeOf<KeysOf<PosternToml["http"]>>();
+  type Console = NonNullable<WebhooksGatewayOptions["console"]>;
+  expectTypeOf<OptionsOf<Console>>().toEqualTypeOf<"report">();
+  type ProducerConsole = NonNullable<ProducerOptions["console"]>;
+  expectTypeOf<OptionsOf<ProducerConsole>>().toEqualTypeOf<KeysOf<PosternToml["console"]>>();
   /** How results are kept is the producers' to say; deliveries come to the address of a process. */
   type OfProducers = "secs" | "resultBytesMax" | "bytesMax" | "deliveries";
   type Results = NonNullable<WebhooksGatewayOptions["results"]>;

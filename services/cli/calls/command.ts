@@ -1,12 +1,38 @@
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { callId, configDir, usageError } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { ForgetOptions } from "./forget.ts";
+import type { ShowOptions } from "./show.ts";
 
 /** `postern calls ...`: its subcommands and their options. Each subcommand's work is in the file of its name. */
 export function addCalls(program: Command, deps: ProgramDeps): void {
-  const calls = program.command("calls").description("have what is kept of a call's sender forgotten");
+  const calls = program
+    .command("calls")
+    .description("show the life of any call, or have what is kept of its sender forgotten");
+  addShow(calls, deps);
   addForget(calls, deps);
+}
+
+function addShow(calls: Command, deps: ProgramDeps): void {
+  calls
+    .command("show")
+    .description(
+      "show the life of one call, whatever became of it: what happened when, its newest attempts, its result, its metadata",
+    )
+    .addArgument(callId())
+    .addOption(
+      new Option("--body-only", "the raw bytes of its body and nothing else, while it is kept").conflicts([
+        "resultOnly",
+        "json",
+      ]),
+    )
+    .addOption(new Option("--result-only", "the raw bytes of its result and nothing else").conflicts("json"))
+    .option("--json", "one JSON object, without body and result")
+    .addOption(configDir())
+    .action(async (id: string, options: ShowOptions) => {
+      const { showCall } = await import("./show.ts");
+      deps.exitWith(await showCall(deps, id, options));
+    });
 }
 
 function addForget(calls: Command, deps: ProgramDeps): void {

@@ -8,8 +8,9 @@ import type { RecordState } from "../../../shared/queue/protocol.ts";
 import { jobIdsOf } from "../../../shared/queue/queue-name.ts";
 import { openRegistry } from "../../../shared/queue/registry.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
+import { bodyText, writeBody } from "../body.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { facts, jsonLine, plain, toIso } from "../text.ts";
+import { facts, jsonLine, plain, section, toIso } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 import { toJson } from "./list.ts";
 
@@ -26,12 +27,7 @@ export function showFailed(deps: ProgramDeps, id: string, options: ShowOptions):
     if (found === undefined || stored === undefined) throw await whereIs(partition, id);
     const failed = { ...found, ...stored };
     if (options.bodyOnly) {
-      const body = bodyOf(storedCall(failed));
-      if (deps.terminal.columns !== undefined && body.length > 0 && asText(body) === undefined)
-        throw new Error(
-          `${id}: the body is no plain text, and could control your terminal; write it to a file`,
-        );
-      deps.terminal.writeBytes(body);
+      writeBody(deps, id, bodyOf(storedCall(failed)));
       return EXIT.ok;
     }
     const records = createCallRecords(partition);
@@ -121,44 +117,4 @@ function bodyHeading(call: JobCall): string {
   const changed = sha256Hex(bodyOf(call)) === call.sha256 ? "" : ", which these bytes do not have";
   const type = call.content_type === undefined ? "no content type" : plain(call.content_type);
   return `body (${call.bytes} bytes, ${type}, sha256 ${call.sha256}${changed})`;
-}
-
-function section(heading: string, content: string): string {
-  return content === "" ? "" : `\n${heading}\n${content}`;
-}
-
-/** Matches what a screen cannot show as it stands: control characters, except tabs and line ends. */
-const NOT_TEXT = /[^\P{Cc}\t\r\n]|\r(?!\n)/u;
-
-const TEXT_MAX = 4096;
-const HEX_BYTES_MAX = 512;
-const HEX_BYTES_PER_LINE = 32;
-
-/** A body for people: as text if it is text, else in hex. A long body is cut, and says so, unless `full`. */
-export function bodyText(body: Buffer, { full }: { full: boolean }): string {
-  if (body.length === 0) return "(empty)\n";
-  const text = asText(body);
-  return text === undefined ? hex(body, full) : cutText(text, full);
-}
-
-function asText(body: Buffer): string | undefined {
-  try {
-    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
-    return NOT_TEXT.test(text) ? undefined : text;
-  } catch {
-    return undefined;
-  }
-}
-
-function cutText(text: string, full: boolean): string {
-  if (full || text.length <= TEXT_MAX) return text.endsWith("\n") ? text : `${text}\n`;
-  return `${text.slice(0, TEXT_MAX)}\n… and ${text.length - TEXT_MAX} more characters (--full shows all)\n`;
-}
-
-function hex(body: Buffer, full: boolean): string {
-  const shown = full ? body : body.subarray(0, HEX_BYTES_MAX);
-  const lines = shown.toString("hex").match(new RegExp(`.{1,${2 * HEX_BYTES_PER_LINE}}`, "g")) ?? [];
-  const rest = body.length - shown.length;
-  const more = rest > 0 ? `… and ${rest} more bytes (--full shows all)\n` : "";
-  return `${lines.join("\n")}\n${more}`;
 }

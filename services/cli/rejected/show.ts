@@ -1,6 +1,6 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createRejectedList, type RejectedRequest } from "../../../shared/rejected/list.ts";
-import { bodyText } from "../failed/show.ts";
+import { bodyText } from "../body.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { facts, jsonLine, toIso } from "../text.ts";
 import { withRedis } from "../with-redis.ts";

@@ -3,7 +3,13 @@ import type { IncomingMessage } from "node:http";
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { traceparentOf } from "../../../shared/http/headers.ts";
-import { type JobCall, platformKeys, storedBytes, toJobCall } from "../../../shared/job-call/job-call.ts";
+import {
+  type JobCall,
+  platformKeys,
+  storedBytes,
+  toJobCall,
+  X402_PAYER,
+} from "../../../shared/job-call/job-call.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
@@ -230,7 +236,13 @@ export function paysForAnother({ transaction, position }: Settlement): string {
   return `transfer ${position} of transaction ${transaction} pays for another call`;
 }
 
-type EnqueueDeps = { journal: PaymentJournal; beginWrite: BeginWrite; review: Review; clock: Clock };
+type EnqueueDeps = {
+  journal: PaymentJournal;
+  beginWrite: BeginWrite;
+  review: Review;
+  clock: Clock;
+  log: Logger;
+};
 
 export type EnqueueSettled = ReturnType<typeof createEnqueueSettled>;
 
@@ -238,7 +250,7 @@ export type EnqueueSettled = ReturnType<typeof createEnqueueSettled>;
  * Records a settlement and brings the call into its queue, in one step, for the request that settled or the reconciler of any
  * replica. It may be done again and by several at once. False if the payment has ended otherwise: VOID or in REVIEW.
  */
-export function createEnqueueSettled({ journal, beginWrite, review, clock }: EnqueueDeps) {
+export function createEnqueueSettled({ journal, beginWrite, review, clock, log }: EnqueueDeps) {
   return async function enqueueSettled(payment: Payment, settlement: Settlement): Promise<boolean> {
     const { callBytes } = payment;
     const known = { settlement, proven: settlement.by === "chain" };
@@ -251,8 +263,15 @@ export function createEnqueueSettled({ journal, beginWrite, review, clock }: Enq
       await review(payment.id, paysForAnother(settlement));
       return false;
     }
+    if (found === "SETTLING") log.info("payment.settled", settledFields(payment, settlement));
     return found !== undefined && found !== "VOID" && found !== "REVIEW";
   };
+}
+
+/** Of the one write that made the payment a call; others that come with the same settlement find it made. */
+function settledFields({ id, terms }: Payment, { transaction, by }: Settlement) {
+  const { service_id: serviceId, job_index: jobIndex, network, asset, symbol, amount } = terms;
+  return { callId: id, serviceId, jobIndex, network, asset, symbol, amount, transaction, by };
 }
 
 /** A new payment that nothing refuses, and what was found out on the way. */
@@ -348,7 +367,7 @@ function toUnsettledCall(options: UnsettledCallOptions): JobCall {
     "X-X402-QUOTE-DIGEST": terms.quote_digest,
     "X-X402-PAYMENT-NETWORK": terms.network,
     "X-X402-PAYMENT-TOKEN": terms.symbol,
-    "X-X402-PAYER": terms.payer,
+    [X402_PAYER]: terms.payer,
     "X-X402-AMOUNT": terms.amount,
     ...(caller !== undefined && { [keys.caller]: caller }),
   };

@@ -22,6 +22,7 @@ const REASON = ["--reason", "a test"];
 
 /** Words with which each command of the table is complete. What it names is not there. */
 const COMMANDS: Record<string, readonly string[]> = {
+  "calls show": [ID],
   "calls forget": [ID, "--yes", ...REASON],
   "failed list": [],
   "failed show": [ID],

@@ -1,4 +1,5 @@
 import { afterEach, expect, test } from "vitest";
+import { eventually } from "../../../shared/dev/wait.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { useOwnRedis } from "../../fixtures/redis.ts";
@@ -7,7 +8,8 @@ const fixture = useFailedCalls({ redis: useOwnRedis() });
 afterEach(async () => {
   await fixture.redis.client.config("SET", "appendfsync", "always");
 });
-const { run } = usePostern(() => ({ postern: { redis: { url: fixture.redis.url } } }));
+const postern = usePostern(() => ({ postern: { redis: { url: fixture.redis.url } } }));
+const { run } = postern;
 
 test("postern status exits with 0 while Redis keeps its promises, and with 1 and what to do once it cannot", async () => {
   await fixture.fail([{}]);
@@ -37,4 +39,39 @@ test("postern status says how much of its maxmemory Redis uses, and what it mean
   } finally {
     await client.config("SET", "maxmemory", "0");
   }
+});
+
+test("postern status shows what all processes did in the last hour, and who they are until they stop", async () => {
+  const webhooks = { endpoints: [{ path: "/a", job_id: 1, auth: "none" }] };
+  const tables = (drain_secs: number) => ({
+    postern: { redis: { url: fixture.redis.url }, drain_secs },
+    webhooks,
+  });
+  const ports = ["--bind-address", "127.0.0.1:0", "--ops-address", "127.0.0.1:0"];
+  postern.configure(tables(0));
+  const gateway = postern.start(["webhooks", "--service-id", "7", ...ports]);
+  postern.configure(tables(1));
+  const other = postern.start(["webhooks", "--service-id", "7", ...ports]);
+  const { address } = await gateway.waitForEvent("service.started");
+  await Promise.all([gateway, other].map((each) => each.waitForEvent("redis.ready")));
+  expect((await fetch(`http://${address}/a`, { method: "POST", body: "hello" })).status).toBe(202);
+  expect((await fetch(`http://${address}/a`)).status).toBe(405);
+
+  const running = await eventually("both have reported", async () => {
+    const { stdout } = await run(["status"]);
+    return stdout.split("\n").filter((line) => line.startsWith("webhooks ")).length === 2
+      ? stdout
+      : undefined;
+  });
+  expect(running).toMatch(/^webhooks: 2 configurations run side by side$/m);
+
+  await gateway.kill("SIGTERM");
+  await other.kill("SIGKILL");
+  const { last_hour, processes, processes_unreadable } = JSON.parse((await run(["status", "--json"])).stdout);
+  expect(last_hour).toMatchObject([
+    { origin: "webhook", accepted: 1, refused: 1, injected: 0, failed: 0, p50_ms: null, p99_ms: null },
+    { origin: "x402", accepted: 0, refused: 0 },
+  ]);
+  expect(processes).toMatchObject([{ kind: "webhooks", durability: "strict", pid: other.pid }]);
+  expect(processes_unreadable).toBe(0);
 });

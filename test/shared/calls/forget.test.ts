@@ -161,6 +161,19 @@ describe("of a forgotten call nothing that its sender has said stays in Redis,",
   });
 });
 
+test("whoever watches a call is told that it is forgotten, and that a 2xx came late", async () => {
+  const { id } = await failed();
+  const listener = redis.client.duplicate();
+  const told: string[] = [];
+  listener.on("message", (_channel: string, text: string) => told.push(text));
+  await listener.subscribe(keys.changes);
+  await forget(id, "the law");
+  await expect.poll(() => told).toEqual([id]);
+  await mark(id, ANSWERED);
+  await expect.poll(() => told).toEqual([id, id]);
+  listener.disconnect();
+});
+
 describe("a call is not forgotten", () => {
   const refused = (id: string) => forget(id, "the law").catch((error: { code: string }) => error.code);
 

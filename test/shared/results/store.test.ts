@@ -241,17 +241,6 @@ describe("a delivery", () => {
     await expect(open().deliver(id, answer("a"))).rejects.toMatchObject({ code: "record.newer" });
     expect(await redis.client.exists(keys.result(id))).toBe(0);
   });
-
-  test("is told of to whoever waits for the call", async () => {
-    const heard: string[] = [];
-    const listener = redis.client.duplicate();
-    listener.on("message", (_channel: string, id: string) => heard.push(id));
-    await listener.subscribe(keys.ends);
-    const id = await aRecord({ st: "INJECTED", rs: "awaited" });
-    await open().deliver(id, answer("a"));
-    await expect.poll(() => heard).toEqual([id]);
-    listener.disconnect();
-  });
 });
 
 describe("the job of a call", () => {

@@ -1,0 +1,44 @@
+import type { ProgramDeps } from "./program-deps.ts";
+
+/** Writes bytes as they are; to a terminal only if they are text. */
+export function writeBody({ terminal }: ProgramDeps, id: string, body: Buffer): void {
+  if (terminal.columns !== undefined && body.length > 0 && asText(body) === undefined)
+    throw new Error(`${id}: the body is no plain text, and could control your terminal; write it to a file`);
+  terminal.writeBytes(body);
+}
+
+/** Matches what a screen cannot show as it stands: control characters, except tabs and line ends. */
+const NOT_TEXT = /[^\P{Cc}\t\r\n]|\r(?!\n)/u;
+
+const TEXT_MAX = 4096;
+const HEX_BYTES_MAX = 512;
+const HEX_BYTES_PER_LINE = 32;
+
+/** A body for people: as text if it is text, else in hex. A long body is cut, and says so, unless `full`. */
+export function bodyText(body: Buffer, { full }: { full: boolean }): string {
+  if (body.length === 0) return "(empty)\n";
+  const text = asText(body);
+  return text === undefined ? hex(body, full) : cutText(text, full);
+}
+
+function asText(body: Buffer): string | undefined {
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
+    return NOT_TEXT.test(text) ? undefined : text;
+  } catch {
+    return undefined;
+  }
+}
+
+function cutText(text: string, full: boolean): string {
+  if (full || text.length <= TEXT_MAX) return text.endsWith("\n") ? text : `${text}\n`;
+  return `${text.slice(0, TEXT_MAX)}\n… and ${text.length - TEXT_MAX} more characters (--full shows all)\n`;
+}
+
+function hex(body: Buffer, full: boolean): string {
+  const shown = full ? body : body.subarray(0, HEX_BYTES_MAX);
+  const lines = shown.toString("hex").match(new RegExp(`.{1,${2 * HEX_BYTES_PER_LINE}}`, "g")) ?? [];
+  const rest = body.length - shown.length;
+  const more = rest > 0 ? `… and ${rest} more bytes (--full shows all)\n` : "";
+  return `${lines.join("\n")}\n${more}`;
+}

@@ -1,0 +1,287 @@
+import { AppError } from "../errors/app-error.ts";
+import type { ErrorCode } from "../errors/codes.ts";
+import { JobCall } from "../job-call/job-call.ts";
+import { createPaymentJournal } from "../payments/journal.ts";
+import { type Payment, toPayment } from "../payments/payment.ts";
+import { LOOK } from "../payments/scripts.ts";
+import { type FailedAttempt, toAttempts } from "../queue/call-record.ts";
+import { BODILESS, createFailedCalls, toFailure } from "../queue/failed.ts";
+import { jobOf, originOf, type QueueName } from "../queue/queue-name.ts";
+import { openRegistry, PLACE_OF } from "../queue/registry.ts";
+import { toObject } from "../redis/pages.ts";
+import type { Partition } from "../redis/partition.ts";
+import { script } from "../redis/script.ts";
+import { isNewer, newer } from "../redis/version.ts";
+import type { StoredResult } from "../results/result.ts";
+import { HEAD_BYTES_MAX, jobOfRecord, READ_RECORD, type ResultRead, toRead } from "../results/store.ts";
+
+/** One thing that happened to a call. `at` is unix ms. */
+export type LifeStep = { at: number } & (
+  | { kind: "accepted" }
+  /** A facilitator has verified the payment, and the whole call is on disk. */
+  | { kind: "claimed"; facilitator: string }
+  /** The settle request was sent once more, so often in all. */
+  | { kind: "settle sent again"; dispatches: number }
+  | { kind: "settled"; transaction: string; by: string; proven: boolean }
+  | { kind: "void"; reason: string | undefined }
+  | { kind: "in review"; reason: string | undefined }
+  | { kind: "queued" }
+  | ({ kind: "attempt failed" } & Omit<FailedAttempt, "v" | "at">)
+  | { kind: "failed"; code: ErrorCode; reason: string }
+  | { kind: "injected" }
+  | { kind: "discarded" }
+  | { kind: "refund exported"; export: string }
+  | { kind: "refunded"; transaction: string }
+  /** The runner took the call although its refund was exported. */
+  | { kind: "injected late" }
+  /** What the runner of a long job last said, as JSON. */
+  | { kind: "progress"; json: string }
+  | { kind: "result"; status: number; contentType: string | undefined; bytes: number; by: StoredResult["by"] }
+  | { kind: "result too long"; status: number; by: StoredResult["by"] }
+  | { kind: "failure delivered"; status: number; title: string | undefined; detail: string | undefined }
+  | { kind: "forgotten" }
+);
+
+/** Where a call lies in a queue, and when it is due there if it is delayed (unix ms). */
+export type Place = { queue: QueueName; as: string; dueAt: number | undefined };
+
+/** What a call is, without its body. */
+export type LifeHead = Pick<
+  JobCall,
+  "metadata" | "content_type" | "bytes" | "sha256" | "traceparent" | "accepted_at"
+>;
+
+type Answer = Extract<ResultRead, { kind: "answer" }>;
+
+/** What there is to say of a result; of an answer its size in place of the body. */
+export type LifeResult = Exclude<ResultRead, Answer> | (Omit<Answer, "body"> & { bytes: number });
+
+/** All that is kept of a call, except the bytes of its body and result. */
+export type CallLife = {
+  id: string;
+  /** In lower case: that of its record, or, without one, `queued` or `failed`. */
+  state: string;
+  /** Of a call with a record: when it came into this state, unix ms. */
+  changedAt: number | undefined;
+  /** Undefined of a call that has left its queue, and that nobody paid for. */
+  origin: string | undefined;
+  /** `<service id>/<job index>`, as far as it is known. */
+  job: string | undefined;
+  place: Place | undefined;
+  /** While its body is kept. */
+  head: LifeHead | undefined;
+  /** How many bytes of the body are stored, as base64; 0 once it is not kept. */
+  storedBytes: number;
+  /** What happened, the oldest first. Of the failed attempts only the newest. */
+  steps: readonly LifeStep[];
+  /** How many failed attempts came before those. */
+  attemptsBefore: number;
+  result: LifeResult;
+  /** Of a paid call, without `call`. */
+  payment: Payment | undefined;
+  forgottenAt: number | undefined;
+};
+
+/**
+ * KEYS record, payment, attempts, result, progress, registry. ARGV prefix, id. Answers the record's fields and the payment's (`LOOK`); what
+ * `toRead` takes, with the first line of the result alone, and the size of it; the attempts; the call's place, and what BullMQ's hash
+ * says of it there; and the stored call without its body, and its size.
+ */
+const READ_LIFE = `${PLACE_OF}${BODILESS}${READ_RECORD}
+local prefix = ARGV[1] .. ':'
+local both = (function()
+${LOOK}
+end)()
+local result = redis.call('GETRANGE', KEYS[4], 0, ${HEAD_BYTES_MAX - 1})
+local read = {result ~= '' and result, redis.call('GET', KEYS[5]), unpack(record, 1, 7)}
+local place, job, stored, size = placeOf(KEYS[6], prefix, ARGV[2]), false, '', 0
+if place then
+  local key = prefix .. place[1] .. ':' .. ARGV[2]
+  job = redis.call('HMGET', key, 'timestamp', 'finishedOn', 'failedReason')
+  job[4] = redis.call('ZSCORE', prefix .. place[1] .. ':delayed', ARGV[2])
+  stored, size = bodiless(key, 'data'), redis.call('HSTRLEN', key, 'data')
+else
+  stored, size = bodiless(KEYS[2], 'call'), redis.call('HSTRLEN', KEYS[2], 'call')
+end
+return {both[1], both[2], read, redis.call('STRLEN', KEYS[4]), redis.call('LRANGE', KEYS[3], 0, -1), place or false, job, stored, size}`;
+
+/** When it was added and when it failed, why, and its score among the delayed ones. */
+type Job = (Buffer | null)[] | null;
+
+type Reply = [
+  record: Buffer[],
+  payment: (Buffer | number)[],
+  read: (Buffer | null)[],
+  resultBytes: number,
+  attempts: Buffer[],
+  place: [queue: Buffer, as: Buffer] | null,
+  job: Job,
+  stored: Buffer,
+  storedBytes: number,
+];
+
+export type ReadLife = (id: string) => Promise<CallLife | undefined>;
+
+/**
+ * Reads the life of a call, in one step and without a body: some kilobytes, whatever became of it. Undefined if nothing is known of
+ * it. Throws `record.newer`, `record.unreadable` and `queue.unavailable`.
+ */
+export function createReadLife({ redis, keys, prefix }: Partition): ReadLife {
+  const run = script(redis, READ_LIFE, "bytes");
+
+  return async function readLife(id) {
+    const own = [keys.record(id), keys.payment(id), keys.attempts(id), keys.result(id), keys.progress(id)];
+    const reply = await run([...own, keys.queues], [prefix, id]).catch(unreadable);
+    return toLife(id, reply as Reply);
+  };
+}
+
+function unreadable(cause: unknown): never {
+  throw new AppError("queue.unavailable", { reason: "no call can be read", retryAfterMs: 2000, cause });
+}
+
+function toLife(id: string, reply: Reply): CallLife | undefined {
+  const [recordFields, paymentFields, read, , lines, placed, job, stored, storedBytes] = reply;
+  const record = toObject(recordFields.map(String));
+  if (isNewer("record", record["v"])) throw newer();
+  const place = placed === null ? undefined : toPlace(placed, job);
+  const state = record["st"]?.toLowerCase() ?? (place && (place.as === "failed" ? "failed" : "queued"));
+  if (state === undefined) return undefined;
+  const payment = toPayment(id, [recordFields.map(String), paymentFields.map(String)]);
+  const attempts = toAttempts(lines.map(String));
+  const head = toHead(stored);
+  const result = withoutBody(toRead(read), reply);
+  const known = { record, place, job, head, payment, attempts, result };
+  const forgottenAt = numberOf(record["fg"]);
+  return {
+    ...{ id, state, place, head, storedBytes, payment, result, forgottenAt },
+    changedAt: numberOf(record["at"]),
+    origin: place === undefined ? payment && "x402" : originOf(place.queue),
+    job: place === undefined ? jobOfRecord(record["jb"], record["rt"]) : jobOf(place.queue),
+    steps: stepsOf(known).sort((a, b) => a.at - b.at),
+    attemptsBefore: (attempts[0]?.n ?? 1) - 1,
+  };
+}
+
+/** BullMQ's score of a delayed call holds its time above 12 bits of a counter. */
+const SCORE_UNITS_PER_MS = 0x1000;
+
+function toPlace([queue, as]: [Buffer, Buffer], job: Job): Place {
+  const score = job?.[3];
+  const dueAt = score == null ? undefined : Math.floor(Number(score) / SCORE_UNITS_PER_MS);
+  return { queue: String(queue), as: String(as), dueAt };
+}
+
+function toHead(stored: Buffer): LifeHead | undefined {
+  if (stored.length === 0) return undefined;
+  try {
+    return JobCall.safeParse(JSON.parse(stored.toString())).data;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Only the beginning of an answer was read. */
+function withoutBody(result: ResultRead, [, , [beginning], total]: Reply): LifeResult {
+  if (result.kind !== "answer") return result;
+  const { body, ...answer } = result;
+  return { ...answer, bytes: total - (beginning?.length ?? 0) + body.length };
+}
+
+type Known = Pick<CallLife, "place" | "head" | "payment" | "result"> & {
+  record: Readonly<Record<string, string>>;
+  job: Job;
+  attempts: readonly FailedAttempt[];
+};
+
+/** Those that happened at one time stand in this order. */
+function stepsOf(known: Known): LifeStep[] {
+  const { record, head, job, attempts } = known;
+  const [queuedAt] = job ?? [];
+  const late = numberOf(record["late"]);
+  const forgottenAt = numberOf(record["fg"]);
+  return [
+    ...(head === undefined ? [] : [{ kind: "accepted", at: head.accepted_at } as const]),
+    ...paymentSteps(known),
+    ...(queuedAt == null ? [] : [{ kind: "queued", at: Number(queuedAt) } as const]),
+    ...attempts.map(({ n, at, code, reason, worker }) => {
+      return { kind: "attempt failed", at, n, code, reason, worker } as const;
+    }),
+    ...endSteps(known),
+    ...(late === undefined ? [] : [{ kind: "injected late", at: late } as const]),
+    ...resultSteps(known),
+    ...(forgottenAt === undefined ? [] : [{ kind: "forgotten", at: forgottenAt } as const]),
+  ];
+}
+
+function paymentSteps({ payment, job, record }: Known): LifeStep[] {
+  if (payment === undefined) return [];
+  const { claimedAt, dispatches, dispatchedAt, facilitator, settlement, settledAt, proven, reason } = payment;
+  const at = Number(record["at"]);
+  const steps: LifeStep[] = [{ kind: "claimed", at: claimedAt, facilitator }];
+  if (dispatches > 1) steps.push({ kind: "settle sent again", at: dispatchedAt, dispatches });
+  if (settlement !== undefined && settledAt !== undefined) {
+    const { transaction, by } = settlement;
+    steps.push({ kind: "settled", at: settledAt, transaction, by, proven });
+    // One step settles it and adds the call to its queue.
+    if (job === null) steps.push({ kind: "queued", at: settledAt });
+  }
+  if (payment.state === "VOID") steps.push({ kind: "void", at, reason });
+  if (payment.state === "REVIEW") steps.push({ kind: "in review", at, reason });
+  return steps;
+}
+
+/** How it left its queue, and what became of its refund. */
+function endSteps({ place, job, record, payment }: Known): LifeStep[] {
+  const at = Number(record["at"]);
+  const steps: LifeStep[] = [];
+  const [, finishedOn, failedReason] = job ?? [];
+  if (place?.as === "failed" && finishedOn != null)
+    steps.push({ kind: "failed", at: Number(finishedOn), ...toFailure(String(failedReason ?? "")) });
+  if (record["st"] === "INJECTED") steps.push({ kind: "injected", at });
+  if (record["st"] === "DISCARDED") steps.push({ kind: "discarded", at });
+  if (payment?.refund !== undefined)
+    steps.push({ kind: "refund exported", at: payment.refund.at, export: payment.refund.export });
+  if (record["st"] === "REFUNDED")
+    steps.push({ kind: "refunded", at, transaction: payment?.refunded?.transaction ?? "" });
+  return steps;
+}
+
+function resultSteps({ result }: Known): LifeStep[] {
+  switch (result.kind) {
+    case "answer": {
+      const { at, status, contentType, bytes, by } = result;
+      return [{ kind: "result", at, status, contentType, bytes, by }];
+    }
+    case "too_long":
+      return [{ kind: "result too long", at: result.at, status: result.status, by: result.by }];
+    case "failure": {
+      const { at, status, title, detail } = result;
+      return [{ kind: "failure delivered", at, status, title, detail }];
+    }
+    case "pending":
+      return result.progress === undefined
+        ? []
+        : [{ kind: "progress", at: result.progress.at, json: result.progress.json }];
+    default:
+      return [];
+  }
+}
+
+function numberOf(text: string | undefined): number | undefined {
+  return text === undefined ? undefined : Number(text);
+}
+
+/** Reads the bytes of a call's body. Undefined if they are kept no more, or the call is none of this version. */
+export function createReadBody(partition: Partition): (id: string) => Promise<Buffer | undefined> {
+  const registry = openRegistry(partition);
+  const calls = createFailedCalls(partition);
+  const journal = createPaymentJournal(partition);
+
+  return async function readBody(id) {
+    const place = await registry.find(id);
+    const stored = place && (await calls.stored({ id, queue: place.queue }));
+    const call = place === undefined ? (await journal.find(id))?.call : stored?.call;
+    return call && Buffer.from(call.body, "base64");
+  };
+}

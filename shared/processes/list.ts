@@ -1,0 +1,56 @@
+import { z } from "zod";
+import { toScored } from "../redis/pages.ts";
+import type { Partition } from "../redis/partition.ts";
+import { NOW, script } from "../redis/script.ts";
+import { isNewer } from "../redis/version.ts";
+import { KINDS, type Process, REPORT_KEPT_MS } from "./process.ts";
+
+/** KEYS processes. ARGV how long a silent one counts. Answers Redis' time, and the processes by their last report. */
+const LIST = `${NOW}
+return {now, redis.call('ZRANGEBYSCORE', KEYS[1], now - ARGV[1], '+inf', 'WITHSCORES')}`;
+
+const Stored = z
+  .object({
+    kind: z.enum(KINDS),
+    host: z.string(),
+    pid: z.coerce.number(),
+    version: z.string(),
+    config: z.string(),
+    durability: z.enum(["strict", "relaxed"]),
+    started_at: z.coerce.number(),
+  })
+  .transform(({ started_at, ...rest }) => ({ ...rest, startedAt: started_at }));
+
+export type Processes = {
+  /** By kind, host and start. */
+  processes: Process[];
+  /** How many more there are of later releases, which this one cannot read. */
+  unreadable: number;
+};
+
+export type ReadProcesses = () => Promise<Processes>;
+
+/** Reads which processes run: those that have reported lately, and have not stopped. */
+export function createReadProcesses({ redis, keys }: Partition): ReadProcesses {
+  const list = script(redis, LIST);
+  return async () => {
+    const [now, reply] = (await list([keys.processes], [REPORT_KEPT_MS])) as [number, string[]];
+    const seen = toScored(reply);
+    const records = await Promise.all(seen.map(({ member }) => redis.hgetall(keys.process(member))));
+    const processes: Process[] = [];
+    let unreadable = 0;
+    for (const [i, { member: id, score }] of seen.entries()) {
+      const record = records[i] ?? {};
+      if (Object.keys(record).length === 0) continue; // it has just stopped
+      const stored = isNewer("process", record["v"]) ? undefined : Stored.safeParse(record).data;
+      if (stored === undefined) unreadable += 1;
+      else processes.push({ id, ...stored, silentMs: Math.max(0, now - score) });
+    }
+    return { processes: processes.sort(inOrder), unreadable };
+  };
+}
+
+function inOrder(a: Process, b: Process): number {
+  const byKind = KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind);
+  return byKind || a.host.localeCompare(b.host) || a.startedAt - b.startedAt || a.pid - b.pid;
+}

@@ -1,0 +1,151 @@
+import { randomBytes } from "node:crypto";
+import { hostname } from "node:os";
+import type { PosternToml } from "../config/postern-toml.ts";
+import { messageOf } from "../errors/app-error.ts";
+import type { Logger } from "../log/logger.ts";
+import { metered } from "../log/metered.ts";
+import type { Redis } from "../redis/connect.ts";
+import { RELEASE } from "../redis/layout.ts";
+import { type Partition, partitionOf } from "../redis/partition.ts";
+import { EVEN_IF_FULL, NOW, script } from "../redis/script.ts";
+import { unlessNewer, VERSIONS } from "../redis/version.ts";
+import { createSeriesMeters } from "../series/from-log.ts";
+import { type Counted, Series } from "../series/series.ts";
+import { ADD_COUNTED, toBatch } from "../series/write.ts";
+import { type Clock, systemClock, within } from "../time/clock.ts";
+import { configHash } from "./config-hash.ts";
+import { type ProcessKind, REPORT_EVERY_MS, REPORT_KEPT_MS } from "./process.ts";
+
+/**
+ * KEYS process, processes, then those of the batch. ARGV id, number of the batch, batch, ms to keep the record, fields of the record...
+ * A batch that was counted before is not counted again. It is noted before it is counted, so that one which fails half way is not either.
+ */
+const REPORT = `${EVEN_IF_FULL}${unlessNewer("process")}${NOW}${ADD_COUNTED}
+local last = redis.call('HGET', KEYS[1], 'batch')
+redis.call('HSET', KEYS[1], 'batch', ARGV[2], unpack(ARGV, 5))
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
+redis.call('ZADD', KEYS[2], now, ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - ARGV[4])
+if ARGV[3] ~= '' and last ~= ARGV[2] then addCounted(cjson.decode(ARGV[3]), 3) end`;
+
+/** KEYS process, processes. ARGV id. */
+const FAREWELL = `${EVEN_IF_FULL}
+redis.call('DEL', KEYS[1])
+redis.call('ZREM', KEYS[2], ARGV[1])`;
+
+/** How long Redis has for a report. One that comes later is sent again, and counted once. */
+const REPORT_MS = 5000;
+/** The same for a process that stops. */
+const FAREWELL_MS = 1000;
+
+type Options = {
+  kind: ProcessKind;
+  postern: PosternToml;
+  /** What the process has of other files. */
+  config?: Readonly<Record<string, unknown>>;
+  /** The webhooks gateway's. */
+  serviceId?: number;
+  redis: Redis;
+  log: Logger;
+  clock?: Clock;
+  everyMs?: number;
+};
+
+export type Reports = {
+  /** Its events are counted. */
+  readonly log: Logger;
+  /** Tells now what there is to tell. */
+  flush(): Promise<void>;
+  /** Tells the rest, and takes the process off the list. */
+  stop(): Promise<void>;
+};
+
+/**
+ * Tells Redis every ten seconds that this process runs, and what its events have counted since (shared/series). Nothing waits for it. If a
+ * report fails, the next one brings its counts; a process that is killed loses those of one interval. With `console.report = false`
+ * nothing is told.
+ */
+export function openReports(options: Options): Reports {
+  const { kind, postern, config = {}, serviceId, redis, log, clock = systemClock } = options;
+  if (!postern.console.report) return { log, flush: async () => {}, stop: async () => {} };
+  const series = new Series(clock);
+  const record = {
+    v: VERSIONS.process,
+    kind,
+    host: hostname(),
+    pid: process.pid,
+    version: RELEASE,
+    config: configHash({ postern, ...config }),
+    durability: postern.redis.durability,
+    started_at: clock(),
+  };
+  const reporter = createReporter(partitionOf(redis), record, series, log);
+  const flush = () => reporter.report(REPORT_MS);
+  const onTime = (): void => void flush();
+  redis.on("ready", onTime);
+  onTime();
+  const timer = setInterval(onTime, options.everyMs ?? REPORT_EVERY_MS);
+  timer.unref();
+  return {
+    log: metered(log, createSeriesMeters(series, serviceId)),
+    flush,
+    async stop() {
+      clearInterval(timer);
+      redis.off("ready", onTime);
+      await reporter.report(FAREWELL_MS);
+      await reporter.leave();
+    },
+  };
+}
+
+type Fields = Readonly<Record<string, string | number>> & { kind: ProcessKind };
+
+function createReporter(partition: Partition, record: Fields, series: Series, log: Logger) {
+  const { redis, keys } = partition;
+  const send = script(redis, REPORT);
+  const farewell = script(redis, FAREWELL);
+  const id = `${record.kind}-${randomBytes(6).toString("hex")}`;
+  const own = [keys.process(id), keys.processes];
+  const fields = Object.entries(record).flat();
+  let batch: { number: number; counted: Counted | undefined } = { number: 0, counted: undefined };
+  let underWay: Promise<void> | undefined;
+  let isFailing = false;
+
+  /** What Redis may have counted already goes again as the batch that it was. */
+  async function once(ms: number): Promise<void> {
+    batch.counted ??= series.take();
+    const { keys: touched, json } = batch.counted ? toBatch(batch.counted, keys) : { keys: [], json: "" };
+    const args = [id, batch.number, json, REPORT_KEPT_MS, ...fields];
+    const sent = await within(ms, send([...own, ...touched], args));
+    if (sent.kind === "done") {
+      batch = { number: batch.number + 1, counted: undefined };
+      isFailing = false;
+      return;
+    }
+    if (!isFailing)
+      log.warn("report.failed", { reason: sent.kind === "late" ? "no answer" : messageOf(sent.error) });
+    isFailing = true;
+  }
+
+  /** What was counted since a report began that failed before has a report of its own. */
+  async function both(ms: number): Promise<void> {
+    const isOld = batch.counted !== undefined;
+    await once(ms);
+    if (isOld && !isFailing) await once(ms);
+  }
+
+  return {
+    /** Without a connection nothing is sent: one for work would keep it until Redis is back. */
+    async report(ms: number): Promise<void> {
+      await underWay;
+      if (redis.status !== "ready") return;
+      underWay ??= both(ms).finally(() => {
+        underWay = undefined;
+      });
+      await underWay;
+    },
+    async leave(): Promise<void> {
+      if (redis.status === "ready") await within(FAREWELL_MS, farewell(own, [id]));
+    },
+  };
+}

@@ -1,0 +1,78 @@
+/*
+ * What processes count is kept in buckets of time: fine ones for an hour, and coarse ones for a day. A bucket is a hash of subjects.
+ * A subject has a field, and its value is a JSON object of counts.
+ *
+ *   job:<origin>/<service id>/<job index>   what became of the calls of a queue
+ *   endpoint:<path>                         what came to a webhook endpoint
+ *   origin:<origin>                         what was refused of it and belongs to no endpoint; of what is sold, all that was refused
+ *
+ * The names of the counts are those below; some have a detail behind a colon. A bucket holds so many subjects; what is above is counted
+ * under its group, as `job:webhook/*`.
+ */
+
+export const STEPS = {
+  fine: { ms: 10_000, keptMs: 3_600_000 },
+  coarse: { ms: 300_000, keptMs: 86_400_000 },
+} as const;
+export type Step = keyof typeof STEPS;
+
+export const SUBJECTS_MAX = 200;
+
+/** The names of counts. */
+export type CountName =
+  /** A new call is on disk, and its sender or payer is told so. */
+  | "accepted"
+  /** A delivery or a payment that was known before. */
+  | "replayed"
+  | "handshakes"
+  /** An event for which an endpoint has no job. */
+  | "dropped"
+  /** A request that was told to pay. */
+  | "challenged"
+  | "injected";
+
+/** Those with a detail: an error code, or the reason of a refused credential. */
+export type DetailedName = "refused" | "unauthorized" | "delayed" | "failed";
+
+/** Under which the subjects of a group are counted that found no place. Undefined if the subject always has one. */
+export function othersOf(subject: string): string | undefined {
+  const slash = subject.indexOf("/");
+  return slash === -1 ? undefined : `${subject.slice(0, slash)}/*`;
+}
+
+/** The start of the bucket that a time is in. */
+export function bucketStart(step: Step, at: number): number {
+  return at - (at % STEPS[step].ms);
+}
+
+/*
+ * Times are counted in classes whose bounds are the same everywhere, so that those of several processes add up: class `k` begins at
+ * 2^(k/2) ms, and the last has no end. A percentile is off by a fifth at most.
+ */
+
+/** From about a day on. */
+const LAST_CLASS = 53;
+
+export function timeClass(ms: number): number {
+  return ms <= 1 ? 0 : Math.min(LAST_CLASS, Math.floor(2 * Math.log2(ms)));
+}
+
+/** In the count's name before its class. */
+export const TIME = "ms:";
+
+/** How many times there are of each class. */
+export type Times = ReadonlyMap<number, number>;
+
+/** The time that this part of all is below, between the bounds of its class; undefined if there is none. */
+export function percentile(times: Times, part: number): number | undefined {
+  const total = [...times.values()].reduce((sum, count) => sum + count, 0);
+  if (total === 0) return undefined;
+  let below = 0;
+  let last = 0;
+  for (const [k, count] of [...times].sort(([a], [b]) => a - b)) {
+    if (below + count >= part * total) return 2 ** ((k + (part * total - below) / count) / 2);
+    below += count;
+    last = k;
+  }
+  return 2 ** ((last + 1) / 2);
+}

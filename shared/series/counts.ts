@@ -1,0 +1,136 @@
+import { type CountName, type DetailedName, percentile, TIME } from "./buckets.ts";
+
+/** What a subject's counts are about. What found no place in its bucket is of a job or an endpoint that is undefined. */
+export type Subject =
+  | { kind: "job"; origin: string; job: string | undefined }
+  | { kind: "endpoint"; path: string | undefined }
+  | { kind: "origin"; origin: string };
+
+/** How often each error code came, or each reason. */
+export type Details = Readonly<Record<string, number>>;
+
+/** What was counted of a subject, or of several together. */
+export type Counts = Readonly<Record<CountName, number>> &
+  Readonly<Record<DetailedName, Details>> & {
+    /** From accepted to the runner's answer, by class (buckets.ts). */
+    times: ReadonlyMap<number, number>;
+  };
+
+/** Undefined if it is of a kind that a later release counts. */
+export function parseSubject(text: string): Subject | undefined {
+  const [, kind, name = ""] = /^([a-z]+):(.*)$/s.exec(text) ?? [];
+  const isOthers = name.endsWith("/*");
+  switch (kind) {
+    case "job": {
+      const [origin = "", ...job] = name.split("/");
+      return { kind, origin, job: isOthers ? undefined : job.join("/") };
+    }
+    case "endpoint":
+      return { kind, path: isOthers ? undefined : name };
+    case "origin":
+      return { kind, origin: name };
+    default:
+      return undefined;
+  }
+}
+
+export function originOf(subject: Subject): string {
+  return subject.kind === "endpoint" ? "webhook" : subject.origin;
+}
+
+/** Adds up what is stored of one subject, each a JSON object. Names that only a later release counts are left out. */
+export function toCounts(stored: readonly string[]): Counts {
+  const flat = sumOfDetails(stored.map((json) => JSON.parse(json) as Details));
+  const detailsOf = (prefix: string): Details =>
+    Object.fromEntries(
+      Object.entries(flat).flatMap(([name, times]) =>
+        name.startsWith(prefix) ? [[name.slice(prefix.length), times]] : [],
+      ),
+    );
+  const times = Object.entries(detailsOf(TIME)).map(([k, count]) => [Number(k), count] as const);
+  return countsOf(
+    (name) => flat[name] ?? 0,
+    (name) => detailsOf(`${name}:`),
+    new Map(times),
+  );
+}
+
+/** Several as one. */
+export function sumOf(all: readonly Counts[]): Counts {
+  const times = new Map<number, number>();
+  for (const counts of all) {
+    for (const [k, count] of counts.times) times.set(k, (times.get(k) ?? 0) + count);
+  }
+  return countsOf(
+    (name) => all.reduce((sum, counts) => sum + counts[name], 0),
+    (name) => sumOfDetails(all.map((counts) => counts[name])),
+    times,
+  );
+}
+
+function countsOf(
+  plain: (name: CountName) => number,
+  detailed: (name: DetailedName) => Details,
+  times: Counts["times"],
+): Counts {
+  return {
+    accepted: plain("accepted"),
+    replayed: plain("replayed"),
+    handshakes: plain("handshakes"),
+    dropped: plain("dropped"),
+    challenged: plain("challenged"),
+    injected: plain("injected"),
+    refused: detailed("refused"),
+    unauthorized: detailed("unauthorized"),
+    delayed: detailed("delayed"),
+    failed: detailed("failed"),
+    times,
+  };
+}
+
+function sumOfDetails(all: readonly Details[]): Details {
+  const sums: Record<string, number> = {};
+  for (const details of all) {
+    for (const [detail, times] of Object.entries(details)) sums[detail] = (sums[detail] ?? 0) + times;
+  }
+  return sums;
+}
+
+export function totalOf(details: Details): number {
+  return Object.values(details).reduce((sum, times) => sum + times, 0);
+}
+
+/** How often the runner was asked, whatever came of it. */
+export function attemptsOf({ injected, delayed, failed }: Counts): number {
+  return injected + totalOf(delayed) + totalOf(failed);
+}
+
+/** What happened to the calls of one origin. */
+export type OriginTotals = {
+  accepted: number;
+  refused: number;
+  injected: number;
+  failed: number;
+  /** ms from accepted to the runner's answer; undefined if no call was injected. */
+  p50Ms: number | undefined;
+  p99Ms: number | undefined;
+};
+
+/** Counts of any subjects, of one origin. */
+export function totalsOfOrigin(
+  origin: string,
+  counted: readonly { subject: Subject; counts: Counts }[],
+): OriginTotals {
+  const own = counted.filter(({ subject }) => originOf(subject) === origin);
+  // An endpoint's calls are counted with their jobs too.
+  const calls = sumOf(own.filter(({ subject }) => subject.kind === "job").map(({ counts }) => counts));
+  const refusals = sumOf(own.filter(({ subject }) => subject.kind !== "job").map(({ counts }) => counts));
+  return {
+    accepted: calls.accepted,
+    refused: totalOf(refusals.refused),
+    injected: calls.injected,
+    failed: totalOf(calls.failed),
+    p50Ms: percentile(calls.times, 0.5),
+    p99Ms: percentile(calls.times, 0.99),
+  };
+}

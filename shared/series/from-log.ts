@@ -1,0 +1,68 @@
+import { jobKey } from "../job-call/job-ids.ts";
+import type { Fields } from "../log/logger.ts";
+import type { Meter } from "../log/metered.ts";
+import { reasonOf } from "../senders/rejected.ts";
+import type { Series } from "./series.ts";
+
+/** What the events of every process add to the series. `serviceId` is the webhooks gateway's. */
+export function createSeriesMeters(series: Series, serviceId = 0): Readonly<Record<string, Meter>> {
+  const ofWebhook = jobSubjects("webhook");
+  const ofSale = jobSubjects("x402");
+
+  const refusedWebhook: Meter = ({ path, code, reason, times = 1 }) => {
+    const subject = `endpoint:${String(path)}`;
+    series.countDetail(subject, "refused", String(code), Number(times));
+    if (code === "webhook.credential_rejected")
+      series.countDetail(subject, "unauthorized", reasonOf(String(reason)), Number(times));
+  };
+  const failedAttempt = (name: "delayed" | "failed"): Meter => {
+    return (fields) => series.countDetail(queueSubject(fields), name, String(fields["code"]));
+  };
+  return {
+    "webhook.accepted": ({ path, jobId, replayed }) => {
+      const name = replayed === true ? "replayed" : "accepted";
+      series.count(`endpoint:${String(path)}`, name);
+      series.count(ofWebhook(serviceId, jobId), name);
+    },
+    "webhook.refused": refusedWebhook,
+    "webhook.refusals_limited": refusedWebhook,
+    "webhook.refusals_unlogged": refusedWebhook,
+    "webhook.dropped": ({ path }) => series.count(`endpoint:${String(path)}`, "dropped"),
+    "webhook.handshake_answered": ({ path }) => series.count(`endpoint:${String(path)}`, "handshakes"),
+    "webhook.path_unknown": ({ count }) =>
+      series.countDetail("origin:webhook", "refused", "request.not_found", Number(count)),
+    "payment.asked_for": ({ serviceId: id, jobIndex, times }) =>
+      series.count(ofSale(id, jobIndex), "challenged", Number(times)),
+    // Copies of a payment that come at once are answered alike, and settled once.
+    "payment.accepted": ({ serviceId: id, jobIndex, replayed }) => {
+      if (replayed === true) series.count(ofSale(id, jobIndex), "replayed");
+    },
+    // One line stands for refusals of several jobs.
+    "payment.refused": ({ code, times }) =>
+      series.countDetail("origin:x402", "refused", String(code), Number(times)),
+    "payment.settled": ({ network, asset, amount, serviceId: id, jobIndex }) => {
+      const job = jobOf(id, jobIndex);
+      series.count(ofSale(id, jobIndex), "accepted");
+      series.earn({ network: String(network), asset: String(asset), job }, BigInt(String(amount)));
+    },
+    "call.injected": (fields) => {
+      const subject = queueSubject(fields);
+      series.count(subject, "injected");
+      series.time(subject, Number(fields["endToEndMs"]));
+    },
+    "call.delayed": failedAttempt("delayed"),
+    "call.failed": failedAttempt("failed"),
+  };
+}
+
+function jobSubjects(origin: string) {
+  return (serviceId: unknown, jobIndex: unknown) => `job:${origin}/${jobOf(serviceId, jobIndex)}`;
+}
+
+function queueSubject({ origin, serviceId, jobId }: Fields): string {
+  return `job:${String(origin)}/${jobOf(serviceId, jobId)}`;
+}
+
+function jobOf(serviceId: unknown, jobIndex: unknown): string {
+  return jobKey({ serviceId: Number(serviceId), jobIndex: Number(jobIndex) });
+}

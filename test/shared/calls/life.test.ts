@@ -1,0 +1,250 @@
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { createForget } from "../../../shared/calls/forget.ts";
+import {
+  type CallLife,
+  createReadBody,
+  createReadLife,
+  type LifeStep,
+  type ReadLife,
+} from "../../../shared/calls/life.ts";
+import { silentLogger } from "../../../shared/log/logger.ts";
+import { createPaymentJournal, type PaymentJournal } from "../../../shared/payments/journal.ts";
+import { openBackends, type QueueBackend } from "../../../shared/queue/backend.ts";
+import { type CallRecords, createCallRecords } from "../../../shared/queue/call-record.ts";
+import { createEnqueue } from "../../../shared/queue/enqueue.ts";
+import { markOf } from "../../../shared/results/answer.ts";
+import { createResults } from "../../../shared/results/store.ts";
+import { aCall } from "../../fixtures/producer.ts";
+import { keys, useRedis } from "../../fixtures/redis.ts";
+import { claimed, queued } from "../../support/made-payment.ts";
+
+const redis = useRedis();
+const QUEUE = "webhook/7/1";
+const TOKEN = "worker:1";
+const WORK = { name: "worker", lockDuration: 60_000, stalledInterval: 60_000 };
+const PAID = { network: "eip155:1", asset: "0xa", body: Buffer.from("a paid body") };
+
+let backend: QueueBackend;
+let records: CallRecords;
+let journal: PaymentJournal;
+let readLife: ReadLife;
+
+beforeAll(() => {
+  const { partition } = redis;
+  backend = openBackends(partition, WORK)(QUEUE);
+  records = createCallRecords(partition);
+  journal = createPaymentJournal(partition);
+  readLife = createReadLife(partition);
+});
+beforeEach(() => redis.client.flushdb());
+
+async function lifeOf(id: string): Promise<CallLife> {
+  const life = await readLife(id);
+  if (life === undefined) throw new Error(`${id} is not known`);
+  return life;
+}
+
+const kinds = ({ steps }: CallLife): string[] => steps.map(({ kind }) => kind);
+const stepOf = ({ steps }: CallLife, kind: LifeStep["kind"]) => steps.find((step) => step.kind === kind);
+
+async function added(options: { claimed?: boolean; body?: Buffer; acceptedAt?: number } = {}) {
+  const { claimed: isClaimed = true, body, acceptedAt = Date.now() - 1000 } = options;
+  const call = aCall({ keep_result: true, accepted_at: acceptedAt, ...(body && { body }) });
+  const claim = { by: "a test", bodySha256: call.sha256, windowMs: 60_000 };
+  await createEnqueue(redis.partition)(call, isClaimed ? claim : undefined);
+  return call;
+}
+
+const fetch = (worker = backend) => worker.fetch(TOKEN, { bytes: undefined, alone: false });
+
+async function attempts(id: string, count: number): Promise<void> {
+  for (let n = 1; n <= count; n++) {
+    const failed = { v: 1, at: Date.now(), code: "runner.failed", reason: `500 no ${n}`, worker: "w" };
+    await records.attemptFailed({ id, queue: QUEUE }, failed, 1);
+  }
+}
+
+async function fail(id: string): Promise<void> {
+  await records.failed({ id, queue: QUEUE }, Date.now(), {
+    ...{ keepsResult: true, code: "runner.failed", problem: { title: "No" } },
+  });
+  const job = { id, opts: { attempts: 1 } } as Parameters<QueueBackend["moveToFailed"]>[0];
+  await backend.moveToFailed(job, "runner.failed: 500 no", false, TOKEN, false);
+}
+
+async function inject(id: string, body = "done"): Promise<void> {
+  const result = markOf({ status: 200, contentType: "text/plain", body }, 1e6, Date.now());
+  await backend.injected(id, TOKEN, { fetchNext: undefined, windowMs: 60_000, retried: true, result });
+}
+
+describe("the life of a webhook's call", () => {
+  test.each([true, false])(
+    "begins as it waits, is in hand, and is delayed (with a delivery id: %s)",
+    async (isClaimed) => {
+      const call = await added({ claimed: isClaimed });
+      const waits = await lifeOf(call.id);
+      expect(waits).toMatchObject({
+        ...{ id: call.id, state: "queued", origin: "webhook", job: "7/1" },
+        ...{ place: { queue: QUEUE, as: "waiting", dueAt: undefined }, attemptsBefore: 0 },
+        head: { metadata: call.metadata, bytes: 5, sha256: call.sha256, accepted_at: call.accepted_at },
+        result: { kind: isClaimed ? "pending" : "unknown" },
+      });
+      expect(kinds(waits)).toEqual(["accepted", "queued"]);
+      await fetch();
+      expect((await lifeOf(call.id)).place?.as).toBe("active");
+      const now = Date.now();
+      await backend.moveToDelayed(call.id, now, 60_000, TOKEN, {});
+      expect((await lifeOf(call.id)).place).toEqual({ queue: QUEUE, as: "delayed", dueAt: now + 60_000 });
+    },
+  );
+
+  test("tells of its failure, its newest attempts, and how many came before", async () => {
+    const { id } = await added();
+    await fetch();
+    await attempts(id, 7);
+    await fail(id);
+    const life = await lifeOf(id);
+    expect(life).toMatchObject({ state: "failed", attemptsBefore: 2, place: { as: "failed" } });
+    expect(life.result).toMatchObject({ kind: "failed", code: "runner.failed", title: "No" });
+    expect(kinds(life)).toEqual(["accepted", "queued", ...Array(5).fill("attempt failed"), "failed"]);
+    const numbers = life.steps.flatMap((step) => (step.kind === "attempt failed" ? step.n : []));
+    expect(numbers).toEqual([3, 4, 5, 6, 7]);
+    expect(stepOf(life, "failed")).toMatchObject({ code: "runner.failed", reason: "500 no" });
+  });
+
+  test("ends with what the runner answered, without its bytes", async () => {
+    const { id } = await added();
+    await fetch();
+    await attempts(id, 1);
+    await inject(id, "x".repeat(100_000));
+    const life = await lifeOf(id);
+    expect(life).toMatchObject({ state: "injected", job: "7/1", origin: undefined, place: undefined });
+    expect(kinds(life).toSorted()).toEqual(["attempt failed", "injected", "result"]);
+    const told = { status: 200, contentType: "text/plain", bytes: 100_000, by: "answer" };
+    expect(stepOf(life, "result")).toMatchObject(told);
+    expect(life.result).toMatchObject({ kind: "answer", ...told });
+    expect(life.result).not.toHaveProperty("body");
+    expect([life.head, life.storedBytes]).toEqual([undefined, 0]);
+  });
+
+  test("tells of the progress of a long job", async () => {
+    const { id } = await added();
+    await fetch();
+    const result = { known: "awaited" } as const;
+    await backend.injected(id, TOKEN, { fetchNext: undefined, windowMs: 60_000, retried: false, result });
+    await createResults(redis.partition).tellProgress(id, { at: 7, json: '{"done":3}' });
+    expect(stepOf(await lifeOf(id), "progress")).toEqual({ kind: "progress", at: 7, json: '{"done":3}' });
+  });
+
+  test("tells when it was forgotten, and nothing of its sender", async () => {
+    const { id } = await added();
+    await fetch();
+    await attempts(id, 2);
+    await fail(id);
+    const forget = createForget({
+      partition: redis.partition,
+      clock: () => 9e12,
+      log: silentLogger,
+      by: "me",
+    });
+    await forget(id, "the law");
+    const life = await lifeOf(id);
+    expect(life).toMatchObject({ state: "discarded", forgottenAt: 9e12, head: undefined, storedBytes: 0 });
+    expect(life.steps).toEqual([
+      { kind: "discarded", at: 9e12 },
+      { kind: "forgotten", at: 9e12 },
+    ]);
+    expect(life.result).toEqual({ kind: "gone" });
+  });
+
+  test("is undefined if nothing is known of it, and refused if a later release has written it", async () => {
+    expect(await readLife(`c_${"0".repeat(32)}`)).toBeUndefined();
+    const { id } = await added();
+    await redis.client.hset(keys.record(id), "v", "9");
+    await expect(readLife(id)).rejects.toMatchObject({ code: "record.newer" });
+  });
+
+  test("is read in so few bytes, whatever the size of body and result", async () => {
+    const body = Buffer.alloc(3_000_000, "b");
+    const [waits, ended] = [await added({ body }), await added()];
+    await fetch();
+    await fetch();
+    await inject(ended.id, "x".repeat(200_000));
+    for (const { id } of [waits, ended]) expect(JSON.stringify(await lifeOf(id)).length).toBeLessThan(4000);
+    const sent = async () =>
+      Number(/total_net_output_bytes:(\d+)/.exec(await redis.client.info("stats"))?.[1]);
+    const before = await sent();
+    await lifeOf(waits.id);
+    await lifeOf(ended.id);
+    expect((await sent()) - before).toBeLessThan(60_000);
+    expect((await lifeOf(waits.id)).storedBytes).toBeGreaterThan(4_000_000);
+  });
+});
+
+describe("the life of a paid call", () => {
+  test("begins with its claim, while nobody knows whether it is paid", async () => {
+    const id = await claimed(journal, PAID, Date.now() + 1000);
+    const life = await lifeOf(id);
+    expect(life).toMatchObject({ state: "settling", origin: "x402", job: "1/7", place: undefined });
+    expect(life).toMatchObject({
+      head: { bytes: PAID.body.length },
+      payment: { state: "SETTLING", call: undefined },
+    });
+    expect(kinds(life)).toEqual(["accepted", "claimed"]);
+    await journal.markForReview(id, { now: Date.now() + 2000, reason: "it contradicts itself" });
+    expect(stepOf(await lifeOf(id), "in review")).toMatchObject({ reason: "it contradicts itself" });
+  });
+
+  test("goes on with its settlement, its queue and its end", async () => {
+    const id = await queued(journal, PAID, true);
+    const life = await lifeOf(id);
+    // This fixture makes the call after it has taken the time of the claim.
+    expect(kinds(life).slice(0, 2).toSorted()).toEqual(["accepted", "claimed"]);
+    expect(kinds(life).slice(2)).toEqual(["settled", "queued"]);
+    expect(stepOf(life, "settled")).toMatchObject({ by: "facilitator", proven: true });
+    expect(life).toMatchObject({ state: "queued", place: { queue: "x402/1/7", as: "waiting" } });
+    const worker = openBackends(redis.partition, WORK)("x402/1/7");
+    await fetch(worker);
+    await worker.injected(id, TOKEN, { fetchNext: undefined, windowMs: 60_000, retried: false });
+    const ended = await lifeOf(id);
+    expect(ended).toMatchObject({ state: "injected", origin: "x402", job: "1/7" });
+    expect(kinds(ended).slice(2)).toEqual(["settled", "queued", "injected"]);
+  });
+
+  test("ends where it was void, or was paid back", async () => {
+    const voided = await claimed(journal, PAID);
+    const payment = await journal.find(voided);
+    if (payment !== undefined)
+      await journal.markVoid(payment, { reason: "never paid" }, { now: Date.now(), from: ["SETTLING"] });
+    expect(kinds(await lifeOf(voided))).toEqual(["claimed", "void"]);
+    const refunded = await queued(journal, PAID, true);
+    await redis.client.hset(keys.record(refunded), { st: "REFUNDED", at: 9e12, late: 8e12 });
+    await redis.client.hset(keys.payment(refunded), {
+      refund: JSON.stringify({ export: "r_1", at: 7e12, block: "1" }),
+      refunded: JSON.stringify({ transaction: "0xb", position: 0, block: "2", from: "0xc" }),
+    });
+    const { steps } = await lifeOf(refunded);
+    expect(steps.slice(-3)).toEqual([
+      { kind: "refund exported", at: 7e12, export: "r_1" },
+      { kind: "injected late", at: 8e12 },
+      { kind: "refunded", at: 9e12, transaction: "0xb" },
+    ]);
+  });
+});
+
+describe("the body of a call", () => {
+  test("is read from its queue, or from the journal while it is not paid", async () => {
+    const readBody = createReadBody(redis.partition);
+    const body = Buffer.from([0, 255, 10]);
+    expect(await readBody((await added({ body })).id)).toEqual(body);
+    expect(await readBody(await claimed(journal, PAID))).toEqual(PAID.body);
+    expect(await readBody(await queued(journal, PAID))).toEqual(PAID.body);
+  });
+
+  test("is undefined once it is kept no more", async () => {
+    const { id } = await added();
+    await fetch();
+    await inject(id);
+    expect(await createReadBody(redis.partition)(id)).toBeUndefined();
+  });
+});

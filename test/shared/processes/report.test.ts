@@ -1,0 +1,86 @@
+import { hostname } from "node:os";
+import { beforeEach, expect, test } from "vitest";
+import { posternToml } from "../../../shared/config/postern-toml.ts";
+import { Secret } from "../../../shared/crypto/secret.ts";
+import { configHash } from "../../../shared/processes/config-hash.ts";
+import { createReadProcesses } from "../../../shared/processes/list.ts";
+import { REPORT_KEPT_MS } from "../../../shared/processes/process.ts";
+import { keys, useRedis } from "../../fixtures/redis.ts";
+import { useReports } from "../../fixtures/reports.ts";
+
+const redis = useRedis();
+const { start } = useReports(redis);
+
+beforeEach(async () => {
+  await redis.client.flushdb();
+});
+
+const list = () => createReadProcesses(redis.partition)();
+const withDrain = (drain_secs: number) => posternToml({}).parse({ drain_secs });
+
+test("a process is listed with its kind, place, release, configuration and durability until it stops", async () => {
+  const gateway = await start({ kind: "webhooks", clock: () => 1000 });
+  await start({ kind: "producer" });
+  const { processes } = await list();
+  expect(processes.map(({ kind }) => kind)).toEqual(["webhooks", "producer"]);
+  expect(processes[0]).toEqual({
+    id: expect.stringMatching(/^webhooks-[0-9a-f]{12}$/),
+    kind: "webhooks",
+    host: hostname(),
+    pid: process.pid,
+    version: expect.stringMatching(/^\d+\.\d+\.\d+/),
+    config: expect.stringMatching(/^[0-9a-f]{12}$/),
+    durability: "strict",
+    startedAt: 1000,
+    silentMs: expect.any(Number),
+  });
+  await gateway.stop();
+  expect((await list()).processes.map(({ kind }) => kind)).toEqual(["producer"]);
+  expect(await redis.client.exists(keys.process(String(processes[0]?.id)))).toBe(0);
+});
+
+test("processes with another configuration than the rest are told apart by its hash", async () => {
+  await start({ postern: withDrain(5) });
+  await start({ postern: withDrain(5) });
+  await start({ postern: withDrain(6) });
+  const hashes = (await list()).processes.map(({ config }) => config);
+  expect(new Set(hashes).size).toBe(2);
+});
+
+test("a process that was killed is listed no longer once it has missed its reports", async () => {
+  await start();
+  const [{ id = "" } = {}] = (await list()).processes;
+  const ttl = await redis.client.pttl(keys.process(id));
+  expect(ttl).toBeGreaterThan(REPORT_KEPT_MS - 5000);
+  expect(ttl).toBeLessThanOrEqual(REPORT_KEPT_MS);
+  await redis.client.zadd(keys.processes, Date.now() - REPORT_KEPT_MS - 1, id);
+  expect((await list()).processes).toEqual([]);
+  await start();
+  expect(await redis.client.zscore(keys.processes, id)).toBeNull();
+});
+
+test("a process of a later release counts among those that this one cannot read", async () => {
+  await start();
+  const [{ id = "" } = {}] = (await list()).processes;
+  await redis.client.hset(keys.process(id), "v", 99);
+  expect(await list()).toEqual({ processes: [], unreadable: 1 });
+});
+
+test("a process reports to a Redis that is full too", async () => {
+  await redis.client.config("SET", "maxmemory", "1");
+  try {
+    await start();
+    expect((await list()).processes).toHaveLength(1);
+  } finally {
+    await redis.client.config("SET", "maxmemory", "0");
+  }
+});
+
+test("the hash of a configuration is that of its values, in any order, and of no secret", () => {
+  const hash = configHash({ a: 1, b: new Map([["x", 10n]]), secret: new Secret("one") });
+  expect(configHash({ secret: new Secret("other"), b: new Map([["x", 10n]]), a: 1, c: undefined })).toBe(
+    hash,
+  );
+  expect(configHash({ a: 2, b: new Map([["x", 10n]]), secret: new Secret("one") })).not.toBe(hash);
+  expect(configHash({ a: 1, b: new Map([["x", 11n]]), secret: new Secret("one") })).not.toBe(hash);
+});
