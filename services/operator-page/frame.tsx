@@ -1,12 +1,16 @@
 import type { ComponentChildren } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { useSession } from "./api/session.ts";
+import { useAnswer } from "./api/use-answer.ts";
 import { PLACES } from "./places.ts";
 import { linkTo } from "./route.ts";
 import { Icon } from "./ui/icons.tsx";
+import { counted, shortCount } from "./ui/number.ts";
 import { ShortcutHelp, useShortcuts } from "./ui/shortcuts.tsx";
 import { ThemeSwitch } from "./ui/theme.tsx";
 import { zoneName } from "./ui/time.tsx";
+
+const COUNT_EVERY_MS = 10_000;
 
 type Props = { current: string; onSignOut: () => void; children: ComponentChildren };
 
@@ -14,6 +18,11 @@ type Props = { current: string; onSignOut: () => void; children: ComponentChildr
 export function Frame({ current, onSignOut, children }: Props) {
   const main = useRef<HTMLElement>(null);
   const [isHelpOpen, setHelpOpen] = useState(false);
+  const { data: failed } = useAnswer<{ total: number }>(
+    "api/v1/failed/count",
+    {},
+    { everyMs: COUNT_EVERY_MS },
+  );
   useShortcuts(() => setHelpOpen(true));
   return (
     <div class="frame">
@@ -35,6 +44,11 @@ export function Frame({ current, onSignOut, children }: Props) {
                 >
                   <Icon name={name} />
                   <span>{title}</span>
+                  {name === "failed" && failed !== undefined && failed.total > 0 && (
+                    <span class="nav-count" title={`${counted(failed.total, "failed call")}`}>
+                      {shortCount(failed.total)}
+                    </span>
+                  )}
                 </a>
               </li>
             ))}

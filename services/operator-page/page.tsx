@@ -3,14 +3,27 @@ import { useCallback, useEffect, useState } from "preact/hooks";
 import { type Refused, toRefused, whenSignedOut } from "./api/ask.ts";
 import { readSession, type Session, SessionProvider, signOut } from "./api/session.ts";
 import { Frame } from "./frame.tsx";
+import { CallPage } from "./pages/calls/call.tsx";
+import { CallsPage } from "./pages/calls/calls.tsx";
+import { EndpointsPage } from "./pages/endpoints/endpoints.tsx";
+import { FailedPage } from "./pages/failed/failed.tsx";
+import { FlowPage } from "./pages/flow/flow.tsx";
 import { NotFound } from "./pages/not-found.tsx";
+import { PaymentPage } from "./pages/payments/payment.tsx";
+import { PaymentsPage } from "./pages/payments/payments.tsx";
 import { SignIn } from "./pages/sign-in.tsx";
 import { RouteProvider, useFragment } from "./route.ts";
 import { Notice } from "./ui/notice.tsx";
 
 type Shown = { list: ComponentType; detail?: ComponentType };
 
-const PAGES: Readonly<Record<string, Shown>> = {};
+const PAGES: Readonly<Record<string, Shown>> = {
+  flow: { list: FlowPage },
+  calls: { list: CallsPage, detail: CallPage },
+  failed: { list: FailedPage },
+  payments: { list: PaymentsPage, detail: PaymentPage },
+  endpoints: { list: EndpointsPage },
+};
 
 /** All of it: who is signed in, and the page that the address names. */
 export function Page() {

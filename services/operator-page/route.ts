@@ -1,5 +1,5 @@
 import { createContext } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useContext, useEffect, useState } from "preact/hooks";
 
 /**
  * Where the page is, from the fragment of its address: `#/failed?job=0/7`. The server sees no fragment, so an address that is sent to
@@ -32,6 +32,7 @@ export function goTo(link: string, { replace = false } = {}): void {
 
 const CurrentRoute = createContext<Route>({ path: [], query: new URLSearchParams() });
 export const RouteProvider = CurrentRoute.Provider;
+export const useRoute = (): Route => useContext(CurrentRoute);
 
 /** The route, as it changes. */
 export function useFragment(): Route {
@@ -42,6 +43,14 @@ export function useFragment(): Route {
     return () => window.removeEventListener("hashchange", follow);
   }, []);
   return route;
+}
+
+/** The query of the page that is shown, and a change of some of it, which drops what is empty. */
+export function useQuery(): [URLSearchParams, (changes: Query) => void] {
+  const { path, query } = useRoute();
+  const change = (changes: Query) =>
+    goTo(linkTo(path, { ...Object.fromEntries(query), ...changes }), { replace: true });
+  return [query, change];
 }
 
 function splitAt(text: string, separator: string): string[] {

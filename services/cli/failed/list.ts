@@ -1,11 +1,11 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createFailedCalls, type FailedCall } from "../../../shared/queue/failed.ts";
 import { jobIdsOf, jobOf } from "../../../shared/queue/queue-name.ts";
+import { problemDetail } from "../../../shared/text/problem-detail.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { toIso, toIsoSeconds } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
-import { detailOf } from "./detail.ts";
 import { type FilterOptions, toFilter } from "./filter.ts";
 
 export type ListOptions = FilterOptions & { configDir: string; json?: boolean };
@@ -44,7 +44,7 @@ export function listFailed(deps: ProgramDeps, options: ListOptions): Promise<num
 
 function toCells({ id, queue, origin, failedAt, attempts, code, reason, head }: FailedCall): string[] {
   const from = head.path === undefined ? origin : `${origin} ${head.path}`;
-  return [id, toIsoSeconds(failedAt), from, jobOf(queue), String(attempts), code, detailOf(reason)];
+  return [id, toIsoSeconds(failedAt), from, jobOf(queue), String(attempts), code, problemDetail(reason)];
 }
 
 /** A failed call for scripts, without its body. */

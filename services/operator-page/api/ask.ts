@@ -57,7 +57,14 @@ export async function ask<Answer>(
   throw refused;
 }
 
-export function urlOf(path: string, query: Query = {}): URL {
+/** The bytes of a GET, whatever they are. */
+export async function askBytes(path: string): Promise<Uint8Array> {
+  const response = await exchange(urlOf(path), { credentials: "same-origin" });
+  if (response.ok) return new Uint8Array(await response.arrayBuffer());
+  throw await refusalOf(response);
+}
+
+function urlOf(path: string, query: Query = {}): URL {
   const url = new URL(path, document.baseURI);
   url.hash = "";
   for (const [name, value] of Object.entries(query)) {
@@ -71,7 +78,7 @@ async function exchange(url: URL, init: RequestInit): Promise<Response> {
     return await fetch(url, init);
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
-    const detail = "The operator service does not answer. The page tries again by itself.";
+    const detail = "The operator service does not answer.";
     throw new Refused("unreachable", { status: 0, detail, cause: error });
   }
 }

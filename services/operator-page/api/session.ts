@@ -8,6 +8,10 @@ export type Session = { name: string; role: "viewer" | "operator" };
 const CurrentSession = createContext<Session | undefined>(undefined);
 export const SessionProvider = CurrentSession.Provider;
 
+export function useMayOperate(): boolean {
+  return useContext(CurrentSession)?.role === "operator";
+}
+
 export const useSession = (): Session | undefined => useContext(CurrentSession);
 
 /** Undefined if nobody is signed in. */

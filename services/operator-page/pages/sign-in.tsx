@@ -54,8 +54,7 @@ export function SignIn({ onSignedIn }: { onSignedIn: (session: Session) => void 
           Log in
         </button>
         <p id="token-help" class="muted small">
-          A token stands under <code>[operator]</code> in the configuration of <code>postern operator</code>.
-          A viewer may look, an operator may also change things.
+          Tokens stand in <code>operator.toml</code>. A viewer may look, an operator may also change things.
         </p>
       </form>
       <div class="corner">

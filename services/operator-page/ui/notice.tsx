@@ -31,3 +31,8 @@ export function Empty({ title, children }: { title: string; children?: Component
     </div>
   );
 }
+
+/** A state, as a word with its colour. */
+export function Badge({ tone, children }: { tone: Tone; children: ComponentChildren }) {
+  return <span class={`badge ${tone}`}>{children}</span>;
+}

@@ -1,8 +1,15 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 
+type Props = {
+  title: string;
+  /** Whether what is shown is of now. */
+  live?: ComponentChildren;
+  children?: ComponentChildren;
+};
+
 /** The head of a page: its title, which gets the focus when the page opens, and what belongs beside it. */
-export function PageHead({ title, children }: { title: string; children?: ComponentChildren }) {
+export function PageHead({ title, live, children }: Props) {
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
     document.title = `${title} · Postern`;
@@ -16,6 +23,7 @@ export function PageHead({ title, children }: { title: string; children?: Compon
       <h1 ref={heading} tabIndex={-1}>
         {title}
       </h1>
+      {live}
       <div class="page-tools">{children}</div>
     </div>
   );
