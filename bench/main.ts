@@ -10,7 +10,9 @@ import { largeTable, measureLarge } from "./parts/large.ts";
 import { latencyTable, measureLatency } from "./parts/latency.ts";
 import { measureMemory, memoryTable } from "./parts/memory.ts";
 import { measurePaid, paidTable } from "./parts/paid.ts";
+import { measureReport, reportTables } from "./parts/report.ts";
 import { measureSoak, soakTable } from "./parts/soak.ts";
+import { measureWaiting, waitingTable } from "./parts/waiting.ts";
 import { buildProcesses } from "./support/build.ts";
 import { type Counts, countsLine, lostOf } from "./support/counts.ts";
 import { describeMachine, machineLine } from "./support/machine.ts";
@@ -18,7 +20,15 @@ import { type BenchOptions, type PartName, parseOptions, USAGE } from "./support
 import type { Setup } from "./support/setup.ts";
 
 /** Ratios to the baseline. */
-const TARGETS = { ingress: 1.1, withId: 0.9, drain: 0.9, kept: 0.97, challenge: 0.85, paid: 1.5 } as const;
+const TARGETS = {
+  ingress: 1.1,
+  withId: 0.9,
+  drain: 0.9,
+  kept: 0.97,
+  report: 0.97,
+  challenge: 0.85,
+  paid: 1.5,
+} as const;
 const FAIR_P99_MS = 1000;
 const LATENCY = { p50Ms: 3, p99OverFsyncMs: 25 } as const;
 
@@ -34,6 +44,14 @@ const measure: Readonly<Record<PartName, (setup: Setup) => Promise<Measured>>> =
     const kept = `${keptTable(figures.kept)}\n\n${ratioLine(figures.kept, TARGETS.kept)}`;
     const text = [...tables, kept].join("\n\n");
     return { figures, counts: figures, text };
+  },
+  async report(setup) {
+    const figures = await measureReport(setup);
+    const compared = [figures.ingress, ...figures.drains.map(({ drain }) => drain)];
+    const text = reportTables(figures).map(
+      (table, i) => `${table}\n\n${ratioLine(compared[i] ?? figures.ingress, TARGETS.report)}`,
+    );
+    return { figures, counts: figures, text: text.join("\n\n") };
   },
   async latency(setup) {
     const figures = await measureLatency(setup);
@@ -59,6 +77,10 @@ const measure: Readonly<Record<PartName, (setup: Setup) => Promise<Measured>>> =
   async failed(setup) {
     const figures = await measureFailed(setup);
     return { figures, text: failedTable(figures) };
+  },
+  async waiting(setup) {
+    const figures = await measureWaiting(setup);
+    return { figures, counts: figures, text: waitingTable(figures) };
   },
   async large(setup) {
     const figures = await measureLarge(setup);

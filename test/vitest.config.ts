@@ -15,6 +15,7 @@ const shared = {
   maxConcurrency: 2,
   testTimeout: 180_000,
   hookTimeout: 180_000,
+  expect: { poll: { timeout: 60_000 } },
 } as const;
 
 export default defineConfig({

@@ -6,7 +6,7 @@ import { type Size, withCpu } from "../support/round.ts";
 import type { Setup } from "../support/setup.ts";
 import { firstJobs, inWorld, type World } from "../support/world.ts";
 
-type Round = { perSecond: number; cpuUs: number; redisUs: number };
+export type Round = { perSecond: number; cpuUs: number; redisUs: number };
 
 export type DrainOfJobs = Comparison<Round> & { jobs: number };
 export type DrainFigures = Counts & {
@@ -48,11 +48,11 @@ export function measureDrain({ quick, nodeArgs }: Setup): Promise<DrainFigures> 
   });
 }
 
-type Side = { ingress: Part; worker: Part };
+export type Side = { ingress: Part; worker: Part };
 type Asked = { jobs: number; withIds?: boolean; isKept?: boolean };
 
 /** The worker stands still while its calls come. The first of them, while it gets going again, are not measured. */
-async function oneTurn(
+export async function oneTurn(
   { sink, redis }: World,
   { ingress, worker }: Side,
   { jobs, ...rest }: Asked,
@@ -70,7 +70,7 @@ async function oneTurn(
   return { ...(await sink.count(size.warmUp)), cpuUs, redisUs };
 }
 
-const COLUMNS = [
+export const COLUMNS = [
   ["calls/s", "perSecond"],
   ["cpu µs/call", "cpuUs"],
   ["of Redis", "redisUs"],

@@ -1,7 +1,7 @@
+import { createDeliverResult } from "../../shared/calls/deliver-result.ts";
 import { randomCallId } from "../../shared/job-call/call-id.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { RESULT_LIMITS } from "../../shared/results/keep-result.ts";
-import { createResults } from "../../shared/results/store.ts";
 import { openProbe } from "../support/redis-probe.ts";
 import type { Setup } from "../support/setup.ts";
 import { inWorld } from "../support/world.ts";
@@ -23,10 +23,10 @@ function bytesPerResult({ quick, nodeArgs }: Setup, bodyBytes: number): Promise<
   const count = quick ? 1000 : 5000;
   return inWorld(nodeArgs, async (world) => {
     const probe = await openProbe(world.redis.url);
-    const results = createResults(partitionOf(probe.redis), { ...RESULT_LIMITS, bytesMax: 2 ** 31 });
+    const deliver = createDeliverResult(partitionOf(probe.redis), { ...RESULT_LIMITS, bytesMax: 2 ** 31 });
     const body = Buffer.alloc(bodyBytes, "x");
     const keepOne = () =>
-      results.deliver(randomCallId(), {
+      deliver(randomCallId(), {
         ...{ kind: "answer", status: 200, contentType: "application/json", by: "delivery" },
         ...{ body, at: Date.now() },
       });

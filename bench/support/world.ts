@@ -66,17 +66,19 @@ type Ground = Pick<World, "dir" | "stack" | "configDir" | "start"> & {
   startRedis(args: readonly string[]): Promise<PrivateRedis>;
 };
 
-/** Runs `measure` in a world of its own and takes the world down, whatever happens. */
+/** Runs `measure` in a world of its own and takes the world down, whatever happens. `postern` are further tables of postern.toml. */
 export function inWorld<Result>(
   nodeArgs: readonly string[],
   measure: (world: World) => Promise<Result>,
+  postern: Table = {},
 ): Promise<Result> {
   return onGround(nodeArgs, async (ground) => {
     const { stack, configDir, start } = ground;
     // A rewrite of the append-only file would fall into some round, and onto one side of the comparison.
     const redis = await ground.startRedis(["--auto-aof-rewrite-percentage", "0"]);
     const sink = await startSink(start);
-    writeConfig(configDir, { postern: posternTable(redis.url, sink.url), webhooks: webhooksTable() });
+    const table = { ...posternTable(redis.url, sink.url), ...postern };
+    writeConfig(configDir, { postern: table, webhooks: webhooksTable() });
     return await measure({
       ...ground,
       redis,

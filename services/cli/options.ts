@@ -7,6 +7,7 @@ import { listenAddressText, readListenAddress } from "../../shared/ip/listen-add
 import { CALL_ID } from "../../shared/job-call/call-id.ts";
 import { whyNoJobKey } from "../../shared/job-call/job-ids.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
+import { CALLBACKS_GATE, receiverOfGate } from "../../shared/queue/queue-name.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 
 /** The options and arguments that more than one command has, and how their values are read. */
@@ -76,15 +77,28 @@ export function callIds(): Argument {
   return new Argument("[ids...]", "call ids").argParser(collectCallId);
 }
 
-/** Any number of jobs, each once, and at least one. */
+/** Any number of jobs, each once, and at least one; or of receivers of callbacks. */
 export function jobKeys(): Argument {
-  return new Argument("<service/job...>", "jobs, as 7/1: service id and job index").argParser(collectJobKey);
+  const what =
+    "jobs, as 7/1: service id and job index; callback/HOST for the callbacks to a receiver, callback for all";
+  return new Argument("<service/job...>", what).argParser(collectJobKey);
 }
 
 function collectJobKey(text: string, before: string[] = []): string[] {
+  const isOfCallbacks = text === CALLBACKS_GATE || isReceiver(receiverOfGate(text));
+  const job = isOfCallbacks ? text : parseJobKey(text);
+  return before.includes(job) ? before : [...before, job];
+}
+
+export function parseJobKey(text: string): string {
   const why = whyNoJobKey(text);
   if (why !== undefined) throw new InvalidArgumentError(`it ${why}`);
-  return before.includes(text) ? before : [...before, text];
+  return text;
+}
+
+/** As queues name it: a host, and its port if it is not that of the scheme. */
+function isReceiver(text: string | undefined): boolean {
+  return text !== undefined && /^[^/:\s]+(?:\/\d+)?$/.test(text);
 }
 
 /** For arguments and options that may be repeated. */
@@ -122,6 +136,12 @@ export function parseUrl(text: string): URL {
 export function parseAddress(text: string): string {
   if (isAddress(text)) return text.toLowerCase();
   throw new InvalidArgumentError("an address is 0x and 40 hex digits");
+}
+
+/** Returns the hash in lower case. */
+export function parseTransaction(text: string): string {
+  if (/^0x[0-9a-fA-F]{64}$/.test(text)) return text.toLowerCase();
+  throw new InvalidArgumentError("a transaction is 0x and 64 hex digits");
 }
 
 function parseTime(text: string): number {

@@ -4,14 +4,22 @@ import { type CallHead, parseJobCall, WEBHOOK_PATH } from "../../shared/job-call
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { CallRecords } from "../../shared/queue/call-record.ts";
+import { prepareCallback, prepareUnread } from "../../shared/queue/callbacks.ts";
 import type { Deliver, Taken } from "../../shared/queue/consume.ts";
 import { headOf } from "../../shared/queue/failed-head.ts";
 import type { Verdict } from "../../shared/queue/finish.ts";
 import type { Hold } from "../../shared/queue/hold.ts";
 import { CRASHES, ENDED_STATES } from "../../shared/queue/protocol.ts";
-import { callFields, jobOf } from "../../shared/queue/queue-name.ts";
+import { callFields, gateOf } from "../../shared/queue/queue-name.ts";
 import { VERSIONS } from "../../shared/redis/version.ts";
-import { GONE, markOf, type ResultMark, type RunnerAnswer } from "../../shared/results/answer.ts";
+import {
+  ACCEPTED,
+  AWAITED,
+  GONE,
+  markOf,
+  type ResultMark,
+  type RunnerAnswer,
+} from "../../shared/results/answer.ts";
 import { type ProblemText, textOf } from "../../shared/results/result.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import type { RetryPolicy } from "./retry-policy.ts";
@@ -27,7 +35,8 @@ export type DeliveredCall = { readonly call: CallHead; readonly body: Buffer };
  * it. Any other error is tried again. `hold` may be lost meanwhile, and `hold.signal` is then aborted: another worker may have
  * the call, so stop if possible.
  *
- * What it resolves with is kept as the result of a call with `keep_result`; without an answer there is no result.
+ * What it resolves with is kept as the result of a call with `keep_result`; without an answer there is no result. Of a call with a
+ * `callback` that is told at its end, an answer of 202 says that the end is the delivery of its result.
  */
 // biome-ignore lint/suspicious/noConfusingVoidType: a function that returns nothing is one that has no answer
 export type Inject = (delivered: DeliveredCall, hold: Hold) => Promise<RunnerAnswer | undefined | void>;
@@ -64,7 +73,7 @@ const RECORD_PAUSE_MS = 1000;
 type DeliverDeps = {
   inject: Inject;
   /** Whether the runner of a job is away. */
-  isAway: (job: string) => boolean;
+  isAway: (gate: string) => boolean;
   records: CallRecords;
   policy: RetryPolicy;
   throttle: Throttle;
@@ -111,12 +120,13 @@ export function createDeliver(deps: DeliverDeps): Deliver {
 
   /** The runner has taken the call, so it never fails: its attempts are for the answer alone. */
   function isLastAttempt({ attempt, queue }: Taken, error: AppError): boolean {
-    return deps.policy.judge(error, attempt, clock(), jobOf(queue)).kind === "fail";
+    return deps.policy.judge(error, attempt, clock(), gateOf(queue)).kind === "fail";
   }
 
   function resultOf(call: CallHead, answer: RunnerAnswer | undefined): ResultMark | undefined {
-    if (!call.keep_result || answer === undefined) return undefined;
-    return markOf(answer, deps.resultBytesMax, clock());
+    if (answer === undefined) return undefined;
+    if (call.keep_result) return markOf(answer, deps.resultBytesMax, clock());
+    return call.callback !== undefined && answer.status === ACCEPTED ? AWAITED : undefined;
   }
 
   async function injectWhileHeld(parsed: DeliveredCall, hold: Hold): Promise<Injection | "not held"> {
@@ -141,8 +151,8 @@ export function createDeliver(deps: DeliverDeps): Deliver {
    * wait are not taken until it is back, and this one goes back to them.
    */
   function unreachable({ attempt, queue }: Taken, error: AppError): Verdict {
-    const job = jobOf(queue);
-    return deps.isAway(job) ? { kind: "requeue" } : deps.policy.judge(error, attempt, clock(), job);
+    const gate = gateOf(queue);
+    return deps.isAway(gate) ? { kind: "requeue" } : deps.policy.judge(error, attempt, clock(), gate);
   }
 
   /** This worker stops, or has lost the call. That is not the runner's fault, so the attempt does not count. */
@@ -185,7 +195,7 @@ type Success = { injectMs: number; result: ResultMark | undefined };
 /** What follows from the runner's decision: the record, the event and the verdict. */
 function createOutcomes({ records, policy, throttle, remember, clock, log, workerId }: DeliverDeps) {
   function injected({ id, queue, attempt }: Taken, call: CallHead, { injectMs, result }: Success): Verdict {
-    throttle.succeeded(jobOf(queue));
+    throttle.succeeded(gateOf(queue));
     const onRecorded = () => {
       log.info("call.injected", {
         ...callFields(id, queue),
@@ -195,7 +205,7 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
       });
       remember(call, attempt);
     };
-    return { kind: "injected", onRecorded, result };
+    return { kind: "injected", onRecorded, result, callback: prepareCallback(call, clock()) };
   }
 
   /** Without `call` it was not offered to the runner. */
@@ -206,8 +216,8 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
   ): Promise<Verdict> {
     const { id, queue, attempt } = taken;
     const now = clock();
-    const verdict = policy.judge(error, attempt, now, jobOf(queue));
-    if (call !== undefined) throttle.failed(jobOf(queue), id, error);
+    const verdict = policy.judge(error, attempt, now, gateOf(queue));
+    if (call !== undefined) throttle.failed(gateOf(queue), id, error);
     const unsure = call !== undefined && mayHaveRun(error);
     try {
       await recordFailure(taken, { error, keepsResult: call && call.keep_result === true }, verdict, now);
@@ -218,7 +228,10 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
     const fields = { ...callFields(id, queue), ...pathOf(call), attempt, code, reason, injectMs };
     if (verdict.kind === "fail") {
       log.error("call.failed", fields);
-      return call === undefined ? verdict : { ...verdict, unsure, head: headOf(call) };
+      const failure = { code, ...problemOf(error) };
+      return call === undefined
+        ? { ...verdict, callback: prepareUnread(taken, now, failure) }
+        : { ...verdict, unsure, head: headOf(call), callback: prepareCallback(call, now, failure) };
     }
     const spent = verdict.kind === "retry";
     log.warn("call.delayed", { ...fields, spent, waitMs: waitMs(verdict, now) });
@@ -234,7 +247,7 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
   /** A newer release has added the call. One of its producers will take it. */
   function putOff({ id, queue, attempt }: Taken, error: AppError): Verdict {
     log.info("call.newer", { ...callFields(id, queue), reason: error.message });
-    return policy.judge(error, attempt, clock(), jobOf(queue));
+    return policy.judge(error, attempt, clock(), gateOf(queue));
   }
 
   async function recordFailure(
@@ -253,12 +266,15 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
     await records.attemptFailed(taken, attempt, taken.queuedAt);
     failpoint("producer.after_attempt_recorded");
     if (verdict.kind !== "fail") return;
-    const problem = error instanceof RunnerFailure ? error.problem : undefined;
-    await records.failed(taken, now, { keepsResult, code: error.code, problem });
+    await records.failed(taken, now, { keepsResult, code: error.code, problem: problemOf(error) });
     failpoint("producer.after_failed");
   }
 
   return { injected, failed, putOff };
+}
+
+function problemOf(error: AppError): ProblemText | undefined {
+  return error instanceof RunnerFailure ? error.problem : undefined;
 }
 
 /** The endpoint that a webhook came to. */

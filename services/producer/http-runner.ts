@@ -85,7 +85,7 @@ export function createHttpInject({
     const response = await exchange(pool, request, limits, hold);
     const error = toError(response, clock());
     if (error !== undefined) throw error;
-    return call.keep_result ? toAnswer(response) : undefined;
+    return call.keep_result || call.callback !== undefined ? toAnswer(response) : undefined;
   }
 
   return { inject, close: () => pool.destroy() };

@@ -18,6 +18,8 @@ export type ProducerOptions = CommonOptions & {
    * together: they are set when this one starts, and those of other jobs are removed. Without `jobs` those that are set stay.
    */
   jobs?: Readonly<Record<string, JobSettingsOptions>>;
+  /** How callbacks are sent, which tell of the end of calls (docs/callbacks.md). Without it they wait for another producer. */
+  callbacks?: CallbackSettingsOptions;
   /** Which calls it takes. All by default. */
   origins?: readonly Origin[];
   /** Calls injected at once, 100 by default. One job gets at most half of them. */
@@ -38,6 +40,23 @@ export type ProducerOptions = CommonOptions & {
     /** Bytes that they may take together. 64 MiB by default. */
     historyBytesMax?: number;
   };
+};
+
+export type CallbackSettingsOptions = {
+  /** `whsec_` and base64, or `env:NAME` or `file:/path`. Of several each signs, so that one can be rotated. */
+  secret: string | readonly string[];
+  /** Addresses and CIDR ranges that are called although they are not public, also without TLS. None by default. */
+  allowCidrs?: readonly string[];
+  /** Milliseconds for one delivery. 10,000 by default. */
+  timeoutMs?: number;
+  /** Deliveries to one receiver at once, over all producers. 10 by default. */
+  concurrency?: number;
+  /** How often a callback is tried before it fails. 24 by default. */
+  attempts?: number;
+  /** Milliseconds between tries: up to `baseMs` (5000 by default), twice that after each, at most `capMs` (21,600,000). */
+  backoff?: { baseMs?: number; capMs?: number };
+  /** Bytes of a result that a callback carries; a longer one is left to be asked for. 16,384 by default. */
+  resultBytesMax?: number;
 };
 
 export type RunnerTarget = {
@@ -66,12 +85,22 @@ type Read = { postern: PosternToml; inject: Inject | undefined };
 /** In place of a runner: how long `inject` takes is its own affair. */
 const OF_INJECT = { timeoutMs: 1 };
 
-const NOT_PRODUCER = ["redis", "log", "console", "inject", "origins", "runner", "runners", "jobs"];
+const NOT_PRODUCER = [
+  "redis",
+  "log",
+  "console",
+  "inject",
+  "origins",
+  "runner",
+  "runners",
+  "jobs",
+  "callbacks",
+];
 
 /** @internal The options as a checked configuration. Throws `start.config_invalid`. */
 export function readProducerOptions(options: ProducerOptions): Read {
   const check = checkOptions(options);
-  const { inject, origins, runner, runners, jobs, redis, log, console } = options;
+  const { inject, origins, runner, runners, jobs, callbacks, redis, log, console } = options;
   checkTarget(check, options);
   if (origins !== undefined)
     check.read({
@@ -80,7 +109,7 @@ export function readProducerOptions(options: ProducerOptions): Read {
       placeOf: (path) => ["origins", ...path],
     });
   const tables = {
-    ...tableOf({ runner: inject === undefined ? runner : OF_INJECT, runners, jobs }),
+    ...tableOf({ runner: inject === undefined ? runner : OF_INJECT, runners, jobs, callbacks }),
     producer: tableOf(options, NOT_PRODUCER),
   };
   const placeOf = (path: readonly PropertyKey[]) => (path[0] === "producer" ? path.slice(1) : path);

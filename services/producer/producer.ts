@@ -1,5 +1,6 @@
 import { hostname } from "node:os";
-import { createCallHistory, type HistoryLimits } from "../../shared/call-history/keep.ts";
+import { type CallHistory, createCallHistory, type HistoryLimits } from "../../shared/call-history/keep.ts";
+import { toCallbackOptions } from "../../shared/config/callbacks-toml.ts";
 import { toHistoryLimits } from "../../shared/config/console-toml.ts";
 import { DEFAULT_RUNNER, toJobs } from "../../shared/config/jobs-toml.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
@@ -12,15 +13,23 @@ import { openConnection } from "../../shared/library/redis-option.ts";
 import { type Logger, silentLogger } from "../../shared/log/logger.ts";
 import { openReports } from "../../shared/processes/report.ts";
 import { createCallRecords } from "../../shared/queue/call-record.ts";
-import { consume } from "../../shared/queue/consume.ts";
+import { consume, type Deliver } from "../../shared/queue/consume.ts";
 import { beat } from "../../shared/queue/heartbeat.ts";
 import { type JobLimits, openJobs } from "../../shared/queue/jobs.ts";
-import { isKnown, originOf } from "../../shared/queue/queue-name.ts";
+import {
+  CALLBACKS_GATE,
+  isKnown,
+  isOfCallbacks,
+  originOf,
+  receiverOfGate,
+} from "../../shared/queue/queue-name.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
-import { partitionOf } from "../../shared/redis/partition.ts";
+import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
 import { RESULT_LIMITS, type ResultLimits } from "../../shared/results/keep-result.ts";
+import { createResults } from "../../shared/results/store.ts";
 import type { Backoff } from "../../shared/time/backoff.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
+import { type CallbackDeps, type CallbackOptions, createCallbacks } from "./callbacks/callbacks.ts";
 import { createDeliver, type Inject } from "./deliver.ts";
 import { type ProducerOptions, readProducerOptions } from "./options.ts";
 import { createRetryPolicy, type JobRetries } from "./retry-policy.ts";
@@ -31,7 +40,12 @@ export type { Logger } from "../../shared/log/logger.ts";
 export type { Hold } from "../../shared/queue/hold.ts";
 export type { RunnerAnswer } from "../../shared/results/answer.ts";
 export { type DeliveredCall, type Inject, NotNow, Refused } from "./deliver.ts";
-export type { JobSettingsOptions, ProducerOptions, RunnerTarget } from "./options.ts";
+export type {
+  CallbackSettingsOptions,
+  JobSettingsOptions,
+  ProducerOptions,
+  RunnerTarget,
+} from "./options.ts";
 
 export type Producer = Part & {
   /** Its name in the log, and in what Redis holds of calls in hand. */
@@ -90,6 +104,7 @@ export function openProducer({ postern, inject, setsLimits, origins, redis, log 
       ? { inject: inject as Inject }
       : { inject: runners.inject, isAway: runners.isAway, onRunnerChange: runners.onChange }),
     ...(setsLimits && { limits: jobs }),
+    ...(postern.callbacks && { callbacks: toCallbackOptions(postern.callbacks) }),
     ...(origins && { origins }),
     redis,
     log,
@@ -104,7 +119,8 @@ export function openProducer({ postern, inject, setsLimits, origins, redis, log 
   });
   const timeouts = [postern.runner, ...Object.values(postern.runners)].map(({ timeout_ms }) => timeout_ms);
   const ofJobs = [...jobs.values()].map(({ timeoutMs = 0 }) => timeoutMs);
-  const longestMs = inject === undefined ? Math.max(...timeouts, ...ofJobs) : config.lock_ms;
+  const ofCallbacks = postern.callbacks?.timeout_ms ?? 0;
+  const longestMs = inject === undefined ? Math.max(...timeouts, ...ofJobs, ofCallbacks) : config.lock_ms;
   let stopped = false;
   return {
     workerId: producer.workerId,
@@ -144,6 +160,9 @@ function openRunners(postern: PosternToml, jobs: ReturnType<typeof toJobs>, log:
   });
 }
 
+type ComposedCallbacks = CallbackOptions &
+  Pick<CallbackDeps, "resolve" | "ca"> & { attempts: number; backoff: Backoff };
+
 /** @internal */
 export type ComposedOptions = {
   inject: Inject;
@@ -168,6 +187,8 @@ export type ComposedOptions = {
   isAway?: (job: string) => boolean;
   /** Registers what is to be called when `isAway` has changed. */
   onRunnerChange?: (listener: () => void) => void;
+  /** How callbacks are sent; without it they wait for another producer. */
+  callbacks?: ComposedCallbacks;
   /** What is kept of the results of calls whose job keeps them. */
   results?: Partial<ResultLimits>;
   /** What is remembered of the calls that runners took; nothing without it. */
@@ -190,44 +211,81 @@ export type ComposedProducer = {
   close(graceMs: number): Promise<void>;
 };
 
+/** What becomes of the calls of jobs, and of callbacks. */
+function createDelivering(
+  options: ComposedOptions,
+  partition: Partition,
+  history: CallHistory | undefined,
+  log: Logger,
+  workerId: string,
+) {
+  const { clock = systemClock, random = Math.random, callbacks: settings } = options;
+  const attempts = options.attempts ?? 20;
+  const backoff = options.backoff ?? { baseMs: 1000, capMs: 900_000 };
+  const shared = {
+    records: createCallRecords(partition),
+    throttle: createThrottle({ throttleJob: openJobs(partition).throttle, clock, log }),
+    resultBytesMax: options.results?.resultBytesMax ?? RESULT_LIMITS.resultBytesMax,
+    ...{ clock, log, workerId },
+  };
+  const deliverCall = createDeliver({
+    ...shared,
+    inject: options.inject,
+    isAway: options.isAway ?? (() => false),
+    remember: (call, attempt) => history?.add(call, attempt),
+    policy: createRetryPolicy({ attempts, backoff, jobs: options.jobs ?? new Map(), random }),
+  });
+  const callbacks =
+    settings && createCallbacks({ ...settings, results: createResults(partition), clock, log });
+  const deliverCallback =
+    callbacks &&
+    createDeliver({
+      ...shared,
+      inject: callbacks.inject,
+      isAway: () => false,
+      remember: () => {},
+      policy: createRetryPolicy({ ...settings, jobs: new Map(), random }),
+    });
+  return {
+    deliver: ((taken, hold) => {
+      const deliver = isOfCallbacks(taken.queue) ? deliverCallback : deliverCall;
+      return deliver === undefined ? Promise.resolve({ kind: "requeue" }) : deliver(taken, hold);
+    }) satisfies Deliver as Deliver,
+    close: async () => callbacks?.close(),
+  };
+}
+
+/** Sets what holds over all producers, if this one has to. */
+function preparing({ limits, callbacks }: ComposedOptions, partition: Partition) {
+  const jobs = openJobs(partition);
+  const ofCallbacks = callbacks && { concurrency: callbacks.concurrency };
+  if (limits !== undefined)
+    return () => jobs.configure(ofCallbacks ? new Map([...limits, [CALLBACKS_GATE, ofCallbacks]]) : limits);
+  return ofCallbacks && (() => jobs.limit(CALLBACKS_GATE, ofCallbacks));
+}
+
 /** @internal The producer, made of its parts. */
 export function composeProducer(options: ComposedOptions): ComposedProducer {
   const { redis, origins, clock = systemClock, concurrency = 100, lockMs = 20_000 } = options;
-  const { isAway = () => false, onRunnerChange, limits } = options;
+  const { isAway = () => false, onRunnerChange, callbacks } = options;
   const workerId = `${hostname()}:${process.pid}:${clock().toString(36)}`;
   const partition = partitionOf(redis);
   const log = tellFollowers(options.log, { partition, service: "producer", clock });
-  const jobs = openJobs(partition);
-  const results = { ...RESULT_LIMITS, ...options.results };
   const history = options.history && createCallHistory({ partition, limits: options.history, clock, log });
-  const deliver = createDeliver({
-    inject: options.inject,
-    isAway,
-    records: createCallRecords(partition),
-    policy: createRetryPolicy({
-      attempts: options.attempts ?? 20,
-      backoff: options.backoff ?? { baseMs: 1000, capMs: 900_000 },
-      jobs: options.jobs ?? new Map(),
-      random: options.random ?? Math.random,
-    }),
-    throttle: createThrottle({ throttleJob: jobs.throttle, clock, log }),
-    remember: (call, attempt) => history?.add(call, attempt),
-    resultBytesMax: results.resultBytesMax,
-    clock,
-    log,
-    workerId,
-  });
+  const delivering = createDelivering(options, partition, history, log, workerId);
   const consumer = consume({
     partition,
     serves: (queue) =>
-      isKnown(queue) && (origins === undefined || origins.some((origin) => originOf(queue) === origin)),
-    isClosed: isAway,
-    deliver,
-    prepare: limits && (() => jobs.configure(limits)),
+      isKnown(queue) &&
+      (callbacks !== undefined || !isOfCallbacks(queue)) &&
+      (origins === undefined || origins.some((origin) => originOf(queue) === origin)),
+    isClosed: (gate) => receiverOfGate(gate) === undefined && isAway(gate),
+    deliver: delivering.deliver,
+    prepare: preparing(options, partition),
     slots: concurrency,
     bodyBudgetBytes: options.bodyBudgetBytes ?? 256 * 2 ** 20,
     lockMs,
-    results,
+    results: { ...RESULT_LIMITS, ...options.results },
     workerName: workerId,
     log,
   });
@@ -240,6 +298,7 @@ export function composeProducer(options: ComposedOptions): ComposedProducer {
     stop: consumer.stop,
     close: async (graceMs) => {
       await consumer.close(graceMs);
+      await delivering.close();
       await history?.stop();
       await heartbeat.stop();
       log.stop();

@@ -26,6 +26,7 @@ export const NO_ANSWER: readonly ErrorCode[] = [
   "runner.unreachable",
   "runner.disconnected",
   "runner.timed_out",
+  "callback.unanswered",
   "internal.unexpected",
 ];
 

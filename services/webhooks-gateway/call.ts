@@ -3,6 +3,8 @@ import { schemesOf } from "../../shared/config/endpoint-fields.ts";
 import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
+import type { ResultAccess } from "../../shared/gateway/ask-result.ts";
+import type { ReadCallback } from "../../shared/gateway/read-callback.ts";
 import { rawQuery, traceparentOf } from "../../shared/http/headers.ts";
 import {
   callIdFrom,
@@ -36,18 +38,25 @@ type Made =
     }
   | { dropped: string };
 
-type Options = { serviceId: number; metadataPrefix: string; clock: Clock };
+type Options = {
+  serviceId: number;
+  metadataPrefix: string;
+  readCallback: ReadCallback;
+  /** How the receiver of a callback asks for the result; undefined if nobody can. */
+  accessOf: ((callId: string) => ResultAccess) | undefined;
+  clock: Clock;
+};
 
 /** `values` are those of this request. */
 export type MakeCall = (req: IncomingMessage, values: RequestValues) => Made;
 
 /**
- * Makes the calls of an endpoint. Throws `webhook.delivery_id_invalid`, `webhook.metadata_invalid` and
- * `webhook.event_unrouted`.
+ * Makes the calls of an endpoint. Throws `webhook.delivery_id_invalid`, `webhook.metadata_invalid`, `webhook.event_unrouted`,
+ * `callback.refused` and `request.malformed`.
  */
 export function createMakeCall(
   endpoint: EndpointToml,
-  { serviceId, metadataPrefix, clock }: Options,
+  { serviceId, metadataPrefix, readCallback, accessOf, clock }: Options,
 ): MakeCall {
   const { forward_headers, forward_query } = endpoint;
   const keys = platformKeys(metadataPrefix);
@@ -89,6 +98,7 @@ export function createMakeCall(
     const metadata: Record<string, string> = { ...template, [keys.callId]: id };
     if (delivery !== undefined) metadata[WEBHOOK_DELIVERY_ID] = delivery;
     addTo(metadata, req, values);
+    const target = readCallback(req);
     const call = toJobCall({
       id,
       origin: "webhook",
@@ -100,7 +110,8 @@ export function createMakeCall(
       bodySha256,
       accepted_at: clock(),
       traceparent: traceparentOf(req),
-      keepsResult: endpoint.keep_result,
+      keepsResult: endpoint.keep_result || target !== undefined,
+      callback: target && { ...target, ...accessOf?.(id) },
     });
     return { call, repeat: named?.repeat };
   };

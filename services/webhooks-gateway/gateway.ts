@@ -1,5 +1,5 @@
 import type { IncomingMessage, RequestListener } from "node:http";
-import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
+import { type EndpointToml, waitSecsOf } from "../../shared/config/endpoint-toml.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import type { WebhooksToml } from "../../shared/config/webhooks-toml.ts";
 import { tellFollowers } from "../../shared/events/publish.ts";
@@ -14,6 +14,7 @@ import {
 } from "../../shared/gateway/ingress.ts";
 import { createTakeSecret, type TakeSecret } from "../../shared/gateway/opened-endpoints.ts";
 import { createRateLimits, type RateLimits } from "../../shared/gateway/rate-limit.ts";
+import { createReadCallback } from "../../shared/gateway/read-callback.ts";
 import { rawPath } from "../../shared/http/headers.ts";
 import { bareApp, onlyGet, probes, serve } from "../../shared/http/ops.ts";
 import { createAddressList } from "../../shared/ip/address-list.ts";
@@ -27,7 +28,6 @@ import { createEnqueue } from "../../shared/queue/enqueue.ts";
 import { extraMs } from "../../shared/redis/large.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { createRecordRejected } from "../../shared/rejected/record.ts";
-import { createResults } from "../../shared/results/store.ts";
 import type { ResultTokens } from "../../shared/results/token.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { createMakeCall } from "./call.ts";
@@ -121,6 +121,10 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
     bodies,
     resultWrites,
     clientAddressOf: addressOf,
+    results,
+    waits,
+    drain,
+    stop,
     close,
   } = openIngress("webhook", partition, options);
   const accept = createAccept({ enqueue: createEnqueue(partition, largePartition), beginWrite });
@@ -139,12 +143,9 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   const overLimit = createEventCounter(log, "webhook.refusals_limited", "warn");
   const unlogged = createEventCounter(log, "webhook.refusals_unlogged", "warn");
   const refuse = createRefuse({ limits, record, log, overLimit, unlogged });
-  const receive = createReceive({ admission, bodies, accept, refuse, addressOf, clock, log });
+  const receive = createReceive({ admission, bodies, accept, refuse, waits, addressOf, clock, log });
   const notFound = createOnUnknownPath({ paths: endpoints.keys(), record, addressOf, log });
-  const answerCalls = createAnswerCalls({
-    results: createResults(partition),
-    proves: createProvesByToken(tokens),
-  });
+  const answerCalls = createAnswerCalls({ results, proves: createProvesByToken(tokens) });
   return {
     handler: createHandler({ endpoints, receive, answerCalls, admission, notFound }),
     readiness: () => admission.readiness(),
@@ -152,8 +153,9 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
     pressure,
     bodyBytes: bodies.bytes,
     resultWrites,
-    drain: () => admission.drain(),
-    stop: () => admission.stop(),
+    waiting: waits.count,
+    drain,
+    stop,
     close() {
       overLimit.flush();
       unlogged.flush();
@@ -212,6 +214,10 @@ function createAccessOf(
   });
 }
 
+function toMs(secs: number | undefined): number | undefined {
+  return secs === undefined ? undefined : secs * 1000;
+}
+
 type EndpointDeps = {
   clock: Clock;
   limits: RateLimits;
@@ -231,13 +237,19 @@ function toEndpoints(
     credential: createCredential(config, config.body_limit_bytes ?? webhooks.body_limit_bytes, clock),
     handshakes:
       config.handshakes.length === 0 ? undefined : createHandshakes(config, { admission, takeSecret }),
-    makeCall: createMakeCall(config, { serviceId, metadataPrefix, clock }),
+    makeCall: createMakeCall(config, {
+      ...{ serviceId, metadataPrefix, accessOf, clock },
+      readCallback: createReadCallback({
+        ...{ metadataPrefix, url: config.callback_url, hosts: config.callback_hosts ?? [] },
+      }),
+    }),
     takeToken: limits.ofEndpoint({
       path: config.path,
       rate: config.rate_limit,
       ratePerAddress: config.rate_limit_per_address,
     }),
     accessOf: config.keep_result && config.answer.body === undefined ? accessOf : undefined,
+    waitMs: toMs(waitSecsOf(config)),
     windowMs: (config.idempotency_window_secs ?? webhooks.idempotency_window_secs) * 1000,
   });
   return new Map(webhooks.endpoints.map((config) => [config.path, toEndpoint(config)]));

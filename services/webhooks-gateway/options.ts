@@ -3,6 +3,7 @@ import {
   forwardedMetadata,
   largestBodies,
   tokenlessResults,
+  waitProblems,
 } from "../../shared/config/between-files.ts";
 import { id } from "../../shared/config/fields.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
@@ -88,6 +89,14 @@ export type EndpointOptions = {
   answer?: AnswerOptions;
   /** Whether what the runner answers is kept, for whoever asks for it later. False by default. */
   keepResult?: boolean;
+  /** What the sender is answered with: that the call is accepted, at once, or what it comes to, which is then kept. `accepted` by default. */
+  respond?: "accepted" | "result";
+  /** With `result`: seconds after which the answer is that the call is accepted. 3 by default. */
+  waitSecs?: number;
+  /** Who is told of the end of each call (docs/callbacks.md), by a producer that sends callbacks. */
+  callbackUrl?: string;
+  /** Or the hosts that a request may name itself, in the header `X-PLATFORM-CALLBACK`: `hooks.example.com`, or `*.example.com`. */
+  callbackHosts?: readonly string[];
   handshakes?: readonly HandshakeOptions[];
   /** The token that a sender has to know in its handshake, as `secret`. */
   verifyToken?: string;
@@ -172,6 +181,7 @@ export function readWebhooksOptions(options: WebhooksGatewayOptions): Read {
   if (postern === undefined || webhooks === undefined) return check.checked<Read>(undefined);
   check.report(budgetProblems(postern, largestBodies(webhooks)));
   check.report(tokenlessResults(postern, webhooks));
+  check.report(waitProblems(postern, webhooks));
   const warnings = secretWarnings("webhooks.toml", webhooks).map(toOptionWarning);
   return check.checked({ webhooks, postern, warnings });
 }

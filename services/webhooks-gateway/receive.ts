@@ -4,7 +4,9 @@ import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import type { Accept, Accepted } from "../../shared/gateway/accept.ts";
 import type { Admission } from "../../shared/gateway/admission.ts";
 import type { ResultAccess } from "../../shared/gateway/ask-result.ts";
+import type { AwaitResults, Waiting } from "../../shared/gateway/await-result.ts";
 import type { TakeToken } from "../../shared/gateway/rate-limit.ts";
+import { sendResult } from "../../shared/gateway/send-result.ts";
 import { leaveUnread } from "../../shared/http/body.ts";
 import type { BodyBudget } from "../../shared/http/body-budget.ts";
 import type { ClientAddressOf } from "../../shared/http/client-address.ts";
@@ -33,6 +35,8 @@ export type Endpoint = {
   takeToken: TakeToken | undefined;
   /** What its 202 says of the way to the result; undefined if it keeps none. */
   accessOf: ((callId: string) => ResultAccess) | undefined;
+  /** How long its sender waits for the result; undefined if it is answered at once. */
+  waitMs: number | undefined;
   /** How long a delivery id is remembered after its call has ended. */
   windowMs: number;
 };
@@ -58,6 +62,7 @@ type Deps = {
   bodies: BodyBudget;
   accept: Accept;
   refuse: Refuse;
+  waits: Pick<AwaitResults, "begin">;
   addressOf: ClientAddressOf;
   clock: Clock;
   log: Logger;
@@ -66,7 +71,8 @@ type Deps = {
 export type Receive = (req: IncomingMessage, res: ServerResponse, endpoint: Endpoint) => Promise<void>;
 
 /** One webhook, top to bottom. What can be refused early is refused before the body is read. */
-export function createReceive({ admission, bodies, accept, refuse, addressOf, clock, log }: Deps): Receive {
+export function createReceive(deps: Deps): Receive {
+  const { admission, bodies, accept, refuse, waits, addressOf, clock, log } = deps;
   return async function receive(req, res, endpoint) {
     const startedAt = clock();
     const address = addressOf(req); // a connection that is gone has none
@@ -99,15 +105,14 @@ export function createReceive({ admission, bodies, accept, refuse, addressOf, cl
   };
 
   /** The call is on disk. A repeat is told so, and in which state the call is. */
-  function finishAccepted(
-    { res, endpoint: { config, accessOf }, ms }: Exchange,
-    call: JobCall,
-    accepted: Accepted,
-  ): void {
+  function finishAccepted(exchange: Exchange, call: JobCall, accepted: Accepted): void {
+    const { endpoint, ms } = exchange;
+    const { config, accessOf, waitMs } = endpoint;
     const { status, replayed } = accepted;
     const access = accessOf === undefined ? "" : `,${JSON.stringify(accessOf(call.id)).slice(1, -1)}`;
     const body = `{"status":"${status}","job_id":${call.job_id},"call_id":"${call.id}"${access}}`;
-    sendSuccess(res, config, body, replayed);
+    if (waitMs === undefined || !waits.begin(toWaiting(exchange, call.id, body, replayed)))
+      sendSuccess(exchange.res, config, body, replayed);
     failpoint("gateway.after_answer");
     log.info("webhook.accepted", {
       callId: call.id,
@@ -145,6 +150,25 @@ function assertMethod(req: IncomingMessage, { methods }: EndpointToml): void {
   const taken = methods.join(" or ");
   const reason = `${req.method}; this endpoint takes ${taken}`;
   throw new AppError("request.method_not_allowed", { reason, publicDetail: `use ${taken}` });
+}
+
+/** A sender that waits for what its call comes to. Nothing of its request's body is part of it. */
+function toWaiting(
+  { res, endpoint: { config, waitMs = 0 }, ms }: Exchange,
+  callId: string,
+  accepted: string,
+  replayed: boolean,
+): Waiting {
+  const headers: Record<string, string> = replayed ? { "Idempotent-Replayed": "true" } : {};
+  return {
+    res,
+    callId,
+    ms: waitMs - ms(),
+    answer(outcome) {
+      if (outcome === undefined) sendSuccess(res, config, accepted, replayed);
+      else sendResult(res.req, res, outcome, headers);
+    },
+  };
 }
 
 /** Flat lists, which Node writes out unchanged: an object of headers made for each answer costs far more. */

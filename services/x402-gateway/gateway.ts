@@ -11,6 +11,7 @@ import {
   type IngressOptions,
   openIngress,
   toIngressOptions,
+  WAIT_MS_MAX,
 } from "../../shared/gateway/ingress.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
@@ -28,7 +29,6 @@ import { openReports } from "../../shared/processes/report.ts";
 import { openRegistry } from "../../shared/queue/registry.ts";
 import { extraMs } from "../../shared/redis/large.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
-import { createResults } from "../../shared/results/store.ts";
 import { createResultTokens } from "../../shared/results/token.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { createLogTokenKinds, createRequestedJob, toCatalog } from "./catalog.ts";
@@ -43,6 +43,7 @@ import { createNarrowOffers } from "./payment/narrow-offers.ts";
 import { toOfferSettings } from "./payment/offer.ts";
 import { createReadOperatorQuote } from "./payment/operator-quote.ts";
 import { createFindKnown, createKnownOutcome } from "./payment/outcome.ts";
+import { createPayersResult } from "./payment/payers-result.ts";
 import {
   createClaimPayment,
   createConfirmSettlement,
@@ -152,6 +153,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   const maxTimeoutMs = x402.max_timeout_secs * 1000;
   const openMax = x402.open_payments_per_payer;
   const bodyBytesMax = x402.body_limit_bytes;
+  const { waitMsMax = WAIT_MS_MAX } = options.results ?? {};
   const offerSettings = toOfferSettings(x402);
   const statusUrlOf = (callId: string) => `${x402.public_url}/x402/calls/${callId}`;
 
@@ -160,6 +162,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   const log = tellFollowers(options.log, { partition, service: "x402", clock });
   const ingress = openIngress("x402", partition, options);
   const { largePartition, admission, beginWrite, firstCheck, isUsable, pressure, bodies, close } = ingress;
+  const { results, waits } = ingress;
   const partyOf = (req: IncomingMessage) => addressKey(ingress.clientAddressOf(req));
   const journal = createPaymentJournal(partition, largePartition);
   const rates = createRates({ tokens: x402.accepted_tokens, partition, clock, log });
@@ -192,7 +195,6 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   const authorizeCaller = createCallerPolicy({ metadataPrefix, clock, isPermittedCaller });
 
   // Who may have the result of a call.
-  const results = createResults(partition);
   const tokens = createResultTokens(toTokenSecrets(options));
   const provesByToken = createProvesByToken(tokens);
   const signIn = createSignIn(x402, { journal, chainOf: chains.of, partition, partyOf, clock });
@@ -261,9 +263,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     settle,
     noteSpent: createNoteSpent({ spentElsewhere: createSpentElsewhere(partition), clock, log }),
     statusUrlOf,
-    accessOf: (callId) => ({ result_token: tokens.of(callId), result_url: `${statusUrlOf(callId)}/result` }),
-    // The call is paid for, and its 202 does not wait until a proof can be checked.
-    proves: (req, callId) => proves(req, callId).catch(() => false),
+    payersResult: createPayersResult({ tokens, proves, statusUrlOf, waits, waitMsMax, clock }),
     metadataPrefix,
     clock,
     log,
@@ -344,8 +344,9 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     pressure,
     bodyBytes: bodies.bytes,
     resultWrites: ingress.resultWrites,
-    drain: () => admission.drain(),
-    stop: () => admission.stop(),
+    waiting: waits.count,
+    drain: ingress.drain,
+    stop: ingress.stop,
     rates: rates.observed,
     async close() {
       challenge.flush();

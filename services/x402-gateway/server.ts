@@ -266,6 +266,8 @@ const EXPOSED = [
   "Retry-After",
   "Location",
   "Idempotent-Replayed",
+  "Preference-Applied",
+  "Content-Location",
 ];
 
 /** Any page may buy. */
@@ -275,8 +277,8 @@ export const CORS_HEADERS = corsHeaders(EXPOSED);
 const CORS_HEADER_MAP = new Map(Object.entries(CORS_HEADERS));
 
 /**
- * `Access-Control-Expose-Headers` is a response header, and yet `@x402/fetch` sends it with its requests. The last three mean nothing
- * here; libraries and proxies on a page's side add them.
+ * `Access-Control-Expose-Headers` is a response header, and yet `@x402/fetch` sends it with its requests. The last one means nothing here;
+ * libraries and proxies on a page's side add it.
  */
 const ALLOWED = [
   "Content-Type",
@@ -287,8 +289,8 @@ const ALLOWED = [
   "traceparent",
   "Idempotency-Key",
   "Authorization",
-  "X-Request-Id",
   "Prefer",
+  "X-Request-Id",
 ];
 
 /** The headers that a page may send. */

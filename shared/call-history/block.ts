@@ -41,16 +41,20 @@ export const BLOCK_SPAN_MS = 5000;
 
 const HEAD = JSON.stringify({ v: VERSIONS.callHistory });
 
+/** Written piece by piece: `JSON.stringify` of the whole takes twice as long, and a producer writes a line for each call. */
 export function toLine(call: CallHead, attempts: number, endedAt: number): string {
   const { id, origin, metadata, accepted_at } = call;
-  const found = [
-    metadata[WEBHOOK_PATH],
-    metadata[WEBHOOK_DELIVERY_ID],
-    metadata[X402_PAYER],
-    metadata[X402_TRANSACTION],
-  ];
-  while (found.length > 0 && found.at(-1) === undefined) found.pop();
-  return JSON.stringify([id, `${origin}/${jobKeyOf(call)}`, accepted_at, endedAt, attempts, ...found]);
+  let line = `["${id}","${origin}/${jobKeyOf(call)}",${accepted_at},${endedAt},${attempts}`;
+  let left = "";
+  for (const name of [WEBHOOK_PATH, WEBHOOK_DELIVERY_ID, X402_PAYER, X402_TRANSACTION]) {
+    const text = metadata[name];
+    if (text === undefined) left += ",null";
+    else {
+      line += `${left},${JSON.stringify(text)}`;
+      left = "";
+    }
+  }
+  return `${line}]`;
 }
 
 export function toBlock(lines: readonly string[]): string {

@@ -1,3 +1,5 @@
+import type { EndedCall } from "../call-history/block.ts";
+import { createReadHistory } from "../call-history/read.ts";
 import { AppError } from "../errors/app-error.ts";
 import type { ErrorCode } from "../errors/codes.ts";
 import { JobCall } from "../job-call/job-call.ts";
@@ -63,7 +65,7 @@ export type CallLife = {
   state: string;
   /** Of a call with a record: when it came into this state, unix ms. */
   changedAt: number | undefined;
-  /** Undefined of a call that has left its queue, and that nobody paid for. */
+  /** Undefined of a call that has left its queue, is not remembered, and that nobody paid for. */
   origin: string | undefined;
   /** `<service id>/<job index>`, as far as it is known. */
   job: string | undefined;
@@ -79,6 +81,8 @@ export type CallLife = {
   result: LifeResult;
   /** Of a paid call, without `call`. */
   payment: Payment | undefined;
+  /** What is remembered of a call that its runner took (shared/call-history). */
+  remembered: EndedCall | undefined;
   forgottenAt: number | undefined;
 };
 
@@ -123,16 +127,24 @@ type Reply = [
 export type ReadLife = (id: string) => Promise<CallLife | undefined>;
 
 /**
- * Reads the life of a call, in one step and without a body: some kilobytes, whatever became of it. Undefined if nothing is known of
- * it. Throws `record.newer`, `record.unreadable` and `queue.unavailable`.
+ * Reads the life of a call, in one step and without a body: some kilobytes, whatever became of it. One that is in no queue is looked for
+ * among those that are remembered, which costs a part of a second. Undefined if nothing is known of it. Throws `record.newer`, `record.unreadable` and `queue.unavailable`.
  */
-export function createReadLife({ redis, keys, prefix }: Partition): ReadLife {
+export function createReadLife(partition: Partition): ReadLife {
+  const { redis, keys, prefix } = partition;
   const run = script(redis, READ_LIFE, "bytes");
+  const history = createReadHistory(partition);
+
+  async function remembered(id: string): Promise<EndedCall | undefined> {
+    for await (const call of history({ id })) return call;
+    return undefined;
+  }
 
   return async function readLife(id) {
     const own = [keys.record(id), keys.payment(id), keys.attempts(id), keys.result(id), keys.progress(id)];
-    const reply = await run([...own, keys.queues], [prefix, id]).catch(unreadable);
-    return toLife(id, reply as Reply);
+    const reply = (await run([...own, keys.queues], [prefix, id]).catch(unreadable)) as Reply;
+    const isQueued = reply[5] !== null;
+    return toLife(id, reply, isQueued ? undefined : await remembered(id).catch(unreadable));
   };
 }
 
@@ -140,24 +152,26 @@ function unreadable(cause: unknown): never {
   throw new AppError("queue.unavailable", { reason: "no call can be read", retryAfterMs: 2000, cause });
 }
 
-function toLife(id: string, reply: Reply): CallLife | undefined {
+function toLife(id: string, reply: Reply, remembered: EndedCall | undefined): CallLife | undefined {
   const [recordFields, paymentFields, read, , lines, placed, job, stored, storedBytes] = reply;
   const record = toObject(recordFields.map(String));
   if (isNewer("record", record["v"])) throw newer();
   const place = placed === null ? undefined : toPlace(placed, job);
-  const state = record["st"]?.toLowerCase() ?? (place && (place.as === "failed" ? "failed" : "queued"));
+  const inQueue = place && (place.as === "failed" ? "failed" : "queued");
+  const state = record["st"]?.toLowerCase() ?? inQueue ?? (remembered && "injected");
   if (state === undefined) return undefined;
   const payment = toPayment(id, [recordFields.map(String), paymentFields.map(String)]);
   const attempts = toAttempts(lines.map(String));
   const head = toHead(stored);
   const result = withoutBody(toRead(read), reply);
-  const known = { record, place, job, head, payment, attempts, result };
+  const known = { record, place, job, head, payment, attempts, result, remembered };
+  const queue = place?.queue ?? remembered?.queue;
   const forgottenAt = numberOf(record["fg"]);
   return {
-    ...{ id, state, place, head, storedBytes, payment, result, forgottenAt },
-    changedAt: numberOf(record["at"]),
-    origin: place === undefined ? payment && "x402" : originOf(place.queue),
-    job: place === undefined ? jobOfRecord(record["jb"], record["rt"]) : jobOf(place.queue),
+    ...{ id, state, place, head, storedBytes, payment, remembered, result, forgottenAt },
+    changedAt: numberOf(record["at"]) ?? remembered?.endedAt,
+    origin: queue === undefined ? payment && "x402" : originOf(queue),
+    job: queue === undefined ? jobOfRecord(record["jb"], record["rt"]) : jobOf(queue),
     steps: stepsOf(known).sort((a, b) => a.at - b.at),
     attemptsBefore: (attempts[0]?.n ?? 1) - 1,
   };
@@ -188,7 +202,7 @@ function withoutBody(result: ResultRead, [, , [beginning], total]: Reply): LifeR
   return { ...answer, bytes: total - (beginning?.length ?? 0) + body.length };
 }
 
-type Known = Pick<CallLife, "place" | "head" | "payment" | "result"> & {
+type Known = Pick<CallLife, "place" | "head" | "payment" | "result" | "remembered"> & {
   record: Readonly<Record<string, string>>;
   job: Job;
   attempts: readonly FailedAttempt[];
@@ -196,12 +210,13 @@ type Known = Pick<CallLife, "place" | "head" | "payment" | "result"> & {
 
 /** Those that happened at one time stand in this order. */
 function stepsOf(known: Known): LifeStep[] {
-  const { record, head, job, attempts } = known;
+  const { record, head, remembered, job, attempts } = known;
   const [queuedAt] = job ?? [];
+  const acceptedAt = head?.accepted_at ?? remembered?.acceptedAt;
   const late = numberOf(record["late"]);
   const forgottenAt = numberOf(record["fg"]);
   return [
-    ...(head === undefined ? [] : [{ kind: "accepted", at: head.accepted_at } as const]),
+    ...(acceptedAt === undefined ? [] : [{ kind: "accepted", at: acceptedAt } as const]),
     ...paymentSteps(known),
     ...(queuedAt == null ? [] : [{ kind: "queued", at: Number(queuedAt) } as const]),
     ...attempts.map(({ n, at, code, reason, worker }) => {
@@ -232,13 +247,15 @@ function paymentSteps({ payment, job, record }: Known): LifeStep[] {
 }
 
 /** How it left its queue, and what became of its refund. */
-function endSteps({ place, job, record, payment }: Known): LifeStep[] {
+function endSteps({ place, job, record, payment, remembered }: Known): LifeStep[] {
   const at = Number(record["at"]);
   const steps: LifeStep[] = [];
   const [, finishedOn, failedReason] = job ?? [];
   if (place?.as === "failed" && finishedOn != null)
     steps.push({ kind: "failed", at: Number(finishedOn), ...toFailure(String(failedReason ?? "")) });
   if (record["st"] === "INJECTED") steps.push({ kind: "injected", at });
+  else if (record["st"] === undefined && remembered !== undefined)
+    steps.push({ kind: "injected", at: remembered.endedAt });
   if (record["st"] === "DISCARDED") steps.push({ kind: "discarded", at });
   if (payment?.refund !== undefined)
     steps.push({ kind: "refund exported", at: payment.refund.at, export: payment.refund.export });

@@ -1,8 +1,6 @@
 import type { EndedCall } from "../call-history/block.ts";
 import { createReadHistory } from "../call-history/read.ts";
-import type { ErrorCode } from "../errors/codes.ts";
 import { callIdOfDelivery, callIdOfSignedDelivery } from "../job-call/call-id.ts";
-import type { Origin } from "../job-call/job-call.ts";
 import { idsOfKey, type JobIds, jobKey } from "../job-call/job-ids.ts";
 import { createPaymentList, type PaymentSummary } from "../payments/list.ts";
 import { createCallRecords } from "../queue/call-record.ts";
@@ -11,78 +9,9 @@ import type { FailedHead } from "../queue/failed-head.ts";
 import { jobOf, originOf } from "../queue/queue-name.ts";
 import { createQueuedCalls, QUEUED_STATES, type QueuedCall } from "../queue/queued.ts";
 import type { Partition } from "../redis/partition.ts";
-
-/** Where a call is. Those below `injected` are of a call whose payment is or was on its way, or which has ended without running. */
-export const CALL_STATES = [
-  ...QUEUED_STATES,
-  "failed",
-  "injected",
-  "settling",
-  "review",
-  "void",
-  "discarded",
-  "refund_pending",
-  "refunded",
-  /** It is to be queued, and its queue does not have it. */
-  "queued",
-] as const;
-export type CallState = (typeof CALL_STATES)[number];
+import type { CallSearch, CallState, FoundCall, PageCursor, SearchCalls } from "./found-call.ts";
 
 const PAYMENT_STATES = ["settling", "review", "void", "discarded", "refund_pending", "refunded"] as const;
-
-/** A call that was found, without its body. The times are unix ms. What is not known of it is undefined. */
-export type FoundCall = {
-  id: string;
-  state: CallState;
-  /** When it came into this state, or was queued: what the calls are sorted by. */
-  at: number;
-  origin: string | undefined;
-  /** `<service id>/<job index>` */
-  job: string | undefined;
-  endpoint: string | undefined;
-  deliveryId: string | undefined;
-  payer: string | undefined;
-  transaction: string | undefined;
-  acceptedAt: number | undefined;
-  endedAt: number | undefined;
-  /** Of a call in its queue, those since it was queued or last replayed. */
-  attempts: number | undefined;
-  /** Why it failed. */
-  code: ErrorCode | undefined;
-  reason: string | undefined;
-};
-
-/** Selects calls that meet every field present. `since` and `until` are of the call's `at`, both inclusive. */
-export type CallSearch = {
-  id?: string | undefined;
-  deliveryId?: string | undefined;
-  endpoint?: string | undefined;
-  /** Lower case, as the transaction. */
-  payer?: string | undefined;
-  transaction?: string | undefined;
-  origin?: Origin | undefined;
-  job?: string | undefined;
-  state?: CallState | undefined;
-  since?: number | undefined;
-  until?: number | undefined;
-};
-
-export type FoundPage = {
-  /** Newest first. */
-  calls: FoundCall[];
-  /** For the next page; undefined if there is none. */
-  next: PageCursor | undefined;
-  /** False if there may be more that match: the time was up, or a queue holds more calls than are looked at. */
-  isComplete: boolean;
-};
-
-/** Where a page has ended: at this time, with these calls of that time. */
-export type PageCursor = { at: number; ids: readonly string[] };
-
-export type SearchCalls = (
-  search: CallSearch,
-  page?: { limit?: number; after?: PageCursor | undefined },
-) => Promise<FoundPage>;
 
 type Options = {
   /** The paths of the endpoints that there are, by which a delivery is found whatever became of its call. */

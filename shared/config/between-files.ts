@@ -1,3 +1,4 @@
+import { waitSecsOf } from "./endpoint-toml.ts";
 import type { PosternToml } from "./postern-toml.ts";
 import { keyOf, type Problem } from "./problem.ts";
 import type { WebhooksToml } from "./webhooks-toml.ts";
@@ -17,14 +18,39 @@ export function forwardedMetadata(webhooks: WebhooksToml | undefined, prefix = "
 /** What the largest body of a file may take, and which of its keys says so. */
 type LargestBody = { key: string; bytes: number };
 
-/** A result that is kept is for who has its token, and no token is made without a secret. */
+/** A result that is kept is for who has its token, and no token is made without a secret; or for the sender who waits for it. */
 export function tokenlessResults({ results }: PosternToml, { endpoints }: WebhooksToml): Problem[] {
   if (results.secret !== undefined) return [];
-  return endpoints.flatMap(({ keep_result }, index) => {
+  return endpoints.flatMap(({ keep_result, respond }, index) => {
     const message = "needs results.secret in postern.toml: without it nobody can prove the right to a result";
-    return keep_result ? [{ path: ["endpoints", index, "keep_result"], message }] : [];
+    return keep_result && respond !== "result"
+      ? [{ path: ["endpoints", index, "keep_result"], message }]
+      : [];
   });
 }
+
+/** An endpoint that lets its sender wait for longer than anybody may. */
+export function waitProblems({ results }: PosternToml, { endpoints }: WebhooksToml): Problem[] {
+  return endpoints.flatMap((endpoint, index) => {
+    const secs = waitSecsOf(endpoint) ?? 0;
+    if (secs <= results.wait_secs_max) return [];
+    const message = `wants ${secs} s, which is above results.wait_secs_max of postern.toml`;
+    const key = endpoint.wait_secs === undefined ? "respond" : "wait_secs";
+    return [{ path: ["endpoints", index, key], message }];
+  });
+}
+
+/** Calls with a callback need somebody who sends it. */
+export function unsentCallbacks({ callbacks }: PosternToml, { endpoints }: WebhooksToml): Problem[] {
+  if (callbacks !== undefined) return [];
+  return endpoints.flatMap((endpoint, index) =>
+    (["callback_url", "callback_hosts"] as const)
+      .filter((key) => endpoint[key] !== undefined)
+      .map((key) => ({ path: ["endpoints", index, key], message: NO_CALLBACKS })),
+  );
+}
+
+export const NO_CALLBACKS = "needs [callbacks] with a secret in postern.toml: without it no callback is sent";
 
 /** A body that is larger than the budget of all bodies would be cut each time it comes. */
 export function budgetProblems({ http }: PosternToml, bodies: readonly LargestBody[]): Problem[] {

@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { Scheme } from "../senders/description.ts";
 import { PRESETS } from "../senders/presets.ts";
 import { didYouMean } from "../text/near.ts";
+import { callbackHosts, callbackUrl } from "./callbacks-toml.ts";
 import { addressRange, headerName, headerText, id, isTable, rateLimit, visibleAscii } from "./fields.ts";
 import { handshakes } from "./handshake-toml.ts";
 import { type Env, secretValue, secretValues } from "./secrets.ts";
@@ -105,6 +106,10 @@ const everyEndpoint = (env: Env) => ({
   rate_limit_per_address: rateLimit.optional(),
   keep_rejected_bodies: z.boolean().default(false),
   keep_result: z.boolean().default(false),
+  respond: z.enum(["accepted", "result"]).default("accepted"),
+  wait_secs: z.number().gt(0).max(3600).optional(),
+  callback_url: callbackUrl.optional(),
+  callback_hosts: callbackHosts.optional(),
 });
 
 /** The keys of each way to authenticate. For a new one the compiler names every place that has to know it. */

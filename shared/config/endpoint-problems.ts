@@ -12,6 +12,7 @@ export function endpointProblems(parsed: EndpointFields): Problem[] {
   return [
     ...jobProblems(parsed),
     ...answerProblems(parsed),
+    ...callbackProblems(parsed),
     ...credentialProblems(parsed, places),
     ...urlProblems(parsed),
     ...deliveryIdProblems(parsed),
@@ -28,10 +29,18 @@ function jobProblems({ job_id, route_by }: EndpointFields): Problem[] {
   return [problem("route_by", "chooses the job, so job_id must not be there")];
 }
 
-function answerProblems({ answer: { status, body } }: EndpointFields): Problem[] {
-  return status === 204 && body !== undefined
-    ? [problem(["answer", "body"], "is not sent with status 204")]
-    : [];
+function answerProblems({ answer: { status, body }, respond, wait_secs }: EndpointFields): Problem[] {
+  const problems: Problem[] = [];
+  if (status === 204 && body !== undefined)
+    problems.push(problem(["answer", "body"], "is not sent with status 204"));
+  if (wait_secs !== undefined && respond !== "result")
+    problems.push(problem("wait_secs", 'is not used: only with respond = "result" the sender waits'));
+  return problems;
+}
+
+function callbackProblems({ callback_url, callback_hosts }: EndpointFields): Problem[] {
+  if (callback_url === undefined || callback_hosts === undefined) return [];
+  return [problem("callback_hosts", "is not used: callback_url is told of every call")];
 }
 
 function credentialProblems(parsed: EndpointFields, { fields }: CredentialPlaces): Problem[] {

@@ -20,7 +20,9 @@ export function endpoint(env: Env) {
     fields.transform((parsed, context) => {
       report(context, endpointProblems(parsed));
       const { idempotency_header, ...rest } = parsed;
-      return { ...rest, delivery_id: deliveryIdOf(parsed) };
+      // Who is answered with the result gets what is kept.
+      const keep_result = parsed.keep_result || parsed.respond === "result";
+      return { ...rest, keep_result, delivery_id: deliveryIdOf(parsed) };
     }),
   );
 }
@@ -33,6 +35,17 @@ function deliveryIdOf({
   delivery_id,
 }: Pick<EndpointFields, "idempotency_header" | "delivery_id">): string | undefined {
   return idempotency_header === undefined ? delivery_id : `{header:${idempotency_header}}`;
+}
+
+/** Slack and Discord give up after 3 s. */
+const WAIT_SECS = 3;
+
+/** How many seconds the sender of an endpoint is to wait for the result; undefined if it is answered at once. */
+export function waitSecsOf({
+  respond,
+  wait_secs = WAIT_SECS,
+}: Pick<EndpointFields, "respond" | "wait_secs">) {
+  return respond === "result" ? wait_secs : undefined;
 }
 
 const CREDENTIAL_KEYS = [

@@ -1,4 +1,12 @@
-import { budgetProblems, forwardedMetadata, largestBodies, tokenlessResults } from "./between-files.ts";
+import {
+  budgetProblems,
+  forwardedMetadata,
+  largestBodies,
+  tokenlessResults,
+  unsentCallbacks,
+  waitProblems,
+} from "./between-files.ts";
+import { unsignedCallbacks } from "./callbacks-toml.ts";
 import { type ConfigDir, openConfigDir } from "./config-dir.ts";
 import { deliveryProblems } from "./deliverers.ts";
 import { isTable } from "./fields.ts";
@@ -16,7 +24,7 @@ export type Config = {
 };
 
 /** Who reads: it gets the secrets that it uses, and needs no other. Without a reader everything is read and checked. */
-export type Reader = "gateway" | "pricing" | "producer" | "runner" | "command";
+export type Reader = "gateway" | "pricing" | "producer" | "runner" | "operator" | "command";
 
 export type LoadOptions = { dir: string; env: Env; reader?: Reader | undefined };
 
@@ -48,7 +56,7 @@ export function readConfig(files: ConfigDir, env: Env, reader: Reader | undefine
 function readPostern(files: ConfigDir, env: Env, reader: Reader | undefined): PosternToml | undefined {
   const name = "postern.toml";
   const narrowed = (table: unknown) => withoutUnused(table, reader);
-  const postern = files.read({ name, schema: posternToml(env), narrowed });
+  const postern = files.read({ name, schema: posternToml(env), narrowed, problemsIn: unsignedCallbacks });
   const takesDeliveries = reader === undefined || reader === "gateway";
   if (postern !== undefined && takesDeliveries) files.report(name, deliveryProblems(postern));
   return postern;
@@ -70,8 +78,10 @@ function readWebhooks(
   if (postern === undefined) return undefined;
   if (webhooks !== undefined) files.report("postern.toml", budgetProblems(postern, largestBodies(webhooks)));
   const readsTokens = reader === undefined || reader === "gateway";
+  if (webhooks !== undefined) files.report("webhooks.toml", unsentCallbacks(postern, webhooks));
   if (webhooks !== undefined && readsTokens)
     files.report("webhooks.toml", tokenlessResults(postern, webhooks));
+  if (webhooks !== undefined) files.report("webhooks.toml", waitProblems(postern, webhooks));
   return {
     postern,
     webhooks,
@@ -85,7 +95,7 @@ function readWebhooks(
  */
 function withoutUnused(table: unknown, reader: Reader | undefined): unknown {
   if (!isTable(table) || reader === undefined) return table;
-  const { runner, runners, results } = table;
+  const { runner, runners, results, callbacks } = table;
   const takesDeliveries = reader === "gateway" && isTable(results) && results["deliveries"] === true;
   const needsSecrets = reader === "producer" || takesDeliveries;
   const unused = ["redis", "deliver_to", ...(needsSecrets ? [] : ["secret"])];
@@ -94,6 +104,7 @@ function withoutUnused(table: unknown, reader: Reader | undefined): unknown {
     ...(isTable(runner) && reader !== "runner" && { runner: without(runner, unused) }),
     ...(isTable(runners) && !needsSecrets && { runners: eachWithout(runners, ["secret"]) }),
     ...(isTable(results) && reader !== "gateway" && { results: without(results, ["secret"]) }),
+    ...(isTable(callbacks) && reader !== "producer" && { callbacks: without(callbacks, ["secret"]) }),
   };
 }
 

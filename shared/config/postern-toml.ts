@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { Secret } from "../crypto/secret.ts";
 import { coversEveryAddress } from "../ip/address-list.ts";
+import { callbackProblems, callbacks } from "./callbacks-toml.ts";
 import { consoleTable } from "./console-toml.ts";
 import { address, addressRange, attempts, headerName, httpUrl, positive } from "./fields.ts";
 import { jobProblems, jobs, OUTLASTS_LOCK, runnerFields, runners } from "./jobs-toml.ts";
@@ -24,6 +25,7 @@ export function posternToml(env: Env) {
       jobs: jobs.default({}),
       producer: producer.prefault({}),
       results: results(env).prefault({}),
+      callbacks: callbacks(env).optional(),
       console: consoleTable.prefault({}),
       limits: limits.prefault({}),
       http: http.prefault({}),
@@ -33,7 +35,7 @@ export function posternToml(env: Env) {
       message: OUTLASTS_LOCK,
       when: ({ value }) => hasBothTimes.safeParse(value).success,
     })
-    .superRefine((parsed, context) => report(context, jobProblems(parsed)));
+    .superRefine((parsed, context) => report(context, [...jobProblems(parsed), ...callbackProblems(parsed)]));
 }
 export type PosternToml = z.output<ReturnType<typeof posternToml>>;
 

@@ -5,7 +5,7 @@ import { type Env, secretValues } from "./secrets.ts";
 
 const MIB = 1024 * 1024;
 
-/** `[results]` of postern.toml: what is kept of what runners answer, and who may ask for it (shared/results). */
+/** `[results]` of postern.toml: what is kept of what runners answer, who may ask for it, and who may wait for it (shared/results). */
 export const results = (env: Env) =>
   z
     .strictObject({
@@ -22,6 +22,8 @@ export const results = (env: Env) =>
         .default(MIB / 4),
       bytes_max: positive.default(256 * MIB),
       deliveries: z.boolean().default(false),
+      wait_secs_max: z.int().min(0).max(3600).default(30),
+      waiters_max: z.int().min(0).max(1_000_000).default(10_000),
       secret: secretValues(env).optional(),
     })
     .refine(({ result_bytes_max, bytes_max }) => result_bytes_max <= bytes_max, {
@@ -34,6 +36,17 @@ type WithResults = { results: z.output<ReturnType<typeof results>> };
 /** Whose HMAC proves the right to a result (shared/results/token.ts). */
 export function toResultSecrets({ results: { secret = [] } }: WithResults): readonly Secret[] {
   return secret;
+}
+
+/** Who may ask for results, and wait for them (shared/gateway/ingress.ts). */
+export function toAskOptions(postern: WithResults & { http: { connections: number } }) {
+  const { wait_secs_max, waiters_max } = postern.results;
+  return {
+    secrets: toResultSecrets(postern),
+    waitMsMax: wait_secs_max * 1000,
+    // The other half is for requests: no payment waits for a connection.
+    waitersMax: Math.min(waiters_max, Math.floor(postern.http.connections / 2)),
+  };
 }
 
 /** How results are kept (shared/results/keep-result.ts). */

@@ -19,6 +19,11 @@ export const CODES = {
     retryable: false,
     title: "Content-Encoding is not accepted",
   },
+  "request.media_type_unsupported": {
+    status: 415,
+    retryable: false,
+    title: "Content-Type is not accepted",
+  },
   "request.input_invalid": {
     status: 422,
     retryable: false,
@@ -49,6 +54,7 @@ export const CODES = {
   "webhook.event_unrouted": { status: 404, retryable: false, title: "No job for this event" },
   "webhook.handshake_refused": { status: 403, retryable: false, title: "Handshake is refused" },
   "call.conflict": { status: 409, retryable: false, title: "Delivery id was used for another body" },
+  "callback.refused": { status: 403, retryable: false, title: "Callback is not sent there" },
 
   // what a payer did
   "job.not_found": { status: 404, retryable: false, title: "Job not found" },
@@ -175,6 +181,16 @@ export const CODES = {
   "call.poison_pill": { status: 500, retryable: false, title: "Processes ended with the call in hand" },
   "call.corrupt": { status: 500, retryable: false, title: "Stored call does not parse or its hash differs" },
 
+  // what the producer met at the receiver of a callback
+  "callback.unanswered": { status: 504, retryable: true, title: "Receiver did not answer" },
+  "callback.failed": { status: 502, retryable: true, title: "Receiver answered with a failure" },
+  "callback.gone": { status: 502, retryable: false, title: "Receiver wants no more callbacks" },
+  "callback.address_forbidden": {
+    status: 502,
+    retryable: false,
+    title: "Receiver's address is not one that is called",
+  },
+
   // what the reference runner answers
   "runner.signature_rejected": { status: 401, retryable: false, title: "Request signature is not valid" },
   "runner.job_unknown": { status: 404, retryable: false, title: "No such job" },
@@ -196,7 +212,19 @@ export const CODES = {
     retryable: true,
     title: "Whether the call's payment happened is not decided",
   },
+  "call.not_failed": { status: 409, retryable: false, title: "The call is not among the failed ones" },
+  "call.too_old": {
+    status: 409,
+    retryable: false,
+    title: "The runner may have forgotten the call's key",
+  },
   "call.forgotten": { status: 410, retryable: false, title: "The call was forgotten" },
+
+  // what the operator's service answers
+  "operator.unauthorized": { status: 401, retryable: false, title: "No token or session that is known here" },
+  "operator.forbidden": { status: 403, retryable: false, title: "This role may look, and change nothing" },
+  "operator.cross_site": { status: 403, retryable: false, title: "Request comes from another site" },
+  "operator.host_unknown": { status: 421, retryable: false, title: "Nobody is served under this host" },
 
   // what ends a command
   "command.invalid": { status: 500, retryable: false, title: "Command line is not valid" },

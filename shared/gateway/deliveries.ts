@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { createDeliverResult, type Delivery } from "../calls/deliver-result.ts";
 import { isContentDigestOf, verifyMessage } from "../crypto/message-signature.ts";
 import type { Secret } from "../crypto/secret.ts";
 import { AppError, messageOf, toAppError } from "../errors/app-error.ts";
@@ -23,7 +24,7 @@ import {
 } from "../results/delivery.ts";
 import type { ResultLimits } from "../results/keep-result.ts";
 import { problemTextOf, usableContentType } from "../results/result.ts";
-import { createResults, type Delivery } from "../results/store.ts";
+import { createResults } from "../results/store.ts";
 import type { Clock } from "../time/clock.ts";
 
 /** The runners that may deliver, and which of them has a job. */
@@ -152,7 +153,10 @@ function unavailable(cause: unknown): never {
 
 /** Resolves once the result is on disk, or the same was. Throws `result.conflict` and `result.too_late`. */
 function createTakeResult({ writes, limits, clock, log }: Options) {
-  const lanes = { small: createResults(writes.small, limits), large: createResults(writes.large, limits) };
+  const lanes = {
+    small: createDeliverResult(writes.small, limits),
+    large: createDeliverResult(writes.large, limits),
+  };
 
   return async function takeResult(req: IncomingMessage, res: ServerResponse, callId: string): Promise<void> {
     const status = statusOf(req);
@@ -165,7 +169,7 @@ function createTakeResult({ writes, limits, clock, log }: Options) {
     const delivery = toDelivery(req, status, isTooLong ? undefined : body, clock());
     const bytes = body?.length ?? 0;
     failpoint("delivery.before_stored");
-    const became = await writes.beginWrite(bytes)((lane) => lanes[lane].deliver(callId, delivery), bytes);
+    const became = await writes.beginWrite(bytes)((lane) => lanes[lane](callId, delivery), bytes);
     failpoint("delivery.after_stored");
     if (became === "too late") throw tooLate();
     if (became === "another")

@@ -8,7 +8,14 @@ export function createHttpMeters(metrics: Metrics): Record<string, Meter> {
     "postern_http_connections_closed_total",
     "Connections closed at their limit, for new ones",
   );
+  const waited = metrics.counter(
+    "postern_waits_total",
+    "Waits for the result of a call, by how they ended; over_limit: none began",
+    ["ending"],
+  );
   return {
+    "wait.ended": ({ ending }) => waited.inc({ ending: String(ending) }),
+    "wait.over_limit": ({ times }) => waited.inc({ ending: "over_limit" }, Number(times)),
     "http.bodies_cut": ({ times }) => cut.inc(Number(times)),
     "http.connections_closed": ({ times }) => closed.inc(Number(times)),
   };
@@ -17,11 +24,17 @@ export function createHttpMeters(metrics: Metrics): Record<string, Meter> {
 /** Gauges of what a gateway's HTTP takes now. */
 export function registerHttp(
   metrics: Metrics,
-  { bodyBytes, connections }: { bodyBytes: () => number; connections: () => number },
+  {
+    bodyBytes,
+    connections,
+    waiting,
+  }: { bodyBytes: () => number; connections: () => number; waiting: () => number },
 ): void {
   const bytes = metrics.gauge("postern_http_body_bytes", "What the bodies in flight take of their budget");
   const open = metrics.gauge("postern_http_connections", "Open connections of the public address");
+  const waiters = metrics.gauge("postern_waiting_clients", "Clients that wait for the result of their call");
   metrics.beforeScrape(() => {
+    waiters.set(waiting());
     bytes.set(bodyBytes());
     open.set(connections());
   });

@@ -1,6 +1,6 @@
 import type { RequestListener } from "node:http";
 import { type PosternToml, toHttpOptions, toLimits } from "../config/postern-toml.ts";
-import { toResultSecrets } from "../config/results-toml.ts";
+import { toAskOptions } from "../config/results-toml.ts";
 import type { Secret } from "../crypto/secret.ts";
 import { createBodyBudget } from "../http/body-budget.ts";
 import { createClientAddressOf, type ForwardedHeader } from "../http/client-address.ts";
@@ -15,8 +15,11 @@ import { createClaimLayout } from "../redis/layout.ts";
 import type { Partition } from "../redis/partition.ts";
 import { createBeginWrite } from "../redis/retry-write.ts";
 import type { DurabilityMode } from "../redis/server-state.ts";
+import { createChanges } from "../results/changes.ts";
+import { createResults } from "../results/store.ts";
 import { type Clock, systemClock } from "../time/clock.ts";
 import { Admission } from "./admission.ts";
+import { createAwaitResults } from "./await-result.ts";
 import { Backpressure, type Limits, type Pressure } from "./backpressure.ts";
 import type { ResultWrites } from "./deliveries.ts";
 import { watchHistory } from "./history.ts";
@@ -38,11 +41,18 @@ export type IngressOptions = {
   results?: AskOptions;
 };
 
-/** Who may ask for results. */
+/** Who may ask for results, and wait for them: `[results]`. */
 export type AskOptions = {
-  /** Of `[results]`. Their HMACs are the tokens; none by default. */
+  /** Their HMACs are the tokens; none by default. */
   secrets?: readonly Secret[];
+  /** How long a client may wait at most; 30 s by default. */
+  waitMsMax?: number;
+  /** How many may wait at a time; 2048 by default. */
+  waitersMax?: number;
 };
+
+export const WAIT_MS_MAX = 30_000;
+const WAITERS_MAX = 2048;
 
 export type HttpOptions = {
   /** Addresses and CIDR ranges of the proxies that are believed whom they ask for; none by default. */
@@ -61,7 +71,7 @@ export function toIngressOptions(postern: PosternToml) {
     limits: toLimits(postern),
     enqueueTimeoutMs: postern.limits.enqueue_timeout_ms,
     http: toHttpOptions(postern),
-    results: { secrets: toResultSecrets(postern) },
+    results: toAskOptions(postern),
   };
 }
 
@@ -78,9 +88,11 @@ export type Gateway = {
   pressure(): Pressure | undefined;
   /** What the bodies in flight take of their budget. */
   bodyBytes(): number;
+  /** How many clients wait for a result. */
+  waiting(): number;
   /** For what runners deliver, which only the gateway's process takes. */
   resultWrites: ResultWrites;
-  /** From now on it is not ready, and every answer ends its connection; requests are still taken. */
+  /** From now on it is not ready, every answer ends its connection, and nobody waits for a result; requests are still taken. */
   drain(): void;
   /** From now on it refuses requests with `service.draining`; those under way are finished. */
   stop(): void;
@@ -105,10 +117,17 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
   const clientAddressOf = createClientAddressOf(http);
   const bodies = createBodyBudget({ bytesMax: http.bodyBudgetBytes, addressOf: clientAddressOf, log });
   const beginWrite = createBeginWrite({ small: durable, large, clock, deadlineMs: enqueueTimeoutMs });
+  const admission = new Admission(durable, backpressure);
+  const results = createResults(partition);
+  const changes = createChanges(partition);
+  const { waitersMax = WAITERS_MAX } = options.results ?? {};
+  const waits = createAwaitResults({ results, changes, waitersMax, clock, log });
   return {
     clientAddressOf,
     bodies,
-    admission: new Admission(durable, backpressure),
+    admission,
+    results,
+    waits,
     /** The keys over the connection for large writes. */
     largePartition: large.partition,
     beginWrite,
@@ -116,8 +135,19 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
     firstCheck: durable.firstCheck,
     isUsable: () => durable.isUsable,
     pressure: () => backpressure.seen(),
-    /** Ends the timers, and the connection for large writes. */
+    /** From now on it is not ready, and who waits for a result is answered. */
+    drain(): void {
+      admission.drain();
+      waits.end();
+    },
+    /** From now on it takes no requests. */
+    stop(): void {
+      admission.stop();
+      waits.end();
+    },
+    /** Ends the timers, and the connections beside the host's. */
     close(): void {
+      changes.close();
       bodies.flush();
       backpressure.stop();
       for (const each of givingWay) each.stop();

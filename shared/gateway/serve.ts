@@ -51,7 +51,11 @@ export async function serveGateway(options: Options): Promise<{ fatal: Promise<v
     connectionsMax: postern.http.connections,
     log,
   });
-  registerHttp(metrics, { bodyBytes: gateway.bodyBytes, connections: server.connections });
+  registerHttp(metrics, {
+    bodyBytes: gateway.bodyBytes,
+    connections: server.connections,
+    waiting: gateway.waiting,
+  });
   shutdown.defer("http server", () => server.close(graceMs));
   shutdown.defer("drain", async () => {
     gateway.drain();

@@ -4,9 +4,13 @@ import { AppError } from "../errors/app-error.ts";
 import { isLarge } from "../redis/large.ts";
 import { VERSIONS } from "../redis/version.ts";
 import { CALL_ID } from "./call-id.ts";
+import { Callback, Told } from "./callback.ts";
 import { jobKey } from "./job-ids.ts";
 
-export const ORIGINS = ["webhook", "x402"] as const;
+/** Of the calls of jobs. */
+export const JOB_ORIGINS = ["webhook", "x402"] as const;
+/** A callback tells of the end of a job's call (callback.ts). */
+export const ORIGINS = [...JOB_ORIGINS, "callback"] as const;
 export type Origin = (typeof ORIGINS)[number];
 
 const known = z.object({
@@ -23,11 +27,13 @@ const known = z.object({
   accepted_at: z.int(),
   traceparent: z.string().optional(),
   keep_result: z.boolean().optional(),
+  callback: Callback.optional(),
+  told: Told.optional(),
 });
 
 /**
  * The one message that crosses the queue. The body is any bytes, as base64; `sha256` is theirs, in hex. With `keep_result` what the runner
- * answers is kept (shared/results).
+ * answers is kept (shared/results). With `callback` somebody is told of its end; what he is told is `told` of the call that tells him.
  */
 export type JobCall = z.infer<typeof known>;
 
@@ -36,13 +42,14 @@ export const JobCall: z.ZodType<JobCall> = known.loose();
 
 type NewCall = Omit<
   JobCall,
-  "v" | "body" | "bytes" | "sha256" | "content_type" | "traceparent" | "keep_result"
+  "v" | "body" | "bytes" | "sha256" | "content_type" | "traceparent" | "keep_result" | "callback" | "told"
 > & {
   body: Buffer;
   bodySha256: string;
   contentType: string | undefined;
   traceparent: string | undefined;
   keepsResult?: boolean;
+  callback?: Callback | undefined;
 };
 
 /** The text of a large body is made each time somebody asks for it, so that a call which waits holds its body once, as bytes. */
@@ -67,6 +74,7 @@ export function toJobCall(made: NewCall): JobCall {
   if (contentType !== undefined) call.content_type = contentType;
   if (traceparent !== undefined) call.traceparent = traceparent;
   if (made.keepsResult) call.keep_result = true;
+  if (made.callback !== undefined) call.callback = made.callback;
   return call;
 }
 
@@ -156,8 +164,9 @@ export function platformKeys(prefix: string) {
     serviceId: `${prefix}-SERVICE-ID`,
     callId: `${prefix}-CALL-ID`,
     caller: `${prefix}-CALLER`,
-    /** Of a request only; the runner does not get it. */
+    /** Of a request only, as is the next; the runner does not get them. */
     quote: `${prefix}-QUOTE`,
+    callback: `${prefix}-CALLBACK`,
   } as const;
 }
 

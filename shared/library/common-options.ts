@@ -1,3 +1,4 @@
+import { unsignedCallbacks } from "../config/callbacks-toml.ts";
 import { type PosternToml, posternToml } from "../config/postern-toml.ts";
 import type { ForwardedHeader } from "../http/client-address.ts";
 import type { Logger } from "../log/logger.ts";
@@ -51,13 +52,17 @@ export type GatewayOptions = CommonOptions & {
   mountPath?: string;
 };
 
-/** Who may ask for what the runner answered. */
+/** Who may ask for what the runner answered, or wait for it. */
 export type ResultOptions = {
   /**
    * Makes the tokens by which results are asked for: the same at every gateway, or `env:NAME` or `file:/path`. Of several the first makes
    * tokens, and each is good. A webhooks gateway needs it if an endpoint has `keepResult`.
    */
   secret?: string | readonly string[];
+  /** Seconds that a client may wait for a result, whatever it prefers. 30 by default; with 0 nobody waits. */
+  waitSecsMax?: number;
+  /** Clients that may wait at a time, and at most half of `http.connections`. 10,000 by default. */
+  waitersMax?: number;
 };
 
 export type HttpOptions = {
@@ -116,6 +121,7 @@ export function readCommon(
   return check.read({
     schema: posternToml(check.env),
     table: { ...tables, redis: redisTable, ...inFile(options) },
+    problemsIn: unsignedCallbacks,
     placeOf: (path) => (path[0] === "redis" ? [path[1] === "url" ? "redis" : "durability"] : placeOf(path)),
   });
 }

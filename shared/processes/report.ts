@@ -10,8 +10,8 @@ import { type Partition, partitionOf } from "../redis/partition.ts";
 import { EVEN_IF_FULL, NOW, script } from "../redis/script.ts";
 import { unlessNewer, VERSIONS } from "../redis/version.ts";
 import { createSeriesMeters } from "../series/from-log.ts";
-import { type Counted, Series } from "../series/series.ts";
-import { ADD_COUNTED, toBatch } from "../series/write.ts";
+import { Series } from "../series/series.ts";
+import { ADD_COUNTED, type Batch, toBatches } from "../series/write.ts";
 import { type Clock, systemClock, within } from "../time/clock.ts";
 import { configHash } from "./config-hash.ts";
 import { type ProcessKind, REPORT_EVERY_MS, REPORT_KEPT_MS } from "./process.ts";
@@ -107,31 +107,37 @@ function createReporter(partition: Partition, record: Fields, series: Series, lo
   const id = `${record.kind}-${randomBytes(6).toString("hex")}`;
   const own = [keys.process(id), keys.processes];
   const fields = Object.entries(record).flat();
-  let batch: { number: number; counted: Counted | undefined } = { number: 0, counted: undefined };
+  let number = 0;
+  let pending: Batch[] = [];
   let underWay: Promise<void> | undefined;
   let isFailing = false;
 
-  /** What Redis may have counted already goes again as the batch that it was. */
-  async function once(ms: number): Promise<void> {
-    batch.counted ??= series.take();
-    const { keys: touched, json } = batch.counted ? toBatch(batch.counted, keys) : { keys: [], json: "" };
-    const args = [id, batch.number, json, REPORT_KEPT_MS, ...fields];
-    const sent = await within(ms, send([...own, ...touched], args));
-    if (sent.kind === "done") {
-      batch = { number: batch.number + 1, counted: undefined };
-      isFailing = false;
-      return;
+  async function sendOne({ keys: touched, json }: Batch, ms: number): Promise<boolean> {
+    const sent = await within(ms, send([...own, ...touched], [id, number, json, REPORT_KEPT_MS, ...fields]));
+    if (sent.kind !== "done" && !isFailing) {
+      const reason = sent.kind === "late" ? "no answer" : messageOf(sent.error);
+      log.warn("report.failed", { reason });
     }
-    if (!isFailing)
-      log.warn("report.failed", { reason: sent.kind === "late" ? "no answer" : messageOf(sent.error) });
-    isFailing = true;
+    isFailing = sent.kind !== "done";
+    return !isFailing;
   }
 
-  /** What was counted since a report began that failed before has a report of its own. */
+  /** What Redis may have counted already goes again as the batch that it was. */
+  async function sendAll(ms: number): Promise<void> {
+    if (pending.length === 0) pending = toBatches(series.take(), keys);
+    if (pending.length === 0) pending.push({ keys: [], json: "" });
+    for (let batch = pending[0]; batch !== undefined; batch = pending[0]) {
+      if (!(await sendOne(batch, ms))) return;
+      pending.shift();
+      number += 1;
+    }
+  }
+
+  /** What was counted since a report that failed comes after it. */
   async function both(ms: number): Promise<void> {
-    const isOld = batch.counted !== undefined;
-    await once(ms);
-    if (isOld && !isFailing) await once(ms);
+    const isAgain = pending.length > 0;
+    await sendAll(ms);
+    if (isAgain && !isFailing) await sendAll(ms);
   }
 
   return {

@@ -6,8 +6,9 @@ import { type Script, script } from "../redis/script.ts";
 import type { ResultMark } from "../results/answer.ts";
 import { RESULT_LIMITS, type ResultLimits } from "../results/keep-result.ts";
 import { SHARED } from "./bullmq-scripts.ts";
+import type { PreparedCallback } from "./callbacks.ts";
 import { RANDOM_ID_KEEP_MS, type RecordState } from "./protocol.ts";
-import { jobOf, type QueueName } from "./queue-name.ts";
+import { gateOf, type QueueName } from "./queue-name.ts";
 import { AFTER_REFUND, answerOf, surroundedScripts, workLua } from "./scripts.ts";
 
 /** A call just taken. */
@@ -61,10 +62,11 @@ type Injected = {
   retried: boolean;
   /** Of a call whose job keeps results. */
   result?: ResultMark | undefined;
+  callback?: PreparedCallback | undefined;
 };
 
-/** What the record of an injected call says from now on, and for how long. */
-type Recorded = { keepMs: number; retried: boolean; result: ResultMark | undefined };
+/** What the record of an injected call says from now on, and for how long; and who is told. */
+type Recorded = Pick<Injected, "retried" | "result" | "callback"> & { keepMs: number };
 
 type Args = (string | number | Buffer)[];
 
@@ -77,7 +79,7 @@ export class QueueBackend extends RedisQueueBackend {
   /** What ends the ARGV of each script (scripts.ts). */
   readonly #tail: readonly (string | number)[];
   readonly #steps: Steps;
-  readonly #names: readonly [job: string, queue: string];
+  readonly #names: readonly [gate: string, queue: string];
 
   constructor(opened: OpenedPartition, queue: QueueName, work: Work | undefined) {
     const { prefix } = opened.partition;
@@ -94,13 +96,13 @@ export class QueueBackend extends RedisQueueBackend {
     );
     this.#scripts = opened.scripts;
     this.#steps = opened.steps;
-    this.#names = [jobOf(queue), queue];
+    this.#names = [gateOf(queue), queue];
     this.#tail = [prefix, ...this.#names];
   }
 
   /** Takes the next call, if there is room for it. */
   async fetch(token: string, { bytes, alone }: Room): Promise<Fetched> {
-    const words = [...this.#names, token, "", "", 0, 1, bytes ?? "", alone ? 1 : 0, ""];
+    const words = [...this.#names, token, "", "", 0, 1, bytes ?? "", alone ? 1 : 0, "", ""];
     return toFetched(answerOf(await this.#steps.add(words, 0)));
   }
 
@@ -108,9 +110,9 @@ export class QueueBackend extends RedisQueueBackend {
   async injected(
     id: string,
     token: string,
-    { fetchNext, windowMs = RANDOM_ID_KEEP_MS, retried, result }: Injected,
+    { fetchNext, windowMs = RANDOM_ID_KEEP_MS, ...rest }: Injected,
   ): Promise<Fetched | undefined> {
-    return this.#end(id, token, fetchNext, { keepMs: windowMs, retried, result });
+    return this.#end(id, token, fetchNext, { keepMs: windowMs, ...rest });
   }
 
   /** The call leaves the queue, and its record stays as it is. */
@@ -128,7 +130,7 @@ export class QueueBackend extends RedisQueueBackend {
     const next = [fetchNext ? 1 : 0, fetchNext?.bytes ?? 0, 0];
     const result = injected?.result;
     const told = result?.known === "kept" ? result.value : (result?.known ?? "");
-    const words = [...this.#names, token, id, ...record, ...next, told];
+    const words = [...this.#names, token, id, ...record, ...next, told, injected?.callback ?? ""];
     const answer = answerOf(await this.#steps.add(words, told.length));
     if (answer === AFTER_REFUND) throw new AfterRefund();
     if (typeof answer === "number" && answer < 0) {

@@ -80,7 +80,8 @@ local before = newest and (cjson.decode(newest).n or redis.call('LLEN', KEYS[2])
 redis.call('RPUSH', KEYS[2], '{"n":' .. string.format('%.0f', before + 1) .. ',' .. string.sub(ARGV[1], 2))
 redis.call('LTRIM', KEYS[2], redis.call('EXISTS', KEYS[4]) == 1 and -1 or -tonumber(ARGV[2]), -1)
 redis.call('PERSIST', KEYS[2])
-redis.call('ZADD', KEYS[3], 'NX', ARGV[3], ARGV[4])`;
+redis.call('ZADD', KEYS[3], 'NX', ARGV[3], ARGV[4])
+${tellChange("ARGV[4]")}`;
 
 /** KEYS record. A call without a record is remembered nowhere, and nobody paid for it. */
 const UNSURE = `${EVEN_IF_FULL}

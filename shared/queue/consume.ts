@@ -29,8 +29,8 @@ export type ConsumeOptions = {
   partition: Partition;
   /** Which queues this worker takes calls from. */
   serves: (queue: QueueName) => boolean;
-  /** Whether the calls of a job cannot be delivered now, so that this worker takes none. */
-  isClosed: (job: string) => boolean;
+  /** Whether the calls that go through a gate cannot be delivered now, so that this worker takes none. */
+  isClosed: (gate: string) => boolean;
   deliver: Deliver;
   /** Done before the first call is taken, and again if Redis has lost what it wrote. If it fails at first, none is taken. */
   prepare?: (() => Promise<void>) | undefined;
@@ -85,7 +85,7 @@ export function consume(options: ConsumeOptions): Consumer {
   const turns = new Turns({
     slots: options.slots,
     bytes: options.bodyBudgetBytes,
-    isClosed: (job) => isRefused() || options.isClosed(job),
+    isClosed: (gate) => isRefused() || options.isClosed(gate),
   });
   const work = createWork(options, { backendOf, turns, upkeep, holds, lostTakes });
   const listen = createListen({ partition, serves, turns, fill: work.fill, isRefused });

@@ -14,6 +14,7 @@ import {
   type QueueBackend,
 } from "./backend.ts";
 import type { CallRecords } from "./call-record.ts";
+import { PREPARED_FIELD, type PreparedCallback } from "./callbacks.ts";
 import { encodeHead, type FailedHead, HEAD_FIELD } from "./failed-head.ts";
 import type { Held, Holds } from "./hold.ts";
 import { JOB_OPTIONS } from "./protocol.ts";
@@ -27,7 +28,12 @@ export type Verdict = Outcome & {
 
 type Outcome =
   /** The runner has it: it leaves the queue, and its record says INJECTED, and what is known of its result if its job keeps it. */
-  | { kind: "injected"; onRecorded: () => void; result?: ResultMark | undefined }
+  | {
+      kind: "injected";
+      onRecorded: () => void;
+      result?: ResultMark | undefined;
+      callback?: PreparedCallback | undefined;
+    }
   /** It has ended before: it leaves the queue, and its record stays as it is. */
   | { kind: "ended" }
   /** It waits and is taken again; the attempt counts. */
@@ -37,7 +43,7 @@ type Outcome =
   /** It waits again at the head of its queue; the attempt does not count. */
   | { kind: "requeue" }
   /** It stays in the queue as failed, until an operator replays or discards it. `reason` starts with its error code. */
-  | { kind: "fail"; reason: string; head?: FailedHead };
+  | { kind: "fail"; reason: string; head?: FailedHead; callback?: PreparedCallback | undefined };
 
 /** Whether the call leaves its queue for good, so that the next one may be taken in the same step. */
 export function leaves({ kind }: Verdict): boolean {
@@ -90,12 +96,20 @@ export function createFinish({ backendOf, holds, records, dueAt, log }: FinishDe
     };
     switch (verdict.kind) {
       case "injected":
-        return backend.injected(id, token, { fetchNext, windowMs, retried, result: verdict.result });
+        return backend.injected(id, token, {
+          ...{ fetchNext, windowMs, retried },
+          ...{ result: verdict.result, callback: verdict.callback },
+        });
       case "ended":
         return backend.ended(id, token, fetchNext);
       case "fail": {
         const job = { id, opts: { attempts: JOB_OPTIONS.attempts } } as MinimalJob;
-        const fieldsToUpdate = verdict.head && { [HEAD_FIELD]: encodeHead(verdict.head) };
+        const { head, callback } = verdict;
+        const fields = {
+          ...(head && { [HEAD_FIELD]: encodeHead(head) }),
+          ...(callback !== undefined && { [PREPARED_FIELD]: callback }),
+        };
+        const fieldsToUpdate = Object.keys(fields).length > 0 ? fields : undefined;
         await backend.moveToFailed(job, verdict.reason, false, token, false, fieldsToUpdate);
         return undefined;
       }

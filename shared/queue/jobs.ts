@@ -1,6 +1,6 @@
 import type { Partition } from "../redis/partition.ts";
 import { EVEN_IF_FULL, NOW, script } from "../redis/script.ts";
-import { jobOf, queuesOf } from "./queue-name.ts";
+import { CALLBACKS_GATE, gateOf, isOfCallbacks, queuesOf, receiverOfGate } from "./queue-name.ts";
 import { AWAKE } from "./scripts.ts";
 
 /** What holds for all calls of a job together, over all producers and whatever their origin. */
@@ -65,7 +65,10 @@ ${AWAKE_FROM(5)}`;
 const CONFIGURED = `${EVEN_IF_FULL}${NOW}
 redis.call('SET', KEYS[1], string.format('%.0f', now))`;
 
-/** What operators, configurations and runners say of whole jobs. The scripts that take calls obey it. */
+/**
+ * What operators, configurations and runners say of whole jobs. The scripts that take calls obey it. The same can be said of a receiver of
+ * callbacks, by the name of its gate, and of all of them.
+ */
 export function openJobs({ redis, keys }: Partition) {
   const [throttle, pause] = [script(redis, THROTTLE), script(redis, PAUSE)];
   const [resume, limit, configured] = [
@@ -75,15 +78,23 @@ export function openJobs({ redis, keys }: Partition) {
   ];
   const places = (job: string) => [keys.job(job), keys.jobs, keys.queues, keys.wake];
 
+  /** The queues behind a gate. One that comes meanwhile is told of by its own add, or found by the next look (poll.ts). */
+  async function queuesBehind(gate: string): Promise<string[]> {
+    const receiver = receiverOfGate(gate);
+    if (receiver !== undefined) return redis.smembers(keys.receiver(receiver));
+    if (gate !== CALLBACKS_GATE) return queuesOf(gate);
+    return (await redis.smembers(keys.queues)).filter(isOfCallbacks);
+  }
+
   async function setLimits(job: string, { concurrency, rate }: JobLimits): Promise<void> {
     const limits = [concurrency ?? "", rate?.max ?? "", rate?.periodMs ?? ""];
-    await limit([...places(job), keys.taken(job)], [job, ...limits, ...queuesOf(job)]);
+    await limit([...places(job), keys.taken(job)], [job, ...limits, ...(await queuesBehind(job))]);
   }
 
   return {
     /** No producer takes calls of the job for so long. */
     async throttle(job: string, ms: number): Promise<void> {
-      await throttle([keys.job(job), keys.wake, keys.due], [ms, Date.now(), ...queuesOf(job)]);
+      await throttle([keys.job(job), keys.wake, keys.due], [ms, Date.now(), ...(await queuesBehind(job))]);
     },
 
     /** No producer takes calls of the job until it is resumed. False if it is paused already. */
@@ -96,7 +107,7 @@ export function openJobs({ redis, keys }: Partition) {
 
     /** False if the job was not paused. */
     async resume(job: string): Promise<boolean> {
-      return (await resume(places(job), [job, ...queuesOf(job)])) === 1;
+      return (await resume(places(job), [job, ...(await queuesBehind(job))])) === 1;
     },
 
     /** Sets the limits of these jobs, and removes those of all others. */
@@ -106,13 +117,16 @@ export function openJobs({ redis, keys }: Partition) {
       await configured([keys.configured], []);
     },
 
+    /** Sets the limits of one job, or of a gate that is no job's, and leaves those of all others. */
+    limit: setLimits,
+
     /** Whether the limits are those that were set, and not lost with Redis' data. */
     areConfigured: async () => (await redis.exists(keys.configured)) === 1,
 
     /** The gates of the jobs that have a queue in the registry or anything set. */
     async gates(): Promise<Map<string, JobGate>> {
       const [queues, set] = await Promise.all([redis.smembers(keys.queues), redis.smembers(keys.jobs)]);
-      const names = [...new Set([...queues.map(jobOf), ...set])];
+      const names = [...new Set([...queues.map(gateOf), ...set])];
       const fields = ["paused", "by", "reason", "throttled", "concurrency", "max", "duration"] as const;
       const read = names.map(async (job) => {
         const [paused, by, reason, throttled, concurrency, max, duration] = await redis.hmget(

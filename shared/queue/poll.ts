@@ -1,7 +1,7 @@
 import type { Partition } from "../redis/partition.ts";
 import { EVEN_IF_FULL, script } from "../redis/script.ts";
 import type { QueueName } from "./queue-name.ts";
-import { AWAKE, DELAYS } from "./scripts.ts";
+import { AWAKE, DELAYS, PAUSED } from "./scripts.ts";
 
 /** How many queues that are due are moved in one step. */
 const DUE_AT_ONCE = 500;
@@ -35,12 +35,12 @@ const QUEUES_A_POLL = 50;
 const LOOK = `${EVEN_IF_FULL}${AWAKE}
 local prefix, now = ARGV[1], tonumber(ARGV[2])
 local wake, due, inHand, registry = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-${DUE_AGAIN}
+${DUE_AGAIN}${PAUSED}
 local found = redis.call('SSCAN', registry, ARGV[3], 'COUNT', ${QUEUES_A_POLL})
 local empty = {}
 for _, queue in ipairs(found[2]) do
   local q = prefix .. ':' .. queue .. ':'
-  local paused = redis.call('HGET', prefix .. ':job:' .. string.match(queue, '/(.*)'), 'paused')
+  local paused = isPaused(prefix .. ':job:', queue)
   local waits = redis.call('EXISTS', q .. 'wait') == 1
   if redis.call('EXISTS', q .. 'active') == 1 then redis.call('SADD', inHand, queue)
   elseif not waits and redis.call('EXISTS', q .. 'delayed', q .. 'failed') == 0 then

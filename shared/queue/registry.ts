@@ -1,6 +1,6 @@
 import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
-import type { QueueName } from "./queue-name.ts";
+import { CALLBACKS_GATE, gateOf, type QueueName, receiverOfGate } from "./queue-name.ts";
 
 /*
  * The registry is the set of the queues that may hold a call. The script that adds a call registers its queue (scripts.ts), and
@@ -105,7 +105,10 @@ const FIND = `${PLACE_OF}
 local prefix = ARGV[1] .. ':'
 return placeIn(prefix, ARGV[3], ARGV[2]) or placeOf(KEYS[1], prefix, ARGV[2])`;
 
-/** KEYS registry, wake, due, active, bytes. ARGV prefix, queue. Answers 1 if the queue was empty and is gone. */
+/**
+ * KEYS registry, wake, due, active, bytes. ARGV prefix, queue, and of callbacks the receiver. Answers 1 if the queue was empty and is gone.
+ * With a receiver's last queue goes how long it has asked to wait.
+ */
 const REMOVE = `
 local q = ARGV[1] .. ':' .. ARGV[2] .. ':'
 local lists = {'wait', 'active', 'delayed', 'failed', 'paused', 'prioritized', 'waiting-children', 'completed'}
@@ -120,6 +123,11 @@ redis.call('HDEL', KEYS[5], ARGV[2])
 redis.call('DEL', q .. 'meta', q .. 'id', q .. 'events', q .. 'marker', q .. 'stalled', q .. 'stalled-check',
   q .. 'limiter', q .. 'pc', q .. 'metrics:completed', q .. 'metrics:completed:data', q .. 'metrics:failed',
   q .. 'metrics:failed:data', ARGV[1] .. ':since:' .. ARGV[2])
+if ARGV[3] ~= '' then
+  local queues = ARGV[1] .. ':receiver:' .. ARGV[3]
+  redis.call('SREM', queues, ARGV[2])
+  if redis.call('EXISTS', queues) == 0 then redis.call('HDEL', ARGV[1] .. ':job:${CALLBACKS_GATE}/' .. ARGV[3], 'throttled') end
+end
 return 1`;
 
 /** The minutes of metrics that a reading has. */
@@ -162,7 +170,7 @@ export function openRegistry({ redis, keys, prefix }: Partition) {
     /** Forgets a queue that holds no call, not even a failed one. False if it holds one. */
     async remove(queue: QueueName): Promise<boolean> {
       const places = [keys.queues, keys.wake, keys.due, keys.active, keys.bytes];
-      return (await remove(places, [prefix, queue])) === 1;
+      return (await remove(places, [prefix, queue, receiverOfGate(gateOf(queue)) ?? ""])) === 1;
     },
   };
 }

@@ -1,10 +1,12 @@
-import { ORIGINS } from "../job-call/job-call.ts";
+import { JOB_ORIGINS } from "../job-call/job-call.ts";
 import { BATCH_BYTES_MAX } from "../redis/batches.ts";
 import { EVEN_IF_FULL } from "../redis/script.ts";
 import { PLAIN_RECORD, VERSIONS } from "../redis/version.ts";
 import { RESULT, tellChange } from "../results/keep-result.ts";
 import { type Definition, scriptsOfBullmq } from "./bullmq-scripts.ts";
+import { AWAITED_KEEP_MS, PREPARED_FIELD } from "./callbacks.ts";
 import { CRASHES, JOB_NAME, JOB_OPTIONS } from "./protocol.ts";
+import { CALLBACKS_GATE } from "./queue-name.ts";
 
 /*
  * Lua around each of BullMQ's scripts, so that BullMQ's change of a queue and what producers are told of it are one step.
@@ -23,6 +25,9 @@ import { CRASHES, JOB_NAME, JOB_OPTIONS } from "./protocol.ts";
  * The gate of a job says whether its calls may be taken. It is a hash with paused, throttled (until, unix ms of Redis), concurrency,
  * max and duration (ms), and holds for all queues of the job together, whatever their origin. BullMQ's own pause, concurrency
  * and rate hold for one queue, and write no marker when they end.
+ *
+ * Callbacks go through the gate of their receiver instead, `callback/<receiver>`, which holds for its queues of all jobs. What it does
+ * not say itself the gate `callback` says, for each receiver.
  */
 
 /** A worker that is not the one that takes calls alone looks again after so long. */
@@ -43,6 +48,15 @@ local function awake(wake, queue)
   redis.call('ZADD', wake, 'NX', time[1] .. string.sub('00000' .. time[2], -6), queue)
 end`;
 
+/** Lua that tells whether somebody has paused the calls of a queue. `gates` is what the keys of the gates begin with. */
+export const PAUSED = `
+local function isPaused(gates, queue)
+  local receiver = string.match(queue, '^${CALLBACKS_GATE}/[^/]*/[^/]*/(.*)')
+  if not receiver then return redis.call('HEXISTS', gates .. string.match(queue, '/(.*)'), 'paused') == 1 end
+  return redis.call('HEXISTS', gates .. '${CALLBACKS_GATE}', 'paused') == 1
+    or redis.call('HEXISTS', gates .. '${CALLBACKS_GATE}/' .. receiver, 'paused') == 1
+end`;
+
 /** Lua that reads what ends the ARGV of a script around one of BullMQ's, whose KEYS and ARGV come first. */
 const TAIL = `
 local tail = #ARGV - 3
@@ -50,7 +64,7 @@ local now, prefix = tonumber(ARGV[tail]), ARGV[tail + 1] .. ':'`;
 const Q = "local q = queueOf(ARGV[tail + 2], ARGV[tail + 3])";
 
 /**
- * What our Lua does with one queue, `q`: of a job (`jobName`), under `prefix`, at `now`. BullMQ too names most of its keys by a prefix;
+ * What our Lua does with one queue, `q`: behind a gate (`jobName`, since mostly it is that of a job), under `prefix`, at `now`. BullMQ too names most of its keys by a prefix;
  * all of them lie in one slot.
  */
 const FRAME = `
@@ -62,11 +76,23 @@ local function queueOf(jobName, name)
   return {jobName = jobName, name = name, jobs = jobs, wait = jobs .. 'wait', active = jobs .. 'active'}
 end
 
-local origins = {${ORIGINS.map((origin) => `'${origin}/'`).join(", ")}}
+local origins = {${JOB_ORIGINS.map((origin) => `'${origin}/'`).join(", ")}}
 
--- The names of the job's other queues.
+-- Whose callbacks the queue has, if it has any.
+local function receiverOf(q)
+  if q.receiver == nil then q.receiver = string.match(q.jobName, '^${CALLBACKS_GATE}/(.*)') or false end
+  return q.receiver
+end
+
+-- The names of the other queues behind the gate.
 local function others(q)
   local found = {}
+  if receiverOf(q) then
+    for _, other in ipairs(redis.call('SMEMBERS', prefix .. 'receiver:' .. receiverOf(q))) do
+      if other ~= q.name then found[#found + 1] = other end
+    end
+    return found
+  end
   for _, origin in ipairs(origins) do
     local other = origin .. q.jobName
     if other ~= q.name then found[#found + 1] = other end
@@ -83,10 +109,12 @@ local FREE = {}
 local function gate(q, leaving)
   if q.isFree then return OPEN, FREE end
   local job = prefix .. 'job:' .. q.jobName
-  q.isFree = redis.call('EXISTS', job) == 0
+  local ofAll = receiverOf(q) and redis.call('HMGET', prefix .. 'job:${CALLBACKS_GATE}', 'paused', 'concurrency')
+  q.isFree = not ofAll and redis.call('EXISTS', job) == 0
   if q.isFree then return OPEN, FREE end
   local paused, throttled, concurrency, max, duration =
     unpack(redis.call('HMGET', job, 'paused', 'throttled', 'concurrency', 'max', 'duration'))
+  if ofAll then paused, concurrency = paused or ofAll[1], concurrency or ofAll[2] end
   local limits = {any = concurrency or max, concurrency = concurrency, max = max, duration = duration}
   if paused then return UNTIL_OPENED, limits end
   if throttled then
@@ -207,6 +235,17 @@ end
 local function updateInHand(q)
   if redis.call('EXISTS', q.active) == 0 then redis.call('SREM', inHand, q.name) end
 end
+
+-- A call was added, and so many wait now. Producers are told of a queue in which none waited. A queue with calls is registered, since it
+-- leaves the registry only when it is empty.
+local function added(q, waits)
+  if waits > 1 then return end
+  if redis.call('SADD', prefix .. 'queues', q.name) == 1 then
+    redis.call('HSET', q.jobs .. 'meta', 'opts.maxLenEvents', 100)
+    if receiverOf(q) then redis.call('SADD', prefix .. 'receiver:' .. receiverOf(q), q.name) end
+  end
+  tellOf(q.name, (gate(q, 0)))
+end
 `;
 
 /** A script under BullMQ's name of it. `keys` is how many KEYS BullMQ's has. */
@@ -220,11 +259,24 @@ tell(q)
 updateInHand(q)
 return reply`;
 
-/** ARGV[1] is the id. A call stays as failed, unless another worker has told of a 2xx since its record said so. */
-const FAIL = `
+/**
+ * ARGV[1] is the id. A call stays as failed, unless another worker has told of a 2xx since its record said so. Its callback is queued, if
+ * it has one (callbacks.ts). If it fails again after a replay, its receiver is told again, under the same id.
+ */
+const FAIL = () => `
 local reply = bullmq()
 if type(reply) == 'number' and reply < 0 then return reply end
-if redis.call('HGET', prefix .. 'call:' .. ARGV[1], 'st') == 'INJECTED' then dropFailed(q, ARGV[1]) end
+local own = q.jobs .. ARGV[1]
+local prepared = redis.call('HGET', own, '${PREPARED_FIELD}')
+if prepared then redis.call('HDEL', own, '${PREPARED_FIELD}') end
+if redis.call('HGET', prefix .. 'call:' .. ARGV[1], 'st') == 'INJECTED' then dropFailed(q, ARGV[1])
+elseif prepared then${CALLBACKS()}
+  local callback = callbackOf(cjson.decode(prepared), 'call.failed', own)
+  if callback then
+    redis.call('DEL', prefix .. 'call:' .. callback.id)
+    queueCallback(callback)
+  end
+end
 tell(q)
 updateInHand(q)
 return reply`;
@@ -270,8 +322,8 @@ updateInHand(q)
 return reply`;
 
 /** Around BullMQ's scripts that change what producers must be told of. Each calls `bullmq()`, and returns what it answers. */
-const AROUND: readonly NamedScript[] = [
-  { command: "moveToFinished", keys: 14, lua: FAIL },
+const around = (): readonly NamedScript[] => [
+  { command: "moveToFinished", keys: 14, lua: FAIL() },
   { command: "moveToDelayed", keys: 11, lua: DELAY },
   { command: "moveJobFromActiveToWait", keys: 9, lua: MOVE },
   { command: "moveStalledJobsToWait", keys: 9, lua: TAKE_BACK },
@@ -283,7 +335,7 @@ let surrounded: readonly NamedScript[] | undefined;
 
 /** BullMQ's scripts, whole, with ours around them. Throws if BullMQ's are not those that ours were written for. */
 export function surroundedScripts(): readonly NamedScript[] {
-  surrounded ??= AROUND.map(({ command, keys, lua }) => ({
+  surrounded ??= around().map(({ command, keys, lua }) => ({
     command,
     keys,
     lua: `${EVEN_IF_FULL}${TAIL}${FRAME}${Q}\nlocal function bullmq()\n${bullmqs(command, keys)}\nend\n${lua}`,
@@ -301,20 +353,25 @@ function bullmqs(command: string, keys: number): string {
   return found.lua;
 }
 
+/** As the fields of a table. */
+function jobOptions(): string {
+  return Object.entries(JOB_OPTIONS)
+    .map(([name, value]) => `${name} = ${value}`)
+    .join(", ");
+}
+
 const ADD_KEYS = ["wait", "paused", "meta", "id", "completed", "delayed", "active", "events", "marker"];
 
 /**
  * Lua with a function that adds calls to queues, as BullMQ's own script does: a call that its queue has already is left alone. It
  * needs `prefix` and `now`; `add(jobName, name, id, data)` takes the call as stored. `endBatch()` ends the script.
  *
- * Producers are told of a queue in which no call waited. A queue with calls is registered, since it leaves the registry only when it
- * is empty. Nobody here reads BullMQ's event stream, which keeps 10,000 entries by default.
+ * Nobody here reads BullMQ's event stream, which keeps 10,000 entries by default.
  */
 export function addLua(): string {
-  const options = Object.entries(JOB_OPTIONS).map(([name, value]) => `${name} = ${value}`);
   return `${batchOf(ADD_KEYS)}
 local bullmq = (${maker(bullmqs("addStandardJob", ADD_KEYS.length))})()
-local optionsOf = packer('jobId', {${options.join(", ")}})
+local optionsOf = packer('jobId', {${jobOptions()}})
 local function add(jobName, name, id, data)
   local q = opened(jobName, name)
   q.length = q.length or redis.call('LLEN', q.wait)
@@ -322,10 +379,48 @@ local function add(jobName, name, id, data)
   local length = redis.call('LLEN', q.wait)
   if length > q.length then q.bytes = q.bytes + #data end
   q.length = length
-  if length > 1 then return end
-  if redis.call('SADD', prefix .. 'queues', name) == 1 then redis.call('HSET', q.jobs .. 'meta', 'opts.maxLenEvents', 100) end
-  tellOf(name, (gate(q, 0)))
+  added(q, length)
 end`;
+}
+
+/**
+ * Lua with two functions for the callback of a call that has ended, for a script with `FRAME`. `callbackOf(prepared, ending, own)` finds the one
+ * that was prepared for this ending (callbacks.ts), or makes it of what BullMQ's hash of the call, `own`, has, if nobody has read that;
+ * nil if the call has none. `queueCallback` adds it to its queue, where one that is there is left alone.
+ */
+const CALLBACKS = () => `
+local function callbackOf(prepared, ending, own)
+  if prepared.queue then
+    local id, data = unpack(prepared[ending])
+    return {id = id, data = data, queue = prepared.queue, gate = prepared.gate}
+  end
+  local stored = redis.call('HGET', own, 'data') or ''
+  local at = string.find(stored, ',"callback":{', 1, true)
+  local to = at and string.match(stored, '%b{}', at)
+  local ok, target = pcall(cjson.decode, to)
+  if not ok or type(target.receiver) ~= 'string' then return nil end
+  local data = string.gsub(prepared.data, '"to":null', function() return '"to":' .. to end)
+  local queue = '${CALLBACKS_GATE}/' .. prepared.job .. '/' .. target.receiver
+  return {id = prepared.id, data = data, queue = queue, gate = '${CALLBACKS_GATE}/' .. target.receiver}
+end
+
+local bullmqsAdd
+local function queueCallback(callback)
+  bullmqsAdd = bullmqsAdd or (${maker(bullmqs("addStandardJob", ADD_KEYS.length))})()
+  local q = queueOf(callback.gate, callback.queue)
+  local keys = {${ADD_KEYS.map((key) => `q.jobs .. '${key}'`).join(", ")}}
+  local options = {jobId = callback.id, ${jobOptions()}}
+  local waited = redis.call('LLEN', q.wait)
+  local args = {q.jobs, callback.id, '${JOB_NAME}', string.format('%.0f', now)}
+  bullmqsAdd(keys, {cmsgpack.pack(args), callback.data, cmsgpack.pack(options)})
+  local waits = redis.call('LLEN', q.wait)
+  if waits > waited then redis.call('HINCRBY', prefix .. 'bytes', q.name, #callback.data) end
+  added(q, waits)
+end`;
+
+/** Lua for a script of another module that queues a callback: it needs `prefix`, with its colon, and `now`. */
+export function callbacksLua(): string {
+  return `${FRAME}${CALLBACKS()}`;
 }
 
 /** Lua with the queues of a batch, which know such KEYS of theirs. */
@@ -421,7 +516,7 @@ const TAKE_KEYS = [...WORK_KEYS, "marker"];
 const OWN_KEY = FINISH_KEYS.indexOf("") + 1;
 
 /** How many words one step of a worker has (`workLua`). */
-const STEP_WORDS = 10;
+const STEP_WORDS = 11;
 /** What the answer for one item of a batch begins with if it has failed alone. */
 const FAILED_ALONE = "ERROR: ";
 
@@ -437,13 +532,16 @@ export function answerOf(answer: unknown): unknown {
 /**
  * What a worker does: a call leaves its queue, the next one is taken, or both. KEYS queues. ARGV prefix, now, worker, lockMs, how many
  * minutes of metrics BullMQ keeps, how long results are kept, and how many bytes they may take; then for each step: job, queue, token,
- * the call that leaves or none, keepMs, retried, takes, room, alone, and nothing, or what is known of the call's result, or the result to
- * store. Answers for each what BullMQ's script does, or ERROR and the error: one that fails fails alone.
+ * the call that leaves or none, keepMs, retried, takes, room, alone; nothing, or what is known of the call's result, or the result to
+ * store; and nothing, or its callback as it was prepared (callbacks.ts). Answers for each what BullMQ's script does, or ERROR and the error: one that fails fails alone.
  *
  * With keepMs, the runner has the call: its record says so for as many ms, also if another worker has taken the call meanwhile, or has
  * ended it as failed. Of a payment whose refund is exported it only notes it, and answers AFTER_REFUND. The result of a call whose job
  * keeps it is stored in the same step (shared/results/keep-result.ts).
  * Only a call that was taken before (retried), or by another worker since, may have failed attempts.
+ *
+ * The callback of a call is queued in the step that makes its record say INJECTED; if its result is still to be delivered, it stays with the
+ * record for the step that stores the delivery (shared/calls/deliver-result.ts).
  *
  * The worker has room for so many bytes of the next call as stored (none said: for any). A larger call is not taken, and the answer
  * says how large it is; nor one that has ended processes, unless the worker has nothing else in hand and no other worker takes such a
@@ -487,9 +585,26 @@ ${RESULT}
   return {move = moveResult, outlasts = outlasts}
 end
 
+-- The same of callbacks.
+local callbacks
+local function newCallbacks()
+${CALLBACKS()}
+  return function(record, prepared, known, keepMs)
+    if known == 'awaited' or known == 'failed' then
+      redis.call('HSET', record, 'cb', prepared)
+      keepMs = string.format('%.0f', math.max(tonumber(keepMs), ${AWAITED_KEEP_MS}))
+    end
+    if known ~= 'awaited' then
+      local ending = known == 'failed' and 'call.failed' or 'call.completed'
+      queueCallback(callbackOf(cjson.decode(prepared), ending))
+    end
+    return keepMs
+  end
+end
+
 -- The runner has the call. Answers whether it is too late to say so. Of a call that was forgotten meanwhile, which nobody can have in
 -- hand, nothing is kept.
-local function injected(q, id, keepMs, retried, result, isLost)
+local function injected(q, id, keepMs, retried, result, isLost, prepared)
   local record = prefix .. 'call:' .. id
   local st, known, code
   if result == '' then st = redis.call('HGET', record, 'st')
@@ -513,6 +628,10 @@ local function injected(q, id, keepMs, retried, result, isLost)
     if code then redis.call('HDEL', record, 'fc', 'fp') end
     keepMs = results.outlasts(keepMs)
   end
+  if prepared ~= '' and st ~= 'INJECTED' then
+    callbacks = callbacks or newCallbacks()
+    keepMs = callbacks(record, prepared, known, keepMs)
+  end
   changed[#changed + 1] = id
   redis.call('PEXPIRE', record, keepMs)
   if retried then
@@ -530,7 +649,7 @@ end
 
 local REFETCH = {0, 0, 0, 'REFETCH'}
 
-local function leave(q, id, token, keepMs, retried, takes, room, result)
+local function leave(q, id, token, keepMs, retried, takes, room, result, prepared)
   local ms, limits, refetch = OPEN, nil, false
   if takes then
     ms, limits = gate(q, 1)
@@ -547,7 +666,7 @@ local function leave(q, id, token, keepMs, retried, takes, room, result)
   local bytes = redis.call('HSTRLEN', own, 'data')
   local reply = finish(q, own, id, token, takes and ms == OPEN and not refetch)
   local isLost = type(reply) == 'number' and reply < 0
-  local isLate = keepMs ~= '' and injected(q, id, keepMs, retried or isLost, result, isLost)
+  local isLate = keepMs ~= '' and injected(q, id, keepMs, retried or isLost, result, isLost, prepared)
   if isLost then
     if isLate then return '${AFTER_REFUND}' end
     if keepMs ~= '' then dropFailed(q, id) end
@@ -612,10 +731,10 @@ local function take(q, token, room, alone)
   return reply
 end
 
-local function step(jobName, name, token, id, keepMs, retried, takes, room, alone, result)
+local function step(jobName, name, token, id, keepMs, retried, takes, room, alone, result, prepared)
   local q = opened(jobName, name)
   if id == '' then return take(q, token, tonumber(room), alone == '1') end
-  return leave(q, id, token, keepMs, retried == '1', takes == '1', tonumber(room), result)
+  return leave(q, id, token, keepMs, retried == '1', takes == '1', tonumber(room), result, prepared)
 end
 ${eachAlone("step", 8, STEP_WORDS)}`;
 }

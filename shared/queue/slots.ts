@@ -1,3 +1,5 @@
+import { CALLBACKS_GATE, receiverOfGate } from "./queue-name.ts";
+
 /** This part of the slots is only for jobs that hold none. */
 const RESERVED_PART = 1 / 8;
 
@@ -6,33 +8,56 @@ const RESERVED_PART = 1 / 8;
  * then as it holds, and while more are free than the reserve. So a job whose calls hang gets no more than half of the slots, k such
  * jobs together leave one part of k + 1 free, and the reserve is for jobs that hold none: it lasts for as many jobs more that begin to
  * hang one after the other.
+ *
+ * All callbacks together are like one job, and of half of the slots their receivers hold parts by the same rule. So receivers that hang,
+ * and strangers may name any number of them, leave the jobs what one job that hangs would leave.
  */
 export function createSlots(slots: number) {
   const reserve = Math.floor(slots * RESERVED_PART);
-  const shares = createShares(slots);
+  const all = createShares(slots);
+  const ofReceivers = createShares(Math.max(1, Math.floor(slots / 2)));
   const waiting: (() => void)[] = [];
 
+  function take(gate: string, amount: number): void {
+    all.take(groupOf(gate), amount);
+    if (isOfReceiver(gate)) ofReceivers.take(gate, amount);
+  }
+
   return {
-    mayTake(job: string): boolean {
-      const [own, free] = [shares.of(job), shares.free()];
-      return free > 0 && (own === 0 || (own + 2 <= free && free > reserve));
+    mayTake(gate: string): boolean {
+      if (!mayHaveMore(all, groupOf(gate), reserve)) return false;
+      return !isOfReceiver(gate) || mayHaveMore(ofReceivers, gate, 0);
     },
 
-    take: (job: string) => shares.take(job, 1),
+    take: (gate: string) => take(gate, 1),
 
-    release(job: string): void {
-      shares.release(job, 1);
+    release(gate: string): void {
+      take(gate, -1);
       for (const resolve of waiting.splice(0)) resolve();
     },
 
-    free: shares.free,
+    free: all.free,
 
-    /** How many a job holds. */
-    of: shares.of,
+    /** How many a job, or a receiver, holds. */
+    of: (gate: string) => (isOfReceiver(gate) ? ofReceivers.of(gate) : all.of(gate)),
 
     /** Resolves once a slot is released. */
     untilReleased: () => new Promise<void>((resolve) => void waiting.push(resolve)),
   };
+}
+
+function mayHaveMore(shares: Shares, name: string, reserve: number): boolean {
+  const [own, free] = [shares.of(name), shares.free()];
+  return free > 0 && (own === 0 || (own + 2 <= free && free > reserve));
+}
+
+function isOfReceiver(gate: string): boolean {
+  return receiverOfGate(gate) !== undefined;
+}
+
+/** However many receivers there are, together they are one among the jobs. */
+function groupOf(gate: string): string {
+  return isOfReceiver(gate) ? CALLBACKS_GATE : gate;
 }
 
 /**
@@ -61,6 +86,8 @@ export function createRoom(bytes: number, slots: number) {
     release: (job: string, size: number) => shares.release(job, needed(size)),
   };
 }
+
+type Shares = ReturnType<typeof createShares>;
 
 /** How much of something each job holds, and how much is free. */
 function createShares(total: number) {

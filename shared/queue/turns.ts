@@ -1,5 +1,5 @@
 import type { Room } from "./backend.ts";
-import { jobOf, type QueueName } from "./queue-name.ts";
+import { gateOf, type QueueName } from "./queue-name.ts";
 import { createRoom, createSlots } from "./slots.ts";
 
 /** How many calls in a row a queue may have in one slot while others wait for a slot: a change of queue costs a round trip. */
@@ -10,12 +10,12 @@ export type Turn = Room & { readonly queue: QueueName };
 
 /**
  * Which queue may use the next free slot of a producer. Turns go round the queues that may have calls; a queue without calls
- * costs nothing. The queues of a job share its part of the slots. A large call waits for room, and one that is to be taken alone
+ * costs nothing. The queues of a job share its part of the slots, and those of a receiver of callbacks likewise. A large call waits for room, and one that is to be taken alone
  * waits until no slot is in use; meanwhile no other call is taken.
  */
 export class Turns {
   readonly #count: number;
-  readonly #isClosed: (job: string) => boolean;
+  readonly #isClosed: (gate: string) => boolean;
   readonly #slots: ReturnType<typeof createSlots>;
   readonly #room: ReturnType<typeof createRoom>;
   /** The queues that may have calls, each with the number of its last notice. */
@@ -39,8 +39,8 @@ export class Turns {
     slots: number;
     /** So many bytes of calls, as stored, are in hand at once. */
     bytes: number;
-    /** Whether the calls of a job cannot be delivered now. */
-    isClosed: (job: string) => boolean;
+    /** Whether the calls that go through a gate cannot be delivered now. */
+    isClosed: (gate: string) => boolean;
   }) {
     this.#count = slots;
     this.#isClosed = isClosed;
@@ -111,18 +111,18 @@ export class Turns {
   keeps({ queue, bytes }: Turn): boolean {
     const isLarge = bytes === undefined || bytes > this.bytesOfSlot;
     if (isLarge || this.#alone !== undefined) return false;
-    const job = jobOf(queue);
-    this.#slots.release(job);
-    const keeps = this.#mayTake(job) && !this.#endTurn(queue);
-    this.#slots.take(job);
+    const gate = gateOf(queue);
+    this.#slots.release(gate);
+    const keeps = this.#mayTake(gate) && !this.#endTurn(queue);
+    this.#slots.take(gate);
     return keeps;
   }
 
   release({ queue, bytes, alone }: Turn): void {
-    const job = jobOf(queue);
+    const gate = gateOf(queue);
     if (alone) this.#alone = undefined;
-    else if (bytes !== undefined && bytes > this.bytesOfSlot) this.#room.release(job, bytes);
-    this.#slots.release(job);
+    else if (bytes !== undefined && bytes > this.bytesOfSlot) this.#room.release(gate, bytes);
+    this.#slots.release(gate);
   }
 
   /** Whether a fetch from this queue is under way. */
@@ -137,7 +137,7 @@ export class Turns {
 
   /** Whether another call of this queue can be taken now. */
   isWanted(queue: QueueName): boolean {
-    return this.#alone === undefined && this.#mayTake(jobOf(queue)) && this.#hasRoomFor(queue);
+    return this.#alone === undefined && this.#mayTake(gateOf(queue)) && this.#hasRoomFor(queue);
   }
 
   /** How many slots are free for a call of some queue. */
@@ -150,20 +150,20 @@ export class Turns {
     while (this.freeSlots === 0) await this.#slots.untilReleased();
   }
 
-  #mayTake(job: string): boolean {
-    return this.#slots.mayTake(job) && !this.#isClosed(job);
+  #mayTake(gate: string): boolean {
+    return this.#slots.mayTake(gate) && !this.#isClosed(gate);
   }
 
   /** Whether a fetch from this queue may begin now, if there is room. */
   #isNext(queue: QueueName): boolean {
     const underWay = this.#fetching.get(queue) ?? 0;
     const most = this.#large.has(queue) ? 0 : (this.#waiting.get(queue) ?? 0);
-    return (underWay === 0 || underWay < most) && this.#mayTake(jobOf(queue));
+    return (underWay === 0 || underWay < most) && this.#mayTake(gateOf(queue));
   }
 
   #hasRoomFor(queue: QueueName): boolean {
     const bytes = this.#large.get(queue);
-    return bytes === undefined || this.#room.mayTake(jobOf(queue), bytes);
+    return bytes === undefined || this.#room.mayTake(gateOf(queue), bytes);
   }
 
   /**
@@ -183,8 +183,8 @@ export class Turns {
   }
 
   #givesWay(queue: QueueName, other: QueueName): boolean {
-    const [job, otherJob] = [jobOf(queue), jobOf(other)];
-    return job === otherJob || this.#slots.of(otherJob) < Math.max(1, this.#slots.of(job));
+    const [gate, otherGate] = [gateOf(queue), gateOf(other)];
+    return gate === otherGate || this.#slots.of(otherGate) < Math.max(1, this.#slots.of(gate));
   }
 
   /** A large call for which there is no room lets no later one pass, or it could wait for ever. */
@@ -195,7 +195,7 @@ export class Turns {
       const bytes = this.#large.get(queue);
       if (bytes === undefined) return this.#begin(queue, { bytes: this.bytesOfSlot });
       if (!isShort && this.#hasRoomFor(queue)) {
-        this.#room.take(jobOf(queue), bytes);
+        this.#room.take(gateOf(queue), bytes);
         return this.#begin(queue, { bytes });
       }
       isShort ||= this.#room.isShort(bytes);
@@ -205,7 +205,7 @@ export class Turns {
 
   #nextAlone(next: { readonly queue: QueueName; isTaken: boolean }): Turn | undefined {
     if (next.isTaken || this.#slots.free() < this.#count) return undefined;
-    if (this.#isClosed(jobOf(next.queue))) {
+    if (this.#isClosed(gateOf(next.queue))) {
       this.#alone = undefined;
       return this.#nextInTurn();
     }
@@ -220,7 +220,7 @@ export class Turns {
       this.#ready.set(queue, toldAt);
     }
     this.#fetching.set(queue, (this.#fetching.get(queue) ?? 0) + 1);
-    this.#slots.take(jobOf(queue));
+    this.#slots.take(gateOf(queue));
     return { queue, bytes, alone };
   }
 }

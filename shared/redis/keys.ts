@@ -2,7 +2,7 @@
  * Every key in Redis, of every process. What else both sides of a queue must agree on is in shared/queue/protocol.ts.
  *
  *   {postern}:layout                        string: the version of this layout, and who wrote it (shared/redis/layout.ts)
- *   {postern}:queues                        set: the names of the queues, `<origin>/<service id>/<job index>` (the registry)
+ *   {postern}:queues                        set: the names of the queues (the registry; shared/queue/queue-name.ts)
  *   {postern}:<queue>:*                     BullMQ's keys of a queue, one for each origin and job; the hash of a failed call has a
  *                                           field of ours, `head` (shared/queue/failed-head.ts)
  *   {postern}:wake                          zset: queues with calls that may be taken now; a producer blocks on it
@@ -13,7 +13,9 @@
  *   {postern}:depth:<origin>                string: what gateways are told of the calls of an origin, for half a second
  *   {postern}:jobs                          set: jobs that have settings or are paused
  *   {postern}:configured                    string: when a producer last set the limits of the jobs; gone if Redis lost its data
- *   {postern}:job:<job>                     hash: what holds for a job in all its queues (shared/queue/jobs.ts)
+ *   {postern}:job:<gate>                    hash: what holds for a job in all its queues, by `<service id>/<job index>`; for a receiver of
+ *                                           callbacks, `callback/<receiver>`; or for all of them, `callback` (shared/queue/jobs.ts)
+ *   {postern}:receiver:<receiver>           set: the names of the queues with callbacks for this receiver
  *   {postern}:taken:<job>                   string: how many calls of a job with a rate were taken in this period
  *   {postern}:call:<id>                     hash: the record of a call (shared/queue/protocol.ts)
  *   {postern}:attempts:<id>                 list: the failed attempts of a call, as JSON, oldest first
@@ -64,6 +66,7 @@
  *   {postern}:process:<id>                  hash: a process or part that runs, while it reports (shared/processes)
  *   {postern}:processes                     zset: these, by the time of their last report
  *   {postern}:workers                       zset: worker id, by the time of its last heartbeat
+ *   {postern}:ended-session:<id>            string: there while a session of an operator would hold that was ended before its time
  *   {postern}:audit                         stream: who replayed, discarded, forgot, refunded, resolved, opened, paused or resumed what
  *
  * Each hash, entry and JSON here has a version of its own, `v` (version.ts). Plain ids, counters, token buckets and sorted sets
@@ -89,7 +92,8 @@ export function keysOf(prefix: string) {
     depth: (origin: string) => `${prefix}:depth:${origin}`,
     jobs: `${prefix}:jobs`,
     configured: `${prefix}:configured`,
-    job: (job: string) => `${prefix}:job:${job}`,
+    job: (gate: string) => `${prefix}:job:${gate}`,
+    receiver: (receiver: string) => `${prefix}:receiver:${receiver}`,
     taken: (job: string) => `${prefix}:taken:${job}`,
     record: (callId: string) => `${prefix}:call:${callId}`,
     attempts: (callId: string) => `${prefix}:attempts:${callId}`,
@@ -146,6 +150,7 @@ function operatorKeys(prefix: string) {
     earned: (day: string) => `${prefix}:earned:${day}`,
     process: (id: string) => `${prefix}:process:${id}`,
     processes: `${prefix}:processes`,
+    endedSession: (id: string) => `${prefix}:ended-session:${id}`,
     audit: `${prefix}:audit`,
   } as const;
 }

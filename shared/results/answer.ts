@@ -16,13 +16,15 @@ export type ResultMark =
   | { known: "gone" };
 
 export const GONE: ResultMark = { known: "gone" };
+export const AWAITED: ResultMark = { known: "awaited" };
 
-const ACCEPTED = 202;
+/** The status of a runner that delivers the result later. */
+export const ACCEPTED = 202;
 
 /** What is kept of an answer. A 202 is no result, and one without a 2xx is none either. */
 export function markOf(answer: RunnerAnswer, bytesMax: number, at: number): ResultMark {
   const { status, body = "" } = answer;
-  if (status === ACCEPTED) return { known: "awaited" };
+  if (status === ACCEPTED) return AWAITED;
   if (!Number.isInteger(status) || status < 200 || status > 299) return GONE;
   const told = { status, contentType: usableContentType(answer.contentType), at, by: "answer" } as const;
   const tooLong: ResultMark = { known: "kept", value: encodeResult({ ...told, kind: "too_long" }) };

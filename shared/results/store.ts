@@ -3,7 +3,7 @@ import type { Partition } from "../redis/partition.ts";
 import { EVEN_IF_FULL, script } from "../redis/script.ts";
 import { isNewer, newer, unlessNewer, VERSIONS } from "../redis/version.ts";
 import { RESULT, RESULT_LIMITS, type ResultLimits, tellChange } from "./keep-result.ts";
-import { decodeResult, encodeResult, type ProblemText, type StoredResult } from "./result.ts";
+import { decodeResult, type ProblemText, type StoredResult } from "./result.ts";
 
 /** What there is to say of a call's result. */
 export type ResultRead =
@@ -25,21 +25,8 @@ export type CallStatus = { state: string; changedAt: number; attempts: number; r
 /** What the runner of a long job last said, as JSON, and when. */
 export type Progress = { at: number; json: string };
 
-/** What became of a delivery. */
-export type Delivered =
-  | "stored"
-  /** The same was delivered before. */
-  | "same"
-  /** Something else was delivered before; that stays, unless it was a failure and this is an answer. */
-  | "another"
-  /** The call was discarded or forgotten, is up for refund, or refunded: it takes no result. */
-  | "too late";
-
 /** What became of word of the progress. */
 export type ProgressTold = "stored" | "ended";
-
-/** What a runner may deliver. */
-export type Delivery = StoredResult & { by: "delivery" };
 
 export type Results = ReturnType<typeof createResults>;
 
@@ -60,41 +47,14 @@ local result = redis.call('GETRANGE', KEYS[2], 0, ${HEAD_BYTES_MAX - 1})
 return {redis.call('LINDEX', KEYS[4], -1), tostring(redis.call('LLEN', KEYS[4])), result ~= '' and result, redis.call('GET', KEYS[3]),
   unpack(record, 1, 7)}`;
 
-const CLOSED = "if fg or st == 'DISCARDED' or st == 'REFUND_PENDING' or st == 'REFUNDED' then";
+/** Lua that begins what becomes of word of a call that takes nothing more of its runner. */
+export const CLOSED = "if fg or st == 'DISCARDED' or st == 'REFUND_PENDING' or st == 'REFUNDED' then";
 
 /** Lua with what every change here begins with. KEYS record. ARGV prefix, id, result ms, bytes max. */
-const CHANGE = `${EVEN_IF_FULL}${unlessNewer("record")}
+export const CHANGE = `${EVEN_IF_FULL}${unlessNewer("record")}
 local prefix, id, resultMs, resultsBytesMax = ARGV[1] .. ':', ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 ${RESULT}
 local st, rs, fg = unpack(redis.call('HMGET', KEYS[1], 'st', 'rs', 'fg'))`;
-
-/**
- * KEYS record, result, payment. ARGV those of CHANGE, result. Answers a `Delivered`. A runner that runs a failed call again delivers its
- * answer in place of the failure, and a late repeat of the failure changes nothing. The time of a delivery, which comes second in its
- * text, is not part of what is compared. That the job ran for sure matters to a refund, which knows a call without that field as one
- * that nobody watched. What expires lives at least as long as the result.
- */
-const DELIVER = `${CHANGE}
-${CLOSED} return 'too late' end
-local value = ARGV[5]
-local as, before = deliveredAs(value), deliveredAs(headOf(id))
-if (resultRank[before or rs] or 0) >= resultRank[as] then
-  -- It is kept no more, so nobody can tell whether this is the same.
-  if not before then return 'same' end
-  local function timeless(text) return (string.gsub(text, '"at":%d+', '', 1)) end
-  return timeless(redis.call('GET', KEYS[2])) == timeless(value) and 'same' or 'another'
-end
-dropResult(id .. ':progress')
-local known = moveResult(id, rs, as, value)
-${tellChange("id")}
-if not st then return 'stored' end
-redis.call('HSET', KEYS[1], 'rs', known)
-if redis.call('HEXISTS', KEYS[1], 'unsure') == 1 then redis.call('HSET', KEYS[1], 'unsure', 1) end
-for _, key in ipairs({KEYS[1], KEYS[3]}) do
-  local left = redis.call('PTTL', key)
-  if left >= 0 then redis.call('PEXPIRE', key, outlasts(left)) end
-end
-return 'stored'`;
 
 /** KEYS record. ARGV those of CHANGE, progress. Answers a `ProgressTold`. */
 const TELL_PROGRESS = `${CHANGE}
@@ -108,10 +68,9 @@ return 'stored'`;
 /** Reads and changes the results of one partition's calls. Nothing is retried here. A change throws `record.newer`. */
 export function createResults(partition: Partition, limits: ResultLimits = RESULT_LIMITS) {
   const { redis, keys, prefix } = partition;
-  const { resultMs, resultBytesMax, bytesMax } = limits;
+  const { resultMs, bytesMax } = limits;
   const read = script(redis, READ, "bytes");
   const readStatus = script(redis, READ_STATUS, "bytes");
-  const deliver = script(redis, DELIVER);
   const tellProgress = script(redis, TELL_PROGRESS);
   const words = (id: string) => [prefix, id, resultMs, bytesMax];
 
@@ -141,15 +100,6 @@ export function createResults(partition: Partition, limits: ResultLimits = RESUL
       return st ?? undefined;
     },
 
-    /** Stores what a runner delivers, or why not. A longer body than may be kept leaves only that it was too long. */
-    async deliver(id: string, result: Delivery): Promise<Delivered> {
-      const touched = [keys.record(id), keys.result(id), keys.payment(id)];
-      return (await deliver(touched, [
-        ...words(id),
-        encodeResult(shortened(result, resultBytesMax)),
-      ])) as Delivered;
-    },
-
     /** Remembers what a runner says of its progress, JSON, until it says something else or delivers. */
     async tellProgress(id: string, progress: Progress): Promise<ProgressTold> {
       const line = JSON.stringify({ v: VERSIONS.result, ...progress });
@@ -169,12 +119,6 @@ export function jobOfRecord(
 function unreadable(cause: unknown): never {
   if (cause instanceof AppError) throw cause;
   throw new AppError("queue.unavailable", { reason: "no result can be read", retryAfterMs: 2000, cause });
-}
-
-function shortened(result: Delivery, bytesMax: number): StoredResult {
-  if (result.kind !== "answer" || result.body.length <= bytesMax) return result;
-  const { body, ...told } = result;
-  return { ...told, kind: "too_long" };
 }
 
 /** The fields of a record, as text. */

@@ -51,7 +51,7 @@ export function bucketStart(step: Step, at: number): number {
  */
 
 /** From about a day on. */
-const LAST_CLASS = 53;
+export const LAST_CLASS = 53;
 
 export function timeClass(ms: number): number {
   return ms <= 1 ? 0 : Math.min(LAST_CLASS, Math.floor(2 * Math.log2(ms)));

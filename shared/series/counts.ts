@@ -40,18 +40,28 @@ export function originOf(subject: Subject): string {
 
 /** Adds up what is stored of one subject, each a JSON object. Names that only a later release counts are left out. */
 export function toCounts(stored: readonly string[]): Counts {
-  const flat = sumOfDetails(stored.map((json) => JSON.parse(json) as Details));
-  const detailsOf = (prefix: string): Details =>
-    Object.fromEntries(
-      Object.entries(flat).flatMap(([name, times]) =>
-        name.startsWith(prefix) ? [[name.slice(prefix.length), times]] : [],
-      ),
-    );
-  const times = Object.entries(detailsOf(TIME)).map(([k, count]) => [Number(k), count] as const);
+  const plain: Record<string, number> = {};
+  const detailed: Record<string, Record<string, number>> = {};
+  const times = new Map<number, number>();
+  for (const json of stored) {
+    for (const [name, count] of Object.entries(JSON.parse(json) as Record<string, number>)) {
+      const colon = name.indexOf(":");
+      if (colon === -1) plain[name] = (plain[name] ?? 0) + count;
+      else if (name.startsWith(TIME)) {
+        const k = Number(name.slice(TIME.length));
+        times.set(k, (times.get(k) ?? 0) + count);
+      } else {
+        detailed[name.slice(0, colon)] ??= {};
+        const details = detailed[name.slice(0, colon)] as Record<string, number>;
+        const detail = name.slice(colon + 1);
+        details[detail] = (details[detail] ?? 0) + count;
+      }
+    }
+  }
   return countsOf(
-    (name) => flat[name] ?? 0,
-    (name) => detailsOf(`${name}:`),
-    new Map(times),
+    (name) => plain[name] ?? 0,
+    (name) => detailed[name] ?? {},
+    times,
   );
 }
 

@@ -41,28 +41,20 @@ export function createSeriesMeters(series: Series, serviceId = 0): Readonly<Reco
     "payment.refused": ({ code, times }) =>
       series.countDetail("origin:x402", "refused", String(code), Number(times)),
     "payment.settled": ({ network, asset, amount, serviceId: id, jobIndex }) => {
-      const job = jobOf(id, jobIndex);
+      const job = jobKey({ serviceId: Number(id), jobIndex: Number(jobIndex) });
       series.count(ofSale(id, jobIndex), "accepted");
       series.earn({ network: String(network), asset: String(asset), job }, BigInt(String(amount)));
     },
-    "call.injected": (fields) => {
-      const subject = queueSubject(fields);
-      series.count(subject, "injected");
-      series.time(subject, Number(fields["endToEndMs"]));
-    },
+    "call.injected": (fields) => series.countInjected(queueSubject(fields), Number(fields["endToEndMs"])),
     "call.delayed": failedAttempt("delayed"),
     "call.failed": failedAttempt("failed"),
   };
 }
 
 function jobSubjects(origin: string) {
-  return (serviceId: unknown, jobIndex: unknown) => `job:${origin}/${jobOf(serviceId, jobIndex)}`;
+  return (serviceId: unknown, jobIndex: unknown) => `job:${origin}/${serviceId}/${jobIndex}`;
 }
 
 function queueSubject({ origin, serviceId, jobId }: Fields): string {
-  return `job:${String(origin)}/${jobOf(serviceId, jobId)}`;
-}
-
-function jobOf(serviceId: unknown, jobIndex: unknown): string {
-  return jobKey({ serviceId: Number(serviceId), jobIndex: Number(jobIndex) });
+  return `job:${origin}/${serviceId}/${jobId}`;
 }

@@ -3,6 +3,7 @@ import {
   bucketStart,
   type CountName,
   type DetailedName,
+  LAST_CLASS,
   othersOf,
   STEPS,
   SUBJECTS_MAX,
@@ -14,6 +15,9 @@ type Counts = Record<string, number>;
 
 /** What was earned in a token with a job: payments, and whole units of the token. */
 type Earned = { payments: number; amount: bigint };
+
+/** Made once, since a name is needed for each call. */
+const TIME_NAMES = Array.from({ length: LAST_CLASS + 1 }, (_, k) => `${TIME}${k}`);
 
 /** So many fine buckets wait in memory for Redis; what comes later is counted in the newest of them. */
 const WAITING_MAX = 6;
@@ -40,9 +44,12 @@ export class Series {
     this.#add(subject, `${name}:${detail}`, times);
   }
 
-  /** Counts how long something took. */
-  time(subject: string, ms: number): void {
-    this.#add(subject, TIME + timeClass(ms), 1);
+  /** Counts a call that its runner took so long after it was accepted. */
+  countInjected(subject: string, ms: number): void {
+    const counts = this.#countsOf(subject);
+    counts["injected"] = (counts["injected"] ?? 0) + 1;
+    const name = TIME_NAMES[timeClass(ms)] as string;
+    counts[name] = (counts[name] ?? 0) + 1;
   }
 
   /** Counts a payment in a token, at the day (UTC) on which it is told. */
@@ -56,9 +63,8 @@ export class Series {
     ofDay.set(key, { payments: known.payments + 1, amount: known.amount + amount });
   }
 
-  /** All that was counted, which is then no longer here; undefined if it is nothing. */
-  take(): Counted | undefined {
-    if (this.#waiting.size === 0 && this.#earned.size === 0) return undefined;
+  /** All that was counted, which is then no longer here. */
+  take(): Counted {
     const taken = { buckets: this.#waiting, earned: this.#earned };
     this.#waiting = new Map();
     this.#earned = new Map();
@@ -67,9 +73,13 @@ export class Series {
   }
 
   #add(subject: string, name: string, times: number): void {
-    const bucket = this.#bucket();
-    const counts = bucket.get(subject) ?? newCounts(bucket, subject);
+    const counts = this.#countsOf(subject);
     counts[name] = (counts[name] ?? 0) + times;
+  }
+
+  #countsOf(subject: string): Counts {
+    const bucket = this.#bucket();
+    return bucket.get(subject) ?? newCounts(bucket, subject);
   }
 
   #bucket(): Map<string, Counts> {

@@ -10,7 +10,7 @@ export const EARNED_KEPT_MS = 90 * 86_400_000;
 const TTL = (step: keyof typeof STEPS) => STEPS[step].keptMs + 2 * STEPS[step].ms;
 
 /**
- * Lua: `addCounted(batch, first)` adds what a process has counted, as `toBatch` makes it; the batch's keys are the KEYS from `first` on.
+ * Lua: `addCounted(batch, first)` adds what a process has counted, as `toBatches` makes it; the batch's keys are the KEYS from `first` on.
  * What a later release has written in is left alone: that is then not counted.
  */
 export const ADD_COUNTED = `
@@ -68,23 +68,52 @@ local function addCounted(batch, first)
   for _, day in ipairs(batch.days) do addEarned(KEYS[first + day.key], day.rows) end
 end`;
 
-/** What was counted as ADD_COUNTED takes it: its keys, and JSON that names them by their place. */
-export function toBatch({ buckets, earned }: Counted, keys: Keys): { keys: string[]; json: string } {
+/** Redis does nothing else while it adds a batch: half a millisecond with so many subjects or rows. */
+const BATCH_MAX = 50;
+
+export type Batch = { keys: readonly string[]; json: string };
+
+/** What was counted as ADD_COUNTED takes it: keys, and JSON that names them by their place. */
+export function toBatches({ buckets, earned }: Counted, keys: Keys): Batch[] {
+  const subjects = [...buckets].flatMap(([start, counts]) =>
+    [...counts].map(([subject, added]) => ({ start, subject, added })),
+  );
+  const rows = [...earned].flatMap(([day, ofDay]) => [...ofDay].map(([row, added]) => ({ day, row, added })));
+  return [
+    ...inChunks(subjects).map((some) => toBatch(keys, { subjects: some, rows: [] })),
+    ...inChunks(rows).map((some) => toBatch(keys, { subjects: [], rows: some })),
+  ];
+}
+
+function inChunks<Item>(items: readonly Item[]): Item[][] {
+  const count = Math.ceil(items.length / BATCH_MAX);
+  return Array.from({ length: count }, (_, i) => items.slice(i * BATCH_MAX, (i + 1) * BATCH_MAX));
+}
+
+type Chunk = {
+  subjects: readonly { start: number; subject: string; added: object }[];
+  rows: readonly { day: string; row: string; added: { payments: number; amount: bigint } }[];
+};
+
+function toBatch(keys: Keys, { subjects, rows }: Chunk): Batch {
   const touched: string[] = [];
-  const placeOf = (key: string): number => {
-    const known = touched.indexOf(key);
-    return known === -1 ? touched.push(key) - 1 : known;
-  };
+  const placeOf = (key: string): number => touched.push(key) - 1;
+  const starts = new Set(subjects.map(({ start }) => start));
+  const days = new Set(rows.map(({ day }) => day));
   const batch = {
-    buckets: [...buckets].map(([start, subjects]) => ({
+    buckets: [...starts].map((start) => ({
       fine: placeOf(keys.series("fine", start)),
       coarse: placeOf(keys.series("coarse", bucketStart("coarse", start))),
-      subjects: Object.fromEntries(subjects),
+      subjects: Object.fromEntries(
+        subjects.flatMap((each) => (each.start === start ? [[each.subject, each.added]] : [])),
+      ),
     })),
-    days: [...earned].map(([day, rows]) => ({
+    days: [...days].map((day) => ({
       key: placeOf(keys.earned(day)),
       rows: Object.fromEntries(
-        [...rows].map(([name, { payments, amount }]) => [name, [String(payments), String(amount)]]),
+        rows.flatMap(({ added, ...each }) =>
+          each.day === day ? [[each.row, [String(added.payments), String(added.amount)]]] : [],
+        ),
       ),
     })),
   };

@@ -91,7 +91,7 @@ test("every command that no document's session runs is run by another check", ()
 const BUYERS = ["@x402/evm", "@x402/extensions", "@x402/fetch", "viem"];
 
 test("every TypeScript example compiles as a module of a user's own, strictly and with the types of its libraries checked", () => {
-  const project = makeConsumer({ with: ["fastify", "@types/express", ...BUYERS] });
+  const project = makeConsumer({ with: ["fastify", "@types/express", "standardwebhooks", ...BUYERS] });
   const examples = used("compiled");
   for (const [i, { text }] of examples.entries()) {
     mkdirSync(join(project, `${i}`));
@@ -151,7 +151,11 @@ test.each(used("loaded"))(
     const name = String(words[0]).replace(".toml", "");
     const table = merged(exampleTable(name), parse(text)) as TomlTable;
     const dir = tempDir();
-    const others = name === "x402" || name === "pricing" ? { job_pricing: exampleTable("job_pricing") } : {};
+    const callbacks = { secret: "env:POSTERN_CALLBACK_SECRET" };
+    const others = {
+      ...((name === "x402" || name === "pricing") && { job_pricing: exampleTable("job_pricing") }),
+      ...(name !== "postern" && { postern: { callbacks } }),
+    };
     writeConfig(dir, { ...others, [name]: table });
     loadX402Config({ dir, env: ANY_ENV });
     loadPricingConfig({ dir, env: ANY_ENV });
@@ -227,6 +231,7 @@ const ANY_ENV: NodeJS.ProcessEnv = new Proxy(
   {
     get(_, name) {
       if (String(name).endsWith("_URL")) return "https://node.example.com";
+      if (name === "POSTERN_CALLBACK_SECRET") return `whsec_${Buffer.alloc(32, "x").toString("base64")}`;
       if (name === "CDP_API_KEY_SECRET") return CDP_SECRET;
       return String(name).endsWith("_KEY")
         ? `0x${"1".repeat(64)}`

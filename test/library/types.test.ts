@@ -3,7 +3,11 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, expectTypeOf, test } from "vitest";
 import type { TokenOptions } from "../../services/pricing/pricing.ts";
-import type { JobSettingsOptions, ProducerOptions } from "../../services/producer/producer.ts";
+import type {
+  CallbackSettingsOptions,
+  JobSettingsOptions,
+  ProducerOptions,
+} from "../../services/producer/producer.ts";
 import type { EndpointOptions, WebhooksGatewayOptions } from "../../services/webhooks-gateway/gateway.ts";
 import type { JobPolicyOptions, X402GatewayOptions } from "../../services/x402-gateway/gateway.ts";
 import type { EndpointFields } from "../../shared/config/endpoint-fields.ts";
@@ -67,6 +71,8 @@ test("the hand-written types of options have exactly the keys of the files", () 
   >();
   expectTypeOf<OptionsOf<TokenOptions>>().toEqualTypeOf<KeysOf<AcceptedToken>>();
   expectTypeOf<OptionsOf<JobPolicyOptions>>().toEqualTypeOf<KeysOf<JobPolicy>>();
+  type Callbacks = NonNullable<PosternToml["callbacks"]>;
+  expectTypeOf<OptionsOf<CallbackSettingsOptions>>().toEqualTypeOf<KeysOf<Callbacks>>();
   expectTypeOf<OptionsOf<JobSettingsOptions>>().toEqualTypeOf<KeysOf<PosternToml["jobs"][string]>>();
   type Limits = NonNullable<WebhooksGatewayOptions["limits"]>;
   expectTypeOf<OptionsOf<Limits>>().toEqualTypeOf<KeysOf<PosternToml["limits"]>>();

@@ -1,6 +1,20 @@
 import { type Command, Option } from "commander";
-import { callId, configDir, usageError } from "../options.ts";
+import { CALL_STATES } from "../../../shared/calls/found-call.ts";
+import { ORIGINS } from "../../../shared/job-call/job-call.ts";
+import {
+  callId,
+  configDir,
+  limitOption,
+  parseAddress,
+  parseCallId,
+  parseJobKey,
+  parseTransaction,
+  sinceOption,
+  untilOption,
+  usageError,
+} from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
+import type { FindOptions } from "./find.ts";
 import type { ForgetOptions } from "./forget.ts";
 import type { ShowOptions } from "./show.ts";
 
@@ -8,9 +22,33 @@ import type { ShowOptions } from "./show.ts";
 export function addCalls(program: Command, deps: ProgramDeps): void {
   const calls = program
     .command("calls")
-    .description("show the life of any call, or have what is kept of its sender forgotten");
+    .description("look for calls, show the life of any, or have what is kept of its sender forgotten");
+  addFind(calls, deps);
   addShow(calls, deps);
   addForget(calls, deps);
+}
+
+function addFind(calls: Command, deps: ProgramDeps): void {
+  calls
+    .command("find")
+    .description("list calls by whatever is known of them, wherever they are, the newest first")
+    .option("--id <id>", "the call with this id", parseCallId)
+    .option("--delivery-id <id>", "the sender's own id of the delivery")
+    .option("--endpoint <path>", "the webhook path it came in by")
+    .option("--payer <address>", "paid by this address", parseAddress)
+    .option("--transaction <hash>", "paid in this transaction", parseTransaction)
+    .addOption(new Option("--origin <origin>", "how it came in").choices(ORIGINS))
+    .option("--job <service/job>", "the job it is for, as 7/1", parseJobKey)
+    .addOption(new Option("--state <state>", "in this state").choices(CALL_STATES))
+    .addOption(sinceOption("in its state since"))
+    .addOption(untilOption("in its state since"))
+    .addOption(limitOption(50))
+    .option("--json", "one JSON object a line; the count goes to stderr")
+    .addOption(configDir())
+    .action(async (options: FindOptions) => {
+      const { findCalls } = await import("./find.ts");
+      deps.exitWith(await findCalls(deps, options));
+    });
 }
 
 function addShow(calls: Command, deps: ProgramDeps): void {

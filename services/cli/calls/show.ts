@@ -1,14 +1,16 @@
 import { type CallLife, createReadBody, createReadLife, type LifeStep } from "../../../shared/calls/life.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
+import { WEBHOOK_DELIVERY_ID, WEBHOOK_PATH } from "../../../shared/job-call/job-call.ts";
 import { idsOfKey } from "../../../shared/job-call/job-ids.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
 import { createResults } from "../../../shared/results/store.ts";
 import { problemDetail } from "../../../shared/text/problem-detail.ts";
+import { toIso } from "../../../shared/time/iso.ts";
 import { writeBody } from "../body.ts";
 import { toJson as paymentJson } from "../payments/list.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { facts, jsonLine, plain, section, toIso } from "../text.ts";
+import { facts, jsonLine, plain, section } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 
 export type ShowOptions = { configDir: string; json?: boolean; bodyOnly?: boolean; resultOnly?: boolean };
@@ -29,7 +31,7 @@ export function showCall(deps: ProgramDeps, id: string, options: ShowOptions): P
 async function lifeOf(partition: Partition, id: string): Promise<CallLife> {
   const life = await createReadLife(partition)(id);
   if (life !== undefined) return life;
-  const reason = `${id}: nothing is known of such a call (any more); one without a delivery id has no record once it has ended`;
+  const reason = `${id}: nothing is known of such a call (any more); one that has ended is remembered for console.history_secs`;
   throw new AppError("call.unknown", { reason });
 }
 
@@ -76,6 +78,9 @@ function toJson(life: CallLife) {
     sha256: head?.sha256 ?? null,
     traceparent: head?.traceparent ?? null,
     metadata: head?.metadata ?? null,
+    path: head?.metadata[WEBHOOK_PATH] ?? life.remembered?.endpoint ?? null,
+    delivery_id: head?.metadata[WEBHOOK_DELIVERY_ID] ?? life.remembered?.deliveryId ?? null,
+    attempts: life.remembered?.attempts ?? null,
     body_kept: life.storedBytes > 0,
     result: { what: result.kind, ...(result.kind === "failed" && failureJson(result)) },
     payment: payment === undefined ? null : paymentJson(payment),
@@ -111,6 +116,9 @@ function inWords(life: CallLife): string {
     ["body", bodyText(life)],
     ["result", resultText(result)],
     ["payment", payment && `${payment.terms.payer} (postern payments show ${id})`],
+    ["endpoint", life.remembered?.endpoint],
+    ["delivery id", life.remembered?.deliveryId],
+    ["attempts", life.remembered?.attempts.toString()],
     ["traceparent", head?.traceparent],
     ["FORGOTTEN", life.forgottenAt === undefined ? undefined : FORGOTTEN],
   ]);

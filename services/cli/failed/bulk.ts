@@ -1,5 +1,6 @@
 import type { PosternToml } from "../../../shared/config/postern-toml.ts";
 import { stopSignal } from "../../../shared/lifecycle/run-service.ts";
+import { toCallFilter, whereIs } from "../../../shared/operator/failed.ts";
 import { createFailedCalls, type FailedCall } from "../../../shared/queue/failed.ts";
 import {
   type ManyResult,
@@ -16,7 +17,6 @@ import { withRedis } from "../with-redis.ts";
 import { type FilterOptions, filterWords, toFilter } from "./filter.ts";
 import { createProgress } from "./progress.ts";
 import { type Counted, exitCode, type Outcome, PAST, report } from "./report.ts";
-import { whereIs } from "./show.ts";
 
 /** The options that replay and discard have in common. */
 export type BulkOptions = FilterOptions & {
@@ -58,7 +58,8 @@ export function runBulk(deps: ProgramDeps, given: BulkOptions, kind: BulkKind): 
   return withRedis(deps, options, async ({ partition, postern, log }) => {
     const limit = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
     const calls = createFailedCalls(partition);
-    const filter = toFilter(options);
+    const { ids: named, ...chosenBy } = toFilter(options);
+    const filter = { ...toCallFilter(chosenBy), ids: named };
     const needsForce = (call: FailedCall) => kind.needsForce(call, postern, startedAt);
     const counted = await count(select(calls, filter, { limit, signal }), needsForce, ids);
     const absent = signal.aborted ? [] : ids.filter((id) => !counted.found.has(id));

@@ -1,9 +1,9 @@
 import { type Command, Option } from "commander";
 import type { ErrorCode } from "../../../shared/errors/codes.ts";
 import { ORIGINS, type Origin } from "../../../shared/job-call/job-call.ts";
-import type { CallFilter } from "../../../shared/queue/failed.ts";
+import type { FailedFilter } from "../../../shared/operator/failed.ts";
+import { toIso } from "../../../shared/time/iso.ts";
 import { collectCallId, limitOption, parseCode, sinceOption, untilOption, wholeNumber } from "../options.ts";
-import { toIso } from "../text.ts";
 
 /** The options by which `list`, `replay` and `discard` choose calls. */
 export type FilterOptions = {
@@ -32,9 +32,13 @@ export function addFilterOptions(command: Command, { limit }: { limit: number })
     .addOption(limitOption(limit));
 }
 
-export function toFilter(options: FilterOptions): CallFilter {
+export function toFilter(options: FilterOptions): FailedFilter & { ids: string[] | undefined } {
   const { origin, endpoint, service, job, code, since, until, id } = options;
-  return { origin, endpoint, serviceId: service, jobId: job, code, since, until, ids: id };
+  return {
+    ...{ origin, endpoint, service_id: service, job_id: job, code, ids: id },
+    ...(since !== undefined && { since: toIso(since) }),
+    ...(until !== undefined && { until: toIso(until) }),
+  };
 }
 
 /** Whether the options choose some of the calls. A limit alone does not. */

@@ -7,6 +7,7 @@ import {
   configDir,
   limitOption,
   parseAddress,
+  parseTransaction,
   sinceOption,
   untilOption,
   usageError,
@@ -137,11 +138,6 @@ function requireVerdict(command: Command, options: ResolveOptions): void {
   if (!options.settled && options.transaction !== undefined)
     usageError(command, "only --settled has a --transaction");
   if (options.reason.trim() === "") usageError(command, "--reason is empty");
-}
-
-function parseTransaction(text: string): string {
-  if (/^0x[0-9a-fA-F]{64}$/.test(text)) return text.toLowerCase();
-  throw new InvalidArgumentError("a transaction is 0x and 64 hex digits");
 }
 
 /** An export is one step of Redis, and one transaction of a multisig. */

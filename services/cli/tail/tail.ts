@@ -9,9 +9,10 @@ import {
 import { type Follower, follow } from "../../../shared/events/follow.ts";
 import { TOLD_PER_SECOND } from "../../../shared/events/publish.ts";
 import { EXIT, stopSignal } from "../../../shared/lifecycle/run-service.ts";
+import { toIso } from "../../../shared/time/iso.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { cutToWidth } from "../table.ts";
-import { duration, jsonLine, plain, toIso } from "../text.ts";
+import { duration, jsonLine, plain } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 
 export type TailOptions = {

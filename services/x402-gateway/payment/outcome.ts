@@ -56,8 +56,8 @@ export function answerPaid(
   statusUrl: string,
   access: ResultAccess | undefined,
 ): void {
-  const { id, terms, settlement, status, replayed } = paid;
-  const { transaction, network, payer } = settlement;
+  const { id, terms, settlement, status } = paid;
+  const { transaction } = settlement;
   const body = JSON.stringify({
     status,
     call_id: id,
@@ -68,17 +68,25 @@ export function answerPaid(
     status_url: statusUrl,
     ...access,
   });
-  const response = { success: true, transaction, network: network as Network, payer };
   res.writeHead(202, {
     ...COMMON_HEADERS,
     "Content-Type": "application/json",
     "Content-Length": Buffer.byteLength(body),
-    [terms.x402_version === 1 ? "X-PAYMENT-RESPONSE" : "PAYMENT-RESPONSE"]:
-      encodePaymentResponseHeader(response),
     Location: statusUrl,
-    ...(replayed && { "Idempotent-Replayed": "true" }),
+    ...paidHeaders(paid),
   });
   res.end(body);
+}
+
+/** What the headers of any answer to a paid request tell: by its version, that it was paid. */
+export function paidHeaders({ terms, settlement, replayed }: PaidCall): Record<string, string> {
+  const { transaction, network, payer } = settlement;
+  const response = { success: true, transaction, network: network as Network, payer };
+  const name = terms.x402_version === 1 ? "X-PAYMENT-RESPONSE" : "PAYMENT-RESPONSE";
+  return {
+    [name]: encodePaymentResponseHeader(response),
+    ...(replayed && { "Idempotent-Replayed": "true" }),
+  };
 }
 
 function toReceipt(terms: PaymentTerms, transaction: string) {

@@ -3,7 +3,6 @@ import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { AppError, toAppError } from "../../../shared/errors/app-error.ts";
 import { CODES } from "../../../shared/errors/codes.ts";
 import type { Admission } from "../../../shared/gateway/admission.ts";
-import type { Proves, ResultAccess } from "../../../shared/gateway/ask-result.ts";
 import { hashBody, readBody } from "../../../shared/http/body.ts";
 import type { BodyBudget, BodyLease } from "../../../shared/http/body-budget.ts";
 import { codingUnsupported, contentCoding } from "../../../shared/http/content-coding.ts";
@@ -30,6 +29,7 @@ import {
   toOpenOutcome,
   toPaidCall,
 } from "../payment/outcome.ts";
+import type { PayersResult } from "../payment/payers-result.ts";
 import { type Admitted, type ClaimPayment, type Settle, toNewPayment } from "../payment/settle.ts";
 import { type Verified, type VerifyAtLimits, type Verifying, wasAsked } from "../payment/unpaid-verifies.ts";
 import type { AuthorizeCaller } from "../policy/caller.ts";
@@ -45,9 +45,7 @@ type PayJobDeps = {
   settle: Settle;
   noteSpent: NoteSpent;
   statusUrlOf: (callId: string) => string;
-  /** How the result of a call is asked for. */
-  accessOf: (callId: string) => ResultAccess;
-  proves: Proves;
+  payersResult: PayersResult;
   metadataPrefix: string;
   clock: Clock;
   log: Logger;
@@ -64,7 +62,7 @@ export type PayJob = ReturnType<typeof createPayJob>;
  */
 export function createPayJob(deps: PayJobDeps) {
   const { readPaidRequest, findKnown, knownOutcome, paymentsInFlight, check, claim, settle } = deps;
-  const { noteSpent, statusUrlOf, accessOf, proves, metadataPrefix, clock, log } = deps;
+  const { noteSpent, statusUrlOf, payersResult, metadataPrefix, clock, log } = deps;
   /** The claims that are under way here, by call. */
   const claims = new Map<string, ReturnType<ClaimPayment>>();
 
@@ -73,15 +71,12 @@ export function createPayJob(deps: PayJobDeps) {
     attempt.signed = request.signed;
     const paid = await pay(req, request);
 
-    answerPaid(res, paid, statusUrlOf(paid.id), await accessFor(req, paid));
+    const access = await payersResult.accessFor(req, paid);
+    if (!payersResult.answerLater({ req, res, startedAt: attempt.startedAt }, paid, access))
+      answerPaid(res, paid, statusUrlOf(paid.id), access);
     failpoint("x402.after_answer");
     log.info("payment.accepted", { ...fieldsOf(paid), ms: clock() - attempt.startedAt });
   };
-
-  /** Who repeats a payment may have rebuilt it from the chain: that proves no right to the result. */
-  async function accessFor(req: IncomingMessage, { id, keepsResult, isFirst }: PaidCall) {
-    return keepsResult && (isFirst || (await proves(req, id))) ? accessOf(id) : undefined;
-  }
 
   /** Whoever waits for an outcome that is open has neither a place nor a body. */
   async function pay(req: IncomingMessage, request: PaidRequest): Promise<PaidCall> {

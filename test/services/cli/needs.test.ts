@@ -41,6 +41,7 @@ const postern = usePostern(() => ({
 
 test.each([
   "status --json",
+  "calls find",
   "failed list",
   "failed replay --all",
   "failed discard --all --dry-run --reason test",

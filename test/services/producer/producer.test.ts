@@ -48,11 +48,11 @@ test("a producer that stops takes no new call and lets the one in hand end", asy
   expect(await producers.queues.countIn("wait")).toBe(1);
 });
 
-/** How many steps of a producer's batch take a call and end none: ten words each (`workLua`). */
+/** How many steps of a producer's batch take a call and end none: eleven words each (`workLua`). */
 function takesIn(words: readonly string[]): number {
   const steps = words.slice(11);
-  return /^evalsha$/i.test(words[0] ?? "") && steps.length % 10 === 0
-    ? steps.filter((word, i) => i % 10 === 3 && word === "").length
+  return /^evalsha$/i.test(words[0] ?? "") && steps.length % 11 === 0
+    ? steps.filter((word, i) => i % 11 === 3 && word === "").length
     : 0;
 }
 

@@ -1,4 +1,9 @@
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import {
+  createDeliverResult,
+  type DeliverResult,
+  type Delivery,
+} from "../../../shared/calls/deliver-result.ts";
 import { createForget, type Forget } from "../../../shared/calls/forget.ts";
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import type { JobCall } from "../../../shared/job-call/job-call.ts";
@@ -9,7 +14,7 @@ import { type CallRecords, createCallRecords, type FailedRef } from "../../../sh
 import { createEnqueue } from "../../../shared/queue/enqueue.ts";
 import { createReplay } from "../../../shared/queue/replay.ts";
 import { markOf, type ResultMark } from "../../../shared/results/answer.ts";
-import { createResults, type Delivery, type Results } from "../../../shared/results/store.ts";
+import { createResults, type Results } from "../../../shared/results/store.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
@@ -37,6 +42,7 @@ const PROGRESS = { at: 1, json: JSON.stringify({ step: `progress ${SAID}` }) };
 let backend: QueueBackend;
 let records: CallRecords;
 let results: Results;
+let deliver: DeliverResult;
 let journal: PaymentJournal;
 let forget: Forget;
 
@@ -47,6 +53,7 @@ beforeAll(() => {
   backend = openBackends(partition, WORK)(QUEUE);
   records = createCallRecords(partition);
   results = createResults(partition);
+  deliver = createDeliverResult(partition);
   journal = createPaymentJournal(partition);
   forget = createForget(operator());
 });
@@ -262,7 +269,7 @@ describe("what comes late writes nothing back of a forgotten call:", () => {
     "a 2xx with its answer": (id) => mark(id, ANSWERED),
     "a 202": (id) => mark(id, AWAITED),
     "a 2xx of a job that keeps no results": (id) => mark(id),
-    "a delivery": (id) => results.deliver(id, DELIVERY),
+    "a delivery": (id) => deliver(id, DELIVERY),
     progress: (id) => results.tellProgress(id, PROGRESS),
     "a failed attempt": (id) => attempt(id),
     "the end of its attempts": (id) => fail(id).catch(() => {}),
@@ -294,7 +301,7 @@ describe("what comes late writes nothing back of a forgotten call:", () => {
 
   test("a delivery and progress are refused as too late", async () => {
     for (const id of Object.values(await forgotten())) {
-      expect(await results.deliver(id, DELIVERY)).toBe("too late");
+      expect(await deliver(id, DELIVERY)).toBe("too late");
       expect(await results.tellProgress(id, PROGRESS)).toBe("ended");
     }
   });

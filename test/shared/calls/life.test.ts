@@ -1,4 +1,5 @@
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { createCallHistory } from "../../../shared/call-history/keep.ts";
 import { createForget } from "../../../shared/calls/forget.ts";
 import {
   type CallLife,
@@ -247,4 +248,22 @@ describe("the body of a call", () => {
     await inject(id);
     expect(await createReadBody(redis.partition)(id)).toBeUndefined();
   });
+});
+
+test("a call of which nothing but its line in the history is left has the times and the number of attempts that stand there", async () => {
+  const call = aCall({ accepted_at: 1000 });
+  const endedAt = Date.now();
+  const limits = { keptMs: 3_600_000, calls: 10, bytes: 100_000 };
+  const history = createCallHistory({
+    ...{ partition: redis.partition, limits, log: silentLogger },
+    clock: () => endedAt,
+  });
+  history.add(call, 3);
+  await history.stop();
+  const known = { state: "injected", origin: "webhook", job: "7/1", place: undefined, changedAt: endedAt };
+  expect(await lifeOf(call.id)).toMatchObject({ ...known, remembered: { attempts: 3, endpoint: "/a" } });
+  expect((await lifeOf(call.id)).steps).toEqual([
+    { kind: "accepted", at: 1000 },
+    { kind: "injected", at: endedAt },
+  ]);
 });

@@ -2,7 +2,8 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { Refused } from "../../../services/producer/deliver.ts";
 import { createCallHistory } from "../../../shared/call-history/keep.ts";
 import { createForget } from "../../../shared/calls/forget.ts";
-import { type CallSearch, createSearchCalls, type PageCursor } from "../../../shared/calls/search.ts";
+import type { CallSearch, PageCursor } from "../../../shared/calls/found-call.ts";
+import { createSearchCalls } from "../../../shared/calls/search.ts";
 import { callIdOfSignedDelivery } from "../../../shared/job-call/call-id.ts";
 import type { JobCall } from "../../../shared/job-call/job-call.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
@@ -10,6 +11,7 @@ import { createPaymentJournal } from "../../../shared/payments/journal.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";
+import { keys } from "../../fixtures/redis.ts";
 import { claimed } from "../../support/made-payment.ts";
 
 const fixture = useProducer();
@@ -134,7 +136,7 @@ test("pages follow one another without a call twice or left out, whatever comes 
     const call = webhook("/a");
     ids.push(call.id);
     history.add(call, 1);
-    if (n % 4 === 3) clock.now += 1;
+    if (n < 30 ? n % 4 === 3 : n === 45) clock.now += 1; // pages begin and end within calls of one time
   }
   await history.flush();
   const seen: string[] = [];
@@ -155,13 +157,28 @@ test("a queue that holds more calls than are looked at is said to", async () => 
   expect([calls.length, isComplete]).toEqual([1000, false]);
 });
 
+const forgetting = () =>
+  createForget({ partition: fixture.redis.partition, clock: systemClock, log: silentLogger, by: "me@here" });
+
 test("a call that was forgotten is found no more by what its sender said of it", async () => {
   const call = webhook("/a", "delivery 1");
   await run([call]);
-  const forget = createForget({
-    ...{ partition: fixture.redis.partition, clock: systemClock, log: silentLogger, by: "me@here" },
-  });
   expect(await idsOf({ deliveryId: "delivery 1" })).toEqual([call.id]);
-  expect(await forget(call.id, "a test")).toEqual({ kind: "done" });
+  expect(await forgetting()(call.id, "a test")).toEqual({ kind: "done" });
   expect(await idsOf({ deliveryId: "delivery 1" })).toEqual([]);
+});
+
+test("a call of which only its line in the history is left is forgotten, and that is in the audit; begun before and cut off, it is ended", async () => {
+  const call = webhook("/a", "delivery 1");
+  await run([call]);
+  await fixture.redis.client.del(keys.record(call.id));
+  expect(await forgetting()(call.id, "a test")).toEqual({ kind: "done" });
+  expect(await fixture.redis.client.xlen(keys.audit)).toBe(1);
+  expect(await idsOf({ deliveryId: "delivery 1" })).toEqual([]);
+
+  const again = webhook("/a", "delivery 2");
+  await run([again]);
+  await fixture.redis.client.hset(keys.record(again.id), "fg", "1");
+  expect(await forgetting()(again.id, "a test")).toEqual({ kind: "before", at: 1 });
+  expect(await idsOf({ deliveryId: "delivery 2" })).toEqual([]);
 });

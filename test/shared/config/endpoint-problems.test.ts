@@ -23,6 +23,7 @@ test.each([
   ],
   [`${bearer}\nevent_type = "{body:/a~2}"`, "event_type: has a placeholder that is not known: {body:/a~2}"],
   [`${bearer}\nanswer = { status = 204, body = "ok" }`, "answer.body: is not sent with status 204"],
+  [`${bearer}\nwait_secs = 2`, 'wait_secs: is not used: only with respond = "result" the sender waits'],
 ])("the contradiction in %j is refused at its key", (lines, problem) => {
   expect(endpointProblems(lines)).toEqual(onlyProblem(problem));
 });

@@ -1,7 +1,9 @@
 import { expect, test } from "vitest";
+import type { CallbacksToml } from "../../../shared/config/callbacks-toml.ts";
 import type { EndpointToml } from "../../../shared/config/endpoint-toml.ts";
 import type { JobFacts } from "../../../shared/config/job-pricing-toml.ts";
 import { loadConfig } from "../../../shared/config/load-config.ts";
+import { loadOperatorConfig } from "../../../shared/config/load-operator-config.ts";
 import type { PosternToml } from "../../../shared/config/postern-toml.ts";
 import { PLACEHOLDERS } from "../../../shared/config/secrets.ts";
 import type { WebhooksToml } from "../../../shared/config/webhooks-toml.ts";
@@ -26,7 +28,12 @@ const ENDPOINT_KEYS: Readonly<Record<KeysOf<EndpointToml> | "idempotency_header"
   ...{ delivery_id: true, idempotency_header: true, idempotency_window_secs: true, event_type: true },
   ...{ forward_headers: true, forward_query: true, body_limit_bytes: true, encoded_bodies: true },
   ...{ answer: true, allow_ips: true, rate_limit: true, rate_limit_per_address: true },
-  ...{ keep_rejected_bodies: true, keep_result: true },
+  ...{ keep_rejected_bodies: true, keep_result: true, respond: true, wait_secs: true },
+  ...{ callback_url: true, callback_hosts: true },
+};
+const CALLBACKS_KEYS: Readonly<Record<keyof CallbacksToml, true>> = {
+  ...{ secret: true, allow_cidrs: true, timeout_ms: true, concurrency: true, attempts: true },
+  ...{ backoff: true, result_bytes_max: true },
 };
 const JOB_KEYS: Readonly<Record<keyof PosternToml["jobs"][string], true>> = {
   ...{ concurrency: true, rate: true, attempts: true, backoff: true, timeout_ms: true, runner: true },
@@ -39,13 +46,15 @@ const PRICED_JOB_KEYS: Readonly<Record<"price_wei" | keyof JobFacts | "keepsResu
   keepsResult: ["keep_result"],
 };
 
-const names = ["postern.toml", "webhooks.toml", "x402.toml", "job_pricing.toml"];
+const names = ["postern.toml", "webhooks.toml", "x402.toml", "job_pricing.toml", "operator.toml"];
 const files = (read = exampleFile): Files => Object.fromEntries(names.map((name) => [name, read(name)]));
 const loadAll = (all: Files) => loadX402Config({ dir: dirWith(all), env: {} });
 const filled = () => files(filledExample);
 
 test("the example configuration is refused for every placeholder in it, and for nothing else", () => {
-  const found = problemsOf(() => loadAll(files()));
+  const dir = dirWith(files());
+  const ofOperator = problemsOf(() => loadOperatorConfig({ dir, env: {}, reader: "operator" }));
+  const found = [...problemsOf(() => loadAll(files())), ...ofOperator];
   const [recipients, secrets] = [/pay_to: is the zero address/, /: is the placeholder of the example file/];
   expect(found.filter((line) => recipients.test(line))).toHaveLength(2);
   expect(found.filter((line) => secrets.test(line))).toHaveLength(PLACEHOLDERS.length);
@@ -75,6 +84,14 @@ function x402Defaults() {
   return { ...rest, accepted_tokens: [{ transfer_method, confirmations }, {}] };
 }
 
+test("the example of operator.toml is valid once its tokens are replaced, and states the true defaults and every key", () => {
+  const { operator, warnings } = loadOperatorConfig({ dir: dirWith(filled()), env: {} });
+  const { tokens: none, ...defaults } = loadOperatorConfig({ dir: dirWith({}), env: {} }).operator;
+  expect([operator, warnings, none]).toMatchObject([defaults, [], []]);
+  for (const key of [...Object.keys(operator), "public_url", ...operator.tokens.flatMap(Object.keys)])
+    expect(exampleFile("operator.toml")).toMatch(new RegExp(`\\b${key}\\b`));
+});
+
 test("the example configuration names every key there is", () => {
   const text = Object.values(files()).join("\n");
   const keys = (value: object): string[] =>
@@ -87,6 +104,7 @@ test("the example configuration names every key there is", () => {
     ...keys(loadConfig({ dir: dirWith({}), env: {} }).postern),
     ...Object.keys(WEBHOOKS_KEYS),
     ...Object.keys(ENDPOINT_KEYS),
+    ...Object.keys(CALLBACKS_KEYS),
     ...Object.keys(JOB_KEYS),
     ...Object.values(PRICED_JOB_KEYS).flat(),
     "ops_address",
@@ -105,8 +123,21 @@ test("the example configuration names every key there is", () => {
 const policyKind = (policy: { invocation_mode: string; auth_mode?: string }) =>
   `${policy.invocation_mode} ${policy.auth_mode}`;
 
+const CALLBACKS_TABLE = /^# (\[callbacks\][\s\S]*?)^$/m;
+
+test("the table of callbacks that the example shows in comments is valid, and states the true defaults", () => {
+  const [, shown = ""] = CALLBACKS_TABLE.exec(exampleFile("postern.toml")) ?? [];
+  const text = shown.replaceAll(/^# /gm, "");
+  const secret = 'secret = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="';
+  const load = (table: string) => loadConfig({ dir: dirWith({ "postern.toml": table }), env: {} });
+  const { callbacks } = load(text.replace(/^secret = .*$/m, secret)).postern;
+  expect(callbacks).toEqual(load(`[callbacks]\n${secret}`).postern.callbacks);
+  expect(Object.keys(callbacks ?? {}).sort()).toEqual(Object.keys(CALLBACKS_KEYS).sort());
+});
+
 test("the tables of jobs and runners that the example shows in comments are valid", () => {
   const shown = exampleFile("postern.toml")
+    .replace(CALLBACKS_TABLE, "")
     .replaceAll(
       /^# (?=\[(?:runners|jobs)\.|(?:url|secret|timeout_ms|concurrency|rate|attempts|backoff|runner) =)/gm,
       "",

@@ -161,6 +161,25 @@ test("an endpoint that keeps results is refused without a secret that makes thei
   expect(placed({ "webhooks.toml": keeping, "postern.toml": secret })).toEqual([]);
 });
 
+test("an endpoint whose sender waits for the result keeps it, and needs no secret", () => {
+  const waiting = endpoint('auth = "none"\nrespond = "result"');
+  const { webhooks } = load({ "webhooks.toml": waiting });
+  expect(webhooks?.endpoints[0]).toMatchObject({ respond: "result", keep_result: true });
+});
+
+test("a sender that would wait for longer than anybody may is refused, with its line", () => {
+  const waiting = (more: string) => endpoint(`auth = "none"\nrespond = "result"\n${more}`);
+  const ofAll = (secs: number) => `[results]\nwait_secs_max = ${secs}`;
+  const found = (webhooks: string, postern: string) =>
+    problems({ "webhooks.toml": webhooks, "postern.toml": postern });
+  expect(found(waiting("wait_secs = 30"), "")).toEqual([]);
+  expect(found(waiting("wait_secs = 31"), "")[0]).toContain(
+    "wait_secs: wants 31 s, which is above results.wait_secs_max of postern.toml",
+  );
+  expect(found(waiting(""), ofAll(2))[0]).toContain("respond: wants 3 s");
+  expect(found(waiting(""), ofAll(3))).toEqual([]);
+});
+
 test("only gateways, and what reads everything, need the secret of results", () => {
   const dir = dirWith({ "webhooks.toml": keeping, "postern.toml": '[results]\nsecret = "env:NOT_SET"' });
   const read = (reader?: Reader) => placedProblemsOf(() => loadConfig({ dir, env: {}, reader }));

@@ -30,7 +30,7 @@ beforeAll(() => {
 
 /** What a later release may have added. */
 function ofUnknownOrigin(): JobCall {
-  return { ...aCall(), origin: "callback" as Origin };
+  return { ...aCall(), origin: "schedule" as Origin };
 }
 
 const keysOf = async (queue: string) =>
@@ -111,7 +111,7 @@ test("a producer that is told of a queue that has left leaves nothing of it behi
 
 test("a queue of an origin that only a later release knows is shown, and neither taken from nor removed", async () => {
   const later = ofUnknownOrigin();
-  const queue = "callback/7/1";
+  const queue = "schedule/7/1";
   await producers.add(later);
   const consumer = await consumers.start({ serves: isKnown, pollMs: 50, emptyMs: 0 });
   await eventually("it is passed on", async () => (await redis.client.zscore(keys.due, queue)) !== null);

@@ -74,6 +74,27 @@ test("the reserve is for jobs that hold nothing, one slot for each", () => {
   expect(turns.freeSlots).toBe(0);
 });
 
+test("receivers of callbacks whose deliveries hang take half of the slots at most, however many they are, and share them", () => {
+  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
+  const receivers = Array.from({ length: 60 }, (_, i) => `callback/7/${i}/receiver-${i}`);
+  const [first = ""] = receivers;
+  turns.add(first);
+  const ofFirst = takeAll(turns).length;
+  for (const receiver of receivers) turns.add(receiver);
+  const ofOthers = takeAll(turns);
+  expect(ofFirst).toBeLessThanOrEqual(SLOTS / 4);
+  expect(new Set(ofOthers).size).toBeGreaterThan(20);
+  expect(ofFirst + ofOthers.length).toBeLessThanOrEqual(SLOTS / 2);
+  turns.add(queue(1));
+  expect(takeAll(turns).length).toBeGreaterThan(SLOTS / 8);
+});
+
+test("the queues of a receiver for several jobs share what it may have", () => {
+  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
+  for (let job = 1; job <= 9; job++) turns.add(`callback/7/${job}/hooks.example.com`);
+  expect(takeAll(turns).length).toBeLessThanOrEqual(SLOTS / 4);
+});
+
 test("a look that finds a queue empty does not undo what was told of the queue meanwhile", () => {
   const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
   turns.add(queue(1));

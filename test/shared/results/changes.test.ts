@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { createDeliverResult, type Delivery } from "../../../shared/calls/deliver-result.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
 import { createPaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
@@ -11,7 +12,7 @@ import type { Operate } from "../../../shared/queue/operate.ts";
 import { createReplay } from "../../../shared/queue/replay.ts";
 import { markOf, type ResultMark } from "../../../shared/results/answer.ts";
 import { type Changes, createChanges } from "../../../shared/results/changes.ts";
-import { createResults, type Delivery } from "../../../shared/results/store.ts";
+import { createResults } from "../../../shared/results/store.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
@@ -126,11 +127,12 @@ describe("a change of a webhook's call is told of once:", () => {
 
   test("word of its progress, and its delivery", async () => {
     const results = createResults(redis.partition);
+    const deliver = createDeliverResult(redis.partition);
     await results.tellProgress(id, { at: 1, json: "{}" });
     expect(await heardNow()).toEqual([id]);
-    await results.deliver(id, ANSWER);
+    await deliver(id, ANSWER);
     expect(await heardNow()).toEqual([id]);
-    await results.deliver(id, ANSWER);
+    await deliver(id, ANSWER);
     expect(await heardNow(), "the same again changes nothing").toEqual([]);
   });
 });
@@ -212,16 +214,16 @@ test("the calls that end in one step are told of by one message", async () => {
 });
 
 test("a change whose message was lost with the connection is told of as soon as there is another connection", async () => {
-  const results = createResults(redis.partition);
+  const deliver = createDeliverResult(redis.partition);
   const [changed = "", same = ""] = [aCall().id, aCall().id];
   for (const id of [changed, same])
     await redis.client.hset(keys.record(id), { v: "1", st: "INJECTED", rs: "awaited" });
   await watchAll([changed, same]);
   const killed = redis.client.call("CLIENT", "KILL", "TYPE", "pubsub");
-  await Promise.all([killed, results.deliver(changed, ANSWER)]);
+  await Promise.all([killed, deliver(changed, ANSWER)]);
   await expect.poll(() => heard).toEqual([changed]);
   await expect.poll(subscribers).toBe(1);
-  await results.deliver(same, ANSWER);
+  await deliver(same, ANSWER);
   await expect.poll(() => heard).toEqual([changed, same]);
 });
 

@@ -1,4 +1,9 @@
 import { beforeAll, beforeEach, expect, test } from "vitest";
+import {
+  createDeliverResult,
+  type DeliverResult,
+  type Delivery,
+} from "../../../shared/calls/deliver-result.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
 import { openBackends, type QueueBackend } from "../../../shared/queue/backend.ts";
 import type { FailedRef } from "../../../shared/queue/call-record.ts";
@@ -8,12 +13,7 @@ import { createEnqueue } from "../../../shared/queue/enqueue.ts";
 import type { Operate } from "../../../shared/queue/operate.ts";
 import { createReplay } from "../../../shared/queue/replay.ts";
 import { markOf, type ResultMark } from "../../../shared/results/answer.ts";
-import {
-  createResults,
-  type Delivery,
-  type ResultRead,
-  type Results,
-} from "../../../shared/results/store.ts";
+import { createResults, type ResultRead, type Results } from "../../../shared/results/store.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
@@ -43,6 +43,7 @@ const MARKS: Readonly<Record<string, ResultMark>> = {
 let backend: QueueBackend;
 let records: CallRecords;
 let results: Results;
+let deliver: DeliverResult;
 let replay: Operate;
 let discard: Operate;
 
@@ -51,6 +52,7 @@ beforeAll(() => {
   backend = openBackends(partition, { name: "worker", lockDuration: 60_000, stalledInterval: 60_000 })(QUEUE);
   records = createCallRecords(partition);
   results = createResults(partition);
+  deliver = createDeliverResult(partition);
   const operator = { partition, clock: systemClock, log: silentLogger, by: "test" };
   replay = createReplay(operator);
   discard = createDiscard(operator);
@@ -71,8 +73,8 @@ type Step = "deliver" | "deliverFailure" | "mark" | "fail" | "replay" | "discard
 
 /** Each answers what became of it. */
 const STEPS: Readonly<Record<Step, (id: string, mark: ResultMark) => Promise<string>>> = {
-  deliver: (id) => results.deliver(id, DELIVERY),
-  deliverFailure: (id) => results.deliver(id, FAILURE),
+  deliver: (id) => deliver(id, DELIVERY),
+  deliverFailure: (id) => deliver(id, FAILURE),
   async mark(id, result) {
     const done = backend.injected(id, TOKEN, {
       fetchNext: undefined,

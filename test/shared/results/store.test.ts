@@ -1,10 +1,15 @@
 import { beforeEach, describe, expect, test } from "vitest";
+import {
+  createDeliverResult,
+  type DeliverResult,
+  type Delivery,
+} from "../../../shared/calls/deliver-result.ts";
 import { randomCallId } from "../../../shared/job-call/call-id.ts";
 import { createCallRecords } from "../../../shared/queue/call-record.ts";
 import { createEnqueue } from "../../../shared/queue/enqueue.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
 import type { ResultLimits } from "../../../shared/results/keep-result.ts";
-import { createResults, type Delivery } from "../../../shared/results/store.ts";
+import { createResults } from "../../../shared/results/store.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 import { markInjected } from "../../support/mark-injected.ts";
@@ -14,6 +19,7 @@ beforeEach(() => redis.client.flushdb());
 
 const LIMITS: ResultLimits = { resultMs: 60_000, resultBytesMax: 1000, bytesMax: 10_000 };
 const open = (limits: Partial<ResultLimits> = {}) => createResults(redis.partition, { ...LIMITS, ...limits });
+const deliver: DeliverResult = (id, result) => createDeliverResult(redis.partition, LIMITS)(id, result);
 
 function answer(body: string, fields: { status?: number; at?: number } = {}): Delivery {
   const { status = 200, at = 1 } = fields;
@@ -73,7 +79,7 @@ describe("what is read of a call", () => {
 
   test("and was forgotten is gone, also if an earlier release has stored one since", async () => {
     const id = await aRecord({ st: "INJECTED", rs: "kept" });
-    await open().deliver(id, answer("late"));
+    await deliver(id, answer("late"));
     expect(await open().read(id)).toMatchObject({ kind: "answer" });
     await redis.client.hset(keys.record(id), "fg", "6");
     expect(await open().read(id)).toEqual({ kind: "gone" });
@@ -102,10 +108,10 @@ describe("what is read of a call", () => {
 
   test("is read in one partition only", async () => {
     const id = await aRecord({ st: "INJECTED", rs: "awaited" });
-    await open().deliver(id, answer("of this one"));
-    const other = createResults(partitionOf(redis.client, "{other}"), LIMITS);
-    expect(await other.read(id)).toEqual({ kind: "unknown" });
-    await other.deliver(id, answer("of the other"));
+    await deliver(id, answer("of this one"));
+    const other = partitionOf(redis.client, "{other}");
+    expect(await createResults(other, LIMITS).read(id)).toEqual({ kind: "unknown" });
+    await createDeliverResult(other, LIMITS)(id, answer("of the other"));
     expect(await open().read(id)).toMatchObject({ body: Buffer.from("of this one") });
     expect((await redis.client.keys("{other}*")).sort()).toEqual(
       [`{other}:result:${id}`, "{other}:results", "{other}:results:bytes"].sort(),
@@ -120,7 +126,7 @@ describe("a call that keeps its result, and that a producer of the release befor
     const id = await aRecord({ st: "QUEUED" });
     await markInjected(redis.partition, { id, queue });
     expect(await open().read(id)).toEqual({ kind: "none kept" });
-    expect(await open().deliver(id, answer("later"))).toBe("stored");
+    expect(await deliver(id, answer("later"))).toBe("stored");
     expect(await open().read(id)).toMatchObject({ kind: "answer" });
   });
 
@@ -141,7 +147,7 @@ describe("a delivery", () => {
   test("is the result, whatever bytes it has", async () => {
     const id = await aRecord({ st: "INJECTED", rs: "awaited" });
     const body = Buffer.from([0, 10, 255, 13, 10, 128]);
-    expect(await open().deliver(id, { ...answer(""), body } as Delivery)).toBe("stored");
+    expect(await deliver(id, { ...answer(""), body } as Delivery)).toBe("stored");
     expect(await open().read(id)).toEqual({ ...answer(""), body });
   });
 
@@ -156,31 +162,31 @@ describe("a delivery", () => {
       at: 3,
       by: "delivery",
     } as const;
-    await open().deliver(id, failure);
+    await deliver(id, failure);
     expect(await open().read(id)).toEqual(failure);
   });
 
   test("that is longer than results may be leaves that it was too long", async () => {
     const id = await aRecord({ st: "INJECTED", rs: "awaited" });
-    expect(await open().deliver(id, answer("x".repeat(1001)))).toBe("stored");
+    expect(await deliver(id, answer("x".repeat(1001)))).toBe("stored");
     expect(await open().read(id)).toMatchObject({ kind: "too_long", status: 200 });
   });
 
   test("that comes again is the same, at whatever time, and another one does not change it", async () => {
     const id = await aRecord({ st: "INJECTED", rs: "awaited" });
     const first = answer('"at":7', { at: 1 });
-    await open().deliver(id, first);
-    expect(await open().deliver(id, { ...first, at: 2 })).toBe("same");
-    expect(await open().deliver(id, answer('"at":8'))).toBe("another");
-    expect(await open().deliver(id, answer('"at":7', { status: 201 }))).toBe("another");
+    await deliver(id, first);
+    expect(await deliver(id, { ...first, at: 2 })).toBe("same");
+    expect(await deliver(id, answer('"at":8'))).toBe("another");
+    expect(await deliver(id, answer('"at":7', { status: 201 }))).toBe("another");
     expect(await open().read(id)).toEqual(first);
   });
 
   test("that comes again after its result was let go is the same, and is not stored again", async () => {
     const id = await aRecord({ st: "INJECTED", rs: "awaited" });
-    await open().deliver(id, answer("a"));
+    await deliver(id, answer("a"));
     await redis.client.del(keys.result(id));
-    expect(await open().deliver(id, answer("a"))).toBe("same");
+    expect(await deliver(id, answer("a"))).toBe("same");
     expect(await open().read(id)).toEqual({ kind: "gone" });
   });
 
@@ -188,11 +194,11 @@ describe("a delivery", () => {
     const failure = { kind: "failure", status: 500, contentType: undefined, at: 1, by: "delivery" } as const;
     for (const isKept of [true, false]) {
       const id = await aRecord({ st: "INJECTED", rs: "awaited" });
-      expect(await open().deliver(id, { ...failure, title: "first" })).toBe("stored");
-      expect(await open().deliver(id, { ...failure, title: "second" })).toBe("another");
+      expect(await deliver(id, { ...failure, title: "first" })).toBe("stored");
+      expect(await deliver(id, { ...failure, title: "second" })).toBe("another");
       if (!isKept) await redis.client.del(keys.result(id));
-      expect(await open().deliver(id, answer("done"))).toBe("stored");
-      expect(await open().deliver(id, { ...failure, title: "first" })).toBe("another");
+      expect(await deliver(id, answer("done"))).toBe("stored");
+      expect(await deliver(id, { ...failure, title: "first" })).toBe("another");
       expect(await open().read(id)).toEqual(answer("done"));
     }
     const [counted, indexed] = await bytes();
@@ -201,14 +207,14 @@ describe("a delivery", () => {
 
   test.each(["DISCARDED", "REFUND_PENDING", "REFUNDED"])("of a call that is %s is too late", async (st) => {
     const id = await aRecord({ st });
-    expect(await open().deliver(id, answer("a"))).toBe("too late");
+    expect(await deliver(id, answer("a"))).toBe("too late");
     expect(await open().tellProgress(id, { at: 1, json: "{}" })).toBe("ended");
     expect(await redis.client.exists(keys.result(id))).toBe(0);
   });
 
   test("of a call that has failed stands in place of its failure, and says that it may have had an effect", async () => {
     const id = await aRecord({ st: "FAILED", fc: "runner.timed_out", unsure: "0" });
-    expect(await open().deliver(id, answer("done after all"))).toBe("stored");
+    expect(await deliver(id, answer("done after all"))).toBe("stored");
     expect(await open().read(id)).toMatchObject({ kind: "answer" });
     expect(await redis.client.hmget(keys.record(id), "unsure", "st", "fc")).toEqual([
       "1",
@@ -219,10 +225,10 @@ describe("a delivery", () => {
 
   test("of a call without a record is stored, and makes none", async () => {
     const id = randomCallId();
-    expect(await open().deliver(id, answer("a"))).toBe("stored");
+    expect(await deliver(id, answer("a"))).toBe("stored");
     expect(await open().read(id)).toMatchObject({ kind: "answer" });
     expect(await redis.client.exists(keys.record(id))).toBe(0);
-    expect(await open().deliver(id, answer("b"))).toBe("another");
+    expect(await deliver(id, answer("b"))).toBe("another");
   });
 
   test("makes the record and the payment live as long as the result, if they expire", async () => {
@@ -230,7 +236,7 @@ describe("a delivery", () => {
     await redis.client.hset(keys.payment(short), "v", "1");
     for (const key of [keys.record(short), keys.payment(short)]) await redis.client.pexpire(key, 1000);
     const queued = await aRecord({ st: "QUEUED" });
-    for (const id of [short, queued]) await open().deliver(id, answer("a"));
+    for (const id of [short, queued]) await deliver(id, answer("a"));
     for (const key of [keys.record(short), keys.payment(short)])
       expect(await redis.client.pttl(key)).toBeGreaterThan(3_600_000);
     expect(await redis.client.pttl(keys.record(queued))).toBe(-1);
@@ -238,7 +244,7 @@ describe("a delivery", () => {
 
   test("is refused, and changes nothing, if a later release wrote the record", async () => {
     const id = await aRecord({ st: "INJECTED", v: "9" });
-    await expect(open().deliver(id, answer("a"))).rejects.toMatchObject({ code: "record.newer" });
+    await expect(deliver(id, answer("a"))).rejects.toMatchObject({ code: "record.newer" });
     expect(await redis.client.exists(keys.result(id))).toBe(0);
   });
 });
@@ -271,7 +277,7 @@ describe("word of the progress", () => {
       kind: "pending",
       progress: { at: 2, json: '{"percent":2}' },
     });
-    await open().deliver(id, answer("a"));
+    await deliver(id, answer("a"));
     expect(await redis.client.exists(keys.progress(id))).toBe(0);
     expect(await open().tellProgress(id, { at: 3, json: "{}" })).toBe("ended");
     const [counted, indexed] = await bytes();
@@ -287,7 +293,10 @@ describe("all results together", () => {
     const results = open();
     // Each lives a little longer than the one before, so that none is as old as another in the same millisecond.
     for (const [i, id] of ids.entries())
-      await open({ resultMs: LIMITS.resultMs + 100 * i }).deliver(id, answer("x".repeat(600)));
+      await createDeliverResult(redis.partition, { ...LIMITS, resultMs: LIMITS.resultMs + 100 * i })(
+        id,
+        answer("x".repeat(600)),
+      );
     const read = await Promise.all(ids.map((id) => results.read(id)));
     const kinds = read.map(({ kind }) => kind);
     const first = kinds.indexOf("answer");
@@ -302,7 +311,7 @@ describe("all results together", () => {
   test("are counted right however results replace each other", async () => {
     const id = await aRecord({ st: "INJECTED", rs: "awaited" });
     for (let i = 1; i < 10; i++) await open().tellProgress(id, { at: 1, json: "1".repeat(i * 10) });
-    await open().deliver(id, answer("x"));
+    await deliver(id, answer("x"));
     const [counted, indexed] = await bytes();
     expect([counted, await redis.client.zcard(keys.results)]).toEqual([indexed, 1]);
   });
@@ -312,7 +321,7 @@ describe("all results together", () => {
     await open({ resultMs: 1 }).tellProgress(id, { at: 1, json: "short" });
     await expect.poll(() => redis.client.exists(keys.progress(id))).toBe(0);
     await open().tellProgress(id, { at: 2, json: "a longer one" });
-    await open().deliver(await aRecord({ st: "INJECTED" }), answer("x"));
+    await deliver(await aRecord({ st: "INJECTED" }), answer("x"));
     expect(await open().read(id)).toMatchObject({ progress: { json: "a longer one" } });
     const [counted, indexed] = await bytes();
     expect(counted).toBe(indexed);
@@ -321,8 +330,8 @@ describe("all results together", () => {
   test("are kept no more while a gateway lets go of them: what comes is gone at once", async () => {
     await redis.client.set(keys.resultsOff, "a gateway");
     const id = await aRecord({ st: "INJECTED", rs: "awaited" });
-    expect(await open().deliver(id, answer("x"))).toBe("stored");
+    expect(await deliver(id, answer("x"))).toBe("stored");
     expect(await open().read(id)).toEqual({ kind: "gone" });
-    expect(await open().deliver(id, answer("x"))).toBe("same");
+    expect(await deliver(id, answer("x"))).toBe("same");
   });
 });

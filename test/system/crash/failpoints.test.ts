@@ -20,6 +20,7 @@ const stack = useStack(() => ({
     { ...endpoint, path: "/effect", job_id: 1 },
     { ...endpoint, path: "/long", job_id: 2 },
     { ...endpoint, path: "/unknown", job_id: 404 },
+    { ...endpoint, path: "/waiting", job_id: 1, respond: "result", wait_secs: 30 },
   ],
   gateways: 2,
   deliveries: true,
@@ -67,7 +68,7 @@ const answers = (ids: readonly string[]) => ids.map((id) => JSON.stringify({ don
 
 const once = (ids: readonly string[]): number[] => ids.map(() => 1);
 
-const pointsOf = (process: "gateway" | "delivery" | "producer" | "runner"): Failpoint[] =>
+const pointsOf = (process: "gateway" | "wait" | "delivery" | "producer" | "runner"): Failpoint[] =>
   FAILPOINTS.filter((point) => point.startsWith(`${process}.`));
 
 test.each(pointsOf("gateway"))(
@@ -80,6 +81,25 @@ test.each(pointsOf("gateway"))(
     await untilNothingWaits();
     expect(stack.effectsOf(ids)).toEqual(once(ids));
     expect(await resultsOf(ids)).toEqual(answers(ids));
+  },
+);
+
+test.each(pointsOf("wait"))(
+  "a gateway killed at %s loses the wait and nothing else: the sender that comes again gets the result of the one run",
+  async (point) => {
+    const [gateway] = stack.gateways as [Part];
+    await gateway.restart({ POSTERN_FAILPOINT: point });
+    await untilReady(gateway);
+    let sendings = 0;
+    const sender = eventually("the sender has the result", async () => {
+      const { address } = stack.gateways[sendings++ % stack.gateways.length] as Part;
+      const sent = { path: "/waiting", headers: { [ID_HEADER]: point }, body: point };
+      const answer = await send(address, sent);
+      return answer.status === 200 ? answer.text : undefined;
+    });
+    const [text] = await Promise.all([sender, diesAtItsFailpoint(gateway)]);
+    const id = String((JSON.parse(text) as { done: string }).done);
+    expect([sendings, stack.effectsOf([id]), await resultsOf([id])]).toEqual([2, [1], [text]]);
   },
 );
 

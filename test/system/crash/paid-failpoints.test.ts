@@ -5,6 +5,7 @@ import { eventually } from "../../../shared/dev/wait.ts";
 import { FAILPOINTS } from "../../../shared/lifecycle/failpoint.ts";
 import { createPaymentJournal } from "../../../shared/payments/journal.ts";
 import type { PaymentState } from "../../../shared/payments/payment.ts";
+import { createResults } from "../../../shared/results/store.ts";
 import { within } from "../../../shared/time/clock.ts";
 import { useDevnet } from "../../fixtures/devnet.ts";
 import { keys } from "../../fixtures/redis.ts";
@@ -119,12 +120,16 @@ async function diesAt(point: string, act: () => Promise<unknown>): Promise<void>
 }
 
 /** A payment that is sent to a gateway which dies at this point of it. */
-async function sentUntil(point: string, kind: PayerKind): Promise<Payment> {
+async function sentUntil(
+  point: string,
+  kind: PayerKind,
+  more: Record<string, string> = {},
+): Promise<Payment> {
   let payment: Payment | undefined;
   await diesAt(point, async () => {
     await untilSelling(gateway);
     payment = await aPayment(kind);
-    await post(payment.header);
+    await post({ ...payment.header, ...more });
   });
   if (payment === undefined) throw new Error(`it died at ${point} before anything was paid`);
   return payment;
@@ -220,6 +225,16 @@ test.each(triesAt(AFTER_CLAIM))(
     // Once it is not helped: an open payment is looked after by itself.
     if (point !== "x402.after_claim" || kind !== "key") await makeDue(payment.payer);
     await expectOneJob(payment);
+  },
+);
+
+test.each(["wait.begun", "wait.before_answer"])(
+  "a gateway killed at %s, whose client waits for the result, leaves one charge and one job",
+  async (point) => {
+    const payment = await sentUntil(point, "key", { Prefer: "wait=30" });
+    await expectOneJob(payment);
+    const id = (await paymentOf(payment.payer))?.id ?? "";
+    expect(await createResults(stack.redis.partition).read(id)).toMatchObject({ kind: "answer" });
   },
 );
 

@@ -1,0 +1,135 @@
+import type { Secret } from "../../../shared/crypto/secret.ts";
+import { AppError, toAppError } from "../../../shared/errors/app-error.ts";
+import { parseRetryAfter } from "../../../shared/http/headers.ts";
+import { createAddressList } from "../../../shared/ip/address-list.ts";
+import type { Told } from "../../../shared/job-call/callback.ts";
+import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
+import type { Logger } from "../../../shared/log/logger.ts";
+import type { ResultRead, Results } from "../../../shared/results/store.ts";
+import type { Clock } from "../../../shared/time/clock.ts";
+import type { Inject } from "../deliver.ts";
+import { exchange, type RunnerResponse } from "../exchange.ts";
+import { createBreaker } from "./breaker.ts";
+import { AddressForbidden, createGuardedAgent } from "./guarded-agent.ts";
+import { sign, toBody } from "./message.ts";
+import type { Resolve } from "./resolve.ts";
+
+export type CallbackOptions = {
+  /** `whsec_` and base64. Each signs. */
+  secrets: readonly Secret[];
+  /** Ranges that are called although they are not public, also without TLS. */
+  allowCidrs: readonly string[];
+  timeoutMs: number;
+  /** Deliveries to one receiver at once. */
+  concurrency: number;
+  /** A longer result is left to be asked for. */
+  resultBytesMax: number;
+};
+
+export type CallbackDeps = CallbackOptions & {
+  results: Pick<Results, "read">;
+  clock: Clock;
+  log: Logger;
+  resolve?: Resolve;
+  ca?: string;
+};
+
+export type Callbacks = { inject: Inject; close(): Promise<void> };
+
+/**
+ * Delivers callbacks: a POST to the receiver, signed as Standard Webhooks says, with what is known of the call's end as it is sent. The
+ * codes say what becomes of the callback (retry-policy.ts):
+ *
+ *   callback.unanswered          no connection, or no answer in time: it is tried again
+ *   callback.failed              any answer but 2xx, also a redirect, which is never followed: it is tried again
+ *   callback.gone                410, by which a receiver asks for nothing more: it fails at once
+ *   callback.address_forbidden   the receiver is not on the public internet, and not allowed: it fails at once
+ */
+export function createCallbacks(deps: CallbackDeps): Callbacks {
+  const { secrets, allowCidrs, timeoutMs, concurrency, resultBytesMax, results, clock, log } = deps;
+  const { resolve, ca } = deps;
+  const keys = secrets.map(keyOf);
+  const breaker = createBreaker({ clock, log });
+  const agent = createGuardedAgent({
+    allowed: createAddressList(allowCidrs),
+    connections: concurrency,
+    ...(resolve && { resolve }),
+    ca,
+  });
+
+  const inject: Inject = async ({ call }, hold) => {
+    const { told } = call;
+    if (told === undefined) throw new AppError("call.corrupt", { reason: "it tells of no call" });
+    const url = callable(told.to.url);
+    const attempt = breaker.begin(told.to.receiver);
+    if ("away" in attempt) {
+      const reason = `${told.to.receiver} is away: ${attempt.away}`;
+      throw new AppError("callback.unanswered", { reason, retryAfterMs: attempt.forMs });
+    }
+    try {
+      const body = toBody({ ...call, told }, await readEnd(results, told), resultBytesMax);
+      const message = sign(keys, call.id, body, Math.floor(clock() / 1000));
+      failpoint("callback.before_post");
+      const response = await exchange(agent, toRequest(url, message), { timeoutMs }, hold);
+      attempt.answered();
+      failpoint("callback.after_post");
+      const error = toError(response, clock());
+      if (error !== undefined) throw error;
+    } catch (thrown) {
+      const error = fromExchange(thrown);
+      if (error.code === "callback.unanswered" && !hold.lost) attempt.failed(error.message);
+      else attempt.ended();
+      throw error;
+    }
+  };
+
+  return { inject, close: () => agent.destroy() };
+}
+
+/** The bytes of a `whsec_` secret. */
+function keyOf(secret: Secret): Buffer {
+  return Buffer.from(secret.reveal().replace(/^whsec_/, ""), "base64");
+}
+
+/** Of a call that Postern failed all is told already. */
+async function readEnd(results: Pick<Results, "read">, { call_id, failure }: Told): Promise<ResultRead> {
+  if (failure !== undefined) return { kind: "none kept" };
+  return results.read(call_id).catch((error: unknown) => {
+    if (toAppError(error).code === "record.unreadable") return { kind: "gone" } as const;
+    throw error;
+  });
+}
+
+/** A configuration, or a gateway, has looked at it before. */
+function callable(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const hasUser = url !== undefined && (url.username !== "" || url.password !== "");
+  if (url !== undefined && !hasUser && /^https?:$/.test(url.protocol)) return url;
+  throw new AppError("callback.address_forbidden", { reason: "it is no http or https URL without a user" });
+}
+
+function toRequest({ origin, pathname, search }: URL, { headers, body }: ReturnType<typeof sign>) {
+  return { origin, path: `${pathname}${search}`, method: "POST", headers, body } as const;
+}
+
+/** The errors of exchange.ts that say there was no answer. */
+const UNANSWERED: readonly string[] = ["runner.unreachable", "runner.disconnected", "runner.timed_out"];
+
+function fromExchange(thrown: unknown): AppError {
+  const error = toAppError(thrown);
+  const { message: reason, cause } = error;
+  if (cause instanceof AddressForbidden) return new AppError("callback.address_forbidden", { reason, cause });
+  return UNANSWERED.includes(error.code) ? new AppError("callback.unanswered", { reason, cause }) : error;
+}
+
+/** Undefined for 2xx. */
+function toError(response: RunnerResponse, now: number): AppError | undefined {
+  const { status, excerpt } = response;
+  if (status >= 200 && status < 300) return undefined;
+  const said = excerpt === "" ? "" : ` ${excerpt}`;
+  if (status === 410) return new AppError("callback.gone", { reason: `${status}${said}` });
+  const unfollowed = status >= 300 && status < 400 ? " (redirects are not followed)" : "";
+  const retryAfterMs = parseRetryAfter(response.header("retry-after"), now);
+  const asked = retryAfterMs === undefined ? {} : { retryAfterMs };
+  return new AppError("callback.failed", { reason: `${status}${unfollowed}${said}`, ...asked });
+}

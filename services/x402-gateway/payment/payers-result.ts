@@ -1,0 +1,71 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Proves, ResultAccess } from "../../../shared/gateway/ask-result.ts";
+import type { AwaitResults } from "../../../shared/gateway/await-result.ts";
+import { sendResult } from "../../../shared/gateway/send-result.ts";
+import { preferredWaitSecs } from "../../../shared/http/prefer.ts";
+import type { ResultTokens } from "../../../shared/results/token.ts";
+import type { Clock } from "../../../shared/time/clock.ts";
+import { answerPaid, type PaidCall, paidHeaders } from "./outcome.ts";
+
+type Deps = {
+  tokens: ResultTokens;
+  proves: Proves;
+  statusUrlOf: (callId: string) => string;
+  waits: Pick<AwaitResults, "begin">;
+  /** How long a client may wait at most. */
+  waitMsMax: number;
+  clock: Clock;
+};
+
+/** A request that is answered, and when it began. */
+type Exchange = { req: IncomingMessage; res: ServerResponse; startedAt: number };
+
+export type PayersResult = ReturnType<typeof createPayersResult>;
+
+/** What a paid request's answer has of the call's result: the way to it, or the result itself. */
+export function createPayersResult({ tokens, proves, statusUrlOf, waits, waitMsMax, clock }: Deps) {
+  return {
+    /**
+     * The way to the result, for the request that has claimed the payment. Who repeats a payment may have rebuilt it from the chain: that
+     * proves no right to the result. The 202 does not wait until a proof can be checked.
+     */
+    async accessFor(req: IncomingMessage, paid: PaidCall): Promise<ResultAccess | undefined> {
+      const { id, keepsResult, isFirst } = paid;
+      if (!keepsResult || !(isFirst || (await proves(req, id).catch(() => false)))) return undefined;
+      return { result_token: tokens.of(id), result_url: `${statusUrlOf(id)}/result` };
+    },
+
+    /**
+     * Answers with what the call comes to, if the client prefers to wait for it (`Prefer: wait`, RFC 7240) and may have it. False if the
+     * request is to be answered now. The time counts from when the request began. What is held meanwhile is neither payment nor body.
+     */
+    answerLater(
+      { req, res, startedAt }: Exchange,
+      paid: PaidCall,
+      access: ResultAccess | undefined,
+    ): boolean {
+      const prefer = req.headers["prefer"];
+      if (access === undefined || prefer === undefined) return false;
+      const secs = preferredWaitSecs(String(prefer), waitMsMax / 1000);
+      if (secs === undefined) return false;
+      return waits.begin({
+        res,
+        callId: paid.id,
+        ms: secs * 1000 - (clock() - startedAt),
+        answer(outcome) {
+          if (outcome === undefined) answerPaid(res, paid, statusUrlOf(paid.id), access);
+          else sendResult(res.req, res, outcome, headersOf(paid, access, secs));
+        },
+      });
+    },
+  };
+}
+
+function headersOf(paid: PaidCall, access: ResultAccess, secs: number): Record<string, string> {
+  return {
+    ...paidHeaders(paid),
+    "Preference-Applied": `wait=${secs}`,
+    // What is sent is what can be asked for there (RFC 9110, section 8.7).
+    "Content-Location": access.result_url,
+  };
+}

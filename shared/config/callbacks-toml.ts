@@ -1,0 +1,100 @@
+import { z } from "zod";
+import { Secret } from "../crypto/secret.ts";
+import { coversEveryAddress } from "../ip/address-list.ts";
+import { readTarget, receiverEntryProblem } from "../job-call/callback-target.ts";
+import { addressRange, attempts, isTable, positive } from "./fields.ts";
+import { OUTLASTS_LOCK } from "./jobs-toml.ts";
+import { type Problem, problem } from "./problem.ts";
+import { type Env, secretValues } from "./secrets.ts";
+
+/** Standard Webhooks asks for 24 to 64 bytes. */
+const WHSEC = /^whsec_(?:[A-Za-z0-9+/]{4})+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+const KEY_BYTES = { least: 24, most: 64 };
+
+/** What is no secret at all is reported by itself. */
+function isSigningSecret(secret: unknown): boolean {
+  if (!(secret instanceof Secret)) return true;
+  const bytes = Buffer.from(secret.reveal().slice("whsec_".length), "base64").length;
+  return WHSEC.test(secret.reveal()) && bytes >= KEY_BYTES.least && bytes <= KEY_BYTES.most;
+}
+
+const DAY_SECS = 86_400;
+
+const backoff = z
+  .strictObject({ base_ms: positive.default(5000), cap_ms: positive.default(DAY_SECS * 250) })
+  .refine(({ base_ms, cap_ms }) => base_ms <= cap_ms, { path: ["cap_ms"], message: "is below base_ms" });
+
+const allowCidrs = z
+  .array(addressRange)
+  .refine(
+    (ranges) => ranges.some((range) => !addressRange.safeParse(range).success) || !coversEveryAddress(ranges),
+    "hold every address together, and so let strangers have this network called",
+  );
+
+/** `[callbacks]` of postern.toml: how the end of calls is told. Without the table nobody is told. */
+export const callbacks = (env: Env) =>
+  z.strictObject({
+    secret: secretValues(env)
+      .refine(
+        (secrets) => secrets.every(isSigningSecret),
+        "must be whsec_ and the base64 of 24 to 64 random bytes, as openssl rand -base64 32 makes them",
+      )
+      .meta({ writtenAs: z.union([z.string(), z.array(z.string()).min(1)]) })
+      .optional(),
+    allow_cidrs: allowCidrs.default([]),
+    timeout_ms: positive.default(10_000),
+    concurrency: positive.default(10),
+    attempts: attempts.default(24),
+    backoff: backoff.prefault({}),
+    result_bytes_max: z
+      .int()
+      .min(0)
+      .max(256 * 1024)
+      .default(16 * 1024),
+  });
+export type CallbacksToml = z.output<ReturnType<typeof callbacks>>;
+
+/** Of an endpoint or a job: the operator's own receiver. */
+export const callbackUrl = z.string().superRefine((text, context) => {
+  const read = readTarget(text);
+  if ("problem" in read) context.addIssue(read.problem);
+});
+
+/** Receivers that requests may name themselves. */
+export const callbackHosts = z
+  .array(
+    z.string().superRefine((text, context) => {
+      const problem = receiverEntryProblem(text);
+      if (problem !== undefined) context.addIssue(problem);
+    }),
+  )
+  .min(1);
+
+/** It takes the file unchecked: most processes do not know the secret, and need it to be there all the same. */
+export function unsignedCallbacks(table: unknown): Problem[] {
+  const own = isTable(table) ? table["callbacks"] : undefined;
+  if (!isTable(own) || own["secret"] !== undefined) return [];
+  return [problem(["callbacks", "secret"], "is missing: receivers verify callbacks with it")];
+}
+
+/** A delivery has to end inside its lock. */
+export function callbackProblems({
+  callbacks: own,
+  producer,
+}: {
+  callbacks?: CallbacksToml | undefined;
+  producer: { lock_ms: number };
+}): Problem[] {
+  if (own === undefined || own.timeout_ms < producer.lock_ms) return [];
+  return [problem(["callbacks", "timeout_ms"], OUTLASTS_LOCK)];
+}
+
+/** How callbacks are delivered (services/producer/callbacks), and tried again. */
+export function toCallbackOptions({ secret = [], ...table }: CallbacksToml) {
+  const { allow_cidrs, timeout_ms, concurrency, attempts, backoff, result_bytes_max } = table;
+  return {
+    ...{ secrets: secret, allowCidrs: allow_cidrs, timeoutMs: timeout_ms, concurrency, attempts },
+    backoff: { baseMs: backoff.base_ms, capMs: backoff.cap_ms },
+    resultBytesMax: result_bytes_max,
+  };
+}

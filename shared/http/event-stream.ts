@@ -1,0 +1,104 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { COMMON_HEADERS } from "./problem.ts";
+
+/*
+ * Server-sent events (WHATWG HTML, section 9.2), as one answer that stays open. Whoever writes asks first whether the reader has taken what was
+ * written before, and writes no more until it has: so nothing is queued for a slow reader, who sees the newest state once he reads on.
+ */
+
+/** Nginx would hold an answer back, so it is asked not to. */
+const HEADERS = {
+  ...COMMON_HEADERS,
+  "Content-Type": "text/event-stream",
+  "X-Accel-Buffering": "no",
+} as const;
+
+export type StreamEvent = {
+  event: string;
+  /** What the client sends as `Last-Event-ID` when it comes again; without line ends. */
+  id: string;
+  data: object;
+};
+
+export type EventStream = {
+  /** Whether the reader keeps up. If not, `onReady` is called once he has caught up. */
+  isReady(): boolean;
+  send(events: readonly StreamEvent[]): void;
+  /** A comment, which no client sees, but proxies and dead connections do. */
+  heartbeat(): void;
+  /** Ends the stream. The client is told when to come again, in ms, if that is said. */
+  end(retryMs?: number): void;
+};
+
+type Options = {
+  /** Who reads nothing for so long is cut off. */
+  stalledMs: number;
+  /** How soon a client comes again whose connection breaks. */
+  retryMs: number;
+  onReady: () => void;
+  /** The connection is gone, or the stream was ended. */
+  onClose: () => void;
+};
+
+/** Begins the answer. */
+export function openEventStream(
+  res: ServerResponse,
+  { stalledMs, retryMs, onReady, onClose }: Options,
+): EventStream {
+  let stalled: NodeJS.Timeout | undefined;
+
+  function write(text: string): void {
+    if (res.write(text) || res.destroyed) return;
+    stalled ??= setTimeout(() => res.destroy(), stalledMs);
+  }
+
+  res.on("drain", () => {
+    clearTimeout(stalled);
+    stalled = undefined;
+    onReady();
+  });
+  res.on("close", () => {
+    clearTimeout(stalled);
+    onClose();
+  });
+  res.on("error", () => {}); // "close" follows
+  res.writeHead(200, HEADERS);
+  write(retry(retryMs));
+  return {
+    isReady: () => !res.writableNeedDrain,
+    send(events) {
+      if (events.length > 0) write(events.map(toText).join(""));
+    },
+    heartbeat() {
+      if (!res.writableNeedDrain) write(": \n\n");
+    },
+    end(again) {
+      res.end(again === undefined ? undefined : retry(again));
+    },
+  };
+}
+
+/** A stream that ends at once, without an event. Its client comes again. */
+export function sendNothingYet(res: ServerResponse, retryMs: number): void {
+  res.writeHead(200, HEADERS).end(retry(retryMs));
+}
+
+/** A client that gets this does not come again (section 9.2.2). */
+export function sendNoMore(res: ServerResponse): void {
+  res.writeHead(204, COMMON_HEADERS).end();
+}
+
+/** The id of the last event that the client has seen; empty if it has seen none. */
+export function lastEventId(req: IncomingMessage): string {
+  const id = req.headers["last-event-id"];
+  return typeof id === "string" ? id : "";
+}
+
+function retry(ms: number): string {
+  return `retry: ${Math.round(ms)}\n\n`;
+}
+
+/** JSON has no line ends, so the data is one line. */
+function toText({ event, id, data }: StreamEvent): string {
+  return `id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
+}

@@ -1,0 +1,68 @@
+/** Where a callback goes. */
+export type Target = {
+  /** As it is called. Scripts look for its end by its braces, so it has none. */
+  url: string;
+  /** Its host, and its port if that is not the scheme's, as `hooks.example.com` or `hooks.example.com/8443`: queues' names have no colons. */
+  receiver: string;
+};
+
+const CHARS_MAX = 2048;
+
+/** The URL of a receiver, or what is wrong with it. Its host has the one form that the URL standard gives it, as 0x7f.1 becomes 127.0.0.1. */
+export function readTarget(text: string): { url: URL } | { problem: string } {
+  if (text.length > CHARS_MAX) return { problem: `is longer than ${CHARS_MAX} characters` };
+  if (!/^[!-~]+$/.test(text)) return { problem: "must be visible ASCII without spaces" };
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol)) return { problem: "must be an https URL" };
+  if (url.username !== "" || url.password !== "" || /^[^/]*\/\/[^/?#]*@/.test(text))
+    return { problem: "must have no user or password" };
+  if (text.includes("#")) return { problem: "must have no fragment" };
+  return { url };
+}
+
+export function toTarget(url: URL): Target {
+  const host = url.hostname.replaceAll(":", "-");
+  return {
+    url: url.href.replaceAll("{", "%7B").replaceAll("}", "%7D"),
+    receiver: url.port === "" ? host : `${host}/${url.port}`,
+  };
+}
+
+/** Receivers that requests may name. */
+export type ReceiverList = { has(url: URL): boolean };
+
+type Entry = { protocol: string; port: string; hostname: string; isBelow: boolean };
+
+/** Takes entries that `receiverEntryProblem` finds nothing wrong with. */
+export function createReceiverList(entries: readonly string[]): ReceiverList {
+  const read = entries.map(readEntry).filter((entry) => typeof entry !== "string");
+  return {
+    has: ({ protocol, port, hostname }) =>
+      read.some(
+        (entry) =>
+          entry.protocol === protocol &&
+          entry.port === port &&
+          (entry.isBelow ? hostname.endsWith(`.${entry.hostname}`) : hostname === entry.hostname),
+      ),
+  };
+}
+
+/**
+ * What is wrong with an entry that should be a host, as `hooks.example.com`, or `*.example.com` for all that are below it; with a port, if
+ * it is not 443. Without TLS it begins with `http://`.
+ */
+export function receiverEntryProblem(text: string): string | undefined {
+  const entry = readEntry(text);
+  return typeof entry === "string" ? entry : undefined;
+}
+
+function readEntry(text: string): Entry | string {
+  const [, scheme = "https://", below, host = ""] = /^(http:\/\/)?(\*\.)?([^/*@?#]+)$/.exec(text) ?? [];
+  const url = URL.canParse(`${scheme}${host}`) ? new URL(`${scheme}${host}`) : undefined;
+  if (url === undefined)
+    return 'must be a host, as "hooks.example.com" or "*.example.com", with its port if that is not 443';
+  if (url.host !== host) return `must be written as ${url.host}`;
+  const isBelow = below !== undefined;
+  if (isBelow && !/^[^.[]+\.[^.]/.test(host)) return "would let in a whole top-level domain";
+  return { protocol: url.protocol, port: url.port, hostname: url.hostname, isBelow };
+}

@@ -1,0 +1,64 @@
+import { expect, test } from "vitest";
+import { useFakeRunner } from "../../../fixtures/fake-runner.ts";
+import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
+import { useRedis } from "../../../fixtures/redis.ts";
+
+const redis = useRedis();
+const runner = useFakeRunner();
+const postern = usePostern(() => ({
+  postern: { redis: { url: redis.url }, runner: { url: runner.url }, drain_secs: 0 },
+  webhooks: { endpoints: [{ path: "/a", job_id: 1, auth: "none", idempotency_header: "X-Id" }] },
+}));
+
+test("postern calls find tells of each call where it is: waiting, failed, or taken by its runner and remembered", async () => {
+  const ops = ["--ops-address", "127.0.0.1:0"];
+  const gateway = postern.start(["webhooks", "--bind-address", "127.0.0.1:0", "--service-id", "7", ...ops]);
+  const { address } = await gateway.waitForEvent("service.started");
+  await gateway.waitForEvent("redis.ready");
+  const send = async (deliveryId: string): Promise<string> => {
+    const headers = { "X-Id": deliveryId };
+    const answer = await fetch(`http://${address}/a`, { method: "POST", body: deliveryId, headers });
+    return ((await answer.json()) as { call_id: string }).call_id;
+  };
+  runner.answer = ({ body }) => (String(body) === "refused" ? { status: 400 } : { status: 200 });
+
+  const injected = await send("taken");
+  const failed = await send("refused");
+  const producer = postern.start(["producer", ...ops]);
+  await producer.waitForEvent("call.injected");
+  await producer.waitForEvent("call.failed");
+  await producer.kill("SIGTERM");
+  const waiting = await send("late");
+
+  const all = await postern.run(["calls", "find", "--json"]);
+  expect(all.code).toBe(0);
+  expect(jsonLines(all).map(({ id, state }) => [id, state])).toEqual([
+    [waiting, "waiting"],
+    [failed, "failed"],
+    [injected, "injected"],
+  ]);
+  const known = { origin: "webhook", path: "/a", service_id: 7, job_id: 1 };
+  for (const [deliveryId, id, state] of [
+    ["taken", injected, "injected"],
+    ["refused", failed, "failed"],
+    ["late", waiting, "waiting"],
+  ] as const) {
+    const found = await postern.run(["calls", "find", "--delivery-id", deliveryId, "--json"]);
+    expect(jsonLines(found)).toMatchObject([{ id, state, delivery_id: deliveryId, ...known }]);
+  }
+  const shown = await postern.run(["calls", "find", "--endpoint", "/a", "--limit", "2"]);
+  expect(shown.stdout).toMatch(
+    /^CALL +SINCE +STATE +FROM +JOB +KNOWN BY\n(?:c_.*\n){2}2 calls found; there are more/,
+  );
+  expect((await postern.run(["calls", "find", "--state", "failed"])).stdout).toContain("runner.refused: ");
+  const life = await postern.run(["calls", "show", injected, "--json"]);
+  expect(jsonLines(life)).toMatchObject([
+    {
+      state: "injected",
+      job_id: 1,
+      delivery_id: "taken",
+      attempts: 1,
+      timeline: [{ what: "accepted" }, { what: "injected" }],
+    },
+  ]);
+});

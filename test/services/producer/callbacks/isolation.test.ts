@@ -1,0 +1,134 @@
+import { expect, test } from "vitest";
+import { eventually } from "../../../../shared/dev/wait.ts";
+import { openJobs } from "../../../../shared/queue/jobs.ts";
+import { openRegistry } from "../../../../shared/queue/registry.ts";
+import { useFakeRunner } from "../../../fixtures/fake-runner.ts";
+import { aCall, TEST_CALLBACKS, type TestProducerOptions, useProducer } from "../../../fixtures/producer.ts";
+import { type TestReceiver, useReceivers } from "../../../fixtures/receivers.ts";
+import { keys } from "../../../fixtures/redis.ts";
+
+const producers = useProducer();
+const runner = useFakeRunner();
+const startReceiver = useReceivers();
+
+const start = (options: TestProducerOptions = {}) => producers.start({ runnerUrl: runner.url, ...options });
+const told = (receiver: TestReceiver, job = 1) => aCall({ job_id: job, callback: receiver.target });
+const addMany = (count: number, make: (i: number) => ReturnType<typeof aCall>) =>
+  Promise.all(Array.from({ length: count }, (_, i) => producers.add(make(i))));
+const gateOf = ({ target }: TestReceiver) => `callback/${target.receiver}`;
+
+test("receivers that never answer hold up neither another receiver nor any job", async () => {
+  const hanging = await Promise.all([startReceiver(), startReceiver(), startReceiver()]);
+  for (const receiver of hanging) receiver.answer = () => "silence";
+  const working = await startReceiver();
+  await addMany(60, (i) => told(hanging[i % 3] as TestReceiver));
+  start({ callbacks: { ...TEST_CALLBACKS, timeoutMs: 60_000 }, lockMs: 60_000 });
+  await eventually("they hang", () => hanging.every(({ received }) => received.length > 0));
+  await addMany(5, () => told(working));
+  await working.got(5);
+  expect(runner.offers).toHaveLength(65);
+});
+
+test("a receiver that is away is not asked for each callback, and gets them once it is back", async () => {
+  const receiver = await startReceiver();
+  const working = await startReceiver();
+  await receiver.leave();
+  await addMany(100, () => told(receiver));
+  const { log, saw, count } = start({
+    callbacks: { ...TEST_CALLBACKS, attempts: 1000, backoff: { baseMs: 100, capMs: 100 } },
+  });
+  await saw("receiver.away");
+  await saw("call.delayed", 100);
+  const isTried = (fields: Record<string, unknown>) => !/ is away: /.test(String(fields["reason"]));
+  const tried = log.events.filter(({ event, fields }) => event === "call.delayed" && isTried(fields));
+  expect(tried.length).toBeLessThan(50);
+  expect(count("receiver.away")).toBe(1);
+  await addMany(1, () => told(working));
+  await working.got();
+  await receiver.comeBack();
+  await receiver.got(100);
+  await saw("receiver.returned");
+  expect(new Set(receiver.received.map(({ id }) => id)).size).toBe(100);
+}, 60_000);
+
+test("no more deliveries to one receiver are under way than its limit, over all producers and jobs", async () => {
+  const receiver = await startReceiver();
+  let [underWay, most] = [0, 0];
+  receiver.answer = async () => {
+    underWay += 1;
+    most = Math.max(most, underWay);
+    await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+    underWay -= 1;
+    return { status: 204 };
+  };
+  await addMany(60, (i) => told(receiver, 1 + (i % 3)));
+  const limited = { callbacks: { ...TEST_CALLBACKS, concurrency: 2 }, limits: new Map() };
+  start(limited);
+  start(limited);
+  await receiver.got(60);
+  expect(most).toBeGreaterThan(0);
+  expect(most).toBeLessThanOrEqual(2);
+});
+
+test("callbacks to a receiver that an operator has paused wait, and others go on", async () => {
+  const [paused, other] = [await startReceiver(), await startReceiver()];
+  const jobs = openJobs(producers.redis.partition);
+  const why = { at: 1, by: "test", reason: "a test" };
+  expect(await jobs.pause(gateOf(paused), why)).toBe(true);
+  await addMany(3, () => told(paused));
+  await addMany(3, () => told(other, 2));
+  start();
+  await other.got(3);
+  expect(paused.received).toEqual([]);
+  expect((await jobs.gates()).get(gateOf(paused))).toMatchObject({ pausedBy: "test", reason: "a test" });
+  expect(await jobs.resume(gateOf(paused))).toBe(true);
+  await paused.got(3);
+});
+
+test("all callbacks can be paused together, while jobs go on", async () => {
+  const receiver = await startReceiver();
+  const jobs = openJobs(producers.redis.partition);
+  await jobs.pause("callback", { at: 1, by: "test", reason: "a test" });
+  const { saw } = start();
+  await addMany(3, () => told(receiver));
+  await saw("call.injected", 3);
+  expect(receiver.received).toEqual([]);
+  await jobs.resume("callback");
+  await receiver.got(3);
+});
+
+test("a receiver that asks several callbacks to come later is left alone meanwhile, and others are not", async () => {
+  const [busy, other] = [await startReceiver(), await startReceiver()];
+  busy.answer = () => ({ status: 429, headers: { "retry-after": "30" } });
+  await addMany(30, () => told(busy));
+  const { saw } = start({ callbacks: { ...TEST_CALLBACKS, concurrency: 1 }, limits: new Map() });
+  await saw("job.throttled");
+  await addMany(1, () => told(other));
+  await other.got();
+  expect(busy.received.length).toBeLessThan(30);
+});
+
+test("the queue of a receiver without callbacks leaves nothing behind", async () => {
+  const receiver = await startReceiver();
+  await addMany(2, (i) => told(receiver, 1 + i));
+  const { saw } = start();
+  await saw("call.injected", 4);
+  const { client, partition } = producers.redis;
+  const { receiver: name } = receiver.target;
+  const queues = [`callback/7/1/${name}`, `callback/7/2/${name}`];
+  expect((await client.smembers(keys.receiver(name))).sort()).toEqual(queues);
+  await openJobs(partition).throttle(gateOf(receiver), 1);
+  for (const queue of queues) expect(await openRegistry(partition).remove(queue)).toBe(true);
+  expect(await client.exists(keys.receiver(name), keys.job(gateOf(receiver)))).toBe(0);
+});
+
+test("a producer that sends no callbacks leaves them to another one", async () => {
+  const receiver = await startReceiver();
+  const { callbacks: _, ...without } = { callbacks: undefined };
+  const first = start({ ...without, origins: ["webhook"] });
+  await addMany(1, () => told(receiver));
+  await first.saw("call.injected");
+  expect(await producers.queues.countIn("waiting")).toBe(1);
+  start();
+  await receiver.got();
+});

@@ -1,0 +1,100 @@
+import { expect, test } from "vitest";
+import { loadConfig, loadPostern, type Reader } from "../../../shared/config/load-config.ts";
+import { dirWith, problemsOf } from "./files.ts";
+
+const SECRET = `whsec_${Buffer.alloc(32, "s").toString("base64")}`;
+const ENDPOINT = '[[endpoints]]\npath = "/a"\njob_id = 1\nauth = "none"\n';
+
+/** What is wrong with the table, for this reader, or with an endpoint beside it. */
+function problems(
+  table: string,
+  { endpoint = "", reader }: { endpoint?: string; reader?: Reader | undefined } = {},
+) {
+  const dir = dirWith({
+    "postern.toml": table,
+    ...(endpoint && { "webhooks.toml": `${ENDPOINT}${endpoint}` }),
+  });
+  return problemsOf(() => loadConfig({ dir, env: {}, reader })).map((line) =>
+    line.replace(/^.*?\.toml:?\d*: /, ""),
+  );
+}
+
+const on = (rest = "") => `[callbacks]\nsecret = "${SECRET}"\n${rest}`;
+
+test.each([undefined, "producer", "gateway", "command", "runner"] as const)(
+  "callbacks without a secret stop the start of whoever reads the file: %s",
+  (reader) => {
+    expect(problems("[callbacks]\n", { reader })).toEqual([
+      "callbacks.secret: is missing: receivers verify callbacks with it",
+    ]);
+    const { postern } = loadPostern({ dir: dirWith({ "postern.toml": on() }), env: {}, reader });
+    expect(postern.callbacks?.secret?.length).toBe(
+      reader === undefined || reader === "producer" ? 1 : undefined,
+    );
+  },
+);
+
+test("only producers need the secret itself", () => {
+  const table = '[callbacks]\nsecret = "env:NOT_SET"\n';
+  expect(problems(table, { reader: "gateway" })).toEqual([]);
+  expect(problems(table, { reader: "producer" })).toEqual([expect.stringContaining("NOT_SET")]);
+});
+
+test.each([
+  ["no whsec_", Buffer.alloc(32).toString("base64")],
+  ["too few bytes", `whsec_${Buffer.alloc(23).toString("base64")}`],
+  ["too many bytes", `whsec_${Buffer.alloc(65).toString("base64")}`],
+  ["no base64", "whsec_not!base64!at!all!!!!!!!!!!!!!!!!"],
+  ["base64 of another alphabet", `whsec_${"_-".repeat(22)}`],
+])("a secret of another form is refused: %s", (_what, secret) => {
+  expect(problems(`[callbacks]\nsecret = "${secret}"\n`)).toEqual([
+    expect.stringMatching(/^callbacks.secret: must be whsec_ and the base64 of 24 to 64 random bytes/),
+  ]);
+});
+
+test("several secrets are good, so that one can be rotated", () => {
+  expect(problems(`[callbacks]\nsecret = ["${SECRET}", "${SECRET}"]\n`)).toEqual([]);
+});
+
+test("no list of ranges turns the guard off", () => {
+  const everybody = "hold every address together, and so let strangers have this network called";
+  for (const ranges of ['["0.0.0.0/0"]', '["::/0"]', '["0.0.0.0/1", "128.0.0.0/1"]'])
+    expect(problems(on(`allow_cidrs = ${ranges}\n`))).toEqual([`callbacks.allow_cidrs: ${everybody}`]);
+  expect(problems(on('allow_cidrs = ["10.0.0.0/8", "fd00::/8"]\n'))).toEqual([]);
+});
+
+test("a delivery has to end inside its lock", () => {
+  expect(problems(on("timeout_ms = 20000\n"))).toEqual([
+    "callbacks.timeout_ms: must be shorter than producer.lock_ms: an injection has to end inside its lock",
+  ]);
+});
+
+test.each(['callback_url = "https://a.example"', 'callback_hosts = ["a.example"]'])(
+  "an endpoint with %s needs somebody who sends callbacks",
+  (endpoint) => {
+    const [key] = endpoint.split(" ");
+    for (const reader of [undefined, "gateway"] as const)
+      expect(problems("", { endpoint, reader })).toEqual([
+        `endpoint /a: ${key}: needs [callbacks] with a secret in postern.toml: without it no callback is sent`,
+      ]);
+    expect(problems(on(), { endpoint })).toEqual([]);
+  },
+);
+
+test.each([
+  ['callback_url = "ftp://a.example"', "callback_url: must be an https URL"],
+  ['callback_url = "https://user@a.example"', "callback_url: must have no user or password"],
+  ["callback_hosts = []", "callback_hosts: is empty"],
+  ['callback_hosts = ["https://a.example"]', /^callback_hosts\[0\]: must be a host/],
+  ['callback_hosts = ["*.com"]', "callback_hosts[0]: would let in a whole top-level domain"],
+  [
+    'callback_url = "https://a.example"\ncallback_hosts = ["b.example"]',
+    "callback_hosts: is not used: callback_url is told of every call",
+  ],
+])("an endpoint with %s is refused", (endpoint, problem) => {
+  const [found = "", ...more] = problems(on(), { endpoint });
+  expect(found.replace("endpoint /a: ", "")).toEqual(
+    typeof problem === "string" ? problem : expect.stringMatching(problem),
+  );
+  expect(more).toEqual([]);
+});
