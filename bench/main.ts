@@ -12,6 +12,7 @@ import { measureMemory, memoryTable } from "./parts/memory.ts";
 import { measurePaid, paidTable } from "./parts/paid.ts";
 import { measureReport, reportTables } from "./parts/report.ts";
 import { measureSoak, soakTable } from "./parts/soak.ts";
+import { measureWaiting, waitingTable } from "./parts/waiting.ts";
 import { buildProcesses } from "./support/build.ts";
 import { type Counts, countsLine, lostOf } from "./support/counts.ts";
 import { describeMachine, machineLine } from "./support/machine.ts";
@@ -76,6 +77,10 @@ const measure: Readonly<Record<PartName, (setup: Setup) => Promise<Measured>>> =
   async failed(setup) {
     const figures = await measureFailed(setup);
     return { figures, text: failedTable(figures) };
+  },
+  async waiting(setup) {
+    const figures = await measureWaiting(setup);
+    return { figures, counts: figures, text: waitingTable(figures) };
   },
   async large(setup) {
     const figures = await measureLarge(setup);

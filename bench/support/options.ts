@@ -9,6 +9,7 @@ export const PARTS = [
   "fairness",
   "memory",
   "failed",
+  "waiting",
   "large",
   "soak",
   "challenge",
@@ -26,7 +27,7 @@ export type BenchOptions = {
   rates: readonly number[];
 };
 
-export const USAGE = `usage: npm run bench -- [ingress] [ingress-with-id] [drain] [report] [latency] [fairness] [memory] [failed] [large] [soak] [challenge] [paid] [flood] [options]
+export const USAGE = `usage: npm run bench -- [ingress] [ingress-with-id] [drain] [report] [latency] [fairness] [memory] [failed] [waiting] [large] [soak] [challenge] [paid] [flood] [options]
 
 Measures Postern's own processes on this machine, with a private Redis that fsyncs every write.
 Without a part, all run (one to two hours).
@@ -39,6 +40,7 @@ Without a part, all run (one to two hours).
   fairness        how long calls of a quick job wait beside jobs that hang or are busy, and in a single queue
   memory          bytes per call in Redis, memory of the processes, from 1,000 to 300,000 waiting calls
   failed          time and memory of \`postern failed\` with 1,000,000 failed calls
+  waiting         10,000 clients that wait for results at one gateway: memory of each, time from a call's end to its answer
   large           time and memory of ten bodies of 25 MiB at a gateway, and of 75 that wait for four producers
   soak            memory of gateway, producer, runner and both Redis while a million calls run (ten minutes to an hour)
   challenge       unpaid requests answered with 402 per second, against a server that sends the same bytes

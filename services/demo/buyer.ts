@@ -18,10 +18,12 @@ export type Order = {
 /** A signed payment, which can be sent several times, and the call that it buys. */
 type Payment = { headers: Record<string, string>; call: AcceptedCall };
 
+type Bought = { callId: string; status: number; headers: Headers; text: string };
+
 /** How the demo's paid requests were answered. */
 export type PaymentLedger = {
   sent: number;
-  /** Payments that were answered with 202, by the id of their call. */
+  /** Payments that were answered with 202 or with the result, by the id of their call. */
   accepted: Set<string>;
   /** 202 for a payment that had got one already. */
   repeats: number;
@@ -40,8 +42,8 @@ export function createPaymentLedger(): PaymentLedger {
 export type Buyer = {
   readonly name: string;
   readonly address: `0x${string}`;
-  /** Buys with the official client of version 2: a fetch that pays what it is asked for. */
-  fetchPaid(order: Order): Promise<{ status: number; headers: Headers; text: string }>;
+  /** Buys with the official client of version 2, a fetch that pays what it is asked for, and waits so long for the result. */
+  fetchResult(order: Order, waitSecs: number): Promise<Bought>;
   /** Asks for the job without a payment, which is answered with a 402. */
   ask(order: Order): Promise<Reply>;
   /** A payment of version 2 for what the 402 asks. */
@@ -90,12 +92,12 @@ export function createBuyer({ name, account, devnet, gateway, ledger }: Options)
     name,
     address: account.address,
     ask: (order) => post(order),
-    async fetchPaid({ path, body }) {
-      const headers = { "Content-Type": CONTENT_TYPE };
+    async fetchResult({ path, body }, waitSecs) {
+      const headers = { "Content-Type": CONTENT_TYPE, Prefer: `wait=${waitSecs}` };
       const answer = await paidFetch(`http://${gateway}${path}`, { method: "POST", headers, body });
-      const text = await answer.text();
-      countAnswer(ledger, answer.status, String(JSON.parse(text)["call_id"]));
-      return { status: answer.status, headers: answer.headers, text };
+      const callId = /c_[0-9a-f]{32}/.exec(answer.headers.get("content-location") ?? "")?.[0] ?? "";
+      countAnswer(ledger, answer.status, callId);
+      return { callId, status: answer.status, headers: answer.headers, text: await answer.text() };
     },
     async sign(order, { headers }) {
       const required = http.getPaymentRequiredResponse((header) => String(headers[header.toLowerCase()]));
@@ -122,7 +124,7 @@ function countAnswer(ledger: PaymentLedger, status: number | undefined, callId: 
   ledger.sent += 1;
   if (status === undefined) ledger.unanswered += 1;
   else if (status === 503) ledger.open += 1;
-  else if (status !== 202) ledger.refused += 1;
+  else if (status !== 202 && status !== 200) ledger.refused += 1;
   else if (ledger.accepted.has(callId)) ledger.repeats += 1;
   else ledger.accepted.add(callId);
 }

@@ -154,7 +154,7 @@ async function account(
 
 function showAccounts(show: Show, { ledger, before }: PaymentFixture, accounts: Accounts): void {
   sayRow(show, "paid requests sent", ledger.sent);
-  sayRow(show, "  answered 202: new payments", ledger.accepted.size);
+  sayRow(show, "  answered 202, or the result: new payments", ledger.accepted.size);
   sayRow(show, "  answered 202: a payment that had its 202", ledger.repeats);
   sayRow(show, "  answered 503: to be sent again", ledger.open);
   sayRow(show, "  refused", ledger.refused);

@@ -303,6 +303,15 @@ export function toSettlement(
   return { network, payer: terms.payer, ...known };
 }
 
+/** What is logged, and counted, of the one write that made a payment a call: `payment.settled`. */
+export function settledFields(
+  { id, terms }: Pick<Payment, "id" | "terms">,
+  { transaction, by }: Pick<Settlement, "transaction" | "by">,
+) {
+  const { service_id: serviceId, job_index: jobIndex, network, asset, symbol, amount } = terms;
+  return { callId: id, serviceId, jobIndex, network, asset, symbol, amount, transaction, by };
+}
+
 /**
  * The call id of a payment. The payer, the nonce that the payer chose, and the contract that takes this nonce once identify a payment,
  * so every replica knows the id before the payment settles, and afterwards the chain alone is enough to compute it. That contract is

@@ -1,7 +1,8 @@
 import type { Audit } from "../audit/audit.ts";
+import type { CountOnce } from "../series/count-once.ts";
 import type { Clock } from "../time/clock.ts";
 import type { Found, PaymentJournal } from "./journal.ts";
-import { type Decision, type Payment, toSettlement } from "./payment.ts";
+import { type Decision, type Payment, settledFields, toSettlement } from "./payment.ts";
 import { TRANSFER_TAKEN } from "./scripts.ts";
 
 /**
@@ -29,11 +30,14 @@ const BY_OPERATOR = "by the operator's decision";
 export function createResolve({
   journal,
   audit,
+  count,
   clock,
   by,
 }: {
   journal: PaymentJournal;
   audit: Audit;
+  /** Counts what was earned. */
+  count?: CountOnce;
   clock: Clock;
   by: string;
 }) {
@@ -44,6 +48,10 @@ export function createResolve({
     } else {
       const found = await decide(payment, verdict, decision);
       if (found !== "REVIEW") return { kind: "left", state: found };
+      if (verdict.kind === "settled") {
+        const { transaction } = verdict;
+        await count?.("payment.settled", settledFields(payment, { transaction, by: "operator" }));
+      }
     }
     await audit({
       at: clock(),

@@ -1,11 +1,14 @@
 import { expect, test } from "vitest";
 import { createRouter } from "../../services/runner/runner.ts";
+import { createCallHistory } from "../../shared/call-history/keep.ts";
 import { createDeliverResult } from "../../shared/calls/deliver-result.ts";
 import { eventually } from "../../shared/dev/wait.ts";
+import { silentLogger } from "../../shared/log/logger.ts";
 import { runnerKeys } from "../../shared/redis/keys.ts";
 import { createRejectedList } from "../../shared/rejected/list.ts";
 import { createResults } from "../../shared/results/store.ts";
-import { useProducer } from "../fixtures/producer.ts";
+import { systemClock } from "../../shared/time/clock.ts";
+import { aCall, useProducer } from "../fixtures/producer.ts";
 import { keys, useOwnRedis } from "../fixtures/redis.ts";
 import { useRunners } from "../fixtures/runners.ts";
 import { useWebhooks } from "../fixtures/webhooks.ts";
@@ -64,6 +67,13 @@ test("a Redis that fills up loses kept answers, then results, then history, then
   for (const key of ["k-1", "k-2"]) await runner.offer(key);
   for (const code of ["a", "b", "c"]) await fail(code);
   for (const id of RESULTS.slice(0, 2)) await deliver(id);
+  const taken = createCallHistory({
+    ...{ partition: redis.partition, clock: systemClock, log: silentLogger },
+    limits: { keptMs: 3_600_000, calls: 10, bytes: 100_000 },
+  });
+  taken.add(aCall(), 1);
+  await taken.stop();
+  const remembered = () => redis.client.zcard(keys.history);
   await refuse();
   await eventually("the refused request is recorded", async () => (await refused()).length === 1);
   expect((await post()).status).toBe(202);
@@ -77,11 +87,12 @@ test("a Redis that fills up loses kept answers, then results, then history, then
   await eventually("the results are gone", async () => (await redis.client.zcard(keys.results)) === 0);
   expect(await deliver(RESULTS[2])).toBe("stored");
   expect(await Promise.all(RESULTS.map(kindOf))).toEqual(RESULTS.map(() => "unknown"));
-  expect([await attempts(), (await refused()).length]).toEqual([[1, 2, 3], 1]);
+  expect([await attempts(), (await refused()).length, await remembered()]).toEqual([[1, 2, 3], 1, 1]);
   expect((await post()).status).toBe(202);
 
   await useUpTo(0.82);
   await eventually("the history is gone", async () => (await refused()).length === 0);
+  await eventually("no call is remembered", async () => (await remembered()) === 0);
   await eventually("the attempts but the newest are gone", async () => (await attempts()).length === 1);
   await fail("d");
   await refuse();

@@ -5,6 +5,7 @@ import { createPaymentJournal, type Found } from "../../../shared/payments/journ
 import { type Payment, toAuthorization } from "../../../shared/payments/payment.ts";
 import { createResolve, type Verdict } from "../../../shared/payments/resolve.ts";
 import { TRANSFER_TAKEN } from "../../../shared/payments/scripts.ts";
+import { createCountOnce } from "../../../shared/series/count-once.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { readAcceptedTokens, tokenOf } from "../accepted-tokens.ts";
 import type { ProgramDeps } from "../program-deps.ts";
@@ -26,13 +27,16 @@ export type ResolveOptions = {
 
 /** `postern payments resolve`: an operator decides on a payment in REVIEW, or acknowledges a disputed one. 1 if it is neither. */
 export function resolvePayment(deps: ProgramDeps, id: string, options: ResolveOptions): Promise<number> {
-  return withRedis(deps, options, async ({ partition, log }) => {
+  return withRedis(deps, options, async ({ partition, postern, log }) => {
     const journal = createPaymentJournal(partition);
     const payment = await journal.look(id);
     if (payment === undefined) throw new Error(unknown(id));
     const verdict = await verdictOf(deps, options, payment);
     const audit = createAudit(partition, log);
-    const resolve = createResolve({ journal, audit, clock: systemClock, by: operatorName() });
+    const resolve = createResolve({
+      ...{ journal, audit, clock: systemClock, by: operatorName() },
+      ...(postern.console.report && { count: createCountOnce(partition, systemClock) }),
+    });
     const resolved = await resolve(payment, verdict, options.reason);
     if (resolved.kind === "left") throw new Error(whyLeft(payment, options, resolved.state));
     const { transaction } = options;

@@ -20,6 +20,7 @@ import {
   type PaymentTerms,
   type SettledPayment,
   type Settlement,
+  settledFields,
   toAuthorization,
   toSettlement,
 } from "../../../shared/payments/payment.ts";
@@ -266,12 +267,6 @@ export function createEnqueueSettled({ journal, beginWrite, review, clock, log }
     if (found === "SETTLING") log.info("payment.settled", settledFields(payment, settlement));
     return found !== undefined && found !== "VOID" && found !== "REVIEW";
   };
-}
-
-/** Of the one write that made the payment a call; others that come with the same settlement find it made. */
-function settledFields({ id, terms }: Payment, { transaction, by }: Settlement) {
-  const { service_id: serviceId, job_index: jobIndex, network, asset, symbol, amount } = terms;
-  return { callId: id, serviceId, jobIndex, network, asset, symbol, amount, transaction, by };
 }
 
 /** A new payment that nothing refuses, and what was found out on the way. */

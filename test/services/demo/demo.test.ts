@@ -48,6 +48,7 @@ const SENDERS_SHOWN = [
 /** What is shown of payments, and found to be so. */
 const PAID_SHOWN = [
   /GET \S+\/price: 20000000000000 wei, at 3200 USDC for 10\^18 wei 0\.064000 USDC$/,
+  /it is answered 200 with the job's output: \{"keccak256":"0x[0-9a-f]{64}"\}$/,
   /PAYMENT-RESPONSE names the transaction that the chain has: 0x[0-9a-f]{64}$/,
   /X-PAYMENT-RESPONSE names the transaction that the chain has: 0x[0-9a-f]{64}$/,
   /all 5 answers are equal, byte for byte, but for the way to the result$/,

@@ -136,7 +136,7 @@ test("pages follow one another without a call twice or left out, whatever comes 
     const call = webhook("/a");
     ids.push(call.id);
     history.add(call, 1);
-    if (n % 4 === 3) clock.now += 1;
+    if (n < 30 ? n % 4 === 3 : n === 45) clock.now += 1; // pages begin and end within calls of one time
   }
   await history.flush();
   const seen: string[] = [];

@@ -3,6 +3,7 @@ import { eventually } from "../../../shared/dev/wait.ts";
 import { STEPS, SUBJECTS_MAX } from "../../../shared/series/buckets.ts";
 import { attemptsOf, type Counts, totalOf, totalsOfOrigin } from "../../../shared/series/counts.ts";
 import { createReadSeries } from "../../../shared/series/read.ts";
+import { Series } from "../../../shared/series/series.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 import { useRedisProxy } from "../../fixtures/redis-proxy.ts";
 import { useReports } from "../../fixtures/reports.ts";
@@ -139,6 +140,18 @@ test("a bucket holds a bounded number of jobs and endpoints; what is above is co
   expect({ accepted, taken, refused }).toEqual({ accepted: 50, taken: SUBJECTS_MAX + 50, refused: 3 });
 });
 
+test("a process that counts for very many jobs and tokens in one interval keeps a bounded number of them apart", () => {
+  const series = new Series(clock);
+  for (let n = 0; n < 3 * SUBJECTS_MAX; n++) {
+    series.count(`job:webhook/7/${n}`, "accepted");
+    series.earn({ network: "eip155:1", asset: "0xa", job: `0/${n}` }, 1n);
+  }
+  const { buckets, earned } = series.take();
+  for (const kept of [...buckets.values(), ...earned.values()]) expect(kept.size).toBe(SUBJECTS_MAX + 1);
+  expect(buckets.get(NOON)?.get("job:webhook/*")).toEqual({ accepted: 2 * SUBJECTS_MAX });
+  expect(earned.get("2026-03-01")?.get("eip155:1 0xa *")?.amount).toBe(BigInt(2 * SUBJECTS_MAX));
+});
+
 test("requests are counted by their endpoint: accepted, known before, refused by code, credentials by reason, dropped, handshakes", async () => {
   const { log, flush } = await start({ clock, kind: "webhooks", serviceId: 7 });
   const refused = { path: "/a", code: "webhook.credential_rejected" };
@@ -164,9 +177,9 @@ test("what a job has brought on a day is exact, of any size, over all gateways a
     ...{ network: "eip155:8453", asset: "0xabc", serviceId: 0, jobIndex, amount },
   });
   const large = `${"9".repeat(77)}8`;
-  for (const { log } of gateways) {
+  for (const [i, { log }] of gateways.entries()) {
     log.info("payment.settled", settled(large));
-    log.info("payment.settled", settled("3"));
+    log.info("payment.settled", settled(String(i)));
     log.info("payment.asked_for", { serviceId: 0, jobIndex: 1, times: 5 });
     log.warn("payment.refused", { serviceId: 0, jobIndex: 99, code: "payment.rejected", times: 2 });
   }
@@ -178,7 +191,7 @@ test("what a job has brought on a day is exact, of any size, over all gateways a
   const token = { network: "eip155:8453", asset: "0xabc" };
   expect(await read().earned(30)).toEqual([
     { day: "2026-03-02", ...token, job: "0/2", payments: 1, amount: 7n },
-    { day: "2026-03-01", ...token, job: "0/1", payments: 4, amount: 2n * BigInt(large) + 6n },
+    { day: "2026-03-01", ...token, job: "0/1", payments: 4, amount: 2n * BigInt(large) + 1n },
   ]);
   now = NOON;
   expect(await countsOf({ kind: "job", origin: "x402", job: "0/1" })).toMatchObject({

@@ -1,7 +1,12 @@
 import { expect, test } from "vitest";
+import { createCallHistory } from "../../../shared/call-history/keep.ts";
+import { createReadHistory } from "../../../shared/call-history/read.ts";
 import { FAILPOINTS } from "../../../shared/lifecycle/failpoint.ts";
+import { silentLogger } from "../../../shared/log/logger.ts";
+import { systemClock } from "../../../shared/time/clock.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { usePostern } from "../../fixtures/postern.ts";
+import { aCall } from "../../fixtures/producer.ts";
 import { keys } from "../../fixtures/redis.ts";
 
 const fixture = useFailedCalls();
@@ -9,10 +14,22 @@ const postern = usePostern(() => ({ postern: { redis: { url: fixture.redis.url }
 
 const POINTS = FAILPOINTS.filter((point) => point.startsWith("operator."));
 
+/** Has a producer remember the call, and tells later whether that is still so. */
+async function remember(id: string): Promise<() => Promise<boolean>> {
+  const history = createCallHistory({
+    ...{ partition: fixture.redis.partition, clock: systemClock, log: silentLogger },
+    limits: { keptMs: 3_600_000, calls: 10, bytes: 100_000 },
+  });
+  history.add(aCall({ id }), 1);
+  await history.stop();
+  return async () => (await createReadHistory(fixture.redis.partition)({ id }).next()).done !== true;
+}
+
 test.each(POINTS)(
   "postern calls forget killed at %s has changed nothing, or has deleted all and has its line in the audit; run again it is done once",
   async (point) => {
     const [id = ""] = await fixture.fail([{}]);
+    const remembered = await remember(id);
     const forget = (env?: NodeJS.ProcessEnv) =>
       postern.run(["calls", "forget", id, "--reason", "a test", "--yes"], env && { env });
     expect(await forget({ POSTERN_FAILPOINT: point })).toMatchObject({ code: null, stdout: "", stderr: "" });
@@ -24,5 +41,6 @@ test.each(POINTS)(
     expect(await forget()).toMatchObject({ code: 0 });
     expect(await fixture.audited()).toMatchObject([{ action: "forget", call_id: id, reason: "a test" }]);
     expect(await fixture.redis.client.exists(keys.inQueue("webhook/7/1", id), keys.attempts(id))).toBe(0);
+    expect(await remembered()).toBe(false);
   },
 );

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
+import { createReadSeries } from "../../../../shared/series/read.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines } from "../../../fixtures/postern.ts";
 import { keys } from "../../../fixtures/redis.ts";
@@ -34,6 +35,8 @@ test("a payment in review that is resolved as settled gets its job from the gate
     by: "operator",
     network: payments.devnet.network,
   });
+  const earned = await createReadSeries(payments.redis.partition).earned(2);
+  expect(earned.map(({ job, payments: count }) => [job, count])).toEqual([["1/7", 1]]);
   const [entry] = await payments.redis.client.xrange(keys.audit, "-", "+");
   const line = entry?.[1].join(" ") ?? "";
   expect(line).toContain(`action settle call_id ${id} by `);

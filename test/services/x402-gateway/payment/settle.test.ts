@@ -61,6 +61,23 @@ async function expectPaidOnce(answer: Answer): Promise<void> {
   expect(answer.json()["transaction"]).toBe(transfer?.transaction);
 }
 
+/** What was earned is counted from this event. */
+function expectToldOnce({ log }: TestX402, answer: Answer): void {
+  const told = log.events.filter(({ event }) => event === "payment.settled").map(({ fields }) => fields);
+  const { call_id: callId, transaction } = answer.json();
+  const { network, token } = fixture.devnet;
+  expect(told).toEqual([
+    {
+      ...{ callId, transaction, network, asset: token, serviceId: 1, jobIndex: 7 },
+      ...{
+        amount: String(PRICE),
+        symbol: expect.any(String),
+        by: expect.stringMatching(/^(facilitator|chain)$/),
+      },
+    },
+  ]);
+}
+
 test.each(Object.entries(landed))(
   "a settlement that is answered %s is found on the chain while the first request waits, which is told so, and charged once",
   async (_how, fault) => {
@@ -78,6 +95,7 @@ test.each(Object.entries(landed))(
     ]);
     expect((await fixture.asked()).settle).toBe(1);
     await expectPaidOnce(first);
+    expectToldOnce(x402, first);
   },
 );
 
@@ -93,6 +111,7 @@ test.each(Object.entries(landed))(
     const answer = await paid(x402, headers);
     expect(answer.headers["idempotent-replayed"]).toBe("true");
     await expectPaidOnce(answer);
+    expectToldOnce(x402, answer);
   },
 );
 

@@ -37,8 +37,10 @@ test("an EventSource with the token of the 202 follows a long job: its states, i
   fixture.foreign.push(paymentIn(bought.headers)?.nonce ?? "");
   await inject(async () => ({ status: 202 }));
   await eventually("it is injected", () => seen.length === 2);
-  const results = createResults(fixture.redis.partition);
-  await results.tellProgress(bought.id, { at: 5, json: '{"step":1,"steps":2}' });
+  await createResults(fixture.redis.partition).tellProgress(bought.id, {
+    at: 5,
+    json: '{"step":1,"steps":2}',
+  });
   await eventually("its progress is told", () => seen.length === 3);
   const told = { status: 200, contentType: "text/plain", at: 6, by: "delivery" } as const;
   await createDeliverResult(fixture.redis.partition)(bought.id, {
