@@ -65,6 +65,10 @@ export const FailedGroupView = z.object({
   job_id: count,
   code: z.string(),
   count,
+  newest_at: isoTime,
+  newest_reason: z.string(),
+  /** So many of them failed in each hour of the last day, by the clock, the oldest hour first and the one that runs last. */
+  by_hour: z.array(count).length(24),
 });
 export type FailedGroupView = z.infer<typeof FailedGroupView>;
 
@@ -148,9 +152,14 @@ export function createFailedApi(deps: Deps): FailedApi {
 
     async groups(filter, signal) {
       const groups = await calls.groups(toCallFilter(filter), signal);
-      return groups.map(({ queue, code, count: times }) => {
+      const thisHour = Math.floor(clock() / HOUR_MS);
+      return groups.map(({ queue, code, count: times, hours, newestAt, newestReason }) => {
         const { serviceId, jobIndex } = jobIdsOf(queue);
-        return { origin: originOf(queue), service_id: serviceId, job_id: jobIndex, code, count: times };
+        return {
+          ...{ origin: originOf(queue), service_id: serviceId, job_id: jobIndex, code, count: times },
+          ...{ newest_at: toIso(newestAt), newest_reason: newestReason },
+          by_hour: Array.from({ length: DAY_HOURS }, (_, i) => hours[thisHour - DAY_HOURS + 1 + i] ?? 0),
+        };
       });
     },
 
@@ -181,6 +190,9 @@ export function createFailedApi(deps: Deps): FailedApi {
     discard: async (id, { reason }) => operate(discard, await find(id), reason),
   };
 }
+
+const HOUR_MS = 3_600_000;
+const DAY_HOURS = 24;
 
 /** Whether the runner may have forgotten the call's key, and so may run it twice. */
 export function isTooOld({ acceptedAt }: FailedCall, runnerMemoryMs: number, now: number): boolean {

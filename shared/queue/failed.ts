@@ -66,8 +66,8 @@ return bodiless(KEYS[1], 'data')`;
 /**
  * What is known of calls without their bodies. KEYS registry. ARGV prefix, bytes to look through, how the reason begins (empty if any
  * will do), what must be in a head as it stands there (a JSON array), whether to count only, then queue and id of each call. Answers how
- * many of the calls it looked at; if they are only to be counted, with which code how many of these match, by turns; and a row for each
- * other call that matches, or of which only the caller can say.
+ * many of the calls it looked at; if they are only to be counted, a JSON object of those that match, by code; and a row for each other call
+ * that matches, or of which only the caller can say.
  *
  * A call has no head if its producer did not read it (`call.poison_pill`, `call.corrupt`), or if an earlier release or BullMQ itself
  * has failed it. The last place of its row has the stored call without the body.
@@ -85,14 +85,17 @@ end
 for i = 6, #ARGV, 2 do
   local key = ARGV[1] .. ':' .. ARGV[i] .. ':' .. ARGV[i + 1]
   local row = redis.call('HMGET', key, 'finishedOn', 'failedReason', 'timestamp', 'atm', '${HEAD_FIELD}')
-  local head, hasLeft = row[5], not row[1]
+  local head, at, hasLeft = row[5], tonumber(row[1]), not row[1]
   row[1] = done
   if hasLeft then -- it is no longer among the failed calls
   elseif head and string.find(head, '^{"v":${VERSIONS.failedHead}[,}]') then
     if string.sub(row[2] or '', 1, #reason) == reason and hasTexts(head) then
       if counts then
         local code = string.match(row[2] or '', '^([%l%d_.]+): ') or ''
-        counted[code] = (counted[code] or 0) + 1
+        local tally = counted[code] or {count = 0, newestAt = 0, hours = {}}
+        local hour = string.format('%d', math.floor(at / 3600000))
+        counted[code], tally.count, tally.hours[hour] = tally, tally.count + 1, (tally.hours[hour] or 0) + 1
+        if at >= tally.newestAt then tally.newestAt, tally.newest = at, row[2] or '' end
       else rows[#rows + 1] = row end
     end
   else
@@ -105,12 +108,7 @@ for i = 6, #ARGV, 2 do
   end
   done = done + 1
 end
-local byCode = {}
-for code, times in pairs(counted) do
-  byCode[#byCode + 1] = code
-  byCode[#byCode + 1] = times
-end
-return {done, byCode, rows}`;
+return {done, cjson.encode(counted), rows}`;
 
 type Row = [
   /** Of the call among those asked for. */
@@ -122,11 +120,17 @@ type Row = [
   bodiless?: string,
 ];
 
+/** How many calls failed with one code, in which hours (by the number of the hour since 1970), and the newest of them. */
+type Tally = { count: number; hours: Record<string, number>; newestAt: number; newestReason: string };
+
+/** The same as the script says it, with the whole reason as it is stored. */
+type StoredTally = Omit<Tally, "newestReason"> & { newest: string };
+
 /** What was counted, by code, is not among `calls`. */
-type Page = { counted: Map<ErrorCode, number>; calls: FailedCall[] };
+type Page = { counted: Map<ErrorCode, Tally>; calls: FailedCall[] };
 
 /** The failed calls of a queue that failed with one code. */
-export type FailedGroup = { queue: QueueName; code: ErrorCode; count: number };
+export type FailedGroup = Tally & { queue: QueueName; code: ErrorCode };
 
 /** One answer looks at no more calls than this, however few of them match. */
 const LOOKED_AT_MAX = 10_000;
@@ -217,13 +221,15 @@ function openReading(partition: Partition) {
       const named = asked.flatMap(({ queue, id }) => [queue, id]);
       const [done, counted, rows] = (await read([keys.queues], [...args, ...named])) as [
         number,
-        (string | number)[],
+        string,
         Row[],
       ];
       const calls = rows.map((row) => toCall(asked[row[0]] as FailedRef, row));
       page.calls.push(...calls.filter((call) => matches(call, filter)));
-      for (let i = 0; i + 1 < counted.length; i += 2)
-        add(page.counted, toCode(String(counted[i])), Number(counted[i + 1]));
+      for (const [code, { newest, ...tally }] of Object.entries(
+        JSON.parse(counted) as Record<string, StoredTally>,
+      ))
+        add(page.counted, toCode(code), { ...tally, newestReason: toFailure(newest).reason });
       at += done;
     }
     return page;
@@ -241,7 +247,7 @@ function createCounting({ index, readAll }: Reading) {
     for await (const refs of found) {
       signal?.throwIfAborted();
       const page = await readAll(refs, filter, countOnly);
-      for (const { code } of page.calls) add(page.counted, code, 1);
+      for (const call of page.calls) add(page.counted, call.code, tallyOf(call));
       yield { queue: refs[0]?.queue ?? "", byCode: page.counted };
     }
   }
@@ -253,17 +259,18 @@ function createCounting({ index, readAll }: Reading) {
       const byIndex = ids === undefined && code === undefined && headFields(filter).length === 0;
       if (byIndex) return index.count(rangeOf(filter));
       let count = 0;
-      for await (const { byCode } of counted(filter)) for (const times of byCode.values()) count += times;
+      for await (const { byCode } of counted(filter))
+        for (const tally of byCode.values()) count += tally.count;
       return count;
     },
 
-    /** How many calls match, by queue and code. */
+    /** How many calls match, by queue and code, with the newest of each. */
     async groups(filter: Omit<CallFilter, "ids">, signal?: AbortSignal): Promise<FailedGroup[]> {
       const groups = new Map<string, FailedGroup>();
       for await (const { queue, byCode } of counted(filter, signal)) {
-        for (const [code, times] of byCode) {
+        for (const [code, tally] of byCode) {
           const name = `${queue} ${code}`;
-          groups.set(name, { queue, code, count: (groups.get(name)?.count ?? 0) + times });
+          groups.set(name, { queue, code, ...sumOf(groups.get(name), tally) });
         }
       }
       return [...groups.values()];
@@ -313,8 +320,23 @@ function toCode(text: string): ErrorCode {
   return isErrorCode(text) ? text : UNKNOWN;
 }
 
-function add(counts: Map<ErrorCode, number>, code: ErrorCode, times: number): void {
-  counts.set(code, (counts.get(code) ?? 0) + times);
+function add(tallies: Map<ErrorCode, Tally>, code: ErrorCode, tally: Tally): void {
+  tallies.set(code, sumOf(tallies.get(code), tally));
+}
+
+const HOUR_MS = 3_600_000;
+
+function tallyOf({ failedAt, reason }: FailedCall): Tally {
+  const hours = { [Math.floor(failedAt / HOUR_MS)]: 1 };
+  return { count: 1, hours, newestAt: failedAt, newestReason: reason };
+}
+
+function sumOf(one: Tally | undefined, other: Tally): Tally {
+  if (one === undefined) return other;
+  const { newestAt, newestReason } = one.newestAt > other.newestAt ? one : other;
+  const hours = { ...one.hours };
+  for (const [hour, times] of Object.entries(other.hours)) hours[hour] = (hours[hour] ?? 0) + times;
+  return { count: one.count + other.count, hours, newestAt, newestReason };
 }
 
 function placeOf(ref: Place | undefined): Place | undefined {

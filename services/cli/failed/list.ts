@@ -1,10 +1,10 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createFailedApi, type FailedCallView } from "../../../shared/operator/failed.ts";
+import { problemDetail } from "../../../shared/text/problem-detail.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { toSeconds } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
-import { detailOf } from "./detail.ts";
 import { type FilterOptions, toFilter } from "./filter.ts";
 
 export type ListOptions = FilterOptions & { configDir: string; json?: boolean };
@@ -47,6 +47,6 @@ function toCells({ id, origin, path, service_id, job_id, ...call }: FailedCallVi
   const { failed_at: failedAt, attempts, code, reason } = call;
   return [
     ...[id, toSeconds(failedAt), from, `${service_id}/${job_id}`],
-    ...[String(attempts), code, detailOf(reason)],
+    ...[String(attempts), code, problemDetail(reason)],
   ];
 }

@@ -111,7 +111,7 @@ function toLine(event: CallEvent): string {
     event.outcome.padEnd(8),
     place.padEnd(20),
     (event.call_id ?? "-").padEnd(CALL_ID_CHARS),
-    detailOf(event),
+    problemDetail(event),
   ];
   return plain(cells.join("  ")).trimEnd();
 }
@@ -129,7 +129,7 @@ function timeOf(at: number): string {
   return `${clock}.${String(time.getMilliseconds()).padStart(3, "0")}`;
 }
 
-function detailOf(event: CallEvent): string {
+function problemDetail(event: CallEvent): string {
   switch (event.outcome) {
     case "accepted":
       return words([
