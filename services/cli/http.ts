@@ -2,20 +2,31 @@ import { messageOf } from "../../shared/errors/app-error.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { plain } from "./text.ts";
 
-export type Post = { url: URL; headers: Record<string, string>; body: Uint8Array | undefined };
+export type Post = {
+  url: URL;
+  headers: Record<string, string>;
+  body: Uint8Array | undefined;
+  /** For how much longer than usual the answer may be held. */
+  waitMs?: number;
+};
 
 /** An answer with its body parsed; `json` is empty if the body is not a JSON object. */
-export type Answer = { status: number; headers: Headers; json: Readonly<Record<string, unknown>> };
+export type Answer = {
+  status: number;
+  headers: Headers;
+  body: Buffer;
+  json: Readonly<Record<string, unknown>>;
+};
 
 const ATTEMPT_MS = 60_000;
 
 /** Sends one POST. Follows no redirect, because a payment is meant for one place. Rejects at the deadline (unix ms). */
 export async function post(
-  { url, headers, body }: Post,
+  { url, headers, body, waitMs = 0 }: Post,
   deadline: number,
   signal?: AbortSignal,
 ): Promise<Answer> {
-  const late = AbortSignal.timeout(Math.max(1, Math.min(ATTEMPT_MS, deadline - systemClock())));
+  const late = AbortSignal.timeout(Math.max(1, Math.min(ATTEMPT_MS + waitMs, deadline - systemClock())));
   const response = await fetch(url, {
     method: "POST",
     headers,
@@ -27,14 +38,14 @@ export async function post(
 }
 
 /** Sends one GET. Follows no redirect. Rejects at the deadline (unix ms). */
-export async function get(url: URL, deadline: number): Promise<Answer> {
+export async function get(url: URL, deadline: number, headers: Record<string, string> = {}): Promise<Answer> {
   const signal = AbortSignal.timeout(Math.max(1, deadline - systemClock()));
-  return toAnswer(await fetch(url.href, { redirect: "error", signal }));
+  return toAnswer(await fetch(url.href, { redirect: "error", signal, headers }));
 }
 
 async function toAnswer(response: Response): Promise<Answer> {
-  const text = await response.text();
-  return { status: response.status, headers: response.headers, json: parsed(text) };
+  const body = Buffer.from(await response.arrayBuffer());
+  return { status: response.status, headers: response.headers, body, json: parsed(body.toString("utf8")) };
 }
 
 function parsed(text: string): Record<string, unknown> {

@@ -38,9 +38,9 @@ export function runOperator(options: OperatorProcess): Promise<number> {
 
     const redis = connectForRequests(postern.redis.url, meteredLog);
     shutdown.defer("redis", () => redis.disconnect());
-    const patientRedis = redis.duplicate({ commandTimeout: PATIENCE_MS });
-    patientRedis.on("error", () => {}); // the other connection tells of it
-    shutdown.defer("redis for long reads", () => patientRedis.disconnect());
+    const workRedis = redis.duplicate({ commandTimeout: PATIENCE_MS });
+    workRedis.on("error", () => {}); // the other connection tells of it
+    shutdown.defer("redis for long work", () => workRedis.disconnect());
 
     const reports = openReports({ kind: "operator", postern, config: { operator }, redis, log: meteredLog });
     shutdown.defer("reports", reports.stop);
@@ -49,7 +49,7 @@ export function runOperator(options: OperatorProcess): Promise<number> {
     const { host: bindHost } = parseAddress(bindAddress);
     const pageDir = builtPage();
     const files = { pageDir, configDir: dir, env };
-    const service = composeOperator({ operator, postern, bindHost, ...files, redis, patientRedis, log });
+    const service = composeOperator({ operator, postern, bindHost, ...files, redis, workRedis, log });
     shutdown.defer("operator", () => service.close());
 
     const privateAddress = options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9095";

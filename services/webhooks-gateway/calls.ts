@@ -1,22 +1,30 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { demandToken, type Proves, toProvenStatus } from "../../shared/gateway/ask-result.ts";
+import type { CallStreams } from "../../shared/gateway/call-streams.ts";
 import { sendResult } from "../../shared/gateway/send-result.ts";
+import type { ClientAddressOf } from "../../shared/http/client-address.ts";
 import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
+import { addressKey } from "../../shared/ip/address.ts";
 import type { Results } from "../../shared/results/store.ts";
 
-const CALL = /^\/webhooks\/calls\/(c_[0-9a-f]{32})(\/result)?$/;
+const CALL = /^\/webhooks\/calls\/(c_[0-9a-f]{32})(\/result|\/events)?$/;
 
 /** Where a webhook's result is asked for, without the gateway's own URL. */
 export const resultPathOf = (callId: string) => `/webhooks/calls/${callId}/result`;
 
-type Deps = { results: Pick<Results, "read" | "state" | "status">; proves: Proves };
+type Deps = {
+  results: Pick<Results, "read" | "state" | "status">;
+  streams: Pick<CallStreams, "open">;
+  proves: Proves;
+  addressOf: ClientAddressOf;
+};
 
 /**
- * Answers who asks for the state or the result of a call: `GET /webhooks/calls/{call_id}`, and `/result` below it. Undefined if the path
- * names no call.
+ * Answers who asks for the state or the result of a call, or watches it: `GET /webhooks/calls/{call_id}`, and `/result` and `/events` below
+ * it. Undefined if the path names no call.
  */
-export function createAnswerCalls({ results, proves }: Deps) {
+export function createAnswerCalls({ results, streams, proves, addressOf }: Deps) {
   /** The state word is for anybody, the rest for who has the token. */
   async function statusOf(req: IncomingMessage, callId: string): Promise<object> {
     if (!(await proves(req, callId))) {
@@ -36,10 +44,22 @@ export function createAnswerCalls({ results, proves }: Deps) {
     sendResult(req, res, read);
   }
 
-  async function answer(req: IncomingMessage, res: ServerResponse, callId: string, isResult: boolean) {
+  /** Its token proves that there is such a call, also while it has no record. */
+  async function watch(req: IncomingMessage, res: ServerResponse, callId: string): Promise<void> {
+    const isProven = await proves(req, callId);
+    await streams.open(req, res, { callId, isProven, party: addressKey(addressOf(req)), mayBegin: isProven });
+  }
+
+  async function answer(
+    req: IncomingMessage,
+    res: ServerResponse,
+    callId: string,
+    below: string | undefined,
+  ) {
     try {
       if (req.method !== "GET" && req.method !== "HEAD") refuseMethod(req, res);
-      else if (isResult) await answerResult(req, res, callId);
+      else if (below === "/result") await answerResult(req, res, callId);
+      else if (below === "/events") await watch(req, res, callId);
       else sendJson(res, await statusOf(req, callId));
     } catch (thrown) {
       sendProblem(req, res, toAppError(thrown));
@@ -47,8 +67,8 @@ export function createAnswerCalls({ results, proves }: Deps) {
   }
 
   return (req: IncomingMessage, res: ServerResponse, path: string): Promise<void> | undefined => {
-    const [, callId, result] = CALL.exec(path) ?? [];
-    return callId === undefined ? undefined : answer(req, res, callId, result !== undefined);
+    const [, callId, below] = CALL.exec(path) ?? [];
+    return callId === undefined ? undefined : answer(req, res, callId, below);
   };
 }
 

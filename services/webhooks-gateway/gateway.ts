@@ -123,6 +123,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
     clientAddressOf: addressOf,
     results,
     waits,
+    streams,
     drain,
     stop,
     close,
@@ -145,7 +146,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   const refuse = createRefuse({ limits, record, log, overLimit, unlogged });
   const receive = createReceive({ admission, bodies, accept, refuse, waits, addressOf, clock, log });
   const notFound = createOnUnknownPath({ paths: endpoints.keys(), record, addressOf, log });
-  const answerCalls = createAnswerCalls({ results, proves: createProvesByToken(tokens) });
+  const answerCalls = createAnswerCalls({ results, streams, proves: createProvesByToken(tokens), addressOf });
   return {
     handler: createHandler({ endpoints, receive, answerCalls, admission, notFound }),
     readiness: () => admission.readiness(),
@@ -154,6 +155,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
     bodyBytes: bodies.bytes,
     resultWrites,
     waiting: waits.count,
+    streaming: streams.count,
     drain,
     stop,
     close() {
@@ -239,9 +241,7 @@ function toEndpoints(
       config.handshakes.length === 0 ? undefined : createHandshakes(config, { admission, takeSecret }),
     makeCall: createMakeCall(config, {
       ...{ serviceId, metadataPrefix, accessOf, clock },
-      readCallback: createReadCallback({
-        ...{ metadataPrefix, url: config.callback_url, hosts: config.callback_hosts ?? [] },
-      }),
+      readCallback: createReadCallback({ metadataPrefix, hosts: config.callback_hosts ?? [] }),
     }),
     takeToken: limits.ofEndpoint({
       path: config.path,

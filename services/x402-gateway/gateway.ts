@@ -13,6 +13,7 @@ import {
   toIngressOptions,
   WAIT_MS_MAX,
 } from "../../shared/gateway/ingress.ts";
+import { createReadCallback } from "../../shared/gateway/read-callback.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
 import { addressKey } from "../../shared/ip/address.ts";
@@ -31,7 +32,7 @@ import { extraMs } from "../../shared/redis/large.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { createResultTokens } from "../../shared/results/token.ts";
 import { systemClock } from "../../shared/time/clock.ts";
-import { createLogTokenKinds, createRequestedJob, toCatalog } from "./catalog.ts";
+import { createCallbackFor, createLogTokenKinds, createRequestedJob, toCatalog } from "./catalog.ts";
 import { createChains } from "./chains.ts";
 import type { Authorize } from "./facilitator/authorize.ts";
 import { createFacilitators, createVerifyPayment } from "./facilitator/pool.ts";
@@ -69,6 +70,7 @@ import {
 } from "./routes/pay-job.ts";
 import { toPriceAnswer } from "./routes/price.ts";
 import { toSchemaAnswer } from "./routes/schema.ts";
+import { createWatchCall } from "./routes/watch-call.ts";
 import { CORS_HEADERS, createHandler, createRefuse } from "./server.ts";
 import { toSharedChecks } from "./shared-checks.ts";
 import { createSignIn } from "./sign-in/sign-in.ts";
@@ -162,7 +164,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   const log = tellFollowers(options.log, { partition, service: "x402", clock });
   const ingress = openIngress("x402", partition, options);
   const { largePartition, admission, beginWrite, firstCheck, isUsable, pressure, bodies, close } = ingress;
-  const { results, waits } = ingress;
+  const { results, waits, streams } = ingress;
   const partyOf = (req: IncomingMessage) => addressKey(ingress.clientAddressOf(req));
   const journal = createPaymentJournal(partition, largePartition);
   const rates = createRates({ tokens: x402.accepted_tokens, partition, clock, log });
@@ -187,7 +189,9 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     metadataPrefix,
     clock,
   });
-  const requestedJob = createRequestedJob(catalog, readOperatorQuote);
+  const hosts = x402.callback_hosts ?? [];
+  const callbackFor = createCallbackFor(createReadCallback({ metadataPrefix, hosts }));
+  const requestedJob = createRequestedJob(catalog, readOperatorQuote, callbackFor);
   const isPermittedCaller = createIsPermittedCaller({
     ethCallAt: (rpcUrl) => createEthCall({ rpcUrl, timeoutMs: CALLER_CHECK_TIMEOUT_MS }),
     clock,
@@ -214,6 +218,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     const { ofSigners } = allowances;
     return createCheckPayment({
       requestedJob,
+      callbackFor,
       admission,
       askSigner: createAskSigner({ chainOf: chains.of, ofSigners, clock }),
       assertFits,
@@ -300,6 +305,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     schemaOf: (ids) => toSchemaAnswer(catalog.sold(ids)),
     callStatusOf: createCallStatus({ journal, results, proves }),
     answerResult: createCallResult({ results, provesByToken, signIn }),
+    watchCall: createWatchCall({ journal, streams, proves, partyOf }),
     refuse: createRefuse({ challenge, requestedJob, statusUrlOf, clock, refusals }),
     readiness,
     isEnding: () => admission.ending,
@@ -345,6 +351,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     bodyBytes: bodies.bytes,
     resultWrites: ingress.resultWrites,
     waiting: waits.count,
+    streaming: streams.count,
     drain: ingress.drain,
     stop: ingress.stop,
     rates: rates.observed,

@@ -1,6 +1,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { CODES } from "../../shared/errors/codes.ts";
+import { callbackHeaders } from "../../shared/gateway/read-callback.ts";
 import { leaveUnread } from "../../shared/http/body.ts";
 import { corsHeaders, createPreflight } from "../../shared/http/cors.ts";
 import { rawPath } from "../../shared/http/headers.ts";
@@ -31,6 +32,7 @@ type HandlerDeps = {
   schemaOf: (ids: JobIds) => object;
   callStatusOf: (req: IncomingMessage, callId: string) => Promise<object>;
   answerResult: (req: IncomingMessage, res: ServerResponse, callId: string) => Promise<void>;
+  watchCall: (req: IncomingMessage, res: ServerResponse, callId: string) => Promise<void>;
   refuse: Refuse;
   readiness: () => Readiness;
   /** Whether every answer is to be the last of its connection. */
@@ -42,7 +44,7 @@ type HandlerDeps = {
 /** Matches the paths of jobs and calls, and that of the list, as they came; Express answers everything else. */
 export function createHandler(deps: HandlerDeps): RequestListener {
   const { challenge, payJob, dryRun, listJobs, priceOf, schemaOf } = deps;
-  const { callStatusOf, answerResult, refuse, isEnding, clock } = deps;
+  const { callStatusOf, answerResult, watchCall, refuse, isEnding, clock } = deps;
   const others = createOthers(deps.readiness);
   const headers = allowedHeaders(deps.metadataPrefix);
   const answerPreflight = createPreflight({ methods: ["GET", "POST"], headers });
@@ -83,6 +85,8 @@ export function createHandler(deps: HandlerDeps): RequestListener {
           return sendJson(res, JSON.stringify(await callStatusOf(req, route.callId)));
         case "result":
           return await answerResult(req, res, route.callId);
+        case "events":
+          return await watchCall(req, res, route.callId);
       }
     } catch (thrown) {
       refuse(req, res, thrown, "serviceId" in route ? route : undefined, attempt);
@@ -113,21 +117,23 @@ function createOthers(readiness: () => Readiness): RequestListener {
 /** What a request's raw path names. */
 type Route =
   | ({ kind: "job" | "price" | "schema" | "dry_run" } & JobIds)
-  | { kind: "call" | "result"; callId: string }
+  | { kind: "call" | "result" | "events"; callId: string }
   | { kind: "list" };
 
 /** Ids in their one decimal form: no sign, no padding, nothing encoded. */
 const JOB = /^\/x402\/jobs\/(0|[1-9]\d{0,15})\/(0|[1-9]\d{0,9})(\/price|\/schema|\/auth-dry-run)?$/;
 const LIST = "/x402";
-const CALL = /^\/x402\/calls\/(c_[0-9a-f]{32})(\/result)?$/;
+const CALL = /^\/x402\/calls\/(c_[0-9a-f]{32})(\/result|\/events)?$/;
 
 const ACTIONS = { "/price": "price", "/schema": "schema", "/auth-dry-run": "dry_run" } as const;
+
+const OF_CALL: Readonly<Record<string, "result" | "events">> = { "/result": "result", "/events": "events" };
 
 /** Parses the ids of a raw path, once; undefined if it names no job, no call and not the list. */
 function parseRoute(path: string): Route | undefined {
   if (path === LIST) return { kind: "list" };
-  const [, callId, result] = CALL.exec(path) ?? [];
-  if (callId !== undefined) return { kind: result === undefined ? "call" : "result", callId };
+  const [, callId, below] = CALL.exec(path) ?? [];
+  if (callId !== undefined) return { kind: OF_CALL[below ?? ""] ?? "call", callId };
   const [, service, index, action] = JOB.exec(path) ?? [];
   if (service === undefined || index === undefined) return undefined;
   const ids = { serviceId: Number(service), jobIndex: Number(index) };
@@ -290,6 +296,7 @@ const ALLOWED = [
   "Idempotency-Key",
   "Authorization",
   "Prefer",
+  "Last-Event-ID",
   "X-Request-Id",
 ];
 
@@ -297,5 +304,5 @@ const ALLOWED = [
 function allowedHeaders(metadataPrefix: string): string[] {
   const { caller } = platformKeys(metadataPrefix);
   const delegated = ["", "-NONCE", "-SIG", "-EXPIRY"].map((part) => `${caller}${part}`);
-  return [...ALLOWED, ...delegated, ...quoteHeaders(metadataPrefix)];
+  return [...ALLOWED, ...delegated, ...quoteHeaders(metadataPrefix), ...callbackHeaders(metadataPrefix)];
 }

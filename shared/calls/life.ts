@@ -2,6 +2,7 @@ import type { EndedCall } from "../call-history/block.ts";
 import { createReadHistory } from "../call-history/read.ts";
 import { AppError } from "../errors/app-error.ts";
 import type { ErrorCode } from "../errors/codes.ts";
+import { callbackId, ENDINGS, type Ending } from "../job-call/callback.ts";
 import { JobCall } from "../job-call/job-call.ts";
 import { createPaymentJournal } from "../payments/journal.ts";
 import { type Payment, toPayment } from "../payments/payment.ts";
@@ -41,6 +42,8 @@ export type LifeStep = { at: number } & (
   | { kind: "result"; status: number; contentType: string | undefined; bytes: number; by: StoredResult["by"] }
   | { kind: "result too long"; status: number; by: StoredResult["by"] }
   | { kind: "failure delivered"; status: number; title: string | undefined; detail: string | undefined }
+  /** Its receiver is told of the end; this is the state of that callback, a call of its own. `at` is when it was queued, or came into that state. */
+  | { kind: "callback"; ending: Ending; id: string; state: string; attempts: number }
   | { kind: "forgotten" }
 );
 
@@ -87,9 +90,11 @@ export type CallLife = {
 };
 
 /**
- * KEYS record, payment, attempts, result, progress, registry. ARGV prefix, id. Answers the record's fields and the payment's (`LOOK`); what
+ * KEYS record, payment, attempts, result, progress, registry; record and attempts of each callback that there may be. ARGV prefix, id, the
+ * ids of these callbacks. Answers the record's fields and the payment's (`LOOK`); what
  * `toRead` takes, with the first line of the result alone, and the size of it; the attempts; the call's place, and what BullMQ's hash
- * says of it there; and the stored call without its body, and its size.
+ * says of it there; the stored call without its body, and its size; and of each callback state and time of its record, place, when it was
+ * added, and the newest attempt.
  */
 const READ_LIFE = `${PLACE_OF}${BODILESS}${READ_RECORD}
 local prefix = ARGV[1] .. ':'
@@ -107,7 +112,16 @@ if place then
 else
   stored, size = bodiless(KEYS[2], 'call'), redis.call('HSTRLEN', KEYS[2], 'call')
 end
-return {both[1], both[2], read, redis.call('STRLEN', KEYS[4]), redis.call('LRANGE', KEYS[3], 0, -1), place or false, job, stored, size}`;
+local callbacks = {}
+for i = 0, ${ENDINGS.length - 1} do
+  local its, id = redis.call('HMGET', KEYS[7 + 2 * i], 'st', 'at'), ARGV[3 + i]
+  local at = placeOf(KEYS[6], prefix, id)
+  its[3] = at and at[2] or false
+  its[4] = at and redis.call('HGET', prefix .. at[1] .. ':' .. id, 'timestamp') or false
+  its[5] = redis.call('LINDEX', KEYS[8 + 2 * i], -1)
+  callbacks[#callbacks + 1] = its
+end
+return {both[1], both[2], read, redis.call('STRLEN', KEYS[4]), redis.call('LRANGE', KEYS[3], 0, -1), place or false, job, stored, size, callbacks}`;
 
 /** When it was added and when it failed, why, and its score among the delayed ones. */
 type Job = (Buffer | null)[] | null;
@@ -122,6 +136,13 @@ type Reply = [
   job: Job,
   stored: Buffer,
   storedBytes: number,
+  callbacks: [
+    st: Buffer | null,
+    at: Buffer | null,
+    place: Buffer | null,
+    timestamp: Buffer | null,
+    newest: Buffer | null,
+  ][],
 ];
 
 export type ReadLife = (id: string) => Promise<CallLife | undefined>;
@@ -142,7 +163,10 @@ export function createReadLife(partition: Partition): ReadLife {
 
   return async function readLife(id) {
     const own = [keys.record(id), keys.payment(id), keys.attempts(id), keys.result(id), keys.progress(id)];
-    const reply = (await run([...own, keys.queues], [prefix, id]).catch(unreadable)) as Reply;
+    const callbacks = ENDINGS.map((ending) => callbackId(id, ending));
+    const ofCallbacks = callbacks.flatMap((callback) => [keys.record(callback), keys.attempts(callback)]);
+    const touched = [...own, keys.queues, ...ofCallbacks];
+    const reply = (await run(touched, [prefix, id, ...callbacks]).catch(unreadable)) as Reply;
     const isQueued = reply[5] !== null;
     return toLife(id, reply, isQueued ? undefined : await remembered(id).catch(unreadable));
   };
@@ -153,7 +177,7 @@ function unreadable(cause: unknown): never {
 }
 
 function toLife(id: string, reply: Reply, remembered: EndedCall | undefined): CallLife | undefined {
-  const [recordFields, paymentFields, read, , lines, placed, job, stored, storedBytes] = reply;
+  const [recordFields, paymentFields, read, , lines, placed, job, stored, storedBytes, callbacks] = reply;
   const record = toObject(recordFields.map(String));
   if (isNewer("record", record["v"])) throw newer();
   const place = placed === null ? undefined : toPlace(placed, job);
@@ -172,7 +196,7 @@ function toLife(id: string, reply: Reply, remembered: EndedCall | undefined): Ca
     changedAt: numberOf(record["at"]) ?? remembered?.endedAt,
     origin: queue === undefined ? payment && "x402" : originOf(queue),
     job: queue === undefined ? jobOfRecord(record["jb"], record["rt"]) : jobOf(queue),
-    steps: stepsOf(known).sort((a, b) => a.at - b.at),
+    steps: [...stepsOf(known), ...callbackSteps(id, callbacks)].sort((a, b) => a.at - b.at),
     attemptsBefore: (attempts[0]?.n ?? 1) - 1,
   };
 }
@@ -283,6 +307,19 @@ function resultSteps({ result }: Known): LifeStep[] {
     default:
       return [];
   }
+}
+
+function callbackSteps(id: string, callbacks: Reply["9"]): LifeStep[] {
+  return callbacks.flatMap(([st, changedAt, place, timestamp, newest], i): LifeStep[] => {
+    const state = st === null ? place && (String(place) === "failed" ? "failed" : "queued") : String(st);
+    const ending = ENDINGS[i];
+    if (state === null || ending === undefined) return [];
+    const failed = newest === null ? 0 : (toAttempts([String(newest)])[0]?.n ?? 0);
+    const attempts = state === "INJECTED" ? failed + 1 : failed;
+    const at = Number(timestamp ?? changedAt ?? 0);
+    const told = { ending, id: callbackId(id, ending), state: state.toLowerCase(), attempts };
+    return [{ kind: "callback", at, ...told }];
+  });
 }
 
 function numberOf(text: string | undefined): number | undefined {

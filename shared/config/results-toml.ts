@@ -5,7 +5,7 @@ import { type Env, secretValues } from "./secrets.ts";
 
 const MIB = 1024 * 1024;
 
-/** `[results]` of postern.toml: what is kept of what runners answer, who may ask for it, and who may wait for it (shared/results). */
+/** `[results]` of postern.toml: what is kept of what runners answer, who may ask for it, wait for it, or watch (shared/results). */
 export const results = (env: Env) =>
   z
     .strictObject({
@@ -24,6 +24,8 @@ export const results = (env: Env) =>
       deliveries: z.boolean().default(false),
       wait_secs_max: z.int().min(0).max(3600).default(30),
       waiters_max: z.int().min(0).max(1_000_000).default(10_000),
+      streams_max: z.int().min(0).max(1_000_000).default(1000),
+      streams_per_call_max: positive.default(16),
       secret: secretValues(env).optional(),
     })
     .refine(({ result_bytes_max, bytes_max }) => result_bytes_max <= bytes_max, {
@@ -34,18 +36,23 @@ export const results = (env: Env) =>
 type WithResults = { results: z.output<ReturnType<typeof results>> };
 
 /** Whose HMAC proves the right to a result (shared/results/token.ts). */
-export function toResultSecrets({ results: { secret = [] } }: WithResults): readonly Secret[] {
+function toResultSecrets({ results: { secret = [] } }: WithResults): readonly Secret[] {
   return secret;
 }
 
-/** Who may ask for results, and wait for them (shared/gateway/ingress.ts). */
+/** Who may ask for results, wait for them, or watch calls (shared/gateway/ingress.ts). */
 export function toAskOptions(postern: WithResults & { http: { connections: number } }) {
-  const { wait_secs_max, waiters_max } = postern.results;
+  const { wait_secs_max, waiters_max, streams_max, streams_per_call_max } = postern.results;
+  const { connections } = postern.http;
+  // At least a quarter is for requests: no payment waits for a connection.
   return {
     secrets: toResultSecrets(postern),
     waitMsMax: wait_secs_max * 1000,
-    // The other half is for requests: no payment waits for a connection.
-    waitersMax: Math.min(waiters_max, Math.floor(postern.http.connections / 2)),
+    waitersMax: Math.min(waiters_max, Math.floor(connections / 2)),
+    streams: {
+      streamsMax: Math.min(streams_max, Math.floor(connections / 4)),
+      perCallMax: streams_per_call_max,
+    },
   };
 }
 

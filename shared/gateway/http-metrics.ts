@@ -13,9 +13,15 @@ export function createHttpMeters(metrics: Metrics): Record<string, Meter> {
     "Waits for the result of a call, by how they ended; over_limit: none began",
     ["ending"],
   );
+  const refused = metrics.counter(
+    "postern_streams_refused_total",
+    "Streams that would have watched a call, by the limit that was reached",
+    ["limit"],
+  );
   return {
     "wait.ended": ({ ending }) => waited.inc({ ending: String(ending) }),
     "wait.over_limit": ({ times }) => waited.inc({ ending: "over_limit" }, Number(times)),
+    "stream.over_limit": ({ limit, times }) => refused.inc({ limit: String(limit) }, Number(times)),
     "http.bodies_cut": ({ times }) => cut.inc(Number(times)),
     "http.connections_closed": ({ times }) => closed.inc(Number(times)),
   };
@@ -28,13 +34,16 @@ export function registerHttp(
     bodyBytes,
     connections,
     waiting,
-  }: { bodyBytes: () => number; connections: () => number; waiting: () => number },
+    streaming,
+  }: Readonly<Record<"bodyBytes" | "connections" | "waiting" | "streaming", () => number>>,
 ): void {
   const bytes = metrics.gauge("postern_http_body_bytes", "What the bodies in flight take of their budget");
   const open = metrics.gauge("postern_http_connections", "Open connections of the public address");
   const waiters = metrics.gauge("postern_waiting_clients", "Clients that wait for the result of their call");
+  const streams = metrics.gauge("postern_streams", "Streams that watch calls");
   metrics.beforeScrape(() => {
     waiters.set(waiting());
+    streams.set(streaming());
     bytes.set(bodyBytes());
     open.set(connections());
   });

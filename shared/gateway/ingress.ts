@@ -21,6 +21,7 @@ import { type Clock, systemClock } from "../time/clock.ts";
 import { Admission } from "./admission.ts";
 import { createAwaitResults } from "./await-result.ts";
 import { Backpressure, type Limits, type Pressure } from "./backpressure.ts";
+import { createCallStreams, type StreamLimits } from "./call-streams.ts";
 import type { ResultWrites } from "./deliveries.ts";
 import { watchHistory } from "./history.ts";
 import { watchResults } from "./results-room.ts";
@@ -41,7 +42,7 @@ export type IngressOptions = {
   results?: AskOptions;
 };
 
-/** Who may ask for results, and wait for them: `[results]`. */
+/** Who may ask for results, wait for them, or watch calls: `[results]`. */
 export type AskOptions = {
   /** Their HMACs are the tokens; none by default. */
   secrets?: readonly Secret[];
@@ -49,6 +50,8 @@ export type AskOptions = {
   waitMsMax?: number;
   /** How many may wait at a time; 2048 by default. */
   waitersMax?: number;
+  /** How many streams there may be; 1000, and 16 for each call, by default. */
+  streams?: StreamLimits;
 };
 
 export const WAIT_MS_MAX = 30_000;
@@ -90,9 +93,11 @@ export type Gateway = {
   bodyBytes(): number;
   /** How many clients wait for a result. */
   waiting(): number;
+  /** How many streams watch calls. */
+  streaming(): number;
   /** For what runners deliver, which only the gateway's process takes. */
   resultWrites: ResultWrites;
-  /** From now on it is not ready, every answer ends its connection, and nobody waits for a result; requests are still taken. */
+  /** From now on it is not ready, every answer ends its connection, and nobody waits for a result or watches a call; requests are still taken. */
   drain(): void;
   /** From now on it refuses requests with `service.draining`; those under way are finished. */
   stop(): void;
@@ -122,12 +127,14 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
   const changes = createChanges(partition);
   const { waitersMax = WAITERS_MAX } = options.results ?? {};
   const waits = createAwaitResults({ results, changes, waitersMax, clock, log });
+  const streams = createCallStreams({ results, changes, limits: options.results?.streams, clock, log });
   return {
     clientAddressOf,
     bodies,
     admission,
     results,
     waits,
+    streams,
     /** The keys over the connection for large writes. */
     largePartition: large.partition,
     beginWrite,
@@ -135,15 +142,17 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
     firstCheck: durable.firstCheck,
     isUsable: () => durable.isUsable,
     pressure: () => backpressure.seen(),
-    /** From now on it is not ready, and who waits for a result is answered. */
+    /** From now on it is not ready, and who waits for a result is answered, or watches a call has to come again. */
     drain(): void {
       admission.drain();
       waits.end();
+      streams.end();
     },
     /** From now on it takes no requests. */
     stop(): void {
       admission.stop();
       waits.end();
+      streams.end();
     },
     /** Ends the timers, and the connections beside the host's. */
     close(): void {

@@ -55,6 +55,7 @@ export async function serveGateway(options: Options): Promise<{ fatal: Promise<v
     bodyBytes: gateway.bodyBytes,
     connections: server.connections,
     waiting: gateway.waiting,
+    streaming: gateway.streaming,
   });
   shutdown.defer("http server", () => server.close(graceMs));
   shutdown.defer("drain", async () => {

@@ -52,7 +52,7 @@ export type GatewayOptions = CommonOptions & {
   mountPath?: string;
 };
 
-/** Who may ask for what the runner answered, or wait for it. */
+/** Who may ask for what the runner answered, wait for it, or watch calls. */
 export type ResultOptions = {
   /**
    * Makes the tokens by which results are asked for: the same at every gateway, or `env:NAME` or `file:/path`. Of several the first makes
@@ -63,6 +63,10 @@ export type ResultOptions = {
   waitSecsMax?: number;
   /** Clients that may wait at a time, and at most half of `http.connections`. 10,000 by default. */
   waitersMax?: number;
+  /** Streams that watch calls at a time, and at most a quarter of `http.connections`. 1000 by default; with 0 nobody may watch. */
+  streamsMax?: number;
+  /** How many of them watch one call. 16 by default. */
+  streamsPerCallMax?: number;
 };
 
 export type HttpOptions = {

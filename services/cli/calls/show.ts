@@ -191,6 +191,8 @@ function stepText(step: LifeStep): string {
       return `${step.status}, longer than is kept, ${BY[step.by]}`;
     case "failure delivered":
       return [step.status, step.title, step.detail].filter((part) => part !== undefined).join("; ");
+    case "callback":
+      return `${step.ending} to its receiver: ${step.state}, ${step.attempts} attempts (${step.id})`;
     case "injected late":
       return "after its refund was exported";
     default:

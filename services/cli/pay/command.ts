@@ -29,9 +29,19 @@ export function addPay(program: Command, deps: ProgramDeps): void {
       "pay by this quote, as postern quote prints it: X-PLATFORM-QUOTE",
       parseHeader,
     )
+    .option(
+      "--wait [secs]",
+      "have the gateway hold its answer for so many seconds (30), until the job's output is there, and print it",
+      wholeNumber("a time", { min: 1 }),
+    )
     .option("--no-follow", "end once the job is accepted")
-    .option("--timeout <secs>", "how long to try and to follow", wholeNumber("a time", { min: 1 }), 120)
-    .option("--json", "the outcome as one JSON object")
+    .option(
+      "--timeout <secs>",
+      "how long to try and to follow, beside --wait",
+      wholeNumber("a time", { min: 1 }),
+      120,
+    )
+    .option("--json", "each step as one JSON object a line, and the outcome last")
     .addHelpText(
       "after",
       "\nPOSTERN_PAYER_KEY holds the payer's private key: 64 hex digits, with or without 0x.",

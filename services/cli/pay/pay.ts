@@ -14,7 +14,17 @@ import type { Payer } from "./payer.ts";
 import { payerKey } from "./payer-key.ts";
 import { PayFailure, type Purchase, receiptText, toJson, toReceipt } from "./purchase.ts";
 import { requireFits } from "./require-fits.ts";
-import { follow, interruptible, sendUntilAnswered, toFollowed } from "./send.ts";
+import {
+  callIn,
+  type JobResult,
+  laterResult,
+  preferWait,
+  printResult,
+  requireNoFailure,
+  resultIn,
+  resultJson,
+} from "./result.ts";
+import { follow, interruptible, sendUntilAnswered, type Tell, toFollowed } from "./send.ts";
 
 export type PayOptions = BodyOptions & {
   /** Where the job is sold, if its name is given. */
@@ -25,10 +35,13 @@ export type PayOptions = BodyOptions & {
   quote?: string;
   follow: boolean;
   timeout: number;
+  /** In seconds; true without a number. */
+  wait?: number | true;
   json?: boolean;
+  quiet?: boolean;
 };
 
-type Say = (text: string) => void;
+const WAIT_SECS = 30;
 
 /** What `payer.ts` imports. */
 const PACKAGES = ["@x402/evm", "@x402/extensions", "@x402/fetch", "viem"];
@@ -46,36 +59,51 @@ export async function pay(deps: ProgramDeps, job: URL | string, options: PayOpti
     return EXIT.config;
   }
   const purchase: Purchase = {};
-  const { say } = deps;
+  const { json = false, quiet = false } = options;
+  const tell: Tell = (step, fields, text) => {
+    if (json && !quiet) deps.print(jsonLine({ step, ...fields }));
+    else deps.say(text);
+  };
+  const waitSecs = options.wait === true ? WAIT_SECS : options.wait;
+  let result: JobResult | undefined;
   try {
     const { createPayer } = await import("./payer.ts");
-    const deadline = systemClock() + options.timeout * 1000;
-    const url = await urlOf(job, options, deadline, say);
+    const deadline = systemClock() + (options.timeout + (waitSecs ?? 0)) * 1000;
+    const url = await urlOf(job, options, deadline, tell);
     purchase.url = url.href;
-    purchase.outcome = await buy({ payer: createPayer(key), url, deadline }, options, purchase, say);
+    const trade = { payer: createPayer(key), url, deadline, waitSecs };
+    const bought = await buy(trade, options, purchase, tell);
+    ({ result } = bought);
+    purchase.outcome = bought.outcome;
   } catch (error) {
     purchase.outcome = error instanceof PayFailure ? error.outcome : "failed";
     purchase.error = messageOf(error);
     deps.printError(`${purchase.error}\n`);
   }
-  if (options.json) deps.print(jsonLine(toJson(purchase)));
+  if (json) deps.print(jsonLine({ ...toJson(purchase), ...(result && { result: resultJson(result) }) }));
+  else if (result !== undefined) printResult(deps, result, quiet);
   return purchase.outcome === "injected" || purchase.outcome === "accepted" ? EXIT.ok : EXIT.failed;
 }
 
-async function urlOf(job: URL | string, { gateway }: PayOptions, deadline: number, say: Say): Promise<URL> {
+async function urlOf(job: URL | string, { gateway }: PayOptions, deadline: number, tell: Tell): Promise<URL> {
   if (typeof job !== "string" || gateway === undefined) return new URL(job);
   const url = await findJob(gateway, job, deadline);
-  say(`job: ${job} is ${url.href}\n`);
+  tell("job", { name: job, url: url.href }, `job: ${job} is ${url.href}\n`);
   return url;
 }
 
-/** From the price to the call's end. Writes each thing it learns into `purchase`, and resolves with the outcome. */
+type Trade = { payer: Payer; url: URL; deadline: number; waitSecs: number | undefined };
+
+/** What a purchase has come to, and the job's output, if it was waited for and came in time. */
+type Bought = { outcome: "accepted" | "injected"; result?: JobResult | undefined };
+
+/** From the price to the call's end. Writes each thing it learns into `purchase`. */
 async function buy(
-  { payer, url, deadline }: { payer: Payer; url: URL; deadline: number },
+  { payer, url, deadline, waitSecs }: Trade,
   options: PayOptions,
   purchase: Purchase,
-  say: Say,
-): Promise<"accepted" | "injected"> {
+  tell: Tell,
+): Promise<Bought> {
   const body = readBody(options);
   const quote: Record<string, string> =
     options.quote === undefined ? {} : { "X-PLATFORM-QUOTE": options.quote };
@@ -84,7 +112,9 @@ async function buy(
   const price = payer.choose(required, { max: options.max, tokens: options.token ?? {} });
   const { offer } = price;
   Object.assign(purchase, { payer: payer.address, price: price.text, offer });
-  say(`price: ${price.text} on ${plain(offer.network)}, to ${plain(offer.payTo)}\n`);
+  const { network, payTo: pay_to } = offer;
+  const cost = { price: price.text, network, pay_to };
+  tell("price", cost, `price: ${price.text} on ${plain(network)}, to ${plain(pay_to)}\n`);
 
   await requireFits(url, body, deadline);
   const signed = await payer.sign(required, price);
@@ -94,13 +124,16 @@ async function buy(
   const headers = {
     ...signed.headers,
     ...quote,
+    ...preferWait(waitSecs),
     "Content-Type": options.contentType ?? typeOf(body),
   };
   const answer = await interruptible((signal) => {
-    say(
-      `signed: ${price.text} from ${payer.address} to ${plain(offer.payTo)}, valid until ${until}, nonce ${nonce}\n`,
+    tell(
+      "signed",
+      { ...cost, payer: payer.address, valid_before: until, nonce },
+      `signed: ${price.text} from ${payer.address} to ${plain(pay_to)}, valid until ${until}, nonce ${nonce}\n`,
     );
-    return sendUntilAnswered({ url, headers, body }, deadline, signal, say);
+    return sendUntilAnswered({ url, headers, body, waitMs: (waitSecs ?? 0) * 1000 }, deadline, signal, tell);
   }).catch((error: unknown) => {
     if (!(error instanceof PayFailure)) throw error;
     purchase.paymentHeaders = signed.headers;
@@ -109,15 +142,57 @@ async function buy(
     throw new PayFailure("unknown", { reason, cause: error });
   });
 
-  purchase.status = answer.status;
-  purchase.statusUrl = textIn(answer, "status_url");
+  const paid = payer.readResponse(answer.headers);
+  const result = noteAnswer(answer, paid, purchase);
   requireAccepted(answer);
-  purchase.callId = textIn(answer, "call_id");
-  purchase.transaction = textIn(answer, "transaction");
-  say(`accepted: call ${purchase.callId ?? "?"}, transaction ${purchase.transaction ?? "?"}\n`);
-  purchase.receipt = toReceipt(answer.json["receipt"], payer.readResponse(answer.headers));
-  say(receiptText(purchase.receipt));
-  return options.follow ? followCall(url, purchase, deadline, say) : "accepted";
+  const { callId, transaction } = purchase;
+  tell(
+    "accepted",
+    { call_id: callId, transaction },
+    `accepted: call ${callId ?? "?"}, transaction ${transaction ?? "?"}\n`,
+  );
+  purchase.receipt = toReceipt(result === undefined ? answer.json["receipt"] : undefined, paid);
+  tell("receipt", { receipt: purchase.receipt }, receiptText(purchase.receipt));
+  if (result !== undefined) return { outcome: "injected", result };
+  if (!options.follow) return { outcome: "accepted" };
+  const outcome = await followCall(url, purchase, deadline, tell);
+  const wanted = waitSecs !== undefined && outcome === "injected";
+  return { outcome, result: wanted ? await askLater(answer, purchase, deadline, tell) : undefined };
+}
+
+/** Writes down what an answer says of the call. Returns the job's output, if the answer is that. */
+function noteAnswer(answer: Answer, paid: object | undefined, purchase: Purchase): JobResult | undefined {
+  const result = resultIn(answer);
+  const { transaction } = { transaction: undefined, ...paid } as { transaction: unknown };
+  purchase.status = answer.status;
+  if (result === undefined) {
+    purchase.statusUrl = textIn(answer, "status_url");
+    purchase.callId = textIn(answer, "call_id");
+    purchase.transaction = textIn(answer, "transaction");
+  } else {
+    Object.assign(purchase, callIn(answer), { state: "injected" });
+    purchase.transaction = typeof transaction === "string" ? plain(transaction) : undefined;
+  }
+  return result;
+}
+
+/** The output of a job that was not there in time. Only the answer to a payment's first request tells how to get it. */
+async function askLater(
+  answer: Answer,
+  { followedUrl }: Purchase,
+  deadline: number,
+  tell: Tell,
+): Promise<JobResult | undefined> {
+  const token = textIn(answer, "result_token");
+  if (followedUrl === undefined || token === undefined) {
+    const text = "no result: this request was not told how to get it; sign in as the payer for it\n";
+    tell("no_result", { reason: "the answer had no result_token" }, text);
+    return undefined;
+  }
+  const result = await laterResult(new URL(`${followedUrl}/result`), token, deadline);
+  if (typeof result !== "string") return result;
+  tell("no_result", { reason: result }, `no result: ${result}\n`);
+  return undefined;
 }
 
 /** Gets the 402. The price does not depend on the body, so the body is not sent. */
@@ -155,6 +230,7 @@ function dataFlag({ body, bodyFile }: BodyOptions): string {
 
 function requireAccepted(answer: Answer): void {
   const { status, json } = answer;
+  requireNoFailure(answer);
   if (json["code"] === "payment.in_review")
     throw new PayFailure("unknown", { reason: `in review: ${wordsOf(answer)}` });
   if (status < 200 || status > 299)
@@ -165,15 +241,21 @@ async function followCall(
   url: URL,
   purchase: Purchase,
   deadline: number,
-  say: Say,
+  tell: Tell,
 ): Promise<"accepted" | "injected"> {
   const { statusUrl } = purchase;
   const followed = statusUrl === undefined ? undefined : toFollowed(statusUrl, url);
   if (followed === undefined) return "accepted";
   if (followed.href !== statusUrl)
-    say(`followed at ${followed.href}, not at ${statusUrl}: only ${url.host} was paid\n`);
+    tell(
+      "followed",
+      { url: followed.href },
+      `followed at ${followed.href}, not at ${statusUrl}: only ${url.host} was paid\n`,
+    );
   purchase.followedUrl = followed.href;
-  const state = await follow(followed, deadline, (told) => say(`state: ${plain(told)}\n`));
+  const state = await follow(followed, deadline, (told) =>
+    tell("state", { state: told }, `state: ${plain(told)}\n`),
+  );
   purchase.state = state;
   if (state === "injected") return state;
   const end = state === undefined ? "its state could not be read" : `its state is ${plain(state)}`;

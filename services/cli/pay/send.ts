@@ -1,6 +1,10 @@
 import { delay, systemClock } from "../../../shared/time/clock.ts";
 import { type Answer, get, type Post, post, reasonOf, textIn, wordsOf } from "../http.ts";
 import { PayFailure } from "./purchase.ts";
+import { CALL_FAILED } from "./result.ts";
+
+/** Tells of a step: one JSON object with --json, and a text for people otherwise. */
+export type Tell = (step: string, fields: object, text: string) => void;
 
 const WAIT_MS_MIN = 200;
 const WAIT_MS_MAX = 30_000;
@@ -15,7 +19,7 @@ export async function sendUntilAnswered(
   request: Post,
   deadline: number,
   signal: AbortSignal,
-  say: (text: string) => void,
+  tell: Tell,
 ): Promise<Answer> {
   let statusUrl: string | undefined;
   let mayBeCharged = false;
@@ -30,7 +34,8 @@ export async function sendUntilAnswered(
       if (refusal !== undefined && !mayBeCharged) return refusal;
       throw new PayFailure("unknown", { reason, statusUrl });
     }
-    say(`no answer yet (${reason}); the same payment again in ${(waitMs / 1000).toFixed(1)} s\n`);
+    const text = `no answer yet (${reason}); the same payment again in ${(waitMs / 1000).toFixed(1)} s\n`;
+    tell("retrying", { reason, wait_ms: waitMs }, text);
     await delay(waitMs, signal);
   }
 }
@@ -46,11 +51,11 @@ function leftBy(answer: Answer | string) {
   };
 }
 
-/** An operator has to decide, so that asking again is of no use. */
-const FINAL = "payment.in_review";
+/** An operator has to decide, so that asking again is of no use; or the call that is paid for has failed. */
+const FINAL: readonly unknown[] = ["payment.in_review", CALL_FAILED];
 
 function isOpen({ status, json }: Answer): boolean {
-  return (status >= 500 || status === 429) && json["code"] !== FINAL;
+  return (status >= 500 || status === 429) && !FINAL.includes(json["code"]);
 }
 
 /** What a gateway answers before it has claimed the payment: nothing was charged. */

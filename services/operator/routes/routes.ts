@@ -1,7 +1,14 @@
 import type { Route } from "../route.ts";
+import { bulkRoutes } from "./bulk.ts";
 import { failedRoutes } from "./failed.ts";
 import { jobRoutes } from "./jobs.ts";
 import { overviewRoutes } from "./overview.ts";
 import { sessionRoutes } from "./session.ts";
 
-export const ROUTES: readonly Route[] = [...sessionRoutes, ...overviewRoutes, ...jobRoutes, ...failedRoutes];
+export const ROUTES: readonly Route[] = [
+  ...sessionRoutes,
+  ...overviewRoutes,
+  ...jobRoutes,
+  ...failedRoutes,
+  ...bulkRoutes,
+];

@@ -6,12 +6,15 @@ import {
 } from "../../../shared/calls/deliver-result.ts";
 import { createForget, type Forget } from "../../../shared/calls/forget.ts";
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
+import { callbackId } from "../../../shared/job-call/callback.ts";
 import type { JobCall } from "../../../shared/job-call/job-call.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
 import { createPaymentJournal, type PaymentJournal } from "../../../shared/payments/journal.ts";
 import { openBackends, type QueueBackend } from "../../../shared/queue/backend.ts";
 import { type CallRecords, createCallRecords, type FailedRef } from "../../../shared/queue/call-record.ts";
+import { PREPARED_FIELD, prepareCallback } from "../../../shared/queue/callbacks.ts";
 import { createEnqueue } from "../../../shared/queue/enqueue.ts";
+import { callbackQueueOf } from "../../../shared/queue/queue-name.ts";
 import { createReplay } from "../../../shared/queue/replay.ts";
 import { markOf, type ResultMark } from "../../../shared/results/answer.ts";
 import { createResults, type Results } from "../../../shared/results/store.ts";
@@ -165,6 +168,88 @@ describe("of a forgotten call nothing that its sender has said stays in Redis,",
     expect(line?.[1].join(" ")).toMatch(
       new RegExp(`action forget call_id ${id} by me@here selection by id reason asked by its sender$`),
     );
+  });
+});
+
+describe("the callback of a forgotten call is told to nobody any more:", () => {
+  const CALLBACK = { url: `https://a.test/?${SAID}`, receiver: "a.test", result_token: `rt_ ${SAID}` };
+  const CALLBACKS_QUEUE = callbackQueueOf("7/1", CALLBACK.receiver);
+  const ID_OF = (id: string) => callbackId(id, "call.failed");
+  let receiver: QueueBackend;
+  beforeAll(() => {
+    receiver = openBackends(redis.partition, WORK)(CALLBACKS_QUEUE);
+  });
+
+  /** A call that has failed for good, whose receiver waits to be told. */
+  async function failedWithCallback(): Promise<string> {
+    const call = { ...newCall(), callback: CALLBACK };
+    await createEnqueue(redis.partition)(call, claimOf(call));
+    await backend.fetch(TOKEN, { bytes: undefined, alone: false });
+    const failure = { code: "runner.failed", title: `problem ${SAID}` };
+    const prepared = prepareCallback(call, Date.now(), failure) ?? "";
+    const job = { id: call.id, opts: { attempts: 1 } } as Parameters<QueueBackend["moveToFailed"]>[0];
+    await records.failed({ id: call.id, queue: QUEUE }, Date.now(), {
+      keepsResult: true,
+      code: "runner.failed",
+    });
+    await backend.moveToFailed(job, "runner.failed: no", false, TOKEN, false, { [PREPARED_FIELD]: prepared });
+    expect(await whereSaid()).toContain(keys.inQueue(CALLBACKS_QUEUE, ID_OF(call.id)));
+    return call.id;
+  }
+
+  const take = () => receiver.fetch(TOKEN, { bytes: undefined, alone: false });
+
+  async function isGone(id: string): Promise<void> {
+    expect(await whereSaid()).toEqual([]);
+    expect(await recordOf(ID_OF(id))).toMatchObject({ st: "DISCARDED", fg: expect.any(String) });
+    expect(await redis.client.hget(keys.bytes, CALLBACKS_QUEUE)).toBe("0");
+  }
+
+  test("one that waits is ended by the producer that takes it", async () => {
+    const id = await failedWithCallback();
+    await forget(id, "the law");
+    await isGone(id);
+    expect(await take()).toMatchObject({ kind: "call", data: "", record: "DISCARDED" });
+    await receiver.ended(ID_OF(id), TOKEN, undefined);
+    await isGone(id);
+    expect(await redis.client.exists(keys.inQueue(CALLBACKS_QUEUE, ID_OF(id)))).toBe(0);
+  });
+
+  test("one that is being sent is not sent again, whatever comes of it", async () => {
+    const id = await failedWithCallback();
+    await take();
+    await forget(id, "the law");
+    const attempted = { v: 1, at: 1, code: "callback.failed", reason: `500 ${SAID}`, worker: "w" };
+    await records.attemptFailed({ id: ID_OF(id), queue: CALLBACKS_QUEUE }, attempted, 1);
+    await receiver.moveToDelayed(ID_OF(id), Date.now(), 0, TOKEN, {});
+    await isGone(id);
+    expect(await take()).toMatchObject({ kind: "call", record: "DISCARDED" });
+  });
+
+  test("one that has failed is discarded", async () => {
+    const id = await failedWithCallback();
+    await take();
+    const job = { id: ID_OF(id), opts: { attempts: 1 } } as Parameters<QueueBackend["moveToFailed"]>[0];
+    await receiver.moveToFailed(job, `callback.failed: 500 ${SAID}`, false, TOKEN, false);
+    await forget(id, "the law");
+    await isGone(id);
+    expect(await redis.client.zcard(keys.inQueue(CALLBACKS_QUEUE, "failed"))).toBe(0);
+  });
+
+  test("one that would tell of a result that is still awaited never comes", async () => {
+    const call = { ...newCall(), callback: CALLBACK };
+    await createEnqueue(redis.partition)(call, claimOf(call));
+    await backend.fetch(TOKEN, { bytes: undefined, alone: false });
+    const callback = prepareCallback(call, Date.now());
+    const ended = { fetchNext: undefined, windowMs: WINDOW_MS, retried: false, result: AWAITED, callback };
+    await backend.injected(call.id, TOKEN, ended);
+    expect(await whereSaid()).toEqual([keys.record(call.id)]);
+    await forget(call.id, "the law");
+    expect(await deliver(call.id, DELIVERY)).toBe("too late");
+    expect([await whereSaid(), await redis.client.exists(keys.inQueue(CALLBACKS_QUEUE, "wait"))]).toEqual([
+      [],
+      0,
+    ]);
   });
 });
 

@@ -8,11 +8,14 @@ import {
   type LifeStep,
   type ReadLife,
 } from "../../../shared/calls/life.ts";
+import { callbackId } from "../../../shared/job-call/callback.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
 import { createPaymentJournal, type PaymentJournal } from "../../../shared/payments/journal.ts";
 import { openBackends, type QueueBackend } from "../../../shared/queue/backend.ts";
 import { type CallRecords, createCallRecords } from "../../../shared/queue/call-record.ts";
+import { prepareCallback } from "../../../shared/queue/callbacks.ts";
 import { createEnqueue } from "../../../shared/queue/enqueue.ts";
+import { callbackQueueOf } from "../../../shared/queue/queue-name.ts";
 import { markOf } from "../../../shared/results/answer.ts";
 import { createResults } from "../../../shared/results/store.ts";
 import { aCall } from "../../fixtures/producer.ts";
@@ -135,6 +138,33 @@ describe("the life of a webhook's call", () => {
     await backend.injected(id, TOKEN, { fetchNext: undefined, windowMs: 60_000, retried: false, result });
     await createResults(redis.partition).tellProgress(id, { at: 7, json: '{"done":3}' });
     expect(stepOf(await lifeOf(id), "progress")).toEqual({ kind: "progress", at: 7, json: '{"done":3}' });
+  });
+
+  test("tells of its callback, and what became of that", async () => {
+    const call = { ...aCall(), callback: { url: "https://a.test/", receiver: "a.test" } };
+    await createEnqueue(redis.partition)(call);
+    await fetch();
+    const callback = prepareCallback(call, Date.now());
+    const ended = { fetchNext: undefined, windowMs: 60_000, retried: false, callback };
+    await backend.injected(call.id, TOKEN, ended);
+    const id = callbackId(call.id, "call.completed");
+    const told = { kind: "callback", ending: "call.completed", id };
+    expect(stepOf(await lifeOf(call.id), "callback")).toMatchObject({
+      ...told,
+      state: "queued",
+      attempts: 0,
+    });
+    const queue = callbackQueueOf("7/1", "a.test");
+    const receiver = openBackends(redis.partition, WORK)(queue);
+    await fetch(receiver);
+    const attempt = { v: 1, at: Date.now(), code: "callback.refused", reason: "500", worker: "w" };
+    await records.attemptFailed({ id, queue }, attempt, 1);
+    await receiver.injected(id, TOKEN, { fetchNext: undefined, windowMs: 60_000, retried: true });
+    expect(stepOf(await lifeOf(call.id), "callback")).toMatchObject({
+      ...told,
+      state: "injected",
+      attempts: 2,
+    });
   });
 
   test("tells when it was forgotten, and nothing of its sender", async () => {

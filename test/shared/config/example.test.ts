@@ -1,12 +1,13 @@
 import { expect, test } from "vitest";
 import type { CallbacksToml } from "../../../shared/config/callbacks-toml.ts";
 import type { EndpointToml } from "../../../shared/config/endpoint-toml.ts";
-import type { JobFacts } from "../../../shared/config/job-pricing-toml.ts";
+import type { JobPrice } from "../../../shared/config/job-pricing-toml.ts";
 import { loadConfig } from "../../../shared/config/load-config.ts";
 import { loadOperatorConfig } from "../../../shared/config/load-operator-config.ts";
 import type { PosternToml } from "../../../shared/config/postern-toml.ts";
 import { PLACEHOLDERS } from "../../../shared/config/secrets.ts";
 import type { WebhooksToml } from "../../../shared/config/webhooks-toml.ts";
+import type { JobIds } from "../../../shared/job-call/job-ids.ts";
 import { loadX402Config } from "../../../shared/pricing/load-x402-config.ts";
 import { dirWith, exampleFile, type Files, filledExample, problemsOf } from "./files.ts";
 
@@ -40,10 +41,13 @@ const JOB_KEYS: Readonly<Record<keyof PosternToml["jobs"][string], true>> = {
 };
 
 /** What the table of a job that is sold has. */
-const PRICED_JOB_KEYS: Readonly<Record<"price_wei" | keyof JobFacts | "keepsResult", readonly string[]>> = {
+const PRICED_JOB_KEYS: Readonly<
+  Record<"price_wei" | keyof Omit<JobPrice, keyof JobIds | "priceWei">, readonly string[]>
+> = {
   ...{ price_wei: ["price_wei"], name: ["name"], description: ["description"] },
   input: ["input_schema", "input_example"],
   keepsResult: ["keep_result"],
+  callbackUrl: ["callback_url"],
 };
 
 const names = ["postern.toml", "webhooks.toml", "x402.toml", "job_pricing.toml", "operator.toml"];
@@ -109,6 +113,7 @@ test("the example configuration names every key there is", () => {
     ...Object.values(PRICED_JOB_KEYS).flat(),
     "ops_address",
     "oldest_age_secs_max",
+    "callback_hosts",
     ...Object.keys(x402!),
     ...["facilitator_url", "facilitator_headers", "cdp", "key_id", "key_secret"],
     ...x402!.facilitators.flatMap(Object.keys),

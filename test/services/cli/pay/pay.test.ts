@@ -1,6 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { DevAccount } from "../../../../services/devnet/chain.ts";
 import { Refused } from "../../../../services/producer/deliver.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
@@ -46,6 +46,9 @@ function discreet<R extends Pick<Ran, "stdout" | "stderr">>({ privateKey }: DevA
   return ran;
 }
 
+/** The last line of --json. */
+const outcomeOf = (ran: Pick<Ran, "stdout">) => jsonLines(ran).at(-1);
+
 /** Takes every call; resolves with the bodies it was given. */
 async function injectAll(): Promise<{ id: string; body: string }[]> {
   const injected: { id: string; body: string }[] = [];
@@ -85,7 +88,7 @@ test("postern pay buys one job, prints price, signature and receipt, and ends wh
 });
 
 test("postern pay prints the receipt, also as JSON: what was paid to whom, in which transaction, for which quote", async () => {
-  const [json] = jsonLines(await pay("--max", "5", "--no-follow", "--json"));
+  const json = outcomeOf(await pay("--max", "5", "--no-follow", "--json"));
   const payment = await payments.gateway.journal.find(String(json?.["call_id"]));
   const receipt = {
     network: payments.devnet.network,
@@ -121,7 +124,7 @@ test("postern pay asks for the call's state where the payment went, whatever hos
   expect(ran.stdout).toMatch(
     new RegExp(`followed at ${origin}/x402/calls/c_\\w+, not at ${PUBLIC_URL}/x402/`),
   );
-  const [json] = jsonLines(await payHere("--max", "5", "--json"));
+  const json = outcomeOf(await payHere("--max", "5", "--json"));
   expect(json).toMatchObject({
     outcome: "injected",
     status: 202,
@@ -136,7 +139,7 @@ test("postern pay sends the body as it is in the file, with its type, and an ide
   const file = join(tempDir(), "body");
   writeFileSync(file, Buffer.from([0, 255, 10]));
   const args = ["--body-file", file, "--content-type", "image/x-dot", "--max", "5", "--no-follow", "--json"];
-  const [json] = jsonLines(await payHere(...args));
+  const json = outcomeOf(await payHere(...args));
   const payment = await payments.gateway.journal.find(String(json?.["call_id"]));
   expect(payment?.call).toMatchObject({ content_type: "image/x-dot", body: "AP8K" });
   expect(payment?.identifier).toMatch(/^[\w-]{16,128}$/);
@@ -225,10 +228,10 @@ test("postern pay exits with 1 for a job that fails, although it is paid for", a
 test("postern pay exits with 1 for a job that is not injected in time, and with 0 once accepted under --no-follow", async () => {
   const accepted = await payHere("--max", "5", "--no-follow", "--json");
   expect(accepted.code).toBe(0);
-  expect(jsonLines(accepted)[0]).toMatchObject({ outcome: "accepted" });
+  expect(outcomeOf(accepted)).toMatchObject({ outcome: "accepted" });
   const late = await pay("--max", "5", "--timeout", "3", "--json");
   expect(late.code).toBe(1);
-  expect(jsonLines(late)[0]).toMatchObject({ outcome: "failed", state: "queued" });
+  expect(outcomeOf(late)).toMatchObject({ outcome: "failed", state: "queued" });
 });
 
 test("postern pay tells a payer without money that the payment is refused, and by whom", async () => {
@@ -271,7 +274,7 @@ test("postern pay buys the job of a name at a gateway, whose address may be writ
   expect(ran.stdout).toMatch(new RegExp(`^job: keccak256 is ${url}\nprice: 3\\.2 USDC`));
   for (const path of ["/", "/x402", "/x402/?a=b#c"]) {
     const more = ["--gateway", `http://${payments.gateway.address}${path}`, "--no-follow", "--json"];
-    expect(jsonLines(await payByName("echo", ...more))[0]).toMatchObject({ outcome: "accepted" });
+    expect(outcomeOf(await payByName("echo", ...more))).toMatchObject({ outcome: "accepted" });
   }
   expect(await payments.charged()).toHaveLength(4);
 });
@@ -295,7 +298,7 @@ test.each([
     code: "command.failed",
     detail: expect.stringMatching(said),
   });
-  expect(jsonLines(ran)[0]).toMatchObject({
+  expect(outcomeOf(ran)).toMatchObject({
     outcome: "refused",
     error: expect.stringMatching("no job called"),
   });
@@ -324,4 +327,73 @@ test("postern pay signs nothing for a body that does not fit the job's schema, b
   }
   expect((await payments.devnet.control.requests()).verify).toBe(0);
   expect((await payHere("--max", "5", "--no-follow", "--body", '{"text":"a"}')).code).toBe(0);
+});
+
+describe("postern pay --wait", () => {
+  const done = (body: string | Buffer) => async () => ({ status: 200, contentType: "text/plain", body });
+
+  test("prints the job's output from the request that pays, after what was paid", async () => {
+    await payments.startProducer(done("forty-two\n"));
+    const ran = await pay("--wait", "--max", "5");
+    expect([ran.code, ran.stderr]).toEqual([0, ""]);
+    expect(ran.stdout).toMatch(/\naccepted: call c_[0-9a-f]{32}, transaction 0x[0-9a-f]{64}\nreceipt:\n/);
+    expect(ran.stdout).toMatch(/\nresult: 200 text\/plain, 10 bytes\nforty-two\n$/);
+    expect(ran.stdout).not.toContain("state:");
+  });
+
+  test("prints with --quiet the output alone, byte for byte, and none that could control a terminal", async () => {
+    const body = Buffer.from([0x1b, 0x5b, 0x32, 0x4a, 0xff]);
+    await payments.startProducer(done(body));
+    const written: Uint8Array[] = [];
+    const writeBytes = (bytes: Uint8Array) => void written.push(bytes);
+    const args = ["pay", urlOf(JOB_PATH), "--wait", "--quiet", "--max", "5"];
+    const env = { POSTERN_PAYER_KEY: payments.payer.privateKey };
+    const ran = await runHere(args, env, { writeBytes });
+    expect([ran.code, ran.stdout, Buffer.concat(written)]).toEqual([0, "", body]);
+    const onScreen = runHere(args, env, { writeBytes, columns: 80 });
+    await expect(onScreen).rejects.toThrow("the result: the body is no plain text");
+    expect(written).toHaveLength(1);
+    expect((await payHere("--wait", "--max", "5")).stdout).toMatch(/, 5 bytes\n1b5b324aff\n$/);
+  });
+
+  test("tells each step as JSON, and the outcome with the output last", async () => {
+    await payments.startProducer(done("forty-two"));
+    const lines = jsonLines(await payHere("--wait", "9", "--max", "5", "--json"));
+    expect(lines.map(({ step }) => step)).toEqual(["price", "signed", "accepted", "receipt", undefined]);
+    const id = lines[2]?.["call_id"];
+    expect(lines.at(-1)).toMatchObject({
+      ...{ outcome: "injected", status: 200, state: "injected", call_id: id },
+      ...{ transaction: lines[2]?.["transaction"], status_url: `${PUBLIC_URL}/x402/calls/${id}` },
+      result: { status: 200, content_type: "text/plain", body: "forty-two" },
+    });
+    const [quiet, ...more] = jsonLines(await payHere("--wait", "--max", "5", "--json", "--quiet"));
+    expect([quiet?.["outcome"], more]).toEqual(["injected", []]);
+  });
+
+  test("follows a job that takes longer, and asks for its output", async () => {
+    let tell = () => {};
+    const held = new Promise<void>((resolve) => {
+      tell = resolve;
+    });
+    await payments.startProducer(async () => {
+      await held;
+      return { status: 200, body: "late" };
+    });
+    const paying = payHere("--wait", "1", "--max", "5");
+    const endings = () => payments.gateway.log.events.filter(({ event }) => event === "wait.ended");
+    await eventually("the time is up", () => endings().length === 1);
+    tell();
+    const ran = await paying;
+    expect(ran.stdout).toMatch(/\nstate: injected\nresult: 200, 4 bytes\nlate\n$/);
+  });
+
+  test("exits with 1 for a job that fails, says why, and pays once", async () => {
+    await payments.startProducer(async () => {
+      throw new Refused("no such job", { problem: { title: "Out of paper" } });
+    });
+    const ran = await payHere("--wait", "--max", "5");
+    expect(ran.code).toBe(1);
+    expect(ran.stderr).toMatch(/^the job is paid for, and failed: 502 result\.call_failed Out of paper/);
+    expect(await payments.charged()).toEqual([PRICE]);
+  });
 });

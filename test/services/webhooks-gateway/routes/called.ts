@@ -34,6 +34,9 @@ export function ask(
   return send(address, { method, path: `/webhooks/calls/${String(callId)}${below}`, headers });
 }
 
+export const eventsOf = ({ address }: TestWebhooks, callId: unknown) =>
+  `http://${address}/webhooks/calls/${String(callId)}/events`;
+
 export const tokenOf = (callId: string) => createResultTokens([new Secret(RESULT_SECRET)]).of(callId);
 
 export const NOBODYS = `c_${"0".repeat(32)}`;
