@@ -48,7 +48,8 @@ export function runOperator(options: OperatorProcess): Promise<number> {
 
     const { host: bindHost } = parseAddress(bindAddress);
     const pageDir = builtPage();
-    const service = composeOperator({ operator, postern, bindHost, pageDir, redis, workRedis, log });
+    const files = { pageDir, configDir: dir, env };
+    const service = composeOperator({ operator, postern, bindHost, ...files, redis, workRedis, log });
     shutdown.defer("operator", () => service.close());
 
     const privateAddress = options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9095";

@@ -1,6 +1,7 @@
 import type { RequestListener } from "node:http";
 import type { OperatorToml } from "../../shared/config/operator-toml.ts";
 import { type PosternToml, toHttpOptions } from "../../shared/config/postern-toml.ts";
+import type { Env } from "../../shared/config/secrets.ts";
 import { createClientAddressOf } from "../../shared/http/client-address.ts";
 import { explain, type Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
@@ -9,6 +10,7 @@ import { createEventCounter } from "../../shared/log/event-counter.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { createOperatorApi, type OperatorApi } from "../../shared/operator/api.ts";
 import { bulkRuns } from "../../shared/operator/bulk-runs.ts";
+import { createOverview } from "../../shared/operator/overview.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { checkLayout } from "../../shared/redis/layout.ts";
@@ -32,6 +34,9 @@ type Options = {
   bindHost: string;
   /** Where the files of the page are. */
   pageDir: string;
+  /** Where the files of the other services are, for what is configured there. */
+  configDir: string;
+  env: Env;
   /** Fails fast. */
   redis: Redis;
   /** The same for what may take long, as the body of a call or a run over many calls. */
@@ -101,6 +106,10 @@ export function composeOperator(options: Options): ComposedOperator {
       assertSameSite: createAssertSameSite(publicUrl),
       identify: createIdentify({ tokens, checkToken, sessions }),
       ...{ checkToken, sessions, addressOf, apiOf, answered, refusals },
+      overview: createOverview({
+        ...{ partition, clock, configDir: options.configDir, env: options.env },
+        mode: postern.redis.durability,
+      }),
       assertUsable: () => durable.assertUsable(),
       heavy: createConcurrencyLimit({ max: HEAVY_MAX, what: "long readings", code: "request.rate_limited" }),
       isEnding: () => ending,

@@ -3,6 +3,7 @@ import type { z } from "zod";
 import type { Role } from "../../shared/config/operator-toml.ts";
 import type { ErrorCode } from "../../shared/errors/codes.ts";
 import type { OperatorApi } from "../../shared/operator/api.ts";
+import type { Overview } from "../../shared/operator/overview.ts";
 import type { CheckToken } from "./auth/identify.ts";
 import type { Sessions } from "./auth/sessions.ts";
 import type { Who } from "./auth/who.ts";
@@ -11,6 +12,7 @@ import type { Who } from "./auth/who.ts";
 export type Context = {
   /** What this operator sees and does. The audit has the name. */
   api: OperatorApi;
+  overview: Overview;
   /** Who asks. Undefined at a route that is open. */
   who: Who | undefined;
   /** The address that the request counts for. */

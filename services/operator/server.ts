@@ -11,6 +11,7 @@ import type { RefusalLog } from "../../shared/http/refusal-log.ts";
 import type { ConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit.ts";
 import type { EventCounter } from "../../shared/log/event-counter.ts";
 import type { OperatorApi } from "../../shared/operator/api.ts";
+import type { Overview } from "../../shared/operator/overview.ts";
 import { unlessRedis } from "../../shared/redis/unavailable.ts";
 import type { createAssertHost } from "./auth/hosts.ts";
 import type { CheckToken, Identify } from "./auth/identify.ts";
@@ -33,6 +34,7 @@ type Deps = {
   addressOf: ClientAddressOf;
   /** What an operator of this name sees and does. */
   apiOf: (name: string) => OperatorApi;
+  overview: Overview;
   /** Throws if nothing can be asked of Redis now. */
   assertUsable: () => void;
   heavy: ConcurrencyLimit;
@@ -84,11 +86,12 @@ export function createServer(deps: Deps): RequestListener {
     who: Who | undefined,
     address: string,
   ): Context {
-    const { apiOf, sessions, checkToken, tell } = deps;
+    const { apiOf, overview, sessions, checkToken, tell } = deps;
     const left = new AbortController();
     res.once("close", () => left.abort(new Error("nobody waits for the answer")));
     return {
       api: apiOf(who?.name ?? ""),
+      overview,
       who,
       address,
       req,

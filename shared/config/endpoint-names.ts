@@ -6,6 +6,13 @@ export type NamedEndpoint = {
   path: string;
   /** Whether a handshake brings its secret (`postern endpoint open`). */
   takesSecret: boolean;
+  /** As the runner sees it; undefined if it has none. */
+  name: string | undefined;
+  preset: string | undefined;
+  /** How a sender proves who it is. */
+  auth: string;
+  /** The job indexes that it calls, in their order. */
+  jobs: readonly number[];
 };
 
 /**
@@ -17,12 +24,31 @@ export function loadEndpointNames(dir: string): readonly NamedEndpoint[] | undef
   if (!files.has("webhooks.toml")) return undefined;
   const table = files.checked(files.table("webhooks.toml"));
   const endpoints = isTable(table) && Array.isArray(table["endpoints"]) ? table["endpoints"] : [];
-  return endpoints.filter(isTable).flatMap(({ path, preset, handshakes }) => {
+  return endpoints.filter(isTable).flatMap(({ path, preset, handshakes, name, auth, job_id, route_by }) => {
     if (typeof path !== "string") return [];
     const described =
       typeof preset === "string" && Object.hasOwn(PRESETS, preset) ? PRESETS[preset] : undefined;
-    return [{ path, takesSecret: bringSecret(handshakes ?? described?.endpoint.handshakes) }];
+    return [
+      {
+        path,
+        takesSecret: bringSecret(handshakes ?? described?.endpoint.handshakes),
+        name: textOf(name),
+        preset: textOf(preset),
+        auth: textOf(auth ?? described?.endpoint.auth) ?? "signature",
+        jobs: jobsOf(job_id, route_by),
+      },
+    ];
   });
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}
+
+function jobsOf(job: unknown, routeBy: unknown): number[] {
+  const routed = isTable(routeBy) && isTable(routeBy["jobs"]) ? Object.values(routeBy["jobs"]) : [];
+  const jobs = [job, ...routed].filter((each) => typeof each === "number");
+  return [...new Set(jobs)].sort((a, b) => a - b);
 }
 
 function bringSecret(handshakes: unknown): boolean {

@@ -106,7 +106,8 @@ export function perMinute({ meta, data }: Ended, now: number): number {
   return ended / (METRIC_MINUTES + (now % MINUTE_MS) / MINUTE_MS);
 }
 
-async function redisStatus(redis: Redis, mode: DurabilityMode): Promise<RedisStatus> {
+/** Whether Redis keeps now what this mode promises. */
+export async function redisStatus(redis: Redis, mode: DurabilityMode): Promise<RedisStatus> {
   try {
     return { mode, ...(await readServerState(redis, mode)) };
   } catch (error) {

@@ -4,7 +4,7 @@ import { createRateReader } from "../../shared/pricing/rates/registry.ts";
 import type { RateReading, ReadOptions } from "../../shared/pricing/rates/source.ts";
 
 /** A token with this rate, as it stands in x402.toml. */
-export const tokenTable = (rate: unknown) => ({
+export const tokenTable = <Rate>(rate: Rate) => ({
   network: "eip155:8453",
   asset: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
   symbol: "USDC",

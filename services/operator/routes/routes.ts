@@ -2,6 +2,13 @@ import type { Route } from "../route.ts";
 import { bulkRoutes } from "./bulk.ts";
 import { failedRoutes } from "./failed.ts";
 import { jobRoutes } from "./jobs.ts";
+import { overviewRoutes } from "./overview.ts";
 import { sessionRoutes } from "./session.ts";
 
-export const ROUTES: readonly Route[] = [...sessionRoutes, ...jobRoutes, ...failedRoutes, ...bulkRoutes];
+export const ROUTES: readonly Route[] = [
+  ...sessionRoutes,
+  ...overviewRoutes,
+  ...jobRoutes,
+  ...failedRoutes,
+  ...bulkRoutes,
+];

@@ -1,0 +1,186 @@
+import { z } from "zod";
+import { ORIGINS } from "../job-call/job-call.ts";
+import type { Partition } from "../redis/partition.ts";
+import { percentile, type Step } from "../series/buckets.ts";
+import { type Counts, type Details, originOf, sumOf, totalOf, totalsOfOrigin } from "../series/counts.ts";
+import { type Bucket, createReadSeries } from "../series/read.ts";
+import { type Clock, systemClock } from "../time/clock.ts";
+import { toIso } from "../time/iso.ts";
+import { count, isoTime } from "./view.ts";
+
+const ms = z.int().min(0).nullable();
+
+/** What happened to the calls of one origin, in each span of time, the oldest first. */
+const FlowLine = z.object({
+  origin: z.string(),
+  accepted: z.array(count),
+  /** Before they were calls. They belong to no job. */
+  refused: z.array(count),
+  injected: z.array(count),
+  failed: z.array(count),
+  /** From accepted to the runner's answer; null where no call was injected. */
+  p50_ms: z.array(ms),
+  p99_ms: z.array(ms),
+});
+
+/** What became of the calls of a job over all of it. */
+const FlowJob = z.object({
+  origin: z.string(),
+  /** `<service id>/<job index>`; null of the jobs that found no place among those that are counted. */
+  job: z.string().nullable(),
+  accepted: count,
+  replayed: count,
+  injected: count,
+  /** Attempts after which the call is tried again. */
+  delayed: count,
+  failed: count,
+  /** The attempts that failed, of both kinds, by error code. */
+  failures: z.record(z.string(), count),
+  p50_ms: ms,
+  p99_ms: ms,
+});
+
+/** What the processes have counted. They tell every ten seconds, so the newest spans may still grow. */
+export const FlowView = z.object({
+  /** When the first span begins. */
+  from: isoTime,
+  step_ms: count,
+  lines: z.array(FlowLine),
+  jobs: z.array(FlowJob),
+  /** Whether a later release has counted too, which this one cannot read. */
+  is_incomplete: z.boolean(),
+});
+export type FlowView = z.infer<typeof FlowView>;
+
+/** What came to a webhook endpoint. */
+export const EndpointCounts = z.object({
+  accepted: count,
+  replayed: count,
+  dropped: count,
+  handshakes: count,
+  /** By error code. */
+  refused: z.record(z.string(), count),
+  /** Credentials that did not hold, by the reason. */
+  unauthorized: z.record(z.string(), count),
+});
+export type EndpointCounts = z.infer<typeof EndpointCounts>;
+
+export const FLOW_SPANS = ["1h", "24h"] as const;
+export type FlowSpan = (typeof FLOW_SPANS)[number];
+
+const STEP_OF: Record<FlowSpan, Step> = { "1h": "fine", "24h": "coarse" };
+
+export type FlowApi = {
+  /** Of one job only, if it is given; then nothing is refused, since that belongs to no job. */
+  read(span: FlowSpan, job?: string): Promise<FlowView>;
+  /** By path, in the last day. */
+  endpoints(): Promise<ReadonlyMap<string, EndpointCounts>>;
+};
+
+type Deps = { partition: Partition; clock?: Clock };
+
+/** What an operator sees of what flows. */
+export function createFlowApi({ partition, clock = systemClock }: Deps): FlowApi {
+  const series = createReadSeries(partition, clock);
+
+  return {
+    async read(span, job) {
+      const { stepMs, buckets, isIncomplete } = await series.buckets(STEP_OF[span]);
+      const wanted = buckets.map(({ at, counted }) => ({ at, counted: ofJob(counted, job) }));
+      return {
+        from: toIso(wanted[0]?.at ?? clock()),
+        step_ms: stepMs,
+        lines: originsIn(wanted).map((origin) => toLine(origin, wanted)),
+        jobs: toJobs(wanted),
+        is_incomplete: isIncomplete,
+      };
+    },
+
+    async endpoints() {
+      const { counted } = await series.total("coarse");
+      const known = counted.flatMap(({ subject, counts }) =>
+        subject.kind === "endpoint" && subject.path !== undefined
+          ? [[subject.path, toEndpointCounts(counts)] as const]
+          : [],
+      );
+      return new Map(known);
+    },
+  };
+}
+
+type Counted = Bucket["counted"];
+
+function ofJob(counted: Counted, job: string | undefined): Counted {
+  if (job === undefined) return counted;
+  return counted.filter(({ subject }) => subject.kind === "job" && subject.job === job);
+}
+
+function originsIn(buckets: readonly Bucket[]): string[] {
+  const found = buckets.flatMap(({ counted }) => counted.map(({ subject }) => originOf(subject)));
+  return [...new Set<string>([...ORIGINS, ...found])];
+}
+
+function toLine(origin: string, buckets: readonly Bucket[]): z.infer<typeof FlowLine> {
+  const totals = buckets.map(({ counted }) => totalsOfOrigin(origin, counted));
+  return {
+    origin,
+    accepted: totals.map(({ accepted }) => accepted),
+    refused: totals.map(({ refused }) => refused),
+    injected: totals.map(({ injected }) => injected),
+    failed: totals.map(({ failed }) => failed),
+    p50_ms: totals.map(({ p50Ms }) => rounded(p50Ms)),
+    p99_ms: totals.map(({ p99Ms }) => rounded(p99Ms)),
+  };
+}
+
+function toJobs(buckets: readonly Bucket[]): z.infer<typeof FlowJob>[] {
+  const all = new Map<string, { origin: string; job: string | null; counts: Counts[] }>();
+  for (const { subject, counts } of buckets.flatMap(({ counted }) => counted)) {
+    if (subject.kind !== "job") continue;
+    const { origin, job = null } = subject;
+    const key = `${origin}/${job}`;
+    const known = all.get(key);
+    if (known === undefined) all.set(key, { origin, job, counts: [counts] });
+    else known.counts.push(counts);
+  }
+  return [...all.values()].map(({ origin, job, counts }) => {
+    const { accepted, replayed, injected, delayed, failed, times } = sumOf(counts);
+    return {
+      ...{ origin, job, accepted, replayed, injected },
+      delayed: totalOf(delayed),
+      failed: totalOf(failed),
+      failures: bothOf(delayed, failed),
+      p50_ms: rounded(percentile(times, 0.5)),
+      p99_ms: rounded(percentile(times, 0.99)),
+    };
+  });
+}
+
+function bothOf(one: Details, other: Details): Record<string, number> {
+  const both = { ...one };
+  for (const [code, times] of Object.entries(other)) both[code] = (both[code] ?? 0) + times;
+  return both;
+}
+
+function toEndpointCounts({
+  accepted,
+  replayed,
+  dropped,
+  handshakes,
+  refused,
+  unauthorized,
+}: Counts): EndpointCounts {
+  return {
+    accepted,
+    replayed,
+    dropped,
+    handshakes,
+    refused: { ...refused },
+    unauthorized: { ...unauthorized },
+  };
+}
+
+/** It is known by classes only. */
+function rounded(value: number | undefined): number | null {
+  return value === undefined ? null : Math.round(value);
+}

@@ -1,0 +1,166 @@
+import { z } from "zod";
+import type { Env } from "../config/secrets.ts";
+import { ORIGINS } from "../job-call/job-call.ts";
+import { createUnresolved } from "../payments/list.ts";
+import { createReadProcesses, type Processes } from "../processes/list.ts";
+import { lastBeats } from "../queue/heartbeat.ts";
+import { openJobs } from "../queue/jobs.ts";
+import { originOf } from "../queue/queue-name.ts";
+import { type Depth, openRegistry, sumOfDepths } from "../queue/registry.ts";
+import { type RedisStatus, redisStatus } from "../queue/status.ts";
+import type { Partition } from "../redis/partition.ts";
+import type { DurabilityMode } from "../redis/server-state.ts";
+import type { Clock } from "../time/clock.ts";
+import { toIso } from "../time/iso.ts";
+import { createEndpointsApi, type EndpointsApi } from "./endpoints.ts";
+import { createFlowApi, type FlowApi } from "./flow.ts";
+import { createPricesApi, type PricesApi } from "./prices.ts";
+import { createReadRevenue, type ReadRevenue } from "./revenue.ts";
+import { count, isoTime } from "./view.ts";
+
+/** All queues of an origin together. */
+const QueuesView = z.object({
+  origin: z.string(),
+  waiting: count,
+  delayed: count,
+  active: count,
+  failed: count,
+  oldest_age_ms: count.nullable(),
+});
+
+const ProcessView = z.object({
+  kind: z.string(),
+  host: z.string(),
+  pid: count,
+  version: z.string(),
+  /** Tells configurations apart: processes of one kind that share one have the same. */
+  config: z.string(),
+  durability: z.string(),
+  started_at: isoTime,
+  /** How long ago it reported; each does every ten seconds. */
+  silent_ms: count,
+});
+
+const PaymentsWaiting = z.object({ count, oldest_at: isoTime.nullable() });
+
+/** How a deployment is now: what somebody looks at first. */
+export const OverviewView = z.object({
+  at: isoTime,
+  queues: z.array(QueuesView),
+  paused_jobs: z.array(z.string()),
+  /** Producers that are alive. */
+  workers: z.array(z.object({ id: z.string(), heartbeat_age_ms: count })),
+  processes: z.array(ProcessView),
+  /** So many more are of a later release. */
+  processes_unreadable: count,
+  payments: z.object({
+    settling: PaymentsWaiting,
+    review: PaymentsWaiting,
+    refund_pending: PaymentsWaiting,
+  }),
+  redis: z.object({
+    durability: z.string(),
+    /** Why Redis does not keep what was answered with 202, and what to do; null if it does. */
+    problem: z.string().nullable(),
+    /** How a write is known to be on disk; null if it is not. */
+    proof: z.string().nullable(),
+    used_memory_bytes: count.nullable(),
+    /** 0 if Redis has no bound. */
+    max_memory_bytes: count.nullable(),
+  }),
+});
+export type OverviewView = z.infer<typeof OverviewView>;
+
+/** What an operator sees of a deployment as a whole, whatever its number of processes. */
+export type Overview = {
+  read(): Promise<OverviewView>;
+  flow: FlowApi;
+  endpoints: EndpointsApi;
+  prices: PricesApi;
+  revenue: ReadRevenue;
+};
+
+type Deps = { partition: Partition; mode: DurabilityMode; configDir: string; env: Env; clock: Clock };
+
+export function createOverview(deps: Deps): Overview {
+  const flow = createFlowApi(deps);
+  return {
+    read: createReadOverview(deps),
+    flow,
+    endpoints: createEndpointsApi({ ...deps, flow }),
+    prices: createPricesApi(deps),
+    revenue: createReadRevenue(deps),
+  };
+}
+
+function createReadOverview({ partition, mode, clock }: Deps): Overview["read"] {
+  const registry = openRegistry(partition);
+  const jobs = openJobs(partition);
+  const readProcesses = createReadProcesses(partition);
+  const readUnresolved = createUnresolved(partition);
+
+  return async function readOverview() {
+    const [depths, gates, workers, processes, unresolved, redis] = await Promise.all([
+      registry.depths(),
+      jobs.gates(),
+      lastBeats(partition),
+      readProcesses(),
+      readUnresolved(),
+      redisStatus(partition.redis, mode),
+    ]);
+    const now = clock();
+    const paused = [...gates].filter(([, { pausedAt }]) => pausedAt !== undefined);
+    return {
+      at: toIso(now),
+      queues: originsOf(depths).map((origin) => {
+        return toQueues(origin, now, sumOfDepths(depths.filter(({ queue }) => originOf(queue) === origin)));
+      }),
+      paused_jobs: paused.map(([job]) => job),
+      workers: workers.map(({ id, ageMs }) => ({ id, heartbeat_age_ms: ageMs })),
+      ...toProcesses(processes),
+      payments: {
+        settling: toWaiting(unresolved.settling),
+        review: toWaiting(unresolved.review),
+        refund_pending: toWaiting(unresolved.refund_pending),
+      },
+      redis: toRedis(redis),
+    };
+  };
+}
+
+function originsOf(depths: readonly { queue: string }[]): string[] {
+  return [...new Set<string>([...ORIGINS, ...depths.map(({ queue }) => originOf(queue))])];
+}
+
+function toQueues(
+  origin: string,
+  now: number,
+  { oldestSince, ...counts }: Depth,
+): z.infer<typeof QueuesView> {
+  const { waiting, delayed, active, failed } = counts;
+  const oldest = oldestSince === undefined ? null : Math.max(0, now - oldestSince);
+  return { origin, waiting, delayed, active, failed, oldest_age_ms: oldest };
+}
+
+function toProcesses({ processes, unreadable }: Processes) {
+  const views = processes.map(({ kind, host, pid, version, config, durability, startedAt, silentMs }) => ({
+    ...{ kind, host, pid, version, config, durability },
+    started_at: toIso(startedAt),
+    silent_ms: silentMs,
+  }));
+  return { processes: views, processes_unreadable: unreadable };
+}
+
+function toWaiting({ payments, oldestAt }: { payments: number; oldestAt: number | undefined }) {
+  return { count: payments, oldest_at: oldestAt === undefined ? null : toIso(oldestAt) };
+}
+
+function toRedis(redis: RedisStatus): OverviewView["redis"] {
+  const nothing = { problem: null, proof: null, used_memory_bytes: null, max_memory_bytes: null };
+  if ("problem" in redis) return { ...nothing, durability: redis.mode, problem: redis.problem };
+  const { mode, proof, usedMemoryBytes, maxMemoryBytes } = redis;
+  return {
+    ...{ durability: mode, problem: null, proof },
+    ...{ used_memory_bytes: usedMemoryBytes, max_memory_bytes: maxMemoryBytes },
+  };
+}

@@ -1,0 +1,103 @@
+import { z } from "zod";
+import { loadAcceptedTokens } from "../config/accepted-tokens.ts";
+import { openConfigDir } from "../config/config-dir.ts";
+import { isTable } from "../config/fields.ts";
+import { type JobPrice, parseJobPricing } from "../config/job-pricing-toml.ts";
+import type { Env } from "../config/secrets.ts";
+import type { AcceptedToken } from "../config/x402-toml.ts";
+import { jobKey } from "../job-call/job-ids.ts";
+import { currentOffers } from "../pricing/prices.ts";
+import type { Partition } from "../redis/partition.ts";
+import { RateView, readRate, toRateView } from "./rates.ts";
+import { count } from "./view.ts";
+
+/** What a job costs, and who may buy it. */
+export const SoldJobView = z.object({
+  /** `<service id>/<job index>` */
+  job: z.string(),
+  name: z.string().nullable(),
+  description: z.string().nullable(),
+  invocation_mode: z.string(),
+  /** A decimal string. */
+  price_wei: z.string(),
+  /** In each token whose rate is known now, in its smallest units: a decimal string. */
+  offers: z.array(
+    z.object({
+      network: z.string(),
+      asset: z.string(),
+      symbol: z.string(),
+      decimals: count,
+      amount: z.string(),
+    }),
+  ),
+});
+export type SoldJobView = z.infer<typeof SoldJobView>;
+
+/** What is sold, and for what; both are empty where nothing is. */
+export const PricesView = z.object({ rates: z.array(RateView), jobs: z.array(SoldJobView) });
+export type PricesView = z.infer<typeof PricesView>;
+
+export type PricesApi = {
+  /** Throws `start.config_invalid` if the files cannot be read, as without a secret of a source of rates. */
+  read(): Promise<PricesView>;
+};
+
+/** What an operator sees of prices. The files are read anew each time: they are what the next start will have. */
+export function createPricesApi({
+  partition,
+  configDir: dir,
+  env,
+}: {
+  partition: Partition;
+  configDir: string;
+  env: Env;
+}): PricesApi {
+  return {
+    async read() {
+      const tokens = loadAcceptedTokens({ dir, env }, "rates");
+      if (tokens === undefined) return { rates: [], jobs: [] };
+      const reports = await Promise.all(tokens.map((token) => readRate(partition, token)));
+      const rateOf = (token: AcceptedToken) => reports[tokens.indexOf(token)]?.value;
+      const files = openConfigDir(dir);
+      const { jobs } = parseJobPricing(files.table("job_pricing.toml") ?? {}, dir);
+      const modeOf = modesIn(files.table("x402.toml"));
+      return {
+        rates: reports.map(toRateView),
+        jobs: [...jobs.values()].map((job) => toView(job, modeOf(jobKey(job)), tokens, rateOf)),
+      };
+    },
+  };
+}
+
+function toView(
+  job: JobPrice,
+  mode: string,
+  tokens: readonly AcceptedToken[],
+  rateOf: (token: AcceptedToken) => string | undefined,
+): SoldJobView {
+  const { name = null, description = null, priceWei } = job;
+  const offers = currentOffers(priceWei, tokens, rateOf).map(({ token, amount }) => {
+    const { network, asset, symbol, decimals } = token;
+    return { network, asset, symbol, decimals, amount: String(amount) };
+  });
+  return {
+    ...{ job: jobKey(job), name, description },
+    invocation_mode: mode,
+    price_wei: String(priceWei),
+    offers,
+  };
+}
+
+/** Who may buy each job, by its key; unchecked, since a gateway does not start with what is wrong. */
+function modesIn(table: unknown): (job: string) => string {
+  const { job_policies: policies, default_invocation_mode: usual }: Readonly<Record<string, unknown>> =
+    isTable(table) ? table : {};
+  const rows = Array.isArray(policies) ? policies.filter(isTable) : [];
+  const modes = new Map(
+    rows.map(({ service_id, job_index, invocation_mode }) => [
+      `${service_id}/${job_index}`,
+      String(invocation_mode),
+    ]),
+  );
+  return (job) => modes.get(job) ?? (typeof usual === "string" ? usual : "public_paid");
+}

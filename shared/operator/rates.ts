@@ -1,0 +1,97 @@
+import { z } from "zod";
+import { outsideOf } from "../config/rate-source.ts";
+import type { AcceptedToken } from "../config/x402-toml.ts";
+import { describeSource } from "../pricing/rates/registry.ts";
+import { createSharedValue } from "../pricing/rates/shared-value.ts";
+import { isLive, type LiveToken, type RateReading } from "../pricing/rates/source.ts";
+import type { Partition } from "../redis/partition.ts";
+import { count } from "./view.ts";
+
+/** One reading of a source. Rates are decimal strings: tokens for 10^18 wei. */
+const ReadingView = z.object({
+  source: z.string(),
+  value: z.string().nullable(),
+  reason: z.string().nullable(),
+  /** Those of a median. */
+  get legs() {
+    return z.array(ReadingView).optional();
+  },
+});
+
+/** What a token is worth, and whether it is offered for that. */
+export const RateView = z.object({
+  /** CAIP-2. */
+  network: z.string(),
+  asset: z.string(),
+  symbol: z.string(),
+  min_rate: z.string().nullable(),
+  max_rate: z.string().nullable(),
+  age_ms: count.nullable(),
+  offered: z.boolean(),
+  ...ReadingView.shape,
+  /** Of the last read by a gateway; null if it went well. */
+  last_failure: z.object({ reason: z.string(), age_ms: count }).nullable(),
+});
+export type RateView = z.infer<typeof RateView>;
+
+/** A token's rate: a value that can be used, or the reason why there is none. */
+export type RateReport = RateReading & {
+  token: Pick<AcceptedToken, "network" | "asset" | "symbol">;
+  min_rate: string | undefined;
+  max_rate: string | undefined;
+  ageMs?: number;
+  /** Of the last read by a gateway; undefined if it went well. */
+  lastFailure?: { reason: string; ageMs: number };
+};
+
+/** The rate at which the gateways offer a token: the one that they share, or the one that is configured. */
+export async function readRate(partition: Partition, token: AcceptedToken): Promise<RateReport> {
+  return isLive(token) ? sharedRate(partition, token) : fixedRate(token);
+}
+
+/** A rate that is configured. */
+export function fixedRate(token: AcceptedToken): RateReport {
+  const { rate_per_native_unit: rate } = token;
+  return { ...rateReport(token), value: typeof rate === "string" ? rate : undefined, ageMs: 0 };
+}
+
+async function sharedRate(partition: Partition, token: AcceptedToken & LiveToken): Promise<RateReport> {
+  const { known, failure, now } = await createSharedValue(partition, token).peek();
+  const lastFailure = failure && { reason: failure.reason, ageMs: Math.max(0, now - failure.at) };
+  const report = { ...rateReport(token), ...(lastFailure && { lastFailure }) };
+  if (known === undefined) return { ...report, reason: "no gateway has read it yet, or not for long" };
+  const { value: last, ageMs } = known;
+  const tooOld = ageMs > token.max_rate_age_secs * 1000;
+  const reason = tooOld ? `${last} is older than max_rate_age_secs` : outsideOf(last, token);
+  return reason === undefined ? { ...report, value: last, ageMs } : { ...report, reason, ageMs };
+}
+
+/** What is known of a token's rate without reading it. */
+export function rateReport(token: AcceptedToken): RateReport {
+  const { rate_per_native_unit: rate, min_rate, max_rate } = token;
+  return { token, source: typeof rate === "string" ? "fixed" : describeSource(rate), min_rate, max_rate };
+}
+
+export function toRateView({
+  token,
+  min_rate,
+  max_rate,
+  ageMs,
+  lastFailure,
+  ...verdict
+}: RateReport): RateView {
+  return {
+    ...{ network: token.network, asset: token.asset, symbol: token.symbol },
+    min_rate: min_rate ?? null,
+    max_rate: max_rate ?? null,
+    age_ms: ageMs ?? null,
+    offered: verdict.value !== undefined,
+    ...toReadingView(verdict),
+    last_failure: lastFailure ? { reason: lastFailure.reason, age_ms: lastFailure.ageMs } : null,
+  };
+}
+
+function toReadingView({ source, value, reason, legs }: RateReading): z.infer<typeof ReadingView> {
+  const own = { source, value: value ?? null, reason: reason ?? null };
+  return legs === undefined ? own : { ...own, legs: legs.map(toReadingView) };
+}
