@@ -100,6 +100,7 @@ module.exports = {
     tsPreCompilationDeps: true,
     metrics: true, // without it a rule about folders is not checked
     doNotFollow: { path: "node_modules" },
+    exclude: { path: "^services/operator-page/" }, // its parser reads no JSX: .ci/dependency-rules.mjs has the rules of the page
     tsConfig: { fileName: "tsconfig.json" },
     enhancedResolveOptions: {
       exportsFields: ["exports"],

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { type Config, loadConfig } from "../../shared/config/load-config.ts";
+import { loadOperatorConfig, type OperatorConfig } from "../../shared/config/load-operator-config.ts";
 import type { Env } from "../../shared/config/secrets.ts";
 import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
 import type { TokenFindings } from "../../shared/ethereum/token-check.ts";
@@ -64,19 +65,19 @@ async function askChains({ x402 }: AllConfig): Promise<Found> {
   return found;
 }
 
-type Load = (options: { dir: string; env: Env }) => AllConfig;
-type AllConfig = Config & Partial<X402Config> & Partial<PricingConfig>;
+type Load = (options: { dir: string; env: Env }) => Partial<AllConfig> & Pick<Config, "warnings">;
+type AllConfig = Config & Partial<X402Config> & Partial<PricingConfig> & Pick<OperatorConfig, "operator">;
 
 /** Reads every file that is there, and imports the loaders of a service only if it has files. */
 async function loadAll(dir: string, env: Env): Promise<AllConfig> {
   const isThere = (name: string): boolean => existsSync(join(dir, name));
-  const loads: Load[] = [loadConfig];
+  const loads: Load[] = [loadConfig, loadOperatorConfig];
   if (isThere("x402.toml") || isThere("job_pricing.toml"))
     loads.push((await import("../../shared/pricing/load-x402-config.ts")).loadX402Config);
   if (isThere("pricing.toml"))
     loads.push((await import("../../shared/pricing/load-pricing-config.ts")).loadPricingConfig);
 
-  const configs: AllConfig[] = [];
+  const configs: ReturnType<Load>[] = [];
   const problems: string[] = [];
   for (const load of loads) {
     try {
@@ -97,18 +98,19 @@ function distinct(lines: readonly string[]): string[] {
 }
 
 /** What each service has to do; null if it has no file, and so is off. */
-function servicesOf({ postern, webhooks, x402, prices, pricing, jobs }: AllConfig) {
+function servicesOf({ postern, webhooks, x402, prices, pricing, jobs, operator }: AllConfig) {
   return {
     webhooks: webhooks === undefined ? null : { endpoints: webhooks.endpoints.length },
     x402: x402 === undefined ? null : { jobs: prices?.size ?? 0, tokens: x402.accepted_tokens.length },
     pricing: pricing === undefined ? null : { jobs: jobs?.size ?? 0 },
     runner: { own_redis: postern.runner.redis !== undefined },
+    operator: { address: operator.bind_address, tokens: operator.tokens.length },
   };
 }
 
 function validText(
   dir: string,
-  { webhooks, x402, pricing, runner }: ReturnType<typeof servicesOf>,
+  { webhooks, x402, pricing, runner, operator }: ReturnType<typeof servicesOf>,
   paint: ProgramDeps["paint"],
 ): string {
   const endpoints = webhooks === null ? "off (no webhooks.toml)" : counted(webhooks.endpoints, "endpoint");
@@ -118,8 +120,10 @@ function validText(
       : `${counted(x402.jobs, "priced job")}, ${counted(x402.tokens, "token")}`;
   const quoted = pricing === null ? "off (no pricing.toml)" : counted(pricing.jobs, "priced job");
   const redis = runner.own_redis ? "a Redis of its own" : "the Redis of all";
+  const console =
+    operator.tokens === 0 ? "without tokens, for this machine alone" : counted(operator.tokens, "token");
   const valid = paint("good", "the configuration is valid");
-  return `${dir}: ${valid}; webhooks gateway: ${endpoints}; x402 gateway: ${sold}; pricing engine: ${quoted}; runner: ${redis}\n`;
+  return `${dir}: ${valid}; webhooks gateway: ${endpoints}; x402 gateway: ${sold}; pricing engine: ${quoted}; runner: ${redis}; operator: ${console}\n`;
 }
 
 function counted(count: number, noun: string): string {

@@ -34,6 +34,8 @@ const program = buildProgram({
       end((await import("../producer/main.ts")).runProducer({ ...options, ...logging(options) })),
     runner: async (options) =>
       end((await import("../runner/main.ts")).runRunner({ ...options, ...logging(options) })),
+    operator: async (options) =>
+      end((await import("../operator/main.ts")).runOperator({ ...options, ...logging(options) })),
     devnet: async (options) =>
       end((await import("../devnet/main.ts")).runDevnet({ ...options, ...logging(options) })),
     dev: async (options) => end((await import("../dev/main.ts")).runDev({ ...options, ...logging({}) })),

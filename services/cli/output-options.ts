@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 
 /** Services run until they are told to stop, and what they print is their log. */
-const SERVICES = ["webhooks", "x402", "pricing", "producer", "runner", "devnet"];
+const SERVICES = ["webhooks", "x402", "pricing", "producer", "runner", "operator", "devnet"];
 
 /**
  * Gives --json and --quiet to every command that does not say itself what they print. `postern dev` has neither: it logs for

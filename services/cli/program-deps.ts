@@ -19,6 +19,7 @@ export type Surroundings = {
     x402(options: Configured & Listens): Promise<number>;
     pricing(options: Configured & Listens): Promise<number>;
     producer(options: Configured & { opsAddress: string | undefined }): Promise<number>;
+    operator(options: Configured & Listens): Promise<number>;
     runner(options: Configured & { bindAddress: string | undefined }): Promise<number>;
     devnet(
       options: {

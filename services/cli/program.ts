@@ -90,7 +90,7 @@ export function buildProgram(given: Surroundings): Command {
 }
 
 /** The commands that run as processes of their own, and say in their log what others say on stderr. */
-const SERVICES = ["webhooks", "x402", "pricing", "producer", "runner", "dev", "devnet"];
+const SERVICES = ["webhooks", "x402", "pricing", "producer", "runner", "operator", "dev", "devnet"];
 
 /** Ends a command with 3 if a variable is wrong, and arms the failpoint of a test. Services see to both themselves. */
 function checkEnvironment(command: Command, { env, note, printError, exitWith }: ProgramDeps): void {
@@ -155,6 +155,13 @@ function addServices(program: Command, { services, exitWith }: ProgramDeps): voi
     .addOption(configDir())
     .addOption(bindAddress("[runner] bind_address in postern.toml"))
     .action(async (options) => exitWith(await services.runner(withAddresses(options))));
+  program
+    .command("operator")
+    .description("run the operator's console: its API over HTTP, and its page")
+    .addOption(configDir())
+    .addOption(bindAddress("bind_address in operator.toml, else 127.0.0.1:9300"))
+    .addOption(opsAddress("127.0.0.1:9095"))
+    .action(async (options) => exitWith(await services.operator(withAddresses(options))));
 }
 
 /** Commander leaves out options that were not given; the services want the keys. */

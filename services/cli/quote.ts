@@ -3,10 +3,11 @@ import { messageOf } from "../../shared/errors/app-error.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { askForQuote } from "../../shared/pricing/job-quote.ts";
 import { systemClock } from "../../shared/time/clock.ts";
+import { toIso } from "../../shared/time/iso.ts";
 import { post, reasonOf, wordsOf } from "./http.ts";
 import { type BodyOptions, readBody } from "./options.ts";
 import type { ProgramDeps } from "./program-deps.ts";
-import { jsonLine, plain, toIso } from "./text.ts";
+import { jsonLine, plain } from "./text.ts";
 
 export type QuoteOptions = BodyOptions & {
   requester: string;

@@ -19,9 +19,10 @@ import {
 } from "../../shared/series/counts.ts";
 import { type Bucket, createReadSeries } from "../../shared/series/read.ts";
 import { delay, systemClock } from "../../shared/time/clock.ts";
+import { toIso } from "../../shared/time/iso.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 import { type Column, createTable } from "./table.ts";
-import { duration, jsonLine, plain, toIso } from "./text.ts";
+import { duration, jsonLine, plain } from "./text.ts";
 import { withRedis } from "./with-redis.ts";
 
 export type StatusOptions = { configDir: string; json?: boolean; watch?: boolean };

@@ -1,3 +1,5 @@
+import { toIso } from "../../shared/time/iso.ts";
+
 /** How values are written for people and for scripts. */
 
 /** Puts text from elsewhere on one line and takes out what would control a terminal. */
@@ -29,13 +31,14 @@ export function section(heading: string, content: string): string {
   return content === "" ? "" : `\n${heading}\n${content}`;
 }
 
-export function toIso(at: number): string {
-  return new Date(at).toISOString();
-}
-
 /** Without milliseconds. */
 export function toIsoSeconds(at: number): string {
-  return toIso(at).replace(/\.\d+Z$/, "Z");
+  return toSeconds(toIso(at));
+}
+
+/** The same of a time as JSON has it. */
+export function toSeconds(iso: string): string {
+  return iso.replace(/\.\d+Z$/, "Z");
 }
 
 /** The two largest units of a time: `2h5m`. */

@@ -8,15 +8,23 @@ import { connectForRequests, type Redis } from "../../shared/redis/connect.ts";
 import { checkLayout } from "../../shared/redis/layout.ts";
 import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
 import { whenReady } from "../../shared/redis/ready.ts";
+import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import type { ProgramDeps } from "./program-deps.ts";
+import { operatorName } from "./terminal.ts";
 
 type Session = {
   redis: Redis;
   partition: Partition;
+  /** The same: every answer may take long. */
+  patient: Partition;
   /** Without the secrets of runners. */
   postern: PosternToml;
   /** Writes nothing: a command says itself what it does, and the audit is in Redis. */
   log: Logger;
+  clock: Clock;
+  runnerMemoryMs: number;
+  /** Who runs the command. */
+  by: string;
 };
 
 /** Short, because a person waits. */
@@ -42,7 +50,16 @@ export async function withRedis(
       await connected(redis, postern.redis.url);
       const partition = partitionOf(redis);
       await checkLayout(partition);
-      return await work({ redis, partition, postern, log: silentLogger });
+      return await work({
+        ...{
+          redis,
+          partition,
+          patient: partition,
+          postern,
+          runnerMemoryMs: postern.runner.memory_secs * 1000,
+        },
+        ...{ log: silentLogger, clock: systemClock, by: operatorName() },
+      });
     } finally {
       redis.disconnect();
     }

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { isatty } from "node:tty";
 import { fileURLToPath } from "node:url";
-import { buildIfChanged } from "./build.mjs";
+import { BUILD_STEPS, buildIfChanged } from "./build.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
 const [target, ...args] = process.argv.slice(2);
@@ -66,7 +66,7 @@ function packagesIn(lockfile) {
 
 function compile() {
   console.error("Building ...");
-  run("node", ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json"]);
+  for (const step of BUILD_STEPS) run("node", step);
 }
 
 /** Where the user is: npm runs a script in the package's folder, and says where it was called. */

@@ -6,22 +6,35 @@ import { join } from "node:path";
 /** What the build is made from. The lockfile says which compiler. */
 const SOURCES = ["services", "shared", "tsconfig.json", "tsconfig.build.json", "package-lock.json"];
 
+/** What the build runs with node, one after the other: the compiler, then the bundler of the operator's page. */
+export const BUILD_STEPS = [
+  ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json"],
+  [
+    ...["node_modules/vite/bin/vite.js", "build", "--logLevel", "warn"],
+    ...["--config", "services/operator-page/vite.config.mjs"],
+  ],
+];
+
+/** Of the sources and of what is built. */
+const READ = /\.(ts|tsx|mjs|json|css|html|svg)$/;
+const BUILT = /\.(js|css|html|svg)$/;
+
 /**
  * Runs `compile` unless `dist` holds what it made from these very sources. Only contents count, never times: a checkout or
  * a restored backup may give a file any time, and something else may have built in between.
  */
 export function buildIfChanged(root, compile) {
   const stamp = join(root, "dist/.built");
-  const sources = digest(root, SOURCES, /\.(ts|json)$/);
+  const sources = digest(root, SOURCES, READ);
   if (existsSync(stamp) && readFileSync(stamp, "utf8") === stampOf(root, sources)) return;
   rmSync(join(root, "dist/.tsbuildinfo"), { force: true }); // the tests' compiler would trust it for what is built here
   compile();
   // Sources that were edited meanwhile may be built in part.
-  if (digest(root, SOURCES, /\.(ts|json)$/) === sources) writeFileSync(stamp, stampOf(root, sources));
+  if (digest(root, SOURCES, READ) === sources) writeFileSync(stamp, stampOf(root, sources));
 }
 
 function stampOf(root, sources) {
-  return `${sources} ${digest(root, ["dist"], /\.js$/)}\n`;
+  return `${sources} ${digest(root, ["dist"], BUILT)}\n`;
 }
 
 /** One digest of the names and contents of these files, and of those in these folders that the pattern names. */

@@ -12,6 +12,7 @@ import {
   callIdOfSignedDelivery,
   randomCallId,
 } from "../../shared/job-call/call-id.ts";
+import { toTarget } from "../../shared/job-call/callback-target.ts";
 import {
   type JobCall,
   platformKeys,
@@ -70,6 +71,8 @@ export function createMakeCall(
   };
   const deliveryId = endpoint.delivery_id === undefined ? undefined : toParts(endpoint.delivery_id);
   const eventType = endpoint.event_type === undefined ? undefined : toParts(endpoint.event_type);
+  const ownTarget =
+    endpoint.callback_url === undefined ? undefined : toTarget(new URL(endpoint.callback_url));
   const route = createRoute(endpoint);
   const name = createName(endpoint, deliveryId);
 
@@ -98,7 +101,7 @@ export function createMakeCall(
     const metadata: Record<string, string> = { ...template, [keys.callId]: id };
     if (delivery !== undefined) metadata[WEBHOOK_DELIVERY_ID] = delivery;
     addTo(metadata, req, values);
-    const target = readCallback(req);
+    const target = readCallback(req, ownTarget);
     const call = toJobCall({
       id,
       origin: "webhook",

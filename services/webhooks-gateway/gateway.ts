@@ -241,9 +241,7 @@ function toEndpoints(
       config.handshakes.length === 0 ? undefined : createHandshakes(config, { admission, takeSecret }),
     makeCall: createMakeCall(config, {
       ...{ serviceId, metadataPrefix, accessOf, clock },
-      readCallback: createReadCallback({
-        ...{ metadataPrefix, url: config.callback_url, hosts: config.callback_hosts ?? [] },
-      }),
+      readCallback: createReadCallback({ metadataPrefix, hosts: config.callback_hosts ?? [] }),
     }),
     takeToken: limits.ofEndpoint({
       path: config.path,

@@ -6,6 +6,8 @@ import { chainIdOf } from "../../shared/ethereum/encoding.ts";
 import { permit2Separator } from "../../shared/ethereum/permit2.ts";
 import type { TransferMethod } from "../../shared/ethereum/transfer-rules.ts";
 import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
+import type { ReadCallback } from "../../shared/gateway/read-callback.ts";
+import { type Target, toTarget } from "../../shared/job-call/callback-target.ts";
 import { type JobIds, jobKey } from "../../shared/job-call/job-ids.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { currentOffers, type RateOf, signingExtra } from "../../shared/pricing/prices.ts";
@@ -193,11 +195,16 @@ export type RequestedJob = (req: IncomingMessage, ids: JobIds) => Job;
 
 /**
  * The job that a request is for, at its list price or at that of the operator's quote which the request brings. Throws
- * `job.not_found`, `job.disabled` and `quote.*`.
+ * `job.not_found`, `job.disabled`, `quote.*`, and `request.malformed` or `callback.refused` for a receiver that would not be told.
  */
-export function createRequestedJob(catalog: Catalog, readOperatorQuote: ReadOperatorQuote): RequestedJob {
+export function createRequestedJob(
+  catalog: Catalog,
+  readOperatorQuote: ReadOperatorQuote,
+  callbackFor: CallbackFor,
+): RequestedJob {
   return (req, ids) => {
     const job = catalog.sold(ids);
+    callbackFor(req, job);
     const operatorQuote = readOperatorQuote(req, ids);
     if (operatorQuote === undefined) return job;
     const quoted = catalog.quoted(job, operatorQuote);
@@ -205,6 +212,14 @@ export function createRequestedJob(catalog: Catalog, readOperatorQuote: ReadOper
       throw rejectedQuote("its price comes to nothing that can be paid");
     return quoted;
   };
+}
+
+/** Where the end of the call that this request buys is to be told; undefined if nowhere. */
+export type CallbackFor = (req: IncomingMessage, job: Job) => Target | undefined;
+
+export function createCallbackFor(read: ReadCallback): CallbackFor {
+  return (req, { callbackUrl }) =>
+    read(req, callbackUrl === undefined ? undefined : toTarget(new URL(callbackUrl)));
 }
 
 /** After this long a rate may be known again. */

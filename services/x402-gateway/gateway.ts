@@ -13,6 +13,7 @@ import {
   toIngressOptions,
   WAIT_MS_MAX,
 } from "../../shared/gateway/ingress.ts";
+import { createReadCallback } from "../../shared/gateway/read-callback.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
 import { addressKey } from "../../shared/ip/address.ts";
@@ -31,7 +32,7 @@ import { extraMs } from "../../shared/redis/large.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { createResultTokens } from "../../shared/results/token.ts";
 import { systemClock } from "../../shared/time/clock.ts";
-import { createLogTokenKinds, createRequestedJob, toCatalog } from "./catalog.ts";
+import { createCallbackFor, createLogTokenKinds, createRequestedJob, toCatalog } from "./catalog.ts";
 import { createChains } from "./chains.ts";
 import type { Authorize } from "./facilitator/authorize.ts";
 import { createFacilitators, createVerifyPayment } from "./facilitator/pool.ts";
@@ -188,7 +189,9 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     metadataPrefix,
     clock,
   });
-  const requestedJob = createRequestedJob(catalog, readOperatorQuote);
+  const hosts = x402.callback_hosts ?? [];
+  const callbackFor = createCallbackFor(createReadCallback({ metadataPrefix, hosts }));
+  const requestedJob = createRequestedJob(catalog, readOperatorQuote, callbackFor);
   const isPermittedCaller = createIsPermittedCaller({
     ethCallAt: (rpcUrl) => createEthCall({ rpcUrl, timeoutMs: CALLER_CHECK_TIMEOUT_MS }),
     clock,
@@ -215,6 +218,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     const { ofSigners } = allowances;
     return createCheckPayment({
       requestedJob,
+      callbackFor,
       admission,
       askSigner: createAskSigner({ chainOf: chains.of, ofSigners, clock }),
       assertFits,

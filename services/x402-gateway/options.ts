@@ -58,6 +58,8 @@ export type X402GatewayOptions = GatewayOptions & {
   quoteOperators?: readonly string[];
   /** The EIP-712 domain of their quotes; needed with `quoteOperators`. */
   quoteDomain?: DomainOptions;
+  /** Hosts that a paid request may have called back at its call's end, in `X-PLATFORM-CALLBACK`: `hooks.example.com`, or `*.example.com`. */
+  callbackHosts?: readonly string[];
   /** Bytes of a body: at most 64 MiB, 1 MiB by default. */
   bodyLimitBytes?: number;
   /** Seconds in which a whole request has to arrive at a server of `listen()`. 15 by default. */

@@ -1,6 +1,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { CODES } from "../../shared/errors/codes.ts";
+import { callbackHeaders } from "../../shared/gateway/read-callback.ts";
 import { leaveUnread } from "../../shared/http/body.ts";
 import { corsHeaders, createPreflight } from "../../shared/http/cors.ts";
 import { rawPath } from "../../shared/http/headers.ts";
@@ -303,5 +304,5 @@ const ALLOWED = [
 function allowedHeaders(metadataPrefix: string): string[] {
   const { caller } = platformKeys(metadataPrefix);
   const delegated = ["", "-NONCE", "-SIG", "-EXPIRY"].map((part) => `${caller}${part}`);
-  return [...ALLOWED, ...delegated, ...quoteHeaders(metadataPrefix)];
+  return [...ALLOWED, ...delegated, ...quoteHeaders(metadataPrefix), ...callbackHeaders(metadataPrefix)];
 }

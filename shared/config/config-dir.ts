@@ -7,7 +7,10 @@ import { didYouMean } from "../text/near.ts";
 import { messageFor, type Problem, problemsOf, textOf } from "./problem.ts";
 import { type LineOf, linesIn } from "./toml-lines.ts";
 
-const KNOWN_FILES = ["postern.toml", "webhooks.toml", "x402.toml", "pricing.toml", "job_pricing.toml"];
+const KNOWN_FILES = [
+  ...["postern.toml", "webhooks.toml", "x402.toml", "pricing.toml", "job_pricing.toml"],
+  "operator.toml",
+];
 
 type File<Schema extends z.ZodType> = {
   name: string;

@@ -10,6 +10,7 @@ export type ConfigTables = {
   x402?: Table;
   pricing?: Table;
   job_pricing?: Table;
+  operator?: Table;
 };
 export type Table = TomlTable;
 
@@ -30,12 +31,13 @@ export function readTables(dir: string): ConfigTables {
   };
   const [postern, webhooks] = [read("postern.toml"), read("webhooks.toml")];
   const [x402, pricing] = [read("x402.toml"), read("pricing.toml")];
-  const prices = read("job_pricing.toml");
+  const [prices, operator] = [read("job_pricing.toml"), read("operator.toml")];
   return {
     ...(postern && { postern }),
     ...(webhooks && { webhooks }),
     ...(x402 && { x402 }),
     ...(pricing && { pricing }),
+    ...(operator && { operator }),
     ...(prices && { job_pricing: withWholePaths(prices, dir) }),
   };
 }

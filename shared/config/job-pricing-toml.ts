@@ -10,6 +10,7 @@ import {
   parseServiceId,
 } from "../job-call/job-ids.ts";
 import { type JobInput, toJobInput } from "../json-schema/job-input.ts";
+import { callbackUrl } from "./callbacks-toml.ts";
 import { isTable } from "./fields.ts";
 import { readInputJson } from "./input-json.ts";
 import { messageFor, type Problem, problem, problemsOf, report } from "./problem.ts";
@@ -18,6 +19,8 @@ export type JobPrice = JobIds & {
   priceWei: bigint;
   /** Whether what the runner answers is kept for the payer; it is unless this is false. */
   keepsResult?: boolean;
+  /** Who is told of the end of each call. */
+  callbackUrl?: string;
 } & JobFacts;
 
 /** What buyers may be told of a job beside its price. */
@@ -109,6 +112,7 @@ const jobTable = z.strictObject({
   input_schema: z.unknown().optional(),
   input_example: z.unknown().optional(),
   keep_result: z.boolean().default(true),
+  callback_url: callbackUrl.optional(),
 });
 
 /** The form of the file, for editors; `parseJobPricing` checks more. */
@@ -121,7 +125,13 @@ function parseJob(table: Readonly<Record<string, unknown>>, dir: string | undefi
   const { data, error } = jobTable.safeParse(table, { error: messageFor });
   const { input, problems } = parseInput(table["input_schema"], table["input_example"], dir);
   if (data === undefined) return { problems: [...error.issues.flatMap(problemsOf), ...problems] };
-  const { price_wei: priceWei, name, description, keep_result: keepsResult } = data;
+  const {
+    price_wei: priceWei,
+    name,
+    description,
+    keep_result: keepsResult,
+    callback_url: callbackUrl,
+  } = data;
   return {
     found: {
       priceWei,
@@ -129,6 +139,7 @@ function parseJob(table: Readonly<Record<string, unknown>>, dir: string | undefi
       ...(description !== undefined && { description }),
       ...(input && { input }),
       ...(!keepsResult && { keepsResult }),
+      ...(callbackUrl !== undefined && { callbackUrl }),
     },
     problems,
   };

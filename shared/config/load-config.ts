@@ -24,7 +24,7 @@ export type Config = {
 };
 
 /** Who reads: it gets the secrets that it uses, and needs no other. Without a reader everything is read and checked. */
-export type Reader = "gateway" | "pricing" | "producer" | "runner" | "command";
+export type Reader = "gateway" | "pricing" | "producer" | "runner" | "operator" | "command";
 
 export type LoadOptions = { dir: string; env: Env; reader?: Reader | undefined };
 

@@ -5,7 +5,7 @@ import { type Env, secretValues } from "./secrets.ts";
 
 const MIB = 1024 * 1024;
 
-/** `[results]` of postern.toml: what is kept of what runners answer, and who may ask for it, wait for it and watch (shared/results). */
+/** `[results]` of postern.toml: what is kept of what runners answer, who may ask for it, wait for it, or watch (shared/results). */
 export const results = (env: Env) =>
   z
     .strictObject({
@@ -40,14 +40,14 @@ function toResultSecrets({ results: { secret = [] } }: WithResults): readonly Se
   return secret;
 }
 
-/** Who may ask for results, wait for them, and watch calls (shared/gateway/ingress.ts). */
+/** Who may ask for results, wait for them, or watch calls (shared/gateway/ingress.ts). */
 export function toAskOptions(postern: WithResults & { http: { connections: number } }) {
   const { wait_secs_max, waiters_max, streams_max, streams_per_call_max } = postern.results;
   const { connections } = postern.http;
+  // At least a quarter is for requests: no payment waits for a connection.
   return {
     secrets: toResultSecrets(postern),
     waitMsMax: wait_secs_max * 1000,
-    // Each of both has a connection. A quarter is left for requests: no payment waits for one.
     waitersMax: Math.min(waiters_max, Math.floor(connections / 2)),
     streams: {
       streamsMax: Math.min(streams_max, Math.floor(connections / 4)),

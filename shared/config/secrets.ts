@@ -19,6 +19,8 @@ export const PLACEHOLDERS = [
   "replace-this-quote-secret",
   "replace-this-facilitator-credential",
   "replace-this-rpc-url",
+  "replace-this-viewer-token",
+  "replace-this-operator-token",
 ] as const;
 
 /** A secret: literal, `env:VAR` or `file:/path`. One line break at the end of a variable or a file is not part of it. */

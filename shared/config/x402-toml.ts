@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { EVENT_ORDERS } from "../ethereum/eip3009.ts";
 import { JOB_INDEX_MAX, jobKey } from "../job-call/job-ids.ts";
+import { callbackHosts } from "./callbacks-toml.ts";
 import {
   decimals,
   evmAddress,
@@ -53,6 +54,7 @@ export function x402Toml(env: Env) {
       settle_timeout_secs: timeoutSecs.default(SETTLE_TIMEOUT_SECS),
       rate_per_native_unit: ratePerNativeUnit(env).optional(),
       markup_bps: markupBps.optional(),
+      callback_hosts: callbackHosts.optional(),
       job_policies: z.array(jobPolicy(env)).default([]),
       accepted_tokens: z.array(acceptedToken(env)).min(1, "needs at least one token"),
     })

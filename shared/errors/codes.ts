@@ -19,6 +19,11 @@ export const CODES = {
     retryable: false,
     title: "Content-Encoding is not accepted",
   },
+  "request.media_type_unsupported": {
+    status: 415,
+    retryable: false,
+    title: "Content-Type is not accepted",
+  },
   "request.input_invalid": {
     status: 422,
     retryable: false,
@@ -207,7 +212,19 @@ export const CODES = {
     retryable: true,
     title: "Whether the call's payment happened is not decided",
   },
+  "call.not_failed": { status: 409, retryable: false, title: "The call is not among the failed ones" },
+  "call.too_old": {
+    status: 409,
+    retryable: false,
+    title: "The runner may have forgotten the call's key",
+  },
   "call.forgotten": { status: 410, retryable: false, title: "The call was forgotten" },
+
+  // what the operator's service answers
+  "operator.unauthorized": { status: 401, retryable: false, title: "No token or session that is known here" },
+  "operator.forbidden": { status: 403, retryable: false, title: "This role may look, and change nothing" },
+  "operator.cross_site": { status: 403, retryable: false, title: "Request comes from another site" },
+  "operator.host_unknown": { status: 421, retryable: false, title: "Nobody is served under this host" },
 
   // what ends a command
   "command.invalid": { status: 500, retryable: false, title: "Command line is not valid" },

@@ -42,7 +42,7 @@ export type IngressOptions = {
   results?: AskOptions;
 };
 
-/** Who may ask for results, wait for them, and watch calls: `[results]`. */
+/** Who may ask for results, wait for them, or watch calls: `[results]`. */
 export type AskOptions = {
   /** Their HMACs are the tokens; none by default. */
   secrets?: readonly Secret[];
@@ -50,6 +50,7 @@ export type AskOptions = {
   waitMsMax?: number;
   /** How many may wait at a time; 2048 by default. */
   waitersMax?: number;
+  /** How many streams there may be; 1000, and 16 for each call, by default. */
   streams?: StreamLimits;
 };
 
@@ -96,7 +97,7 @@ export type Gateway = {
   streaming(): number;
   /** For what runners deliver, which only the gateway's process takes. */
   resultWrites: ResultWrites;
-  /** From now on it is not ready, every answer ends its connection, and nobody waits for a result or watches; requests are still taken. */
+  /** From now on it is not ready, every answer ends its connection, and nobody waits for a result or watches a call; requests are still taken. */
   drain(): void;
   /** From now on it refuses requests with `service.draining`; those under way are finished. */
   stop(): void;
@@ -141,7 +142,7 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
     firstCheck: durable.firstCheck,
     isUsable: () => durable.isUsable,
     pressure: () => backpressure.seen(),
-    /** From now on it is not ready, who waits for a result is answered, and who watches a call comes again elsewhere. */
+    /** From now on it is not ready, and who waits for a result is answered, or watches a call has to come again. */
     drain(): void {
       admission.drain();
       waits.end();

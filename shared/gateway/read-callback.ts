@@ -4,8 +4,11 @@ import { headerValues } from "../http/headers.ts";
 import { createReceiverList, readTarget, type Target, toTarget } from "../job-call/callback-target.ts";
 import { platformKeys } from "../job-call/job-call.ts";
 
-/** Where the end of this request's call is to be told; undefined if nowhere. Throws `request.malformed` and `callback.refused`. */
-export type ReadCallback = (req: IncomingMessage) => Target | undefined;
+/**
+ * Where the end of this request's call is to be told; undefined if nowhere. `own` is the operator's receiver, if there is one. Throws
+ * `request.malformed` and `callback.refused`.
+ */
+export type ReadCallback = (req: IncomingMessage, own: Target | undefined) => Target | undefined;
 
 /** Clients need not know the operator's brand. */
 const DEFAULT_HEADER = "X-PLATFORM-CALLBACK";
@@ -17,21 +20,17 @@ export function callbackHeaders(metadataPrefix: string): string[] {
 
 type Options = {
   metadataPrefix: string;
-  /** The operator's receiver, who is told of every call. */
-  url: string | undefined;
-  /** The receivers that a request may name, if there is no such one. */
+  /** The receivers that a request may name. */
   hosts: readonly string[];
 };
 
 /** A request that names a receiver is refused if that one would not be told: its client relies on it. */
-export function createReadCallback({ metadataPrefix, url, hosts }: Options): ReadCallback {
+export function createReadCallback({ metadataPrefix, hosts }: Options): ReadCallback {
   const headers = callbackHeaders(metadataPrefix);
   const names = headers.map((name) => name.toLowerCase());
   const allowed = createReceiverList(hosts);
-  const own = url === undefined ? undefined : toTarget(new URL(url));
 
   function fromClient(req: IncomingMessage): Target {
-    if (own !== undefined) throw refused("the calls here are told to somebody else");
     const [text = "", ...more] = names.flatMap((name) => headerValues(req, name));
     const read = more.length > 0 ? { problem: "came more than once" } : readTarget(text);
     if ("problem" in read)
@@ -40,7 +39,11 @@ export function createReadCallback({ metadataPrefix, url, hosts }: Options): Rea
     return toTarget(read.url);
   }
 
-  return (req) => (names.every((name) => req.headers[name] === undefined) ? own : fromClient(req));
+  return (req, own) => {
+    if (names.every((name) => req.headers[name] === undefined)) return own;
+    if (own !== undefined) throw refused("the calls here are told to somebody else");
+    return fromClient(req);
+  };
 }
 
 function refused(why: string): AppError {

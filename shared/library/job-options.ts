@@ -18,6 +18,10 @@ export type JobOptions = {
   /** A JSON Schema that the body must fit, and a body that does. */
   inputSchema?: object | boolean;
   inputExample?: unknown;
+  /** Whether what the runner answers is kept for the payer. True by default. */
+  keepResult?: boolean;
+  /** Who is told of the end of each call (docs/callbacks.md), by a producer that sends callbacks. */
+  callbackUrl?: string;
 };
 
 const ids = z.object({ serviceId: id, jobIndex: z.int().min(0).max(JOB_INDEX_MAX) });
@@ -52,13 +56,15 @@ export function readJobs(
 function toTables(jobs: z.output<typeof rows>) {
   const tables: Record<string, Record<string, unknown>> = {};
   for (const { serviceId, jobIndex, ...rest } of jobs) {
-    const { priceWei, inputSchema, inputExample, ...same } = rest;
+    const { priceWei, inputSchema, inputExample, keepResult, callbackUrl, ...same } = rest;
     tables[serviceId] ??= {};
     tables[serviceId][jobIndex] = {
       ...same,
       price_wei: typeof priceWei === "bigint" ? String(priceWei) : priceWei,
       ...(inputSchema !== undefined && { input_schema: inputSchema }),
       ...(inputExample !== undefined && { input_example: inputExample }),
+      ...(keepResult !== undefined && { keep_result: keepResult }),
+      ...(callbackUrl !== undefined && { callback_url: callbackUrl }),
     };
   }
   return tables;

@@ -1,7 +1,8 @@
-import { budgetProblems } from "../config/between-files.ts";
+import { budgetProblems, NO_CALLBACKS } from "../config/between-files.ts";
 import { openConfigDir } from "../config/config-dir.ts";
 import { type PriceList, parseJobPricing } from "../config/job-pricing-toml.ts";
 import { type Config, type LoadOptions, readConfig } from "../config/load-config.ts";
+import { type Problem, problem } from "../config/problem.ts";
 import { type X402Toml, x402Problems, x402Toml } from "../config/x402-toml.ts";
 import { clientWarnings } from "./client-limits.ts";
 import { priceProblems } from "./prices.ts";
@@ -29,9 +30,21 @@ export function loadX402Config({ dir, env, reader }: LoadOptions): X402Config {
     );
   const { jobs: prices, problems } = parseJobPricing(files.table(JOB_PRICING) ?? {}, dir);
   files.report(JOB_PRICING, [...problems, ...priceProblems(prices.values(), ratesOf(files.table(X402)))]);
+  if (config !== undefined && config.postern.callbacks === undefined) {
+    if (x402?.callback_hosts !== undefined) files.report(X402, [problem("callback_hosts", NO_CALLBACKS)]);
+    files.report(JOB_PRICING, toldJobs(prices));
+  }
 
   const { warnings, ...common } = files.checked(config);
   return { ...common, x402, prices, warnings: [...warnings, ...(x402 ? warningsOf(x402, prices) : [])] };
+}
+
+function toldJobs(prices: PriceList): Problem[] {
+  return [...prices.values()]
+    .filter(({ callbackUrl }) => callbackUrl !== undefined)
+    .map(({ serviceId, jobIndex }) =>
+      problem([String(serviceId), String(jobIndex), "callback_url"], NO_CALLBACKS),
+    );
 }
 
 function warningsOf(x402: X402Toml, prices: PriceList): string[] {

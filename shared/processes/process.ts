@@ -1,7 +1,7 @@
 import type { DurabilityMode } from "../redis/server-state.ts";
 
 /** The kinds of processes, and of parts inside a program of somebody else's, that report. */
-export const KINDS = ["webhooks", "x402", "producer", "runner", "pricing"] as const;
+export const KINDS = ["webhooks", "x402", "producer", "runner", "pricing", "operator"] as const;
 export type ProcessKind = (typeof KINDS)[number];
 
 export const REPORT_EVERY_MS = 10_000;

@@ -5,7 +5,7 @@ import { messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
 import { metered } from "../log/metered.ts";
 import type { Redis } from "../redis/connect.ts";
-import { RELEASE } from "../redis/layout.ts";
+import { LAYOUT, RELEASE } from "../redis/layout.ts";
 import { type Partition, partitionOf } from "../redis/partition.ts";
 import { EVEN_IF_FULL, NOW, script } from "../redis/script.ts";
 import { unlessNewer, VERSIONS } from "../redis/version.ts";
@@ -17,16 +17,19 @@ import { configHash } from "./config-hash.ts";
 import { type ProcessKind, REPORT_EVERY_MS, REPORT_KEPT_MS } from "./process.ts";
 
 /**
- * KEYS process, processes, then those of the batch. ARGV id, number of the batch, batch, ms to keep the record, fields of the record...
- * A batch that was counted before is not counted again. It is noted before it is counted, so that one which fails half way is not either.
+ * KEYS process, processes, layout, then those of the batch. ARGV id, number of the batch, batch, ms to keep the record, fields of the
+ * record... Nothing is told where another layout is: the process ends by that, or takes nothing more. A batch that was counted before is not counted again. It is noted before it is counted, so that one which fails half way is not either.
  */
-const REPORT = `${EVEN_IF_FULL}${unlessNewer("process")}${NOW}${ADD_COUNTED}
+const REPORT = `
+local layout = redis.call('GET', KEYS[3])
+if layout and not string.find(layout, '"layout":${LAYOUT}[,}]') then return end
+${EVEN_IF_FULL}${unlessNewer("process")}${NOW}${ADD_COUNTED}
 local last = redis.call('HGET', KEYS[1], 'batch')
 redis.call('HSET', KEYS[1], 'batch', ARGV[2], unpack(ARGV, 5))
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
 redis.call('ZADD', KEYS[2], now, ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - ARGV[4])
-if ARGV[3] ~= '' and last ~= ARGV[2] then addCounted(cjson.decode(ARGV[3]), 3) end`;
+if ARGV[3] ~= '' and last ~= ARGV[2] then addCounted(cjson.decode(ARGV[3]), 4) end`;
 
 /** KEYS process, processes. ARGV id. */
 const FAREWELL = `${EVEN_IF_FULL}
@@ -113,7 +116,10 @@ function createReporter(partition: Partition, record: Fields, series: Series, lo
   let isFailing = false;
 
   async function sendOne({ keys: touched, json }: Batch, ms: number): Promise<boolean> {
-    const sent = await within(ms, send([...own, ...touched], [id, number, json, REPORT_KEPT_MS, ...fields]));
+    const sent = await within(
+      ms,
+      send([...own, keys.layout, ...touched], [id, number, json, REPORT_KEPT_MS, ...fields]),
+    );
     if (sent.kind !== "done" && !isFailing) {
       const reason = sent.kind === "late" ? "no answer" : messageOf(sent.error);
       log.warn("report.failed", { reason });

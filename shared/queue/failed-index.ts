@@ -17,6 +17,9 @@ export type Range = {
 /** The order of a walk by the time of the failure; `any` is the quickest. */
 export type Order = "oldest first" | "newest first" | "any";
 
+/** Where a walk goes on: behind the call that it met last. */
+export type Place = Pick<FailedRef, "failedAt" | "id">;
+
 export const REFS_AT_ONCE = 500;
 
 /** A walk over many queues in order reads less of each at a time, so that all together are no more than this. */
@@ -63,9 +66,9 @@ export function createFailedIndex(partition: Partition) {
     });
   }
 
-  async function* pagesOf(queue: QueueName, range: Range, newest: boolean, size: number) {
+  async function* pagesOf(queue: QueueName, range: Range, { newest, size, after }: Walk) {
     const { since = "-inf", until = "+inf" } = range;
-    let last: FailedRef | undefined;
+    let last: Place | undefined = after;
     for (;;) {
       const seen = last === undefined ? [] : [last.failedAt, last.id];
       const reply = await readPage(
@@ -89,18 +92,21 @@ export function createFailedIndex(partition: Partition) {
   }
 
   return {
-    /** The failed calls of a range. Calls that leave or arrive during the walk do not shift the others. */
-    async *walk(range: Range, order: Order): AsyncGenerator<FailedRef[]> {
+    /**
+     * The failed calls of a range, beyond `after` if it is given, which must be of a walk in the same order. Calls that leave or arrive
+     * during the walk do not shift the others. In the order "any" each page is of one queue.
+     */
+    async *walk(range: Range, order: Order, after?: Place): AsyncGenerator<FailedRef[]> {
       const queues = await queuesIn(range);
       if (order === "any") {
-        for (const queue of queues) yield* pagesOf(queue, range, false, REFS_AT_ONCE);
+        for (const queue of queues) yield* pagesOf(queue, range, { newest: false, size: REFS_AT_ONCE });
         return;
       }
       const newest = order === "newest first";
       const share = Math.floor(REFS_IN_MEMORY / queues.length);
       const size = Math.min(REFS_AT_ONCE, Math.max(REFS_AT_ONCE_MIN, share));
-      const sources = queues.map((queue) => pagesOf(queue, range, newest, size));
-      yield* merge(sources, newest ? (a, b) => a.failedAt > b.failedAt : (a, b) => a.failedAt < b.failedAt);
+      const sources = queues.map((queue) => pagesOf(queue, range, { newest, size, after }));
+      yield* merge(sources, newest ? (a, b) => isLess(b, a) : isLess);
     },
 
     async count(range: Range): Promise<number> {
@@ -122,6 +128,13 @@ export function createFailedIndex(partition: Partition) {
       }
     },
   };
+}
+
+type Walk = { newest: boolean; size: number; after?: Place | undefined };
+
+/** The order of Redis, over all queues. */
+function isLess(a: Place, b: Place): boolean {
+  return a.failedAt < b.failedAt || (a.failedAt === b.failedAt && a.id < b.id);
 }
 
 type Source = { pages: AsyncGenerator<FailedRef[]>; page: readonly FailedRef[]; at: number };

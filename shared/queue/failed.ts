@@ -1,12 +1,12 @@
 import { type ErrorCode, isErrorCode } from "../errors/codes.ts";
-import { JobCall, type Origin } from "../job-call/job-call.ts";
+import { type CallHead, JobCall, type Origin } from "../job-call/job-call.ts";
 import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
 import { VERSIONS } from "../redis/version.ts";
 import type { FailedRef } from "./call-record.ts";
 import { decodeHead, type FailedHead, HEAD_FIELD, headOfStored } from "./failed-head.ts";
-import { createFailedIndex, type Order, type Range } from "./failed-index.ts";
-import { originOf } from "./queue-name.ts";
+import { createFailedIndex, type Place, type Range } from "./failed-index.ts";
+import { originOf, type QueueName } from "./queue-name.ts";
 
 /** A call that waits for an operator, without its body. `acceptedAt` and `failedAt` are unix ms. */
 export type FailedCall = FailedRef & {
@@ -22,6 +22,9 @@ export type FailedCall = FailedRef & {
 
 /** What lies in the queue; `call` is undefined if that is not a call of this version. */
 export type StoredCall = { call: JobCall | undefined; stored: unknown };
+
+/** The same without the body. */
+export type StoredHead = { call: CallHead | undefined; stored: unknown };
 
 /** Selects failed calls that meet every field present. The times are when a call failed, in unix ms, both inclusive. */
 export type CallFilter = {
@@ -55,17 +58,22 @@ local function bodiless(key, field)
   return data
 end`;
 
+/** KEYS the call. Answers it without its body; nothing if it is no longer there. */
+const READ_HEAD = `${BODILESS}
+if redis.call('EXISTS', KEYS[1]) == 0 then return nil end
+return bodiless(KEYS[1], 'data')`;
+
 /**
  * What is known of calls without their bodies. KEYS registry. ARGV prefix, bytes to look through, how the reason begins (empty if any
  * will do), what must be in a head as it stands there (a JSON array), whether to count only, then queue and id of each call. Answers how
- * many of the calls it looked at; how many of these match, if they are only to be counted; and a row for each other call that matches,
- * or of which only the caller can say.
+ * many of the calls it looked at; if they are only to be counted, a JSON object of those that match, by code; and a row for each other call
+ * that matches, or of which only the caller can say.
  *
  * A call has no head if its producer did not read it (`call.poison_pill`, `call.corrupt`), or if an earlier release or BullMQ itself
  * has failed it. The last place of its row has the stored call without the body.
  */
 const READ = `${BODILESS}
-local rows, counted, done, budget = {}, 0, 0, tonumber(ARGV[2])
+local rows, counted, done, budget = {}, {}, 0, tonumber(ARGV[2])
 local reason, texts, counts = ARGV[3], cjson.decode(ARGV[4]), ARGV[5] == '1'
 local function hasTexts(head)
   for _, text in ipairs(texts) do
@@ -77,12 +85,18 @@ end
 for i = 6, #ARGV, 2 do
   local key = ARGV[1] .. ':' .. ARGV[i] .. ':' .. ARGV[i + 1]
   local row = redis.call('HMGET', key, 'finishedOn', 'failedReason', 'timestamp', 'atm', '${HEAD_FIELD}')
-  local head, hasLeft = row[5], not row[1]
+  local head, at, hasLeft = row[5], tonumber(row[1]), not row[1]
   row[1] = done
   if hasLeft then -- it is no longer among the failed calls
   elseif head and string.find(head, '^{"v":${VERSIONS.failedHead}[,}]') then
     if string.sub(row[2] or '', 1, #reason) == reason and hasTexts(head) then
-      if counts then counted = counted + 1 else rows[#rows + 1] = row end
+      if counts then
+        local code = string.match(row[2] or '', '^([%l%d_.]+): ') or ''
+        local tally = counted[code] or {count = 0, newestAt = 0, hours = {}}
+        local hour = string.format('%d', math.floor(at / 3600000))
+        counted[code], tally.count, tally.hours[hour] = tally, tally.count + 1, (tally.hours[hour] or 0) + 1
+        if at >= tally.newestAt then tally.newestAt, tally.newest = at, row[2] or '' end
+      else rows[#rows + 1] = row end
     end
   else
     if not head then
@@ -94,7 +108,7 @@ for i = 6, #ARGV, 2 do
   end
   done = done + 1
 end
-return {done, counted, rows}`;
+return {done, cjson.encode(counted), rows}`;
 
 type Row = [
   /** Of the call among those asked for. */
@@ -106,50 +120,40 @@ type Row = [
   bodiless?: string,
 ];
 
-/** `counted` are not among `calls`. */
-type Page = { counted: number; calls: FailedCall[] };
+/** How many calls failed with one code, in which hours (by the number of the hour since 1970), and the newest of them. */
+type Tally = { count: number; hours: Record<string, number>; newestAt: number; newestReason: string };
+
+/** The same as the script says it, with the whole reason as it is stored. */
+type StoredTally = Omit<Tally, "newestReason"> & { newest: string };
+
+/** What was counted, by code, is not among `calls`. */
+type Page = { counted: Map<ErrorCode, Tally>; calls: FailedCall[] };
+
+/** The failed calls of a queue that failed with one code. */
+export type FailedGroup = Tally & { queue: QueueName; code: ErrorCode };
+
+/** One answer looks at no more calls than this, however few of them match. */
+const LOOKED_AT_MAX = 10_000;
 
 export type FailedCalls = ReturnType<typeof createFailedCalls>;
 
-/** Reads the failed calls of all queues, and changes nothing. Only `stored` reads a body. */
-export function createFailedCalls({ redis, keys, prefix, ...partition }: Partition) {
-  const index = createFailedIndex({ redis, keys, prefix, ...partition });
-  const read = script(redis, READ);
-
-  async function readAll(refs: readonly FailedRef[], filter: CallFilter, countOnly: boolean): Promise<Page> {
-    const page: Page = { counted: 0, calls: [] };
-    const { reason, texts } = inRedis(filter);
-    const args = [prefix, SCANNED_AT_ONCE, reason, JSON.stringify(texts), countOnly ? 1 : 0];
-    for (let at = 0; at < refs.length; ) {
-      const asked = refs.slice(at);
-      const named = asked.flatMap(({ queue, id }) => [queue, id]);
-      const [done, counted, rows] = (await read([keys.queues], [...args, ...named])) as [
-        number,
-        number,
-        Row[],
-      ];
-      const calls = rows.map((row) => toCall(asked[row[0]] as FailedRef, row));
-      page.calls.push(...calls.filter((call) => matches(call, filter)));
-      page.counted += counted;
-      at += done;
-    }
-    return page;
-  }
-
-  async function* pages(filter: CallFilter, order: Order, countOnly = false): AsyncGenerator<Page> {
-    const range = rangeOf(filter);
-    const found = filter.ids ? index.find(filter.ids, range) : index.walk(range, order);
-    for await (const refs of found) yield readAll(refs, filter, countOnly);
-  }
+/** Reads the failed calls of all queues, and changes nothing. Only `stored` brings a body here. */
+export function createFailedCalls(partition: Partition) {
+  const { redis, keys } = partition;
+  const readHead = script(redis, READ_HEAD);
+  const reading = openReading(partition);
+  const { index, readAll } = reading;
 
   /** The calls that match, by the time they failed, or in the order of the ids. Only some are in memory at a time. */
   async function* matching(
     filter: CallFilter,
     { newestFirst = false, signal }: { newestFirst?: boolean; signal?: AbortSignal } = {},
   ): AsyncGenerator<FailedCall> {
+    const range = rangeOf(filter);
     const order = newestFirst ? "newest first" : "oldest first";
-    for await (const { calls } of pages(filter, order)) {
-      yield* calls;
+    const found = filter.ids ? index.find(filter.ids, range) : index.walk(range, order);
+    for await (const refs of found) {
+      yield* (await readAll(refs, filter, false)).calls;
       if (signal?.aborted) return;
     }
   }
@@ -157,20 +161,38 @@ export function createFailedCalls({ redis, keys, prefix, ...partition }: Partiti
   return {
     matching,
 
-    /** How many calls match. Cheap if the filter has only origin, service, job and times. */
-    async count(filter: CallFilter): Promise<number> {
-      const { ids, code } = filter;
-      const byIndex = ids === undefined && code === undefined && headFields(filter).length === 0;
-      if (byIndex) return index.count(rangeOf(filter));
-      let count = 0;
-      const countOnly = code !== UNKNOWN; // which no reason begins with
-      for await (const { counted, calls } of pages(filter, "any", countOnly)) count += counted + calls.length;
-      return count;
+    ...createCounting(reading),
+
+    /**
+     * Up to `limit` calls that match, the newest first, beyond `after`; `next` is where to go on if there is more to look at. With it
+     * even a page without calls is not the last.
+     */
+    async page(
+      filter: Omit<CallFilter, "ids">,
+      { after, limit }: { after?: Place | undefined; limit: number },
+    ): Promise<{ calls: FailedCall[]; next: Place | undefined }> {
+      const calls: FailedCall[] = [];
+      let lookedAt = 0;
+      for await (const refs of index.walk(rangeOf(filter), "newest first", after)) {
+        calls.push(...(await readAll(refs, filter, false)).calls);
+        lookedAt += refs.length;
+        if (calls.length > limit) return { calls: calls.slice(0, limit), next: placeOf(calls[limit - 1]) };
+        if (lookedAt >= LOOKED_AT_MAX) return { calls, next: placeOf(refs.at(-1)) };
+      }
+      return { calls, next: undefined };
     },
 
     async find(id: string): Promise<FailedCall | undefined> {
       for await (const call of matching({ ids: [id] })) return call;
       return undefined;
+    },
+
+    /** What is stored of a call but its body. Undefined if it has left its queue since. */
+    async head({ queue, id }: FailedRef): Promise<StoredHead | undefined> {
+      const data = (await readHead([keys.inQueue(queue, id)], [])) as string | null;
+      if (data === null) return undefined;
+      const stored = parsed(data);
+      return { call: JobCall.safeParse(stored).data, stored };
     },
 
     /** What a queue holds of a call, failed or not. Undefined if the call has left it since. */
@@ -179,6 +201,79 @@ export function createFailedCalls({ redis, keys, prefix, ...partition }: Partiti
       if (data === null) return undefined;
       const stored = parsed(data);
       return { call: JobCall.safeParse(stored).data, stored };
+    },
+  };
+}
+
+type Reading = ReturnType<typeof openReading>;
+
+function openReading(partition: Partition) {
+  const { redis, keys, prefix } = partition;
+  const read = script(redis, READ);
+
+  /** Those of the calls that match. With `countOnly` most of them are only counted. */
+  async function readAll(refs: readonly FailedRef[], filter: CallFilter, countOnly: boolean): Promise<Page> {
+    const page: Page = { counted: new Map(), calls: [] };
+    const { reason, texts } = inRedis(filter);
+    const args = [prefix, SCANNED_AT_ONCE, reason, JSON.stringify(texts), countOnly ? 1 : 0];
+    for (let at = 0; at < refs.length; ) {
+      const asked = refs.slice(at);
+      const named = asked.flatMap(({ queue, id }) => [queue, id]);
+      const [done, counted, rows] = (await read([keys.queues], [...args, ...named])) as [
+        number,
+        string,
+        Row[],
+      ];
+      const calls = rows.map((row) => toCall(asked[row[0]] as FailedRef, row));
+      page.calls.push(...calls.filter((call) => matches(call, filter)));
+      for (const [code, { newest, ...tally }] of Object.entries(
+        JSON.parse(counted) as Record<string, StoredTally>,
+      ))
+        add(page.counted, toCode(code), { ...tally, newestReason: toFailure(newest).reason });
+      at += done;
+    }
+    return page;
+  }
+
+  return { index: createFailedIndex(partition), readAll };
+}
+
+function createCounting({ index, readAll }: Reading) {
+  /** How many match, by code, in pages, each of one queue unless the filter names ids. */
+  async function* counted(filter: CallFilter, signal?: AbortSignal) {
+    const range = rangeOf(filter);
+    const countOnly = filter.code !== UNKNOWN; // which no reason begins with
+    const found = filter.ids ? index.find(filter.ids, range) : index.walk(range, "any");
+    for await (const refs of found) {
+      signal?.throwIfAborted();
+      const page = await readAll(refs, filter, countOnly);
+      for (const call of page.calls) add(page.counted, call.code, tallyOf(call));
+      yield { queue: refs[0]?.queue ?? "", byCode: page.counted };
+    }
+  }
+
+  return {
+    /** How many calls match. Cheap if the filter has only origin, service, job and times. */
+    async count(filter: CallFilter): Promise<number> {
+      const { ids, code } = filter;
+      const byIndex = ids === undefined && code === undefined && headFields(filter).length === 0;
+      if (byIndex) return index.count(rangeOf(filter));
+      let count = 0;
+      for await (const { byCode } of counted(filter))
+        for (const tally of byCode.values()) count += tally.count;
+      return count;
+    },
+
+    /** How many calls match, by queue and code, with the newest of each. */
+    async groups(filter: Omit<CallFilter, "ids">, signal?: AbortSignal): Promise<FailedGroup[]> {
+      const groups = new Map<string, FailedGroup>();
+      for await (const { queue, byCode } of counted(filter, signal)) {
+        for (const [code, tally] of byCode) {
+          const name = `${queue} ${code}`;
+          groups.set(name, { queue, code, ...sumOf(groups.get(name), tally) });
+        }
+      }
+      return [...groups.values()];
     },
   };
 }
@@ -219,6 +314,33 @@ export function toFailure(text: string): { code: ErrorCode; reason: string } {
   const code = text.slice(0, Math.max(end, 0));
   if (!isErrorCode(code)) return { code: UNKNOWN, reason: text };
   return { code, reason: text.slice(end + 2) };
+}
+
+function toCode(text: string): ErrorCode {
+  return isErrorCode(text) ? text : UNKNOWN;
+}
+
+function add(tallies: Map<ErrorCode, Tally>, code: ErrorCode, tally: Tally): void {
+  tallies.set(code, sumOf(tallies.get(code), tally));
+}
+
+const HOUR_MS = 3_600_000;
+
+function tallyOf({ failedAt, reason }: FailedCall): Tally {
+  const hours = { [Math.floor(failedAt / HOUR_MS)]: 1 };
+  return { count: 1, hours, newestAt: failedAt, newestReason: reason };
+}
+
+function sumOf(one: Tally | undefined, other: Tally): Tally {
+  if (one === undefined) return other;
+  const { newestAt, newestReason } = one.newestAt > other.newestAt ? one : other;
+  const hours = { ...one.hours };
+  for (const [hour, times] of Object.entries(other.hours)) hours[hour] = (hours[hour] ?? 0) + times;
+  return { count: one.count + other.count, hours, newestAt, newestReason };
+}
+
+function placeOf(ref: Place | undefined): Place | undefined {
+  return ref && { failedAt: ref.failedAt, id: ref.id };
 }
 
 /** What the filter wants of a head, by the name that it has there. */

@@ -465,7 +465,11 @@ local function writeBytes()
 end
 
 -- The calls that watchers are told of, in one message for all.
-local changed = {}
+local changed, changes = {}, 0
+local function hasChanged(id)
+  changes = changes + 1
+  changed[changes] = id
+end
 
 -- Writes once for each queue what the items have changed. What fails here makes no item fail, since all of them have run.
 local function endBatch()
@@ -474,7 +478,7 @@ local function endBatch()
     if q.ended and q.ended > 0 then pcall(redis.call, 'HINCRBY', q.jobs .. 'metrics:completed', 'count', q.ended) end
     if q.tells then pcall(tell, q) end
   end
-  if #changed > 0 then ${tellChange("table.concat(changed, ' ')")} end
+  if changes > 0 then ${tellChange("table.concat(changed, ' ')")} end
 end`;
 }
 
@@ -616,7 +620,7 @@ local function injected(q, id, keepMs, retried, result, isLost, prepared)
   end
   if isLost and redis.call('HEXISTS', record, 'fg') == 1 then
     redis.call('HSET', record, 'st', 'INJECTED', 'at', now)
-    changed[#changed + 1] = id
+    hasChanged(id)
     return false
   end
   if result == '' then redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'v', '${PLAIN_RECORD}')
@@ -632,7 +636,7 @@ local function injected(q, id, keepMs, retried, result, isLost, prepared)
     callbacks = callbacks or newCallbacks()
     keepMs = callbacks(record, prepared, known, keepMs)
   end
-  changed[#changed + 1] = id
+  hasChanged(id)
   redis.call('PEXPIRE', record, keepMs)
   if retried then
     redis.call('PEXPIRE', prefix .. 'attempts:' .. id, keepMs)

@@ -66,6 +66,7 @@
  *   {postern}:process:<id>                  hash: a process or part that runs, while it reports (shared/processes)
  *   {postern}:processes                     zset: these, by the time of their last report
  *   {postern}:workers                       zset: worker id, by the time of its last heartbeat
+ *   {postern}:ended-session:<id>            string: there while a session of an operator would hold that was ended before its time
  *   {postern}:audit                         stream: who replayed, discarded, forgot, refunded, resolved, opened, paused or resumed what
  *
  * Each hash, entry and JSON here has a version of its own, `v` (version.ts). Plain ids, counters, token buckets and sorted sets
@@ -149,6 +150,7 @@ function operatorKeys(prefix: string) {
     earned: (day: string) => `${prefix}:earned:${day}`,
     process: (id: string) => `${prefix}:process:${id}`,
     processes: `${prefix}:processes`,
+    endedSession: (id: string) => `${prefix}:ended-session:${id}`,
     audit: `${prefix}:audit`,
   } as const;
 }

@@ -2,3 +2,8 @@
 export function shellQuote(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
+
+/** Words as a line that a POSIX shell reads as these words. */
+export function shellLine(words: readonly string[]): string {
+  return words.map(shellQuote).join(" ");
+}

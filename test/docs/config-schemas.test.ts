@@ -73,6 +73,7 @@ test.each([
     expect.arrayContaining(["/endpoints/0/secret/ false schema"]),
   ],
   ["pricing", { key: "0x1", domain: { chain_id: 1, verifying_contract: "0x1" } }, ["/key/ pattern"]],
+  ["operator", { tokens: [{ name: "a", role: "admin", token: "env:A" }] }, ["/tokens/0/role/ enum"]],
   ["job_pricing", { "1": { "2": 5 } }, expect.arrayContaining(["/1/2/ type"])],
   [
     "job_pricing",
@@ -114,6 +115,10 @@ test("an editor shows words for each key at the top of a file, except those that
   expect(described).toMatchInlineSnapshot(`
     {
       "job_pricing": [],
+      "operator": [
+        "bind_address",
+        "tokens",
+      ],
       "postern": [
         "redis",
         "runner",

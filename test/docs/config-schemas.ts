@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { jobPricingForm } from "../../shared/config/job-pricing-toml.ts";
+import { operatorToml } from "../../shared/config/operator-toml.ts";
 import { posternToml } from "../../shared/config/postern-toml.ts";
 import { pricingToml } from "../../shared/config/pricing-toml.ts";
 import { webhooksToml } from "../../shared/config/webhooks-toml.ts";
@@ -15,6 +16,7 @@ const FORMS: Readonly<Record<string, z.ZodType>> = {
   x402: x402Toml({}),
   pricing: pricingToml({}),
   job_pricing: jobPricingForm,
+  operator: operatorToml({}),
 };
 
 export const SCHEMA_NAMES = Object.keys(FORMS);

@@ -20,7 +20,8 @@ test("a refusal that is the sender's own is not worth retrying, except where HTT
     // A result that is yet to come is 404 with Retry-After.
     if (status < 500 && code !== "result.pending")
       expect(retryable, code).toBe(
-        [408, 409, 425, 429].includes(status) && !/(conflict|used|elsewhere|too_late)$/.test(code),
+        [408, 409, 425, 429].includes(status) &&
+          !/(conflict|used|elsewhere|too_late|too_old|not_failed)$/.test(code),
       );
   }
 });

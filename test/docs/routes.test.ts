@@ -34,6 +34,18 @@ const ROUTES = [
   ["docs/runner.md", "GET /livez", "runner/routes/livez"],
   ["docs/runner.md", "GET /readyz", "runner/routes/readyz"],
   ["docs/pricing.md", "POST /pricing/jobs/{service_id}/{job_index}/quote", "pricing/routes/quote"],
+  ["docs/operator.md", "POST /session`", "operator/routes/session"],
+  ["docs/operator.md", "GET /api/v1/jobs`", "operator/routes/jobs"],
+  ["docs/operator.md", "GET /api/v1/jobs/{service_id}/{job_index}`", "operator/routes/job"],
+  ["docs/operator.md", "POST /api/v1/jobs/{service_id}/{job_index}/pause", "operator/routes/pause-job"],
+  ["docs/operator.md", "POST /api/v1/jobs/{service_id}/{job_index}/resume", "operator/routes/resume-job"],
+  ["docs/operator.md", "GET /api/v1/failed`", "operator/routes/failed"],
+  ["docs/operator.md", "GET /api/v1/failed/count", "operator/routes/failed-count"],
+  ["docs/operator.md", "GET /api/v1/failed/groups", "operator/routes/failed-groups"],
+  ["docs/operator.md", "GET /api/v1/failed/{call_id}`", "operator/routes/failed-call"],
+  ["docs/operator.md", "GET /api/v1/failed/{call_id}/body", "operator/routes/failed-body"],
+  ["docs/operator.md", "POST /api/v1/failed/{call_id}/replay", "operator/routes/replay-call"],
+  ["docs/operator.md", "POST /api/v1/failed/{call_id}/discard", "operator/routes/discard-call"],
 ] as const;
 
 const tests = new URL("../services/", import.meta.url);

@@ -87,7 +87,7 @@ function services(text: string, outputFile: string, at: string): string[] {
 function readyLine(command: string): string {
   if (command.includes("redis-server")) return "Ready to accept connections";
   if (/ dev( |$)/.test(command)) return '"event":"dev.ready"';
-  if (/ (devnet|producer)( |$)/.test(command)) return '"event":"service.started"';
+  if (/ (devnet|producer|operator)( |$)/.test(command)) return '"event":"service.started"';
   return '"event":"redis.ready"|^ready';
 }
 

@@ -1,4 +1,4 @@
-import { spawnSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { findProgram, installPackage } from "../../shared/dev/find-program.ts";
 import { findRedisServer } from "../../shared/dev/redis.ts";
@@ -15,6 +15,8 @@ export function setup(): void {
   const { error, stdout, status } = spawnSync(process.execPath, tsc, { cwd: root, encoding: "utf8" });
   if (error) throw error;
   if (status !== 0) console.warn(stdout);
+  const page = ["--logLevel", "warn", "--config", "services/operator-page/vite.config.mjs"];
+  execFileSync(process.execPath, ["node_modules/vite/bin/vite.js", "build", ...page], { cwd: root });
   findRedisServer(process.env);
   installNginx();
   for (const used of ["curl", "openssl"]) // by the documents' commands

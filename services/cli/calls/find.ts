@@ -2,10 +2,11 @@ import type { CallSearch, FoundCall, PageCursor } from "../../../shared/calls/fo
 import { createSearchCalls } from "../../../shared/calls/search.ts";
 import { idsOfKey } from "../../../shared/job-call/job-ids.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { detailOf } from "../failed/detail.ts";
+import { problemDetail } from "../../../shared/text/problem-detail.ts";
+import { toIso } from "../../../shared/time/iso.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { toIso, toIsoSeconds } from "../text.ts";
+import { toIsoSeconds } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 
 export type FindOptions = CallSearch & { configDir: string; limit: number; json?: boolean };
@@ -54,7 +55,7 @@ function toCells({ id, at, state, origin = "-", endpoint, job = "-", ...known }:
 
 /** Why it failed, or else what its sender or payer knows it by. */
 function knownBy({ code, reason, deliveryId, payer, transaction }: Partial<FoundCall>): string {
-  if (code !== undefined) return `${code}: ${detailOf(reason ?? "")}`;
+  if (code !== undefined) return `${code}: ${problemDetail(reason ?? "")}`;
   return deliveryId ?? transaction ?? payer ?? "-";
 }
 

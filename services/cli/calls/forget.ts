@@ -1,9 +1,10 @@
 import { createForget } from "../../../shared/calls/forget.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
+import { toIso } from "../../../shared/time/iso.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { operatorName } from "../terminal.ts";
-import { jsonLine, toIso } from "../text.ts";
+import { jsonLine } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 
 export type ForgetOptions = { configDir: string; reason: string; yes?: boolean; json?: boolean };

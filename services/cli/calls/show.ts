@@ -5,11 +5,12 @@ import { idsOfKey } from "../../../shared/job-call/job-ids.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
 import { createResults } from "../../../shared/results/store.ts";
+import { problemDetail } from "../../../shared/text/problem-detail.ts";
+import { toIso } from "../../../shared/time/iso.ts";
 import { writeBody } from "../body.ts";
-import { detailOf } from "../failed/detail.ts";
 import { toJson as paymentJson } from "../payments/list.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { facts, jsonLine, plain, section, toIso } from "../text.ts";
+import { facts, jsonLine, plain, section } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 
 export type ShowOptions = { configDir: string; json?: boolean; bodyOnly?: boolean; resultOnly?: boolean };
@@ -175,9 +176,9 @@ function stepText(step: LifeStep): string {
     case "in review":
       return step.reason ?? "";
     case "attempt failed":
-      return `attempt ${step.n}: ${step.code}: ${detailOf(step.reason)} (worker ${step.worker})`;
+      return `attempt ${step.n}: ${step.code}: ${problemDetail(step.reason)} (worker ${step.worker})`;
     case "failed":
-      return `${step.code}: ${detailOf(step.reason)}`;
+      return `${step.code}: ${problemDetail(step.reason)}`;
     case "refund exported":
       return step.export;
     case "refunded":

@@ -9,9 +9,10 @@ import {
 } from "../../../shared/gateway/opened-endpoints.ts";
 import { EXIT, stopSignal } from "../../../shared/lifecycle/run-service.ts";
 import { delay, systemClock } from "../../../shared/time/clock.ts";
+import { toIso } from "../../../shared/time/iso.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { operatorName } from "../terminal.ts";
-import { facts, jsonLine, plain, toIso } from "../text.ts";
+import { facts, jsonLine, plain } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 import { whyUnknown } from "./unknown-path.ts";
 

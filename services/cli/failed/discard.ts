@@ -1,4 +1,3 @@
-import { createDiscard } from "../../../shared/queue/discard.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { type BulkOptions, runBulk } from "./bulk.ts";
 
@@ -8,11 +7,10 @@ export type DiscardOptions = BulkOptions & { reason: string; yes?: boolean };
 export function discardFailed(deps: ProgramDeps, options: DiscardOptions): Promise<number> {
   const { reason, yes } = options;
   return runBulk(deps, options, {
-    verb: "discard",
-    create: createDiscard,
+    action: "discard",
+    force: true,
     reason,
     flags: ["--reason", reason, ...(yes ? ["--yes"] : [])],
-    needsForce: () => false,
     isConfirmed: async (count) => {
       if (yes) return true;
       const what = count === 1 ? "1 failed call and its body" : `${count} failed calls and their bodies`;

@@ -1,9 +1,10 @@
 import { type Command, Option } from "commander";
 import type { ErrorCode } from "../../../shared/errors/codes.ts";
 import { ORIGINS, type Origin } from "../../../shared/job-call/job-call.ts";
-import type { CallFilter } from "../../../shared/queue/failed.ts";
+import { filterWords } from "../../../shared/operator/bulk.ts";
+import type { FailedFilter } from "../../../shared/operator/failed.ts";
+import { toIso } from "../../../shared/time/iso.ts";
 import { collectCallId, limitOption, parseCode, sinceOption, untilOption, wholeNumber } from "../options.ts";
-import { toIso } from "../text.ts";
 
 /** The options by which `list`, `replay` and `discard` choose calls. */
 export type FilterOptions = {
@@ -32,28 +33,22 @@ export function addFilterOptions(command: Command, { limit }: { limit: number })
     .addOption(limitOption(limit));
 }
 
-export function toFilter(options: FilterOptions): CallFilter {
+export function toFilter(options: FilterOptions): FailedFilter & { ids: string[] | undefined } {
   const { origin, endpoint, service, job, code, since, until, id } = options;
-  return { origin, endpoint, serviceId: service, jobId: job, code, since, until, ids: id };
+  return {
+    ...{ origin, endpoint, service_id: service, job_id: job, code, ids: id },
+    ...(since !== undefined && { since: toIso(since) }),
+    ...(until !== undefined && { until: toIso(until) }),
+  };
 }
 
 /** Whether the options choose some of the calls. A limit alone does not. */
 export function isFiltered(options: FilterOptions): boolean {
-  return filterWords(options).length > 0;
+  return wordsOf(options).length > 0;
 }
 
 /** Writes the options as the words of a command line that chooses the same calls. */
-export function filterWords(options: FilterOptions): string[] {
-  const { id, origin, endpoint, service, job, code, since, until } = options;
-  const given: [string, string | undefined][] = [
-    ["--origin", origin],
-    ["--endpoint", endpoint],
-    ["--service", service?.toString()],
-    ["--job", job?.toString()],
-    ["--code", code],
-    ["--since", since === undefined ? undefined : toIso(since)],
-    ["--until", until === undefined ? undefined : toIso(until)],
-  ];
-  const words = given.flatMap(([flag, value]) => (value === undefined ? [] : [flag, value]));
-  return [...(id ?? []), ...words];
+export function wordsOf(options: FilterOptions): string[] {
+  const { ids = [], ...filter } = toFilter(options);
+  return [...ids, ...filterWords(filter)];
 }

@@ -1,11 +1,10 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { createFailedCalls, type FailedCall } from "../../../shared/queue/failed.ts";
-import { jobIdsOf, jobOf } from "../../../shared/queue/queue-name.ts";
+import { createFailedApi, type FailedCallView } from "../../../shared/operator/failed.ts";
+import { problemDetail } from "../../../shared/text/problem-detail.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { toIso, toIsoSeconds } from "../text.ts";
+import { toSeconds } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
-import { detailOf } from "./detail.ts";
 import { type FilterOptions, toFilter } from "./filter.ts";
 
 export type ListOptions = FilterOptions & { configDir: string; json?: boolean };
@@ -14,9 +13,9 @@ export type ListOptions = FilterOptions & { configDir: string; json?: boolean };
 export function listFailed(deps: ProgramDeps, options: ListOptions): Promise<number> {
   const { limit, json } = options;
   const filter = toFilter(options);
-  return withRedis(deps, options, async ({ partition }) => {
-    const calls = createFailedCalls(partition);
-    const listing = createListing(deps, json, {
+  return withRedis(deps, options, async (session) => {
+    const calls = createFailedApi(session);
+    const listing = createListing<FailedCallView>(deps, json, {
       columns: [
         { heading: "CALL", width: 34 },
         { heading: "FAILED AT", width: 20 },
@@ -27,53 +26,27 @@ export function listFailed(deps: ProgramDeps, options: ListOptions): Promise<num
         { heading: "REASON", cutTo: 24 },
       ],
       toCells,
-      toJson,
+      toJson: (call) => call,
     });
     let shown = 0;
-    for await (const call of calls.matching(filter, { newestFirst: true })) {
+    for await (const call of calls.list(filter)) {
       listing.add(call);
       shown += 1;
       if (shown === limit) break;
     }
-    const matching = shown === limit ? await calls.count(filter) : shown;
+    const { matched, total } = await calls.count(filter);
+    const matching = shown === limit ? matched : shown;
     const listed = shown < matching ? `; ${shown} are listed (--limit 0 lists all)` : "";
-    listing.end(`${matching} of ${await calls.count({})} failed calls match${listed}`);
+    listing.end(`${matching} of ${total} failed calls match${listed}`);
     return EXIT.ok;
   });
 }
 
-function toCells({ id, queue, origin, failedAt, attempts, code, reason, head }: FailedCall): string[] {
-  const from = head.path === undefined ? origin : `${origin} ${head.path}`;
-  return [id, toIsoSeconds(failedAt), from, jobOf(queue), String(attempts), code, detailOf(reason)];
-}
-
-/** A failed call for scripts, without its body. */
-export function toJson({
-  id,
-  queue,
-  origin,
-  failedAt,
-  acceptedAt,
-  attempts,
-  code,
-  reason,
-  head,
-}: FailedCall) {
-  const { serviceId, jobIndex } = jobIdsOf(queue);
-  return {
-    id,
-    origin,
-    path: head.path,
-    service_id: serviceId,
-    job_id: jobIndex,
-    failed_at: toIso(failedAt),
-    accepted_at: toIso(acceptedAt),
-    attempts,
-    code,
-    reason,
-    content_type: head.content_type,
-    bytes: head.bytes,
-    sha256: head.sha256,
-    traceparent: head.traceparent,
-  };
+function toCells({ id, origin, path, service_id, job_id, ...call }: FailedCallView): string[] {
+  const from = path === undefined ? origin : `${origin} ${path}`;
+  const { failed_at: failedAt, attempts, code, reason } = call;
+  return [
+    ...[id, toSeconds(failedAt), from, `${service_id}/${job_id}`],
+    ...[String(attempts), code, problemDetail(reason)],
+  ];
 }

@@ -1,9 +1,6 @@
-import { createAudit } from "../../../shared/audit/audit.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { openJobs } from "../../../shared/queue/jobs.ts";
-import { systemClock } from "../../../shared/time/clock.ts";
+import { createJobsApi } from "../../../shared/operator/jobs.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { operatorName } from "../terminal.ts";
 import { jsonLine } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 import { pausedText } from "./list.ts";
@@ -16,29 +13,20 @@ export function pauseJobs(
   names: readonly string[],
   options: PauseOptions,
 ): Promise<number> {
-  const { reason } = options;
-  const tell = (job: string, changed: boolean): void => {
-    if (options.json) deps.print(jsonLine({ job, state: "paused", changed }));
-  };
-  return withRedis(deps, options, async ({ partition, log }) => {
-    const jobs = openJobs(partition);
-    const audit = createAudit(partition, log);
-    const [by, before] = [operatorName(), await jobs.gates()];
-    const already: string[] = [];
-    for (const job of names) {
-      const at = systemClock();
-      if (await jobs.pause(job, { at, by, reason })) {
-        await audit({ at, action: "pause", job, by, selection: "by name", reason });
-        const unknown = before.has(job) ? "" : "; it has no queue yet, and calls that come will wait";
-        tell(job, true);
-        deps.say(`${job} is paused${unknown}\n`);
-      } else already.push(job);
+  return withRedis(deps, options, async (session) => {
+    const jobs = createJobsApi(session);
+    let code: number = EXIT.ok;
+    for (const name of names) {
+      const { changed, job } = await jobs.pause(name, options.reason);
+      if (options.json) deps.print(jsonLine({ job: name, state: "paused", changed }));
+      if (changed) {
+        const unknown = job.origins.length > 0 ? "" : "; it has no queue yet, and calls that come will wait";
+        deps.say(`${name} is paused${unknown}\n`);
+      } else {
+        deps.printError(`${name} is already ${pausedText(job)}\n`);
+        code = EXIT.failed;
+      }
     }
-    const gates = already.length === 0 ? before : await jobs.gates();
-    for (const job of already) {
-      deps.printError(`${job} is already ${pausedText(gates.get(job))}\n`);
-      tell(job, false);
-    }
-    return already.length === 0 ? EXIT.ok : EXIT.failed;
+    return code;
   });
 }

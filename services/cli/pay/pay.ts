@@ -4,11 +4,12 @@ import { missingPackages } from "../../../shared/lifecycle/optional-packages.ts"
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { shellQuote } from "../../../shared/text/shell-quote.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
+import { toIso } from "../../../shared/time/iso.ts";
 import { type Answer, post, reasonOf, textIn, wordsOf } from "../http.ts";
 import { type BodyOptions, readBody } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { Terminal } from "../terminal.ts";
-import { jsonLine, plain, toIso } from "../text.ts";
+import { jsonLine, plain } from "../text.ts";
 import { findJob } from "./find-job.ts";
 import { followCall } from "./follow.ts";
 import type { Payer } from "./payer.ts";

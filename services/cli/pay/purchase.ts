@@ -1,5 +1,6 @@
 import type { PaymentRequirements } from "@x402/fetch";
-import { facts, plain, toIso } from "../text.ts";
+import { toIso } from "../../../shared/time/iso.ts";
+import { facts, plain } from "../text.ts";
 
 /** What is known of a purchase so far. */
 export type Purchase = {

@@ -5,11 +5,12 @@ import {
   type PaymentFilter,
   type PaymentSummary,
 } from "../../../shared/payments/list.ts";
+import { toIso } from "../../../shared/time/iso.ts";
 import { readAcceptedTokens, tokenOf } from "../accepted-tokens.ts";
 import { createListing } from "../listing.ts";
 import type { Tone } from "../output.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { inTokens, toIso, toIsoSeconds } from "../text.ts";
+import { inTokens, toIsoSeconds } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 
 /** A limit of 0 is none. */

@@ -2,8 +2,9 @@ import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createPaymentJournal } from "../../../shared/payments/journal.ts";
 import { isDisputed } from "../../../shared/payments/list.ts";
 import type { Decision, Payment, PaymentState, PaymentTerms } from "../../../shared/payments/payment.ts";
+import { toIso } from "../../../shared/time/iso.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { facts, jsonLine, plain, toIso } from "../text.ts";
+import { facts, jsonLine, plain } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 import { toJson } from "./list.ts";
 

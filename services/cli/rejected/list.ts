@@ -5,10 +5,11 @@ import {
   type RejectedFilter,
   type RejectedRequest,
 } from "../../../shared/rejected/list.ts";
+import { toIso } from "../../../shared/time/iso.ts";
 import { whyUnknown } from "../endpoint/unknown-path.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { toIso, toIsoSeconds } from "../text.ts";
+import { toIsoSeconds } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 
 /** A limit of 0 is none. */

@@ -1,8 +1,9 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { createRejectedList, type RejectedRequest } from "../../../shared/rejected/list.ts";
+import { toIso } from "../../../shared/time/iso.ts";
 import { bodyText } from "../body.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { facts, jsonLine, toIso } from "../text.ts";
+import { facts, jsonLine } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 import { toJson } from "./list.ts";
 

@@ -9,9 +9,10 @@ import {
 import { type Follower, follow } from "../../../shared/events/follow.ts";
 import { TOLD_PER_SECOND } from "../../../shared/events/publish.ts";
 import { EXIT, stopSignal } from "../../../shared/lifecycle/run-service.ts";
+import { toIso } from "../../../shared/time/iso.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { cutToWidth } from "../table.ts";
-import { duration, jsonLine, plain, toIso } from "../text.ts";
+import { duration, jsonLine, plain } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 
 export type TailOptions = {
@@ -110,7 +111,7 @@ function toLine(event: CallEvent): string {
     event.outcome.padEnd(8),
     place.padEnd(20),
     (event.call_id ?? "-").padEnd(CALL_ID_CHARS),
-    detailOf(event),
+    problemDetail(event),
   ];
   return plain(cells.join("  ")).trimEnd();
 }
@@ -128,7 +129,7 @@ function timeOf(at: number): string {
   return `${clock}.${String(time.getMilliseconds()).padStart(3, "0")}`;
 }
 
-function detailOf(event: CallEvent): string {
+function problemDetail(event: CallEvent): string {
   switch (event.outcome) {
     case "accepted":
       return words([

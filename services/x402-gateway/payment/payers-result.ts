@@ -24,7 +24,15 @@ export type PayersResult = ReturnType<typeof createPayersResult>;
 
 /** What a paid request's answer has of the call's result: the way to it, or the result itself. */
 export function createPayersResult({ tokens, proves, statusUrlOf, waits, waitMsMax, clock }: Deps) {
+  const accessOf = (callId: string): ResultAccess => ({
+    result_token: tokens.of(callId),
+    result_url: `${statusUrlOf(callId)}/result`,
+  });
+
   return {
+    /** The way to the result of a call, for who has a right to it. */
+    accessOf,
+
     /**
      * The way to the result, for the request that has claimed the payment. Who repeats a payment may have rebuilt it from the chain: that
      * proves no right to the result. The 202 does not wait until a proof can be checked.
@@ -32,7 +40,7 @@ export function createPayersResult({ tokens, proves, statusUrlOf, waits, waitMsM
     async accessFor(req: IncomingMessage, paid: PaidCall): Promise<ResultAccess | undefined> {
       const { id, keepsResult, isFirst } = paid;
       if (!keepsResult || !(isFirst || (await proves(req, id).catch(() => false)))) return undefined;
-      return { result_token: tokens.of(id), result_url: `${statusUrlOf(id)}/result` };
+      return accessOf(id);
     },
 
     /**

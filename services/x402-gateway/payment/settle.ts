@@ -2,7 +2,10 @@ import { randomUUID } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
+import type { ResultAccess } from "../../../shared/gateway/ask-result.ts";
 import { traceparentOf } from "../../../shared/http/headers.ts";
+import type { Callback } from "../../../shared/job-call/callback.ts";
+import type { Target } from "../../../shared/job-call/callback-target.ts";
 import {
   type JobCall,
   platformKeys,
@@ -279,17 +282,25 @@ export type Admitted = {
   offer: MatchedOffer;
   body: Buffer;
   caller: AuthorizedCaller | undefined;
+  /** Who is told of the call's end. */
+  callback: Target | undefined;
   request: FacilitatorRequest;
   verified: Verified;
   since: Since;
 };
 
+type Circumstances = {
+  metadataPrefix: string;
+  /** How the receiver of a callback asks for the result. */
+  accessOf: (callId: string) => ResultAccess;
+  now: number;
+};
+
 /** What the claim writes before money moves. */
 export function toNewPayment(
   req: IncomingMessage,
-  { signed, job, offer, body, caller, request, verified, since }: Admitted,
-  metadataPrefix: string,
-  now: number,
+  { signed, job, offer, body, caller, callback, request, verified, since }: Admitted,
+  { metadataPrefix, accessOf, now }: Circumstances,
 ): NewPayment {
   const { token, decoded, payer, callId } = signed;
   const { authorization, version, identifier, idempotencyKey } = decoded;
@@ -310,6 +321,7 @@ export function toNewPayment(
     transfer_method: token.method,
     body_bytes: body.length,
   };
+  const keepsResult = job.keepsResult !== false;
   const call = toUnsettledCall({
     id: callId,
     terms,
@@ -320,7 +332,8 @@ export function toNewPayment(
     bodySha256: sha256Hex(body),
     acceptedAt: now,
     traceparent: traceparentOf(req),
-    keepsResult: job.keepsResult !== false,
+    keepsResult,
+    callback: callback && { ...callback, ...(keepsResult && accessOf(callId)) },
   });
   return {
     call,
@@ -349,6 +362,7 @@ type UnsettledCallOptions = {
   acceptedAt: number;
   traceparent: string | undefined;
   keepsResult: boolean;
+  callback: Callback | undefined;
 };
 
 /** The call as the claim writes it before money moves. It lacks only the transaction, which is put in as it is queued. */

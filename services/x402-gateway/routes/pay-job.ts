@@ -12,7 +12,7 @@ import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
 import { type Clock, settled } from "../../../shared/time/clock.ts";
-import type { Catalog, Job, RequestedJob } from "../catalog.ts";
+import type { CallbackFor, Catalog, Job, RequestedJob } from "../catalog.ts";
 import type { Since, SinceOf } from "../chains.ts";
 import { AlreadySpent, type NoteSpent } from "../payment/already-spent.ts";
 import type { AskSigner, ContractSigned } from "../payment/contract-signer.ts";
@@ -63,6 +63,7 @@ export type PayJob = ReturnType<typeof createPayJob>;
 export function createPayJob(deps: PayJobDeps) {
   const { readPaidRequest, findKnown, knownOutcome, paymentsInFlight, check, claim, settle } = deps;
   const { noteSpent, statusUrlOf, payersResult, metadataPrefix, clock, log } = deps;
+  const { accessOf } = payersResult;
   /** The claims that are under way here, by call. */
   const claims = new Map<string, ReturnType<ClaimPayment>>();
 
@@ -103,12 +104,11 @@ export function createPayJob(deps: PayJobDeps) {
     { lease }: PaidRequest,
     admitted: Admitted,
   ): Promise<Known | Paid> {
-    const payment = toNewPayment(req, admitted, metadataPrefix, clock());
+    const payment = toNewPayment(req, admitted, { metadataPrefix, accessOf, now: clock() });
     const { id } = payment.call;
     const claiming = claim(payment);
     claims.set(id, claiming);
-    const claimed = await settled(claiming);
-    claims.delete(id);
+    const claimed = await settled(claiming).finally(() => claims.delete(id));
     if (claimed.kind === "failed") {
       if (isOurFault(claimed.error)) admitted.verified.giveBack();
       return { kind: "known", id, open: toOpenOutcome(claimed.error, clock()) };
@@ -235,6 +235,7 @@ export function createReadPaidRequest({ catalog, admission, bodies, partyOf }: R
 
 type CheckDeps = {
   requestedJob: RequestedJob;
+  callbackFor: CallbackFor;
   admission: Admission;
   askSigner: AskSigner;
   assertFits: AssertFits;
@@ -264,7 +265,8 @@ export type CheckPayment = ReturnType<typeof createCheckPayment>;
  * before the body is read and before anybody but the token's node is asked.
  */
 export function createCheckPayment(deps: CheckDeps) {
-  const { requestedJob, admission, askSigner, assertFits, authorizeCaller, verify, sinceOf } = deps;
+  const { requestedJob, callbackFor, admission, askSigner, assertFits, authorizeCaller, verify, sinceOf } =
+    deps;
   const { offerSettings, bodyBytesMax, manner, clock } = deps;
 
   /** If the chain says meanwhile that the payment is used up, it does not matter what the facilitator says of it. */
@@ -316,7 +318,8 @@ export function createCheckPayment(deps: CheckDeps) {
       assertWindow(decoded, offerSettings, clock());
       failpoint("x402.after_verify");
       const signer = contractSigned === undefined ? "key" : "contract";
-      const found = { signed, signer, job, offer, body, caller, request, since: unused } as const;
+      const callback = callbackFor(req, job);
+      const found = { signed, signer, job, offer, body, caller, callback, request, since: unused } as const;
       return { kind: "admitted", ...found, verified: together(verified, contractSigned) };
     });
   };

@@ -41,6 +41,20 @@ test("postern check-config says which Redis the runner has", async () => {
   expect((await checkConfig()).stdout).toContain("runner: a Redis of its own");
 });
 
+test("postern check-config says who may ask the operator's console, and what is wrong with operator.toml", async () => {
+  postern.configure({ webhooks });
+  expect((await checkConfig()).stdout).toContain("operator: without tokens, for this machine alone\n");
+  const tokens = [{ name: "vera", role: "viewer", token: "a-viewers-token-of-a-test" }];
+  postern.configure({ webhooks, operator: { tokens } });
+  expect((await checkConfig()).stdout).toContain("operator: 1 token\n");
+  postern.configure({ webhooks, operator: { bind_address: "0.0.0.0:9300" } });
+  const { code, stderr } = await checkConfig();
+  expect([code, stderr]).toEqual([
+    3,
+    expect.stringMatching(/operator\.toml:1: bind_address: .* there is no token/),
+  ]);
+});
+
 test("postern check-config exits with 3 on a price of nothing, and names it", async () => {
   postern.configure({ webhooks, x402, job_pricing: { "1": { "7": "0" } } });
   const { code, stderr } = await checkConfig();

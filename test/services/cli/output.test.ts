@@ -62,7 +62,7 @@ const UNCONFIGURED = ["pay", "quote", "init", "send"];
 const configuredBy = (dir: string, name: string): string[] =>
   UNCONFIGURED.includes(name) ? [] : ["--config-dir", dir];
 
-const SERVICES = ["webhooks", "x402", "pricing", "producer", "runner", "devnet"];
+const SERVICES = ["webhooks", "x402", "pricing", "producer", "runner", "operator", "devnet"];
 
 function leaves(): [name: string, options: string[]][] {
   const program = buildProgram({ version: "0", env: {} } as Surroundings);
@@ -219,7 +219,10 @@ test("`postern check-config --json` tells what is wrong, and otherwise what each
     {
       config_dir: postern.configDir,
       ...{ valid: true, problems: [], warnings: expect.any(Array) },
-      services: { webhooks: { endpoints: 1 }, x402: null, pricing: null, runner: { own_redis: false } },
+      services: {
+        ...{ webhooks: { endpoints: 1 }, x402: null, pricing: null, runner: { own_redis: false } },
+        operator: { address: "127.0.0.1:9300", tokens: 0 },
+      },
     },
   ]);
   postern.configure({ webhooks: { endpoints: [{ path: "a", job_id: 1, auth: "none" }] } });

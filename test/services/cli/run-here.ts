@@ -23,7 +23,7 @@ export async function runHere(
     env,
     services: {
       ...{ webhooks: start, x402: start, pricing: start, producer: start },
-      ...{ runner: start, devnet: start, dev: start },
+      ...{ runner: start, operator: start, devnet: start, dev: start },
     },
     terminal: {
       columns: undefined,

@@ -16,7 +16,11 @@ test("postern status exits with 0 while Redis keeps its promises, and with 1 and
   const well = await run(["status", "--json"]);
   expect(well.code).toBe(0);
   expect(JSON.parse(well.stdout)).toMatchObject({
-    queues: [{ origin: "webhook", failed: 1, oldest_age_ms: null }, { origin: "x402" }],
+    queues: [
+      { origin: "webhook", failed: 1, oldest_age_ms: null },
+      { origin: "x402" },
+      { origin: "callback" },
+    ],
     redis: { durability: "strict", proof: "always" },
   });
   await fixture.redis.client.config("SET", "appendfsync", "everysec");
@@ -71,6 +75,7 @@ test("postern status shows what all processes did in the last hour, and who they
   expect(last_hour).toMatchObject([
     { origin: "webhook", accepted: 1, refused: 1, injected: 0, failed: 0, p50_ms: null, p99_ms: null },
     { origin: "x402", accepted: 0, refused: 0 },
+    { origin: "callback", injected: 0, failed: 0 },
   ]);
   expect(processes).toMatchObject([{ kind: "webhooks", durability: "strict", pid: other.pid }]);
   expect(processes_unreadable).toBe(0);

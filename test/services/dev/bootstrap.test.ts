@@ -16,6 +16,7 @@ beforeEach(() => {
     cpSync(join(ROOT, file), join(clone, file));
   for (const file of ["bootstrap.mjs", "build.mjs"])
     cpSync(join(ROOT, "services/dev", file), join(clone, "services/dev", file));
+  cpSync(join(ROOT, "services/operator-page"), join(clone, "services/operator-page"), { recursive: true });
   symlinkSync(join(ROOT, "node_modules"), join(clone, "node_modules"));
   mkdirSync(join(clone, "shared"));
   mkdirSync(join(clone, "services/cli"));
@@ -63,8 +64,10 @@ test("a source that a checkout brings back is built, although it was built befor
 
 test("a new source is built, and so is everything after another compiler or other settings", () => {
   run();
-  write("shared/new.ts", "export const added = 1;\n");
-  expect(run().builds).toBe(true);
+  for (const file of ["shared/new.ts", "services/operator-page/new.ts"]) {
+    write(file, "export const added = 1;\n");
+    expect([file, run().builds]).toEqual([file, true]);
+  }
   for (const file of ["package-lock.json", "tsconfig.build.json"]) {
     write(file, `${readFileSync(join(clone, file), "utf8")}\n`);
     expect([file, run().builds]).toEqual([file, true]);
@@ -72,10 +75,13 @@ test("a new source is built, and so is everything after another compiler or othe
   expect(run().builds).toBe(false);
 });
 
-test("what something else has built is not run in place of the sources", () => {
+test("what something else has built is not run in place of the sources, nor sent as the operator's page", () => {
   run();
   write("dist/services/cli/main.js", 'console.log("stale");\n');
   expect(run()).toEqual({ says: `first in ${clone} x`, builds: true });
+  write("dist/services/operator-page/index.html", "stale");
+  expect(run().builds).toBe(true);
+  expect(readFileSync(join(clone, "dist/services/operator-page/index.html"), "utf8")).toContain("<script");
 });
 
 test("npm run postern runs where the user is, so that relative paths are from there", () => {

@@ -1,11 +1,13 @@
 import { expect, test } from "vitest";
 import type { CallbacksToml } from "../../../shared/config/callbacks-toml.ts";
 import type { EndpointToml } from "../../../shared/config/endpoint-toml.ts";
-import type { JobFacts } from "../../../shared/config/job-pricing-toml.ts";
+import type { JobPrice } from "../../../shared/config/job-pricing-toml.ts";
 import { loadConfig } from "../../../shared/config/load-config.ts";
+import { loadOperatorConfig } from "../../../shared/config/load-operator-config.ts";
 import type { PosternToml } from "../../../shared/config/postern-toml.ts";
 import { PLACEHOLDERS } from "../../../shared/config/secrets.ts";
 import type { WebhooksToml } from "../../../shared/config/webhooks-toml.ts";
+import type { JobIds } from "../../../shared/job-call/job-ids.ts";
 import { loadX402Config } from "../../../shared/pricing/load-x402-config.ts";
 import { dirWith, exampleFile, type Files, filledExample, problemsOf } from "./files.ts";
 
@@ -39,19 +41,24 @@ const JOB_KEYS: Readonly<Record<keyof PosternToml["jobs"][string], true>> = {
 };
 
 /** What the table of a job that is sold has. */
-const PRICED_JOB_KEYS: Readonly<Record<"price_wei" | keyof JobFacts | "keepsResult", readonly string[]>> = {
+const PRICED_JOB_KEYS: Readonly<
+  Record<"price_wei" | keyof Omit<JobPrice, keyof JobIds | "priceWei">, readonly string[]>
+> = {
   ...{ price_wei: ["price_wei"], name: ["name"], description: ["description"] },
   input: ["input_schema", "input_example"],
   keepsResult: ["keep_result"],
+  callbackUrl: ["callback_url"],
 };
 
-const names = ["postern.toml", "webhooks.toml", "x402.toml", "job_pricing.toml"];
+const names = ["postern.toml", "webhooks.toml", "x402.toml", "job_pricing.toml", "operator.toml"];
 const files = (read = exampleFile): Files => Object.fromEntries(names.map((name) => [name, read(name)]));
 const loadAll = (all: Files) => loadX402Config({ dir: dirWith(all), env: {} });
 const filled = () => files(filledExample);
 
 test("the example configuration is refused for every placeholder in it, and for nothing else", () => {
-  const found = problemsOf(() => loadAll(files()));
+  const dir = dirWith(files());
+  const ofOperator = problemsOf(() => loadOperatorConfig({ dir, env: {}, reader: "operator" }));
+  const found = [...problemsOf(() => loadAll(files())), ...ofOperator];
   const [recipients, secrets] = [/pay_to: is the zero address/, /: is the placeholder of the example file/];
   expect(found.filter((line) => recipients.test(line))).toHaveLength(2);
   expect(found.filter((line) => secrets.test(line))).toHaveLength(PLACEHOLDERS.length);
@@ -81,6 +88,14 @@ function x402Defaults() {
   return { ...rest, accepted_tokens: [{ transfer_method, confirmations }, {}] };
 }
 
+test("the example of operator.toml is valid once its tokens are replaced, and states the true defaults and every key", () => {
+  const { operator, warnings } = loadOperatorConfig({ dir: dirWith(filled()), env: {} });
+  const { tokens: none, ...defaults } = loadOperatorConfig({ dir: dirWith({}), env: {} }).operator;
+  expect([operator, warnings, none]).toMatchObject([defaults, [], []]);
+  for (const key of [...Object.keys(operator), "public_url", ...operator.tokens.flatMap(Object.keys)])
+    expect(exampleFile("operator.toml")).toMatch(new RegExp(`\\b${key}\\b`));
+});
+
 test("the example configuration names every key there is", () => {
   const text = Object.values(files()).join("\n");
   const keys = (value: object): string[] =>
@@ -98,6 +113,7 @@ test("the example configuration names every key there is", () => {
     ...Object.values(PRICED_JOB_KEYS).flat(),
     "ops_address",
     "oldest_age_secs_max",
+    "callback_hosts",
     ...Object.keys(x402!),
     ...["facilitator_url", "facilitator_headers", "cdp", "key_id", "key_secret"],
     ...x402!.facilitators.flatMap(Object.keys),

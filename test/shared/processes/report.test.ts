@@ -66,6 +66,12 @@ test("a process of a later release counts among those that this one cannot read"
   expect(await list()).toEqual({ processes: [], unreadable: 1 });
 });
 
+test("a process tells nothing where the data of another layout is", async () => {
+  await redis.client.set(keys.layout, JSON.stringify({ layout: 99, release: "9.9.9" }));
+  await start();
+  expect(await redis.client.keys("*")).toEqual([keys.layout]);
+});
+
 test("a process reports to a Redis that is full too", async () => {
   await redis.client.config("SET", "maxmemory", "1");
   try {

@@ -75,6 +75,37 @@ test("failed calls are found by id, together with other filters, and ids of noth
   expect(await fixture.calls.count({ ids: wanted })).toBe(2);
 });
 
+test("pages of the newest failed calls go on where the one before ended, though calls leave meanwhile", async () => {
+  const met: number[] = [];
+  let after: { failedAt: number; id: string } | undefined;
+  for (let pages = 0; pages < 10; pages++) {
+    const { calls, next } = await fixture.calls.page({}, { after, limit: 2 });
+    met.push(...calls.map(({ id }) => ids.indexOf(id)));
+    if (next === undefined) break;
+    after = next;
+    expect(next).toEqual({ failedAt: (met.at(-1)! + 1) * 1000, id: ids[met.at(-1)!] });
+  }
+  expect(met).toEqual([5, 4, 3, 2, 1, 0]);
+  const some = await fixture.calls.page({ code: "runner.failed" }, { limit: 2 });
+  const gone = { failedAt: 4500, id: `c_${"f".repeat(32)}` };
+  expect(some.calls.map(({ id }) => ids.indexOf(id))).toEqual([5, 4]);
+  const rest = await fixture.calls.page({ code: "runner.failed" }, { after: gone, limit: 2 });
+  expect([rest.calls.map(({ id }) => ids.indexOf(id)), rest.next]).toEqual([[3], undefined]);
+});
+
+test("failed calls are counted by queue and code, as a filter chooses them", async () => {
+  const inOrder = async (filter: CallFilter) =>
+    (await fixture.calls.groups(filter))
+      .map(({ queue, code, count }) => `${queue} ${code} ${count}`)
+      .toSorted();
+  expect(await inOrder({})).toEqual([
+    ...["webhook/7/1 runner.failed 1", "webhook/7/1 runner.refused 1"],
+    ...["webhook/7/2 runner.failed 1", "webhook/7/2 runner.refused 1"],
+    ...["x402/7/2 runner.failed 1", "x402/7/2 runner.refused 1"],
+  ]);
+  expect(await inOrder({ endpoint: "/hooks/b", since: 5000 })).toEqual(["webhook/7/2 runner.failed 1"]);
+});
+
 test("a failed call says why it failed, after how many attempts, and what was to be run", async () => {
   expect(await fixture.find(ids[3] ?? "")).toMatchObject({
     code: "runner.failed",

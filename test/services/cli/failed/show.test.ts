@@ -63,7 +63,7 @@ test("postern failed show says of a stored call that is none what is known of it
   expect((await show(id)).stdout).toMatch(/\nstored \(no call of this version\)\n"no JSON"\n$/);
   expect(await show(id, "--body-only")).toMatchObject({
     code: 1,
-    stderr: `${id}: what is stored is no call of this version; --json shows it\n`,
+    stderr: `${id}: what is stored is no call of this version\n`,
   });
 });
 

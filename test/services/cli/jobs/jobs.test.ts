@@ -39,7 +39,7 @@ test("postern jobs list --json prints one object a line on stdout, and nothing e
   expect(jsonLines(ran)).toEqual([
     {
       ...{ job: "7/1", state: "paused", waiting: 0, delayed: 0, active: 0, failed: 0, oldest_age_ms: null },
-      ...{ concurrency: null, rate: null },
+      ...{ origins: [], concurrency: null, rate: null },
       paused: { at: "1970-01-01T00:00:00.000Z", by: "a@b", reason: "it loops" },
     },
   ]);

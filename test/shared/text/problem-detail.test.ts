@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { detailOf } from "../../../../services/cli/failed/detail.ts";
+import { problemDetail } from "../../../shared/text/problem-detail.ts";
 
 const PROBLEM = { type: "urn:x", title: "Bad amount", status: 422, detail: 'it says "ten"', more: 1 };
 const TEXT = JSON.stringify(PROBLEM);
@@ -15,5 +15,5 @@ test.each([
   ["a list", "500 [1]", "500 [1]"],
   ["a text", "the runner did not answer in 5 s", "the runner did not answer in 5 s"],
 ])("of %s the list of failed calls shows what it says", (_what, reason, shown) => {
-  expect(detailOf(reason)).toBe(shown);
+  expect(problemDetail(reason)).toBe(shown);
 });

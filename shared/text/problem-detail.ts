@@ -2,7 +2,7 @@
  * What a failed attempt's reason says. If the runner answered with a problem document (RFC 9457), that is its detail, else its
  * title; of a document that was cut, as much as is there. Any other reason is returned as it is.
  */
-export function detailOf(reason: string): string {
+export function problemDetail(reason: string): string {
   const [, status, text] = /^(\d{3}) (\{.*)$/s.exec(reason) ?? [];
   if (status === undefined || text === undefined) return reason;
   const told = whole(text) ?? { detail: memberOf(text, "detail"), title: memberOf(text, "title") };

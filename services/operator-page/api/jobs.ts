@@ -1,0 +1,57 @@
+import { ask } from "./ask.ts";
+
+/** A job that has a queue or a setting: what it holds, over all origins, and what holds it up. */
+export type Job = {
+  /** `<service id>/<job index>` */
+  job: string;
+  state: "running" | "throttled" | "paused";
+  origins: string[];
+  waiting: number;
+  delayed: number;
+  active: number;
+  failed: number;
+  oldest_age_ms: number | null;
+  concurrency: number | null;
+  rate: { calls: number; period_ms: number } | null;
+  throttled_until?: string;
+  paused?: { at: string; by: string; reason: string };
+};
+
+export const pauseJob = (job: string, reason: string): Promise<unknown> =>
+  ask("POST", `api/v1/jobs/${job}/pause`, { body: { reason } });
+
+export const resumeJob = (job: string, reason: string): Promise<unknown> =>
+  ask("POST", `api/v1/jobs/${job}/resume`, { body: { reason } });
+
+/** A request that was refused before it was a call. */
+export type Rejected = {
+  id: string;
+  refused_at: string;
+  endpoint: string | null;
+  address: string;
+  method: string;
+  path: string;
+  query_names: string[];
+  code: string;
+  reason: string;
+  header_names: string[];
+  signature_headers: { came: string[] | null; wanted: string[] | null };
+  bytes: number | null;
+  /** How many came between it and the one before, and were not kept. */
+  missed_before: number;
+};
+
+/** Of a token: tokens for 10^18 wei. */
+export type Rate = {
+  network: string;
+  asset: string;
+  symbol: string;
+  min_rate: string | null;
+  max_rate: string | null;
+  age_ms: number | null;
+  offered: boolean;
+  source: string;
+  value: string | null;
+  reason: string | null;
+  last_failure: { reason: string; age_ms: number } | null;
+};

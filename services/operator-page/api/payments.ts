@@ -1,0 +1,74 @@
+import { ask } from "./ask.ts";
+
+/** What the payer has signed, and what it pays for. Amounts are decimal strings of the smallest units. */
+export type PaymentTerms = {
+  service_id: number;
+  job_index: number;
+  /** CAIP-2. */
+  network: string;
+  asset: string;
+  symbol: string;
+  pay_to: string;
+  payer: string;
+  nonce: string;
+  amount: string;
+  /** Unix seconds. */
+  valid_after: string;
+  valid_before: string;
+};
+
+export type Decision = { by: string; reason: string };
+
+export type Payment = {
+  call_id: string;
+  state: string;
+  claimed_at: string;
+  changed_at: string;
+  terms: PaymentTerms;
+  /** Of its token; null if it is not configured (any more). */
+  decimals: number | null;
+  settlement: { transaction: string; by: string } | null;
+  proven: boolean;
+  disputed: boolean;
+  dispatches: number;
+  since_block: string;
+  reason: string | null;
+  /** Whether an attempt may have done the job. */
+  effect: "none" | "unknown";
+  refund: { export: string; at: number; block: string } | null;
+  refunded: { transaction: string; block: string; from: string } | null;
+  late_at: string | null;
+};
+
+export type PaymentDetail = Payment & {
+  decided: Decision | null;
+  acknowledged: Decision | null;
+  facilitator: string;
+  dispatched_at: string;
+  payment_identifier: string | null;
+  route: string;
+  body_sha256: string;
+  body_kept: boolean;
+  content_type: string | null;
+};
+
+export type PaymentPage = { payments: Payment[]; next: string | null };
+
+export type Verdict = "settled" | "void" | "acknowledged";
+
+export const resolvePayment = (
+  id: string,
+  wish: { verdict: Verdict; transaction?: string; reason: string },
+): Promise<unknown> => ask("POST", `api/v1/payments/${encodeURIComponent(id)}/resolve`, { body: wish });
+
+/** What the payments of a job brought in a token on a day (UTC). */
+export type Earned = {
+  day: string;
+  network: string;
+  asset: string;
+  symbol: string | null;
+  decimals: number | null;
+  job: string | null;
+  payments: number;
+  amount: string;
+};

@@ -1,0 +1,76 @@
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import type { Query } from "../route.ts";
+import { ask, type Refused, toRefused } from "./ask.ts";
+
+export type Answer<Data> = {
+  /** The newest that came; of the question before while a new one is under way, so that nothing on the page jumps. */
+  data: Data | undefined;
+  /** Whether `data` answers the question that was asked last. */
+  isCurrent: boolean;
+  /** Why the last answer is none. `data` stays. */
+  refused: Refused | undefined;
+  /** When `data` came, unix ms. */
+  at: number | undefined;
+  reload(): void;
+};
+
+type State<Data> = { data?: Data; url?: string; at?: number; refused?: Refused | undefined };
+
+/** The pause is so many times as long as the answer took. */
+const SHARE = 10;
+
+/**
+ * What the service answers to a GET, asked again every `everyMs` while the page can be seen, and at once when it is seen again or `turn`
+ * changes. What takes the service long is asked for less often. Without a path nothing is asked.
+ */
+export function useAnswer<Data>(
+  path: string | undefined,
+  query: Query = {},
+  { everyMs, turn = 0 }: { everyMs?: number; turn?: number } = {},
+): Answer<Data> {
+  const question = path === undefined ? undefined : JSON.stringify([path, query]);
+  const [state, setState] = useState<State<Data>>({});
+  const [ownTurn, setTurn] = useState(0);
+  const newest = useRef(0);
+
+  useEffect(() => {
+    if (question === undefined) return;
+    const stop = new AbortController();
+    const [asked, asks] = JSON.parse(question) as [string, Query];
+    let timer: ReturnType<typeof setTimeout> | undefined;
+
+    const load = async (): Promise<void> => {
+      newest.current += 1;
+      const number = newest.current;
+      const begunAt = Date.now();
+      try {
+        const data = await ask<Data>("GET", asked, { query: asks, signal: stop.signal });
+        if (number === newest.current) setState({ data, url: question, at: Date.now() });
+      } catch (error) {
+        if (stop.signal.aborted) return;
+        setState((before) => ({ ...before, refused: toRefused(error) }));
+      }
+      if (everyMs !== undefined && !stop.signal.aborted)
+        timer = setTimeout(look, Math.max(everyMs, SHARE * (Date.now() - begunAt)));
+    };
+    const look = (): void => {
+      if (!document.hidden) void load();
+    };
+    const lookAgain = (): void => {
+      if (document.hidden || everyMs === undefined) return;
+      clearTimeout(timer);
+      void load();
+    };
+    void load();
+    document.addEventListener("visibilitychange", lookAgain);
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", lookAgain);
+    };
+  }, [question, everyMs, turn, ownTurn]);
+
+  const reload = useCallback(() => setTurn((before) => before + 1), []);
+  const { data, url, at, refused } = state;
+  return { data, isCurrent: url === question, refused, at, reload };
+}

@@ -1,0 +1,95 @@
+import type { ComponentChildren } from "preact";
+import { useRef, useState } from "preact/hooks";
+import { useSession } from "./api/session.ts";
+import { useAnswer } from "./api/use-answer.ts";
+import { PLACES } from "./places.ts";
+import { linkTo } from "./route.ts";
+import { Icon } from "./ui/icons.tsx";
+import { counted, shortCount } from "./ui/number.ts";
+import { ShortcutHelp, useShortcuts } from "./ui/shortcuts.tsx";
+import { ThemeSwitch } from "./ui/theme.tsx";
+import { zoneName } from "./ui/time.tsx";
+
+const COUNT_EVERY_MS = 10_000;
+
+type Props = { current: string; onSignOut: () => void; children: ComponentChildren };
+
+/** What stands around every page: where one can go, and who one is. */
+export function Frame({ current, onSignOut, children }: Props) {
+  const main = useRef<HTMLElement>(null);
+  const [isHelpOpen, setHelpOpen] = useState(false);
+  const { data: failed } = useAnswer<{ total: number }>(
+    "api/v1/failed/count",
+    {},
+    { everyMs: COUNT_EVERY_MS },
+  );
+  useShortcuts(() => setHelpOpen(true));
+  return (
+    <div class="frame">
+      <button type="button" class="skip" onClick={() => main.current?.focus()}>
+        Skip to the content
+      </button>
+      <header class="side">
+        <a class="brand" href={linkTo([])}>
+          <Icon name="gate" /> Postern
+        </a>
+        <nav aria-label="Pages">
+          <ul>
+            {PLACES.map(({ name, title, letter }) => (
+              <li key={name}>
+                <a
+                  href={linkTo([name])}
+                  aria-current={name === current ? "page" : undefined}
+                  aria-keyshortcuts={`g ${letter}`}
+                >
+                  <Icon name={name} />
+                  <span>{title}</span>
+                  {name === "failed" && failed !== undefined && failed.total > 0 && (
+                    <span class="nav-count" title={`${counted(failed.total, "failed call")}`}>
+                      {shortCount(failed.total)}
+                    </span>
+                  )}
+                </a>
+              </li>
+            ))}
+          </ul>
+        </nav>
+        <SideFoot onHelp={() => setHelpOpen(true)} onSignOut={onSignOut} />
+      </header>
+      <main id="content" ref={main} tabIndex={-1}>
+        {children}
+      </main>
+      {isHelpOpen && <ShortcutHelp onClose={() => setHelpOpen(false)} />}
+    </div>
+  );
+}
+
+function SideFoot({ onHelp, onSignOut }: { onHelp: () => void; onSignOut: () => void }) {
+  const session = useSession();
+  return (
+    <div class="side-foot">
+      <p class="who">
+        <span class="who-name">{session?.name}</span>
+        <span class="muted small">
+          {session?.role === "operator" ? "may change things" : "may only look"}
+        </span>
+      </p>
+      <div class="side-tools">
+        <ThemeSwitch />
+        <button
+          type="button"
+          class="icon-button"
+          onClick={onHelp}
+          aria-label="Keyboard shortcuts"
+          title="Keyboard shortcuts (?)"
+        >
+          <Icon name="keyboard" />
+        </button>
+        <button type="button" class="icon-button" onClick={onSignOut} aria-label="Log out" title="Log out">
+          <Icon name="leave" />
+        </button>
+      </div>
+      <p class="muted small zone">Times are in {zoneName()}</p>
+    </div>
+  );
+}

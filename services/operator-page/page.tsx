@@ -1,0 +1,78 @@
+import type { ComponentType } from "preact";
+import { useCallback, useEffect, useState } from "preact/hooks";
+import { type Refused, toRefused, whenSignedOut } from "./api/ask.ts";
+import { readSession, type Session, SessionProvider, signOut } from "./api/session.ts";
+import { Frame } from "./frame.tsx";
+import { CallPage } from "./pages/calls/call.tsx";
+import { CallsPage } from "./pages/calls/calls.tsx";
+import { EndpointsPage } from "./pages/endpoints/endpoints.tsx";
+import { FailedPage } from "./pages/failed/failed.tsx";
+import { FlowPage } from "./pages/flow/flow.tsx";
+import { NotFound } from "./pages/not-found.tsx";
+import { PaymentPage } from "./pages/payments/payment.tsx";
+import { PaymentsPage } from "./pages/payments/payments.tsx";
+import { SignIn } from "./pages/sign-in.tsx";
+import { RouteProvider, useFragment } from "./route.ts";
+import { Notice } from "./ui/notice.tsx";
+
+type Shown = { list: ComponentType; detail?: ComponentType };
+
+const PAGES: Readonly<Record<string, Shown>> = {
+  flow: { list: FlowPage },
+  calls: { list: CallsPage, detail: CallPage },
+  failed: { list: FailedPage },
+  payments: { list: PaymentsPage, detail: PaymentPage },
+  endpoints: { list: EndpointsPage },
+};
+
+/** All of it: who is signed in, and the page that the address names. */
+export function Page() {
+  const route = useFragment();
+  const [session, setSession] = useState<Session | undefined>();
+  const [isKnown, setKnown] = useState(false);
+  const [refused, setRefused] = useState<Refused | undefined>();
+
+  const look = useCallback(async () => {
+    try {
+      setSession(await readSession());
+      setRefused(undefined);
+    } catch (error) {
+      setRefused(toRefused(error));
+    }
+    setKnown(true);
+  }, []);
+
+  useEffect(() => {
+    whenSignedOut(() => setSession(undefined));
+    void look();
+  }, [look]);
+
+  if (!isKnown) return <p class="hidden">Loading</p>;
+  if (refused !== undefined) {
+    return (
+      <main class="alone">
+        <Notice tone="bad" title="The page cannot be shown" action={{ name: "Try again", run: look }}>
+          {refused.detail}
+        </Notice>
+      </main>
+    );
+  }
+  if (session === undefined) return <SignIn onSignedIn={setSession} />;
+
+  const [name = "flow"] = route.path;
+  const { list, detail = NotFound } = PAGES[name] ?? { list: NotFound };
+  const Shown = route.path[1] === undefined ? list : detail;
+  const leave = async () => {
+    await signOut();
+    setSession(undefined);
+  };
+  return (
+    <SessionProvider value={session}>
+      <RouteProvider value={route}>
+        <Frame current={name} onSignOut={leave}>
+          <Shown key={route.path.join("/")} />
+        </Frame>
+      </RouteProvider>
+    </SessionProvider>
+  );
+}

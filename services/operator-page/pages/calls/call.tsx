@@ -1,0 +1,230 @@
+import { useState } from "preact/hooks";
+import type { CallLife } from "../../api/calls.ts";
+import { useMayOperate } from "../../api/session.ts";
+import { useAnswer } from "../../api/use-answer.ts";
+import { useBytes } from "../../api/use-bytes.ts";
+import { linkTo, useRoute } from "../../route.ts";
+import { BodyView } from "../../ui/body-view.tsx";
+import { Card } from "../../ui/card.tsx";
+import { Copyable, shortened } from "../../ui/copy.tsx";
+import { OnChain } from "../../ui/explorer.tsx";
+import { Facts } from "../../ui/facts.tsx";
+import { Live, WhyNot } from "../../ui/live.tsx";
+import { Empty, Notice } from "../../ui/notice.tsx";
+import { bytes } from "../../ui/number.ts";
+import { PageHead } from "../../ui/page-head.tsx";
+import { Time } from "../../ui/time.tsx";
+import { problemWords } from "../../ui/why.tsx";
+import { type Act, ActDialog } from "../failed/act.tsx";
+import { ForgetDialog } from "./forget.tsx";
+import { CallState } from "./state.tsx";
+import { Timeline } from "./timeline.tsx";
+
+const EVERY_MS = 2000;
+
+/** The life of one call, from accepted to delivered, and what can be done with it. */
+export function CallPage() {
+  const id = useRoute().path[1] ?? "";
+  const answer = useAnswer<CallLife>(`api/v1/calls/${encodeURIComponent(id)}`, {}, { everyMs: EVERY_MS });
+  const { data, refused, reload } = answer;
+  const [act, setAct] = useState<Act | "forget" | undefined>();
+  const close = () => {
+    setAct(undefined);
+    reload();
+  };
+  return (
+    <>
+      <PageHead title="Call" live={<Live answer={answer} />}>
+        {data !== undefined && <Actions life={data} onAct={setAct} />}
+      </PageHead>
+      <div class="call-title">
+        <Copyable text={id} />
+        {data !== undefined && <CallState state={data.state} />}
+      </div>
+      {refused?.status === 404 ? (
+        <Empty title="Nothing is known of this call">
+          {refused.detail} <a href={linkTo(["calls"])}>Search for another</a>.
+        </Empty>
+      ) : (
+        <WhyNot answer={answer} />
+      )}
+      {data !== undefined && <Life life={data} />}
+      {act === "forget" && <ForgetDialog id={id} onClose={close} />}
+      {act !== undefined && act !== "forget" && <ActDialog act={act} onClose={close} />}
+    </>
+  );
+}
+
+const IN_HAND = ["waiting", "active", "delayed", "queued", "settling", "review"];
+
+function Actions({ life, onAct }: { life: CallLife; onAct: (act: Act | "forget") => void }) {
+  const mayOperate = useMayOperate();
+  const { call_id, state, forgotten_at } = life;
+  if (!mayOperate) return null;
+  const begin = (action: Act["action"]) => () => onAct({ action, selection: { ids: [call_id] }, count: 1 });
+  return (
+    <div class="buttons">
+      {forgotten_at === null && !IN_HAND.includes(state) && (
+        <button type="button" class="quiet" onClick={() => onAct("forget")}>
+          Forget…
+        </button>
+      )}
+      {state === "failed" && (
+        <>
+          <button type="button" onClick={begin("discard")}>
+            Discard…
+          </button>
+          <button type="button" class="primary" onClick={begin("replay")}>
+            Replay…
+          </button>
+        </>
+      )}
+    </div>
+  );
+}
+
+function Life({ life }: { life: CallLife }) {
+  const { timeline, attempts_before, payment, queue, metadata } = life;
+  return (
+    <>
+      <Summary life={life} />
+      <div class="columns">
+        <Card title="What happened">
+          <Timeline
+            steps={timeline}
+            attemptsBefore={attempts_before}
+            network={payment?.terms.network}
+            dueAt={queue?.due_at ?? undefined}
+          />
+        </Card>
+        <div>
+          <Card title="What it is">
+            <About life={life} />
+          </Card>
+          {metadata !== null && Object.keys(metadata).length > 0 && (
+            <Card title="Metadata">
+              <Facts
+                facts={Object.entries(metadata).map(([name, value]) => [
+                  name,
+                  <span class="wrap">{value}</span>,
+                ])}
+              />
+            </Card>
+          )}
+        </div>
+      </div>
+      <Body life={life} />
+      <Result life={life} />
+    </>
+  );
+}
+
+/** In a sentence what is the matter with it, if something is. */
+function Summary({ life: { state, timeline } }: { life: CallLife }) {
+  if (state === "failed") {
+    const { code = "", reason = "" } = timeline.findLast(({ what }) => what === "failed") ?? {};
+    return (
+      <Notice tone="bad" title={problemWords(code, reason)}>
+        It runs no more by itself. Mend what is wrong and replay it, or discard it.
+      </Notice>
+    );
+  }
+  if (state === "review") {
+    return (
+      <Notice tone="bad" title="Whether this call is paid has to be decided">
+        Its payment is in review. See the payment below.
+      </Notice>
+    );
+  }
+  return null;
+}
+
+function About({ life }: { life: CallLife }) {
+  const { origin, service_id, job_id, queue, content_type, sha256, traceparent, payment, changed_at } = life;
+  const job = service_id === null ? undefined : `${service_id}/${job_id}`;
+  return (
+    <Facts
+      facts={[
+        ["State", <CallState state={life.state} />],
+        ["Since", changed_at === null ? undefined : <Time at={changed_at} form="exact" />],
+        ["Came by", origin],
+        ["Job", job && <a href={linkTo(["endpoints", "jobs", job])}>{job}</a>],
+        ["Queue", queue === null ? undefined : `${queue.as} in ${queue.name}`],
+        ["Content type", content_type],
+        ["Size", life.bytes === null ? undefined : bytes(life.bytes)],
+        ["SHA-256", sha256 === null ? undefined : <Copyable text={sha256} shown={shortened(sha256)} />],
+        [
+          "Trace",
+          traceparent === null ? undefined : (
+            <Copyable text={traceparent} shown={shortened(traceparent, 14)} />
+          ),
+        ],
+        ...paymentFacts(payment),
+      ]}
+    />
+  );
+}
+
+function paymentFacts(payment: CallLife["payment"]) {
+  if (payment === null) return [];
+  const { terms, settlement, call_id } = payment;
+  const paidBy = <OnChain kind="address" text={terms.payer} network={terms.network} />;
+  const transaction = settlement && (
+    <OnChain kind="tx" text={settlement.transaction} network={terms.network} />
+  );
+  return [
+    ["Payer", paidBy],
+    ["Transaction", transaction],
+    ["Payment", <a href={linkTo(["payments", call_id])}>{payment.state.replaceAll("_", " ")}</a>],
+  ] as const;
+}
+
+function Body({ life: { call_id, body_kept, bytes: size } }: { life: CallLife }) {
+  const { body, refused, isBusy, load } = useBytes(`api/v1/calls/${encodeURIComponent(call_id)}/body`);
+  return (
+    <Card title="Body">
+      {!body_kept && <p class="muted">It is not kept any more: the call has ended, or was forgotten.</p>}
+      {body_kept && body === undefined && (
+        <button type="button" onClick={load} disabled={isBusy}>
+          Show the body{size === null ? "" : `, ${bytes(size)}`}
+        </button>
+      )}
+      {body !== undefined && <BodyView body={body} label="body" />}
+      {refused !== undefined && (
+        <Notice tone="warn" title="The body cannot be shown">
+          {refused.detail}
+        </Notice>
+      )}
+    </Card>
+  );
+}
+
+const RESULT: Readonly<Record<string, string>> = {
+  too_long: "The runner's answer was longer than is kept.",
+  failure: "The runner has delivered that it failed for good.",
+  failed: "The call failed, so there is none.",
+  pending: "It is not there yet.",
+  gone: "It is kept no more.",
+  "none kept": "Its job keeps none.",
+  unknown: "It is not there yet.",
+};
+
+function Result({ life: { call_id, result } }: { life: CallLife }) {
+  const { body, refused, isBusy, load } = useBytes(`api/v1/calls/${encodeURIComponent(call_id)}/result`);
+  return (
+    <Card title="Result">
+      {result.what !== "answer" && <p class="muted">{RESULT[result.what] ?? result.what}</p>}
+      {result.what === "answer" && body === undefined && (
+        <button type="button" onClick={load} disabled={isBusy}>
+          Show the result
+        </button>
+      )}
+      {body !== undefined && <BodyView body={body} label="result" />}
+      {refused !== undefined && (
+        <Notice tone="warn" title="The result cannot be shown">
+          {refused.detail}
+        </Notice>
+      )}
+    </Card>
+  );
+}

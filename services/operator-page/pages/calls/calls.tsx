@@ -1,0 +1,194 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ask } from "../../api/ask.ts";
+import type { FoundCall, FoundCalls } from "../../api/calls.ts";
+import { usePages } from "../../api/use-pages.ts";
+import { goTo, linkTo, useQuery } from "../../route.ts";
+import { shortened } from "../../ui/copy.tsx";
+import { Icon } from "../../ui/icons.tsx";
+import { Empty, Notice } from "../../ui/notice.tsx";
+import { PageHead } from "../../ui/page-head.tsx";
+import { SinceChoice, useSince } from "../../ui/since.tsx";
+import { Time } from "../../ui/time.tsx";
+import { NARROW, useMedia } from "../../ui/use-media.ts";
+import { VirtualRows } from "../../ui/virtual-rows.tsx";
+import { problemWords } from "../../ui/why.tsx";
+import { meaningOf, takenFor } from "./search.ts";
+import { CallState, STATE_CHOICES } from "./state.tsx";
+
+const AT_ONCE = 100;
+
+/** Any call by whatever is known of it. */
+export function CallsPage() {
+  const [query] = useQuery();
+  const search = {
+    ...meaningOf(query.get("q") ?? ""),
+    state: query.get("state") ?? undefined,
+    since: useSince(),
+  };
+  const [isComplete, setComplete] = useState(true);
+  const list = usePages<FoundCall>(JSON.stringify(search), async (cursor, signal) => {
+    const asked = { ...search, cursor, limit: AT_ONCE };
+    const found = await ask<FoundCalls>("GET", "api/v1/calls", { query: asked, signal });
+    setComplete(found.is_complete);
+    return { items: found.calls, next: found.next };
+  });
+  const isNarrow = useMedia(NARROW);
+  const { items, isLoading, refused, reload } = list;
+  const hasSearch = Object.values(search).some((value) => value !== undefined);
+  return (
+    <>
+      <PageHead title="Calls">
+        <button type="button" onClick={reload}>
+          Refresh
+        </button>
+      </PageHead>
+      <Search />
+      {refused !== undefined && (
+        <Notice tone="bad" title="The calls cannot be searched" action={{ name: "Try again", run: reload }}>
+          {refused.detail}
+        </Notice>
+      )}
+      <section class="card" aria-label="Calls that were found" aria-busy={isLoading}>
+        <div class="call-row row-head" aria-hidden="true">
+          <span>Call</span>
+          <span>State</span>
+          <span>Came by</span>
+          <span>Job</span>
+          <span>What is known of it</span>
+          <span>Since</span>
+        </div>
+        <VirtualRows
+          label="Calls, the newest first"
+          count={items.length}
+          rowHeight={isNarrow ? 76 : 44}
+          onEnd={list.more}
+          row={(index) => <Row call={items[index]} />}
+        />
+        {items.length === 0 && !isLoading && refused === undefined && <NothingFound hasSearch={hasSearch} />}
+        {isLoading && <p class="card-body muted">Searching</p>}
+      </section>
+      {!isComplete && !isLoading && (
+        <Notice tone="warn" title="There may be more">
+          The search ended before it had looked at everything. Say more, as the job or a shorter time, and it
+          finds the rest.
+        </Notice>
+      )}
+    </>
+  );
+}
+
+/** One field for any id, and what narrows it down. */
+function Search() {
+  const [query, change] = useQuery();
+  const field = useRef<HTMLInputElement>(null);
+  const [text, setText] = useState(query.get("q") ?? "");
+  const given = query.get("q") ?? "";
+  useEffect(() => setText(given), [given]);
+  useEffect(() => {
+    if (query.get("focus") === null) return;
+    field.current?.focus();
+    change({ focus: "" });
+  }, [query, change]);
+
+  const submit = (event: Event) => {
+    event.preventDefault();
+    const { id } = meaningOf(text);
+    if (typeof id === "string" && /^c_[0-9a-f]{32,}$/i.test(id)) goTo(linkTo(["calls", id]));
+    else change({ q: text.trim() });
+  };
+  const taken = takenFor(text);
+  return (
+    <search>
+      <form class="filters" onSubmit={submit}>
+        <div class="filter search">
+          <label for="q">Call id, delivery id, payer, transaction, endpoint or job</label>
+          <div class="search-box">
+            <Icon name="search" />
+            <input
+              id="q"
+              ref={field}
+              type="search"
+              autocomplete="off"
+              spellcheck={false}
+              placeholder="Paste whatever you have"
+              value={text}
+              onInput={({ currentTarget }) => setText(currentTarget.value)}
+              aria-describedby="q-taken"
+            />
+            <span class="kbd" aria-hidden="true">
+              /
+            </span>
+          </div>
+          <p id="q-taken" class="muted small search-taken" aria-live="polite">
+            {taken === undefined ? "" : `Searched for as ${taken}. Enter searches.`}
+          </p>
+        </div>
+        <label class="filter">
+          <span>State</span>
+          <select
+            value={query.get("state") ?? ""}
+            onChange={({ currentTarget }) => change({ state: currentTarget.value })}
+          >
+            <option value="">any</option>
+            {STATE_CHOICES.map(({ value, name }) => (
+              <option key={value} value={value}>
+                {name}
+              </option>
+            ))}
+          </select>
+        </label>
+        <SinceChoice title="Since" />
+      </form>
+    </search>
+  );
+}
+
+function Row({ call }: { call: FoundCall | undefined }) {
+  if (call === undefined) return null;
+  const { id, state, at, origin, endpoint, job } = call;
+  return (
+    <div class="call-row">
+      <a href={linkTo(["calls", id])} class="mono" title={id}>
+        {shortened(id)}
+      </a>
+      <span>
+        <CallState state={state} />
+      </span>
+      <span class="cut" title={endpoint ?? origin ?? ""}>
+        {endpoint ?? origin ?? ""}
+      </span>
+      <span>
+        <span class="label">job </span>
+        {job ?? ""}
+      </span>
+      <span class="cut muted">{knownOf(call)}</span>
+      <Time at={at} />
+    </div>
+  );
+}
+
+/** Why it failed, or else who paid or sent it. */
+function knownOf({ code, reason, transaction, payer, delivery_id }: FoundCall): string {
+  if (code !== null) return problemWords(code, reason ?? "");
+  if (payer !== null)
+    return `paid by ${shortened(payer, 8, 4)}${transaction === null ? "" : `, ${shortened(transaction, 8, 4)}`}`;
+  return delivery_id === null ? (reason ?? "") : `delivery ${delivery_id}`;
+}
+
+function NothingFound({ hasSearch }: { hasSearch: boolean }) {
+  if (!hasSearch) {
+    return (
+      <Empty title="There is no call yet">
+        Send one to an endpoint, as with <code>postern send</code>. Calls that a runner took are remembered
+        for a day, or as <code>history_secs</code> says.
+      </Empty>
+    );
+  }
+  return (
+    <Empty title="No such call">
+      It may have been refused before it was a call: look under{" "}
+      <a href={linkTo(["endpoints"])}>Endpoints and jobs</a>. Or its runner took it longer ago than{" "}
+      <code>history_secs</code>.
+    </Empty>
+  );
+}

@@ -1,0 +1,171 @@
+import { useState } from "preact/hooks";
+import { type Job, pauseJob, resumeJob } from "../../api/jobs.ts";
+import { useMayOperate } from "../../api/session.ts";
+import { useAnswer } from "../../api/use-answer.ts";
+import { linkTo } from "../../route.ts";
+import { Card } from "../../ui/card.tsx";
+import { Confirm } from "../../ui/confirm.tsx";
+import { Live, WhyNot } from "../../ui/live.tsx";
+import { Badge, Empty } from "../../ui/notice.tsx";
+import { count } from "../../ui/number.ts";
+import { Ago, duration, Time } from "../../ui/time.tsx";
+
+/** What waits at each job, what holds it up, and the switch that does. */
+export function JobsView() {
+  const answer = useAnswer<{ jobs: Job[] }>("api/v1/jobs", {}, { everyMs: 3000 });
+  const [chosen, choose] = useState<Job | undefined>();
+  const jobs = answer.data?.jobs;
+  const close = () => {
+    choose(undefined);
+    answer.reload();
+  };
+  return (
+    <>
+      <WhyNot answer={answer} />
+      <Card title="Jobs" tools={<Live answer={answer} />} isBare>
+        {jobs?.length === 0 && (
+          <Empty title="No job has a queue yet">
+            A job is listed here once it had a call, or when it has a limit.
+          </Empty>
+        )}
+        {jobs !== undefined && jobs.length > 0 && <Table jobs={jobs} onChoose={choose} />}
+      </Card>
+      {chosen !== undefined && <PauseDialog job={chosen} onClose={close} />}
+    </>
+  );
+}
+
+function Table({ jobs, onChoose }: { jobs: readonly Job[]; onChoose: (job: Job) => void }) {
+  return (
+    <div class="table-box">
+      <table class="stack">
+        <thead>
+          <tr>
+            <th scope="col">Job</th>
+            <th scope="col">State</th>
+            <th scope="col" class="number">
+              Waiting
+            </th>
+            <th scope="col" class="number wide">
+              Later
+            </th>
+            <th scope="col" class="number wide">
+              In hand
+            </th>
+            <th scope="col" class="number">
+              Failed
+            </th>
+            <th scope="col" class="number">
+              Oldest
+            </th>
+            <th scope="col" class="wide">
+              Limits
+            </th>
+            <th scope="col">
+              <span class="hidden">What can be done</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {jobs.map((job) => (
+            <Row key={job.job} job={job} onChoose={onChoose} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Row({ job, onChoose }: { job: Job; onChoose: (job: Job) => void }) {
+  const mayOperate = useMayOperate();
+  const { waiting, delayed, active, failed, oldest_age_ms, origins } = job;
+  return (
+    <tr>
+      <td>
+        <a href={linkTo(["flow"], { job: job.job })}>{job.job}</a>{" "}
+        <span class="muted small wide">{origins.join(", ")}</span>
+      </td>
+      <td class="whole">
+        <JobState job={job} />
+      </td>
+      <td class="number" data-label="Waiting">
+        {count(waiting)}
+      </td>
+      <td class="number wide">{count(delayed)}</td>
+      <td class="number wide">{count(active)}</td>
+      <td class="number" data-label="Failed">
+        {failed === 0 ? (
+          <span class="muted">0</span>
+        ) : (
+          <a class="bad-text" href={linkTo(["failed"], { job: job.job })}>
+            {count(failed)}
+          </a>
+        )}
+      </td>
+      <td class="number" data-label="Oldest">
+        {oldest_age_ms === null ? <span class="muted">–</span> : duration(oldest_age_ms)}
+      </td>
+      <td class="wide">{limitsOf(job)}</td>
+      <td class="number">
+        {mayOperate && (
+          <button type="button" onClick={() => onChoose(job)}>
+            {job.paused === undefined ? "Pause…" : "Resume…"}
+          </button>
+        )}
+      </td>
+    </tr>
+  );
+}
+
+function JobState({ job: { state, paused, throttled_until } }: { job: Job }) {
+  if (paused !== undefined) {
+    return (
+      <>
+        <Badge tone="warn">paused</Badge>
+        <span class="step-aside small muted">
+          <Ago at={paused.at} /> by {paused.by}: {paused.reason}
+        </span>
+      </>
+    );
+  }
+  if (state === "throttled") {
+    return (
+      <>
+        <Badge tone="warn">throttled</Badge>
+        {throttled_until !== undefined && (
+          <span class="step-aside small muted">
+            its runner asked to wait until <Time at={throttled_until} />
+          </span>
+        )}
+      </>
+    );
+  }
+  return <Badge tone="good">running</Badge>;
+}
+
+function limitsOf({ concurrency, rate }: Job): string {
+  const limits = [
+    ...(concurrency === null ? [] : [`${concurrency} at once`]),
+    ...(rate === null ? [] : [`${rate.calls} in ${duration(rate.period_ms)}`]),
+  ];
+  return limits.length === 0 ? "none" : limits.join(", ");
+}
+
+function PauseDialog({ job: { job, paused }, onClose }: { job: Job; onClose: () => void }) {
+  const isPaused = paused !== undefined;
+  const act = (reason: string) => (isPaused ? resumeJob(job, reason) : pauseJob(job, reason));
+  return (
+    <Confirm
+      title={`${isPaused ? "Resume" : "Pause"} job ${job}`}
+      verb={isPaused ? "Resume" : "Pause"}
+      onClose={onClose}
+      act={act}
+    >
+      <p>
+        {isPaused
+          ? "Its calls are delivered again, the oldest first."
+          : "Its calls are accepted and kept, and none is delivered until somebody resumes it."}
+      </p>
+    </Confirm>
+  );
+}

@@ -1,0 +1,139 @@
+import type { SoldJob } from "../../api/endpoints.ts";
+import type { Rate } from "../../api/jobs.ts";
+import { useAnswer } from "../../api/use-answer.ts";
+import { amountText } from "../../ui/amount.ts";
+import { Card } from "../../ui/card.tsx";
+import { WhyNot } from "../../ui/live.tsx";
+import { Badge, Empty } from "../../ui/notice.tsx";
+import { duration } from "../../ui/time.tsx";
+
+/** What each token is worth, by whom and how old that is, and what jobs cost in it. */
+export function PricesView() {
+  const rates = useAnswer<{ rates: Rate[] }>("api/v1/rates", {}, { everyMs: 10_000 });
+  const sold = useAnswer<{ jobs: SoldJob[] }>("api/v1/prices", {}, { everyMs: 30_000 });
+  return (
+    <>
+      <WhyNot answer={rates} />
+      <Card title="Rates: tokens for 1 unit of the native coin (10^18 wei)" isBare>
+        {rates.data?.rates.length === 0 && (
+          <Empty title="No token is accepted">
+            <code>accepted_tokens</code> in <code>x402.toml</code> lists what buyers may pay with.
+          </Empty>
+        )}
+        <ul>
+          {rates.data?.rates.map((rate) => (
+            <li class="rate" key={`${rate.network} ${rate.asset}`}>
+              <RateLine rate={rate} />
+            </li>
+          ))}
+        </ul>
+      </Card>
+      <WhyNot answer={sold} />
+      <Card title="Prices" isBare>
+        {sold.data?.jobs.length === 0 && (
+          <Empty title="No job is sold">
+            Give one a price in <code>job_pricing.toml</code>, as <code>docs/payments.md</code> shows.
+          </Empty>
+        )}
+        {sold.data !== undefined && sold.data.jobs.length > 0 && <Prices jobs={sold.data.jobs} />}
+      </Card>
+    </>
+  );
+}
+
+function RateLine({ rate }: { rate: Rate }) {
+  const { symbol, network, value, offered, source, age_ms, reason, last_failure } = rate;
+  const age = age_ms === null || source === "fixed" ? "" : `, read ${duration(age_ms)} ago`;
+  return (
+    <>
+      <p class="rate-head">
+        <strong>{symbol}</strong> <span class="muted">{network}</span>
+        <Badge tone={offered ? "good" : "bad"}>{offered ? "offered" : "not offered"}</Badge>
+        <span class="rate-value">{value ?? "no rate"}</span>
+      </p>
+      <RateBar rate={rate} />
+      <p class="muted small">
+        {source}
+        {age}
+      </p>
+      {reason !== null && <p class="bad-text small">{reason}</p>}
+      {last_failure !== null && (
+        <p class="warn-text small">
+          The last reading failed {duration(last_failure.age_ms)} ago: {last_failure.reason}
+        </p>
+      )}
+    </>
+  );
+}
+
+/** Where the rate lies between the bounds that an operator has set. Outside of them the token is not offered. */
+function RateBar({ rate: { min_rate, max_rate, value } }: { rate: Rate }) {
+  if (min_rate === null || max_rate === null || value === null) {
+    return (
+      <p class="small muted">
+        {min_rate === null && max_rate === null
+          ? "No bounds are set."
+          : `Bounds: ${min_rate ?? "none"} to ${max_rate ?? "none"}`}
+      </p>
+    );
+  }
+  const [low, high, now] = [Number(min_rate), Number(max_rate), Number(value)];
+  const at = Math.min(100, Math.max(0, (100 * (now - low)) / Math.max(Number.MIN_VALUE, high - low)));
+  return (
+    <div class="rate-bar">
+      <span class="small muted">{min_rate}</span>
+      <svg
+        viewBox="0 0 100 12"
+        preserveAspectRatio="none"
+        role="img"
+        aria-label={`${value}, between ${min_rate} and ${max_rate}`}
+      >
+        <title>{`${value}, between ${min_rate} and ${max_rate}`}</title>
+        <rect class="rate-track" x="0" y="4" width="100" height="4" />
+        <rect class="rate-mark" x={Math.min(99, at)} y="0" width="1" height="12" />
+      </svg>
+      <span class="small muted">{max_rate}</span>
+    </div>
+  );
+}
+
+function Prices({ jobs }: { jobs: readonly SoldJob[] }) {
+  return (
+    <div class="table-box">
+      <table class="stack">
+        <thead>
+          <tr>
+            <th scope="col">Job</th>
+            <th scope="col">Who may buy</th>
+            <th scope="col" class="number">
+              Price in wei
+            </th>
+            <th scope="col" class="number">
+              In tokens, now
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {jobs.map(({ job, policy, price_wei, prices }) => (
+            <tr key={job}>
+              <td>{job}</td>
+              <td data-label="Who may buy">{policy.replaceAll("_", " ")}</td>
+              <td class="number mono" data-label="Price in wei">
+                {price_wei}
+              </td>
+              <td class="number whole" data-label="In tokens, now">
+                {prices.length === 0 && <span class="muted">no token is offered</span>}
+                {prices.map(({ network, asset, symbol, amount, decimals }) => (
+                  <span class="step-aside" key={`${network} ${asset}`}>
+                    {amount === null ? `${symbol}: no rate` : amountText(amount, symbol, decimals)}{" "}
+                    <span class="muted small">{network}</span>
+                  </span>
+                ))}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

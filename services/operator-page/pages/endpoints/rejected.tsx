@@ -1,0 +1,138 @@
+import { useState } from "preact/hooks";
+import type { Rejected } from "../../api/jobs.ts";
+import { useAnswer } from "../../api/use-answer.ts";
+import { useBytes } from "../../api/use-bytes.ts";
+import { useQuery } from "../../route.ts";
+import { BodyView } from "../../ui/body-view.tsx";
+import { Card } from "../../ui/card.tsx";
+import { Dialog } from "../../ui/dialog.tsx";
+import { Facts } from "../../ui/facts.tsx";
+import { FilterBar } from "../../ui/filter-bar.tsx";
+import { Live, WhyNot } from "../../ui/live.tsx";
+import { Empty, Notice } from "../../ui/notice.tsx";
+import { bytes, counted } from "../../ui/number.ts";
+import { Time } from "../../ui/time.tsx";
+import { titleOf, Why } from "../../ui/why.tsx";
+
+const SHOWN = 200;
+
+/** The last requests that were refused, and why, as far as they are kept. */
+export function RejectedView() {
+  const [query, change] = useQuery();
+  const path = query.get("path") ?? undefined;
+  const answer = useAnswer<{ count: number; requests: Rejected[] }>(
+    "api/v1/rejected",
+    { path, limit: SHOWN },
+    { everyMs: 5000 },
+  );
+  const [shown, show] = useState<Rejected | undefined>();
+  const requests = answer.data?.requests;
+  return (
+    <>
+      <WhyNot answer={answer} />
+      <FilterBar isActive={path !== undefined} onClear={() => change({ path: "" })}>
+        <label class="filter">
+          <span>Endpoint</span>
+          <input
+            type="search"
+            placeholder="/hooks/…"
+            value={path ?? ""}
+            onChange={({ currentTarget }) => change({ path: currentTarget.value.trim() })}
+          />
+        </label>
+      </FilterBar>
+      <Card
+        title={answer.data === undefined ? "Refused requests" : counted(answer.data.count, "refused request")}
+        tools={<Live answer={answer} />}
+        isBare
+      >
+        {requests?.length === 0 && (
+          <Empty title="No request was refused lately">
+            A request that was refused is kept for a day, without its headers' values. Its sender was told
+            why, too.
+          </Empty>
+        )}
+        {requests !== undefined && requests.length > 0 && (
+          <div class="table-box">
+            <table>
+              <thead>
+                <tr>
+                  <th scope="col">Why</th>
+                  <th scope="col">Path</th>
+                  <th scope="col" class="wide">
+                    Address
+                  </th>
+                  <th scope="col" class="number">
+                    Refused
+                  </th>
+                </tr>
+              </thead>
+              <tbody>
+                {requests.map((request) => (
+                  <tr key={request.id}>
+                    <td>
+                      <button type="button" class="row-button" onClick={() => show(request)}>
+                        <Why code={request.code} reason={request.reason} />
+                      </button>
+                    </td>
+                    <td class="cut path" title={request.path}>
+                      {request.method} {request.path}
+                    </td>
+                    <td class="wide mono">{request.address}</td>
+                    <td class="number">
+                      <Time at={request.refused_at} />
+                    </td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        )}
+      </Card>
+      {shown !== undefined && <RejectedDialog request={shown} onClose={() => show(undefined)} />}
+    </>
+  );
+}
+
+function RejectedDialog({ request, onClose }: { request: Rejected; onClose: () => void }) {
+  const { id, signature_headers: signatures, missed_before } = request;
+  const { body, refused, isBusy, load } = useBytes(`api/v1/rejected/${encodeURIComponent(id)}/body`);
+  return (
+    <Dialog title={titleOf(request.code)} onClose={onClose}>
+      <p class="wrap">{request.reason}</p>
+      <Facts
+        facts={[
+          ["Refused", <Time at={request.refused_at} form="exact" />],
+          ["Id", <span class="mono">{id}</span>],
+          ["Code", <code>{request.code}</code>],
+          ["Endpoint", request.endpoint ?? "none has this path"],
+          ["Request", <span class="mono">{`${request.method} ${request.path}`}</span>],
+          ["Query", request.query_names.join(", ")],
+          ["From", <span class="mono">{request.address}</span>],
+          ["Credential came in", namesOf(signatures.came)],
+          ["Wanted in", namesOf(signatures.wanted)],
+          ["Headers", request.header_names.join(", ")],
+          ["Size", request.bytes === null ? "unknown" : bytes(request.bytes)],
+          ["Before it", missed_before > 0 ? `${missed_before} more were refused, and not kept` : undefined],
+        ]}
+      />
+      {body === undefined && (
+        <div>
+          <button type="button" onClick={load} disabled={isBusy}>
+            Show the body, if it was kept
+          </button>
+        </div>
+      )}
+      {body !== undefined && <BodyView body={body} label="body" />}
+      {refused !== undefined && (
+        <Notice tone="neutral" title="The body was not kept">
+          {refused.detail}
+        </Notice>
+      )}
+    </Dialog>
+  );
+}
+
+function namesOf(names: readonly string[] | null): string | undefined {
+  return names === null ? undefined : names.length === 0 ? "none" : names.join(", ");
+}

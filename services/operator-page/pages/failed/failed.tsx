@@ -1,0 +1,52 @@
+import { useState } from "preact/hooks";
+import type { FailedGroup } from "../../api/failed.ts";
+import { useAnswer } from "../../api/use-answer.ts";
+import { Live, WhyNot } from "../../ui/live.tsx";
+import { Empty } from "../../ui/notice.tsx";
+import { PageHead } from "../../ui/page-head.tsx";
+import { type Act, ActDialog } from "./act.tsx";
+import { Filters, isFiltered, useFilter } from "./filters.tsx";
+import { Groups } from "./groups.tsx";
+import { FailedList } from "./list.tsx";
+import { Runs } from "./runs.tsx";
+
+const EVERY_MS = 5000;
+
+/** What failed and waits for an operator: why, since when, and what to do with it. */
+export function FailedPage() {
+  const [act, setAct] = useState<Act | undefined>();
+  const [turn, setTurn] = useState(0);
+  const filter = useFilter();
+  const { since, endpoint } = filter;
+  const groups = useAnswer<{ groups: FailedGroup[] }>(
+    "api/v1/failed/groups",
+    { since, endpoint },
+    { everyMs: EVERY_MS, turn },
+  );
+  const found = groups.data?.groups;
+  const hasNone = found !== undefined && found.length === 0;
+  const close = () => {
+    setAct(undefined);
+    setTurn((before) => before + 1);
+  };
+  return (
+    <>
+      <PageHead title="Failed calls" live={<Live answer={groups} />} />
+      <WhyNot answer={groups} />
+      <Runs turn={turn} onEnd={() => setTurn((before) => before + 1)} />
+      <Filters groups={found ?? []} />
+      {hasNone && !isFiltered(filter) ? (
+        <Empty title="No call has failed">
+          A call is shown here when its runner refuses it, or when its attempts are spent. Nothing is to be
+          done. What comes in now is under Flow.
+        </Empty>
+      ) : (
+        <>
+          <Groups groups={found} />
+          <FailedList turn={turn} onAct={setAct} />
+        </>
+      )}
+      {act !== undefined && <ActDialog act={act} onClose={close} />}
+    </>
+  );
+}

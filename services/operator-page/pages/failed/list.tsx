@@ -1,0 +1,174 @@
+import { useCallback, useEffect, useState } from "preact/hooks";
+import { type FailedCall, type FailedFilter, readFailed } from "../../api/failed.ts";
+import { useMayOperate } from "../../api/session.ts";
+import { useAnswer } from "../../api/use-answer.ts";
+import { usePages } from "../../api/use-pages.ts";
+import { linkTo } from "../../route.ts";
+import { shortened } from "../../ui/copy.tsx";
+import { Empty, Notice } from "../../ui/notice.tsx";
+import { count, counted } from "../../ui/number.ts";
+import { Time } from "../../ui/time.tsx";
+import { NARROW, useMedia } from "../../ui/use-media.ts";
+import { VirtualRows } from "../../ui/virtual-rows.tsx";
+import { titleOf, Why } from "../../ui/why.tsx";
+import type { Act } from "./act.tsx";
+import { useFilter } from "./filters.tsx";
+
+const AT_ONCE = 200;
+
+type Props = { turn: number; onAct: (act: Act) => void };
+
+/** The calls that the filters choose, newest first, however many. */
+export function FailedList({ turn, onAct }: Props) {
+  const filter = useFilter();
+  const question = JSON.stringify([filter, turn]);
+  const list = usePages<FailedCall>(question, async (cursor, signal) => {
+    const { calls, next } = await readFailed({ ...filter, cursor, limit: AT_ONCE }, signal);
+    return { items: calls, next };
+  });
+  const counts = useAnswer<{ matched: number }>("api/v1/failed/count", filter, { everyMs: 5000, turn });
+  const [selected, select] = useSelection(question);
+  const isNarrow = useMedia(NARROW);
+  const { items } = list;
+  const total = counts.data?.matched ?? items.length;
+
+  if (list.refused !== undefined && items.length === 0) {
+    return (
+      <Notice tone="bad" title="The calls cannot be read" action={{ name: "Try again", run: list.reload }}>
+        {list.refused.detail}
+      </Notice>
+    );
+  }
+  const row = (index: number) => {
+    const call = items[index];
+    return call === undefined ? null : (
+      <Row call={call} isSelected={selected.has(call.id)} onSelect={select} />
+    );
+  };
+  return (
+    <section aria-label="Failed calls" class="card">
+      <Choice filter={filter} total={total} selected={selected} onAct={onAct} onClear={() => select()} />
+      <Head />
+      <VirtualRows
+        label="Failed calls, the newest first"
+        count={items.length}
+        total={total}
+        rowHeight={isNarrow ? 84 : 54}
+        row={row}
+        onEnd={list.more}
+      />
+      {items.length === 0 && !list.isLoading && (
+        <Empty title="No failed call fits">Clear a filter above to see more.</Empty>
+      )}
+      {list.isLoading && <p class="card-body muted">Loading</p>}
+    </section>
+  );
+}
+
+/** The ids that are ticked. Another question begins with none. */
+function useSelection(question: string): [ReadonlySet<string>, (id?: string) => void] {
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  useEffect(() => setSelected(new Set()), [question]);
+  useEffect(() => {
+    const clear = ({ key }: KeyboardEvent) => {
+      if (key === "Escape" && document.querySelector("dialog[open]") === null) setSelected(new Set());
+    };
+    window.addEventListener("keydown", clear);
+    return () => window.removeEventListener("keydown", clear);
+  }, []);
+  const toggle = useCallback((id?: string) => {
+    setSelected((before) => {
+      if (id === undefined) return new Set();
+      const after = new Set(before);
+      if (!after.delete(id)) after.add(id);
+      return after;
+    });
+  }, []);
+  return [selected, toggle];
+}
+
+type ChoiceProps = {
+  filter: FailedFilter;
+  total: number;
+  selected: ReadonlySet<string>;
+  onAct: (act: Act) => void;
+  onClear: () => void;
+};
+
+/** How many are chosen, and what can be done with them. It stays in sight while the list scrolls. */
+function Choice({ filter, total, selected, onAct, onClear }: ChoiceProps) {
+  const mayOperate = useMayOperate();
+  const some = selected.size > 0;
+  const chosen = some ? selected.size : total;
+  const act = (action: Act["action"]) =>
+    onAct({ action, selection: some ? { ids: [...selected] } : filter, count: chosen });
+  return (
+    <div class="card-head choice">
+      <h2 aria-live="polite">{some ? `${count(selected.size)} selected` : counted(total, "call")}</h2>
+      {some && (
+        <button type="button" class="link" onClick={onClear}>
+          Clear selection
+        </button>
+      )}
+      {mayOperate ? (
+        <div class="buttons">
+          <button type="button" disabled={chosen === 0} onClick={() => act("discard")}>
+            Discard {some ? count(chosen) : "all"}…
+          </button>
+          <button type="button" class="primary" disabled={chosen === 0} onClick={() => act("replay")}>
+            Replay {some ? count(chosen) : "all"}…
+          </button>
+        </div>
+      ) : (
+        <span class="muted small">A viewer cannot replay or discard</span>
+      )}
+    </div>
+  );
+}
+
+/** For the eye: each row says the same of itself. */
+function Head() {
+  return (
+    <div class="failed-row row-head" aria-hidden="true">
+      <span />
+      <span>Call</span>
+      <span>Why</span>
+      <span>Came by</span>
+      <span>Job</span>
+      <span>Tries</span>
+      <span>Failed</span>
+    </div>
+  );
+}
+
+type RowProps = { call: FailedCall; isSelected: boolean; onSelect: (id: string) => void };
+
+function Row({ call, isSelected, onSelect }: RowProps) {
+  const { id, path, origin, service_id, job_id, attempts, failed_at, code, reason } = call;
+  return (
+    <div class={`failed-row ${isSelected ? "chosen" : ""}`}>
+      <input
+        type="checkbox"
+        checked={isSelected}
+        onChange={() => onSelect(id)}
+        aria-label={`Select ${id}, ${titleOf(code)}`}
+      />
+      <a href={linkTo(["calls", id])} class="mono" title={id}>
+        {shortened(id)}
+      </a>
+      <Why code={code} reason={reason} />
+      <span class="cut" title={path ?? origin}>
+        {path ?? origin}
+      </span>
+      <span>
+        <span class="label">job </span>
+        {service_id}/{job_id}
+      </span>
+      <span>
+        {attempts}
+        <span class="label"> tries</span>
+      </span>
+      <Time at={failed_at} />
+    </div>
+  );
+}

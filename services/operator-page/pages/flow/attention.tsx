@@ -1,0 +1,113 @@
+import type { ComponentChildren } from "preact";
+import type { ProcessStatus, Status } from "../../api/flow.ts";
+import { linkTo } from "../../route.ts";
+import { Badge, type Tone } from "../../ui/notice.tsx";
+import { counted } from "../../ui/number.ts";
+import { duration } from "../../ui/time.tsx";
+
+type Matter = { tone: Tone; word: string; text: ComponentChildren };
+
+/** Above it Redis soon takes no more calls. */
+const MEMORY_RATIO_MAX = 0.8;
+const OLD_MS = 300_000;
+
+/** What somebody should look at, the worst first; or that there is nothing. It has its place while nothing is known yet. */
+export function Attention({ status }: { status: Status | undefined }) {
+  const matters = status === undefined ? undefined : mattersOf(status);
+  return (
+    <section class="attention" aria-label="What needs somebody">
+      {matters === undefined && <p class="muted">Looking</p>}
+      {matters?.length === 0 && (
+        <p>
+          <Badge tone="good">well</Badge> Nothing needs you.
+        </p>
+      )}
+      {matters !== undefined && matters.length > 0 && (
+        <ul>
+          {matters.map(({ tone, word, text }, i) => (
+            <li key={`${word} ${i}`}>
+              <Badge tone={tone}>{word}</Badge> <span>{text}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}
+
+function mattersOf(status: Status): Matter[] {
+  return [...ofRedis(status), ...ofProducers(status), ...ofCalls(status), ...ofRollouts(status.processes)];
+}
+
+function ofRedis({ redis }: Status): Matter[] {
+  const { problem, durability, memory_ratio: ratio } = redis;
+  if (problem !== undefined) return [{ tone: "bad", word: "not durable", text: problem }];
+  return [
+    ...(durability === "relaxed"
+      ? [
+          {
+            tone: "warn" as const,
+            word: "relaxed",
+            text: "Calls that were answered with 202 can be lost with Redis: durability is relaxed.",
+          },
+        ]
+      : []),
+    ...(ratio != null && ratio > MEMORY_RATIO_MAX
+      ? [
+          {
+            tone: "bad" as const,
+            word: "memory",
+            text: `Redis is ${Math.round(ratio * 100)} % full. Once it is, no call is taken.`,
+          },
+        ]
+      : []),
+  ];
+}
+
+function ofProducers({ workers, queues }: Status): Matter[] {
+  const ages = queues.flatMap(({ oldest_age_ms }) => oldest_age_ms ?? []);
+  const oldest = Math.max(0, ...ages);
+  if (workers.length === 0) {
+    return [
+      {
+        tone: "bad",
+        word: "no producer",
+        text: "No producer is alive: calls are taken, and none is delivered.",
+      },
+    ];
+  }
+  if (oldest < OLD_MS) return [];
+  const text = (
+    <>
+      A call has waited for {duration(oldest)}. Look at <a href={linkTo(["endpoints"])}>the jobs</a>: one may
+      be paused, or its runner away.
+    </>
+  );
+  return [{ tone: "warn", word: "backlog", text }];
+}
+
+function ofCalls({ queues }: Status): Matter[] {
+  const failed = queues.reduce((sum, queue) => sum + queue.failed, 0);
+  if (failed === 0) return [];
+  const text = (
+    <a href={linkTo(["failed"])}>
+      {counted(failed, "call")} failed and {failed === 1 ? "waits" : "wait"} for somebody
+    </a>
+  );
+  return [{ tone: "bad", word: "failed", text }];
+}
+
+/** Of which kinds the processes differ from one another: a rollout is half done, or was. */
+function ofRollouts(processes: readonly ProcessStatus[]): Matter[] {
+  const kinds = [...new Set(processes.map(({ kind }) => kind))];
+  return kinds.flatMap((kind) => {
+    const own = processes.filter((each) => each.kind === kind);
+    const releases = new Set(own.map(({ version }) => version)).size;
+    const configs = new Set(own.map(({ config }) => config)).size;
+    const texts = [
+      ...(releases > 1 ? [`${releases} releases of ${kind} run side by side.`] : []),
+      ...(configs > 1 ? [`${configs} configurations of ${kind} run side by side.`] : []),
+    ];
+    return texts.map((text): Matter => ({ tone: "warn", word: "half a rollout", text }));
+  });
+}

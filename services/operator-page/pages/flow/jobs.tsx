@@ -1,0 +1,73 @@
+import type { FlowJob } from "../../api/flow.ts";
+import { linkTo, useQuery } from "../../route.ts";
+import { Card } from "../../ui/card.tsx";
+import { count } from "../../ui/number.ts";
+import { duration } from "../../ui/time.tsx";
+
+/** What became of each job's calls in the span, the busiest first. */
+export function FlowJobs({ jobs }: { jobs: readonly FlowJob[] }) {
+  const [query] = useQuery();
+  const sorted = [...jobs].sort((a, b) => b.accepted + b.injected - a.accepted - a.injected);
+  if (sorted.length === 0) return null;
+  const took = (ms: number | null) => (ms === null ? "–" : duration(ms));
+  return (
+    <Card title="By job" isBare>
+      <div class="table-box">
+        <table class="stack">
+          <thead>
+            <tr>
+              <th scope="col">Job</th>
+              <th scope="col">Came by</th>
+              <th scope="col" class="number">
+                Accepted
+              </th>
+              <th scope="col" class="number">
+                Delivered
+              </th>
+              <th scope="col" class="number">
+                Tries that failed
+              </th>
+              <th scope="col" class="number">
+                Failed for good
+              </th>
+              <th scope="col" class="number wide">
+                Half in
+              </th>
+              <th scope="col" class="number wide">
+                99 of 100 in
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {sorted.map(({ origin, job, accepted, injected, delayed, failed, p50_ms, p99_ms }) => (
+              <tr key={`${origin} ${job}`}>
+                <td>
+                  {job === null ? (
+                    "others"
+                  ) : (
+                    <a href={linkTo(["flow"], { ...Object.fromEntries(query), job })}>{job}</a>
+                  )}
+                </td>
+                <td data-label="Came by">{origin}</td>
+                <td class="number" data-label="Accepted">
+                  {count(accepted)}
+                </td>
+                <td class="number" data-label="Delivered">
+                  {count(injected)}
+                </td>
+                <td data-label="Tries that failed" class={`number ${delayed > 0 ? "warn-text" : "muted"}`}>
+                  {count(delayed)}
+                </td>
+                <td data-label="Failed for good" class={`number ${failed > 0 ? "bad-text" : "muted"}`}>
+                  {count(failed)}
+                </td>
+                <td class="number wide">{took(p50_ms)}</td>
+                <td class="number wide">{took(p99_ms)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Card>
+  );
+}

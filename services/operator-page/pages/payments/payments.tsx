@@ -1,0 +1,36 @@
+import { useQuery } from "../../route.ts";
+import { PageHead } from "../../ui/page-head.tsx";
+import { Segments } from "../../ui/segments.tsx";
+import { AuditView } from "./audit.tsx";
+import { PaymentList } from "./list.tsx";
+import { RefundsView } from "./refunds.tsx";
+import { RevenueView } from "./revenue.tsx";
+
+const VIEWS = [
+  { value: "list", name: "Payments" },
+  { value: "revenue", name: "Revenue" },
+  { value: "refunds", name: "Refunds due" },
+  { value: "audit", name: "Audit" },
+] as const;
+
+const SHOWN = { list: PaymentList, revenue: RevenueView, refunds: RefundsView, audit: AuditView };
+
+/** The money: what is to be decided, what came in, what is to be paid back, and whether the chain says the same. */
+export function PaymentsPage() {
+  const [query, change] = useQuery();
+  const view = VIEWS.find(({ value }) => value === query.get("view"))?.value ?? "list";
+  const Shown = SHOWN[view];
+  return (
+    <>
+      <PageHead title="Payments">
+        <Segments
+          label="View"
+          options={VIEWS}
+          value={view}
+          onChange={(value) => change({ view: value === "list" ? "" : value })}
+        />
+      </PageHead>
+      <Shown />
+    </>
+  );
+}

@@ -1,0 +1,79 @@
+import { useState } from "preact/hooks";
+import { type PaymentDetail, resolvePayment, type Verdict } from "../../api/payments.ts";
+import { Confirm } from "../../ui/confirm.tsx";
+import { amountOf } from "./list.tsx";
+
+const TRANSACTION = /^0x[0-9a-fA-F]{64}$/;
+
+/** Asks whether a payment in review is paid, or that a disputed one was seen. */
+export function ResolveDialog({ payment, onClose }: { payment: PaymentDetail; onClose: () => void }) {
+  const [verdict, setVerdict] = useState<Verdict | undefined>(payment.disputed ? "acknowledged" : undefined);
+  const [transaction, setTransaction] = useState(payment.settlement?.transaction ?? "");
+  const isSettled = verdict === "settled";
+  const act = (reason: string) => {
+    if (verdict === undefined) throw new Error("nothing is chosen");
+    const wish = { verdict, reason, ...(isSettled && { transaction: transaction.trim().toLowerCase() }) };
+    return resolvePayment(payment.call_id, wish);
+  };
+  return (
+    <Confirm
+      title={`${amountOf(payment)} from ${payment.terms.payer.slice(0, 10)}…`}
+      verb={payment.disputed ? "Acknowledge" : VERB[verdict ?? "settled"]}
+      isDangerous={verdict === "void"}
+      isReady={verdict !== undefined && (!isSettled || TRANSACTION.test(transaction.trim()))}
+      onClose={onClose}
+      act={act}
+    >
+      {payment.reason !== null && <p class="quote">{payment.reason}</p>}
+      {payment.disputed ? (
+        <p>You have seen it. Nothing else is done: the call was given to the runner, and stays so.</p>
+      ) : (
+        <fieldset class="choices">
+          <legend>Is the money there?</legend>
+          <Choice value="settled" chosen={verdict} onChoose={setVerdict} title="Yes, it is paid">
+            Its call runs. You need the transaction that shows the payment.
+          </Choice>
+          <Choice value="void" chosen={verdict} onChoose={setVerdict} title="No, and it is not going to be">
+            Its call never runs, and its body is deleted. If the money comes all the same, it is due back.
+          </Choice>
+        </fieldset>
+      )}
+      {isSettled && (
+        <div class="field">
+          <label for="transaction">Transaction</label>
+          <input
+            id="transaction"
+            class="mono"
+            autocomplete="off"
+            spellcheck={false}
+            placeholder="0x and 64 hex digits"
+            value={transaction}
+            onInput={({ currentTarget }) => setTransaction(currentTarget.value)}
+          />
+        </div>
+      )}
+    </Confirm>
+  );
+}
+
+const VERB = { settled: "It is paid", void: "It is not paid", acknowledged: "Acknowledge" } as const;
+
+type ChoiceProps = {
+  value: Verdict;
+  chosen: Verdict | undefined;
+  onChoose: (value: Verdict) => void;
+  title: string;
+  children: string;
+};
+
+function Choice({ value, chosen, onChoose, title, children }: ChoiceProps) {
+  return (
+    <label class="check">
+      <input type="radio" name="verdict" checked={chosen === value} onChange={() => onChoose(value)} />
+      <span>
+        <strong>{title}</strong>
+        <span class="muted step-aside">{children}</span>
+      </span>
+    </label>
+  );
+}

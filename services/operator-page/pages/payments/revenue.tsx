@@ -1,0 +1,111 @@
+import type { Earned } from "../../api/payments.ts";
+import { useAnswer } from "../../api/use-answer.ts";
+import { amountText } from "../../ui/amount.ts";
+import { Card } from "../../ui/card.tsx";
+import { shortened } from "../../ui/copy.tsx";
+import { WhyNot } from "../../ui/live.tsx";
+import { Empty } from "../../ui/notice.tsx";
+import { count } from "../../ui/number.ts";
+
+const DAYS = 30;
+
+/** What came in, by token and job over all days, and by day over all jobs. */
+export function RevenueView() {
+  const answer = useAnswer<{ earned: Earned[] }>(
+    "api/v1/payments/revenue",
+    { days: DAYS },
+    { everyMs: 60_000 },
+  );
+  const earned = answer.data?.earned;
+  return (
+    <>
+      <WhyNot answer={answer} />
+      {earned?.length === 0 && (
+        <section class="card">
+          <Empty title={`Nothing was paid in the last ${DAYS} days`}>
+            A payment counts on the day (UTC) on which it was settled, and for 90 days.
+          </Empty>
+        </section>
+      )}
+      {earned !== undefined && earned.length > 0 && (
+        <div class="columns even">
+          <Card title={`By job, the last ${DAYS} days`} isBare>
+            <Sums earned={earned} by={({ job }) => job ?? "others"} name="Job" />
+          </Card>
+          <Card title="By day (UTC)" isBare>
+            <Sums earned={earned} by={({ day }) => day} name="Day" isByName />
+          </Card>
+        </div>
+      )}
+    </>
+  );
+}
+
+type Sum = { name: string; token: Earned; payments: number; amount: bigint };
+
+type SumsProps = {
+  earned: readonly Earned[];
+  by: (each: Earned) => string;
+  name: string;
+  isByName?: boolean;
+};
+
+/** Of each token its own line: what they are worth in one another is not known here. */
+function Sums({ earned, by, name, isByName = false }: SumsProps) {
+  const sums = new Map<string, Sum>();
+  for (const each of earned) {
+    const key = `${by(each)} ${each.network} ${each.asset}`;
+    const sum = sums.get(key) ?? { name: by(each), token: each, payments: 0, amount: 0n };
+    sums.set(key, {
+      ...sum,
+      payments: sum.payments + each.payments,
+      amount: sum.amount + BigInt(each.amount),
+    });
+  }
+  const sorted = [...sums.values()].sort((a, b) =>
+    isByName ? b.name.localeCompare(a.name) : b.payments - a.payments,
+  );
+  const most = Math.max(1, ...sorted.map(({ payments }) => payments));
+  return (
+    <div class="table-box">
+      <table class="stack">
+        <thead>
+          <tr>
+            <th scope="col">{name}</th>
+            <th scope="col">Network</th>
+            <th scope="col" class="number">
+              Payments
+            </th>
+            <th scope="col" class="wide">
+              <span class="hidden">Payments as a bar</span>
+            </th>
+            <th scope="col" class="number">
+              Amount
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {sorted.map(({ name: of, token, payments, amount }) => (
+            <tr key={`${of} ${token.network} ${token.asset}`}>
+              <td>{of}</td>
+              <td class="muted" data-label="Network">
+                {token.network}
+              </td>
+              <td class="number" data-label="Payments">
+                {count(payments)}
+              </td>
+              <td class="wide">
+                <div class="bar small-bar">
+                  <div style={{ width: `${(100 * payments) / most}%` }} />
+                </div>
+              </td>
+              <td class="number strong" data-label="Amount">
+                {amountText(String(amount), token.symbol ?? shortened(token.asset, 6, 4), token.decimals)}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,87 @@
+import { useState } from "preact/hooks";
+import { Json } from "./json.tsx";
+import { bytes as sizeOf } from "./number.ts";
+import { Segments } from "./segments.tsx";
+
+const FORMS = ["JSON", "Text", "Hex"] as const;
+type Form = (typeof FORMS)[number];
+
+/** More of a body is shown when it is asked for: a megabyte of text would stall the page. */
+const TEXT_MAX = 20_000;
+const HEX_BYTES_MAX = 2048;
+
+/** The bytes of a body: as JSON that can be folded, as text, or in hex. */
+export function BodyView({ body, label }: { body: Uint8Array; label: string }) {
+  const text = asText(body);
+  const json = text === undefined ? undefined : asJson(text);
+  const [chosen, choose] = useState<Form | undefined>();
+  const [isWhole, setWhole] = useState(false);
+  if (body.length === 0) return <p class="muted">Empty.</p>;
+  const forms = FORMS.filter(
+    (form) => form === "Hex" || (form === "Text" ? text !== undefined : json !== undefined),
+  );
+  const form = chosen ?? forms[0] ?? "Hex";
+  return (
+    <div class="body-view">
+      <Segments
+        label={`Form of the ${label}`}
+        options={forms.map((each) => ({ value: each, name: each }))}
+        value={form}
+        onChange={choose}
+      />
+      {form === "JSON" && json !== undefined && <Json value={json.value} />}
+      {form === "Text" && text !== undefined && <Pre text={isWhole ? text : text.slice(0, TEXT_MAX)} />}
+      {form === "Hex" && <Pre text={hex(isWhole ? body : body.subarray(0, HEX_BYTES_MAX))} />}
+      {!isWhole && isCut(form, body, text) && (
+        <button type="button" class="link" onClick={() => setWhole(true)}>
+          Show all {sizeOf(body.length)}
+        </button>
+      )}
+    </div>
+  );
+}
+
+function Pre({ text }: { text: string }) {
+  // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached with the keyboard
+  return <pre tabIndex={0}>{text}</pre>;
+}
+
+function isCut(form: Form, body: Uint8Array, text = ""): boolean {
+  return form === "Hex" ? body.length > HEX_BYTES_MAX : form === "Text" && text.length > TEXT_MAX;
+}
+
+/** Undefined if the bytes are no UTF-8, or hold what no text holds. */
+function asText(body: Uint8Array): string | undefined {
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(body);
+    return /[^\P{Cc}\t\r\n]/u.test(text) ? undefined : text;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Only an object or an array is worth folding. */
+function asJson(text: string): { value: object } | undefined {
+  if (!/^\s*[[{]/.test(text)) return undefined;
+  try {
+    return { value: JSON.parse(text) as object };
+  } catch {
+    return undefined;
+  }
+}
+
+const PER_LINE = 16;
+
+/** As `hexdump -C`: the place, the bytes, and those of them that are visible ASCII. */
+function hex(body: Uint8Array): string {
+  const lines: string[] = [];
+  for (let at = 0; at < body.length; at += PER_LINE) {
+    const some = [...body.subarray(at, at + PER_LINE)];
+    const digits = some.map((byte) => byte.toString(16).padStart(2, "0")).join(" ");
+    const visible = some
+      .map((byte) => (byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : "."))
+      .join("");
+    lines.push(`${at.toString(16).padStart(6, "0")}  ${digits.padEnd(PER_LINE * 3)} ${visible}`);
+  }
+  return lines.join("\n");
+}

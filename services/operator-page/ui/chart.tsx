@@ -1,0 +1,144 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import uPlot from "uplot";
+
+export type Line = {
+  name: string;
+  /** One for each time; null where nothing was counted. */
+  values: readonly (number | null)[];
+  /** A colour of tokens.css, without its dashes. */
+  colour: "accent" | "good" | "warn" | "bad" | "muted";
+  isFilled?: boolean;
+};
+
+type Props = {
+  /** What it shows, for whoever does not see it. */
+  label: string;
+  /** Unix ms, in order. */
+  times: readonly number[];
+  lines: readonly Line[];
+  /** How a value is written, on the axis and in the legend. */
+  format: (value: number) => string;
+  height?: number;
+  /** For values of several magnitudes. */
+  isLogarithmic?: boolean;
+};
+
+/** Lines over time. It keeps its place while new values come. */
+export function Chart({ label, times, lines, format, height = 200, isLogarithmic = false }: Props) {
+  const box = useRef<HTMLDivElement>(null);
+  const chart = useRef<uPlot>(null);
+  const theme = useThemeTurn();
+  const names = lines.map(({ name, colour }) => `${name}/${colour}`).join();
+
+  useEffect(() => {
+    const element = box.current;
+    if (element === null) return;
+    const drawn = new uPlot(
+      optionsOf(element, { lines, format, height, isLogarithmic }),
+      toData(times, lines),
+      element,
+    );
+    chart.current = drawn;
+    const fit = new ResizeObserver(() => drawn.setSize({ width: element.clientWidth, height }));
+    fit.observe(element);
+    return () => {
+      fit.disconnect();
+      drawn.destroy();
+      chart.current = null;
+    };
+  }, [names, height, isLogarithmic, theme, format]);
+
+  useEffect(() => {
+    chart.current?.setData(toData(times, lines));
+  }, [times, lines]);
+
+  return (
+    <div class="chart" role="img" aria-label={label} ref={box} style={{ minHeight: `${height + 28}px` }} />
+  );
+}
+
+function toData(times: readonly number[], lines: readonly Line[]): uPlot.AlignedData {
+  return [times.map((at) => at / 1000), ...lines.map(({ values }) => [...values])];
+}
+
+type Drawn = Pick<Required<Props>, "lines" | "format" | "height" | "isLogarithmic">;
+
+function optionsOf(element: HTMLElement, { lines, format, height, isLogarithmic }: Drawn): uPlot.Options {
+  const colourOf = colours(element);
+  const axis = {
+    stroke: colourOf("muted"),
+    grid: { stroke: colourOf("line"), width: 1 },
+    ticks: { show: false },
+    font: "12px system-ui, sans-serif",
+  };
+  const powers = (_: uPlot, ticks: number[]) =>
+    ticks.map((tick) => (isLogarithmic && !isPowerOfTen(tick) ? null : tick));
+  return {
+    width: element.clientWidth,
+    height,
+    padding: [10, 8, 0, 0],
+    cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
+    legend: { live: true },
+    scales: { y: isLogarithmic ? { distr: 3 } : { range: (_, __, most) => [0, Math.max(most * 1.1, 0.1)] } },
+    axes: [
+      { ...axis, space: 70, size: 30, values: clockTicks },
+      {
+        ...axis,
+        size: 62,
+        // Of several magnitudes only the powers of ten: between them lines and words would stand on one another.
+        filter: powers,
+        grid: { ...axis.grid, filter: powers },
+        values: (_, ticks) => ticks.map((tick) => (tick == null ? "" : format(tick))),
+      },
+    ],
+    series: [
+      { value: (_, at) => (at == null ? "" : new Date(at * 1000).toLocaleTimeString()) },
+      ...lines.map(({ name, colour, isFilled = false }) => ({
+        label: name,
+        stroke: colourOf(colour),
+        width: 1.5,
+        ...(isFilled && { fill: `color-mix(in srgb, ${colourOf(colour)} 12%, transparent)` }),
+        points: { show: false },
+        value: (_: uPlot, value: number | null) => (value == null ? "" : format(value)),
+      })),
+    ],
+  };
+}
+
+const tick = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+
+function clockTicks(_: uPlot, ticks: number[]): string[] {
+  return ticks.map((at) => tick.format(at * 1000));
+}
+
+function isPowerOfTen(value: number): boolean {
+  return Number.isInteger(Math.round(Math.log10(value) * 1e6) / 1e6);
+}
+
+/** A canvas knows no variables of CSS: an element resolves them, by the theme that it is in. */
+function colours(within: HTMLElement): (name: string) => string {
+  const probe = within.appendChild(document.createElement("span"));
+  const resolved = new Map<string, string>();
+  for (const name of ["accent", "good", "warn", "bad", "muted", "line"]) {
+    probe.style.color = `var(--${name})`;
+    resolved.set(name, getComputedStyle(probe).color);
+  }
+  probe.remove();
+  return (name) => resolved.get(name) ?? "gray";
+}
+
+/** Changes with the colours of the page. */
+function useThemeTurn(): number {
+  const [turn, setTurn] = useState(0);
+  useEffect(() => {
+    const follow = () => setTurn((before) => before + 1);
+    const system = matchMedia("(prefers-color-scheme: dark)");
+    system.addEventListener("change", follow);
+    window.addEventListener("themechange", follow);
+    return () => {
+      system.removeEventListener("change", follow);
+      window.removeEventListener("themechange", follow);
+    };
+  }, []);
+  return turn;
+}

@@ -1,0 +1,44 @@
+import { useEffect, useState } from "preact/hooks";
+import { Icon } from "./icons.tsx";
+
+/** An id or hash that can be copied whole, however much of it is shown. */
+export function Copyable({ text, shown = text, href }: { text: string; shown?: string; href?: string }) {
+  const [isCopied, setCopied] = useState(false);
+  useEffect(() => {
+    if (!isCopied) return;
+    const timer = setTimeout(() => setCopied(false), 1500);
+    return () => clearTimeout(timer);
+  }, [isCopied]);
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      setCopied(true);
+    } catch {
+      // Without https a browser offers no clipboard; the text can be selected.
+    }
+  };
+  return (
+    <span class="copy">
+      {href === undefined ? (
+        <span class="mono" title={text}>
+          {shown}
+        </span>
+      ) : (
+        <a class="mono" title={text} href={href}>
+          {shown}
+        </a>
+      )}
+      <button type="button" class="icon-button" onClick={copy} aria-label={`Copy ${text}`}>
+        <Icon name={isCopied ? "check" : "copy"} />
+      </button>
+      <span class="hidden" role="status">
+        {isCopied ? "Copied" : ""}
+      </span>
+    </span>
+  );
+}
+
+/** The beginning and the end of what is long and known by them: `c_1a2b3c…9f8e`. */
+export function shortened(text: string, first = 10, last = 6): string {
+  return text.length <= first + last + 1 ? text : `${text.slice(0, first)}…${text.slice(-last)}`;
+}

@@ -1,0 +1,45 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useId, useRef } from "preact/hooks";
+import { Icon } from "./icons.tsx";
+
+type Props = {
+  title: string;
+  onClose: () => void;
+  children: ComponentChildren;
+  /** Buttons, the one that acts last. */
+  foot?: ComponentChildren;
+  /** What is under way must not be closed by a stray key. */
+  isBusy?: boolean;
+};
+
+/** A modal dialog of the browser's: it keeps the focus within, and gives it back when it closes. */
+export function Dialog({ title, onClose, children, foot, isBusy = false }: Props) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    const opener = document.activeElement;
+    dialog.current?.showModal();
+    return () => {
+      if (opener instanceof HTMLElement) opener.focus();
+    };
+  }, []);
+  return (
+    <dialog
+      ref={dialog}
+      aria-labelledby={id}
+      onCancel={(event) => {
+        event.preventDefault();
+        if (!isBusy) onClose();
+      }}
+    >
+      <div class="dialog-head">
+        <h2 id={id}>{title}</h2>
+        <button type="button" class="icon-button" onClick={onClose} disabled={isBusy} aria-label="Close">
+          <Icon name="close" />
+        </button>
+      </div>
+      <div class="dialog-body">{children}</div>
+      {foot !== undefined && <div class="dialog-foot">{foot}</div>}
+    </dialog>
+  );
+}

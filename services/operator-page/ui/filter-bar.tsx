@@ -1,0 +1,28 @@
+import type { ComponentChildren } from "preact";
+import { NARROW, useMedia } from "./use-media.ts";
+
+type Props = { isActive: boolean; onClear: () => void; children: ComponentChildren };
+
+/** The fields by which a list is narrowed down. Where there is little room they are folded. */
+export function FilterBar({ isActive, onClear, children }: Props) {
+  const isNarrow = useMedia(NARROW);
+  const fields = (
+    <div class="filters">
+      {children}
+      {isActive && (
+        <button type="button" class="quiet" onClick={onClear}>
+          Clear
+        </button>
+      )}
+    </div>
+  );
+  if (!isNarrow) return <search>{fields}</search>;
+  return (
+    <search>
+      <details class="fold" open={isActive}>
+        <summary>{isActive ? "Filters, in use" : "Filters"}</summary>
+        {fields}
+      </details>
+    </search>
+  );
+}

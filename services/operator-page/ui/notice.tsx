@@ -1,0 +1,38 @@
+import type { ComponentChildren } from "preact";
+
+export type Tone = "good" | "warn" | "bad" | "neutral" | "accent";
+
+type Action = { name: string; run: () => void };
+
+/** Says what is the matter, and what to do about it. */
+export function Notice(props: { tone: Tone; title: string; action?: Action; children?: ComponentChildren }) {
+  const { tone, title, action, children } = props;
+  return (
+    <div class={`notice ${tone}`} role={tone === "bad" ? "alert" : "status"}>
+      <div>
+        <p class="notice-title">{title}</p>
+        {children !== undefined && <div class="notice-text">{children}</div>}
+      </div>
+      {action !== undefined && (
+        <button type="button" onClick={action.run}>
+          {action.name}
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** In place of what is not there: why, and what to do next. */
+export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
+  return (
+    <div class="empty">
+      <p class="empty-title">{title}</p>
+      {children !== undefined && <div class="muted">{children}</div>}
+    </div>
+  );
+}
+
+/** A state, as a word with its colour. */
+export function Badge({ tone, children }: { tone: Tone; children: ComponentChildren }) {
+  return <span class={`badge ${tone}`}>{children}</span>;
+}

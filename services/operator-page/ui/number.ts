@@ -1,0 +1,32 @@
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+
+/** With groups of three digits: `12,480`. */
+export function count(value: number): string {
+  return whole.format(value);
+}
+
+/** In three or four characters: `12k`. */
+export function shortCount(value: number): string {
+  if (value < 1000) return String(value);
+  return value < 1_000_000 ? `${Math.floor(value / 1000)}k` : `${Math.floor(value / 1_000_000)}M`;
+}
+
+/** `1 call`, `2 calls`. */
+export function counted(value: number, one: string, many = `${one}s`): string {
+  return `${count(value)} ${value === 1 ? one : many}`;
+}
+
+/** So many a second, with digits enough to tell it from none. */
+export function rate(perSecond: number): string {
+  if (perSecond === 0) return "0";
+  if (perSecond >= 100) return count(perSecond);
+  return perSecond >= 1 ? perSecond.toFixed(1) : perSecond >= 0.01 ? perSecond.toFixed(2) : "<0.01";
+}
+
+const BYTE_UNITS = ["B", "kB", "MB", "GB"];
+
+export function bytes(value: number): string {
+  const power = Math.min(BYTE_UNITS.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, value)) / 3)));
+  const scaled = value / 1000 ** power;
+  return `${power === 0 || scaled >= 100 ? Math.round(scaled) : scaled.toFixed(1)} ${BYTE_UNITS[power]}`;
+}

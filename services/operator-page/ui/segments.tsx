@@ -1,0 +1,24 @@
+type Props<Value extends string> = {
+  label: string;
+  options: readonly { value: Value; name: string }[];
+  value: Value;
+  onChange: (value: Value) => void;
+};
+
+/** One of a few, side by side. */
+export function Segments<Value extends string>({ label, options, value, onChange }: Props<Value>) {
+  return (
+    <fieldset class="segments" aria-label={label}>
+      {options.map((option) => (
+        <button
+          type="button"
+          key={option.value}
+          aria-pressed={option.value === value}
+          onClick={() => onChange(option.value)}
+        >
+          {option.name}
+        </button>
+      ))}
+    </fieldset>
+  );
+}

@@ -1,0 +1,72 @@
+import { useEffect } from "preact/hooks";
+import { PLACES } from "../places.ts";
+import { goTo, linkTo } from "../route.ts";
+import { Dialog } from "./dialog.tsx";
+
+/** Within which the letter after `g` counts. */
+const CHORD_MS = 1500;
+
+/** `g` and a letter lead to a page, `/` to the search, `?` to the help. */
+export function useShortcuts(onHelp: () => void): void {
+  useEffect(() => {
+    let begunAt = Number.NEGATIVE_INFINITY;
+    const press = (event: KeyboardEvent): void => {
+      if (isElsewhere(event)) return;
+      const isSecond = event.timeStamp - begunAt < CHORD_MS;
+      begunAt = event.key === "g" ? event.timeStamp : Number.NEGATIVE_INFINITY;
+      const act = isSecond ? wayTo(event.key) : { "/": toSearch, "?": onHelp }[event.key];
+      if (act === undefined) return;
+      event.preventDefault();
+      act();
+    };
+    window.addEventListener("keydown", press);
+    return () => window.removeEventListener("keydown", press);
+  }, [onHelp]);
+}
+
+function wayTo(letter: string): (() => void) | undefined {
+  const place = PLACES.find((each) => each.letter === letter);
+  return place && (() => goTo(linkTo([place.name])));
+}
+
+/** The search of the page that is shown, or that of the calls. */
+function toSearch(): void {
+  const own = document.querySelector<HTMLInputElement>("input[type=search]");
+  if (own !== null) own.focus();
+  else goTo(linkTo(["calls"], { focus: "search" }));
+}
+
+/** Whether the key is the browser's, or for what is being written, or for a dialog. */
+export function isElsewhere({ ctrlKey, metaKey, altKey, target }: KeyboardEvent): boolean {
+  if (ctrlKey || metaKey || altKey || document.querySelector("dialog[open]") !== null) return true;
+  return target instanceof HTMLElement && target.matches("input:not([type=checkbox]), textarea, select");
+}
+
+export function ShortcutHelp({ onClose }: { onClose: () => void }) {
+  const keys: [string[], string][] = [
+    ...PLACES.map(({ letter, title }): [string[], string] => [["g", letter], title]),
+    [["/"], "Search"],
+    [["j"], "Next row"],
+    [["k"], "Row before"],
+    [["Enter"], "Open the row"],
+    [["x"], "Select the row"],
+    [["Esc"], "Close, or clear the selection"],
+    [["?"], "This list"],
+  ];
+  return (
+    <Dialog title="Keyboard shortcuts" onClose={onClose}>
+      <dl class="keys">
+        {keys.map(([pressed, what]) => (
+          <div key={what}>
+            <dt>
+              {pressed.map((key) => (
+                <kbd key={key}>{key}</kbd>
+              ))}
+            </dt>
+            <dd>{what}</dd>
+          </div>
+        ))}
+      </dl>
+    </Dialog>
+  );
+}

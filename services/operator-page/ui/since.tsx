@@ -1,0 +1,39 @@
+import { useMemo } from "preact/hooks";
+import { useQuery } from "../route.ts";
+
+/** How far back, by the name that stands in the address. */
+const SPANS: readonly { name: string; title: string; ms: number }[] = [
+  { name: "1h", title: "in the last hour", ms: 3_600_000 },
+  { name: "24h", title: "in the last 24 hours", ms: 86_400_000 },
+  { name: "7d", title: "in the last 7 days", ms: 604_800_000 },
+];
+
+/** From when on, by the address: the same time until another span is chosen, so that no question changes by itself. */
+export function useSince(): string | undefined {
+  const [query] = useQuery();
+  const name = query.get("since");
+  return useMemo(() => {
+    const span = SPANS.find((each) => each.name === name);
+    return span && new Date(Date.now() - span.ms).toISOString();
+  }, [name]);
+}
+
+export function SinceChoice({ title }: { title: string }) {
+  const [query, change] = useQuery();
+  return (
+    <label class="filter">
+      <span>{title}</span>
+      <select
+        value={query.get("since") ?? ""}
+        onChange={({ currentTarget }) => change({ since: currentTarget.value })}
+      >
+        <option value="">at any time</option>
+        {SPANS.map(({ name, title: words }) => (
+          <option key={name} value={name}>
+            {words}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}

@@ -1,0 +1,102 @@
+import { useEffect, useState } from "preact/hooks";
+
+/** A time as the service says it, or unix ms. */
+export type When = string | number;
+
+const { locale, timeZone } = new Intl.DateTimeFormat().resolvedOptions();
+
+const clock = new Intl.DateTimeFormat(locale, {
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  hourCycle: "h23",
+});
+const day = new Intl.DateTimeFormat(locale, { day: "numeric", month: "short" });
+const dayOfYear = new Intl.DateTimeFormat(locale, { day: "numeric", month: "short", year: "numeric" });
+
+/** The viewer's zone, as `Europe/Berlin (UTC+1)`. */
+export function zoneName(): string {
+  const offset = new Intl.DateTimeFormat("en", { timeZoneName: "shortOffset" })
+    .formatToParts()
+    .find(({ type }) => type === "timeZoneName")?.value;
+  return timeZone === "UTC" ? "UTC" : `${timeZone} (${(offset ?? "").replace("GMT", "UTC")})`;
+}
+
+/** In the viewer's zone: the time of day, and the day unless it is today. The exact value is in the title and in `datetime`. */
+export function Time({ at, form = "short" }: { at: When; form?: "short" | "exact" | "clock" }) {
+  const date = new Date(at);
+  const iso = date.toISOString();
+  return (
+    <time dateTime={iso} title={`${iso}, ${ago(date.getTime(), Date.now())}`}>
+      {form === "short"
+        ? shortly(date)
+        : `${form === "exact" ? `${dayOfYear.format(date)}, ` : ""}${clockWithMs(date)}`}
+    </time>
+  );
+}
+
+/** How long ago, kept up to date. The exact time is in the title. */
+export function Ago({ at }: { at: When }) {
+  const now = useNow();
+  const date = new Date(at);
+  return (
+    <time dateTime={date.toISOString()} title={`${date.toISOString()}, ${shortly(date)} here`}>
+      {ago(date.getTime(), now)}
+    </time>
+  );
+}
+
+/** The time now, as of the last ten seconds. */
+export function useNow(everyMs = 10_000): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), everyMs);
+    return () => clearInterval(timer);
+  }, [everyMs]);
+  return now;
+}
+
+export function shortly(date: Date, now = new Date()): string {
+  if (date.toDateString() === now.toDateString()) return clock.format(date);
+  const withYear = date.getFullYear() === now.getFullYear() ? day : dayOfYear;
+  return `${withYear.format(date)}, ${clock.format(date)}`;
+}
+
+function clockWithMs(date: Date): string {
+  return `${clock.format(date)}.${String(date.getMilliseconds()).padStart(3, "0")}`;
+}
+
+/** As `5 min ago`. */
+export function ago(at: number, now: number): string {
+  const ms = now - at;
+  if (Math.abs(ms) < 1000) return "now";
+  return ms > 0 ? `${inOneUnit(ms)} ago` : `in ${inOneUnit(-ms)}`;
+}
+
+function inOneUnit(ms: number): string {
+  const [name, size] = UNITS.find(([, each]) => ms >= each) ?? ["s", 1000];
+  return `${Math.floor(ms / size)} ${name}`;
+}
+
+const UNITS = [
+  ["d", 86_400_000],
+  ["h", 3_600_000],
+  ["min", 60_000],
+] as const;
+
+/** A length of time in at most two units: `850 ms`, `4.2 s`, `3 min 10 s`, `2 d 4 h`. */
+export function duration(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 10_000) return `${(ms / 1000).toFixed(1)} s`;
+  if (ms < 60_000) return `${Math.round(ms / 1000)} s`;
+  const secs = Math.round(ms / 1000);
+  if (secs < 3600) return twoUnits(Math.floor(secs / 60), "min", secs % 60, "s");
+  const mins = Math.floor(secs / 60);
+  if (mins < 1440) return twoUnits(Math.floor(mins / 60), "h", mins % 60, "min");
+  const hours = Math.floor(mins / 60);
+  return twoUnits(Math.floor(hours / 24), "d", hours % 24, "h");
+}
+
+function twoUnits(large: number, name: string, small: number, smallName: string): string {
+  return small === 0 ? `${large} ${name}` : `${large} ${name} ${small} ${smallName}`;
+}

@@ -1,0 +1,16 @@
+import { useEffect, useState } from "preact/hooks";
+
+/** Whether a media query holds, as it changes. */
+export function useMedia(query: string): boolean {
+  const [holds, setHolds] = useState(() => matchMedia(query).matches);
+  useEffect(() => {
+    const list = matchMedia(query);
+    const follow = () => setHolds(list.matches);
+    follow();
+    list.addEventListener("change", follow);
+    return () => list.removeEventListener("change", follow);
+  }, [query]);
+  return holds;
+}
+
+export const NARROW = "(max-width: 760px)";

@@ -1,0 +1,55 @@
+import { timingSafeEqual } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import type { OperatorToken } from "../../../shared/config/operator-toml.ts";
+import { sha256 } from "../../../shared/crypto/compare.ts";
+import { AppError } from "../../../shared/errors/app-error.ts";
+import { headerValues } from "../../../shared/http/headers.ts";
+import type { Lockout } from "./lockout.ts";
+import type { Sessions } from "./sessions.ts";
+import { ANYBODY_HERE, type Who } from "./who.ts";
+
+/** Whose token this is. Throws `operator.unauthorized`, and `request.rate_limited` for who has shown too many wrong ones. */
+export type CheckToken = (text: string, address: string) => OperatorToken;
+
+/** Compares with every secret of every token, in a time that tells nothing of them. */
+export function createCheckToken(tokens: readonly OperatorToken[], lockout: Lockout): CheckToken {
+  const known = tokens.flatMap((token) =>
+    token.token.map((secret) => ({ token, digest: sha256(secret.bytes()) })),
+  );
+  return (text, address) => {
+    const isGood = lockout.begin(address);
+    const digest = sha256(Buffer.from(text));
+    const matching = known.filter((each) => timingSafeEqual(each.digest, digest));
+    const [found] = matching;
+    if (found === undefined) throw unauthorized("the token is not known here");
+    isGood();
+    return found.token;
+  };
+}
+
+/** Who asks. Throws `operator.unauthorized`. */
+export type Identify = (req: IncomingMessage, address: string) => Promise<Who>;
+
+type Deps = { tokens: readonly OperatorToken[]; checkToken: CheckToken; sessions: Sessions };
+
+/** By the token in `Authorization`, if there is one; else by the session's cookie. Without any token whoever asks is an operator. */
+export function createIdentify({ tokens, checkToken, sessions }: Deps): Identify {
+  return async (req, address) => {
+    const [header, ...more] = headerValues(req, "authorization");
+    if (more.length > 0) throw unauthorized("the header Authorization comes more than once");
+    if (tokens.length === 0) return ANYBODY_HERE;
+    if (header === undefined) {
+      const who = await sessions.find(req);
+      if (who !== undefined) return who;
+      throw unauthorized("there is no token, and no session that holds");
+    }
+    const text = /^bearer +([!-~]+)$/i.exec(header)?.[1];
+    if (text === undefined) throw unauthorized("the header Authorization is not: Bearer <token>");
+    const { name, role } = checkToken(text, address);
+    return { name, role, by: "token" };
+  };
+}
+
+function unauthorized(detail: string): AppError {
+  return AppError.public("operator.unauthorized", detail);
+}

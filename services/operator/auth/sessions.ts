@@ -1,0 +1,100 @@
+import { randomBytes } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import type { OperatorToken } from "../../../shared/config/operator-toml.ts";
+import { hmacSha256, isSignedByAny } from "../../../shared/crypto/hmac.ts";
+import { AppError, messageOf } from "../../../shared/errors/app-error.ts";
+import { headerValues } from "../../../shared/http/headers.ts";
+import type { Partition } from "../../../shared/redis/partition.ts";
+import type { Clock } from "../../../shared/time/clock.ts";
+import type { Who } from "./who.ts";
+
+/** Apart from what else a token's secret might sign. */
+const CONTEXT = "postern operator session v1 ";
+
+/** When it ends, its own random id, and an HMAC-SHA256 of both. */
+const SESSION = /^(\d{13})\.([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]{43})$/;
+
+export type Sessions = {
+  /** A new session of this token: the cookie that is it, and when it ends (unix ms). */
+  begin(token: OperatorToken): { cookie: string; until: number };
+  /** Whose session the request's cookie is. Undefined if none, or none that holds. Throws `queue.unavailable`. */
+  find(req: IncomingMessage): Promise<Who | undefined>;
+  /** Ends the session of the request, if it has one, at every replica. Returns the cookie that takes it from the browser. */
+  end(req: IncomingMessage): Promise<string>;
+};
+
+type Options = {
+  tokens: readonly OperatorToken[];
+  partition: Partition;
+  /** Whether browsers reach the service by https. */
+  isSecure: boolean;
+  sessionMs: number;
+  clock: Clock;
+};
+
+type Found = { token: OperatorToken; id: string; until: number };
+
+/**
+ * Sessions of the page. One is a cookie that the token's own secret has signed: nothing is stored, any replica with this configuration knows
+ * it, and it ends with its time, or once the token is no longer configured. Only a session that was ended before its time is noted, in
+ * Redis, for as long as it would have held.
+ */
+export function createSessions({ tokens, partition, isSecure, sessionMs, clock }: Options): Sessions {
+  const { redis, keys } = partition;
+  // A browser takes a name with this prefix only over https, from this very host, for all its paths.
+  const name = isSecure ? "__Host-postern" : "postern";
+  const attributes = `Path=/; HttpOnly; SameSite=Strict${isSecure ? "; Secure" : ""}`;
+
+  function signed(until: string | number, id: string): Buffer {
+    return Buffer.from(`${CONTEXT}${until}.${id}`);
+  }
+
+  /** Every token is tried, also after a match. */
+  function read(value: string): Found | undefined {
+    const [, until = "", id = "", mac = ""] = SESSION.exec(value) ?? [];
+    if (mac === "" || Number(until) <= clock()) return undefined;
+    const signature = Buffer.from(mac, "base64url");
+    const own = tokens.filter(({ token }) => isSignedByAny(token, signature, signed(until, id)));
+    return own[0] && { token: own[0], id, until: Number(until) };
+  }
+
+  /** A browser may send several cookies of one name, if somebody on a domain above has set one. */
+  function sessionsOf(req: IncomingMessage): Found[] {
+    const pairs = headerValues(req, "cookie").flatMap((header) => header.split(/; */));
+    const values = pairs.filter((pair) => pair.startsWith(`${name}=`)).slice(0, 4);
+    return values.flatMap((pair) => read(pair.slice(name.length + 1)) ?? []);
+  }
+
+  return {
+    begin(token) {
+      const until = clock() + sessionMs;
+      const id = randomBytes(16).toString("base64url");
+      const [secret] = token.token;
+      if (secret === undefined) throw new Error(`token ${token.name} has no secret`);
+      const mac = hmacSha256(secret, signed(until, id)).toString("base64url");
+      const lives = `Max-Age=${Math.floor(sessionMs / 1000)}`;
+      return { cookie: `${name}=${until}.${id}.${mac}; ${lives}; ${attributes}`, until };
+    },
+
+    async find(req) {
+      for (const { token, id, until } of sessionsOf(req)) {
+        const isEnded = await redis.exists(keys.endedSession(id)).catch(unavailable);
+        if (isEnded === 0) return { name: token.name, role: token.role, by: "session", until };
+      }
+      return undefined;
+    },
+
+    async end(req) {
+      for (const { id, until } of sessionsOf(req)) {
+        const left = Math.max(1, until - clock());
+        await redis.set(keys.endedSession(id), "1", "PX", left).catch(unavailable);
+      }
+      return `${name}=; Max-Age=0; ${attributes}`;
+    },
+  };
+}
+
+function unavailable(cause: unknown): never {
+  const reason = `whether the session was ended cannot be asked: ${messageOf(cause)}`;
+  throw new AppError("queue.unavailable", { reason, cause });
+}

@@ -1,0 +1,72 @@
+import { loadOperatorConfig } from "../../shared/config/load-operator-config.ts";
+import { openProblems } from "../../shared/config/operator-toml.ts";
+import { textOf } from "../../shared/config/problem.ts";
+import { AppError } from "../../shared/errors/app-error.ts";
+import { listen, parseAddress } from "../../shared/http/listen.ts";
+import { serveOps } from "../../shared/http/ops.ts";
+import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
+import { metered } from "../../shared/log/metered.ts";
+import { createMetrics } from "../../shared/metrics/metrics.ts";
+import { openReports } from "../../shared/processes/report.ts";
+import { connectForRequests } from "../../shared/redis/connect.ts";
+import { delay } from "../../shared/time/clock.ts";
+import { createMeters } from "./metrics.ts";
+import { composeOperator } from "./operator.ts";
+import { builtPage } from "./page.ts";
+
+export type OperatorProcess = ServiceOptions & {
+  configDir: string;
+  bindAddress: string | undefined;
+  opsAddress: string | undefined;
+};
+
+/** For one reply, which may be a body of 25 MiB that comes from afar. */
+const PATIENCE_MS = 60_000;
+const CLOSE_GRACE_MS = 5000;
+
+export function runOperator(options: OperatorProcess): Promise<number> {
+  return runService("operator", options, async ({ log: plainLog, shutdown }) => {
+    const { configDir: dir, env } = options;
+    const { postern, operator, warnings } = loadOperatorConfig({ dir, env, reader: "operator" });
+    const bindAddress = options.bindAddress ?? operator.bind_address;
+    const [problem] = openProblems(operator, bindAddress);
+    if (problem !== undefined)
+      throw new AppError("start.config_invalid", { reason: textOf(problem, operator) });
+    for (const warning of warnings) plainLog.warn("config.warning", { warning });
+    const metrics = createMetrics();
+    const meteredLog = metered(plainLog, createMeters(metrics));
+
+    const redis = connectForRequests(postern.redis.url, meteredLog);
+    shutdown.defer("redis", () => redis.disconnect());
+    const patientRedis = redis.duplicate({ commandTimeout: PATIENCE_MS });
+    patientRedis.on("error", () => {}); // the other connection tells of it
+    shutdown.defer("redis for long reads", () => patientRedis.disconnect());
+
+    const reports = openReports({ kind: "operator", postern, config: { operator }, redis, log: meteredLog });
+    shutdown.defer("reports", reports.stop);
+    const { log } = reports;
+
+    const { host: bindHost } = parseAddress(bindAddress);
+    const pageDir = builtPage();
+    const service = composeOperator({ operator, postern, bindHost, pageDir, redis, patientRedis, log });
+    shutdown.defer("operator", () => service.close());
+
+    const privateAddress = options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9095";
+    const opsAddress = await serveOps(service.readiness, metrics, privateAddress, shutdown);
+
+    const { keep_alive_secs, connections: connectionsMax } = postern.http;
+    const keepAliveMs = keep_alive_secs * 1000;
+    const server = await listen(service.handler, bindAddress, { keepAliveMs, connectionsMax, log });
+    shutdown.defer("http server", () => server.close(CLOSE_GRACE_MS));
+    shutdown.defer("drain", async () => {
+      service.drain();
+      await delay(postern.drain_secs * 1000);
+    });
+
+    log.info("service.started", {
+      ...{ address: server.address, url: operator.public_url ?? server.url, opsAddress },
+      tokens: operator.tokens.map(({ name, role }) => `${name} (${role})`),
+    });
+    return { fatal: service.firstCheck };
+  });
+}

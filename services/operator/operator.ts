@@ -1,0 +1,121 @@
+import type { RequestListener } from "node:http";
+import type { OperatorToml } from "../../shared/config/operator-toml.ts";
+import { type PosternToml, toHttpOptions } from "../../shared/config/postern-toml.ts";
+import { createClientAddressOf } from "../../shared/http/client-address.ts";
+import { explain, type Readiness } from "../../shared/http/readiness.ts";
+import { createRefusalLog } from "../../shared/http/refusal-log.ts";
+import { createConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit.ts";
+import { createEventCounter } from "../../shared/log/event-counter.ts";
+import type { Logger } from "../../shared/log/logger.ts";
+import { createOperatorApi, type OperatorApi } from "../../shared/operator/api.ts";
+import type { Redis } from "../../shared/redis/connect.ts";
+import { DurableRedis } from "../../shared/redis/durable.ts";
+import { checkLayout } from "../../shared/redis/layout.ts";
+import { partitionOf } from "../../shared/redis/partition.ts";
+import { type Clock, systemClock } from "../../shared/time/clock.ts";
+import { createAssertHost } from "./auth/hosts.ts";
+import { createCheckToken, createIdentify } from "./auth/identify.ts";
+import { createLockout } from "./auth/lockout.ts";
+import { createAssertSameSite } from "./auth/same-site.ts";
+import { createSessions } from "./auth/sessions.ts";
+import { createServePage } from "./page.ts";
+import { createRouter } from "./router.ts";
+import { ROUTES } from "./routes/routes.ts";
+import { createServer } from "./server.ts";
+
+type Options = {
+  operator: OperatorToml;
+  postern: PosternToml;
+  /** The host part of where it listens. */
+  bindHost: string;
+  /** Where the files of the page are. */
+  pageDir: string;
+  /** Fails fast. */
+  redis: Redis;
+  /** The same for what takes long, as the body of a call. */
+  patientRedis: Redis;
+  log: Logger;
+  clock?: Clock;
+};
+
+export type ComposedOperator = {
+  handler: RequestListener;
+  readiness(): Readiness;
+  /** Rejects if the first Redis that is reached is a replica, or holds the data of another release. */
+  firstCheck: Promise<void>;
+  /** From now on it is not ready, and every answer ends its connection. */
+  drain(): void;
+  /** Ends the timers. */
+  close(): void;
+};
+
+/** Work that reads much of Redis, at once. */
+const HEAVY_MAX = 8;
+
+/** The operator's service, made of its parts. What its replicas must agree on is in the configuration and in Redis. */
+export function composeOperator(options: Options): ComposedOperator {
+  const { operator, postern, redis, patientRedis, log, clock = systemClock } = options;
+  const { tokens, public_url: publicUrl } = operator;
+  const partition = partitionOf(redis);
+  // It looks at a Redis that keeps no promise too: that is one of the things an operator has to see.
+  const durable = new DurableRedis({
+    redis,
+    mode: "relaxed",
+    claimLayout: () => checkLayout(partition),
+    log: { ...log, info() {} }, // which would say how durable this process has its writes: it promises nothing of them
+  });
+  const addressOf = createClientAddressOf(toHttpOptions(postern));
+  const checkToken = createCheckToken(tokens, createLockout(clock));
+  const sessions = createSessions({
+    ...{ tokens, partition, clock },
+    isSecure: publicUrl?.startsWith("https:") === true,
+    sessionMs: operator.session_secs * 1000,
+  });
+  const answered = createEventCounter(log, "operator.answered");
+  const refusals = createRefusalLog(log, "operator.refused");
+  const apis = new Map<string, OperatorApi>();
+  let ending = false;
+
+  function apiOf(by: string): OperatorApi {
+    const known = apis.get(by);
+    if (known !== undefined) return known;
+    const api = createOperatorApi({
+      ...{ partition, patient: partitionOf(patientRedis), clock, log, by },
+      runnerMemoryMs: postern.runner.memory_secs * 1000,
+    });
+    apis.set(by, api);
+    return api;
+  }
+
+  return {
+    handler: createServer({
+      router: createRouter(ROUTES),
+      servePage: createServePage(options.pageDir),
+      assertHost: createAssertHost({
+        allowedHosts: operator.allowed_hosts,
+        publicUrl,
+        bindHost: options.bindHost,
+      }),
+      assertSameSite: createAssertSameSite(publicUrl),
+      identify: createIdentify({ tokens, checkToken, sessions }),
+      ...{ checkToken, sessions, addressOf, apiOf, answered, refusals },
+      assertUsable: () => durable.assertUsable(),
+      heavy: createConcurrencyLimit({ max: HEAVY_MAX, what: "long readings", code: "request.rate_limited" }),
+      isEnding: () => ending,
+      tell: (event, fields) => log.info(event, fields),
+    }),
+    readiness() {
+      const found = explain(() => `ok (${durable.server().maxMemoryBytes > 0 ? "bounded" : "unbounded"})`);
+      return { ready: found.ok && !ending, checks: { redis: found.text, draining: ending } };
+    },
+    firstCheck: durable.firstCheck,
+    drain() {
+      ending = true;
+    },
+    close() {
+      answered.flush();
+      refusals.flush();
+      durable.stop();
+    },
+  };
+}

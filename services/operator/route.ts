@@ -1,0 +1,77 @@
+import type { IncomingMessage } from "node:http";
+import type { z } from "zod";
+import type { Role } from "../../shared/config/operator-toml.ts";
+import type { ErrorCode } from "../../shared/errors/codes.ts";
+import type { OperatorApi } from "../../shared/operator/api.ts";
+import type { CheckToken } from "./auth/identify.ts";
+import type { Sessions } from "./auth/sessions.ts";
+import type { Who } from "./auth/who.ts";
+
+/** What a route has beside its request. */
+export type Context = {
+  /** What this operator sees and does. The audit has the name. */
+  api: OperatorApi;
+  /** Who asks. Undefined at a route that is open. */
+  who: Who | undefined;
+  /** The address that the request counts for. */
+  address: string;
+  req: IncomingMessage;
+  /** Aborted once nobody waits for the answer any more. */
+  signal: AbortSignal;
+  sessions: Sessions;
+  checkToken: CheckToken;
+  tell(event: "operator.signed_in" | "operator.signed_out", fields: Record<string, unknown>): void;
+};
+
+type Headers = Readonly<Record<string, string>>;
+
+export type Answer =
+  | { status: number; json: unknown; headers?: Headers }
+  | { status: 204; headers?: Headers }
+  | { status: 200; bytes: Uint8Array; contentType: string; headers?: Headers };
+
+/** What a route answers with a status: JSON of this schema, bytes of this type, or nothing. */
+export type Answers = Readonly<
+  Record<number, { description: string; schema?: z.ZodType; contentType?: string }>
+>;
+
+type Common = {
+  method: "GET" | "POST" | "DELETE";
+  /** With the names of its parameters in braces. */
+  path: string;
+  /** Who may ask. */
+  access: Role | "anybody";
+  summary: string;
+  /** Whether it takes long enough that only some may do it at once. */
+  isHeavy?: boolean;
+  answers: Answers;
+  /** The codes with which it refuses, beside those that any route has. */
+  problems?: readonly ErrorCode[];
+};
+
+type Given<Params extends z.ZodType, Query extends z.ZodType, Body extends z.ZodType> = Common & {
+  params?: Params;
+  query?: Query;
+  body?: Body;
+  answer(
+    asked: { params: z.output<Params>; query: z.output<Query>; body: z.output<Body> },
+    context: Context,
+  ): Promise<Answer>;
+};
+
+/** A route of the API. What it says of itself is the OpenAPI document's too. */
+export type Route = Common & {
+  params: z.ZodType | undefined;
+  query: z.ZodType | undefined;
+  body: z.ZodType | undefined;
+  answer(asked: { params: unknown; query: unknown; body: unknown }, context: Context): Promise<Answer>;
+};
+
+/** Types what the route is asked with by its schemas. The server has parsed it by them. */
+export function route<
+  Params extends z.ZodType = z.ZodUndefined,
+  Query extends z.ZodType = z.ZodUndefined,
+  Body extends z.ZodType = z.ZodUndefined,
+>({ params, query, body, answer, ...common }: Given<Params, Query, Body>): Route {
+  return { ...common, params, query, body, answer: answer as Route["answer"] };
+}

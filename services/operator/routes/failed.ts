@@ -1,0 +1,129 @@
+import { z } from "zod";
+import {
+  FailedCallDetail,
+  FailedCallView,
+  FailedFilter,
+  FailedGroupView,
+} from "../../../shared/operator/failed.ts";
+import { count } from "../../../shared/operator/view.ts";
+import { callId, callParams, cursor, limit, next, reason, toCursor, whole } from "../parameters.ts";
+import { type Route, route } from "../route.ts";
+
+const CALL = "/api/v1/failed/{call_id}";
+
+/** The filter as it stands in a query. */
+const filterQuery = FailedFilter.extend({
+  service_id: whole().optional(),
+  job_id: whole().optional(),
+});
+
+const place = z.strictObject({ failedAt: z.number(), id: callId });
+
+const FailedList = z.object({
+  calls: z.array(FailedCallView),
+  /** With it even a page without calls is not the last: an answer looks at so many calls and no more. */
+  next,
+});
+const FailedGroups = z.object({ groups: z.array(FailedGroupView) });
+const FailedCounts = z.object({ matched: count, total: count });
+
+const WHERE = ["call.not_failed", "call.forgotten", "call.unknown"] as const;
+
+/** As `postern failed` of single calls; those of many are in bulk.ts. */
+export const failedRoutes: readonly Route[] = [
+  route({
+    method: "GET",
+    path: "/api/v1/failed",
+    access: "viewer",
+    summary: "List failed calls, the newest first",
+    isHeavy: true,
+    query: filterQuery.extend({ limit, cursor: cursor(place).optional() }),
+    answers: { 200: { description: "A page of them", schema: FailedList } },
+    async answer({ query: { limit: most, cursor: after, ...filter } }, { api }) {
+      const page = await api.failed.page(filter, { after, limit: most });
+      return { status: 200, json: { calls: page.calls, next: page.next ? toCursor(page.next) : null } };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/api/v1/failed/count",
+    access: "viewer",
+    summary: "Count failed calls",
+    isHeavy: true,
+    query: filterQuery,
+    answers: { 200: { description: "How many match, and how many there are", schema: FailedCounts } },
+    answer: async ({ query }, { api }) => ({ status: 200, json: await api.failed.count(query) }),
+  }),
+  route({
+    method: "GET",
+    path: "/api/v1/failed/groups",
+    access: "viewer",
+    summary: "Count failed calls by job, origin and code",
+    isHeavy: true,
+    query: filterQuery,
+    answers: { 200: { description: "The groups, in no order", schema: FailedGroups } },
+    answer: async ({ query }, { api, signal }) => ({
+      status: 200,
+      json: { groups: await api.failed.groups(query, signal) },
+    }),
+  }),
+  route({
+    method: "GET",
+    path: CALL,
+    access: "viewer",
+    summary: "Show a failed call: metadata, failed attempts, and all else but its body",
+    params: callParams,
+    answers: { 200: { description: "The call", schema: FailedCallDetail } },
+    problems: WHERE,
+    answer: async ({ params }, { api }) => ({ status: 200, json: await api.failed.show(params.call_id) }),
+  }),
+  route({
+    method: "GET",
+    path: `${CALL}/body`,
+    access: "viewer",
+    summary: "Get the body of a failed call, as it came",
+    isHeavy: true,
+    params: callParams,
+    answers: {
+      200: { description: "The bytes, whatever they are", contentType: "application/octet-stream" },
+    },
+    problems: [...WHERE, "call.corrupt"],
+    answer: async ({ params: { call_id: id } }, { api }) => ({
+      ...{ status: 200, bytes: await api.failed.body(id), contentType: "application/octet-stream" },
+      // A stranger has written it: no browser is to show it.
+      headers: { "Content-Disposition": `attachment; filename="${id}"` },
+    }),
+  }),
+  route({
+    method: "POST",
+    path: `${CALL}/replay`,
+    access: "operator",
+    summary: "Put a failed call back into the queue, with all its attempts, under the same key",
+    params: callParams,
+    body: z.strictObject({
+      reason,
+      /** Also if its runner may have forgotten its key, and so may run it twice. */
+      force: z.boolean().default(false),
+    }),
+    answers: { 204: { description: "It waits in its queue" } },
+    problems: [...WHERE, "call.too_old"],
+    async answer({ params, body }, { api }) {
+      await api.failed.replay(params.call_id, body);
+      return { status: 204 };
+    },
+  }),
+  route({
+    method: "POST",
+    path: `${CALL}/discard`,
+    access: "operator",
+    summary: "End a failed call for good, without running it; its body is deleted",
+    params: callParams,
+    body: z.strictObject({ reason }),
+    answers: { 204: { description: "It is gone" } },
+    problems: WHERE,
+    async answer({ params, body }, { api }) {
+      await api.failed.discard(params.call_id, body);
+      return { status: 204 };
+    },
+  }),
+];

@@ -1,0 +1,6 @@
+import type { Route } from "../route.ts";
+import { failedRoutes } from "./failed.ts";
+import { jobRoutes } from "./jobs.ts";
+import { sessionRoutes } from "./session.ts";
+
+export const ROUTES: readonly Route[] = [...sessionRoutes, ...jobRoutes, ...failedRoutes];

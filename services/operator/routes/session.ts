@@ -1,0 +1,58 @@
+import { z } from "zod";
+import { ROLES } from "../../../shared/config/operator-toml.ts";
+import { isoTime } from "../../../shared/operator/view.ts";
+import { toIso } from "../../../shared/time/iso.ts";
+import { ANYBODY_HERE, type Who } from "../auth/who.ts";
+import { type Route, route } from "../route.ts";
+
+const SessionView = z.object({
+  /** The token's. */
+  name: z.string(),
+  role: z.enum(ROLES),
+  /** Null of whoever has shown a token with the request itself, or needs none. */
+  ends_at: isoTime.nullable(),
+});
+
+/** Signing in to the page. Programs send their token with each request instead. */
+export const sessionRoutes: readonly Route[] = [
+  route({
+    method: "POST",
+    path: "/session",
+    access: "anybody",
+    summary: "Exchange a token for a session, which is a cookie",
+    body: z.strictObject({ token: z.string().min(1).max(1024) }),
+    answers: { 200: { description: "The session, and its cookie", schema: SessionView } },
+    problems: ["operator.unauthorized"],
+    async answer({ body }, { sessions, checkToken, address, tell }) {
+      const token = checkToken(body.token, address);
+      const { name, role } = token;
+      const { cookie, until } = sessions.begin(token);
+      tell("operator.signed_in", { name, role, address });
+      return { status: 200, json: toView({ name, role, until }), headers: { "Set-Cookie": cookie } };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/session",
+    access: "viewer",
+    summary: "Say who asks",
+    answers: { 200: { description: "The session", schema: SessionView } },
+    answer: async (_asked, { who = ANYBODY_HERE }) => ({ status: 200, json: toView(who) }),
+  }),
+  route({
+    method: "DELETE",
+    path: "/session",
+    access: "anybody",
+    summary: "End the session, if there is one",
+    answers: { 204: { description: "There is no session any more" } },
+    async answer(_asked, { sessions, req, address, tell }) {
+      const cookie = await sessions.end(req);
+      tell("operator.signed_out", { address });
+      return { status: 204, headers: { "Set-Cookie": cookie } };
+    },
+  }),
+];
+
+function toView({ name, role, until }: Pick<Who, "name" | "role" | "until">): z.infer<typeof SessionView> {
+  return { name, role, ends_at: until === undefined ? null : toIso(until) };
+}

@@ -1,0 +1,197 @@
+import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
+import type { z } from "zod";
+import { firstProblem, messageForJson } from "../../shared/config/problem.ts";
+import { AppError, toAppError } from "../../shared/errors/app-error.ts";
+import { readBody } from "../../shared/http/body.ts";
+import type { ClientAddressOf } from "../../shared/http/client-address.ts";
+import { rawPath, rawQuery } from "../../shared/http/headers.ts";
+import { sendProblem } from "../../shared/http/problem.ts";
+import { markProven } from "../../shared/http/proof.ts";
+import type { RefusalLog } from "../../shared/http/refusal-log.ts";
+import type { ConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit.ts";
+import type { EventCounter } from "../../shared/log/event-counter.ts";
+import type { OperatorApi } from "../../shared/operator/api.ts";
+import { unlessRedis } from "../../shared/redis/unavailable.ts";
+import type { createAssertHost } from "./auth/hosts.ts";
+import type { CheckToken, Identify } from "./auth/identify.ts";
+import type { createAssertSameSite } from "./auth/same-site.ts";
+import type { Sessions } from "./auth/sessions.ts";
+import type { Who } from "./auth/who.ts";
+import { SECURITY_HEADERS } from "./headers.ts";
+import type { ServePage } from "./page.ts";
+import type { Answer, Context, Route } from "./route.ts";
+import { nameOf, type Router } from "./router.ts";
+
+type Deps = {
+  router: Router;
+  servePage: ServePage;
+  assertHost: ReturnType<typeof createAssertHost>;
+  assertSameSite: ReturnType<typeof createAssertSameSite>;
+  identify: Identify;
+  checkToken: CheckToken;
+  sessions: Sessions;
+  addressOf: ClientAddressOf;
+  /** What an operator of this name sees and does. */
+  apiOf: (name: string) => OperatorApi;
+  /** Throws if nothing can be asked of Redis now. */
+  assertUsable: () => void;
+  heavy: ConcurrencyLimit;
+  isEnding: () => boolean;
+  answered: EventCounter;
+  refusals: RefusalLog;
+  tell: Context["tell"];
+};
+
+/** A reason, a thousand ids and a filter. */
+const BODY_BYTES_MAX = 128 * 1024;
+
+/** One request, top to bottom: whose host, which route, who asks and whether he may, what he asks, the answer. */
+export function createServer(deps: Deps): RequestListener {
+  const { router, servePage, assertHost, addressOf } = deps;
+  const admit = createAdmit(deps);
+
+  async function serve(req: IncomingMessage, res: ServerResponse): Promise<string> {
+    assertHost(req);
+    const path = rawPath(req.url ?? "");
+    const found = router.find(req.method ?? "", path);
+    if (found === undefined) {
+      if (servePage(req, res, path)) return "page";
+      throw new AppError("request.not_found", { reason: "nothing at this path" });
+    }
+    const { route, params } = found;
+    const address = addressOf(req);
+    const who = await admit(req, route, address);
+    const answer = await limited(route, async () => {
+      const asked = {
+        params: parsed(route.params, params, "path"),
+        query: parsed(route.query, queryOf(req), "query"),
+        body: route.body && parsed(route.body, await jsonOf(req, res), "body"),
+      };
+      return route.answer(asked, contextOf(req, res, who, address));
+    });
+    send(res, answer);
+    return nameOf(route);
+  }
+
+  function limited<Result>({ isHeavy, path }: Route, work: () => Promise<Result>): Promise<Result> {
+    if (path.startsWith("/api/")) deps.assertUsable();
+    return isHeavy ? deps.heavy.within(work) : work();
+  }
+
+  function contextOf(
+    req: IncomingMessage,
+    res: ServerResponse,
+    who: Who | undefined,
+    address: string,
+  ): Context {
+    const { apiOf, sessions, checkToken, tell } = deps;
+    const left = new AbortController();
+    res.once("close", () => left.abort(new Error("nobody waits for the answer")));
+    return {
+      api: apiOf(who?.name ?? ""),
+      who,
+      address,
+      req,
+      signal: left.signal,
+      sessions,
+      checkToken,
+      tell,
+    };
+  }
+
+  return async (req, res) => {
+    res.setHeaders(new Map(SECURITY_HEADERS));
+    if (deps.isEnding()) res.setHeader("Connection", "close");
+    try {
+      const route = await serve(req, res);
+      deps.answered.count(`${route} ${res.statusCode}`, { route, status: res.statusCode });
+    } catch (thrown) {
+      refuse(req, res, toAppError(unlessRedis(thrown)));
+    }
+  };
+
+  function refuse(req: IncomingMessage, res: ServerResponse, error: AppError): void {
+    const path = rawPath(req.url ?? "");
+    sendProblem(req, res, error, { headers: headersOf(error, router.methodsAt(path)) });
+    // Not the path itself: somebody may have put a token there.
+    deps.refusals.note(error, { route: router.nameOf(req.method ?? "", path), address: addressOf(req) });
+  }
+}
+
+/** Throws unless this route may be asked by whoever asks. Undefined if anybody may. */
+function createAdmit({ identify, assertSameSite }: Pick<Deps, "identify" | "assertSameSite">) {
+  return async (req: IncomingMessage, { access }: Route, address: string): Promise<Who | undefined> => {
+    if (access === "anybody") {
+      assertSameSite(req, { by: "nothing" });
+      return undefined;
+    }
+    const who = await identify(req, address);
+    assertSameSite(req, who);
+    if (access === "operator" && who.role !== "operator")
+      throw AppError.public("operator.forbidden", `${who.name} is a viewer, and this changes something`);
+    markProven(req);
+    return who;
+  };
+}
+
+function headersOf({ code }: AppError, methods: readonly string[]): Record<string, string> {
+  if (code === "operator.unauthorized") return { "WWW-Authenticate": 'Bearer realm="postern operator"' };
+  if (code !== "request.method_not_allowed") return {};
+  return { Allow: methods.length === 0 ? "GET, HEAD" : methods.join(", ") };
+}
+
+function send(res: ServerResponse, answer: Answer): void {
+  const headers = answer.headers ?? {};
+  if ("json" in answer) {
+    const body = JSON.stringify(answer.json);
+    const length = Buffer.byteLength(body);
+    res.writeHead(answer.status, {
+      ...headers,
+      "Content-Type": "application/json",
+      "Content-Length": length,
+    });
+    res.end(body);
+  } else if ("bytes" in answer) {
+    const { bytes, contentType } = answer;
+    res.writeHead(200, { ...headers, "Content-Type": contentType, "Content-Length": bytes.length });
+    res.end(bytes);
+  } else {
+    res.writeHead(answer.status, headers);
+    res.end();
+  }
+}
+
+/** Throws `request.malformed`, or `request.not_found` for a path that names nothing. */
+function parsed(schema: z.ZodType | undefined, value: unknown, what: "path" | "query" | "body"): unknown {
+  if (schema === undefined) {
+    if (what !== "query" || Object.keys(value as object).length === 0) return undefined;
+    throw AppError.public("request.malformed", "this takes no query");
+  }
+  const result = schema.safeParse(value, { error: messageForJson });
+  if (result.success) return result.data;
+  const detail = firstProblem(result.error, what);
+  throw AppError.public(what === "path" ? "request.not_found" : "request.malformed", detail);
+}
+
+/** Each parameter once, as text. */
+function queryOf(req: IncomingMessage): Record<string, string> {
+  const query: Record<string, string> = {};
+  for (const [name, value] of new URLSearchParams(rawQuery(req.url ?? ""))) {
+    if (Object.hasOwn(query, name))
+      throw AppError.public("request.malformed", `${name.slice(0, 64)}: comes more than once`);
+    query[name] = value;
+  }
+  return query;
+}
+
+async function jsonOf(req: IncomingMessage, res: ServerResponse): Promise<unknown> {
+  // A form of another site cannot send this type without asking first, and is not answered then.
+  if (!/^application\/json(?:\s*;|$)/i.test(req.headers["content-type"] ?? ""))
+    throw AppError.public("request.media_type_unsupported", "send application/json");
+  const body = await readBody(req, res, BODY_BYTES_MAX);
+  try {
+    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body));
+  } catch (cause) {
+    throw AppError.public("request.malformed", "body: is not JSON", { cause });
+  }
+}

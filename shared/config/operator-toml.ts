@@ -1,0 +1,106 @@
+import { z } from "zod";
+import type { Secret } from "../crypto/secret.ts";
+import { address, httpUrl, isLoopback } from "./fields.ts";
+import { type Problem, report } from "./problem.ts";
+import { type Env, secretValues } from "./secrets.ts";
+
+const DAY_SECS = 86_400;
+
+/** What a token gives: a viewer looks, an operator acts too. */
+export const ROLES = ["viewer", "operator"] as const;
+export type Role = (typeof ROLES)[number];
+
+/** A token is guessed against the service as often as a lockout lets, and against a cookie that was stolen without one. */
+const TOKEN_CHARS_MIN = 16;
+
+/** A name that the audit and the log show as it is. */
+const TOKEN_NAME = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/;
+
+const HOST_NAME = /^(?!-)[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63})*$/;
+
+const bearerTokens = (env: Env) =>
+  secretValues(env).refine(
+    (secrets: readonly Pick<Secret, "reveal">[]) =>
+      secrets.every(
+        (secret) => /^[!-~]+$/.test(secret.reveal()) && secret.reveal().length >= TOKEN_CHARS_MIN,
+      ),
+    `must be ${TOKEN_CHARS_MIN} or more visible ASCII characters, as openssl rand -hex 32 makes them`,
+  );
+
+const token = (env: Env) =>
+  z.strictObject({
+    name: z.string().regex(TOKEN_NAME, "must be letters, digits and . _ @ -, 64 at most"),
+    role: z.enum(ROLES),
+    token: bearerTokens(env),
+  });
+
+const hostName = z
+  .string()
+  .transform((text) => text.toLowerCase())
+  .refine((text) => HOST_NAME.test(text), "must be a host name without a port, as ops.example.com");
+
+/** `operator.toml`. Without the file `postern operator` serves this machine alone, and anybody on it. */
+export function operatorToml(env: Env) {
+  return z
+    .strictObject({
+      bind_address: address.default("127.0.0.1:9300"),
+      public_url: httpUrl.optional(),
+      allowed_hosts: z.array(hostName).default([]),
+      session_secs: z.int().min(60).max(DAY_SECS).default(14_400),
+      tokens: z.array(token(env)).max(100).default([]),
+    })
+    .superRefine((parsed, context) =>
+      report(context, [...tokenProblems(parsed.tokens), ...openProblems(parsed, parsed.bind_address)]),
+    );
+}
+export type OperatorToml = z.output<ReturnType<typeof operatorToml>>;
+export type OperatorToken = z.output<ReturnType<typeof token>>;
+
+/** A secret that two entries share would be of the first, whatever the other's role. */
+function tokenProblems(tokens: readonly OperatorToken[]): Problem[] {
+  const names = new Set<string>();
+  const secrets = new Set<string>();
+  return tokens.flatMap(({ name, token: own }, at) => {
+    const problems: Problem[] = [];
+    if (names.has(name)) problems.push({ path: ["tokens", at, "name"], message: "is that of another token" });
+    if (own.some((secret) => secrets.has(secret.reveal())))
+      problems.push({ path: ["tokens", at, "token"], message: "is that of another name" });
+    names.add(name);
+    for (const secret of own) secrets.add(secret.reveal());
+    return problems;
+  });
+}
+
+type Reached = {
+  tokens: readonly OperatorToken[];
+  public_url?: string | undefined;
+  allowed_hosts: readonly string[];
+};
+
+/** Why nobody may be served at this address: others than those on this machine reach it, and there is no token. */
+export function openProblems({ tokens, public_url, allowed_hosts }: Reached, bindAddress: string): Problem[] {
+  if (tokens.length > 0) return [];
+  const fix = "add one to [[tokens]], with a secret of openssl rand -hex 32";
+  const found: Problem[] = [];
+  if (!isLoopback(`http://${bindAddress}`))
+    found.push({
+      path: ["bind_address"],
+      message: `${bindAddress} is reached from other machines, and there is no token: ${fix}, or bind to 127.0.0.1`,
+    });
+  if (public_url !== undefined && !isLoopback(public_url))
+    found.push({
+      path: ["public_url"],
+      message: `leads here from other machines, and there is no token: ${fix}`,
+    });
+  if (allowed_hosts.length > 0)
+    found.push({
+      path: ["allowed_hosts"],
+      message: `lead here from elsewhere, and there is no token: ${fix}`,
+    });
+  return found;
+}
+
+/** Whether what crosses the network to this service is not encrypted on its way, as far as it can know. */
+export function isInTheClear({ public_url }: Pick<Reached, "public_url">, bindAddress: string): boolean {
+  return !isLoopback(`http://${bindAddress}`) && public_url?.startsWith("https:") !== true;
+}

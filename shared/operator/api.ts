@@ -1,0 +1,15 @@
+import { createFailedApi, type FailedApi } from "./failed.ts";
+import { createJobsApi, type JobsApi } from "./jobs.ts";
+
+/** All that an operator may look at and do. */
+export type OperatorApi = {
+  jobs: JobsApi;
+  failed: FailedApi;
+};
+
+type Deps = Parameters<typeof createFailedApi>[0];
+
+/** On Redis. `by` stands in the audit. */
+export function createOperatorApi(deps: Deps): OperatorApi {
+  return { jobs: createJobsApi(deps), failed: createFailedApi(deps) };
+}

@@ -1,0 +1,125 @@
+import { z } from "zod";
+import { createAudit } from "../audit/audit.ts";
+import { idsOfKey } from "../job-call/job-ids.ts";
+import { type JobGate, openJobs } from "../queue/jobs.ts";
+import type { OperateDeps } from "../queue/operate.ts";
+import { CALLBACKS_GATE, gateOf, isOfCallbacks, originOf } from "../queue/queue-name.ts";
+import { type Depth, openRegistry, sumOfDepths } from "../queue/registry.ts";
+import { toIso } from "../time/iso.ts";
+import { count, isoTime } from "./view.ts";
+
+/**
+ * A job that has a queue or a setting: what it holds, over all origins, and what holds it up. Beside the jobs there are the receivers of
+ * callbacks, as `callback/receiver.example.com`, and `callback`, all of these together.
+ */
+export const JobView = z.object({
+  job: z.string(),
+  state: z.enum(["running", "throttled", "paused"]),
+  /** Those by which it has a queue. */
+  origins: z.array(z.string()),
+  waiting: count,
+  delayed: count,
+  active: count,
+  failed: count,
+  oldest_age_ms: count.nullable(),
+  /** Calls in hand at once, over all producers. */
+  concurrency: count.nullable(),
+  /** Calls taken in each period, over all producers. */
+  rate: z.object({ calls: count, period_ms: count }).nullable(),
+  /** Until when its runner has asked for a pause. */
+  throttled_until: isoTime.optional(),
+  paused: z.object({ at: isoTime, by: z.string(), reason: z.string() }).optional(),
+});
+export type JobView = z.infer<typeof JobView>;
+
+/** Whether anything was changed, and the job as it is now. */
+export type JobChange = { changed: boolean; job: JobView };
+
+export type JobsApi = {
+  /** By service id and job index. */
+  list(): Promise<JobView[]>;
+  /** No producer takes calls of the job any more. Unchanged if it is paused already. */
+  pause(job: string, reason: string): Promise<JobChange>;
+  /** The calls of the job are taken again. Unchanged if it is not paused. */
+  resume(job: string, reason?: string): Promise<JobChange>;
+};
+
+/** What an operator sees of jobs, and does to them, with a line in the audit. */
+export function createJobsApi({ partition, clock, log, by }: OperateDeps): JobsApi {
+  const jobs = openJobs(partition);
+  const registry = openRegistry(partition);
+  const audit = createAudit(partition, log);
+
+  async function list(): Promise<JobView[]> {
+    const [gates, depths] = await Promise.all([jobs.gates(), registry.depths()]);
+    const now = clock();
+    return [...gates]
+      .sort(([a], [b]) => byNumber(a, b))
+      .map(([job, gate]) => {
+        const own = depths.filter(({ queue }) => isBehind(job, queue));
+        const origins = [...new Set(own.map(({ queue }) => originOf(queue)))];
+        return toView(job, gate, { ...sumOfDepths(own), origins, now });
+      });
+  }
+
+  async function now(job: string): Promise<JobView> {
+    const known = (await list()).find((each) => each.job === job);
+    return known ?? toView(job, NO_GATE, { ...sumOfDepths([]), origins: [], now: clock() });
+  }
+
+  return {
+    list,
+
+    async pause(job, reason) {
+      const at = clock();
+      const changed = await jobs.pause(job, { at, by, reason });
+      if (changed) await audit({ at, action: "pause", job, by, selection: "by name", reason });
+      return { changed, job: await now(job) };
+    },
+
+    async resume(job, reason) {
+      const changed = await jobs.resume(job);
+      if (changed) await audit({ at: clock(), action: "resume", job, by, selection: "by name", reason });
+      return { changed, job: await now(job) };
+    },
+  };
+}
+
+function isBehind(gate: string, queue: string): boolean {
+  return gate === CALLBACKS_GATE ? isOfCallbacks(queue) : gateOf(queue) === gate;
+}
+
+/** Jobs by their numbers, then all callbacks together, then those to each receiver. */
+function byNumber(a: string, b: string): number {
+  const [isCallback, isOther] = [a, b].map((gate) => gate.startsWith(CALLBACKS_GATE));
+  if (isCallback || isOther) return Number(isCallback) - Number(isOther) || (a < b ? -1 : 1);
+  const [ids, others] = [idsOfKey(a), idsOfKey(b)];
+  return ids.serviceId - others.serviceId || ids.jobIndex - others.jobIndex;
+}
+
+/** Of a job that has neither a queue nor a setting. */
+const NO_GATE: JobGate = {
+  ...{ pausedAt: undefined, pausedBy: undefined, reason: undefined, throttledUntil: undefined },
+};
+
+type Holds = Depth & { origins: string[]; now: number };
+
+function toView(job: string, gate: JobGate, { oldestSince, origins, now, ...counts }: Holds): JobView {
+  const { concurrency, rate, pausedAt, pausedBy, reason, throttledUntil } = gate;
+  const state = stateOf(gate, now);
+  return {
+    ...{ job, state, origins, ...counts },
+    oldest_age_ms: oldestSince === undefined ? null : Math.max(0, now - oldestSince),
+    concurrency: concurrency ?? null,
+    rate: rate === undefined ? null : { calls: rate.max, period_ms: rate.periodMs },
+    ...(state === "throttled" && { throttled_until: toIso(throttledUntil ?? now) }),
+    ...(pausedAt !== undefined && {
+      paused: { at: toIso(pausedAt), by: pausedBy ?? "?", reason: reason ?? "?" },
+    }),
+  };
+}
+
+function stateOf({ pausedAt, throttledUntil }: JobGate, now: number): JobView["state"] {
+  if (pausedAt !== undefined) return "paused";
+  return throttledUntil !== undefined && throttledUntil > now ? "throttled" : "running";
+}

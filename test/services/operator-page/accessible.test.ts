@@ -1,0 +1,34 @@
+import { describe, expect, test } from "vitest";
+import { SIZES } from "../../fixtures/chromium.ts";
+import { useFailedCalls } from "../../fixtures/failed-calls.ts";
+import { useOperatorPage } from "../../fixtures/operator-page.ts";
+import { useRedis } from "../../fixtures/redis.ts";
+import { violationsOf } from "../../support/axe.ts";
+import { findChromium } from "../../support/chromium.ts";
+
+const chromium = findChromium();
+
+describe.skipIf(chromium === undefined)("axe-core", () => {
+  const redis = useRedis();
+  const calls = useFailedCalls({ redis });
+  const { open } = useOperatorPage(chromium, { redis });
+
+  for (const [look, options] of [
+    ["in light colours", { colorScheme: "light" }],
+    ["in dark colours", { colorScheme: "dark" }],
+    ["at a phone's width", { viewport: SIZES.phone }],
+  ] as const) {
+    test(`finds nothing wrong with the log in and the failed calls ${look}`, async () => {
+      await calls.fail([{ jobId: 1 }, { jobId: 2 }]);
+      const login = await open({ ...options, as: "nobody" });
+      await login.getByLabel("Token").waitFor();
+      expect(await violationsOf(login)).toEqual([]);
+      const page = await open({ ...options, hash: "#/failed" });
+      await page.getByRole("heading", { name: "2 calls" }).waitFor();
+      expect(await violationsOf(page)).toEqual([]);
+      await page.keyboard.press("?");
+      await page.getByRole("dialog").waitFor();
+      expect(await violationsOf(page)).toEqual([]);
+    });
+  }
+});

@@ -1,0 +1,58 @@
+import { describe, expect, test } from "vitest";
+import { shoot } from "../../fixtures/chromium.ts";
+import { signIn, useOperatorPage } from "../../fixtures/operator-page.ts";
+import { findChromium } from "../../support/chromium.ts";
+
+const chromium = findChromium();
+
+describe.skipIf(chromium === undefined)("logging in to the operator's page", () => {
+  const { open } = useOperatorPage(chromium);
+
+  test("a token lets in, and what the address names is shown", async () => {
+    const page = await open({ hash: "#/failed?since=24h", as: "nobody" });
+    await shoot(page, "log-in");
+    await signIn(page);
+    await page.getByRole("heading", { name: "Failed calls" }).waitFor();
+    expect(await page.getByRole("combobox", { name: "Failed" }).inputValue()).toBe("24h");
+    expect(await page.getByText("otto").isVisible()).toBe(true);
+  });
+
+  test("a wrong token is refused in words, and another one can be typed at once", async () => {
+    const page = await open({ as: "nobody" });
+    await signIn(page, "this-is-no-token-of-ours");
+    await page.getByRole("alert").getByText("This token is not known here.").waitFor();
+    expect(await page.evaluate("document.activeElement.id")).toBe("token");
+    await signIn(page);
+    await page.getByRole("heading", { name: "Flow" }).waitFor();
+  });
+
+  test("who guesses too often is told to wait", async () => {
+    const page = await open({ as: "nobody" });
+    const refusal = page.getByRole("alert").getByText("too many wrong tokens");
+    for (let i = 0; i < 12 && !(await refusal.isVisible()); i++) {
+      const answered = page.waitForResponse((response) => response.request().method() === "POST");
+      await signIn(page, `guess-number-${i}-of-many`);
+      await answered;
+      await page.getByRole("button", { name: "Log in", disabled: false }).waitFor();
+    }
+    await refusal.waitFor();
+  });
+
+  test("after a log out the page shows nothing, and a reload asks for a token again", async () => {
+    const page = await open({ hash: "#/failed" });
+    await page.getByRole("button", { name: "Log out" }).click();
+    await page.getByLabel("Token").waitFor();
+    await page.reload();
+    await page.getByLabel("Token").waitFor();
+    expect(await page.getByText("Failed calls").count()).toBe(0);
+  });
+
+  test("a session that ended meanwhile leads to the log in, and then back to where one was", async () => {
+    const page = await open({ hash: "#/failed" });
+    await page.getByRole("heading", { name: "Failed calls" }).waitFor();
+    await page.context().clearCookies();
+    await page.getByLabel("Token").waitFor();
+    await signIn(page);
+    await page.getByRole("heading", { name: "Failed calls" }).waitFor();
+  });
+});

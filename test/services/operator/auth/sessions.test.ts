@@ -1,0 +1,78 @@
+import { expect, test } from "vitest";
+import { refusalOf, type TestOperator, TOKENS, TWO_TOKENS, useOperator } from "../../../fixtures/operator.ts";
+import { keys } from "../../../fixtures/redis.ts";
+
+const fixture = useOperator();
+
+async function cookieOf({ post }: TestOperator, token: string = TOKENS.viewer): Promise<string> {
+  const began = await post("/session", { token }, { as: "nobody" });
+  return String(began.headers["set-cookie"]).split(";")[0] ?? "";
+}
+
+const whoIs = ({ get }: TestOperator, Cookie: string) =>
+  get("/session", { as: "nobody", headers: { Cookie } });
+
+test("a session's cookie is out of reach of scripts and of other sites; by https it is bound to this very host", async () => {
+  const plain = await fixture.start();
+  const began = await plain.post("/session", { token: TOKENS.viewer }, { as: "nobody" });
+  expect(began.headers["set-cookie"]).toEqual([
+    expect.stringMatching(/^postern=\S+; Max-Age=14400; Path=\/; HttpOnly; SameSite=Strict$/),
+  ]);
+  const secure = await fixture.start({ operator: { public_url: "https://ops.example.com" } });
+  const beganSecurely = await secure.post("/session", { token: TOKENS.viewer }, { as: "nobody" });
+  expect(beganSecurely.headers["set-cookie"]).toEqual([
+    expect.stringMatching(/^__Host-postern=\S+; Max-Age=14400; Path=\/; HttpOnly; SameSite=Strict; Secure$/),
+  ]);
+});
+
+test("any replica with the same tokens knows a session, as long as it holds", async () => {
+  let now = 1_800_000_000_000;
+  const clock = () => now;
+  const [one, other] = [await fixture.start({ clock }), await fixture.start({ clock })];
+  const cookie = await cookieOf(one);
+  expect((await whoIs(other, cookie)).json()).toEqual({
+    ...{ name: "vera", role: "viewer", ends_at: new Date(now + 14_400_000).toISOString() },
+  });
+  now += 14_400_000;
+  expect(refusalOf(await whoIs(other, cookie))).toEqual([401, "operator.unauthorized"]);
+});
+
+test("a session that was ended is ended at every replica, and takes no room in Redis once it would be over", async () => {
+  const [one, other] = [await fixture.start(), await fixture.start()];
+  const [cookie, another] = [await cookieOf(one), await cookieOf(one)];
+  const ended = await one.ask("DELETE", "/session", { as: "nobody", headers: { Cookie: cookie } });
+  expect([ended.status, ended.headers["set-cookie"]]).toEqual([
+    204,
+    ["postern=; Max-Age=0; Path=/; HttpOnly; SameSite=Strict"],
+  ]);
+  expect((await whoIs(other, cookie)).status).toBe(401);
+  expect((await whoIs(other, another)).status).toBe(200);
+  const [left = ""] = await fixture.redis.client.keys(keys.endedSession("*"));
+  expect(await fixture.redis.client.pttl(left)).toBeLessThanOrEqual(14_400_000);
+});
+
+test("a session ends with its token, and has the role that its token has now", async () => {
+  const cookie = await cookieOf(await fixture.start(), TOKENS.operator);
+  const demoted = [{ ...TWO_TOKENS[1], role: "viewer" }];
+  const viewer = await fixture.start({ operator: { tokens: demoted } });
+  expect((await whoIs(viewer, cookie)).json()).toMatchObject({ name: "otto", role: "viewer" });
+  const gone = await fixture.start({ operator: { tokens: [TWO_TOKENS[0]] } });
+  expect((await whoIs(gone, cookie)).status).toBe(401);
+});
+
+test("a cookie that was changed anywhere is no session, and a good one beside it is found", async () => {
+  const service = await fixture.start();
+  const cookie = await cookieOf(service);
+  const [name = "", until = "", id = "", mac = ""] = cookie.split(/[=.]/);
+  const later = `${Number(until) + 1}`;
+  const forged = [
+    `${name}=${later}.${id}.${mac}`,
+    `${name}=${until}.${"A".repeat(22)}.${mac}`,
+    `${name}=${until}.${id}.${"A".repeat(43)}`,
+    `${name}=${until}.${id}`,
+    `${name}=`,
+    `other=${until}.${id}.${mac}`,
+  ];
+  for (const each of forged) expect([each, (await whoIs(service, each)).status]).toEqual([each, 401]);
+  expect((await whoIs(service, `${forged[2]}; theme=dark; ${cookie}`)).status).toBe(200);
+});

@@ -1,0 +1,20 @@
+import { expect, test } from "vitest";
+import { refusalOf, useOperator } from "../../../../fixtures/operator.ts";
+
+const fixture = useOperator();
+
+test("a job that has neither a queue nor a setting is 404", async () => {
+  const { get } = await fixture.start();
+  expect(refusalOf(await get("/api/v1/jobs/7/99"))).toEqual([404, "job.not_found"]);
+});
+
+test.each([
+  "/api/v1/jobs/7",
+  "/api/v1/jobs/a/1",
+  "/api/v1/jobs/07/1",
+  "/api/v1/jobs/7/1/",
+  "/api/v1/jobs/7/%31",
+])("%s is no job's path: 404", async (path) => {
+  const { get } = await fixture.start();
+  expect(refusalOf(await get(path))).toEqual([404, "request.not_found"]);
+});

@@ -1,0 +1,131 @@
+import { expect, test } from "vitest";
+import { Secret } from "../../../../../shared/crypto/secret.ts";
+import { eventually } from "../../../../../shared/dev/wait.ts";
+import { createResultTokens } from "../../../../../shared/results/token.ts";
+import { JOB_PATH, PRICE, PUBLIC_URL, signOffer, type TestX402, useX402 } from "../../../../fixtures/x402.ts";
+import { send } from "../../../../support/http.ts";
+
+const fixture = useX402();
+const CALLBACK = "X-PLATFORM-CALLBACK";
+const HOSTS = { callback_hosts: ["hooks.example.com"] };
+const URL_OF_CLIENT = "https://hooks.example.com/bought?by=me";
+const TOLD = "/x402/jobs/1/8";
+const UNKEPT = "/x402/jobs/1/9";
+const options = {
+  x402: HOSTS,
+  prices: {
+    "7": "1000000000000000",
+    "8": { price_wei: "1000000000000000", callback_url: "https://operator.example.com/sold" },
+    "9": { price_wei: "1000000000000000", keep_result: false },
+  },
+};
+
+const paymentFor = async (x402: TestX402, path: string) =>
+  signOffer(await x402.post({}, { path }), { payer: fixture.payer });
+
+const onlyCall = async (x402: TestX402) => {
+  const calls = await x402.waiting();
+  expect(calls).toHaveLength(1);
+  return calls[0]!;
+};
+
+test("a paid call is told to the receiver that its request names, with the way to its result", async () => {
+  const x402 = await fixture.gateway(options);
+  const payment = await x402.pay({ payer: fixture.payer });
+  const answer = await x402.post({ ...payment, [CALLBACK]: URL_OF_CLIENT });
+  expect(answer.status).toBe(202);
+  const call = await onlyCall(x402);
+  const result_token = createResultTokens([new Secret("a quote secret for these tests")]).of(call.id);
+  expect(answer.json()).toMatchObject({ call_id: call.id, result_token });
+  expect(call.callback).toEqual({
+    ...{ url: URL_OF_CLIENT, receiver: "hooks.example.com" },
+    ...{ result_url: `${PUBLIC_URL}/x402/calls/${call.id}/result`, result_token },
+  });
+  expect(JSON.stringify(call.metadata)).not.toContain("hooks.example.com");
+});
+
+test("a call of a job with callback_url is told to that receiver, and one that keeps no result without a way to it", async () => {
+  const x402 = await fixture.gateway(options);
+  const payFor = async (path: string, headers = {}) =>
+    x402.post({ ...(await paymentFor(x402, path)), ...headers }, { path });
+  expect((await payFor(TOLD)).status).toBe(202);
+  expect((await onlyCall(x402)).callback).toMatchObject({ url: "https://operator.example.com/sold" });
+  await x402.queues.clear();
+  expect((await payFor(UNKEPT, { [CALLBACK]: URL_OF_CLIENT })).status).toBe(202);
+  const call = await onlyCall(x402);
+  expect(call.callback).toEqual({ url: URL_OF_CLIENT, receiver: "hooks.example.com" });
+});
+
+test.each([
+  ["a host that is not listed", JOB_PATH, "https://evil.example.net/", 403, "callback.refused"],
+  ["an address of the gateway's own network", JOB_PATH, "https://169.254.169.254/", 403, "callback.refused"],
+  ["loopback in decimal", JOB_PATH, "https://2130706433/", 403, "callback.refused"],
+  ["http", JOB_PATH, "http://hooks.example.com/", 403, "callback.refused"],
+  ["anybody, where the operator's receiver is told", TOLD, URL_OF_CLIENT, 403, "callback.refused"],
+  ["no URL", JOB_PATH, "hooks.example.com", 400, "request.malformed"],
+  [
+    "a user and another host",
+    JOB_PATH,
+    "https://hooks.example.com@evil.example.net/",
+    400,
+    "request.malformed",
+  ],
+  ["another scheme", JOB_PATH, "file:///etc/passwd", 400, "request.malformed"],
+])(
+  "a request that names %s is refused before money moves, and before it is asked for any",
+  async (_what, path, url, status, code) => {
+    const x402 = await fixture.gateway(options);
+    const payment = await paymentFor(x402, path);
+    for (const headers of [{ ...payment, [CALLBACK]: url }, { [CALLBACK]: url }]) {
+      const answer = await x402.post(headers, { path });
+      expect([answer.status, answer.json()["code"]]).toEqual([status, code]);
+      expect(answer.headers["payment-required"]).toBeUndefined();
+    }
+    const dry = await x402.post({ ...payment, [CALLBACK]: url }, { path: `${path}/auth-dry-run` });
+    expect([dry.status, dry.json()["code"]]).toEqual([status, code]);
+    expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+    expect(await x402.waiting()).toEqual([]);
+  },
+);
+
+test("without callback_hosts no request may name a receiver", async () => {
+  const x402 = await fixture.gateway({});
+  const payment = await x402.pay({ payer: fixture.payer });
+  const answer = await x402.post({ ...payment, [CALLBACK]: URL_OF_CLIENT });
+  expect([answer.status, answer.json()["code"]]).toEqual([403, "callback.refused"]);
+});
+
+test("who sends a payment again, with another receiver or none, gets its answer, and the first receiver stays", async () => {
+  const x402 = await fixture.gateway(options);
+  const payment = await x402.pay({ payer: fixture.payer });
+  const first = (await x402.post({ ...payment, [CALLBACK]: URL_OF_CLIENT })).json();
+  for (const headers of [
+    {},
+    { [CALLBACK]: "https://hooks.example.com/an-observer's" },
+    { [CALLBACK]: "https://evil.example.net/" },
+  ]) {
+    const again = await x402.post({ ...payment, ...headers });
+    expect([again.status, again.json()["call_id"]]).toEqual([202, first["call_id"]]);
+    expect(again.json()["result_token"]).toBeUndefined();
+  }
+  expect((await onlyCall(x402)).callback?.url).toBe(URL_OF_CLIENT);
+  expect(await fixture.charged()).toEqual([PRICE]);
+});
+
+test("the receiver is part of what the claim writes: it is told, too, of a payment that the reconciler finishes", async () => {
+  const x402 = await fixture.gateway({ ...options, x402: { ...HOSTS, settle_timeout_secs: 1 } });
+  const payment = await x402.pay({ payer: fixture.payer });
+  await fixture.devnet.control.fault({ on: "settle", times: 1, kind: "drop" });
+  const answer = await x402.post({ ...payment, [CALLBACK]: URL_OF_CLIENT });
+  expect(answer.json()["code"]).toBe("payment.outcome_unknown");
+  x402.skip(3000);
+  await eventually("the job is queued", async () => (await x402.waiting()).length === 1);
+  expect((await onlyCall(x402)).callback?.url).toBe(URL_OF_CLIENT);
+});
+
+test("a page of any origin may name a receiver", async () => {
+  const x402 = await fixture.gateway(options);
+  const headers = { Origin: "https://a.example", "Access-Control-Request-Method": "POST" };
+  const answer = await send(x402.address, { method: "OPTIONS", path: JOB_PATH, headers });
+  expect(answer.headers["access-control-allow-headers"]).toContain(CALLBACK);
+});

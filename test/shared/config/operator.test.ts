@@ -1,0 +1,88 @@
+import { expect, test } from "vitest";
+import { loadOperatorConfig } from "../../../shared/config/load-operator-config.ts";
+import { AppError } from "../../../shared/errors/app-error.ts";
+import { dirWith } from "./files.ts";
+
+const TOKEN = "0123456789abcdef0123456789abcdef";
+const token = (name: string, role = "viewer", secret = `"${TOKEN}-${name}"`) =>
+  `[[tokens]]\nname = "${name}"\nrole = "${role}"\ntoken = ${secret}\n`;
+const load = (text: string, env: NodeJS.ProcessEnv = {}) =>
+  loadOperatorConfig({ dir: dirWith({ "operator.toml": text }), env });
+
+function problemsOf(text: string): string[] {
+  try {
+    load(text);
+    return [];
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    return error.message.split("\n").map((line) => line.replace(/^.*operator\.toml/, ""));
+  }
+}
+
+test("operator.toml may be absent: then it serves this machine, without a token", () => {
+  expect(loadOperatorConfig({ dir: dirWith({}), env: {} }).operator).toEqual({
+    ...{ bind_address: "127.0.0.1:9300", allowed_hosts: [], session_secs: 14_400, tokens: [] },
+  });
+});
+
+test("tokens come from variables and files as other secrets do, also several for a name", () => {
+  const { operator, warnings } = load(
+    `bind_address = "0.0.0.0:9300"\npublic_url = "https://ops.example.com/"\n${token("vera", "viewer", '["env:VERA", "another-token-of-vera"]')}`,
+    { VERA: "the-token-of-vera" },
+  );
+  expect(operator.tokens[0]?.token.map((secret) => secret.reveal())).toEqual([
+    ...["the-token-of-vera", "another-token-of-vera"],
+  ]);
+  expect(JSON.stringify(operator)).not.toContain("of-vera");
+  expect([operator.public_url, warnings]).toEqual(["https://ops.example.com", []]);
+});
+
+test.each([
+  [
+    'bind_address = "0.0.0.0:9300"',
+    ":1: bind_address: 0.0.0.0:9300 is reached from other machines, and there is no token",
+  ],
+  [
+    'public_url = "https://ops.example.com"',
+    ":1: public_url: leads here from other machines, and there is no token",
+  ],
+  [
+    'allowed_hosts = ["ops.example.com"]',
+    ":1: allowed_hosts: lead here from elsewhere, and there is no token",
+  ],
+  [
+    `allowed_hosts = ["ops.example.com:80"]\n${token("vera")}`,
+    ":1: allowed_hosts[0]: must be a host name without a port",
+  ],
+  [token("vera", "admin"), ':3: tokens[0].role: must be "viewer" or "operator"'],
+  [token("v era", "viewer", `"${TOKEN}"`), ":2: tokens[0].name: must be letters, digits"],
+  [token("vera", "viewer", '"short"'), ":4: tokens[0].token: must be 16 or more visible ASCII characters"],
+  [
+    token("vera", "viewer", '"a token with spaces in it"'),
+    ":4: tokens[0].token: must be 16 or more visible ASCII",
+  ],
+  [
+    token("vera", "viewer", '"replace-this-viewer-token"'),
+    ":4: tokens[0].token: is the placeholder of the example file",
+  ],
+  [
+    token("vera", "viewer", '"env:NOT_SET"'),
+    ":4: tokens[0].token: names the environment variable NOT_SET, which is not set",
+  ],
+  [token("vera") + token("vera", "viewer", `"${TOKEN}-2"`), ":6: tokens[1].name: is that of another token"],
+  [
+    token("vera", "viewer", `"${TOKEN}"`) + token("otto", "operator", `"${TOKEN}"`),
+    ":8: tokens[1].token: is that of another name",
+  ],
+  ["session_secs = 10", ":1: session_secs: must be at least 60"],
+  ["tokenz = []", ":1: tokenz: unknown key; did you mean tokens?"],
+])("operator.toml with %j is refused, and the problem has its line", (text, problem) => {
+  expect(problemsOf(text)).toEqual([expect.stringContaining(problem)]);
+});
+
+test("an address that others reach, without https before it, is warned of", () => {
+  const { warnings } = load(`bind_address = "0.0.0.0:9300"\n${token("vera")}`);
+  expect(warnings).toEqual([
+    expect.stringMatching(/^operator\.toml: bind_address: tokens and sessions cross the network/),
+  ]);
+});
