@@ -38,9 +38,9 @@ export function runOperator(options: OperatorProcess): Promise<number> {
 
     const redis = connectForRequests(postern.redis.url, meteredLog);
     shutdown.defer("redis", () => redis.disconnect());
-    const patientRedis = redis.duplicate({ commandTimeout: PATIENCE_MS });
-    patientRedis.on("error", () => {}); // the other connection tells of it
-    shutdown.defer("redis for long reads", () => patientRedis.disconnect());
+    const workRedis = redis.duplicate({ commandTimeout: PATIENCE_MS });
+    workRedis.on("error", () => {}); // the other connection tells of it
+    shutdown.defer("redis for long work", () => workRedis.disconnect());
 
     const reports = openReports({ kind: "operator", postern, config: { operator }, redis, log: meteredLog });
     shutdown.defer("reports", reports.stop);
@@ -48,7 +48,7 @@ export function runOperator(options: OperatorProcess): Promise<number> {
 
     const { host: bindHost } = parseAddress(bindAddress);
     const pageDir = builtPage();
-    const service = composeOperator({ operator, postern, bindHost, pageDir, redis, patientRedis, log });
+    const service = composeOperator({ operator, postern, bindHost, pageDir, redis, workRedis, log });
     shutdown.defer("operator", () => service.close());
 
     const privateAddress = options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9095";

@@ -8,10 +8,12 @@ import { createConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit
 import { createEventCounter } from "../../shared/log/event-counter.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { createOperatorApi, type OperatorApi } from "../../shared/operator/api.ts";
+import { bulkRuns } from "../../shared/operator/bulk-runs.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { checkLayout } from "../../shared/redis/layout.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
+import { startRunWorker } from "../../shared/runs/worker.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { createAssertHost } from "./auth/hosts.ts";
 import { createCheckToken, createIdentify } from "./auth/identify.ts";
@@ -32,8 +34,8 @@ type Options = {
   pageDir: string;
   /** Fails fast. */
   redis: Redis;
-  /** The same for what takes long, as the body of a call. */
-  patientRedis: Redis;
+  /** The same for what may take long, as the body of a call or a run over many calls. */
+  workRedis: Redis;
   log: Logger;
   clock?: Clock;
 };
@@ -45,8 +47,8 @@ export type ComposedOperator = {
   firstCheck: Promise<void>;
   /** From now on it is not ready, and every answer ends its connection. */
   drain(): void;
-  /** Ends the timers. */
-  close(): void;
+  /** Ends the timers, and leaves the runs under way to other replicas. */
+  close(): Promise<void>;
 };
 
 /** Work that reads much of Redis, at once. */
@@ -54,7 +56,7 @@ const HEAVY_MAX = 8;
 
 /** The operator's service, made of its parts. What its replicas must agree on is in the configuration and in Redis. */
 export function composeOperator(options: Options): ComposedOperator {
-  const { operator, postern, redis, patientRedis, log, clock = systemClock } = options;
+  const { operator, postern, redis, log, clock = systemClock } = options;
   const { tokens, public_url: publicUrl } = operator;
   const partition = partitionOf(redis);
   // It looks at a Redis that keeps no promise too: that is one of the things an operator has to see.
@@ -74,15 +76,15 @@ export function composeOperator(options: Options): ComposedOperator {
   const answered = createEventCounter(log, "operator.answered");
   const refusals = createRefusalLog(log, "operator.refused");
   const apis = new Map<string, OperatorApi>();
+  const shared = { partition, clock, log, runnerMemoryMs: postern.runner.memory_secs * 1000 };
+  const work = partitionOf(options.workRedis);
+  const worker = startRunWorker({ partition: work, kinds: bulkRuns({ ...shared, partition: work }), log });
   let ending = false;
 
   function apiOf(by: string): OperatorApi {
     const known = apis.get(by);
     if (known !== undefined) return known;
-    const api = createOperatorApi({
-      ...{ partition, patient: partitionOf(patientRedis), clock, log, by },
-      runnerMemoryMs: postern.runner.memory_secs * 1000,
-    });
+    const api = createOperatorApi({ ...shared, patient: work, by, wake: worker.wake });
     apis.set(by, api);
     return api;
   }
@@ -112,7 +114,8 @@ export function composeOperator(options: Options): ComposedOperator {
     drain() {
       ending = true;
     },
-    close() {
+    async close() {
+      await worker.stop();
       answered.flush();
       refusals.flush();
       durable.stop();

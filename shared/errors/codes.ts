@@ -225,6 +225,9 @@ export const CODES = {
   "operator.forbidden": { status: 403, retryable: false, title: "This role may look, and change nothing" },
   "operator.cross_site": { status: 403, retryable: false, title: "Request comes from another site" },
   "operator.host_unknown": { status: 421, retryable: false, title: "Nobody is served under this host" },
+  "run.unknown": { status: 404, retryable: false, title: "There is no such run" },
+  "run.not_resumable": { status: 409, retryable: false, title: "The run cannot go on" },
+  "run.too_many": { status: 429, retryable: true, title: "Too many runs are open" },
 
   // what ends a command
   "command.invalid": { status: 500, retryable: false, title: "Command line is not valid" },

@@ -35,6 +35,10 @@ export const FAILPOINTS = [
   "delivery.after_stored",
   "operator.before_forgotten",
   "operator.after_forgotten",
+  "console.after_taken",
+  "console.after_counted",
+  "console.after_operated",
+  "console.before_ended",
 ] as const;
 export type Failpoint = (typeof FAILPOINTS)[number];
 

@@ -1,3 +1,4 @@
+import { type BulkRunsApi, createBulkRunsApi } from "./bulk-runs.ts";
 import { createFailedApi, type FailedApi } from "./failed.ts";
 import { createJobsApi, type JobsApi } from "./jobs.ts";
 
@@ -5,11 +6,16 @@ import { createJobsApi, type JobsApi } from "./jobs.ts";
 export type OperatorApi = {
   jobs: JobsApi;
   failed: FailedApi;
+  bulkRuns: BulkRunsApi;
 };
 
-type Deps = Parameters<typeof createFailedApi>[0];
+type Deps = Parameters<typeof createFailedApi>[0] & Parameters<typeof createBulkRunsApi>[0];
 
 /** On Redis. `by` stands in the audit. */
 export function createOperatorApi(deps: Deps): OperatorApi {
-  return { jobs: createJobsApi(deps), failed: createFailedApi(deps) };
+  return {
+    jobs: createJobsApi(deps),
+    failed: createFailedApi(deps),
+    bulkRuns: createBulkRunsApi(deps),
+  };
 }

@@ -66,6 +66,9 @@
  *   {postern}:process:<id>                  hash: a process or part that runs, while it reports (shared/processes)
  *   {postern}:processes                     zset: these, by the time of their last report
  *   {postern}:workers                       zset: worker id, by the time of its last heartbeat
+ *   {postern}:run:<id>                      hash: work of an operator's that outlives its request (shared/runs)
+ *   {postern}:runs                          zset: these, by the time they were begun
+ *   {postern}:runs:open                     zset: those that have not ended, by the time from which anybody may take them
  *   {postern}:ended-session:<id>            string: there while a session of an operator would hold that was ended before its time
  *   {postern}:audit                         stream: who replayed, discarded, forgot, refunded, resolved, opened, paused or resumed what
  *
@@ -150,6 +153,9 @@ function operatorKeys(prefix: string) {
     earned: (day: string) => `${prefix}:earned:${day}`,
     process: (id: string) => `${prefix}:process:${id}`,
     processes: `${prefix}:processes`,
+    run: (id: string) => `${prefix}:run:${id}`,
+    runs: `${prefix}:runs`,
+    openRuns: `${prefix}:runs:open`,
     endedSession: (id: string) => `${prefix}:ended-session:${id}`,
     audit: `${prefix}:audit`,
   } as const;

@@ -25,6 +25,7 @@ export const VERSIONS = {
   series: 1,
   callHistory: 1,
   process: 1,
+  run: 1,
   runnerCall: 2,
   runnerDelivery: 1,
 } as const;

@@ -44,6 +44,12 @@ const ROUTES = [
   ["docs/operator.md", "GET /api/v1/failed/groups", "operator/routes/failed-groups"],
   ["docs/operator.md", "GET /api/v1/failed/{call_id}`", "operator/routes/failed-call"],
   ["docs/operator.md", "GET /api/v1/failed/{call_id}/body", "operator/routes/failed-body"],
+  ["docs/operator.md", "POST /api/v1/failed/replays`", "operator/routes/begin-replay"],
+  ["docs/operator.md", "GET /api/v1/failed/replays`", "operator/routes/replays"],
+  ["docs/operator.md", "GET /api/v1/failed/replays/{run_id}`", "operator/routes/replay-run"],
+  ["docs/operator.md", "DELETE /api/v1/failed/replays/{run_id}`", "operator/routes/cancel-replay"],
+  ["docs/operator.md", "POST /api/v1/failed/replays/{run_id}/resume", "operator/routes/resume-replay"],
+  ["docs/operator.md", "POST /api/v1/failed/discards`", "operator/routes/begin-discard"],
   ["docs/operator.md", "POST /api/v1/failed/{call_id}/replay", "operator/routes/replay-call"],
   ["docs/operator.md", "POST /api/v1/failed/{call_id}/discard", "operator/routes/discard-call"],
 ] as const;

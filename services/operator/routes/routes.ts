@@ -1,6 +1,7 @@
 import type { Route } from "../route.ts";
+import { bulkRoutes } from "./bulk.ts";
 import { failedRoutes } from "./failed.ts";
 import { jobRoutes } from "./jobs.ts";
 import { sessionRoutes } from "./session.ts";
 
-export const ROUTES: readonly Route[] = [...sessionRoutes, ...jobRoutes, ...failedRoutes];
+export const ROUTES: readonly Route[] = [...sessionRoutes, ...jobRoutes, ...failedRoutes, ...bulkRoutes];

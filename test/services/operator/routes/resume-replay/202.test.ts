@@ -1,0 +1,26 @@
+import { expect, test } from "vitest";
+import { createRunStore } from "../../../../../shared/runs/store.ts";
+import { useFailedCalls } from "../../../../fixtures/failed-calls.ts";
+import { useOperator } from "../../../../fixtures/operator.ts";
+import { keys, useRedis } from "../../../../fixtures/redis.ts";
+import { runIn } from "../../run-of.ts";
+
+const redis = useRedis();
+const calls = useFailedCalls({ redis });
+const fixture = useOperator({ redis });
+
+test("a replay that has stopped goes on where it was, once what has stopped it is mended", async () => {
+  const ids = await calls.fail([{}, {}, {}]);
+  // What a later release wrote is left alone: the run stops there.
+  await redis.client.hset(keys.record(ids[1] ?? ""), "v", 99);
+  const service = await fixture.start();
+  const begun = await service.post("/api/v1/failed/replays", { all: true, concurrency: 1, reason: "x" });
+  const location = String(begun.headers["location"]);
+  const stopped = await runIn(service, location, "stopped");
+  expect(stopped).toMatchObject({ failure: { code: "record.newer" }, matched: 3 });
+  await redis.client.hset(keys.record(ids[1] ?? ""), "v", 1);
+  const resumed = await service.post(`${location}/resume`, {});
+  expect([resumed.status, resumed.json()]).toMatchObject([202, { failure: null }]);
+  expect(await runIn(service, location, "done")).toMatchObject({ done: 3, remaining: 0 });
+  expect(await createRunStore(redis.partition).find(stopped.id)).toMatchObject({ failure: undefined });
+});

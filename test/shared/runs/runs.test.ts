@@ -1,0 +1,155 @@
+import { beforeEach, expect, test } from "vitest";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { AppError } from "../../../shared/errors/app-error.ts";
+import { silentLogger } from "../../../shared/log/logger.ts";
+import type { RunWork } from "../../../shared/runs/hold.ts";
+import { OPEN_RUNS_MAX, RUN_KEPT_MS, RUNS_KEPT } from "../../../shared/runs/run.ts";
+import { createRunStore, type RunStore } from "../../../shared/runs/store.ts";
+import { type DoRun, type RunWorker, startRunWorker } from "../../../shared/runs/worker.ts";
+import { useEnds } from "../../fixtures/ends.ts";
+import { keys, useRedis } from "../../fixtures/redis.ts";
+
+const redis = useRedis();
+const ends = useEnds();
+let store: RunStore;
+beforeEach(async () => {
+  await redis.client.flushdb();
+  store = createRunStore(redis.partition);
+});
+
+const begin = (request: unknown = {}) => store.create({ kind: "count", by: "otto", request });
+const stateOf = async (id: string) => (await store.find(id))?.state;
+
+type Worker = RunWorker & { work: RunWork[] };
+
+/** A worker whose runs are done as the test says. */
+function startWorker(doRun: DoRun, options: { leaseMs?: number; atOnce?: number } = {}): Worker {
+  const work: RunWork[] = [];
+  const count: DoRun = (given) => {
+    work.push(given);
+    return doRun(given);
+  };
+  const { partition } = redis;
+  const worker = startRunWorker({ partition, kinds: { count }, log: silentLogger, everyMs: 40, ...options });
+  ends.defer(worker.stop);
+  return { ...worker, work };
+}
+
+/** Work that goes on until it is to end. */
+const endless: DoRun = ({ signal }) =>
+  new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+
+test("a run is taken once, done, and known with what it has told for a week", async () => {
+  const done: DoRun = async ({ tell }) => tell({ counted: 3 });
+  const [one, other] = [startWorker(done), startWorker(done)];
+  const { id } = await begin({ what: "sheep" });
+  await eventually("it is done", async () => (await stateOf(id)) === "done");
+  expect(one.work.length + other.work.length).toBe(1);
+  expect(await store.find(id)).toMatchObject({
+    ...{
+      kind: "count",
+      by: "otto",
+      request: { what: "sheep" },
+      progress: { counted: 3 },
+      isCancelling: false,
+    },
+    ...{ at: expect.any(Number), endedAt: expect.any(Number), failure: undefined },
+  });
+  expect(await redis.client.pttl(keys.run(id))).toBeGreaterThan(RUN_KEPT_MS - 60_000);
+});
+
+test("a run whose process falls silent is taken by another one, which goes on from what was told", async () => {
+  const { id } = await begin();
+  expect((await store.take("dead", 30, ["count"]))?.id).toBe(id);
+  await store.hold(id, "dead", 30, { counted: 7 });
+  const { work } = startWorker(async () => {});
+  await eventually("it is done", async () => (await stateOf(id)) === "done");
+  expect(work[0]?.run.progress).toEqual({ counted: 7 });
+});
+
+test("a process that has lost its run to another one stops doing it, and writes nothing of it any more", async () => {
+  const worker = startWorker(endless, { leaseMs: 60_000 });
+  const { id } = await begin();
+  await eventually("it is under way", () => worker.work.length === 1);
+  await redis.client.hset(keys.run(id), "holder", "another");
+  await eventually("it is given up", () => worker.work[0]?.signal.aborted === true);
+  worker.work[0]?.tell({ counted: 99 });
+  await worker.stop();
+  expect(await store.find(id)).toMatchObject({ state: "running", progress: undefined });
+});
+
+test("a process that stops leaves its runs at once to another one", async () => {
+  const worker = startWorker(endless, { leaseMs: 60_000 });
+  const { id } = await begin();
+  await eventually("it is under way", () => worker.work.length === 1);
+  worker.work[0]?.tell({ counted: 5 });
+  await worker.stop();
+  expect(await store.find(id)).toMatchObject({ state: "waiting", progress: { counted: 5 } });
+  const next = startWorker(async () => {});
+  await eventually("it is done", async () => (await stateOf(id)) === "done");
+  expect(next.work).toHaveLength(1);
+});
+
+test("a run is cancelled wherever it is: under way, or before anybody has taken it", async () => {
+  const waiting = await begin();
+  expect(await store.cancel(waiting.id)).toMatchObject({ state: "waiting", isCancelling: true });
+  const worker = startWorker(endless);
+  await eventually("it has ended", async () => (await stateOf(waiting.id)) === "cancelled");
+  expect(worker.work).toEqual([]);
+  const { id } = await begin();
+  await eventually("it is under way", () => worker.work.length === 1);
+  await store.cancel(id);
+  await eventually("it has ended", async () => (await stateOf(id)) === "cancelled");
+  expect(await store.cancel(id)).toMatchObject({ state: "cancelled", isCancelling: false });
+});
+
+test("what a run throws stops it with its code, and it can go on from there; a run that is done cannot", async () => {
+  let fails = true;
+  startWorker(async ({ tell }) => {
+    tell({ counted: 1 });
+    if (fails) throw new AppError("record.newer", { reason: "a later release has it" });
+  });
+  const { id } = await begin();
+  await eventually("it has stopped", async () => (await stateOf(id)) === "stopped");
+  expect(await store.find(id)).toMatchObject({
+    ...{ failure: { code: "record.newer", reason: "a later release has it" }, progress: { counted: 1 } },
+  });
+  fails = false;
+  expect(await store.resume(id)).toMatchObject({ state: "waiting", failure: undefined, endedAt: undefined });
+  await eventually("it is done", async () => (await stateOf(id)) === "done");
+  await expect(store.resume(id)).rejects.toMatchObject({ code: "run.not_resumable" });
+});
+
+test("a run that meets an absent Redis waits for it, and goes on", async () => {
+  let tries = 0;
+  startWorker(async () => {
+    tries += 1;
+    if (tries === 1) throw new Error("Connection is closed.");
+  });
+  const { id } = await begin();
+  await eventually("it is done", async () => (await stateOf(id)) === "done");
+  expect(tries).toBe(2);
+});
+
+test("so many runs may be open, and so many are known: the oldest that have ended go first", async () => {
+  const open = await Promise.all(Array.from({ length: OPEN_RUNS_MAX }, () => begin()));
+  await expect(begin()).rejects.toMatchObject({ code: "run.too_many" });
+  startWorker(async () => {}, { atOnce: 50 });
+  await eventually("all are done", async () => (await redis.client.zcard(keys.openRuns)) === 0);
+  for (let i = 0; i < RUNS_KEPT; i++) {
+    await eventually("there is room", async () => (await redis.client.zcard(keys.openRuns)) < OPEN_RUNS_MAX);
+    await begin();
+  }
+  expect(await redis.client.zcard(keys.runs)).toBe(RUNS_KEPT);
+  expect(await redis.client.exists(...open.map(({ id }) => keys.run(id)))).toBe(0);
+  expect(await store.list(["count"])).toHaveLength(RUNS_KEPT);
+});
+
+test("a run of a later release, and one of a kind that is not known here, are left to those who know them", async () => {
+  const [later, other] = [await begin(), await store.create({ kind: "weigh", by: "otto", request: {} })];
+  await redis.client.hset(keys.run(later.id), "v", 99);
+  expect(await store.take("here", 1000, ["count"])).toBeUndefined();
+  await expect(store.find(later.id)).rejects.toMatchObject({ code: "record.newer" });
+  await expect(store.cancel(later.id)).rejects.toMatchObject({ code: "record.newer" });
+  expect(await store.list(["count", "weigh"])).toMatchObject([{ id: other.id }]);
+});
