@@ -465,20 +465,24 @@ test("postern pay --json has each state and each word of the progress on a line,
   expect(lines.at(-2)).toEqual({ step: "progress", progress: { percent: 30 } });
 });
 
-test("postern pay fails if the runner of a long job delivers a failure, and says why", async () => {
+test("postern pay fails if the runner of a long job delivers a failure, and says why; elsewhere than on a screen each word is a line", async () => {
   const idOf = await takeLong();
+  const { payer } = payments;
   const failure = { kind: "failure", status: 500, contentType: undefined, title: "Out of paint" } as const;
-  const [ran] = await Promise.all([
-    payHere("--max", "5"),
-    tellProgress(idOf, { any: "words" }).then(() => deliver(idOf(), failure)),
-  ]);
-  expect([ran.code, ran.stderr]).toEqual([
-    1,
-    expect.stringMatching(
-      /the job is paid for, and its state is injected: 500; Out of paint; http.+ tells more later/,
-    ),
-  ]);
-  expect(ran.stdout).toContain('progress: {"any":"words"}\n');
+  const lines: string[] = [];
+  const running = payments.postern.start(["pay", urlOf(JOB_PATH), "--max", "5"], {
+    env: { POSTERN_PAYER_KEY: payer.privateKey },
+    onLine(line) {
+      lines.push(line);
+      if (line.startsWith("progress: ")) void deliver(idOf(), failure);
+    },
+  });
+  await tellProgress(idOf, { any: "words" });
+  expect(await running.exit).toMatchObject({ code: 1 });
+  expect(lines).toContain('progress: {"any":"words"}');
+  expect(lines.at(-1)).toMatch(
+    /^the job is paid for, and its state is injected: 500; Out of paint; http.+ tells more later$/,
+  );
 });
 
 test("postern pay asks a gateway without streams for the state, until the runner has the job", async () => {
