@@ -1,16 +1,17 @@
+import { tokenOf } from "../../../shared/config/accepted-tokens.ts";
 import type { AcceptedToken } from "../../../shared/config/x402-toml.ts";
 import { messageOf } from "../../../shared/errors/app-error.ts";
 import type { Chain } from "../../../shared/ethereum/chain.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
+import { chainOfToken } from "../../../shared/payments/chain-of-token.ts";
 import { toAuthorization } from "../../../shared/payments/payment.ts";
 import { createSpentElsewhere, type SpentElsewhere } from "../../../shared/payments/spent-elsewhere.ts";
 import { toIso } from "../../../shared/time/iso.ts";
-import { readAcceptedTokens, tokenOf } from "../accepted-tokens.ts";
+import { readAcceptedTokens } from "../accepted-tokens.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { toIsoSeconds } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
-import { chainOfToken } from "./chain-of-token.ts";
 import { amountOf } from "./list.ts";
 
 /** A limit of 0 is none. */
