@@ -57,6 +57,11 @@ const ROUTES = [
   ["docs/operator.md", "POST /api/v1/failed/discards`", "operator/routes/begin-discard"],
   ["docs/operator.md", "POST /api/v1/failed/{call_id}/replay", "operator/routes/replay-call"],
   ["docs/operator.md", "POST /api/v1/failed/{call_id}/discard", "operator/routes/discard-call"],
+  ["docs/operator.md", "GET /api/v1/calls`", "operator/routes/calls"],
+  ["docs/operator.md", "GET /api/v1/calls/{call_id}`", "operator/routes/call"],
+  ["docs/operator.md", "GET /api/v1/calls/{call_id}/body", "operator/routes/call-body"],
+  ["docs/operator.md", "GET /api/v1/calls/{call_id}/result", "operator/routes/call-result"],
+  ["docs/operator.md", "POST /api/v1/calls/{call_id}/forget", "operator/routes/forget-call"],
 ] as const;
 
 const tests = new URL("../services/", import.meta.url);

@@ -1,5 +1,6 @@
 import type { Route } from "../route.ts";
 import { bulkRoutes } from "./bulk.ts";
+import { callRoutes } from "./calls.ts";
 import { failedRoutes } from "./failed.ts";
 import { jobRoutes } from "./jobs.ts";
 import { overviewRoutes } from "./overview.ts";
@@ -11,4 +12,5 @@ export const ROUTES: readonly Route[] = [
   ...jobRoutes,
   ...failedRoutes,
   ...bulkRoutes,
+  ...callRoutes,
 ];
