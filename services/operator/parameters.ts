@@ -39,3 +39,9 @@ export const page = { limit, cursor: z.string().max(12_000).optional() };
 
 /** Why something is done, for the audit. */
 export const reason = z.string().trim().min(1, "is empty").max(1000);
+
+/** `true` or `false`. */
+export const flag = z
+  .enum(["true", "false"])
+  .transform((text) => text === "true")
+  .meta({ asParameter: { type: "boolean" } });

@@ -23,6 +23,7 @@ import {
   toPaymentView,
 } from "./payment-view.ts";
 import { createReconcile, type Reconciled } from "./reconcile.ts";
+import { createListSpentElsewhere, type ListSpentElsewhere } from "./spent-elsewhere.ts";
 import { decimalsFrom, type TokenSource } from "./tokens.ts";
 import { askedTime } from "./view.ts";
 
@@ -48,12 +49,10 @@ export const PaymentFilter = z.strictObject({
 export type PaymentFilter = z.infer<typeof PaymentFilter>;
 
 /** What an operator says of a payment in review, or that he has seen what contradicts a disputed one. */
-export type Decide = {
-  verdict: "settled" | "void" | "acknowledged";
-  /** Of a settled one: the transaction that has paid. */
-  transaction?: string | undefined;
-  reason: string;
-};
+export type Decide = { reason: string } & (
+  | { verdict: "settled"; transaction: string }
+  | { verdict: "void" | "acknowledged" }
+);
 
 export const PaymentPage = z.object({
   payments: z.array(PaymentView),
@@ -80,6 +79,7 @@ export type PaymentsApi = {
   reconcile(id: string, waitMs: number): Promise<Reconciled>;
   /** The payments that gateways look after, except those whose call a producer has, or that has failed. */
   inFlight(): Promise<string[]>;
+  spentElsewhere: ListSpentElsewhere;
 };
 
 type Deps = OperateDeps & {
@@ -114,6 +114,7 @@ export function createPaymentsApi({ tokens, countsEarned, ...deps }: Deps): Paym
 
   return {
     ...createReconcile(partition, clock),
+    spentElsewhere: createListSpentElsewhere(partition, tokens),
 
     async page(filter, { limit, cursor }) {
       const after = fromCursor(PaymentPlace, cursor);
@@ -132,11 +133,13 @@ export function createPaymentsApi({ tokens, countsEarned, ...deps }: Deps): Paym
       return toPaymentDetail(payment, contentType, decimalsOf);
     },
 
-    async resolve(id, { verdict, transaction, reason }) {
+    async resolve(id, decision) {
       const payment = await look(id);
       const asked =
-        verdict === "settled" ? await settledBy(tokens, payment, transaction ?? "") : { kind: verdict };
-      const resolved = await decide(payment, asked, reason);
+        decision.verdict === "settled"
+          ? await settledBy(tokens, payment, decision.transaction)
+          : { kind: decision.verdict };
+      const resolved = await decide(payment, asked, decision.reason);
       if (resolved.kind === "left") throw whyLeft(payment, asked, resolved.state);
     },
   };

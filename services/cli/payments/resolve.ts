@@ -1,5 +1,5 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { createPaymentsApi } from "../../../shared/operator/payments.ts";
+import { createPaymentsApi, type Decide } from "../../../shared/operator/payments.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
@@ -16,14 +16,22 @@ export type ResolveOptions = {
 
 /** `postern payments resolve`: an operator decides on a payment in REVIEW, or acknowledges a disputed one. 1 if it is neither. */
 export function resolvePayment(deps: ProgramDeps, id: string, options: ResolveOptions): Promise<number> {
-  const { transaction, reason, json } = options;
-  const verdict = options.acknowledged ? "acknowledged" : options.settled ? "settled" : "void";
+  const { transaction, json } = options;
+  const decision = decisionOf(options);
+  const { verdict } = decision;
   return withRedis(deps, options, async (session) => {
-    await createPaymentsApi(session).resolve(id, { verdict, transaction, reason });
+    await createPaymentsApi(session).resolve(id, decision);
     if (json) deps.print(jsonLine({ call_id: id, verdict, transaction: transaction ?? null }));
     deps.say(`${id} is ${DONE[verdict]}\n`);
     return EXIT.ok;
   });
+}
+
+function decisionOf({ acknowledged, transaction, reason }: ResolveOptions): Decide {
+  if (acknowledged) return { verdict: "acknowledged", reason };
+  return transaction === undefined
+    ? { verdict: "void", reason }
+    : { verdict: "settled", transaction, reason };
 }
 
 const DONE = {

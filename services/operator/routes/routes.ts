@@ -4,6 +4,7 @@ import { callRoutes } from "./calls.ts";
 import { failedRoutes } from "./failed.ts";
 import { jobRoutes } from "./jobs.ts";
 import { overviewRoutes } from "./overview.ts";
+import { paymentRoutes } from "./payments.ts";
 import { sessionRoutes } from "./session.ts";
 
 export const ROUTES: readonly Route[] = [
@@ -13,4 +14,5 @@ export const ROUTES: readonly Route[] = [
   ...failedRoutes,
   ...bulkRoutes,
   ...callRoutes,
+  ...paymentRoutes,
 ];
