@@ -1,4 +1,5 @@
 import type { RequestListener } from "node:http";
+import { endpointPaths } from "../../shared/config/endpoint-names.ts";
 import type { OperatorToml } from "../../shared/config/operator-toml.ts";
 import { type PosternToml, toHttpOptions } from "../../shared/config/postern-toml.ts";
 import type { Env } from "../../shared/config/secrets.ts";
@@ -11,6 +12,7 @@ import type { Logger } from "../../shared/log/logger.ts";
 import { createOperatorApi, type OperatorApi } from "../../shared/operator/api.ts";
 import { bulkRuns } from "../../shared/operator/bulk-runs.ts";
 import { createOverview } from "../../shared/operator/overview.ts";
+import { createTokenSource } from "../../shared/operator/tokens.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { checkLayout } from "../../shared/redis/layout.ts";
@@ -81,7 +83,9 @@ export function composeOperator(options: Options): ComposedOperator {
   const answered = createEventCounter(log, "operator.answered");
   const refusals = createRefusalLog(log, "operator.refused");
   const apis = new Map<string, OperatorApi>();
+  const { configDir, env } = options;
   const shared = { partition, clock, log, runnerMemoryMs: postern.runner.memory_secs * 1000 };
+  const configured = configuredBy(options, clock);
   const work = partitionOf(options.workRedis);
   const worker = startRunWorker({ partition: work, kinds: bulkRuns({ ...shared, partition: work }), log });
   let ending = false;
@@ -89,7 +93,7 @@ export function composeOperator(options: Options): ComposedOperator {
   function apiOf(by: string): OperatorApi {
     const known = apis.get(by);
     if (known !== undefined) return known;
-    const api = createOperatorApi({ ...shared, patient: work, by, wake: worker.wake });
+    const api = createOperatorApi({ ...shared, ...configured, patient: work, by, wake: worker.wake });
     apis.set(by, api);
     return api;
   }
@@ -98,16 +102,12 @@ export function composeOperator(options: Options): ComposedOperator {
     handler: createServer({
       router: createRouter(ROUTES),
       servePage: createServePage(options.pageDir),
-      assertHost: createAssertHost({
-        allowedHosts: operator.allowed_hosts,
-        publicUrl,
-        bindHost: options.bindHost,
-      }),
+      assertHost: assertHostOf(options),
       assertSameSite: createAssertSameSite(publicUrl),
       identify: createIdentify({ tokens, checkToken, sessions }),
       ...{ checkToken, sessions, addressOf, apiOf, answered, refusals },
       overview: createOverview({
-        ...{ partition, clock, configDir: options.configDir, env: options.env },
+        ...{ partition, clock, configDir, env },
         mode: postern.redis.durability,
       }),
       assertUsable: () => durable.assertUsable(),
@@ -129,5 +129,19 @@ export function composeOperator(options: Options): ComposedOperator {
       refusals.flush();
       durable.stop();
     },
+  };
+}
+
+function assertHostOf({ operator, bindHost }: Options): ReturnType<typeof createAssertHost> {
+  const { allowed_hosts: allowedHosts, public_url: publicUrl } = operator;
+  return createAssertHost({ allowedHosts, publicUrl, bindHost });
+}
+
+/** What the files of other services say. */
+function configuredBy({ configDir, env, postern }: Options, clock: Clock) {
+  return {
+    tokens: createTokenSource({ configDir, env, clock }),
+    paths: () => endpointPaths(configDir),
+    countsEarned: postern.console.report,
   };
 }
